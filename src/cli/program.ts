@@ -107,6 +107,11 @@ const COMMANDS: Entry[] = [
     load: async () => (await import('./store/restoreCommand.ts')).restoreCommand(),
   },
   {
+    name: 'store',
+    summary: 'move a log from one store to another',
+    load: async () => (await import('./store/migrateCommand.ts')).storeCommand(),
+  },
+  {
     name: 'last-checkpoint',
     summary: 'compare the log with the last checkpoint outside the store, or accept a rollback',
     load: async () => (await import('./store/lastCheckpointCommand.ts')).lastCheckpointCommand(),

@@ -136,7 +136,7 @@ function formatTime(seconds: number): string {
 }
 
 /** A progress bar on standard error when that is a terminal; nothing anywhere else. */
-export function showProgress(label: string, total: number, unit: 'bytes' | 'leaves'): Progress {
+export function showProgress(label: string, total: number, unit: 'bytes' | 'leaves' | 'entries'): Progress {
   if (json || !process.stderr.isTTY) return SILENT;
   const amount = (value: number): string =>
     unit === 'bytes' ? formatBytes(value) : value.toLocaleString('en');

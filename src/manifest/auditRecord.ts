@@ -42,6 +42,7 @@ export const ACTS = [
   'witness.request',
   'index.repair',
   'renewal.run',
+  'store.migrate',
   'trust.export',
 ] as const;
 export type ActName = (typeof ACTS)[number];

@@ -182,8 +182,8 @@ export interface StoreMove {
   begunAt: number;
   /** Of the audit record with which it began. */
   concludes: number;
-  /** The layout of the store. */
-  schema: number;
+  /** The layout of the store, in the one that the log leaves. */
+  schema?: number;
 }
 
 /** What is written together with a new job. */

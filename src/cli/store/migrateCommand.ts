@@ -1,0 +1,268 @@
+import { Command } from 'commander';
+import { BrokenInvariant } from '../../base/assert.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { acquireLock } from '../../base/lock.ts';
+import { randomIdBytes } from '../../base/random.ts';
+import { type Config, loadConfig } from '../../config/config.ts';
+import type { Epoch } from '../../log/epochs.ts';
+import { type Act, parseAuditRecord } from '../../manifest/auditRecord.ts';
+import { evidenceOf } from '../../prove/lastCheckpoint.ts';
+import { actOfProcess } from '../../store/acts.ts';
+import { createStoreAt, describeStore, openContents, storeExists } from '../../store/engines.ts';
+import { withMark, withoutMark } from '../../store/move.ts';
+import { parseRecord } from '../../store/records.ts';
+import type { Store, StoreIdentity, StoreMove } from '../../store/store.ts';
+import { compareContents, copyContents, SECTIONS, type StoreContents } from '../../store/storeContents.ts';
+import { explain } from '../help.ts';
+import { configOption, withStoreAt } from '../options.ts';
+import { note, print, printJson, showProgress } from '../terminal.ts';
+import { printReport, runCheck } from './runCheck.ts';
+import { isWhole } from './storeCheck.ts';
+
+export function storeCommand(): Command {
+  const command = new Command('store').description('Moves a log from one store to another.');
+  explain(
+    command
+      .command('migrate')
+      .description(
+        'Moves a log, with everything else in its store, to the store that another configuration names: from the embedded store into ' +
+          'PostgreSQL, or back. Stop the daemon first, and make a backup. The command checks the store as `pdfseal check` does, copies it, ' +
+          'compares every byte, and checks the copy. Keys stay in the HSM.\n\n' +
+          'From its beginning on, no daemon starts on the store that the log leaves; once the copy is found good, that store says for ever where ' +
+          'its log has gone. Two stores that grew from one log would contradict each other. Therefore both configurations must name the same ' +
+          'last-checkpoint file: it also stops a backup of the old store from growing.\n\n' +
+          'If the command is interrupted, run it again: it goes on where it was. With --cancel, the log stays where it is.',
+      )
+      .addOption(configOption())
+      .requiredOption('--to <file>', 'config file that names the store to move to, which the command makes')
+      .option('--cancel', 'end an interrupted move: the log stays where it is')
+      .action(migrate),
+    {
+      examples: [
+        'systemctl stop pdfseald@production',
+        'pdfseal store migrate --config /etc/pdfseal/production.toml --to /etc/pdfseal/postgresql.toml',
+      ],
+    },
+  );
+  return command;
+}
+
+/** More acts than this do not come between two steps of a move. */
+const ENTRIES_MAX = 1000;
+
+interface MigrateOptions {
+  config: string;
+  to: string;
+  cancel?: true;
+  json?: true;
+}
+
+async function migrate({ config, to, cancel, json }: MigrateOptions): Promise<void> {
+  const [source, target] = [config, to].map((file) => loadConfig(file, { files: 'unused' })) as [
+    Config,
+    Config,
+  ];
+  assertSameLog(source, target);
+  const files = new Set([source.lockFile, target.lockFile]);
+  const locks = Array.from(files, (file) => acquireLock(file));
+  try {
+    const move = new Move(source, target);
+    if (cancel) {
+      await move.cancel();
+      if (json) printJson({ cancelled: true });
+      else print(`the log stays in ${describeStore(source.store)}`);
+      return;
+    }
+    const size = await move.run();
+    const [left, reached] = [describeStore(source.store), describeStore(target.store)];
+    if (json) printJson({ from: left, to: reached, tree_size: size });
+    else print(`${reached}: ${size} leaves, from ${left}, compared and checked. Start the daemon with ${to}`);
+  } finally {
+    for (const lock of locks) lock.release();
+  }
+}
+
+/** Throws OperatorError unless both are configurations of one log in two places. */
+function assertSameLog(source: Config, target: Config): void {
+  const settings: [string, (config: Config) => string][] = [
+    ['environment', ({ environment }) => environment],
+    ['log.origin', ({ log }) => log.origin],
+    ['log.last_checkpoint_file', ({ log }) => log.lastCheckpointFile],
+  ];
+  for (const [name, of] of settings) {
+    if (of(source) === of(target)) continue;
+    throw new OperatorError(`the configurations differ in ${name}: "${of(source)}" and "${of(target)}"`);
+  }
+  if (describeStore(source.store) === describeStore(target.store))
+    throw new OperatorError('both configurations name the same store');
+}
+
+/** See {@link StoreMove} for the order of steps, which a daemon on either side depends on. */
+class Move {
+  readonly #source: Config;
+  readonly #target: Config;
+
+  constructor(source: Config, target: Config) {
+    this.#source = source;
+    this.#target = target;
+  }
+
+  /** Returns the size of the log. Throws OperatorError. */
+  async run(): Promise<number> {
+    return within(await openContents(this.#source.store), async (source) => {
+      const { move } = await source.identity();
+      const isMade = await storeExists(this.#target.store);
+      if (move === undefined && isMade) throw this.#isTaken();
+      const mark = move ?? (await this.#leave(source));
+      this.#assertOwn(mark);
+      if (!isMade) await this.#create(source, mark);
+      await within(await openContents(this.#target.store), async (target) => {
+        const { move } = await target.identity();
+        if (move === undefined && mark.state === 'left') return; // Everything is done already.
+        if (move?.state !== 'arriving' || move.id !== mark.id) throw this.#isTaken();
+        if (mark.state === 'leaving') await this.#fill(source, target, mark);
+        await this.#conclude(mark);
+        await target.setIdentity(withoutMark(await target.identity()));
+      });
+      return this.#look(this.#target, async ({ log }) => (await log.head())?.treeSize ?? 0);
+    });
+  }
+
+  #isTaken(): OperatorError {
+    return new OperatorError(`${describeStore(this.#target.store)} has a store already`, {
+      remedy: 'a store is never overwritten: name another place, or move that store out of the way',
+    });
+  }
+
+  /** The store that the log was to leave is as it was before. Throws OperatorError once the log has left it. */
+  async cancel(): Promise<void> {
+    const mark = await within(await openContents(this.#source.store), async (source) => {
+      const identity = await source.identity();
+      if (identity.move?.state !== 'leaving')
+        throw new OperatorError(`no log is on its way from ${describeStore(this.#source.store)}`);
+      await source.setIdentity(withoutMark(identity));
+      return identity.move;
+    });
+    const act: Act = { ...this.#act(), outcome: 'failed', concludes: mark.concludes };
+    await this.#look(this.#source, ({ trail }) => trail.append(act));
+    note(`pdfseal: what was copied to ${mark.other} is of no use any more: remove it`);
+  }
+
+  /** Before anything is copied: from now on nobody writes to the store. */
+  async #leave(source: StoreContents): Promise<StoreMove> {
+    await this.#requireGood(this.#source);
+    const concludes = await this.#look(this.#source, ({ trail }) =>
+      trail.append({ ...this.#act(), outcome: 'begun' }),
+    );
+    const mark: StoreMove = {
+      state: 'leaving',
+      id: randomIdBytes(16).toString('hex'),
+      other: describeStore(this.#target.store),
+      begunAt: Date.now(),
+      concludes,
+    };
+    await source.setIdentity(withMark(await source.identity(), mark));
+    return mark;
+  }
+
+  #assertOwn({ state, other }: StoreMove): void {
+    const place = describeStore(this.#source.store);
+    if (state === 'arriving')
+      throw new OperatorError(`${place} does not have the whole log from ${other} yet: end that move first`);
+    if (other === describeStore(this.#target.store)) return;
+    throw state === 'left'
+      ? new OperatorError(`the log has moved from ${place} to ${other} already`)
+      : new OperatorError(`the log in ${place} is on its way to ${other}: end that, or begin with --cancel`);
+  }
+
+  async #create(source: StoreContents, { id, begunAt, concludes }: StoreMove): Promise<void> {
+    const { environment, logOrigin, createdAt } = await source.identity();
+    const other = describeStore(this.#source.store);
+    const move: StoreMove = { state: 'arriving', id, other, begunAt, concludes };
+    for await (const [first] of source.pages('epochs')) {
+      const [epoch] = first === undefined ? [] : parseRecord<Epoch[]>(first.value);
+      if (epoch === undefined) break;
+      return createStoreAt(this.#target.store, {
+        identity: { environment, logOrigin, createdAt, move },
+        epoch,
+      });
+    }
+    throw new OperatorError(`${other} has no epochs`);
+  }
+
+  async #fill(source: StoreContents, target: StoreContents, mark: StoreMove): Promise<void> {
+    await withProgress('copying', source, (onEntries) => copyContents(source, target, onEntries));
+    const frozen = await source.freeze();
+    try {
+      await withProgress('comparing', source, (onEntries) => compareContents(source, target, onEntries));
+      await this.#requireGood(this.#target);
+      const left: StoreIdentity = withMark(await source.identity(), { ...mark, state: 'left' });
+      if (await frozen.setIdentity(left)) return;
+    } catch (error) {
+      if (error instanceof BrokenInvariant) throw new OperatorError(error.message, { cause: error });
+      throw error;
+    } finally {
+      await frozen.end();
+    }
+    throw new OperatorError(
+      `somebody wrote to ${describeStore(this.#source.store)} meanwhile: run this again`,
+    );
+  }
+
+  /** The record of the move is the first that the log has only in its new place. */
+  async #conclude({ concludes }: StoreMove): Promise<void> {
+    await this.#look(this.#target, async ({ trail }) => {
+      const later = await trail.entries(concludes, ENTRIES_MAX);
+      if (later.some(({ text }) => parseAuditRecord(text)?.concludes === concludes)) return;
+      await trail.append({ ...this.#act(), concludes });
+    });
+  }
+
+  #act(): Act {
+    const [from, to] = [describeStore(this.#source.store), describeStore(this.#target.store)];
+    return actOfProcess('command', 'store.migrate', { from, to });
+  }
+
+  async #requireGood(config: Config): Promise<void> {
+    note(`pdfseal: checking ${describeStore(config.store)}`);
+    const report = await this.#look(config, async (store) =>
+      runCheck(store, config, await evidenceOf(store, config.log.lastCheckpointFile)),
+    );
+    if (isWhole(report)) return;
+    printReport(report);
+    throw new OperatorError(`${describeStore(config.store)} is not whole: nothing was moved`);
+  }
+
+  #look<T>({ store, environment, log }: Config, work: (store: Store) => Promise<T>): Promise<T> {
+    const expected = { environment, logOrigin: log.origin };
+    return withStoreAt(store, { expected, moving: true }, work);
+  }
+}
+
+async function within<T>(store: StoreContents, work: (store: StoreContents) => Promise<T>): Promise<T> {
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+async function withProgress(
+  label: string,
+  source: StoreContents,
+  work: (onEntries: (section: string, entries: number) => void) => Promise<void>,
+): Promise<void> {
+  note(`pdfseal: ${label}`);
+  let total = 0;
+  for (const section of SECTIONS) total += await source.count(section);
+  const progress = showProgress(label, total, 'entries');
+  let done = 0;
+  try {
+    await work((_section, entries) => {
+      done += entries;
+      progress.update(done);
+    });
+  } finally {
+    progress.stop();
+  }
+}
