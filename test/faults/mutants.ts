@@ -117,9 +117,9 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'backs up again what it backed up first',
     breaks: 'a backup has everything',
     file: 'cli/store/backupCommand.js',
-    line: "await copyStore(config.storeDir, join(draft, 'store'));",
+    line: "await copyStore(folder, join(draft, 'store'));",
     instead:
-      "const first = join(config.stateDir, 'first'); if (!existsSync(first)) await copyStore(config.storeDir, first); await copyStore(first, join(draft, 'store'));",
+      "const first = join(config.stateDir, 'first'); if (!existsSync(first)) await copyStore(folder, first); await copyStore(first, join(draft, 'store'));",
   },
   {
     name: 'leaves jobs out of the lists',
