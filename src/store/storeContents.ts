@@ -62,15 +62,15 @@ export interface StoreContents {
   /** Writes what follows from several sections, once they are filled. */
   finish(): Promise<void>;
 
-  /** From now on nobody else writes, or it is noticed. */
+  /** From now on nobody else writes, or it is noticed. Throws OperatorError while another process has the store open, where that is known. */
   freeze(): Promise<Frozen>;
 
   close(): Promise<void>;
 }
 
 export interface Frozen {
-  /** Sets the identity, unless somebody wrote since the store was frozen: then it returns false. */
-  setIdentity(identity: StoreIdentity): Promise<boolean>;
+  /** Sets the identity of a store that nobody writes to any more; or returns false, where somebody wrote since it was frozen. */
+  leave(identity: StoreIdentity): Promise<boolean>;
   end(): Promise<void>;
 }
 

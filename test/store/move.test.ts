@@ -11,6 +11,7 @@ import {
   type StoreContents,
 } from '../../src/store/storeContents.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { Child } from './child.ts';
 import {
   billing,
   collected,
@@ -200,4 +201,42 @@ t.test('what changed after it was copied is copied again', async (t) => {
     t.strictSame(await look(to, shown), await look(from, shown));
     t.strictSame(await look(to, flaws), []);
   }
+});
+
+t.test('a process that has the store open cannot write to it once the log has left', async (t) => {
+  const left = { environment: 'left' };
+  const database = await inDatabase();
+  const folder = embedded(t);
+  for (const place of [database, folder]) await createStoreAt(place, { identity, epoch });
+
+  const late = await openStoreAt(database, {});
+  t.teardown(() => late.close());
+  const inside = await openContents(database);
+  t.teardown(() => inside.close());
+  const frozen = await inside.freeze();
+  const written = late.credentials.put([sampleCredential()], null).then(
+    () => 'written',
+    (error) => String(error),
+  );
+  t.equal(await frozen.leave({ ...(await inside.identity()), ...left }), true);
+  await frozen.end();
+  t.match(await written, /the log has moved to another store/);
+
+  const path = folder.engine === 'lmdb' ? folder.path : '';
+  const operator = new Child('operator.ts', path);
+  t.teardown(() => operator.kill());
+  await operator.line('ready');
+  const { keyHash } = sampleCredential();
+  operator.say(`put ${keyHash}`);
+  await operator.line(`did put ${keyHash}`);
+  const own = await openContents(folder);
+  t.teardown(() => own.close());
+  await t.rejects(own.freeze(), { name: 'OperatorError', message: /process \d+ has the store open/ });
+  await operator.kill();
+  const alone = await own.freeze();
+  await own.add('credentials', [{ key: Buffer.alloc(32), value: Buffer.alloc(9) }]);
+  t.equal(await alone.leave({ ...(await own.identity()), ...left }), false, 'somebody wrote');
+  t.equal((await own.identity()).environment, identity.environment);
+  t.equal(await (await own.freeze()).leave({ ...(await own.identity()), ...left }), true);
+  t.equal((await own.identity()).environment, 'left');
 });

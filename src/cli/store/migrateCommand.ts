@@ -197,7 +197,7 @@ class Move {
       await withProgress('comparing', source, (onEntries) => compareContents(source, target, onEntries));
       await this.#requireGood(this.#target);
       const left: StoreIdentity = withMark(await source.identity(), { ...mark, state: 'left' });
-      if (await frozen.setIdentity(left)) return;
+      if (await frozen.leave(left)) return;
     } catch (error) {
       if (error instanceof BrokenInvariant) throw new OperatorError(error.message, { cause: error });
       throw error;

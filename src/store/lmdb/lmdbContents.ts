@@ -1,4 +1,5 @@
 import { assert } from '../../base/assert.ts';
+import { OperatorError } from '../../base/errors.ts';
 import { parseJob } from '../jobCodec.ts';
 import { emptyTally, portableTally } from '../outboxEntry.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
@@ -147,10 +148,11 @@ export class LmdbContents implements StoreContents {
   async freeze(): Promise<Frozen> {
     this.#databases.root.resetReadTxn();
     const { root, identity: database } = this.#databases;
+    assertAlone(root);
     const newest = () => (root.getStats() as { lastTxnId?: number }).lastTxnId;
     const seen = newest();
     return {
-      setIdentity: async (identity) => {
+      leave: async (identity) => {
         const { key, value = NOTHING } = identityChange(this.#databases, identity);
         let put: Promise<boolean> | undefined;
         root.transactionSync(() => {
@@ -249,4 +251,15 @@ function valueIn(section: Section, value: Buffer): Buffer {
 
 function join(prefix: Buffer, key: Buffer): Buffer {
   return Buffer.concat([prefix, key]);
+}
+
+/** Throws OperatorError while another process has the store open: it could write to it later. */
+function assertAlone(root: Databases['root']): void {
+  root.readerCheck(); // forgets those that are gone
+  const pids = Array.from(root.readerList().matchAll(/^ *(\d+) /gm), ([, pid]) => Number(pid));
+  const other = pids.find((pid) => pid !== process.pid);
+  if (other === undefined) return;
+  throw new OperatorError(`process ${other} has the store open`, {
+    remedy: 'run this again once it has ended',
+  });
 }

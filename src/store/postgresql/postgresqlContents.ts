@@ -62,6 +62,21 @@ const SET_HEAD: Query = {
   text: 'UPDATE log_head SET tree_size = $1, checkpoint_sha256 = $2',
 };
 
+/** Every table but that of the fence: whoever takes over reads the mark. */
+const WRITTEN = [
+  ...Object.values(TABLES).map(({ table }) => table),
+  ...['notes', 'revisions', 'quotas', 'tallies', 'log_head'],
+];
+/** A process that opened the store before, and still waits to write, must not believe that it has written. */
+const REFUSE_WRITES = [
+  `CREATE FUNCTION refuse_write() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'the log has moved to another store'; END $$`,
+  ...WRITTEN.map(
+    (table) =>
+      `CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON ${table} EXECUTE FUNCTION refuse_write()`,
+  ),
+].join(';');
+
 const REVISED = 'endpoints';
 
 interface QuotaRow {
@@ -165,7 +180,7 @@ export class PostgresqlContents implements StoreContents {
     await this.#writes.run((queries) => queries.rows({ name: `clear_${name}`, text }));
   }
 
-  /** Whoever writes waits until the end, and then finds the store marked. */
+  /** Whoever writes waits until the end; and in a store that the log has left, fails then. */
   async freeze(): Promise<Frozen> {
     let isWarned = false;
     const client = await this.#database.retrying(async (server) => {
@@ -180,16 +195,14 @@ export class PostgresqlContents implements StoreContents {
       await begin(client, { statementMsMax: 0 });
       return client;
     });
-    const tables = Object.values(TABLES).map(({ table }) => table);
     await client.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0');
-    await client.query(
-      `LOCK TABLE ${tables.join(', ')}, notes, revisions, quotas, tallies, log_head IN SHARE MODE`,
-    );
+    await client.query(`LOCK TABLE ${WRITTEN.join(', ')} IN SHARE MODE`);
     return {
-      setIdentity: async (identity) => {
+      leave: async (identity) => {
         const { rows } = await client.query<{ fence: number }>('SELECT fence FROM sequencer FOR SHARE');
         if (rows[0]?.fence !== this.#turn?.fence) return false;
         await client.query(`UPDATE notes SET record = $1 WHERE name = 'identity'`, [encodeRecord(identity)]);
+        await client.query(REFUSE_WRITES);
         isWarned = false;
         await client.query('COMMIT');
         if (isWarned) throw new UnknownOutcome(new Error('a COMMIT did not reach the standbys for sure'));
