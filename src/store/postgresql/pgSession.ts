@@ -45,7 +45,8 @@ export class NotPrimary extends Error {
 
 /**
  * What every session begins with. Names mean the tables of pdfseal, a commit waits for the disk (and for synchronous standbys), and a client
- * that is gone is noticed within half a minute. Throws NotPrimary on a standby.
+ * that is gone is noticed within half a minute. A page of a list is the beginning of a range of an index: nothing is gathered from a whole range and
+ * sorted, which the planner prefers where a range is short on average, however long this one is. Throws NotPrimary on a standby.
  */
 export async function begin(
   client: ClientBase,
@@ -55,6 +56,7 @@ export async function begin(
     SET search_path = pdfseal, pg_temp;
     SET default_transaction_isolation = 'read committed';
     SET statement_timeout = ${statementMsMax};
+    SET enable_bitmapscan = off;
     SET lock_timeout = 10000;
     SET idle_in_transaction_session_timeout = 60000;
     SET tcp_keepalives_idle = 10;
