@@ -12,9 +12,18 @@ const trust = { timestampAuthorities: [alpha.trusted, beta.trusted], logs: [] };
 const theft = { root: alpha.trusted.root, since: BEGIN + 20 * DAY_MS };
 const day = (n: number) => BEGIN + n * DAY_MS;
 
-function report(memory: MemoryLog, since: number, at: number) {
+function report(
+  memory: MemoryLog,
+  since: number,
+  at: number,
+  timestampAuthorities = trust.timestampAuthorities,
+) {
   const store = { ...memory.store, ...memory, witnessing: { get: async () => ({ witnesses: {} }) } };
-  return reportTheft(store as never, { root: alpha.trusted.root, since }, { trust, at });
+  return reportTheft(
+    store as never,
+    { root: alpha.trusted.root, since },
+    { trust: { ...trust, timestampAuthorities }, at },
+  );
 }
 
 t.test('an earlier renewal of another authority still proves what it covers', async (t) => {
@@ -104,6 +113,23 @@ t.test('a root that nothing rests on is told from one that was renewed in time',
   t.match(await report(memory, day(20), day(30)), { isRootUsed: false, alone: 0 });
   await renew(memory.store, { digest: 'sha512', at: day(10), authorities: [alpha] });
   t.match(await report(memory, day(20), day(30)), { isRootUsed: true, alone: 0, stillProven: 1 });
+});
+
+t.test('a run that leaves out the stolen one covers what came before', async (t) => {
+  const late = await YearlyAuthority.make('late', 5);
+  const authorities = [...trust.timestampAuthorities, late.trusted];
+  const memory = new MemoryLog();
+  await memory.seal(1, day(1), beta);
+  await memory.seal(1, day(1), alpha);
+  await renew(memory.store, { digest: 'sha512', at: day(10), authorities: [alpha] });
+  await memory.seal(1, day(11), alpha);
+  const more = { trusted: authorities, theft };
+  const run = await renew(memory.store, { digest: 'sha512', at: day(25), authorities: [late], ...more });
+  t.match(run, { from: 0, path: [-1] });
+  const found = await report(memory, day(20), BEGIN + 3 * YEAR_MS - DAY_MS, authorities);
+  t.match(found, { alone: 2, stillProven: 1, ranges: [{ from: 0, to: 1, by: 'renewal 2, by late' }] });
+  const touched = await report(memory, day(20), BEGIN + YEAR_MS, authorities);
+  t.match(touched, { alone: 2, ranges: [{ by: 'its own time-stamp' }, { from: 1, to: 3 }] });
 });
 
 t.test('it looks at each time-stamp once, however many ways lead there', async (t) => {
