@@ -22,7 +22,8 @@ import {
 import { encodeSealed } from './outcomeRecords.ts';
 import { Postings } from './postings.ts';
 
-const PAGE_ENTRIES = 500;
+/** Each page is one transaction of the store that is filled. */
+const PAGE_ENTRIES = 2000;
 const FAILED = Buffer.from('f');
 
 /** Sections that are whole databases, or the keys of one that begin alike. */

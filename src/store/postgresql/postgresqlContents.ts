@@ -18,7 +18,7 @@ import { addToTable, lastOfTable, readTable, TABLES } from './tableContents.ts';
 import { type TallyRow, tallyOf } from './tallyTable.ts';
 import { Writes } from './writes.ts';
 
-const PAGE_ENTRIES = 1000;
+const PAGE_ENTRIES = 2000;
 /** As long as one statement may take: a large table is counted, or emptied. */
 const STATEMENT_MS_MAX = 600_000;
 const AWAY_MS_MAX = 10_000;

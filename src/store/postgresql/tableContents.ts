@@ -19,14 +19,14 @@ interface TableSection {
   order: Record<string, string>;
   /** Columns as they follow from a key `k`, a value `v`, and what is {@link Derived}. */
   columns: Record<string, string>;
-  derived?: Derived[];
+  derived?: Derived;
 }
 
-/** What only this program makes of an entry. */
+/** What only this program makes of an entry: names and types, and the values in the same order. */
 interface Derived {
-  name: string;
-  type: string;
-  of(entry: StoreEntry): unknown;
+  names: string[];
+  types: string[];
+  of(entry: StoreEntry): unknown[];
 }
 
 const uuid = (at = 1, of = 'k') => `encode(substr(${of}, ${at}, 16), 'hex')::uuid`;
@@ -47,10 +47,6 @@ function ofMessages(table: string): TableSection {
   return { table, key, value: 'record', order, columns: { ...order, record: 'v' } };
 }
 
-const jobOf = ({ key, value }: StoreEntry) => parseJob(idOf('job', key.toString('hex')), value);
-const endpointOf = ({ value }: StoreEntry) => parseRecord<WebhookEndpoint>(value);
-const claimOf = ({ value }: StoreEntry) => parseRecord<IdempotencyEntry>(value);
-
 const JOBS: TableSection = {
   ...ofUuid('jobs', 'id'),
   columns: {
@@ -62,34 +58,29 @@ const JOBS: TableSection = {
     reference_sha256: 'reference_sha256',
     record: 'v',
   },
-  derived: [
-    { name: 'client_id', type: 'text', of: (entry) => jobOf(entry).clientId },
-    { name: 'organization', type: 'text', of: (entry) => jobOf(entry).organization },
-    { name: 'visibility', type: 'text', of: (entry) => jobOf(entry).visibility },
-    {
-      name: 'document_sha256',
-      type: 'bytea',
-      of: (entry) => Buffer.from(documentSha256(jobOf(entry)), 'hex'),
+  derived: {
+    names: ['client_id', 'organization', 'visibility', 'document_sha256', 'reference_sha256'],
+    types: ['text', 'text', 'text', 'bytea', 'bytea'],
+    of: ({ key, value }) => {
+      const job = parseJob(idOf('job', key.toString('hex')), value);
+      const document = Buffer.from(documentSha256(job), 'hex');
+      const reference = referenceSha256(job.customerReference) ?? null;
+      return [job.clientId, job.organization, job.visibility, document, reference];
     },
-    {
-      name: 'reference_sha256',
-      type: 'bytea',
-      of: (entry) => referenceSha256(jobOf(entry).customerReference) ?? null,
-    },
-  ],
+  },
 };
 
 const ENDPOINTS: TableSection = {
   ...ofUuid('endpoints', 'id'),
   columns: { id: uuid(), client_id: 'client_id', told: `string_to_array(told, ',')`, record: 'v' },
-  derived: [
-    { name: 'client_id', type: 'text', of: (entry) => endpointOf(entry).clientId },
-    {
-      name: 'told',
-      type: 'text',
-      of: (entry) => (endpointOf(entry).disabled === undefined ? endpointOf(entry).events.join() : ''),
+  derived: {
+    names: ['client_id', 'told'],
+    types: ['text', 'text'],
+    of: ({ value }) => {
+      const { clientId, disabled, events } = parseRecord<WebhookEndpoint>(value);
+      return [clientId, disabled === undefined ? events.join() : ''];
     },
-  ],
+  },
 };
 
 const IDEMPOTENCY: TableSection = {
@@ -98,11 +89,14 @@ const IDEMPOTENCY: TableSection = {
   value: 'record',
   order: { key: `k || decode(repeat('ff', 16), 'hex')` },
   columns: { key: 'claim', job_id: 'job_id', accepted_at: 'accepted_at', record: 'v' },
-  derived: [
-    { name: 'claim', type: 'bytea', of: (entry) => idempotencyBytes(claimOf(entry)) },
-    { name: 'job_id', type: 'uuid', of: (entry) => ownUuid('job', claimOf(entry).jobId) },
-    { name: 'accepted_at', type: 'bigint', of: (entry) => claimOf(entry).acceptedAt },
-  ],
+  derived: {
+    names: ['claim', 'job_id', 'accepted_at'],
+    types: ['bytea', 'uuid', 'bigint'],
+    of: ({ value }) => {
+      const entry = parseRecord<IdempotencyEntry>(value);
+      return [idempotencyBytes(entry), ownUuid('job', entry.jobId), entry.acceptedAt];
+    },
+  },
 };
 
 const LEAVES: TableSection = {
@@ -174,22 +168,18 @@ export function lastOfTable({ table, key, order }: TableSection): Query {
 
 /** The statement that adds entries, and its parameters. */
 export function addToTable(
-  { table, columns, derived = [] }: TableSection,
+  { table, columns, derived }: TableSection,
   entries: readonly StoreEntry[],
 ): [Query, unknown[]] {
-  const names = ['k', 'v', ...derived.map(({ name }) => name)];
-  const types = ['bytea', 'bytea', ...derived.map(({ type }) => type)];
-  const arrays = types.map((type, n) => `$${n + 1}::${type}[]`).join(', ');
+  const { names = [], types = [], of = () => [] } = derived ?? {};
+  const arrays = ['bytea', 'bytea', ...types].map((type, n) => `$${n + 1}::${type}[]`).join(', ');
+  const rows = entries.map((entry) => [entry.key, entry.value, ...of(entry)]);
   return [
     {
       name: `add_to_${table}`,
       text: `INSERT INTO ${table} (${Object.keys(columns).join(', ')})
-        SELECT ${Object.values(columns).join(', ')} FROM unnest(${arrays}) AS entry (${names.join(', ')})`,
+        SELECT ${Object.values(columns).join(', ')} FROM unnest(${arrays}) AS entry (${['k', 'v', ...names].join(', ')})`,
     },
-    [
-      entries.map(({ key }) => key),
-      entries.map(({ value }) => value),
-      ...derived.map(({ of }) => entries.map(of)),
-    ],
+    ['k', 'v', ...names].map((_, n) => rows.map((row) => row[n])),
   ];
 }
