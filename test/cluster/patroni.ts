@@ -83,6 +83,12 @@ export class PatroniCluster {
     }).catch(() => {});
   }
 
+  /** How it is, and what was said last. */
+  async describe(): Promise<string> {
+    const state = `the primary is ${await this.primary()}, replicated: ${await this.isReplicated()}`;
+    return [state, ...NODES.map((node) => `${node}:\n${this.log(node)}`)].join('\n');
+  }
+
   /** The end of what Patroni and PostgreSQL of a node said. */
   log(node: NodeName): string {
     return readFileSync(join(this.dir, `${node}.log`), 'utf8').slice(-4000);

@@ -52,12 +52,16 @@ async function play(): Promise<void> {
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-cluster-'));
   chmodSync(dir, 0o755);
   const closes: (() => void | Promise<void>)[] = [() => rmSync(dir, { recursive: true, force: true })];
+  /** What is to be known where sealing does not go on. */
+  const tells: (() => Promise<string>)[] = [];
   console.error(`seed ${seed}`);
   try {
     const cluster = await PatroniCluster.open(dir);
     closes.push(() => cluster.close());
+    tells.push(() => cluster.describe());
     const site = await Site.open(cluster, 2);
     closes.push(() => site.close());
+    tells.push(() => site.describe());
     await until('a daemon listens', async () => (await site.active()) !== undefined);
     const workload = await Workload.open({ teardown: (close) => closes.push(close) }, site.front, seed);
     let isOver = false;
@@ -88,6 +92,9 @@ async function play(): Promise<void> {
       console.log(`BROKEN ${promise}: ${against.slice(0, 5).join('; ')}`);
     }
     if (Object.keys(broken).length === 0) console.log('every promise was kept');
+  } catch (error) {
+    for (const tell of tells) console.error(await tell());
+    throw error;
   } finally {
     for (const close of closes.reverse()) await close();
   }

@@ -96,6 +96,18 @@ export class Site {
     return this.nodes.find(({ isFrozen }, number) => listening[number] && !isFrozen);
   }
 
+  /** Who is active, and what each daemon said last. */
+  async describe(): Promise<string> {
+    const active = await this.active();
+    return this.nodes
+      .map((node, number) => {
+        const lines = node.daemons.slice(-2).flatMap(({ log, stderr }) => [...log.slice(-12), stderr]);
+        const state = node === active ? 'active' : node.isFrozen ? 'frozen' : 'not active';
+        return `daemon ${number + 1} is ${state}, and was started ${node.daemons.length} times:\n${lines.map((line) => JSON.stringify(line)).join('\n')}`;
+      })
+      .join('\n');
+  }
+
   /** As a machine that hangs: whoever has a connection to it loses it. */
   freeze(node: Supervised): void {
     node.signal('SIGSTOP');
