@@ -15,7 +15,7 @@ import { TERMS, Workload } from '../faults/workload.ts';
 import { until } from '../support/until.ts';
 import { ATTACKS } from './attacks.ts';
 import { PatroniCluster } from './patroni.ts';
-import { Site, type Supervised } from './site.ts';
+import { Site } from './site.ts';
 
 const APART = '--apart';
 /** After an attack, whatever the machine is doing besides. Patroni lets a leader go after 20 s. */
@@ -83,8 +83,9 @@ async function play(): Promise<void> {
     }
     isOver = true;
     await sending;
-    const [{ sandbox }] = site.nodes as [Supervised];
-    const final = await readFinalState(sandbox, site, workload);
+    const active = await site.active();
+    if (active === undefined) throw new Error('nobody is active');
+    const final = await readFinalState(active.sandbox, site, workload); // It writes its last checkpoint as it stops.
     const broken = brokenPromises(workload.history, final, { ...TERMS, callsFail: true });
     report(recoveries, final.leaves.length, workload.history.tries.length);
     for (const [promise, against] of Object.entries(broken)) {
