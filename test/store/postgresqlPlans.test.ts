@@ -1,8 +1,18 @@
 /** What the server does for the statements that run with every job, in a store with many of them. */
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { encodeJob } from '../../src/store/jobCodec.ts';
+import { PostgresqlContents } from '../../src/store/postgresql/postgresqlContents.ts';
 import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
 import { startPostgres } from '../support/postgres.ts';
-import { epoch, identity, sampleBatch, sampleEntry, sampleJob } from './samples.ts';
+import {
+  collected,
+  epoch,
+  identity,
+  sampleBatch,
+  sampleEndpoint,
+  sampleEntry,
+  sampleJob,
+} from './samples.ts';
 
 const JOBS = 50_000;
 /** From the sixth time on, a prepared statement can have a plan that is not for its values. */
@@ -17,14 +27,19 @@ const FILL = `INSERT INTO pdfseal.jobs SELECT gen_random_uuid(), 'client-' || n 
   INSERT INTO pdfseal.batches SELECT -n, '\\x00' FROM generate_series(1, ${JOBS}) AS n;
   ANALYZE`;
 
-t.test('no statement that runs with every job reads a table that grows from end to end', async (t) => {
-  const postgres = await startPostgres(t, {
+/** A server that logs every plan. */
+const startExplaining = (t: Test, settings: Record<string, string> = {}) =>
+  startPostgres(t, {
     settings: {
       shared_preload_libraries: 'auto_explain',
       'auto_explain.log_min_duration': '0',
       'auto_explain.log_nested_statements': 'on',
+      ...settings,
     },
   });
+
+t.test('no statement that runs with every job reads a table that grows from end to end', async (t) => {
+  const postgres = await startExplaining(t);
   const database = await postgres.createDatabase();
   const location = { urls: [postgres.url(database)] };
   await createInPostgresql({ location, identity, epoch });
@@ -53,10 +68,81 @@ t.test('no statement that runs with every job reads a table that grows from end 
       await store.jobs.list({ viewer, limit: 20, ...filter });
   }
 
-  const plans = postgres.log.slice(filled).split(/(?=LOG: +duration: )/);
+  const plans = plansIn(postgres.log.slice(filled));
   t.ok(plans.length > 10 * REPEATS, `${plans.length} plans`);
   const whole = plans.filter((plan) =>
     /(Seq Scan|Bitmap Heap Scan) on (jobs|leaves|idempotency|batches)\b/.test(plan),
   );
   t.strictSame(whole, []);
 });
+
+const PAGED_JOBS = 10_000;
+/** A page looks up each of its rows in so many tables at most. */
+const READ_PER_ROW_MAX = 8;
+
+/** The later jobs wait; messages are about the earlier ones. */
+const fillPaged = (record: Buffer, endpointId: string) => `SET search_path = pdfseal;
+  INSERT INTO jobs SELECT lpad(to_hex(n), 32, '0')::uuid, 'billing', 'acme', 'private', sha256(n::text::bytea), NULL,
+    '\\x${record.toString('hex')}' FROM generate_series(1, ${PAGED_JOBS}) AS n;
+  INSERT INTO leaves SELECT row_number() OVER (ORDER BY id), id, decode(repeat('00', 64), 'hex')
+    FROM (SELECT id FROM jobs ORDER BY id LIMIT ${PAGED_JOBS * 0.8}) AS sealed;
+  INSERT INTO waiting SELECT id FROM jobs ORDER BY id DESC LIMIT ${PAGED_JOBS * 0.2};
+  INSERT INTO outbox SELECT '${endpointId}', 1, id, '\\x00' FROM jobs;
+  INSERT INTO batches SELECT n, '\\x00' FROM generate_series(1, ${PAGED_JOBS}) AS n`;
+
+t.test('a page of a list reads what it gives, whatever comes before and after it', async (t) => {
+  const postgres = await startExplaining(t, {
+    plan_cache_mode: 'force_generic_plan',
+    'auto_explain.log_analyze': 'on',
+    'auto_explain.log_timing': 'off',
+  });
+  const database = await postgres.createDatabase();
+  const location = { urls: [postgres.url(database)] };
+  await createInPostgresql({ location, identity, epoch });
+  const store = await openInPostgresql({ location });
+  t.teardown(() => store.close());
+  const endpoint = sampleEndpoint();
+  await store.webhooks.endpoints.add(endpoint, 5, null);
+  await postgres.query(fillPaged(encodeJob(sampleJob()), endpoint.id.slice(3)), database);
+  await postgres.query('VACUUM ANALYZE', database);
+  const filled = postgres.log.length;
+
+  t.equal((await collected(store.jobs.all())).length, PAGED_JOBS);
+  for (let last: string | undefined; ; ) {
+    const waiting = await store.jobs.waiting(100, last);
+    last = waiting.at(-1)?.id;
+    if (last === undefined) break;
+  }
+  const viewer = { clientId: 'billing', organization: 'acme', partnerOf: [] };
+  for (let before: string | undefined; ; ) {
+    const page = await store.jobs.list({ viewer, limit: 500, ...(before && { before }) });
+    before = page.next;
+    if (before === undefined) break;
+  }
+  await collected(store.indexes.check());
+  const contents = await PostgresqlContents.open(location);
+  t.teardown(() => contents.close());
+  for (const section of ['jobs', 'leaves', 'outbox'] as const) await collected(contents.pages(section));
+
+  const pages = plansIn(postgres.log.slice(filled)).filter((plan) => /Query Text: [\s\S]*LIMIT/.test(plan));
+  t.ok(pages.length > 90, `${pages.length} pages`);
+  const wasteful = pages.filter((plan) => {
+    const [given = 0] = rowsIn(plan, /^.*\(cost=/);
+    const read = rowsIn(plan, /Scan (?:Backward )?(?:using \S+ )?on /).reduce((sum, rows) => sum + rows, 0);
+    return read > READ_PER_ROW_MAX * (given + 1);
+  });
+  t.strictSame(wasteful, []);
+});
+
+function plansIn(log: string): string[] {
+  return log.split(/(?=LOG: +duration: )/);
+}
+
+/** How many rows those steps of a plan gave, or looked at in vain. */
+function rowsIn(plan: string, steps: RegExp): number[] {
+  return plan.split(/\n(?=[^\n]*\(cost=)/).flatMap((step) => {
+    const [, rows, loops] = /\(actual rows=([\d.]+) loops=(\d+)\)/.exec(step) ?? [];
+    const [, removed = 0] = /Rows Removed by (?:Filter|Index Recheck): (\d+)/.exec(step) ?? [];
+    return steps.test(step) ? [(Number(rows ?? 0) + Number(removed)) * Number(loops ?? 0)] : [];
+  });
+}

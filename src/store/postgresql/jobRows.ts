@@ -15,12 +15,13 @@ export interface JobRow {
   failure: Buffer | null;
 }
 
-/** Of `jobs AS j`. */
-export const JOB_COLUMNS = 'j.id, j.record, c.record AS content, l.leaf_index, f.record AS failure';
-export const JOB_JOINS = `
-  LEFT JOIN contents c ON c.job_id = j.id
-  LEFT JOIN leaves l ON l.job_id = j.id
-  LEFT JOIN failures f ON f.job_id = j.id`;
+/**
+ * Of `jobs AS j`. What is beside a job is looked up for each job that is selected: a plan of a join can read the other table from its beginning,
+ * with every page of a list again.
+ */
+export const JOB_COLUMNS = `j.id, j.record, (SELECT record FROM contents WHERE job_id = j.id) AS content,
+  (SELECT leaf_index FROM leaves WHERE job_id = j.id) AS leaf_index,
+  (SELECT record FROM failures WHERE job_id = j.id) AS failure`;
 
 export function parseJobRow({ id, record, content, leaf_index, failure }: JobRow): JobRecord {
   const jobId = idOf('job', id);

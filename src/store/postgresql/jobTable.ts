@@ -24,7 +24,6 @@ import {
   insertJobs,
   insertWaiting,
   JOB_COLUMNS,
-  JOB_JOINS,
   type JobRow,
   parseJobRow,
 } from './jobRows.ts';
@@ -35,14 +34,14 @@ import type { Writes } from './writes.ts';
 const ACCEPTED_MAX = 1000;
 
 const KNOWN = { name: 'known_jobs', text: 'SELECT id FROM jobs WHERE id = ANY ($1::uuid[])' };
-const GET = { name: 'get_job', text: `SELECT ${JOB_COLUMNS} FROM jobs j ${JOB_JOINS} WHERE j.id = $1` };
+const GET = { name: 'get_job', text: `SELECT ${JOB_COLUMNS} FROM jobs j WHERE j.id = $1` };
 const ALL: PagedQuery<JobRow> = {
   name: 'all_jobs',
-  text: `SELECT ${JOB_COLUMNS} FROM jobs j ${JOB_JOINS} WHERE j.id > $1 ORDER BY j.id LIMIT $2`,
+  text: `SELECT ${JOB_COLUMNS} FROM jobs j WHERE j.id > $1 ORDER BY j.id LIMIT $2`,
 };
 const WAITING = {
   name: 'waiting_jobs',
-  text: `SELECT ${JOB_COLUMNS} FROM waiting w JOIN jobs j ON j.id = w.job_id ${JOB_JOINS}
+  text: `SELECT ${JOB_COLUMNS} FROM waiting w CROSS JOIN LATERAL (SELECT id, record FROM jobs WHERE id = w.job_id LIMIT 1) j
     WHERE w.job_id > $1 ORDER BY w.job_id LIMIT $2`,
 };
 const WAITING_COUNT = { name: 'waiting_count', text: 'SELECT count(*) AS count FROM waiting' };

@@ -2,7 +2,7 @@ import { CANDIDATES_MAX, ID_SKEW_MS, matches } from '../jobRules.ts';
 import type { JobPage, JobQuery, Viewer } from '../store.ts';
 import type { Database, Query } from './database.ts';
 import { idOf, LEAST_UUID, uuidOf } from './ids.ts';
-import { JOB_COLUMNS, JOB_JOINS, type JobRow, parseJobRow, referenceSha256 } from './jobRows.ts';
+import { JOB_COLUMNS, type JobRow, parseJobRow, referenceSha256 } from './jobRows.ts';
 
 /** Sorts before every id that was given out, and after them. */
 
@@ -36,8 +36,9 @@ function listing(name: string, filter: string): Query {
         ) seen ORDER BY id DESC LIMIT $6),
       looked AS (SELECT count(*) AS looked, (SELECT id FROM found ORDER BY id LIMIT 1) AS oldest FROM found)
       SELECT ${JOB_COLUMNS}, looked, oldest
-      FROM looked LEFT JOIN (found JOIN jobs j USING (id) ${JOB_JOINS}) ON
-        ($7::text IS NULL OR $7 = CASE WHEN l.job_id IS NOT NULL THEN 'sealed' WHEN f.job_id IS NOT NULL THEN 'failed' ELSE 'waiting' END)
+      FROM looked LEFT JOIN (found JOIN jobs j USING (id)) ON
+        ($7::text IS NULL OR $7 = CASE WHEN (SELECT leaf_index FROM leaves WHERE job_id = j.id) IS NOT NULL THEN 'sealed'
+          WHEN (SELECT record FROM failures WHERE job_id = j.id) IS NOT NULL THEN 'failed' ELSE 'waiting' END)
         AND ($8::text IS NULL OR $8 = j.visibility)
       ORDER BY j.id DESC LIMIT $9`,
   };

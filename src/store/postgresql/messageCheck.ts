@@ -42,10 +42,10 @@ const PAGE_MESSAGES = 1000;
 const messagesOf = (table: MessageTable): Query => ({
   name: `checked_${table}`,
   text: `SELECT m.endpoint_id, m.at, m.message, m.record, f.record AS failure, b.record AS batch
-    FROM ${table} m JOIN endpoints e ON e.id = m.endpoint_id
-      LEFT JOIN jobs j ON j.id = m.message AND j.client_id = e.client_id
-      LEFT JOIN failures f ON f.job_id = j.id
-      LEFT JOIN leaves l ON l.job_id = j.id
+    FROM ${table} m CROSS JOIN LATERAL (SELECT client_id FROM endpoints WHERE id = m.endpoint_id LIMIT 1) e
+      LEFT JOIN LATERAL (SELECT id FROM jobs WHERE id = m.message AND client_id = e.client_id LIMIT 1) j ON true
+      LEFT JOIN LATERAL (SELECT record FROM failures WHERE job_id = j.id LIMIT 1) f ON true
+      LEFT JOIN LATERAL (SELECT leaf_index FROM leaves WHERE job_id = j.id LIMIT 1) l ON true
       LEFT JOIN LATERAL (SELECT record FROM batches WHERE tree_size > l.leaf_index ORDER BY tree_size LIMIT 1) b ON true
     WHERE (m.endpoint_id, m.at, m.message) > ($1, $2, $3)
     ORDER BY m.endpoint_id, m.at, m.message LIMIT ${PAGE_MESSAGES}`,
