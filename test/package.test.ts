@@ -17,6 +17,7 @@ import { Ajv } from 'ajv';
 import addFormats from 'ajv-formats';
 import { build } from 'esbuild';
 import t from 'tap';
+import { loadConfig } from '../src/config/config.ts';
 import { buildDebianPackage } from '../systemd/bundle/debian.ts';
 import { stage } from '../systemd/bundle/stage.ts';
 
@@ -261,6 +262,16 @@ t.test('lintian finds no error in the package', async (t) => {
   const lintian = spawnSync('lintian', ['--tag-display-limit', '0', file], { encoding: 'utf8' });
   t.notMatch(lintian.stdout, /^E: /m, 'each tag is mended, or has its reason in lintian-overrides');
   t.equal(lintian.status, 0, lintian.stderr);
+});
+
+t.test('the timers work in every environment after init, whichever engine has its log', (t) => {
+  const { lockFile } = loadConfig(join(ROOT, 'config/production.toml'), { files: 'unused' });
+  for (const chore of ['check', 'renew']) {
+    const unit = readFileSync(join(ROOT, `systemd/units/pdfseald-${chore}@.service`), 'utf8');
+    const conditions = [...unit.matchAll(/^Condition\w+=(.*)$/gm)].map(([, path]) => path);
+    t.strictSame(conditions, [lockFile.replace('production', '%i')], chore);
+  }
+  t.end();
 });
 
 t.test('an upgrade enables the daily renewal where another timer is enabled, and only once', async (t) => {
