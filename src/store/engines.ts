@@ -62,6 +62,13 @@ export async function storeExists(location: StoreLocation): Promise<boolean> {
   return isInPostgresql(reachable(location));
 }
 
+/** Throws OperatorError, with the remedy, when nobody lets this process make a store there. */
+export async function assertMayCreateAt(location: StoreLocation): Promise<void> {
+  if (location.engine === 'lmdb') return;
+  const { assertMayCreateInPostgresql } = await postgresql();
+  await assertMayCreateInPostgresql(reachable(location));
+}
+
 /** What the servers of a database say of themselves. */
 export async function inspectDatabase(location: DatabaseLocation): Promise<ServerFacts[]> {
   const { inspectServers } = await import('./postgresql/inspection.ts');

@@ -248,11 +248,18 @@ t.test('a role with a password', async (t) => {
   writeFileSync(hba, `local all guarded scram-sha-256\n${readFileSync(hba, 'utf8')}`);
   await guarded.query('SELECT pg_reload_conf()');
   const urls = [guarded.url('guarded', 'guarded')];
-  const refused = { name: 'OperatorError', message: /cannot be used: /, remedy: /store\.password_file/ };
-  for (const password of [undefined, 'correct: +&=%20 e'])
+  for (const [password, message] of [
+    [undefined, /the server asks for a password, and the configuration names none/],
+    ['', /the server asks for a password, and the configuration names none/],
+    ['correct: +&=%20 e', /cannot be used: /],
+  ] as const)
     await t.rejects(
-      createInPostgresql({ location: { urls, ...(password && { password }) }, identity, epoch }),
-      refused,
+      createInPostgresql({
+        location: { urls, ...(password !== undefined && { password }) },
+        identity,
+        epoch,
+      }),
+      { name: 'OperatorError', message, remedy: /store\.password_file/ },
     );
   const location = { urls, password: 'correct: +&=%20 é' };
   await createInPostgresql({ location, identity, epoch });

@@ -21,7 +21,7 @@ import {
 import { sealedForm } from '../../manifest/sealedForm.ts';
 import { encodeTrust } from '../../manifest/trustFile.ts';
 import { actOfProcess } from '../../store/acts.ts';
-import { createStoreAt, describeStore, storeExists } from '../../store/engines.ts';
+import { assertMayCreateAt, createStoreAt, describeStore, storeExists } from '../../store/engines.ts';
 import { certificateFile } from '../../tsa/installed.ts';
 import { writeFileAtomically } from '../files.ts';
 import { explain } from '../help.ts';
@@ -244,6 +244,7 @@ function tellNext(config: Config, { config: file }: InitOptions): void {
 async function refuseExisting({ stateDir, ...config }: Config, options: InitOptions): Promise<void> {
   if (await storeExists(config.store))
     throw new OperatorError(`${describeStore(config.store)} exists already: a store is never overwritten`);
+  await assertMayCreateAt(config.store);
   const home = existsSync(stateDir) ? stateDir : dirname(stateDir);
   if (!existsSync(home))
     throw new OperatorError(`${home} does not exist: make the folder, owned by the daemon's user`);

@@ -8,7 +8,13 @@ import type { Epoch } from '../../log/epochs.ts';
 import { type Act, parseAuditRecord } from '../../manifest/auditRecord.ts';
 import { evidenceOf } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess } from '../../store/acts.ts';
-import { createStoreAt, describeStore, openContents, storeExists } from '../../store/engines.ts';
+import {
+  assertMayCreateAt,
+  createStoreAt,
+  describeStore,
+  openContents,
+  storeExists,
+} from '../../store/engines.ts';
 import { withMark, withoutMark } from '../../store/move.ts';
 import { parseRecord } from '../../store/records.ts';
 import type { Store, StoreIdentity, StoreMove } from '../../store/store.ts';
@@ -113,6 +119,7 @@ class Move {
       const { move } = await source.identity();
       const isMade = await storeExists(this.#target.store);
       if (move === undefined && isMade) throw this.#isTaken();
+      if (!isMade) await assertMayCreateAt(this.#target.store);
       const mark = move ?? (await this.#leave(source));
       this.#assertOwn(mark);
       if (!isMade) await this.#create(source, mark);

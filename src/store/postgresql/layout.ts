@@ -23,6 +23,18 @@ export async function layoutOf(client: Client): Promise<number | undefined> {
   return Number(version);
 }
 
+/** Throws OperatorError when the role may not make a store in the database. */
+export async function assertMayCreate(client: Client): Promise<void> {
+  const { rows } = await client.query<{ role: string; name: string; may: boolean }>(
+    `SELECT current_user AS role, current_database() AS name, has_database_privilege(current_database(), 'CREATE') AS may`,
+  );
+  const [{ role = '', name = '', may = false } = {}] = rows;
+  if (!may)
+    throw new OperatorError(`the role "${role}" may not make a store in the database "${name}"`, {
+      remedy: `make it the owner of the database, as a superuser: ALTER DATABASE "${name}" OWNER TO "${role}"`,
+    });
+}
+
 /** Makes the tables, or brings them to the layout of this program. Within a transaction of the caller's. */
 export async function migrate(client: Client, from: number): Promise<void> {
   if (from === 0) await client.query('CREATE SCHEMA pdfseal');

@@ -90,9 +90,19 @@ export function setupFault(cause: unknown): OperatorError | undefined {
     return new OperatorError('the database has no store of pdfseald: make one with `pdfseal init`', {
       cause,
     });
+  if (code === '42501')
+    return new OperatorError(`the role of store.url may not use the store in the database: ${message}`, {
+      cause,
+      remedy:
+        'name the role that made the store; it owns the database, and the schema pdfseal with all that is in it',
+    });
+  if (/^SASL: .*client password must be/.test(message))
+    return new OperatorError('the server asks for a password, and the configuration names none', {
+      cause,
+      remedy: 'name the file that has it: store.password_file',
+    });
   // Classes 28 and 3D: refused login, no such database. Otherwise what TLS has against the server's certificate.
-  // And a password that is asked for, of which `pg` says so without a code.
-  if (!/^28|^3D000$|^ERR_TLS_|CERT|^UNABLE_TO_/.test(code) && !message.startsWith('SASL:')) return undefined;
+  if (!/^28|^3D000$|^ERR_TLS_|CERT|^UNABLE_TO_/.test(code)) return undefined;
   return new OperatorError(`the database of the store cannot be used: ${message}`, {
     cause,
     remedy: 'check store.url, store.password_file, the role and the database, and pg_hba.conf of the server',

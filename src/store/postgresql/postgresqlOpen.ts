@@ -8,7 +8,7 @@ import { assertNotMoving } from '../move.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { Store, StoreIdentity } from '../store.ts';
 import { Database } from './database.ts';
-import { LAYOUT, layoutOf, migrate } from './layout.ts';
+import { assertMayCreate, LAYOUT, layoutOf, migrate } from './layout.ts';
 import { readNote } from './notes.ts';
 import { begin, clientConfig, isLost, type Location, NotPrimary, setupFault } from './pgSession.ts';
 import { postgresqlStore } from './postgresqlStore.ts';
@@ -127,7 +127,7 @@ export async function openInPostgresql({
     return store;
   } catch (error) {
     await close();
-    throw error;
+    throw setupFault(error) ?? error;
   }
 }
 
@@ -159,6 +159,11 @@ export async function isInPostgresql(location: Location): Promise<boolean> {
     layout = await layoutOf(client);
   });
   return layout !== undefined;
+}
+
+/** Throws OperatorError when the role may not make a store in the database, or when no primary answers. */
+export function assertMayCreateInPostgresql(location: Location): Promise<void> {
+  return onPrimary(location, assertMayCreate);
 }
 
 /** Runs `work` on a connection of its own. Throws OperatorError when no server is a primary that answers and keeps what it promises. */
