@@ -1,5 +1,5 @@
 /** The one place that knows which engine keeps a log. What is of PostgreSQL is loaded only where a database has it. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
@@ -84,11 +84,26 @@ function reachable({ urls, passwordFile }: DatabaseLocation) {
 }
 
 function readPassword(file: string): string {
+  const { password, mode } = readSecret(file);
+  if ((mode & 0o007) !== 0)
+    throw new OperatorError(`the file with the password of the database, ${file}, is open to others`, {
+      remedy: `chmod o-rwx ${file}`,
+    });
+  if (password !== '') return password;
+  throw new OperatorError(`the file with the password of the database, ${file}, is empty`, {
+    remedy: 'write the password into it, or remove store.password_file where the server asks for none',
+  });
+}
+
+function readSecret(file: string): { password: string; mode: number } {
   try {
-    return readFileSync(file, 'utf8').replace(/\r?\n$/, '');
+    return { password: readFileSync(file, 'utf8').replace(/\r?\n$/, ''), mode: statSync(file).mode };
   } catch (cause) {
     const reason = systemReason(cause);
-    throw new OperatorError(`cannot read the password of the database in ${file} (${reason})`, { cause });
+    throw new OperatorError(`cannot read the password of the database in ${file} (${reason})`, {
+      cause,
+      remedy: 'correct store.password_file, or the permissions of the file',
+    });
   }
 }
 

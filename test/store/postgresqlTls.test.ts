@@ -1,4 +1,5 @@
 /** A PostgreSQL on another machine: TLS that is verified, and a password from a file. */
+import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { createStoreAt, openStoreAt, type StoreLocation, storeExists } from '../../src/store/engines.ts';
@@ -19,9 +20,13 @@ t.test('who the server is and who pdfseal is are both proven', async (t) => {
   const dir = t.testdir({
     good: 'a p@ss%20w&rd+/?\n',
     bad: 'another one\n',
+    open: 'a p@ss%20w&rd+/?\n',
+    empty: '\n',
     'ca.pem': tls.cert,
     'other.pem': other.cert,
   });
+  for (const name of ['good', 'bad', 'empty']) chmodSync(join(dir, name), 0o640);
+  chmodSync(join(dir, 'open'), 0o644);
   const at = (host: string, ca: string, password = 'good'): StoreLocation => ({
     engine: 'postgresql',
     urls: [
@@ -42,6 +47,8 @@ t.test('who the server is and who pdfseal is are both proven', async (t) => {
   await refused(at('127.1', 'ca.pem'), /cannot be used: Hostname\/IP does not match certificate's altnames/);
   await refused(at('127.0.0.1', 'ca.pem', 'bad'), /cannot be used: password authentication failed for user/);
   await refused(at('127.0.0.1', 'ca.pem', 'none'), /cannot read the password of the database in .*none/);
+  await refused(at('127.0.0.1', 'ca.pem', 'open'), /the password of the database, .*open, is open to others/);
+  await refused(at('127.0.0.1', 'ca.pem', 'empty'), /the password of the database, .*empty, is empty/);
 
   await postgres.stop();
   postgres.settings = { ...postgres.settings, ssl: 'off' };

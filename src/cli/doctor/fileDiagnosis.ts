@@ -30,7 +30,7 @@ export function diagnoseFiles(config: Config): Diagnosis[] {
     { what: 'state folder', path: config.stateDir, never: OTHERS_WRITE, owned: true },
     ...(config.store.engine === 'lmdb'
       ? [{ what: 'store', path: config.store.path, never: OTHERS_ANYTHING, owned: true }]
-      : []),
+      : passwordRule(config.store)),
     { what: 'lock', path: config.lockFile, never: OTHERS_WRITE, owned: true, optional: true },
     { what: 'trust file', path: config.trustFile, never: OTHERS_WRITE, optional: true },
     ...(policy === undefined ? [] : [{ what: 'witness policy', path: policy, never: OTHERS_WRITE }]),
@@ -41,6 +41,12 @@ export function diagnoseFiles(config: Config): Diagnosis[] {
   const user = owner instanceof Error ? [] : diagnoseUser(owner);
   const detail = `${rules.length} files and folders have the right owner, and nobody else can change them`;
   return [...(faults.length === 0 ? [good('files', detail)] : faults), ...user];
+}
+
+function passwordRule({ passwordFile }: { passwordFile?: string }): Rule[] {
+  return passwordFile === undefined
+    ? []
+    : [{ what: 'password file', path: passwordFile, never: OTHERS_ANYTHING }];
 }
 
 /** What an earlier version called otherwise works on. */
@@ -58,7 +64,7 @@ function judge(
     const isMissing = 'code' in found && found.code === 'ENOENT';
     if (isMissing && optional) return [];
     const remedy =
-      isMissing && !['PIN file', 'software key', 'witness policy'].includes(what)
+      isMissing && !['PIN file', 'software key', 'password file', 'witness policy'].includes(what)
         ? 'create it with `pdfseal init`, or correct state_dir'
         : 'correct the path, or the permissions';
     return [bad('files', `the ${what} ${path}: ${systemReason(found)}`, remedy)];

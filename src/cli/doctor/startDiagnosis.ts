@@ -151,7 +151,14 @@ function* certificateFiles({ timestamp, sources, webhooks }: Config): Iterable<[
 /** What `pdfseal init` creates. Before that, nothing can be wrong. */
 async function diagnoseState(config: Config): Promise<Diagnosis[]> {
   const { stateDir, store, environment, timestamp, certificatesDir } = config;
-  if (!(await storeExists(store))) {
+  let isMade: boolean;
+  try {
+    isMade = await storeExists(store);
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return [bad('store', error.message, error.remedy ?? 'correct [store]')];
+  }
+  if (!isMade) {
     const detail = `${describeStore(store)} does not exist yet`;
     return [
       warning(

@@ -21,6 +21,12 @@ const FREE_WARNING = 4;
 
 const ROOM = 'free space on that disk, or move state_dir to a larger disk';
 
+/** Where the message does not say what to do. */
+const REMEDIES = {
+  lmdb: `see "Disaster recovery" in the manual, ${MANUAL_FOLDER}/recovery.html; \`pdfseal init\` creates a store and never overwrites one`,
+  postgresql: `see "PostgreSQL" in the manual, ${MANUAL_FOLDER}/operate/postgresql.html`,
+};
+
 export interface StoreFindings {
   diagnoses: Diagnosis[];
   /** The keys in force; absent if the store cannot be read. */
@@ -65,7 +71,7 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
           ),
         ],
       };
-    const remedy = `see "Disaster recovery" in the manual, ${MANUAL_FOLDER}/recovery.html; \`pdfseal init\` creates a store and never overwrites one`;
+    const remedy = error.remedy ?? REMEDIES[config.store.engine];
     const disk = await diagnoseDiskOf(config);
     return { diagnoses: [bad('store', error.message, remedy), ...disk] };
   }
