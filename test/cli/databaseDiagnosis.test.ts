@@ -3,18 +3,27 @@ import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { diagnoseDatabase } from '../../src/cli/doctor/databaseDiagnosis.ts';
+import type { Diagnosis } from '../../src/cli/doctor/diagnosis.ts';
 import { startPostgres } from '../support/postgres.ts';
 
 const serve = fileURLToPath(new URL('../../src/main/serve.ts', import.meta.url));
+
+function told(found: Diagnosis[]): string {
+  return found
+    .map(
+      ({ check, verdict, detail, remedy }) => `${verdict} ${check}: ${detail}${remedy ? ` → ${remedy}` : ''}`,
+    )
+    .join('\n');
+}
 
 t.test('the servers of a database, and whether they keep what they acknowledge', async (t) => {
   const postgres = await startPostgres(t);
   const url = postgres.url(await postgres.createDatabase());
   const away = 'postgresql:///pdfseal?host=/nonexistent';
   const diagnose = async (...urls: string[]) => {
-    const found = await diagnoseDatabase({ store: { engine: 'postgresql', urls } });
-    return found.map(({ check, verdict, detail }) => `${verdict} ${check}: ${detail}`).join('\n');
+    return told(await diagnoseDatabase({ store: { engine: 'postgresql', urls } }));
   };
+  const stranger = url.replace('user=pdfseal', 'user=stranger');
   const restart = async (settings: Record<string, string>) => {
     await postgres.stop();
     postgres.settings = settings;
@@ -27,10 +36,19 @@ t.test('the servers of a database, and whether they keep what they acknowledge',
   const two = await diagnose(url, away);
   t.match(two, /^warning database \S+nonexistent: cannot be reached: connect ENOENT/m);
   t.match(two, /^warning database durability: no standby has to have what is acknowledged/m);
-  t.match(await diagnose(away), /^bad database: no server is a primary$/m);
+  const silent = await diagnose(away);
+  t.match(silent, /^bad database \S+nonexistent: cannot be reached: connect ENOENT.* → start it/m);
+  t.notMatch(silent, /primary/, 'the silent one may be the primary');
+  const closed = await diagnose(stranger, away);
+  t.match(closed, /^bad database \S+stranger: .*cannot be used: .*"stranger".* → check store\.url/m);
+  t.notMatch(closed, /promote/);
+  t.match(await diagnose(url, stranger), /^bad database \S+stranger: /m, 'it would fail at a failover');
+  const passwordFile = '/nonexistent/password';
+  const noPassword = await diagnoseDatabase({ store: { engine: 'postgresql', urls: [url], passwordFile } });
+  t.match(told(noPassword), /^bad database: cannot read the password .* → correct store\.password_file/);
   t.match(
     await diagnose(url, `${url}&port=5432`),
-    /^bad database: 2 servers say that they are the primary$/m,
+    /^bad database: 2 servers say that they are the primary → stop/m,
   );
   t.match(
     await diagnose(url.replace('user=pdfseal', 'user=postgres')),

@@ -1,3 +1,4 @@
+import { OperatorError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/units.ts';
 import type { Config } from '../../config/config.ts';
 import { inspectDatabase, type PrimaryFacts, type ServerFacts } from '../../store/engines.ts';
@@ -8,11 +9,18 @@ const START = 'start it, and look into its log; see "PostgreSQL" in the manual';
 /** The servers of the database that has the store, and whether they keep what they acknowledge. */
 export async function diagnoseDatabase({ store }: Pick<Config, 'store'>): Promise<Diagnosis[]> {
   if (store.engine === 'lmdb') return [];
-  const servers = await inspectDatabase(store);
+  let servers: ServerFacts[];
+  try {
+    servers = await inspectDatabase(store);
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return [bad('database', error.message, error.remedy ?? 'correct store.password_file')];
+  }
   const primaries = servers.filter((server) => server.state === 'primary');
   return [
     ...servers.flatMap((server) => diagnoseServer(server, primaries.length > 0)),
-    ...(primaries.length === 0
+    // One that is silent or lets nobody in may be the primary.
+    ...(servers.every(({ state }) => state === 'standby')
       ? [bad('database', 'no server is a primary', 'promote one, or correct store.url')]
       : []),
     ...(primaries.length > 1
@@ -31,6 +39,8 @@ export async function diagnoseDatabase({ store }: Pick<Config, 'store'>): Promis
 function diagnoseServer(server: ServerFacts, hasPrimary: boolean): Diagnosis[] {
   const check = `database ${server.url}`;
   if (server.state === 'standby') return [good(check, 'a standby')];
+  if (server.state === 'refusing')
+    return [bad(check, server.fault.message, server.fault.remedy ?? 'correct store.url')];
   if (server.state === 'unreachable')
     return [(hasPrimary ? warning : bad)(check, `cannot be reached: ${server.reason}`, START)];
   const { version, role, bytes } = server.facts;

@@ -1,10 +1,13 @@
 import { Client } from 'pg';
-import { clientConfig, type Location } from './pgSession.ts';
+import type { OperatorError } from '../../base/errors.ts';
+import { clientConfig, type Location, setupFault } from './pgSession.ts';
 
 /** What a server said of itself, or why it said nothing. */
 export type ServerFacts = { url: string } & (
   | { state: 'primary'; facts: PrimaryFacts }
   | { state: 'standby' }
+  /** It answered, and does not let this process in. */
+  | { state: 'refusing'; fault: OperatorError }
   | { state: 'unreachable'; reason: string }
 );
 
@@ -45,6 +48,8 @@ async function inspect(url: string, password: string | undefined): Promise<Serve
     if (facts === undefined) throw new Error('it answered with nothing');
     return { url, state: 'primary', facts };
   } catch (error) {
+    const fault = setupFault(error);
+    if (fault !== undefined) return { url, state: 'refusing', fault };
     return { url, state: 'unreachable', reason: (error as Error).message };
   } finally {
     client.end().catch(() => {});
