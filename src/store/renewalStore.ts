@@ -15,7 +15,10 @@ export interface RenewalStore {
 
   draft(): Promise<RenewalDraft | undefined>;
 
-  /** Keeps the draft of the next run. Rows stay only if the run that they are of is the same: see {@link isSameRun}. */
+  /**
+   * Keeps the draft of the next run. Rows stay only if the run that they are of is the same: see {@link isSameRun}. Throws BrokenInvariant when
+   * a run of that number exists.
+   */
   keepDraft(draft: RenewalDraft): Promise<void>;
 
   /** Adds the next row to the draft. Throws BrokenInvariant where no draft of that run has that place free. */
@@ -137,6 +140,11 @@ export interface BeforeRun {
   /** How many rows of the draft. */
   rows: number;
   logSize: number;
+}
+
+/** Throws BrokenInvariant for the draft of a run that another process has committed: its rows are evidence by now. */
+export function assertNotCommitted({ number }: RenewalScope, runs: readonly RenewalScope[]): void {
+  assert(number > runs.length, `renewal ${number} was made by another process meanwhile`);
 }
 
 /** Throws BrokenInvariant unless the run follows from the newest one and its own draft. */

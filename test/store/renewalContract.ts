@@ -88,6 +88,12 @@ export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
       object: { run: 1 },
     });
     t.equal(await store.renewals.commit(runOf(first, [tile(1)]), act(1)), false, 'a run is never replaced');
+    await t.rejects(
+      store.renewals.keepDraft({ ...first, at: START_MS }),
+      BrokenInvariant,
+      'nor drafted again',
+    );
+    t.ok(await store.renewals.row(1, 0), 'and its rows stay');
     const second: RenewalScope = { number: 2, digest: 'sha512', from: 3, to: 5, path: [0] };
     const third: RenewalScope = { number: 3, digest: 'sha384', from: 0, to: 5, path: [0, 0] };
     const opened = await reopen();

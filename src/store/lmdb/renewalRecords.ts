@@ -3,6 +3,7 @@ import type { Act } from '../../manifest/auditRecord.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import {
   assertFollows,
+  assertNotCommitted,
   isSameRun,
   type RenewalDraft,
   type RenewalRun,
@@ -51,13 +52,19 @@ export class RenewalRecords implements RenewalStore {
 
   async keepDraft(draft: RenewalDraft): Promise<void> {
     const { renewals: database } = this.#databases;
+    assertNotCommitted(draft, await this.runs());
     const former = await this.draft();
     const rows = Array.from(
       database.getKeys({ start: rowKey(draft.number, 0), end: rowKey(draft.number + 1, 0) }),
     );
     const isKept = former !== undefined && isSameRun(former, draft);
     const removed: Change[] = isKept ? [] : rows.map((key) => ({ database, key: Buffer.from(key) }));
-    await this.#write([...removed, { database, key: DRAFT_KEY, value: encodeRecord(draft) }]);
+    const changes = [...removed, { database, key: DRAFT_KEY, value: encodeRecord(draft) }];
+    const happened = await this.#commits.write({
+      changes,
+      unless: [{ database, key: runKey(draft.number) }],
+    });
+    if (!happened) assertNotCommitted(draft, await this.runs());
   }
 
   async addRow(run: number, row: number, tiles: readonly RenewalTile[]): Promise<void> {

@@ -3,6 +3,7 @@ import type { Act } from '../../manifest/auditRecord.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import {
   assertFollows,
+  assertNotCommitted,
   isSameRun,
   type RenewalDraft,
   type RenewalRun,
@@ -59,6 +60,7 @@ export class RenewalTable implements RenewalStore {
   async keepDraft(draft: RenewalDraft): Promise<void> {
     await this.#writes.runAlone(async (queries) => {
       await lockRevision(queries, 'renewals');
+      assertNotCommitted(draft, await allRuns(queries));
       const former = await readDraft(queries);
       if (former === undefined || !isSameRun(former, draft)) await queries.rows(FORGET_ROWS, [draft.number]);
       await putNote(queries, 'renewal_draft', encodeRecord(draft));
