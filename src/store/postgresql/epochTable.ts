@@ -6,8 +6,10 @@ import type { EpochStore } from '../store.ts';
 import type { Database, Queries } from './database.ts';
 import type { Writes } from './writes.ts';
 
-const REVISION = { name: 'epochs_revision', text: `SELECT revision FROM revisions WHERE name = 'epochs'` };
-const GET = { name: 'get_epochs', text: 'SELECT record FROM epochs WHERE revision = $1' };
+const NEWEST = {
+  name: 'newest_epochs',
+  text: `SELECT revision, record FROM revisions JOIN epochs USING (revision) WHERE name = 'epochs'`,
+};
 const RAISE = {
   name: 'raise_epochs',
   text: `UPDATE revisions SET revision = revision + 1 WHERE name = 'epochs' AND revision = $1 RETURNING revision`,
@@ -24,7 +26,7 @@ export class EpochTable implements EpochStore {
   readonly #database: Database;
   readonly #writes: Writes;
   readonly #trail: Recording;
-  #newest: Epochs | undefined;
+  #newest: { record: Buffer; list: Epoch[] } | undefined;
 
   constructor(database: Database, writes: Writes, trail: Recording) {
     this.#database = database;
@@ -33,14 +35,14 @@ export class EpochTable implements EpochStore {
   }
 
   async newest(): Promise<Epochs> {
-    const [row] = await this.#database.rows<{ revision: number }>(REVISION);
+    const [row] = await this.#database.rows<{ revision: number; record: Buffer }>(NEWEST);
     assert(row, 'the store has no epochs');
-    const { revision } = row;
-    if (this.#newest?.revision === revision) return this.#newest;
-    const [found] = await this.#database.rows<{ record: Buffer }>(GET, [revision]);
-    assert(found, `revision ${revision} of the epochs is gone`);
-    this.#newest = { revision, list: parseRecord<Epoch[]>(found.record, 'the list of epochs') };
-    return this.#newest;
+    const { revision, record } = row;
+    // By its bytes: after a failover, a revision can be another one than before.
+    if (this.#newest?.record.equals(record)) return { revision, list: this.#newest.list };
+    const list = parseRecord<Epoch[]>(record, 'the list of epochs');
+    this.#newest = { record, list };
+    return { revision, list };
   }
 
   async change(list: readonly Epoch[], revision: number, act: Act | null): Promise<boolean> {
