@@ -103,6 +103,7 @@ t.test('a server that crashes and comes back', async (t) => {
 
 t.test('a COMMIT that may not have reached the standbys is no success', async (t) => {
   const database = await postgres.createDatabase(template);
+  await postgres.query(`ALTER DATABASE ${database} SET client_min_messages = error`); // That is no way out.
   const store = await openAs(t, [postgres.url(database)]);
   await postgres.query(`ALTER SYSTEM SET synchronous_standby_names = 'nobody'`);
   await postgres.query('SELECT pg_reload_conf()');
@@ -173,6 +174,39 @@ t.test('a transaction of the former daemon that is under way ends first', async 
     isWritten.status === 'fulfilled',
     'what is acknowledged is there, and nothing else',
   );
+});
+
+t.test('a daemon reads no server that has not seen its turn', async (t) => {
+  const [former, current] = [
+    await postgres.createDatabase(template),
+    await postgres.createDatabase(template),
+  ];
+  const proxy = await PostgresProxy.start(postgres.dir);
+  t.teardown(() => proxy.close());
+  const job = sampleJob();
+  const there = await openInPostgresql({ location: { urls: [postgres.url(former)] } });
+  await there.jobs.accept(job);
+  await there.close();
+  proxy.fate = () => 'cut before'; // The former primary is away while the turn is taken …
+  const urls = [postgres.url(former).replace(postgres.dir, proxy.dir), postgres.url(current)];
+  const store = await openAs(t, urls);
+  proxy.fate = () => 'forward'; // … and comes back.
+  t.equal(await store.jobs.get(job.id), undefined);
+  const other = sampleJob();
+  await store.jobs.accept(other);
+  t.same(await postgres.query('SELECT count(*)::int FROM pdfseal.jobs', current), [{ count: 1 }]);
+});
+
+t.test('a spare tries the next server when nobody acknowledges its turn at the first', async (t) => {
+  const alone = await startPostgres(t);
+  const former = alone.url(await alone.createDatabase());
+  await createInPostgresql({ location: { urls: [former] }, identity, epoch });
+  await alone.query(`ALTER SYSTEM SET synchronous_standby_names = 'nobody'`);
+  await alone.query('SELECT pg_reload_conf()');
+  const current = await postgres.createDatabase(template);
+  const store = await openAs(t, [former, postgres.url(current)]);
+  await store.jobs.accept(sampleJob());
+  t.same(await postgres.query('SELECT count(*)::int FROM pdfseal.jobs', current), [{ count: 1 }]);
 });
 
 t.test('a log that changed under a daemon', async (t) => {

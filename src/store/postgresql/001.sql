@@ -18,10 +18,11 @@ INSERT INTO revisions VALUES ('epochs', 0), ('endpoints', 0), ('trail', 0), ('re
 -- The daemon whose turn it is. Whoever takes over raises the fence first: from then on the one before writes nothing more.
 CREATE TABLE sequencer (
   single boolean PRIMARY KEY DEFAULT true CHECK (single),
-  fence bigint NOT NULL,
+  -- Of this turn alone: a number could come back with a restored database.
+  fence uuid NOT NULL,
   holder text NOT NULL
 );
-INSERT INTO sequencer VALUES (true, 0, '');
+INSERT INTO sequencer VALUES (true, gen_random_uuid(), '');
 
 -- The newest checkpoint, changed only from the one before (compare and swap).
 CREATE TABLE log_head (

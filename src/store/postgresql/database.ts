@@ -34,7 +34,8 @@ export class Database implements Queries {
   #failure: Error | undefined;
   #isClosed = false;
 
-  constructor(location: Location, awayMsMax: number) {
+  /** `fence`: of a daemon's turn. Only a server that has it is read, so nothing is from before the barrier. */
+  constructor(location: Location, { awayMsMax, fence }: { awayMsMax: number; fence?: string | undefined }) {
     this.location = location;
     this.#awayMsMax = awayMsMax;
     this.#pools = location.urls.map((url) => {
@@ -42,7 +43,7 @@ export class Database implements Queries {
         ...clientConfig(url, location.password),
         max: READERS_MAX,
         query_timeout: READ_MS_MAX + 1_000,
-        onConnect: (client: ClientBase) => begin(client, { statementMsMax: READ_MS_MAX }),
+        onConnect: (client: ClientBase) => begin(client, { statementMsMax: READ_MS_MAX, fence }),
       });
       pool.on('error', () => {}); // An idle connection was lost: the next statement takes another.
       return pool;

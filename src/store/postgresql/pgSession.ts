@@ -1,6 +1,7 @@
-import { userInfo } from 'node:os';
+import { hostname, userInfo } from 'node:os';
 import { type ClientBase, type ClientConfig, types } from 'pg';
 import { OperatorError } from '../../base/errors.ts';
+import { UnknownOutcome } from '../store.ts';
 
 /** Where the database is, and how to log in. */
 export interface Location {
@@ -11,6 +12,12 @@ export interface Location {
 
 /** How long a server may take to accept a connection, log in included. */
 const CONNECT_MS_MAX = 5_000;
+
+/** As for the other engine: a disk, or a standby, that takes this long will take no more. */
+const COMMIT_MS_MAX = 60_000;
+
+/** Of all sessions of this process, so that another can end them together. */
+const APPLICATION = `pdfseal ${process.pid} ${hostname()}`.slice(0, 63);
 
 /** The types that a `bigint` column, a `uuid` and bytes come back as. No number here comes near 2^53. */
 const INT8 = 20;
@@ -25,7 +32,7 @@ export function clientConfig(url: string, password: string | undefined): ClientC
   if (password !== undefined) named.searchParams.set('password', password);
   return {
     connectionString: named.href,
-    application_name: 'pdfseal',
+    application_name: APPLICATION,
     connectionTimeoutMillis: CONNECT_MS_MAX,
     keepAlive: true,
     types: {
@@ -43,22 +50,42 @@ export class NotPrimary extends Error {
   }
 }
 
+/** The server does not know of this daemon's turn: it was the primary before, or was restored. */
+export class ElsewherePrimary extends Error {
+  constructor() {
+    super('the server does not know of the turn of this daemon');
+    this.name = 'ElsewherePrimary';
+  }
+}
+
+/** Another daemon took over. Whatever this one still wanted to write is not written. */
+export class Superseded extends UnknownOutcome {
+  constructor() {
+    super(new Error('another daemon has taken over this log'));
+    this.name = 'Superseded';
+  }
+}
+
+export interface BeginOptions {
+  statementMsMax: number;
+  /** Of a daemon's turn: only a server that has it is used. */
+  fence?: string | undefined;
+}
+
 /**
  * What every session begins with. Names mean the tables of pdfseal, a commit waits for the disk (and for synchronous standbys), and a client
  * that is gone is noticed within half a minute. A page of a list is the beginning of a range of an index: nothing is gathered from a whole range and
  * sorted, which the planner prefers where a range is short on average, however long this one is. Throws NotPrimary on a standby.
  */
-export async function begin(
-  client: ClientBase,
-  { statementMsMax }: { statementMsMax: number },
-): Promise<void> {
+export async function begin(client: ClientBase, { statementMsMax, fence }: BeginOptions): Promise<void> {
   const results = (await client.query(`
     SET search_path = pdfseal, pg_temp;
     SET default_transaction_isolation = 'read committed';
     SET statement_timeout = ${statementMsMax};
     SET enable_bitmapscan = off;
     SET lock_timeout = 10000;
-    SET idle_in_transaction_session_timeout = 60000;
+    SET client_min_messages = warning;
+    SET idle_in_transaction_session_timeout = 5000;
     SET tcp_keepalives_idle = 10;
     SET tcp_keepalives_interval = 5;
     SET tcp_keepalives_count = 3;
@@ -67,6 +94,31 @@ export async function begin(
     SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS follows
   `)) as unknown as { rows: { follows?: boolean }[] }[];
   if (results.at(-1)?.rows[0]?.follows === true) throw new NotPrimary();
+  if (fence !== undefined && (await fenceOf(client)) !== fence) throw new ElsewherePrimary();
+}
+
+export async function fenceOf(client: ClientBase): Promise<string | undefined> {
+  const { rows } = await client.query<{ fence: string }>('SELECT fence FROM sequencer');
+  return rows[0]?.fence;
+}
+
+/**
+ * COMMIT. Throws UnknownOutcome where the server says anything besides: "the transaction has already committed locally, but might not have been
+ * replicated to the standby" is a warning, in the language of the server, and the command succeeds.
+ */
+export async function commitForSure(client: ClientBase, msMax = COMMIT_MS_MAX): Promise<void> {
+  let said: string | undefined;
+  const onNotice = ({ message }: { message: string | undefined }) => {
+    said = message ?? 'a notice';
+  };
+  client.on('notice', onNotice);
+  try {
+    const { command } = await client.query({ text: 'COMMIT', query_timeout: msMax } as { text: string });
+    if (command !== 'COMMIT') said ??= `the database answered ${command} to a COMMIT`;
+  } finally {
+    client.off('notice', onNotice);
+  }
+  if (said !== undefined) throw new UnknownOutcome(new Error(said));
 }
 
 /** What `pg` says, without a code, of a connection that is gone or does not come about. */
@@ -75,11 +127,11 @@ const LOST =
 
 /** Whether the statement can be tried again on another connection: the server, or the way to it, was lost. */
 export function isLost(error: unknown): boolean {
-  if (error instanceof NotPrimary) return true;
+  if (error instanceof NotPrimary || error instanceof ElsewherePrimary) return true;
   const { code, message = '' } = error as { code?: string; message?: string };
   if (code === undefined) return LOST.test(message);
-  // Class 08: connection exceptions; 57P: shut down, crashed, starting up; 53300: too many connections; 25006: no primary any more.
-  return /^08|^57P0|^53300$|^25006$/.test(code) || /^E[A-Z]{3,}$/.test(code);
+  // Class 08: connection exceptions; 57P: shut down, crashed, starting up; 53300: too many connections; 25006: no primary any more; 25P03, 25P04: took too long.
+  return /^08|^57P0|^53300$|^25006$|^25P0[34]$/.test(code) || /^E(?!RR_)[A-Z_]{3,}$/.test(code);
 }
 
 /** What an administrator has to mend before a daemon or a command can use the database; undefined for anything else. */

@@ -6,12 +6,12 @@ import { counterKey, parseCounterKey, quotaKey } from '../lmdb/keyLayout.ts';
 import { encodeCount } from '../lmdb/quotaCounts.ts';
 import { portableTally } from '../outboxEntry.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
-import { type Batch, type QuotaCount, type StoreIdentity, UnknownOutcome } from '../store.ts';
+import type { Batch, QuotaCount, StoreIdentity } from '../store.ts';
 import type { Frozen, Section, StoreContents, StoreEntry } from '../storeContents.ts';
 import type { EndpointTally } from '../webhookStore.ts';
 import { Database, type Queries, type Query } from './database.ts';
 import { putNote, readNote } from './notes.ts';
-import { begin, clientConfig, type Location } from './pgSession.ts';
+import { begin, clientConfig, commitForSure, type Location } from './pgSession.ts';
 import { raiseRevision, readRevision } from './revisions.ts';
 import { type Obstacle, Sequencer } from './sequencer.ts';
 import { addToTable, lastOfTable, readTable, TABLES } from './tableContents.ts';
@@ -97,7 +97,7 @@ export class PostgresqlContents implements StoreContents {
   private constructor(location: Location, turn: Sequencer | undefined) {
     this.#location = location;
     this.#turn = turn;
-    this.#database = new Database(location, AWAY_MS_MAX);
+    this.#database = new Database(location, { awayMsMax: AWAY_MS_MAX, fence: turn?.fence });
     this.#writes = new Writes(this.#database, turn);
   }
 
@@ -182,15 +182,11 @@ export class PostgresqlContents implements StoreContents {
 
   /** Whoever writes waits until the end; and in a store that the log has left, fails then. */
   async freeze(): Promise<Frozen> {
-    let isWarned = false;
     const client = await this.#database.retrying(async (server) => {
       const { urls, password } = this.#location;
       const config = clientConfig(urls[server] ?? '', password);
       const client = new Client({ ...config, query_timeout: STATEMENT_MS_MAX });
       client.on('error', () => {}); // Its next statement fails.
-      client.on('notice', ({ severity }) => {
-        if (severity === 'WARNING') isWarned = true;
-      });
       await client.connect();
       await begin(client, { statementMsMax: 0 });
       return client;
@@ -199,13 +195,11 @@ export class PostgresqlContents implements StoreContents {
     await client.query(`LOCK TABLE ${WRITTEN.join(', ')} IN SHARE MODE`);
     return {
       leave: async (identity) => {
-        const { rows } = await client.query<{ fence: number }>('SELECT fence FROM sequencer FOR SHARE');
+        const { rows } = await client.query<{ fence: string }>('SELECT fence FROM sequencer FOR SHARE');
         if (rows[0]?.fence !== this.#turn?.fence) return false;
         await client.query(`UPDATE notes SET record = $1 WHERE name = 'identity'`, [encodeRecord(identity)]);
         await client.query(REFUSE_WRITES);
-        isWarned = false;
-        await client.query('COMMIT');
-        if (isWarned) throw new UnknownOutcome(new Error('a COMMIT did not reach the standbys for sure'));
+        await commitForSure(client);
         return true;
       },
       end: async () => {

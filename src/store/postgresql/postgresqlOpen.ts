@@ -10,7 +10,15 @@ import type { Store, StoreIdentity } from '../store.ts';
 import { Database } from './database.ts';
 import { assertMayCreate, LAYOUT, layoutOf, migrate } from './layout.ts';
 import { readNote } from './notes.ts';
-import { begin, clientConfig, isLost, type Location, NotPrimary, setupFault } from './pgSession.ts';
+import {
+  begin,
+  clientConfig,
+  commitForSure,
+  isLost,
+  type Location,
+  NotPrimary,
+  setupFault,
+} from './pgSession.ts';
 import { postgresqlStore } from './postgresqlStore.ts';
 import { Sequencer, type Sequencing } from './sequencer.ts';
 import { Writes } from './writes.ts';
@@ -18,6 +26,13 @@ import { Writes } from './writes.ts';
 /** A server that is away for so long does not come back soon: the process ends, and its supervisor starts it again. */
 const AWAY_MS_MAX = 10_000;
 const BACKLOG_MAX_DEFAULT = 10_000;
+
+/** By default, every role of a server may connect to a database, and take the lock that daemons wait for. */
+const CLOSE_DATABASE = `DO $$ BEGIN
+  IF (SELECT pg_has_role(datdba, 'USAGE') FROM pg_database WHERE datname = current_database()) THEN
+    EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());
+  END IF;
+END $$`;
 
 export interface CreateInPostgresql {
   location: Location;
@@ -63,7 +78,8 @@ export async function createInPostgresql({
     const whole = { schema: LAYOUT, ...identity };
     await client.query(`INSERT INTO notes VALUES ('identity', $1)`, [encodeRecord(whole)]);
     await client.query('INSERT INTO epochs VALUES (0, $1)', [encodeRecord([epoch])]);
-    await client.query('COMMIT');
+    await client.query(CLOSE_DATABASE);
+    await commitForSure(client);
   });
   if (act === undefined) return;
   const store = await openInPostgresql({ location });
@@ -90,7 +106,7 @@ export async function openInPostgresql({
   backlogMax = BACKLOG_MAX_DEFAULT,
 }: OpenInPostgresql): Promise<Store> {
   const turn = sequencing && (await Sequencer.open(location, { ...sequencing, awayMsMax }));
-  const database = new Database(location, awayMsMax);
+  const database = new Database(location, { awayMsMax, fence: turn?.fence });
   const writes = new Writes(database, turn);
   const close = async () => {
     await writes.close();

@@ -1,8 +1,19 @@
 import { hostname } from 'node:os';
 import { Client } from 'pg';
 import { stopwatch } from '../../base/clock.ts';
-import { begin, clientConfig, isLost, type Location, setupFault } from './pgSession.ts';
-import { Superseded, type Turn } from './writes.ts';
+import { UnknownOutcome } from '../store.ts';
+import {
+  begin,
+  clientConfig,
+  commitForSure,
+  ElsewherePrimary,
+  fenceOf,
+  isLost,
+  type Location,
+  Superseded,
+  setupFault,
+} from './pgSession.ts';
+import type { Turn } from './writes.ts';
 
 /** Of the advisory lock that a session of the active daemon holds: "pdfs". */
 const LOCK = 0x70646673;
@@ -11,6 +22,10 @@ const BEAT_MS = 1_000;
 /** A session that did nothing for so long is one of a daemon that is stopped or cannot be reached. */
 const SILENT_MS_MAX = 4_000;
 const ANSWER_MS_MAX = 5_000;
+/** Longer than a session of a daemon that hangs keeps its locks. */
+const RAISE_MS_MAX = 15_000;
+/** For so long one of several servers is asked for the lock before the next one is. */
+const STAY_MS_MAX = 5_000;
 
 /** What a daemon waits for: that another one ends, or that a server answers. */
 export type Obstacle = { holder: string } | { unreachable: string };
@@ -27,19 +42,27 @@ export interface Sequencing {
 interface Holder {
   pid: number;
   state: string | null;
+  waits_for: string | null;
   since: string;
 }
 
-const HOLDER = `SELECT a.pid, a.state, a.state_change::text AS since FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-  WHERE l.locktype = 'advisory' AND l.objid = ${LOCK} AND l.granted
+/** Of the one-key form of the lock, in this database. */
+const HOLDER = `SELECT a.pid, a.state, a.wait_event AS waits_for, a.state_change::text AS since
+  FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+  WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = ${LOCK} AND l.objsubid = 1 AND l.granted
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+
+/** All sessions of the process that has that one: its transactions hold locks too. */
+const END_PROCESS = `SELECT pg_terminate_backend(other.pid)
+  FROM pg_stat_activity one JOIN pg_stat_activity other USING (usesysid, datid, application_name)
+  WHERE one.pid = $1 AND one.application_name LIKE 'pdfseal %'`;
 
 /**
  * The turn of this daemon: the session that holds the lock for which others wait, and the fence. The lock is a hint, and can be lost without
  * harm; the fence is the truth.
  */
 export class Sequencer implements Turn {
-  readonly fence: number;
+  readonly fence: string;
   readonly #location: Location;
   readonly #onLost: (error: Error) => void;
   readonly #awayMsMax: number;
@@ -49,7 +72,7 @@ export class Sequencer implements Turn {
 
   private constructor(
     client: Client,
-    fence: number,
+    fence: string,
     location: Location,
     { onLost, awayMsMax }: { onLost(error: Error): void; awayMsMax: number },
   ) {
@@ -70,14 +93,14 @@ export class Sequencer implements Turn {
     location: Location,
     { onWait, signal, onLost, awayMsMax }: Sequencing & { awayMsMax: number },
   ): Promise<Sequencer> {
-    for (;;) {
-      const client = await lockedSession(location, { onWait, signal });
+    for (let first = 0; ; first++) {
+      const client = await lockedSession(location, { onWait, signal, first });
       try {
         return new Sequencer(client, await raiseFence(client), location, { onLost, awayMsMax });
       } catch (error) {
         client.end().catch(() => {});
-        if (!isLost(error) && !(error instanceof NotReplicated)) throw setupFault(error) ?? error;
-        onWait({ unreachable: (error as Error).message });
+        if (!isLost(error) && !(error instanceof UnknownOutcome)) throw setupFault(error) ?? error;
+        onWait({ unreachable: reasonOf(error) });
       }
     }
   }
@@ -97,20 +120,16 @@ export class Sequencer implements Turn {
   /** Shows whoever waits that this daemon is alive, and finds out whether its turn is over. */
   async #beat(): Promise<void> {
     try {
-      await this.#assertOurs(this.#client);
+      if ((await fenceOf(this.#client)) !== this.fence) throw new Superseded();
     } catch (error) {
       if (!isLost(error) || this.#isOver) throw error;
       this.#client.end().catch(() => {});
       const signal = AbortSignal.timeout(this.#awayMsMax);
-      const beforeEach = (client: Client) => this.#assertOurs(client);
-      this.#client = await lockedSession(this.#location, { onWait: () => {}, signal, beforeEach });
+      const onWait = () => {};
+      this.#client = await lockedSession(this.#location, { onWait, signal, fence: this.fence });
     }
-    if (!this.#isOver) this.#next();
-  }
-
-  async #assertOurs(client: Client): Promise<void> {
-    const { rows } = await client.query<{ fence: number }>('SELECT fence FROM sequencer');
-    if (rows[0]?.fence !== this.fence) throw new Superseded();
+    if (this.#isOver) await this.#client.end().catch(() => {});
+    else this.#next();
   }
 
   #end(error: Error): void {
@@ -121,71 +140,82 @@ export class Sequencer implements Turn {
   }
 }
 
-class NotReplicated extends Error {}
-
-/** Waits for a transaction of the daemon before, which locks the row; whatever that one writes after it finds another number. */
-async function raiseFence(client: Client): Promise<number> {
+/** Waits for a transaction of the daemon before, which locks the row; whatever that one writes after it finds another fence. */
+async function raiseFence(client: Client): Promise<string> {
   const holder = `process ${process.pid} on ${hostname()}`;
-  let warning: string | undefined;
-  client.on('notice', ({ severity, message }) => {
-    if (severity === 'WARNING') warning = message;
-  });
-  const text = 'UPDATE sequencer SET fence = fence + 1, holder = $1 RETURNING fence';
-  const { rows } = await client.query<{ fence: number }>(text, [holder]);
-  if (warning !== undefined) throw new NotReplicated(warning);
-  return Number(rows[0]?.fence);
+  const text = 'UPDATE sequencer SET fence = gen_random_uuid(), holder = $1 RETURNING fence';
+  const query = { text, values: [holder], query_timeout: RAISE_MS_MAX };
+  await client.query('BEGIN');
+  const { rows } = await client.query<{ fence: string }>(query);
+  await commitForSure(client, ANSWER_MS_MAX);
+  const [row] = rows;
+  if (row === undefined) throw new Error('the store has no row for whose turn it is');
+  return row.fence;
+}
+
+function reasonOf(error: unknown): string {
+  const { message, cause } = error as Error;
+  return error instanceof UnknownOutcome && cause instanceof Error ? cause.message : message;
 }
 
 interface Locking extends Pick<Sequencing, 'onWait'> {
   signal: AbortSignal | undefined;
-  /** Called before each attempt to take the lock; what it throws ends them. */
-  beforeEach?(client: Client): Promise<void>;
+  /** The server to begin with. */
+  first?: number;
+  /** Only a server that has this one. */
+  fence?: string;
 }
 
-/** A session of the primary that holds the lock, as soon as there is one. */
+/** A session of a primary that holds the lock, as soon as there is one. */
 async function lockedSession(
   location: Location,
-  { onWait, signal, beforeEach = async () => {} }: Locking,
+  { onWait, signal, first = 0, fence }: Locking,
 ): Promise<Client> {
+  const { urls } = location;
   const silence = new Silence();
   let refusals = 0;
-  for (let attempt = 0; ; attempt++) {
+  for (let attempt = first; ; attempt++) {
     signal?.throwIfAborted();
-    const url = location.urls[attempt % location.urls.length] ?? '';
-    const client = new Client({ ...clientConfig(url, location.password), query_timeout: ANSWER_MS_MAX });
+    const config = clientConfig(urls[attempt % urls.length] ?? '', location.password);
+    const client = new Client({ ...config, query_timeout: ANSWER_MS_MAX });
     client.on('error', () => {}); // Its next statement fails.
     try {
       await client.connect();
-      await begin(client, { statementMsMax: 0 });
-      for (;;) {
-        await beforeEach(client);
+      await begin(client, { statementMsMax: 0, fence });
+      const since = stopwatch();
+      for (let stayedMs = 0; urls.length === 1 || stayedMs < STAY_MS_MAX; stayedMs += since()) {
         const obstacle = await lock(client, silence);
         if (obstacle === undefined) return client;
-        onWait({ holder: obstacle });
+        onWait(obstacle);
         signal?.throwIfAborted();
         await new Promise((resolve) => setTimeout(resolve, POLL_MS));
       }
+      client.end().catch(() => {});
+      continue; // Of several primaries, another can be the true one.
     } catch (error) {
       client.end().catch(() => {});
+      // Every server was asked, and no one has the turn of this daemon.
+      if (error instanceof ElsewherePrimary && attempt >= first + urls.length - 1) throw new Superseded();
       const fault = setupFault(error);
       refusals = fault === undefined ? 0 : refusals + 1;
-      if (refusals === location.urls.length || (fault === undefined && !isLost(error))) throw fault ?? error;
+      if (refusals === urls.length || (fault === undefined && !isLost(error))) throw fault ?? error;
       onWait({ unreachable: (error as Error).message });
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }
 
-/** Takes the lock; or tells who has it, and ends its session if that has been silent for too long. */
-async function lock(client: Client, silence: Silence): Promise<string | undefined> {
+/** Takes the lock; or tells why not, and ends the process that has it if that has been silent for too long. */
+async function lock(client: Client, silence: Silence): Promise<Obstacle | undefined> {
   const { rows } = await client.query<{ got: boolean }>(`SELECT pg_try_advisory_lock(${LOCK}) AS got`);
   if (rows[0]?.got === true) return undefined;
   const [holder] = (await client.query<Holder>(HOLDER)).rows;
   // A session that is executing something waits for the server: then the daemon is not to blame.
+  if (holder?.waits_for === 'SyncRep') return { unreachable: 'no standby has answered a commit yet' };
   if (holder?.state?.startsWith('idle') && silence.ofMs(holder) > SILENT_MS_MAX)
-    await client.query('SELECT pg_terminate_backend($1)', [holder.pid]);
+    await client.query(END_PROCESS, [holder.pid]);
   const [named] = (await client.query<{ holder: string }>('SELECT holder FROM sequencer')).rows;
-  return named?.holder ?? '';
+  return { holder: named?.holder || 'another session' };
 }
 
 /** For how long a session has been seen to do nothing, by the monotonic clock of this process. */

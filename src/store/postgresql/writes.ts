@@ -2,7 +2,7 @@ import { Client } from 'pg';
 import { BrokenInvariant } from '../../base/assert.ts';
 import { UnknownOutcome } from '../store.ts';
 import type { Database, Queries } from './database.ts';
-import { begin, clientConfig, isLost, isRepeatable } from './pgSession.ts';
+import { begin, clientConfig, commitForSure, isLost, isRepeatable, Superseded } from './pgSession.ts';
 
 type Work<T> = (queries: Queries) => Promise<T>;
 
@@ -18,21 +18,11 @@ const GROUP_WORKS_MAX = 256;
 const REPEATS_MAX = 20;
 /** A statement of a transaction that takes longer is given up with its connection. */
 const STATEMENT_MS_MAX = 30_000;
-/** As for the other engine: a disk, or a standby, that takes this long will take no more. */
-const COMMIT_MS_MAX = 60_000;
 
 /** A daemon writes only while it is its turn. */
 export interface Turn {
-  /** The number under which this daemon took over: that of the store, until another takes over. */
-  readonly fence: number;
-}
-
-/** Another daemon took over. Whatever this one still wanted to write is not written. */
-export class Superseded extends UnknownOutcome {
-  constructor() {
-    super(new Error('another daemon has taken over this log'));
-    this.name = 'Superseded';
-  }
+  /** UUID under which this daemon took over: that of the store, until another takes over. */
+  readonly fence: string;
 }
 
 /**
@@ -46,7 +36,7 @@ export class Superseded extends UnknownOutcome {
 export class Writes {
   readonly #database: Database;
   readonly #turn: Turn | undefined;
-  #client: { client: Client; isWarned: boolean } | undefined;
+  #client: Client | undefined;
   #pending: Pending[] = [];
   #draining: Promise<void> | undefined;
   #failure: Error | undefined;
@@ -82,7 +72,7 @@ export class Writes {
 
   async close(): Promise<void> {
     await this.#draining;
-    await this.#client?.client.end().catch(() => {});
+    await this.#client?.end().catch(() => {});
     this.#client = undefined;
   }
 
@@ -137,7 +127,7 @@ export class Writes {
 
   async #attempt(server: number, work: Work<void>): Promise<void> {
     this.#client ??= await this.#connect(server);
-    const { client } = this.#client;
+    const client = this.#client;
     const queries: Queries = {
       rows: async ({ name, text }, values = []) =>
         (await client.query({ name, text, values: [...values] })).rows,
@@ -153,26 +143,22 @@ export class Writes {
     await this.#commit();
   }
 
-  async #connect(server: number) {
+  async #connect(server: number): Promise<Client> {
     const { urls, password } = this.#database.location;
     const config = clientConfig(urls[server] ?? '', password);
     // No time limit of the server's: it would also end the wait of a COMMIT for standbys, and call that success.
     const client = new Client({ ...config, query_timeout: STATEMENT_MS_MAX });
-    const connection = { client, isWarned: false };
     client.on('error', () => {
-      if (this.#client === connection) this.#client = undefined;
-    });
-    client.on('notice', ({ severity }) => {
-      if (severity === 'WARNING') connection.isWarned = true;
+      if (this.#client === client) this.#client = undefined;
     });
     try {
       await client.connect();
-      await begin(client, { statementMsMax: 0 });
+      await begin(client, { statementMsMax: 0, fence: this.#turn?.fence });
     } catch (error) {
       client.end().catch(() => {});
       throw error;
     }
-    return connection;
+    return client;
   }
 
   /** Also holds off whoever would take over, until the transaction ends. */
@@ -183,31 +169,24 @@ export class Writes {
     }
     const [, held] = (await client.query(
       'BEGIN; SELECT fence FROM pdfseal.sequencer FOR SHARE',
-    )) as unknown as { rows: { fence: number }[] }[];
+    )) as unknown as { rows: { fence: string }[] }[];
     if (held?.rows[0]?.fence !== this.#turn.fence) throw new Superseded();
   }
 
   async #commit(): Promise<void> {
-    const connection = this.#client;
-    if (connection === undefined) throw new Error('the connection was closed'); // before a COMMIT: it can be repeated
-    connection.isWarned = false;
+    const client = this.#client;
+    if (client === undefined) throw new Error('Connection ended'); // Before a COMMIT: it can be repeated.
     try {
-      const { command } = await connection.client.query({ text: 'COMMIT', query_timeout: COMMIT_MS_MAX } as {
-        text: string;
-      });
-      if (command !== 'COMMIT') throw new Error(`the database answered ${command} to a COMMIT`);
+      await commitForSure(client);
     } catch (error) {
       const isRefused = /^[0-9A-Z]{5}$/.test((error as { code?: string }).code ?? '') && !isLost(error);
       this.#drop();
-      throw isRefused ? error : new UnknownOutcome(error);
+      throw isRefused || error instanceof UnknownOutcome ? error : new UnknownOutcome(error);
     }
-    // "The transaction has already committed locally, but might not have been replicated to the standby."
-    if (connection.isWarned)
-      throw new UnknownOutcome(new Error('a COMMIT did not reach the standbys for sure'));
   }
 
   #drop(): void {
-    const { client } = this.#client ?? {};
+    const client = this.#client;
     this.#client = undefined;
     client?.end().catch(() => {});
   }
