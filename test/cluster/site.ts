@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { SITE } from '../faults/workload.ts';
@@ -7,6 +7,8 @@ import { freePort } from '../support/freePort.ts';
 import { openSandbox, Sandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 import type { PatroniCluster } from './patroni.ts';
+
+const LAST_CHECKPOINT = 'state/last-checkpoint';
 
 /** A daemon on a machine of its own, as far as its files go, which its service manager starts again whenever it ends. */
 export class Supervised {
@@ -86,7 +88,14 @@ export class Site {
     const site = new Site(front, nodes, createServer());
     site.#server.on('connection', (client) => site.#join(client));
     await new Promise<void>((resolve) => site.#server.listen(front.port, '127.0.0.1', resolve));
-    for (const node of nodes) node.start();
+    const [first, ...others] = nodes;
+    first?.start();
+    await until('the first daemon listens', async () => (await site.active()) !== undefined);
+    // As the manual has it: without the file, a daemon refuses a log that it does not know.
+    for (const node of others) {
+      copyFileSync(join(first?.sandbox.dir ?? '', LAST_CHECKPOINT), join(node.sandbox.dir, LAST_CHECKPOINT));
+      node.start();
+    }
     return site;
   }
 
