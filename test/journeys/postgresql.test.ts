@@ -140,7 +140,7 @@ t.test('a daemon that is not let in ends, and says what to do', async (t) => {
   writeFileSync(sandbox.configFile, text.replace('user=pdfseal', 'user=stranger'));
   const refused = {
     status: 1,
-    stderr: /cannot be used: Peer authentication failed for user "stranger"\n +→ check store\.url, the role/,
+    stderr: /cannot be used: Peer authentication failed for user "stranger"\n +→ check store\.url, /,
   };
   t.match(await sandbox.pdfseald(), refused);
   t.match(await sandbox.pdfseal(['check', '--config', sandbox.configFile]), { status: 2 });
