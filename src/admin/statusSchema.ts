@@ -80,10 +80,11 @@ const DAEMON_METRICS: StatusMetric<AdminStatus>[] = [
   {
     name: 'pdfseal_info',
     help: 'Always 1; the labels describe the running version',
-    labelNames: ['version', 'node', 'environment', 'hash_engine'],
-    samples: ({ version, node, environment, hash }) => [
-      { labels: { version, node, environment, hash_engine: hash.engine }, value: 1 },
-    ],
+    labelNames: ['version', 'node', 'environment', 'hash_engine', 'store_engine'],
+    samples: ({ version, node, environment, hash, store }) => {
+      const engines = { hash_engine: hash.engine, store_engine: store.engine };
+      return [{ labels: { version, node, environment, ...engines }, value: 1 }];
+    },
   },
   plain('pdfseal_ready', '1 while every part is ready, as /readyz answers', ({ ready }) => ready),
   {

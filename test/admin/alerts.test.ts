@@ -10,6 +10,7 @@ const RULES = resolve('config/prometheus-alerts.yml');
 const rules = readFileSync(RULES, 'utf8');
 
 const TARGET = 'job="pdfseald", environment="production", instance="127.0.0.1:8410"';
+const IN_DATABASE = 'pdfseal_info{store_engine="postgresql"}';
 const HOUR = 3600;
 const DAY = 24 * HOUR;
 
@@ -229,7 +230,11 @@ const CASES: Record<string, Case> = {
   },
   PdfsealdBackupOld: {
     fires: ago('pdfseal_backup_timestamp_seconds', 36 * HOUR),
-    silent: [ago('pdfseal_backup_timestamp_seconds', 30 * HOUR)],
+    silent: [
+      ago('pdfseal_backup_timestamp_seconds', 30 * HOUR),
+      // Made before the log was moved into a database.
+      { ...ago('pdfseal_backup_timestamp_seconds', 36 * HOUR), [IN_DATABASE]: '1x120' },
+    ],
   },
   PdfsealdCheckFailed: {
     fires: { pdfseal_check_good: '0x60' },
@@ -271,6 +276,16 @@ const names = Array.from(rules.matchAll(/^ +- alert: (\w+)$/gm), ([, name]) => n
 /** What the file says of each. */
 const blocks = rules.split(/^ +- alert: /m).slice(1);
 
+/** What the manual writes in place of the expression of an alert. */
+function rulesWith(dir: string, alert: string, expr: string): string {
+  const file = join(dir, 'rules.yml');
+  writeFileSync(
+    file,
+    rules.replace(new RegExp(`(alert: ${alert}\n +expr: ).*`), (_, before) => before + expr),
+  );
+  return file;
+}
+
 /** One test of promtool: which alerts fire at the end, given these metrics of one daemon and no others. */
 function unitTest(metrics: Metrics, minutes: number, expected: string[]) {
   const input_series = Object.entries(metrics).map(([metric, values]) => {
@@ -290,9 +305,10 @@ function runTests(
   dir: string,
   tests: object[],
   evaluation_interval = '1m',
+  rulesFile = RULES,
 ): { status: number | null; output: string } {
   const file = join(dir, 'tests.json');
-  writeFileSync(file, JSON.stringify({ rule_files: [RULES], evaluation_interval, tests }));
+  writeFileSync(file, JSON.stringify({ rule_files: [rulesFile], evaluation_interval, tests }));
   return promtool(['test', 'rules', file]);
 }
 
@@ -334,11 +350,29 @@ t.test('a site without a backup has two days to make one', async (t) => {
   const ready = { pdfseal_ready: '1x3000' };
   const tests = [
     unitTest(ready, 2910, ['PdfsealdBackupMissing']),
+    unitTest({ ...ready, 'pdfseal_info{store_engine="lmdb"}': '1x3000' }, 2910, ['PdfsealdBackupMissing']),
+    unitTest({ ...ready, [IN_DATABASE]: '1x3000' }, 2910, []),
     unitTest(ready, 2850, []),
     unitTest({ ...ready, pdfseal_backup_timestamp_seconds: '172800x3000' }, 2910, []),
   ];
   const { status, output } = runTests(t.testdir(), tests, '30m');
   t.equal(status, 0, output);
+});
+
+t.test('of two machines with one log, only one has to be up', (t) => {
+  const page = readFileSync(resolve('docs/operate/postgresql.md'), 'utf8');
+  const [, expr = ''] = /^ *expr: (up\{.*)$/m.exec(page) ?? [];
+  const dir = t.testdir();
+  const second = `up{${TARGET.replace('127.0.0.1', '127.0.0.2')}}`;
+  const pair = (values: Values, expected: string[]) => {
+    const test = unitTest({ up: '0x60' }, 60, expected);
+    return { ...test, input_series: [...test.input_series, { series: second, values }] };
+  };
+  const tests = [pair('1x60', []), pair('0x60', ['PdfsealdDown'])];
+  const { status, output } = runTests(dir, tests, '1m', rulesWith(dir, 'PdfsealdDown', expr));
+  t.equal(status, 0, output);
+  t.equal(runTests(dir, tests).status, 1, 'as it is installed, the rule asks that each is up');
+  t.end();
 });
 
 t.test('whoever is woken reads what and where', async (t) => {
