@@ -117,7 +117,7 @@ export async function doubtOf(store: LogStore, file: string): Promise<Doubt | un
   return {
     kind: 'rollback',
     reason: `${file} noted a later checkpoint: ${found}`,
-    remedy: 'Restore the newest backup; `pdfseal restore --help` says what else there is',
+    remedy: 'Restore the newest state; "Forked log" in the manual says how, and what else there is',
   };
 }
 
