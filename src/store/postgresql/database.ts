@@ -1,4 +1,4 @@
-import { type ClientBase, Pool } from 'pg';
+import { Client, type ClientBase, Pool } from 'pg';
 import { stopwatch } from '../../base/clock.ts';
 import { UnknownOutcome } from '../store.ts';
 import { begin, clientConfig, isLost, type Location } from './pgSession.ts';
@@ -73,19 +73,31 @@ export class Database implements Queries {
     }
   }
 
-  /** Statements that all see the store as it is at one moment, on a connection of their own. Call `end` after the last one. */
+  /** Statements that all see the store as it is at one moment, on a connection of their own, which `end` closes. */
   async snapshot(): Promise<{ queries: Queries; end(): Promise<void> }> {
-    const client = await this.retrying((server) => (this.#pools[server] as Pool).connect());
-    await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    const client = await this.retrying(async (server) => {
+      const { urls, password } = this.location;
+      const config = clientConfig(urls[server] ?? '', password);
+      const client = new Client({ ...config, query_timeout: READ_MS_MAX + 1_000 });
+      client.on('error', () => {}); // Its next statement fails.
+      try {
+        await client.connect();
+        await begin(client, { statementMsMax: READ_MS_MAX });
+        await client.query(
+          'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 60000',
+        );
+      } catch (error) {
+        client.end().catch(() => {});
+        throw error;
+      }
+      return client;
+    });
     return {
       queries: {
         rows: async ({ name, text }, values = []) =>
           (await client.query({ name, text, values: [...values] })).rows,
       },
-      end: async () => {
-        await client.query('ROLLBACK').catch(() => {});
-        client.release();
-      },
+      end: () => client.end().catch(() => {}),
     };
   }
 
