@@ -150,7 +150,13 @@ const JOB_OPERATIONS = {
     access: 'jobs:read',
     parameters: queryParameters(LIST_PARAMETERS),
     answers: { 200: json('JobList', 'A page of jobs.') },
-    failures: ['invalid_parameter', 'unknown_parameter', 'duplicate_parameter'],
+    failures: [
+      'invalid_parameter',
+      'unknown_parameter',
+      'duplicate_parameter',
+      'too_many_requests',
+      'queue_full',
+    ],
   },
   getSealJob: {
     method: 'get',

@@ -1,7 +1,9 @@
 import { Client, type ClientBase, Pool } from 'pg';
 import { stopwatch } from '../../base/clock.ts';
+import { ServiceError } from '../../base/errors.ts';
+import { Turns } from '../../base/turns.ts';
 import { UnknownOutcome } from '../store.ts';
-import { begin, clientConfig, isLost, type Location } from './pgSession.ts';
+import { begin, clientConfig, isLost, isRepeatable, type Location } from './pgSession.ts';
 
 /** A statement, prepared once per connection under its name. */
 export interface Query {
@@ -20,16 +22,36 @@ export interface Queries {
   rows<Row>(query: Query, values?: readonly unknown[]): Promise<Row[]>;
 }
 
-const READERS_MAX = 8;
+/** Connections to read with; and those for listings, of which a client can ask for many. */
+const READERS_MAX = 5;
+const LISTERS_MAX = 3;
 const PAGE_ROWS = 500;
 const READ_MS_MAX = 30_000;
+/** Also for how long a listing waits for a connection. */
+const LISTING_MS_MAX = 5_000;
+const LISTING_AGAIN_SECONDS = 2;
 const RETRY_MS = 100;
+/** Of a statement, or transaction, that could not go on beside another one: each time it may have waited ten seconds for a lock. */
+const REPEATS_MAX = 20;
+/** The server ended the statement (query_canceled). */
+const CANCELED = '57014';
+
+/**
+ * Connections to each server, and whose turn it is to use one. Who needs a connection waits for the turn, as long as it takes: when a pool is full,
+ * it is nobody's fault, and looks as if the server were lost.
+ */
+interface Readers {
+  turns: Turns;
+  pools: Pool[];
+}
 
 /** The database, for reading. It is always a primary that is read. */
 export class Database implements Queries {
   readonly location: Location;
-  readonly #pools: Pool[];
+  readonly #readers: Readers;
+  readonly #listers: Readers;
   readonly #awayMsMax: number;
+  readonly #fence: string | undefined;
   #current = 0;
   #failure: Error | undefined;
   #isClosed = false;
@@ -38,23 +60,73 @@ export class Database implements Queries {
   constructor(location: Location, { awayMsMax, fence }: { awayMsMax: number; fence?: string | undefined }) {
     this.location = location;
     this.#awayMsMax = awayMsMax;
-    this.#pools = location.urls.map((url) => {
+    this.#fence = fence;
+    // Statements that wait for somebody's lock leave a connection for others.
+    const turns = new Turns({ of: 'statements', max: READERS_MAX, perClientMax: READERS_MAX - 1 });
+    this.#readers = { turns, pools: this.#pools(READERS_MAX, READ_MS_MAX) };
+    this.#listers = {
+      turns: new Turns({ of: 'listings', max: LISTERS_MAX }),
+      pools: this.#pools(LISTERS_MAX, LISTING_MS_MAX),
+    };
+  }
+
+  #pools(max: number, statementMsMax: number): Pool[] {
+    return this.location.urls.map((url) => {
       const pool = new Pool({
-        ...clientConfig(url, location.password),
-        max: READERS_MAX,
+        ...clientConfig(url, this.location.password),
+        max,
         query_timeout: READ_MS_MAX + 1_000,
-        onConnect: (client: ClientBase) => begin(client, { statementMsMax: READ_MS_MAX, fence }),
+        onConnect: async (client: ClientBase) => {
+          client.on('error', () => {}); // Whatever is done with it next fails.
+          await begin(client, { statementMsMax, fence: this.#fence });
+        },
       });
       pool.on('error', () => {}); // An idle connection was lost: the next statement takes another.
       return pool;
     });
   }
 
-  async rows<Row>({ name, text }: Query, values: readonly unknown[] = []): Promise<Row[]> {
-    return this.retrying(async (server) => {
-      const pool = this.#pools[server] as Pool;
-      const { rows } = await pool.query({ name, text, values: [...values] });
-      return rows as Row[];
+  async rows<Row>(query: Query, values: readonly unknown[] = []): Promise<Row[]> {
+    const give = await this.#readers.turns.take(query.name);
+    try {
+      return await this.#read(this.#readers, query, values);
+    } finally {
+      give();
+    }
+  }
+
+  /**
+   * The same for a listing, which is given up after some seconds. Throws ServiceError when it took longer, or clients have as many
+   * listings under way as there can be.
+   */
+  async listing<Row>(clientId: string, query: Query, values: readonly unknown[]): Promise<Row[]> {
+    const give = await this.#listers.turns.take(clientId, { waitMs: LISTING_MS_MAX });
+    try {
+      return await this.#read(this.#listers, query, values);
+    } catch (error) {
+      if ((error as { code?: string }).code !== CANCELED) throw error;
+      const message = 'The service was too busy to list the jobs. Repeat the request later.';
+      throw new ServiceError('queue_full', message, {
+        retryAfterSeconds: LISTING_AGAIN_SECONDS,
+        cause: error,
+      });
+    } finally {
+      give();
+    }
+  }
+
+  #read<Row>({ pools }: Readers, { name, text }: Query, values: readonly unknown[]): Promise<Row[]> {
+    return this.retrying(async (server, answered) => {
+      const client = await (pools[server] as Pool).connect();
+      answered();
+      try {
+        const { rows } = await client.query({ name, text, values: [...values] });
+        client.release();
+        return rows as Row[];
+      } catch (error) {
+        client.release(isLost(error));
+        throw error;
+      }
     });
   }
 
@@ -82,7 +154,7 @@ export class Database implements Queries {
       client.on('error', () => {}); // Its next statement fails.
       try {
         await client.connect();
-        await begin(client, { statementMsMax: READ_MS_MAX });
+        await begin(client, { statementMsMax: READ_MS_MAX, fence: this.#fence });
         await client.query(
           'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 60000',
         );
@@ -101,21 +173,29 @@ export class Database implements Queries {
     };
   }
 
-  /** Calls `work` with the number of a server; again, with the next one, while servers are lost. Throws UnknownOutcome where that goes on too long. */
-  async retrying<T>(work: (server: number) => Promise<T>): Promise<T> {
+  /**
+   * Calls `work` with the number of a server; again, with the next one, while servers are lost, and where it could not go on beside another
+   * transaction. Throws UnknownOutcome where servers gave no answer for too long: `work` tells of each answer.
+   */
+  async retrying<T>(work: (server: number, answered: () => void) => Promise<T>): Promise<T> {
     const since = stopwatch();
-    for (let awayMs = 0; ; ) {
+    for (let awayMs = 0, repeats = 0; ; ) {
       this.#assertUsable();
       const server = this.#current;
       try {
-        const result = await work(server);
+        const result = await work(server, since);
         this.#assertUsable();
         return result;
       } catch (error) {
+        if (isRepeatable(error) && repeats < REPEATS_MAX) {
+          repeats += 1;
+          since();
+          continue;
+        }
         if (!isLost(error)) throw error;
         awayMs += since();
         if (awayMs > this.#awayMsMax) throw this.fail(error);
-        if (this.#current === server) this.#current = (server + 1) % this.#pools.length;
+        if (this.#current === server) this.#current = (server + 1) % this.location.urls.length;
       }
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
@@ -130,7 +210,7 @@ export class Database implements Queries {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    await Promise.all(this.#pools.map((pool) => pool.end()));
+    await Promise.all([this.#readers, this.#listers].flatMap(({ pools }) => pools.map((pool) => pool.end())));
   }
 
   #assertUsable(): void {

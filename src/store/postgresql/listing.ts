@@ -55,7 +55,7 @@ export async function findJobs(database: Database, query: JobQuery): Promise<Job
   const candidates = isFiltered ? CANDIDATES_MAX : limit + 1;
   const circles = circlesOf(viewer);
   const [statement, ...sought] = lookupOf(query);
-  const rows = await database.rows<Found>(statement, [
+  const rows = await database.listing<Found>(viewer.clientId, statement, [
     viewer.clientId,
     circles.map(([organization]) => organization),
     circles.map(([, visibility]) => visibility),

@@ -2,7 +2,7 @@ import { Client } from 'pg';
 import { BrokenInvariant } from '../../base/assert.ts';
 import { UnknownOutcome } from '../store.ts';
 import type { Database, Queries } from './database.ts';
-import { begin, clientConfig, commitForSure, isLost, isRepeatable, Superseded } from './pgSession.ts';
+import { begin, clientConfig, commitForSure, isLost, Superseded } from './pgSession.ts';
 
 type Work<T> = (queries: Queries) => Promise<T>;
 
@@ -15,7 +15,6 @@ interface Pending {
 
 /** Upper bound of one transaction. */
 const GROUP_WORKS_MAX = 256;
-const REPEATS_MAX = 20;
 /** A statement of a transaction that takes longer is given up with its connection. */
 const STATEMENT_MS_MAX = 30_000;
 
@@ -116,24 +115,22 @@ export class Writes {
 
   /** Runs until it is known that the transaction is durable, or that nothing of it is. Throws UnknownOutcome where neither is known. */
   async #transaction(work: Work<void>): Promise<void> {
-    for (let repeats = 0; ; repeats++) {
-      try {
-        return await this.#database.retrying((server) => this.#attempt(server, work));
-      } catch (error) {
-        if (!isRepeatable(error) || repeats >= REPEATS_MAX) throw error;
-      }
-    }
+    await this.#database.retrying((server, answered) => this.#attempt(server, answered, work));
   }
 
-  async #attempt(server: number, work: Work<void>): Promise<void> {
+  async #attempt(server: number, answered: () => void, work: Work<void>): Promise<void> {
     this.#client ??= await this.#connect(server);
     const client = this.#client;
     const queries: Queries = {
-      rows: async ({ name, text }, values = []) =>
-        (await client.query({ name, text, values: [...values] })).rows,
+      rows: async ({ name, text }, values = []) => {
+        const { rows } = await client.query({ name, text, values: [...values] });
+        answered();
+        return rows;
+      },
     };
     try {
       await this.#begin(client);
+      answered();
       await work(queries);
     } catch (error) {
       // The session of a lost connection ends without a commit. Any other one is used again.
