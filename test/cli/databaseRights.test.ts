@@ -42,6 +42,6 @@ t.test('a role without rights, and a password that others can read', async (t) =
   t.match(await run('keys', 'list'), {
     status: 1,
     stderr:
-      /may not use the store in the database: permission denied for table[\s\S]*name the role that made the store/,
+      /the role "pdfseal" may not use the store in the database[\s\S]*name the role that made the store/,
   });
 });

@@ -40,3 +40,28 @@ t.test(
 );
 
 const CANCELLED = 'canceling wait for synchronous replication due to user request';
+
+t.test('a daemon that could not take over says so before it waits', async (t) => {
+  const postgres = await startPostgres(t);
+  const database = await postgres.createDatabase();
+  const location = { urls: [postgres.url(database)] };
+  await createInPostgresql({ location, identity, epoch });
+  const onLost = t.fail;
+  const onWait = (wait: Obstacle) => t.notMatch(wait, { holder: String }, 'it does not wait');
+  const active = await openInPostgresql({ location, sequencing: { onWait, onLost } });
+  t.teardown(() => active.close());
+  const refused = (message: RegExp, expected = {}) =>
+    t.rejects(openInPostgresql({ location, expected, sequencing: { onWait, onLost } }), {
+      name: 'OperatorError',
+      message,
+    });
+
+  await refused(/is for environment "\w+", the configuration says "other"/, { environment: 'other' });
+  await refused(/is for log\.origin ".*", the configuration says "other"/, { logOrigin: 'other' });
+  await postgres.query('REVOKE DELETE ON pdfseal.outbox FROM pdfseal', database);
+  await refused(/the role "pdfseal" may not use the store in the database/);
+  await postgres.query('GRANT DELETE ON pdfseal.outbox TO pdfseal', database);
+  await postgres.query(`COMMENT ON SCHEMA pdfseal IS 'pdfseal layout 9'`, database);
+  await refused(/made by a newer pdfseald/);
+  t.equal(await active.log.head(), undefined, 'the active one goes on');
+});

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Client } from 'pg';
 import { OperatorError } from '../../base/errors.ts';
+import { OWNER_REMEDY } from './pgSession.ts';
 
 /** Each brings the layout of the version before it to its own, which is its place in this list, from 1. */
 const MIGRATIONS = ['001.sql'];
@@ -33,6 +34,32 @@ export async function assertMayCreate(client: Client): Promise<void> {
     throw new OperatorError(`the role "${role}" may not make a store in the database "${name}"`, {
       remedy: `make it the owner of the database, as a superuser: ALTER DATABASE "${name}" OWNER TO "${role}"`,
     });
+}
+
+const RIGHTS = `SELECT current_user AS role, has_schema_privilege('pdfseal', 'USAGE') AND (
+    SELECT bool_and(has_table_privilege(c.oid, needed)) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace,
+      unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS needed
+    WHERE n.nspname = 'pdfseal' AND c.relkind = 'r') AS may`;
+
+/**
+ * The version of the layout, which this program knows. Throws OperatorError where there is no store, where it is of a newer program, or where the
+ * role may not read and write it.
+ */
+export async function usableLayoutOf(client: Client): Promise<number> {
+  const layout = await layoutOf(client);
+  if (layout === undefined)
+    throw new OperatorError('the database has no store of pdfseald: make one with `pdfseal init`');
+  if (layout > LAYOUT)
+    throw new OperatorError(
+      `the store in the database was made by a newer pdfseald (layout ${layout}, this program knows ${LAYOUT}): install that version`,
+    );
+  const { rows } = await client.query<{ role: string; may: boolean }>(RIGHTS);
+  const [{ role = '', may = false } = {}] = rows;
+  if (!may)
+    throw new OperatorError(`the role "${role}" may not use the store in the database`, {
+      remedy: OWNER_REMEDY,
+    });
+  return layout;
 }
 
 /** Makes the tables, or brings them to the layout of this program. Within a transaction of the caller's. */

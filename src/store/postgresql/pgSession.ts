@@ -134,6 +134,9 @@ export function isLost(error: unknown): boolean {
   return /^08|^57P0|^53300$|^25006$|^25P0[34]$/.test(code) || /^E(?!RR_)[A-Z_]{3,}$/.test(code);
 }
 
+export const OWNER_REMEDY =
+  'name the role that made the store; it owns the database, and the schema pdfseal with all that is in it';
+
 /** What an administrator has to mend before a daemon or a command can use the database; undefined for anything else. */
 export function setupFault(cause: unknown): OperatorError | undefined {
   const { code = '', message } = cause as { code?: string; message: string };
@@ -145,8 +148,7 @@ export function setupFault(cause: unknown): OperatorError | undefined {
   if (code === '42501')
     return new OperatorError(`the role of store.url may not use the store in the database: ${message}`, {
       cause,
-      remedy:
-        'name the role that made the store; it owns the database, and the schema pdfseal with all that is in it',
+      remedy: OWNER_REMEDY,
     });
   if (/^SASL: .*client password must be/.test(message))
     return new OperatorError('the server asks for a password, and the configuration names none', {

@@ -8,7 +8,7 @@ import { assertNotMoving } from '../move.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { Store, StoreIdentity } from '../store.ts';
 import { Database } from './database.ts';
-import { assertMayCreate, LAYOUT, layoutOf, migrate } from './layout.ts';
+import { assertMayCreate, LAYOUT, layoutOf, migrate, usableLayoutOf } from './layout.ts';
 import { readNote } from './notes.ts';
 import {
   begin,
@@ -105,7 +105,16 @@ export async function openInPostgresql({
   awayMsMax = AWAY_MS_MAX,
   backlogMax = BACKLOG_MAX_DEFAULT,
 }: OpenInPostgresql): Promise<Store> {
-  const turn = sequencing && (await Sequencer.open(location, { ...sequencing, awayMsMax }));
+  // A daemon that could not use the store must not end the active one's turn, nor be found out only when it is needed.
+  const examine = async (client: Client) => {
+    await assertDurable(client);
+    await usableLayoutOf(client);
+    const { rows } = await client.query<{ record: Buffer }>(
+      `SELECT record FROM notes WHERE name = 'identity'`,
+    );
+    assertExpected(identityIn(rows[0]?.record), expected);
+  };
+  const turn = sequencing && (await Sequencer.open(location, { ...sequencing, awayMsMax, examine }));
   const database = new Database(location, { awayMsMax, fence: turn?.fence });
   const writes = new Writes(database, turn);
   const close = async () => {
@@ -115,19 +124,8 @@ export async function openInPostgresql({
   };
   try {
     await assertLayout(location, turn !== undefined);
-    const bytes = await readNote(database, 'identity');
-    if (bytes === undefined) throw new OperatorError('the database has no store of pdfseald');
-    const identity = parseRecord<StoreIdentity>(bytes, 'the identity of the store');
-    for (const [field, key] of [
-      ['environment', 'environment'],
-      ['logOrigin', 'log.origin'],
-    ] as const) {
-      const wanted = expected[field];
-      if (wanted === undefined || wanted === identity[field]) continue;
-      throw new OperatorError(
-        `the store in the database is for ${key} "${identity[field]}", the configuration says "${wanted}": check store.url`,
-      );
-    }
+    const identity = identityIn(await readNote(database, 'identity'));
+    assertExpected(identity, expected);
     if (!repairing) assertNotUnderRepair('the store in the database', identity);
     if (!moving) assertNotMoving('the database', identity);
     const store = await postgresqlStore({
@@ -147,15 +145,27 @@ export async function openInPostgresql({
   }
 }
 
+function identityIn(bytes: Buffer | undefined): StoreIdentity {
+  if (bytes === undefined) throw new OperatorError('the database has no store of pdfseald');
+  return parseRecord<StoreIdentity>(bytes, 'the identity of the store');
+}
+
+function assertExpected(identity: StoreIdentity, expected: NonNullable<OpenInPostgresql['expected']>): void {
+  for (const [field, key] of [
+    ['environment', 'environment'],
+    ['logOrigin', 'log.origin'],
+  ] as const) {
+    const wanted = expected[field];
+    if (wanted === undefined || wanted === identity[field]) continue;
+    throw new OperatorError(
+      `the store in the database is for ${key} "${identity[field]}", the configuration says "${wanted}": check store.url`,
+    );
+  }
+}
+
 async function assertLayout(location: Location, mayMigrate: boolean): Promise<void> {
   await onPrimary(location, async (client) => {
-    const layout = await layoutOf(client);
-    if (layout === undefined)
-      throw new OperatorError('the database has no store of pdfseald: make one with `pdfseal init`');
-    if (layout > LAYOUT)
-      throw new OperatorError(
-        `the store in the database was made by a newer pdfseald (layout ${layout}, this program knows ${LAYOUT}): install that version`,
-      );
+    const layout = await usableLayoutOf(client);
     if (layout === LAYOUT) return;
     if (!mayMigrate)
       throw new OperatorError(

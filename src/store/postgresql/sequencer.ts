@@ -39,6 +39,8 @@ export interface Sequencing {
   onLost(error: Error): void;
 }
 
+type Examine = (client: Client) => Promise<void>;
+
 interface Holder {
   pid: number;
   state: string | null;
@@ -87,14 +89,14 @@ export class Sequencer implements Turn {
   /**
    * Waits until no other daemon is active at this log, and takes its place: raises the fence, in a commit of its own. That commit is also the
    * barrier: once standbys have it, they have everything that this process is about to read, also what a daemon before it wrote without
-   * being told so. A server that does not answer it in time, or says that standbys may not have it, is asked again: they may be away.
+   * being told so. What `examine` throws on a primary is thrown before this process waits. A server that does not answer it in time, or says that standbys may not have it, is asked again: they may be away.
    */
   static async open(
     location: Location,
-    { onWait, signal, onLost, awayMsMax }: Sequencing & { awayMsMax: number },
+    { onWait, signal, onLost, awayMsMax, examine }: Sequencing & { awayMsMax: number; examine?: Examine },
   ): Promise<Sequencer> {
     for (let first = 0; ; first++) {
-      const client = await lockedSession(location, { onWait, signal, first });
+      const client = await lockedSession(location, { onWait, signal, first, examine });
       try {
         return new Sequencer(client, await raiseFence(client), location, { onLost, awayMsMax });
       } catch (error) {
@@ -164,12 +166,14 @@ interface Locking extends Pick<Sequencing, 'onWait'> {
   first?: number;
   /** Only a server that has this one. */
   fence?: string;
+  /** Throws where there is no use in waiting. */
+  examine?: Examine | undefined;
 }
 
 /** A session of a primary that holds the lock, as soon as there is one. */
 async function lockedSession(
   location: Location,
-  { onWait, signal, first = 0, fence }: Locking,
+  { onWait, signal, first = 0, fence, examine }: Locking,
 ): Promise<Client> {
   const { urls } = location;
   const silence = new Silence();
@@ -182,6 +186,7 @@ async function lockedSession(
     try {
       await client.connect();
       await begin(client, { statementMsMax: 0, fence });
+      await examine?.(client);
       const since = stopwatch();
       for (let stayedMs = 0; urls.length === 1 || stayedMs < STAY_MS_MAX; stayedMs += since()) {
         const obstacle = await lock(client, silence);
