@@ -209,6 +209,37 @@ t.test('a spare tries the next server when nobody acknowledges its turn at the f
   t.same(await postgres.query('SELECT count(*)::int FROM pdfseal.jobs', current), [{ count: 1 }]);
 });
 
+t.test('a spare says who is active, whatever standbys it asks meanwhile', async (t) => {
+  const [database, standby] = [
+    await postgres.createDatabase(template),
+    await postgres.createDatabase(template),
+  ];
+  await postgres.query(`ALTER DATABASE ${standby} SET default_transaction_read_only = on`);
+  const proxy = await PostgresProxy.start(postgres.dir);
+  t.teardown(() => proxy.close());
+  const url = postgres.url(database);
+  await openAs(t, [url]);
+  let asked = 0;
+  proxy.fate = (sent) => {
+    if (sent.includes('pg_is_in_recovery')) asked += 1;
+    return 'forward';
+  };
+  const reasons: Obstacle[] = [];
+  const withdrawn = new AbortController();
+  const spare = openAs(t, [url, postgres.url(standby).replace(postgres.dir, proxy.dir)], {
+    onWait: (reason) => reasons.push(reason),
+    signal: withdrawn.signal,
+  });
+  const rejected = t.rejects(spare, { name: 'AbortError' });
+  await until('the standby was asked twice', () => asked === 2);
+  withdrawn.abort();
+  await rejected;
+  t.same(
+    reasons.filter((reason) => 'unreachable' in reason),
+    [],
+  );
+});
+
 t.test('a log that changed under a daemon', async (t) => {
   const database = await postgres.createDatabase(template);
   const url = postgres.url(database);

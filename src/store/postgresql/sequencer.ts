@@ -10,6 +10,7 @@ import {
   fenceOf,
   isLost,
   type Location,
+  NotPrimary,
   Superseded,
   setupFault,
 } from './pgSession.ts';
@@ -89,7 +90,8 @@ export class Sequencer implements Turn {
   /**
    * Waits until no other daemon is active at this log, and takes its place: raises the fence, in a commit of its own. That commit is also the
    * barrier: once standbys have it, they have everything that this process is about to read, also what a daemon before it wrote without
-   * being told so. What `examine` throws on a primary is thrown before this process waits. A server that does not answer it in time, or says that standbys may not have it, is asked again: they may be away.
+   * being told so. What `examine` throws on a primary is thrown before this process
+   * waits. Where a server does not answer that commit in time, or says that standbys may not have it, the next server is asked.
    */
   static async open(
     location: Location,
@@ -178,6 +180,7 @@ async function lockedSession(
   const { urls } = location;
   const silence = new Silence();
   let refusals = 0;
+  let isTaken = false;
   for (let attempt = first; ; attempt++) {
     signal?.throwIfAborted();
     const config = clientConfig(urls[attempt % urls.length] ?? '', location.password);
@@ -191,6 +194,7 @@ async function lockedSession(
       for (let stayedMs = 0; urls.length === 1 || stayedMs < STAY_MS_MAX; stayedMs += since()) {
         const obstacle = await lock(client, silence);
         if (obstacle === undefined) return client;
+        isTaken = 'holder' in obstacle;
         onWait(obstacle);
         signal?.throwIfAborted();
         await new Promise((resolve) => setTimeout(resolve, POLL_MS));
@@ -204,6 +208,8 @@ async function lockedSession(
       const fault = setupFault(error);
       refusals = fault === undefined ? 0 : refusals + 1;
       if (refusals === urls.length || (fault === undefined && !isLost(error))) throw fault ?? error;
+      if (isTaken && error instanceof NotPrimary) continue; // It is known where a primary is, and who is active there.
+      isTaken = false;
       onWait({ unreachable: (error as Error).message });
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
