@@ -170,7 +170,9 @@ async function makeNode(front: Sandbox, number: number): Promise<Supervised> {
   const port = await freePort();
   mkdirSync(join(dir, 'state'), { recursive: true, mode: 0o700 });
   cpSync(join(front.dir, 'state'), join(dir, 'state'), { recursive: true });
-  const text = readFileSync(front.configFile, 'utf8').replaceAll(`:${front.port}"`, `:${port}"`);
+  // Clients know one address. Messages name it, and stay the same whoever sends them.
+  const listen = `listen = "127.0.0.1:${port}"\npublic_url = "${front.url}"`;
+  const text = readFileSync(front.configFile, 'utf8').replace(`listen = "127.0.0.1:${front.port}"`, listen);
   const sandbox = new Sandbox(dir, port, front.partitions, 'dist');
   writeFileSync(sandbox.configFile, text);
   return new Supervised(sandbox);
