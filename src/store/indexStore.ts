@@ -1,3 +1,6 @@
+import { toRfc3339 } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
+
 /** Entries that follow from other entries of the store; an index comes after those it follows from. */
 export const INDEXES = [
   'tiles',
@@ -49,4 +52,12 @@ export interface RepairOptions {
   /** Called for each flaw once it is mended on disk. */
   onMended(flaw: IndexFlaw): void;
   isGood(): Promise<boolean>;
+}
+
+/** Throws OperatorError for a store whose repair was interrupted. */
+export function assertNotUnderRepair(path: string, { repair }: { repair?: RepairMark }): void {
+  if (repair === undefined) return;
+  throw new OperatorError(
+    `the indexes of ${path} are under repair since ${toRfc3339(repair.begunAt)}: run \`pdfseal repair-index\` again, to its end`,
+  );
 }

@@ -1,4 +1,3 @@
-import { toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { withoutMark } from '../move.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
@@ -23,14 +22,6 @@ export function readIdentity({ identity }: Databases, path: string, schema: numb
 
 export function identityChange({ identity: database }: Databases, identity: StoreIdentity): Change {
   return { database, key: IDENTITY_KEY, value: encodeRecord(identity) };
-}
-
-/** Throws OperatorError for a store whose repair was interrupted. */
-export function assertNotUnderRepair(path: string, { repair }: StoreIdentity): void {
-  if (repair === undefined) return;
-  throw new OperatorError(
-    `the indexes of ${path} are under repair since ${toRfc3339(repair.begunAt)}: run \`pdfseal repair-index\` again, to its end`,
-  );
 }
 
 /** The keys of the configuration file. */

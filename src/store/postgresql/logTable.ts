@@ -32,7 +32,10 @@ const INSERT_BATCH = {
   name: 'insert_batch',
   text: 'INSERT INTO batches (tree_size, record) VALUES ($1, $2)',
 };
-const HEAD = { name: 'head', text: 'SELECT record FROM batches ORDER BY tree_size DESC LIMIT 1' };
+export const NEWEST_BATCH = {
+  name: 'newest_batch',
+  text: 'SELECT record FROM batches ORDER BY tree_size DESC LIMIT 1',
+};
 const BATCH_OF = {
   name: 'batch_of',
   text: 'SELECT record FROM batches WHERE tree_size > $1 ORDER BY tree_size LIMIT 1',
@@ -151,7 +154,7 @@ export class LogTable implements LogStore {
   }
 
   async head(): Promise<Batch | undefined> {
-    return this.#batch(HEAD);
+    return this.#batch(NEWEST_BATCH);
   }
 
   async batchOf(leafIndex: number): Promise<Batch | undefined> {

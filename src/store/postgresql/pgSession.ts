@@ -13,6 +13,8 @@ export interface Location {
 /** How long a server may take to accept a connection, log in included. */
 const CONNECT_MS_MAX = 5_000;
 
+/** A server that is away for so long does not come back soon: the process ends, and its supervisor starts it again. */
+export const AWAY_MS_MAX = 10_000;
 /** As for the other engine: a disk, or a standby, that takes this long will take no more. */
 const COMMIT_MS_MAX = 60_000;
 

@@ -10,8 +10,9 @@ import type { Batch, QuotaCount, StoreIdentity } from '../store.ts';
 import type { Frozen, Section, StoreContents, StoreEntry } from '../storeContents.ts';
 import type { EndpointTally } from '../webhookStore.ts';
 import { Database, type Queries, type Query } from './database.ts';
+import { NEWEST_BATCH } from './logTable.ts';
 import { putNote, readNote } from './notes.ts';
-import { begin, clientConfig, commitForSure, type Location } from './pgSession.ts';
+import { AWAY_MS_MAX, begin, clientConfig, commitForSure, type Location } from './pgSession.ts';
 import { raiseRevision, readRevision } from './revisions.ts';
 import { type Obstacle, Sequencer } from './sequencer.ts';
 import { addToTable, lastOfTable, readTable, TABLES } from './tableContents.ts';
@@ -21,7 +22,6 @@ import { Writes } from './writes.ts';
 const PAGE_ENTRIES = 2000;
 /** As long as one statement may take: a large table is counted, or emptied. */
 const STATEMENT_MS_MAX = 600_000;
-const AWAY_MS_MAX = 10_000;
 
 const NOTES: Query = { name: 'all_notes', text: `SELECT name, record FROM notes WHERE name <> 'identity'` };
 const PUT_NOTE: Query = {
@@ -52,10 +52,6 @@ const COUNT_MESSAGES: Query = {
 const SET_EPOCHS_REVISION: Query = {
   name: 'set_epochs_revision',
   text: `UPDATE revisions SET revision = (SELECT max(revision) FROM epochs) WHERE name = 'epochs'`,
-};
-const NEWEST_BATCH: Query = {
-  name: 'newest_batch_record',
-  text: 'SELECT record FROM batches ORDER BY tree_size DESC LIMIT 1',
 };
 const SET_HEAD: Query = {
   name: 'set_head',

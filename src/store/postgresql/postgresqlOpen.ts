@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Epoch } from '../../log/epochs.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
-import { assertNotUnderRepair } from '../lmdb/identity.ts';
+import { assertNotUnderRepair } from '../indexStore.ts';
 import { assertNotMoving } from '../move.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { Store, StoreIdentity } from '../store.ts';
@@ -11,6 +11,7 @@ import { Database } from './database.ts';
 import { assertMayCreate, LAYOUT, layoutOf, migrate, usableLayoutOf } from './layout.ts';
 import { readNote } from './notes.ts';
 import {
+  AWAY_MS_MAX,
   begin,
   clientConfig,
   commitForSure,
@@ -23,8 +24,6 @@ import { postgresqlStore } from './postgresqlStore.ts';
 import { Sequencer, type Sequencing } from './sequencer.ts';
 import { Writes } from './writes.ts';
 
-/** A server that is away for so long does not come back soon: the process ends, and its supervisor starts it again. */
-const AWAY_MS_MAX = 10_000;
 const BACKLOG_MAX_DEFAULT = 10_000;
 
 /** By default, every role of a server may connect to a database, and take the lock that daemons wait for. */
@@ -174,7 +173,7 @@ async function assertLayout(location: Location, mayMigrate: boolean): Promise<vo
       );
     await client.query('BEGIN');
     await migrate(client, layout);
-    await client.query('COMMIT');
+    await commitForSure(client);
   });
 }
 

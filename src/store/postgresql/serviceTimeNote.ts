@@ -2,14 +2,10 @@ import { encodeRecord, readable } from '../records.ts';
 import { RunningTime, type ServiceTimeOptions, type ServiceTimePoint } from '../runningTime.ts';
 import type { ServiceTime } from '../serviceTime.ts';
 import type { Batch } from '../store.ts';
-import type { Database, Query } from './database.ts';
+import type { Database } from './database.ts';
+import { NEWEST_BATCH } from './logTable.ts';
 import { putNote, readNote } from './notes.ts';
 import type { Writes } from './writes.ts';
-
-const NEWEST_BATCH: Query = {
-  name: 'newest_batch',
-  text: 'SELECT record FROM batches ORDER BY tree_size DESC LIMIT 1',
-};
 
 /** Service time in PostgreSQL: as it was last kept, and the time since it was read. */
 export async function postgresqlServiceTime(
