@@ -4,6 +4,7 @@ import { mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { issueCertificate, makeAuthority } from '../support/certificates.ts';
+import { programs } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 
 export const NODES = ['n1', 'n2', 'n3'] as const;
@@ -296,12 +297,4 @@ function addressOf(node: NodeName): string {
 
 function ip(...args: string[]): void {
   execFileSync('ip', args, { stdio: ['ignore', 'ignore', 'inherit'] });
-}
-
-/** The newest programs of Debian's packages. */
-function programs(): string {
-  const line = execFileSync('sh', ['-c', 'ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1'], {
-    encoding: 'utf8',
-  });
-  return line.trim();
 }

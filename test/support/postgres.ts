@@ -197,7 +197,7 @@ function makeServerFolder(): string {
 }
 
 /** The newest programs of Debian's packages. */
-function programs(): string {
+export function programs(): string {
   const versions = existsSync(PROGRAMS) ? readdirSync(PROGRAMS) : [];
   const newest = Math.max(...versions.map(Number).filter(Number.isInteger));
   const path = `${PROGRAMS}/${newest}/bin`;
