@@ -4,8 +4,7 @@ import type { Database, Query } from './database.ts';
 import { idOf, LEAST_UUID, uuidOf } from './ids.ts';
 import { JOB_COLUMNS, type JobRow, parseJobRow, referenceSha256 } from './jobRows.ts';
 
-/** Sorts before every id that was given out, and after them. */
-
+/** Sorts after every UUID that was given out. */
 const GREATEST = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 const TIME_HEX = 12;
 
@@ -17,7 +16,7 @@ interface Found extends JobRow {
 
 /**
  * The newest jobs of the viewer's circles (one range of an index each), and of those the ones with that outcome. The work is that of
- * `$5` entries of an index for each circle, however large the store is. Parameters: client, organizations and visibilities of the other
+ * `$6` entries of an index for each circle, however large the store is. Parameters: client, organizations and visibilities of the other
  * circles, the bounds of the id, candidates per circle, outcome, visibility, rows, and what the document or reference is.
  */
 function listing(name: string, filter: string): Query {
