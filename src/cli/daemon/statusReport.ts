@@ -2,10 +2,10 @@ import type { PresentedPartition } from '../../admin/status/partitionsSection.ts
 import type { PresentedWitness } from '../../admin/status/witnessesSection.ts';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { escapeControls } from '../../base/controls.ts';
+import { counted, describeSeconds, fromNow } from '../../base/phrases.ts';
 import { formatBytes } from '../../base/units.ts';
 import type { CommandFailure } from '../report.ts';
 import { type Mark, marked } from '../terminal.ts';
-import { counted, describeSeconds, fromNow } from '../times.ts';
 
 /** The state of one environment, or why it could not be read. */
 export type Look = { file: string } & (

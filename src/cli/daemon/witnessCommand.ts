@@ -2,13 +2,14 @@ import { text as readText } from 'node:stream/consumers';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { PresentedOutcome, PresentedRequest } from '../../admin/carriedSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { counted } from '../../base/phrases.ts';
 import { loadConfig } from '../../config/config.ts';
 import { parseCount } from '../../log/checkpoint.ts';
 import { explain } from '../help.ts';
 import { configOption } from '../options.ts';
 import { qrAsSvg, qrForTerminal } from '../qrCode.ts';
 import { note, printJson } from '../terminal.ts';
-import { counted, forPeople } from '../times.ts';
+import { forPeople } from '../times.ts';
 import { askAdministration } from './adminClient.ts';
 
 export function witnessCommand(): Command {

@@ -4,12 +4,12 @@ import type { PresentedWitness } from '../../admin/status/witnessesSection.ts';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { lockHolder } from '../../base/lock.ts';
+import { describeSeconds } from '../../base/phrases.ts';
 import type { Config } from '../../config/config.ts';
 import { signerRemedy } from '../../kms/signerFailure.ts';
 import { formatAddress } from '../../net/address.ts';
 import { askAdministration, NobodyAnswers } from '../daemon/adminClient.ts';
 import { loadedOtherwise } from '../daemon/configCommand.ts';
-import { describeSeconds } from '../times.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 import { judgeEngine } from './hostDiagnosis.ts';
 

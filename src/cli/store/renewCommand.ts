@@ -3,6 +3,7 @@ import { Argument, Command, Option } from 'commander';
 import { toBase64 } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { counted } from '../../base/phrases.ts';
 import type { Theft } from '../../prove/distrust.ts';
 import { encodeRenewalQuery, newNonce, readRenewalAnswer } from '../../prove/renewalQuery.ts';
 import { draftRun, endOfDraft } from '../../prove/renewalRun.ts';
@@ -10,7 +11,6 @@ import { RENEWAL_DIGESTS, type RenewalDraft } from '../../store/renewalStore.ts'
 import { explain } from '../help.ts';
 import { configOption, parseDateArgument } from '../options.ts';
 import { note, printJson } from '../terminal.ts';
-import { counted } from '../times.ts';
 import { noteChore } from './chores.ts';
 import { type Made, madeJson, printMade, printSurvey, surveyJson } from './renewalWords.ts';
 import {

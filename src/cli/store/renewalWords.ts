@@ -1,9 +1,10 @@
 /** What a survey finds and a renewal makes, for people and programs. */
 import { toRfc3339 } from '../../base/clock.ts';
+import { counted } from '../../base/phrases.ts';
 import type { Due, StandingTimestamps } from '../../prove/renewalSurvey.ts';
 import type { RenewalRun } from '../../store/renewalStore.ts';
 import { print } from '../terminal.ts';
-import { counted, forPeople } from '../times.ts';
+import { forPeople } from '../times.ts';
 import type { Judged, Survey } from './renewRun.ts';
 
 /** A run that was made, and what its tokens prove. */

@@ -4,6 +4,7 @@ import { describeSubject, isSelfIssued } from '../../asn1/certificate.ts';
 import { bytesEqual, toBase64 } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { counted } from '../../base/phrases.ts';
 import { systemReason } from '../../base/systemReason.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
 import {
@@ -15,7 +16,6 @@ import {
 } from '../../prove/distrust.ts';
 import { readCertificates } from '../../tsa/pki.ts';
 import { print, showProgress } from '../terminal.ts';
-import { counted } from '../times.ts';
 import type { IsGood, Renewing } from './renewRun.ts';
 
 /** Throws OperatorError unless the file has one root. */
