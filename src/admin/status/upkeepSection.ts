@@ -27,6 +27,16 @@ export const upkeepSchema = z
   .describe('What was last noted of each; a backup only if it was good.');
 type UpkeepSection = z.infer<typeof upkeepSchema>;
 
+const HOUR_MS = 3_600_000;
+
+/** After this age it is overdue. As in the alarms: a nightly backup may be half a day late. */
+export const UPKEEP_AGE_MS_MAX: Readonly<Record<keyof UpkeepSection, number>> = {
+  backup: 36 * HOUR_MS,
+  check: 72 * HOUR_MS,
+  renewal: 72 * HOUR_MS,
+  restore_drill: 2400 * HOUR_MS,
+};
+
 /** Where a store is, and what must be free on the disk of `diskDir`. */
 interface StorePlace {
   location: StoreLocation;

@@ -1,12 +1,12 @@
+import { UPKEEP_AGE_MS_MAX } from '../../admin/status/upkeepSection.ts';
 import { systemClock } from '../../base/clock.ts';
+import { fromNow } from '../../base/phrases.ts';
 import type { Config } from '../../config/config.ts';
 import { type Chore, readUpkeep } from '../../watch/upkeepNotes.ts';
 import { instanceOf, unitState } from '../systemd.ts';
-import { fromNow } from '../times.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
+const DAY_MS = 86_400_000;
 
 interface Duty {
   chore: Chore;
@@ -28,22 +28,21 @@ const DUTIES: readonly Duty[] = [
   {
     chore: 'backup',
     name: 'backup',
-    // As in the alarms: a nightly backup may be half a day late.
-    ageMsMax: 36 * HOUR_MS,
+    ageMsMax: UPKEEP_AGE_MS_MAX.backup,
     how: 'run `pdfseal backup --output FOLDER --dated` every night, and copy the backup to another machine',
     badly: FOUND_PROBLEMS,
   },
   {
     chore: 'check',
     name: 'check',
-    ageMsMax: 3 * DAY_MS,
+    ageMsMax: UPKEEP_AGE_MS_MAX.check,
     how: 'run `pdfseal check` every night',
     badly: FOUND_PROBLEMS,
   },
   {
     chore: 'restore-drill',
     name: 'restore drill',
-    ageMsMax: 100 * DAY_MS,
+    ageMsMax: UPKEEP_AGE_MS_MAX.restore_drill,
     how: 'run `pdfseal restore --drill --input BACKUP` every three months, to know that a backup can be restored',
     badly: FOUND_PROBLEMS,
   },
@@ -53,7 +52,7 @@ const DUTIES: readonly Duty[] = [
 const RENEWAL: Duty = {
   chore: 'renewal',
   name: 'renewal',
-  ageMsMax: 3 * DAY_MS,
+  ageMsMax: UPKEEP_AGE_MS_MAX.renewal,
   how: 'run `pdfseal renew` every day: it renews the time-stamps of receipts before they end',
   badly: {
     words: 'and did not renew what is due',
