@@ -65,6 +65,14 @@ class StatusGauges {
   }
 }
 
+/** What wants to know of each event, and not of sums. */
+export interface SealingListener {
+  /** A job of a client was sealed, so long after its acceptance (milliseconds). */
+  sealed(durationMs: number): void;
+  /** A request to the API or a job failed. */
+  failed(code: string): void;
+}
+
 /**
  * The daemon's metrics (Prometheus text format). Events are counted when they happen; the status is read at each scrape. No label
  * contains a value of a caller's choice, and each label has a bounded number of values.
@@ -151,7 +159,11 @@ export class Metrics implements SealerObserver {
   );
   readonly #clients = new Set<string>();
 
-  constructor() {
+  /** Told of the same events; must not throw. */
+  readonly #also: SealingListener | undefined;
+
+  constructor(also?: SealingListener) {
+    this.#also = also;
     collectDefaultMetrics({ register: this.#registry });
     for (const name of UNWANTED) this.#registry.removeSingleMetric(name);
   }
@@ -174,11 +186,14 @@ export class Metrics implements SealerObserver {
       if (!jobs[n] || !isOfClient(jobs[n])) continue;
       this.#stepTime.observe({ step: 'wait' }, waited / 1000);
       this.#sealTime.observe((waited + sealMs) / 1000);
+      this.#also?.sealed(waited + sealMs);
     }
   }
 
   failed(job: Job, code: Failure['code']): void {
-    if (isOfClient(job)) this.#failed.inc({ code });
+    if (!isOfClient(job)) return;
+    this.#failed.inc({ code });
+    this.#also?.failed(code);
   }
 
   canary({ verified, durationMs }: CanaryRun): void {
@@ -194,7 +209,9 @@ export class Metrics implements SealerObserver {
   request({ method, route, status, durationMs, errorCode }: AnsweredRequest): void {
     const known = METHODS.includes(method) ? method : '(other)';
     this.#requestTime.observe({ method: known, route, status }, durationMs / 1000);
-    if (errorCode !== undefined) this.#errors.inc({ code: errorCode });
+    if (errorCode === undefined) return;
+    this.#errors.inc({ code: errorCode });
+    this.#also?.failed(errorCode);
   }
 
   unlogged(): void {

@@ -11,6 +11,7 @@ import {
 } from '../http/openapiParts.ts';
 import { SCHEMAS } from '../http/schemas.ts';
 import { RENEWAL_DIGESTS } from '../store/renewalStore.ts';
+import { CONSOLE_ROLES } from './consoleLink.ts';
 import { ANSWERS } from './statusSchema.ts';
 
 const CHANGE_FAILURES: ErrorCode[] = ['unknown_parameter', 'duplicate_parameter'];
@@ -24,6 +25,9 @@ const WITNESS = {
     ),
 };
 const WITNESS_FAILURES: ErrorCode[] = ['invalid_parameter', 'missing_parameter', 'not_found'];
+
+const OWNERS_ONLY =
+  'On the Unix socket, by root and the user of the daemon only: an API key does not suffice.';
 
 /** The key is the `operationId`. The administration also answers while the service is being stopped. */
 const OPERATIONS = {
@@ -160,6 +164,28 @@ const OPERATIONS = {
       'queue_full',
       'timestamp_unavailable',
     ],
+  },
+  linkConsole: {
+    method: 'post',
+    path: '/console/link',
+    summary: 'Make a one-time link to the console for a person',
+    description: OWNERS_ONLY,
+    access: 'admin',
+    parameters: queryParameters({
+      name: z.string().describe('Whom the link is for: what this person does is recorded with this name.'),
+      role: z.enum(CONSOLE_ROLES).describe('What this person may do.'),
+    }),
+    answers: { 200: json('ConsoleLink', 'The link, which is nowhere else.') },
+    failures: [...CHANGE_FAILURES, 'invalid_parameter', 'not_found', 'storage_full'],
+  },
+  endConsoleSessions: {
+    method: 'post',
+    path: '/console/logout',
+    summary: 'End all sessions of the console, and all links to it',
+    description: OWNERS_ONLY,
+    access: 'admin',
+    answers: { 200: json('ConsoleLogout', 'They are ended.') },
+    failures: [...CHANGE_FAILURES, 'not_found', 'storage_full'],
   },
   ...aboutItself('/v1/errors'),
 } satisfies Record<string, Operation>;

@@ -27,6 +27,7 @@ import type { TrailStore } from '../store/trail.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Carrying } from '../watch/carrying.ts';
 import { presentOutcome, presentRequest } from './carriedSchema.ts';
+import { type ConsoleDoor, personOf } from './consoleLink.ts';
 import type { Drills } from './drills.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
 import { describeAdministration } from './openapi.ts';
@@ -44,6 +45,8 @@ export interface AdminParts {
   carrying: Pick<Carrying, 'request' | 'accept'> | undefined;
   /** Undefined where receipts carry no time-stamp. */
   timestamping: Pick<Timestamping, 'renew' | 'status'> | undefined;
+  /** The sessions of the console. Undefined where none is configured. */
+  console: ConsoleDoor | undefined;
   /** Records who requested a cosignature, and who handed in an answer. */
   trail: Pick<TrailStore, 'append'>;
   auth: AuthOptions;
@@ -153,6 +156,26 @@ function routesOf(parts: AdminParts): Router<RequestState> {
       leave();
     }
   });
+  router.post('/console/link', ownersOnly, async (ctx) => {
+    const { name, role } = queryOf(ctx, ['name', 'role']);
+    const door = doorOf(parts);
+    const person = personOf(name, role);
+    await trail.append({
+      act: 'console.invite',
+      actor: actorOf(ctx),
+      object: { ...person },
+      outcome: 'done',
+    });
+    answer(ctx, 200, { link: door.invite(person), ...person });
+  });
+  router.post('/console/logout', ownersOnly, async (ctx) => {
+    queryOf(ctx, []);
+    const door = doorOf(parts);
+    const sessions = door.endAll();
+    const actor = actorOf(ctx);
+    await trail.append({ act: 'console.logout_all', actor, object: { sessions }, outcome: 'done' });
+    answer(ctx, 200, { sessions });
+  });
   router.get('/openapi.json', (ctx) => {
     ctx.set('Cache-Control', 'no-cache');
     ctx.type = JSON_TYPE;
@@ -173,6 +196,14 @@ function carryingOf({ carrying }: AdminParts): Pick<Carrying, 'request' | 'accep
   throw new ServiceError('not_found', 'No witness is configured: name their policy in witness.policy.');
 }
 
+function doorOf({ console }: AdminParts): ConsoleDoor {
+  if (console !== undefined) return console;
+  throw new ServiceError(
+    'not_found',
+    'No console is configured: add the table [console], and restart the daemon.',
+  );
+}
+
 /** Who asks, for shares. */
 function callerName(ctx: RequestContext): string {
   const { key, uid } = actorOf(ctx);
@@ -189,6 +220,16 @@ function requireIdentity({ auth }: AdminParts): Middleware {
   const byKey = requireKey(auth, 'admin');
   return (ctx, next) => (peerOf(ctx.req.socket)?.uid === undefined ? byKey(ctx, next) : next());
 }
+
+/** Whoever opens the console may do more there than the scope admin allows, so no API key does, nor a member of the socket's group. */
+const ownersOnly: Middleware = (ctx, next) => {
+  const { uid } = peerOf(ctx.req.socket) ?? {};
+  if (uid === 0 || (uid !== undefined && uid === process.geteuid?.())) return next();
+  throw new ServiceError(
+    'insufficient_scope',
+    'Only root and the user of the daemon can make links to the console, and end its sessions.',
+  );
+};
 
 /**
  * Stops a web page in a browser on this machine, which reaches this address under a name that resolves to loopback: Host is that name.

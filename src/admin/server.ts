@@ -12,6 +12,7 @@ import type { Credential, Scope } from '../store/credentialStore.ts';
 import type { Store } from '../store/store.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Carrying } from '../watch/carrying.ts';
+import type { ConsoleDoor } from './consoleLink.ts';
 import { Drills } from './drills.ts';
 import type { Metrics } from './metrics.ts';
 import { createAdminApp } from './routes.ts';
@@ -24,6 +25,7 @@ export interface AdministrationOptions {
   canary: Canary;
   metrics: Metrics;
   carrying: Carrying | undefined;
+  console: ConsoleDoor | undefined;
   /** The API keys that count where the kernel does not report the user. */
   auth: AuthOptions & { store: Pick<Store, 'credentials'> };
   logger: Logger;
@@ -38,8 +40,8 @@ const CONNECTIONS_MAX = 256;
 const ADMIN_SCOPES: readonly Scope[] = ['admin:read', 'admin'];
 
 /** Builds the administration and starts to listen. Throws OperatorError if the address is not available. */
-export async function openAdministration(options: AdministrationOptions): Promise<AdminListener> {
-  const { listen, partitions, canary, metrics, carrying, auth, logger, onFatal } = options;
+export async function openAdministration(options: AdministrationOptions): Promise<Administration> {
+  const { listen, partitions, canary, metrics, carrying, console, auth, logger, onFatal } = options;
   const {
     clock,
     store: { trail },
@@ -54,6 +56,7 @@ export async function openAdministration(options: AdministrationOptions): Promis
     canary,
     drills,
     carrying,
+    console,
     trail,
     auth,
     clock,
@@ -73,7 +76,7 @@ export async function openAdministration(options: AdministrationOptions): Promis
     status.close();
   });
   const all = opened.move();
-  return { close: () => all.disposeAsync() };
+  return { status, close: () => all.disposeAsync() };
 }
 
 /** Earlier versions required no key here, so an existing scraper may have none. */
@@ -84,6 +87,10 @@ async function warnOfNoReader({ auth, logger }: AdministrationOptions): Promise<
   logger.warn(
     'no API key has the scope admin:read, which reading /metrics and /status requires, because any user of this machine can reach the address in admin.listen',
   );
+}
+
+export interface Administration extends AdminListener {
+  readonly status: StatusReader;
 }
 
 export interface AdminListener {

@@ -1,6 +1,7 @@
 /** The answers of the administration; members have the spelling of the API. The same schemas give the types and `openapi.json`. */
 import { z } from 'zod';
 import { carriedOutcomeSchema, carriedRequestSchema } from './carriedSchema.ts';
+import { consoleLinkSchema, consoleLogoutSchema } from './consoleLink.ts';
 import { renewalStampSchema } from './renewalStamp.ts';
 import { CANARY_METRICS, canarySchema, runSchema } from './status/canarySection.ts';
 import { CERTIFICATE_METRICS, certificateSchema } from './status/certificatesSection.ts';
@@ -145,4 +146,6 @@ export const ANSWERS = {
   WitnessRequest: carriedRequestSchema,
   WitnessOutcome: carriedOutcomeSchema,
   RenewalStamp: renewalStampSchema,
+  ConsoleLink: consoleLinkSchema,
+  ConsoleLogout: consoleLogoutSchema,
 };

@@ -31,6 +31,9 @@ export const ACTS = [
   'drill.begin',
   'drill.end',
   'config.reload',
+  'console.invite',
+  'console.login',
+  'console.logout_all',
   'daemon.start',
   'daemon.stop',
   'backup.make',
@@ -55,8 +58,8 @@ export const ACT_OUTCOMES = ['begun', 'done', 'failed'] as const;
  * the rest is what the process was told.
  */
 export interface Actor {
-  /** The channel of the act: a command, the administration socket, a request with an API key, or the daemon itself. */
-  via: 'command' | 'administration' | 'api' | 'daemon';
+  /** The channel of the act: a command, the administration socket, a request with an API key, a person at the console, or the daemon itself. */
+  via: 'command' | 'administration' | 'api' | 'console' | 'daemon';
   uid?: number;
   user?: string;
   /** The user who logged in, even after a change of user (proc(5), loginuid). */
@@ -67,6 +70,9 @@ export interface Actor {
   client?: string;
   /** Public name of the API key. */
   key?: string;
+  /** At the console: the name and the role that its link was made for. */
+  person?: string;
+  role?: string;
 }
 
 /** The objects of an act: names, ids and digests; never keys, PINs, secrets or customers' references. */
@@ -155,7 +161,7 @@ const recordSchema = z.object({
   environment: z.string(),
   act: z.enum(ACTS),
   actor: z.strictObject({
-    via: z.enum(['command', 'administration', 'api', 'daemon']),
+    via: z.enum(['command', 'administration', 'api', 'console', 'daemon']),
     uid: whole.exactOptional(),
     user: z.string().exactOptional(),
     login_uid: whole.exactOptional(),
@@ -164,6 +170,8 @@ const recordSchema = z.object({
     pid: whole.exactOptional(),
     client: z.string().exactOptional(),
     key: z.string().exactOptional(),
+    person: z.string().exactOptional(),
+    role: z.string().exactOptional(),
   }),
   object: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null(), z.array(z.string())])),
   outcome: z.enum(ACT_OUTCOMES),

@@ -98,9 +98,21 @@ function rowOf(kept: KeptRecord, record: AuditRecord | undefined): string[] {
   return [number, at, act, outcome, describeActor(actor), sealed, describeObject(what)];
 }
 
-/** `alice (sudo by bob, login 1000) on host` or `invoices by key_…`. */
-function describeActor({ via, user, uid, login_uid, sudo_user, host, client, key }: Actor): string {
+/** `alice (sudo by bob, login 1000) on host`, `invoices by key_…` or `console alice (operator)`. */
+function describeActor({
+  via,
+  user,
+  uid,
+  login_uid,
+  sudo_user,
+  host,
+  client,
+  key,
+  person,
+  role,
+}: Actor): string {
   if (client !== undefined) return `${client} by ${key}`;
+  if (person !== undefined) return `${via} ${person} (${role})`;
   const more = [
     ...(sudo_user === undefined ? [] : [`sudo by ${sudo_user}`]),
     ...(login_uid === undefined ? [] : [`login ${login_uid}`]),
