@@ -110,11 +110,14 @@ function toConfig(text: string, file: string) {
   const formerKeys = renameFormerKeys(document);
   refuseFaults(document, text, file);
   makePathsAbsolute(document, folder);
-  const { limits, quotas, clients, store, ...tables } = configSchema.parse(document);
+  const { limits, quotas, clients, store, console, ...tables } = configSchema.parse(document);
   const { environment, stateDir, http, log, kms, timestamp } = tables;
   const { rate, ...otherLimits } = limits;
   const { tls, ...otherHttp } = http;
   const place = { environment, folder };
+  /** There always is a socket; where another address is configured, that too. */
+  const admin = { socket: { path: join(stateDir, 'admin.sock') }, ...adminAddressOf(tables.admin) };
+  const besideAdmin = { path: join(dirname(admin.socket.path), 'console.sock') };
   const location = toStore(store, { environment, path: join(stateDir, 'store') });
   const last =
     log.lastCheckpointFile === undefined ? lastCheckpointIn(stateDir) : { file: log.lastCheckpointFile };
@@ -144,8 +147,8 @@ function toConfig(text: string, file: string) {
       /** Without a trailing slash and without `/v1`. */
       publicUrl: http.publicUrl ?? defaultUrl(http),
     },
-    /** There always is a socket; where another address is configured, that too. */
-    admin: { socket: { path: join(stateDir, 'admin.sock') }, ...adminAddressOf(tables.admin) },
+    admin,
+    ...(console && { console: { listen: console.listen ?? besideAdmin } }),
     limits: otherLimits,
     /** Rates and quotas of clients. */
     policies: { rate, quotas, clients },

@@ -20,6 +20,7 @@ export interface Setting {
 const DERIVED: Readonly<Record<string, (config: Config) => unknown>> = {
   'http.public_url': ({ http }) => http.publicUrl,
   'admin.listen': ({ admin }) => formatAddress(admin.socket),
+  'console.listen': ({ console }) => console && formatAddress(console.listen),
   'log.last_checkpoint_file': ({ log }) => log.lastCheckpointFile,
   'clock.program': ({ clock }) => (clock.trust === 'system' ? undefined : clock.program),
 };

@@ -173,6 +173,9 @@ export const configSchema = table({
     rate: rate(REQUESTS_DEFAULT).prefault({}),
   }),
   admin: section({ listen: omissible(adminAddress, 'admin.sock in state_dir') }),
+  console: omissible(
+    table({ listen: omissible(adminAddress, 'console.sock beside the socket of the administration') }),
+  ),
   health: section({
     canaryIntervalMs: duration('how often a canary is sealed', '1s', '24h', 'or off').prefault('1h'),
   }),
