@@ -1,0 +1,60 @@
+/** Writes HTML. All that is put into a template is text: nothing that a stranger wrote becomes markup. */
+import { escapeControls } from '../base/controls.ts';
+
+/** Markup. Only {@link html} makes it, from templates of this program. */
+export class Html {
+  readonly #markup: string;
+
+  constructor(strings: TemplateStringsArray, values: readonly HtmlContent[]) {
+    this.#markup = strings.map((text, n) => text + (n < values.length ? markupOf(values[n]) : '')).join('');
+  }
+
+  toString(): string {
+    return this.#markup;
+  }
+}
+
+/** What a template takes. `undefined` and `false` give nothing, so that a part can be left out. */
+export type HtmlContent = Html | string | number | false | undefined | readonly HtmlContent[];
+
+/** A template of markup. Attributes stand in double quotes. */
+export function html(strings: TemplateStringsArray, ...values: HtmlContent[]): Html {
+  return new Html(strings, values);
+}
+
+function markupOf(value: HtmlContent): string {
+  if (value === undefined || value === false) return '';
+  if (value instanceof Html) return value.toString();
+  if (typeof value === 'object') return value.map(markupOf).join('');
+  return escapeMarkup(String(value));
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+/** Control characters are shown by their numbers: none of them hides, and none turns the text around it. */
+function escapeMarkup(text: string): string {
+  return escapeControls(text).replaceAll(/[&<>"']/g, (char) => ENTITIES[char] ?? '');
+}
+
+/** Longer words are broken anywhere, or they would fit on no phone. */
+const WORD_CHARS_MAX = 24;
+
+/** A name that somebody chose, set apart from the direction of the text around it. A long one may be broken where it has punctuation. */
+export function named(text: string): Html {
+  const parts = text.split(/([/.@_,:-]+)/).filter((part) => part !== '');
+  const isLong = parts.some((part) => part.length > WORD_CHARS_MAX);
+  const broken = parts.map((part) => (/^[/.@_,:-]/.test(part) ? html`${part}<wbr>` : part));
+  return html`<bdi class="${isLong ? 'name long' : 'name'}">${broken}</bdi>`;
+}
+
+/** A digest or an id, which may be broken after every eighth character and is copied without a gap. */
+export function code(text: string): Html {
+  const parts = text.match(/.{1,8}/gsu) ?? [];
+  return html`<code class="digest">${parts.map((part) => html`${part}<wbr>`)}</code>`;
+}

@@ -1,0 +1,75 @@
+/** Values as the pages show them: times, durations, counts. */
+import { fromNow } from '../base/phrases.ts';
+import { type Html, type HtmlContent, html } from './html.ts';
+
+/** A moment (RFC 3339), by how far it is from now; the exact time is there for whoever points at it. */
+export function when(time: string, now: number): Html {
+  return html`<time datetime="${time}" title="${utc(time)}">${fromNow(time, now)}</time>`;
+}
+
+/** A moment (RFC 3339) in full. */
+export function moment(time: string): Html {
+  return html`<time datetime="${time}">${utc(time)}</time>`;
+}
+
+/** The day of a moment (RFC 3339). */
+export function day(time: string): Html {
+  return html`<time datetime="${time}" title="${utc(time)}">${time.slice(0, 10)}</time>`;
+}
+
+function utc(time: string): string {
+  return `${time.slice(0, 10)} ${time.slice(11, 19)} UTC`;
+}
+
+/** `0.8 ms`, `42 ms`, `1.2 s`, `3 min`. */
+export function milliseconds(ms: number): string {
+  if (ms < 10) return `${ms.toFixed(1)} ms`;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  return `${Math.round(ms / 60_000)} min`;
+}
+
+/** A number with three digits that count, in groups of three: `0.25`, `12.5`, `1,204`. */
+export function figure(value: number): string {
+  return value.toLocaleString('en', { maximumFractionDigits: value < 1 ? 2 : value < 100 ? 1 : 0 });
+}
+
+const PATHS = {
+  good: 'M5 12.5l4.5 4.5L19 7.5',
+  bad: 'M6.5 6.5l11 11m0-11l-11 11',
+  warning: 'M12 5.5v8m0 4.6v.1',
+};
+export type StateMark = keyof typeof PATHS;
+
+/** A sign that repeats in form what the words beside it say. */
+export function sign(kind: StateMark): Html {
+  return html`<svg class="sign ${kind}" viewBox="0 0 24 24" aria-hidden="true" focusable="false"><path d="${PATHS[kind]}"/></svg>`;
+}
+
+/** A word with its sign. */
+export function state(kind: StateMark, text: string): Html {
+  return html`<span class="state ${kind}">${sign(kind)}<span>${text}</span></span>`;
+}
+
+export interface Column {
+  name: string;
+  isNumber?: true;
+}
+
+/** A table whose cells name their columns where the screen is too narrow for columns. */
+export function tableOf(
+  caption: string,
+  columns: readonly Column[],
+  rows: readonly (readonly HtmlContent[])[],
+): Html {
+  const sided = ({ isNumber }: Column) => isNumber && html` class="right"`;
+  return html`<table>
+<caption class="hidden">${caption}</caption>
+<thead><tr>${columns.map((column) => html`<th scope="col"${sided(column)}>${column.name}</th>`)}</tr></thead>
+<tbody>
+${rows.map(
+  (cells) =>
+    html`<tr>${cells.map((cell, n) => html`<td data-column="${columns[n]?.name}"${columns[n] && sided(columns[n])}>${cell}</td>`)}</tr>\n`,
+)}</tbody>
+</table>`;
+}
