@@ -1,0 +1,150 @@
+/** Who may use the console: one-time links, and the sessions that they begin. All of it is in memory, and bounded. */
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { CONSOLE_ROLES } from '../admin/consoleLink.ts';
+
+/** Each may do what those before it may. */
+export const ROLES = CONSOLE_ROLES;
+export type Role = (typeof ROLES)[number];
+
+/** Whom a link or a session is for. */
+export interface Person {
+  readonly name: string;
+  readonly role: Role;
+}
+
+export interface Session {
+  readonly person: Person;
+  /** What every form of this session carries. Another site cannot know it. */
+  readonly formToken: string;
+  /** Aborted when the session ends. */
+  readonly ended: AbortSignal;
+}
+
+interface Held extends Session {
+  readonly startedAt: number;
+  readonly end: AbortController;
+  usedAt: number;
+}
+
+const LINK_MS_MAX = 5 * 60_000;
+const IDLE_MS_MAX = 30 * 60_000;
+const SESSION_MS_MAX = 12 * 3_600_000;
+/** What has waited longest makes room: only root and the service's own user make links. */
+const LINKS_MAX = 32;
+const SESSIONS_MAX = 128;
+const SECRET_BYTES = 32;
+
+/** Whether the role is at least as much as the one wanted. */
+export function reaches(role: Role, wanted: Role): boolean {
+  return ROLES.indexOf(role) >= ROLES.indexOf(wanted);
+}
+
+export class Sessions {
+  /** Of a clock that only goes forward, milliseconds. */
+  readonly #now: () => number;
+  /** By the SHA-256 of the secret in the link: whoever reads this memory later can use none. */
+  readonly #links = new Map<string, { person: Person; madeAt: number }>();
+  /** By the SHA-256 of the secret in the cookie. */
+  readonly #sessions = new Map<string, Held>();
+
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+  }
+
+  /** Makes a one-time link, and returns its secret. */
+  invite(person: Person): string {
+    this.#forget();
+    if (this.#links.size >= LINKS_MAX) this.#links.delete(first(this.#links));
+    const secret = newSecret();
+    this.#links.set(digestOf(secret), { person, madeAt: this.#now() });
+    return secret;
+  }
+
+  /** Whom a link is for; undefined if it is used, has expired, or never was one. Looking at a link does not use it. */
+  invited(secret: string): Person | undefined {
+    this.#forget();
+    return this.#links.get(digestOf(secret))?.person;
+  }
+
+  /** Uses a link. Returns the secret for the cookie; undefined if there is no such link. */
+  begin(secret: string): { cookie: string; session: Session } | undefined {
+    const person = this.invited(secret);
+    if (person === undefined) return undefined;
+    this.#links.delete(digestOf(secret));
+    if (this.#sessions.size >= SESSIONS_MAX) this.#end(this.#longestIdle());
+    const now = this.#now();
+    const end = new AbortController();
+    const session: Held = {
+      person,
+      formToken: newSecret(),
+      ended: end.signal,
+      end,
+      startedAt: now,
+      usedAt: now,
+    };
+    const cookie = newSecret();
+    this.#sessions.set(digestOf(cookie), session);
+    return { cookie, session };
+  }
+
+  /** The session of a cookie. What happens by itself, such as a page that keeps itself current, does not count as use. */
+  find(cookie: string, how: { isUse: boolean }): Session | undefined {
+    this.#forget();
+    const session = this.#sessions.get(digestOf(cookie));
+    if (session !== undefined && how.isUse) session.usedAt = this.#now();
+    return session;
+  }
+
+  end(cookie: string): void {
+    this.#end(digestOf(cookie));
+  }
+
+  /** Ends all sessions and links. Returns how many sessions there were. */
+  endAll(): number {
+    this.#forget();
+    const count = this.#sessions.size;
+    for (const key of this.#sessions.keys()) this.#end(key);
+    this.#links.clear();
+    return count;
+  }
+
+  /** Ends what has expired. Called often enough, so that a stream of a session ends with it. */
+  expire(): void {
+    this.#forget();
+  }
+
+  #forget(): void {
+    const now = this.#now();
+    for (const [key, { madeAt }] of this.#links) if (now - madeAt >= LINK_MS_MAX) this.#links.delete(key);
+    for (const [key, { startedAt, usedAt }] of this.#sessions)
+      if (now - usedAt >= IDLE_MS_MAX || now - startedAt >= SESSION_MS_MAX) this.#end(key);
+  }
+
+  #longestIdle(): string {
+    const [oldest] = [...this.#sessions].sort(([, a], [, b]) => a.usedAt - b.usedAt);
+    return oldest?.[0] ?? '';
+  }
+
+  #end(key: string): void {
+    this.#sessions.get(key)?.end.abort();
+    this.#sessions.delete(key);
+  }
+}
+
+/** In constant time, so that nothing is learned from how long it takes. */
+export function isFormToken(session: Session, given: string): boolean {
+  const [wanted, found] = [Buffer.from(session.formToken), Buffer.from(given)];
+  return wanted.length === found.length && timingSafeEqual(wanted, found);
+}
+
+function newSecret(): string {
+  return randomBytes(SECRET_BYTES).toString('base64url');
+}
+
+function digestOf(secret: string): string {
+  return createHash('sha256').update(secret).digest('hex');
+}
+
+function first(map: ReadonlyMap<string, unknown>): string {
+  return map.keys().next().value ?? '';
+}
