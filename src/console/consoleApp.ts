@@ -1,0 +1,242 @@
+/** Answers every request to the console: checks it, finds its route, and lays out what the screen says. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { Logger } from 'pino';
+import { BrokenInvariant } from '../base/assert.ts';
+import { ServiceError } from '../base/errors.ts';
+import type { Actor } from '../manifest/auditRecord.ts';
+import { type Store, UnknownOutcome } from '../store/store.ts';
+import type { Assets } from './assets.ts';
+import { checkOrigin, cookieOf, HEADERS, readFields } from './checks.ts';
+import { english } from './english.ts';
+import type { Streams } from './liveStreams.ts';
+import { layOut } from './pageFrame.ts';
+import type { Download, Page, Reply, Screen, ScreenRoute } from './screen.ts';
+import { Refusal } from './screen.ts';
+import { isFormToken, type Person, reaches, type Session, type Sessions } from './sessions.ts';
+import { brokenLinkPage, linkPage, loggedOutPage, messagePage, signInPage } from './signIn.ts';
+
+export interface ConsoleAppOptions {
+  environment: string;
+  screens: readonly Screen[];
+  sessions: Sessions;
+  streams: Streams;
+  assets: Assets;
+  /** Records who logs in. */
+  store: { trail: Pick<Store['trail'], 'append'> };
+  clock(): number;
+  logger: Logger;
+  /** Called after an error that must end the process: a broken invariant, or a write with unknown outcome. */
+  onFatal(error: unknown): void;
+}
+
+export class ConsoleApp {
+  readonly #options: ConsoleAppOptions;
+  readonly #routes: readonly ScreenRoute[];
+  readonly #cookieName: string;
+
+  constructor(options: ConsoleAppOptions) {
+    this.#options = options;
+    this.#routes = options.screens.flatMap(({ routes }) => routes);
+    // Browsers share cookies among the ports of a host, and with them among the environments of a machine.
+    this.#cookieName = `pdfseal-console-${options.environment}`;
+  }
+
+  /** Never rejects. */
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value);
+    const url = URL.parse(request.url ?? '', 'http://console');
+    const path = url?.pathname ?? '';
+    let session: Session | undefined;
+    try {
+      checkOrigin(request);
+      const asset = this.#options.assets.byPath.get(path);
+      if (asset !== undefined) {
+        response.setHeader('Cache-Control', 'private, max-age=31536000, immutable');
+        return send(response, 200, asset.type, asset.body);
+      }
+      if (await this.#answerStranger(request, response, path)) return;
+      const found = this.#routeOf(request.method ?? '', path);
+      const cookie = cookieOf(request, this.#cookieName);
+      session =
+        cookie === undefined
+          ? undefined
+          : this.#options.sessions.find(cookie, { isUse: found?.route.isLive !== true });
+      if (session === undefined || cookie === undefined)
+        return this.#sendPage(response, signInPage(), { path });
+      if (request.method === 'POST' && path === '/logout') {
+        await this.#checkedForm(request, session);
+        this.#options.sessions.end(cookie);
+        response.setHeader('Set-Cookie', this.#cookie('', 'Max-Age=0; '));
+        return redirect(response, '/logout');
+      }
+      if (found === undefined) throw this.#unrouted(path);
+      const { route, params } = found;
+      const { person } = session;
+      if (!reaches(person.role, route.role))
+        throw new Refusal(403, english.roleLacks(english.roles[route.role]), english.roleLacksHow);
+      const form =
+        route.method === 'POST' ? await this.#checkedForm(request, session) : new URLSearchParams();
+      const query = url?.searchParams ?? new URLSearchParams();
+      const reply = await route.answer({ path, params, query, form, session, actor: actorOf(person) });
+      await this.#send(response, reply, { path, session });
+    } catch (error) {
+      this.#answerFailure(response, error, { path, session });
+    }
+  }
+
+  /** What needs no session. Returns whether it was that. */
+  async #answerStranger(request: IncomingMessage, response: ServerResponse, path: string): Promise<boolean> {
+    const { sessions, environment, store } = this.#options;
+    if (request.method === 'GET' && path === '/logout') {
+      this.#sendPage(response, loggedOutPage(), { path });
+      return true;
+    }
+    const [, secret] = /^\/login\/([\w-]{1,64})$/.exec(path) ?? [];
+    if (request.method === 'GET' && secret !== undefined) {
+      this.#sendPage(response, linkPage(secret, sessions.invited(secret), environment), { path });
+      return true;
+    }
+    if (request.method !== 'POST' || path !== '/login') return false;
+    const begun = sessions.begin((await readFields(request)).get('link') ?? '');
+    if (begun === undefined) this.#sendPage(response, brokenLinkPage(), { path });
+    else {
+      const { cookie, session } = begun;
+      const act = { act: 'console.login', actor: actorOf(session.person), object: {} } as const;
+      try {
+        await store.trail.append({ ...act, outcome: 'done' });
+      } catch (error) {
+        sessions.end(cookie);
+        throw error;
+      }
+      response.setHeader('Set-Cookie', this.#cookie(cookie));
+      redirect(response, '/');
+    }
+    return true;
+  }
+
+  /** Without `Secure`, because not every browser takes such a cookie from http://localhost: the tunnel is what protects the connection. */
+  #cookie(value: string, more = ''): string {
+    return `${this.#cookieName}=${value}; ${more}Path=/; HttpOnly; SameSite=Strict`;
+  }
+
+  #routeOf(method: string, path: string): { route: ScreenRoute; params: Record<string, string> } | undefined {
+    for (const route of this.#routes) {
+      const params = route.method === method ? matched(route.path, path) : undefined;
+      if (params !== undefined) return { route, params };
+    }
+    return undefined;
+  }
+
+  #unrouted(path: string): Refusal {
+    const isOther = this.#routes.some((route) => matched(route.path, path) !== undefined);
+    if (isOther) return new Refusal(405, english.badMethod, english.notFoundHow);
+    return new Refusal(404, english.notFound, english.notFoundHow);
+  }
+
+  async #checkedForm(request: IncomingMessage, session: Session): Promise<URLSearchParams> {
+    const form = await readFields(request);
+    if (!isFormToken(session, form.get('token') ?? ''))
+      throw new Refusal(403, english.stale, english.staleHow);
+    return form;
+  }
+
+  async #send(response: ServerResponse, reply: Reply, at: { path: string; session: Session }): Promise<void> {
+    if ('location' in reply) return redirect(response, reply.location);
+    if ('main' in reply) return this.#sendPage(response, reply, at);
+    if ('stream' in reply) {
+      const { streams } = this.#options;
+      if (!streams.hasRoom(at.session)) return send(response, 503, 'text/plain; charset=utf-8', '');
+      response.setHeader('Content-Type', 'text/event-stream; charset=utf-8');
+      return streams.add(response, at.session);
+    }
+    await sendDownload(response, reply);
+  }
+
+  #sendPage(response: ServerResponse, page: Page, at: { path: string; session?: Session }): void {
+    const { environment, assets, screens, clock } = this.#options;
+    const frame = { environment, assets: assets.urls, menu: screens, now: new Date(clock()) };
+    const text = layOut(page, frame, at.session, at.path);
+    send(response, page.status ?? 200, 'text/html; charset=utf-8', text);
+  }
+
+  #answerFailure(
+    response: ServerResponse,
+    error: unknown,
+    at: { path: string; session: Session | undefined },
+  ): void {
+    const { logger, onFatal } = this.#options;
+    if (error instanceof BrokenInvariant || error instanceof UnknownOutcome) onFatal(error);
+    if (response.destroyed) return;
+    if (response.headersSent) {
+      logger.warn({ err: error }, 'an answer of the console broke off');
+      response.destroy();
+      return;
+    }
+    // What was not read of the request would be taken for the next one.
+    response.setHeader('Connection', 'close');
+    const page = failurePage(error);
+    if (page.status === 500) logger.error({ err: error }, 'the console failed to answer');
+    const { session, path } = at;
+    this.#sendPage(response, page, { path, ...(session && { session }) });
+  }
+}
+
+function failurePage(error: unknown): Page {
+  if (error instanceof Refusal)
+    return messagePage(error.message, undefined, { status: error.status, remedy: error.remedy });
+  if (error instanceof ServiceError)
+    return messagePage(error.message, undefined, { status: 400, remedy: english.staleHow });
+  return messagePage(english.failed, undefined, { status: 500, remedy: english.failedHow });
+}
+
+function actorOf({ name, role }: Person): Actor {
+  return { via: 'console', person: name, role };
+}
+
+/** The parameters of a path that fits a pattern such as `/jobs/:id`. */
+function matched(pattern: string, path: string): Record<string, string> | undefined {
+  const [wanted, found] = [pattern.split('/'), path.split('/')];
+  if (wanted.length !== found.length) return undefined;
+  const params: Record<string, string> = {};
+  for (const [n, part] of wanted.entries()) {
+    const given = found[n] ?? '';
+    if (!part.startsWith(':')) {
+      if (part !== given) return undefined;
+      continue;
+    }
+    const value = decoded(given);
+    if (value === undefined || value === '') return undefined;
+    params[part.slice(1)] = value;
+  }
+  return params;
+}
+
+function decoded(part: string): string | undefined {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return undefined;
+  }
+}
+
+function redirect(response: ServerResponse, location: string): void {
+  response.setHeader('Location', location);
+  send(response, 303, 'text/plain; charset=utf-8', '');
+}
+
+function send(response: ServerResponse, status: number, type: string, body: string | Buffer): void {
+  response.statusCode = status;
+  response.setHeader('Content-Type', type);
+  response.end(body);
+}
+
+/** A file to keep: no browser shows it as a page. */
+async function sendDownload(response: ServerResponse, { fileName, type, body }: Download): Promise<void> {
+  const plain = fileName.replaceAll(/[^\w.-]/g, '_').slice(0, 120);
+  response.setHeader('Content-Disposition', `attachment; filename="${plain}"`);
+  response.setHeader('Content-Type', type);
+  if (typeof body === 'string' || body instanceof Uint8Array) response.end(body);
+  else await pipeline(Readable.from(body), response);
+}

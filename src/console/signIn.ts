@@ -1,0 +1,65 @@
+/** The pages of somebody who has no session yet, or no longer. */
+import { english } from './english.ts';
+import { html } from './html.ts';
+import type { Page } from './screen.ts';
+import { type Person, ROLES } from './sessions.ts';
+
+export function signInPage(): Page {
+  const roles = ROLES.map(
+    (role) => html`<div><dt>${english.roles[role]}</dt><dd>${english.roleMeans[role]}</dd></div>`,
+  );
+  return {
+    title: english.signIn,
+    status: 401,
+    main: html`<section class="card narrow">
+<h1>${english.signIn}</h1>
+<p>${english.signInLead}</p>
+<p>${english.signInHow}</p>
+<pre><code>${english.signInCommand}</code></pre>
+<p>${english.signInRoles}</p>
+<dl>${roles}</dl>
+</section>`,
+  };
+}
+
+/** Looking at a link uses nothing up, because programs that preview links look at them too: the button does. */
+export function linkPage(secret: string, person: Person | undefined, environment: string): Page {
+  if (person === undefined) return brokenLinkPage();
+  return {
+    title: english.linkTitle,
+    main: html`<section class="card narrow">
+<h1>${english.linkTitle}</h1>
+<p>${english.linkLead(environment)}</p>
+<dl>
+<div><dt>${english.linkName}</dt><dd>${person.name}</dd></div>
+<div><dt>${english.linkRole}</dt><dd>${english.roles[person.role]}: ${english.roleMeans[person.role]}</dd></div>
+</dl>
+<p class="quiet">${english.linkNote}</p>
+<form method="post" action="/login"><input type="hidden" name="link" value="${secret}"><button class="strong">${english.linkButton}</button></form>
+</section>`,
+  };
+}
+
+export function brokenLinkPage(): Page {
+  return messagePage(english.linkBad, english.linkBadWhy, { status: 410, remedy: english.linkBadHow });
+}
+
+export function loggedOutPage(): Page {
+  return messagePage(english.loggedOut, english.loggedOutLead, { status: 200, remedy: english.linkBadHow });
+}
+
+export function messagePage(
+  title: string,
+  text: string | undefined,
+  { status, remedy }: { status: number; remedy: string },
+): Page {
+  return {
+    title,
+    status,
+    main: html`<section class="card narrow">
+<h1>${title}</h1>
+${text !== undefined && html`<p>${text}</p>`}
+<p class="remedy">${remedy}</p>
+</section>`,
+  };
+}
