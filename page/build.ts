@@ -1,8 +1,8 @@
-/** Makes dist/verify.html: the verifier in one file that needs nothing else, now or in decades. */
+/** Makes dist/verify.html, the verifier in one file that needs nothing else, now or in decades; and the style and script of the console. */
 import { createHash } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { build, transform } from 'esbuild';
 import manifest from '../package.json' with { type: 'json' };
 import { english } from './english.ts';
 
@@ -55,4 +55,15 @@ function read(name: string): string {
   return readFileSync(new URL(name, import.meta.url), 'utf8');
 }
 
-if (import.meta.main) writeFileSync(`${ROOT}dist/verify.html`, await buildPage());
+/** What `src/console/assets.ts` reads. */
+async function buildConsole(): Promise<void> {
+  mkdirSync(`${ROOT}dist/console`, { recursive: true });
+  const { code } = await transform(read('console/console.css'), { loader: 'css', minify: true });
+  writeFileSync(`${ROOT}dist/console/console.css`, code);
+  writeFileSync(`${ROOT}dist/console/page.js`, await bundle(read('console/page.ts')));
+}
+
+if (import.meta.main) {
+  writeFileSync(`${ROOT}dist/verify.html`, await buildPage());
+  await buildConsole();
+}
