@@ -1,0 +1,125 @@
+/** What happened within the last hour and the last day, for the charts: in memory, bounded, and gone with the process. */
+
+/** A stretch of time, and what happened in it. */
+export interface Slot {
+  /** Milliseconds since the epoch. */
+  from: number;
+  sealed: number;
+  /** How many jobs took so long, by the class of their duration. */
+  durations: Uint32Array;
+  failures: Map<string, number>;
+}
+
+export interface Span {
+  name: '1h' | '24h';
+  slotMs: number;
+  slots: number;
+}
+
+export const SPANS: readonly [Span, Span] = [
+  { name: '1h', slotMs: 10_000, slots: 360 },
+  { name: '24h', slotMs: 300_000, slots: 288 },
+];
+
+/** Each class ends at 2^(1/8) of the one before, from a quarter of a millisecond to an hour: a percentile is right within 9 %. */
+const CLASSES_PER_DOUBLING = 8;
+const SHORTEST_MS = 0.25;
+const CLASSES = 24 * CLASSES_PER_DOUBLING;
+/** There are about sixty codes; more than these in one slot are counted as one. */
+const CODES_MAX = 40;
+const OTHER_CODES = '(others)';
+
+/** What the daemon tells; `admin/metrics.ts` calls it. */
+export class History {
+  readonly since: number;
+  readonly #clock: () => number;
+  readonly #slots = new Map<Span, Slot[]>(SPANS.map((span) => [span, []]));
+
+  constructor(clock: () => number) {
+    this.#clock = clock;
+    this.since = clock();
+  }
+
+  /** A job of a client got its receipt, so long after it was accepted (milliseconds). */
+  sealed(durationMs: number): void {
+    const place = classOf(durationMs);
+    for (const slot of this.#current()) {
+      slot.sealed += 1;
+      slot.durations[place] = (slot.durations[place] ?? 0) + 1;
+    }
+  }
+
+  /** A request or a job failed with that error code. */
+  failed(code: string): void {
+    for (const { failures } of this.#current()) {
+      const name = failures.has(code) || failures.size < CODES_MAX ? code : OTHER_CODES;
+      failures.set(name, (failures.get(name) ?? 0) + 1);
+    }
+  }
+
+  /** The slots of a span up to now, the oldest first, without gaps. The last one is not over yet. */
+  slots(span: Span): Slot[] {
+    const { slotMs, slots: count } = span;
+    const last = Math.floor(this.#clock() / slotMs) * slotMs;
+    const kept = new Map(this.#slots.get(span)?.map((slot) => [slot.from, slot]));
+    return Array.from({ length: count }, (_, n) => {
+      const from = last - (count - 1 - n) * slotMs;
+      return kept.get(from) ?? emptySlot(from);
+    });
+  }
+
+  #current(): Slot[] {
+    return SPANS.map((span) => {
+      const kept = this.#slots.get(span) ?? [];
+      const from = Math.floor(this.#clock() / span.slotMs) * span.slotMs;
+      const newest = kept.at(-1);
+      // After a clock that was set back, the newest slot goes on until its time has come again.
+      if (newest !== undefined && from <= newest.from) return newest;
+      const slot = emptySlot(from);
+      kept.push(slot);
+      if (kept.length > span.slots) kept.shift();
+      return slot;
+    });
+  }
+}
+
+function emptySlot(from: number): Slot {
+  return { from, sealed: 0, durations: new Uint32Array(CLASSES), failures: new Map() };
+}
+
+function classOf(durationMs: number): number {
+  const place = Math.ceil(Math.log2(Math.max(durationMs, SHORTEST_MS) / SHORTEST_MS) * CLASSES_PER_DOUBLING);
+  return Math.min(place, CLASSES - 1);
+}
+
+/** What the slots have together: all seals, all failures by code, and the time in which that share of the jobs was sealed. */
+export interface Totals {
+  sealed: number;
+  failures: [code: string, count: number][];
+  percentile(share: number): number | undefined;
+}
+
+export function totalsOf(slots: readonly Slot[]): Totals {
+  const durations = new Uint32Array(CLASSES);
+  const failures = new Map<string, number>();
+  for (const slot of slots) {
+    for (const [n, count] of slot.durations.entries()) durations[n] = (durations[n] ?? 0) + count;
+    for (const [code, count] of slot.failures) failures.set(code, (failures.get(code) ?? 0) + count);
+  }
+  const sealed = slots.reduce((sum, slot) => sum + slot.sealed, 0);
+  return {
+    sealed,
+    failures: [...failures].sort(([, a], [, b]) => b - a),
+    percentile: (share) => percentile(durations, sealed, share),
+  };
+}
+
+/** Milliseconds, as the end of the class in which that share of the jobs is reached; undefined if there are none. */
+function percentile(durations: Uint32Array, count: number, share: number): number | undefined {
+  let seen = 0;
+  for (const [n, jobs] of durations.entries()) {
+    seen += jobs;
+    if (count > 0 && seen >= share * count) return SHORTEST_MS * 2 ** (n / CLASSES_PER_DOUBLING);
+  }
+  return undefined;
+}
