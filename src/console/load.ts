@@ -1,0 +1,133 @@
+/** Of the screen Now: how much is sealed, how fast, and what failed. */
+import type { AdminStatus } from '../admin/statusSchema.ts';
+import { describeSeconds } from '../base/phrases.ts';
+import { barChart, lineChart, meter, niceTop } from './charts.ts';
+import { english } from './english.ts';
+import { type Html, html } from './html.ts';
+import { type History, type Slot, SPANS, type Span, totalsOf } from './loadHistory.ts';
+import { figure, milliseconds, tableOf } from './values.ts';
+
+const words = english.now;
+const [HOUR] = SPANS;
+/** Slots of ten seconds that make a minute. */
+const MINUTE_SLOTS = 6;
+/** Slots that one bar of a chart stands for. */
+const GROUP = 3;
+const PERCENTILES = [
+  ['p50', 0.5],
+  ['p95', 0.95],
+  ['p99', 0.99],
+] as const;
+
+/** The four numbers that are looked at first. */
+export function figures({ queue }: AdminStatus, history: History, span: Span): Html {
+  const slots = history.slots(span);
+  const totals = totalsOf(slots);
+  // The newest slot is not over yet.
+  const lately = totalsOf(history.slots(HOUR).slice(-1 - MINUTE_SLOTS, -1));
+  const rate = (lately.sealed * 1000) / (MINUTE_SLOTS * HOUR.slotMs);
+  const waiting = queue.queued + queue.hashing + queue.sealing;
+  const errors = totals.failures.reduce((sum, [, count]) => sum + count, 0);
+  const [p50 = '', p95 = '', p99 = ''] = PERCENTILES.map(([, share]) => durationOf(totals.percentile(share)));
+  const named = words.spans[span.name];
+  return html`<dl class="figures">
+${tile(words.rate, figure(rate), [words.rateNow, words.rateTotal(figure(totals.sealed), named)])}
+${tile(words.latency, p50, totals.sealed === 0 ? [words.noJobs] : [words.latencyHalf, words.latencyOthers(p95, p99)])}
+${tile(words.queue, figure(waiting), [
+  words.queueOf(figure(queue.jobs_max)),
+  ...(waiting > 0 ? [words.queueOldest(describeSeconds(queue.oldest_age_seconds))] : []),
+])}
+${tile(words.errors, figure(errors), [words.errorsIn(named)])}
+</dl>`;
+}
+
+function tile(name: string, value: string, notes: readonly string[]): Html {
+  return html`<div class="card figure"><dt>${name}</dt><dd class="value">${value}</dd>${notes.map((note) => html`<dd class="small quiet">${note}</dd>`)}</div>`;
+}
+
+function durationOf(ms: number | undefined): string {
+  return ms === undefined ? words.none : milliseconds(ms);
+}
+
+/** The charts of a span, and what chooses the span. */
+export function charts(history: History, span: Span): Html {
+  const slots = history.slots(span);
+  const groups = Array.from({ length: slots.length / GROUP }, (_, n) => {
+    const members = slots.slice(n * GROUP, (n + 1) * GROUP);
+    return { from: members[0]?.from ?? 0, ...totalsOf(members) };
+  });
+  const seconds = (GROUP * span.slotMs) / 1000;
+  const rates = groups.map(({ sealed }) => sealed / seconds);
+  const most = Math.max(...rates);
+  const series = PERCENTILES.map(([, share]) => groups.map(({ percentile }) => percentile(share)));
+  const slowest = Math.max(...(series.at(-1) ?? []).map((value) => value ?? 0));
+  const times = timesOf(slots, span);
+  const named = words.spans[span.name];
+  const [rateTop, latencyTop] = [niceTop(most), niceTop(slowest)];
+  const tip = (n: number, text: string) => `${clockOf(groups[n]?.from ?? 0)} UTC: ${text}`;
+  const legend = PERCENTILES.map(
+    ([name], n) =>
+      html`<li><svg class="key" viewBox="0 0 24 4" aria-hidden="true" focusable="false"><path class="line series-${n + 1}" d="M0 2h24"/></svg>${words.percentiles[name]}</li>`,
+  );
+  return html`<section class="columns">
+<figure class="card">
+<figcaption class="title"><h2>${words.rate}</h2></figcaption>
+${barChart(rates, {
+  summary: words.chartRate(figure(most), named),
+  top: rateTop,
+  topLabel: figure(rateTop),
+  times,
+  tips: rates.map((rate, n) => tip(n, figure(rate))),
+})}
+</figure>
+<figure class="card">
+<figcaption class="title"><h2>${words.latency}</h2><ul class="legend small">${legend}</ul></figcaption>
+${lineChart(series, {
+  summary: words.chartLatency(milliseconds(slowest), named),
+  top: latencyTop,
+  topLabel: milliseconds(latencyTop),
+  times,
+  tips: groups.map(({ percentile }, n) =>
+    tip(n, PERCENTILES.map(([name, share]) => `${name} ${durationOf(percentile(share))}`).join(', ')),
+  ),
+})}
+</figure>
+</section>`;
+}
+
+/** Links, so that they work without a script, and their state can be kept as a bookmark. */
+export function spanChoice(chosen: Span): Html {
+  return html`<nav class="choice" aria-label="${words.span}"><ul>${SPANS.map(
+    (span) =>
+      html`<li><a href="/?span=${span.name}"${span === chosen && html` aria-current="true"`}>${words.spans[span.name]}</a></li>`,
+  )}</ul></nav>`;
+}
+
+export function errorsTable(history: History, span: Span): Html {
+  const { failures } = totalsOf(history.slots(span));
+  const most = failures[0]?.[1] ?? 1;
+  const rows = failures.map(([code, count]) => [
+    html`<code>${code}</code>`,
+    figure(count),
+    meter(count / most, 'bad', ''),
+  ]);
+  const columns = [
+    { name: words.code },
+    { name: words.count, isNumber: true as const },
+    { name: words.share },
+  ];
+  return html`<section class="card"><h2>${words.errors}</h2>
+${rows.length === 0 ? html`<p class="quiet">${words.noErrors}</p>` : tableOf(words.errors, columns, rows)}
+</section>`;
+}
+
+/** The beginning, the middle and the end. */
+function timesOf(slots: readonly Slot[], { slotMs }: Span): string[] {
+  const first = slots[0]?.from ?? 0;
+  const length = slots.length * slotMs;
+  return [clockOf(first), clockOf(first + length / 2), `${clockOf(first + length)} UTC`];
+}
+
+function clockOf(ms: number): string {
+  return new Date(ms).toISOString().slice(11, 16);
+}
