@@ -1,0 +1,114 @@
+/** What needs somebody: everything in the status that is not as it should be, with what to do about it. */
+import { UPKEEP_AGE_MS_MAX } from '../admin/status/upkeepSection.ts';
+import type { AdminStatus } from '../admin/statusSchema.ts';
+import { counted, fromNow } from '../base/phrases.ts';
+import { english } from './english.ts';
+
+export interface Concern {
+  /** `bad`: documents cannot be sealed. */
+  level: 'bad' | 'warning';
+  what: string;
+  detail: string;
+  remedy: string;
+}
+
+const words = english.concerns;
+
+/** The worst first. `now`: milliseconds since the epoch. */
+export function concernsOf(status: AdminStatus, now: number): Concern[] {
+  const concerns = [
+    ...parts(status),
+    ...partitions(status),
+    ...authorities(status),
+    ...witnesses(status),
+    ...certificates(status),
+    ...upkeep(status, now),
+    ...webhooks(status),
+    ...pending(status),
+  ];
+  return concerns.sort((a, b) => Number(b.level === 'bad') - Number(a.level === 'bad'));
+}
+
+function warning(what: string, detail: string, remedy: string): Concern {
+  return { level: 'warning', what, detail, remedy };
+}
+
+function parts({ parts }: AdminStatus): Concern[] {
+  return parts
+    .filter(({ ready }) => !ready)
+    .map(({ name, detail, remedy = '' }) => ({ level: 'bad', what: english.parts[name], detail, remedy }));
+}
+
+/** Those without which the quorum is still reached. */
+function partitions({ parts, partitions }: AdminStatus): Concern[] {
+  if (parts.some(({ name, ready }) => name === 'partitions' && !ready)) return [];
+  return partitions.members
+    .filter(({ state }) => state !== 'ready')
+    .map(({ name, state, last_error: error, returns_at: back }) =>
+      warning(
+        words.partition(name),
+        words.partitionIs(state, error),
+        back === undefined ? words.partitionRemedy : words.partitionReturns(back.slice(0, 16)),
+      ),
+    );
+}
+
+function authorities({ timestamps }: AdminStatus): Concern[] {
+  if (timestamps === undefined || !timestamps.can_stamp) return [];
+  return timestamps.authorities.flatMap(({ name, trouble }) =>
+    trouble === undefined ? [] : [warning(words.authority(name), trouble, words.authorityRemedy)],
+  );
+}
+
+function witnesses({ witnesses }: AdminStatus): Concern[] {
+  if (witnesses === undefined || witnesses.fork_alarm || !witnesses.can_cosign) return [];
+  return witnesses.members.flatMap(({ name, state, trouble, detail }) =>
+    state === 'failing'
+      ? [warning(words.witness(name), detail ?? trouble ?? state, words.witnessRemedy)]
+      : [],
+  );
+}
+
+function certificates({ certificates }: AdminStatus): Concern[] {
+  return certificates
+    .filter(({ urgency }) => urgency === 'soon' || urgency === 'urgent')
+    .map(({ authority, role, subject, days_left: days, detail }) => {
+      const why = days === undefined ? (detail ?? '') : words.certificateEnds(days);
+      return warning(words.certificate(role, authority), `${subject ?? ''} ${why}`.trim(), words.renewIt);
+    });
+}
+
+function upkeep({ upkeep, store, timestamps }: AdminStatus, now: number): Concern[] {
+  // A database is backed up with tools of its own, of which nothing is known here.
+  const ofFiles = store.engine === 'lmdb';
+  const chores = [
+    ...(ofFiles ? (['backup', 'restore_drill'] as const) : []),
+    'check' as const,
+    ...(timestamps || upkeep.renewal ? (['renewal'] as const) : []),
+  ];
+  return chores.flatMap((chore) => {
+    const { name, how, badly } = words.chores[chore];
+    const last = upkeep[chore];
+    if (last === undefined) return [warning(name, words.never, how)];
+    const ago = words.last(fromNow(last.finished_at, now));
+    if (!last.good) return [warning(name, `${ago}; ${badly}`, how)];
+    const isLate = now - Date.parse(last.finished_at) > UPKEEP_AGE_MS_MAX[chore];
+    return isLate ? [warning(name, ago, how)] : [];
+  });
+}
+
+function webhooks({ webhooks: { failing, dead_letters: dead } }: AdminStatus): Concern[] {
+  return [
+    ...(failing > 0
+      ? [warning(words.webhooks, words.webhooksFail(counted(failing, 'endpoint')), words.webhooksRemedy)]
+      : []),
+    ...(dead > 0
+      ? [warning(words.webhooks, words.deadLetters(counted(dead, 'dead letter')), words.deadRemedy)]
+      : []),
+  ];
+}
+
+function pending({ config }: AdminStatus): Concern[] {
+  if (config.pending.length === 0) return [];
+  return [warning(words.config, words.configWaits(config.pending.join(', ')), words.configRemedy)];
+}

@@ -1,0 +1,88 @@
+/** The screen Now: whether all is well, what to do if not, and how the daemon does. */
+import type { AdminStatus } from '../admin/statusSchema.ts';
+import { describeSeconds } from '../base/phrases.ts';
+import { type Concern, concernsOf } from './concerns.ts';
+import { english } from './english.ts';
+import { type Html, html } from './html.ts';
+import { charts, errorsTable, figures, spanChoice } from './load.ts';
+import { type History, SPANS } from './loadHistory.ts';
+import { ahead, machinery } from './machinery.ts';
+import type { Page, Screen, ScreenRequest } from './screen.ts';
+import { moment, type StateMark, sign } from './values.ts';
+
+export interface NowSources {
+  status: { read(): Promise<AdminStatus> };
+  /** When each epoch begins, milliseconds since the epoch. */
+  epochs(): readonly number[];
+  history: History;
+  clock(): number;
+}
+
+const words = english.now;
+
+export function nowScreen(sources: NowSources): Screen {
+  const show = (request: ScreenRequest) => nowPage(sources, request);
+  return {
+    path: '/',
+    label: words.title,
+    routes: [
+      { method: 'GET', path: '/', role: 'auditor', answer: show },
+      { method: 'GET', path: '/now', role: 'auditor', isLive: true, answer: show },
+      {
+        method: 'GET',
+        path: '/now/events',
+        role: 'auditor',
+        isLive: true,
+        answer: () => ({ stream: 'events' }),
+      },
+    ],
+  };
+}
+
+async function nowPage(
+  { status: reader, epochs, history, clock }: NowSources,
+  { query }: ScreenRequest,
+): Promise<Page> {
+  const status = await reader.read();
+  const now = clock();
+  const span = SPANS.find(({ name }) => name === query.get('span')) ?? SPANS[0];
+  const coming = epochs().filter((from) => from > now);
+  return {
+    title: words.title,
+    live: `/now?span=${span.name}`,
+    main: html`${health(status, concernsOf(status, now), now)}
+<section class="group">
+<div class="title"><h2>${words.throughput}</h2>${spanChoice(span)}</div>
+${figures(status, history, span)}
+${charts(history, span)}
+${errorsTable(history, span)}
+<p class="small quiet">${words.since(`${new Date(history.since).toISOString().slice(0, 16).replace('T', ' ')} UTC`)}</p>
+</section>
+${machinery(status, now)}
+${ahead(status, coming, now)}`,
+  };
+}
+
+/** One line: all is well, or what is not. Below it, what to do. */
+function health(status: AdminStatus, concerns: readonly Concern[], now: number): Html {
+  const { version, uptime_seconds: up, ready, draining } = status;
+  const mark: StateMark = !ready ? 'bad' : concerns.length > 0 ? 'warning' : 'good';
+  const line = draining
+    ? words.draining
+    : !ready
+      ? words.unwell
+      : concerns.length > 0
+        ? words.worth(concerns.length)
+        : words.well;
+  const items = concerns.map(
+    ({ level, what, detail, remedy }) => html`<li>
+${sign(level)}
+<div><h3 class="${level}">${what}</h3><p>${detail}</p><p class="remedy">${remedy}</p></div>
+</li>`,
+  );
+  return html`<section class="health ${mark}">
+<div class="verdict">${sign(mark)}<div><h1>${line}</h1>
+<p class="quiet">${mark === 'good' && `${words.wellLead} `}${words.up(version, describeSeconds(up))}. ${words.read} ${moment(new Date(now).toISOString())}.</p></div></div>
+${items.length > 0 && html`<ul class="concerns">${items}</ul>`}
+</section>`;
+}

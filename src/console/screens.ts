@@ -1,0 +1,10 @@
+/** Every screen of the console, in the order of the menu. */
+import { type NowSources, nowScreen } from './nowScreen.ts';
+import type { Screen } from './screen.ts';
+
+/** What the screens read and change. */
+export type ScreenSources = NowSources;
+
+export function screensOf(sources: ScreenSources): Screen[] {
+  return [nowScreen(sources)];
+}
