@@ -22,12 +22,13 @@ const RANKS = [
   ['watch', 'config'],
   ['http', 'witness'],
   ['admin'],
+  ['console'],
   ['cli'],
   ['main'],
   ['cli.ts', 'main.ts'],
 ];
 /** One room imports another: the more such arrows, the more a newcomer must know to change anything. */
-const ARROWS_MAX = 152;
+const ARROWS_MAX = 158;
 
 interface Source {
   path: string;

@@ -6,6 +6,7 @@ import { systemClock } from '../base/clock.ts';
 import { egressSocket, inheritedSockets, stripperSocket } from '../base/env.ts';
 import { certificatesInUse } from '../config/certificatesInUse.ts';
 import type { Config } from '../config/config.ts';
+import type { Console } from '../console/console.ts';
 import { type Copies, openCopies, stripAnswerMsMax } from '../copy/copies.ts';
 import type { App } from '../http/app.ts';
 import { presentEvent } from '../http/presentJob.ts';
@@ -187,6 +188,13 @@ export function openTlsOf(
   parts.defer(() => tls.close());
   process.on('SIGHUP', () => tls.reload());
   return tls;
+}
+
+/** Undefined where none is configured: then nothing of it is loaded. */
+export async function loadConsole({ console }: Config): Promise<Console | undefined> {
+  if (console === undefined) return undefined;
+  const loaded = await import('../console/console.ts');
+  return new loaded.Console(console.listen, systemClock);
 }
 
 /** Listens where the configuration says, or on the sockets that the service manager passed. */

@@ -35,6 +35,7 @@ import { Canary } from '../watch/canary.ts';
 import { Supervision } from '../watch/supervision.ts';
 import { startSweeping } from '../watch/sweep.ts';
 import {
+  loadConsole,
   logDuties,
   openClockOf,
   openCopiesOf,
@@ -105,7 +106,8 @@ export async function serve(config: Config): Promise<void> {
   const clock = await openClockOf(config, store, logger, parts);
   const time = new Timekeeping(store.serviceTime, clock);
   parts.defer(time.start({ onFatal, isFull: () => diskSpace.isFull }));
-  const metrics = new Metrics();
+  const console = await loadConsole(config);
+  const metrics = new Metrics(console?.history);
   assertAgreement(config, await store.epochs.newest(), time.date());
   // Before anything is sealed: jobs that wait in an older copy of the store must not be signed into a second history of the log.
   const lastCheckpoint = adopt(
@@ -245,7 +247,7 @@ export async function serve(config: Config): Promise<void> {
       onRun: (run) => metrics.canary(run),
     }),
   );
-  adopt(
+  const administration = adopt(
     await openAdministration({
       ...common,
       listen: config.admin,
@@ -284,6 +286,7 @@ export async function serve(config: Config): Promise<void> {
       canary,
       metrics,
       carrying: witnessing?.carrying,
+      console: console?.sessions,
       auth: {
         store,
         environment: config.environment,
@@ -292,6 +295,12 @@ export async function serve(config: Config): Promise<void> {
       },
     }),
   );
+  if (console !== undefined) {
+    const { environment } = config;
+    const epochs = () => signing.epochs.list.map(({ from }) => from);
+    const { status } = administration;
+    adopt(await console.open({ ...common, environment, store, status, epochs }));
+  }
   const server = await openServer(app, config, { logger, tls });
   const running = { version: packageVersion(), config_sha256: config.sha256 };
   // Not awaited: on a full disk the record is written once there is space, and receipts can be read in the meantime.
