@@ -37,6 +37,11 @@ const COMMANDS: Entry[] = [
     load: async () => (await import('./doctor/doctorCommand.ts')).doctorCommand(),
   },
   {
+    name: 'console',
+    summary: 'open the console of a running daemon, or let somebody open it',
+    load: async () => (await import('./daemon/consoleCommand.ts')).consoleCommand(),
+  },
+  {
     name: 'hsm',
     summary: 'manage the keys in the HSM and their certificates',
     load: async () => (await import('./hsm/hsmCommand.ts')).hsmCommand(),
