@@ -1,0 +1,140 @@
+/** What somebody gets at who has no link, an old one, another one's, or another site open beside the console. */
+import t from 'tap';
+import { Sessions } from '../../src/console/sessions.ts';
+import { openTestConsole } from './testConsole.ts';
+
+const minutes = (count: number) => count * 60_000;
+
+t.test('a link works once, and for five minutes', async (t) => {
+  const test = await openTestConsole(t);
+  const link = new URL(test.link('auditor')).pathname;
+  const secret = link.split('/')[2] ?? '';
+  t.match(await test.get(link), { status: 200, text: /Anna.*auditor/s }, 'looking does not use it');
+  t.match(await test.get(link), { status: 200 });
+  const used = await test.post('/login', { link: secret });
+  t.match(used, { status: 303, headers: { location: '/' } });
+  t.match(
+    String(used.headers['set-cookie']),
+    /^pdfseal-console-test=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict$/,
+  );
+  t.match(test.acts, [
+    { act: 'console.login', actor: { via: 'console', person: 'Anna', role: 'auditor' }, outcome: 'done' },
+  ]);
+  t.match(await test.get(link), { status: 410, text: /does not work/ }, 'a stolen link opens nothing');
+  const again = await test.post('/login', { link: secret });
+  t.match(again, { status: 410 });
+  t.notOk(again.headers['set-cookie']);
+  t.equal(test.acts.length, 1);
+});
+
+t.test('links and sessions end', async (t) => {
+  let now = 0;
+  const sessions = new Sessions(() => now);
+  const anna = { name: 'Anna', role: 'auditor' } as const;
+  const late = sessions.invite(anna);
+  now += minutes(5);
+  t.equal(sessions.invited(late), undefined);
+  t.equal(sessions.begin(late), undefined, 'a link, after five minutes');
+  const begin = () => sessions.begin(sessions.invite(anna));
+  const idle = begin();
+  const live = begin();
+  now += minutes(29);
+  t.ok(sessions.find(live?.cookie ?? '', { isUse: true }));
+  t.ok(sessions.find(idle?.cookie ?? '', { isUse: false }));
+  now += minutes(1);
+  t.equal(sessions.find(idle?.cookie ?? '', { isUse: true }), undefined, 'an idle one, after half an hour');
+  t.equal(idle?.session.ended.aborted, true);
+  for (let n = 0; n < 26; n += 1) {
+    t.ok(sessions.find(live?.cookie ?? '', { isUse: true }), `used after ${n / 2} hours`);
+    if (n < 23) now += minutes(30) - 1;
+  }
+  now += minutes(30) - 1;
+  t.equal(sessions.find(live?.cookie ?? '', { isUse: true }), undefined, 'a busy one, after twelve hours');
+  const other = begin();
+  t.equal(sessions.endAll(), 1);
+  t.equal(other?.session.ended.aborted, true);
+});
+
+t.test('there are only so many of them', async (t) => {
+  const sessions = new Sessions(() => 0);
+  const anna = { name: 'Anna', role: 'auditor' } as const;
+  const links = Array.from({ length: 33 }, () => sessions.invite(anna));
+  t.equal(sessions.invited(links[0] ?? ''), undefined, 'the oldest link makes room');
+  t.ok(sessions.invited(links[1] ?? ''));
+  const begun = Array.from({ length: 129 }, () => sessions.begin(sessions.invite(anna)));
+  t.equal(begun[0]?.session.ended.aborted, true, 'the session that is idle for the longest makes room');
+  t.equal(begun[1]?.session.ended.aborted, false);
+  t.equal(sessions.endAll(), 128);
+});
+
+t.test('without a session there is nothing to see', async (t) => {
+  const test = await openTestConsole(t);
+  for (const path of ['/', '/now', '/now/events', '/nothing', '/logout/x']) {
+    const answer = await test.get(path);
+    t.match(answer, { status: 401, text: /pdfseal console login/ }, path);
+    t.notMatch(answer.text, /<nav/);
+  }
+  const cookie = { cookie: `pdfseal-console-test=${'A'.repeat(43)}` };
+  t.match(await test.get('/', cookie), { status: 401 }, 'with a cookie that nobody gave');
+  const { cookie: mine } = test.signedIn();
+  t.match(await test.get('/', { cookie: mine }), { status: 200 });
+  t.match(await test.get('/', { cookie: `${mine}; ${mine}x` }), { status: 401 }, 'with two');
+  t.match(await test.get('/nothing', { cookie: mine }), { status: 404, text: /no such page/ });
+  t.match(await test.send('DELETE', '/', { cookie: mine, 'sec-fetch-site': 'same-origin' }), { status: 405 });
+});
+
+t.test('another site can neither read nor change anything', async (t) => {
+  const test = await openTestConsole(t);
+  const { cookie, token } = test.signedIn();
+  for (const site of ['cross-site', 'same-site', 'nonsense', undefined]) {
+    const from = { cookie, ...(site && { 'sec-fetch-site': site }) };
+    t.match(await test.send('GET', '/', from), { status: 403 }, `GET, ${site}`);
+    const form = { ...from, 'content-type': 'application/x-www-form-urlencoded' };
+    t.match(await test.send('POST', '/logout', form, `token=${token}`), { status: 403 }, `POST, ${site}`);
+  }
+  t.match(
+    await test.post('/logout', {}, { cookie }),
+    { status: 403, text: /out of date/ },
+    'without the token',
+  );
+  const other = test.signedIn();
+  t.match(await test.post('/logout', { token: other.token }, { cookie }), { status: 403 }, 'with another’s');
+  const json = { cookie, 'content-type': 'application/json' };
+  t.match(await test.post('/logout', { token }, json), { status: 415 });
+  t.match(await test.post('/logout', { token, more: 'x'.repeat(70_000) }, { cookie }), { status: 413 });
+  t.match(await test.get('/', { cookie }), { status: 200 }, 'the session goes on');
+  const left = await test.post('/logout', { token }, { cookie });
+  t.match(left, { status: 303, headers: { location: '/logout' } });
+  t.match(String(left.headers['set-cookie']), /^pdfseal-console-test=; Max-Age=0; /);
+  t.match(await test.get('/', { cookie }), { status: 401 }, 'until its owner ends it');
+});
+
+t.test('a name that resolves to loopback is not enough', async (t) => {
+  const test = await openTestConsole(t);
+  const { cookie } = test.signedIn();
+  for (const host of ['evil.example', 'localhost.evil.example', '192.0.2.1', 'xlocalhost'])
+    t.match(await test.get('/', { cookie, host }), { status: 421 }, host);
+  for (const host of ['localhost', '127.0.0.1:8443', '[::1]:8443', 'test.localhost:1'])
+    t.match(await test.get('/', { cookie, host }), { status: 200 }, host);
+});
+
+t.test('every answer says what a browser may do with it', async (t) => {
+  const test = await openTestConsole(t);
+  const { cookie } = test.signedIn();
+  const style = /href="(\/assets\/[^"]+)"/.exec((await test.get('/')).text)?.[1] ?? '';
+  for (const path of ['/', '/nothing', '/login/x', style]) {
+    const { headers } = await test.get(path, { cookie });
+    t.match(
+      headers['content-security-policy'],
+      /default-src 'none';.*frame-ancestors 'none';.*trusted-types 'none'/,
+    );
+    t.match(headers, {
+      'x-frame-options': 'DENY',
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'no-referrer',
+      'cross-origin-opener-policy': 'same-origin',
+      'cross-origin-resource-policy': 'same-origin',
+      'cache-control': path === style ? /immutable/ : 'no-store',
+    });
+  }
+});

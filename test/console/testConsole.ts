@@ -1,0 +1,128 @@
+/** A console in the process of the test, with a status of the test's making. */
+import { request } from 'node:http';
+import { pino } from 'pino';
+import type { Test } from 'tap';
+import type { AdminStatus } from '../../src/admin/statusSchema.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { Console, type ConsoleOptions } from '../../src/console/console.ts';
+import type { Role } from '../../src/console/sessions.ts';
+import type { Act } from '../../src/manifest/auditRecord.ts';
+import { type BrowserPage, openPage } from '../page/chromium.ts';
+import { freePort } from '../support/freePort.ts';
+import { sampleStatus } from './sampleStatus.ts';
+
+export interface ConsoleAnswer {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  text: string;
+}
+
+type Headers = Readonly<Record<string, string>>;
+
+/** What a browser sends with what somebody typed, and with what a page of the console asks for. */
+const TYPED = { 'sec-fetch-site': 'none' };
+const OWN = { 'sec-fetch-site': 'same-origin' };
+const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
+
+export class TestConsole {
+  readonly console: Console;
+  readonly port: number;
+  /** What was recorded. */
+  readonly acts: Act[];
+
+  constructor(console: Console, port: number, acts: Act[]) {
+    this.console = console;
+    this.port = port;
+    this.acts = acts;
+  }
+
+  get url(): string {
+    return `http://test.localhost:${this.port}`;
+  }
+
+  /** The address of a new one-time link. */
+  link(role: Role = 'administrator', name = 'Anna'): string {
+    return `${this.url}/login/${this.console.sessions.invite({ name, role })}`;
+  }
+
+  /** A cookie for the header of that name, and the token for forms. */
+  signedIn(role: Role = 'administrator', name = 'Anna'): { cookie: string; token: string } {
+    const { sessions } = this.console;
+    const begun = sessions.begin(sessions.invite({ name, role }));
+    if (begun === undefined) throw new Error('no session');
+    return { cookie: `pdfseal-console-test=${begun.cookie}`, token: begun.session.formToken };
+  }
+
+  get(path: string, headers: Headers = {}): Promise<ConsoleAnswer> {
+    return this.send('GET', path, { ...TYPED, ...headers });
+  }
+
+  post(
+    path: string,
+    fields: Readonly<Record<string, string>>,
+    headers: Headers = {},
+  ): Promise<ConsoleAnswer> {
+    return this.send('POST', path, { ...OWN, ...FORM, ...headers }, String(new URLSearchParams(fields)));
+  }
+
+  /** Header by header as given, and Host as in {@link url} unless it is given. */
+  send(method: string, path: string, headers: Headers, body = ''): Promise<ConsoleAnswer> {
+    return new Promise((resolve, reject) => {
+      const all = { host: `test.localhost:${this.port}`, ...headers };
+      const target = {
+        host: '127.0.0.1',
+        port: this.port,
+        method,
+        path,
+        headers: all,
+        agent: false as const,
+      };
+      request(target, async (response) => {
+        const chunks: Buffer[] = [];
+        for await (const chunk of response) chunks.push(chunk);
+        const { statusCode: status = 0, headers } = response;
+        resolve({ status, headers, text: Buffer.concat(chunks).toString() });
+      })
+        .once('error', reject)
+        .end(body);
+    });
+  }
+
+  /** A browser that has opened a link, and shows the first page. */
+  async browse(t: Test, role: Role = 'administrator', name = 'Anna'): Promise<BrowserPage> {
+    const page = await openPage(t, this.link(role, name));
+    await page.evaluate(`document.querySelector('main button').click()`);
+    await page.until(`location.pathname === '/' && document.readyState === 'complete'`);
+    return page;
+  }
+}
+
+/** The console ends with the test. */
+export async function openTestConsole(
+  t: Test,
+  options: Partial<ConsoleOptions> & { read?: () => AdminStatus } = {},
+): Promise<TestConsole> {
+  const acts: Act[] = [];
+  const port = await freePort();
+  const console = new Console({ host: '127.0.0.1', port }, options.clock ?? systemClock);
+  const { read = () => sampleStatus(), ...others } = options;
+  const open = await console.open({
+    environment: 'test',
+    status: { read: async () => read() },
+    store: {
+      trail: {
+        append: async (act) => {
+          acts.push(act);
+          return acts.length;
+        },
+      },
+    },
+    epochs: () => [Date.now() + 60 * 86_400_000],
+    clock: systemClock,
+    logger: pino({ level: 'silent' }),
+    onFatal: (error) => t.fail(String(error)),
+    ...others,
+  });
+  t.teardown(() => open.close());
+  return new TestConsole(console, port, acts);
+}
