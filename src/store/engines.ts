@@ -29,6 +29,8 @@ type DatabaseLocation = Extract<StoreLocation, { engine: 'postgresql' }>;
 export interface StoreOptions extends Omit<OpenStoreOptions, 'path'> {
   /** Of a daemon: how it waits for its turn where others can be active at the same log. */
   sequencing?: Sequencing;
+  /** Of a front, which leaves sealing to another daemon. */
+  front?: true;
 }
 
 /** Makes an empty store, whole or not at all. Throws OperatorError when there is one already. */
@@ -67,6 +69,13 @@ export async function assertMayCreateAt(location: StoreLocation): Promise<void> 
   if (location.engine === 'lmdb') return;
   const { assertMayCreateInPostgresql } = await postgresql();
   await assertMayCreateInPostgresql(reachable(location));
+}
+
+/** Makes the roles of a database, and gives them their rights; their names. Throws OperatorError for another engine. */
+export async function makeRolesAt(location: StoreLocation): Promise<readonly string[]> {
+  if (location.engine === 'lmdb') throw new OperatorError('store.engine is "lmdb", which has no roles');
+  const { makeRolesInPostgresql } = await postgresql();
+  return makeRolesInPostgresql(reachable(location));
 }
 
 /** What the servers of a database say of themselves. */

@@ -1,6 +1,7 @@
 import { toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
-import type { StoreIdentity, StoreMove } from './store.ts';
+import type { StoreIdentity } from './store.ts';
+import type { StoreMove } from './storeMove.ts';
 
 /** Versions that know of no moves refuse a store of so new a layout. */
 const SCHEMA_UNKNOWN = 1_000_000_000;

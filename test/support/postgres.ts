@@ -37,7 +37,7 @@ export interface PostgresOptions {
   settings?: Record<string, string>;
 }
 
-/** A PostgreSQL of its own, on a Unix socket only, where this user is the superuser `postgres` and the role `pdfseal`. */
+/** A PostgreSQL of its own, on a Unix socket only, where this user is the superuser `postgres`, the role `pdfseal`, and `node`, which may do nothing. */
 export class Postgres {
   /** Has the folder of its data, and its socket. */
   readonly dir: string;
@@ -179,10 +179,13 @@ function makeCluster(into: string): void {
       join(data, 'pg_hba.conf'),
       'local all,replication all peer map=tests\nhostssl all all 127.0.0.1/32 scram-sha-256\n',
     );
-    const roles = ['postgres', 'pdfseal'].map((role) => `tests ${userInfo().username} ${role}\n`);
+    const roles = ['postgres', 'pdfseal', 'node'].map((role) => `tests ${userInfo().username} ${role}\n`);
     writeFileSync(join(data, 'pg_ident.conf'), roles.join(''));
     const single = asServer('postgres', '--single', '-D', data, 'postgres');
-    execFileSync(single[0] ?? '', single.slice(1), { input: 'CREATE ROLE pdfseal LOGIN\n', stdio: 'pipe' });
+    execFileSync(single[0] ?? '', single.slice(1), {
+      input: 'CREATE ROLE pdfseal LOGIN\nCREATE ROLE node LOGIN\n',
+      stdio: 'pipe',
+    });
     execFileSync('cp', ['-a', data, into]);
   } finally {
     rmSync(dir, { recursive: true, force: true });

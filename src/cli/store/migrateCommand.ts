@@ -17,16 +17,20 @@ import {
 } from '../../store/engines.ts';
 import { withMark, withoutMark } from '../../store/move.ts';
 import { parseRecord } from '../../store/records.ts';
-import type { Store, StoreIdentity, StoreMove } from '../../store/store.ts';
+import type { Store, StoreIdentity } from '../../store/store.ts';
 import { compareContents, copyContents, SECTIONS, type StoreContents } from '../../store/storeContents.ts';
+import type { StoreMove } from '../../store/storeMove.ts';
 import { explain } from '../help.ts';
 import { configOption, withStoreAt } from '../options.ts';
 import { note, print, printJson, showProgress } from '../terminal.ts';
+import { addRolesCommand } from './rolesCommand.ts';
 import { printReport, runCheck } from './runCheck.ts';
 import { isWhole } from './storeCheck.ts';
 
 export function storeCommand(): Command {
-  const command = new Command('store').description('Moves a log from one store to another.');
+  const command = new Command('store').description(
+    'Moves a log from one store to another, and makes the roles of a database.',
+  );
   explain(
     command
       .command('migrate')
@@ -50,6 +54,7 @@ export function storeCommand(): Command {
       ],
     },
   );
+  addRolesCommand(command);
   return command;
 }
 

@@ -2,9 +2,10 @@ import { readFileSync } from 'node:fs';
 import type { Client } from 'pg';
 import { OperatorError } from '../../base/errors.ts';
 import { OWNER_REMEDY } from './pgSession.ts';
+import { grantRoles } from './roles.ts';
 
 /** Each brings the layout of the version before it to its own, which is its place in this list, from 1. */
-const MIGRATIONS = ['001.sql'];
+const MIGRATIONS = ['001.sql', '002.sql'];
 
 /** The layout that this program writes. */
 export const LAYOUT = MIGRATIONS.length;
@@ -36,16 +37,26 @@ export async function assertMayCreate(client: Client): Promise<void> {
     });
 }
 
+/** What a process does with a store: seals, executes a command, or is a front. */
+export type Use = 'sealing' | 'command' | 'front';
+
+/** Without each of these privileges on each of these tables, a process would find out only when it needs them. */
+const NEEDED: Record<Use, { privileges: string[]; tables: string }> = {
+  sealing: { privileges: ['SELECT', 'INSERT', 'UPDATE', 'DELETE'], tables: '' },
+  command: { privileges: ['SELECT', 'INSERT'], tables: '^(jobs|waiting|trail)$' },
+  front: { privileges: ['SELECT', 'INSERT'], tables: '^(jobs|arrivals|idempotency|quotas)$' },
+};
+
 const RIGHTS = `SELECT current_user AS role, has_schema_privilege('pdfseal', 'USAGE') AND (
     SELECT bool_and(has_table_privilege(c.oid, needed)) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace,
-      unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS needed
-    WHERE n.nspname = 'pdfseal' AND c.relkind = 'r') AS may`;
+      unnest($1::text[]) AS needed
+    WHERE n.nspname = 'pdfseal' AND c.relkind = 'r' AND c.relname ~ $2) AS may`;
 
 /**
  * The version of the layout, which this program knows. Throws OperatorError where there is no store, where it is of a newer program, or where the
- * role may not read and write it.
+ * role may not use it so.
  */
-export async function usableLayoutOf(client: Client): Promise<number> {
+export async function usableLayoutOf(client: Client, use: Use): Promise<number> {
   const layout = await layoutOf(client);
   if (layout === undefined)
     throw new OperatorError('the database has no store of pdfseald: make one with `pdfseal init`');
@@ -53,7 +64,10 @@ export async function usableLayoutOf(client: Client): Promise<number> {
     throw new OperatorError(
       `the store in the database was made by a newer pdfseald (layout ${layout}, this program knows ${LAYOUT}): install that version`,
     );
-  const { rows } = await client.query<{ role: string; may: boolean }>(RIGHTS);
+  const { rows } = await client.query<{ role: string; may: boolean }>(RIGHTS, [
+    NEEDED[use].privileges,
+    NEEDED[use].tables,
+  ]);
   const [{ role = '', may = false } = {}] = rows;
   if (!may)
     throw new OperatorError(`the role "${role}" may not use the store in the database`, {
@@ -69,4 +83,5 @@ export async function migrate(client: Client, from: number): Promise<void> {
     await client.query(readFileSync(new URL(file, import.meta.url), 'utf8'));
   }
   await client.query(`COMMENT ON SCHEMA pdfseal IS 'pdfseal layout ${LAYOUT}'`);
+  await grantRoles(client);
 }

@@ -61,7 +61,7 @@ const SET_HEAD: Query = {
 /** Every table but that of the fence: whoever takes over reads the mark. */
 const WRITTEN = [
   ...Object.values(TABLES).map(({ table }) => table),
-  ...['notes', 'revisions', 'quotas', 'tallies', 'log_head'],
+  ...['notes', 'revisions', 'quotas', 'tallies', 'log_head', 'arrivals'],
 ];
 /** A process that opened the store before, and still waits to write, must not believe that it has written. */
 const REFUSE_WRITES = [

@@ -8,7 +8,7 @@ import { assertNotMoving } from '../move.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { Store, StoreIdentity } from '../store.ts';
 import { Database } from './database.ts';
-import { assertMayCreate, LAYOUT, layoutOf, migrate, usableLayoutOf } from './layout.ts';
+import { assertMayCreate, LAYOUT, layoutOf, migrate, type Use, usableLayoutOf } from './layout.ts';
 import { readNote } from './notes.ts';
 import {
   AWAY_MS_MAX,
@@ -21,6 +21,7 @@ import {
   setupFault,
 } from './pgSession.ts';
 import { postgresqlStore } from './postgresqlStore.ts';
+import { createRoles, ROLE_NAMES } from './roles.ts';
 import { Sequencer, type Sequencing } from './sequencer.ts';
 import { Writes } from './writes.ts';
 
@@ -48,6 +49,8 @@ export interface OpenInPostgresql {
   expected?: Partial<Pick<StoreIdentity, 'environment' | 'logOrigin'>>;
   /** Of the daemon: it waits until no other is active, and then brings an older layout up to date. A command does neither. */
   sequencing?: Sequencing;
+  /** Of a front: it accepts jobs for the daemon that seals, and waits for no turn. */
+  front?: true;
   /** Also opens a store whose repair was interrupted. */
   repairing?: boolean;
   /** Also opens a store that a log moves to or from. */
@@ -97,6 +100,7 @@ export async function openInPostgresql({
   location,
   expected = {},
   sequencing,
+  front,
   repairing = false,
   moving = false,
   clock = systemClock,
@@ -104,17 +108,18 @@ export async function openInPostgresql({
   awayMsMax = AWAY_MS_MAX,
   backlogMax = BACKLOG_MAX_DEFAULT,
 }: OpenInPostgresql): Promise<Store> {
+  const use: Use = front ? 'front' : sequencing ? 'sealing' : 'command';
   // A daemon that could not use the store must not end the active one's turn, nor be found out only when it is needed.
   const examine = async (client: Client) => {
     await assertDurable(client);
-    await usableLayoutOf(client);
+    await usableLayoutOf(client, 'sealing');
     const { rows } = await client.query<{ record: Buffer }>(
       `SELECT record FROM notes WHERE name = 'identity'`,
     );
     assertExpected(identityIn(rows[0]?.record), expected);
   };
   const turn = sequencing && (await Sequencer.open(location, { ...sequencing, awayMsMax, examine }));
-  const database = new Database(location, { awayMsMax, fence: turn?.fence });
+  const database = new Database(location, { awayMsMax, fence: turn?.fence, isFront: use === 'front' });
   const writes = new Writes(database, turn);
   const close = async () => {
     await writes.close();
@@ -122,7 +127,7 @@ export async function openInPostgresql({
     await database.close();
   };
   try {
-    await assertLayout(location, turn !== undefined);
+    await assertLayout(location, use);
     const identity = identityIn(await readNote(database, 'identity'));
     assertExpected(identity, expected);
     if (!repairing) assertNotUnderRepair('the store in the database', identity);
@@ -131,6 +136,7 @@ export async function openInPostgresql({
       database,
       writes,
       identity,
+      use,
       clock,
       monotonicMs,
       backlogMax,
@@ -162,11 +168,11 @@ function assertExpected(identity: StoreIdentity, expected: NonNullable<OpenInPos
   }
 }
 
-async function assertLayout(location: Location, mayMigrate: boolean): Promise<void> {
+async function assertLayout(location: Location, use: Use): Promise<void> {
   await onPrimary(location, async (client) => {
-    const layout = await usableLayoutOf(client);
+    const layout = await usableLayoutOf(client, use);
     if (layout === LAYOUT) return;
-    if (!mayMigrate)
+    if (use !== 'sealing')
       throw new OperatorError(
         `the store in the database was made by an older pdfseald (layout ${layout}, this program writes ${LAYOUT}): start the daemon, which migrates it`,
         { code: 'older_store' },
@@ -175,6 +181,17 @@ async function assertLayout(location: Location, mayMigrate: boolean): Promise<vo
     await migrate(client, layout);
     await commitForSure(client);
   });
+}
+
+/** Makes the roles pdfseal_front, pdfseal_seal and pdfseal_admin where the server lacks them, and gives them their rights in the database. */
+export async function makeRolesInPostgresql(location: Location): Promise<readonly string[]> {
+  await onPrimary(location, async (client) => {
+    await client.query('BEGIN');
+    await createRoles(client);
+    await migrate(client, await usableLayoutOf(client, 'sealing'));
+    await commitForSure(client);
+  });
+  return ROLE_NAMES;
 }
 
 /** Whether the database has a store, whatever state it is in. Throws OperatorError when no primary answers. */

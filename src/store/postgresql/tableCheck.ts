@@ -35,7 +35,7 @@ interface CheckedJob {
 const JOBS: Query = {
   name: 'checked_jobs',
   text: `SELECT j.*, ${isBeside('leaves')} OR ${isBeside('failures')} AS ended, ${isBeside('contents')} AS received,
-      ${isBeside('waiting')} AS waits, ${isBeside('sources')} AS has_source
+      ${isBeside('waiting')} OR ${isBeside('arrivals')} AS waits, ${isBeside('sources')} AS has_source
     FROM jobs j WHERE j.id > $1 ORDER BY j.id LIMIT ${PAGE_JOBS}`,
 };
 /** Of jobs that are not there. */
@@ -63,7 +63,10 @@ const PUT_TILE: Query = {
   text: 'INSERT INTO tiles VALUES ($1, $2, $3) ON CONFLICT (level, index) DO UPDATE SET hashes = excluded.hashes',
 };
 const REMOVE_TILE: Query = { name: 'remove_tile', text: 'DELETE FROM tiles WHERE level = $1 AND index = $2' };
-const REMOVE_WAITING: Query = { name: 'remove_waiting', text: 'DELETE FROM waiting WHERE job_id = $1' };
+const REMOVE_WAITING: Query = {
+  name: 'remove_waiting',
+  text: 'WITH arrived AS (DELETE FROM arrivals WHERE job_id = $1) DELETE FROM waiting WHERE job_id = $1',
+};
 const ADD_WAITING: Query = {
   name: 'add_waiting',
   text: 'INSERT INTO waiting VALUES ($1) ON CONFLICT DO NOTHING',

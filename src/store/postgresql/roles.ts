@@ -1,0 +1,91 @@
+import type { Client } from 'pg';
+import { OperatorError } from '../../base/errors.ts';
+
+/** Tables whose rows have rules for fronts. Whoever owns them is bound by none. */
+const RULED = ['notes', 'jobs', 'sources', 'idempotency'];
+const POLICIES = ['front_reads', 'front_adds', 'front_writes', 'all_of_pdfseal_seal', 'all_of_pdfseal_admin'];
+
+/** The bytes of a record are as encodeRecord makes them, so that nobody who reads them ends for it. */
+const IS_RECORD = 'substr(record, 1, 8) = substr(sha256(substr(record, 9)), 1, 8)';
+const PARSED = `convert_from(substr(record, 9), 'UTF8')::json`;
+
+function allRows(role: string): string {
+  return RULED.map((table) => `CREATE POLICY all_of_${role} ON ${table} TO ${role} USING (true);`).join('\n');
+}
+
+/**
+ * What the roles may do. They are of the whole server, and nobody logs in as one of them: whoever does is a member of one, and may connect to the
+ * database of one environment.
+ */
+const ROLES = {
+  /** Accepts jobs, and reads what the API shows. */
+  pdfseal_front: `
+    GRANT SELECT ON jobs, contents, failures, waiting, arrivals, idempotency, quotas, leaves, tiles, batches, log_head, epochs,
+      revisions, credentials, renewals, renewal_rows TO pdfseal_front;
+    GRANT SELECT (holder) ON sequencer TO pdfseal_front;
+    GRANT SELECT (id, client_id, told) ON endpoints TO pdfseal_front;
+    GRANT INSERT ON jobs, sources, arrivals TO pdfseal_front;
+    GRANT INSERT, UPDATE ON idempotency, quotas TO pdfseal_front;
+    GRANT SELECT ON notes TO pdfseal_front;
+    CREATE POLICY front_reads ON notes FOR SELECT TO pdfseal_front
+      USING (name IN ('identity', 'service_time', 'witnessing'));
+    CREATE POLICY front_reads ON jobs FOR SELECT TO pdfseal_front USING (true);
+    CREATE POLICY front_adds ON jobs FOR INSERT TO pdfseal_front WITH CHECK (${IS_RECORD}
+      AND ${PARSED}->0->>0 = client_id AND ${PARSED}->0->>1 = organization AND ${PARSED}->0->>4 = visibility
+      AND ${PARSED}->0->>6 IN ('upload', 'url', 'digest'));
+    CREATE POLICY front_adds ON sources FOR INSERT TO pdfseal_front WITH CHECK (${IS_RECORD});
+    CREATE POLICY front_writes ON idempotency TO pdfseal_front USING (true) WITH CHECK (${IS_RECORD}
+      AND ${PARSED}->>'jobId' = 'job_' || replace(job_id::text, '-', '')
+      AND EXISTS (SELECT FROM jobs WHERE id = job_id));`,
+  /** Seals: all rows, and no table. */
+  pdfseal_seal: `
+    GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA pdfseal TO pdfseal_seal;
+    ${allRows('pdfseal_seal')}`,
+  /** Runs commands: all but the log itself. */
+  pdfseal_admin: `
+    GRANT SELECT ON ALL TABLES IN SCHEMA pdfseal TO pdfseal_admin;
+    GRANT INSERT ON jobs, waiting, trail, epochs TO pdfseal_admin;
+    GRANT INSERT, UPDATE, DELETE ON notes, revisions, credentials, endpoints, tallies, outbox, dead_letters, renewals, renewal_rows
+      TO pdfseal_admin;
+    ${allRows('pdfseal_admin')}`,
+} as const;
+
+type RoleName = keyof typeof ROLES;
+
+export const ROLE_NAMES = Object.keys(ROLES) as RoleName[];
+
+/** Gives each role that there is its rights, and no others. Within a transaction of the caller's. */
+export async function grantRoles(client: Client): Promise<void> {
+  for (const table of RULED)
+    for (const policy of POLICIES) await client.query(`DROP POLICY IF EXISTS ${policy} ON ${table}`);
+  for (const name of await rolesOf(client)) {
+    await client.query(`
+      REVOKE ALL ON ALL TABLES IN SCHEMA pdfseal FROM ${name};
+      GRANT USAGE ON SCHEMA pdfseal TO ${name};
+      ${ROLES[name]}`);
+  }
+}
+
+/** Makes the roles that the server lacks. Throws OperatorError when this one may not. */
+export async function createRoles(client: Client): Promise<void> {
+  const present = await rolesOf(client);
+  const missing = ROLE_NAMES.filter((name) => !present.includes(name));
+  if (missing.length === 0) return;
+  const sql = missing.map((name) => `CREATE ROLE ${name} NOLOGIN`).join('; ');
+  const { rows } = await client.query<{ may: boolean }>(
+    'SELECT rolcreaterole OR rolsuper AS may FROM pg_roles WHERE rolname = current_user',
+  );
+  if (rows[0]?.may !== true)
+    throw new OperatorError(`the server has no role ${missing.join(', ')}, and this one may make none`, {
+      remedy: `as a superuser of the server: ${sql}`,
+    });
+  await client.query(sql);
+}
+
+async function rolesOf(client: Client): Promise<RoleName[]> {
+  const { rows } = await client.query<{ name: RoleName }>(
+    'SELECT rolname AS name FROM pg_roles WHERE rolname = ANY ($1)',
+    [ROLE_NAMES],
+  );
+  return rows.map(({ name }) => name);
+}

@@ -1,0 +1,193 @@
+/** What the database lets each role do, and what not, as that role. */
+import pg from 'pg';
+import t, { type Test } from 'tap';
+import { encodeJob } from '../../src/store/jobCodec.ts';
+import {
+  createInPostgresql,
+  makeRolesInPostgresql,
+  openInPostgresql,
+} from '../../src/store/postgresql/postgresqlOpen.ts';
+import { encodeRecord } from '../../src/store/records.ts';
+import { type Postgres, startPostgres } from '../support/postgres.ts';
+import { epoch, identity, sampleEntry, sampleJob, sampleUrlJob } from './samples.ts';
+
+const postgres = await startPostgres(t);
+
+async function makeStore(): Promise<string> {
+  const database = await postgres.createDatabase();
+  await createInPostgresql({ location: { urls: [postgres.url(database)] }, identity, epoch });
+  return database;
+}
+
+/** Runs statements as that role, each rolled back. */
+async function actAs(t: Test, server: Postgres, database: string, role: string) {
+  const client = new pg.Client({ host: server.dir, user: 'postgres', database });
+  await client.connect();
+  t.teardown(() => client.end());
+  await client.query(`SET search_path = pdfseal; SET ROLE ${role}`);
+  return async (sql: string, values: unknown[] = []): Promise<string> => {
+    await client.query('BEGIN');
+    try {
+      const { rowCount } = await client.query(sql, values);
+      return `${rowCount} rows`;
+    } catch (error) {
+      return (error as { code: string }).code;
+    } finally {
+      await client.query('ROLLBACK');
+    }
+  };
+}
+
+const DENIED = '42501';
+const ADD_JOB = `INSERT INTO jobs (id, client_id, organization, visibility, document_sha256, record)
+  VALUES ($1, $2, 'acme', 'private', '', $3)`;
+
+t.test('roles are made by who may make roles, and named to everybody else', async (t) => {
+  const database = await makeStore();
+  const location = { urls: [postgres.url(database)] };
+  await t.rejects(makeRolesInPostgresql(location), {
+    name: 'OperatorError',
+    remedy:
+      /CREATE ROLE pdfseal_front NOLOGIN; CREATE ROLE pdfseal_seal NOLOGIN; CREATE ROLE pdfseal_admin NOLOGIN$/,
+  });
+  await postgres.query('ALTER ROLE pdfseal CREATEROLE');
+  await makeRolesInPostgresql(location);
+  await postgres.query('ALTER ROLE pdfseal NOCREATEROLE');
+  await makeRolesInPostgresql(location);
+});
+
+t.test('a front accepts jobs and reads what the API shows, and changes nothing else', async (t) => {
+  const database = await makeStore();
+  const store = await openInPostgresql({ location: { urls: [postgres.url(database)] } });
+  const old = sampleJob();
+  await store.jobs.accept(old, { idempotency: sampleEntry(old) });
+  await store.close();
+  const act = await actAs(t, postgres, database, 'pdfseal_front');
+  const tables = await postgres.query(
+    `SELECT relname AS name FROM pg_class WHERE relnamespace = 'pdfseal'::regnamespace AND relkind = 'r'`,
+    database,
+  );
+
+  const may: Record<string, string[]> = { INSERT: [], UPDATE: [], DELETE: [], TRUNCATE: [], SELECT: [] };
+  for (const { name } of tables) {
+    if ((await act(`SELECT * FROM ${name}`)) !== DENIED) may.SELECT?.push(String(name));
+    if ((await act(`DELETE FROM ${name}`)) !== DENIED) may.DELETE?.push(String(name));
+    if ((await act(`TRUNCATE ${name} CASCADE`)) !== DENIED) may.TRUNCATE?.push(String(name));
+    if ((await act(`INSERT INTO ${name} DEFAULT VALUES`)) !== DENIED) may.INSERT?.push(String(name));
+    const [column] = await postgres.query(
+      `SELECT attname AS name FROM pg_attribute WHERE attrelid = 'pdfseal.${name}'::regclass AND attnum = 1`,
+      database,
+    );
+    const set = `UPDATE ${name} SET ${column?.name} = DEFAULT`;
+    if ((await act(set)) !== DENIED) may.UPDATE?.push(String(name));
+  }
+  t.strictSame(may.DELETE, []);
+  t.strictSame(may.TRUNCATE, []);
+  t.strictSame(may.UPDATE?.toSorted(), ['idempotency', 'quotas']);
+  t.strictSame(may.SELECT?.toSorted(), [
+    'arrivals',
+    'batches',
+    'contents',
+    'credentials',
+    'epochs',
+    'failures',
+    'idempotency',
+    'jobs',
+    'leaves',
+    'log_head',
+    'notes',
+    'quotas',
+    'renewal_rows',
+    'renewals',
+    'revisions',
+    'tiles',
+    'waiting',
+  ]);
+  for (const name of ['leaves', 'tiles', 'batches', 'log_head', 'failures', 'contents', 'waiting', 'epochs'])
+    t.notOk(may.INSERT?.includes(name), `no row in ${name}`);
+  for (const name of ['credentials', 'trail', 'sequencer', 'endpoints', 'outbox', 'notes', 'revisions'])
+    t.notOk(may.INSERT?.includes(name), `no row in ${name}`);
+
+  const job = sampleJob();
+  const uuid = job.id.slice(4);
+  t.equal(await act(ADD_JOB, [uuid, job.clientId, encodeJob(job)]), '1 rows');
+  t.equal(await act(ADD_JOB, [uuid, 'somebody', encodeJob(job)]), DENIED, 'who sees it is in the record');
+  t.equal(await act(ADD_JOB, [uuid, job.clientId, Buffer.from('garbage')]), DENIED);
+  for (const source of ['audit', 'canary'] as const) {
+    const record = encodeJob({ ...job, source });
+    t.equal(await act(ADD_JOB, [uuid, job.clientId, record]), DENIED, `no ${source}`);
+  }
+  const url = sampleUrlJob();
+  t.equal(await act(ADD_JOB, [url.id.slice(4), url.clientId, encodeJob(url)]), '1 rows');
+  const source = 'INSERT INTO sources VALUES ($1, $2)';
+  t.equal(await act(source, [uuid, encodeRecord('https://example.com/a.pdf')]), '1 rows');
+  t.equal(await act(source, [uuid, Buffer.from('x')]), DENIED);
+  t.equal(await act('INSERT INTO arrivals VALUES ($1)', [old.id.slice(4)]), '1 rows');
+  t.equal(await act('INSERT INTO arrivals VALUES ($1)', [uuid]), '23503', 'of a job that is there');
+  const claim = 'INSERT INTO idempotency VALUES ($1, $2, 0, $3)';
+  const entry = sampleEntry(old);
+  t.equal(await act(claim, [Buffer.of(1), old.id.slice(4), encodeRecord(entry)]), '1 rows');
+  t.equal(await act(claim, [Buffer.of(1), uuid, encodeRecord(entry)]), DENIED, 'of another job');
+  const missing = encodeRecord(sampleEntry(job));
+  t.equal(await act(claim, [Buffer.of(1), uuid, missing]), DENIED, 'of a job that is not there');
+  t.equal(await act(`INSERT INTO quotas VALUES ('billing', 'default', 0, 1, 1)`), '1 rows');
+
+  t.equal(await act('SELECT * FROM notes'), '1 rows', 'the identity, and no batch that nobody may see yet');
+  t.equal(await act('SELECT fence FROM sequencer'), DENIED);
+  t.equal(await act('SELECT holder FROM sequencer'), '1 rows');
+  t.equal(await act('SELECT id, client_id, told FROM endpoints'), '0 rows');
+  t.equal(await act('SELECT record FROM endpoints'), DENIED, 'it has the secrets of clients');
+  t.equal(await act('SELECT record FROM sources'), DENIED, 'it may have secrets of clients');
+  t.equal(await act('CREATE TABLE own ()'), DENIED);
+});
+
+t.test('a sealing role writes rows and no tables, the role of commands not the log', async (t) => {
+  const database = await makeStore();
+  const seal = await actAs(t, postgres, database, 'pdfseal_seal');
+  t.equal(await seal('UPDATE log_head SET tree_size = 1'), '1 rows');
+  t.equal(await seal('SELECT * FROM notes'), '1 rows');
+  t.equal(await seal('CREATE TABLE own ()'), DENIED);
+  t.equal(await seal('DROP TABLE leaves'), DENIED);
+  const admin = await actAs(t, postgres, database, 'pdfseal_admin');
+  for (const table of ['leaves', 'tiles', 'batches', 'log_head', 'failures', 'sequencer'])
+    t.equal(await admin(`DELETE FROM ${table}`), DENIED, table);
+  t.equal(await admin('DELETE FROM credentials'), '0 rows');
+  t.equal(await admin('SELECT * FROM leaves'), '0 rows');
+});
+
+t.test('daemon and commands work as members of their roles', async (t) => {
+  const database = await makeStore();
+  await postgres.query('GRANT pdfseal_seal TO node');
+  await postgres.query(`GRANT CONNECT ON DATABASE ${database} TO node`);
+  const location = { urls: [postgres.url(database, 'node')] };
+  const sequencing = { onWait: t.fail, onLost: t.fail };
+  const store = await openInPostgresql({ location, sequencing });
+  const job = sampleJob();
+  await store.jobs.accept(job, { idempotency: sampleEntry(job) });
+  t.strictSame(await store.jobs.waiting(10), [job]);
+  await store.close();
+  await postgres.query('REVOKE pdfseal_seal FROM node; GRANT pdfseal_admin TO node');
+  await t.rejects(openInPostgresql({ location, sequencing }), { message: /the role "node" may not use/ });
+  const commands = await openInPostgresql({ location });
+  await commands.trail.append({ act: 'key.issue', actor: { via: 'command' }, object: {}, outcome: 'done' });
+  t.equal(await commands.trail.newest(), 1);
+  await commands.close();
+  await postgres.query('REVOKE pdfseal_admin FROM node');
+});
+
+t.test('a database of the layout before gets table and rights', async (t) => {
+  const database = await makeStore();
+  await postgres.query(
+    `DROP TABLE pdfseal.arrivals; COMMENT ON SCHEMA pdfseal IS 'pdfseal layout 1';
+     ALTER TABLE pdfseal.notes DISABLE ROW LEVEL SECURITY; ALTER TABLE pdfseal.jobs DISABLE ROW LEVEL SECURITY;
+     ALTER TABLE pdfseal.sources DISABLE ROW LEVEL SECURITY; ALTER TABLE pdfseal.idempotency DISABLE ROW LEVEL SECURITY`,
+    database,
+  );
+  const location = { urls: [postgres.url(database)] };
+  await t.rejects(openInPostgresql({ location }), { code: 'older_store' });
+  const store = await openInPostgresql({ location, sequencing: { onWait: t.fail, onLost: t.fail } });
+  await store.close();
+  const act = await actAs(t, postgres, database, 'pdfseal_front');
+  t.equal(await act('SELECT * FROM arrivals'), '0 rows');
+  t.equal(await act('SELECT * FROM notes'), '1 rows');
+});
