@@ -8,6 +8,7 @@ import type { Growth } from '../kms/order.ts';
 import type { Term } from '../log/epochs.ts';
 import type { ReadTile } from '../log/tiles.ts';
 import type { Edge } from '../log/tree.ts';
+import { Outrun } from '../store/outrun.ts';
 import type { AnnouncedBatch, Batch, Store } from '../store/store.ts';
 import type { Cosigners } from './cosigners.ts';
 import { batchOf, type Draft, draftBatch, growthOf, signCheckpoint } from './draft.ts';
@@ -35,8 +36,10 @@ export interface PipelineOptions {
 export interface PipelineEvents {
   /** A job is durable with its receipt. */
   sealed(job: Pending, outcome: Sealed): void;
-  /** Makes a job durable that is in memory only. */
+  /** Makes a job durable that is in memory only, or ends it where another node was faster. */
   keep(job: Pending): Promise<unknown>;
+  /** A job cannot be accepted beside what another node accepted. */
+  outrun(job: Pending, error: ServiceError): void;
   /** The jobs of batches that were thrown away, in their order. They are the next to be sealed. */
   returned(jobs: Sealable[]): void;
   /** Why a batch could not be sealed, after its jobs were returned. */
@@ -205,7 +208,8 @@ export class Pipeline {
     const { batch, isAnnounced: _, ...steps } = evidence;
     if (!(await this.#isCosigned({ draft, term, jobs }, evidence))) return false;
     // A job that is being made durable by itself must not become durable twice.
-    while (jobs.some(({ keeping }) => keeping)) await Promise.all(jobs.map(({ keeping }) => keeping));
+    while (jobs.some(({ keeping }) => keeping)) await Promise.allSettled(jobs.map(({ keeping }) => keeping));
+    if (jobs.some(({ isOver }) => isOver)) return false;
     if (cosigners === undefined && this.#options.isForked?.()) return false;
     const added = jobs.filter(({ acceptance }) => acceptance !== undefined);
     const leaves = draft.leaves.map((leaf, n) => {
@@ -220,8 +224,8 @@ export class Pipeline {
       tiles: draft.tiles,
       epochsRevision: term.revision,
     });
-    for (const one of added) one.committing = committing;
-    const isCommitted = await committing;
+    for (const one of added) one.committing = committing.catch(() => {});
+    const isCommitted = await committing.catch((error) => this.#outrun(jobs, error));
     for (const one of added) one.committing = undefined;
     if (!isCommitted) return false;
     const commitMs = lap();
@@ -237,6 +241,16 @@ export class Pipeline {
     return true;
   }
 
+  /** Ends the jobs of a batch that another node outran: the others are drafted again without them. */
+  #outrun(jobs: readonly Sealable[], error: unknown): false {
+    if (!(error instanceof Outrun)) throw error;
+    for (const one of jobs) {
+      const refusal = error.refused.get(one.job.id);
+      if (refusal !== undefined) this.#events.outrun(one, refusal);
+    }
+    return false;
+  }
+
   /**
    * Whether witnesses have cosigned the batch, where they must. From its announcement on it is the next batch of the log, whatever
    * happens: a witness that has seen it would call any other a fork. False if it was not announced because the epochs changed or the log is
@@ -249,7 +263,11 @@ export class Pipeline {
     const { store, cosigners } = this.#options;
     if (cosigners === undefined) return true;
     if (!isAnnounced) {
-      await Promise.all(jobs.map((one) => this.#events.keep(one)));
+      const orOver = (one: Pending) => (error: unknown) => {
+        if (!one.isOver) throw error;
+      };
+      await Promise.all(jobs.map((one) => this.#events.keep(one).catch(orOver(one))));
+      if (jobs.some(({ isOver }) => isOver)) return false;
       if (this.#options.isForked?.()) return false;
       // If we stop before this, nobody has seen the batch, and its jobs wait.
       const jobIds = jobs.map(({ job }) => job.id);

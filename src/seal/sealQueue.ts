@@ -37,7 +37,9 @@ export class SealQueue {
   /** The next batch, of so many jobs at most. Audit records may be more. */
   take(max: number): Sealable[] {
     const records = this.#records.splice(0);
-    return [...records, ...this.#others.splice(0, Math.max(max - records.length, 0))];
+    const others = this.#others.splice(0, Math.max(max - records.length, 0));
+    // Some may have ended in the queue: another node was faster.
+    return [...records, ...others.filter(({ isOver }) => !isOver)];
   }
 
   #keep(records: readonly Sealable[]): void {

@@ -14,6 +14,7 @@ import type {
 import { belowQuorum } from '../kms/partitions.ts';
 import { type Edge, emptyEdge } from '../log/tree.ts';
 import type { DiskSpace } from '../store/diskSpace.ts';
+import { refusalOf } from '../store/outrun.ts';
 import type { Acceptance, AnnouncedBatch, Batch, StoredCopy } from '../store/store.ts';
 import { committedEdge } from './draft.ts';
 import { cleared, obstacleTo, type Prerequisites, queueFull } from './obstacle.ts';
@@ -62,6 +63,7 @@ export class Sealer {
     this.#pipeline = new Pipeline(options, edge, head, {
       sealed: (job, outcome) => this.#settle(job, outcome),
       keep: (job) => this.#keep(job),
+      outrun: (job, error) => this.#settle(job, error),
       returned: (jobs) => this.#queue.putBack(jobs),
       obstructed: (obstacle) => this.#failUnsealable(obstacle),
       landed: () => this.#wake.resolve(),
@@ -128,6 +130,16 @@ export class Sealer {
     if (record === undefined || record.outcome !== undefined) return;
     await this.#options.requireRecord(record.job);
     this.#add(new Pending(record.job, 'queued'));
+  }
+
+  /** Whether this job has no outcome yet, as far as this process knows. */
+  knows(jobId: string): boolean {
+    return this.#pending.get(jobId) !== undefined;
+  }
+
+  /** Takes a durable job that another process accepted, and queues it if its document was received. */
+  take(job: Job): void {
+    this.#add(new Pending(job, 'queued'));
   }
 
   /** The document of a pending job is being hashed. */
@@ -210,19 +222,20 @@ export class Sealer {
     while (pending.committing !== undefined) await pending.committing;
     if (pending.isOver) return pending.settled();
     if (pending.acceptance === undefined) return undefined;
-    pending.keeping ??= this.#write(pending.job, pending.acceptance).then(() => {
-      pending.acceptance = undefined;
-      pending.keeping = undefined;
-    });
+    pending.keeping ??= this.#write(pending, pending.acceptance);
     await pending.keeping;
-    return undefined;
+    return pending.isOver ? pending.settled() : undefined;
   }
 
-  async #write(job: Job, acceptance: Acceptance): Promise<void> {
+  async #write(pending: Pending, acceptance: Acceptance): Promise<void> {
     const { store, observer } = this.#options;
+    const { job } = pending;
     const lap = stopwatch();
-    await store.jobs.accept(job, acceptance);
-    observer?.accepted(job, lap());
+    const refusal = await store.jobs.accept(job, acceptance).catch((error) => refusalOf(error, job.id));
+    pending.acceptance = undefined;
+    pending.keeping = undefined;
+    if (refusal === undefined) observer?.accepted(job, lap());
+    else this.#settle(pending, refusal);
   }
 
   async #run(): Promise<void> {
@@ -275,6 +288,7 @@ export class Sealer {
     const left: Sealable[] = [];
     const failed: Sealable[] = [];
     for (const one of this.#queue.perishable) {
+      if (one.isOver) continue;
       const isInMemory = one.acceptance !== undefined;
       if (isInMemory && one.keeping === undefined) this.#settle(one, obstacle);
       else if (!isInMemory && isOverdue(one)) failed.push(one);

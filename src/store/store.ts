@@ -2,10 +2,12 @@ import type { Content, Failure, Job, JobRecord, QuotaWindow, Visibility } from '
 import type { Epoch, Epochs } from '../log/epochs.ts';
 import type { Tile } from '../log/tiles.ts';
 import type { Act } from '../manifest/auditRecord.ts';
+import type { ArrivalStore, SealingView } from './arrivals.ts';
 import type { CredentialStore } from './credentialStore.ts';
 import type { IndexStore, RepairMark } from './indexStore.ts';
 import type { RenewalStore } from './renewalStore.ts';
 import type { ServiceTime } from './serviceTime.ts';
+import type { StoreMove } from './storeMove.ts';
 import type { TrailStore } from './trail.ts';
 import type { WebhookStore } from './webhookStore.ts';
 import type { WitnessStore } from './witnessStore.ts';
@@ -36,6 +38,10 @@ export interface Store {
   /** Shared by everything durable that has a time. */
   readonly serviceTime: ServiceTime;
   readonly indexes: IndexStore;
+  /** Where fronts share the store: in the daemon that seals. */
+  readonly arrivals?: ArrivalStore;
+  /** In a front. */
+  readonly sealing?: SealingView;
 
   close(): Promise<void>;
 }
@@ -167,29 +173,12 @@ export interface StoreIdentity {
   move?: StoreMove;
 }
 
-/**
- * In a store while a log moves from it to another, or to it. At every moment a daemon starts on one of the two at most: first the store that
- * is left is marked, then the other is made, filled and compared; then the first is `left`, for ever; and only then the other loses its mark.
- * Two that grow from the same log would contradict each other.
- */
-export interface StoreMove {
-  state: 'leaving' | 'left' | 'arriving';
-  /** The same in both stores. */
-  id: string;
-  /** The other store, as its configuration names it. */
-  other: string;
-  /** When it began, milliseconds since the epoch. */
-  begunAt: number;
-  /** Of the audit record with which it began. */
-  concludes: number;
-  /** The layout of the store, in the one that the log leaves. */
-  schema?: number;
-}
-
 /** What is written together with a new job. */
 export interface Acceptance {
   /** Where the caller sent a key. */
   idempotency?: IdempotencyEntry;
+  /** How many jobs may count against the quota of the job, where other nodes count too. */
+  quotaJobsMax?: number;
   /** Of a job without content. It may hold secrets of the caller. */
   sourceUrl?: string;
   /** Of a job whose content has a `sealedDocument`, and of no other. */

@@ -1,22 +1,27 @@
-import { assert } from '../../base/assert.ts';
 import { sha256 } from '../../base/crypto.ts';
+import { ServiceError } from '../../base/errors.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { ServiceTime } from '../serviceTime.ts';
 import { IDEMPOTENCY_RETENTION_MS, type IdempotencyEntry, type IdempotencyKey } from '../store.ts';
-import type { Database, Queries } from './database.ts';
+import type { Database, Queries, Query } from './database.ts';
 import { ownUuid } from './ids.ts';
 
-const GET = { name: 'get_idempotency', text: 'SELECT record FROM idempotency WHERE key = $1' };
+/** What is told of the job that holds the key is read after it. */
+const GET: Query = {
+  name: 'get_idempotency',
+  text: 'SELECT record FROM idempotency WHERE key = $1',
+  isInternal: true,
+};
 const HOLDERS = {
   name: 'idempotency_holders',
   text: `SELECT i.key, i.record, f.job_id IS NOT NULL AS has_failed
-    FROM idempotency i LEFT JOIN failures f USING (job_id) WHERE i.key = ANY ($1::bytea[]) FOR UPDATE OF i`,
+    FROM idempotency i LEFT JOIN failures f USING (job_id) WHERE i.key = ANY ($1::bytea[]) ORDER BY i.key FOR UPDATE OF i`,
 };
 /** Only an entry that was seen to be free is replaced: its job is named. */
 const TAKE = {
   name: 'take_idempotency',
   text: `INSERT INTO idempotency (key, job_id, accepted_at, record)
-    SELECT * FROM unnest($1::bytea[], $2::uuid[], $3::bigint[], $4::bytea[])
+    SELECT * FROM unnest($1::bytea[], $2::uuid[], $3::bigint[], $4::bytea[]) AS taken ORDER BY 1
     ON CONFLICT (key) DO UPDATE SET job_id = excluded.job_id, accepted_at = excluded.accepted_at, record = excluded.record
       WHERE idempotency.job_id = ANY ($5::uuid[])
     RETURNING key`,
@@ -28,11 +33,25 @@ const SWEEP = {
     RETURNING key`,
 };
 
+/** As of the server itself (serialization_failure). */
+const REPEAT = '40001';
+const RECEIVED_SECONDS = 1;
+
+/** The answer where another node accepted a request with the key while this one received the same. A repeat finds that one's job. */
+export function keyInProgress(): ServiceError {
+  return new ServiceError(
+    'idempotency_in_progress',
+    'Another request with this Idempotency-Key was received at the same time. Repeat it later.',
+    { retryAfterSeconds: RECEIVED_SECONDS },
+  );
+}
+
 /** Idempotency entries by key. An entry is replaced by that of a later job once its own failed or its time is over. */
 export class IdempotencyTable {
-  readonly #serviceTime: ServiceTime;
+  readonly #serviceTime: ServiceTime | undefined;
 
-  constructor(serviceTime: ServiceTime) {
+  /** Without service time, what was not swept is not over: the daemon that seals sweeps. */
+  constructor(serviceTime: ServiceTime | undefined) {
     this.#serviceTime = serviceTime;
   }
 
@@ -76,7 +95,9 @@ export class IdempotencyTable {
       entries.map((entry) => encodeRecord(entry)),
       replaced.map((jobId) => ownUuid('job', jobId)),
     ]);
-    assert(written.length === entries.length, 'the idempotency key is taken');
+    // Another node took one of them after they were looked for: the transaction is repeated, and finds it.
+    if (written.length !== entries.length)
+      throw Object.assign(new Error('a key was taken'), { code: REPEAT });
   }
 
   async sweep(queries: Queries, before: number, limit: number): Promise<number> {
@@ -84,7 +105,7 @@ export class IdempotencyTable {
   }
 
   #isLive({ acceptedAt }: IdempotencyEntry): boolean {
-    return this.#serviceTime.since(acceptedAt) < IDEMPOTENCY_RETENTION_MS;
+    return (this.#serviceTime?.since(acceptedAt) ?? 0) < IDEMPOTENCY_RETENTION_MS;
   }
 }
 

@@ -1,7 +1,9 @@
-import { assert } from '../../base/assert.ts';
+import { assert, BrokenInvariant } from '../../base/assert.ts';
+import type { ServiceError } from '../../base/errors.ts';
 import type { Content, Failure, Job, JobRecord } from '../../job/job.ts';
 import { encodeContent } from '../jobCodec.ts';
 import { assertAcceptable, assertCopied } from '../jobRules.ts';
+import { Outrun } from '../outrun.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type {
   Acceptance,
@@ -17,17 +19,11 @@ import type {
 } from '../store.ts';
 import type { WebhookEvent } from '../webhookStore.ts';
 import type { Database, PagedQuery, Queries } from './database.ts';
-import type { IdempotencyTable } from './idempotencyTable.ts';
+import { type IdempotencyTable, keyInProgress } from './idempotencyTable.ts';
 import { idOf, LEAST_UUID, ownUuid, uuidOf } from './ids.ts';
-import {
-  INSERT_COPIES,
-  insertJobs,
-  insertWaiting,
-  JOB_COLUMNS,
-  type JobRow,
-  parseJobRow,
-} from './jobRows.ts';
+import { INSERT_COPIES, insertJobs, JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
 import { findJobs } from './listing.ts';
+import { overQuota, quotaCounts, sweepQuotas } from './quotaRows.ts';
 import type { Writes } from './writes.ts';
 
 /** Jobs accepted in one go. */
@@ -44,12 +40,27 @@ const WAITING = {
   text: `SELECT ${JOB_COLUMNS} FROM waiting w CROSS JOIN LATERAL (SELECT id, record FROM jobs WHERE id = w.job_id LIMIT 1) j
     WHERE w.job_id > $1 ORDER BY w.job_id LIMIT $2`,
 };
-const WAITING_COUNT = { name: 'waiting_count', text: 'SELECT count(*) AS count FROM waiting' };
+const WAITING_COUNT = {
+  name: 'waiting_count',
+  text: 'SELECT (SELECT count(*) FROM waiting) + (SELECT count(*) FROM arrivals) AS count',
+};
 const END_WAITING = {
   name: 'end_waiting',
-  text: 'DELETE FROM waiting WHERE job_id = ANY ($1::uuid[]) RETURNING job_id',
+  text: `WITH arrived AS (DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[]) RETURNING job_id),
+      waited AS (DELETE FROM waiting WHERE job_id = ANY ($1::uuid[]) RETURNING job_id)
+    SELECT job_id FROM arrived UNION SELECT job_id FROM waited`,
 };
-const LOCK_WAITING = { name: 'lock_waiting', text: 'SELECT FROM waiting WHERE job_id = $1 FOR SHARE' };
+const LOCK_WAITING = {
+  name: 'lock_waiting',
+  text: `SELECT job_id FROM (SELECT job_id FROM waiting WHERE job_id = $1 FOR SHARE) AS waiting
+    UNION SELECT job_id FROM (SELECT job_id FROM arrivals WHERE job_id = $1 FOR SHARE) AS arrived`,
+};
+/** An announced batch is taken up at the next start, before anything arrives. */
+const KEEP_ARRIVALS = {
+  name: 'keep_arrivals',
+  text: `WITH arrived AS (DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[]) RETURNING job_id)
+    INSERT INTO waiting SELECT job_id FROM arrived ON CONFLICT DO NOTHING`,
+};
 const UNFETCHED = { name: 'unfetched', text: 'SELECT job_id FROM sources WHERE job_id = ANY ($1::uuid[])' };
 const END_SOURCE = { name: 'end_source', text: 'DELETE FROM sources WHERE job_id = $1 RETURNING job_id' };
 const SOURCE = { name: 'get_source', text: 'SELECT record FROM sources WHERE job_id = $1' };
@@ -58,14 +69,6 @@ const FAIL = {
   name: 'fail',
   text: `INSERT INTO failures (job_id, record) VALUES ($1, $2)
     RETURNING (SELECT client_id FROM jobs WHERE id = $1)`,
-};
-const QUOTAS = { name: 'quotas', text: 'SELECT client_id, name, starts_at, ends_at, jobs FROM quotas' };
-const SWEEP_QUOTAS = {
-  name: 'sweep_quotas',
-  text: `DELETE FROM quotas WHERE (client_id, name, starts_at, ends_at) IN (
-      SELECT client_id, name, starts_at, ends_at FROM quotas WHERE ends_at < $1 ORDER BY ends_at LIMIT $2
-      FOR UPDATE SKIP LOCKED)
-    RETURNING jobs`,
 };
 
 /** Where each kind of what is kept beside a job is. */
@@ -93,15 +96,18 @@ export interface Telling {
 interface Accepting {
   newJobs: NewJob[];
   /** What was refused, and why. */
-  refused: Promise<Map<NewJob, string>>;
+  refused: Promise<Map<NewJob, BrokenInvariant>>;
 }
 
-interface QuotaRow {
-  client_id: string;
-  name: string;
-  starts_at: number;
-  ends_at: number;
-  jobs: number;
+export interface JobTableOptions {
+  idempotency: IdempotencyTable;
+  outbox: Telling;
+  /** Makes jobs wait that were accepted. */
+  insertWaiting(queries: Queries, jobIds: readonly string[]): Promise<void>;
+  /** Called once a job is accepted. */
+  onAccepted(): void;
+  /** Called once jobs that were in the store before have their outcome. */
+  onEnded(): void;
 }
 
 export class JobTable implements JobStore {
@@ -109,17 +115,24 @@ export class JobTable implements JobStore {
   readonly #writes: Writes;
   readonly #idempotency: IdempotencyTable;
   readonly #outbox: Telling;
+  readonly #insertWaiting: JobTableOptions['insertWaiting'];
+  readonly #onAccepted: () => void;
+  /** Called once jobs that were in the store before have their outcome. */
+  readonly onEnded: () => void;
   #accepting: Accepting | undefined;
 
   constructor(
     database: Database,
     writes: Writes,
-    { idempotency, outbox }: { idempotency: IdempotencyTable; outbox: Telling },
+    { idempotency, outbox, insertWaiting, onAccepted, onEnded }: JobTableOptions,
   ) {
     this.#database = database;
     this.#writes = writes;
     this.#idempotency = idempotency;
     this.#outbox = outbox;
+    this.#insertWaiting = insertWaiting;
+    this.#onAccepted = onAccepted;
+    this.onEnded = onEnded;
   }
 
   async accept(job: Job, acceptance: Acceptance = {}): Promise<void> {
@@ -130,7 +143,8 @@ export class JobTable implements JobStore {
     newJobs.push(newJob);
     if (newJobs.length >= ACCEPTED_MAX) this.#accepting = undefined;
     const refusal = (await refused).get(newJob);
-    assert(refusal === undefined, refusal ?? '');
+    if (refusal !== undefined) throw refusal;
+    this.#onAccepted();
   }
 
   /** Whatever is accepted until the transaction begins goes into it. */
@@ -142,7 +156,7 @@ export class JobTable implements JobStore {
       const accepted = newJobs.filter((one) => !refused.has(one));
       if (accepted.length === 0) return refused;
       await this.#insert(queries, accepted, replaced);
-      await insertWaiting(
+      await this.#insertWaiting(
         queries,
         accepted.map(({ job }) => job.id),
       );
@@ -157,7 +171,12 @@ export class JobTable implements JobStore {
     if (newJobs.length === 0) return;
     for (const newJob of newJobs) assertAcceptable(newJob);
     const { refused, replaced } = await this.#refusals(queries, newJobs);
-    for (const reason of refused.values()) assert(false, reason);
+    const outrun = new Map<string, ServiceError>();
+    for (const refusal of refused.values()) {
+      if (!(refusal instanceof Outrun)) throw refusal;
+      for (const [jobId, error] of refusal.refused) outrun.set(jobId, error);
+    }
+    if (outrun.size > 0) throw new Outrun(outrun);
     await this.#insert(queries, newJobs, replaced);
   }
 
@@ -171,18 +190,22 @@ export class JobTable implements JobStore {
       newJobs.map(({ job }) => ownUuid('job', job.id)),
     ]);
     const known = new Set(rows.map(({ id }) => idOf('job', id)));
-    const refused = new Map<NewJob, string>();
+    const refused = new Map<NewJob, BrokenInvariant>();
     for (const newJob of newJobs) {
       const { id } = newJob.job;
-      if (known.has(id)) refused.set(newJob, `job ${id} is in the store already`);
+      if (known.has(id)) refused.set(newJob, new BrokenInvariant(`job ${id} is in the store already`));
       known.add(id);
     }
+    const outrun = (newJob: NewJob, error: ServiceError) =>
+      refused.set(newJob, new Outrun(new Map([[newJob.job.id, error]])));
     const others = newJobs.filter((one) => !refused.has(one));
     const taken = await this.#idempotency.taken(queries, others.flatMap(entryOf));
     for (const newJob of others) {
       const [entry] = entryOf(newJob);
-      if (entry && taken.refused.has(entry)) refused.set(newJob, 'the idempotency key is taken');
+      if (entry && taken.refused.has(entry)) outrun(newJob, keyInProgress());
     }
+    const counted = others.filter((one) => !refused.has(one));
+    for (const [newJob, error] of await overQuota(queries, counted)) outrun(newJob, error);
     return { refused, replaced: taken.replaced };
   }
 
@@ -211,6 +234,7 @@ export class JobTable implements JobStore {
       ]);
     });
     this.#outbox.wake(told);
+    this.onEnded();
   }
 
   /** A job waits exactly as long as it has no outcome. Throws BrokenInvariant when one of these does not. */
@@ -222,6 +246,11 @@ export class JobTable implements JobStore {
     const found = new Set(ended.map(({ job_id }) => idOf('job', job_id)));
     const missing = jobIds.find((id) => !found.has(id));
     assert(false, `job ${missing} is unknown or has an outcome already`);
+  }
+
+  /** From now on, jobs that a front accepted are like those of this process: they were examined. */
+  async keepArrivals(queries: Queries, jobIds: readonly string[]): Promise<void> {
+    await queries.rows(KEEP_ARRIVALS, [jobIds.map((id) => ownUuid('job', id))]);
   }
 
   /** Throws BrokenInvariant when the document of one of these jobs is still to be fetched. */
@@ -274,18 +303,11 @@ export class JobTable implements JobStore {
   }
 
   async quotaCounts(): Promise<QuotaCount[]> {
-    const rows = await this.#database.rows<QuotaRow>(QUOTAS);
-    return rows.map(({ client_id, name, starts_at, ends_at, jobs }) => ({
-      clientId: client_id,
-      name,
-      startsAt: starts_at,
-      endsAt: ends_at,
-      jobs,
-    }));
+    return quotaCounts(this.#database);
   }
 
   async sweepQuotas(epochMs: number, limit: number): Promise<number> {
-    return this.#writes.run(async (queries) => (await queries.rows(SWEEP_QUOTAS, [epochMs, limit])).length);
+    return this.#writes.run((queries) => sweepQuotas(queries, epochMs, limit));
   }
 
   async *references(): AsyncIterable<JobReference> {

@@ -74,6 +74,7 @@ export class LogTable implements LogStore {
     assert(treeSize - firstLeaf === leaves.length, 'the batch has not as many leaves as it says');
     assert(leaves.length > 0, 'the batch is empty');
     assert(new Set(leaves.map(({ jobId }) => jobId)).size === leaves.length, 'the batch has a job twice');
+    const isOnlyNew = leaves.every(({ newJob }) => newJob !== undefined);
     const told = await this.#writes.run(async (queries) => {
       const isCurrent = await isAsDrafted(queries, epochsRevision);
       const announced = await announcedBatch(queries);
@@ -125,6 +126,7 @@ export class LogTable implements LogStore {
     if (told === undefined) return false;
     this.#newest = hashOf(checkpoint);
     this.#outbox.wake(told);
+    if (!isOnlyNew) this.#jobs.onEnded();
     return true;
   }
 
@@ -133,8 +135,10 @@ export class LogTable implements LogStore {
       const isCurrent = await isAsDrafted(queries, batch.epochsRevision);
       await this.#lockHead(queries, batch.firstLeaf);
       assert((await announcedBatch(queries)) === undefined, 'another batch is announced');
-      if (isCurrent) await putNote(queries, 'announced', encodeRecord(batch));
-      return isCurrent;
+      if (!isCurrent) return false;
+      await this.#jobs.keepArrivals(queries, batch.jobIds);
+      await putNote(queries, 'announced', encodeRecord(batch));
+      return true;
     });
   }
 

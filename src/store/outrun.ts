@@ -1,0 +1,23 @@
+import { BrokenInvariant } from '../base/assert.ts';
+import type { ServiceError } from '../base/errors.ts';
+
+/**
+ * Jobs that cannot be accepted beside those that another node accepted meanwhile. Nothing was written. On a node that is alone with its store it is a
+ * broken invariant: there, keys are reserved and quotas counted before.
+ */
+export class Outrun extends BrokenInvariant {
+  /** What to tell the caller of each, by id. */
+  readonly refused: ReadonlyMap<string, ServiceError>;
+
+  constructor(refused: ReadonlyMap<string, ServiceError>) {
+    super(Array.from(refused, ([jobId, { message }]) => `${jobId}: ${message}`).join('; '));
+    this.refused = refused;
+  }
+}
+
+/** What to tell the caller of that job; throws the error where it is no {@link Outrun}. */
+export function refusalOf(error: unknown, jobId: string): ServiceError {
+  const refusal = error instanceof Outrun ? error.refused.get(jobId) : undefined;
+  if (refusal === undefined) throw error;
+  return refusal;
+}

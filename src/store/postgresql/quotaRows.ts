@@ -1,0 +1,91 @@
+import { toRfc3339 } from '../../base/clock.ts';
+import { ServiceError } from '../../base/errors.ts';
+import type { NewJob, QuotaCount } from '../store.ts';
+import type { Queries, Query } from './database.ts';
+
+/** Locks the counts, in the order in which everybody counts, and begins those that are missing. */
+const LOCK = {
+  name: 'lock_quotas',
+  text: `INSERT INTO quotas (client_id, name, starts_at, ends_at, jobs)
+    SELECT DISTINCT client_id, name, starts_at, ends_at, 0
+    FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS counted (client_id, name, starts_at, ends_at)
+    ORDER BY 1, 2, 3, 4
+    ON CONFLICT (client_id, name, starts_at, ends_at) DO UPDATE SET jobs = quotas.jobs
+    RETURNING client_id, name, starts_at, ends_at, jobs`,
+};
+
+const COUNTS: Query = {
+  name: 'quotas',
+  text: 'SELECT client_id, name, starts_at, ends_at, jobs FROM quotas',
+  isInternal: true,
+};
+const SWEEP = {
+  name: 'sweep_quotas',
+  text: `DELETE FROM quotas WHERE (client_id, name, starts_at, ends_at) IN (
+      SELECT client_id, name, starts_at, ends_at FROM quotas WHERE ends_at < $1 ORDER BY ends_at LIMIT $2
+      FOR UPDATE SKIP LOCKED)
+    RETURNING jobs`,
+};
+
+interface Row {
+  client_id: string;
+  name: string;
+  starts_at: number;
+  ends_at: number;
+  jobs: number;
+}
+
+/** Of these jobs those that would be more than their quota allows, as all nodes together count. Until the transaction ends nobody else counts. */
+export async function overQuota(
+  queries: Queries,
+  newJobs: readonly NewJob[],
+): Promise<Map<NewJob, ServiceError>> {
+  const limited = newJobs.flatMap((newJob) => {
+    const { job, acceptance } = newJob;
+    const { quotaJobsMax: max } = acceptance;
+    return job.quota && max !== undefined ? [{ newJob, max, clientId: job.clientId, quota: job.quota }] : [];
+  });
+  const over = new Map<NewJob, ServiceError>();
+  if (limited.length === 0) return over;
+  const rows = await queries.rows<Row>(LOCK, [
+    limited.map(({ clientId }) => clientId),
+    limited.map(({ quota }) => quota.name),
+    limited.map(({ quota }) => quota.startsAt),
+    limited.map(({ quota }) => quota.endsAt),
+  ]);
+  const counts = new Map(
+    rows.map((row) => [nameOf(row.client_id, row.name, row.starts_at, row.ends_at), row.jobs]),
+  );
+  for (const { newJob, max, clientId, quota } of limited) {
+    const name = nameOf(clientId, quota.name, quota.startsAt, quota.endsAt);
+    const jobs = counts.get(name) ?? 0;
+    if (jobs >= max) over.set(newJob, usedUp(quota.name, quota.endsAt));
+    else counts.set(name, jobs + 1);
+  }
+  return over;
+}
+
+export async function quotaCounts(queries: Queries): Promise<QuotaCount[]> {
+  const rows = await queries.rows<Row>(COUNTS);
+  return rows.map(({ client_id, name, starts_at, ends_at, jobs }) => ({
+    clientId: client_id,
+    name,
+    startsAt: starts_at,
+    endsAt: ends_at,
+    jobs,
+  }));
+}
+
+export async function sweepQuotas(queries: Queries, epochMs: number, limit: number): Promise<number> {
+  return (await queries.rows(SWEEP, [epochMs, limit])).length;
+}
+
+function nameOf(...columns: unknown[]): string {
+  return JSON.stringify(columns);
+}
+
+function usedUp(name: string, endsAt: number): ServiceError {
+  const message = `The quota ${JSON.stringify(name)} of this client is used up. Repeat the request after ${toRfc3339(endsAt)}.`;
+  const retryAfterSeconds = Math.max(1, Math.ceil((endsAt - Date.now()) / 1000));
+  return new ServiceError('quota_exceeded', message, { parameter: 'purpose', retryAfterSeconds });
+}
