@@ -30,6 +30,7 @@ import { Timekeeping } from '../seal/timekeeping.ts';
 import { actOfProcess } from '../store/acts.ts';
 import { DiskSpace } from '../store/diskSpace.ts';
 import { openStoreAt } from '../store/engines.ts';
+import { startArrivalFeed } from '../watch/arrivalFeed.ts';
 import { type AuditFeed, startAuditFeed } from '../watch/auditFeed.ts';
 import { Canary } from '../watch/canary.ts';
 import { Supervision } from '../watch/supervision.ts';
@@ -199,6 +200,9 @@ export async function serve(config: Config): Promise<void> {
     { egress, store, sealer, document, logger, onAttempt, onFatal },
     parts,
   );
+  const { arrivals } = store;
+  if (arrivals !== undefined)
+    adopt(startArrivalFeed({ store, arrivals, sealer, sources, clock: systemClock, logger, onFatal }));
   const tls = openTlsOf(config, logger, parts);
   const trust = () => trustOf(store.identity, signing.epochs.list, config);
   const app = createApp({

@@ -120,6 +120,11 @@ export class Fetching {
     void this.#add({ job, failures: 0 });
   }
 
+  /** Queues a durable job without content that another process accepted. The sealer knows it. */
+  take(job: Job): void {
+    void this.#add({ job, failures: 0 });
+  }
+
   status(): FetchingStatus {
     return { underWay: this.#running.size, queued: this.#queued, paused: this.#pauses.size };
   }

@@ -9,7 +9,11 @@ import type { Writes } from './writes.ts';
 
 const HASH = /^[0-9a-f]{64}$/;
 
-const GET: Query = { name: 'credential', text: 'SELECT record FROM credentials WHERE key_hash = $1' };
+const GET: Query = {
+  name: 'credential',
+  text: 'SELECT record FROM credentials WHERE key_hash = $1',
+  isInternal: true,
+};
 const ALL: Query = { name: 'credentials', text: 'SELECT record FROM credentials ORDER BY key_hash' };
 const PUT: Query = {
   name: 'put_credentials',

@@ -3,12 +3,22 @@ import { stopwatch } from '../../base/clock.ts';
 import { ServiceError } from '../../base/errors.ts';
 import { Turns } from '../../base/turns.ts';
 import { UnknownOutcome } from '../store.ts';
-import { begin, clientConfig, isLost, isRepeatable, type Location } from './pgSession.ts';
+import {
+  begin,
+  clientConfig,
+  commitForSure,
+  isLost,
+  isRepeatable,
+  type Location,
+  Unsure,
+} from './pgSession.ts';
 
 /** A statement, prepared once per connection under its name. */
 export interface Query {
   name: string;
   text: string;
+  /** Nothing that it finds is told to anybody, or it would be no harm if it were undone: a front reads it without a barrier. */
+  isInternal?: true;
 }
 
 /** A statement whose first parameter is the key after which its rows begin, and the second how many of them at most. */
@@ -45,6 +55,16 @@ interface Readers {
   pools: Pool[];
 }
 
+export interface DatabaseOptions {
+  /** How long servers may not answer, milliseconds. */
+  awayMsMax: number;
+  fence?: string | undefined;
+  isFront?: boolean;
+}
+
+/** Writes to the log of the server, and so makes the commit of what only read wait for the disk and for standbys. */
+const BARRIER = `SELECT pg_logical_emit_message(true, 'pdfseal', '')`;
+
 /** The database, for reading. It is always a primary that is read. */
 export class Database implements Queries {
   readonly location: Location;
@@ -52,13 +72,18 @@ export class Database implements Queries {
   readonly #listers: Readers;
   readonly #awayMsMax: number;
   readonly #fence: string | undefined;
+  readonly #isFront: boolean;
   #current = 0;
   #failure: Error | undefined;
   #isClosed = false;
 
-  /** `fence`: of a daemon's turn. Only a server that has it is read, so nothing is from before the barrier. */
-  constructor(location: Location, { awayMsMax, fence }: { awayMsMax: number; fence?: string | undefined }) {
+  /**
+   * `fence`: of a daemon's turn. Only a server that has it is read, so nothing is from before the barrier. A front has no turn: what it reads can be a
+   * commit that standbys do not have yet, so each reading is a barrier of its own.
+   */
+  constructor(location: Location, { awayMsMax, fence, isFront = false }: DatabaseOptions) {
     this.location = location;
+    this.#isFront = isFront;
     this.#awayMsMax = awayMsMax;
     this.#fence = fence;
     // Statements that wait for somebody's lock leave a connection for others.
@@ -115,16 +140,20 @@ export class Database implements Queries {
     }
   }
 
-  #read<Row>({ pools }: Readers, { name, text }: Query, values: readonly unknown[]): Promise<Row[]> {
+  #read<Row>({ pools }: Readers, query: Query, values: readonly unknown[]): Promise<Row[]> {
+    const hasBarrier = this.#isFront && query.isInternal !== true;
     return this.retrying(async (server, answered) => {
       const client = await (pools[server] as Pool).connect();
       answered();
       try {
+        const { name, text } = query;
+        if (hasBarrier) await client.query('BEGIN');
         const { rows } = await client.query({ name, text, values: [...values] });
+        if (hasBarrier) await passBarrier(client);
         client.release();
         return rows as Row[];
       } catch (error) {
-        client.release(isLost(error));
+        client.release(hasBarrier || isLost(error));
         throw error;
       }
     });
@@ -201,6 +230,11 @@ export class Database implements Queries {
     }
   }
 
+  /** The number of the server that answered last, or is asked next. */
+  get current(): number {
+    return this.#current;
+  }
+
   /** From now on every use throws: what this process believes may not be what the database has. */
   fail(cause: unknown): Error {
     this.#failure ??= cause instanceof UnknownOutcome ? cause : new UnknownOutcome(cause);
@@ -216,5 +250,15 @@ export class Database implements Queries {
   #assertUsable(): void {
     if (this.#failure !== undefined) throw this.#failure;
     if (this.#isClosed) throw new Error('the store is closed');
+  }
+}
+
+/** Once this resolves, everything that the transaction has read is durable. What it read is read again where that cannot be told. */
+async function passBarrier(client: ClientBase): Promise<void> {
+  await client.query(BARRIER);
+  try {
+    await commitForSure(client);
+  } catch (error) {
+    throw error instanceof UnknownOutcome ? new Unsure(error) : error;
   }
 }

@@ -17,6 +17,7 @@ const COUNT: Query = {
   text: 'SELECT count(*) AS endpoints FROM endpoints WHERE client_id = $1',
 };
 const IS_LISTENING: Query = {
+  isInternal: true,
   name: 'listening_endpoint',
   text: 'SELECT id FROM endpoints WHERE client_id = $1 AND $2 = ANY (told) LIMIT 1',
 };

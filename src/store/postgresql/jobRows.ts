@@ -45,6 +45,10 @@ const INSERT_SOURCES = {
   name: 'insert_sources',
   text: 'INSERT INTO sources (job_id, record) SELECT * FROM unnest($1::uuid[], $2::bytea[])',
 };
+const INSERT_ARRIVALS = {
+  name: 'insert_arrivals',
+  text: 'INSERT INTO arrivals (job_id) SELECT unnest($1::uuid[])',
+};
 export const INSERT_COPIES = {
   name: 'insert_copies',
   text: 'INSERT INTO copies (job_id, record) SELECT * FROM unnest($1::uuid[], $2::bytea[])',
@@ -85,6 +89,11 @@ export async function insertJobs(queries: Queries, newJobs: readonly NewJob[]): 
 
 export async function insertWaiting(queries: Queries, jobIds: readonly string[]): Promise<void> {
   await queries.rows(INSERT_WAITING, [jobIds.map((id) => ownUuid('job', id))]);
+}
+
+/** The same for jobs that a front accepted: the daemon that seals examines them. */
+export async function insertArrivals(queries: Queries, jobIds: readonly string[]): Promise<void> {
+  await queries.rows(INSERT_ARRIVALS, [jobIds.map((id) => ownUuid('job', id))]);
 }
 
 async function insertBeside(

@@ -60,6 +60,14 @@ export class ElsewherePrimary extends Error {
   }
 }
 
+/** What was read may be undone: standbys may not have it. */
+export class Unsure extends Error {
+  constructor(cause: unknown) {
+    super('the server cannot tell whether what it showed is durable', { cause });
+    this.name = 'Unsure';
+  }
+}
+
 /** Another daemon took over. Whatever this one still wanted to write is not written. */
 export class Superseded extends UnknownOutcome {
   constructor() {
@@ -129,7 +137,7 @@ const LOST =
 
 /** Whether the statement can be tried again on another connection: the server, or the way to it, was lost. */
 export function isLost(error: unknown): boolean {
-  if (error instanceof NotPrimary || error instanceof ElsewherePrimary) return true;
+  if ([NotPrimary, ElsewherePrimary, Unsure].some((lost) => error instanceof lost)) return true;
   const { code, message = '' } = error as { code?: string; message?: string };
   if (code === undefined) return LOST.test(message);
   // Class 08: connection exceptions; 57P: shut down, crashed, starting up; 53300: too many connections; 25006: no primary any more; 25P03, 25P04: took too long.

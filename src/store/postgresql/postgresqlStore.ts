@@ -1,16 +1,20 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Store, StoreIdentity } from '../store.ts';
+import { ArrivalTable } from './arrivalTable.ts';
+import { Bell } from './bell.ts';
 import { CopyTable } from './copyTable.ts';
 import { CredentialTable } from './credentialTable.ts';
 import type { Database } from './database.ts';
 import { EndpointTable } from './endpointTable.ts';
 import { EpochTable } from './epochTable.ts';
 import { IdempotencyTable } from './idempotencyTable.ts';
-import { insertJobs, insertWaiting } from './jobRows.ts';
+import { insertArrivals, insertJobs, insertWaiting } from './jobRows.ts';
 import { JobTable } from './jobTable.ts';
+import type { Use } from './layout.ts';
 import { LogTable } from './logTable.ts';
 import { OutboxTable } from './outboxTable.ts';
 import { RenewalTable } from './renewalTable.ts';
+import { SealingTable } from './sealingTable.ts';
 import { postgresqlServiceTime } from './serviceTimeNote.ts';
 import { TableCheck } from './tableCheck.ts';
 import { TrailTable } from './trailTable.ts';
@@ -21,6 +25,7 @@ export interface PostgresqlParts {
   database: Database;
   writes: Writes;
   identity: StoreIdentity;
+  use: Use;
   clock: Clock;
   monotonicMs: Clock;
   backlogMax: number;
@@ -29,8 +34,12 @@ export interface PostgresqlParts {
 
 /** The store in a PostgreSQL database. Every group of the contract is one object over tables of its own. */
 export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
-  const { database, writes, identity, clock, monotonicMs, backlogMax, close } = parts;
-  const serviceTime = await postgresqlServiceTime(database, writes, { clock, monotonicMs });
+  const { database, writes, identity, use, clock, monotonicMs, backlogMax } = parts;
+  const isFront = use === 'front';
+  const time = { clock, monotonicMs };
+  const serviceTime = await postgresqlServiceTime(database, isFront ? undefined : writes, time);
+  const bell =
+    use === 'command' ? undefined : new Bell(database, isFront ? 'pdfseal_ended' : 'pdfseal_accepted');
   const trail = new TrailTable(database, writes, {
     environment: identity.environment,
     clock,
@@ -41,8 +50,16 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
   });
   const endpoints = new EndpointTable(database, writes, trail);
   const outbox = new OutboxTable(database, writes, endpoints, { clock, serviceTime, backlogMax });
-  const idempotency = new IdempotencyTable(serviceTime);
-  const jobs = new JobTable(database, writes, { idempotency, outbox });
+  const idempotency = new IdempotencyTable(isFront ? undefined : serviceTime);
+  const jobs = new JobTable(database, writes, {
+    idempotency,
+    outbox,
+    insertWaiting: isFront ? insertArrivals : insertWaiting,
+    onAccepted: () => {
+      if (isFront) bell?.ring('pdfseal_accepted');
+    },
+    onEnded: () => bell?.ring('pdfseal_ended'),
+  });
   return {
     identity,
     jobs,
@@ -56,6 +73,11 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     renewals: new RenewalTable(database, writes, trail),
     serviceTime,
     indexes: new TableCheck(database, writes, identity, clock),
-    close,
+    ...(bell && !isFront && { arrivals: new ArrivalTable(database, writes, bell) }),
+    ...(bell && isFront && { sealing: new SealingTable(database, bell) }),
+    close: async () => {
+      await bell?.close();
+      await parts.close();
+    },
   };
 }

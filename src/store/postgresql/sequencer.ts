@@ -55,6 +55,11 @@ const HOLDER = `SELECT a.pid, a.state, a.wait_event AS waits_for, a.state_change
   WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = ${LOCK} AND l.objsubid = 1 AND l.granted
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
 
+/** Whether a daemon has the lock. Every role sees locks. */
+export const IS_ACTIVE = `SELECT count(*) > 0 FROM pg_locks l
+  WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = ${LOCK} AND l.objsubid = 1 AND l.granted
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+
 /** All sessions of the process that has that one: its transactions hold locks too. */
 const END_PROCESS = `SELECT pg_terminate_backend(other.pid)
   FROM pg_stat_activity one JOIN pg_stat_activity other USING (usesysid, datid, application_name)

@@ -1,0 +1,31 @@
+import type { Job, Outcome } from '../job/job.ts';
+
+/** A job of a client that a front accepted, or what is wrong with it. */
+export type Arrival = { jobId: string } & ({ job: Job; fault?: never } | { job?: never; fault: string });
+
+/** What fronts accepted, for the daemon that seals. */
+export interface ArrivalStore {
+  /** Those that `isKnown` does not know, in the order of their ids, some of them at a time. */
+  look(isKnown: (jobId: string) => boolean): Promise<Arrival[]>;
+  /** Calls back when there may be some. It is a hint: it can fail to come. */
+  onRing(listener: () => void): void;
+}
+
+/** What a front knows of the daemon that seals. */
+export interface SealingNode {
+  /** Whether one is active now. */
+  isActive: boolean;
+  /** The process that was active last, for people; empty before the first one. */
+  holder: string;
+  /** How many jobs have no outcome. */
+  waiting: number;
+}
+
+/** What a front sees of sealing. */
+export interface SealingView {
+  node(): Promise<SealingNode>;
+  /** The outcomes of those of these jobs that have one, once they are durable. */
+  outcomes(jobIds: readonly string[]): Promise<Map<string, Outcome>>;
+  /** Calls back when jobs may have ended. It is a hint: it can fail to come. */
+  onRing(listener: () => void): void;
+}

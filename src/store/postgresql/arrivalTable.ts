@@ -1,0 +1,68 @@
+import { faultOfAccepted } from '../../job/acceptedJob.ts';
+import type { Arrival, ArrivalStore } from '../arrivals.ts';
+import { parseRecord } from '../records.ts';
+import type { Bell } from './bell.ts';
+import type { Database } from './database.ts';
+import { idOf, ownUuid } from './ids.ts';
+import { JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
+import type { Writes } from './writes.ts';
+
+const IDS = { name: 'arrivals', text: 'SELECT job_id FROM arrivals ORDER BY job_id' };
+const ROWS = {
+  name: 'arrived_jobs',
+  text: `SELECT ${JOB_COLUMNS}, (SELECT record FROM sources WHERE job_id = j.id) AS source
+    FROM jobs j WHERE j.id = ANY ($1::uuid[]) ORDER BY j.id`,
+};
+const FORGET = { name: 'forget_arrivals', text: 'DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[])' };
+
+/** Jobs that are examined in one go. */
+const PAGE_JOBS = 500;
+
+interface ArrivedRow extends JobRow {
+  source: Buffer | null;
+}
+
+/** What fronts accepted. Their words are taken for what a client asked and which digests a document has, and for nothing else. */
+export class ArrivalTable implements ArrivalStore {
+  readonly #database: Database;
+  readonly #writes: Writes;
+  readonly #bell: Bell;
+
+  constructor(database: Database, writes: Writes, bell: Bell) {
+    this.#database = database;
+    this.#writes = writes;
+    this.#bell = bell;
+  }
+
+  async look(isKnown: (jobId: string) => boolean): Promise<Arrival[]> {
+    const ids = await this.#database.rows<{ job_id: string }>(IDS);
+    const unknown = ids.map(({ job_id }) => idOf('job', job_id)).filter((jobId) => !isKnown(jobId));
+    if (unknown.length === 0) return [];
+    const rows = await this.#database.rows<ArrivedRow>(ROWS, [
+      unknown.slice(0, PAGE_JOBS).map((jobId) => ownUuid('job', jobId)),
+    ]);
+    const isOver = ({ leaf_index, failure }: ArrivedRow) => leaf_index !== null || failure !== null;
+    const over = rows.filter(isOver).map(({ id }) => id);
+    if (over.length > 0) await this.#writes.run((queries) => queries.rows(FORGET, [over]));
+    return rows.filter((row) => !isOver(row)).map(examine);
+  }
+
+  onRing(listener: () => void): void {
+    this.#bell.onRing(listener);
+  }
+}
+
+function examine(row: ArrivedRow): Arrival {
+  const jobId = idOf('job', row.id);
+  try {
+    const { job } = parseJobRow(row);
+    const isFetched = job.content === undefined && row.source !== null;
+    const fault = faultOfAccepted(
+      job,
+      isFetched ? parseRecord<string>(row.source ?? Buffer.of()) : undefined,
+    );
+    return fault === undefined ? { jobId, job } : { jobId, fault };
+  } catch (error) {
+    return { jobId, fault: (error as Error).message };
+  }
+}

@@ -1,0 +1,88 @@
+import { Client } from 'pg';
+import type { Database } from './database.ts';
+import { begin, clientConfig } from './pgSession.ts';
+
+/** What there is to hear: a front accepted jobs; the sealing daemon ended some. */
+export type Ring = 'pdfseal_accepted' | 'pdfseal_ended';
+
+const AGAIN_MS = 1_000;
+const ANSWER_MS_MAX = 5_000;
+
+/**
+ * Tells other processes that there is something to look for, and hears it from them, on one connection. It is a hint only. It is sent outside of the
+ * transaction that it is about: a transaction with a NOTIFY holds off the commits of all others until standbys have it.
+ */
+export class Bell {
+  readonly #database: Database;
+  readonly #hears: Ring;
+  readonly #listeners: (() => void)[] = [];
+  #client: Client | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #ringing: Ring | undefined;
+  #isRinging = false;
+  #isClosed = false;
+
+  constructor(database: Database, hears: Ring) {
+    this.#database = database;
+    this.#hears = hears;
+    void this.#connect();
+  }
+
+  onRing(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Several rings can become one. */
+  ring(ring: Ring): void {
+    this.#ringing = ring;
+    if (!this.#isRinging) void this.#send();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    await this.#client?.end().catch(() => {});
+  }
+
+  /** Never rejects. */
+  async #send(): Promise<void> {
+    this.#isRinging = true;
+    for (let client = this.#client; client && this.#ringing; client = this.#client) {
+      const ring = this.#ringing;
+      this.#ringing = undefined;
+      await client.query(`NOTIFY ${ring}`).catch(() => client.end().catch(() => {}));
+    }
+    this.#isRinging = false;
+  }
+
+  /** Never rejects: it is tried again when the connection has ended. */
+  async #connect(): Promise<void> {
+    const { urls, password } = this.#database.location;
+    const config = clientConfig(urls[this.#database.current] ?? '', password);
+    const client = new Client({ ...config, query_timeout: ANSWER_MS_MAX });
+    client.on('error', () => {});
+    client.on('notification', () => this.#hear());
+    client.on('end', () => this.#again());
+    try {
+      await client.connect();
+      await begin(client, { statementMsMax: 0 });
+      await client.query(`LISTEN ${this.#hears}`);
+    } catch {
+      client.end().catch(() => {});
+      return;
+    }
+    this.#client = client;
+    if (this.#isClosed) await client.end().catch(() => {});
+    else this.#hear(); // Whatever was told before.
+  }
+
+  #again(): void {
+    this.#client = undefined;
+    clearTimeout(this.#timer);
+    if (!this.#isClosed) this.#timer = setTimeout(() => void this.#connect(), AGAIN_MS).unref();
+  }
+
+  #hear(): void {
+    for (const listener of this.#listeners) listener();
+  }
+}

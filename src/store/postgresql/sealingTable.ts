@@ -1,0 +1,56 @@
+import type { Outcome } from '../../job/job.ts';
+import type { SealingNode, SealingView } from '../arrivals.ts';
+import type { Bell } from './bell.ts';
+import type { Database, Query } from './database.ts';
+import { idOf, ownUuid } from './ids.ts';
+import { JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
+import { IS_ACTIVE } from './sequencer.ts';
+
+const NODE: Query = {
+  name: 'sealing_node',
+  text: `SELECT holder, (${IS_ACTIVE}) AS is_active,
+      (SELECT count(*) FROM waiting) + (SELECT count(*) FROM arrivals) AS waiting
+    FROM sequencer`,
+  isInternal: true,
+};
+const ENDED: Query = {
+  name: 'ended_jobs',
+  text: `SELECT ${JOB_COLUMNS} FROM jobs j WHERE j.id = ANY ($1::uuid[])
+    AND ((SELECT leaf_index FROM leaves WHERE job_id = j.id) IS NOT NULL
+      OR (SELECT record FROM failures WHERE job_id = j.id) IS NOT NULL)`,
+};
+
+/** What a front sees of sealing in PostgreSQL. */
+export class SealingTable implements SealingView {
+  readonly #database: Database;
+  readonly #bell: Bell;
+
+  constructor(database: Database, bell: Bell) {
+    this.#database = database;
+    this.#bell = bell;
+  }
+
+  async node(): Promise<SealingNode> {
+    const [row] = await this.#database.rows<{ holder: string; is_active: boolean; waiting: number }>(NODE);
+    return {
+      isActive: row?.is_active === true,
+      holder: row?.holder ?? '',
+      waiting: row?.waiting ?? 0,
+    };
+  }
+
+  async outcomes(jobIds: readonly string[]): Promise<Map<string, Outcome>> {
+    const ids = jobIds.map((jobId) => ownUuid('job', jobId));
+    const rows = await this.#database.rows<JobRow>(ENDED, [ids]);
+    return new Map(
+      rows.flatMap((row): [string, Outcome][] => {
+        const { outcome } = parseJobRow(row);
+        return outcome === undefined ? [] : [[idOf('job', row.id), outcome]];
+      }),
+    );
+  }
+
+  onRing(listener: () => void): void {
+    this.#bell.onRing(listener);
+  }
+}

@@ -1,0 +1,96 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../base/clock.ts';
+import type { Fetching } from '../seal/fetching.ts';
+import type { Sealer } from '../seal/sealer.ts';
+import type { Arrival, ArrivalStore } from '../store/arrivals.ts';
+import type { Store } from '../store/store.ts';
+
+export interface ArrivalFeedOptions {
+  store: Pick<Store, 'jobs' | 'credentials'>;
+  arrivals: ArrivalStore;
+  sealer: Pick<Sealer, 'knows' | 'take'>;
+  sources: Pick<Fetching, 'take'>;
+  clock: Clock;
+  logger: Logger;
+  /** How often it looks even where nothing was heard. Default: a second. */
+  intervalMs?: number;
+  /** Told when the store can no longer be read. */
+  onFatal(error: unknown): void;
+}
+
+const INTERVAL_MS = 1000;
+
+/**
+ * Passes jobs that fronts accepted to the sealer. What a front says of a client is not believed: a job that no request of a known client could have made
+ * fails.
+ */
+export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promise<void> } {
+  const { arrivals, sealer, intervalMs = INTERVAL_MS, onFatal } = options;
+  const clients = new KnownClients(options.store);
+  let isClosed = false;
+  const look = async () => {
+    while (!isClosed) {
+      const found = await arrivals.look((jobId) => sealer.knows(jobId));
+      if (found.length === 0) return;
+      for (const arrival of found) await take(arrival, clients, options);
+    }
+  };
+  let looking: Promise<void> | undefined;
+  let again = false;
+  const catchUp = () => {
+    again = looking !== undefined;
+    looking ??= look()
+      .catch(onFatal)
+      .then(() => {
+        looking = undefined;
+        if (again) catchUp();
+      });
+  };
+  arrivals.onRing(() => {
+    if (!isClosed) catchUp();
+  });
+  const timer = setInterval(catchUp, intervalMs).unref();
+  catchUp();
+  return {
+    close: async () => {
+      isClosed = true;
+      clearInterval(timer);
+      await looking;
+    },
+  };
+}
+
+async function take(
+  { jobId, job, fault }: Arrival,
+  clients: KnownClients,
+  { store, sealer, sources, clock, logger }: ArrivalFeedOptions,
+): Promise<void> {
+  const isOfNobody = job !== undefined && !(await clients.has(job.clientId, job.organization));
+  if (job !== undefined && !isOfNobody) {
+    sealer.take(job);
+    if (job.content === undefined) sources.take(job);
+    return;
+  }
+  const detail = fault ?? 'no credential is of its client and organization';
+  logger.error({ event: 'arrival_refused', job_id: jobId, detail }, 'a front accepted what cannot be sealed');
+  const message = 'The service accepted this job in a form that it does not seal. Send the request again.';
+  await store.jobs.fail(jobId, { code: 'internal_error', message, failedAt: clock() });
+}
+
+/** Clients that had a credential when it was last looked for. */
+class KnownClients {
+  readonly #store: Pick<Store, 'credentials'>;
+  #known = new Set<string>();
+
+  constructor(store: Pick<Store, 'credentials'>) {
+    this.#store = store;
+  }
+
+  async has(clientId: string, organization: string): Promise<boolean> {
+    const name = `${clientId} ${organization}`;
+    if (this.#known.has(name)) return true;
+    const all = await this.#store.credentials.all();
+    this.#known = new Set(all.map((one) => `${one.clientId} ${one.organization}`));
+    return this.#known.has(name);
+  }
+}

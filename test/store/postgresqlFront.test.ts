@@ -1,0 +1,173 @@
+/** What a front accepts, and what it sees of the daemon that seals. */
+import t, { type Test } from 'tap';
+import type { Job } from '../../src/job/job.ts';
+import { encodeJob } from '../../src/store/jobCodec.ts';
+import { Outrun } from '../../src/store/outrun.ts';
+import {
+  createInPostgresql,
+  makeRolesInPostgresql,
+  openInPostgresql,
+} from '../../src/store/postgresql/postgresqlOpen.ts';
+import type { Store } from '../../src/store/store.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
+import { epoch, identity, sampleBatch, sampleEntry, sampleJob, sampleUrlJob } from './samples.ts';
+
+const postgres = await startPostgres(t);
+await postgres.query('ALTER ROLE pdfseal CREATEROLE');
+
+interface Nodes {
+  database: string;
+  active: Store;
+  openFront(): Promise<Store>;
+}
+
+async function openNodes(t: Test): Promise<Nodes> {
+  const database = await postgres.createDatabase();
+  const location = { urls: [postgres.url(database)] };
+  await createInPostgresql({ location, identity, epoch });
+  await makeRolesInPostgresql(location);
+  await postgres.query(`GRANT pdfseal_front TO node; GRANT CONNECT ON DATABASE ${database} TO node`);
+  const active = await openInPostgresql({ location, sequencing: { onWait: t.fail, onLost: t.fail } });
+  t.teardown(() => active.close());
+  const openFront = async () => {
+    const front = await openInPostgresql({
+      location: { urls: [postgres.url(database, 'node')] },
+      front: true,
+    });
+    t.teardown(() => front.close());
+    return front;
+  };
+  return { database, active, openFront };
+}
+
+const nobody = () => false;
+const arrivals = async (store: Store) => (await store.arrivals?.look(nobody)) ?? [];
+
+t.test('the daemon that seals hears of what a front accepts, and the front of the outcome', async (t) => {
+  const { active, openFront } = await openNodes(t);
+  const front = await openFront();
+  let accepted = 0;
+  let ended = 0;
+  active.arrivals?.onRing(() => accepted++);
+  front.sealing?.onRing(() => ended++);
+  const jobs = [sampleJob({ since: 1 }), sampleJob({ since: 1 }), sampleUrlJob({ since: 1 })] as [
+    Job,
+    Job,
+    Job,
+  ];
+  await front.jobs.accept(jobs[0], { idempotency: sampleEntry(jobs[0]) });
+  await front.jobs.accept(jobs[1]);
+  await front.jobs.accept(jobs[2], { sourceUrl: 'https://example.com/a.pdf' });
+  await until('the daemon hears of it', () => accepted > 0);
+  t.strictSame(
+    (await arrivals(active)).map(({ job }) => job?.id),
+    jobs.map(({ id }) => id).toSorted(),
+  );
+  t.strictSame(await active.jobs.waiting(10), [], 'nothing is sealed unseen');
+  t.equal(await active.jobs.waitingCount(), 3);
+  t.strictSame(await front.sealing?.node(), {
+    isActive: true,
+    holder: `process ${process.pid} on ${(await import('node:os')).hostname()}`,
+    waiting: 3,
+  });
+
+  await active.log.commit(sampleBatch(0, [jobs[0]]));
+  await active.jobs.fail(jobs[2].id, { code: 'source_unreachable', message: 'no', failedAt: 1 });
+  await until('the front hears of it', () => ended > 0);
+  const outcomes = await front.sealing?.outcomes(jobs.map(({ id }) => id));
+  t.strictSame([...(outcomes?.keys() ?? [])].toSorted(), [jobs[0].id, jobs[2].id].toSorted());
+  t.match(await front.jobs.get(jobs[0].id), { job: jobs[0], outcome: { kind: 'sealed', leafIndex: 0 } });
+  t.equal((await arrivals(active)).length, 1);
+  await active.close();
+  t.match(await front.sealing?.node(), { isActive: false, waiting: 1 });
+});
+
+t.test('two fronts with one key accept one job, and no more than a quota allows', async (t) => {
+  const { active, openFront } = await openNodes(t);
+  const fronts = [await openFront(), await openFront()];
+  const rounds = Array.from({ length: 10 }, (_, n) => `key-of-round-${n}`);
+  for (const key of rounds) {
+    const results = await Promise.allSettled(
+      fronts.map((front) => {
+        const job = sampleJob();
+        return front.jobs.accept(job, { idempotency: sampleEntry(job, { key }) });
+      }),
+    );
+    const [refused, ...others] = results.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
+    t.ok(refused instanceof Outrun && others.length === 0, 'one of them');
+    t.match([...refused.refused.values()], [{ code: 'idempotency_in_progress' }]);
+  }
+  const taken = sampleJob();
+  const batch = sampleBatch(0, [taken]);
+  const newJob = { job: taken, acceptance: { idempotency: sampleEntry(taken, { key: rounds[0] ?? '' }) } };
+  const leaves = batch.leaves.map((leaf) => ({ ...leaf, newJob }));
+  await t.rejects(
+    active.log.commit({ ...batch, leaves }),
+    { message: /Idempotency-Key/ },
+    'nor is another one sealed with it',
+  );
+  t.equal(await active.log.head(), undefined);
+
+  const quota = { name: 'default', startsAt: 0, endsAt: Date.now() + 60_000 };
+  const many = fronts.flatMap((front) =>
+    Array.from({ length: 20 }, () => front.jobs.accept(sampleJob({ quota }), { quotaJobsMax: 10 })),
+  );
+  const kept = (await Promise.allSettled(many)).filter(({ status }) => status === 'fulfilled');
+  t.equal(kept.length, 10);
+  t.match(await active.jobs.quotaCounts(), [{ jobs: 10 }]);
+});
+
+t.test('what no request could have made is found, and stops nobody', async (t) => {
+  const { database, active } = await openNodes(t);
+  const add = async (job: Job, record = encodeJob(job)) => {
+    await postgres.query(
+      `INSERT INTO pdfseal.jobs (id, client_id, organization, visibility, document_sha256, record)
+        VALUES ('${job.id.slice(4)}', 'billing', 'acme', 'private', '', '\\x${record.toString('hex')}');
+       INSERT INTO pdfseal.arrivals VALUES ('${job.id.slice(4)}')`,
+      database,
+    );
+    const [found] = await arrivals(active);
+    await active.jobs.fail(job.id, { code: 'internal_error', message: 'no', failedAt: 1 });
+    return found?.fault;
+  };
+  const job = () => sampleJob({ since: 1 });
+  t.match(await add(job(), Buffer.from('garbage')), /its checksum is wrong/);
+  t.match(await add({ ...job(), source: 'audit' }), /source/);
+  t.match(await add({ ...job(), clientId: '_canary' }), /clientId/);
+  t.match(await add({ ...job(), mode: 'whatever' as Job['mode'] }), /mode/);
+  t.match(await add({ ...sampleUrlJob({ since: 1 }) }), /either its content or the URL/);
+  t.equal(await add(job()), undefined, 'as it should be');
+});
+
+t.test('a front tells nothing that standbys may not have', async (t) => {
+  const { database, openFront } = await openNodes(t);
+  const front = await openFront();
+  const job = sampleJob();
+  await front.jobs.accept(job);
+  const standbys = (names: string) =>
+    postgres
+      .query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`)
+      .then(() => postgres.query('SELECT pg_reload_conf()'));
+  await standbys('nobody');
+  t.teardown(() => standbys(''));
+  await postgres.query(
+    `SET synchronous_commit = local; INSERT INTO pdfseal.leaves VALUES (0, '${job.id.slice(4)}', decode(repeat('00', 64), 'hex'))`,
+    database,
+  );
+  let isTold = false;
+  const reading = front.jobs.get(job.id).then((record) => {
+    isTold = true;
+    return record;
+  });
+  const waiting = `SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'`;
+  await until('the barrier waits for a standby', async () => (await postgres.query(waiting)).length > 0);
+  t.notOk(isTold);
+  await postgres.query(
+    `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'`,
+  );
+  await until('it waits again', async () => (await postgres.query(waiting)).length > 0);
+  t.notOk(isTold, 'nor is it told so where that wait was ended');
+  await standbys('');
+  t.match(await reading, { outcome: { kind: 'sealed' } });
+});
