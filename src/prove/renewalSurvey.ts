@@ -33,10 +33,10 @@ export interface StandingTimestamps extends Strength {
   due: Due | undefined;
 }
 
-/** Until when something holds. */
+/** Until when something holds, and when it is to be renewed: milliseconds since the epoch. */
 export interface Due {
-  /** Milliseconds since the epoch. */
   at: number;
+  renewAt: number;
   /** In plain words, after "because". */
   reason: string;
   /** The algorithm that ends; undefined where a certificate does. */
@@ -48,14 +48,14 @@ export interface Due {
 /** So long before its end a time-stamp is renewed: time enough to notice that it was not, and to mend the cause. */
 export const RENEW_BEFORE_MS = 180 * 86_400_000;
 
-/** Why the next run is made at that time, in words; undefined: it is not time yet. `first`: what ends first of all that stands. */
+/** Why the next run is made at that time, in words; undefined: it is not time yet. */
 export function reasonToRenew(
-  first: Due | undefined,
+  standing: readonly StandingTimestamps[],
   { digest, former, at }: { digest: DigestName; former: DigestName; at: number },
 ): string | undefined {
+  if (digest !== former && firstOf(standing)) return `${digest} replaces ${former}`;
+  const first = firstOf(standing.filter(({ due }) => due && due.renewAt <= at));
   if (first === undefined) return undefined;
-  if (digest !== former) return `${digest} replaces ${former}`;
-  if (first.at - RENEW_BEFORE_MS > at) return undefined;
   if (first.at === 0) return 'a time-stamp is of an authority that the configuration does not name';
   return first.at <= at
     ? 'a time-stamp has ended'
@@ -95,13 +95,14 @@ export interface Terms {
   at: number;
 }
 
-/** An algorithm that was at its end when something was sealed is relied on for 30 days more before that is renewed. */
-const FRESH_MS = RENEW_BEFORE_MS + 30 * 86_400_000;
+/** What is sealed when its end is near already is renewed together, after so long: not each night, or records would have too many time-stamps. */
+const TOGETHER_MS = 30 * 86_400_000;
+/** An algorithm that was at its end when something was sealed is relied on until that is renewed in the usual time. */
+const FRESH_MS = RENEW_BEFORE_MS + TOGETHER_MS;
 
 /**
- * Until when a time-stamp holds; undefined for none. `sealedAt`: of a checkpoint, milliseconds since the epoch. Each of those has its
- * time-stamp over a SHA-512, also when that is at its end: those of 30 days are renewed together, and not each night. Else a record would
- * have more time-stamps than verifiers take.
+ * Until when a time-stamp holds; undefined for none. `sealedAt`: of a checkpoint, milliseconds since the epoch. Those of 30 days are renewed
+ * together, if they hold for as long again: also where each has a certificate that ends soon, or is over a SHA-512 when that is at its end.
  */
 export function dueOf(
   { digest, notAfter, signatures }: Strength,
@@ -109,9 +110,9 @@ export function dueOf(
   sealedAt = -Infinity,
 ): Due | undefined {
   if (signatures.length === 0) return undefined;
-  if (notAfter === null) return { at: 0, reason: 'no root in the trust file vouches for it' };
-  const due: Due = { at: notAfter, reason: 'the first of its certificates ends then' };
-  return sunsets
+  if (notAfter === null) return { at: 0, renewAt: 0, reason: 'no root in the trust file vouches for it' };
+  const due: Omit<Due, 'renewAt'> = { at: notAfter, reason: 'the first of its certificates ends then' };
+  const first = sunsets
     .filter(({ algorithm }) => [digest, ...signatures].some((used) => isOf(used, algorithm)))
     .map(({ algorithm, untilMs, source }) => ({
       at: Math.max(untilMs, sealedAt + FRESH_MS),
@@ -123,6 +124,8 @@ export function dueOf(
       ...(digest === algorithm && { ofDigest: digest }),
     }))
     .reduce((first, one) => (one.at < first.at ? one : first), due);
+  const together = Math.min(sealedAt + TOGETHER_MS, (sealedAt + first.at) / 2);
+  return { ...first, renewAt: Math.max(first.at - RENEW_BEFORE_MS, together) };
 }
 
 function isOf(used: string, algorithm: string): boolean {

@@ -91,7 +91,7 @@ export async function surveyNow(
   const now = runs.at(-1)?.digest ?? 'sha512';
   const digest = hash ?? config.renewal.hash ?? now;
   const first = firstOf(standing);
-  const reason = reasonToRenew(first, { digest, former: now, at: terms.at });
+  const reason = reasonToRenew(standing, { digest, former: now, at: terms.at });
   const lost = standing
     .filter((one) => isUnproven(one, terms.at))
     .reduce((sum, { batches = 0 }) => sum + batches, 0);
@@ -158,7 +158,7 @@ export async function judgeToken(
   if (wanted !== undefined && policy !== wanted)
     return { fault: `the token is of policy ${policy}, and the configuration asks for ${wanted}` };
   const strength = strengthOf(token.token, token.certificates, authorities);
-  const due = dueOf(strength, config.renewal.sunsets) ?? { at: notAfter, reason: '' };
+  const due = dueOf(strength, config.renewal.sunsets) ?? { at: notAfter, renewAt: notAfter, reason: '' };
   const fault = await orderFault(store, drafted.scope, genTime);
   if (fault !== undefined) return { fault, isEarly: true };
   return { token, root: judged.authority.root, genTime, due };
