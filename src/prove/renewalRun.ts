@@ -4,6 +4,7 @@ import { assert } from '../base/assert.ts';
 import { toBase64 } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import type { DigestName } from '../base/crypto.ts';
+import { OperatorError } from '../base/errors.ts';
 import type { Act } from '../manifest/auditRecord.ts';
 import { ACCURACY_MAX_MS, STAMPING_TOLERANCE_MS } from '../manifest/stamping.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
@@ -30,13 +31,23 @@ export interface DraftedRun {
   root: Uint8Array;
 }
 
-/** The next run, over everything that the log holds now. */
+/** Another process renewed the log meanwhile, or renews it now: what this one did has changed nothing. */
+export class RenewedElsewhere extends OperatorError {
+  constructor() {
+    super('another process renews this log now, or has just done so: nothing was renewed here', {
+      remedy: 'wait until it has ended, and run the command again: pdfseal renew',
+    });
+    this.name = 'RenewedElsewhere';
+  }
+}
+
+/** The run after these, over everything that the log holds now. */
 export async function nextRun(
-  { log, renewals }: RenewableStore,
+  { log }: Pick<RenewableStore, 'log'>,
+  runs: readonly RenewalRun[],
   digest: DigestName,
   path?: number[],
 ): Promise<RenewalScope> {
-  const runs = await renewals.runs();
   const to = (await log.head())?.treeSize ?? 0;
   const chosen = { digest, path: path ?? pathNow(runs) };
   return { number: runs.length + 1, ...chosen, from: renewedUntil(runs, chosen), to };
@@ -44,7 +55,7 @@ export async function nextRun(
 
 /**
  * Drafts a run row by row: if we stop at any moment, the same call goes on after the last row. A draft that somebody began for the same run
- * goes on as it is; what was sealed since is left to the run after it. Memory does not grow with the log.
+ * goes on as it is; what was sealed since is left to the run after it. Memory does not grow with the log. Throws RenewedElsewhere.
  */
 export async function draftRun(
   store: RenewableStore,
@@ -62,7 +73,7 @@ export async function draftRun(
     let tiles = await store.renewals.row(draft.number, rows.length);
     if (tiles === undefined) {
       tiles = await makeRow(trees, draft, leaf, onLeaves);
-      await store.renewals.addRow(draft.number, rows.length, tiles);
+      if (!(await store.renewals.addRow(draft, rows.length, tiles))) throw new RenewedElsewhere();
     }
     rows.push({ first: leaf, root: rootOfTiles(draft.digest, tiles) });
     for await (const batch of trees.batchesOfTile(tiles.at(-1)?.first ?? leaf, draft.to))
@@ -178,7 +189,7 @@ export async function orderFault(
   return undefined;
 }
 
-/** Commits a run with tokens that were judged. Returns it; undefined if another process has committed a run of that number. */
+/** Commits a run with tokens that were judged. Returns it; undefined if another process has committed one, or drafts another one. */
 export async function commitRun(
   { renewals }: Pick<Store, 'renewals'>,
   { scope, rows }: DraftedRun,

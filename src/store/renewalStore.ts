@@ -4,7 +4,7 @@ import type { Act } from '../manifest/auditRecord.ts';
 
 /**
  * Renewals of time-stamps (RFC 4998, section 5). Runs are appended, never replaced or removed. One process drafts a run at a time, beside the
- * daemon. `test/store/renewalContract.ts` is the executable form of this contract.
+ * daemon: where two do, the draft that is kept last goes on, and the other process is told. `test/store/renewalContract.ts` is the executable form of this contract.
  */
 export interface RenewalStore {
   /** Every committed run by any process, oldest first. */
@@ -16,17 +16,21 @@ export interface RenewalStore {
   draft(): Promise<RenewalDraft | undefined>;
 
   /**
-   * Keeps the draft of the next run. Rows stay only if the run that they are of is the same: see {@link isSameRun}. Throws BrokenInvariant when
-   * a run of that number exists.
+   * Keeps the draft of the next run. Rows stay only if the run that they are of is the same: see {@link isSameRun}. Returns false and writes
+   * nothing when a run of that number exists.
    */
-  keepDraft(draft: RenewalDraft): Promise<void>;
+  keepDraft(draft: RenewalDraft): Promise<boolean>;
 
-  /** Adds the next row to the draft. Throws BrokenInvariant where no draft of that run has that place free. */
-  addRow(run: number, row: number, tiles: readonly RenewalTile[]): Promise<void>;
+  /**
+   * Adds a row to the draft of that run. Returns false and writes nothing when the draft is of another run, or of none. A row that is there
+   * stays, since all who draft the run make the same. Throws BrokenInvariant where that is not so, and where the row before is not there.
+   */
+  addRow(run: RenewalScope, row: number, tiles: readonly RenewalTile[]): Promise<boolean>;
 
   /**
    * One transaction: the run, and the record of the act; draft and survey are removed. Returns false and writes nothing when a run of that
-   * number exists. Throws BrokenInvariant for a run that does not follow the newest one and its own draft.
+   * number exists, or the draft is of another run, or of none. Throws BrokenInvariant for a run that does not follow the newest one and its own
+   * draft.
    */
   commit(run: RenewalRun, act: Act | null): Promise<boolean>;
 
@@ -136,25 +140,22 @@ export function renewedUntil(
 /** What a store has when a run is to be committed. */
 export interface BeforeRun {
   runs: readonly RenewalRun[];
-  draft: RenewalDraft | undefined;
   /** How many rows of the draft. */
   rows: number;
   logSize: number;
 }
 
-/** Throws BrokenInvariant for the draft of a run that another process has committed: its rows are evidence by now. */
-export function assertNotCommitted({ number }: RenewalScope, runs: readonly RenewalScope[]): void {
-  assert(number > runs.length, `renewal ${number} was made by another process meanwhile`);
-}
-
-/** Throws BrokenInvariant unless the run follows from the newest one and its own draft. */
-export function assertFollows(run: RenewalRun, { runs, draft, rows, logSize }: BeforeRun): void {
+/** Throws BrokenInvariant unless the run follows from the newest one and its own rows. */
+export function assertFollows(run: RenewalRun, { runs, rows, logSize }: BeforeRun): void {
   const last = runs.at(-1);
   assert(run.number === runs.length + 1, `renewal ${run.number} follows renewal ${runs.length}`);
-  assert(draft && isSameRun(draft, run), `renewal ${run.number} is not what was drafted`);
-  assert(run.from === renewedUntil(runs, run), `renewal ${run.number} leaves out batches`);
   assert(run.to >= (last?.to ?? 0) && run.to <= logSize, 'a renewal ends with the log');
-  assert(run.path.length === runs.length, `renewal ${run.number} has no path`);
+  const paths = [run.path, ...(run.older ?? []).map(({ path }) => path)];
+  assert(
+    paths.every(({ length }) => length === runs.length),
+    `renewal ${run.number} has no path`,
+  );
+  assert(run.from === renewedUntil(runs, run), `renewal ${run.number} leaves out batches`);
   assert(run.tokens.length > 0, `renewal ${run.number} has no time-stamp`);
   assert(rows === run.rows.length, `renewal ${run.number} has ${rows} rows, not ${run.rows.length}`);
 }

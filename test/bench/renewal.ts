@@ -112,7 +112,8 @@ async function measured(what: string, work: () => Promise<unknown>): Promise<voi
 async function renew(store: Store, digest: DigestName, path?: number[]): Promise<void> {
   const runs = await store.renewals.runs();
   const trees = new RenewalTrees(store, runs);
-  const drafted = await draftRun(store, trees, { ...(await nextRun(store, digest, path)), at: Date.now() });
+  const next = await nextRun(store, runs, digest, path && { path });
+  const drafted = await draftRun(store, trees, { ...next, at: Date.now() });
   // Later than all that it renews.
   clock.time += 80 * DAY_MS;
   const token = await makeToken(authority, { imprint: { algorithm: digest, digest: drafted.root } });

@@ -101,8 +101,12 @@ export class MemoryLog {
       for (const key of isKept ? [] : this.#rows.keys())
         if (key.startsWith(`${draft.number} `)) this.#rows.delete(key);
       this.#draft = draft;
+      return true;
     },
-    addRow: async (run, row, tiles) => void this.#rows.set(`${run} ${row}`, [...tiles]),
+    addRow: async ({ number }, row, tiles) => {
+      this.#rows.set(`${number} ${row}`, [...tiles]);
+      return true;
+    },
     commit: async (run) => {
       this.#runs.push(run);
       this.#draft = undefined;

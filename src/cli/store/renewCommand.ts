@@ -6,8 +6,9 @@ import { OperatorError } from '../../base/errors.ts';
 import { counted } from '../../base/phrases.ts';
 import type { Theft } from '../../prove/distrust.ts';
 import { encodeRenewalQuery, newNonce, readRenewalAnswer } from '../../prove/renewalQuery.ts';
-import { draftRun, endOfDraft } from '../../prove/renewalRun.ts';
-import { RENEWAL_DIGESTS, type RenewalDraft } from '../../store/renewalStore.ts';
+import { draftRun, endOfDraft, RenewedElsewhere } from '../../prove/renewalRun.ts';
+import type { Theft } from '../../prove/thefts.ts';
+import { isDraftOf, RENEWAL_DIGESTS, type RenewalDraft } from '../../store/renewalStore.ts';
 import { explain } from '../help.ts';
 import { configOption, parseDateArgument } from '../options.ts';
 import { note, printJson } from '../terminal.ts';
@@ -132,8 +133,9 @@ async function renew(options: RenewOptions, theft: Theft | undefined): Promise<v
     const isWanted = !dryRun && (now || (survey.reason !== undefined && !theft));
     const outcome = isWanted
       ? await renewNow(renewing, survey, options, theft).catch((error: unknown) => {
-          // Where nothing was due, nothing is wrong with the time-stamps.
-          if (survey.reason !== undefined) noteRenewal(renewing, survey.size, false, survey.first?.at);
+          // Nothing is wrong with the time-stamps where nothing was due, nor where another process renews them.
+          if (survey.reason !== undefined && !(error instanceof RenewedElsewhere))
+            noteRenewal(renewing, survey.size, false, survey.first?.at);
           throw error;
         })
       : undefined;
@@ -230,10 +232,9 @@ async function request({ config, hash, json }: RenewOptions, theft: Theft | unde
     const stolen = theft && toBase64(theft.root.der);
     const drafted = await draftNow(renewing, survey.digest, { theft });
     const draft = await renewals.draft();
-    if (draft === undefined) throw new OperatorError('the renewal was made by another process meanwhile');
-    const { nonce = newNonce() } = draft;
-    const distrusted = stolen ?? draft.distrusted;
-    await renewals.keepDraft({ ...draft, nonce, ...(distrusted && { distrusted }) });
+    const nonce = draft?.nonce ?? newNonce();
+    if (!isDraftOf(draft, drafted.scope) || !(await renewals.keepDraft({ ...draft, nonce })))
+      throw new RenewedElsewhere();
     const until = toRfc3339(endOfDraft({ ...draft, nonce }));
     const query = encodeRenewalQuery(drafted, nonce);
     const { number, digest, to } = drafted.scope;
@@ -272,7 +273,8 @@ async function accept({ config: file, json, shorter }: RenewOptions): Promise<vo
     requireGain(judged, first, { asked: true, shorter });
     const needed = config.renewal.authorities;
     if (judged.length < needed) {
-      await store.renewals.keepDraft({ ...draft, tokens: judged.map(({ token }) => token) });
+      const tokens = judged.map(({ token }) => token);
+      if (!(await store.renewals.keepDraft({ ...draft, tokens }))) throw new RenewedElsewhere();
       if (json) return printJson({ renewed: null, kept: token.authority });
       return note(
         `kept: ${judged.length} of ${needed} time-stamps. Carry the same query to another authority, or run pdfseal renew --now`,

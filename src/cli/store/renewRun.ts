@@ -19,6 +19,7 @@ import {
   judgeRenewal,
   nextRun,
   orderFault,
+  RenewedElsewhere,
 } from '../../prove/renewalRun.ts';
 import {
   type Due,
@@ -297,7 +298,7 @@ export async function commitNow(
     judged.map(({ token }) => token),
     act,
   );
-  if (run === undefined) throw new OperatorError(`renewal ${number} was made by another process meanwhile`);
+  if (run === undefined) throw new RenewedElsewhere();
   const { list } = await store.epochs.newest();
   const known = list.flatMap(({ roots }) => roots.map(({ root }) => root));
   const names = runs.flatMap(({ tokens }) => tokens.map(({ authority }) => authority));

@@ -1,12 +1,12 @@
-import { assert } from '../../base/assert.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import {
   assertFollows,
-  assertNotCommitted,
-  isSameRun,
+  isDraftOf,
+  isNewRow,
   type RenewalDraft,
   type RenewalRun,
+  type RenewalScope,
   type RenewalStore,
   type RenewalSurvey,
   type RenewalTile,
@@ -47,44 +47,40 @@ export class RenewalRecords implements RenewalStore {
   }
 
   async draft(): Promise<RenewalDraft | undefined> {
+    this.#databases.root.resetReadTxn(); // as of the runs
     return this.#read<RenewalDraft>(DRAFT_KEY, 'the draft of a renewal');
   }
 
-  async keepDraft(draft: RenewalDraft): Promise<void> {
+  async keepDraft(draft: RenewalDraft): Promise<boolean> {
     const { renewals: database } = this.#databases;
-    assertNotCommitted(draft, await this.runs());
     const former = await this.draft();
     const rows = Array.from(
       database.getKeys({ start: rowKey(draft.number, 0), end: rowKey(draft.number + 1, 0) }),
     );
-    const isKept = former !== undefined && isSameRun(former, draft);
-    const removed: Change[] = isKept ? [] : rows.map((key) => ({ database, key: Buffer.from(key) }));
+    const removed: Change[] = isDraftOf(former, draft)
+      ? []
+      : rows.map((key) => ({ database, key: Buffer.from(key) }));
     const changes = [...removed, { database, key: DRAFT_KEY, value: encodeRecord(draft) }];
-    const happened = await this.#commits.write({
-      changes,
-      unless: [{ database, key: runKey(draft.number) }],
-    });
-    if (!happened) assertNotCommitted(draft, await this.runs());
+    return this.#commits.write({ changes, unless: [{ database, key: runKey(draft.number) }] });
   }
 
-  async addRow(run: number, row: number, tiles: readonly RenewalTile[]): Promise<void> {
-    const draft = await this.draft();
-    assert(draft?.number === run, `renewal ${run} is not drafted`);
-    assert(row === 0 || (await this.row(run, row - 1)), `renewal ${run} has no row ${row - 1}`);
-    const key = rowKey(run, row);
+  async addRow(run: RenewalScope, row: number, tiles: readonly RenewalTile[]): Promise<boolean> {
+    if (!isDraftOf(await this.draft(), run)) return false;
+    const kept = await this.row(run.number, row);
+    const before = row > 0 ? await this.row(run.number, row - 1) : undefined;
+    if (!isNewRow(run, row, tiles, { kept, before })) return true;
     const { renewals: database } = this.#databases;
-    const changes = [{ database, key, value: encodeRecord(tiles) }];
-    const isFree = await this.#commits.write({ changes, unless: [{ database, key }] });
-    assert(isFree, `renewal ${run} has row ${row} already`);
+    await this.#write([{ database, key: rowKey(run.number, row), value: encodeRecord(tiles) }]);
+    return true;
   }
 
   async commit(run: RenewalRun, act: Act | null): Promise<boolean> {
     const { renewals: database } = this.#databases;
     const runs = await this.runs();
-    if (run.number <= runs.length) return false;
+    if (run.number <= runs.length || !isDraftOf(await this.draft(), run)) return false;
     const range = { start: rowKey(run.number, 0), end: rowKey(run.number + 1, 0) };
     const rows = database.getKeysCount(range);
-    assertFollows(run, { runs, draft: await this.draft(), rows, logSize: logSize(this.#databases) });
+    assertFollows(run, { runs, rows, logSize: logSize(this.#databases) });
     const key = runKey(run.number);
     return this.#trail.write(act, {
       unless: [{ database, key }],

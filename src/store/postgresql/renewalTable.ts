@@ -1,12 +1,12 @@
-import { assert } from '../../base/assert.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import {
   assertFollows,
-  assertNotCommitted,
-  isSameRun,
+  isDraftOf,
+  isNewRow,
   type RenewalDraft,
   type RenewalRun,
+  type RenewalScope,
   type RenewalStore,
   type RenewalSurvey,
   type RenewalTile,
@@ -29,7 +29,7 @@ const COUNTS: Query = {
 const ADD_RUN: Query = { name: 'add_renewal', text: 'INSERT INTO renewals VALUES ($1, $2)' };
 const ADD_ROW: Query = {
   name: 'add_renewal_row',
-  text: 'INSERT INTO renewal_rows VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING row',
+  text: 'INSERT INTO renewal_rows VALUES ($1, $2, $3)',
 };
 const FORGET_ROWS: Query = { name: 'forget_renewal_rows', text: 'DELETE FROM renewal_rows WHERE run = $1' };
 
@@ -57,24 +57,25 @@ export class RenewalTable implements RenewalStore {
     return readDraft(this.#database);
   }
 
-  async keepDraft(draft: RenewalDraft): Promise<void> {
-    await this.#writes.runAlone(async (queries) => {
+  async keepDraft(draft: RenewalDraft): Promise<boolean> {
+    return this.#writes.runAlone(async (queries) => {
       await lockRevision(queries, 'renewals');
-      assertNotCommitted(draft, await allRuns(queries));
-      const former = await readDraft(queries);
-      if (former === undefined || !isSameRun(former, draft)) await queries.rows(FORGET_ROWS, [draft.number]);
+      if (draft.number <= (await allRuns(queries)).length) return false;
+      if (!isDraftOf(await readDraft(queries), draft)) await queries.rows(FORGET_ROWS, [draft.number]);
       await putNote(queries, 'renewal_draft', encodeRecord(draft));
+      return true;
     });
   }
 
-  async addRow(run: number, row: number, tiles: readonly RenewalTile[]): Promise<void> {
-    await this.#writes.runAlone(async (queries) => {
+  async addRow(run: RenewalScope, row: number, tiles: readonly RenewalTile[]): Promise<boolean> {
+    return this.#writes.runAlone(async (queries) => {
       await lockRevision(queries, 'renewals');
-      const draft = await readDraft(queries);
-      assert(draft?.number === run, `renewal ${run} is not drafted`);
-      assert(row === 0 || (await readRow(queries, run, row - 1)), `renewal ${run} has no row ${row - 1}`);
-      const added = await queries.rows(ADD_ROW, [run, row, encodeRecord(tiles)]);
-      assert(added.length > 0, `renewal ${run} has row ${row} already`);
+      if (!isDraftOf(await readDraft(queries), run)) return false;
+      const { number } = run;
+      const [kept, before] = [await readRow(queries, number, row), await readRow(queries, number, row - 1)];
+      if (isNewRow(run, row, tiles, { kept, before }))
+        await queries.rows(ADD_ROW, [number, row, encodeRecord(tiles)]);
+      return true;
     });
   }
 
@@ -82,10 +83,10 @@ export class RenewalTable implements RenewalStore {
     return this.#writes.runAlone(async (queries) => {
       await lockRevision(queries, 'renewals');
       const runs = await allRuns(queries);
-      if (run.number <= runs.length) return false;
+      if (run.number <= runs.length || !isDraftOf(await readDraft(queries), run)) return false;
       const [counts] = await queries.rows<{ tree_size: number; rows: number }>(COUNTS, [run.number]);
       const { rows = 0, tree_size: logSize = 0 } = counts ?? {};
-      assertFollows(run, { runs, draft: await readDraft(queries), rows, logSize });
+      assertFollows(run, { runs, rows, logSize });
       await queries.rows(ADD_RUN, [run.number, encodeRecord(run)]);
       await removeNotes(queries, ['renewal_draft', 'renewal_survey']);
       await this.#trail.record(queries, act);
