@@ -48,16 +48,30 @@ export const TREE_WIDTH = 256;
 /** In the place of a token: evidence records go on without the run. */
 export const SKIPPED = -1;
 
-/** What decides every hash of a run. */
-export interface RenewalScope {
+/** The ways of evidence records through runs. */
+export interface RenewalWays {
+  /** For each run the index of the token with which records go on, or {@link SKIPPED}. */
+  path: number[];
+  /** The paths of older batches that take another one: each of those up to tree size `to`. Ascending; absent where there are none. */
+  older?: { to: number; path: number[] }[];
+}
+
+/** What decides every hash of a run; its ways are those through earlier runs. */
+export interface RenewalScope extends RenewalWays {
   /** From 1, without gaps. */
   number: number;
   digest: DigestName;
   /** Batches from leaf index `from` to tree size `to` have a leaf of their own in the tree of the run. */
   from: number;
   to: number;
-  /** For each earlier run the index of the token with which evidence records go on, or {@link SKIPPED}. */
-  path: number[];
+}
+
+/** The key of an authority was stolen: nothing that it signed from then on proves anything, whatever time is in it. */
+export interface KeptTheft {
+  /** Its root: Base64 DER. */
+  root: string;
+  /** Milliseconds since the epoch. */
+  since: number;
 }
 
 /** A run that is being drafted. */
@@ -120,21 +134,83 @@ export interface SurveyGroup {
 
 /** Whether rows that were drafted for one serve the other. */
 export function isSameRun(a: RenewalScope, b: RenewalScope): boolean {
-  const of = ({ number, digest, from, to, path }: RenewalScope) => [number, digest, from, to, ...path].join();
+  const of = ({ number, digest, from, to, path, older = [] }: RenewalScope) =>
+    JSON.stringify([number, digest, from, to, path, older.map((one) => [one.to, one.path])]);
   return of(a) === of(b);
 }
 
+/** Batches side by side: leaf index of the first leaf, and tree size after the last one. */
+export interface LeafRange {
+  firstLeaf: number;
+  treeSize: number;
+}
+
+/** The path of the records of these batches. */
+export function pathOf({ path, older }: RenewalWays, { treeSize }: LeafRange): number[] {
+  return older?.find(({ to }) => treeSize <= to)?.path ?? path;
+}
+
 /**
- * Where the leaves of the next run begin: after those that earlier runs cover. At 0 if the digest changes, or if records leave out a run with
- * which they went on so far: then each checkpoint has a leaf of its own again.
+ * The runs in the records of these batches, oldest first. A run carries the time-stamps of the run before, or it has a leaf for each checkpoint:
+ * then records come to it as its own path says.
+ */
+export function runsOf<Run extends RenewalScope>(
+  { firstLeaf, treeSize }: LeafRange,
+  runs: readonly Run[],
+  path: readonly number[],
+): Run[] {
+  const found: Run[] = [];
+  for (const [index, chosen] of path.entries()) {
+    const run = runs[index];
+    assert(run, `renewal ${index + 1} is gone`);
+    const isReached = firstLeaf >= run.from || found.at(-1)?.number === run.number - 1;
+    if (treeSize <= run.to && chosen !== SKIPPED && isReached) found.push(run);
+  }
+  return found;
+}
+
+/** Batches that the same runs cover, oldest first: each range is of those that were sealed between two runs. */
+export function rangesOf(runs: readonly RenewalScope[]): LeafRange[] {
+  return runs
+    .map(({ to }, n) => ({ firstLeaf: runs[n - 1]?.to ?? 0, treeSize: to }))
+    .filter(({ firstLeaf, treeSize }) => firstLeaf < treeSize);
+}
+
+/**
+ * Where the leaves of the next run begin: after those that earlier runs cover. At 0 if the digest changes, or if records of anything do not go
+ * on with the last run: then each checkpoint has a leaf of its own again.
  */
 export function renewedUntil(
   runs: readonly RenewalScope[],
-  { digest, path }: Pick<RenewalScope, 'digest' | 'path'>,
+  { digest, ...ways }: Pick<RenewalScope, 'digest'> & RenewalWays,
 ): number {
   const last = runs.at(-1);
-  const isLeftOut = path.some((chosen, index) => chosen === SKIPPED && last?.path[index] !== SKIPPED);
-  return last?.digest === digest && !isLeftOut ? last.to : 0;
+  const goesOn = rangesOf(runs).every((range) => runsOf(range, runs, pathOf(ways, range)).at(-1) === last);
+  return last?.digest === digest && goesOn ? last.to : 0;
+}
+
+/** Whether the draft is of that run: another process may have begun another one. */
+export function isDraftOf(draft: RenewalDraft | undefined, run: RenewalScope): draft is RenewalDraft {
+  return draft !== undefined && isSameRun(draft, run);
+}
+
+/** What a store has when a row is to be added: the row that is in that place, and the one before it. */
+export interface BeforeRow {
+  kept: readonly RenewalTile[] | undefined;
+  before: readonly RenewalTile[] | undefined;
+}
+
+/** Whether the row is to be written. Throws BrokenInvariant for another one than is there, and for one that leaves a gap. */
+export function isNewRow(
+  { number }: RenewalScope,
+  row: number,
+  tiles: readonly RenewalTile[],
+  { kept, before }: BeforeRow,
+): boolean {
+  assert(row === 0 || before, `renewal ${number} has no row ${row - 1}`);
+  if (kept === undefined) return true;
+  assert(JSON.stringify(kept) === JSON.stringify(tiles), `renewal ${number} has another row ${row}`);
+  return false;
 }
 
 /** What a store has when a run is to be committed. */
