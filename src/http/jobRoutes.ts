@@ -68,7 +68,7 @@ const RECORDS_MAX = 16;
 export function getEvidenceRecord({ store, authorities }: JobsOptions): Middleware {
   const slots = new Slots({ of: 'evidence records', max: RECORDS_MAX });
   const turns = new Turns({ of: 'evidence records', max: 1, perClientMax: 1 });
-  const records = new EvidenceRecords(store, { pathOf: pathsNow(authorities, systemClock) });
+  const records = new EvidenceRecords(store, { path: pathsNow(authorities, systemClock) });
   return async (ctx) => {
     const { job, outcome } = await sealedJob(ctx, store);
     const batch = await store.log.batchOf(outcome.leafIndex);

@@ -1,12 +1,21 @@
 import { assert } from '../base/assert.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
-import { type RenewalRun, renewedUntil, SKIPPED } from '../store/renewalStore.ts';
+import {
+  type LeafRange,
+  pathOf,
+  type RenewalRun,
+  rangesOf,
+  renewedUntil,
+  runsOf,
+  SKIPPED,
+} from '../store/renewalStore.ts';
 import type { Store } from '../store/store.ts';
-import { pathNow, runsOf } from './renewalPath.ts';
+import { type TokenStanding, waysNow } from './renewalPath.ts';
 import { judgeRenewal, makeRow, orderFault, rootOfRun, rootOfTiles } from './renewalRun.ts';
-import { byCertificates, openToken, tokenStandings } from './renewalSurvey.ts';
+import { byCertificates, openToken, pathsAt, tokenStandings } from './renewalSurvey.ts';
 import { batchesOf, RenewalTrees } from './renewals.ts';
+import { theftsOf } from './thefts.ts';
 
 /** Where the renewals do not follow from the log, or are no proof, in words. Every hash is computed again. */
 export async function renewalProblems(
@@ -40,18 +49,18 @@ export async function renewalProblems(
 
 async function shapeFault(
   { log }: Pick<Store, 'log'>,
-  { number, digest, from, to, path }: RenewalRun,
+  run: RenewalRun,
   runs: readonly RenewalRun[],
 ): Promise<string | undefined> {
+  const { number, from, to, path, older = [] } = run;
   const before = runs.slice(0, number - 1);
   if (runs[number - 1]?.number !== number) return 'is not where it belongs';
-  if (from !== renewedUntil(before, { digest, path }) || to < (before.at(-1)?.to ?? 0))
+  const isPath = (one: number[]) =>
+    one.length === before.length &&
+    one.every((index, n) => index === SKIPPED || before[n]?.tokens[index] !== undefined);
+  if (![path, ...older.map((one) => one.path)].every(isPath)) return 'goes on with a token that is not there';
+  if (from !== renewedUntil(before, run) || to < (before.at(-1)?.to ?? 0))
     return 'does not follow the one before';
-  if (
-    path.length !== before.length ||
-    path.some((index, n) => index !== SKIPPED && before[n]?.tokens[index] === undefined)
-  )
-    return 'goes on with a token that is not there';
   return to > 0 && (await log.batchAt(to)) === undefined
     ? `ends at ${to} leaves, where no checkpoint is`
     : undefined;

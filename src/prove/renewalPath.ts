@@ -1,30 +1,23 @@
-import { assert } from '../base/assert.ts';
-import { type RenewalRun, type RenewalScope, type RenewalToken, SKIPPED } from '../store/renewalStore.ts';
-import type { Batch } from '../store/store.ts';
+import {
+  type LeafRange,
+  pathOf,
+  type RenewalRun,
+  type RenewalScope,
+  type RenewalToken,
+  type RenewalWays,
+  rangesOf,
+  runsOf,
+  SKIPPED,
+} from '../store/renewalStore.ts';
 
-// The way of evidence records through the renewals of a log. A path has an entry for each run: the token with which records go on, or
-// SKIPPED. A run carries the time-stamps of the run before, or it has a leaf for each checkpoint: then records come to it as its own path says.
+// The way of evidence records through the renewals of a log. It is always chosen afresh, from all runs, as the best that holds at a time.
 
-/** The path of records of today. */
-export function pathNow(runs: readonly RenewalScope[]): number[] {
+/** The ways of records as the last run left them. */
+export function waysNow(runs: readonly RenewalScope[]): RenewalWays {
   const last = runs.at(-1);
-  return last === undefined ? [] : [...last.path, 0];
-}
-
-/** The runs in the record of a batch, oldest first. */
-export function runsOf(
-  { firstLeaf, treeSize }: Pick<Batch, 'firstLeaf' | 'treeSize'>,
-  runs: readonly RenewalRun[],
-  path: readonly number[],
-): RenewalRun[] {
-  const found: RenewalRun[] = [];
-  for (const [index, chosen] of path.entries()) {
-    const run = runs[index];
-    assert(run, `renewal ${index + 1} is gone`);
-    const isReached = firstLeaf >= run.from || found.at(-1)?.number === run.number - 1;
-    if (treeSize <= run.to && chosen !== SKIPPED && isReached) found.push(run);
-  }
-  return found;
+  if (last === undefined) return { path: [] };
+  const older = last.older?.map(({ to, path }) => ({ to, path: [...path, 0] }));
+  return { path: [...last.path, 0], ...(older && { older }) };
 }
 
 /** Until when the token of a renewal can be believed. */
@@ -36,26 +29,117 @@ export interface TokenStanding {
   isStolen: boolean;
 }
 
+type StandingOf = (token: RenewalToken) => TokenStanding;
+
+/** A way up to a token of a run. */
+interface Way {
+  run: number;
+  index: number;
+  before?: Way;
+  /** The number of its first run. */
+  first: number;
+  /** Until when the token can be believed. */
+  until: number;
+  stolen: number;
+}
+
+/** With the own time-stamp of a batch, or with nothing: whether that is believed makes no way better than another one. */
+const BEGIN: Way = { run: 0, index: SKIPPED, first: Infinity, until: Infinity, stolen: 0 };
+
 /**
- * The path of a run that is made `at` a time, milliseconds since the epoch. Each token must be believed until the next one was made. As before
- * where that is so; else with another token of the run; else without the run, since records through it prove nothing. What a run with a leaf
- * for each checkpoint has covered stays as it was.
+ * The path of records of these batches `at` a time, milliseconds since the epoch. On it, each token is believed until the next one was made, and
+ * the last one at that time. The best way begins with the earliest run, so that it needs the own time-stamps of batches for the shortest time;
+ * then it ends with the latest run; then it has the fewest tokens whose keys were stolen. No run is on the path where nothing holds any more.
  */
-export function choosePath(
+export function bestPath(
+  range: LeafRange,
   runs: readonly RenewalRun[],
-  standingOf: (token: RenewalToken) => TokenStanding,
+  standingOf: StandingOf,
   at: number,
 ): number[] {
-  const path = pathNow(runs);
-  let next = at;
-  for (const { number, from, path: before, tokens } of runs.toReversed()) {
-    const standings = tokens.map(standingOf);
-    const former = path[number - 1] ?? SKIPPED;
-    const candidates = [former, ...standings.keys()].filter((one) => (standings[one]?.until ?? 0) >= next);
-    const chosen = candidates.find((one) => !standings[one]?.isStolen) ?? candidates[0] ?? SKIPPED;
-    path[number - 1] = chosen;
-    next = standings[chosen]?.genTime ?? at;
-    if (from === 0 && chosen !== SKIPPED) return [...before, ...path.slice(before.length)];
+  const known: (Way | undefined)[][] = [];
+  let best = BEGIN;
+  for (const run of runs) {
+    const before = range.treeSize <= run.to ? waysTo(run, range, { runs, known, standingOf }) : [];
+    const reached = run.tokens.map((_, index) =>
+      before
+        .flatMap((way) => goOn(way, run, index, standingOf) ?? [])
+        .reduce<Way | undefined>((one, other) => (one && !isBetter(other, one) ? one : other), undefined),
+    );
+    known.push(reached);
+    for (const way of reached) if (way && way.until >= at && isBetter(way, best)) best = way;
   }
+  const path = runs.map(() => SKIPPED);
+  for (let way: Way | undefined = best; way; way = way.before) if (way.run > 0) path[way.run - 1] = way.index;
   return path;
+}
+
+/** The ways that a run covers. */
+function waysTo(
+  run: RenewalRun,
+  range: LeafRange,
+  {
+    runs,
+    known,
+    standingOf,
+  }: { runs: readonly RenewalRun[]; known: (Way | undefined)[][]; standingOf: StandingOf },
+): Way[] {
+  if (range.firstLeaf < run.from) return known.at(-1)?.filter((way) => way !== undefined) ?? [];
+  const path = pathOf(run, range);
+  const covered = runsOf(range, runs, path);
+  const last = covered.at(-1);
+  if (last === undefined) return [BEGIN];
+  const indexOf = ({ number }: RenewalRun) => path[number - 1] ?? SKIPPED;
+  // A time-stamp renewal covers a token, and a hash renewal all that was before it.
+  if (last.digest === run.digest) return [known[last.number - 1]?.[indexOf(last)] ?? []].flat();
+  let way: Way | undefined = BEGIN;
+  for (const one of covered) way = way && goOn(way, one, indexOf(one), standingOf);
+  return way ? [way] : [];
+}
+
+/** Undefined where the way does not hold until that token was made. */
+function goOn(
+  before: Way,
+  { number, tokens }: RenewalRun,
+  index: number,
+  standingOf: StandingOf,
+): Way | undefined {
+  const token = tokens[index];
+  const standing = token && standingOf(token);
+  if (standing === undefined || before.until < standing.genTime) return undefined;
+  const { until, isStolen } = standing;
+  const stolen = before.stolen + Number(isStolen);
+  return { run: number, index, before, first: Math.min(before.first, number), until, stolen };
+}
+
+function isBetter(one: Way, other: Way): boolean {
+  if (one.first !== other.first) return one.first < other.first;
+  return one.run === other.run ? one.stolen < other.stolen : one.run > other.run;
+}
+
+/** The best ways of all records: see {@link bestPath}. */
+export function chooseWays(runs: readonly RenewalRun[], standingOf: StandingOf, at: number): RenewalWays {
+  const groups: { to: number; path: number[]; ranges: LeafRange[] }[] = [];
+  for (const range of rangesOf(runs)) {
+    const path = bestPath(range, runs, standingOf, at);
+    const group = groups.at(-1);
+    const joint = group?.path.map((index, n) => (index === SKIPPED ? (path[n] ?? SKIPPED) : index)) ?? path;
+    const isJoint =
+      isSameWay(range, runs, joint, path) &&
+      (group?.path.join() === joint.join() ||
+        group?.ranges.every((one) => isSameWay(one, runs, joint, group.path)));
+    if (group && isJoint)
+      Object.assign(group, { to: range.treeSize, path: joint, ranges: [...group.ranges, range] });
+    else groups.push({ to: range.treeSize, path, ranges: [range] });
+  }
+  const older = groups.slice(0, -1).map(({ to, path }) => ({ to, path }));
+  return { path: groups.at(-1)?.path ?? runs.map(() => SKIPPED), ...(older.length > 0 && { older }) };
+}
+
+function isSameWay(range: LeafRange, runs: readonly RenewalRun[], a: number[], b: number[]): boolean {
+  const of = (path: number[]) =>
+    runsOf(range, runs, path)
+      .map(({ number }) => [number, path[number - 1]])
+      .join();
+  return of(a) === of(b);
 }

@@ -15,10 +15,11 @@ import {
   type RenewalScope,
   type RenewalTile,
   type RenewalToken,
+  type RenewalWays,
   renewedUntil,
 } from '../store/renewalStore.ts';
 import type { Store } from '../store/store.ts';
-import { pathNow } from './renewalPath.ts';
+import { waysNow } from './renewalPath.ts';
 import { bytesOf, type RenewalTrees } from './renewals.ts';
 import { authorityOf, rootsOf } from './timestampCheck.ts';
 
@@ -46,10 +47,10 @@ export async function nextRun(
   { log }: Pick<RenewableStore, 'log'>,
   runs: readonly RenewalRun[],
   digest: DigestName,
-  path?: number[],
+  ways?: RenewalWays,
 ): Promise<RenewalScope> {
   const to = (await log.head())?.treeSize ?? 0;
-  const chosen = { digest, path: path ?? pathNow(runs) };
+  const chosen = { digest, ...(ways ?? waysNow(runs)) };
   return { number: runs.length + 1, ...chosen, from: renewedUntil(runs, chosen), to };
 }
 

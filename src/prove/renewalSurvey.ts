@@ -5,10 +5,19 @@ import { assert } from '../base/assert.ts';
 import { type Clock, toRfc3339 } from '../base/clock.ts';
 import type { DigestName, PublicKey } from '../base/crypto.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
-import { type RenewalRun, type RenewalToken, SKIPPED, type SurveyGroup } from '../store/renewalStore.ts';
+import {
+  type LeafRange,
+  pathOf,
+  type RenewalRun,
+  type RenewalToken,
+  rangesOf,
+  runsOf,
+  type SurveyGroup,
+} from '../store/renewalStore.ts';
 import type { Batch, Store } from '../store/store.ts';
-import { choosePath, pathNow, runsOf, type TokenStanding } from './renewalPath.ts';
-import { batchesOf, bytesOf } from './renewals.ts';
+import { bestPath, type TokenStanding, waysNow } from './renewalPath.ts';
+import { batchesOf, bytesOf, type PathOf } from './renewals.ts';
+import { type Theft, theftsOf } from './thefts.ts';
 import { authorityOf, isLast, rootsOf } from './timestampCheck.ts';
 
 /** What a time-stamp rests on. */
@@ -163,10 +172,10 @@ export async function surveyTimestamps(
     if (seen % KEEP_BATCHES === 0) await keep(batch.treeSize);
   }
   if (seen > 0 || survey !== kept) await keep(to);
-  const { renewed, alone } = renewedBy(runs, choosePath(runs, tokenStandings(authorities), at));
+  const { renewed, alone } = renewedBy(runs, pathsAt(runs, authorities, at));
   const former = new Map<string, SurveyGroup>();
   for (const range of alone)
-    for await (const batch of batchesOf(store, range.from, range.to))
+    for await (const batch of batchesOf(store, range.firstLeaf, range.treeSize))
       addTo(former, batch, strengthOfBatch(batch));
   const ofRuns = renewed.flatMap(({ number, tokens }) =>
     tokens.map(({ token, certificates, authority }): StandingTimestamps => {
@@ -181,22 +190,22 @@ export async function surveyTimestamps(
   return [...ofRuns, ...(await Promise.all(ofBatches))];
 }
 
-/** What the next run with this path renews of what runs cover: runs, those that it leaves out too; and batches that stand alone without them. */
+/** What the next run renews of what runs cover: runs, those that it leaves out too; and batches that stand alone without them. */
 function renewedBy(
   runs: readonly RenewalRun[],
-  path: readonly number[],
-): { renewed: RenewalRun[]; alone: { from: number; to: number }[] } {
-  const now = pathNow(runs);
-  const renewed = new Set(runs.filter((_, n) => path[n] === SKIPPED && now[n] !== SKIPPED));
-  const alone: { from: number; to: number }[] = [];
-  for (const [n, { to }] of runs.entries()) {
-    const from = runs[n - 1]?.to ?? 0;
-    if (from === to) continue;
-    const last = runsOf({ firstLeaf: from, treeSize: to }, runs, path).at(-1);
-    if (last) renewed.add(last);
-    else alone.push({ from, to });
+  pathAt: (range: LeafRange) => number[],
+): { renewed: RenewalRun[]; alone: LeafRange[] } {
+  const renewed = new Set<RenewalRun>();
+  const alone: LeafRange[] = [];
+  const now = waysNow(runs);
+  for (const range of rangesOf(runs)) {
+    const found = runsOf(range, runs, pathAt(range));
+    const last = found.at(-1);
+    if (last === undefined) alone.push(range);
+    const leftOut = runsOf(range, runs, pathOf(now, range)).filter((run) => !found.includes(run));
+    for (const run of last ? [last, ...leftOut] : leftOut) renewed.add(run);
   }
-  return { renewed: [...renewed], alone };
+  return { renewed: [...renewed].toSorted((a, b) => a.number - b.number), alone };
 }
 
 function addTo(groups: Map<string, SurveyGroup>, { firstLeaf }: Batch, strength: Strength): void {
@@ -281,18 +290,37 @@ export function tokenStandings(
   };
 }
 
-/** The path of records at the time of the clock: the one that the next run would take. Each token is verified once. */
-export function pathsNow(
-  authorities: () => readonly TrustedAuthority[],
-  clock: Clock,
-): (runs: readonly RenewalRun[]) => number[] {
-  const known = new Map<string, TokenStanding>();
-  const standingOf = (one: RenewalToken): TokenStanding => {
-    const standing = known.get(one.token) ?? tokenStandings(authorities())(one);
-    known.set(one.token, standing);
-    return standing;
+function standingOf(
+  { token, certificates }: RenewalToken,
+  authorities: readonly TrustedAuthority[],
+  thefts: readonly Theft[],
+): TokenStanding {
+  const { genTime } = parseTimestampToken(bytesOf(token)).info;
+  const { timestamp } = openToken(token, certificates, authorities);
+  if (timestamp === undefined) return { genTime, until: Infinity, isStolen: false };
+  const theft = thefts.find(({ root }) => isLast(timestamp.chain, root));
+  const until = Math.min(timestamp.notAfter, theft === undefined ? Infinity : theft.since - 1);
+  return { genTime, until, isStolen: theft !== undefined };
+}
+
+/** The paths of records at a time, milliseconds since the epoch: see {@link bestPath}. */
+export function pathsAt(
+  runs: readonly RenewalRun[],
+  authorities: readonly TrustedAuthority[],
+  at: number,
+): (range: LeafRange) => number[] {
+  const standingOf = tokenStandings(authorities, theftsOf(runs));
+  return (range) => bestPath(range, runs, standingOf, at);
+}
+
+/** The path of a record at the time of the clock: the one that the next run would take. */
+export function pathsNow(authorities: () => readonly TrustedAuthority[], clock: Clock): PathOf {
+  let known: { length: number; standingOf: ReturnType<typeof tokenStandings> } | undefined;
+  return (batch, runs) => {
+    if (known?.length !== runs.length)
+      known = { length: runs.length, standingOf: tokenStandings(authorities(), theftsOf(runs)) };
+    return bestPath(batch, runs, known.standingOf, clock());
   };
-  return (runs) => choosePath(runs, standingOf, clock());
 }
 
 /** `ecdsa-p256`, `rsa-3072`, … */

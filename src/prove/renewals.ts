@@ -6,14 +6,19 @@ import { assert } from '../base/assert.ts';
 import { fromBase64, fromUtf8, toBase64 } from '../base/bytes.ts';
 import { type DigestName, digestOf } from '../base/crypto.ts';
 import {
+  pathOf,
   type RenewalRun,
   type RenewalScope,
   type RenewalStore,
+  runsOf,
   SKIPPED,
   TREE_WIDTH,
 } from '../store/renewalStore.ts';
 import type { Batch, LogStore } from '../store/store.ts';
-import { pathNow, runsOf } from './renewalPath.ts';
+import { waysNow } from './renewalPath.ts';
+
+/** The path of the record of a batch through the runs. */
+export type PathOf = (batch: Batch, runs: readonly RenewalRun[]) => number[];
 
 /** Where batches and their renewals are. */
 export interface RenewedLog {
@@ -40,17 +45,17 @@ export async function* batchesOf({ log }: Pick<RenewedLog, 'log'>, from: number,
 /** Evidence records (RFC 4998) of batches, in DER. What was computed for one serves the next. */
 export class EvidenceRecords {
   readonly #store: RenewedLog & { renewals: Pick<RenewalStore, 'runs'> };
-  readonly #pathOf: (runs: readonly RenewalRun[]) => number[];
+  readonly #pathOf: PathOf;
   readonly #width: number | undefined;
   #trees: RenewalTrees | undefined;
 
-  /** `pathOf`: the way of today's records through the runs. */
+  /** `path`: of today's records; as the last run left them where nothing else is said. */
   constructor(
     store: RenewedLog & { renewals: Pick<RenewalStore, 'runs'> },
-    { pathOf = pathNow, width }: { pathOf?: (runs: readonly RenewalRun[]) => number[]; width?: number } = {},
+    { path, width }: { path?: PathOf; width?: number } = {},
   ) {
     this.#store = store;
-    this.#pathOf = pathOf;
+    this.#pathOf = path ?? ((batch, runs) => pathOf(waysNow(runs), batch));
     this.#width = width;
   }
 
@@ -62,7 +67,7 @@ export class EvidenceRecords {
     const runs = await this.#store.renewals.runs();
     if (this.#trees?.runs.length !== runs.length)
       this.#trees = new RenewalTrees(this.#store, runs, this.#width);
-    const path = this.#pathOf(runs);
+    const path = this.#pathOf(batch, runs);
     const chains = await this.#trees.chainsOf(batch, path);
     if (chains.length === 0) return undefined;
     const certificates = runsOf(batch, runs, path).flatMap(
@@ -152,11 +157,12 @@ export class RenewalTrees {
 
   /** The leaf of a batch in a run that covers it. */
   async leafOf(batch: Batch, run: RenewalScope): Promise<Uint8Array> {
-    const last = runsOf(batch, this.runs, run.path).at(-1);
+    const path = pathOf(run, batch);
+    const last = runsOf(batch, this.runs, path).at(-1);
     // Of a record that goes on with the same hash function, the last token is all that is covered.
     if (last?.digest === run.digest)
-      return digestOf(run.digest, tokenOf(last, run.path[last.number - 1] ?? SKIPPED));
-    return leafAfter(await this.chainsOf(batch, run.path), run, batch);
+      return digestOf(run.digest, tokenOf(last, path[last.number - 1] ?? SKIPPED));
+    return leafAfter(await this.chainsOf(batch, path), run, batch);
   }
 
   /** The leaves of a run that are time-stamps of the run before: all that is needed of what that one covers. */

@@ -34,7 +34,15 @@ import {
 } from '../../prove/renewalSurvey.ts';
 import { RenewalTrees } from '../../prove/renewals.ts';
 import { actOfProcess } from '../../store/acts.ts';
-import type { RenewalDraft, RenewalRun, RenewalToken } from '../../store/renewalStore.ts';
+import {
+  isSameRun,
+  type KeptTheft,
+  type RenewalDraft,
+  type RenewalRun,
+  type RenewalScope,
+  type RenewalToken,
+  type RenewalWays,
+} from '../../store/renewalStore.ts';
 import type { Store } from '../../store/store.ts';
 import { AdminRefusal, askAdministration } from '../daemon/adminClient.ts';
 import { withStore } from '../options.ts';
@@ -112,8 +120,9 @@ export async function draftNow(
 ): Promise<DraftedRun> {
   const known = theft ? [...authorities, { name: 'distrusted', root: theft.root }] : authorities;
   const former = await store.renewals.draft();
-  const path = choosePath(runs, tokenStandings(known, theft), systemClock());
-  const scope = query ?? (await nextRun(store, digest, path));
+  const thefts = [...(former?.thefts ?? []), ...(theft ? [keptTheft(theft)] : [])];
+  const ways = waysAt(renewing, thefts, systemClock());
+  const scope = query && hasWays(query, ways) ? query : await nextRun(store, runs, digest, ways);
   if (scope.to === 0) throw new OperatorError('the log is empty: there is nothing to renew');
   const progress = showProgress('hashing', scope.to, 'leaves');
   const wanted = { at: systemClock(), ...scope };
