@@ -10,6 +10,7 @@ import { ACCURACY_MAX_MS, STAMPING_TOLERANCE_MS } from '../manifest/stamping.ts'
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
 import {
   isSameRun,
+  type KeptTheft,
   type RenewalDraft,
   type RenewalRun,
   type RenewalScope,
@@ -21,6 +22,7 @@ import {
 import type { Store } from '../store/store.ts';
 import { waysNow } from './renewalPath.ts';
 import { bytesOf, type RenewalTrees } from './renewals.ts';
+import { lastOfEach } from './thefts.ts';
 import { authorityOf, rootsOf } from './timestampCheck.ts';
 
 type RenewableStore = Pick<Store, 'log' | 'renewals'>;
@@ -30,6 +32,8 @@ export interface DraftedRun {
   scope: RenewalScope;
   rows: RenewalTile[];
   root: Uint8Array;
+  /** As the draft has them. */
+  thefts: readonly KeptTheft[];
 }
 
 /** Another process renewed the log meanwhile, or renews it now: what this one did has changed nothing. */
@@ -67,8 +71,12 @@ export async function draftRun(
   const former = await store.renewals.draft();
   const isBegun =
     former !== undefined && isSameRun({ ...wanted, to: former.to }, former) && former.to <= wanted.to;
-  const draft = isBegun && wanted.at < endOfDraft(former) ? former : wanted;
-  if (draft !== former) await store.renewals.keepDraft(draft);
+  const begun = isBegun && wanted.at < endOfDraft(former) ? former : wanted;
+  // What is known of thefts stays known, also where the run is another one.
+  const thefts = [...(former?.thefts ?? []), ...(wanted.thefts ?? [])];
+  const draft = thefts.length > 0 ? { ...begun, thefts: lastOfEach(thefts) } : begun;
+  if (JSON.stringify(draft) !== JSON.stringify(former) && !(await store.renewals.keepDraft(draft)))
+    throw new RenewedElsewhere();
   const rows: RenewalTile[] = [];
   for (let leaf = draft.from; leaf < draft.to; ) {
     let tiles = await store.renewals.row(draft.number, rows.length);
@@ -96,9 +104,9 @@ export function endOfDraft({ at, nonce }: RenewalDraft): number {
 }
 
 function completed(trees: RenewalTrees, draft: RenewalDraft, rows: RenewalTile[]): DraftedRun {
-  const { number, digest, from, to, path } = draft;
-  const scope = { number, digest, from, to, path };
-  return { scope, rows, root: rootOfRun(trees, scope, rows) };
+  const { number, digest, from, to, path, older, thefts = [] } = draft;
+  const scope = { number, digest, from, to, path, ...(older && { older }) };
+  return { scope, rows, root: rootOfRun(trees, scope, rows), thefts };
 }
 
 /** The root of a run's tree: over what the run before left, and over its rows. */
@@ -193,10 +201,10 @@ export async function orderFault(
 /** Commits a run with tokens that were judged. Returns it; undefined if another process has committed one, or drafts another one. */
 export async function commitRun(
   { renewals }: Pick<Store, 'renewals'>,
-  { scope, rows }: DraftedRun,
+  { scope, rows, thefts }: DraftedRun,
   tokens: RenewalToken[],
   act: Act,
 ): Promise<RenewalRun | undefined> {
-  const run = { ...scope, rows, tokens };
+  const run = { ...scope, rows, tokens, ...(thefts.length > 0 && { thefts: [...thefts] }) };
   return (await renewals.commit(run, act)) ? run : undefined;
 }

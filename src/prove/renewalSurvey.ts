@@ -274,19 +274,19 @@ export function openToken(
 
 /**
  * Until when the tokens of renewals can be believed, under these roots; after a theft of the key of a root, only until then. A token for which
- * no root vouches stays believed: the configuration lacks the root, and the next one may have it.
+ * no root vouches stays believed: the configuration lacks the root, and the next one may have it. Each token is verified once.
  */
 export function tokenStandings(
   authorities: readonly TrustedAuthority[],
-  theft?: { root: TrustedAuthority['root']; since: number },
+  thefts: readonly Theft[] = [],
 ): (token: RenewalToken) => TokenStanding {
-  return ({ token, certificates }) => {
-    const { genTime } = parseTimestampToken(bytesOf(token)).info;
-    const { timestamp } = openToken(token, certificates, authorities);
-    if (timestamp === undefined) return { genTime, until: Infinity, isStolen: false };
-    const isStolen = theft !== undefined && isLast(timestamp.chain, theft.root);
-    const until = isStolen ? Math.min(timestamp.notAfter, theft.since - 1) : timestamp.notAfter;
-    return { genTime, until, isStolen };
+  // The configuration may not name the authority any more.
+  const known = [...authorities, ...thefts.map(({ root }) => ({ name: 'distrusted', root }))];
+  const standings = new Map<string, TokenStanding>();
+  return (one) => {
+    const standing = standings.get(one.token) ?? standingOf(one, known, thefts);
+    standings.set(one.token, standing);
+    return standing;
   };
 }
 

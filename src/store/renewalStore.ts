@@ -82,8 +82,8 @@ export interface RenewalDraft extends RenewalScope {
   nonce?: string;
   /** What authorities answered so far, where several are needed. */
   tokens?: RenewalToken[];
-  /** Base64 DER of the root whose time-stamps are not taken, since its key was stolen. */
-  distrusted?: string;
+  /** What became known of thefts since the run before: of these authorities, no time-stamp is taken. */
+  thefts?: KeptTheft[];
 }
 
 /** A committed run: a hash tree, and time-stamps over its root. */
@@ -91,6 +91,8 @@ export interface RenewalRun extends RenewalScope {
   rows: RenewalTile[];
   /** Each over the root of the run's tree; one for each authority. */
   tokens: RenewalToken[];
+  /** As in the draft. A theft stays known, so that no later record goes on with what it made worthless. */
+  thefts?: KeptTheft[];
 }
 
 /** Token and certificates as of a batch. */

@@ -1,15 +1,17 @@
 /** A log in memory, with batches of any time, and authorities whose certificates end. */
 import type { Certificate } from '../../src/asn1/certificate.ts';
+import type { RecordVerification } from '../../src/asn1/evidenceRecord.ts';
 import { assert } from '../../src/base/assert.ts';
 import { fromUtf8, toBase64 } from '../../src/base/bytes.ts';
 import type { DigestName } from '../../src/base/crypto.ts';
 import { digestOf } from '../../src/base/crypto.ts';
 import type { TrustedAuthority } from '../../src/manifest/trustFile.ts';
-import type { Theft } from '../../src/prove/distrust.ts';
-import { choosePath } from '../../src/prove/renewalPath.ts';
+import { chooseWays } from '../../src/prove/renewalPath.ts';
 import { commitRun, draftRun, judgeRenewal, nextRun } from '../../src/prove/renewalRun.ts';
 import { tokenStandings } from '../../src/prove/renewalSurvey.ts';
 import { RenewalTrees } from '../../src/prove/renewals.ts';
+import { keptTheft, type Theft, theftsOf } from '../../src/prove/thefts.ts';
+import { isLast } from '../../src/prove/timestampCheck.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import {
   isSameRun,
@@ -144,6 +146,12 @@ export class MemoryLog {
   }
 }
 
+/** What a verifier who knows of a theft objects to. */
+export function objectionTo(theft: Theft | undefined): NonNullable<RecordVerification['objection']> {
+  return ({ chain }, at) =>
+    theft && at >= theft.since && isLast(chain, theft.root) ? 'its key was stolen' : undefined;
+}
+
 /** Renews everything in a log: what `pdfseal renew` does, with tokens of these authorities. */
 export async function renew(
   store: Pick<Store, 'log' | 'renewals'>,
@@ -161,8 +169,10 @@ export async function renew(
   const trusted = options.trusted ?? authorities.map((one) => one.trusted);
   const runs = await store.renewals.runs();
   const trees = new RenewalTrees(store, runs, width);
-  const path = choosePath(runs, tokenStandings(trusted, theft), at);
-  const drafted = await draftRun(store, trees, { ...(await nextRun(store, digest, path)), at });
+  const thefts = theft ? [keptTheft(theft)] : [];
+  const ways = chooseWays(runs, tokenStandings(trusted, theftsOf([...runs, { thefts }])), at);
+  const next = await nextRun(store, runs, digest, ways);
+  const drafted = await draftRun(store, trees, { ...next, at, thefts });
   const tokens = await Promise.all(authorities.map((one) => one.stamp(digest, drafted.root, at)));
   for (const token of tokens)
     assert(!('fault' in judgeRenewal(token, drafted, trusted)), 'a token is no proof');

@@ -4,7 +4,6 @@ import { toBase64 } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { counted } from '../../base/phrases.ts';
-import type { Theft } from '../../prove/distrust.ts';
 import { encodeRenewalQuery, newNonce, readRenewalAnswer } from '../../prove/renewalQuery.ts';
 import { draftRun, endOfDraft, RenewedElsewhere } from '../../prove/renewalRun.ts';
 import type { Theft } from '../../prove/thefts.ts';
@@ -29,7 +28,7 @@ import {
   surveyNow,
   withRenewals,
 } from './renewRun.ts';
-import { findTheft, printTheft, readTheft, theftJson, without } from './theft.ts';
+import { findTheft, printTheft, readTheft, theftJson } from './theft.ts';
 
 export function renewCommand(): Command {
   return explain(
@@ -181,18 +180,12 @@ async function renewNow(
     throw new OperatorError(`${digest} may be relied on until ${dayOf(first.at)} only: nothing is renewed`, {
       remedy: 'name another one: renewal.hash in the configuration, or --hash',
     });
-  const stolen = theft && toBase64(theft.root.der);
   const query = theft ? undefined : await queryToKeep(renewing, survey, options.hash);
   const drafted = await draftNow(renewing, digest, { theft, query });
   const draft = await store.renewals.draft();
   // As the option takes it: whole seconds.
   const since = theft && toRfc3339(theft.since).replace('.000', '');
   const request = theft && `pdfseal renew request --distrust ${options.distrust} --since ${since}`;
-  const judged = await stampNow(renewing, drafted, {
-    kept: draft?.tokens ?? [],
-    isGood: without(stolen, draft?.distrusted),
-    request,
-  });
   const asked = options.now !== undefined || drafted.scope.digest !== (runs.at(-1)?.digest ?? 'sha512');
   try {
     requireGain(judged, first, { asked, shorter: options.shorter });
@@ -229,7 +222,6 @@ async function request({ config, hash, json }: RenewOptions, theft: Theft | unde
     const { renewals } = renewing.store;
     const survey = await surveyNow(renewing, hash);
     if (theft) await findTheft(renewing, theft);
-    const stolen = theft && toBase64(theft.root.der);
     const drafted = await draftNow(renewing, survey.digest, { theft });
     const draft = await renewals.draft();
     const nonce = draft?.nonce ?? newNonce();
@@ -264,9 +256,7 @@ async function accept({ config: file, json, shorter }: RenewOptions): Promise<vo
     const judged: Judged[] = [];
     for (const one of [...(draft.tokens ?? []).filter((kept) => kept.authority !== token.authority), token]) {
       const found = await judgeToken(renewing, drafted, one);
-      if ('fault' in found) throw new OperatorError(`the answer is not taken: ${found.fault}`);
-      if (!without(draft.distrusted)(found.root))
-        throw new OperatorError('the answer is not taken: its root is distrusted');
+      if ('fault' in found) throw new OperatorError(`the answer is not taken: ${found.fault}`, found);
       judged.push(found);
     }
     const { first } = await surveyNow(renewing, draft.digest);

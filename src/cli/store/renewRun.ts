@@ -10,8 +10,7 @@ import { type Config, loadConfig } from '../../config/config.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
 import { STAMPING_TOLERANCE_MS } from '../../manifest/stamping.ts';
 import type { TrustedAuthority } from '../../manifest/trustFile.ts';
-import type { Theft } from '../../prove/distrust.ts';
-import { choosePath } from '../../prove/renewalPath.ts';
+import { chooseWays } from '../../prove/renewalPath.ts';
 import {
   commitRun,
   type DraftedRun,
@@ -33,6 +32,8 @@ import {
   tokenStandings,
 } from '../../prove/renewalSurvey.ts';
 import { RenewalTrees } from '../../prove/renewals.ts';
+import { keptTheft, type Theft, theftsOf } from '../../prove/thefts.ts';
+import { isLast } from '../../prove/timestampCheck.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import {
   isSameRun,
@@ -114,32 +115,37 @@ export const DAY_MS = 86_400_000;
  * OperatorError where nothing was sealed yet.
  */
 export async function draftNow(
-  { store, runs, trees, authorities }: Renewing,
+  renewing: Renewing,
   digest: DigestName,
   { theft, query }: { theft?: Theft | undefined; query?: RenewalDraft | undefined } = {},
 ): Promise<DraftedRun> {
-  const known = theft ? [...authorities, { name: 'distrusted', root: theft.root }] : authorities;
+  const { store, runs, trees } = renewing;
   const former = await store.renewals.draft();
   const thefts = [...(former?.thefts ?? []), ...(theft ? [keptTheft(theft)] : [])];
   const ways = waysAt(renewing, thefts, systemClock());
   const scope = query && hasWays(query, ways) ? query : await nextRun(store, runs, digest, ways);
   if (scope.to === 0) throw new OperatorError('the log is empty: there is nothing to renew');
   const progress = showProgress('hashing', scope.to, 'leaves');
-  const wanted = { at: systemClock(), ...scope };
+  const wanted = { at: systemClock(), ...scope, ...(thefts.length > 0 && { thefts }) };
   const drafted = await draftRun(store, trees, wanted, progress.update).finally(progress.stop);
   if (former?.nonce !== undefined && (await store.renewals.draft())?.nonce !== former.nonce)
     note('the answer to the query that was written before is not taken any more');
   return drafted;
 }
 
-export type TrustedRoot = TrustedAuthority['root'];
-/** Whether the key of a root is not distrusted. */
-export type IsGood = (root: TrustedRoot) => boolean;
+/** The ways of records that a run takes which is stamped at a time, milliseconds since the epoch. */
+function waysAt({ runs, authorities }: Renewing, thefts: readonly KeptTheft[], at: number): RenewalWays {
+  return chooseWays(runs, tokenStandings(authorities, theftsOf([...runs, { thefts: [...thefts] }])), at);
+}
+
+function hasWays(scope: RenewalScope, { path, older = [] }: RenewalWays): boolean {
+  return isSameRun(scope, { ...scope, path, older });
+}
 
 /** A token that was judged, and what it proves. */
 export interface Judged {
   token: RenewalToken;
-  root: TrustedRoot;
+  root: TrustedAuthority['root'];
   genTime: number;
   /** Until when the token holds, and why. */
   due: Due;
@@ -153,10 +159,11 @@ export interface Unusable {
 }
 
 export async function judgeToken(
-  { store, authorities, config }: Renewing,
+  renewing: Renewing,
   drafted: DraftedRun,
   token: RenewalToken,
 ): Promise<Judged | Unusable> {
+  const { store, authorities, config, runs } = renewing;
   const judged = judgeRenewal(token, drafted, authorities);
   if ('fault' in judged) return judged;
   const { genTime, notAfter, policy } = judged.timestamp;
@@ -164,6 +171,15 @@ export async function judgeToken(
   const now = systemClock();
   if (genTime > now + STAMPING_TOLERANCE_MS)
     return { fault: `the token is of ${toRfc3339(genTime)}, and it is ${toRfc3339(now)} here` };
+  const thefts = theftsOf([...runs, { thefts: [...drafted.thefts] }]);
+  if (thefts.some(({ root, since }) => since <= now && isLast(judged.timestamp.chain, root)))
+    return { fault: 'its root is distrusted' };
+  // A run that has ended since the query was written may still hold at the time of the token.
+  if (!hasWays(drafted.scope, waysAt(renewing, drafted.thefts, genTime)))
+    return {
+      fault: `it is of ${toRfc3339(genTime)}, when a renewal had ended with which the query goes on`,
+      remedy: 'write another query, which does without it: pdfseal renew request >query.tsq',
+    };
   const wanted = config.timestamp.remotes[token.authority]?.policy;
   if (wanted !== undefined && policy !== wanted)
     return { fault: `the token is of policy ${policy}, and the configuration asks for ${wanted}` };
