@@ -119,10 +119,7 @@ t.test('what stands on another key is renewed without the run of a stolen one', 
   await renewBy(memory, short, day(10));
   const theft = { root: short.trusted.root, since: day(20) };
   t.match(await renewBy(memory, long, day(30), { theft }), { from: 0, path: [-1] });
-  const objection = ({ chain }: { chain: Uint8Array[] }, at: number) =>
-    Buffer.compare(chain.at(-1) ?? Buffer.alloc(0), theft.root.der) === 0 && at >= theft.since
-      ? 'stolen'
-      : undefined;
+  const objection = objectionTo(theft);
   const found = memory.batches.map(async (batch) => {
     const [record, data] = [await recordOf(memory, batch), fromUtf8(batch.checkpoint)];
     return verifyEvidenceRecord({ record, data, trustedRoots, at: day(40), objection }).outcome;
@@ -157,45 +154,52 @@ t.test('no renewal loses what a record or a time-stamp of its own still proves',
     wait: fc.constantFrom(30, 200, 400, 800),
     batches: fc.array(fc.constantFrom(long, short, undefined), { maxLength: 4 }),
     digest: fc.constantFrom('sha512', 'sha512', 'sha384'),
-    by: fc.constantFrom(long, short),
+    by: fc.constantFrom([long], [short], [short, long]),
+    /** So many days ago, found now. */
+    theft: fc.constantFrom(undefined, undefined, undefined, 1, 100, 500),
   } as const);
-  const outcomeOf = async (memory: MemoryLog, batch: Batch, at: number, record?: Uint8Array) => {
-    const given = record ?? (await new EvidenceRecords(memory.store, { width: WIDTH }).of(batch));
-    return (
-      given &&
-      verifyEvidenceRecord({ record: given, data: fromUtf8(batch.checkpoint), trustedRoots, at }).outcome
-    );
-  };
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 7 }), async (steps) => {
       const memory = new MemoryLog();
       const own = new Map<Batch, Uint8Array>();
+      let known: Theft | undefined;
+      const isGood = async (batch: Batch, at: number, given?: Uint8Array) => {
+        const record = given ?? (await new EvidenceRecords(memory.store, { width: WIDTH }).of(batch));
+        const data = fromUtf8(batch.checkpoint);
+        const objection = objectionTo(known);
+        return (
+          record && verifyEvidenceRecord({ record, data, trustedRoots, at, objection }).outcome === 'good'
+        );
+      };
       let now = day(1);
-      for (const { wait, batches, digest, by } of steps) {
+      for (const { wait, batches, digest, by, theft } of steps) {
         for (const stamper of [long, ...batches]) {
           now += 60_000;
-          const batch = await memory.seal(1, now, stamper);
+          const batch = await memory.seal(1, now, known ? long : stamper);
           const alone = new MemoryLog();
           alone.batches.push(batch);
           const record = await new EvidenceRecords(alone.store).of(batch);
           if (record) own.set(batch, record);
         }
         now += wait * DAY_MS;
-        const before = new Map<Batch, boolean>();
+        const isNew = theft !== undefined && known === undefined;
+        if (isNew) known = { root: short.trusted.root, since: now - theft * DAY_MS };
+        const before = new Set<Batch>();
         for (const batch of memory.batches) {
           const record = own.get(batch);
-          const isGood = async (one?: Uint8Array) => (await outcomeOf(memory, batch, now, one)) === 'good';
-          before.set(batch, record === undefined || (await isGood()) || (await isGood(record)));
+          if (record === undefined || (await isGood(batch, now)) || (await isGood(batch, now, record)))
+            before.add(batch);
         }
-        await renewBy(memory, by, now, { digest });
-        for (const batch of memory.batches) {
-          const after = (await outcomeOf(memory, batch, now + 1)) === 'good';
-          if (before.get(batch) && !after) throw new Error(`leaf ${batch.firstLeaf} is not proven any more`);
-        }
+        const stampers = known ? [long] : by;
+        const more = { digest, trusted, width: WIDTH, ...(isNew && known && { theft: known }) };
+        await renew(memory.store, { at: now, authorities: stampers, ...more });
+        for (const batch of before)
+          if (!(await isGood(batch, now + 1)))
+            throw new Error(`leaf ${batch.firstLeaf} is not proven any more`);
       }
       t.strictSame(await renewalProblems(memory.store, trusted, WIDTH), []);
       return true;
     }),
-    { numRuns: 20 },
+    { numRuns: 30 },
   );
 });

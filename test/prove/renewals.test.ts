@@ -6,9 +6,10 @@ import { missingRoots, renewalProblems } from '../../src/prove/renewalCheck.ts';
 import { orderFault } from '../../src/prove/renewalRun.ts';
 import { surveyTimestamps } from '../../src/prove/renewalSurvey.ts';
 import { EvidenceRecords } from '../../src/prove/renewals.ts';
+import type { Theft } from '../../src/prove/thefts.ts';
 import type { Batch } from '../../src/store/store.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
-import { MemoryLog, renew, YEAR_MS, YearlyAuthority } from '../support/renewals.ts';
+import { MemoryLog, objectionTo, renew, YEAR_MS, YearlyAuthority } from '../support/renewals.ts';
 import { fc } from '../support/seed.ts';
 
 const authorities = [await YearlyAuthority.make('alpha'), await YearlyAuthority.make('beta')] as const;
@@ -19,19 +20,22 @@ const trustedRoots = trusted.map(({ root }) => root);
 const WIDTH = 3;
 
 /** Why a record is no proof at that time; undefined if it is. */
-function faultOf(record: Uint8Array, { checkpoint }: Batch, at: number): string | undefined {
-  const verdict = verifyEvidenceRecord({ record, data: fromUtf8(checkpoint), trustedRoots, at });
+function faultOf(
+  record: Uint8Array,
+  { checkpoint }: Batch,
+  at: number,
+  theft: Theft | undefined,
+): string | undefined {
+  const data = fromUtf8(checkpoint);
+  const verdict = verifyEvidenceRecord({ record, data, trustedRoots, at, objection: objectionTo(theft) });
   return verdict.outcome === 'good' ? undefined : verdict.detail;
 }
 
 t.test('every record holds at every time, over any runs', async (t) => {
   const step = fc.record({
-    batches: fc.array(
-      fc.record({ leaves: fc.integer({ min: 1, max: 5 }), by: fc.constantFrom(alpha, beta, undefined) }),
-      {
-        maxLength: 9,
-      },
-    ),
+    batches: fc.array(fc.record({ leaves: fc.integer({ min: 1, max: 5 }), by: fc.constantFrom(0, 1, 2) }), {
+      maxLength: 9,
+    }),
     digest: fc.constantFrom('sha512', 'sha512', 'sha512', 'sha384', 'sha256'),
     by: fc.constantFrom([alpha], [beta], [alpha, beta], [beta, alpha]),
     isStolen: fc.constantFrom(false, false, true),
@@ -41,17 +45,24 @@ t.test('every record holds at every time, over any runs', async (t) => {
     fc.asyncProperty(steps, async (all) => {
       const memory = new MemoryLog();
       await memory.seal(1, BEGIN + DAY_MS, alpha);
+      let theft: Theft | undefined;
       for (const [year, { batches, digest, by, isStolen }] of all.entries()) {
         const at = BEGIN + year * YEAR_MS + 2 * DAY_MS;
-        for (const [n, { leaves, by }] of batches.entries()) await memory.seal(leaves, at + n * 60_000, by);
+        const isNew = isStolen && theft === undefined;
+        // From then on; before, what it signed can be believed, and the run of this year covers all of it.
+        if (isNew) theft = { root: alpha.trusted.root, since: at + 2 * DAY_MS };
+        const [authorities, stampers] = theft
+          ? [[beta], [beta, beta, undefined]]
+          : [by, [alpha, beta, undefined]];
+        for (const [n, { leaves, by }] of batches.entries())
+          await memory.seal(leaves, at + n * 60_000, stampers[by]);
         const options = {
           digest,
           at: at + DAY_MS,
-          authorities: by,
+          authorities,
           width: WIDTH,
           trusted,
-          // From then on; before, what it signed can be believed.
-          ...(isStolen && { theft: { root: alpha.trusted.root, since: at + YEAR_MS } }),
+          ...(isNew && theft && { theft }),
         };
         const read = () =>
           Promise.all(
@@ -65,10 +76,10 @@ t.test('every record holds at every time, over any runs', async (t) => {
           const record = records[index];
           if (record === undefined) return false;
           // A year and more after: the certificates of all but the last time-stamp can have ended.
-          const fault = faultOf(record, batch, at + YEAR_MS);
+          const fault = faultOf(record, batch, at + YEAR_MS, theft);
           if (fault !== undefined) throw new Error(`batch ${index} after ${year + 1} runs: ${fault}`);
           const former = before[index];
-          if (former === undefined || isStolen) continue;
+          if (former === undefined || isNew) continue;
           const [was, is] = [parseEvidenceRecord(former), parseEvidenceRecord(record)];
           const flat = is.chains.flat().slice(0, was.chains.flat().length);
           t.strictSame(flat, was.chains.flat(), 'a run only adds');
