@@ -1,20 +1,14 @@
-import { bytesEqual } from '../base/bytes.ts';
 import { cosignaturesIn } from '../log/cosignature.ts';
 import { parseNote } from '../log/note.ts';
 import { parseWitnessPolicy } from '../log/witnessPolicy.ts';
 import type { TrustedAuthority, TrustFile } from '../manifest/trustFile.ts';
-import type { RenewalRun } from '../store/renewalStore.ts';
+import { type RenewalRun, type RenewalToken, runsOf, SKIPPED } from '../store/renewalStore.ts';
 import type { Batch, Store } from '../store/store.ts';
-import { runsOf } from './renewalPath.ts';
-import { openToken } from './renewalSurvey.ts';
+import { bestPath } from './renewalPath.ts';
+import { openToken, tokenStandings } from './renewalSurvey.ts';
 import { batchesOf } from './renewals.ts';
-
-/** The key of an authority was stolen: nothing that it signed from then on proves anything, whatever time is in it. */
-export interface Theft {
-  root: TrustedAuthority['root'];
-  /** Milliseconds since the epoch. */
-  since: number;
-}
+import { keptTheft, type Theft, theftsOf } from './thefts.ts';
+import { isLast } from './timestampCheck.ts';
 
 /** Checkpoints side by side that the theft touches alike. */
 export interface TouchedRange {
@@ -43,14 +37,6 @@ const RANGES_MAX = 1_000;
 /** More kinds of time-stamps than an installation ever has. */
 const KINDS_MAX = 1_000;
 
-/** A token, as far as it matters whether it can be believed. */
-interface Believable {
-  isStolen: boolean;
-  genTime: number;
-  notAfter: number;
-  name: string;
-}
-
 /** What a theft leaves of the time-stamps. Memory does not grow with the log. */
 export async function reportTheft(
   store: Pick<Store, 'log' | 'renewals' | 'witnessing'>,
@@ -59,7 +45,7 @@ export async function reportTheft(
   onLeaves: (leaves: number) => void = () => {},
 ): Promise<TheftReport> {
   const runs = await store.renewals.runs();
-  const chains = new Chains(runs, theft, trust.timestampAuthorities, at);
+  const fates = new Fates(runs, theft, trust.timestampAuthorities, at);
   const report: TheftReport = {
     isRootUsed: false,
     ranges: [],
@@ -71,7 +57,7 @@ export async function reportTheft(
   let last: TouchedRange | undefined;
   for await (const batch of batchesOf(store, 0, to)) {
     onLeaves(batch.treeSize);
-    const fate = chains.fateOf(batch);
+    const fate = fates.fateOf(batch);
     if (fate === undefined) continue;
     if (fate.by === undefined) report.alone += 1;
     else report.stillProven += 1;
@@ -83,19 +69,24 @@ export async function reportTheft(
       if (report.ranges.length < RANGES_MAX) report.ranges.push(last);
     }
   }
-  report.isRootUsed = chains.isRootUsed;
+  report.isRootUsed = fates.isRootUsed;
   return report;
 }
 
-/** Which tokens still stand, seen from the last run back. */
-class Chains {
+type Standings = ReturnType<typeof tokenStandings>;
+
+/** What becomes of batches, whose records take the best way that is left. */
+class Fates {
   /** Whether a token that was opened so far rests on the stolen root. */
   isRootUsed = false;
   readonly #runs: readonly RenewalRun[];
   readonly #theft: Theft;
   readonly #authorities: readonly TrustedAuthority[];
   readonly #at: number;
-  readonly #tokens: (Believable | undefined)[][];
+  /** With the theft, and as if it were not known. */
+  readonly #standings: Standings;
+  readonly #former: Standings;
+  readonly #stolen: ReadonlySet<RenewalToken>;
   readonly #known = new Map<string, { by?: string } | undefined>();
 
   constructor(
@@ -108,9 +99,10 @@ class Chains {
     this.#theft = theft;
     this.#authorities = authorities;
     this.#at = at;
-    this.#tokens = runs.map(({ number, tokens }) =>
-      tokens.map((one) => this.#open(one, `renewal ${number}, by ${one.authority}`)),
-    );
+    this.#standings = tokenStandings(authorities, theftsOf([...runs, { thefts: [keptTheft(theft)] }]));
+    this.#former = tokenStandings(authorities, theftsOf(runs));
+    const tokens = runs.flatMap((run) => run.tokens);
+    this.#stolen = new Set(tokens.filter((token) => this.#open(token)?.isStolen));
   }
 
   /** What becomes of a batch; undefined for one that the theft does not touch, or whose time-stamps had ended anyway. */
@@ -119,69 +111,40 @@ class Chains {
     const first = this.#runs.findIndex(({ to }) => treeSize <= to);
     const key = [first, ...(timestamp?.certificates ?? [])].join();
     if (this.#known.has(key)) return this.#known.get(key);
-    const own = timestamp && this.#open(timestamp, OWN_TIMESTAMP);
-    const isTouched =
-      own?.isStolen ||
-      (first >= 0 &&
-        this.#tokens
-          .slice(first)
-          .flat()
-          .some((one) => one?.isStolen));
-    const found = this.#standing(own, batch, true);
-    const hasStood = found !== undefined || this.#standing(own, batch, false) !== undefined;
+    const own = timestamp && this.#open(timestamp);
+    const later = first < 0 ? [] : this.#runs.slice(first).flatMap(({ tokens }) => tokens);
+    const isTouched = own?.isStolen || later.some((token) => this.#stolen.has(token));
+    const until = own?.isStolen ? Math.min(own.notAfter, this.#theft.since - 1) : own?.notAfter;
+    const found = this.#standing(batch, until, this.#standings);
+    const hasStood = found !== undefined || this.#standing(batch, own?.notAfter, this.#former) !== undefined;
     const fate = isTouched && hasStood ? { ...(found && { by: found }) } : undefined;
     if (this.#known.size >= KINDS_MAX) this.#known.clear();
     this.#known.set(key, fate);
     return fate;
   }
 
-  /**
-   * What a batch stands on, by name: the first token of another root on a way from its own token, where each is believed when the next one
-   * was made, and the last one now.
-   */
-  #standing(own: Believable | undefined, batch: Batch, knowsTheft: boolean): string | undefined {
-    const seen = new Set<Believable>();
-    const from = (token: Believable | undefined, run: number, index: number): string | undefined => {
-      if (token && this.#isBelieved(token, this.#at, knowsTheft)) return token.name;
-      for (const next of this.#over(batch, run, index))
-        for (const [at, one] of (this.#tokens[next] ?? []).entries()) {
-          if (one === undefined || seen.has(one)) continue;
-          if (token && !this.#isBelieved(token, one.genTime, knowsTheft)) continue;
-          seen.add(one);
-          const found = from(one, next, at);
-          if (found !== undefined) return run >= 0 && token && !token.isStolen ? token.name : found;
-        }
-      return undefined;
-    };
-    return from(own, -1, 0);
+  /** What a batch stands on, by name: its own time-stamp, believed until then, or the first token of another root on its way. */
+  #standing(batch: Batch, until: number | undefined, standings: Standings): string | undefined {
+    if (until !== undefined && until >= this.#at) return OWN_TIMESTAMP;
+    const path = bestPath(batch, this.#runs, standings, this.#at);
+    const way = runsOf(batch, this.#runs, path).flatMap(({ number, tokens }) => {
+      const token = tokens[path[number - 1] ?? SKIPPED];
+      return token ? [{ number, token }] : [];
+    });
+    const [first] = way;
+    if (first === undefined || (until ?? Infinity) < standings(first.token).genTime) return undefined;
+    const { number, token } = way.find((one) => !this.#stolen.has(one.token)) ?? first;
+    return `renewal ${number}, by ${token.authority}`;
   }
 
-  /** The runs that cover this token of a run; run -1: the batch's own. */
-  #over(batch: Batch, run: number, index: number): number[] {
-    // A run with a leaf for each checkpoint covers one way to it.
-    const isLeft = ({ number, from, path }: RenewalRun) =>
-      number - 2 >= run && from === 0 && path[run] !== index;
-    if (run >= 0 && this.#runs.some(isLeft)) return [];
-    const isOver = ({ number, from, to, path }: RenewalRun) => {
-      if (number - 2 < run || batch.treeSize > to) return false;
-      if (batch.firstLeaf < from) return number - 2 === run;
-      return (runsOf(batch, this.#runs, path).at(-1)?.number ?? 0) === run + 1;
-    };
-    return this.#runs.filter(isOver).map(({ number }) => number - 1);
-  }
-
-  #isBelieved({ isStolen, notAfter }: Believable, at: number, knowsTheft: boolean): boolean {
-    return at <= notAfter && !(knowsTheft && isStolen && at >= this.#theft.since);
-  }
-
-  #open(one: { token: string; certificates: readonly string[] }, name: string): Believable | undefined {
+  #open(
+    one: Pick<RenewalToken, 'token' | 'certificates'>,
+  ): { isStolen: boolean; notAfter: number } | undefined {
     const timestamp = openToken(one.token, one.certificates, this.#authorities).timestamp;
-    const last = timestamp?.chain.at(-1);
-    if (timestamp === undefined || last === undefined) return undefined;
-    const { genTime, notAfter } = timestamp;
-    const isStolen = bytesEqual(last, this.#theft.root.der);
+    if (timestamp === undefined) return undefined;
+    const isStolen = isLast(timestamp.chain, this.#theft.root);
     this.isRootUsed ||= isStolen;
-    return { isStolen, genTime, notAfter, name };
+    return { isStolen, notAfter: timestamp.notAfter };
   }
 }
 
