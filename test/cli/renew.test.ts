@@ -5,15 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { assert } from '../../src/base/assert.ts';
-import { bytesEqual, fromHex } from '../../src/base/bytes.ts';
-import {
-  draftNow,
-  type Judged,
-  type Renewing,
-  requireGain,
-  stampNow,
-  surveyNow,
-} from '../../src/cli/store/renewRun.ts';
+import { fromHex } from '../../src/base/bytes.ts';
+import { draftNow, gainFault, type Renewing, stampNow, surveyNow } from '../../src/cli/store/renewRun.ts';
 import { RenewalTrees } from '../../src/prove/renewals.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { MemoryLog, renew, YearlyAuthority } from '../support/renewals.ts';
@@ -66,7 +59,7 @@ async function setUp(
   return { renewing, drafted: await draftNow(renewing, 'sha384'), asked };
 }
 
-const anybody = { kept: [], isGood: () => true };
+const anybody = { kept: [] };
 
 t.test('one authority, the first that answers', async (t) => {
   const { renewing, drafted, asked } = await setUp(t, 1, { silent: undefined, alpha, beta });
@@ -168,23 +161,38 @@ t.test('a time-stamp that is not later than what it renews is asked for again', 
 
 t.test('a renewal gains time, unless --shorter says otherwise', (t) => {
   const day = 86_400_000;
-  const ending = (at: number, more = {}) => [{ due: { at, reason: '', ...more } }] as unknown as Judged[];
-  const first = { at: 100 * day, reason: '' };
-  const gain = (judged: Judged[], asked: boolean, shorter?: true) => () =>
-    requireGain(judged, first, { asked, shorter });
-  t.doesNotThrow(gain(ending(130 * day), false));
-  t.throws(gain(ending(129 * day), false), { message: /hardly later/, remedy: /hsm certify.*--shorter/ });
-  t.doesNotThrow(gain(ending(100 * day), true));
-  t.throws(gain([...ending(200 * day), ...ending(99 * day)], true), { message: /before what it renews/ });
-  t.doesNotThrow(gain(ending(1), true, true));
-  t.throws(gain(ending(1, { algorithm: 'rsa-2048' }), true), {
-    message: /before/,
+  const first = { at: 100 * day, renewAt: 0, reason: '' };
+  const fault = (at: number, asked: boolean, shorter?: true, more = {}) =>
+    gainFault({ due: { at, renewAt: 0, reason: '', ...more } }, { first, asked, shorter });
+  t.equal(fault(130 * day, false), undefined);
+  t.match(fault(129 * day, false), { fault: /hardly later/, remedy: /hsm certify.*--shorter/ });
+  t.equal(fault(100 * day, true), undefined);
+  t.match(fault(99 * day, true), { fault: /before what it renews/ });
+  t.equal(fault(1, true, true), undefined);
+  t.match(fault(1, true, undefined, { algorithm: 'rsa-2048' }), {
+    fault: /before/,
     remedy: /^name an authority .* rsa-2048/,
   });
-  const ofHash = { algorithm: 'sha512', ofDigest: 'sha512' };
-  t.throws(gain(ending(1, ofHash), true), {
-    message: /before/,
+  t.match(fault(1, true, undefined, { algorithm: 'sha512', ofDigest: 'sha512' }), {
+    fault: /before/,
     remedy: /^name another hash function: renewal\.hash/,
   });
   t.end();
+});
+
+t.test('the next authority is asked if the first one gains nothing', async (t) => {
+  const brief = await YearlyAuthority.make('brief', 3);
+  const long = await YearlyAuthority.make('long', 20);
+  const { renewing, drafted, asked } = await setUp(t, 1, { brief, long });
+  const known = { ...renewing, authorities: [...renewing.authorities, brief.trusted, long.trusted] };
+  const end = Date.now() + 10 * 365 * DAY_MS;
+  const gain = { first: { at: end, renewAt: 0, reason: '' }, asked: false, shorter: undefined };
+  t.match(await stampNow(known, drafted, { kept: [], gain }), [{ token: { authority: 'long' } }]);
+  t.strictSame(asked, ['brief', 'long']);
+  const alone = await setUp(t, 1, { brief });
+  await t.rejects(
+    stampNow({ ...known, config: alone.renewing.config }, alone.drafted, { kept: [], gain }),
+    { message: /before what it renews .*: nothing is renewed$/ },
+    'where nobody gains anything, that is the reason',
+  );
 });

@@ -19,10 +19,10 @@ import {
   draftNow,
   firstDue,
   GainsNothing,
+  gainFault,
   type Judged,
   judgeToken,
   type Renewing,
-  requireGain,
   type Survey,
   stampNow,
   surveyNow,
@@ -187,8 +187,10 @@ async function renewNow(
   const since = theft && toRfc3339(theft.since).replace('.000', '');
   const request = theft && `pdfseal renew request --distrust ${options.distrust} --since ${since}`;
   const asked = options.now !== undefined || drafted.scope.digest !== (runs.at(-1)?.digest ?? 'sha512');
+  const gain = { first, asked, shorter: options.shorter };
   try {
-    requireGain(judged, first, { asked, shorter: options.shorter });
+    const judged = await stampNow(renewing, drafted, { kept: draft?.tokens ?? [], gain, request });
+    return { run: await commitNow(renewing, drafted, judged), judged };
   } catch (error) {
     const isTime = !asked && first !== undefined && first.at - systemClock() >= WAIT_MS_MAX;
     if (!(error instanceof GainsNothing && isTime)) throw error;
@@ -196,7 +198,6 @@ async function renewNow(
     note(`  → ${error.remedy}`);
     return error;
   }
-  return { run: await commitNow(renewing, drafted, judged), judged };
 }
 
 /** The draft of a query that is out and can still be answered, unless another hash function is wanted now. */
@@ -260,7 +261,10 @@ async function accept({ config: file, json, shorter }: RenewOptions): Promise<vo
       judged.push(found);
     }
     const { first } = await surveyNow(renewing, draft.digest);
-    requireGain(judged, first, { asked: true, shorter });
+    for (const one of judged) {
+      const refused = gainFault(one, { first, asked: true, shorter });
+      if (refused) throw new GainsNothing(refused);
+    }
     const needed = config.renewal.authorities;
     if (judged.length < needed) {
       const tokens = judged.map(({ token }) => token);

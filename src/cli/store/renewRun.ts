@@ -154,6 +154,7 @@ export interface Judged {
 /** Why a token is of no use for a run. */
 export interface Unusable {
   fault: string;
+  remedy?: string;
   /** Another token may do: it is only not later than all that it renews. */
   isEarly?: true;
 }
@@ -191,25 +192,28 @@ export async function judgeToken(
 }
 
 /**
- * Asks the daemon for time-stamps of so many independent authorities, in the order of preference, besides those that are there. Throws
- * OperatorError where there are too few.
+ * Asks the daemon for time-stamps of so many independent authorities, in the order of preference, besides those that are there. Takes none that
+ * `gain` refuses. Throws OperatorError where there are too few; GainsNothing where that is the only reason.
  */
 export async function stampNow(
   renewing: Renewing,
   drafted: DraftedRun,
   {
     kept,
-    isGood,
+    gain,
     request = 'pdfseal renew request',
-  }: { kept: readonly RenewalToken[]; isGood: IsGood; request?: string | undefined },
+  }: { kept: readonly RenewalToken[]; gain?: Gain; request?: string | undefined },
 ): Promise<Judged[]> {
   const { config } = renewing;
   const needed = config.renewal.authorities;
   const found: Judged[] = [];
+  const short: Unusable[] = [];
   const admitted = (judged: Judged): Judged | Unusable => {
-    if (!isGood(judged.root)) return { fault: 'its root is distrusted' };
-    const isTwice = found.some(({ root }) => bytesEqual(root.der, judged.root.der));
-    return isTwice ? { fault: 'it has the same root as another one' } : judged;
+    if (found.some(({ root }) => bytesEqual(root.der, judged.root.der)))
+      return { fault: 'it has the same root as another one' };
+    const refused = gain && gainFault(judged, gain);
+    if (refused) short.push(refused);
+    return refused ?? judged;
   };
   const add = (name: string, judged: Judged | Unusable): void => {
     const result = 'fault' in judged ? judged : admitted(judged);
@@ -222,6 +226,9 @@ export async function stampNow(
     add(name, await askDaemon(renewing, drafted, name));
   }
   if (found.length >= needed) return found;
+  // More authorities would not have helped, but a better certificate of these.
+  const [refused] = short;
+  if (refused && found.length + short.length >= needed) throw new GainsNothing(refused);
   const carry = `carry a query to an authority yourself: ${request} >query.tsq`;
   if (config.timestamp.authorities.length === 0)
     throw new OperatorError(
@@ -266,27 +273,38 @@ async function askDaemon(
 /** A renewal that gains less is not made by itself: the timer would make another one each time. */
 const GAIN_MS_MIN = 30 * DAY_MS;
 
-/**
- * Throws OperatorError where the new time-stamps end before what they renew; or, unless somebody `asked` for the renewal, hardly later.
- * `first`: what ends first of all that stands.
- */
-export function requireGain(
-  judged: readonly Judged[],
-  first: Due | undefined,
-  { asked, shorter }: { asked: boolean; shorter: true | undefined },
-): void {
-  const ends = firstDue(judged);
-  if (first === undefined || shorter || ends.at >= first.at + (asked ? 0 : GAIN_MS_MIN)) return;
-  const [than, until] = [toRfc3339(first.at), toRfc3339(ends.at)];
-  const message =
+/** What a new time-stamp must gain. */
+export interface Gain {
+  /** What ends first of all that stands. */
+  first: Due | undefined;
+  /** Somebody asked for the renewal: it need not end later than what it renews, only not before. */
+  asked: boolean;
+  shorter: true | undefined;
+}
+
+/** Why a time-stamp is not taken that ends before what it renews, or hardly later; undefined where it gains enough. */
+export function gainFault(
+  { due: ends }: Pick<Judged, 'due'>,
+  { first, asked, shorter }: Gain,
+): Unusable | undefined {
+  if (first === undefined || shorter || ends.at >= first.at + (asked ? 0 : GAIN_MS_MIN)) return undefined;
+  const gained =
     ends.at < first.at
-      ? `the new time-stamp would end ${until}, before what it renews (${than}): nothing is renewed`
-      : `the new time-stamp would end ${until}, hardly later than what it renews: nothing is renewed`;
-  throw new GainsNothing(message, { remedy: `${remedyOf(ends)}; or renew nevertheless, with --shorter` });
+      ? `before what it renews (${toRfc3339(first.at)})`
+      : 'hardly later than what it renews';
+  return {
+    fault: `the new time-stamp would end ${toRfc3339(ends.at)}, ${gained}`,
+    remedy: `${remedyOf(ends)}; or renew nevertheless, with --shorter`,
+  };
 }
 
 /** Nothing is wrong as long as there is time to wait for a better certificate. */
-export class GainsNothing extends OperatorError {}
+export class GainsNothing extends OperatorError {
+  constructor({ fault, remedy = '' }: Unusable) {
+    super(`${fault}: nothing is renewed`, { remedy });
+    this.name = 'GainsNothing';
+  }
+}
 
 /** The first end of time-stamps. */
 export function firstDue(judged: readonly Judged[]): Due {
