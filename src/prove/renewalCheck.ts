@@ -1,4 +1,3 @@
-import { assert } from '../base/assert.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
 import {
@@ -108,56 +107,80 @@ export async function missingRoots(
 }
 
 /**
- * Where time-stamps ended before they were renewed, in words. The store is whole all the same, and no backup mends it: lost is the proof of
- * when something was sealed.
+ * Where time-stamps ended before they were renewed, in words, at a time, milliseconds since the epoch. The store is whole all the same, and no
+ * backup mends it: lost is the proof of when something was sealed.
  */
 export async function renewalLapses(
   store: Pick<Store, 'log' | 'renewals'>,
   authorities: readonly TrustedAuthority[],
+  at: number,
 ): Promise<string[]> {
   const runs = await store.renewals.runs();
-  const path = pathNow(runs);
-  const tokens = runs.map((run, n) => run.tokens[path[n] ?? SKIPPED]);
-  const found = new Set(leftOut(runs));
+  const pathAt = pathsAt(runs, authorities, at);
+  const sealed: LeafRange = {
+    firstLeaf: runs.at(-1)?.to ?? 0,
+    treeSize: (await store.log.head())?.treeSize ?? 0,
+  };
+  const ranges = [...rangesOf(runs), ...(sealed.firstLeaf < sealed.treeSize ? [sealed] : [])];
+  const paths = ranges.map(pathAt);
+  const ways = ranges.map((range, n) => runsOf(range, runs, paths[n] ?? []));
+  const former = waysNow(runs);
+  const standingOf = tokenStandings(authorities, theftsOf(runs));
+  const found = runs.flatMap((run) => {
+    const without = ranges.filter(({ treeSize }, n) => treeSize <= run.to && !ways[n]?.includes(run));
+    const [first, last] = [without[0], without.at(-1)];
+    if (first === undefined || last === undefined) return [];
+    const isNew = without.some((range) => runsOf(range, runs, pathOf(former, range)).includes(run));
+    const why = whyLeftOut(run.tokens.map(standingOf), runs[run.number]?.tokens.map(standingOf), at);
+    const leaves = `the evidence records of leaves ${first.firstLeaf} to ${last.treeSize - 1} leave it out`;
+    const remedy = isNew ? '; run `pdfseal renew`: it renews what can still be proven without it' : '';
+    return [`renewal ${run.number} ${why}: ${leaves}${remedy}`];
+  });
+  const lost = new Map<RenewalRun | undefined, Lost>();
   const strengthOfBatch = byCertificates(authorities);
-  for (const [n, { to }] of runs.entries()) {
-    const range = { firstLeaf: runs[n - 1]?.to ?? 0, treeSize: to };
-    const records = runsOf(range, runs, path).map(({ number }) => {
-      const token = tokens[number - 1];
-      assert(token, `renewal ${number} has no token`);
-      return { number, ...tokenStandings(authorities)(token) };
-    });
-    for (const [n, { number, until }] of records.entries()) {
-      const next = records[n + 1];
-      if (next && until < next.genTime)
-        found.add(
-          `renewal ${number} ended ${toRfc3339(until)}, before renewal ${next.number}: it proves nothing any more, and the next renewal leaves it out`,
-        );
-    }
-    const [first] = records;
-    const lost = { batches: 0, leaf: 0 };
-    if (first === undefined) continue;
-    for await (const batch of batchesOf(store, range.firstLeaf, to)) {
+  for (const [n, range] of ranges.entries()) {
+    const [first] = ways[n] ?? [];
+    const token = first?.tokens[paths[n]?.[first.number - 1] ?? SKIPPED];
+    const renewedAt = token ? standingOf(token).genTime : at;
+    for await (const batch of batchesOf(store, range.firstLeaf, range.treeSize)) {
       const { notAfter } = strengthOfBatch(batch);
-      if (notAfter === null || notAfter >= first.genTime) continue;
-      if (lost.batches === 0) lost.leaf = batch.firstLeaf;
-      lost.batches += 1;
+      if (notAfter === null || notAfter >= renewedAt) continue;
+      const { batches, leaf, since } = lost.get(first) ?? {
+        batches: 0,
+        leaf: batch.firstLeaf,
+        since: notAfter,
+      };
+      lost.set(first, { batches: batches + 1, leaf, since: Math.min(since, notAfter) });
     }
-    if (lost.batches > 0)
-      found.add(
-        `the time-stamps of ${lost.batches} checkpoints, the first from leaf ${lost.leaf}, ended before renewal ${first.number}: no time-stamp proves any more when these were sealed`,
-      );
   }
-  return [...found];
+  const words = Array.from(lost, ([first, { batches, leaf, since }]) => {
+    const what = `the time-stamps of ${batches} checkpoints, the first from leaf ${leaf}, ended`;
+    return first
+      ? `${what} before renewal ${first.number}: no time-stamp proves any more when these were sealed`
+      : `${what} since ${toRfc3339(since)}, and no renewal proves them: run \`pdfseal renew\`, so that no more end; what witnesses cosigned still proves the order of the log`;
+  });
+  return [...found, ...words];
 }
 
-function leftOut(runs: readonly RenewalRun[]): string[] {
-  return runs.flatMap(({ number }, n) => {
-    const next = runs.find(({ path }) => path[n] === SKIPPED);
-    return next && runs.at(-1)?.path[n] === SKIPPED
-      ? [
-          `renewal ${number} had ended, or its key was stolen, before renewal ${next.number}: evidence records leave it out`,
-        ]
-      : [];
-  });
+/** Why records go on without these tokens of a run: in words, after its name. `next`: those of the run after it. */
+function whyLeftOut(
+  tokens: readonly TokenStanding[],
+  next: readonly TokenStanding[] | undefined,
+  at: number,
+): string {
+  if (tokens.every(({ isStolen }) => isStolen)) return 'is of a stolen key';
+  const until = Math.max(...tokens.map((token) => token.until));
+  const renewedAt = next ? Math.min(...next.map(({ genTime }) => genTime)) : at;
+  return until < renewedAt
+    ? `ended ${toRfc3339(until)}, before anything renewed it`
+    : 'was made of what had ended, or was of a stolen key';
+}
+
+/** Checkpoints whose own time-stamps ended before the first renewal in their records. */
+interface Lost {
+  batches: number;
+  /** Of the first of them. */
+  leaf: number;
+  /** When the first time-stamp ended. */
+  since: number;
 }

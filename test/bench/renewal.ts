@@ -138,7 +138,7 @@ try {
   const batch = await store.log.batchOf(Math.floor(checkpoints / 2));
   await measured('one evidence record', async () => batch && new EvidenceRecords(store).of(batch));
   await measured('check', () => renewalProblems(store, roots));
-  await measured('lapses', () => renewalLapses(store, roots));
+  await measured('lapses', () => renewalLapses(store, roots, Date.now()));
   await store.close();
 } finally {
   rmSync(dir, { recursive: true, force: true });

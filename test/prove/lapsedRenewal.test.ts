@@ -6,10 +6,11 @@ import { fromUtf8 } from '../../src/base/bytes.ts';
 import { renewalLapses, renewalProblems } from '../../src/prove/renewalCheck.ts';
 import { isUnproven, pathsNow, surveyTimestamps } from '../../src/prove/renewalSurvey.ts';
 import { EvidenceRecords } from '../../src/prove/renewals.ts';
+import type { Theft } from '../../src/prove/thefts.ts';
 import type { Batch } from '../../src/store/store.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { startBouncyCastle } from '../support/bouncyCastle.ts';
-import { MemoryLog, renew, YearlyAuthority } from '../support/renewals.ts';
+import { MemoryLog, objectionTo, renew, YearlyAuthority } from '../support/renewals.ts';
 import { fc } from '../support/seed.ts';
 
 const long = await YearlyAuthority.make('long', 3);
@@ -53,13 +54,13 @@ t.test('what its own time-stamp still proves is renewed without the lapsed run',
   for (const n of [2, 3, 4, 5, 6]) await memory.seal(n, day(n), long);
   await renewBy(memory, short, day(10));
   await memory.seal(1, day(20), long);
-  t.strictSame(await renewalLapses(memory.store, trusted), []);
+  t.strictSame(await renewalLapses(memory.store, trusted, day(20)), []);
   for (const [at, lengths] of [
     [day(300), [2, 2, 2, 2, 2, 2, 1]],
     [day(399), [1, 1, 1, 1, 1, 1, 1]],
   ] as const) {
     const records = new EvidenceRecords(memory.store, {
-      pathOf: pathsNow(
+      path: pathsNow(
         () => trusted,
         () => at,
       ),
@@ -80,8 +81,8 @@ t.test('what its own time-stamp still proves is renewed without the lapsed run',
   t.match(await renewBy(memory, long, day(600), { digest: 'sha384' }), { from: 0, path: [-1, 0, 0] });
   t.strictSame(await outcomes(memory, day(601)), [...expected, 'good']);
   t.strictSame(await renewalProblems(memory.store, trusted, WIDTH), []);
-  t.match(await renewalLapses(memory.store, trusted), [
-    /^renewal 1 had ended, or its key was stolen, before renewal 2: evidence records leave it out$/,
+  t.match(await renewalLapses(memory.store, trusted, day(601)), [
+    /^renewal 1 ended 2\S+, before anything renewed it: the evidence records of leaves 0 to 20 leave it out$/,
     /^the time-stamps of 1 checkpoints, the first from leaf 0, ended before renewal 2: /,
   ]);
 });
@@ -105,8 +106,10 @@ t.test('a run that was made of a lapsed one goes on for what it covered itself',
   // Whose roots nobody knows stays.
   t.match(await renewBy(memory, long, day(400), { trusted: [long.trusted] }), { from: 2, path: [0] });
   t.strictSame(await outcomes(memory, day(401)), ['bad', 'bad', 'good']);
-  t.match(await renewalLapses(memory.store, trusted), [
-    /^renewal 1 ended 2\S+, before renewal 2: .*leaves it out$/,
+  t.match(await renewalLapses(memory.store, trusted, day(401)), [
+    /^renewal 1 ended 2\S+, before anything renewed it: the evidence records of leaves 0 to 1 leave it out; run `pdfseal renew`: /,
+    /^renewal 2 was made of what had ended, .*: the evidence records of leaves 0 to 1 leave it out; run /,
+    /^the time-stamps of 1 checkpoints, the first from leaf 0, ended since 2\S+, and no renewal proves them: run /,
   ]);
   t.match(await renewBy(memory, long, day(410)), { from: 0, path: [-1, 0] });
   t.strictSame(await outcomes(memory, day(411)), ['bad', 'good', 'good']);

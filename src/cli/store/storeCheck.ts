@@ -1,4 +1,5 @@
 import { bytesEqual } from '../../base/bytes.ts';
+import { systemClock } from '../../base/clock.ts';
 import { isReceived, type Job, type ReceivedJob } from '../../job/job.ts';
 import { type Checkpoint, parseCheckpoint } from '../../log/checkpoint.ts';
 import { parseNote } from '../../log/note.ts';
@@ -35,7 +36,7 @@ export interface StoreReport {
   records_missing?: number;
   /** Records of epochs that change nothing, in words; absent if there are none. */
   void_records?: string[];
-  /** Time-stamps that ended before they were renewed, in words; absent if there are none. */
+  /** Time-stamps that ended without being renewed, in words; absent if there are none. */
   lapses?: string[];
   /** The first flaws of indexes in words, `problemsMax` at most. */
   flaws: string[];
@@ -74,7 +75,7 @@ export async function checkStore(store: Store, options: CheckOptions): Promise<S
   const { timestampAuthorities } = options.trust;
   await check.findings('the renewals', () => renewalProblems(store, timestampAuthorities));
   await check.guarded('the renewals', async () => {
-    const lapses = await renewalLapses(store, timestampAuthorities);
+    const lapses = await renewalLapses(store, timestampAuthorities, systemClock());
     if (lapses.length > 0) check.report.lapses = lapses;
   });
   await check.findings('the API keys', () => apiKeyProblems(store));
