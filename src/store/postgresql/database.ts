@@ -32,6 +32,22 @@ export interface Queries {
   rows<Row>(query: Query, values?: readonly unknown[]): Promise<Row[]>;
 }
 
+type Results<Statements> = { -readonly [K in keyof Statements]: Awaited<Statements[K]> };
+
+/**
+ * What statements return that were given one after the other without waiting for answers: in a transaction that writes, they travel to the
+ * server together, which runs them in their order. Throws what the first of them threw, once none of them is under way any more.
+ */
+export async function together<const Statements extends readonly unknown[]>(
+  statements: Statements,
+): Promise<Results<Statements>> {
+  const settled = await Promise.allSettled(statements);
+  return settled.map((one) => {
+    if (one.status === 'rejected') throw one.reason;
+    return one.value;
+  }) as Results<Statements>;
+}
+
 /** Connections to read with; and those for listings, of which a client can ask for many. */
 const READERS_MAX = 5;
 const LISTERS_MAX = 3;

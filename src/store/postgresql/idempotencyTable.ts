@@ -61,13 +61,14 @@ export class IdempotencyTable {
     return entry && this.#isLive(entry) ? entry : undefined;
   }
 
-  /** Of these entries those whose key a job holds that did not fail, or another of them before it. The rows of all others are locked. */
-  async taken(queries: Queries, entries: readonly IdempotencyEntry[]): Promise<Taking> {
+  /** The rows that hold the keys of these entries, locked. */
+  async holders(queries: Queries, entries: readonly IdempotencyEntry[]): Promise<KeyHolder[]> {
+    return entries.length === 0 ? [] : queries.rows<KeyHolder>(HOLDERS, [entries.map(idempotencyBytes)]);
+  }
+
+  /** Of these entries those whose key a job holds that did not fail, or another of them before it. */
+  taken(entries: readonly IdempotencyEntry[], rows: readonly KeyHolder[]): Taking {
     const taking: Taking = { refused: new Set(), replaced: [] };
-    if (entries.length === 0) return taking;
-    const rows = await queries.rows<{ key: Buffer; record: Buffer; has_failed: boolean }>(HOLDERS, [
-      entries.map(idempotencyBytes),
-    ]);
     const holders = new Map(rows.map((row) => [row.key.toString('hex'), row]));
     const claimed = new Set<string>();
     for (const entry of entries) {
@@ -107,6 +108,12 @@ export class IdempotencyTable {
   #isLive({ acceptedAt }: IdempotencyEntry): boolean {
     return (this.#serviceTime?.since(acceptedAt) ?? 0) < IDEMPOTENCY_RETENTION_MS;
   }
+}
+
+export interface KeyHolder {
+  key: Buffer;
+  record: Buffer;
+  has_failed: boolean;
 }
 
 interface Taking {

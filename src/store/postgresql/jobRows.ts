@@ -3,7 +3,7 @@ import { documentSha256, isReceived, type Job, type JobRecord } from '../../job/
 import { encodeJob, parseContent, parseJob } from '../jobCodec.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { NewJob } from '../store.ts';
-import type { Queries } from './database.ts';
+import { type Queries, together } from './database.ts';
 import { idOf, ownUuid } from './ids.ts';
 
 /** A job with what became of it, as {@link JOB_COLUMNS} select it. */
@@ -65,8 +65,9 @@ const COUNT_QUOTAS = {
 
 /** Adds jobs with their sources, copies and counts. Of their idempotency entries see `idempotencyTable.ts`; they do not wait yet. */
 export async function insertJobs(queries: Queries, newJobs: readonly NewJob[]): Promise<void> {
+  if (newJobs.length === 0) return;
   const jobs = newJobs.map(({ job }) => job);
-  await queries.rows(INSERT_JOBS, [
+  const inserted = queries.rows(INSERT_JOBS, [
     jobs.map(({ id }) => ownUuid('job', id)),
     jobs.map(({ clientId }) => clientId),
     jobs.map(({ organization }) => organization),
@@ -75,8 +76,15 @@ export async function insertJobs(queries: Queries, newJobs: readonly NewJob[]): 
     jobs.map(({ customerReference }) => referenceSha256(customerReference) ?? null),
     jobs.map((job: Job) => encodeJob(job)),
   ]);
-  await insertBeside(queries, INSERT_SOURCES, newJobs, ({ sourceUrl }) => sourceUrl);
-  await insertBeside(queries, INSERT_COPIES, newJobs, ({ copy }) => copy);
+  await together([
+    inserted,
+    insertBeside(queries, INSERT_SOURCES, newJobs, ({ sourceUrl }) => sourceUrl),
+    insertBeside(queries, INSERT_COPIES, newJobs, ({ copy }) => copy),
+    countQuotas(queries, jobs),
+  ]);
+}
+
+async function countQuotas(queries: Queries, jobs: readonly Job[]): Promise<void> {
   const counted = jobs.flatMap(({ clientId, quota }) => (quota ? [{ clientId, ...quota }] : []));
   if (counted.length === 0) return;
   await queries.rows(COUNT_QUOTAS, [

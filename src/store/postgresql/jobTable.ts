@@ -18,7 +18,7 @@ import type {
   StoredCopy,
 } from '../store.ts';
 import type { WebhookEvent } from '../webhookStore.ts';
-import type { Database, PagedQuery, Queries } from './database.ts';
+import { type Database, type PagedQuery, type Queries, together } from './database.ts';
 import { type IdempotencyTable, keyInProgress } from './idempotencyTable.ts';
 import { idOf, LEAST_UUID, ownUuid, uuidOf } from './ids.ts';
 import { INSERT_COPIES, insertJobs, JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
@@ -155,20 +155,20 @@ export class JobTable implements JobStore {
       const { refused, replaced } = await this.#refusals(queries, newJobs);
       const accepted = newJobs.filter((one) => !refused.has(one));
       if (accepted.length === 0) return refused;
-      await this.#insert(queries, accepted, replaced);
-      await this.#insertWaiting(
-        queries,
-        accepted.map(({ job }) => job.id),
-      );
+      const ids = accepted.map(({ job }) => job.id);
+      await together([this.#insert(queries, accepted, replaced), this.#insertWaiting(queries, ids)]);
       return refused;
     });
     const accepting = { newJobs, refused };
     return accepting;
   }
 
-  /** Adds jobs that do not wait: their leaves are written with them. Throws BrokenInvariant when one of them cannot be accepted. */
-  async add(queries: Queries, newJobs: readonly NewJob[]): Promise<void> {
-    if (newJobs.length === 0) return;
+  /**
+   * Looks whether jobs can be added that do not wait. Returns what adds them: their leaves are written with them. Throws BrokenInvariant
+   * when one of them cannot be accepted.
+   */
+  async admit(queries: Queries, newJobs: readonly NewJob[]): Promise<() => Promise<void>> {
+    if (newJobs.length === 0) return async () => {};
     for (const newJob of newJobs) assertAcceptable(newJob);
     const { refused, replaced } = await this.#refusals(queries, newJobs);
     const outrun = new Map<string, ServiceError>();
@@ -177,17 +177,18 @@ export class JobTable implements JobStore {
       for (const [jobId, error] of refusal.refused) outrun.set(jobId, error);
     }
     if (outrun.size > 0) throw new Outrun(outrun);
-    await this.#insert(queries, newJobs, replaced);
+    return () => this.#insert(queries, newJobs, replaced);
   }
 
   async #insert(queries: Queries, newJobs: readonly NewJob[], replaced: readonly string[]): Promise<void> {
-    await insertJobs(queries, newJobs);
-    await this.#idempotency.take(queries, newJobs.flatMap(entryOf), replaced);
+    const entries = newJobs.flatMap(entryOf);
+    await together([insertJobs(queries, newJobs), this.#idempotency.take(queries, entries, replaced)]);
   }
 
   async #refusals(queries: Queries, newJobs: readonly NewJob[]) {
-    const rows = await queries.rows<{ id: string }>(KNOWN, [
-      newJobs.map(({ job }) => ownUuid('job', job.id)),
+    const [rows, holders] = await together([
+      queries.rows<{ id: string }>(KNOWN, [newJobs.map(({ job }) => ownUuid('job', job.id))]),
+      this.#idempotency.holders(queries, newJobs.flatMap(entryOf)),
     ]);
     const known = new Set(rows.map(({ id }) => idOf('job', id)));
     const refused = new Map<NewJob, BrokenInvariant>();
@@ -199,7 +200,7 @@ export class JobTable implements JobStore {
     const outrun = (newJob: NewJob, error: ServiceError) =>
       refused.set(newJob, new Outrun(new Map([[newJob.job.id, error]])));
     const others = newJobs.filter((one) => !refused.has(one));
-    const taken = await this.#idempotency.taken(queries, others.flatMap(entryOf));
+    const taken = this.#idempotency.taken(others.flatMap(entryOf), holders);
     for (const newJob of others) {
       const [entry] = entryOf(newJob);
       if (entry && taken.refused.has(entry)) outrun(newJob, keyInProgress());
@@ -217,8 +218,10 @@ export class JobTable implements JobStore {
       assert(waiting.length === 1, `job ${jobId} is unknown or has an outcome already`);
       const ended = await queries.rows(END_SOURCE, [id]);
       assert(ended.length === 1, `job ${jobId} has its content already`);
-      await queries.rows(RECEIVE, [id, encodeContent(content)]);
-      if (copy !== undefined) await queries.rows(INSERT_COPIES, [[id], [encodeRecord(copy)]]);
+      await together([
+        queries.rows(RECEIVE, [id, encodeContent(content)]),
+        copy && queries.rows(INSERT_COPIES, [[id], [encodeRecord(copy)]]),
+      ]);
     });
   }
 

@@ -2,7 +2,7 @@ import { assert } from '../../base/assert.ts';
 import { sha256 } from '../../base/crypto.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { AnnouncedBatch, Batch, Leaf, LogStore, NewJob, SealedBatch } from '../store.ts';
-import type { Database, Queries, Query } from './database.ts';
+import { type Database, type Queries, type Query, together } from './database.ts';
 import { idOf, ownUuid } from './ids.ts';
 import type { JobTable, Telling } from './jobTable.ts';
 import { putNote, readNote, removeNotes } from './notes.ts';
@@ -74,70 +74,71 @@ export class LogTable implements LogStore {
     assert(treeSize - firstLeaf === leaves.length, 'the batch has not as many leaves as it says');
     assert(leaves.length > 0, 'the batch is empty');
     assert(new Set(leaves.map(({ jobId }) => jobId)).size === leaves.length, 'the batch has a job twice');
-    const isOnlyNew = leaves.every(({ newJob }) => newJob !== undefined);
+    const newJobs: NewJob[] = [];
+    const waiting: string[] = [];
+    for (const { jobId, newJob } of leaves) {
+      if (newJob === undefined) waiting.push(jobId);
+      else {
+        assert(newJob.job.id === jobId && newJob.job.content, `${jobId} is not the new job of its leaf`);
+        newJobs.push(newJob);
+      }
+    }
     const told = await this.#writes.run(async (queries) => {
-      const isCurrent = await isAsDrafted(queries, epochsRevision);
-      const announced = await announcedBatch(queries);
+      const [isCurrent, announced, head, addJobs] = await together([
+        isAsDrafted(queries, epochsRevision),
+        announcedBatch(queries),
+        this.#lockHead(queries, firstLeaf),
+        this.#jobs.admit(queries, newJobs),
+      ]);
       const isOther = announced !== undefined && announced.checkpoint !== checkpoint;
       assert(!isOther, 'witnesses may have seen another batch');
-      const head = await this.#lockHead(queries, firstLeaf);
       if (!isCurrent && announced === undefined) return undefined;
-      const newJobs: NewJob[] = [];
-      const waiting: string[] = [];
-      for (const { jobId, newJob } of leaves) {
-        if (newJob === undefined) waiting.push(jobId);
-        else {
-          assert(newJob.job.id === jobId && newJob.job.content, `${jobId} is not the new job of its leaf`);
-          newJobs.push(newJob);
-        }
-      }
-      if (waiting.length > 0) {
-        await this.#jobs.endWaiting(queries, waiting);
-        await this.#jobs.assertFetched(queries, waiting);
-      }
-      await this.#jobs.add(queries, newJobs);
-      await queries.rows(INSERT_LEAVES, [
-        leaves.map((_, offset) => firstLeaf + offset),
-        leaves.map(({ jobId }) => ownUuid('job', jobId)),
-        leaves.map(({ data }) => Buffer.from(data)),
+      const [told] = await together([
+        this.#outbox.tell(
+          queries,
+          'job.completed',
+          sealedAt,
+          leaves.map(({ jobId, clientId }) => ({ id: jobId, clientId })),
+        ),
+        waiting.length > 0 && this.#jobs.endWaiting(queries, waiting),
+        waiting.length > 0 && this.#jobs.assertFetched(queries, waiting),
+        addJobs(),
+        queries.rows(INSERT_LEAVES, [
+          leaves.map((_, offset) => firstLeaf + offset),
+          leaves.map(({ jobId }) => ownUuid('job', jobId)),
+          leaves.map(({ data }) => Buffer.from(data)),
+        ]),
+        queries.rows(PUT_TILES, [
+          tiles.map(({ level }) => level),
+          tiles.map(({ index }) => index),
+          tiles.map(({ hashes }) => Buffer.from(hashes)),
+        ]),
+        queries.rows(INSERT_BATCH, [treeSize, encodeRecord(evidence)]),
+        announced && removeNotes(queries, ['announced']),
+        this.#swapHead(queries, head, batch),
       ]);
-      await queries.rows(PUT_TILES, [
-        tiles.map(({ level }) => level),
-        tiles.map(({ index }) => index),
-        tiles.map(({ hashes }) => Buffer.from(hashes)),
-      ]);
-      await queries.rows(INSERT_BATCH, [treeSize, encodeRecord(evidence)]);
-      if (announced !== undefined) await removeNotes(queries, ['announced']);
-      const told = await this.#outbox.tell(
-        queries,
-        'job.completed',
-        sealedAt,
-        leaves.map(({ jobId, clientId }) => ({ id: jobId, clientId })),
-      );
-      const swapped = await queries.rows(SWAP_HEAD, [
-        treeSize,
-        hashOf(checkpoint),
-        head.tree_size,
-        head.checkpoint_sha256,
-      ]);
-      assert(swapped.length === 1, 'the head of the log changed while a batch was written');
       return told;
     });
     if (told === undefined) return false;
     this.#newest = hashOf(checkpoint);
     this.#outbox.wake(told);
-    if (!isOnlyNew) this.#jobs.onEnded();
+    if (waiting.length > 0) this.#jobs.onEnded();
     return true;
   }
 
   async announce(batch: AnnouncedBatch): Promise<boolean> {
     return this.#writes.run(async (queries) => {
-      const isCurrent = await isAsDrafted(queries, batch.epochsRevision);
-      await this.#lockHead(queries, batch.firstLeaf);
-      assert((await announcedBatch(queries)) === undefined, 'another batch is announced');
+      const [isCurrent, , announced] = await together([
+        isAsDrafted(queries, batch.epochsRevision),
+        this.#lockHead(queries, batch.firstLeaf),
+        announcedBatch(queries),
+      ]);
+      assert(announced === undefined, 'another batch is announced');
       if (!isCurrent) return false;
-      await this.#jobs.keepArrivals(queries, batch.jobIds);
-      await putNote(queries, 'announced', encodeRecord(batch));
+      await together([
+        this.#jobs.keepArrivals(queries, batch.jobIds),
+        putNote(queries, 'announced', encodeRecord(batch)),
+      ]);
       return true;
     });
   }
@@ -151,6 +152,16 @@ export class LogTable implements LogStore {
     const isKnown = this.#newest === undefined || this.#newest.equals(checkpoint_sha256);
     assert(isKnown, `the newest checkpoint of the log is not the one that this process wrote`);
     return head;
+  }
+
+  async #swapHead(queries: Queries, from: Head, to: Pick<Batch, 'treeSize' | 'checkpoint'>): Promise<void> {
+    const swapped = await queries.rows(SWAP_HEAD, [
+      to.treeSize,
+      hashOf(to.checkpoint),
+      from.tree_size,
+      from.checkpoint_sha256,
+    ]);
+    assert(swapped.length === 1, 'the head of the log changed while a batch was written');
   }
 
   async announced(): Promise<AnnouncedBatch | undefined> {

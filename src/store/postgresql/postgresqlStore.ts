@@ -4,7 +4,7 @@ import { ArrivalTable } from './arrivalTable.ts';
 import { Bell } from './bell.ts';
 import { CopyTable } from './copyTable.ts';
 import { CredentialTable } from './credentialTable.ts';
-import type { Database } from './database.ts';
+import { type Database, together } from './database.ts';
 import { EndpointTable } from './endpointTable.ts';
 import { EpochTable } from './epochTable.ts';
 import { IdempotencyTable } from './idempotencyTable.ts';
@@ -44,8 +44,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     environment: identity.environment,
     clock,
     accept: async (queries, job) => {
-      await insertJobs(queries, [{ job, acceptance: {} }]);
-      await insertWaiting(queries, [job.id]);
+      await together([insertJobs(queries, [{ job, acceptance: {} }]), insertWaiting(queries, [job.id])]);
     },
   });
   const endpoints = new EndpointTable(database, writes, trail);

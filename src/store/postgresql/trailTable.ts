@@ -3,7 +3,7 @@ import type { ReceivedJob } from '../../job/job.ts';
 import { type Act, encodeAuditRecord } from '../../manifest/auditRecord.ts';
 import { auditJob, encodeTrailEntry, parseTrailEntry } from '../auditJob.ts';
 import type { TrailEntry, TrailStore } from '../trail.ts';
-import type { Database, Queries, Query } from './database.ts';
+import { type Database, type Queries, type Query, together } from './database.ts';
 import { lockRevision } from './revisions.ts';
 import type { Writes } from './writes.ts';
 
@@ -67,14 +67,15 @@ export class TrailTable implements TrailStore {
 
   async #add(queries: Queries, act: Act): Promise<number> {
     const { environment, clock, accept } = this.#options;
-    await lockRevision(queries, 'trail');
-    const previous = await newestEntry(queries);
+    const [, previous] = await together([lockRevision(queries, 'trail'), newestEntry(queries)]);
     const number = (previous?.number ?? 0) + 1;
     const atMs = clock();
     const text = encodeAuditRecord(act, { number, previous: previous?.text, atMs, environment });
     const job = auditJob(number, text, atMs);
-    await queries.rows(ADD, [number, encodeTrailEntry({ jobId: job.id, text })]);
-    await accept(queries, job);
+    await together([
+      queries.rows(ADD, [number, encodeTrailEntry({ jobId: job.id, text })]),
+      accept(queries, job),
+    ]);
     return number;
   }
 }

@@ -144,7 +144,7 @@ export class Writes {
     const { urls, password } = this.#database.location;
     const config = clientConfig(urls[server] ?? '', password);
     // No time limit of the server's: it would also end the wait of a COMMIT for standbys, and call that success.
-    const client = new Client({ ...config, query_timeout: STATEMENT_MS_MAX });
+    const client = new Client({ ...config, query_timeout: STATEMENT_MS_MAX, pipeline: true });
     client.on('error', () => {
       if (this.#client === client) this.#client = undefined;
     });
@@ -158,7 +158,10 @@ export class Writes {
     return client;
   }
 
-  /** Also holds off whoever would take over, until the transaction ends. */
+  /**
+   * Also holds off whoever would take over, until the transaction ends. Nothing is sent before the answer: where the server refuses to begin
+   * a transaction, each of the statements that follow would be one of its own.
+   */
   async #begin(client: Client): Promise<void> {
     if (this.#turn === undefined) {
       await client.query('BEGIN');
