@@ -4,6 +4,7 @@ import type { Credential, CredentialChange, CredentialStore } from '../credentia
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { Database, Queries, Query } from './database.ts';
 import { lockRevision } from './revisions.ts';
+import { SharedReads } from './sharedReads.ts';
 import type { TrailTable } from './trailTable.ts';
 import type { Writes } from './writes.ts';
 
@@ -11,7 +12,7 @@ const HASH = /^[0-9a-f]{64}$/;
 
 const GET: Query = {
   name: 'credential',
-  text: 'SELECT record FROM credentials WHERE key_hash = $1',
+  text: 'SELECT key_hash, record FROM credentials WHERE key_hash = ANY ($1::bytea[])',
   isInternal: true,
 };
 const ALL: Query = { name: 'credentials', text: 'SELECT record FROM credentials ORDER BY key_hash' };
@@ -30,6 +31,11 @@ export class CredentialTable implements CredentialStore {
   readonly #database: Database;
   readonly #writes: Writes;
   readonly #trail: TrailTable;
+  readonly #records = new SharedReads(async (keyHashes) => {
+    const keys = keyHashes.map((keyHash) => Buffer.from(keyHash, 'hex'));
+    const rows = await this.#database.rows<{ key_hash: Buffer; record: Buffer }>(GET, [keys]);
+    return new Map(rows.map(({ key_hash, record }) => [key_hash.toString('hex'), record]));
+  });
 
   constructor(database: Database, writes: Writes, trail: TrailTable) {
     this.#database = database;
@@ -39,8 +45,8 @@ export class CredentialTable implements CredentialStore {
 
   async get(keyHash: string): Promise<Credential | undefined> {
     if (!HASH.test(keyHash)) return undefined;
-    const [row] = await this.#database.rows<{ record: Buffer }>(GET, [Buffer.from(keyHash, 'hex')]);
-    return row && parseRecord<Credential>(row.record);
+    const record = await this.#records.get(keyHash);
+    return record && parseRecord<Credential>(record);
   }
 
   async all(): Promise<Credential[]> {

@@ -4,6 +4,7 @@ import type { EndpointStore, NewEndpoint, WebhookEndpoint, WebhookEvent } from '
 import type { Database, Queries, Query } from './database.ts';
 import { ownUuid, uuidOf } from './ids.ts';
 import { lockRevision, raiseRevision, readRevision } from './revisions.ts';
+import { SharedReads } from './sharedReads.ts';
 import type { TrailTable } from './trailTable.ts';
 import type { Writes } from './writes.ts';
 
@@ -16,10 +17,10 @@ const COUNT: Query = {
   name: 'count_endpoints',
   text: 'SELECT count(*) AS endpoints FROM endpoints WHERE client_id = $1',
 };
-const IS_LISTENING: Query = {
+const TOLD: Query = {
+  name: 'told_clients',
+  text: 'SELECT client_id, told FROM endpoints WHERE client_id = ANY ($1::text[])',
   isInternal: true,
-  name: 'listening_endpoint',
-  text: 'SELECT id FROM endpoints WHERE client_id = $1 AND $2 = ANY (told) LIMIT 1',
 };
 const PUT: Query = {
   name: 'put_endpoint',
@@ -34,6 +35,13 @@ export class EndpointTable implements EndpointStore {
   readonly #database: Database;
   readonly #writes: Writes;
   readonly #trail: TrailTable;
+  /** The events of which any endpoint of a client is told. */
+  readonly #told = new SharedReads(async (clientIds) => {
+    const told = new Map<string, string[]>();
+    const rows = await this.#database.rows<{ client_id: string; told: string[] }>(TOLD, [clientIds]);
+    for (const row of rows) told.set(row.client_id, [...(told.get(row.client_id) ?? []), ...row.told]);
+    return told;
+  });
 
   constructor(database: Database, writes: Writes, trail: TrailTable) {
     this.#database = database;
@@ -55,7 +63,7 @@ export class EndpointTable implements EndpointStore {
   }
 
   async isListening(clientId: string, event: WebhookEvent): Promise<boolean> {
-    return (await this.#database.rows(IS_LISTENING, [clientId, event])).length > 0;
+    return (await this.#told.get(clientId))?.includes(event) === true;
   }
 
   async add(endpoint: NewEndpoint, perClientMax: number, act: Act | null): Promise<boolean> {
