@@ -162,7 +162,9 @@ export function wholeProgram(): Promise<Command> {
 async function assemble(isWanted: (name: string) => boolean): Promise<Command> {
   const program = new Command('pdfseal')
     .description('Administers pdfseald, seals documents with it, and verifies receipts without it.')
-    .version(packageVersion(), '-V, --version', 'print the version');
+    .version(packageVersion(), '-V, --version', 'print the version')
+    // What follows the name of a command is an option of that command, and of none above it.
+    .enablePositionalOptions();
   for (const { name, summary, load } of COMMANDS) {
     program.addCommand((isWanted(name) ? await load() : new Command(name)).summary(summary));
   }

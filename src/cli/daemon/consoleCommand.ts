@@ -29,8 +29,7 @@ export function consoleCommand(): Command {
       .action(openHere),
     { examples: ['sudo pdfseal console --config /etc/pdfseal/production.toml'] },
   );
-  command.addCommand(loginCommand()).addCommand(logoutCommand());
-  return command;
+  return command.enablePositionalOptions().addCommand(loginCommand()).addCommand(logoutCommand());
 }
 
 function loginCommand(): Command {
