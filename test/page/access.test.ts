@@ -1,13 +1,12 @@
 /** The page for every reader: by keyboard, on every screen, in both colour schemes, and with assistive technology. */
-import { readFileSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { type Fixture, makeFixtures, makeRenewed } from '../support/receipts.ts';
 import { openPage } from './chromium.ts';
+import { AXE, FOCUSED, LAYOUT, VIOLATIONS } from './looks.ts';
 
 const PAGE = new URL('../../dist/verify.html', import.meta.url).href;
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const SCREENS = [
   { width: 360, scheme: 'light' },
   { width: 1280, scheme: 'dark' },
@@ -16,40 +15,6 @@ const SCREENS = [
 /** The narrowest phone and a desk; and what lies between and beyond, for the richest states. */
 const WIDTHS = [320, 1200];
 const MORE_WIDTHS = [360, 768, 1100, 1280, 1920, 2560];
-
-/** Words that are torn at the end of a line, but for those that fit on no line; and elements that reach beyond the screen. */
-const LAYOUT = `(() => {
-  const torn = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  const range = document.createRange();
-  while (walker.nextNode()) {
-    const { data, parentElement } = walker.currentNode;
-    if (!parentElement.checkVisibility() || parentElement.closest('.long, .digest, .hidden, script, noscript')) continue;
-    for (const word of data.matchAll(/[\\p{L}\\p{N}]+/gu)) {
-      range.setStart(walker.currentNode, word.index);
-      range.setEnd(walker.currentNode, word.index + word[0].length);
-      const lines = new Set([...range.getClientRects()].filter(({ width }) => width > 0).map(({ top }) => Math.round(top)));
-      if (lines.size > 1) torn.push(word[0]);
-    }
-  }
-  const { clientWidth, scrollWidth } = document.documentElement;
-  // The heads of tables are clipped where their columns do not fit.
-  const wide = [...document.querySelectorAll('body *:not(thead, thead *)')]
-    .filter((one) => one.checkVisibility() && one.getBoundingClientRect().right > clientWidth + 1)
-    .map(({ outerHTML }) => outerHTML.slice(0, 80));
-  // What is to be pressed stays clear of the border around it.
-  const inside = (one, outer) => one.right <= outer.right - 8 && one.bottom <= outer.bottom - 4;
-  for (const one of document.querySelectorAll('.choose'))
-    if (!inside(one.getBoundingClientRect(), one.closest('.slot').getBoundingClientRect())) wide.push(one.closest('.slot').id);
-  if (scrollWidth > clientWidth) wide.push(scrollWidth + ' pixels');
-  return { torn, wide };
-})()`;
-
-const FOCUSED = `(() => {
-  const one = document.activeElement;
-  const ring = getComputedStyle(one.closest('label') ?? one);
-  return { name: one.name || one.id || one.textContent.trim(), isVisible: ring.outlineStyle !== 'none' && parseFloat(ring.outlineWidth) >= 2 };
-})()`;
 
 const fixtures = await makeFixtures();
 
@@ -111,9 +76,7 @@ t.test('the page', async (t) => {
         : SCREENS.slice(0, name === 'renewed' ? 3 : 2);
       for (const { width, scheme } of screens) {
         await page.emulate(width, scheme);
-        const run = `axe.run({ resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })`;
-        const brief = `.then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html.slice(0, 120)).join(' ')))`;
-        t.strictSame(await page.evaluate(run + brief), [], `${name}, ${width} px, ${scheme}`);
+        t.strictSame(await page.evaluate(VIOLATIONS), [], `${name}, ${width} px, ${scheme}`);
       }
       const displays = `[...new Set([...document.querySelectorAll('table')].map((one) => getComputedStyle(one).display))].join()`;
       await page.emulate(1280, 'light');
