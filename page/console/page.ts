@@ -39,7 +39,7 @@ function refresh(main: HTMLElement, url: string): void {
     const focused = document.activeElement?.id;
     addLocalTimes(next);
     for (const one of next.querySelectorAll<HTMLDetailsElement>('details[id]')) one.open = open.has(one.id);
-    main.replaceChildren(...Array.from(next.childNodes, (node) => document.adoptNode(node)));
+    main.replaceChildren(...next.childNodes);
     if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   };
   request.send();
@@ -56,6 +56,8 @@ function keepCurrent(main: HTMLElement, url: string): void {
   // The browser tries again by itself, unless it was refused.
   events.addEventListener('error', () => {
     if (events.readyState !== EventSource.CLOSED) return;
+    // Where the session has ended, this leads to the page that says so.
+    refresh(main, url);
     const notice = document.createElement('p');
     notice.className = 'notice';
     notice.setAttribute('role', 'status');

@@ -20,7 +20,10 @@ const CONNECTIONS_MAX = 256;
 
 export interface ConsoleOptions
   extends Omit<ConsoleAppOptions, 'screens' | 'sessions' | 'streams' | 'assets'>,
-    Omit<ScreenSources, 'history'> {}
+    Omit<ScreenSources, 'history'> {
+  /** How often open pages are told that there is news, milliseconds. */
+  beatMs?: number;
+}
 
 export class Console {
   readonly sessions = new Sessions();
@@ -35,7 +38,7 @@ export class Console {
   /** Serves the console at its address. Throws OperatorError if the address is taken, or if other users could replace the socket. */
   async open(options: ConsoleOptions): Promise<{ close(): Promise<void> }> {
     const { sessions, history } = this;
-    const streams = new Streams(sessions);
+    const streams = new Streams(sessions, options.beatMs);
     const screens = screensOf({ ...options, history });
     const app = new ConsoleApp({ ...options, screens, sessions, streams, assets: readAssets() });
     const server = createServer({

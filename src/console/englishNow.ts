@@ -30,6 +30,7 @@ export const englishNow = {
   chartRate: (most: string, span: string) => `Seals per second in ${span}: at most ${most}`,
   chartLatency: (most: string, span: string) => `Time to seal in ${span}: p99 at most ${most}`,
   share: 'Share',
+  ofMost: (percent: number) => `${percent} % of the most frequent`,
   percentiles: { p50: 'p50', p95: 'p95', p99: 'p99' },
   code: 'Error code',
   count: 'Count',

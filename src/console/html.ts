@@ -43,7 +43,7 @@ function escapeMarkup(text: string): string {
 }
 
 /** Longer words are broken anywhere, or they would fit on no phone. */
-const WORD_CHARS_MAX = 24;
+const WORD_CHARS_MAX = 16;
 
 /** A name that somebody chose, set apart from the direction of the text around it. A long one may be broken where it has punctuation. */
 export function named(text: string): Html {

@@ -5,6 +5,7 @@ import type { Session, Sessions } from './sessions.ts';
 const STREAMS_MAX = 50;
 const PER_SESSION_MAX = 4;
 const BEAT_MS = 10_000;
+const RETRY_MS = 1_000;
 
 export class Streams {
   readonly #open = new Map<ServerResponse, Session>();
@@ -30,7 +31,8 @@ export class Streams {
 
   /** Begins a stream, whose headers are set. It ends with the session, and when the reader goes away. */
   add(response: ServerResponse, session: Session): void {
-    const end = () => response.destroy();
+    // The browser asks again, and is told that there is no session any more.
+    const end = () => response.end();
     session.ended.addEventListener('abort', end);
     this.#open.set(response, session);
     response.once('close', () => {
@@ -38,7 +40,7 @@ export class Streams {
       this.#open.delete(response);
     });
     response.flushHeaders();
-    response.write('retry: 5000\n\n');
+    response.write(`retry: ${RETRY_MS}\n\n`);
   }
 
   /** Tells every page that there is news. A reader that has not even taken the last message is dropped. */

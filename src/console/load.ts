@@ -3,7 +3,7 @@ import type { AdminStatus } from '../admin/statusSchema.ts';
 import { describeSeconds } from '../base/phrases.ts';
 import { barChart, lineChart, meter, niceTop } from './charts.ts';
 import { english } from './english.ts';
-import { type Html, html } from './html.ts';
+import { type Html, html, named } from './html.ts';
 import { type History, type Slot, SPANS, type Span, totalsOf } from './loadHistory.ts';
 import { figure, milliseconds, tableOf } from './values.ts';
 
@@ -29,15 +29,15 @@ export function figures({ queue }: AdminStatus, history: History, span: Span): H
   const waiting = queue.queued + queue.hashing + queue.sealing;
   const errors = totals.failures.reduce((sum, [, count]) => sum + count, 0);
   const [p50 = '', p95 = '', p99 = ''] = PERCENTILES.map(([, share]) => durationOf(totals.percentile(share)));
-  const named = words.spans[span.name];
+  const period = words.spans[span.name];
   return html`<dl class="figures">
-${tile(words.rate, figure(rate), [words.rateNow, words.rateTotal(figure(totals.sealed), named)])}
+${tile(words.rate, figure(rate), [words.rateNow, words.rateTotal(figure(totals.sealed), period)])}
 ${tile(words.latency, p50, totals.sealed === 0 ? [words.noJobs] : [words.latencyHalf, words.latencyOthers(p95, p99)])}
 ${tile(words.queue, figure(waiting), [
   words.queueOf(figure(queue.jobs_max)),
   ...(waiting > 0 ? [words.queueOldest(describeSeconds(queue.oldest_age_seconds))] : []),
 ])}
-${tile(words.errors, figure(errors), [words.errorsIn(named)])}
+${tile(words.errors, figure(errors), [words.errorsIn(period)])}
 </dl>`;
 }
 
@@ -62,7 +62,7 @@ export function charts(history: History, span: Span): Html {
   const series = PERCENTILES.map(([, share]) => groups.map(({ percentile }) => percentile(share)));
   const slowest = Math.max(...(series.at(-1) ?? []).map((value) => value ?? 0));
   const times = timesOf(slots, span);
-  const named = words.spans[span.name];
+  const period = words.spans[span.name];
   const [rateTop, latencyTop] = [niceTop(most), niceTop(slowest)];
   const tip = (n: number, text: string) => `${clockOf(groups[n]?.from ?? 0)} UTC: ${text}`;
   const legend = PERCENTILES.map(
@@ -73,7 +73,7 @@ export function charts(history: History, span: Span): Html {
 <figure class="card">
 <figcaption class="title"><h2>${words.rate}</h2></figcaption>
 ${barChart(rates, {
-  summary: words.chartRate(figure(most), named),
+  summary: words.chartRate(figure(most), period),
   top: rateTop,
   topLabel: figure(rateTop),
   times,
@@ -83,7 +83,7 @@ ${barChart(rates, {
 <figure class="card">
 <figcaption class="title"><h2>${words.latency}</h2><ul class="legend small">${legend}</ul></figcaption>
 ${lineChart(series, {
-  summary: words.chartLatency(milliseconds(slowest), named),
+  summary: words.chartLatency(milliseconds(slowest), period),
   top: latencyTop,
   topLabel: milliseconds(latencyTop),
   times,
@@ -107,9 +107,9 @@ export function errorsTable(history: History, span: Span): Html {
   const { failures } = totalsOf(history.slots(span));
   const most = failures[0]?.[1] ?? 1;
   const rows = failures.map(([code, count]) => [
-    html`<code>${code}</code>`,
+    html`<code>${named(code)}</code>`,
     figure(count),
-    meter(count / most, 'bad', ''),
+    meter(count / most, 'bad', words.ofMost(Math.round((100 * count) / most))),
   ]);
   const columns = [
     { name: words.code },

@@ -34,7 +34,7 @@ function definitions(pairs: readonly [name: string, value: HtmlContent][]): Html
 function partitions({ partitions: { members, quorum } }: AdminStatus): HtmlContent {
   const rows = members.map(({ name, state: is, signatures, software, last_error: error }) => [
     html`${named(name)}${software && html` <span class="small quiet">${words.software}</span>`}`,
-    html`${state(is === 'ready' ? 'good' : 'warning', words.partitionStates[is])}${error !== undefined && is !== 'ready' && html` <span class="small quiet">${error}</span>`}`,
+    html`${state(is === 'ready' ? 'good' : 'warning', words.partitionStates[is])}${error !== undefined && is !== 'ready' && html` <span class="small quiet">${named(error)}</span>`}`,
     figure(signatures),
   ]);
   const columns = [

@@ -3,7 +3,7 @@ import type { AdminStatus } from '../admin/statusSchema.ts';
 import { describeSeconds } from '../base/phrases.ts';
 import { type Concern, concernsOf } from './concerns.ts';
 import { english } from './english.ts';
-import { type Html, html } from './html.ts';
+import { type Html, html, named } from './html.ts';
 import { charts, errorsTable, figures, spanChoice } from './load.ts';
 import { type History, SPANS } from './loadHistory.ts';
 import { ahead, machinery } from './machinery.ts';
@@ -77,7 +77,7 @@ function health(status: AdminStatus, concerns: readonly Concern[], now: number):
   const items = concerns.map(
     ({ level, what, detail, remedy }) => html`<li>
 ${sign(level)}
-<div><h3 class="${level}">${what}</h3><p>${detail}</p><p class="remedy">${remedy}</p></div>
+<div><h2 class="${level}">${named(what)}</h2><p>${named(detail)}</p><p class="remedy">${remedy}</p></div>
 </li>`,
   );
   return html`<section class="health ${mark}">

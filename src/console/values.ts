@@ -1,6 +1,6 @@
 /** Values as the pages show them: times, durations, counts. */
 import { fromNow } from '../base/phrases.ts';
-import { type Html, type HtmlContent, html } from './html.ts';
+import { type Html, type HtmlContent, html, named } from './html.ts';
 
 /** A moment (RFC 3339), by how far it is from now; the exact time is there for whoever points at it. */
 export function when(time: string, now: number): Html {
@@ -48,7 +48,7 @@ export function sign(kind: StateMark): Html {
 
 /** A word with its sign. */
 export function state(kind: StateMark, text: string): Html {
-  return html`<span class="state ${kind}">${sign(kind)}<span>${text}</span></span>`;
+  return html`<span class="state ${kind}">${sign(kind)}<span>${named(text)}</span></span>`;
 }
 
 export interface Column {
