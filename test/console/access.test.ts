@@ -1,0 +1,147 @@
+/** The console for every reader: on every screen, in both colour schemes, by keyboard, and with assistive technology. */
+import t from 'tap';
+import type { AdminStatus } from '../../src/admin/statusSchema.ts';
+import { AXE, FOCUSED, LAYOUT, VIOLATIONS } from '../page/looks.ts';
+import { fillHistory } from './fill.ts';
+import { sampleStatus } from './sampleStatus.ts';
+import { openTestConsole } from './testConsole.ts';
+
+const SCREENS = [
+  { width: 360, scheme: 'light' },
+  { width: 1280, scheme: 'dark' },
+  { width: 1920, scheme: 'light' },
+] as const;
+const WIDTHS = [320, 360, 768, 1100, 1280, 1920, 2560];
+
+/** Everything that can be wrong, with names that want to be something else. */
+function troubled(now: number): AdminStatus {
+  const well = sampleStatus({}, now);
+  const { witnesses, timestamps } = well;
+  const hostile = '<script>alert(1)</script>\u202egnp.exe';
+  return {
+    ...well,
+    ready: false,
+    parts: well.parts.map((part) =>
+      part.name === 'scanner'
+        ? { ...part, ready: false, detail: `clamd does not answer (${hostile})`, remedy: 'look after clamd' }
+        : part,
+    ),
+    partitions: {
+      ...well.partitions,
+      members: [
+        ...well.partitions.members.map((one) => ({
+          ...one,
+          state: 'pin_refused' as const,
+          last_error: hostile,
+        })),
+        {
+          ...well.partitions.members[0],
+          name: `west/${'x'.repeat(500)}`,
+        } as AdminStatus['partitions']['members'][0],
+      ],
+    },
+    ...(timestamps && {
+      timestamps: {
+        ...timestamps,
+        authorities: [{ name: hostile, tokens: 0, failures: 9, trouble: 'authority_unreachable' }],
+      },
+    }),
+    ...(witnesses && {
+      witnesses: {
+        ...witnesses,
+        members: witnesses.members.map((one) => ({
+          ...one,
+          state: 'failing' as const,
+          detail: 'ש'.repeat(512),
+        })),
+      },
+    }),
+    certificates: [
+      { authority: 'acme', role: 'time-stamping', state: 'missing', urgency: 'urgent', detail: hostile },
+    ],
+    webhooks: { ...well.webhooks, failing: 2, dead_letters: 31 },
+    upkeep: {},
+    config: { ...well.config, pending: ['kms.sessions', 'http.listen'] },
+  };
+}
+
+t.test('the screen Now', async (t) => {
+  const clock = { now: Date.now() };
+  let isTroubled = false;
+  const test = await openTestConsole(t, {
+    clock: () => clock.now,
+    read: () => (isTroubled ? troubled(clock.now) : sampleStatus({}, clock.now)),
+  });
+  const page = await test.browse(t);
+  const show = async (path = '/') => {
+    await page.navigate(`${test.url}${path}`);
+    await page.evaluate(AXE);
+  };
+  const look = async (name: string) => {
+    for (const { width, scheme } of SCREENS) {
+      await page.emulate(width, scheme);
+      t.strictSame(await page.evaluate(VIOLATIONS), [], `${name}, ${width} px, ${scheme}`);
+    }
+    for (const width of WIDTHS) {
+      await page.emulate(width, 'light');
+      t.strictSame(await page.evaluate(LAYOUT), { torn: [], wide: [] }, `${name}, ${width} px`);
+    }
+  };
+
+  await show();
+  await look('without any job');
+  fillHistory(test.console.history, clock);
+  await show('/?span=24h');
+  await look('busy for a day');
+  t.match(await page.evaluate(`document.querySelector('h1').textContent`), 'All is well');
+  isTroubled = true;
+  await show();
+  await look('with every trouble');
+  t.equal(await page.evaluate(`document.querySelector('h1').textContent`), 'Documents cannot be sealed');
+  t.match(await page.evaluate(`document.querySelector('.concerns').textContent`), /alert\(1\).*\\u202e/s);
+  t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
+  await show('/nothing');
+  await look('a page that is not there');
+  t.strictSame(
+    page.complaints.filter((text) => !/404/.test(text)),
+    [],
+  );
+});
+
+t.test('by keyboard alone: in, around, and out', async (t) => {
+  const test = await openTestConsole(t);
+  const page = await test.browse(t, 'auditor');
+  await page.emulate(1280, 'light');
+  const order: string[] = [];
+  for (let n = 0; n < 10; n += 1) {
+    await page.press('Tab');
+    const { name, isVisible } = (await page.evaluate(FOCUSED)) as { name: string; isVisible: boolean };
+    t.ok(isVisible, `the focus is seen on ${name}`);
+    order.push(name);
+    if (name === 'the last 24 hours') break;
+  }
+  t.strictSame(order, ['Skip to the content', 'Now', 'Log out', 'the last hour', 'the last 24 hours']);
+  await page.press('Enter');
+  await page.until(`location.search === '?span=24h' && document.readyState === 'complete'`);
+  await page.evaluate(`document.querySelector('.person button').focus()`);
+  await page.press('Enter');
+  await page.until(`location.pathname === '/logout' && document.readyState === 'complete'`);
+  t.equal(await page.evaluate(`document.querySelector('h1').textContent`), 'You are logged out');
+});
+
+t.test('the page keeps itself current, and what the reader had opened or focused', async (t) => {
+  let jobs = 3;
+  const test = await openTestConsole(t, {
+    read: () => {
+      const status = sampleStatus();
+      return { ...status, queue: { ...status.queue, queued: jobs, sealing: 0 } };
+    },
+    beatMs: 50,
+  });
+  const page = await test.browse(t, 'auditor');
+  await page.evaluate(`window.was = true; document.querySelector('.choice a').focus()`);
+  jobs = 4711;
+  await page.until(`document.querySelector('.figures').textContent.includes('4,711')`);
+  t.equal(await page.evaluate('window.was'), true, 'without a new page');
+  t.strictSame(page.complaints, []);
+});

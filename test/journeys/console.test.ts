@@ -1,0 +1,106 @@
+/** The console of a real daemon: from the command that makes a link to the page, and out again. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import t from 'tap';
+import { openPage } from '../page/chromium.ts';
+import { ask } from '../support/admin.ts';
+import { ENVIRONMENT } from '../support/daemon.ts';
+import { programFile } from '../support/programs.ts';
+import { openSandbox } from '../support/sandbox.ts';
+
+const SRC = new URL('../../src/', import.meta.url).pathname;
+
+t.test('a person opens it, sees that all is well, and is sent away', async (t) => {
+  const sandbox = await openSandbox({ tail: '[console]\n', stamped: true });
+  t.teardown(() => sandbox.close());
+  await sandbox.start();
+  const config = ['--config', sandbox.configFile];
+  const socket = join(sandbox.dir, 'state', 'console.sock');
+  t.equal(statSync(socket).mode & 0o777, 0o660, 'beside the socket of the administration, closed to others');
+
+  const made = await sandbox.pdfseal(['console', 'login', '--as', 'Anna', '--role', 'auditor', ...config]);
+  t.equal(made.status, 0, made.stderr);
+  t.match(made.stdout, /^http:\/\/sandbox\.localhost:8443\/login\/[\w-]{43}\n$/);
+  t.ok(made.stderr.includes(`ssh -L 8443:${socket} `), made.stderr);
+  const path = new URL(made.stdout.trim()).pathname;
+  const headers = { host: 'localhost:8443', 'sec-fetch-site': 'none' };
+  t.match(await ask({ socketPath: socket }, path, 'GET', headers), { status: 200, text: /Anna/ });
+
+  // Without ssh: a command that leads a port to the socket, until it is stopped.
+  const program = await programFile('cli', 'src');
+  const opener = spawn(process.execPath, [program, 'console', ...config], {
+    env: { ...ENVIRONMENT, SUDO_USER: 'berta' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.teardown(() => opener.kill('SIGKILL'));
+  const [url] = (await once(createInterface({ input: opener.stdout }), 'line')) as [string];
+  const page = await openPage(t, url);
+  t.match(await page.evaluate('document.body.innerText'), /berta.*administrator/s);
+  await page.press('Tab');
+  await page.press('Enter');
+  await page.evaluate(`document.querySelector('main button').focus()`);
+  await page.press('Enter');
+  await page.until(`location.pathname === '/' && document.readyState === 'complete'`);
+  await page.until(`document.querySelector('h1').textContent.startsWith('Documents are sealed')`);
+  t.match(await page.evaluate('document.body.innerText'), /Backup.*none is on record.*local\/sandbox-2026/s);
+
+  const ended = await sandbox.pdfseal(['console', 'logout', '--all', ...config]);
+  t.match(ended, { status: 0, stderr: /ended 1 session/ });
+  await page.until(`document.querySelector('h1').textContent === 'Sign in'`);
+  t.match(await ask({ socketPath: socket }, path, 'GET', headers), { status: 410 }, 'the other link too');
+  t.strictSame(
+    page.complaints.filter((text) => !/401/.test(text)),
+    [],
+  );
+
+  const listed = await sandbox.pdfseal(['audit', 'list', '--json', ...config]);
+  const acts = listed.stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+    .filter(({ act }) => act.startsWith('console.'));
+  t.match(acts, [
+    {
+      act: 'console.invite',
+      actor: { via: 'administration', uid: 0 },
+      object: { name: 'Anna', role: 'auditor' },
+    },
+    { act: 'console.invite', object: { name: 'berta', role: 'administrator' } },
+    { act: 'console.login', actor: { via: 'console', person: 'berta', role: 'administrator' } },
+    { act: 'console.logout_all', object: { sessions: 1 } },
+  ]);
+  const table = await sandbox.pdfseal(['audit', 'list', ...config]);
+  t.match(table.stdout, /console berta \(administrator\)/);
+});
+
+t.test('what the command refuses', async (t) => {
+  const sandbox = await openSandbox();
+  t.teardown(() => sandbox.close());
+  await sandbox.start();
+  const config = ['--config', sandbox.configFile];
+  const login = (name: string) =>
+    sandbox.pdfseal(['console', 'login', '--as', name, '--role', 'auditor', ...config]);
+  t.match(await login('Anna'), { status: 1, stderr: /no table \[console\].*add the line \[console\]/s });
+  t.notOk(existsSync(join(sandbox.dir, 'state', 'console.sock')), 'nothing listens');
+  const admin = { socketPath: join(sandbox.dir, 'state', 'admin.sock') };
+  const made = await ask(admin, '/console/link?name=Anna&role=auditor', 'POST');
+  t.match(made, { status: 404, text: /No console is configured/ });
+});
+
+t.test('nothing loads it but the daemon that has one', async (t) => {
+  const importers = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts') && !path.startsWith('console/'))
+    .flatMap((path) =>
+      Array.from(
+        readFileSync(join(SRC, path), 'utf8').matchAll(/^.*'\.\.?\/(?:\.\.\/)*console\/\w+\.ts'.*$/gm),
+        ([line]) => `${path}: ${line.trim()}`,
+      ),
+    );
+  t.strictSame(importers, [
+    "main/parts.ts: import type { Console } from '../console/console.ts';",
+    "main/parts.ts: const loaded = await import('../console/console.ts');",
+  ]);
+});
