@@ -6,7 +6,16 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { assert } from '../../src/base/assert.ts';
 import { fromHex } from '../../src/base/bytes.ts';
-import { draftNow, gainFault, type Renewing, stampNow, surveyNow } from '../../src/cli/store/renewRun.ts';
+import {
+  commitNow,
+  draftNow,
+  gainFault,
+  judgeToken,
+  type Renewing,
+  stampNow,
+  surveyNow,
+} from '../../src/cli/store/renewRun.ts';
+import { draftRun, nextRun } from '../../src/prove/renewalRun.ts';
 import { RenewalTrees } from '../../src/prove/renewals.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { MemoryLog, renew, YearlyAuthority } from '../support/renewals.ts';
@@ -195,4 +204,63 @@ t.test('the next authority is asked if the first one gains nothing', async (t) =
     { message: /before what it renews .*: nothing is renewed$/ },
     'where nobody gains anything, that is the reason',
   );
+});
+
+t.test(
+  'a time-stamp from after the end of what the run goes on with is refused, and a new query does without it',
+  async (t) => {
+    const { renewing } = await setUp(t, 1, {});
+    const memory = new MemoryLog();
+    const [brief, lasting] = [
+      await YearlyAuthority.make('brief', 20 / 365),
+      await YearlyAuthority.make('lasting', 20),
+    ];
+    await memory.seal(1, BEGIN + DAY_MS, lasting);
+    const authorities = [lasting.trusted, brief.trusted];
+    await renew(memory.store, { digest: 'sha512', at: BEGIN + 2 * DAY_MS, authorities: [brief] });
+    const runs = await memory.renewals.runs();
+    const trees = new RenewalTrees(memory.store, runs);
+    const store = memory.store as Renewing['store'];
+    const known: Renewing = { ...renewing, store, authorities, runs, trees };
+    for (const digest of ['sha512', 'sha384'] as const) {
+      const written = await nextRun(store, runs, digest);
+      const query = { ...written, at: BEGIN + 10 * DAY_MS, nonce: 'ab' };
+      const drafted = await draftRun(store, trees, query);
+      const judged = async (at: number) =>
+        judgeToken(known, drafted, await lasting.stamp(digest, drafted.root, at));
+      t.match(
+        await judged(BEGIN + 19 * DAY_MS),
+        { genTime: BEGIN + 19 * DAY_MS },
+        'however late it is carried here',
+      );
+      t.match(await judged(BEGIN + 21 * DAY_MS), {
+        fault: /^it is of 2026-01-22T.*, when a renewal had ended with which the query goes on$/,
+        remedy: /pdfseal renew request/,
+      });
+      t.match(await draftNow(known, digest, { query }), { scope: { digest, from: 0, path: [-1] } });
+      t.equal((await store.renewals.draft())?.nonce, undefined, 'the query is not kept');
+    }
+  },
+);
+
+t.test('a run that another process has made meanwhile', async (t) => {
+  const { renewing } = await setUp(t, 1, {});
+  const memory = new MemoryLog();
+  await memory.seal(1, SEALED_AT, alpha);
+  const store = memory.store as Renewing['store'];
+  const known: Renewing = { ...renewing, store, trees: new RenewalTrees(store, []) };
+  const drafted = await draftNow(known, 'sha384');
+  await memory.seal(1, SEALED_AT + 1000, alpha);
+  const other = await draftRun(store, known.trees, {
+    ...(await nextRun(store, [], 'sha512')),
+    at: Date.now(),
+  });
+  const judged = await judgeToken(known, drafted, await alpha.stamp('sha384', drafted.root, Date.now()));
+  assert(!('fault' in judged), 'the token is good');
+  const elsewhere = { message: /^another process renews this log/, remedy: /run the command again/ };
+  await t.rejects(commitNow(known, drafted, [judged]), elsewhere, 'which has a draft of its own');
+  t.match(await store.renewals.draft(), other.scope, 'its draft stays');
+  await renew(store, { digest: 'sha512', at: Date.now() - 1000, authorities: [alpha] });
+  await t.rejects(draftNow(known, 'sha384'), elsewhere, 'which has made its run');
+  t.match(await store.renewals.runs(), [{ digest: 'sha512', to: 2 }]);
 });

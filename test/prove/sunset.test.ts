@@ -64,3 +64,29 @@ t.test('an algorithm that was at its end when something was sealed', (t) => {
   );
   t.end();
 });
+
+t.test(
+  'checkpoints whose certificate ends soon are renewed together, however long that of the renewals holds',
+  async (t) => {
+    const brief = await YearlyAuthority.make('brief', 170 / 365);
+    const memory = new MemoryLog();
+    const made: number[] = [];
+    const authorities = [alpha.trusted, brief.trusted];
+    for (let day = 1; day < 130; day += 2) {
+      const at = BEGIN + day * DAY_MS;
+      await memory.seal(1, at, brief);
+      const standing = await surveyTimestamps(memory.store, { authorities, sunsets: [], at: at + 60_000 });
+      const ends = standing.flatMap(({ due }) => due?.at ?? []);
+      t.ok(Math.min(...ends) > at + DAY_MS / 2, 'nothing ends before it is renewed');
+      if (reasonToRenew(standing, { digest: 'sha512', former: 'sha512', at }) === undefined) continue;
+      await renew(memory.store, {
+        digest: 'sha512',
+        at: at + 60_000,
+        authorities: [alpha],
+        trusted: authorities,
+      });
+      made.push(day);
+    }
+    t.strictSame(made, [31, 63, 95, 127]);
+  },
+);

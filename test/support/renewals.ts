@@ -14,7 +14,7 @@ import { keptTheft, type Theft, theftsOf } from '../../src/prove/thefts.ts';
 import { isLast } from '../../src/prove/timestampCheck.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import {
-  isSameRun,
+  isDraftOf,
   type RenewalDraft,
   type RenewalRun,
   type RenewalStore,
@@ -99,17 +99,19 @@ export class MemoryLog {
     row: async (run, row) => this.#rows.get(`${run} ${row}`),
     draft: async () => this.#draft,
     keepDraft: async (draft) => {
-      const isKept = this.#draft !== undefined && isSameRun(this.#draft, draft);
-      for (const key of isKept ? [] : this.#rows.keys())
+      if (draft.number <= this.#runs.length) return false;
+      for (const key of isDraftOf(this.#draft, draft) ? [] : this.#rows.keys())
         if (key.startsWith(`${draft.number} `)) this.#rows.delete(key);
       this.#draft = draft;
       return true;
     },
-    addRow: async ({ number }, row, tiles) => {
-      this.#rows.set(`${number} ${row}`, [...tiles]);
+    addRow: async (run, row, tiles) => {
+      if (!isDraftOf(this.#draft, run)) return false;
+      this.#rows.set(`${run.number} ${row}`, [...tiles]);
       return true;
     },
     commit: async (run) => {
+      if (!isDraftOf(this.#draft, run)) return false;
       this.#runs.push(run);
       this.#draft = undefined;
       this.#survey = undefined;
