@@ -2,20 +2,14 @@ import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
 import { BrokenInvariant } from '../base/assert.ts';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
-import { Slots } from '../base/slots.ts';
 import { Turns } from '../base/turns.ts';
 import { isReceived, type Job } from '../job/job.ts';
 import { IncomingBody, type Patience } from '../net/incomingBody.ts';
-import { shortNameOf, unfetchableNow } from '../source/fetchFailure.ts';
+import { unfetchableNow } from '../source/fetchFailure.ts';
 import { announcedBytes, type SourceClient } from '../source/sourceClient.ts';
 import { type Acceptance, type Store, UnknownOutcome } from '../store/store.ts';
-import {
-  type DocumentOptions,
-  DocumentPass,
-  otherDocument,
-  type ReceivedDocument,
-  tooLarge,
-} from './documentPass.ts';
+import { type DocumentOptions, DocumentPass, type ReceivedDocument, tooLarge } from './documentPass.ts';
+import { describeSource, Probing } from './probing.ts';
 import type { Sealer } from './sealer.ts';
 
 export interface FetchingOptions {
@@ -62,8 +56,6 @@ interface Task {
 }
 
 const RETRY_DELAY_MS_MAX = 300_000;
-/** HEAD requests to sources at the same time; one client gets at most half of them. Each takes `answerTimeoutMs` at most. */
-const PROBES_MAX = 256;
 
 /**
  * Fetches the documents of jobs with a `source_url`, and streams each through the same checks as an upload. The
@@ -76,11 +68,12 @@ export class Fetching {
   readonly #running = new Set<Promise<void>>();
   readonly #turns: Turns;
   #queued = 0;
-  readonly #probes = new Slots({ of: 'requests to sources', max: PROBES_MAX });
+  readonly #probing: Probing;
 
   constructor(options: FetchingOptions) {
     this.#options = options;
     this.#turns = new Turns({ of: 'fetches', max: options.concurrentMax });
+    this.#probing = new Probing({ ...options, signal: this.#stop.signal });
   }
 
   /** Continues with the jobs that an earlier process left. Called once. */
@@ -93,25 +86,9 @@ export class Fetching {
     }
   }
 
-  /**
-   * Asks a source about its document before the job is accepted. Throws ServiceError `checksum_mismatch` or
-   * `document_too_large` if the source announces another document, `source_unreachable` or `source_not_allowed` if
-   * the source cannot be asked, `too_many_requests` or `queue_full` if too many such requests are under way.
-   */
-  async probe(clientId: string, sourceUrl: string, checksumSha256: string): Promise<void> {
-    const { source, document, logger } = this.#options;
-    const leave = this.#probes.take(clientId);
-    try {
-      const { sha256, bytes = 0 } = await source.probe(sourceUrl, this.#stop.signal);
-      if (bytes > document.documentBytesMax) throw tooLarge('source_url', document.documentBytesMax);
-      if (sha256 !== undefined && sha256 !== checksumSha256)
-        throw otherDocument('the document that source_url announces');
-    } catch (error) {
-      if (error instanceof ServiceError) logger.info(describe(error, sourceUrl), 'a source was refused');
-      throw error;
-    } finally {
-      leave();
-    }
+  /** See {@link Probing.probe}. */
+  probe(clientId: string, sourceUrl: string, checksumSha256: string): Promise<void> {
+    return this.#probing.probe(clientId, sourceUrl, checksumSha256);
   }
 
   /** Makes a job without content durable, and queues it to be fetched. Once this resolves, the job survives any crash. */
@@ -219,7 +196,7 @@ export class Fetching {
   ): Promise<void> {
     const { sealer, logger } = this.#options;
     const { id } = task.job;
-    const about = { job_id: id, ...describe(failure, sourceUrl) };
+    const about = { job_id: id, ...describeSource(failure, sourceUrl) };
     if (pauseMs === undefined) {
       logger.warn(about, 'a document could not be fetched; its job failed');
       return sealer.fail(id, failure);
@@ -245,13 +222,6 @@ export class Fetching {
     const { store, giveUpAfterMs } = this.#options;
     return store.serviceTime.since(job.since) + pauseMs < giveUpAfterMs ? pauseMs : undefined;
   }
-}
-
-/** The fields for the log: only the origin of the URL, because the rest can hold secrets. */
-function describe({ code, message, cause }: ServiceError, sourceUrl: string): object {
-  const reason = code === 'internal_error' ? { err: cause } : { reason: shortNameOf(cause) };
-  const { origin } = new URL(sourceUrl);
-  return { error_code: code, detail: message, origin, ...(cause !== undefined && reason) };
 }
 
 /** Errors of the connection, which have the names of upload errors here, and errors of our own parts are temporary. */

@@ -1,0 +1,56 @@
+import type { Logger } from 'pino';
+import { ServiceError } from '../base/errors.ts';
+import { Slots } from '../base/slots.ts';
+import { shortNameOf } from '../source/fetchFailure.ts';
+import type { SourceClient } from '../source/sourceClient.ts';
+import { type DocumentOptions, otherDocument, tooLarge } from './documentPass.ts';
+
+/** HEAD requests to sources at the same time; one client gets at most half of them. Each takes `answerTimeoutMs` at most. */
+const PROBES_MAX = 256;
+
+export interface ProbingOptions {
+  source: Pick<SourceClient, 'probe'>;
+  document: Pick<DocumentOptions, 'documentBytesMax'>;
+  logger: Logger;
+  /** Ends every request. */
+  signal: AbortSignal;
+}
+
+/** Asks sources about documents before their jobs are accepted. */
+export class Probing {
+  readonly #options: ProbingOptions;
+  readonly #probes = new Slots({ of: 'requests to sources', max: PROBES_MAX });
+
+  constructor(options: ProbingOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Asks a source about its document before the job is accepted. Throws ServiceError `checksum_mismatch` or
+   * `document_too_large` if the source announces another document, `source_unreachable` or `source_not_allowed` if
+   * the source cannot be asked, `too_many_requests` or `queue_full` if too many such requests are under way.
+   */
+  async probe(clientId: string, sourceUrl: string, checksumSha256: string): Promise<void> {
+    const { source, document, logger, signal } = this.#options;
+    const leave = this.#probes.take(clientId);
+    try {
+      const { sha256, bytes = 0 } = await source.probe(sourceUrl, signal);
+      if (bytes > document.documentBytesMax) throw tooLarge('source_url', document.documentBytesMax);
+      if (sha256 !== undefined && sha256 !== checksumSha256)
+        throw otherDocument('the document that source_url announces');
+    } catch (error) {
+      if (error instanceof ServiceError)
+        logger.info(describeSource(error, sourceUrl), 'a source was refused');
+      throw error;
+    } finally {
+      leave();
+    }
+  }
+}
+
+/** The fields for the log: only the origin of the URL, because the rest can hold secrets. */
+export function describeSource({ code, message, cause }: ServiceError, sourceUrl: string): object {
+  const reason = code === 'internal_error' ? { err: cause } : { reason: shortNameOf(cause) };
+  const { origin } = new URL(sourceUrl);
+  return { error_code: code, detail: message, origin, ...(cause !== undefined && reason) };
+}
