@@ -63,11 +63,27 @@ function remedyOf(cause: unknown): string {
   return isClosed ? 'run this as root, or as a member of its group' : 'name it with --config FILE';
 }
 
-const checkedSchema = configSchema.check(consistent);
+/**
+ * Without keys of the log, and where a database has the log, a daemon is a front: it accepts jobs, and another daemon seals them. What it leaves out is
+ * as good as empty.
+ */
+const FRONT_TABLES = { kms: { partitions: [] }, timestamp: { authorities: [] } };
+
+function isOfFront(document: object): boolean {
+  const { store, kms } = document as { store?: { engine?: unknown }; kms?: unknown };
+  return kms === undefined && store?.engine === 'postgresql';
+}
+
+interface Checked {
+  text: string;
+  file: string;
+  isFront: boolean;
+}
 
 /** Throws OperatorError with a line for each fault, as the file stands. */
-function refuseFaults(document: object, text: string, file: string): void {
-  const { error } = checkedSchema.safeParse(document, { reportInput: true });
+function refuseFaults(document: object, { text, file, isFront }: Checked): void {
+  const schema = configSchema.check((payload) => consistent(payload, isFront));
+  const { error } = schema.safeParse(document, { reportInput: true });
   if (error === undefined) return;
   const faults = error.issues.flatMap((issue) => describe(issue, text, file));
   throw new OperatorError(faults.join('\n'), { code: 'invalid_config' });
@@ -108,9 +124,11 @@ function toConfig(text: string, file: string) {
   const folder = dirname(resolve(file));
   const document = readToml(text, file);
   const formerKeys = renameFormerKeys(document);
-  refuseFaults(document, text, file);
+  const isFront = isOfFront(document);
+  const whole = () => (isFront ? { ...FRONT_TABLES, ...document } : document);
+  refuseFaults(whole(), { text, file, isFront });
   makePathsAbsolute(document, folder);
-  const { limits, quotas, clients, store, console, ...tables } = configSchema.parse(document);
+  const { limits, quotas, clients, store, console, ...tables } = configSchema.parse(whole());
   const { environment, stateDir, http, log, kms, timestamp } = tables;
   const { rate, ...otherLimits } = limits;
   const { tls, ...otherHttp } = http;
@@ -130,6 +148,8 @@ function toConfig(text: string, file: string) {
     document,
     /** What has the name that an earlier version gave it, and what to do: a sentence for each. */
     formerNames: [...formerKeys, ...(last.former === undefined ? [] : [last.former])],
+    /** It accepts jobs for a daemon that seals, and has no keys. */
+    isFront,
     store: location,
     /** A folder on the disk that must have room: that of the store, or where a database has the store, state_dir. */
     diskDir: location.engine === 'lmdb' ? location.path : stateDir,

@@ -13,8 +13,8 @@ type TokenTable = ConfigTables['kms']['partitions'][number];
 
 type Refuse = (path: KeyPath, expected: string, found?: unknown) => void;
 
-/** What no single key can say. Each issue carries the key an administrator would change. */
-export function consistent(payload: z.core.ParsePayload<ConfigTables>): void {
+/** What no single key can say. Each issue carries the key an administrator would change. A front has no keys. */
+export function consistent(payload: z.core.ParsePayload<ConfigTables>, isFront: boolean): void {
   const { http, complianceMode, sealing, retention, log, kms, timestamp, renewal, witness } = payload.value;
   const refuse: Refuse = (path, message, input) => {
     payload.issues.push({ code: 'custom', path: [...path], message, input });
@@ -39,8 +39,10 @@ export function consistent(payload: z.core.ParsePayload<ConfigTables>): void {
     refuse(['witness', 'policy'], 'the policy of the witnesses that must cosign', witness.policy);
   checkAddresses(http, refuse);
   checkStoreTable(payload.value.store, refuse);
-  const fault = quorumFault(kms.quorum, kms.partitions);
-  if (fault !== undefined) {
+  const fault = isFront ? undefined : quorumFault(kms.quorum, kms.partitions);
+  if (!isFront && kms.partitions.length === 0)
+    refuse(['kms', 'partitions'], 'one [[kms.partitions]] table for each partition, at least one', []);
+  else if (fault !== undefined) {
     refuse(['kms', 'quorum'], `what kms.partitions can meet: ${fault}`, encodeQuorum(kms.quorum));
   }
   const isPostQuantum = kms.partitions.some(({ algorithm }) => algorithm === 'mldsa44');

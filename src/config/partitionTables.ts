@@ -68,7 +68,7 @@ export const partition = {
   ),
 };
 
-/** One to sixteen tables of that shape; `expected` names them to people. */
+/** Sixteen tables of that shape at most; `expected` names them to people. */
 export function partitions<S extends Record<string, z.ZodType>>(shape: S, expected: string, min: number) {
   const [header] = /\[\[[\w.]+\]\]/.exec(expected) ?? [];
   return z

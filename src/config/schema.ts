@@ -273,7 +273,7 @@ export const configSchema = table({
       2,
     ),
     signTimeoutMs: duration('how long one signature may take', '100ms', '5m').prefault('5s'),
-    partitions: partitions(partition, 'one [[kms.partitions]] table for each partition', 1),
+    partitions: partitions(partition, 'one [[kms.partitions]] table for each partition', 0),
   }),
   timestamp: table({
     authorities: list(

@@ -46,6 +46,21 @@ t.test('the shipped files load', async (t) => {
   });
 });
 
+t.test('without keys, and with a database, it is that of a front', (t) => {
+  const store = '[store]\nengine = "postgresql"\nurl = "postgresql:///pdfseal?host=/run/postgresql"\n';
+  const front = `environment = "test"\nstate_dir = "state"\n[log]\norigin = "seal.example.com/test/2026"\n`;
+  t.match(parseConfig(front + store, 'test.toml'), { isFront: true, kms: { partitions: [] } });
+  t.match(parseConfig(MINIMAL + store, 'test.toml'), { isFront: false });
+  const refused: [text: string, message: RegExp][] = [
+    [front, /kms: missing/],
+    [`${front}${store}[kms]\nquorum = 1\n`, /kms\.partitions: missing|timestamp: missing/],
+    [`${MINIMAL.replace(/\[\[kms.*/s, '')}[kms]\npartitions = []\n${store}`, /at least one/],
+  ];
+  for (const [text, message] of refused)
+    t.throws(() => parseConfig(text, 'test.toml'), { name: 'OperatorError', message }, text);
+  t.end();
+});
+
 t.test('production.toml explains every key, and says its default', async (t) => {
   const text = readFileSync('config/production.toml', 'utf8');
   const names = everyKey().flatMap(({ table, name }) => [name, ...(/\w+(?=\]+$)/.exec(table) ?? [])]);

@@ -144,6 +144,13 @@ async function init(options: InitOptions, command: Command): Promise<void> {
     if (tellOtherUser(options.config)) return;
   }
   const config = loadConfig(options.config);
+  if (config.isFront)
+    throw new OperatorError(
+      `${config.file}: without [kms] this is the configuration of a front, which makes no log`,
+      {
+        remedy: 'run it with the configuration of the daemon that seals',
+      },
+    );
   requireOwned('log.origin', hostOfOrigin(config.log.origin), options.throwaway);
   requireOwned('http.public_url', new URL(config.http.publicUrl).hostname, options.throwaway);
   await refuseExisting(config, options);
