@@ -39,8 +39,9 @@ import type { StatusReader } from './statusReader.ts';
 export interface AdminParts {
   status: Pick<StatusReader, 'read' | 'quotas'>;
   metrics: Pick<Metrics, 'text'>;
-  canary: Pick<Canary, 'run'>;
-  drills: Drills;
+  /** Absent in a front. */
+  canary: Pick<Canary, 'run'> | undefined;
+  drills: Drills | undefined;
   /** Undefined where the configuration names no policy of witnesses. */
   carrying: Pick<Carrying, 'request' | 'accept'> | undefined;
   /** Undefined where receipts carry no time-stamp. */
@@ -107,15 +108,19 @@ function routesOf(parts: AdminParts): Router<RequestState> {
   });
   router.post('/canary', mayChange, async (ctx) => {
     queryOf(ctx, []);
-    answer(ctx, 200, presentRun(await canary.run(), clock()));
+    answer(ctx, 200, presentRun(await sealingPartOf(canary).run(), clock()));
   });
   router.post('/partitions/:name/out', mayChange, async (ctx) => {
-    const name = await drills.takeOut(ctx.params.name ?? '', withdrawalOf(ctx), actorOf(ctx));
+    const name = await sealingPartOf(drills).takeOut(ctx.params.name ?? '', withdrawalOf(ctx), actorOf(ctx));
     answer(ctx, 200, await partitionOf(name));
   });
   router.post('/partitions/:name/in', mayChange, async (ctx) => {
     queryOf(ctx, []);
-    answer(ctx, 200, await partitionOf(await drills.putBack(ctx.params.name ?? '', actorOf(ctx))));
+    answer(
+      ctx,
+      200,
+      await partitionOf(await sealingPartOf(drills).putBack(ctx.params.name ?? '', actorOf(ctx))),
+    );
   });
   router.post('/witness/request', mayChange, async (ctx) => {
     const { witness, tree_size: size } = queryOf(ctx, ['witness', 'tree_size']);
@@ -189,6 +194,12 @@ function routesOf(parts: AdminParts): Router<RequestState> {
     const { partitions } = await status.read();
     return partitions.members.find((member) => member.name === name);
   }
+}
+
+/** Throws ServiceError where this is a front. */
+function sealingPartOf<Part>(part: Part | undefined): Part {
+  if (part !== undefined) return part;
+  throw new ServiceError('not_found', 'This is a front, which seals nothing. Ask the daemon that seals.');
 }
 
 function carryingOf({ carrying }: AdminParts): Pick<Carrying, 'request' | 'accept'> {

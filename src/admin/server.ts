@@ -20,9 +20,9 @@ import { StatusReader, type StatusSources } from './statusReader.ts';
 
 export interface AdministrationOptions {
   listen: { readonly socket: SocketPath; readonly port?: HostPort };
-  status: Omit<StatusSources, 'drills' | 'partitions' | 'canary'>;
-  partitions: Signing;
-  canary: Canary;
+  status: Omit<StatusSources, 'signing'>;
+  /** Absent in a front. */
+  signing: { partitions: Signing; canary: Canary } | undefined;
   metrics: Metrics;
   carrying: Carrying | undefined;
   console: ConsoleDoor | undefined;
@@ -41,19 +41,22 @@ const ADMIN_SCOPES: readonly Scope[] = ['admin:read', 'admin'];
 
 /** Builds the administration and starts to listen. Throws OperatorError if the address is not available. */
 export async function openAdministration(options: AdministrationOptions): Promise<Administration> {
-  const { listen, partitions, canary, metrics, carrying, console, auth, logger, onFatal } = options;
+  const { listen, signing, metrics, carrying, console, auth, logger, onFatal } = options;
   const {
     clock,
     store: { trail },
   } = options.status;
-  const drills = new Drills({ partitions, trail, clock, logger, onFatal });
-  const status = new StatusReader({ ...options.status, partitions, canary, drills });
+  const drills = signing && new Drills({ partitions: signing.partitions, trail, clock, logger, onFatal });
+  const status = new StatusReader({
+    ...options.status,
+    signing: signing && drills && { ...signing, quorum: () => signing.partitions.epoch.quorum, drills },
+  });
   const { timestamping } = options.status;
   const parts = {
     timestamping,
     status,
     metrics,
-    canary,
+    canary: signing?.canary,
     drills,
     carrying,
     console,
@@ -72,7 +75,7 @@ export async function openAdministration(options: AdministrationOptions): Promis
     await warnOfNoReader(options);
   }
   opened.defer(() => {
-    drills.close();
+    drills?.close();
     status.close();
   });
   const all = opened.move();

@@ -11,6 +11,7 @@ import type { TlsCertificates } from '../net/tls.ts';
 import type { LastCheckpoint } from '../prove/lastCheckpoint.ts';
 import type { Scanner } from '../scan/scanner.ts';
 import type { Fetching } from '../seal/fetching.ts';
+import type { NodeOutlook } from '../seal/remoteSealer.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Timestamping } from '../seal/timestamping.ts';
@@ -30,6 +31,7 @@ import { partitionsPart, presentPartitions } from './status/partitionsSection.ts
 import { presentQueue, queuePart } from './status/queueSection.ts';
 import { type AdminQuotas, presentQuotas } from './status/quotasSection.ts';
 import { presentScanner, scannerPart } from './status/scannerSection.ts';
+import { presentSealing, sealingPart } from './status/sealingSection.ts';
 import { type HealthPart, healthPart } from './status/section.ts';
 import { presentTimestamps, timestampsPart } from './status/timestampsSection.ts';
 import { measureStore, presentUpkeep, storePart } from './status/upkeepSection.ts';
@@ -45,10 +47,18 @@ export interface StatusSources {
   /** On the disk that must have room. */
   diskDir: string;
   sealer: Pick<Sealer, 'waiting'>;
-  partitions: Pick<Partitions, 'status' | 'canSign'>;
-  /** The quorum of the epoch in force. */
-  quorum(): QuorumPolicy;
-  drills: Pick<Drills, 'returnsAt'>;
+  /** Absent in a front. */
+  signing:
+    | {
+        partitions: Pick<Partitions, 'status' | 'canSign'>;
+        /** The quorum of the epoch in force. */
+        quorum(): QuorumPolicy;
+        drills: Pick<Drills, 'returnsAt'>;
+        canary: Pick<Canary, 'status'>;
+      }
+    | undefined;
+  /** In a front: what it knows of the daemon that seals. */
+  outlook?: () => NodeOutlook;
   timestamping: Timestamping | undefined;
   scanner: Pick<Scanner, 'health'> | undefined;
   sources: Pick<Fetching, 'status'>;
@@ -61,7 +71,6 @@ export interface StatusSources {
   witnessing: Pick<Witnessing, 'isForked' | 'status' | 'canCosign'> | undefined;
   certificates: CertificateSources;
   tls: Pick<TlsCertificates, 'certificates'> | undefined;
-  canary: Pick<Canary, 'status'>;
   webhooks: Pick<Deliverer, 'status'>;
   queueJobsMax(): number;
   config(): AdminStatus['config'];
@@ -71,6 +80,15 @@ export interface StatusSources {
   time: Pick<Timekeeping, 'ageMs'>;
   clock: Clock;
 }
+
+/** Of a front. */
+const NO_CANARY = {
+  ready: true,
+  detail: 'a front runs none',
+  intervalMs: Number.POSITIVE_INFINITY,
+  ageMsMax: Number.POSITIVE_INFINITY,
+};
+const NO_PARTITIONS = { quorum: 0, needed: 0, signing: 0, members: [] };
 
 /** Interval of the event loop checks; the delay is the time between two checks. */
 const TICK_MS = 10;
@@ -87,7 +105,7 @@ export class StatusReader {
   }
 
   async read(): Promise<AdminStatus> {
-    const { store, sealer, partitions, timestamping, scanner, witnessing, canary, clock } = this.#sources;
+    const { store, sealer, signing, outlook, timestamping, scanner, witnessing, clock } = this.#sources;
     const now = clock();
     const egress = this.#sources.egress && presentEgress(this.#sources.egress.status);
     const waiting = sealer.waiting;
@@ -101,9 +119,12 @@ export class StatusReader {
       uptime_seconds: Math.floor(process.uptime()),
       draining: this.#sources.lifecycle.draining,
       config: this.#sources.config(),
-      canary: presentCanary(canary.status(), now),
+      canary: presentCanary(signing?.canary.status() ?? NO_CANARY, now),
       queue: presentQueue(waiting, this.#sources.queueJobsMax()),
-      partitions: presentPartitions(partitions, this.#sources.quorum(), this.#sources.drills),
+      partitions: signing
+        ? presentPartitions(signing.partitions, signing.quorum(), signing.drills)
+        : NO_PARTITIONS,
+      ...(outlook && { sealing: presentSealing(outlook(), head?.sealedAt) }),
       ...(timestamping && { timestamps: presentTimestamps(timestamping) }),
       ...(witnessing && { witnesses: presentWitnesses(witnessing) }),
       ...(scanner && { scanner: presentScanner(scanner.health()) }),
@@ -124,7 +145,7 @@ export class StatusReader {
       hash: presentHash(this.#sources.hash),
       event_loop_delay_ms: this.#readDelay(),
     };
-    const parts = partsOf(status, partitions.canSign());
+    const parts = partsOf(status, signing?.partitions.canSign() === true, now);
     return { ...status, ready: parts.every(({ ready }) => ready), parts };
   }
 
@@ -164,12 +185,16 @@ export class StatusReader {
 }
 
 /** Every part, ready or not. The canary proves that sealing works; the other parts say why it does not. */
-function partsOf(status: Omit<AdminStatus, 'ready' | 'parts'>, canSign: boolean): HealthPart[] {
+function partsOf(status: Omit<AdminStatus, 'ready' | 'parts'>, canSign: boolean, now: number): HealthPart[] {
+  const { canary, partitions, sealing } = status;
+  const ofSigning = [
+    canaryPart(canary),
+    partitionsPart(partitions, canSign),
+    timestampsPart(status.timestamps),
+  ];
   return [
     servicePart(status.draining),
-    canaryPart(status.canary),
-    partitionsPart(status.partitions, canSign),
-    timestampsPart(status.timestamps),
+    ...(sealing ? [sealingPart(sealing, now)] : ofSigning),
     ...witnessesPart(status.witnesses),
     scannerPart(status.scanner),
     queuePart(status.queue),

@@ -26,6 +26,7 @@ import { PARTITION_METRICS, partitionSchema, partitionsSchema } from './status/p
 import { QUEUE_METRICS, queueSchema } from './status/queueSection.ts';
 import { quotasSchema } from './status/quotasSection.ts';
 import { SCANNER_METRICS, scannerSchema } from './status/scannerSection.ts';
+import { SEALING_METRICS, sealingSchema } from './status/sealingSection.ts';
 import { healthPartSchema, plain, type StatusMetric, WIRE } from './status/section.ts';
 import { TIMESTAMP_METRICS, timestampsSchema } from './status/timestampsSection.ts';
 import { STORE_METRICS, storeSchema, UPKEEP_METRICS, upkeepSchema } from './status/upkeepSection.ts';
@@ -57,6 +58,7 @@ const status = z.object({
   canary: canarySchema,
   queue: queueSchema,
   partitions: partitionsSchema,
+  sealing: sealingSchema.exactOptional(),
   timestamps: timestampsSchema.exactOptional(),
   scanner: scannerSchema.exactOptional(),
   egress: egressSchema.exactOptional(),
@@ -116,6 +118,7 @@ export const STATUS_METRICS: StatusMetric<AdminStatus>[] = [
   ...of('canary', CANARY_METRICS),
   ...of('queue', QUEUE_METRICS),
   ...of('partitions', PARTITION_METRICS),
+  ...of('sealing', SEALING_METRICS),
   ...of('timestamps', TIMESTAMP_METRICS),
   ...of('scanner', SCANNER_METRICS),
   ...of('egress', EGRESS_METRICS),

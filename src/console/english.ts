@@ -59,6 +59,7 @@ export const english = {
     partitions: 'HSM partitions',
     timestamps: 'Time-stamps',
     witnesses: 'Witnesses',
+    sealing: 'Sealing',
     scanner: 'Virus scanner',
     queue: 'Queue',
     store: 'Store',

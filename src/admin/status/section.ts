@@ -48,7 +48,17 @@ export function epochSeconds(time: string | undefined): number | undefined {
 
 export const healthPartSchema = z
   .object({
-    name: z.enum(['service', 'canary', 'partitions', 'timestamps', 'witnesses', 'scanner', 'queue', 'store']),
+    name: z.enum([
+      'service',
+      'canary',
+      'partitions',
+      'timestamps',
+      'witnesses',
+      'sealing',
+      'scanner',
+      'queue',
+      'store',
+    ]),
     ready: z.boolean(),
     detail: z.string(),
     remedy: z.string().exactOptional().describe('What to do, where it is not ready.'),

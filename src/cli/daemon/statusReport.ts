@@ -73,7 +73,7 @@ function renderLine(look: Look, now: number): Line[] {
     status.environment,
     state(status).text,
     `up ${describeSeconds(up)}`,
-    `${signing} of ${partitions.members.length} partitions sign`,
+    status.sealing ? 'front' : `${signing} of ${partitions.members.length} partitions sign`,
     counted(queue.queued + queue.hashing + queue.sealing, 'waiting job'),
     `${counted(log.tree_size, 'leaf', 'leaves')}${log.sealed_at ? `, the newest ${fromNow(log.sealed_at, now)}` : ''}`,
   ];

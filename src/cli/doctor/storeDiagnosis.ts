@@ -37,6 +37,14 @@ export interface StoreFindings {
 export async function diagnoseStore(config: Config): Promise<StoreFindings> {
   try {
     const expected = { environment: config.environment, logOrigin: config.log.origin };
+    if (config.isFront)
+      return await withStoreAt(config.store, { expected, front: true }, async (store) => ({
+        diagnoses: [
+          ...(await diagnoseSealing(store)),
+          ...(await diagnoseRollback(config, store)),
+          await diagnoseDisk(config),
+        ],
+      }));
     return await withStoreAt(config.store, { expected, readOnly: true }, async (store) => {
       const head = await store.log.head();
       const waiting = await store.jobs.waitingCount();
@@ -46,9 +54,7 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
       const detail = `${head?.treeSize ?? 0} leaves, ${waiting} jobs wait (${store.identity.logOrigin})`;
       const sealed = await diagnoseSeal(store);
       const disk = await diagnoseDisk(config);
-      const doubt = await doubtOf(store, config.log.lastCheckpointFile);
-      const rollback = doubt && bad('last checkpoint', doubt.reason, doubt.remedy);
-      const found = [good('store', detail), ...(rollback ? [rollback] : []), ...sealed];
+      const found = [good('store', detail), ...(await diagnoseRollback(config, store)), ...sealed];
       const ofWitnesses = await diagnoseWitnesses(config, store, epoch);
       const roots = await diagnoseRoots(config, store);
       return {
@@ -75,6 +81,27 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
     const disk = await diagnoseDiskOf(config);
     return { diagnoses: [bad('store', error.message, remedy), ...disk] };
   }
+}
+
+async function diagnoseRollback({ log }: Config, store: Store): Promise<Diagnosis[]> {
+  const doubt = await doubtOf(store, log.lastCheckpointFile);
+  return doubt === undefined ? [] : [bad('last checkpoint', doubt.reason, doubt.remedy)];
+}
+
+/** What a front sees of the daemon that seals. */
+async function diagnoseSealing(store: Store): Promise<Diagnosis[]> {
+  const head = await store.log.head();
+  const node = await store.sealing?.node();
+  const { holder = '', isActive = false, waiting = 0 } = node ?? {};
+  const sealedAt = head === undefined ? 'nothing yet' : toRfc3339(head.sealedAt);
+  const detail = `${head?.treeSize ?? 0} leaves, ${waiting} jobs wait (${store.identity.logOrigin}), sealed last: ${sealedAt}`;
+  const remedy = 'start a daemon that has partitions; until then jobs are accepted and wait';
+  return [
+    good('store', detail),
+    isActive
+      ? good('sealing', `${holder} is active`)
+      : bad('sealing', 'no daemon that seals is active', remedy),
+  ];
 }
 
 /** Whether the epochs are those that the log sealed; if not, the daemon does not start. */

@@ -1,0 +1,58 @@
+import { z } from 'zod';
+import { toRfc3339 } from '../../base/clock.ts';
+import type { NodeOutlook } from '../../seal/remoteSealer.ts';
+import {
+  ageSeconds,
+  epochSeconds,
+  type HealthPart,
+  healthPart,
+  one,
+  type StatusMetric,
+  WIRE,
+} from './section.ts';
+
+export const sealingSchema = z
+  .object({
+    active: z.boolean().describe('Whether a daemon that seals is active.'),
+    node: z.string().describe('The one that was active last; empty before the first.'),
+    last_commit_at: WIRE.time.exactOptional().describe('`sealed_at` of the newest batch of the log.'),
+  })
+  .describe(
+    'What a front knows of the daemon that seals what the front accepts. Only in the status of a front.',
+  );
+type SealingSection = z.infer<typeof sealingSchema>;
+
+export function presentSealing(
+  { isActive, holder }: NodeOutlook,
+  sealedAt: number | undefined,
+): SealingSection {
+  return {
+    active: isActive,
+    node: holder,
+    ...(sealedAt !== undefined && { last_commit_at: toRfc3339(sealedAt) }),
+  };
+}
+
+export function sealingPart({ active, node, last_commit_at: at }: SealingSection, now: number): HealthPart {
+  const last =
+    at === undefined
+      ? 'nothing was sealed yet'
+      : `the last commit was ${ageSeconds(Date.parse(at), now)} s ago`;
+  const detail = active ? `${node} is active; ${last}` : `no daemon that seals is active; ${last}`;
+  const remedy = 'start a daemon that has partitions; until then jobs are accepted and wait';
+  return healthPart('sealing', active, detail, remedy);
+}
+
+/** Only of a front. */
+export const SEALING_METRICS: StatusMetric<SealingSection | undefined>[] = [
+  {
+    name: 'pdfseal_sealing_active',
+    help: 'In a front: 1 while a daemon that seals is active',
+    samples: (sealing) => one(sealing?.active),
+  },
+  {
+    name: 'pdfseal_sealing_last_commit_timestamp_seconds',
+    help: 'In a front: sealed_at of the newest batch of the log',
+    samples: (sealing) => one(epochSeconds(sealing?.last_commit_at)),
+  },
+];

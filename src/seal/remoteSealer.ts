@@ -1,0 +1,172 @@
+import { ServiceError } from '../base/errors.ts';
+import type { Job, JobMode, JobPhase, JobRecord, Outcome, ReceivedJob } from '../job/job.ts';
+import type { SealingNode, SealingView } from '../store/arrivals.ts';
+import { refusalOf } from '../store/outrun.ts';
+import type { Acceptance, Store } from '../store/store.ts';
+import type { SealerObserver } from './observer.ts';
+import { queueFull } from './obstacle.ts';
+import type { WaitingJobs } from './pending.ts';
+
+export interface RemoteSealerOptions {
+  store: Pick<Store, 'jobs'>;
+  sealing: SealingView;
+  /** How many accepted jobs may wait, of all nodes together. */
+  queueJobsMax: number;
+  observer?: Pick<SealerObserver, 'accepted'>;
+  /** Called when the store can no longer be read. */
+  onFatal(error: unknown): void;
+}
+
+/** The daemon that seals, as a front saw it last. */
+export type NodeOutlook = Pick<SealingNode, 'isActive' | 'holder'>;
+
+/** How often a front looks, also where it heard nothing. */
+const LOOK_MS = 1_000;
+/** Another daemon takes over within this time: until then, blocking requests wait for it. */
+const TAKEOVER_MS_MAX = 10_000;
+const RETRY_AFTER_SECONDS = 2;
+
+function unsealable(): ServiceError {
+  return new ServiceError(
+    'kms_partition_unavailable',
+    'No node of this service can seal at the moment, so nothing was sealed. Repeat the request later.',
+    { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  );
+}
+
+/**
+ * The sealer as a front has it: it makes jobs durable, another daemon seals them, and whoever waits for one here hears of its outcome. It has no keys and
+ * writes nothing to the log.
+ */
+export class RemoteSealer {
+  readonly #options: RemoteSealerOptions;
+  /** Jobs that are being made durable, by id. */
+  readonly #accepting = new Map<string, Promise<void>>();
+  /** Who waits for an outcome, by the id of the job. */
+  readonly #waiters = new Map<string, Set<(outcome: Outcome) => void>>();
+  readonly #timer: NodeJS.Timeout;
+  #node: SealingNode;
+  /** Of the monotonic clock, milliseconds. */
+  #activeAtMs = performance.now();
+  /** Accepted here since the node was looked at. */
+  #added = 0;
+  #looking: Promise<void> | undefined;
+  #isStale = false;
+
+  private constructor(options: RemoteSealerOptions, node: SealingNode) {
+    this.#options = options;
+    this.#node = node;
+    this.#timer = setInterval(() => {
+      this.#refresh().catch(options.onFatal);
+      this.#look();
+    }, LOOK_MS).unref();
+    options.sealing.onRing(() => this.#look());
+  }
+
+  static async open(options: RemoteSealerOptions): Promise<RemoteSealer> {
+    return new RemoteSealer(options, await options.sealing.node());
+  }
+
+  /** As of a sealer that has keys: throws ServiceError `queue_full`, and for a blocking request `kms_partition_unavailable`. */
+  admit(mode: JobMode): void {
+    if (this.waitingCount >= this.#options.queueJobsMax) throw queueFull();
+    if (mode === 'blocking' && !this.#isSealing()) throw unsealable();
+  }
+
+  /** Makes the job durable. Once this resolves, it survives any crash. Throws ServiceError where another node was faster. */
+  async accept(job: Job, acceptance: Acceptance = {}): Promise<void> {
+    const { store, observer } = this.#options;
+    const sinceMs = performance.now();
+    const accepting = store.jobs.accept(job, acceptance).catch((error) => {
+      throw refusalOf(error, job.id);
+    });
+    accepting.catch(() => {}); // Whoever asks for its outcome is told.
+    this.#accepting.set(job.id, accepting);
+    try {
+      await accepting;
+    } finally {
+      this.#accepting.delete(job.id);
+    }
+    this.#added += 1;
+    observer?.accepted(job, performance.now() - sinceMs);
+  }
+
+  /** The same for a job whose caller waits: {@link settled} throws what this did. */
+  submit(job: ReceivedJob, acceptance: Acceptance = {}): void {
+    this.accept(job, acceptance).catch(() => {});
+  }
+
+  /** The outcome of a job once it is durable; undefined if `signal` aborts first. Then the job is durable, and goes on. */
+  async settled(jobId: string, signal: AbortSignal): Promise<Outcome | undefined> {
+    await this.#accepting.get(jobId);
+    if (signal.aborted) return undefined;
+    const { promise, resolve } = Promise.withResolvers<Outcome | undefined>();
+    const waiters = this.#waiters.get(jobId) ?? new Set();
+    this.#waiters.set(jobId, waiters.add(resolve));
+    const stop = () => resolve(undefined);
+    signal.addEventListener('abort', stop, { once: true });
+    this.#look(); // It may have ended before.
+    try {
+      return await promise;
+    } finally {
+      signal.removeEventListener('abort', stop);
+      waiters.delete(resolve);
+      if (waiters.size === 0) this.#waiters.delete(jobId);
+    }
+  }
+
+  /** Where a job is, as far as this node can tell. */
+  phase({ job, outcome }: JobRecord): JobPhase {
+    if (outcome) return outcome.kind === 'sealed' ? 'completed' : 'failed';
+    return job.content ? 'sealing' : 'queued';
+  }
+
+  /** The jobs without an outcome, of all nodes. */
+  get waitingCount(): number {
+    return this.#node.waiting + this.#added;
+  }
+
+  get waiting(): WaitingJobs {
+    const none = { queued: 0, hashing: 0, sealing: 0 };
+    return { phases: { ...none, sealing: this.waitingCount }, longestMs: none, auditRecords: 0 };
+  }
+
+  get outlook(): NodeOutlook {
+    return this.#node;
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await Promise.allSettled([...this.#accepting.values(), this.#looking]);
+  }
+
+  #isSealing(): boolean {
+    return this.#node.isActive || performance.now() - this.#activeAtMs < TAKEOVER_MS_MAX;
+  }
+
+  async #refresh(): Promise<void> {
+    const added = this.#added;
+    this.#node = await this.#options.sealing.node();
+    this.#added -= added;
+    if (this.#node.isActive) this.#activeAtMs = performance.now();
+  }
+
+  /** Looks for outcomes, one look at a time: what is heard meanwhile is looked for afterwards. */
+  #look(): void {
+    this.#isStale = true;
+    this.#looking ??= this.#lookWhileStale()
+      .catch(this.#options.onFatal)
+      .finally(() => {
+        this.#looking = undefined;
+      });
+  }
+
+  async #lookWhileStale(): Promise<void> {
+    while (this.#isStale && this.#waiters.size > 0) {
+      this.#isStale = false;
+      const outcomes = await this.#options.sealing.outcomes([...this.#waiters.keys()]);
+      for (const [jobId, outcome] of outcomes)
+        for (const resolve of this.#waiters.get(jobId) ?? []) resolve(outcome);
+    }
+  }
+}
