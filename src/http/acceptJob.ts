@@ -121,7 +121,11 @@ async function acceptNew(
     answer,
     acceptedAt: job.since,
   };
-  const beside = { ...(idempotency && { idempotency }) };
+  const { quotaJobsMax } = allowance;
+  const beside = {
+    ...(idempotency && { idempotency }),
+    ...(quotaJobsMax !== undefined && { quotaJobsMax }),
+  };
   const copy = upload?.copy;
   const isBlocking = job.mode === 'blocking';
   // A crash before the job is on disk loses nothing that was promised. After it, the job is sealed in any case, and a repeat finds it.

@@ -8,10 +8,10 @@ import { Slots } from '../base/slots.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { TlsPeer } from '../net/clientCertificate.ts';
 import { ConnectionLimits } from '../net/connectionLimits.ts';
-import type { Sealer } from '../seal/sealer.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Store } from '../store/store.ts';
 import { Reservations } from './acceptJob.ts';
+import { isElsewhere, refuseAtFront } from './atFront.ts';
 import { type AuthOptions, requireKey } from './authentication.ts';
 import { createInBulk } from './bulkRoute.ts';
 import { type CreateOptions, createDigestJob, createSealJob } from './createRoutes.ts';
@@ -56,7 +56,7 @@ import {
 /** The parts of the API. The caller opens and closes each part. */
 export interface AppParts {
   store: Store;
-  sealer: Sealer;
+  sealer: CreateOptions['sealer'];
   intake: CreateOptions['intake'];
   sources: CreateOptions['sources'];
   /** The URL has no trailing slash and no `/v1`. */
@@ -72,6 +72,8 @@ export interface AppParts {
   /** Maximum number of document copies sent at the same time. */
   downloadsMax: number;
   blockingTimeoutMs: number;
+  /** A front can change neither credentials nor webhook endpoints. */
+  isFront?: boolean;
   /** The URLs that webhook endpoints can have. */
   webhookPolicy: WebhooksOptions['policy'];
   /** Whether the log is readable without an API key. */
@@ -159,7 +161,7 @@ function routesOf(parts: AppParts, connections: ConnectionLimits): Routes {
   const literals: Routes['literals'] = new Map();
   const handlers = { ...jobHandlers(parts), ...webhookHandlers(parts), ...publicHandlers(parts) };
   for (const [id, { method, path, access }] of Object.entries(OPERATIONS)) {
-    const handler = handlers[id as OperationId];
+    const handler = parts.isFront && isElsewhere(path) ? [refuseAtFront] : handlers[id as OperationId];
     if (handler === undefined) continue;
     const route = [...guardOf(access), ...handler];
     router[method](`/v1${routePath(path)}`, ...route);

@@ -269,6 +269,7 @@ const KEY_OPERATIONS = {
       'body_too_large',
       'unsupported_media_type',
       'key_not_rotatable',
+      'not_found',
       'rate_limit_exceeded',
       'too_many_requests',
       'queue_full',

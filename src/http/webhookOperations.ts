@@ -22,6 +22,7 @@ const WITH_BODY: ErrorCode[] = [
 /** Changes are limited: by the rate of the client, and by the number of simultaneous changes. */
 const CHANGE_FAILURES: ErrorCode[] = [
   'webhook_endpoint_not_found',
+  'not_found',
   'rate_limit_exceeded',
   'too_many_requests',
   'queue_full',
@@ -34,6 +35,7 @@ const page = {
   parameters: queryParameters({ limit, cursor }),
   failures: [
     'webhook_endpoint_not_found',
+    'not_found',
     'invalid_parameter',
     'unknown_parameter',
     'duplicate_parameter',
@@ -65,6 +67,7 @@ export const WEBHOOK_OPERATIONS = {
     summary: 'List the endpoints of this client',
     access,
     answers: { 200: json('WebhookEndpointList', 'All endpoints of the client.') },
+    failures: ['not_found'],
   },
   getWebhookEndpoint: {
     method: 'get',
@@ -72,7 +75,7 @@ export const WEBHOOK_OPERATIONS = {
     summary: 'Fetch an endpoint and the state of its deliveries',
     access,
     answers: { 200: json('WebhookEndpointWithDeliveries', 'The endpoint.') },
-    failures: ['webhook_endpoint_not_found'],
+    failures: ['webhook_endpoint_not_found', 'not_found'],
   },
   changeWebhookEndpoint: {
     ...change,

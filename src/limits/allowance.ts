@@ -33,6 +33,11 @@ export class Allowance {
     return this.#quota;
   }
 
+  /** How many jobs may count against the quota that {@link takeJob} gave. */
+  get quotaJobsMax(): number | undefined {
+    return this.#quota && this.#limits.quota(this.#clientId, this.#purpose)?.limit;
+  }
+
   /** Records that the job is accepted: it counts from now on. */
   keep(): void {
     this.#quota = undefined;

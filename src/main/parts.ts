@@ -2,17 +2,22 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
-import { systemClock } from '../base/clock.ts';
+import type { StatusSources } from '../admin/statusReader.ts';
+import { systemClock, toRfc3339 } from '../base/clock.ts';
 import { egressSocket, inheritedSockets, stripperSocket } from '../base/env.ts';
 import { certificatesInUse } from '../config/certificatesInUse.ts';
 import type { Config } from '../config/config.ts';
+import type { LiveConfig } from '../config/reload.ts';
 import type { Console } from '../console/console.ts';
 import { type Copies, openCopies, stripAnswerMsMax } from '../copy/copies.ts';
+import { chooseEngine } from '../hash/choose.ts';
+import { type HashPool, openHashPool } from '../hash/pool.ts';
 import type { App } from '../http/app.ts';
 import { presentEvent } from '../http/presentJob.ts';
 import { type HttpServer, listen } from '../http/server.ts';
 import type { Duties } from '../kms/protocol.ts';
 import { parseWitnessPolicy } from '../log/witnessPolicy.ts';
+import { TargetPolicy } from '../net/policy.ts';
 import { TlsCertificates } from '../net/tls.ts';
 import { openScanner, type Scanner } from '../scan/scanner.ts';
 import { Fetching, type FetchingOptions } from '../seal/fetching.ts';
@@ -101,6 +106,25 @@ export async function openScannerOf(
   return parts.adopt(await openScanner({ ...options, clamd, documentBytesMax, onScan, logger }), (open) =>
     open.close(),
   );
+}
+
+/** The hash workers, with what was chosen for them on this processor. */
+export async function openHashing(
+  config: Config,
+  { metrics, logger, parts }: { metrics: Metrics; logger: Logger; parts: AsyncDisposableStack },
+): Promise<StatusSources['hash'] & { pool: HashPool }> {
+  const { engine, calibration } = chooseEngine(config.hash.engine, logger);
+  const options = {
+    ...config.hash,
+    engine,
+    calibration,
+    onTrouble: (err: unknown) => {
+      metrics.hashTrouble();
+      logger.error({ event: 'hash_trouble', err }, 'hash worker trouble');
+    },
+  };
+  const pool = parts.adopt(await openHashPool(options), (open) => open.close());
+  return { engine, kernels: calibration?.chosen ?? [], workers: config.hash.workers, pool };
 }
 
 /** Copies leave free disk space for jobs without copies. They are opened without compliance mode too: earlier copies are still served, and deleted when they expire. */
@@ -195,6 +219,42 @@ export async function loadConsole({ console }: Config): Promise<Console | undefi
   if (console === undefined) return undefined;
   const loaded = await import('../console/console.ts');
   return new loaded.Console(console.listen, systemClock);
+}
+
+/** What the configuration alone says of the API. */
+export function apiSettings({ http, blocking, webhooks, log, retention }: Config) {
+  return {
+    publicUrl: http.publicUrl,
+    connectionsMax: http.connectionsMax,
+    connectionsPerAddressMax: http.connectionsPerAddressMax,
+    uploadsMax: http.uploadsMax,
+    uploadsPerClientMax: http.uploadsPerClientMax,
+    batchesMax: http.batchesMax,
+    downloadsMax: http.downloadsMax,
+    blockingTimeoutMs: blocking.timeoutMs,
+    webhookPolicy: new TargetPolicy(webhooks.allow),
+    logPublic: log.public,
+    documentRetentionMs: retention.documentMs,
+  };
+}
+
+/** And of the status. */
+export function statusSettings(config: Config, live: LiveConfig) {
+  return {
+    stateDir: config.stateDir,
+    location: config.store,
+    diskDir: config.diskDir,
+    documentRetentionMs: config.retention.documentMs,
+    certificates: certificatesInUse(config),
+    storeFreeBytesMin: config.storage.freeBytesMin,
+    queueJobsMax: () => live.current.limits.queueJobsMax,
+    config: () => {
+      const { at, pending } = live.loaded;
+      const { file, sha256 } = live.current;
+      return { file, sha256, loaded_at: toRfc3339(at), pending };
+    },
+    clock: systemClock,
+  };
 }
 
 /** Listens where the configuration says, or on the sockets that the service manager passed. */

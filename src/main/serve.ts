@@ -8,19 +8,14 @@ import { acquireLock } from '../base/lock.ts';
 import { createLogger } from '../base/logger.ts';
 import { packageVersion } from '../base/package.ts';
 import { assertAgreement } from '../config/agreement.ts';
-import { certificatesInUse } from '../config/certificatesInUse.ts';
 import type { Config } from '../config/config.ts';
 import { LiveConfig } from '../config/reload.ts';
 import { trustOf } from '../config/trustAnchors.ts';
-import { chooseEngine } from '../hash/choose.ts';
-import { openHashPool } from '../hash/pool.ts';
 import { createApp } from '../http/app.ts';
 import { Limits } from '../limits/limits.ts';
 import type { Epoch } from '../log/epochs.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
 import type { ActName, ActObject } from '../manifest/auditRecord.ts';
-import { formatAddress } from '../net/address.ts';
-import { TargetPolicy } from '../net/policy.ts';
 import { EpochSeal } from '../prove/epochSeal.ts';
 import { openLastCheckpoint } from '../prove/lastCheckpoint.ts';
 import type { FetchAttempt } from '../seal/fetching.ts';
@@ -35,7 +30,9 @@ import { type AuditFeed, startAuditFeed } from '../watch/auditFeed.ts';
 import { Canary } from '../watch/canary.ts';
 import { Supervision } from '../watch/supervision.ts';
 import { startSweeping } from '../watch/sweep.ts';
+import { openFront } from './front.ts';
 import {
+  apiSettings,
   loadConsole,
   logDuties,
   openClockOf,
@@ -43,17 +40,18 @@ import {
   openDeliverer,
   openEgress,
   openFetching,
+  openHashing,
   openScannerOf,
   openServer,
   openTimestampingOf,
   openTlsOf,
   openWitnessingOf,
+  statusSettings,
 } from './parts.ts';
+import { runUntilStopped } from './running.ts';
 import { completeEpochRecords, recordBegin } from './sealEpochs.ts';
 import { stoppedWaiting, waitForTurn } from './turn.ts';
 
-/** How long the parts may take to close after the drain. Then the process ends regardless: everything acknowledged is durable. */
-const CLOSE_MS_MAX = 10_000;
 /** How long a canary may take to be sealed before it counts as failed. */
 const CANARY_MS_MAX = 30_000;
 
@@ -72,19 +70,35 @@ export async function serve(config: Config): Promise<void> {
   const adopt = <Part extends { close(): void | Promise<void> }>(part: Part) =>
     parts.adopt(part, (open) => open.close());
   parts.adopt(acquireLock(config.lockFile), (lock) => lock.release());
+  let waiting = () => 0;
+  const supervision = new Supervision({
+    socket: notifySocket(),
+    watchdogMs: watchdogMs(),
+    status: () => `${waiting()} jobs wait`,
+    logger,
+  });
+  parts.defer(() => supervision.close());
+  if (config.isFront) {
+    const abort = new AbortController();
+    stopped.then(() => abort.abort(), onFatal);
+    const running = await openFront(
+      { config, live, supervision, signal: abort.signal, logger, onFatal },
+      parts,
+    );
+    if (running !== undefined) {
+      waiting = running.waiting;
+      await runUntilStopped(running, { config, supervision, stopped, logger, onFatal });
+      await parts.disposeAsync();
+    }
+    logger.info({ event: 'stopped' }, 'stopped');
+    return;
+  }
   const egress = openEgress(config, logger, parts);
   const diskSpace = new DiskSpace({
     path: config.diskDir,
     freeBytesMin: config.storage.freeBytesMin,
     logger,
   });
-  const supervision = new Supervision({
-    socket: notifySocket(),
-    watchdogMs: watchdogMs(),
-    status: () => `${sealer.waitingCount} jobs wait`,
-    logger,
-  });
-  parts.defer(() => supervision.close());
   const opened = await openStoreAt(config.store, {
     diskSpace,
     expected: { environment: config.environment, logOrigin: config.log.origin },
@@ -144,18 +158,8 @@ export async function serve(config: Config): Promise<void> {
   const witnessing = await openWitnessingOf(config, { egress, store, keys, logger, onFatal }, parts);
   const timestamping = await openTimestampingOf(config, { clock, egress, logger }, parts);
   const scanner = await openScannerOf(config, { metrics, logger, parts });
-  const { engine, calibration } = chooseEngine(config.hash.engine, logger);
-  const pool = adopt(
-    await openHashPool({
-      ...config.hash,
-      engine,
-      calibration,
-      onTrouble: (err) => {
-        metrics.hashTrouble();
-        logger.error({ event: 'hash_trouble', err }, 'hash worker trouble');
-      },
-    }),
-  );
+  const hash = await openHashing(config, { metrics, logger, parts });
+  const { pool } = hash;
   const limits = new Limits(
     live.current.policies,
     await store.jobs.quotaCounts(),
@@ -206,6 +210,7 @@ export async function serve(config: Config): Promise<void> {
   const tls = openTlsOf(config, logger, parts);
   const trust = () => trustOf(store.identity, signing.epochs.list, config);
   const app = createApp({
+    ...apiSettings(config),
     store,
     sealer,
     authorities: () => trust().timestampAuthorities,
@@ -215,23 +220,12 @@ export async function serve(config: Config): Promise<void> {
       bodyIdleTimeoutMs: config.http.bodyIdleTimeoutMs,
       bodyBytesPerSecondMin: config.http.bodyBytesPerSecondMin,
     },
-    publicUrl: config.http.publicUrl,
     organizations: () => live.current.organizations,
     tls,
     limits,
-    connectionsMax: config.http.connectionsMax,
-    connectionsPerAddressMax: config.http.connectionsPerAddressMax,
-    uploadsMax: config.http.uploadsMax,
-    uploadsPerClientMax: config.http.uploadsPerClientMax,
-    batchesMax: config.http.batchesMax,
-    downloadsMax: config.http.downloadsMax,
-    blockingTimeoutMs: config.blocking.timeoutMs,
-    webhookPolicy: new TargetPolicy(config.webhooks.allow),
-    logPublic: config.log.public,
     timestamped: () => signing.epoch.timestamps === 'required',
     authority: timestamping?.authority,
     copies,
-    documentRetentionMs,
     time,
     logger,
     onFatal,
@@ -256,12 +250,9 @@ export async function serve(config: Config): Promise<void> {
       ...common,
       listen: config.admin,
       status: {
+        ...statusSettings(config, live),
         store,
-        stateDir: config.stateDir,
-        location: config.store,
-        diskDir: config.diskDir,
         sealer,
-        quorum: () => signing.epoch.quorum,
         timestamping,
         scanner,
         sources,
@@ -274,20 +265,9 @@ export async function serve(config: Config): Promise<void> {
         webhooks,
         tls,
         lifecycle: app.lifecycle,
-        documentRetentionMs,
-        certificates: certificatesInUse(config),
-        storeFreeBytesMin: config.storage.freeBytesMin,
-        queueJobsMax: () => live.current.limits.queueJobsMax,
-        config: () => {
-          const { at, pending } = live.loaded;
-          const { file, sha256 } = live.current;
-          return { file, sha256, loaded_at: toRfc3339(at), pending };
-        },
-        hash: { engine, kernels: calibration?.chosen ?? [], workers: config.hash.workers, pool },
-        clock: systemClock,
+        hash,
       },
-      partitions: signing,
-      canary,
+      signing: { partitions: signing, canary },
       metrics,
       carrying: witnessing?.carrying,
       console: console?.sessions,
@@ -309,28 +289,13 @@ export async function serve(config: Config): Promise<void> {
   const running = { version: packageVersion(), config_sha256: config.sha256 };
   // Not awaited: on a full disk the record is written once there is space, and receipts can be read in the meantime.
   record('daemon.start', { ...running, epoch_from: toRfc3339(signing.epoch.from) }).catch(onFatal);
-  logger.info(
-    {
-      event: 'started',
-      version: packageVersion(),
-      environment: config.environment,
-      addresses: server.addresses.map(formatAddress),
-      hash_engine: engine,
-    },
-    'listening',
-  );
   canary.start();
   witnessing?.start();
-
-  supervision.ready();
-
-  logger.info({ event: 'stopping', signal: await stopped, waiting: sealer.waitingCount }, 'stopping');
-  setTimeout(
-    () => endAtOnce(logger, new Error('the stop took too long')),
-    config.drainTimeoutMs + CLOSE_MS_MAX,
-  ).unref();
-  supervision.stopping();
-  await server.drain(config.drainTimeoutMs);
+  waiting = () => sealer.waitingCount;
+  await runUntilStopped(
+    { server, engine: hash.engine, waiting },
+    { config, supervision, stopped, logger, onFatal },
+  );
   if (diskSpace.isFull) logger.warn('the disk is nearly full: the audit trail has no record of this stop');
   else await record('daemon.stop', running);
   await parts.disposeAsync();

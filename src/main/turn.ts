@@ -4,7 +4,7 @@ import type { Sequencing } from '../store/engines.ts';
 import type { Supervision } from '../watch/supervision.ts';
 
 /** A server that does not answer for so long: the process ends, and its supervisor, which sees that, starts it again. */
-const UNREACHABLE_MS_MAX = 150_000;
+export const UNREACHABLE_MS_MAX = 150_000;
 
 export interface TurnOptions {
   supervision: Pick<Supervision, 'standby' | 'starting'>;

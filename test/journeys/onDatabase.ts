@@ -44,6 +44,32 @@ export async function installSpare(t: Scope, first: Sandbox): Promise<Sandbox> {
   return spare;
 }
 
+/** What an administrator makes on a machine that faces the network: no keys, and a role that can accept jobs only. */
+export async function installFront(
+  t: Scope,
+  postgres: Postgres,
+  first: Sandbox,
+  name: string,
+): Promise<Sandbox> {
+  await postgres.query('ALTER ROLE pdfseal CREATEROLE');
+  const { status, stderr } = await first.pdfseal(['store', 'roles', '--config', first.configFile]);
+  if (status !== 0) throw new Error(`pdfseal store roles ended with ${status}: ${stderr}`);
+  const text = readFileSync(first.configFile, 'utf8');
+  const [, database = ''] = /postgresql:\/\/\/(\w+)/.exec(text) ?? [];
+  await postgres.query(`GRANT pdfseal_front TO node; GRANT CONNECT ON DATABASE ${database} TO node`);
+  const dir = join(first.dir, name);
+  mkdirSync(join(dir, 'state'), { recursive: true });
+  cpSync(join(first.dir, 'state', 'last-checkpoint'), join(dir, 'state', 'last-checkpoint'));
+  const front = new Sandbox(dir, await freePort(), [], 'src');
+  const own = text
+    .replace(/^\[kms\]$.*?^\[clock\]$/ms, '[clock]')
+    .replace('user=pdfseal', 'user=node')
+    .replace(`127.0.0.1:${first.port}`, `127.0.0.1:${front.port}`);
+  writeFileSync(front.configFile, own);
+  t.teardown(() => front.close());
+  return front;
+}
+
 export interface Starting {
   /** Rejects where it ends before it listens. */
   listening: Promise<Daemon>;

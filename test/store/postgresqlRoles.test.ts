@@ -88,6 +88,7 @@ t.test('a front accepts jobs and reads what the API shows, and changes nothing e
     'arrivals',
     'batches',
     'contents',
+    'copies',
     'credentials',
     'epochs',
     'failures',

@@ -232,6 +232,7 @@ async function onPrimary(location: Location, work: (client: Client) => Promise<v
   const reason = last instanceof NotPrimary ? 'no server is a primary' : (last as Error).message;
   throw new OperatorError(`the database of the store cannot be reached: ${reason}`, {
     cause: last,
+    code: 'database_unreachable',
     remedy: 'check store.url, and that the server runs',
   });
 }

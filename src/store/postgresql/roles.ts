@@ -20,7 +20,7 @@ function allRows(role: string): string {
 const ROLES = {
   /** Accepts jobs, and reads what the API shows. */
   pdfseal_front: `
-    GRANT SELECT ON jobs, contents, failures, waiting, arrivals, idempotency, quotas, leaves, tiles, batches, log_head, epochs,
+    GRANT SELECT ON jobs, contents, failures, copies, waiting, arrivals, idempotency, quotas, leaves, tiles, batches, log_head, epochs,
       revisions, credentials, renewals, renewal_rows TO pdfseal_front;
     GRANT SELECT (holder) ON sequencer TO pdfseal_front;
     GRANT SELECT (id, client_id, told) ON endpoints TO pdfseal_front;

@@ -1,0 +1,229 @@
+/** A daemon without keys of the log: it accepts jobs into the database, where another daemon finds them and seals them. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { Metrics } from '../admin/metrics.ts';
+import { openAdministration } from '../admin/server.ts';
+import { stopwatch } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
+import type { Config } from '../config/config.ts';
+import type { LiveConfig } from '../config/reload.ts';
+import { trustOf } from '../config/trustAnchors.ts';
+import { createApp } from '../http/app.ts';
+import { Limits } from '../limits/limits.ts';
+import { termAt } from '../log/epochs.ts';
+import { openLastCheckpoint } from '../prove/lastCheckpoint.ts';
+import { Probing } from '../seal/probing.ts';
+import { RemoteSealer } from '../seal/remoteSealer.ts';
+import { Timekeeping } from '../seal/timekeeping.ts';
+import { SourceClient } from '../source/sourceClient.ts';
+import { openStoreAt } from '../store/engines.ts';
+import type { Store } from '../store/store.ts';
+import type { Supervision } from '../watch/supervision.ts';
+import {
+  apiSettings,
+  openClockOf,
+  openCopiesOf,
+  openEgress,
+  openHashing,
+  openScannerOf,
+  openServer,
+  openTlsOf,
+  statusSettings,
+} from './parts.ts';
+import type { Running } from './running.ts';
+import { UNREACHABLE_MS_MAX } from './turn.ts';
+
+export interface FrontOptions {
+  config: Config;
+  live: LiveConfig;
+  supervision: Supervision;
+  /** Aborted when this daemon is to stop. */
+  signal: AbortSignal;
+  logger: Logger;
+  onFatal(error: unknown): void;
+}
+
+/** How often a front looks whether the epochs changed. */
+const EPOCHS_MS = 1_000;
+const RETRY_MS = 1_000;
+
+const NO_DELIVERIES = {
+  endpoints: 0,
+  disabled: 0,
+  failing: 0,
+  inFlight: 0,
+  pending: 0,
+  deadLetters: 0,
+  delivered: 0,
+  failures: 0,
+  dropped: 0,
+};
+const NO_FETCHES = { underWay: 0, queued: 0, paused: 0 };
+
+/** Opens the parts of a front, and listens. The caller closes `parts`. Undefined where it was stopped before it listened. */
+export async function openFront(
+  options: FrontOptions,
+  parts: AsyncDisposableStack,
+): Promise<Running | undefined> {
+  const { config, live, supervision, logger, onFatal } = options;
+  const adopt = <Part extends { close(): void | Promise<void> }>(part: Part) =>
+    parts.adopt(part, (open) => open.close());
+  const opened = await openWhenReachable(options);
+  if (opened === undefined) return undefined;
+  const store = adopt(opened);
+  const { sealing } = store;
+  if (sealing === undefined) throw new Error('the store of a front does not say who seals');
+  supervision.starting('prepares to accept jobs');
+  // The acts of a front are on no audit trail: it cannot write there.
+  live.recordWith(async () => {});
+  const egress = openEgress(config, logger, parts);
+  const clock = await openClockOf(config, store, logger, parts);
+  const time = new Timekeeping(store.serviceTime, clock);
+  const metrics = new Metrics();
+  const lastCheckpoint = adopt(
+    await openLastCheckpoint({
+      file: config.log.lastCheckpointFile,
+      store,
+      intervalMs: config.log.lastCheckpointIntervalMs,
+      logger,
+    }),
+  );
+  const epochs = await followEpochs(store, onFatal, parts);
+  const scanner = await openScannerOf(config, { metrics, logger, parts });
+  const hash = await openHashing(config, { metrics, logger, parts });
+  const limits = new Limits(
+    live.current.policies,
+    await store.jobs.quotaCounts(),
+    time.date,
+    (client, limit) => metrics.refused(client, limit),
+  );
+  live.onChange(({ policies }) => limits.update(policies));
+  const sealer = adopt(
+    await RemoteSealer.open({
+      store,
+      sealing,
+      get queueJobsMax() {
+        return live.current.limits.queueJobsMax;
+      },
+      observer: metrics,
+      onFatal,
+    }),
+  );
+  const copies = await openCopiesOf(config, store, parts);
+  const { documentBytesMax } = config.limits;
+  const source = new SourceClient(egress.to('source'), config.sources.answerTimeoutMs);
+  const probing = new Probing({ source, document: { documentBytesMax }, logger, signal: options.signal });
+  const tls = openTlsOf(config, logger, parts);
+  const organizations = () => live.current.organizations;
+  const app = createApp({
+    ...apiSettings(config),
+    store,
+    sealer,
+    isFront: true,
+    authorities: () => trustOf(store.identity, epochs().list, config).timestampAuthorities,
+    sources: {
+      probe: (clientId, url, checksum) => probing.probe(clientId, url, checksum),
+      accept: (job, acceptance) => sealer.accept(job, acceptance),
+    },
+    intake: {
+      pool: hash.pool,
+      documentBytesMax,
+      scanner,
+      bodyIdleTimeoutMs: config.http.bodyIdleTimeoutMs,
+      bodyBytesPerSecondMin: config.http.bodyBytesPerSecondMin,
+    },
+    organizations,
+    tls,
+    limits,
+    timestamped: () => termAt(epochs(), time.date()).epoch.timestamps === 'required',
+    copies,
+    time,
+    logger,
+    onFatal,
+    onRequest: (request) => metrics.request(request),
+    onUnlogged: () => metrics.unlogged(),
+  });
+  adopt(
+    await openAdministration({
+      listen: config.admin,
+      status: {
+        ...statusSettings(config, live),
+        store,
+        sealer,
+        outlook: () => sealer.outlook,
+        timestamping: undefined,
+        scanner,
+        sources: { status: () => NO_FETCHES },
+        egress,
+        copies,
+        limits,
+        lastCheckpoint,
+        witnessing: undefined,
+        time,
+        webhooks: { status: async () => NO_DELIVERIES },
+        tls,
+        lifecycle: app.lifecycle,
+        hash,
+      },
+      signing: undefined,
+      metrics,
+      carrying: undefined,
+      console: undefined,
+      auth: { store, environment: config.environment, organizations, clock: time.date },
+      logger,
+      onFatal,
+    }),
+  );
+  const server = await openServer(app, config, { logger, tls });
+  return { server, engine: hash.engine, waiting: () => sealer.waitingCount };
+}
+
+/** The database may be started after this process, or be on its way to another server. Undefined where this process is to stop. */
+async function openWhenReachable({
+  config,
+  supervision,
+  signal,
+  logger,
+}: FrontOptions): Promise<Store | undefined> {
+  const expected = { environment: config.environment, logOrigin: config.log.origin };
+  const elapsedMs = stopwatch();
+  let told: string | undefined;
+  for (let unreachableMs = 0; !signal.aborted; unreachableMs += elapsedMs()) {
+    try {
+      return await openStoreAt(config.store, { expected, front: true });
+    } catch (error) {
+      if (!(error instanceof OperatorError && error.code === 'database_unreachable')) throw error;
+      if (unreachableMs > UNREACHABLE_MS_MAX) throw new Error(error.message, { cause: error });
+      if (told !== error.message) logger.info({ event: 'waiting' }, error.message);
+      told = error.message;
+      supervision.starting(told);
+    }
+    await sleep(RETRY_MS, undefined, { signal }).catch(() => {});
+  }
+  return undefined;
+}
+
+/** The epochs as they were a moment ago. */
+async function followEpochs(
+  store: Pick<Store, 'epochs'>,
+  onFatal: (error: unknown) => void,
+  parts: AsyncDisposableStack,
+): Promise<() => Awaited<ReturnType<Store['epochs']['newest']>>> {
+  let newest = await store.epochs.newest();
+  let looking: Promise<void> | undefined;
+  const look = async () => {
+    newest = await store.epochs.newest();
+  };
+  const timer = setInterval(() => {
+    looking ??= look()
+      .catch(onFatal)
+      .finally(() => {
+        looking = undefined;
+      });
+  }, EPOCHS_MS).unref();
+  parts.defer(async () => {
+    clearInterval(timer);
+    await looking;
+  });
+  return () => newest;
+}

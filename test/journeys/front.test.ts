@@ -1,0 +1,91 @@
+/** Nodes that face the network: they accept and show, and another daemon seals. */
+import t from 'tap';
+import { pdfOf } from '../support/app.ts';
+import { Client, type JobBody } from '../support/client.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
+import { installFront, installOn, installSpare, isProven, startWaiting } from './onDatabase.ts';
+
+const postgres = await startPostgres(t);
+const IS_ACTIVE = /waits to take over: process \d+ on \S+ is active/;
+
+t.test('two fronts accept what one daemon seals, over its death and the take-over of another', async (t) => {
+  const first = await installOn(t, postgres, { tables: { limits: 'queue_jobs_max = 4' } });
+  let active = await first.start();
+  const fronts = [
+    await installFront(t, postgres, first, 'front-a'),
+    await installFront(t, postgres, first, 'front-b'),
+  ] as const;
+  const apiKey = await first.issueKey();
+  await Promise.all(fronts.map((front) => front.start()));
+  const [a, b] = [await Client.connect(fronts[0].url, apiKey), await Client.connect(fronts[1].url, apiKey)];
+  const c = await Client.connect(first.url, apiKey);
+
+  const made = await a.seal(pdfOf('one'), { mode: 'blocking' });
+  t.equal(made.json<JobBody>().phase, 'completed', made.text);
+  t.ok(await isProven(b, first, made.json<JobBody>().id), 'another front shows it');
+  const later = (await b.seal(pdfOf('two'), { mode: 'async' })).json<JobBody>();
+  t.ok(await isProven(a, first, later.id));
+
+  const key = { 'Idempotency-Key': 'the-same-everywhere' };
+  const document = pdfOf('three');
+  const answers = await Promise.all(
+    [a, b, c].map(async (client) => {
+      for (;;) {
+        const answer = await client.seal(document, { mode: 'blocking' }, key);
+        if (answer.status !== 409) return answer;
+        t.equal(answer.json<{ error: { code: string } }>().error.code, 'idempotency_in_progress');
+      }
+    }),
+  );
+  t.equal(new Set(answers.map((answer) => answer.json<JobBody>().id)).size, 1, 'one key, one job');
+  for (const answer of answers) t.equal(answer.json<JobBody>().phase, 'completed', answer.text);
+
+  t.match((await a.request('POST', '/v1/keys/rotate')).json(), { error: { code: 'not_found' } });
+  const manager = await first.issueKey('quickstart', 'acme', '--scopes', 'webhooks:manage');
+  const d = await Client.connect(fronts[0].url, manager);
+  t.match((await d.get('/v1/webhook-endpoints')).json(), { error: { code: 'not_found' } });
+
+  const about = ({ configFile }: (typeof fronts)[0]) => ['--config', configFile];
+  t.match(await fronts[0].pdfseal(['doctor', ...about(fronts[0])]), {
+    stdout: /sealing: process \d+ on \S+ is active/,
+  });
+  t.match(await fronts[0].pdfseal(['init', '--throwaway', ...about(fronts[0])]), { stderr: /makes no log/ });
+  const { stderr } = await fronts[0].pdfseal(['keys', 'list', ...about(fronts[0])]);
+  t.match(stderr, /the role "node" may not use the store/);
+  const spare = await installSpare(t, first);
+  const taking = startWaiting(spare);
+  await taking.says(IS_ACTIVE);
+  active.child.kill('SIGSTOP');
+  const waiting = a.seal(pdfOf('four'), { mode: 'blocking' });
+  await until('it is accepted', async () => {
+    const { jobs } = (await b.get('/v1/jobs')).json<{ jobs: JobBody[] }>();
+    return jobs.some(({ phase }) => phase === 'sealing');
+  });
+  active.child.kill('SIGKILL');
+  active = await taking.listening;
+  t.equal((await waiting).json<JobBody>().phase, 'completed', 'who waited is told by the next one');
+  t.ok(await isProven(b, first, (await waiting).json<JobBody>().id));
+
+  await active.kill();
+  const status = async () => {
+    const { stdout } = await fronts[0].pdfseal(['status', '--json', '--config', fronts[0].configFile]);
+    return stdout;
+  };
+  await until('the front says so', async () => /no daemon that seals is active/.test(await status()));
+  const kept: string[] = [];
+  const code = async (fields: Record<string, string>) => {
+    const answer = await a.seal(pdfOf(`document ${kept.length}`), fields);
+    if (answer.status !== 202) return answer.json<{ error: { code: string } }>().error.code;
+    kept.push(answer.json<JobBody>().id);
+    return 'accepted';
+  };
+  await until('nobody is made to wait in vain', async () => {
+    return (await code({ mode: 'blocking' })) === 'kms_partition_unavailable';
+  });
+  await until('the queue is full', async () => (await code({ mode: 'async' })) === 'queue_full');
+  await first.start();
+  for (const id of kept) t.ok(await isProven(a, first, id), 'nothing is lost');
+  t.match(await first.pdfseal(['check', '--config', first.configFile]), { status: 0 });
+  for (const front of fronts) t.equal(await front.daemon?.stop(), 0);
+});
