@@ -19,7 +19,7 @@ import type { ActName, ActObject } from '../manifest/auditRecord.ts';
 import { EpochSeal } from '../prove/epochSeal.ts';
 import { openLastCheckpoint } from '../prove/lastCheckpoint.ts';
 import type { FetchAttempt } from '../seal/fetching.ts';
-import { openSealer } from '../seal/sealer.ts';
+import { openSealer } from '../seal/openSealer.ts';
 import { openSigning } from '../seal/signing.ts';
 import { Timekeeping } from '../seal/timekeeping.ts';
 import { actOfProcess } from '../store/acts.ts';

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { stopwatch } from '../base/clock.ts';
-import { OperatorError, type ServiceError } from '../base/errors.ts';
+import type { ServiceError } from '../base/errors.ts';
 import type {
   Content,
   Failure,
@@ -12,11 +12,10 @@ import type {
   ReceivedJob,
 } from '../job/job.ts';
 import { belowQuorum } from '../kms/partitions.ts';
-import { type Edge, emptyEdge } from '../log/tree.ts';
+import type { Edge } from '../log/tree.ts';
 import type { DiskSpace } from '../store/diskSpace.ts';
 import { refusalOf } from '../store/outrun.ts';
 import type { Acceptance, AnnouncedBatch, Batch, StoredCopy } from '../store/store.ts';
-import { committedEdge } from './draft.ts';
 import { cleared, obstacleTo, type Prerequisites, queueFull } from './obstacle.ts';
 import { isSealable, Pending, PendingJobs, type Sealable, type WaitingJobs } from './pending.ts';
 import { Pipeline, type PipelineOptions } from './pipeline.ts';
@@ -314,36 +313,4 @@ export class Sealer {
     this.#pending.delete(pending.job);
     pending.settle(end);
   }
-}
-
-/**
- * Opens the sealer at the tree that the newest checkpoint commits to. Throws OperatorError if tiles and checkpoint
- * disagree: the store is damaged, and another signature would hide that. It throws OperatorError also for a waiting job of the audit trail
- * that is not to be sealed: see {@link SealerOptions.requireRecord}.
- */
-export async function openSealer(options: SealerOptions): Promise<Sealer> {
-  const { store } = options;
-  const head = await store.log.head();
-  const edge =
-    head === undefined
-      ? emptyEdge()
-      : await committedEdge(head, (level, index) => store.log.tile(level, index));
-  if (edge === undefined) {
-    throw new OperatorError(
-      'the log in the store does not match its newest checkpoint; nothing will be signed. Run `pdfseal check`: its last line says what to do',
-    );
-  }
-  const waiting = await store.jobs.waiting(Number.MAX_SAFE_INTEGER);
-  for (const job of waiting) if (job.source === 'audit') await options.requireRecord(job);
-  const announced = await store.log.announced();
-  const shown = new Set(announced?.jobIds);
-  const sealer = new Sealer(
-    options,
-    edge,
-    head,
-    waiting.filter(({ id }) => !shown.has(id)),
-  );
-  if (announced !== undefined) await sealer.resume(announced, waiting);
-  sealer.start();
-  return sealer;
 }

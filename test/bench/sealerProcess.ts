@@ -10,7 +10,7 @@ import { bytesOrder } from '../../src/kms/order.ts';
 import { openPartitions, type PartitionOptions } from '../../src/kms/partitions.ts';
 import { HttpClient } from '../../src/net/httpClient.ts';
 import { TargetPolicy } from '../../src/net/policy.ts';
-import { openSealer } from '../../src/seal/sealer.ts';
+import { openSealer } from '../../src/seal/openSealer.ts';
 import { openSigning } from '../../src/seal/signing.ts';
 import { Timestamping, unitSigner } from '../../src/seal/timestamping.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';

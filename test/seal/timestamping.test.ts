@@ -11,7 +11,7 @@ import { initKey, useKey } from '../../src/kms/keyOperations.ts';
 import { HttpClient } from '../../src/net/httpClient.ts';
 import { readReceipt } from '../../src/prove/receipts.ts';
 import { verifyReceipt } from '../../src/prove/verify.ts';
-import { openSealer } from '../../src/seal/sealer.ts';
+import { openSealer } from '../../src/seal/openSealer.ts';
 import { openTimestamping, type TimestampingOptions } from '../../src/seal/timestamping.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { certificateFile } from '../../src/tsa/installed.ts';

@@ -8,7 +8,7 @@ import { newJobId } from '../../src/job/id.ts';
 import type { JobRecord } from '../../src/job/job.ts';
 import type { LogKey } from '../../src/log/verifierKey.ts';
 import type { TrustFile } from '../../src/manifest/trustFile.ts';
-import { openSealer } from '../../src/seal/sealer.ts';
+import { openSealer } from '../../src/seal/openSealer.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { CANARY_CLIENT, Canary, type CanaryOptions } from '../../src/watch/canary.ts';

@@ -1,0 +1,36 @@
+import { OperatorError } from '../base/errors.ts';
+import { emptyEdge } from '../log/tree.ts';
+import { committedEdge } from './draft.ts';
+import { Sealer, type SealerOptions } from './sealer.ts';
+
+/**
+ * Opens the sealer at the tree that the newest checkpoint commits to. Throws OperatorError if tiles and checkpoint
+ * disagree: the store is damaged, and another signature would hide that. It throws OperatorError also for a waiting job of the audit trail
+ * that is not to be sealed: see {@link SealerOptions.requireRecord}.
+ */
+export async function openSealer(options: SealerOptions): Promise<Sealer> {
+  const { store } = options;
+  const head = await store.log.head();
+  const edge =
+    head === undefined
+      ? emptyEdge()
+      : await committedEdge(head, (level, index) => store.log.tile(level, index));
+  if (edge === undefined) {
+    throw new OperatorError(
+      'the log in the store does not match its newest checkpoint; nothing will be signed. Run `pdfseal check`: its last line says what to do',
+    );
+  }
+  const waiting = await store.jobs.waiting(Number.MAX_SAFE_INTEGER);
+  for (const job of waiting) if (job.source === 'audit') await options.requireRecord(job);
+  const announced = await store.log.announced();
+  const shown = new Set(announced?.jobIds);
+  const sealer = new Sealer(
+    options,
+    edge,
+    head,
+    waiting.filter(({ id }) => !shown.has(id)),
+  );
+  if (announced !== undefined) await sealer.resume(announced, waiting);
+  sealer.start();
+  return sealer;
+}
