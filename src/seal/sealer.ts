@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { stopwatch } from '../base/clock.ts';
 import type { ServiceError } from '../base/errors.ts';
 import type {
@@ -40,6 +40,8 @@ export interface SealerOptions extends PipelineOptions {
 
 /** Node's timers beyond 2^31 ms fire at once; waking up once a minute costs nothing. */
 const PATIENCE_MS_MAX = 60_000;
+/** How soon somebody who waits for a job of a front looks whether it was taken. */
+const UNTAKEN_MS = 50;
 /** How long the batches on their way may wait for their time-stamps when the daemon stops. */
 const CLOSE_MS_MAX = 2_000;
 
@@ -178,7 +180,10 @@ export class Sealer {
     if (pending !== undefined) return (await pending.settled(signal)) ?? this.#keep(pending);
     const record = await this.#options.store.jobs.get(jobId);
     if (record === undefined) throw this.obstacle() ?? belowQuorum();
-    return record.outcome;
+    if (record.outcome !== undefined || signal.aborted) return record.outcome;
+    // A front accepted it, and it was not taken yet.
+    await sleep(UNTAKEN_MS, undefined, { signal }).catch(() => {});
+    return this.settled(jobId, signal);
   }
 
   /** How many accepted jobs of clients have no outcome yet. */
