@@ -1,11 +1,15 @@
 /** What several processes write at once, each with a store of its own: the daemon, and commands beside it. */
 import t, { type Test } from 'tap';
 import { auditDigest, parseAuditRecord } from '../../src/manifest/auditRecord.ts';
+import { renewalProblems } from '../../src/prove/renewalCheck.ts';
+import { RenewedElsewhere } from '../../src/prove/renewalRun.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
 import type { RenewalRun } from '../../src/store/renewalStore.ts';
 import type { Store } from '../../src/store/store.ts';
+import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { renew, YearlyAuthority } from '../support/renewals.ts';
 import {
   collected,
   epoch,
@@ -201,3 +205,32 @@ t.test('of several processes that renew, one does', async (t) => {
   });
   t.equal(acts, 1);
 });
+
+t.test(
+  'of several processes that renew otherwise at once, some are told, and what is renewed is whole',
+  async (t) => {
+    const authority = await YearlyAuthority.make('alpha', 3);
+    await withProcesses(t, async (...stores) => {
+      const [{ jobs, log, renewals }] = stores;
+      for (let leaf = 0; leaf < 9; leaf++) {
+        const accepted = sampleJobs(1);
+        for (const job of accepted) await jobs.accept(job);
+        await log.commit(sampleBatch(leaf, accepted));
+      }
+      for (let round = 0; round < ROUNDS; round++) {
+        const before = (await renewals.runs()).length;
+        const at = BEGIN + (round + 1) * DAY_MS;
+        const all = stores.map((store, n) => {
+          const digest = (round + n) % 2 === 0 ? 'sha512' : 'sha384';
+          return renew(store, { digest, at, authorities: [authority], width: 2 });
+        });
+        const results = await Promise.allSettled(all);
+        const refused = results.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
+        for (const reason of refused) t.ok(reason instanceof RenewedElsewhere, String(reason));
+        t.equal((await renewals.runs()).length - before, stores.length - refused.length);
+        t.ok(refused.length < stores.length, 'whoever drafts last goes on');
+      }
+      t.strictSame(await renewalProblems(stores[0], [authority.trusted], 2), []);
+    });
+  },
+);

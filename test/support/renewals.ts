@@ -7,7 +7,7 @@ import type { DigestName } from '../../src/base/crypto.ts';
 import { digestOf } from '../../src/base/crypto.ts';
 import type { TrustedAuthority } from '../../src/manifest/trustFile.ts';
 import { chooseWays } from '../../src/prove/renewalPath.ts';
-import { commitRun, draftRun, judgeRenewal, nextRun } from '../../src/prove/renewalRun.ts';
+import { commitRun, draftRun, judgeRenewal, nextRun, RenewedElsewhere } from '../../src/prove/renewalRun.ts';
 import { tokenStandings } from '../../src/prove/renewalSurvey.ts';
 import { RenewalTrees } from '../../src/prove/renewals.ts';
 import { keptTheft, type Theft, theftsOf } from '../../src/prove/thefts.ts';
@@ -180,6 +180,6 @@ export async function renew(
     assert(!('fault' in judgeRenewal(token, drafted, trusted)), 'a token is no proof');
   const act = actOfProcess('command', 'renewal.run', { run: drafted.scope.number });
   const run = await commitRun(store, drafted, tokens, act);
-  assert(run, 'somebody else renewed');
+  if (run === undefined) throw new RenewedElsewhere();
   return run;
 }
