@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { assert } from '../../src/base/assert.ts';
 import { fromHex } from '../../src/base/bytes.ts';
+import { gainFault } from '../../src/cli/store/renewalGain.ts';
 import {
   commitNow,
   draftNow,
-  gainFault,
   judgeToken,
   type Renewing,
   stampNow,

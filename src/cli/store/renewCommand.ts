@@ -12,14 +12,11 @@ import { explain } from '../help.ts';
 import { configOption, parseDateArgument } from '../options.ts';
 import { note, printJson } from '../terminal.ts';
 import { noteChore } from './chores.ts';
+import { DAY_MS, firstDue, GainsNothing, gainFault } from './renewalGain.ts';
 import { type Made, madeJson, printMade, printSurvey, surveyJson } from './renewalWords.ts';
 import {
   commitNow,
-  DAY_MS,
   draftNow,
-  firstDue,
-  GainsNothing,
-  gainFault,
   type Judged,
   judgeToken,
   type Renewing,

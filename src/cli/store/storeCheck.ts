@@ -1,5 +1,4 @@
 import { bytesEqual } from '../../base/bytes.ts';
-import { systemClock } from '../../base/clock.ts';
 import { isReceived, type Job, type ReceivedJob } from '../../job/job.ts';
 import { type Checkpoint, parseCheckpoint } from '../../log/checkpoint.ts';
 import { parseNote } from '../../log/note.ts';
@@ -75,7 +74,7 @@ export async function checkStore(store: Store, options: CheckOptions): Promise<S
   const { timestampAuthorities } = options.trust;
   await check.findings('the renewals', () => renewalProblems(store, timestampAuthorities));
   await check.guarded('the renewals', async () => {
-    const lapses = await renewalLapses(store, timestampAuthorities, systemClock());
+    const lapses = await renewalLapses(store, timestampAuthorities, Date.now());
     if (lapses.length > 0) check.report.lapses = lapses;
   });
   await check.findings('the API keys', () => apiKeyProblems(store));
