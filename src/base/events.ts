@@ -7,6 +7,7 @@ export const EVENTS = {
   stopping: '072be995fd494437bd7600b033467c70',
   stopped: '5a86f6620d2d4395921e589af1e5a03b',
   waiting: '6d0f1b7e94c84c0db36c2a5f8e17d943',
+  standby_not_ready: '96cf1d88e7b94299bf993125a689a417',
   cannot_go_on: 'dd9eff23bc7445b096fc04b680c71ee4',
   start_refused: 'b0c89fcb032e46fe97f2f44c4fe74e68',
   config_read: '684a6cfd8faf454fb4842c86165a7fe3',

@@ -50,6 +50,7 @@ import {
 } from './parts.ts';
 import { runUntilStopped } from './running.ts';
 import { completeEpochRecords, recordBegin } from './sealEpochs.ts';
+import { noteWhileWaiting } from './standby.ts';
 import { stoppedWaiting, waitForTurn } from './turn.ts';
 
 /** How long a canary may take to be sealed before it counts as failed. */
@@ -99,14 +100,22 @@ export async function serve(config: Config): Promise<void> {
     freeBytesMin: config.storage.freeBytesMin,
     logger,
   });
+  const turn = waitForTurn({
+    ...{ supervision, stopped, logger, onFatal },
+    onStandby: (signal) => {
+      noteWhileWaiting(config, { signal, logger }).catch(onFatal);
+    },
+  });
   const opened = await openStoreAt(config.store, {
     diskSpace,
     expected: { environment: config.environment, logOrigin: config.log.origin },
     backlogMax: config.webhooks.backlogMax,
-    sequencing: waitForTurn({ supervision, stopped, logger, onFatal }),
+    sequencing: turn,
     onMigration: (schema) =>
       logger.warn({ schema }, 'the store is of an older pdfseald: it is copied and migrated'),
-  }).catch((error) => stoppedWaiting(error, logger));
+  })
+    .catch((error) => stoppedWaiting(error, logger))
+    .finally(turn.over);
   if (opened === undefined) return;
   const store = adopt(opened);
   supervision.starting('prepares to seal');

@@ -11,7 +11,14 @@ export interface TurnOptions {
   /** Resolves when this daemon is to stop. */
   stopped: Promise<unknown>;
   logger: Logger;
+  /** Called once another daemon is known to be active; the signal is aborted when this one no longer waits. */
+  onStandby(signal: AbortSignal): void;
   onFatal(error: unknown): void;
+}
+
+/** How a daemon waits, until it is told that the wait is over. */
+interface Waiting extends Sequencing {
+  over(): void;
 }
 
 /** The wait for a turn was ended by a signal. */
@@ -24,8 +31,10 @@ export function stoppedWaiting(error: unknown, logger: Logger): undefined {
 }
 
 /** How a daemon waits where another one can be active at the same log: for as long as that is, but not for a server that never answers. */
-export function waitForTurn({ supervision, stopped, logger, onFatal }: TurnOptions): Sequencing {
+export function waitForTurn({ supervision, stopped, logger, onStandby, onFatal }: TurnOptions): Waiting {
   const abort = new AbortController();
+  const standby = new AbortController();
+  let isStandby = false;
   stopped.then(() => abort.abort(new StoppedWaiting('stopped')), onFatal);
   let told: string | undefined;
   let elapsedMs: (() => number) | undefined;
@@ -37,6 +46,7 @@ export function waitForTurn({ supervision, stopped, logger, onFatal }: TurnOptio
       abort.abort(new Error(`the database of the store does not answer: ${reason}`));
   };
   return {
+    over: () => standby.abort(),
     signal: abort.signal,
     onLost: onFatal,
     onWait: (wait) => {
@@ -50,6 +60,8 @@ export function waitForTurn({ supervision, stopped, logger, onFatal }: TurnOptio
         elapsedMs = undefined;
         unreachableMs = 0;
         supervision.standby(status);
+        if (!isStandby) onStandby(standby.signal);
+        isStandby = true;
       } else {
         supervision.starting(status);
         giveUpOn(wait.unreachable);

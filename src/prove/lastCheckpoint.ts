@@ -59,8 +59,7 @@ export async function openLastCheckpoint({
   intervalMs,
   logger,
 }: LastCheckpointOptions): Promise<LastCheckpoint> {
-  const doubt = await doubtOf(store, file);
-  if (doubt !== undefined) throw new OperatorError(`${doubt.reason}. ${doubt.remedy}`);
+  await assertNewest(store, file);
   const found = readLastCheckpoint(file);
   // The mark of an empty log tells a file that has nothing yet from one that was lost or emptied.
   await append(file, found === undefined ? emptyLog(store.identity.logOrigin) : undefined);
@@ -92,6 +91,22 @@ export async function openLastCheckpoint({
       await catchUp();
     },
   };
+}
+
+/**
+ * Writes the newest checkpoint of a log that another process writes. Throws OperatorError if there is a {@link Doubt}, or if the file cannot
+ * be written.
+ */
+export async function noteNewestCheckpoint(file: string, store: LogStore): Promise<void> {
+  await assertNewest(store, file);
+  const noted = readLastCheckpoint(file)?.checkpoint.treeSize ?? 0;
+  const head = await store.log.head();
+  if (head !== undefined && head.treeSize > noted) await append(file, head.checkpoint);
+}
+
+async function assertNewest(store: LogStore, file: string): Promise<void> {
+  const doubt = await doubtOf(store, file);
+  if (doubt !== undefined) throw new OperatorError(`${doubt.reason}. ${doubt.remedy}`);
 }
 
 /** What speaks against continuing the log of a store, by its last-checkpoint file; undefined if the log has only grown since. */

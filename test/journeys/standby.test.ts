@@ -1,5 +1,5 @@
 /** Two daemons for one log: one serves it, the other waits to take over. */
-import { cpSync } from 'node:fs';
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { pdfOf } from '../support/app.ts';
@@ -73,4 +73,35 @@ t.test('a second daemon takes over from one that is killed, stopped, held, or to
   t.equal(await next.stop(), 0);
   await until('the first would be next', async () => (await first.start()).pid > 0);
   t.match(await first.pdfseal(['check', '--config', first.configFile]), { status: 0 });
+});
+
+t.test('a machine that waits notes what is released, and takes over no log that lost it', async (t) => {
+  const first = await installOn(t, postgres, { tables: { log: 'last_checkpoint_interval = "100ms"' } });
+  const database = new URL(readFileSync(first.configFile, 'utf8').match(/url = "(.*)"/)?.[1] ?? '').pathname;
+  let active = await first.start();
+  const apiKey = await first.issueKey();
+  const seal = async () => {
+    const client = await Client.connect(first.url, apiKey);
+    await client.seal(pdfOf('document'), { mode: 'blocking' });
+    return (await client.get('/v1/log/checkpoint')).text.split('\n')[1];
+  };
+  await seal();
+  const spare = await installSpare(t, first);
+  const file = join(spare.dir, 'state', 'last-checkpoint');
+  await active.stop();
+  const older = await postgres.createDatabase(database.slice(1));
+  active = await first.start();
+
+  rmSync(file);
+  const waiting = startWaiting(spare);
+  await waiting.says(/could not take over now: \S+last-checkpoint is missing, and the log has \d+ leaves/);
+  cpSync(join(first.dir, 'state', 'last-checkpoint'), file);
+  const newest = await seal();
+  await until('it is noted', () => readFileSync(file, 'utf8').includes(`\n${newest}\n`));
+
+  await active.stop();
+  await (await waiting.listening).stop();
+  const config = readFileSync(spare.configFile, 'utf8');
+  writeFileSync(spare.configFile, config.replace(database, `/${older}`));
+  await t.rejects(spare.start(), { message: /last-checkpoint noted a later checkpoint/ });
 });

@@ -1,0 +1,35 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { Config } from '../config/config.ts';
+import { noteNewestCheckpoint } from '../prove/lastCheckpoint.ts';
+import { openStoreAt } from '../store/engines.ts';
+
+/**
+ * While a daemon waits for its turn, its machine notes the newest checkpoints as that of the active one does: so it refuses a database that
+ * lost some of what was released. Ends when the signal is aborted. What goes wrong is on the log: it would also keep this daemon from taking
+ * over.
+ */
+export async function noteWhileWaiting(
+  config: Config,
+  { signal, logger }: { signal: AbortSignal; logger: Logger },
+): Promise<void> {
+  let told: string | undefined;
+  while (!signal.aborted) {
+    const fault = await noteOnce(config).catch((error: Error) => error);
+    if (fault !== undefined && fault.message !== told && !signal.aborted)
+      logger.warn({ event: 'standby_not_ready', err: fault }, `could not take over now: ${fault.message}`);
+    told = fault?.message;
+    await sleep(config.log.lastCheckpointIntervalMs, undefined, { signal }).catch(() => {});
+  }
+}
+
+/** Reads the database as a front does, which takes nothing for true that a failover could undo. */
+async function noteOnce({ store: location, environment, log }: Config): Promise<undefined> {
+  const expected = { environment, logOrigin: log.origin };
+  const store = await openStoreAt(location, { front: true, expected });
+  try {
+    await noteNewestCheckpoint(log.lastCheckpointFile, store);
+  } finally {
+    await store.close();
+  }
+}
