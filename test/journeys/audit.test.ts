@@ -1,7 +1,6 @@
 import { cpSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { checkTrail, storedTrail, type TrailReport, trailOfStore } from '../../src/cli/store/auditCheck.ts';
 import { checkStore } from '../../src/cli/store/storeCheck.ts';
 import {
   type AuditRecord,
@@ -10,6 +9,7 @@ import {
   parseAuditRecord,
 } from '../../src/manifest/auditRecord.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
+import { checkTrail, storedTrail, type TrailReport, trailOfStore } from '../../src/prove/trailCheck.ts';
 import { createVerifier } from '../../src/prove/verify.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import type { Credential } from '../../src/store/credentialStore.ts';

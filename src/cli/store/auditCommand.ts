@@ -8,10 +8,10 @@ import {
   parseAuditRecord,
 } from '../../manifest/auditRecord.ts';
 import { parseReceipt } from '../../manifest/received.ts';
+import { type KeptRecord, storedTrail } from '../../prove/trailCheck.ts';
 import { explain } from '../help.ts';
 import { configOption, parseCountArgument, parseDateArgument, withStore } from '../options.ts';
 import { print, printJson, printTable } from '../terminal.ts';
-import { type KeptRecord, storedTrail } from './auditCheck.ts';
 import { exportTrailCommand, verifyTrailCommand } from './auditExport.ts';
 
 export function auditCommand(): Command {

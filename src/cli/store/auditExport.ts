@@ -7,6 +7,15 @@ import { encodeReceipt, type Receipt } from '../../manifest/receipt.ts';
 import { parseTrust } from '../../manifest/trustFile.ts';
 import { examineEpochs } from '../../prove/epochSeal.ts';
 import { doubtOf } from '../../prove/lastCheckpoint.ts';
+import {
+  checkTrail,
+  receiptFile,
+  recordFile,
+  some,
+  storedTrail,
+  type TrailReport,
+  trailOfStore,
+} from '../../prove/trailCheck.ts';
 import { createVerifier } from '../../prove/verify.ts';
 import { EXIT } from '../exit.ts';
 import { createFileAtomically, readTextFile, unusable } from '../files.ts';
@@ -19,18 +28,8 @@ import {
   withStore,
 } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
-import {
-  checkTrail,
-  exportedNumbers,
-  exportedTrail,
-  receiptFile,
-  recordFile,
-  some,
-  storedTrail,
-  type TrailReport,
-  trailOfStore,
-} from './auditCheck.ts';
 import { examineExportedEpochs } from './exportedEpochs.ts';
+import { exportedNumbers, exportedTrail } from './exportedTrail.ts';
 import { apiKeyProblems } from './keyCheck.ts';
 
 export function exportTrailCommand(): Command {

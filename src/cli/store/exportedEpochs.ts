@@ -7,7 +7,7 @@ import {
   EpochContradiction,
   trustDifferences,
 } from '../../prove/sealedEpochs.ts';
-import { exportedTrail } from './auditCheck.ts';
+import { exportedTrail } from './exportedTrail.ts';
 
 /**
  * What speaks against the epochs of a trust file, by the records in a folder that `pdfseal audit export` wrote, and which of these have no

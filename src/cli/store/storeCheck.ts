@@ -11,10 +11,10 @@ import { examineEpochs } from '../../prove/epochSeal.ts';
 import { continuedOtherwise, olderCopy } from '../../prove/history.ts';
 import { readReceipt } from '../../prove/receipts.ts';
 import { renewalLapses, renewalProblems } from '../../prove/renewalCheck.ts';
+import { trailProblems } from '../../prove/trailCheck.ts';
 import { createVerifier } from '../../prove/verify.ts';
 import { INDEXES, type IndexFlaw } from '../../store/indexStore.ts';
 import type { Batch, JobReference, Leaf, Store } from '../../store/store.ts';
-import { trailProblems } from './auditCheck.ts';
 import { apiKeyProblems } from './keyCheck.ts';
 import { witnessProblems } from './witnessCheck.ts';
 

@@ -1,23 +1,15 @@
-import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
-import { BrokenInvariant } from '../../base/assert.ts';
-import { fromUtf8, toHex } from '../../base/bytes.ts';
-import { sha256, sha512 } from '../../base/crypto.ts';
-import type { JobRecord } from '../../job/job.ts';
-import {
-  type AuditRecord,
-  auditDigest,
-  auditReference,
-  parseAuditRecord,
-} from '../../manifest/auditRecord.ts';
-import { environmentId } from '../../manifest/manifest.ts';
-import { parseReceipt } from '../../manifest/received.ts';
-import { sealsRecord } from '../../prove/epochSeal.ts';
-import { readReceipt } from '../../prove/receipts.ts';
-import { parseReceiptJson, RECEIPT_BYTES_MAX, type Verdict, type VerifierInput } from '../../prove/verify.ts';
-import type { Store } from '../../store/store.ts';
-import type { TrailEntry } from '../../store/trail.ts';
-import { readTextFile, unusable } from '../files.ts';
+import { BrokenInvariant } from '../base/assert.ts';
+import { fromUtf8, toHex } from '../base/bytes.ts';
+import { sha256, sha512 } from '../base/crypto.ts';
+import type { JobRecord } from '../job/job.ts';
+import { type AuditRecord, auditDigest, auditReference, parseAuditRecord } from '../manifest/auditRecord.ts';
+import { environmentId } from '../manifest/manifest.ts';
+import { parseReceipt } from '../manifest/received.ts';
+import type { Store } from '../store/store.ts';
+import type { TrailEntry } from '../store/trail.ts';
+import { sealsRecord } from './epochSeal.ts';
+import { readReceipt } from './receipts.ts';
+import type { Verdict, VerifierInput } from './verify.ts';
 
 /** A record as it is kept somewhere, with what seals it. */
 export interface KeptRecord {
@@ -49,8 +41,6 @@ interface Trail {
   logOrigin: string;
 }
 
-/** A record is some hundred bytes, and lists a few names. */
-const RECORD_BYTES_MAX = 1 << 20;
 const PAGE = 100;
 
 export interface TrailOptions {
@@ -103,31 +93,6 @@ export function recordFile(number: number): string {
 
 export function receiptFile(number: number): string {
   return `${recordFile(number)}.receipt.json`;
-}
-
-/** The numbers of the records in a folder that `pdfseal audit export` made, in their order. Throws OperatorError. */
-export function exportedNumbers(folder: string): number[] {
-  let names: string[];
-  try {
-    names = readdirSync(folder);
-  } catch (cause) {
-    throw unusable('read', folder, cause);
-  }
-  const numbers = names.map((name) => Number(/^audit-(\d{8,15})\.json$/.exec(name)?.[1] ?? 0));
-  return numbers.filter((number) => number > 0).sort((a, b) => a - b);
-}
-
-/** The records in such a folder. */
-export function* exportedTrail(folder: string): Iterable<KeptRecord> {
-  const names = new Set(readdirSync(folder));
-  for (const number of exportedNumbers(folder)) {
-    const text = readTextFile(join(folder, recordFile(number)), RECORD_BYTES_MAX);
-    if (!names.has(receiptFile(number))) yield { number, text };
-    else {
-      const receipt = readTextFile(join(folder, receiptFile(number)), RECEIPT_BYTES_MAX);
-      yield { number, text, receipt: parseReceiptJson(receipt) ?? null };
-    }
-  }
 }
 
 export interface TrailCheckOptions {
