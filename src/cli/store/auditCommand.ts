@@ -1,12 +1,7 @@
 import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
-import {
-  type ActObject,
-  type Actor,
-  type AuditRecord,
-  auditDigest,
-  parseAuditRecord,
-} from '../../manifest/auditRecord.ts';
+import { type AuditRecord, auditDigest, parseAuditRecord } from '../../manifest/auditRecord.ts';
+import { describeActor, describeObject, fitsFilter, type RecordFilter } from '../../manifest/auditWords.ts';
 import { parseReceipt } from '../../manifest/received.ts';
 import { type KeptRecord, storedTrail } from '../../prove/trailCheck.ts';
 import { explain } from '../help.ts';
@@ -56,12 +51,8 @@ function showCommand(): Command {
   return explain(command, { examples: ['pdfseal audit show 17 --config production.toml'] });
 }
 
-interface ListOptions {
+interface ListOptions extends RecordFilter {
   config: string;
-  since?: number;
-  until?: number;
-  act?: string;
-  who?: string;
   json?: true;
 }
 
@@ -70,22 +61,12 @@ async function list({ config, json, ...filters }: ListOptions): Promise<void> {
     const rows: string[][] = [];
     for await (const kept of storedTrail(store)) {
       const record = parseAuditRecord(kept.text);
-      if (record !== undefined && !matches(record, filters)) continue;
+      if (record !== undefined && !fitsFilter(record, filters)) continue;
       if (json) printJson(present(kept, record));
       else rows.push(rowOf(kept, record));
     }
     if (!json) printTable(['NUMBER', 'TIME', 'ACT', 'OUTCOME', 'WHO', 'SEALED', 'WHAT'], rows);
   });
-}
-
-function matches(record: AuditRecord, { since, until, act, who }: Omit<ListOptions, 'config'>): boolean {
-  const at = Date.parse(record.at);
-  return (
-    at >= (since ?? 0) &&
-    at < (until ?? Number.POSITIVE_INFINITY) &&
-    (act === undefined || record.act === act || record.act.startsWith(`${act}.`)) &&
-    (who === undefined || describeActor(record.actor).includes(who))
-  );
 }
 
 function rowOf(kept: KeptRecord, record: AuditRecord | undefined): string[] {
@@ -96,42 +77,6 @@ function rowOf(kept: KeptRecord, record: AuditRecord | undefined): string[] {
   const leafIndex = leafIndexOf(kept);
   const sealed = leafIndex === undefined ? 'not yet' : `leaf ${leafIndex}`;
   return [number, at, act, outcome, describeActor(actor), sealed, describeObject(what)];
-}
-
-/** `alice (sudo by bob, login 1000) on host`, `invoices by key_…` or `console alice (operator)`. */
-function describeActor({
-  via,
-  user,
-  uid,
-  login_uid,
-  sudo_user,
-  host,
-  client,
-  key,
-  person,
-  role,
-}: Actor): string {
-  if (client !== undefined) return `${client} by ${key}`;
-  if (person !== undefined) return `${via} ${person} (${role})`;
-  const more = [
-    ...(sudo_user === undefined ? [] : [`sudo by ${sudo_user}`]),
-    ...(login_uid === undefined ? [] : [`login ${login_uid}`]),
-  ];
-  const name = user ?? (uid === undefined ? 'socket' : `uid ${uid}`);
-  const where = host === undefined ? '' : ` on ${host}`;
-  return `${via === 'command' ? '' : `${via} `}${name}${more.length > 0 ? ` (${more.join(', ')})` : ''}${where}`;
-}
-
-/** Longer values, such as keys, make no table. */
-const SHOWN_LENGTH_MAX = 100;
-
-function describeObject(object: ActObject): string {
-  return Object.entries(object)
-    .map(([name, value]) => {
-      const text = Array.isArray(value) ? value.join(',') : String(value);
-      return `${name}=${text.length > SHOWN_LENGTH_MAX ? `${text.slice(0, SHOWN_LENGTH_MAX)}…` : text}`;
-    })
-    .join(' ');
 }
 
 function leafIndexOf({ receipt }: KeptRecord): number | undefined {

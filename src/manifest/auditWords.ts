@@ -1,0 +1,57 @@
+/** Audit records as people read and look for them. */
+import type { ActObject, Actor, AuditRecord } from './auditRecord.ts';
+
+/** Times are milliseconds since the epoch, `until` exclusive. `act` is an act, or a group such as `key`. */
+export interface RecordFilter {
+  since?: number;
+  until?: number;
+  act?: string;
+  /** Part of what {@link describeActor} says. */
+  who?: string;
+}
+
+export function fitsFilter(record: AuditRecord, { since, until, act, who }: RecordFilter): boolean {
+  const at = Date.parse(record.at);
+  return (
+    at >= (since ?? 0) &&
+    at < (until ?? Number.POSITIVE_INFINITY) &&
+    (act === undefined || record.act === act || record.act.startsWith(`${act}.`)) &&
+    (who === undefined || describeActor(record.actor).includes(who))
+  );
+}
+
+/** `alice (sudo by bob, login 1000) on host`, `invoices by key_…` or `console alice (operator)`. */
+export function describeActor({
+  via,
+  user,
+  uid,
+  login_uid,
+  sudo_user,
+  host,
+  client,
+  key,
+  person,
+  role,
+}: Actor): string {
+  if (client !== undefined) return `${client} by ${key}`;
+  if (person !== undefined) return `${via} ${person} (${role})`;
+  const more = [
+    ...(sudo_user === undefined ? [] : [`sudo by ${sudo_user}`]),
+    ...(login_uid === undefined ? [] : [`login ${login_uid}`]),
+  ];
+  const name = user ?? (uid === undefined ? 'socket' : `uid ${uid}`);
+  const where = host === undefined ? '' : ` on ${host}`;
+  return `${via === 'command' ? '' : `${via} `}${name}${more.length > 0 ? ` (${more.join(', ')})` : ''}${where}`;
+}
+
+/** Longer values, such as keys, make no table. */
+const SHOWN_LENGTH_MAX = 100;
+
+export function describeObject(object: ActObject): string {
+  return Object.entries(object)
+    .map(([name, value]) => {
+      const text = Array.isArray(value) ? value.join(',') : String(value);
+      return `${name}=${text.length > SHOWN_LENGTH_MAX ? `${text.slice(0, SHOWN_LENGTH_MAX)}…` : text}`;
+    })
+    .join(' ');
+}
