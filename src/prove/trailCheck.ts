@@ -100,6 +100,8 @@ export interface TrailCheckOptions {
   trail?: Trail;
   /** Without it what receipts say is compared, but not verified. */
   verify?: (input: VerifierInput) => Verdict;
+  /** The record before the first of those that are checked, where that is not the first of all. */
+  before?: Pick<KeptRecord, 'number' | 'text'> | undefined;
   /** The newest record has at least this number. */
   newestMin?: number;
 }
@@ -133,10 +135,14 @@ class TrailCheck {
   };
   readonly #verify: TrailCheckOptions['verify'];
   readonly #newestMin: number;
+  /** What began earlier is not among the records that are checked. */
+  readonly #firstToConclude: number;
   #trail: Trail | undefined;
   #last: Pick<KeptRecord, 'number' | 'text'> | undefined;
 
-  constructor({ trail, verify, newestMin = 0 }: TrailCheckOptions) {
+  constructor({ trail, verify, newestMin = 0, before }: TrailCheckOptions) {
+    this.#last = before;
+    this.#firstToConclude = (before?.number ?? 0) + 1;
     this.#trail = trail;
     this.#verify = verify;
     this.#newestMin = newestMin;
@@ -199,7 +205,7 @@ class TrailCheck {
   #problemsOfEnd({ number, outcome, concludes }: AuditRecord): string[] {
     const { unended } = this.report;
     if (outcome === 'begun') unended.push(number);
-    if (concludes === undefined) return [];
+    if (concludes === undefined || concludes < this.#firstToConclude) return [];
     const index = unended.indexOf(concludes);
     if (index < 0) return [`it concludes ${concludes}, which was not begun`];
     unended.splice(index, 1);
