@@ -19,7 +19,7 @@ const SILENCE_MS_MAX = 60_000;
 const CONNECTIONS_MAX = 256;
 
 export interface ConsoleOptions
-  extends Omit<ConsoleAppOptions, 'screens' | 'sessions' | 'streams' | 'assets'>,
+  extends Omit<ConsoleAppOptions, 'screens' | 'sessions' | 'streams' | 'assets' | 'store'>,
     Omit<ScreenSources, 'history'> {
   /** How often open pages are told that there is news, milliseconds. */
   beatMs?: number;

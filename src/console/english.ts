@@ -1,4 +1,5 @@
 /** What the console says, in one table: a site can put a table of its language beside it. What the daemon reports, such as the detail of a part, stays as it is. */
+import { englishAudit } from './englishAudit.ts';
 import { englishConcerns, englishNow } from './englishNow.ts';
 import type { Role } from './sessions.ts';
 
@@ -65,5 +66,6 @@ export const english = {
     store: 'Store',
   },
   now: englishNow,
+  audit: englishAudit,
   concerns: englishConcerns,
 };

@@ -1,10 +1,11 @@
 /** Every screen of the console, in the order of the menu. */
+import { type AuditSources, auditScreen } from './auditScreen.ts';
 import { type NowSources, nowScreen } from './nowScreen.ts';
 import type { Screen } from './screen.ts';
 
 /** What the screens read and change. */
-export type ScreenSources = NowSources;
+export type ScreenSources = NowSources & AuditSources;
 
 export function screensOf(sources: ScreenSources): Screen[] {
-  return [nowScreen(sources)];
+  return [nowScreen(sources), auditScreen(sources)];
 }

@@ -18,6 +18,7 @@ import { kmsKeyId } from '../log/verifierKey.ts';
 import type { ActName, ActObject } from '../manifest/auditRecord.ts';
 import { EpochSeal } from '../prove/epochSeal.ts';
 import { openLastCheckpoint } from '../prove/lastCheckpoint.ts';
+import { createVerifier } from '../prove/verify.ts';
 import type { FetchAttempt } from '../seal/fetching.ts';
 import { openSealer } from '../seal/openSealer.ts';
 import { openSigning } from '../seal/signing.ts';
@@ -292,7 +293,8 @@ export async function serve(config: Config): Promise<void> {
     const { environment } = config;
     const epochs = () => signing.epochs.list.map(({ from }) => from);
     const { status } = administration;
-    adopt(await console.open({ ...common, environment, store, status, epochs }));
+    const verifier = () => createVerifier(trust());
+    adopt(await console.open({ ...common, environment, store, status, epochs, verifier }));
   }
   const server = await openServer(app, config, { logger, tls });
   const running = { version: packageVersion(), config_sha256: config.sha256 };
