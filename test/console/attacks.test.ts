@@ -17,14 +17,14 @@ t.test('a link works once, and for five minutes', async (t) => {
     String(used.headers['set-cookie']),
     /^pdfseal-console-test=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict$/,
   );
-  t.match(test.acts, [
+  t.match(await test.acts(), [
     { act: 'console.login', actor: { via: 'console', person: 'Anna', role: 'auditor' }, outcome: 'done' },
   ]);
   t.match(await test.get(link), { status: 410, text: /does not work/ }, 'a stolen link opens nothing');
   const again = await test.post('/login', { link: secret });
   t.match(again, { status: 410 });
   t.notOk(again.headers['set-cookie']);
-  t.equal(test.acts.length, 1);
+  t.equal((await test.acts()).length, 1);
 });
 
 t.test('links and sessions end', async (t) => {

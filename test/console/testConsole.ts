@@ -1,13 +1,19 @@
 /** A console in the process of the test, with a status of the test's making. */
+import { mkdtempSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { Console, type ConsoleOptions } from '../../src/console/console.ts';
 import type { Role } from '../../src/console/sessions.ts';
-import type { Act } from '../../src/manifest/auditRecord.ts';
+import { type AuditRecord, parseAuditRecord } from '../../src/manifest/auditRecord.ts';
+import { createStore, openStore } from '../../src/store/lmdb/open.ts';
+import type { Store } from '../../src/store/store.ts';
 import { type BrowserPage, openPage } from '../page/chromium.ts';
+import { epoch, identity } from '../store/samples.ts';
 import { freePort } from '../support/freePort.ts';
 import { sampleStatus } from './sampleStatus.ts';
 
@@ -27,17 +33,21 @@ const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
 export class TestConsole {
   readonly console: Console;
   readonly port: number;
-  /** What was recorded. */
-  readonly acts: Act[];
+  readonly store: Store;
 
-  constructor(console: Console, port: number, acts: Act[]) {
+  constructor(console: Console, port: number, store: Store) {
     this.console = console;
     this.port = port;
-    this.acts = acts;
+    this.store = store;
   }
 
   get url(): string {
     return `http://test.localhost:${this.port}`;
+  }
+
+  /** What was recorded. */
+  async acts(): Promise<(AuditRecord | undefined)[]> {
+    return (await this.store.trail.entries(0, 1000)).map(({ text }) => parseAuditRecord(text));
   }
 
   /** The address of a new one-time link. */
@@ -102,21 +112,15 @@ export async function openTestConsole(
   t: Test,
   options: Partial<ConsoleOptions> & { read?: () => AdminStatus } = {},
 ): Promise<TestConsole> {
-  const acts: Act[] = [];
+  const store = options.store ?? (await makeStore(t));
   const port = await freePort();
   const console = new Console({ host: '127.0.0.1', port }, options.clock ?? systemClock);
   const { read = () => sampleStatus(), ...others } = options;
   const open = await console.open({
     environment: 'test',
     status: { read: async () => read() },
-    store: {
-      trail: {
-        append: async (act) => {
-          acts.push(act);
-          return acts.length;
-        },
-      },
-    },
+    store,
+    verifier: () => undefined,
     epochs: () => [Date.now() + 60 * 86_400_000],
     clock: systemClock,
     logger: pino({ level: 'silent' }),
@@ -124,5 +128,18 @@ export async function openTestConsole(
     ...others,
   });
   t.teardown(() => open.close());
-  return new TestConsole(console, port, acts);
+  return new TestConsole(console, port, store);
+}
+
+/** A store that goes with the test; it seals nothing. */
+async function makeStore(t: Test): Promise<Store> {
+  const folder = mkdtempSync(join(tmpdir(), 'console-store-'));
+  const path = join(folder, 'store');
+  await createStore({ path, identity, epoch });
+  const store = await openStore({ path, clock: systemClock, monotonicMs: systemClock });
+  t.teardown(async () => {
+    await store.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return store;
 }

@@ -10,6 +10,7 @@ import { ask } from '../support/admin.ts';
 import { ENVIRONMENT } from '../support/daemon.ts';
 import { programFile } from '../support/programs.ts';
 import { openSandbox } from '../support/sandbox.ts';
+import { until } from '../support/until.ts';
 
 const SRC = new URL('../../src/', import.meta.url).pathname;
 
@@ -47,8 +48,17 @@ t.test('a person opens it, sees that all is well, and is sent away', async (t) =
   await page.until(`document.querySelector('h1').textContent.startsWith('Documents are sealed')`);
   t.match(await page.evaluate('document.body.innerText'), /Backup.*none is on record.*local\/sandbox-2026/s);
 
+  const { origin } = new URL(url);
+  await until('every record is sealed', async () => {
+    await page.navigate(`${origin}/audit`);
+    return page.evaluate(`!document.querySelector('table').textContent.includes('not yet')`);
+  });
+  await page.evaluate(`document.querySelector('form[action="/audit/check"] button').click()`);
+  await page.until(`document.querySelector('h1').textContent === 'The records are whole'`);
+
   const ended = await sandbox.pdfseal(['console', 'logout', '--all', ...config]);
   t.match(ended, { status: 0, stderr: /ended 1 session/ });
+  await page.navigate(`${origin}/`);
   await page.until(`document.querySelector('h1').textContent === 'Sign in'`);
   t.match(await ask({ socketPath: socket }, path, 'GET', headers), { status: 410 }, 'the other link too');
   t.strictSame(

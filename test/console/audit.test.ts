@@ -1,0 +1,110 @@
+/** The screen Audit trail over a real store: pages, filters, single records, the check, and the archive. */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import type { ActName } from '../../src/manifest/auditRecord.ts';
+import { AXE, LAYOUT, VIOLATIONS } from '../page/looks.ts';
+import { openTestConsole, type TestConsole } from './testConsole.ts';
+
+const HOSTILE = '<script>alert(1)</script>\u202egnp.exe';
+
+async function record(test: TestConsole, act: ActName, person: string, object = {}): Promise<void> {
+  const actor = { via: 'console', person, role: 'administrator' } as const;
+  await test.store.trail.append({ act, actor, object, outcome: 'done' });
+}
+
+function numbersOf(text: string): number[] {
+  return Array.from(text.matchAll(/<a href="\/audit\/(\d+)">/g), ([, number]) => Number(number));
+}
+
+t.test('pages of it, the newest first, and what fits a filter', async (t) => {
+  const test = await openTestConsole(t);
+  for (let n = 1; n <= 120; n += 1)
+    await record(test, n % 10 === 0 ? 'key.issue' : 'config.reload', n <= 60 ? 'Anna' : 'Berta', { n });
+  const { cookie } = test.signedIn('auditor');
+  const get = async (path: string) => (await test.get(path, { cookie })).text;
+  const first = await get('/audit');
+  t.strictSame(
+    numbersOf(first),
+    Array.from({ length: 50 }, (_, n) => 120 - n),
+  );
+  const olderOf = (text: string) => /href="(\/audit\?[^"]*before=\d+)"[^>]*>Older/.exec(text)?.[1];
+  const second = olderOf(first)?.replaceAll('&amp;', '&') ?? '';
+  t.strictSame(numbersOf(await get(second)).slice(0, 2), [70, 69]);
+  t.match(await get(second), /Newest records/);
+  const keys = await get('/audit?act=key&who=Anna&since=2026-01-01');
+  t.strictSame(numbersOf(keys), [60, 50, 40, 30, 20, 10]);
+  t.match(keys, /<option value="key" selected.*value="Anna"/s, 'the form shows the filter');
+  t.match(await get('/audit?act=key.revoke'), /No record fits/);
+  t.match(await get('/audit?until=2020-01-01'), /No record fits/);
+  t.match(await test.get('/audit?since=yesterday', { cookie }), {
+    status: 400,
+    text: /A date is written like/,
+  });
+});
+
+t.test('a record, and what it is kept as', async (t) => {
+  const test = await openTestConsole(t);
+  await record(test, 'key.issue', 'Anna', { client: HOSTILE, scopes: ['jobs:read', 'x'.repeat(512)] });
+  const { cookie } = test.signedIn('auditor');
+  const { text } = await test.get('/audit/1', { cookie });
+  t.match(text, /&lt;script&gt;alert\(1\)/);
+  t.notMatch(text, /<script>alert/);
+  const kept = await test.get('/audit/1/record', { cookie });
+  t.match(kept.headers, { 'content-disposition': 'attachment; filename="audit-00000001.json"' });
+  t.equal(kept.text, (await test.store.trail.entry(1))?.text);
+  t.match(await test.get('/audit/1/receipt', { cookie }), { status: 404, text: /not sealed yet/ });
+  for (const path of ['/audit/2', '/audit/0', '/audit/1e3', '/audit/9007199254740993', '/audit/x%00'])
+    t.match(await test.get(path, { cookie }), { status: 404 }, path);
+});
+
+t.test('the check says what it cannot prove, and needs the token of the session', async (t) => {
+  const test = await openTestConsole(t);
+  await record(test, 'config.reload', 'Anna');
+  const { cookie, token } = test.signedIn('auditor');
+  t.match(await test.post('/audit/check', {}, { cookie }), { status: 403 });
+  const checked = await test.post('/audit/check', { token }, { cookie });
+  t.match(checked, { status: 200, text: /not proven yet.*no receipt proves audit record 1/s });
+});
+
+t.test('the archive has the files of an export', async (t) => {
+  const dir = t.testdir({});
+  const test = await openTestConsole(t);
+  for (let n = 0; n < 30; n += 1) await record(test, 'config.reload', 'Anna', { text: 'y'.repeat(n * 37) });
+  const { cookie } = test.signedIn('auditor');
+  const { text, headers } = await test.get('/audit/export', { cookie });
+  t.match(headers, { 'content-type': 'application/x-tar' });
+  writeFileSync(join(dir, 'trail.tar'), text);
+  mkdirSync(join(dir, 'out'));
+  execFileSync('tar', ['-xf', '../trail.tar'], { cwd: join(dir, 'out') });
+  const names = readdirSync(join(dir, 'out'));
+  t.equal(names.length, 30);
+  for (const [n, name] of names.sort().entries())
+    t.equal(readFileSync(join(dir, 'out', name), 'utf8'), (await test.store.trail.entry(n + 1))?.text);
+});
+
+t.test('it can be read on every screen', async (t) => {
+  const test = await openTestConsole(t);
+  await record(test, 'key.issue', 'Anna', { client: HOSTILE, scopes: ['x'.repeat(512)] });
+  for (let n = 0; n < 5; n += 1)
+    await record(test, 'config.reload', 'ש'.repeat(64), { sha256: 'ab'.repeat(32) });
+  const page = await test.browse(t, 'auditor');
+  for (const path of ['/audit', '/audit/1', '/audit?who=nobody']) {
+    await page.navigate(`${test.url}${path}`);
+    await page.evaluate(AXE);
+    for (const [width, scheme] of [
+      [360, 'light'],
+      [1280, 'dark'],
+      [1920, 'light'],
+    ] as const) {
+      await page.emulate(width, scheme);
+      t.strictSame(await page.evaluate(VIOLATIONS), [], `${path}, ${width} px, ${scheme}`);
+    }
+    for (const width of [320, 360, 768, 1100, 1280, 2560]) {
+      await page.emulate(width, 'light');
+      t.strictSame(await page.evaluate(LAYOUT), { torn: [], wide: [] }, `${path}, ${width} px`);
+    }
+  }
+  t.strictSame(page.complaints, []);
+});
