@@ -51,7 +51,7 @@ t.test('a person opens it, sees that all is well, and is sent away', async (t) =
   const { origin } = new URL(url);
   await until('every record is sealed', async () => {
     await page.navigate(`${origin}/audit`);
-    return page.evaluate(`!document.querySelector('table').textContent.includes('not yet')`);
+    return (await page.evaluate(`document.querySelector('table').textContent.includes('not yet')`)) === false;
   });
   await page.evaluate(`document.querySelector('form[action="/audit/check"] button').click()`);
   await page.until(`document.querySelector('h1').textContent === 'The records are whole'`);
