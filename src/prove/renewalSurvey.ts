@@ -76,6 +76,12 @@ export function firstOf(standing: readonly StandingTimestamps[]): Due | undefine
   return standing.flatMap(({ due }) => due ?? []).toSorted((a, b) => a.at - b.at)[0];
 }
 
+/** What ends first of all that does not wait to be renewed together with what is sealed later: nobody has to be alarmed because of that. */
+export function firstToAnnounce(standing: readonly StandingTimestamps[], at: number): Due | undefined {
+  const waits = ({ at: end, renewAt }: Due) => renewAt > Math.max(at, end - RENEW_BEFORE_MS);
+  return firstOf(standing.filter(({ due }) => due && !waits(due)));
+}
+
 /** Whether no time-stamp proves any more when something was sealed: its own ended, and nothing had renewed it. */
 export function isUnproven({ run, notAfter }: StandingTimestamps, at: number): boolean {
   return run === undefined && notAfter !== null && notAfter < at;

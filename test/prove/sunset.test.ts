@@ -3,7 +3,7 @@ import t from 'tap';
 import { parseEvidenceRecord, verifyEvidenceRecord } from '../../src/asn1/evidenceRecord.ts';
 import { assert } from '../../src/base/assert.ts';
 import { fromUtf8 } from '../../src/base/bytes.ts';
-import { dueOf, reasonToRenew, surveyTimestamps } from '../../src/prove/renewalSurvey.ts';
+import { dueOf, firstToAnnounce, reasonToRenew, surveyTimestamps } from '../../src/prove/renewalSurvey.ts';
 import { EvidenceRecords } from '../../src/prove/renewals.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { MemoryLog, renew, YEAR_MS, YearlyAuthority } from '../support/renewals.ts';
@@ -78,7 +78,13 @@ t.test(
       const standing = await surveyTimestamps(memory.store, { authorities, sunsets: [], at: at + 60_000 });
       const ends = standing.flatMap(({ due }) => due?.at ?? []);
       t.ok(Math.min(...ends) > at + DAY_MS / 2, 'nothing ends before it is renewed');
+      const announced = firstToAnnounce(standing, at);
+      t.ok(
+        announced === undefined || announced.renewAt <= at || announced.at > at + YEAR_MS,
+        'no false alarm',
+      );
       if (reasonToRenew(standing, { digest: 'sha512', former: 'sha512', at }) === undefined) continue;
+      t.equal(announced?.at, BEGIN + 170 * DAY_MS, 'what is due is announced');
       await renew(memory.store, {
         digest: 'sha512',
         at: at + 60_000,

@@ -131,14 +131,14 @@ async function renew(options: RenewOptions, theft: Theft | undefined): Promise<v
       ? await renewNow(renewing, survey, options, theft).catch((error: unknown) => {
           // Nothing is wrong with the time-stamps where nothing was due, nor where another process renews them.
           if (survey.reason !== undefined && !(error instanceof RenewedElsewhere))
-            noteRenewal(renewing, survey.size, false, survey.first?.at);
+            noteRenewal(renewing, survey.size, false, survey.announced?.at);
           throw error;
         })
       : undefined;
     const [made, refused] = outcome instanceof GainsNothing ? [undefined, outcome] : [outcome];
     // A look at the log does not show whether what is due was renewed.
     if (!dryRun && (now || !theft))
-      noteRenewal(renewing, survey.size, true, made ? firstDue(made.judged).at : survey.first?.at);
+      noteRenewal(renewing, survey.size, true, made ? firstDue(made.judged).at : survey.announced?.at);
     const renewed = { renewed: made ? madeJson(made) : null, ...(refused && { refused: refused.message }) };
     if (json)
       printJson({ ...surveyJson(survey), ...(found && { distrusted: theftJson(found) }), ...renewed });
@@ -172,7 +172,7 @@ async function renewNow(
   theft: Theft | undefined,
 ): Promise<Made | GainsNothing> {
   const { store, runs } = renewing;
-  const { first, digest } = survey;
+  const { first, announced, digest } = survey;
   if (first?.ofDigest !== undefined && first.ofDigest === digest)
     throw new OperatorError(`${digest} may be relied on until ${dayOf(first.at)} only: nothing is renewed`, {
       remedy: 'name another one: renewal.hash in the configuration, or --hash',
@@ -189,7 +189,7 @@ async function renewNow(
     const judged = await stampNow(renewing, drafted, { kept: draft?.tokens ?? [], gain, request });
     return { run: await commitNow(renewing, drafted, judged), judged };
   } catch (error) {
-    const isTime = !asked && first !== undefined && first.at - systemClock() >= WAIT_MS_MAX;
+    const isTime = !asked && announced !== undefined && announced.at - systemClock() >= WAIT_MS_MAX;
     if (!(error instanceof GainsNothing && isTime)) throw error;
     note(`${error.message} yet`);
     note(`  → ${error.remedy}`);

@@ -24,6 +24,7 @@ import {
   type Due,
   dueOf,
   firstOf,
+  firstToAnnounce,
   isUnproven,
   reasonToRenew,
   type StandingTimestamps,
@@ -84,6 +85,8 @@ export interface Survey {
   digest: DigestName;
   /** When the first of them ends, and why. */
   first?: Due;
+  /** Of those that do not wait to be renewed together: for alarms. */
+  announced?: Due;
   reason?: string;
   /** Leaves of the log. */
   size: number;
@@ -106,7 +109,13 @@ export async function surveyNow(
   const lost = standing
     .filter((one) => isUnproven(one, terms.at))
     .reduce((sum, { batches = 0 }) => sum + batches, 0);
-  return { standing, digest, size, lost, ...(first && { first }), ...(reason && { reason }) };
+  const announced = firstToAnnounce(standing, terms.at);
+  return {
+    ...{ standing, digest, size, lost },
+    ...(first && { first }),
+    ...(announced && { announced }),
+    ...(reason && { reason }),
+  };
 }
 
 /**
