@@ -35,6 +35,8 @@ export function consistent(payload: z.core.ParsePayload<ConfigTables>, isFront: 
       'false while store.engine is "postgresql": copies are files of one machine',
       true,
     );
+  if (http.reusePort && payload.value.store.engine === 'lmdb')
+    refuse(['http', 'reuse_port'], 'false while store.engine is "lmdb": one daemon serves that store', true);
   if (witness.required && witness.policy === undefined)
     refuse(['witness', 'policy'], 'the policy of the witnesses that must cosign', witness.policy);
   checkAddresses(http, refuse);

@@ -90,6 +90,9 @@ const quotas = named(
 
 const http = section({
   listen: listenAddresses.prefault('127.0.0.1:8400'),
+  reusePort: flag('whether other daemons of this user may listen at the same address and port').prefault(
+    false,
+  ),
   clearTextBeyondLoopback: flag('whether other machines may speak to it without TLS').prefault(false),
   tls: omissible(
     table({

@@ -17,6 +17,8 @@ export interface ServerOptions {
   tls?: TlsCertificates;
   /** Whether other machines may connect without TLS. */
   clearTextBeyondLoopback: boolean;
+  /** Whether other processes of this user may listen at the same port. Default: false. */
+  reusePort?: boolean;
   /** Time limit for the head of a request, and for a TLS handshake, milliseconds. */
   headerTimeoutMs: number;
   /** Time limit for silence within a request, milliseconds. It must be longer than any wait of the service itself. */
@@ -71,7 +73,7 @@ export async function listen(app: App, options: ServerOptions): Promise<HttpServ
   try {
     for (const at of options.listen) {
       const server = serverFor(app, isUnixSocket(at) ? undefined : options.tls, options);
-      await listenAt(server, at, 'http.listen');
+      await listenAt(server, at, 'http.listen', { reusePort: options.reusePort === true });
       servers.push(server);
       refuseClearText(server, options);
     }

@@ -269,6 +269,7 @@ export async function openServer(
     listen: inherited.length > 0 ? inherited : http.listen,
     ...(tls && { tls }),
     clearTextBeyondLoopback: http.clearTextBeyondLoopback,
+    reusePort: http.reusePort,
     headerTimeoutMs: http.headerTimeoutMs,
     silenceMsMax: silenceMsMax(config),
     logger,

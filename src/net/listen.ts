@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { lstatSync, rmSync, statSync } from 'node:fs';
-import { connect, type Server } from 'node:net';
+import { connect, type ListenOptions, type Server } from 'node:net';
 import { dirname } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
@@ -20,16 +20,17 @@ const BACKLOG = 1024;
 /**
  * Makes the server listen. Only its owner and group can connect to a Unix socket; the socket replaces a stale one,
  * and is removed with the server. Throws OperatorError when the address is taken, or when anybody can write to the
- * folder of the socket. `key` is the config key that names the address.
+ * folder of the socket. `key` is the config key that names the address. With `reusePort`, other processes of this user may listen at the same port.
  */
 export async function listenAt(
   server: Server,
   at: ListenAddress | InheritedSocket,
   key: string,
+  { reusePort = false }: { reusePort?: boolean } = {},
 ): Promise<void> {
   try {
     if ('path' in at) await prepareSocket(at.path);
-    await startListening(server, at);
+    await startListening(server, 'port' in at ? { ...at, reusePort } : at);
   } catch (cause) {
     const where = 'fd' in at ? `the inherited descriptor ${at.fd}` : formatAddress(at);
     const remedy = remedyOf(cause, at);
@@ -96,7 +97,7 @@ function isAnswered(path: string): Promise<boolean> {
   });
 }
 
-async function startListening(server: Server, at: ListenAddress | InheritedSocket): Promise<void> {
+async function startListening(server: Server, at: ListenOptions | InheritedSocket): Promise<void> {
   const listening = once(server, 'listening');
   // The call creates the socket with this umask, so others can never open it.
   const umask = process.umask(UMASK);

@@ -135,6 +135,9 @@ t.test('the store is in state_dir, or in a PostgreSQL that is reached safely', a
     passwordFile: '/run/credentials/pdfseald@test.service/db',
   });
 
+  t.throws(() => parseConfig(`${MINIMAL}\n[http]\nreuse_port = true`, '/etc/pdfseal/test.toml'), {
+    message: /http\.reuse_port: .*; expected false while store\.engine is "lmdb"/,
+  });
   const url = (text: string) => `engine = "postgresql"\nurl = "${text}"`;
   const refused: [lines: string, message: RegExp][] = [
     ['engine = "postgresql"', /store\.url: missing; expected the URL of the database/],

@@ -50,6 +50,7 @@ export async function installFront(
   postgres: Postgres,
   first: Sandbox,
   name: string,
+  { port }: { port?: number } = {},
 ): Promise<Sandbox> {
   await postgres.query('ALTER ROLE pdfseal CREATEROLE');
   const { status, stderr } = await first.pdfseal(['store', 'roles', '--config', first.configFile]);
@@ -60,7 +61,7 @@ export async function installFront(
   const dir = join(first.dir, name);
   mkdirSync(join(dir, 'state'), { recursive: true });
   cpSync(join(first.dir, 'state', 'last-checkpoint'), join(dir, 'state', 'last-checkpoint'));
-  const front = new Sandbox(dir, await freePort(), [], 'src');
+  const front = new Sandbox(dir, port ?? (await freePort()), [], 'src');
   const own = text
     .replace(/^\[kms\]$.*?^\[clock\]$/ms, '[clock]')
     .replace('user=pdfseal', 'user=node')
