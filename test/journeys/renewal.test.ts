@@ -239,6 +239,11 @@ t.test('renewals', async (t) => {
     t.match(checked, { status: 0, stdout: /good/ }, checked.stdout + checked.stderr);
     const { stdout } = await pdfseal(['audit', 'list', '--act', 'renewal.run', '--json']);
     t.equal(stdout.trim().split('\n').length, 3);
+    t.equal(
+      stdout.match(/[0-9a-f]{64} since 2026-01-01T00:00:00\.000Z/g)?.length,
+      1,
+      'and what was said of a theft',
+    );
     const backup = await pdfseal(['backup', '--output', file('backups')]);
     t.equal(backup.status, 0, backup.stderr);
   });

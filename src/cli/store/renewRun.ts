@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { PresentedStamp } from '../../admin/renewalStamp.ts';
 import { bytesEqual, toBase64, toHex } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
-import type { DigestName } from '../../base/crypto.ts';
+import { type DigestName, sha256 } from '../../base/crypto.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { acquireLock, type DaemonLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
@@ -32,7 +32,7 @@ import {
   surveyTimestamps,
   tokenStandings,
 } from '../../prove/renewalSurvey.ts';
-import { RenewalTrees } from '../../prove/renewals.ts';
+import { bytesOf, RenewalTrees } from '../../prove/renewals.ts';
 import { keptTheft, type Theft, theftsOf } from '../../prove/thefts.ts';
 import { isLast } from '../../prove/timestampCheck.ts';
 import { actOfProcess } from '../../store/acts.ts';
@@ -270,6 +270,10 @@ async function askDaemon(
   }
 }
 
+function describeTheft({ root, since }: KeptTheft): string {
+  return `${toHex(sha256(bytesOf(root)))} since ${toRfc3339(since)}`;
+}
+
 /** Commits the run, with its record on the audit trail. Says so if verifiers may not know an authority yet. */
 export async function commitNow(
   { store, runs }: Renewing,
@@ -285,6 +289,8 @@ export async function commitNow(
     root: toHex(drafted.root),
     authorities: judged.map(({ token }) => token.authority),
     stamped_at: toRfc3339(Math.max(...judged.map(({ genTime }) => genTime))),
+    // The SHA-256 of each root, and since when it is not believed.
+    ...(drafted.thefts.length > 0 && { distrusted: drafted.thefts.map(describeTheft) }),
   });
   const run = await commitRun(
     store,
