@@ -170,4 +170,12 @@ t.test('a front tells nothing that standbys may not have', async (t) => {
   t.notOk(isTold, 'nor is it told so where that wait was ended');
   await standbys('');
   t.match(await reading, { outcome: { kind: 'sealed' } });
+
+  await standbys('nobody');
+  const late = front.jobs.accept(sampleJob()).catch((error) => error.name);
+  await until('its own commit waits', async () => (await postgres.query(waiting)).length > 0);
+  await postgres.query(
+    `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'`,
+  );
+  t.equal(await late, 'UnknownOutcome', 'it acknowledges nothing that standbys may not have');
 });

@@ -1,0 +1,123 @@
+/** The daemon that seals, beside fronts that accept in the same store. */
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { newJobId } from '../../src/job/id.ts';
+import type { Job, ReceivedJob } from '../../src/job/job.ts';
+import { openSealer } from '../../src/seal/openSealer.ts';
+import type { Sealer } from '../../src/seal/sealer.ts';
+import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
+import type { Acceptance, Store } from '../../src/store/store.ts';
+import { startArrivalFeed } from '../../src/watch/arrivalFeed.ts';
+import { sampleCredential, sampleEntry } from '../store/samples.ts';
+import { makeSite, NEVER } from '../support/partitions.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { firstEpoch, makeJob } from '../support/sealing.ts';
+import { until } from '../support/until.ts';
+
+const postgres = await startPostgres(t);
+
+async function openNodes(t: Test): Promise<{ store: Store; front: Store; sealer: Sealer; fatal: unknown[] }> {
+  const site = await makeSite(t, 'ed25519');
+  const location = { urls: [postgres.url(await postgres.createDatabase())] };
+  const identity = { environment: 'test', logOrigin: 'seal.example.com/test/2026', createdAt: Date.now() };
+  await createInPostgresql({ location, identity, epoch: firstEpoch(site.keys) });
+  const store = await openInPostgresql({ location, sequencing: { onWait: t.fail, onLost: t.fail } });
+  t.teardown(() => store.close());
+  const front = await openInPostgresql({ location, front: true });
+  t.teardown(() => front.close());
+  const fatal: unknown[] = [];
+  const sealer = await openSealer({
+    store,
+    signing: await site.openSigning(store),
+    requireRecord: async () => undefined,
+    queueJobsMax: 1000,
+    batchJobsMax: 100,
+    giveUpAfterMs: 3_600_000,
+    clock: Date.now,
+    logger: pino({ level: 'silent' }),
+    onFatal: (error) => fatal.push(error),
+  });
+  t.teardown(() => sealer.close());
+  return { store, front, sealer, fatal };
+}
+
+const newJob = (fields: Partial<Job> = {}) =>
+  makeJob(newJobId(), { mode: 'blocking', since: 1, ...fields }) as ReceivedJob;
+const withKey = (job: Job, key: string): Acceptance => ({ idempotency: sampleEntry(job, { key }) });
+const outcomeOf = (sealer: Sealer, { id }: Job) =>
+  sealer.settled(id, NEVER).then(
+    (outcome) => outcome?.kind,
+    (error) => error.code,
+  );
+
+t.test('a key that a front was faster with ends one job of a batch, and no other', async (t) => {
+  const { front, sealer, fatal } = await openNodes(t);
+  const taken = newJob();
+  await front.jobs.accept(taken, withKey(taken, 'the-same-key'));
+  const [late, other] = [newJob(), newJob()];
+  sealer.submit(late, withKey(late, 'the-same-key'));
+  sealer.submit(other, withKey(other, 'another-key'));
+  t.strictSame(await Promise.all([outcomeOf(sealer, late), outcomeOf(sealer, other)]), [
+    'idempotency_in_progress',
+    'sealed',
+  ]);
+  t.equal(await front.jobs.get(late.id), undefined, 'it never was');
+  const durable = newJob({ mode: 'async' });
+  await t.rejects(sealer.accept(durable, withKey(durable, 'the-same-key')), {
+    code: 'idempotency_in_progress',
+  });
+  const impatient = newJob();
+  sealer.submit(impatient, withKey(impatient, 'the-same-key'));
+  await t.rejects(sealer.settled(impatient.id, AbortSignal.abort()), { code: 'idempotency_in_progress' });
+  const after = newJob();
+  sealer.submit(after);
+  t.equal(await outcomeOf(sealer, after), 'sealed');
+  t.equal(sealer.waitingCount, 0);
+  t.strictSame(fatal, []);
+});
+
+t.test('a quota counts what every node accepted', async (t) => {
+  const { front, sealer } = await openNodes(t);
+  const quota = { name: 'default', startsAt: 0, endsAt: Date.now() + 60_000 };
+  await front.jobs.accept(newJob({ quota }), { quotaJobsMax: 2 });
+  const list = [newJob({ quota }), newJob({ quota }), newJob({ quota })];
+  for (const job of list) sealer.submit(job, { quotaJobsMax: 2 });
+  const outcomes = await Promise.all(list.map((job) => outcomeOf(sealer, job)));
+  t.strictSame(outcomes.toSorted(), ['quota_exceeded', 'quota_exceeded', 'sealed']);
+});
+
+t.test('jobs of fronts are taken, those of nobody fail, and who waits is told', async (t) => {
+  const { store, front, sealer, fatal } = await openNodes(t);
+  const { arrivals } = store;
+  if (arrivals === undefined) throw new Error('it hears of no arrivals');
+  const good = newJob();
+  await store.credentials.put(
+    [sampleCredential({ clientId: good.clientId, organization: good.organization })],
+    null,
+  );
+  const stranger = newJob({ clientId: 'nobody' });
+  await front.jobs.accept(good);
+  await front.jobs.accept(stranger);
+  const repeat = outcomeOf(sealer, good);
+  const fetched: Job[] = [];
+  const feed = startArrivalFeed({
+    store,
+    arrivals,
+    sealer,
+    sources: { take: (job) => fetched.push(job) },
+    clock: Date.now,
+    logger: pino({ level: 'silent' }),
+    onFatal: (error) => fatal.push(error),
+  });
+  t.teardown(() => feed.close());
+  t.equal(await repeat, 'sealed', 'who asked before it was taken');
+  await until('the other one failed', async () => (await front.jobs.get(stranger.id))?.outcome !== undefined);
+  t.match(await front.jobs.get(stranger.id), {
+    outcome: { kind: 'failed', failure: { code: 'internal_error' } },
+  });
+  const { content: _, ...url } = newJob({ source: 'url', checksumSha256: 'a'.repeat(64) });
+  await front.jobs.accept(url, { sourceUrl: 'https://example.com/a.pdf' });
+  await until('it is to be fetched', () => fetched.length > 0);
+  t.ok(sealer.knows(url.id));
+  t.strictSame(fatal, []);
+});
