@@ -53,6 +53,13 @@ export function unwitnessed(): ServiceError {
 
 const OBSTACLES: readonly ErrorCode[] = ['kms_partition_unavailable', 'fork_alarm', 'witness_unavailable'];
 
+/** The answer for what another node named. */
+export function obstacleNamed(code: ErrorCode): ServiceError {
+  if (code === 'timestamp_unavailable') return unstampable();
+  if (code === 'fork_alarm') return forkAlarm();
+  return code === 'witness_unavailable' ? unwitnessed() : belowQuorum();
+}
+
 /** What a batch that cannot be sealed waits for; undefined for a fault of our own. */
 export function obstacleOf(error: unknown): ServiceError | undefined {
   if (error instanceof TimestampUnavailable) return unstampable();

@@ -4,7 +4,7 @@ import type { SealingNode, SealingView } from '../store/arrivals.ts';
 import { refusalOf } from '../store/outrun.ts';
 import type { Acceptance, Store } from '../store/store.ts';
 import type { SealerObserver } from './observer.ts';
-import { queueFull } from './obstacle.ts';
+import { obstacleNamed, queueFull } from './obstacle.ts';
 import type { WaitingJobs } from './pending.ts';
 
 export interface RemoteSealerOptions {
@@ -18,7 +18,7 @@ export interface RemoteSealerOptions {
 }
 
 /** The daemon that seals, as a front saw it last. */
-export type NodeOutlook = Pick<SealingNode, 'isActive' | 'holder'>;
+export type NodeOutlook = Pick<SealingNode, 'isActive' | 'holder' | 'obstacle'>;
 
 /** How often a front looks, also where it heard nothing. */
 const LOOK_MS = 1_000;
@@ -67,10 +67,11 @@ export class RemoteSealer {
     return new RemoteSealer(options, await options.sealing.node());
   }
 
-  /** As of a sealer that has keys: throws ServiceError `queue_full`, and for a blocking request `kms_partition_unavailable`. */
+  /** As of a sealer that has keys: throws ServiceError `queue_full`, and for a blocking request what the daemon that seals has named. */
   admit(mode: JobMode): void {
     if (this.waitingCount >= this.#options.queueJobsMax) throw queueFull();
-    if (mode === 'blocking' && !this.#isSealing()) throw unsealable();
+    const obstacle = mode === 'blocking' ? this.#obstacle() : undefined;
+    if (obstacle) throw obstacle;
   }
 
   /** Makes the job durable. Once this resolves, it survives any crash. Throws ServiceError where another node was faster. */
@@ -140,8 +141,10 @@ export class RemoteSealer {
     await Promise.allSettled([...this.#accepting.values(), this.#looking]);
   }
 
-  #isSealing(): boolean {
-    return this.#node.isActive || performance.now() - this.#activeAtMs < TAKEOVER_MS_MAX;
+  #obstacle(): ServiceError | undefined {
+    const { isActive, obstacle } = this.#node;
+    if (isActive && obstacle !== undefined) return obstacleNamed(obstacle);
+    return isActive || performance.now() - this.#activeAtMs < TAKEOVER_MS_MAX ? undefined : unsealable();
   }
 
   async #refresh(): Promise<void> {

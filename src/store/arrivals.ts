@@ -1,3 +1,4 @@
+import type { ErrorCode } from '../base/errors.ts';
 import type { Job, Outcome } from '../job/job.ts';
 
 /** A job of a client that a front accepted, or what is wrong with it. */
@@ -7,6 +8,8 @@ export type Arrival = { jobId: string } & ({ job: Job; fault?: never } | { job?:
 export interface ArrivalStore {
   /** Those that `isKnown` does not know, in the order of their ids, some of them at a time. */
   look(isKnown: (jobId: string) => boolean): Promise<Arrival[]>;
+  /** Tells fronts why nothing can be sealed now; `undefined` while sealing works. */
+  tell(obstacle: ErrorCode | undefined): Promise<void>;
   /** Calls back when there may be some. It is a hint: it can fail to come. */
   onRing(listener: () => void): void;
 }
@@ -17,6 +20,8 @@ export interface SealingNode {
   isActive: boolean;
   /** The process that was active last, for people; empty before the first one. */
   holder: string;
+  /** Why it can seal nothing, as it said last. */
+  obstacle?: ErrorCode;
   /** How many jobs have no outcome. */
   waiting: number;
 }

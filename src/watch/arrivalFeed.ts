@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
+import type { ErrorCode } from '../base/errors.ts';
 import type { Fetching } from '../seal/fetching.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import type { Arrival, ArrivalStore } from '../store/arrivals.ts';
@@ -8,7 +9,7 @@ import type { Store } from '../store/store.ts';
 export interface ArrivalFeedOptions {
   store: Pick<Store, 'jobs' | 'credentials'>;
   arrivals: ArrivalStore;
-  sealer: Pick<Sealer, 'knows' | 'take'>;
+  sealer: Pick<Sealer, 'knows' | 'take' | 'obstacle'>;
   sources: Pick<Fetching, 'take'>;
   clock: Clock;
   logger: Logger;
@@ -21,7 +22,7 @@ export interface ArrivalFeedOptions {
 const INTERVAL_MS = 1000;
 
 /**
- * Passes jobs that fronts accepted to the sealer. What a front says of a client is not believed: a job that no request of a known client could have made
+ * Passes jobs that fronts accepted to the sealer, and tells fronts whether anything can be sealed. What a front says of a client is not believed: a job that no request of a known client could have made
  * fails.
  */
 export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promise<void> } {
@@ -49,13 +50,25 @@ export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promis
   arrivals.onRing(() => {
     if (!isClosed) catchUp();
   });
-  const timer = setInterval(catchUp, intervalMs).unref();
+  let told: ErrorCode | undefined | null = null;
+  let telling: Promise<void> = Promise.resolve();
+  const tell = () => {
+    const code = sealer.obstacle()?.code;
+    if (code === told) return;
+    told = code;
+    telling = telling.then(() => arrivals.tell(code)).catch(onFatal);
+  };
+  const timer = setInterval(() => {
+    tell();
+    catchUp();
+  }, intervalMs).unref();
+  tell();
   catchUp();
   return {
     close: async () => {
       isClosed = true;
       clearInterval(timer);
-      await looking;
+      await Promise.all([looking, telling]);
     },
   };
 }

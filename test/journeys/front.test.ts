@@ -3,6 +3,7 @@ import t from 'tap';
 import { pdfOf } from '../support/app.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { takeToken } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 import { installFront, installOn, installSpare, isProven, startWaiting } from './onDatabase.ts';
 
@@ -53,6 +54,15 @@ t.test('two fronts accept what one daemon seals, over its death and the take-ove
   t.match(await fronts[0].pdfseal(['init', '--throwaway', ...about(fronts[0])]), { stderr: /makes no log/ });
   const { stderr } = await fronts[0].pdfseal(['keys', 'list', ...about(fronts[0])]);
   t.match(stderr, /the role "node" may not use the store/);
+  const bringBack = first.partitions.map(takeToken);
+  const hasty = async () => a.seal(pdfOf('no token'), { mode: 'blocking' }, { Prefer: 'wait=1' });
+  await until('the front says that nothing can be sealed', async () => {
+    const answer = await hasty();
+    return answer.status === 503 && /kms_partition_unavailable/.test(answer.text);
+  });
+  for (const bring of bringBack) bring();
+  await until('sealing goes on', async () => (await hasty()).json<JobBody>().phase === 'completed');
+
   const spare = await installSpare(t, first);
   const taking = startWaiting(spare);
   await taking.says(IS_ACTIVE);

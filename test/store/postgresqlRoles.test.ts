@@ -179,7 +179,7 @@ t.test('daemon and commands work as members of their roles', async (t) => {
 t.test('a database of the layout before gets table and rights', async (t) => {
   const database = await makeStore();
   await postgres.query(
-    `DROP TABLE pdfseal.arrivals; COMMENT ON SCHEMA pdfseal IS 'pdfseal layout 1';
+    `DROP TABLE pdfseal.arrivals; ALTER TABLE pdfseal.sequencer DROP COLUMN obstacle; COMMENT ON SCHEMA pdfseal IS 'pdfseal layout 1';
      ALTER TABLE pdfseal.notes DISABLE ROW LEVEL SECURITY; ALTER TABLE pdfseal.jobs DISABLE ROW LEVEL SECURITY;
      ALTER TABLE pdfseal.sources DISABLE ROW LEVEL SECURITY; ALTER TABLE pdfseal.idempotency DISABLE ROW LEVEL SECURITY`,
     database,

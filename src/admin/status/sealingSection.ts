@@ -15,6 +15,7 @@ export const sealingSchema = z
   .object({
     active: z.boolean().describe('Whether a daemon that seals is active.'),
     node: z.string().describe('The one that was active last; empty before the first.'),
+    obstacle: z.string().exactOptional().describe('Why it can seal nothing: the code of the error.'),
     last_commit_at: WIRE.time.exactOptional().describe('`sealed_at` of the newest batch of the log.'),
   })
   .describe(
@@ -23,24 +24,31 @@ export const sealingSchema = z
 type SealingSection = z.infer<typeof sealingSchema>;
 
 export function presentSealing(
-  { isActive, holder }: NodeOutlook,
+  { isActive, holder, obstacle }: NodeOutlook,
   sealedAt: number | undefined,
 ): SealingSection {
   return {
     active: isActive,
     node: holder,
+    ...(isActive && obstacle !== undefined && { obstacle }),
     ...(sealedAt !== undefined && { last_commit_at: toRfc3339(sealedAt) }),
   };
 }
 
-export function sealingPart({ active, node, last_commit_at: at }: SealingSection, now: number): HealthPart {
+export function sealingPart(
+  { active, node, obstacle, last_commit_at: at }: SealingSection,
+  now: number,
+): HealthPart {
   const last =
     at === undefined
       ? 'nothing was sealed yet'
       : `the last commit was ${ageSeconds(Date.parse(at), now)} s ago`;
-  const detail = active ? `${node} is active; ${last}` : `no daemon that seals is active; ${last}`;
-  const remedy = 'start a daemon that has partitions; until then jobs are accepted and wait';
-  return healthPart('sealing', active, detail, remedy);
+  const state = obstacle === undefined ? 'is active' : `is active and cannot seal: ${obstacle}`;
+  const detail = active ? `${node} ${state}; ${last}` : `no daemon that seals is active; ${last}`;
+  const remedy = active
+    ? 'run `pdfseal status` where that daemon runs'
+    : 'start a daemon that has partitions; until then jobs are accepted and wait';
+  return healthPart('sealing', active && obstacle === undefined, detail, remedy);
 }
 
 /** Only of a front. */

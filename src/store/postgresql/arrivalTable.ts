@@ -1,3 +1,4 @@
+import type { ErrorCode } from '../../base/errors.ts';
 import { faultOfAccepted } from '../../job/acceptedJob.ts';
 import type { Arrival, ArrivalStore } from '../arrivals.ts';
 import { parseRecord } from '../records.ts';
@@ -14,6 +15,8 @@ const ROWS = {
     FROM jobs j WHERE j.id = ANY ($1::uuid[]) ORDER BY j.id`,
 };
 const FORGET = { name: 'forget_arrivals', text: 'DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[])' };
+
+const TELL = { name: 'tell_obstacle', text: 'UPDATE sequencer SET obstacle = $1' };
 
 /** Jobs that are examined in one go. */
 const PAGE_JOBS = 500;
@@ -45,6 +48,10 @@ export class ArrivalTable implements ArrivalStore {
     const over = rows.filter(isOver).map(({ id }) => id);
     if (over.length > 0) await this.#writes.run((queries) => queries.rows(FORGET, [over]));
     return rows.filter((row) => !isOver(row)).map(examine);
+  }
+
+  async tell(obstacle: ErrorCode | undefined): Promise<void> {
+    await this.#writes.run((queries) => queries.rows(TELL, [obstacle ?? '']));
   }
 
   onRing(listener: () => void): void {

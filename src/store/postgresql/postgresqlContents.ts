@@ -24,6 +24,7 @@ const PAGE_ENTRIES = 2000;
 const STATEMENT_MS_MAX = 600_000;
 
 const NOTES: Query = { name: 'all_notes', text: `SELECT name, record FROM notes WHERE name <> 'identity'` };
+const ARRIVED: Query = { name: 'any_arrival', text: 'SELECT job_id FROM arrivals LIMIT 1' };
 const PUT_NOTE: Query = {
   name: 'put_any_note',
   text: 'INSERT INTO notes VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET record = excluded.record',
@@ -107,7 +108,13 @@ export class PostgresqlContents implements StoreContents {
       onLost: () => {}, // The next write tells.
       awayMsMax: AWAY_MS_MAX,
     });
-    return new PostgresqlContents(location, turn);
+    const contents = new PostgresqlContents(location, turn);
+    const arrived = await contents.#database.rows(ARRIVED);
+    if (arrived.length === 0) return contents;
+    await contents.close();
+    throw new OperatorError('jobs that fronts accepted are not sealed yet', {
+      remedy: 'stop the fronts, start the daemon that seals, and stop it when no job waits',
+    });
   }
 
   async identity(): Promise<StoreIdentity> {

@@ -1,3 +1,4 @@
+import type { ErrorCode } from '../../base/errors.ts';
 import type { Outcome } from '../../job/job.ts';
 import type { SealingNode, SealingView } from '../arrivals.ts';
 import type { Bell } from './bell.ts';
@@ -8,7 +9,7 @@ import { IS_ACTIVE } from './sequencer.ts';
 
 const NODE: Query = {
   name: 'sealing_node',
-  text: `SELECT holder, (${IS_ACTIVE}) AS is_active,
+  text: `SELECT holder, obstacle, (${IS_ACTIVE}) AS is_active,
       (SELECT count(*) FROM waiting) + (SELECT count(*) FROM arrivals) AS waiting
     FROM sequencer`,
   isInternal: true,
@@ -19,6 +20,13 @@ const ENDED: Query = {
     AND ((SELECT leaf_index FROM leaves WHERE job_id = j.id) IS NOT NULL
       OR (SELECT record FROM failures WHERE job_id = j.id) IS NOT NULL)`,
 };
+
+interface NodeRow {
+  holder: string;
+  obstacle: ErrorCode | '';
+  is_active: boolean;
+  waiting: number;
+}
 
 /** What a front sees of sealing in PostgreSQL. */
 export class SealingTable implements SealingView {
@@ -31,11 +39,12 @@ export class SealingTable implements SealingView {
   }
 
   async node(): Promise<SealingNode> {
-    const [row] = await this.#database.rows<{ holder: string; is_active: boolean; waiting: number }>(NODE);
+    const [row] = await this.#database.rows<NodeRow>(NODE);
     return {
       isActive: row?.is_active === true,
       holder: row?.holder ?? '',
       waiting: row?.waiting ?? 0,
+      ...(row?.obstacle && { obstacle: row.obstacle }),
     };
   }
 
