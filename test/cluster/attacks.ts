@@ -29,6 +29,20 @@ export const ATTACKS: Attack[] = [
     },
   },
   {
+    name: 'kill -9 of a front',
+    run: async (_, { fronts }, random) => fronts[Math.floor(random() * fronts.length)]?.signal('SIGKILL'),
+  },
+  {
+    name: 'a front hangs',
+    run: async (_, site, random) => {
+      const front = site.fronts[Math.floor(random() * site.fronts.length)];
+      if (front === undefined) return;
+      site.freeze(front);
+      await sleep(3_000 + random() * 9_000);
+      front.signal('SIGCONT');
+    },
+  },
+  {
     name: 'kill -9 of the primary',
     run: async (cluster) => {
       const primary = await cluster.primary();

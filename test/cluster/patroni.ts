@@ -120,6 +120,15 @@ export class PatroniCluster {
     }
   }
 
+  /** Runs SQL as the superuser on the primary, as soon as there is one. */
+  async execute(text: string): Promise<void> {
+    const done = async () => {
+      const primary = await this.primary();
+      return primary !== undefined && (await this.query(primary, text)) !== undefined;
+    };
+    await until(text, done, READY_SECONDS_MAX);
+  }
+
   /** The node whose server accepts writes; of two for a moment, either. */
   async primary(): Promise<NodeName | undefined> {
     const answers = await Promise.all(
@@ -256,7 +265,7 @@ export class PatroniCluster {
           'local all postgres peer',
           'host all postgres,rewinder samenet scram-sha-256',
           'host replication replicator samenet scram-sha-256',
-          'hostssl pdfseal pdfseal samenet scram-sha-256',
+          'hostssl pdfseal pdfseal,front samenet scram-sha-256',
         ],
         parameters: {
           unix_socket_directories: sockets,
@@ -281,6 +290,7 @@ export class PatroniCluster {
     };
     for (const [is, make] of [
       ["SELECT FROM pg_roles WHERE rolname = 'pdfseal'", `CREATE ROLE pdfseal LOGIN PASSWORD '${PASSWORD}'`],
+      ["SELECT FROM pg_roles WHERE rolname = 'front'", `CREATE ROLE front LOGIN PASSWORD '${PASSWORD}'`],
       [
         "SELECT FROM pg_database WHERE datname = 'pdfseal'",
         'CREATE DATABASE pdfseal OWNER pdfseal TEMPLATE template0',

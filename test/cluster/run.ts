@@ -63,7 +63,8 @@ async function play(): Promise<void> {
     closes.push(() => site.close());
     tells.push(() => site.describe());
     await until('a daemon listens', async () => (await site.active()) !== undefined);
-    const workload = await Workload.open({ teardown: (close) => closes.push(close) }, site.front, seed);
+    const workload = await Workload.open({ teardown: (close) => closes.push(close) }, site.door, seed);
+    await site.addFronts(cluster, 2); // Clients manage webhook endpoints elsewhere.
     let isOver = false;
     const sending = workload.run(() => isOver);
     const recoveries: { name: string; seconds: number }[] = [];

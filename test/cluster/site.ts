@@ -58,17 +58,20 @@ export class Supervised {
 }
 
 /**
- * Several daemons over one database, and one address for all of them. The sandbox `front` is for clients and commands: its daemon is whoever
+ * Several daemons over one database, and one address for all of them. The sandbox `door` is for clients and commands: its daemon is whoever
  * has its turn.
  */
 export class Site {
-  readonly front: Sandbox;
+  readonly door: Sandbox;
   readonly nodes: Supervised[];
+  /** They have no keys, and their role in the database cannot touch the log. */
+  readonly fronts: Supervised[] = [];
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
+  #joined = 0;
 
-  private constructor(front: Sandbox, nodes: Supervised[], server: Server) {
-    this.front = front;
+  private constructor(door: Sandbox, nodes: Supervised[], server: Server) {
+    this.door = door;
     this.nodes = nodes;
     this.#server = server;
   }
@@ -82,12 +85,12 @@ export class Site {
       `password_file = "${passwordFile}"`,
     ].join('\n');
     const tables = { ...SITE.tables, store };
-    const front = await openSandbox({ ...SITE, tables, fresh: true, code: 'dist' });
+    const door = await openSandbox({ ...SITE, tables, fresh: true, code: 'dist' });
     const nodes: Supervised[] = [];
-    for (let number = 1; number <= daemons; number++) nodes.push(await makeNode(front, number));
-    const site = new Site(front, nodes, createServer());
+    for (let number = 1; number <= daemons; number++) nodes.push(await makeNode(door, number));
+    const site = new Site(door, nodes, createServer());
     site.#server.on('connection', (client) => site.#join(client));
-    await new Promise<void>((resolve) => site.#server.listen(front.port, '127.0.0.1', resolve));
+    await new Promise<void>((resolve) => site.#server.listen(door.port, '127.0.0.1', resolve));
     const [first, ...others] = nodes;
     first?.start();
     await until('the first daemon listens', async () => (await site.active()) !== undefined);
@@ -99,6 +102,29 @@ export class Site {
     return site;
   }
 
+  /** Makes fronts, which take their share of the connections from now on. */
+  async addFronts(cluster: PatroniCluster, fronts: number): Promise<void> {
+    await cluster.execute('ALTER ROLE pdfseal CREATEROLE');
+    const { status, stderr } = await this.door.pdfseal(['store', 'roles', '--config', this.door.configFile]);
+    if (status !== 0) throw new Error(`pdfseal store roles ended with ${status}: ${stderr}`);
+    await cluster.execute('GRANT pdfseal_front TO front');
+    await cluster.execute('GRANT CONNECT ON DATABASE pdfseal TO front');
+    const [first] = this.nodes;
+    for (let number = 1; number <= fronts; number++) {
+      const front = await makeNode(this.door, this.nodes.length + number);
+      const { configFile, dir } = front.sandbox;
+      const own = readFileSync(configFile, 'utf8')
+        .replace(/^\[kms\]$.*?^\[clock\]$/ms, '[clock]')
+        .replaceAll('postgresql://pdfseal@', 'postgresql://front@');
+      writeFileSync(configFile, own);
+      copyFileSync(join(first?.sandbox.dir ?? '', LAST_CHECKPOINT), join(dir, LAST_CHECKPOINT));
+      front.start();
+      this.fronts.push(front);
+    }
+    const listening = () => Promise.all(this.fronts.map(({ sandbox }) => isListening(sandbox.port)));
+    await until('the fronts listen', async () => (await listening()).every((is) => is));
+  }
+
   /** The node whose daemon listens. */
   async active(): Promise<Supervised | undefined> {
     const listening = await Promise.all(this.nodes.map(({ sandbox }) => isListening(sandbox.port)));
@@ -108,7 +134,7 @@ export class Site {
   /** Who is active, and what each daemon said last. */
   async describe(): Promise<string> {
     const active = await this.active();
-    return this.nodes
+    return [...this.nodes, ...this.fronts]
       .map((node, number) => {
         const lines = node.daemons.slice(-2).flatMap(({ log, stderr }) => [...log.slice(-12), stderr]);
         const state = node === active ? 'active' : node.isFrozen ? 'frozen' : 'not active';
@@ -126,24 +152,26 @@ export class Site {
   /** Ends every daemon, the active one last; its exit status. */
   async stop(): Promise<number | string> {
     const active = await this.active();
-    for (const node of this.nodes) if (node !== active) await node.stop();
+    for (const node of [...this.fronts, ...this.nodes]) if (node !== active) await node.stop();
     return active?.stop() ?? 'nobody was active';
   }
 
   async close(): Promise<void> {
-    for (const node of this.nodes) {
+    for (const node of [...this.fronts, ...this.nodes]) {
       node.signal('SIGKILL');
       await node.stop();
     }
     for (const socket of this.#sockets) socket.destroy();
     this.#server.close();
-    await this.front.close();
+    await this.door.close();
   }
 
-  /** As a load balancer does: to the first that takes the connection. */
+  /** As a load balancer does: to each in turn, if it takes the connection. */
   async #join(client: Socket): Promise<void> {
     client.on('error', () => {});
-    for (const { sandbox, isFrozen } of this.nodes) {
+    const all = [...this.fronts, ...this.nodes];
+    const turn = this.#joined++ % all.length;
+    for (const { sandbox, isFrozen } of [...all.slice(turn), ...all.slice(0, turn)]) {
       const server = isFrozen ? undefined : await reached(sandbox.port);
       if (server === undefined) continue;
       for (const [one, other] of [
@@ -165,15 +193,15 @@ export class Site {
 }
 
 /** What `pdfseal init` left, on another machine: the same tokens, keys and trust, another folder and address. */
-async function makeNode(front: Sandbox, number: number): Promise<Supervised> {
-  const dir = join(front.dir, `node-${number}`);
+async function makeNode(door: Sandbox, number: number): Promise<Supervised> {
+  const dir = join(door.dir, `node-${number}`);
   const port = await freePort();
   mkdirSync(join(dir, 'state'), { recursive: true, mode: 0o700 });
-  cpSync(join(front.dir, 'state'), join(dir, 'state'), { recursive: true });
+  cpSync(join(door.dir, 'state'), join(dir, 'state'), { recursive: true });
   // Clients know one address. Messages name it, and stay the same whoever sends them.
-  const listen = `listen = "127.0.0.1:${port}"\npublic_url = "${front.url}"`;
-  const text = readFileSync(front.configFile, 'utf8').replace(`listen = "127.0.0.1:${front.port}"`, listen);
-  const sandbox = new Sandbox(dir, port, front.partitions, 'dist');
+  const listen = `listen = "127.0.0.1:${port}"\npublic_url = "${door.url}"`;
+  const text = readFileSync(door.configFile, 'utf8').replace(`listen = "127.0.0.1:${door.port}"`, listen);
+  const sandbox = new Sandbox(dir, port, door.partitions, 'dist');
   writeFileSync(sandbox.configFile, text);
   return new Supervised(sandbox);
 }
