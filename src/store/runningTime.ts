@@ -24,6 +24,9 @@ export interface KeptTime {
   keep(point: ServiceTimePoint): Promise<void>;
 }
 
+/** Twice as long as the process that keeps service time waits until it does so again. */
+const AHEAD_MS_MAX = 120_000;
+
 /** What was kept, and the time since it was read. */
 export class RunningTime implements ServiceTime {
   readonly begunAt: number;
@@ -31,8 +34,8 @@ export class RunningTime implements ServiceTime {
   readonly #keep: KeptTime['keep'];
   readonly #clock: Clock;
   readonly #monotonicMs: Clock;
-  readonly #openedMs: number;
-  readonly #openedAtMs: number;
+  #openedMs: number;
+  #openedAtMs: number;
 
   constructor({ point, newestSealedAt, keep }: KeptTime, { clock, monotonicMs }: ServiceTimeOptions) {
     this.#keep = keep;
@@ -59,6 +62,14 @@ export class RunningTime implements ServiceTime {
 
   dateOf(stamp: number): number {
     return this.#clock() + stamp - this.now();
+  }
+
+  /** Goes back to what another process has kept, where this one went on while no process kept any: so nothing ends early. */
+  follow({ elapsedMs }: ServiceTimePoint): void {
+    const latest = elapsedMs + AHEAD_MS_MAX;
+    if (this.now() <= latest) return;
+    this.#openedMs = latest;
+    this.#openedAtMs = this.#monotonicMs();
   }
 
   async keep(date: number): Promise<void> {

@@ -8,6 +8,7 @@ import {
   makeRolesInPostgresql,
   openInPostgresql,
 } from '../../src/store/postgresql/postgresqlOpen.ts';
+import { RunningTime } from '../../src/store/runningTime.ts';
 import type { Store } from '../../src/store/store.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
@@ -178,4 +179,20 @@ t.test('a front tells nothing that standbys may not have', async (t) => {
     `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'`,
   );
   t.equal(await late, 'UnknownOutcome', 'it acknowledges nothing that standbys may not have');
+});
+
+t.test('the service time of a front is never far ahead of that which is kept', (t) => {
+  let elapsed = 0;
+  const point = { elapsedMs: 1_000_000, begunAt: 0 };
+  const kept = { point, newestSealedAt: 0, keep: async () => {} };
+  const time = new RunningTime(kept, { clock: Date.now, monotonicMs: () => elapsed });
+  elapsed = 100_000;
+  time.follow(point);
+  t.equal(time.now(), 1_100_000, 'as far as one that keeps it can be');
+  elapsed = 5_000_000;
+  time.follow(point);
+  t.equal(time.now(), 1_120_000, 'it stood still while nobody kept it');
+  elapsed += 5;
+  t.equal(time.now(), 1_120_005);
+  t.end();
 });

@@ -15,7 +15,7 @@ import { LogTable } from './logTable.ts';
 import { OutboxTable } from './outboxTable.ts';
 import { RenewalTable } from './renewalTable.ts';
 import { SealingTable } from './sealingTable.ts';
-import { postgresqlServiceTime } from './serviceTimeNote.ts';
+import { followServiceTime, postgresqlServiceTime } from './serviceTimeNote.ts';
 import { TableCheck } from './tableCheck.ts';
 import { TrailTable } from './trailTable.ts';
 import { WitnessNote } from './witnessNote.ts';
@@ -38,6 +38,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
   const isFront = use === 'front';
   const time = { clock, monotonicMs };
   const serviceTime = await postgresqlServiceTime(database, isFront ? undefined : writes, time);
+  const unfollow = isFront ? followServiceTime(database, serviceTime) : undefined;
   const bell =
     use === 'command' ? undefined : new Bell(database, isFront ? 'pdfseal_ended' : 'pdfseal_accepted');
   const trail = new TrailTable(database, writes, {
@@ -75,6 +76,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     ...(bell && !isFront && { arrivals: new ArrivalTable(database, writes, bell) }),
     ...(bell && isFront && { sealing: new SealingTable(database, bell) }),
     close: async () => {
+      unfollow?.();
       await bell?.close();
       await parts.close();
     },
