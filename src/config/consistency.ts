@@ -39,6 +39,9 @@ export function consistent(payload: z.core.ParsePayload<ConfigTables>, isFront: 
     refuse(['http', 'reuse_port'], 'false while store.engine is "lmdb": one daemon serves that store', true);
   if (witness.required && witness.policy === undefined)
     refuse(['witness', 'policy'], 'the policy of the witnesses that must cosign', witness.policy);
+  // Each login is on the audit trail, where a front cannot write.
+  if (isFront && payload.value.console !== undefined)
+    refuse(['console'], 'no console on a front: configure it on the daemons that seal', {});
   checkAddresses(http, refuse);
   checkStoreTable(payload.value.store, refuse);
   const fault = isFront ? undefined : quorumFault(kms.quorum, kms.partitions);

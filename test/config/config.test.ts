@@ -53,6 +53,7 @@ t.test('without keys, and with a database, it is that of a front', (t) => {
   t.match(parseConfig(MINIMAL + store, 'test.toml'), { isFront: false });
   const refused: [text: string, message: RegExp][] = [
     [front, /kms: missing/],
+    [`${front}${store}[console]\n`, /console: .*no console on a front/],
     [`${front}${store}[kms]\nquorum = 1\n`, /kms\.partitions: missing|timestamp: missing/],
     [`${MINIMAL.replace(/\[\[kms.*/s, '')}[kms]\npartitions = []\n${store}`, /at least one/],
   ];
@@ -301,6 +302,22 @@ t.test('the administration', async (t) => {
       open,
     );
   }
+});
+
+t.test('the console', async (t) => {
+  const at = (lines: string) => parseConfig(`${MINIMAL}\n${lines}`, '/etc/pdfseal/test.toml').console;
+  t.equal(at(''), undefined, 'there is none');
+  const beside = { listen: { path: '/etc/pdfseal/state/console.sock' } };
+  t.strictSame(at('[console]'), beside);
+  t.strictSame(at('[console]\n[admin]\nlisten = "unix:/run/x/admin.sock"'), {
+    listen: { path: '/run/x/console.sock' },
+  });
+  t.strictSame(at('[console]\nlisten = "127.0.0.1:8402"'), { listen: { host: '127.0.0.1', port: 8402 } });
+  t.strictSame(at('[console]\nlisten = "unix:console.sock"'), {
+    listen: { path: '/etc/pdfseal/console.sock' },
+  });
+  for (const address of ['0.0.0.0:8402', 'seal.example.com:8402', '8402'])
+    t.throws(() => at(`[console]\nlisten = "${address}"`), { message: /console\.listen: .*loopback/ });
 });
 
 t.test('authorities', async (t) => {

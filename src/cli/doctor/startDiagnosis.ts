@@ -44,7 +44,10 @@ export async function* diagnoseStart(file: string): AsyncIterable<Diagnosis> {
   );
   yield diagnoseEngine(config);
   yield* await diagnoseState(config);
-  for (const at of config.http.listen) if ('port' in at) yield await diagnoseAddress(at, config);
+  for (const at of config.http.listen)
+    if ('port' in at) yield await diagnoseAddress('http.listen', at, config);
+  if (config.console !== undefined && 'port' in config.console.listen)
+    yield await diagnoseAddress('console.listen', config.console.listen, config);
 }
 
 function attempt(check: string, look: () => string): Diagnosis {
@@ -185,7 +188,11 @@ async function diagnoseState(config: Config): Promise<Diagnosis[]> {
 }
 
 /** Whether a server could listen there now. The daemon itself or its socket unit may already do so. */
-async function diagnoseAddress(at: HostPort, { lockFile, environment }: Config): Promise<Diagnosis> {
+async function diagnoseAddress(
+  key: string,
+  at: HostPort,
+  { lockFile, environment }: Config,
+): Promise<Diagnosis> {
   const check = `address ${formatAddress(at)}`;
   if (lockHolder(lockFile) !== undefined)
     return good(check, 'not tried, because a daemon runs with this state folder');
@@ -194,11 +201,11 @@ async function diagnoseAddress(at: HostPort, { lockFile, environment }: Config):
     return good(check, `not tried, because ${socket} is active`);
   const server = createServer();
   try {
-    await listenAt(server, at, 'http.listen');
+    await listenAt(server, at, key);
     return good(check, 'free');
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    return bad(check, error.message, 'change http.listen, or stop the program that uses the address');
+    return bad(check, error.message, `change ${key}, or stop the program that uses the address`);
   } finally {
     server.close();
   }
