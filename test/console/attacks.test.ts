@@ -1,7 +1,18 @@
 /** What somebody gets at who has no link, an old one, another one's, or another site open beside the console. */
+import { once } from 'node:events';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { pino } from 'pino';
 import t from 'tap';
-import { Sessions } from '../../src/console/sessions.ts';
-import { openTestConsole } from './testConsole.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { readAssets } from '../../src/console/assets.ts';
+import { ConsoleApp } from '../../src/console/consoleApp.ts';
+import { html } from '../../src/console/html.ts';
+import { Streams } from '../../src/console/liveStreams.ts';
+import type { Screen } from '../../src/console/screen.ts';
+import { ROLES, Sessions } from '../../src/console/sessions.ts';
+import { fillHistory } from './fill.ts';
+import { openTestConsole, TestConsole } from './testConsole.ts';
 
 const minutes = (count: number) => count * 60_000;
 
@@ -137,4 +148,102 @@ t.test('every answer says what a browser may do with it', async (t) => {
       'cache-control': path === style ? /immutable/ : 'no-store',
     });
   }
+});
+
+t.test('a role does what it may, and nothing more', async (t) => {
+  const done: string[] = [];
+  const screen: Screen = {
+    path: '/try',
+    label: 'Try',
+    routes: ROLES.flatMap((role) => [
+      { method: 'GET', path: `/try/${role}`, role, answer: () => ({ title: role, main: html`seen` }) },
+      {
+        method: 'POST',
+        path: `/try/${role}`,
+        role,
+        answer: ({ actor }) => {
+          done.push(`${actor.person}: ${role}`);
+          return { location: '/try' };
+        },
+      },
+    ]),
+  };
+  const test = await openTestConsole(t);
+  const { sessions } = test.console;
+  const streams = new Streams(sessions);
+  t.teardown(() => streams.close());
+  const app = new ConsoleApp({
+    environment: 'test',
+    screens: [screen],
+    sessions,
+    streams,
+    assets: readAssets(),
+    store: test.store,
+    clock: systemClock,
+    logger: pino({ level: 'silent' }),
+    onFatal: (error) => t.fail(String(error)),
+  });
+  const server = createServer((request, response) => void app.handle(request, response));
+  server.listen(0, '127.0.0.1');
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const tried = new TestConsole(test.console, port, test.store);
+  for (const [n, role] of ROLES.entries()) {
+    const { cookie, token } = tried.signedIn(role, `a person who is ${role}`);
+    for (const [m, wanted] of ROLES.entries()) {
+      const isAllowed = n >= m;
+      const seen = await tried.get(`/try/${wanted}`, { cookie });
+      t.equal(seen.status, isAllowed ? 200 : 403, `${role} reads what takes ${wanted}`);
+      const changed = await tried.post(`/try/${wanted}`, { token }, { cookie });
+      t.equal(changed.status, isAllowed ? 303 : 403, `${role} changes what takes ${wanted}`);
+    }
+  }
+  t.equal(done.length, 6);
+});
+
+t.test('there are fifty live pages at most, and four of a session', async (t) => {
+  const test = await openTestConsole(t, { beatMs: 20 });
+  const open = (cookie: string) =>
+    new Promise<number>((resolve, reject) => {
+      const headers = { host: 'localhost', 'sec-fetch-site': 'same-origin', cookie };
+      const asked = request({
+        host: '127.0.0.1',
+        port: test.port,
+        path: '/now/events',
+        headers,
+        agent: false,
+      });
+      t.teardown(() => asked.destroy());
+      asked.once('error', reject).end();
+      asked.once('response', (response) => {
+        response.on('error', () => {});
+        if (response.statusCode !== 200) resolve(response.statusCode ?? 0);
+        // Every one of them is told that there is news.
+        response.on('data', (chunk: Buffer) => {
+          if (String(chunk).includes('event: news')) resolve(200);
+        });
+      });
+    });
+  const statuses: number[] = [];
+  const first = test.signedIn().cookie;
+  for (let n = 0; n < 5; n += 1) statuses.push(await open(first));
+  t.strictSame(statuses, [200, 200, 200, 200, 503]);
+  const others = await Promise.all(Array.from({ length: 47 }, () => open(test.signedIn().cookie)));
+  t.equal(others.filter((status) => status === 200).length, 46);
+  t.equal(others.filter((status) => status === 503).length, 1);
+  t.match(await test.get('/', { cookie: first }), { status: 200 }, 'pages are still answered');
+});
+
+t.test('the first page of a busy day is small', async (t) => {
+  const clock = { now: Date.now() };
+  const test = await openTestConsole(t, { clock: () => clock.now });
+  fillHistory(test.console.history, clock);
+  const { text } = await test.get('/', { cookie: test.signedIn().cookie });
+  const assets = Array.from(text.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g), ([, path = '']) => path);
+  t.equal(assets.length, 2);
+  let bytes = Buffer.byteLength(text);
+  for (const path of assets) bytes += Buffer.byteLength((await test.get(path)).text);
+  t.ok(bytes < 100_000, `${bytes} bytes`);
+  t.notMatch(text, /(?:href|src)="(?:https?:)?\/\//, 'and of nobody else');
 });
