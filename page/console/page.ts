@@ -4,6 +4,7 @@ const LOCAL = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyl
 const CLOCK = new Intl.DateTimeFormat(undefined, {
   hour: '2-digit',
   minute: '2-digit',
+  hourCycle: 'h23',
   timeZoneName: 'short',
 });
 const CLOCK_MS = 5_000;
@@ -19,7 +20,8 @@ function tick(): void {
   if (clock === null) return;
   const now = new Date();
   clock.dateTime = now.toISOString();
-  clock.textContent = `${now.toISOString().slice(11, 16)} UTC · ${CLOCK.format(now)}`;
+  const local = now.getTimezoneOffset() === 0 ? '' : ` · ${CLOCK.format(now)}`;
+  clock.textContent = `${now.toISOString().slice(11, 16)} UTC${local}`;
 }
 
 /**

@@ -20,7 +20,6 @@ export const english = {
     administrator: 'does everything the console offers',
   } satisfies Record<Role, string>,
   utc: 'UTC',
-  yourTime: 'your time',
   liveOff: 'This page no longer updates by itself. Reload it.',
   whatToDo: 'What to do',
   signIn: 'Sign in',

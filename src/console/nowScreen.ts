@@ -63,6 +63,11 @@ ${ahead(status, coming, now)}`,
   };
 }
 
+/** The status speaks in parts of sentences. */
+function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** One line: all is well, or what is not. Below it, what to do. */
 function health(status: AdminStatus, concerns: readonly Concern[], now: number): Html {
   const { version, uptime_seconds: up, ready, draining } = status;
@@ -77,7 +82,7 @@ function health(status: AdminStatus, concerns: readonly Concern[], now: number):
   const items = concerns.map(
     ({ level, what, detail, remedy }) => html`<li>
 ${sign(level)}
-<div><h2 class="${level}">${named(what)}</h2><p>${named(detail)}</p><p class="remedy">${remedy}</p></div>
+<div><h2 class="${level}">${named(what)}</h2><p>${named(detail)}</p><p class="remedy">${capitalized(remedy)}</p></div>
 </li>`,
   );
   return html`<section class="health ${mark}">

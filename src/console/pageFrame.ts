@@ -37,7 +37,7 @@ ${session && menuOf(frame.menu, path)}
 ${session && personOf(session)}
 </div>
 </header>
-<main id="main" tabindex="-1"${live} data-off="${english.liveOff}" data-local="${english.yourTime}">
+<main id="main" tabindex="-1"${live} data-off="${english.liveOff}">
 ${page.main}
 </main>
 </body>
