@@ -11,7 +11,8 @@ import {
 import { environmentId } from '../../manifest/manifest.ts';
 import { encodeReceipt } from '../../manifest/receipt.ts';
 import { readReceipt } from '../../prove/receipts.ts';
-import type { JobQuery, Store } from '../../store/store.ts';
+import { type EveryJobQuery, listEveryClient } from '../../store/everyClient.ts';
+import type { Store } from '../../store/store.ts';
 import { explain } from '../help.ts';
 import {
   configOption,
@@ -97,15 +98,14 @@ async function list(options: ListOptions): Promise<void> {
   await withStore(config, 'read', async (store) => {
     const query = {
       ...filters,
+      ...(client !== undefined && { clientId: client }),
       ...(phase !== undefined && { outcome: OUTCOME_OF[phase] }),
       ...(since !== undefined && { createdFrom: since }),
       ...(until !== undefined && { createdTo: until }),
       ...(cursor !== undefined && { before: cursor }),
     };
-    const clients = client === undefined ? await clientsOf(store) : [client];
     // One more than is shown tells whether there are more.
-    const pages = await Promise.all(clients.map((clientId) => newestOf(store, clientId, query, limit + 1)));
-    const records = pages.flat().sort((a, b) => (a.job.id < b.job.id ? 1 : -1));
+    const records = await newestOf(store, query, limit + 1);
     const jobs = await Promise.all(records.slice(0, limit).map((record) => present(store, record)));
     printRows(jobs, json, wide ? WIDE_COLUMNS : COLUMNS);
     if (records.length > limit) note(`There are more jobs: repeat this with --cursor ${jobs.at(-1)?.id}`);
@@ -143,25 +143,16 @@ function cut(text: string, characters: number): string {
   return all.length <= characters ? text : `${all.slice(0, characters - 1).join('')}…`;
 }
 
-/** Every client that ever had a key, so every client with a job: credentials are never removed. */
-async function clientsOf(store: Store): Promise<string[]> {
-  return [...new Set((await store.credentials.all()).map(({ clientId }) => clientId))];
-}
-
 async function newestOf(
   store: Store,
-  clientId: string,
-  query: Omit<JobQuery, 'viewer' | 'limit'>,
+  query: Omit<EveryJobQuery, 'limit'>,
   limit: number,
 ): Promise<JobRecord[]> {
-  // Of no organization: the lists of the clients are disjoint, and their union is everything.
-  const viewer = { clientId, organization: '', partnerOf: [] };
   const found: JobRecord[] = [];
   let { before } = query;
   do {
-    const page = await store.jobs.list({
+    const page = await listEveryClient(store, {
       ...query,
-      viewer,
       limit: limit - found.length,
       ...(before !== undefined && { before }),
     });

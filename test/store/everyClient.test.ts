@@ -1,0 +1,94 @@
+/** The list of all clients, held against a filter over all jobs. */
+import t, { type Test } from 'tap';
+import { listEveryClient } from '../../src/store/everyClient.ts';
+import { createStore, openStore } from '../../src/store/lmdb/open.ts';
+import type { JobQuery, Store } from '../../src/store/store.ts';
+import { fc } from '../support/seed.ts';
+import { epoch, identity, START_MS, sampleCredential, sampleJob } from './samples.ts';
+
+async function openWith(t: Test, clients: readonly string[]): Promise<Store> {
+  const path = `${t.testdir({})}/store`;
+  await createStore({ path, identity, epoch });
+  const store = await openStore({ path });
+  t.teardown(() => store.close());
+  await store.credentials.put(
+    clients.map((clientId) => sampleCredential({ clientId, id: `key_${clientId}` })),
+    null,
+  );
+  return store;
+}
+
+t.test('a list of every client is a filter over all jobs, newest first, in pages of any size', async (t) => {
+  const names = ['billing', 'claims', 'zeta'];
+  const store = await openWith(t, names);
+  const anyJob = fc.record({
+    clientId: fc.constantFrom(...names),
+    minute: fc.integer({ min: 0, max: 300 }),
+    customerReference: fc.constantFrom('R', 'S'),
+  });
+  const drawn = fc.sample(anyJob, 60);
+  const jobs = drawn.map(({ minute, ...job }) =>
+    sampleJob({ ...job, acceptedAt: START_MS + minute * 60_000 }),
+  );
+  await Promise.all(jobs.map((job) => store.jobs.accept(job)));
+  const anyQuery = fc.record(
+    { clientId: fc.constantFrom(...names), customerReference: fc.constantFrom('R', 'S') },
+    { requiredKeys: [] },
+  );
+  await fc.assert(
+    fc.asyncProperty(anyQuery, fc.integer({ min: 1, max: 70 }), async (query, limit) => {
+      const found: string[] = [];
+      for (let before: string | undefined; ; ) {
+        const page = await listEveryClient(store, { ...query, limit, ...(before && { before }) });
+        t.ok(page.records.length <= limit);
+        found.push(...page.records.map(({ job }) => job.id));
+        if (page.next === undefined) break;
+        before = page.next;
+      }
+      const wanted = jobs.filter(
+        ({ clientId, customerReference }) =>
+          (query.clientId ?? clientId) === clientId &&
+          (query.customerReference ?? customerReference) === customerReference,
+      );
+      t.strictSame(
+        found,
+        wanted
+          .map(({ id }) => id)
+          .sort()
+          .reverse(),
+      );
+    }),
+    { numRuns: 50 },
+  );
+});
+
+t.test('a page asks each client for few jobs if there are many clients, and gets on', async (t) => {
+  const names = Array.from({ length: 300 }, (_, n) => `client-${n}`);
+  const store = await openWith(t, names);
+  const jobs = Array.from({ length: 1500 }, (_, n) =>
+    sampleJob({ clientId: names[n % 7 === 0 ? 0 : n % 300] ?? '', acceptedAt: START_MS + n }),
+  );
+  await Promise.all(jobs.map((job) => store.jobs.accept(job)));
+  const asked: number[] = [];
+  const counting = {
+    credentials: store.credentials,
+    jobs: Object.assign(Object.create(store.jobs), {
+      list(query: JobQuery) {
+        asked.push(query.limit);
+        return store.jobs.list(query);
+      },
+    }),
+  };
+  const found: string[] = [];
+  for (let before: string | undefined; ; ) {
+    asked.length = 0;
+    const page = await listEveryClient(counting, { limit: 50, ...(before && { before }) });
+    t.equal(asked.length, 300);
+    t.ok(asked.reduce((sum, limit) => sum + limit) <= 1000);
+    found.push(...page.records.map(({ job }) => job.id));
+    if (page.next === undefined) break;
+    t.ok(before === undefined || page.next < before);
+    before = page.next;
+  }
+  t.strictSame(found, jobs.map(({ id }) => id).reverse());
+});
