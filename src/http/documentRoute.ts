@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { ServiceError } from '../base/errors.ts';
 import type { Slots } from '../base/slots.ts';
 import { type Copies, readVerified } from '../copy/copies.ts';
-import type { DocumentDigests, JobRecord } from '../job/job.ts';
+import type { DocumentDigests, Job, JobRecord } from '../job/job.ts';
 import type { Patience } from '../net/incomingBody.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Store, StoredCopy } from '../store/store.ts';
@@ -64,7 +64,7 @@ async function requireCopy(
     const why = outcome.kind === 'failed' ? 'it failed' : 'it was sealed without one';
     throw new ServiceError('document_unavailable', `The job has no copy of its document: ${why}.`);
   }
-  const copy = time.ageMs(job) < retentionMs ? await store.copies.get(job.id) : undefined;
+  const copy = await keptCopy(job, { store, retentionMs, time });
   if (copy === undefined) {
     const hours = retentionMs / 3_600_000;
     throw new ServiceError(
@@ -73,6 +73,18 @@ async function requireCopy(
     );
   }
   return { digests, copy };
+}
+
+/** The copy of a job's document, until its time is over. */
+export async function keptCopy(
+  job: Job,
+  {
+    store,
+    retentionMs,
+    time,
+  }: Pick<DocumentRouteOptions, 'retentionMs' | 'time'> & { store: Pick<Store, 'copies'> },
+): Promise<StoredCopy | undefined> {
+  return time.ageMs(job) < retentionMs ? store.copies.get(job.id) : undefined;
 }
 
 /** Sets the headers of the copy, for GET and HEAD. Caches must not keep it, because the service deletes it on time. */

@@ -1,12 +1,11 @@
 import { assert } from '../base/assert.ts';
 import { systemClock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
-import { Slots } from '../base/slots.ts';
-import { Turns } from '../base/turns.ts';
 import { JOB_ID_PATTERN, type Job, type JobRecord, type Sealed } from '../job/job.ts';
 import { encodeReceipt } from '../manifest/receipt.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
 import { readReceipt, readTlogProof } from '../prove/receipts.ts';
+import { RecordsInTurn } from '../prove/recordsInTurn.ts';
 import { pathsNow } from '../prove/renewalSurvey.ts';
 import { EvidenceRecords } from '../prove/renewals.ts';
 import type { Sealer } from '../seal/sealer.ts';
@@ -61,27 +60,14 @@ export function getTlogProof({ store }: JobsOptions): Middleware {
   };
 }
 
-/** Evidence records that are made or wait at once: after a renewal, each may need some hundred checkpoints, so they are made in turn. */
-const RECORDS_MAX = 16;
-
 /** `GET /v1/jobs/:job_id/receipt.ers`: the time-stamp of the receipt with all its renewals (RFC 4998). No media type is registered for it. */
 export function getEvidenceRecord({ store, authorities }: JobsOptions): Middleware {
-  const slots = new Slots({ of: 'evidence records', max: RECORDS_MAX });
-  const turns = new Turns({ of: 'evidence records', max: 1, perClientMax: 1 });
-  const records = new EvidenceRecords(store, { path: pathsNow(authorities, systemClock) });
+  const records = new RecordsInTurn(new EvidenceRecords(store, { path: pathsNow(authorities, systemClock) }));
   return async (ctx) => {
     const { job, outcome } = await sealedJob(ctx, store);
     const batch = await store.log.batchOf(outcome.leafIndex);
     assert(batch, `no batch holds leaf ${outcome.leafIndex} of ${job.id}`);
-    const { clientId } = callerOf(ctx).viewer;
-    const leave = slots.take(clientId);
-    let record: Uint8Array | undefined;
-    try {
-      const end = await turns.take(clientId);
-      record = await records.of(batch).finally(end);
-    } finally {
-      leave();
-    }
+    const record = await records.of(batch, callerOf(ctx).viewer.clientId);
     if (record === undefined) {
       const message = 'The receipt has no time-stamp, so there is no evidence record of it.';
       throw new ServiceError('not_found', message);
