@@ -38,6 +38,7 @@ export const english = {
     several: (what: string) => `Still missing: ${what}.`,
   },
   refused: 'Nothing was checked: it is not clear which files belong together.',
+  receiptOnly: { label: 'The receipt alone', remedy: 'Choose the document to see whether it is the one.' },
   refusedRemedy: 'Remove what does not belong here, or start again.',
   failed: (error: string) => `The check stopped with an error: ${error}`,
 
@@ -53,6 +54,13 @@ export const english = {
     ],
     audit: (when: Text, by: Text): Text => [
       'This record of the service’s own audit trail was sealed on ',
+      when,
+      ', by ',
+      by,
+      '.',
+    ],
+    receipt: (when: Text, by: Text): Text => [
+      'This receipt is genuine: its document was sealed on ',
       when,
       ', by ',
       by,

@@ -118,7 +118,7 @@ function statementOf({ statement, origin, time, ...rest }: Proven, words: Words)
   ];
 }
 
-function signersOf({ keys, quorum, time, witnesses }: Proven, words: Words): Child[] {
+export function signersOf({ keys, quorum, time, witnesses }: Proven, words: Words): Child[] {
   const { signers: names } = words;
   const columns = [names.partition, names.key, names.algorithm, names.kept];
   const rows = keys.map((key) => [
@@ -143,7 +143,7 @@ function signersOf({ keys, quorum, time, witnesses }: Proven, words: Words): Chi
   ];
 }
 
-function checksOf({ verdict, proven }: Result, words: Words): HTMLElement {
+export function checksOf({ verdict, proven }: Result, words: Words): HTMLElement {
   const { outcomes } = words.checks;
   const item = (check: Check) => {
     const summary = element(

@@ -49,6 +49,21 @@ export function tell(verdict: Verdict, proven: Proven | undefined, words: Words)
   };
 }
 
+/** What a receipt proves by itself. Undefined unless it lacks nothing but its document. */
+export function tellReceipt(
+  { checks }: Verdict,
+  proven: Proven | undefined,
+  words: Words,
+): Story | undefined {
+  const isAlone = checks.every(({ name, outcome }) => (name === 'document') !== (outcome === 'passed'));
+  if (!isAlone || proven?.time === undefined) return undefined;
+  return {
+    lead: words.lead.receipt(whenOf(proven, words), by(proven)),
+    more: caveatsOf(proven, words),
+    remedy: words.receiptOnly.remedy,
+  };
+}
+
 /** The plain sentence of one check. */
 export function tellCheck(
   { name, outcome }: Check,
@@ -79,20 +94,25 @@ export function sealedAt(proven: Proven | undefined): { at: number; accuracyMs?:
 
 function tellGood(verdict: Verdict, proven: Proven, words: Words): Story {
   const { lead } = words;
-  const { source, scan, environment } = proven.statement;
+  const { source } = proven.statement;
   const isCopy = verdict.matches === 'sealed_document';
   const sentence = isCopy ? lead.copy : source === 'audit' ? lead.audit : lead.sealed;
-  const scanned = source === 'audit' ? undefined : lead.scan[scan.verdict ?? ''];
   return {
     lead: sentence(whenOf(proven, words), by(proven)),
-    more: [
-      [isCopy ? lead.copyUnchanged : lead.unchanged],
-      ...(scanned === undefined ? [] : [[scanned]]),
-      ...(proven.time?.stamps.length === 0 ? [[lead.ownWord]] : []),
-      ...(TEST_ENVIRONMENT.test(environment) ? [lead.test([emphasis(environment.slice(4))])] : []),
-      ...(proven.keys.some(({ software }) => software) ? [[lead.software]] : []),
-    ],
+    more: [[isCopy ? lead.copyUnchanged : lead.unchanged], ...caveatsOf(proven, words)],
   };
+}
+
+/** What is not as good as it could be. */
+function caveatsOf({ statement, time, keys }: Proven, { lead }: Words): Text[] {
+  const { source, scan, environment } = statement;
+  const scanned = source === 'audit' ? undefined : lead.scan[scan.verdict ?? ''];
+  return [
+    ...(scanned === undefined ? [] : [[scanned]]),
+    ...(time?.stamps.length === 0 ? [[lead.ownWord]] : []),
+    ...(TEST_ENVIRONMENT.test(environment) ? [lead.test([emphasis(environment.slice(4))])] : []),
+    ...(keys.some(({ software }) => software) ? [[lead.software]] : []),
+  ];
 }
 
 /** What is proven all the same. */
