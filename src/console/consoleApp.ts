@@ -7,7 +7,7 @@ import { BrokenInvariant } from '../base/assert.ts';
 import { ServiceError } from '../base/errors.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
 import { type Store, UnknownOutcome } from '../store/store.ts';
-import type { Assets } from './assets.ts';
+import type { Asset, Assets } from './assets.ts';
 import { checkOrigin, cookieOf, HEADERS, readFields } from './checks.ts';
 import { english } from './english.ts';
 import type { Streams } from './liveStreams.ts';
@@ -54,7 +54,7 @@ export class ConsoleApp {
       const asset = this.#options.assets.byPath.get(path);
       if (asset !== undefined) {
         response.setHeader('Cache-Control', 'private, max-age=31536000, immutable');
-        return send(response, 200, asset.type, asset.body);
+        return sendAsset(request, response, asset);
       }
       if (await this.#answerStranger(request, response, path)) return;
       const found = this.#routeOf(request.method ?? '', path);
@@ -230,6 +230,13 @@ function send(response: ServerResponse, status: number, type: string, body: stri
   response.statusCode = status;
   response.setHeader('Content-Type', type);
   response.end(body);
+}
+
+function sendAsset({ headers }: IncomingMessage, response: ServerResponse, asset: Asset): void {
+  const isZipped = /\bgzip\b/.test(String(headers['accept-encoding']));
+  response.setHeader('Vary', 'Accept-Encoding');
+  if (isZipped) response.setHeader('Content-Encoding', 'gzip');
+  send(response, 200, asset.type, isZipped ? asset.zipped : asset.body);
 }
 
 /** A file to keep: no browser shows it as a page. */
