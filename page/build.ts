@@ -58,9 +58,11 @@ function read(name: string): string {
 /** What `src/console/assets.ts` reads. */
 async function buildConsole(): Promise<void> {
   mkdirSync(`${ROOT}dist/console`, { recursive: true });
-  const { code } = await transform(read('console/console.css'), { loader: 'css', minify: true });
+  const style = ['console.css', 'find.css'].map((name) => read(`console/${name}`)).join('');
+  const { code } = await transform(style, { loader: 'css', minify: true });
   writeFileSync(`${ROOT}dist/console/console.css`, code);
-  writeFileSync(`${ROOT}dist/console/page.js`, await bundle(read('console/page.ts')));
+  for (const name of ['page', 'find', 'receipt'])
+    writeFileSync(`${ROOT}dist/console/${name}.js`, await bundle(`import './console/${name}.ts';`));
 }
 
 if (import.meta.main) {

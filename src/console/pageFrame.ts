@@ -26,6 +26,7 @@ ${html`<html lang="${english.lang}">
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="${assets.style}">
 <script src="${assets.script}" defer></script>
+${page.script && html`<script src="${assets[page.script]}" defer></script>`}
 </head>
 <body>
 <a class="skip" href="#main">${english.skip}</a>

@@ -42,6 +42,8 @@ export interface Page {
   main: Html;
   /** Where the page asks for a newer one of itself. */
   live?: string;
+  /** What it needs beside the script of every page. */
+  script?: 'find' | 'receipt';
   status?: number;
 }
 

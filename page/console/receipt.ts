@@ -1,0 +1,104 @@
+/** The script of a receipt's page: verifies the receipt as the page for auditors does, with what the service hands out. */
+import '../withoutEval.ts';
+import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
+import { verifyReceiptText } from 'pdfseald/verify';
+import { claimedDigests, provenBy } from '../../dist/prove/proven.js';
+import { element, find, section, sign, value } from '../dom.ts';
+import { checksOf, headline, type Result, signersOf, verdictOf } from '../resultView.ts';
+import type { Part, Role } from '../roles.ts';
+import { tellReceipt } from '../story.ts';
+import { trustOf } from '../trustView.ts';
+import { wordsFor } from '../words.ts';
+import { type Hashed, takeFiles } from './fileDrop.ts';
+import { remember, remembered } from './lastFile.ts';
+
+const words = wordsFor(navigator.languages);
+const FETCH_MS_MAX = 30_000;
+const TONES = { good: 'good', bad: 'bad', unknown: 'warning' } as const;
+const verdictBox = find('#verdict', HTMLElement);
+const report = find('#report', HTMLElement);
+
+/** What the service hands out. */
+const texts = Promise.all([
+  fetchText(verdictBox.dataset.receipt ?? ''),
+  fetchText(verdictBox.dataset.trust ?? ''),
+]);
+
+void start();
+printWhole();
+// At once: what is dropped before anything is fetched would else be opened by the browser.
+takeFiles(async (hashed) => {
+  remember(hashed);
+  await texts.then(
+    ([receipt, trust]) => show(receipt, trust, hashed),
+    () => {}, // that is said already
+  );
+  verdictBox.scrollIntoView({ block: 'nearest' });
+});
+
+async function start(): Promise<void> {
+  try {
+    const [receipt, trust] = await texts;
+    const last = remembered();
+    show(receipt, trust, last && claimedDigests(receipt).includes(last.sha256) ? last : undefined);
+  } catch {
+    const { failed = '', failedHow = '' } = verdictBox.dataset;
+    verdictBox.classList.add('warning');
+    const said = element('div', {}, element('p', { class: 'lead' }, failed), element('p', {}, failedHow));
+    verdictBox.replaceChildren(element('div', { class: 'verdict' }, sign('unknown'), said));
+  }
+}
+
+/** Says what follows from the receipt, and from the document where there is one. */
+function show(receiptText: string, trustText: string, hashed: Hashed | undefined): void {
+  const verdict = verifyReceiptText(receiptText, trustText, hashed);
+  const proven = provenBy(receiptText, trustText, verdict);
+  const result: Result = {
+    receipt: partOf('receipt', receiptText),
+    verdict,
+    ...(hashed && { document: { ...partOf('document', '', hashed.name), digests: hashed } }),
+    ...(proven && { proven }),
+  };
+  // Without its document no verdict is good, and yet nothing is wrong.
+  const alone = hashed === undefined ? tellReceipt(verdict, proven, words) : undefined;
+  const said = alone ? headline('good', words.receiptOnly.label, alone, words) : verdictOf(result, words);
+  verdictBox.className = `health ${alone ? 'plain' : TONES[verdict.outcome]}`;
+  const name =
+    hashed && element('p', { class: 'small' }, `${words.slots.document.name}: `, value(hashed.name));
+  verdictBox.replaceChildren(
+    ...[element('div', { class: 'verdict' }, ...said), name].filter((child) => child !== undefined),
+  );
+  const checks = section(words.checks.title, checksOf(result, words));
+  const signers = proven && section(words.signers.title, ...signersOf(proven, words));
+  report.replaceChildren(
+    element('div', { class: 'columns' }, ...[signers, checks].filter((child) => child !== undefined)),
+    trustOf(partOf('trust', trustText), words),
+  );
+}
+
+function partOf(role: Role, text: string, name = `${role}.json`): Part {
+  const file = new File([text], name);
+  return { file, role, roles: [role], text, sha256: bytesToHex(sha256(utf8ToBytes(text))) };
+}
+
+async function fetchText(url: string): Promise<string> {
+  const response = await fetch(url, { signal: AbortSignal.timeout(FETCH_MS_MAX) });
+  if (!response.ok) throw new Error(`${url}: ${response.status}`);
+  return response.text();
+}
+
+/** On paper nothing is folded. */
+function printWhole(): void {
+  const button = find('#print', HTMLButtonElement);
+  button.hidden = false;
+  button.addEventListener('click', () => print());
+  let folded: HTMLDetailsElement[] = [];
+  addEventListener('beforeprint', () => {
+    folded = [...report.querySelectorAll<HTMLDetailsElement>('details:not([open])')];
+    for (const one of folded) one.open = true;
+  });
+  addEventListener('afterprint', () => {
+    for (const one of folded) one.open = false;
+  });
+}
