@@ -1,5 +1,6 @@
 /** What the console says, in one table: a site can put a table of its language beside it. What the daemon reports, such as the detail of a part, stays as it is. */
 import { englishAudit } from './englishAudit.ts';
+import { englishFind } from './englishFind.ts';
 import { englishConcerns, englishNow } from './englishNow.ts';
 import type { Role } from './sessions.ts';
 
@@ -66,5 +67,6 @@ export const english = {
   },
   now: englishNow,
   audit: englishAudit,
+  find: englishFind,
   concerns: englishConcerns,
 };

@@ -17,7 +17,8 @@ export function day(time: string): Html {
   return html`<time datetime="${time}" title="${utc(time)}">${time.slice(0, 10)}</time>`;
 }
 
-function utc(time: string): string {
+/** A moment (RFC 3339) to the second. */
+export function utc(time: string): string {
   return `${time.slice(0, 10)} ${time.slice(11, 19)} UTC`;
 }
 

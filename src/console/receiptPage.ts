@@ -1,0 +1,168 @@
+/** The page of a job: what the service recorded, the verdict that the browser computes, and the files. */
+import { toRfc3339 } from '../base/clock.ts';
+import type { Job, JobRecord, Outcome, Sealed } from '../job/job.ts';
+import type { Batch, Store } from '../store/store.ts';
+import { english } from './english.ts';
+import { dropZone } from './fileDrop.ts';
+import { code, type Html, type HtmlContent, html, named } from './html.ts';
+import { type Download, type Page, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import { figure, moment, sign, state } from './values.ts';
+
+/** The files of sealed jobs, as the API hands them out. */
+export interface SealedFiles {
+  receipt(job: Job, outcome: Sealed): Promise<string>;
+  proof(job: Job, outcome: Sealed): Promise<string>;
+  /** Undefined for a batch that nothing has stamped. `reader`: who shares the time with others. */
+  record(batch: Batch, reader: string): Promise<Uint8Array | undefined>;
+  /** The copy without metadata; undefined where there is none, or no longer. Nothing is read before the first chunk is asked for. */
+  copy(job: Job): Promise<AsyncIterable<Uint8Array> | undefined>;
+  trust(): string;
+}
+
+export interface ReceiptSources {
+  store: Pick<Store, 'jobs' | 'log'>;
+  evidence: SealedFiles;
+}
+
+const words = english.find;
+const JSON_TYPE = 'application/json';
+
+export function jobRoutes(sources: ReceiptSources): ScreenRoute[] {
+  const { evidence } = sources;
+  const get = (path: string, answer: ScreenRoute['answer']): ScreenRoute => ({
+    ...{ method: 'GET', role: 'auditor' },
+    path: `/find/${path}`,
+    answer,
+  });
+  const file = (name: string, type: string, read: (sealed: SealedJob, request: ScreenRequest) => Body) =>
+    get(`:id/${name}`, async (request): Promise<Download> => {
+      const sealed = await sealedJob(sources, request);
+      const body = await read(sealed, request);
+      if (body === undefined) throw new Refusal(404, words.noFile, words.noFileHow);
+      return { fileName: `${sealed.job.id}.${name}`, type, body };
+    });
+  return [
+    get('trust.json', () => ({ fileName: 'trust.json', type: JSON_TYPE, body: evidence.trust() })),
+    get(':id', (request) => jobPage(sources, request)),
+    file('receipt.json', JSON_TYPE, ({ job, outcome }) => evidence.receipt(job, outcome)),
+    file('tlog-proof', 'text/plain; charset=utf-8', ({ job, outcome }) => evidence.proof(job, outcome)),
+    file('ers', 'application/octet-stream', ({ batch }, { session }) =>
+      evidence.record(batch, session.person.name),
+    ),
+    file('document.pdf', 'application/pdf', ({ job }) => evidence.copy(job)),
+  ];
+}
+
+type Body = Promise<Download['body'] | undefined>;
+
+interface SealedJob {
+  job: Job;
+  outcome: Sealed;
+  batch: Batch;
+}
+
+async function jobOf({ store }: ReceiptSources, { params }: ScreenRequest): Promise<JobRecord> {
+  const record = await store.jobs.get(params.id ?? '');
+  if (record === undefined) throw new Refusal(404, words.noJob, words.noJobHow);
+  return record;
+}
+
+async function sealedJob(sources: ReceiptSources, request: ScreenRequest): Promise<SealedJob> {
+  const { job, outcome } = await jobOf(sources, request);
+  const batch = outcome?.kind === 'sealed' ? await sources.store.log.batchOf(outcome.leafIndex) : undefined;
+  if (outcome?.kind !== 'sealed' || batch === undefined)
+    throw new Refusal(404, words.noFile, words.noFileHow);
+  return { job, outcome, batch };
+}
+
+async function jobPage(sources: ReceiptSources, request: ScreenRequest): Promise<Page> {
+  const { job, outcome } = await jobOf(sources, request);
+  const head = (title: string) =>
+    html`<div><p class="small"><a href="/find">← ${words.back}</a></p><h1>${title}</h1></div>`;
+  if (outcome?.kind !== 'sealed')
+    return {
+      title: words.job,
+      main: html`${head(words.job)}${unsealed(outcome)}${facts(job, outcome)}`,
+    };
+  const { batch } = await sealedJob(sources, request);
+  const hasCopy = (await sources.evidence.copy(job)) !== undefined;
+  return {
+    title: words.receipt,
+    script: 'receipt',
+    main: html`<div class="title">${head(words.receipt)}<button type="button" id="print" hidden>${words.print}</button></div>
+<section class="health" id="verdict" role="status" data-receipt="/find/${job.id}/receipt.json" data-trust="/find/trust.json" data-failed="${words.checkFailed}" data-failed-how="${words.checkFailedHow}"><p>${words.checking}</p><noscript><p>${words.checkNeedsScript}</p></noscript></section>
+<p class="small quiet">${words.checkedAgainst}</p>
+<div class="columns">
+${facts(job, outcome, batch)}
+<div class="group">
+${downloads(job, { hasCopy, isStamped: batch.timestamp !== undefined })}
+<section class="card"><h2>${words.compare}</h2>${dropZone(words.compareDrop, words.dropNote)}</section>
+</div>
+</div>
+<div class="group" id="report"></div>`,
+  };
+}
+
+function unsealed(outcome: Exclude<Outcome, Sealed> | undefined): Html {
+  const mark = outcome === undefined ? 'warning' : 'bad';
+  const [title, how] =
+    outcome === undefined
+      ? [words.waits, words.waitsHow]
+      : [words.failed, words.failedHow(outcome.failure.code)];
+  return html`<section class="health ${mark}"><div class="verdict">${sign(mark)}<div><h2>${title}</h2>
+${outcome && html`<p class="long">${outcome.failure.message}</p>`}<p class="remedy">${how}</p></div></div></section>`;
+}
+
+function facts(job: Job, outcome: Outcome | undefined, batch?: Batch): Html {
+  const { factNames: names } = words;
+  const { content } = job;
+  const sha256 = content?.document.sha256 ?? job.checksumSha256;
+  const pairs: [string, HtmlContent][] = [
+    ...(batch === undefined ? [] : [[names.sealed, time(batch.sealedAt)] as [string, Html]]),
+    ...(outcome?.kind === 'failed'
+      ? [[names.failedAt, time(outcome.failure.failedAt)] as [string, Html]]
+      : []),
+    [names.accepted, time(job.acceptedAt)],
+    [names.client, named(job.clientId)],
+    [names.organization, named(job.organization)],
+    [names.reference, job.customerReference === undefined ? words.noReference : named(job.customerReference)],
+    [names.purpose, job.purpose === undefined ? words.noReference : named(job.purpose)],
+    [names.scan, scanOf(job)],
+    [names.visibility, words.visibilities[job.visibility]],
+    [names.source, words.sources[job.source]],
+    [names.bytes, content && words.bytes(figure(content.document.bytes))],
+    [names.document, sha256 === undefined ? undefined : code(sha256)],
+    [names.copy, content?.sealedDocument && code(content.sealedDocument.sha256)],
+    [names.job, code(job.id)],
+    [names.trace, code(job.traceId)],
+    [names.leaf, outcome?.kind === 'sealed' ? words.leafOf(figure(outcome.leafIndex)) : undefined],
+  ];
+  const known = pairs.filter(([, value]) => value !== undefined);
+  return html`<section class="card"><h2>${words.facts}</h2>
+<dl>${known.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
+}
+
+function time(at: number): Html {
+  return moment(toRfc3339(at));
+}
+
+function scanOf({ content }: Job): HtmlContent {
+  if (content === undefined) return words.unscanned;
+  const { verdict, engine } = content.scan;
+  const isClean = verdict === 'clean';
+  return html`${state(isClean ? 'good' : 'warning', words.scans[verdict])}${engine !== undefined && html` <span class="quiet">${named(engine)}</span>`}`;
+}
+
+function downloads(job: Job, { hasCopy, isStamped }: { hasCopy: boolean; isStamped: boolean }): Html {
+  const { files } = words;
+  const item = (href: string, name: string, note: string) =>
+    html`<li><a href="${href}" download>${name}</a> <span class="small quiet">${note}</span></li>`;
+  const of = (name: string) => `/find/${job.id}/${name}`;
+  return html`<section class="card downloads"><h2>${words.downloads}</h2><ul>
+${item(of('receipt.json'), files.receipt, files.receiptNote)}
+${isStamped && item(of('ers'), files.record, files.recordNote)}
+${item(of('tlog-proof'), files.proof, files.proofNote)}
+${hasCopy && item(of('document.pdf'), files.copy, files.copyNote)}
+${item('/find/trust.json', files.trust, files.trustNote)}
+</ul></section>`;
+}

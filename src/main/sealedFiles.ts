@@ -1,0 +1,37 @@
+import { systemClock } from '../base/clock.ts';
+import type { SealedFiles } from '../console/receiptPage.ts';
+import { readVerified } from '../copy/copies.ts';
+import { type DocumentRouteOptions, keptCopy } from '../http/documentRoute.ts';
+import { encodeReceipt } from '../manifest/receipt.ts';
+import { encodeTrust, type TrustFile } from '../manifest/trustFile.ts';
+import { readReceipt, readTlogProof } from '../prove/receipts.ts';
+import { RecordsInTurn } from '../prove/recordsInTurn.ts';
+import { pathsNow } from '../prove/renewalSurvey.ts';
+import { EvidenceRecords } from '../prove/renewals.ts';
+import type { Store } from '../store/store.ts';
+
+export interface SealedFilesOptions extends Pick<DocumentRouteOptions, 'copies' | 'retentionMs' | 'time'> {
+  store: Store;
+  trust(): TrustFile;
+}
+
+/** What the console hands out of a sealed job: byte for byte what the API does. */
+export function sealedFilesOf({ store, trust, copies, ...kept }: SealedFilesOptions): SealedFiles {
+  const path = pathsNow(() => trust().timestampAuthorities, systemClock);
+  const records = new RecordsInTurn(new EvidenceRecords(store, { path }));
+  return {
+    receipt: async (job, { leafIndex }) => encodeReceipt(await readReceipt(store, job, leafIndex)),
+    proof: (job, { leafIndex }) => readTlogProof(store, job, leafIndex),
+    record: (batch, reader) => records.of(batch, reader),
+    async copy(job) {
+      const digests = job.content?.sealedDocument;
+      const copy = digests && (await keptCopy(job, { store, ...kept }));
+      if (digests === undefined || copy === undefined) return undefined;
+      return readVerified(
+        copies.file(copy.file, Buffer.from(copy.key, 'base64'), digests.bytes),
+        digests.sha256,
+      );
+    },
+    trust: () => encodeTrust(trust()),
+  };
+}
