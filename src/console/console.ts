@@ -18,12 +18,14 @@ const SILENCE_MS_MAX = 60_000;
 /** Four for each of fifty open consoles, and some more. */
 const CONNECTIONS_MAX = 256;
 
-export interface ConsoleOptions
-  extends Omit<ConsoleAppOptions, 'screens' | 'sessions' | 'streams' | 'assets' | 'store'>,
-    Omit<ScreenSources, 'history'> {
-  /** How often open pages are told that there is news, milliseconds. */
-  beatMs?: number;
-}
+export type ConsoleOptions = Omit<
+  ConsoleAppOptions,
+  'screens' | 'sessions' | 'streams' | 'assets' | 'store'
+> &
+  Omit<ScreenSources, 'history'> & {
+    /** How often open pages are told that there is news, milliseconds. */
+    beatMs?: number;
+  };
 
 export class Console {
   readonly sessions = new Sessions();

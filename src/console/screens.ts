@@ -1,11 +1,12 @@
 /** Every screen of the console, in the order of the menu. */
 import { type AuditSources, auditScreen } from './auditScreen.ts';
+import { type FindSources, findScreen } from './findScreen.ts';
 import { type NowSources, nowScreen } from './nowScreen.ts';
 import type { Screen } from './screen.ts';
 
 /** What the screens read and change. */
-export type ScreenSources = NowSources & AuditSources;
+export type ScreenSources = NowSources & FindSources & AuditSources;
 
 export function screensOf(sources: ScreenSources): Screen[] {
-  return [nowScreen(sources), auditScreen(sources)];
+  return [nowScreen(sources), findScreen(sources), auditScreen(sources)];
 }

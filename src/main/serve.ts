@@ -51,6 +51,7 @@ import {
 } from './parts.ts';
 import { runUntilStopped } from './running.ts';
 import { completeEpochRecords, recordBegin } from './sealEpochs.ts';
+import { sealedFilesOf } from './sealedFiles.ts';
 import { noteWhileWaiting } from './standby.ts';
 import { stoppedWaiting, waitForTurn } from './turn.ts';
 
@@ -294,7 +295,8 @@ export async function serve(config: Config): Promise<void> {
     const epochs = () => signing.epochs.list.map(({ from }) => from);
     const { status } = administration;
     const verifier = () => createVerifier(trust());
-    adopt(await console.open({ ...common, environment, store, status, epochs, verifier }));
+    const evidence = sealedFilesOf({ store, trust, copies, retentionMs: documentRetentionMs, time });
+    adopt(await console.open({ ...common, environment, store, status, epochs, verifier, evidence }));
   }
   const server = await openServer(app, config, { logger, tls });
   const running = { version: packageVersion(), config_sha256: config.sha256 };

@@ -16,6 +16,7 @@ import { type BrowserPage, openPage } from '../page/chromium.ts';
 import { epoch, identity } from '../store/samples.ts';
 import { freePort } from '../support/freePort.ts';
 import { sampleStatus } from './sampleStatus.ts';
+import { evidenceIn } from './sealedStore.ts';
 
 export interface ConsoleAnswer {
   status: number;
@@ -121,6 +122,7 @@ export async function openTestConsole(
     status: { read: async () => read() },
     store,
     verifier: () => undefined,
+    evidence: evidenceIn(store),
     epochs: () => [Date.now() + 60 * 86_400_000],
     clock: systemClock,
     logger: pino({ level: 'silent' }),

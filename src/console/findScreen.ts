@@ -1,0 +1,208 @@
+/** The screen Find: jobs by document, reference, id, client, purpose and day. */
+import { toRfc3339 } from '../base/clock.ts';
+import { jobIdTime } from '../job/id.ts';
+import { documentSha256, type JobRecord } from '../job/job.ts';
+import { type EveryJobQuery, listEveryClient } from '../store/everyClient.ts';
+import type { JobPage, Store } from '../store/store.ts';
+import { english } from './english.ts';
+import { dropZone } from './fileDrop.ts';
+import { type Html, type HtmlContent, html, named } from './html.ts';
+import { jobRoutes, type SealedFiles } from './receiptPage.ts';
+import type { Page, Redirect, Screen, ScreenRequest } from './screen.ts';
+import { state, tableOf, utc } from './values.ts';
+
+export interface FindSources {
+  store: Pick<Store, 'jobs' | 'credentials' | 'log'>;
+  evidence: SealedFiles;
+}
+
+const words = english.find;
+const PAGE_JOBS = 25;
+/** How many jobs one request looks at, where it selects by what the store has no index of. */
+const LOOKED_MAX = 1000;
+const CELL_CHARS_MAX = 60;
+const DIGEST_CHARS = 12;
+const DAY_MS = 86_400_000;
+
+const DIGEST = /^[0-9a-f]{64}$/i;
+const JOB_ID = /^job_[0-9a-f]{32}$/;
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
+const FIELDS = ['q', 'client', 'purpose', 'from', 'to'] as const;
+
+export function findScreen(sources: FindSources): Screen {
+  return {
+    path: '/find',
+    label: words.title,
+    routes: [
+      { method: 'GET', path: '/find', role: 'auditor', answer: (request) => findPage(sources, request) },
+      ...jobRoutes(sources),
+    ],
+  };
+}
+
+type Fields = Record<(typeof FIELDS)[number] | 'before', string>;
+
+async function findPage({ store }: FindSources, { query }: ScreenRequest): Promise<Page | Redirect> {
+  const of = (name: string) => query.get(name) ?? '';
+  const [q, client, purpose, from, to] = FIELDS.map(of) as [string, string, string, string, string];
+  const fields = { q, client, purpose, from, to, before: of('before') };
+  const id = q.trim();
+  if (JOB_ID.test(id) && (await store.jobs.get(id)) !== undefined) return { location: `/find/${id}` };
+  const times = timesOf(fields);
+  if (times === undefined) return lay(fields, html`<p class="warning" role="alert">${words.badDate}</p>`);
+  const { records, next } = await search(store, fields, times);
+  const [only] = records;
+  const isOne = records.length === 1 && next === undefined && fields.before === '';
+  if (only !== undefined && isOne && DIGEST.test(id)) return { location: `/find/${only.job.id}` };
+  return lay(fields, results(fields, { records, ...(next !== undefined && { next }) }));
+}
+
+/** Undefined for what is no day. */
+function timesOf({ from, to }: Fields): Pick<EveryJobQuery, 'createdFrom' | 'createdTo'> | undefined {
+  if (![from, to].every((day) => day === '' || isDay(day))) return undefined;
+  return {
+    ...(from !== '' && { createdFrom: Date.parse(from) }),
+    ...(to !== '' && { createdTo: Date.parse(to) + DAY_MS }),
+  };
+}
+
+/** JavaScript reads 31 February as 3 March. */
+function isDay(text: string): boolean {
+  const at = DAY.test(text) ? Date.parse(text) : Number.NaN;
+  return !Number.isNaN(at) && new Date(at).toISOString().startsWith(text);
+}
+
+async function search(
+  store: FindSources['store'],
+  { q, client, purpose, before }: Fields,
+  times: Pick<EveryJobQuery, 'createdFrom' | 'createdTo'>,
+): Promise<JobPage> {
+  const common = { ...times, ...(client !== '' && { clientId: client }) };
+  const page = (sought: Partial<EveryJobQuery>) =>
+    purposeOf(store, { ...common, ...sought, limit: PAGE_JOBS }, purpose, before);
+  const id = q.trim();
+  if (JOB_ID.test(id)) return { records: [] };
+  if (q === '') return page({});
+  if (!DIGEST.test(id)) return page({ customerReference: q });
+  const found = await page({ documentSha256: id.toLowerCase() });
+  const isNothing = found.records.length === 0 && found.next === undefined;
+  return isNothing ? page({ customerReference: q }) : found;
+}
+
+/** One page of those with that purpose, or of all. It ends early where it has looked at enough. */
+async function purposeOf(
+  store: FindSources['store'],
+  query: EveryJobQuery,
+  purpose: string,
+  before: string,
+): Promise<JobPage> {
+  const records: JobRecord[] = [];
+  let next = before === '' ? undefined : before;
+  for (let looked = 0; looked < LOOKED_MAX; looked += query.limit) {
+    const page = await listEveryClient(store, { ...query, ...(next !== undefined && { before: next }) });
+    for (const record of page.records) {
+      if (purpose === '' || record.job.purpose === purpose) records.push(record);
+      next = record.job.id;
+      const isLast = record === page.records.at(-1) && page.next === undefined;
+      if (records.length === query.limit) return { records, ...(!isLast && { next }) };
+    }
+    if (page.next === undefined) return { records };
+    next = page.next;
+  }
+  return { records, ...(next !== undefined && { next }) };
+}
+
+function lay(fields: Fields, below: HtmlContent): Page {
+  return {
+    title: words.title,
+    script: 'find',
+    main: html`<h1>${words.heading}</h1>
+<div class="seek">
+${dropZone(words.drop, words.dropNote)}
+${form(fields)}
+</div>
+${below}`,
+  };
+}
+
+function form(fields: Fields): Html {
+  const { fields: names } = words;
+  const text = (name: 'client' | 'purpose') =>
+    html`<p class="field"><label for="${name}">${names[name]}</label><input id="${name}" name="${name}" value="${fields[name]}" maxlength="512" autocomplete="off" spellcheck="false"></p>`;
+  const date = (name: 'from' | 'to') =>
+    html`<p class="field"><label for="${name}">${names[name]}</label><input id="${name}" name="${name}" type="date" value="${isDay(fields[name]) && fields[name]}"></p>`;
+  return html`<form class="card search" method="get" action="/find" role="search">
+<p class="field wide"><label for="q">${names.q}</label><input id="q" name="q" value="${fields.q}" maxlength="512" autocomplete="off" spellcheck="false" autocapitalize="off" aria-describedby="q-note"><span class="small quiet" id="q-note">${names.qNote}</span></p>
+${text('client')}${text('purpose')}${date('from')}${date('to')}
+<p class="wide actions"><button class="strong">${words.search}</button><a class="button" href="/find">${words.clear}</a></p>
+</form>`;
+}
+
+function results(fields: Fields, { records, next }: JobPage): Html {
+  const isAsked = FIELDS.some((name) => fields[name] !== '');
+  const head = html`<div class="title"><h2>${isAsked ? words.found : words.newest}</h2><p class="small quiet">${words.times}</p></div>`;
+  const rows = records.map(rowOf);
+  const { columns: names } = words;
+  const columns = Object.values(names).map((name) => ({ name }));
+  const body = records.length > 0 ? tableOf(words.found, columns, rows) : nothing(fields, isAsked, next);
+  return html`<section class="card" id="results">${head}
+${body}
+${pager(fields, records, next)}
+</section>`;
+}
+
+function rowOf({ job, outcome }: JobRecord): HtmlContent[] {
+  const accepted = toRfc3339(job.acceptedAt);
+  const time = utc(accepted);
+  const kind = outcome?.kind ?? 'waiting';
+  const mark = kind === 'sealed' ? 'good' : kind === 'failed' ? 'bad' : 'warning';
+  return [
+    html`<a href="/find/${job.id}" aria-label="${words.openJob(time)}"><time datetime="${accepted}">${time.replace(' UTC', '')}</time></a>`,
+    state(mark, words.states[kind]),
+    named(cut(job.clientId)),
+    named(cut(job.customerReference ?? '')),
+    named(cut(job.purpose ?? '')),
+    html`<code>${documentSha256(job).slice(0, DIGEST_CHARS)}…</code>`,
+  ];
+}
+
+/** A long text is shortened here: the page of the receipt has all of it. */
+function cut(text: string): string {
+  const chars = [...text];
+  return chars.length <= CELL_CHARS_MAX ? text : `${chars.slice(0, CELL_CHARS_MAX - 1).join('')}…`;
+}
+
+function nothing({ q }: Fields, isAsked: boolean, next: string | undefined): Html | undefined {
+  if (next !== undefined) return undefined;
+  if (!isAsked)
+    return html`<p><strong>${words.noneAtAll}</strong></p><p class="remedy">${words.noneAtAllHow}</p>`;
+  const isDigest = DIGEST.test(q.trim());
+  return html`<p><strong>${words.none}</strong></p>
+${isDigest && html`<p class="long">${words.noneOfDigest(q.trim().toLowerCase())}</p>`}
+<p class="remedy">${words.noneHow}</p>`;
+}
+
+function pager(fields: Fields, records: readonly JobRecord[], next: string | undefined): HtmlContent {
+  const link = (before: string | undefined, label: string) => {
+    const given = FIELDS.flatMap((name) => (fields[name] === '' ? [] : [pair(name, fields[name])]));
+    const query = new URLSearchParams([...given, ...(before === undefined ? [] : [pair('before', before)])]);
+    return html`<a class="button" href="/find?${String(query)}">${label}</a>`;
+  };
+  const isShort = next !== undefined && records.length < PAGE_JOBS;
+  const looked = isShort ? jobDay(next) : undefined;
+  if (next === undefined && fields.before === '') return undefined;
+  return html`<nav class="actions" aria-label="${words.found}">
+${looked !== undefined && html`<span>${words.further(looked)}</span>`}
+${next !== undefined && link(next, isShort ? words.searchFurther : words.more)}
+${fields.before !== '' && link(undefined, words.first)}
+</nav>`;
+}
+
+function pair(name: string, value: string): [string, string] {
+  return [name, value];
+}
+
+function jobDay(jobId: string): string | undefined {
+  const at = jobIdTime(jobId);
+  return at === undefined ? undefined : utc(toRfc3339(at));
+}
