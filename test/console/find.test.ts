@@ -1,0 +1,224 @@
+/** Find, and the page of a receipt: by pointer and by keyboard, on every screen, with what strangers wrote. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import type { ReceivedJob } from '../../src/job/job.ts';
+import type { BrowserPage } from '../page/chromium.ts';
+import { AXE, FOCUSED, LAYOUT, VIOLATIONS } from '../page/looks.ts';
+import { HOSTILE } from '../support/receipts.ts';
+import { makeContent } from '../support/sealing.ts';
+import { SEALED_AT } from '../support/wholeStore.ts';
+import { digestsOf, jobOf, openSealedStore, type SealedStore, sealFirst } from './sealedStore.ts';
+import { openTestConsole, type TestConsole } from './testConsole.ts';
+
+const DOCUMENT = Buffer.from('%PDF-1.7 a contract\n%%EOF\n');
+const CHANGED = Buffer.from('%PDF-1.7 a c0ntract\n%%EOF\n');
+const CLIENTS = ['acme-web', 'billing', HOSTILE.slice(0, 60)];
+const DAY_MS = 86_400_000;
+const SCREENS = [
+  { width: 360, scheme: 'light' },
+  { width: 1280, scheme: 'dark' },
+  { width: 1920, scheme: 'light' },
+] as const;
+const WIDTHS = [320, 360, 768, 1100, 1280, 1920, 2560];
+
+interface Sought extends SealedStore {
+  test: TestConsole;
+  contract: ReceivedJob;
+  hostile: ReceivedJob;
+}
+
+/** Some jobs that are sealed, one that failed, and one that waits. */
+async function openFind(t: Test): Promise<Sought> {
+  const sealed = await openSealedStore(t, CLIENTS);
+  const { store } = sealed;
+  const contract = jobOf(DOCUMENT, { customerReference: 'Contract 2026/17', purpose: 'contracts' });
+  const hostile = jobOf(Buffer.from('other'), {
+    clientId: CLIENTS[2] ?? '',
+    customerReference: HOSTILE,
+    purpose: HOSTILE.slice(0, 128),
+    content: makeContent({ scan: { verdict: 'clean', engine: `ClamAV ${HOSTILE}` } }),
+  });
+  const others = Array.from({ length: 40 }, (_, n) =>
+    jobOf(Buffer.from(`document ${n}`), {
+      clientId: n % 2 === 0 ? 'acme-web' : 'billing',
+      purpose: n % 20 === 0 ? 'yearly' : 'invoices',
+      customerReference: `Invoice ${n}`,
+      acceptedAt: SEALED_AT - (n + 1) * DAY_MS,
+    }),
+  );
+  await sealFirst(store, [contract, hostile, ...others]);
+  const failed = jobOf(Buffer.from('failed'), { customerReference: 'went wrong' });
+  const waiting = jobOf(Buffer.from('waiting'), { customerReference: 'not yet' });
+  for (const job of [failed, waiting]) await store.jobs.accept(job);
+  const failure = { code: 'virus_scan_failed', message: 'A virus was found.', failedAt: SEALED_AT } as const;
+  await store.jobs.fail(failed.id, failure);
+  const test = await openTestConsole(t, sealed);
+  return { ...sealed, test, contract, hostile };
+}
+
+const VERDICT = `document.querySelector('#verdict')`;
+const settled = (page: BrowserPage) => page.until(`/good|bad|warning|plain/.test(${VERDICT}?.className)`);
+const textOf = (page: BrowserPage, selector: string) =>
+  page.evaluate(`document.querySelector(${JSON.stringify(selector)})?.textContent ?? ''`);
+
+t.test('from the login to a receipt by dropping its document: three clicks at most', async (t) => {
+  const { test, contract } = await openFind(t);
+  const dir = t.testdir({ 'contract.pdf': DOCUMENT, 'changed.pdf': CHANGED });
+  const page = await test.browse(t, 'auditor'); // the first click: the button of the link
+  await page.evaluate(`document.querySelector('nav a[href="/find"]').click()`); // the second
+  await page.until(`location.pathname === '/find' && document.readyState === 'complete'`);
+  const before = page.requests.length;
+  await page.drop(join(dir, 'contract.pdf'));
+  await page.until(`location.pathname === '/find/${contract.id}' && document.readyState === 'complete'`);
+  await settled(page);
+  t.match(await page.evaluate(`${VERDICT}.className`), 'good');
+  t.match(
+    await textOf(page, '#verdict'),
+    /Good.*This document was sealed.*not changed.*not scanned.*contract\.pdf/s,
+  );
+  const sent = page.requests.slice(before).map((url) => new URL(url));
+  t.ok(
+    sent.some(({ search }) => search === `?q=${contract.content.document.sha256}`),
+    'the digest is sent',
+  );
+  t.strictSame(new Set(sent.map(({ host }) => host)).size, 1, 'to the console alone');
+
+  await page.drop(join(dir, 'changed.pdf'));
+  await page.until(`${VERDICT}.className.includes('bad')`);
+  t.match(await textOf(page, '#verdict'), /Bad/);
+  await page.navigate(`${test.url}/find`);
+  await page.drop(join(dir, 'changed.pdf'));
+  await page.until(`location.search.startsWith('?q=') && document.readyState === 'complete'`);
+  t.match(await textOf(page, '#results'), new RegExp(`Nothing was found.*${digestsOf(CHANGED).sha256}`, 's'));
+  await page.drop(dir);
+  await page.until(`document.querySelector('#drop-work').textContent.includes('cannot be read')`);
+  t.strictSame(page.complaints, []);
+});
+
+t.test('a file is hashed in slices, and the newest counts', async (t) => {
+  const { test, contract } = await openFind(t);
+  const dir = t.testdir({ 'contract.pdf': DOCUMENT });
+  const large = join(dir, 'large.pdf');
+  writeFileSync(large, Buffer.alloc(64 * 2 ** 20, 'x'));
+  const page = await test.browse(t, 'auditor');
+  await page.navigate(`${test.url}/find`);
+  await page.drop(large);
+  await page.until(`document.querySelector('#drop-bar').value > 0`);
+  t.match(await textOf(page, '#drop-work'), /Reading/);
+  await page.drop(join(dir, 'contract.pdf'));
+  await page.until(`location.pathname === '/find/${contract.id}'`);
+});
+
+t.test('by keyboard alone: search, open, compare a document, print', async (t) => {
+  const { test, contract } = await openFind(t);
+  const dir = t.testdir({ 'contract.pdf': DOCUMENT });
+  const page = await test.browse(t, 'auditor');
+  await page.emulate(1280, 'light');
+  const tabTo = async (wanted: string) => {
+    for (let n = 0; n < 60; n += 1) {
+      await page.press('Tab');
+      const { name, isVisible } = (await page.evaluate(FOCUSED)) as { name: string; isVisible: boolean };
+      t.ok(isVisible, `the focus is seen on ${name}`);
+      if (name === wanted) return;
+    }
+    t.fail(`no way to ${wanted}`);
+  };
+  await tabTo('Find');
+  await page.press('Enter');
+  await page.until(`location.pathname === '/find' && document.readyState === 'complete'`);
+  await tabTo('file');
+  await tabTo('q');
+  await page.evaluate(`document.activeElement.value = 'Contract 2026/17'`);
+  await page.press('Enter');
+  await page.until(`location.search.includes('Contract') && document.readyState === 'complete'`);
+  await page.evaluate(`document.querySelector('#to').focus()`);
+  await tabTo('Clear');
+  await page.press('Tab');
+  await page.press('Enter');
+  await page.until(`location.pathname === '/find/${contract.id}' && document.readyState === 'complete'`);
+  await settled(page);
+  t.match(await textOf(page, '#verdict'), /The receipt alone.*genuine.*Choose the document/s);
+  await page.choose('#file', join(dir, 'contract.pdf'));
+  await page.until(`${VERDICT}.className.includes('good')`);
+  await page.evaluate(`document.querySelector('.checks summary').focus()`);
+  await page.press('Enter');
+  t.equal(await page.evaluate(`document.querySelector('.checks details').open`), true);
+  const folded = `document.querySelectorAll('details:not([open])').length`;
+  await page.evaluate(`addEventListener('beforeprint', () => { window.onPaper = ${folded}; })`);
+  t.match((await page.print()).subarray(0, 5).toString(), '%PDF-');
+  t.equal(await page.evaluate('window.onPaper'), 0, 'nothing is folded on paper');
+  t.ok(Number(await page.evaluate(folded)) > 0, 'and all is folded again');
+  t.strictSame(page.complaints, []);
+});
+
+t.test('every state, on every screen', async (t) => {
+  const { test, hostile, contract, store } = await openFind(t);
+  const dir = t.testdir({ 'contract.pdf': DOCUMENT });
+  const page = await test.browse(t, 'auditor');
+  const one = async (reference: string) => {
+    const viewer = { clientId: 'acme-web', organization: 'acme', partnerOf: [] };
+    const { records } = await store.jobs.list({ viewer, limit: 1, customerReference: reference });
+    return records[0]?.job.id ?? '';
+  };
+  const look = async (name: string) => {
+    await page.evaluate(AXE);
+    for (const { width, scheme } of SCREENS) {
+      await page.emulate(width, scheme);
+      t.strictSame(await page.evaluate(VIOLATIONS), [], `${name}, ${width} px, ${scheme}`);
+    }
+    for (const width of WIDTHS) {
+      await page.emulate(width, 'light');
+      t.strictSame(await page.evaluate(LAYOUT), { torn: [], wide: [] }, `${name}, ${width} px`);
+    }
+  };
+  await page.navigate(`${test.url}/find`);
+  await look('newest');
+  await page.navigate(`${test.url}/find?q=nothing&from=2026-02-30x`);
+  await look('a day that is none');
+  await page.navigate(`${test.url}/find?q=nothing`);
+  await look('nothing');
+  for (const [name, id] of [
+    ['failed', await one('went wrong')],
+    ['waiting', await one('not yet')],
+  ] as const) {
+    await page.navigate(`${test.url}/find/${id}`);
+    await look(name);
+  }
+  await page.navigate(`${test.url}/find/${hostile.id}`);
+  await settled(page);
+  await page.evaluate(`for (const one of document.querySelectorAll('details')) one.open = true`);
+  await look('hostile');
+  t.match(await textOf(page, 'main'), /<script>alert\(1\)<\/script>\\u202e/);
+  t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
+  t.equal(await page.evaluate(`typeof window.alerted`), 'undefined');
+  await page.navigate(`${test.url}/find/${contract.id}`);
+  await page.drop(join(dir, 'contract.pdf'));
+  await page.until(`${VERDICT}.className.includes('good')`);
+  await look('good');
+  t.strictSame(page.complaints, []);
+});
+
+t.test('a receipt of a megabyte, and one that cannot be fetched', async (t) => {
+  const { store, evidence, contract } = await openFind(t);
+  let isGone = false;
+  const test = await openTestConsole(t, {
+    store,
+    evidence: {
+      ...evidence,
+      async receipt(job, outcome) {
+        if (isGone) throw new Error('the disk is gone');
+        const text = await evidence.receipt(job, outcome);
+        return text.padEnd(1_000_000);
+      },
+    },
+  });
+  const page = await test.browse(t, 'auditor');
+  await page.navigate(`${test.url}/find/${contract.id}`);
+  await settled(page);
+  t.match(await textOf(page, '#verdict'), /This receipt is genuine/);
+  isGone = true;
+  await page.navigate(`${test.url}/find/${contract.id}`);
+  await settled(page);
+  t.match(await textOf(page, '#verdict'), /could not be fetched.*Reload/s);
+});
