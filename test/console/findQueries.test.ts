@@ -1,0 +1,165 @@
+/** What Find finds, page by page; what a page costs; and the files of a receipt. */
+import t, { type Test } from 'tap';
+import { newJobId } from '../../src/job/id.ts';
+import { encodeTrust } from '../../src/manifest/trustFile.ts';
+import type { JobQuery, Store } from '../../src/store/store.ts';
+import { SEALED_AT, trusting } from '../support/wholeStore.ts';
+import { digestsOf, jobOf, openSealedStore, sealFirst } from './sealedStore.ts';
+import { openTestConsole, type TestConsole } from './testConsole.ts';
+
+const DAY_MS = 86_400_000;
+
+/** The page, and the jobs that it lists, in order. */
+async function ask(test: TestConsole, query: Readonly<Record<string, string>>, path = '/find') {
+  const { cookie } = test.signedIn('auditor');
+  const answer = await test.get(`${path}?${new URLSearchParams(query)}`, { cookie });
+  const rows = answer.text.split('id="results"')[1] ?? '';
+  const jobs = Array.from(rows.matchAll(/<td[^>]*><a href="\/find\/(job_[0-9a-f]{32})"/g), ([, id]) => id);
+  const [, before] = /[?&;]before=(job_[0-9a-f]{32})"/.exec(rows) ?? [];
+  return { ...answer, jobs, before };
+}
+
+async function openMany(t: Test) {
+  const sealed = await openSealedStore(t, ['one', 'two']);
+  const jobs = Array.from({ length: 60 }, (_, n) =>
+    jobOf(Buffer.from(`document ${n}`), {
+      clientId: n % 2 === 0 ? 'one' : 'two',
+      purpose: n % 20 === 0 ? 'yearly' : 'invoices',
+      customerReference: `Ü & ${n % 7}`,
+      acceptedAt: SEALED_AT - n * DAY_MS,
+    }),
+  );
+  await sealFirst(sealed.store, jobs);
+  return { ...sealed, jobs, test: await openTestConsole(t, sealed) };
+}
+
+t.test('finds by everything that a job has, and goes on where a page ends', async (t) => {
+  const { test, jobs } = await openMany(t);
+  const all = async (query: Record<string, string>) => {
+    const found: (string | undefined)[] = [];
+    for (let before: string | undefined; ; ) {
+      const page = await ask(test, { ...query, ...(before && { before }) });
+      t.ok(page.jobs.length <= 25);
+      found.push(...page.jobs);
+      before = page.before;
+      if (before === undefined) return found;
+    }
+  };
+  const expected = (wanted: (job: (typeof jobs)[number], n: number) => boolean) =>
+    jobs.filter(wanted).map(({ id }) => id);
+  const day = (n: number) => new Date(SEALED_AT - n * DAY_MS).toISOString().slice(0, 10);
+  t.strictSame(
+    await all({}),
+    expected(() => true),
+    'newest first',
+  );
+  t.strictSame(
+    await all({ client: 'two' }),
+    expected((_, n) => n % 2 === 1),
+  );
+  t.strictSame(
+    await all({ purpose: 'yearly' }),
+    expected((_, n) => n % 20 === 0),
+  );
+  t.strictSame(
+    await all({ purpose: 'invoices', client: 'one' }),
+    expected((_, n) => n % 2 === 0 && n % 20 > 0),
+  );
+  t.strictSame(
+    await all({ q: 'Ü & 3' }),
+    expected((_, n) => n % 7 === 3),
+  );
+  t.strictSame(await all({ q: 'Ü & 3 ' }), [], 'a reference is exact');
+  t.strictSame(
+    await all({ from: day(5), to: day(3) }),
+    expected((_, n) => n >= 3 && n <= 5),
+  );
+  const [, second] = jobs;
+  const only = { status: 303, headers: { location: `/find/${second?.id}` } };
+  const sha256 = second?.content.document.sha256 ?? '';
+  t.match(await ask(test, { q: ` ${sha256.toUpperCase()} ` }), only, 'by its digest');
+  t.match(await ask(test, { q: ` ${second?.id} ` }), only, 'by its id');
+  t.match(await ask(test, { q: newJobId() }), { status: 200, text: /Nothing was found/ });
+  for (const bad of ['2026-02-31', '1', '2026-13-01', `2026-01-01${'x'.repeat(3000)}`])
+    t.match(
+      await ask(test, { from: bad }),
+      { status: 200, text: /Dates are days/, jobs: [] },
+      bad.slice(0, 20),
+    );
+  t.match(await ask(test, { before: 'job_zzz' }), { status: 200, jobs: [] });
+});
+
+t.test('a document that was sealed twice is a list', async (t) => {
+  const { store, evidence } = await openSealedStore(t, ['one', 'two']);
+  const jobs = ['one', 'two'].map((clientId) => jobOf(Buffer.from('same'), { clientId }));
+  await sealFirst(store, jobs);
+  const test = await openTestConsole(t, { store, evidence });
+  const found = await ask(test, { q: digestsOf(Buffer.from('same')).sha256 });
+  t.strictSame(new Set(found.jobs), new Set(jobs.map(({ id }) => id)));
+  const empty = await openTestConsole(t, await openSealedStore(t, []));
+  t.match(await ask(empty, {}), { status: 200, text: /No job was accepted yet/ });
+});
+
+t.test('the first page reads as much of 100,000 jobs as of a hundred', async (t) => {
+  const { store, evidence } = await openSealedStore(t, ['one', 'two', 'three']);
+  for (let n = 0; n < 100_000; n += 5000) {
+    const some = Array.from({ length: 5000 }, (_, more) => {
+      const clientId = ['one', 'two', 'three'][more % 3] ?? '';
+      return jobOf(Buffer.from(`${n + more}`), {
+        clientId,
+        purpose: 'invoices',
+        acceptedAt: SEALED_AT + n + more,
+      });
+    });
+    await Promise.all(some.map((job) => store.jobs.accept(job)));
+  }
+  const counts = { lists: 0, records: 0, gets: 0 };
+  const jobs = {
+    async list(query: JobQuery) {
+      const page = await store.jobs.list(query);
+      counts.lists += 1;
+      counts.records += page.records.length;
+      return page;
+    },
+    get(id: string) {
+      counts.gets += 1;
+      return store.jobs.get(id);
+    },
+  };
+  const counting: Store = { ...store, jobs: Object.assign(Object.create(store.jobs), jobs) };
+  const test = await openTestConsole(t, { store: counting, evidence });
+  t.equal((await ask(test, {})).jobs.length, 25);
+  t.strictSame(counts, { lists: 3, records: 75, gets: 0 });
+  Object.assign(counts, { lists: 0, records: 0, gets: 0 });
+  const rare = await ask(test, { purpose: 'rare' });
+  t.match(rare, { jobs: [], text: /Looked back as far as .*Look further back/s });
+  t.ok(rare.before, 'it says where to go on');
+  t.ok(counts.records <= 3 * 1000 + 75, `${counts.records} records where nothing is found`);
+});
+
+t.test('the files of a receipt, byte for byte; and none of what there is not', async (t) => {
+  const { test, store, evidence, jobs } = await openMany(t);
+  const { cookie } = test.signedIn('auditor');
+  const [job] = jobs;
+  const id = job?.id ?? '';
+  const outcome = (await store.jobs.get(id))?.outcome;
+  if (job === undefined || outcome?.kind !== 'sealed') throw new Error('nothing is sealed');
+  const file = (name: string) => test.get(`/find/${name}`, { cookie });
+  const receipt = await file(`${id}/receipt.json`);
+  t.equal(receipt.text, await evidence.receipt(job, outcome));
+  t.equal(receipt.headers['content-disposition'], `attachment; filename="${id}.receipt.json"`);
+  t.match(JSON.parse(receipt.text), { job_id: id });
+  t.equal((await file(`${id}/tlog-proof`)).text, await evidence.proof(job, outcome));
+  t.equal((await file('trust.json')).text, encodeTrust(trusting(1)));
+  for (const name of ['ers', 'document.pdf'])
+    t.match(await file(`${id}/${name}`), { status: 404, text: /no such file/ }, name);
+  const page = (await file(id)).text;
+  t.match(page, /receipt\.json.*tlog-proof.*trust\.json/s);
+  t.notMatch(page, /\.ers|document\.pdf/);
+  for (const path of [newJobId(), `${newJobId()}/receipt.json`, 'job_x', '%00', '..%2f..%2fetc'])
+    t.match(await file(path), { status: 404, text: /no such job/i }, path);
+  for (const path of [id, `${id}/receipt.json`, 'trust.json']) {
+    t.match(await test.get(`/find/${path}`), { status: 401 }, 'only with a session');
+    t.match(await test.post(`/find/${path}`, { token: test.signedIn().token }, { cookie }), { status: 405 });
+  }
+});
