@@ -50,10 +50,15 @@ export async function readFields(request: IncomingMessage): Promise<URLSearchPar
   if (request.headers['content-type'] !== FORM_TYPE) throw new Refusal(415, english.stale, english.staleHow);
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of request) {
-    bytes += chunk.length;
-    if (bytes > FORM_BYTES_MAX) throw new Refusal(413, english.tooLong, english.staleHow);
-    chunks.push(chunk);
+  try {
+    for await (const chunk of request) {
+      bytes += chunk.length;
+      if (bytes > FORM_BYTES_MAX) throw new Refusal(413, english.tooLong, english.staleHow);
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    // Whoever sent it went away: nobody reads the answer.
+    throw error instanceof Refusal ? error : new Refusal(400, english.stale, english.staleHow);
   }
   return new URLSearchParams(Buffer.concat(chunks).toString());
 }

@@ -47,6 +47,7 @@ export class Console {
       maxHeaderSize: HEAD_BYTES_MAX,
       headersTimeout: HEAD_MS_MAX,
       requestTimeout: REQUEST_MS_MAX,
+      connectionsCheckingInterval: 1_000,
     });
     server.timeout = SILENCE_MS_MAX;
     server.maxConnections = CONNECTIONS_MAX;

@@ -17,7 +17,7 @@ export const english = {
   >,
   roleMeans: {
     auditor: 'reads everything, changes nothing',
-    operator: 'reads everything; runs drills, replays webhooks, makes backups',
+    operator: 'reads everything, and does what changes nobody’s access',
     administrator: 'does everything the console offers',
   } satisfies Record<Role, string>,
   utc: 'UTC',

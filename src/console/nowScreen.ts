@@ -5,7 +5,7 @@ import { type Concern, concernsOf } from './concerns.ts';
 import { english } from './english.ts';
 import { type Html, html, named } from './html.ts';
 import { charts, errorsTable, figures, spanChoice } from './load.ts';
-import { type History, SPANS } from './loadHistory.ts';
+import { type History, SPANS, type Span } from './loadHistory.ts';
 import { ahead, machinery } from './machinery.ts';
 import type { Page, Screen, ScreenRequest } from './screen.ts';
 import { moment, type StateMark, sign } from './values.ts';
@@ -20,14 +20,27 @@ export interface NowSources {
 
 const words = english.now;
 
+/** All pages that keep themselves current ask at the same moment, and are given the same. */
+const SHARED_MS = 1_000;
+
 export function nowScreen(sources: NowSources): Screen {
-  const show = (request: ScreenRequest) => nowPage(sources, request);
+  const show = (request: ScreenRequest) => nowPage(sources, spanOf(request));
+  const shared = new Map<Span, { at: number; page: Promise<Page> }>();
+  const share = (request: ScreenRequest) => {
+    const span = spanOf(request);
+    const former = shared.get(span);
+    const at = performance.now();
+    if (former !== undefined && at - former.at < SHARED_MS) return former.page;
+    const page = nowPage(sources, span);
+    shared.set(span, { at, page });
+    return page;
+  };
   return {
     path: '/',
     label: words.title,
     routes: [
       { method: 'GET', path: '/', role: 'auditor', answer: show },
-      { method: 'GET', path: '/now', role: 'auditor', isLive: true, answer: show },
+      { method: 'GET', path: '/now', role: 'auditor', isLive: true, answer: share },
       {
         method: 'GET',
         path: '/now/events',
@@ -39,13 +52,9 @@ export function nowScreen(sources: NowSources): Screen {
   };
 }
 
-async function nowPage(
-  { status: reader, epochs, history, clock }: NowSources,
-  { query }: ScreenRequest,
-): Promise<Page> {
+async function nowPage({ status: reader, epochs, history, clock }: NowSources, span: Span): Promise<Page> {
   const status = await reader.read();
   const now = clock();
-  const span = SPANS.find(({ name }) => name === query.get('span')) ?? SPANS[0];
   const coming = epochs().filter((from) => from > now);
   return {
     title: words.title,
@@ -61,6 +70,10 @@ ${errorsTable(history, span)}
 ${machinery(status, now)}
 ${ahead(status, coming, now)}`,
   };
+}
+
+function spanOf({ query }: ScreenRequest): Span {
+  return SPANS.find(({ name }) => name === query.get('span')) ?? SPANS[0];
 }
 
 /** The status speaks in parts of sentences. */

@@ -38,8 +38,8 @@ function loginCommand(): Command {
       .summary('print a one-time link to the console for a person')
       .description(
         'Prints a link that opens the console once, within five minutes, and how to reach the console from another machine. What the ' +
-          'person does is recorded in the audit trail with that name. An auditor reads; an operator also runs drills and replays webhooks; ' +
-          'an administrator also changes keys, quotas and endpoints.',
+          'person does is recorded in the audit trail with that name. An auditor reads; an operator also does what changes nobody’s access; ' +
+          'an administrator does everything that the console offers.',
       )
       .addOption(configOption())
       .addOption(new Option('--as <name>', 'whom the link is for').makeOptionMandatory())
