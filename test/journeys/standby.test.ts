@@ -39,6 +39,9 @@ t.test('a second daemon takes over from one that is killed, stopped, held, or to
     { status: 0, stdout: /completed/ },
     'commands work on either machine',
   );
+  t.match(await spare.pdfseal(['doctor', '--config', spare.configFile]), {
+    stdout: /process \d+ waits to take over: process \d+ on \S+ is active/,
+  });
   await seal(first);
   await active.kill();
   active = await waiting.listening;

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
 import type { HealthPart } from '../../admin/status/section.ts';
 import type { PresentedWitness } from '../../admin/status/witnessesSection.ts';
@@ -8,6 +9,7 @@ import { describeSeconds } from '../../base/phrases.ts';
 import type { Config } from '../../config/config.ts';
 import { signerRemedy } from '../../kms/signerFailure.ts';
 import { formatAddress } from '../../net/address.ts';
+import { openStoreAt } from '../../store/engines.ts';
 import { askAdministration, NobodyAnswers } from '../daemon/adminClient.ts';
 import { loadedOtherwise } from '../daemon/configCommand.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
@@ -34,6 +36,11 @@ export async function askDaemon(config: Config): Promise<DaemonFindings> {
     if (!(error instanceof OperatorError)) throw error;
     const holder = lockHolder(config.lockFile);
     if (holder !== undefined) {
+      const active = await activeElsewhere(config, holder);
+      if (active !== undefined) {
+        const detail = `process ${holder} waits to take over: ${active} is active`;
+        return { running: true, diagnoses: [good('daemon', detail)] };
+      }
       const detail = `process ${holder} uses the state folder, but does not answer at ${formatAddress(socket)}: ${error.message}`;
       const remedy = 'if the daemon has just started, wait; if not, read its log; a restart may help';
       return { running: true, diagnoses: [bad('daemon', detail, remedy)] };
@@ -41,6 +48,22 @@ export async function askDaemon(config: Config): Promise<DaemonFindings> {
     const remedy = `start it: systemctl start pdfseald@${config.environment}; its log says why it ended`;
     const detail = error instanceof NobodyAnswers ? 'not running' : error.message;
     return { running: !(error instanceof NobodyAnswers), diagnoses: [bad('daemon', detail, remedy)] };
+  }
+}
+
+/** The daemon that is active at a log in a database, where it is not this process of this machine; undefined also where that cannot be told. */
+async function activeElsewhere({ store: location }: Config, pid: string): Promise<string | undefined> {
+  if (location.engine === 'lmdb') return undefined;
+  try {
+    const store = await openStoreAt(location, { front: true });
+    try {
+      const { isActive = false, holder } = (await store.sealing?.node()) ?? {};
+      return isActive && holder !== `process ${pid} on ${hostname()}` ? holder : undefined;
+    } finally {
+      await store.close();
+    }
+  } catch {
+    return undefined; // What is wrong with the database is another finding.
   }
 }
 
