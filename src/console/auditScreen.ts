@@ -94,8 +94,7 @@ async function listPage(store: Store, { query, session }: ScreenRequest): Promis
   const count = figure(CHECKED_RECORDS_MAX);
   return {
     title: words.title,
-    main: html`<div class="title"><h1>${words.title}</h1></div>
-<p class="quiet">${words.lead}</p>
+    main: html`<div class="intro"><h1>${words.title}</h1><p class="quiet">${words.lead}</p></div>
 ${filterForm(query)}
 <section class="card">
 ${records.length > 0 ? recordsTable(records) : html`<p>${older === undefined ? words.empty : words.emptySoFar}</p>`}
@@ -126,7 +125,8 @@ function dateOf(query: URLSearchParams, name: string): number | undefined {
   const given = query.get(name);
   if (!given) return undefined;
   const at = /^\d{4}-\d\d-\d\d$/.test(given) ? Date.parse(given) : Number.NaN;
-  if (!Number.isNaN(at)) return at;
+  // 31 February would be read as 3 March.
+  if (!Number.isNaN(at) && new Date(at).toISOString().startsWith(given)) return at;
   throw new Refusal(400, words.badDate, words.badDateHow);
 }
 
