@@ -78,8 +78,8 @@ export interface DatabaseOptions {
   isFront?: boolean;
 }
 
-/** Writes to the log of the server, and so makes the commit of what only read wait for the disk and for standbys. */
-const BARRIER = `SELECT pg_logical_emit_message(true, 'pdfseal', '')`;
+/** Writes to the log of the server, and so makes the commit of what otherwise only reads wait for the disk and for standbys. */
+const BEGIN_BARRIER = `BEGIN; SELECT pg_logical_emit_message(true, 'pdfseal', '')`;
 
 /** The database, for reading. It is always a primary that is read. */
 export class Database implements Queries {
@@ -163,7 +163,7 @@ export class Database implements Queries {
       answered();
       try {
         const { name, text } = query;
-        if (hasBarrier) await client.query('BEGIN');
+        if (hasBarrier) await client.query(BEGIN_BARRIER);
         const { rows } = await client.query({ name, text, values: [...values] });
         if (hasBarrier) await passBarrier(client);
         client.release();
@@ -271,7 +271,6 @@ export class Database implements Queries {
 
 /** Once this resolves, everything that the transaction has read is durable. What it read is read again where that cannot be told. */
 async function passBarrier(client: ClientBase): Promise<void> {
-  await client.query(BARRIER);
   try {
     await commitForSure(client);
   } catch (error) {

@@ -1,6 +1,8 @@
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Outcome } from '../../job/job.ts';
 import type { SealingNode, SealingView } from '../arrivals.ts';
+import { parseRecord } from '../records.ts';
+import type { Batch } from '../store.ts';
 import type { Bell } from './bell.ts';
 import type { Database, Query } from './database.ts';
 import { idOf, ownUuid } from './ids.ts';
@@ -16,10 +18,17 @@ const NODE: Query = {
 };
 const ENDED: Query = {
   name: 'ended_jobs',
-  text: `SELECT ${JOB_COLUMNS} FROM jobs j WHERE j.id = ANY ($1::uuid[])
+  text: `SELECT ${JOB_COLUMNS}, (SELECT b.record FROM batches b
+      WHERE b.tree_size > (SELECT leaf_index FROM leaves WHERE job_id = j.id) ORDER BY b.tree_size LIMIT 1) AS batch
+    FROM jobs j WHERE j.id = ANY ($1::uuid[])
     AND ((SELECT leaf_index FROM leaves WHERE job_id = j.id) IS NOT NULL
       OR (SELECT record FROM failures WHERE job_id = j.id) IS NOT NULL)`,
 };
+
+/** With the batch of a job that was sealed: who waits is told when. */
+interface EndedRow extends JobRow {
+  batch: Buffer | null;
+}
 
 interface NodeRow {
   holder: string;
@@ -50,11 +59,14 @@ export class SealingTable implements SealingView {
 
   async outcomes(jobIds: readonly string[]): Promise<Map<string, Outcome>> {
     const ids = jobIds.map((jobId) => ownUuid('job', jobId));
-    const rows = await this.#database.rows<JobRow>(ENDED, [ids]);
+    const rows = await this.#database.rows<EndedRow>(ENDED, [ids]);
     return new Map(
       rows.flatMap((row): [string, Outcome][] => {
         const { outcome } = parseJobRow(row);
-        return outcome === undefined ? [] : [[idOf('job', row.id), outcome]];
+        if (outcome === undefined) return [];
+        const sealedAt = row.batch && parseRecord<Batch>(row.batch).sealedAt;
+        const told = outcome.kind === 'sealed' && sealedAt !== null ? { ...outcome, sealedAt } : outcome;
+        return [[idOf('job', row.id), told]];
       }),
     );
   }
