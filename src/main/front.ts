@@ -109,6 +109,10 @@ export async function openFront(
       onFatal,
     }),
   );
+  if (sealer.outlook.isPrivileged)
+    logger.warn(
+      'the role in store.url may write the log: a front needs one that is a member of pdfseal_front only',
+    );
   const copies = await openCopiesOf(config, store, parts);
   const { documentBytesMax } = config.limits;
   const source = new SourceClient(egress.to('source'), config.sources.answerTimeoutMs);

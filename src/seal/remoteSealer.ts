@@ -18,7 +18,7 @@ export interface RemoteSealerOptions {
 }
 
 /** The daemon that seals, as a front saw it last. */
-export type NodeOutlook = Pick<SealingNode, 'isActive' | 'holder' | 'obstacle'>;
+export type NodeOutlook = Pick<SealingNode, 'isActive' | 'holder' | 'obstacle' | 'isPrivileged'>;
 
 /** How often a front looks, also where it heard nothing. */
 const LOOK_MS = 1_000;

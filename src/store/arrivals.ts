@@ -24,6 +24,8 @@ export interface SealingNode {
   obstacle?: ErrorCode;
   /** How many jobs have no outcome. */
   waiting: number;
+  /** Whether the role of this front may do more than a front has to: write the log. */
+  isPrivileged: boolean;
 }
 
 /** What a front sees of sealing. */

@@ -47,6 +47,7 @@ t.test('the shipped files load', async (t) => {
 });
 
 t.test('without keys, and with a database, it is that of a front', (t) => {
+  t.ok(loadConfig('config/front.toml', { files: 'unused' }).isFront);
   const store = '[store]\nengine = "postgresql"\nurl = "postgresql:///pdfseal?host=/run/postgresql"\n';
   const front = `environment = "test"\nstate_dir = "state"\n[log]\norigin = "seal.example.com/test/2026"\n`;
   t.match(parseConfig(front + store, 'test.toml'), { isFront: true, kms: { partitions: [] } });

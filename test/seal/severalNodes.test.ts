@@ -112,7 +112,11 @@ t.test('jobs of fronts are taken, those of nobody fail, and who waits is told', 
   t.teardown(() => feed.close());
   t.equal(await repeat, 'sealed', 'who asked before it was taken');
   await arrivals.tell('timestamp_unavailable');
-  t.match(await front.sealing?.node(), { isActive: true, obstacle: 'timestamp_unavailable' });
+  t.match(await front.sealing?.node(), {
+    isActive: true,
+    obstacle: 'timestamp_unavailable',
+    isPrivileged: true,
+  });
   await until('the other one failed', async () => (await front.jobs.get(stranger.id))?.outcome !== undefined);
   t.match(await front.jobs.get(stranger.id), {
     outcome: { kind: 'failed', failure: { code: 'internal_error' } },

@@ -71,6 +71,7 @@ t.test('the daemon that seals hears of what a front accepts, and the front of th
     isActive: true,
     holder: `process ${process.pid} on ${(await import('node:os')).hostname()}`,
     waiting: 3,
+    isPrivileged: false,
   });
 
   await active.log.commit(sampleBatch(0, [jobs[0]]));

@@ -21,6 +21,8 @@ const FREE_WARNING = 4;
 
 const ROOM = 'free space on that disk, or move state_dir to a larger disk';
 
+const MEMBER = 'name a role in store.url that is a member of pdfseal_front only: a front needs no more';
+
 /** Where the message does not say what to do. */
 const REMEDIES = {
   lmdb: `see "Disaster recovery" in the manual, ${MANUAL_FOLDER}/recovery.html; \`pdfseal init\` creates a store and never overwrites one`,
@@ -92,12 +94,13 @@ async function diagnoseRollback({ log }: Config, store: Store): Promise<Diagnosi
 async function diagnoseSealing(store: Store): Promise<Diagnosis[]> {
   const head = await store.log.head();
   const node = await store.sealing?.node();
-  const { holder = '', isActive = false, waiting = 0 } = node ?? {};
+  const { holder = '', isActive = false, waiting = 0, isPrivileged = false } = node ?? {};
   const sealedAt = head === undefined ? 'nothing yet' : toRfc3339(head.sealedAt);
   const detail = `${head?.treeSize ?? 0} leaves, ${waiting} jobs wait (${store.identity.logOrigin}), sealed last: ${sealedAt}`;
   const remedy = 'start a daemon that has partitions; until then jobs are accepted and wait';
   return [
     good('store', detail),
+    ...(isPrivileged ? [warning('database role', 'it may write the log', MEMBER)] : []),
     isActive
       ? good('sealing', `${holder} is active`)
       : bad('sealing', 'no daemon that seals is active', remedy),

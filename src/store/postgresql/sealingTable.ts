@@ -11,7 +11,7 @@ import { IS_ACTIVE } from './sequencer.ts';
 
 const NODE: Query = {
   name: 'sealing_node',
-  text: `SELECT holder, obstacle, (${IS_ACTIVE}) AS is_active,
+  text: `SELECT holder, obstacle, has_table_privilege('leaves', 'INSERT') AS is_privileged, (${IS_ACTIVE}) AS is_active,
       (SELECT count(*) FROM waiting) + (SELECT count(*) FROM arrivals) AS waiting
     FROM sequencer`,
   isInternal: true,
@@ -34,6 +34,7 @@ interface NodeRow {
   holder: string;
   obstacle: ErrorCode | '';
   is_active: boolean;
+  is_privileged: boolean;
   waiting: number;
 }
 
@@ -53,6 +54,7 @@ export class SealingTable implements SealingView {
       isActive: row?.is_active === true,
       holder: row?.holder ?? '',
       waiting: row?.waiting ?? 0,
+      isPrivileged: row?.is_privileged === true,
       ...(row?.obstacle && { obstacle: row.obstacle }),
     };
   }
