@@ -1,10 +1,8 @@
 /** The tables of keys in the configuration: `[[kms.partitions]]` and `[[timestamp.keys]]`. */
 import { z } from 'zod';
+import { NAME_PATTERN } from '../base/names.ts';
 import { SIGNATURE_ALGORITHMS } from '../log/verifierKey.ts';
 import { choice, credential, omissible, path, table, text, variables } from './keys.ts';
-
-/** Names of clients, organisations and regions: they appear in URLs, file names and receipts. */
-export const NAME_PATTERN = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
 const module = path('the vendor\'s PKCS#11 module, such as "/usr/lib/softhsm/libsofthsm2.so"', {
   expected: 'the PKCS#11 module, readable to this user',

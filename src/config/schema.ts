@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { z } from 'zod';
+import { NAME_PATTERN } from '../base/names.ts';
 import { ENGINE_CHOICES } from '../hash/choose.ts';
 import { parseQuorum } from '../log/quorum.ts';
 import { parseAllowed } from '../net/policy.ts';
@@ -35,7 +36,7 @@ import {
   wholeNumber,
   wholeNumberOrUnlimited,
 } from './keys.ts';
-import { NAME_PATTERN, partition, partitions, token } from './partitionTables.ts';
+import { partition, partitions, token } from './partitionTables.ts';
 import { storeTable } from './storeTable.ts';
 
 /** The name of the built-in authority among `timestamp.authorities`. */

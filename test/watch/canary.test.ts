@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { NAME_PATTERN } from '../../src/config/partitionTables.ts';
+import { NAME_PATTERN } from '../../src/base/names.ts';
 import { openHashPool } from '../../src/hash/pool.ts';
 import { newJobId } from '../../src/job/id.ts';
 import type { JobRecord } from '../../src/job/job.ts';
