@@ -9,7 +9,8 @@ export function actOfProcess(via: 'command' | 'daemon', act: ActName, object: Ac
   return { act, actor: actorOfProcess(via), object, outcome: 'done' };
 }
 
-function actorOfProcess(via: 'command' | 'daemon'): Actor {
+/** The person who called the command, or the daemon itself. */
+export function actorOfProcess(via: 'command' | 'daemon'): Actor {
   const uid = process.geteuid?.();
   const user = userName();
   const login = loginUid();

@@ -1,17 +1,14 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { assert } from '../../base/assert.ts';
-import { systemClock, toRfc3339 } from '../../base/clock.ts';
-import { OperatorError } from '../../base/errors.ts';
-import { hashApiKey, hashCertificateName, newApiKey } from '../../job/apikey.ts';
-import { actOfProcess } from '../../store/acts.ts';
-import { auditedKey, isLiveAt, issueTo, rotateKey } from '../../store/apiKeys.ts';
+import { toRfc3339 } from '../../base/clock.ts';
+import { actorOfProcess } from '../../store/acts.ts';
 import { type Credential, SCOPES, type Scope } from '../../store/credentialStore.ts';
+import { issueKey, replaceKey } from '../../store/keyActs.ts';
 import { explain } from '../help.ts';
 import { configOption, parseDurationArgument, parseNameArgument, withStore } from '../options.ts';
 import { note, print, printJson, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { parseCertificateName, readBinding, requireClientCa } from './certificateOptions.ts';
-import { findApiKey, presentKey, revokeKey, stateOf } from './revokeKeys.ts';
+import { presentKey, revokeKey } from './revokeKeys.ts';
 
 interface StoreOptions {
   config: string;
@@ -145,44 +142,13 @@ async function issue({ config: file, json, ...options }: IssueOptions): Promise<
     if (certificateName !== undefined) requireClientCa(config);
     const boundTo =
       options.bindCertificate === undefined ? undefined : readBinding(options.bindCertificate, config);
-    const apiKey = newApiKey(store.identity.environment);
-    const at = { createdAt: systemClock(), since: store.serviceTime.now() };
-    const expiresAt = lifetimeMs === undefined ? undefined : at.createdAt + lifetimeMs;
     const holder = { clientId, organization, scopes, ...(boundTo !== undefined && { boundTo }) };
-    const issued = issueTo(holder, at, expiresAt);
-    const credential: Credential =
-      certificateName === undefined
-        ? { keyHash: hashApiKey(apiKey), ...issued }
-        : { keyHash: hashCertificateName(certificateName), ...issued, certificateName };
-    await store.credentials.change((all) => {
-      requireFree(credential, all);
-      const act = actOfProcess('command', 'key.issue', auditedKey(credential));
-      return { credentials: [credential], act };
-    });
+    const wanted = { holder, certificateName, lifetimeMs };
+    const { apiKey, credential } = await issueKey(store, wanted, actorOfProcess('command'));
     if (certificateName === undefined) printNewKey(apiKey, credential, json);
     else if (json) printJson(presentKey(credential));
     else note(describeIssued(credential));
   });
-}
-
-/** Throws OperatorError when the client is of another organization, or the name of the certificate stood for another client. */
-function requireFree({ clientId, organization, keyHash }: Credential, all: readonly Credential[]): void {
-  const known = all.find((one) => one.clientId === clientId);
-  if (known !== undefined && known.organization !== organization) {
-    throw new OperatorError(
-      `client ${clientId} belongs to organization ${known.organization}; a client cannot belong to two organizations`,
-    );
-  }
-  const former = all.find((one) => one.keyHash === keyHash);
-  if (former === undefined) return;
-  if (former.clientId !== clientId)
-    throw new OperatorError(
-      `a certificate with this name stood for client ${former.clientId} (${former.id}); use a name that never stood for another client`,
-    );
-  if (isLiveAt(former, systemClock()))
-    throw new OperatorError(
-      `a certificate with this name stands for the client already (${former.id}); to change that, revoke it first`,
-    );
 }
 
 async function list({ config, client, json }: StoreOptions & { client?: string }): Promise<void> {
@@ -217,35 +183,12 @@ async function rotate(
   await withStore(file, 'write', async (store, config) => {
     const boundTo =
       options.bindCertificate === undefined ? undefined : readBinding(options.bindCertificate, config);
-    const apiKey = newApiKey(store.identity.environment);
-    const rotation = await store.credentials.change((all) => {
-      const old = findApiKey(all, keyId);
-      const at = { createdAt: systemClock(), since: store.serviceTime.now() };
-      requireRotatable(old, at.createdAt);
-      const lifetimeMs =
-        options.for ?? (old.expiresAt === undefined ? undefined : old.expiresAt - old.createdAt);
-      const expiresAt = lifetimeMs === undefined ? undefined : at.createdAt + lifetimeMs;
-      const holder = boundTo === undefined ? old : { ...old, boundTo };
-      const made = rotateKey(old, apiKey, { holder, at, expiresAt, overlapMs: overlap });
-      const act = actOfProcess('command', 'key.rotate', made.object);
-      return { ...made, credentials: [made.successor, made.replaced], act };
-    });
-    assert(rotation, 'the decision always writes');
+    const wanted = { overlapMs: overlap, lifetimeMs: options.for, boundTo };
+    const rotation = await replaceKey(store, keyId, wanted, actorOfProcess('command'));
     const { expiresAt = 0 } = rotation.replaced;
     note(overlap === 0 ? `${keyId} has ended` : `${keyId} stays valid until ${toRfc3339(expiresAt)}`);
-    printNewKey(apiKey, rotation.successor, json);
+    printNewKey(rotation.apiKey, rotation.successor, json);
   });
-}
-
-function requireRotatable(old: Credential, now: number): void {
-  if (old.certificateName !== undefined)
-    throw new OperatorError(
-      `${old.id} is a client certificate, which has no key: renew the certificate at its authority`,
-    );
-  if (stateOf(old, now) !== 'active')
-    throw new OperatorError(`${old.id} is ${stateOf(old, now)}: issue a new key`);
-  if (old.replacedBy !== undefined)
-    throw new OperatorError(`${old.id} was already replaced by ${old.replacedBy}; to end it now, revoke it`);
 }
 
 /** Only the key goes to standard output, so that it can be written straight into a file or a secret store. */
