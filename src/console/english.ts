@@ -1,4 +1,5 @@
 /** What the console says, in one table: a site can put a table of its language beside it. What the daemon reports, such as the detail of a part, stays as it is. */
+import { englishAccess } from './englishAccess.ts';
 import { englishAudit } from './englishAudit.ts';
 import { englishFind } from './englishFind.ts';
 import { englishConcerns, englishNow } from './englishNow.ts';
@@ -68,5 +69,6 @@ export const english = {
   now: englishNow,
   audit: englishAudit,
   find: englishFind,
+  access: englishAccess,
   concerns: englishConcerns,
 };

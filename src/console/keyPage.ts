@@ -1,0 +1,187 @@
+/** The page of an API key, and what an administrator does with it. */
+import { toRfc3339 } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
+import { NAME_PATTERN } from '../base/names.ts';
+import { type Credential, SCOPES } from '../store/credentialStore.ts';
+import { issueKey, keyState, replaceKey } from '../store/keyActs.ts';
+import type { Store } from '../store/store.ts';
+import { endKey } from '../webhook/endKey.ts';
+import { presentEndpoint } from '../webhook/presentEndpoint.ts';
+import { english } from './english.ts';
+import { code, type Html, type HtmlContent, html, named } from './html.ts';
+import { tokenField } from './pageFrame.ts';
+import { type Page, type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import { reaches, type Session } from './sessions.ts';
+import { moment, state, tableOf } from './values.ts';
+
+export interface AccessSources {
+  store: Store;
+  clock(): number;
+}
+
+const words = english.access;
+const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+
+/** A key that was made and not shown yet. It goes with its session. */
+type Unshown = WeakMap<Session, { apiKey: string; id: string }>;
+
+export function keyRoutes({ store, clock }: AccessSources): ScreenRoute[] {
+  const unshown: Unshown = new WeakMap();
+  const change = (
+    path: string,
+    act: (request: ScreenRequest) => Promise<{ apiKey?: string; id: string }>,
+  ): ScreenRoute => ({
+    method: 'POST',
+    path,
+    role: 'administrator',
+    async answer(request): Promise<Redirect> {
+      const { apiKey, id } = await act(request).catch(refuse);
+      if (apiKey === undefined) return { location: `/access/keys/${id}` };
+      unshown.set(request.session, { apiKey, id });
+      return { location: '/access/new-key' };
+    },
+  });
+  return [
+    {
+      ...{ method: 'GET', path: '/access/new-key', role: 'administrator' },
+      answer: ({ session }) => newKeyPage(unshown, session),
+    },
+    {
+      ...{ method: 'GET', path: '/access/keys/:id', role: 'auditor' },
+      answer: (request) => keyPage(store, request, clock()),
+    },
+    change('/access/keys', async ({ form, actor }) => {
+      const made = await issueKey(store, keyIn(form), actor);
+      return { apiKey: made.apiKey, id: made.credential.id };
+    }),
+    change('/access/keys/:id/rotate', async ({ form, params, actor }) => {
+      const overlapMs = durationIn(form, 'overlap', words.overlaps, HOUR_MS) ?? 0;
+      const made = await replaceKey(store, params.id ?? '', { overlapMs }, actor);
+      return { apiKey: made.apiKey, id: made.successor.id };
+    }),
+    change('/access/keys/:id/revoke', async ({ form, params, actor }) => {
+      if (form.get('sure') !== 'yes') throw new Refusal(400, words.revokeSure, words.badHow);
+      const withSuccessors = form.get('successors') === 'yes';
+      const { revoked } = await endKey(store, params.id ?? '', { withSuccessors, actor });
+      return { id: revoked.id };
+    }),
+  ];
+}
+
+/** What the store does not allow is the person's to mend. */
+function refuse(error: unknown): never {
+  if (error instanceof OperatorError) throw new Refusal(409, error.message, words.refusedHow);
+  throw error;
+}
+
+function keyIn(form: URLSearchParams) {
+  const [clientId, organization] = [form.get('client') ?? '', form.get('organization') ?? ''];
+  if (!NAME_PATTERN.test(clientId) || !NAME_PATTERN.test(organization))
+    throw new Refusal(400, words.badName, words.badHow);
+  const scopes = SCOPES.filter((scope) => form.getAll('scope').includes(scope));
+  if (scopes.length === 0) throw new Refusal(400, words.badScopes, words.badHow);
+  const lifetimeMs = durationIn(form, 'lifetime', words.lifetimes, DAY_MS);
+  return { holder: { clientId, organization, scopes }, lifetimeMs };
+}
+
+/** One of the choices of the form, in units of `unitMs`; undefined for the one without an end. */
+function durationIn(
+  form: URLSearchParams,
+  name: string,
+  choices: Readonly<Record<string, string>>,
+  unitMs: number,
+): number | undefined {
+  const chosen = form.get(name);
+  if (chosen === null || !Object.hasOwn(choices, chosen))
+    throw new Refusal(400, words.badChoice, words.badHow);
+  return chosen === '' ? undefined : Number(chosen) * unitMs;
+}
+
+function newKeyPage(unshown: Unshown, session: Session): Page {
+  const made = unshown.get(session);
+  unshown.delete(session);
+  if (made === undefined) throw new Refusal(410, words.newGone, words.newGoneHow);
+  return {
+    title: words.newTitle,
+    main: html`<section class="card narrow" id="new-key">
+<h1>${words.newTitle}</h1>
+<p><strong>${words.newLead}</strong></p>
+<p><label for="api-key">${words.newKey}</label></p>
+<textarea id="api-key" class="secret" readonly rows="2" spellcheck="false" autocomplete="off">${made.apiKey}</textarea>
+<p><a class="button" href="/access/keys/${made.id}">${words.toKey}</a></p>
+</section>`,
+  };
+}
+
+async function keyPage(store: Store, { params, session }: ScreenRequest, now: number): Promise<Page> {
+  const all = await store.credentials.all();
+  const credential = all.find(({ id }) => id === params.id);
+  if (credential === undefined) throw new Refusal(404, words.noKey, words.noKeyHow);
+  const endpoints = await store.webhooks.endpoints.all(credential.clientId);
+  const rows = endpoints.map((endpoint): HtmlContent[] => {
+    const { url, status } = presentEndpoint(endpoint, now);
+    const isEnabled = status === 'enabled';
+    return [named(url), state(isEnabled ? 'good' : 'warning', words.endpointStates[status])];
+  });
+  const columns = Object.values(words.endpointColumns).map((name) => ({ name }));
+  return {
+    title: words.keyTitle,
+    main: html`<div><p class="small"><a href="/access">← ${words.back}</a></p><h1>${words.keyTitle}</h1></div>
+<div class="columns">
+${facts(credential, now)}
+<div class="group">${actions(credential, session, now)}
+<section class="card"><h2>${words.endpoints}</h2>${rows.length > 0 ? tableOf(words.endpoints, columns, rows) : html`<p class="quiet">${words.noEndpoints}</p>`}</section></div>
+</div>`,
+  };
+}
+
+function facts(credential: Credential, now: number): Html {
+  const { facts: names } = words;
+  const { expiresAt, revokedAt, certificateName, boundTo, replacedBy } = credential;
+  const is = keyState(credential, now);
+  const time = (at: number | undefined) => at !== undefined && moment(toRfc3339(at));
+  const pairs: [string, HtmlContent][] = [
+    [names.key, code(credential.id)],
+    [names.state, state(is === 'active' ? 'good' : is === 'expired' ? 'warning' : 'bad', words.states[is])],
+    [names.client, named(credential.clientId)],
+    [names.organization, named(credential.organization)],
+    [names.scopes, credential.scopes.map((scope) => words.scopes[scope]).join(', ')],
+    [names.created, time(credential.createdAt)],
+    [names.expires, time(expiresAt) || words.never],
+    [names.revoked, time(revokedAt)],
+    [names.certificate, certificateName !== undefined && named(certificateName)],
+    [names.bound, boundTo !== undefined && code(boundTo)],
+    [
+      names.replacedBy,
+      replacedBy !== undefined && html`<a href="/access/keys/${replacedBy}">${code(replacedBy)}</a>`,
+    ],
+    [names.sha256, certificateName === undefined && code(credential.keyHash)],
+  ];
+  const known = pairs.filter(([, value]) => value !== false);
+  return html`<section class="card"><h2>${words.factsTitle}</h2>
+<dl>${known.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
+}
+
+function actions(credential: Credential, session: Session, now: number): HtmlContent {
+  const { id, certificateName, replacedBy, revokedAt } = credential;
+  if (revokedAt !== undefined) return undefined;
+  if (!reaches(session.person.role, 'administrator')) return html`<p class="quiet">${words.adminOnly}</p>`;
+  const token = tokenField(session);
+  const isReplaceable =
+    certificateName === undefined && replacedBy === undefined && keyState(credential, now) === 'active';
+  const overlaps = Object.entries(words.overlaps).sort(([a], [b]) => Number(b === '24') - Number(a === '24'));
+  const options = overlaps.map(([hours, label]) => html`<option value="${hours}">${label}</option>`);
+  return html`${
+    isReplaceable &&
+    html`<section class="card" id="rotate"><h2>${words.rotate}</h2><p>${words.rotateLead}</p>
+<form class="grid" method="post" action="/access/keys/${id}/rotate">${token}
+<p class="field"><label for="overlap">${words.overlap}</label><select id="overlap" name="overlap">${options}</select></p>
+<p class="actions"><button class="strong">${words.rotate}</button></p></form></section>`
+  }
+<section class="card" id="revoke"><h2>${words.revoke}</h2><p>${words.revokeLead}</p>
+<form class="grid" method="post" action="/access/keys/${id}/revoke">${token}
+<ul class="choices"><li><label><input type="checkbox" name="successors" value="yes"> ${words.revokeSuccessors}</label></li>
+<li><label><input type="checkbox" name="sure" value="yes" required> ${words.revokeSure}</label></li></ul>
+<p class="actions"><button class="danger">${words.revoke}</button></p></form></section>`;
+}
