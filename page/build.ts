@@ -58,7 +58,7 @@ function read(name: string): string {
 /** What `src/console/assets.ts` reads. */
 async function buildConsole(): Promise<void> {
   mkdirSync(`${ROOT}dist/console`, { recursive: true });
-  const style = ['console.css', 'find.css'].map((name) => read(`console/${name}`)).join('');
+  const style = ['console.css', 'find.css', 'access.css'].map((name) => read(`console/${name}`)).join('');
   const { code } = await transform(style, { loader: 'css', minify: true });
   writeFileSync(`${ROOT}dist/console/console.css`, code);
   for (const name of ['page', 'find', 'receipt'])

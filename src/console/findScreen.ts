@@ -9,7 +9,7 @@ import { dropZone } from './fileDrop.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
 import { jobRoutes, type SealedFiles } from './receiptPage.ts';
 import type { Page, Redirect, Screen, ScreenRequest } from './screen.ts';
-import { state, tableOf, utc } from './values.ts';
+import { brief, state, tableOf, utc } from './values.ts';
 
 export interface FindSources {
   store: Pick<Store, 'jobs' | 'credentials' | 'log'>;
@@ -20,7 +20,6 @@ const words = english.find;
 const PAGE_JOBS = 25;
 /** How many jobs one request looks at, where it selects by what the store has no index of. */
 const LOOKED_MAX = 1000;
-const CELL_CHARS_MAX = 60;
 const DIGEST_CHARS = 12;
 const DAY_MS = 86_400_000;
 
@@ -159,17 +158,11 @@ function rowOf({ job, outcome }: JobRecord): HtmlContent[] {
   return [
     html`<a href="/find/${job.id}" aria-label="${words.openJob(time)}"><time datetime="${accepted}">${time.replace(' UTC', '')}</time></a>`,
     state(mark, words.states[kind]),
-    named(cut(job.clientId)),
-    named(cut(job.customerReference ?? '')),
-    named(cut(job.purpose ?? '')),
+    named(brief(job.clientId)),
+    named(brief(job.customerReference ?? '')),
+    named(brief(job.purpose ?? '')),
     html`<code>${documentSha256(job).slice(0, DIGEST_CHARS)}…</code>`,
   ];
-}
-
-/** A long text is shortened here: the page of the receipt has all of it. */
-function cut(text: string): string {
-  const chars = [...text];
-  return chars.length <= CELL_CHARS_MAX ? text : `${chars.slice(0, CELL_CHARS_MAX - 1).join('')}…`;
 }
 
 function nothing({ q }: Fields, isAsked: boolean, next: string | undefined): Html | undefined {

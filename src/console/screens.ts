@@ -1,12 +1,14 @@
 /** Every screen of the console, in the order of the menu. */
+import { accessScreen } from './accessScreen.ts';
 import { type AuditSources, auditScreen } from './auditScreen.ts';
 import { type FindSources, findScreen } from './findScreen.ts';
+import type { AccessSources } from './keyPage.ts';
 import { type NowSources, nowScreen } from './nowScreen.ts';
 import type { Screen } from './screen.ts';
 
 /** What the screens read and change. */
-export type ScreenSources = NowSources & FindSources & AuditSources;
+export type ScreenSources = NowSources & FindSources & AuditSources & AccessSources;
 
 export function screensOf(sources: ScreenSources): Screen[] {
-  return [nowScreen(sources), findScreen(sources), auditScreen(sources)];
+  return [nowScreen(sources), findScreen(sources), auditScreen(sources), accessScreen(sources)];
 }

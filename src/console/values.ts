@@ -52,6 +52,14 @@ export function state(kind: StateMark, text: string): Html {
   return html`<span class="state ${kind}">${sign(kind)}<span>${named(text)}</span></span>`;
 }
 
+const CELL_CHARS_MAX = 60;
+
+/** A long text for a cell of a table, shortened: the page of what the row is about has all of it. */
+export function brief(text: string): string {
+  const chars = [...text];
+  return chars.length <= CELL_CHARS_MAX ? text : `${chars.slice(0, CELL_CHARS_MAX - 1).join('')}…`;
+}
+
 export interface Column {
   name: string;
   isNumber?: true;

@@ -1,0 +1,98 @@
+/** The screen Access: clients and their API keys. Administrators make, replace and revoke them. */
+import { toRfc3339 } from '../base/clock.ts';
+import { type Credential, SCOPES } from '../store/credentialStore.ts';
+import { keyState } from '../store/keyActs.ts';
+import { english } from './english.ts';
+import { code, type Html, type HtmlContent, html, named } from './html.ts';
+import { type AccessSources, keyRoutes } from './keyPage.ts';
+import { tokenField } from './pageFrame.ts';
+import type { Page, Screen, ScreenRequest } from './screen.ts';
+import { reaches } from './sessions.ts';
+import { brief, day, figure, state, tableOf } from './values.ts';
+
+const words = english.access;
+const ROWS_MAX = 200;
+
+export function accessScreen(sources: AccessSources): Screen {
+  return {
+    path: '/access',
+    label: words.title,
+    routes: [
+      { method: 'GET', path: '/access', role: 'auditor', answer: (request) => accessPage(sources, request) },
+      ...keyRoutes(sources),
+    ],
+  };
+}
+
+async function accessPage({ store, clock }: AccessSources, { query, session }: ScreenRequest): Promise<Page> {
+  const now = clock();
+  const client = query.get('client') ?? '';
+  const all = await store.credentials.all();
+  const wanted = all
+    .filter(({ clientId }) => client === '' || clientId === client)
+    .sort((a, b) => Number(isActive(b, now)) - Number(isActive(a, now)) || b.createdAt - a.createdAt);
+  const isAdministrator = reaches(session.person.role, 'administrator');
+  return {
+    title: words.title,
+    main: html`<div><h1>${words.heading}</h1><p class="quiet">${words.lead}</p></div>
+<section class="card" id="keys">
+${filterForm(all, client)}
+${wanted.length > 0 ? keysTable(wanted.slice(0, ROWS_MAX), now) : html`<p><strong>${words.none}</strong></p><p class="remedy">${words.noneHow}</p>`}
+${wanted.length > ROWS_MAX && html`<p class="small quiet">${words.cutOff(figure(ROWS_MAX), figure(wanted.length))}</p>`}
+</section>
+${isAdministrator ? issueForm(tokenField(session)) : html`<p class="quiet">${words.adminOnly}</p>`}`,
+  };
+}
+
+function isActive(credential: Credential, now: number): boolean {
+  return keyState(credential, now) === 'active';
+}
+
+function filterForm(all: readonly Credential[], client: string): Html {
+  const names = [...new Set(all.map(({ clientId }) => clientId))].sort();
+  return html`<form class="actions" method="get" action="/access">
+<label for="client-filter">${words.only}</label>
+<input id="client-filter" name="client" value="${client}" list="clients" autocomplete="off" spellcheck="false">
+<datalist id="clients">${names.slice(0, ROWS_MAX).map((name) => html`<option value="${name}"></option>`)}</datalist>
+<button>${words.show}</button>${client !== '' && html`<a class="button" href="/access">${words.all}</a>`}
+</form>`;
+}
+
+function keysTable(credentials: readonly Credential[], now: number): Html {
+  const rows = credentials.map((credential): HtmlContent[] => {
+    const { id, clientId, organization, scopes, expiresAt, createdAt, certificateName } = credential;
+    const is = keyState(credential, now);
+    return [
+      html`${named(brief(clientId))} <span class="small quiet">${named(brief(organization))}</span>`,
+      html`<a href="/access/keys/${id}">${code(id)}</a>${certificateName !== undefined && html` <span class="small quiet">${words.certificate}</span>`}`,
+      html`<span class="small">${scopes.map((scope) => words.scopes[scope]).join(', ')}</span>`,
+      state(is === 'active' ? 'good' : is === 'expired' ? 'warning' : 'bad', words.states[is]),
+      day(toRfc3339(createdAt)),
+      expiresAt === undefined ? words.never : day(toRfc3339(expiresAt)),
+    ];
+  });
+  return tableOf(
+    words.heading,
+    Object.values(words.columns).map((name) => ({ name })),
+    rows,
+  );
+}
+
+function issueForm(token: Html): Html {
+  const name = (field: 'client' | 'organization', label: string) =>
+    html`<p class="field"><label for="${field}">${label}</label><input id="${field}" name="${field}" required maxlength="63" pattern="[a-z0-9][a-z0-9\\-]*" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="name-note"></p>`;
+  const scope = (one: (typeof SCOPES)[number]) =>
+    html`<li><label><input type="checkbox" name="scope" value="${one}"${one.startsWith('jobs:') && html` checked`}> ${words.scopes[one]} <code class="quiet">${one}</code></label></li>`;
+  const lifetimes = Object.entries(words.lifetimes).map(
+    ([days, label]) => html`<option value="${days}"${days === '365' && html` selected`}>${label}</option>`,
+  );
+  return html`<section class="card" id="issue"><h2>${words.issue}</h2>
+<form class="search grid" method="post" action="/access/keys">${token}
+${name('client', words.columns.client)}${name('organization', words.organization)}
+<p class="field"><label for="lifetime">${words.lifetime}</label><select id="lifetime" name="lifetime">${lifetimes}</select></p>
+<p class="wide small quiet" id="name-note">${words.nameNote}</p>
+<fieldset class="wide"><legend>${words.scopesTitle}</legend><ul class="choices">${SCOPES.map(scope)}</ul></fieldset>
+<p class="wide small quiet">${words.issueNote}</p>
+<p class="wide actions"><button class="strong">${words.issue}</button></p>
+</form></section>`;
+}
