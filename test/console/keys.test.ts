@@ -1,0 +1,207 @@
+/** Access: keys are made, shown once, replaced and revoked, by whoever may; and recorded with the name of who did it. */
+import t, { type Test } from 'tap';
+import type { Role } from '../../src/console/sessions.ts';
+import { hashApiKey } from '../../src/job/apikey.ts';
+import { parseAuditRecord } from '../../src/manifest/auditRecord.ts';
+import type { Store } from '../../src/store/store.ts';
+import { AXE, FOCUSED, LAYOUT, VIOLATIONS } from '../page/looks.ts';
+import { sampleCredential, sampleEndpoint } from '../store/samples.ts';
+import { HOSTILE } from '../support/receipts.ts';
+import { openTestConsole, type TestConsole } from './testConsole.ts';
+
+const SCREENS = [
+  { width: 360, scheme: 'light' },
+  { width: 1280, scheme: 'dark' },
+  { width: 1920, scheme: 'light' },
+] as const;
+const WIDTHS = [320, 360, 768, 1100, 1280, 1920, 2560];
+
+const FORM = { client: 'billing', organization: 'acme', scope: 'jobs:create', lifetime: '90' };
+
+/** Sends a form of a person with that role. */
+async function send(
+  test: TestConsole,
+  path: string,
+  fields: Record<string, string>,
+  role: Role = 'administrator',
+) {
+  const { cookie, token } = test.signedIn(role, 'Berta');
+  const answer = await test.post(path, { ...fields, token }, { cookie });
+  const location = String(answer.headers.location ?? '');
+  const next = location === '' ? undefined : await test.get(location, { cookie });
+  return { ...answer, location, cookie, shown: next?.text ?? '' };
+}
+
+async function actsOf(store: Store) {
+  const entries = await store.trail.entries(0, 100);
+  return entries.map(({ text }) => parseAuditRecord(text)).filter((one) => one?.act !== 'console.login');
+}
+
+async function makeOne(t: Test) {
+  const test = await openTestConsole(t);
+  const made = await send(test, '/access/keys', FORM);
+  const [, apiKey = ''] = /id="api-key"[^>]*>(seal_\w+)</.exec(made.shown) ?? [];
+  const [credential] = await test.store.credentials.all();
+  if (credential === undefined) throw new Error('no key was made');
+  return { test, made, apiKey, credential };
+}
+
+t.test('a key is shown once, and its making is on record', async (t) => {
+  const { test, made, apiKey, credential } = await makeOne(t);
+  const { store } = test;
+  t.match(made, { status: 303, location: '/access/new-key' });
+  t.equal(credential.keyHash, hashApiKey(apiKey), 'the store has its digest');
+  t.match(credential, { clientId: 'billing', organization: 'acme', scopes: ['jobs:create'] });
+  t.equal((credential.expiresAt ?? 0) - credential.createdAt, 90 * 86_400_000);
+  t.match(await actsOf(store), [
+    {
+      act: 'key.issue',
+      actor: { via: 'console', person: 'Berta', role: 'administrator' },
+      object: { key: credential.id, client: 'billing' },
+      outcome: 'done',
+    },
+  ]);
+  const again = await test.get('/access/new-key', { cookie: made.cookie });
+  t.match(again, { status: 410, text: /shown already/ });
+  t.notMatch(again.text, apiKey);
+  const other = test.signedIn();
+  t.match(await test.get('/access/new-key', other), { status: 410 }, 'nor in another session');
+});
+
+t.test('a key is replaced, and revoked with its successors and what only they could manage', async (t) => {
+  const { test, credential } = await makeOne(t);
+  const { store } = test;
+  await store.webhooks.endpoints.add(sampleEndpoint({ clientId: 'billing' }), 5, null);
+  const at = `/access/keys/${credential.id}`;
+  const replaced = await send(test, `${at}/rotate`, { overlap: '24' });
+  t.match(replaced, { status: 303, shown: /seal_\w+</ });
+  const again = await send(test, `${at}/rotate`, { overlap: '24' });
+  t.match(again, { status: 409, text: /was already replaced.*Nothing was changed/s });
+  t.match(await send(test, `${at}/revoke`, {}), { status: 400 }, 'not without being sure');
+  const revoked = await send(test, `${at}/revoke`, { sure: 'yes', successors: 'yes' });
+  t.match(revoked, { status: 303, location: at, shown: /revoked.*hooks.*pdfseal.*disabled/s });
+  t.ok((await store.credentials.all()).every(({ revokedAt }) => revokedAt !== undefined));
+  t.strictSame(
+    (await actsOf(store)).map((one) => [one?.act, one?.actor.via]),
+    ['key.issue', 'key.rotate', 'key.revoke', 'key.revoke', 'webhook.disable'].map((act) => [act, 'console']),
+  );
+});
+
+t.test('who may not, and what is not taken', async (t) => {
+  const { test, credential } = await makeOne(t);
+  const { store } = test;
+  const before = await store.credentials.all();
+  const paths = [
+    '/access/keys',
+    `/access/keys/${credential.id}/rotate`,
+    `/access/keys/${credential.id}/revoke`,
+  ];
+  const fields = { ...FORM, overlap: '0', sure: 'yes' };
+  for (const path of paths) {
+    for (const role of ['auditor', 'operator'] as const)
+      t.match(
+        await send(test, path, fields, role),
+        { status: 403, text: /takes the role administrator/ },
+        path,
+      );
+    const { cookie } = test.signedIn();
+    t.match(await test.post(path, fields, { cookie }), { status: 403, text: /out of date/ }, 'no token');
+  }
+  const auditor = test.signedIn('auditor');
+  for (const path of ['/access', `/access/keys/${credential.id}`]) {
+    const { text } = await test.get(path, auditor);
+    t.match(text, /Only an administrator/);
+    t.notMatch(text, /method="post" action="\/access/);
+  }
+  t.match(await test.get('/access/new-key', auditor), { status: 403 });
+  const bad: [Record<string, string>, number][] = [
+    [{ client: '<script>' }, 400],
+    [{ client: 'x'.repeat(512) }, 400],
+    [{ client: '\u202egnillib' }, 400],
+    [{ organization: '' }, 400],
+    [{ organization: 'another' }, 409],
+    [{ scope: 'everything' }, 400],
+    [{ lifetime: '1000000' }, 400],
+    [{ lifetime: 'toString' }, 400],
+  ];
+  for (const [change, status] of bad)
+    t.match(
+      await send(test, '/access/keys', { ...FORM, ...change }),
+      { status },
+      JSON.stringify(change).slice(0, 60),
+    );
+  for (const id of ['key_x', '%00', 'new-key'])
+    t.match(await send(test, `/access/keys/${id}/revoke`, fields), { status: 409 }, id);
+  t.match(await test.get('/access/keys/key_x', auditor), { status: 404, text: /no such key/ });
+  t.strictSame(await store.credentials.all(), before, 'nothing was changed');
+});
+
+t.test('by keyboard, and on every screen', async (t) => {
+  const test = await openTestConsole(t);
+  const page = await test.browse(t);
+  const look = async (name: string) => {
+    await page.evaluate(AXE);
+    for (const { width, scheme } of SCREENS) {
+      await page.emulate(width, scheme);
+      t.strictSame(await page.evaluate(VIOLATIONS), [], `${name}, ${width} px, ${scheme}`);
+    }
+    for (const width of WIDTHS) {
+      await page.emulate(width, 'light');
+      t.strictSame(await page.evaluate(LAYOUT), { torn: [], wide: [] }, `${name}, ${width} px`);
+    }
+  };
+  const tabTo = async (wanted: string) => {
+    for (let n = 0; n < 60; n += 1) {
+      await page.press('Tab');
+      const { name, isVisible } = (await page.evaluate(FOCUSED)) as { name: string; isVisible: boolean };
+      t.ok(isVisible, `the focus is seen on ${name}`);
+      if (name === wanted) return;
+    }
+    t.fail(`no way to ${wanted}`);
+  };
+  await page.emulate(1280, 'light');
+  await page.navigate(`${test.url}/access`);
+  await tabTo('organization');
+  await page.evaluate(
+    `document.querySelector('#client').value = 'billing'; document.activeElement.value = 'acme'`,
+  );
+  await tabTo('Make a key');
+  await page.press('Enter');
+  await page.until(`location.pathname === '/access/new-key' && document.readyState === 'complete'`);
+  t.match(await page.evaluate(`document.querySelector('#api-key').value`), /^seal_test_|^seal_sandbox_/);
+  await look('a new key');
+  await page.evaluate(`document.querySelector('#new-key a').click()`);
+  await page.until(`location.pathname.startsWith('/access/keys/') && document.readyState === 'complete'`);
+  await look('a key');
+  await page.emulate(1280, 'light');
+  await tabTo('sure');
+  await page.press('Space');
+  await tabTo('Revoke the key');
+  await page.press('Enter');
+  await page.until(`document.querySelector('#revoke') === null && document.readyState === 'complete'`);
+  await look('a revoked key');
+
+  const hostile = [
+    sampleCredential({ id: 'key_1', clientId: HOSTILE.slice(0, 63), organization: HOSTILE }),
+    sampleCredential({
+      id: 'key_2',
+      certificateName: HOSTILE,
+      boundTo: 'ab'.repeat(32),
+      replacedBy: 'key_1',
+    }),
+  ];
+  const many = Array.from({ length: 250 }, (_, n) => sampleCredential({ id: `key_many_${n}`, expiresAt: 1 }));
+  await test.store.credentials.put([...hostile, ...many], null);
+  await test.store.webhooks.endpoints.add(
+    sampleEndpoint({ url: `https://hooks.example.com/${'x'.repeat(400)}?<script>` }),
+    5,
+    null,
+  );
+  await page.navigate(`${test.url}/access`);
+  await look('hostile names');
+  t.match(await page.evaluate(`document.querySelector('#keys').textContent`), /200 of 253 are shown/);
+  t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
+  await page.navigate(`${test.url}/access/keys/key_2`);
+  await look('a hostile key');
+  t.strictSame(page.complaints, []);
+});
