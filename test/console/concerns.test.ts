@@ -1,0 +1,56 @@
+/** What needs somebody: each trouble is named, with what to do, and nothing else is. */
+import t from 'tap';
+import { toRfc3339 } from '../../src/base/clock.ts';
+import { concernsOf } from '../../src/console/concerns.ts';
+import { sampleStatus } from './sampleStatus.ts';
+
+const NOW = Date.UTC(2026, 10, 23, 9);
+const HOUR_MS = 3_600_000;
+const well = sampleStatus({}, NOW);
+
+const named = (change: Parameters<typeof sampleStatus>[0]) =>
+  concernsOf(sampleStatus(change, NOW), NOW).map(({ level, what }) => `${level}: ${what}`);
+
+t.test('a service that is well needs nobody', async (t) => {
+  t.strictSame(concernsOf(well, NOW), []);
+});
+
+t.test('each trouble, with what to do', async (t) => {
+  const [first, second] = well.partitions.members;
+  if (first === undefined || second === undefined) throw new Error('no partitions');
+  const lost = { ...first, state: 'key_lost' as const, last_error: 'CKR_KEY_HANDLE_INVALID' };
+  t.strictSame(named({ partitions: { ...well.partitions, members: [lost, second] } }), [
+    'warning: Partition west/log-2026',
+  ]);
+  const late = (hours: number) => ({
+    finished_at: toRfc3339(NOW - hours * HOUR_MS),
+    good: true,
+    tree_size: 1,
+  });
+  t.strictSame(named({ upkeep: { ...well.upkeep, backup: late(35) } }), []);
+  t.strictSame(named({ upkeep: { ...well.upkeep, backup: late(37) } }), ['warning: Backup']);
+  t.strictSame(named({ upkeep: { ...well.upkeep, check: { ...late(1), good: false } } }), [
+    'warning: Check of the store',
+  ]);
+  t.strictSame(named({ upkeep: {}, store: { ...well.store, engine: 'postgresql' } }), [
+    'warning: Check of the store',
+    'warning: Renewal of time-stamps',
+  ]);
+  t.strictSame(named({ webhooks: { ...well.webhooks, failing: 1, dead_letters: 2 } }), [
+    'warning: Webhooks',
+    'warning: Webhooks',
+  ]);
+  t.strictSame(named({ config: { ...well.config, pending: ['kms.sessions'] } }), ['warning: Configuration']);
+  for (const concern of concernsOf(sampleStatus({ upkeep: {} }, NOW), NOW))
+    t.ok(concern.remedy, concern.what);
+});
+
+t.test('what keeps documents from being sealed comes first', async (t) => {
+  const parts = well.parts.map((part) =>
+    part.name === 'scanner' ? { ...part, ready: false, remedy: 'look after clamd' } : part,
+  );
+  t.strictSame(named({ ready: false, parts, webhooks: { ...well.webhooks, failing: 1 } }), [
+    'bad: Virus scanner',
+    'warning: Webhooks',
+  ]);
+});

@@ -1,0 +1,51 @@
+/** Nothing that a stranger wrote becomes markup, hides, or turns the text around it. */
+import t from 'tap';
+import { code, html, named } from '../../src/console/html.ts';
+import { fc } from '../support/seed.ts';
+
+const HOSTILE = [
+  '<script>alert(1)</script>',
+  '"><img src=x onerror=alert(1)>',
+  "' onfocus='x",
+  '&lt;',
+  '\u202egnp',
+  '\0\u001b[2J',
+];
+
+t.test('text stays text, in an element and in an attribute', async (t) => {
+  for (const text of HOSTILE)
+    for (const made of [
+      html`<p title="${text}">${text}</p>`,
+      html`<p>${named(text)}</p>`,
+      html`<p>${code(text)}</p>`,
+    ]) {
+      const inside = String(made).replaceAll(/<\/?(?:p|bdi|code|wbr)(?: (?:class|title)="[^"<>]*")?>/g, '');
+      t.notMatch(inside, /[<>"']/, String(made));
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are the subject
+      t.notMatch(inside, /[\x00-\x1f\u202a-\u202e\u2066-\u2069]/, String(made));
+    }
+});
+
+t.test('whatever text it is', async (t) => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
+      const made = String(html`${text}`);
+      return !/[<>"']/.test(made) && !/&(?!(?:amp|lt|gt|quot|#39);)/.test(made);
+    }),
+  );
+  t.pass('is escaped');
+});
+
+t.test('parts that are not there, lists, and markup', async (t) => {
+  t.equal(
+    String(html`<p>${undefined}${false}${0}${[html`<b>${'&'}</b>`, 'x']}</p>`),
+    '<p>0<b>&amp;</b>x</p>',
+  );
+});
+
+t.test('names and digests can be broken, and are copied whole', async (t) => {
+  t.equal(String(named('west/log-2026')), '<bdi class="name">west/<wbr>log-<wbr>2026</bdi>');
+  t.match(String(named('x'.repeat(512))), /^<bdi class="name long">/);
+  const digest = 'ab'.repeat(32);
+  t.equal(String(code(digest)).replaceAll(/<[^>]*>/g, ''), digest);
+});
