@@ -3,7 +3,8 @@ import { fieldSchemas } from './fieldValues.ts';
 import { JOB_SOURCES, type Job, SCAN_VERDICTS } from './job.ts';
 
 const hex = (digits: number) => z.string().regex(new RegExp(`^[0-9a-f]{${digits}}$`));
-const time = z.int().min(0);
+/** Up to the end of the year 9999, which is the last that RFC 3339 can say. */
+const time = z.int().min(0).max(253_402_300_799_999);
 /** Of clients and organizations, as keys are issued for. */
 const name = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/);
 const label = z.string().min(1).max(512);
@@ -30,7 +31,7 @@ const acceptedJob = z.strictObject({
       }),
     })
     .exactOptional(),
-  quota: z.strictObject({ name: label, startsAt: z.int(), endsAt: z.int() }).exactOptional(),
+  quota: z.strictObject({ name: label, startsAt: time, endsAt: time }).exactOptional(),
   capabilities: z.array(z.string().max(64)).max(16),
   acceptedAt: time,
   since: time,

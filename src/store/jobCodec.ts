@@ -47,6 +47,7 @@ export function parseJob(id: string, encoded: Uint8Array): Job {
   );
   const [clientId, organization, traceId, mode, visibility, preserveMetadata, source] = head;
   return {
+    ...others, // Before what has a place of its own: a front, which may be in a stranger's hands, writes such records too.
     id,
     clientId,
     organization,
@@ -59,7 +60,6 @@ export function parseJob(id: string, encoded: Uint8Array): Job {
     ...(content !== null && { content: contentOf(content) }),
     capabilities,
     acceptedAt,
-    ...others,
   };
 }
 

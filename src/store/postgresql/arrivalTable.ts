@@ -11,7 +11,8 @@ import type { Writes } from './writes.ts';
 const IDS = { name: 'arrivals', text: 'SELECT job_id FROM arrivals ORDER BY job_id' };
 const ROWS = {
   name: 'arrived_jobs',
-  text: `SELECT ${JOB_COLUMNS}, (SELECT record FROM sources WHERE job_id = j.id) AS source
+  text: `SELECT ${JOB_COLUMNS}, (SELECT record FROM sources WHERE job_id = j.id) AS source,
+      EXISTS (SELECT FROM waiting WHERE job_id = j.id) AS is_own
     FROM jobs j WHERE j.id = ANY ($1::uuid[]) ORDER BY j.id`,
 };
 const FORGET = { name: 'forget_arrivals', text: 'DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[])' };
@@ -23,6 +24,8 @@ const PAGE_JOBS = 500;
 
 interface ArrivedRow extends JobRow {
   source: Buffer | null;
+  /** Whether it was a sealing daemon, or a command, that accepted it: then it arrived from nowhere. */
+  is_own: boolean;
 }
 
 /** What fronts accepted. Their words are taken for what a client asked and which digests a document has, and for nothing else. */
@@ -44,7 +47,8 @@ export class ArrivalTable implements ArrivalStore {
     const rows = await this.#database.rows<ArrivedRow>(ROWS, [
       unknown.slice(0, PAGE_JOBS).map((jobId) => ownUuid('job', jobId)),
     ]);
-    const isOver = ({ leaf_index, failure }: ArrivedRow) => leaf_index !== null || failure !== null;
+    const isOver = ({ is_own, leaf_index, failure }: ArrivedRow) =>
+      is_own || leaf_index !== null || failure !== null;
     const over = rows.filter(isOver).map(({ id }) => id);
     if (over.length > 0) await this.#writes.run((queries) => queries.rows(FORGET, [over]));
     return rows.filter((row) => !isOver(row)).map(examine);
