@@ -2,7 +2,9 @@ import { z } from 'zod';
 import { fieldSchemas } from './fieldValues.ts';
 import { JOB_SOURCES, type Job, SCAN_VERDICTS } from './job.ts';
 
-const hex = (digits: number) => z.string().regex(new RegExp(`^[0-9a-f]{${digits}}$`));
+const traceId = z.string().regex(/^[0-9a-f]{32}$/);
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+const sha512 = z.string().regex(/^[0-9a-f]{128}$/);
 /** Up to the end of the year 9999, which is the last that RFC 3339 can say. */
 const time = z.int().min(0).max(253_402_300_799_999);
 /** Of clients and organizations, as keys are issued for. */
@@ -13,17 +15,17 @@ const acceptedJob = z.strictObject({
   id: z.string().regex(/^job_[0-9a-f]{32}$/),
   clientId: name,
   organization: name,
-  traceId: hex(32),
+  traceId,
   mode: fieldSchemas.mode,
   visibility: fieldSchemas.visibility,
   purpose: fieldSchemas.purpose.exactOptional(),
   customerReference: fieldSchemas.customer_reference.exactOptional(),
   preserveMetadata: z.boolean(),
   source: z.enum(JOB_SOURCES),
-  checksumSha256: hex(64).exactOptional(),
+  checksumSha256: sha256.exactOptional(),
   content: z
     .strictObject({
-      document: z.strictObject({ sha256: hex(64), sha512: hex(128), bytes: fieldSchemas.bytes }),
+      document: z.strictObject({ sha256, sha512, bytes: fieldSchemas.bytes }),
       scan: z.strictObject({
         verdict: z.enum(SCAN_VERDICTS),
         engine: label.exactOptional(),
