@@ -110,7 +110,9 @@ t.test('two sites', async (t) => {
       await south.witness.start();
       await until('the alarm is raised', () => daemon.log.some(({ event }) => event === 'fork_alarm'));
       await until('the witness says why', () =>
-        /"event":"not_consistent","origin":"seal\.example\.com\/sandbox\/2026"/.test(south.witness.output()),
+        /"event":"(?:contradiction|not_consistent)","origin":"seal\.example\.com\/sandbox\/2026"/.test(
+          south.witness.output(),
+        ),
       );
       const refused = await seal(north, 'too late');
       t.equal(`${refused.status} ${refused.json<Envelope>().error.code}`, '503 fork_alarm');
