@@ -208,7 +208,7 @@ export class Pipeline {
     const { batch, isAnnounced: _, ...steps } = evidence;
     if (!(await this.#isCosigned({ draft, term, jobs }, evidence))) return false;
     // A job that is being made durable by itself must not become durable twice.
-    while (jobs.some(({ keeping }) => keeping)) await Promise.allSettled(jobs.map(({ keeping }) => keeping));
+    while (jobs.some(({ keeping }) => keeping)) await Promise.all(jobs.map(({ keeping }) => keeping));
     if (jobs.some(({ isOver }) => isOver)) return false;
     if (cosigners === undefined && this.#options.isForked?.()) return false;
     const added = jobs.filter(({ acceptance }) => acceptance !== undefined);
