@@ -34,6 +34,15 @@ function unsealable(): ServiceError {
   );
 }
 
+/** Somebody repeated a request before it was refused, and asks for the outcome afterwards. */
+function refusedBefore(): ServiceError {
+  return new ServiceError(
+    'idempotency_in_progress',
+    'The first request with this Idempotency-Key was refused, so nothing was sealed. Repeat it.',
+    { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  );
+}
+
 /**
  * The sealer as a front has it: it makes jobs durable, another daemon seals them, and whoever waits for one here hears of its outcome. It has no keys and
  * writes nothing to the log.
@@ -97,9 +106,14 @@ export class RemoteSealer {
     this.accept(job, acceptance).catch(() => {});
   }
 
-  /** The outcome of a job once it is durable; undefined if `signal` aborts first. Then the job is durable, and goes on. */
+  /**
+   * The outcome of a job once it is durable; undefined if `signal` aborts first. Then the job is durable, and goes on. Throws ServiceError if
+   * it was refused: then it never was.
+   */
   async settled(jobId: string, signal: AbortSignal): Promise<Outcome | undefined> {
-    await this.#accepting.get(jobId);
+    const accepting = this.#accepting.get(jobId);
+    if (accepting !== undefined) await accepting;
+    else if ((await this.#options.store.jobs.get(jobId)) === undefined) throw refusedBefore();
     if (signal.aborted) return undefined;
     const { promise, resolve } = Promise.withResolvers<Outcome | undefined>();
     const waiters = this.#waiters.get(jobId) ?? new Set();

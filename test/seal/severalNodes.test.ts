@@ -4,6 +4,7 @@ import t, { type Test } from 'tap';
 import { newJobId } from '../../src/job/id.ts';
 import type { Job, ReceivedJob } from '../../src/job/job.ts';
 import { openSealer } from '../../src/seal/openSealer.ts';
+import { RemoteSealer } from '../../src/seal/remoteSealer.ts';
 import type { Sealer } from '../../src/seal/sealer.ts';
 import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
 import type { Acceptance, Store } from '../../src/store/store.ts';
@@ -49,6 +50,26 @@ const outcomeOf = (sealer: Sealer, { id }: Job) =>
     (outcome) => outcome?.kind,
     (error) => error.code,
   );
+
+t.test('who repeats at a front what is refused meanwhile is not told of a job that never was', async (t) => {
+  const { store, front } = await openNodes(t);
+  const taken = newJob();
+  await store.jobs.accept(taken, withKey(taken, 'the-same-key'));
+  const { sealing } = front;
+  if (sealing === undefined) throw new Error('the store is not that of a front');
+  const remote = await RemoteSealer.open({
+    store: front,
+    sealing,
+    queueJobsMax: 10,
+    onFatal: (error) => t.fail(String(error)),
+  });
+  t.teardown(() => remote.close());
+  const late = newJob();
+  remote.submit(late, withKey(late, 'the-same-key'));
+  const refused = { code: 'idempotency_in_progress' };
+  await t.rejects(remote.settled(late.id, NEVER), refused);
+  await t.rejects(remote.settled(late.id, AbortSignal.abort()), refused, 'nor is it told that it waits');
+});
 
 t.test('a key that a front was faster with ends one job of a batch, and no other', async (t) => {
   const { front, sealer, fatal } = await openNodes(t);
