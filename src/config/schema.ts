@@ -7,25 +7,23 @@ import { parseAllowed } from '../net/policy.ts';
 import { ENCRYPTED_POLICIES } from '../scan/documentScan.ts';
 import { RENEWAL_DIGESTS } from '../store/renewalStore.ts';
 import type { ClockSource } from '../tsa/synchronization.ts';
+import { httpTable } from './httpTable.ts';
 import {
   adminAddress,
   authorityUrl,
   choice,
   clamdAddress,
   computed,
-  credential,
   date,
   duration,
   flag,
   hours,
   list,
-  listenAddresses,
   objectIdentifier,
   omissible,
   path,
   pemFile,
   policyFile,
-  publicUrl,
   section,
   share,
   size,
@@ -89,40 +87,6 @@ const quotas = named(
   /^.{1,128}$/su,
 );
 
-const http = section({
-  listen: listenAddresses.prefault('127.0.0.1:8400'),
-  reusePort: flag('whether other daemons of this user may listen at the same address and port').prefault(
-    false,
-  ),
-  clearTextBeyondLoopback: flag('whether other machines may speak to it without TLS').prefault(false),
-  tls: omissible(
-    table({
-      certificateFile: pemFile('the certificate of the server, and those up to a root'),
-      keyFile: omissible(pemFile('its private key'), 'what key_credential says'),
-      keyCredential: omissible(
-        credential('the private key', 'a PEM file, readable to this user'),
-        'what key_file says',
-      ),
-      clientCaFile: omissible(pemFile('the authorities that certify clients')),
-      clientCrlFile: omissible(pemFile('the revocation lists of those authorities')),
-      clientCertificateRequired: flag('whether a client needs a certificate to connect').prefault(true),
-    }),
-  ),
-  publicUrl: omissible(publicUrl, 'that of the first address of listen'),
-  headerTimeoutMs: duration('how long request headers may take', '1s', '5m').prefault('10s'),
-  bodyIdleTimeoutMs: duration('how long an upload may pause', '1s', '10m').prefault('30s'),
-  bodyBytesPerSecondMin: spelled(
-    'body_rate_min',
-    size('what must arrive of an upload per second', '0B', '1GiB').prefault('1KiB'),
-  ),
-  connectionsMax: wholeNumber('open connections', 16, 65_536).prefault(8_192),
-  connectionsPerAddressMax: wholeNumber('open connections of one address', 1, 65_536).prefault(1_024),
-  uploadsMax: wholeNumber('uploads received at the same time', 1, 65_536).prefault(1024),
-  uploadsPerClientMax: wholeNumber('uploads of one client at the same time', 1, 65_536).prefault(512),
-  batchesMax: wholeNumber('batches received at the same time', 1, 1_024).prefault(16),
-  downloadsMax: wholeNumber('copies of documents sent at the same time', 1, 65_536).prefault(64),
-});
-
 const retries = list(
   duration('the wait before a repeat', '1ms', '30d'),
   'a list of waits before each repeat: ["5s", "5m"]; [] for none',
@@ -170,7 +134,7 @@ export const configSchema = table({
   stateDir: path('the folder of the store, the lock and the trust file'),
   drainTimeoutMs: duration('how long a stop waits for requests in flight', '1s', '1h').prefault('30s'),
   complianceMode: flag('whether copies without XMP metadata are made of documents').prefault(false),
-  http,
+  http: httpTable,
   limits: section({
     documentBytesMax: size('largest document', '1KiB', '1TiB').prefault('1GiB'),
     queueJobsMax: wholeNumber('jobs that may wait to be sealed', 1, 10_000_000).prefault(50_000),

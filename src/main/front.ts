@@ -9,7 +9,6 @@ import type { Config } from '../config/config.ts';
 import type { LiveConfig } from '../config/reload.ts';
 import { trustOf } from '../config/trustAnchors.ts';
 import { createApp } from '../http/app.ts';
-import { Limits } from '../limits/limits.ts';
 import { termAt } from '../log/epochs.ts';
 import { openLastCheckpoint } from '../prove/lastCheckpoint.ts';
 import { Probing } from '../seal/probing.ts';
@@ -25,6 +24,7 @@ import {
   openCopiesOf,
   openEgress,
   openHashing,
+  openLimits,
   openScannerOf,
   openServer,
   openTlsOf,
@@ -91,13 +91,7 @@ export async function openFront(
   const epochs = await followEpochs(store, onFatal, parts);
   const scanner = await openScannerOf(config, { metrics, logger, parts });
   const hash = await openHashing(config, { metrics, logger, parts });
-  const limits = new Limits(
-    live.current.policies,
-    await store.jobs.quotaCounts(),
-    time.date,
-    (client, limit) => metrics.refused(client, limit),
-  );
-  live.onChange(({ policies }) => limits.update(policies));
+  const limits = await openLimits(live, { store, time, metrics });
   const sealer = adopt(
     await RemoteSealer.open({
       store,

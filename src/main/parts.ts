@@ -16,11 +16,13 @@ import type { App } from '../http/app.ts';
 import { presentEvent } from '../http/presentJob.ts';
 import { type HttpServer, listen } from '../http/server.ts';
 import type { Duties } from '../kms/protocol.ts';
+import { Limits } from '../limits/limits.ts';
 import { parseWitnessPolicy } from '../log/witnessPolicy.ts';
 import { TargetPolicy } from '../net/policy.ts';
 import { TlsCertificates } from '../net/tls.ts';
 import { openScanner, type Scanner } from '../scan/scanner.ts';
 import { Fetching, type FetchingOptions } from '../seal/fetching.ts';
+import type { Timekeeping } from '../seal/timekeeping.ts';
 import { openTimestamping, type Timestamping } from '../seal/timestamping.ts';
 import { SourceClient } from '../source/sourceClient.ts';
 import type { Store } from '../store/store.ts';
@@ -212,6 +214,18 @@ export function openTlsOf(
   parts.defer(() => tls.close());
   process.on('SIGHUP', () => tls.reload());
   return tls;
+}
+
+/** Rates and quotas of clients, which follow the configuration. */
+export async function openLimits(
+  live: LiveConfig,
+  { store, time, metrics }: { store: Store; time: Timekeeping; metrics: Metrics },
+): Promise<Limits> {
+  const { policies } = live.current;
+  const counts = await store.jobs.quotaCounts();
+  const limits = new Limits(policies, counts, time.date, (client, limit) => metrics.refused(client, limit));
+  live.onChange((config) => limits.update(config.policies));
+  return limits;
 }
 
 /** Undefined where none is configured: then nothing of it is loaded. */

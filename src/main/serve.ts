@@ -12,7 +12,6 @@ import type { Config } from '../config/config.ts';
 import { LiveConfig } from '../config/reload.ts';
 import { trustOf } from '../config/trustAnchors.ts';
 import { createApp } from '../http/app.ts';
-import { Limits } from '../limits/limits.ts';
 import type { Epoch } from '../log/epochs.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
 import type { ActName, ActObject } from '../manifest/auditRecord.ts';
@@ -42,6 +41,7 @@ import {
   openEgress,
   openFetching,
   openHashing,
+  openLimits,
   openScannerOf,
   openServer,
   openTimestampingOf,
@@ -171,13 +171,7 @@ export async function serve(config: Config): Promise<void> {
   const scanner = await openScannerOf(config, { metrics, logger, parts });
   const hash = await openHashing(config, { metrics, logger, parts });
   const { pool } = hash;
-  const limits = new Limits(
-    live.current.policies,
-    await store.jobs.quotaCounts(),
-    time.date,
-    (client, limit) => metrics.refused(client, limit),
-  );
-  live.onChange(({ policies }) => limits.update(policies));
+  const limits = await openLimits(live, { store, time, metrics });
   const sealer = adopt(
     await openSealer({
       store,
