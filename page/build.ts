@@ -28,7 +28,7 @@ export async function bundle(source: string): Promise<string> {
 /** The page, whose policy lets run what stands in it, and nothing load or leave. */
 export async function buildPage(): Promise<string> {
   const script = await bundle(read('page.ts'));
-  const style = ['page.css', 'report.css', 'media.css'].map(read).join('');
+  const style = ['page.css', 'checks.css', 'report.css', 'media.css'].map(read).join('');
   const policy = [
     `default-src 'none'`,
     `script-src ${hashOfSource(script)}`,
@@ -58,7 +58,9 @@ function read(name: string): string {
 /** What `src/console/assets.ts` reads. */
 async function buildConsole(): Promise<void> {
   mkdirSync(`${ROOT}dist/console`, { recursive: true });
-  const style = ['console.css', 'find.css', 'access.css'].map((name) => read(`console/${name}`)).join('');
+  const style = ['console/console.css', 'checks.css', 'console/find.css', 'console/access.css']
+    .map(read)
+    .join('');
   const { code } = await transform(style, { loader: 'css', minify: true });
   writeFileSync(`${ROOT}dist/console/console.css`, code);
   for (const name of ['page', 'find', 'receipt'])
