@@ -1,17 +1,11 @@
 /** The console for every reader: on every screen, in both colour schemes, by keyboard, and with assistive technology. */
 import t from 'tap';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
-import { AXE, FOCUSED, LAYOUT, VIOLATIONS } from '../page/looks.ts';
+import { FOCUSED } from '../page/looks.ts';
+import { look } from './everyScreen.ts';
 import { fillHistory } from './fill.ts';
 import { sampleStatus } from './sampleStatus.ts';
 import { openTestConsole } from './testConsole.ts';
-
-const SCREENS = [
-  { width: 360, scheme: 'light' },
-  { width: 1280, scheme: 'dark' },
-  { width: 1920, scheme: 'light' },
-] as const;
-const WIDTHS = [320, 360, 768, 1100, 1280, 1920, 2560];
 
 /** Everything that can be wrong, with names that want to be something else. */
 function troubled(now: number): AdminStatus {
@@ -73,35 +67,22 @@ t.test('the screen Now', async (t) => {
     read: () => (isTroubled ? troubled(clock.now) : sampleStatus({}, clock.now)),
   });
   const page = await test.browse(t);
-  const show = async (path = '/') => {
-    await page.navigate(`${test.url}${path}`);
-    await page.evaluate(AXE);
-  };
-  const look = async (name: string) => {
-    for (const { width, scheme } of SCREENS) {
-      await page.emulate(width, scheme);
-      t.strictSame(await page.evaluate(VIOLATIONS), [], `${name}, ${width} px, ${scheme}`);
-    }
-    for (const width of WIDTHS) {
-      await page.emulate(width, 'light');
-      t.strictSame(await page.evaluate(LAYOUT), { torn: [], wide: [] }, `${name}, ${width} px`);
-    }
-  };
+  const show = (path = '/') => page.navigate(`${test.url}${path}`);
 
   await show();
-  await look('without any job');
+  await look(t, page, 'without any job');
   fillHistory(test.console.history, clock);
   await show('/?span=24h');
-  await look('busy for a day');
+  await look(t, page, 'busy for a day');
   t.match(await page.evaluate(`document.querySelector('h1').textContent`), 'All is well');
   isTroubled = true;
   await show();
-  await look('with every trouble');
+  await look(t, page, 'with every trouble');
   t.equal(await page.evaluate(`document.querySelector('h1').textContent`), 'Documents cannot be sealed');
   t.match(await page.evaluate(`document.querySelector('.concerns').textContent`), /alert\(1\).*\\u202e/s);
   t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
   await show('/nothing');
-  await look('a page that is not there');
+  await look(t, page, 'a page that is not there');
   t.strictSame(
     page.complaints.filter((text) => !/404/.test(text)),
     [],

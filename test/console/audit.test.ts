@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { ActName } from '../../src/manifest/auditRecord.ts';
-import { AXE, LAYOUT, VIOLATIONS } from '../page/looks.ts';
+import { look } from './everyScreen.ts';
 import { openTestConsole, type TestConsole } from './testConsole.ts';
 
 const HOSTILE = '<script>alert(1)</script>\u202egnp.exe';
@@ -93,19 +93,7 @@ t.test('it can be read on every screen', async (t) => {
   const page = await test.browse(t, 'auditor');
   for (const path of ['/audit', '/audit/1', '/audit?who=nobody']) {
     await page.navigate(`${test.url}${path}`);
-    await page.evaluate(AXE);
-    for (const [width, scheme] of [
-      [360, 'light'],
-      [1280, 'dark'],
-      [1920, 'light'],
-    ] as const) {
-      await page.emulate(width, scheme);
-      t.strictSame(await page.evaluate(VIOLATIONS), [], `${path}, ${width} px, ${scheme}`);
-    }
-    for (const width of [320, 360, 768, 1100, 1280, 2560]) {
-      await page.emulate(width, 'light');
-      t.strictSame(await page.evaluate(LAYOUT), { torn: [], wide: [] }, `${path}, ${width} px`);
-    }
+    await look(t, page, path);
   }
   t.strictSame(page.complaints, []);
 });

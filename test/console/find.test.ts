@@ -4,10 +4,11 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { ReceivedJob } from '../../src/job/job.ts';
 import type { BrowserPage } from '../page/chromium.ts';
-import { AXE, FOCUSED, LAYOUT, VIOLATIONS } from '../page/looks.ts';
+import { FOCUSED } from '../page/looks.ts';
 import { HOSTILE } from '../support/receipts.ts';
 import { makeContent } from '../support/sealing.ts';
 import { SEALED_AT } from '../support/wholeStore.ts';
+import { look } from './everyScreen.ts';
 import { digestsOf, jobOf, openSealedStore, type SealedStore, sealFirst } from './sealedStore.ts';
 import { openTestConsole, type TestConsole } from './testConsole.ts';
 
@@ -15,13 +16,6 @@ const DOCUMENT = Buffer.from('%PDF-1.7 a contract\n%%EOF\n');
 const CHANGED = Buffer.from('%PDF-1.7 a c0ntract\n%%EOF\n');
 const CLIENTS = ['acme-web', 'billing', HOSTILE.slice(0, 60)];
 const DAY_MS = 86_400_000;
-const SCREENS = [
-  { width: 360, scheme: 'light' },
-  { width: 1280, scheme: 'dark' },
-  { width: 1920, scheme: 'light' },
-] as const;
-const WIDTHS = [320, 360, 768, 1100, 1280, 1920, 2560];
-
 interface Sought extends SealedStore {
   test: TestConsole;
   contract: ReceivedJob;
@@ -161,41 +155,30 @@ t.test('every state, on every screen', async (t) => {
     const { records } = await store.jobs.list({ viewer, limit: 1, customerReference: reference });
     return records[0]?.job.id ?? '';
   };
-  const look = async (name: string) => {
-    await page.evaluate(AXE);
-    for (const { width, scheme } of SCREENS) {
-      await page.emulate(width, scheme);
-      t.strictSame(await page.evaluate(VIOLATIONS), [], `${name}, ${width} px, ${scheme}`);
-    }
-    for (const width of WIDTHS) {
-      await page.emulate(width, 'light');
-      t.strictSame(await page.evaluate(LAYOUT), { torn: [], wide: [] }, `${name}, ${width} px`);
-    }
-  };
   await page.navigate(`${test.url}/find`);
-  await look('newest');
+  await look(t, page, 'newest');
   await page.navigate(`${test.url}/find?q=nothing&from=2026-02-30x`);
-  await look('a day that is none');
+  await look(t, page, 'a day that is none');
   await page.navigate(`${test.url}/find?q=nothing`);
-  await look('nothing');
+  await look(t, page, 'nothing');
   for (const [name, id] of [
     ['failed', await one('went wrong')],
     ['waiting', await one('not yet')],
   ] as const) {
     await page.navigate(`${test.url}/find/${id}`);
-    await look(name);
+    await look(t, page, name);
   }
   await page.navigate(`${test.url}/find/${hostile.id}`);
   await settled(page);
   await page.evaluate(`for (const one of document.querySelectorAll('details')) one.open = true`);
-  await look('hostile');
+  await look(t, page, 'hostile');
   t.match(await textOf(page, 'main'), /<script>alert\(1\)<\/script>\\u202e/);
   t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
   t.equal(await page.evaluate(`typeof window.alerted`), 'undefined');
   await page.navigate(`${test.url}/find/${contract.id}`);
   await page.drop(join(dir, 'contract.pdf'));
   await page.until(`${VERDICT}.className.includes('good')`);
-  await look('good');
+  await look(t, page, 'good');
   t.strictSame(page.complaints, []);
 });
 

@@ -4,17 +4,11 @@ import type { Role } from '../../src/console/sessions.ts';
 import { hashApiKey } from '../../src/job/apikey.ts';
 import { parseAuditRecord } from '../../src/manifest/auditRecord.ts';
 import type { Store } from '../../src/store/store.ts';
-import { AXE, FOCUSED, LAYOUT, VIOLATIONS } from '../page/looks.ts';
+import { FOCUSED } from '../page/looks.ts';
 import { sampleCredential, sampleEndpoint } from '../store/samples.ts';
 import { HOSTILE } from '../support/receipts.ts';
+import { look } from './everyScreen.ts';
 import { openTestConsole, type TestConsole } from './testConsole.ts';
-
-const SCREENS = [
-  { width: 360, scheme: 'light' },
-  { width: 1280, scheme: 'dark' },
-  { width: 1920, scheme: 'light' },
-] as const;
-const WIDTHS = [320, 360, 768, 1100, 1280, 1920, 2560];
 
 const FORM = { client: 'billing', organization: 'acme', scope: 'jobs:create', lifetime: '90' };
 
@@ -139,17 +133,6 @@ t.test('who may not, and what is not taken', async (t) => {
 t.test('by keyboard, and on every screen', async (t) => {
   const test = await openTestConsole(t);
   const page = await test.browse(t);
-  const look = async (name: string) => {
-    await page.evaluate(AXE);
-    for (const { width, scheme } of SCREENS) {
-      await page.emulate(width, scheme);
-      t.strictSame(await page.evaluate(VIOLATIONS), [], `${name}, ${width} px, ${scheme}`);
-    }
-    for (const width of WIDTHS) {
-      await page.emulate(width, 'light');
-      t.strictSame(await page.evaluate(LAYOUT), { torn: [], wide: [] }, `${name}, ${width} px`);
-    }
-  };
   const tabTo = async (wanted: string) => {
     for (let n = 0; n < 60; n += 1) {
       await page.press('Tab');
@@ -169,17 +152,17 @@ t.test('by keyboard, and on every screen', async (t) => {
   await page.press('Enter');
   await page.until(`location.pathname === '/access/new-key' && document.readyState === 'complete'`);
   t.match(await page.evaluate(`document.querySelector('#api-key').value`), /^seal_test_|^seal_sandbox_/);
-  await look('a new key');
+  await look(t, page, 'a new key');
   await page.evaluate(`document.querySelector('#new-key a').click()`);
   await page.until(`location.pathname.startsWith('/access/keys/') && document.readyState === 'complete'`);
-  await look('a key');
+  await look(t, page, 'a key');
   await page.emulate(1280, 'light');
   await tabTo('sure');
   await page.press('Space');
   await tabTo('Revoke the key');
   await page.press('Enter');
   await page.until(`document.querySelector('#revoke') === null && document.readyState === 'complete'`);
-  await look('a revoked key');
+  await look(t, page, 'a revoked key');
 
   const hostile = [
     sampleCredential({ id: 'key_1', clientId: HOSTILE.slice(0, 63), organization: HOSTILE }),
@@ -198,10 +181,10 @@ t.test('by keyboard, and on every screen', async (t) => {
     null,
   );
   await page.navigate(`${test.url}/access`);
-  await look('hostile names');
+  await look(t, page, 'hostile names');
   t.match(await page.evaluate(`document.querySelector('#keys').textContent`), /200 of 253 are shown/);
   t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
   await page.navigate(`${test.url}/access/keys/key_2`);
-  await look('a hostile key');
+  await look(t, page, 'a hostile key');
   t.strictSame(page.complaints, []);
 });
