@@ -224,8 +224,10 @@ export class Pipeline {
       tiles: draft.tiles,
       epochsRevision: term.revision,
     });
-    for (const one of added) one.committing = committing.catch(() => {});
-    const isCommitted = await committing.catch((error) => this.#outrun(jobs, error));
+    const outcome = committing.catch((error) => this.#outrun(jobs, error));
+    // Whoever waits for it hears of a store that fails, and does not wait again.
+    for (const one of added) one.committing = outcome;
+    const isCommitted = await outcome;
     for (const one of added) one.committing = undefined;
     if (!isCommitted) return false;
     const commitMs = lap();
