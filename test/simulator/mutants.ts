@@ -14,7 +14,7 @@ export interface Mutant {
 export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'answers before its batch is durable': {
     file: 'seal/pipeline.ts',
-    line: 'const isCommitted = await committing;',
+    line: 'const isCommitted = await outcome;',
     instead: 'const isCommitted = true;',
   },
   'keeps what was drafted on a batch that was thrown away': {
@@ -39,9 +39,9 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   'seals records after the jobs of clients': {
     file: 'seal/sealQueue.ts',
-    line: 'return [...records, ...this.#others.splice(0, Math.max(max - records.length, 0))];',
+    line: 'const others = this.#others.splice(0, Math.max(max - records.length, 0));',
     instead:
-      'if (this.#others.length === 0) return records; this.#records = records; return this.#others.splice(0, max);',
+      'if (this.#others.length === 0) return records; this.#records = records; return this.#others.splice(0, max); const others = [];',
   },
   'believes a clock that goes back': {
     file: 'seal/pipeline.ts',
@@ -70,7 +70,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     instead: '// If',
   },
   'forgets the batch that a witness has seen': {
-    file: 'seal/sealer.ts',
+    file: 'seal/openSealer.ts',
     line: 'if (announced !== undefined) await sealer.resume(announced, waiting);',
     instead: '',
   },
