@@ -47,6 +47,10 @@ export async function readFinalState(
     };
     await until('all are told', isTold, SETTLE_SECONDS / 4).catch(() => {});
   }
+  const { store } = loadConfig(sandbox.configFile, { files: 'unused' });
+  // The daemon looks once a second for the records of commands. The checker names those that it leaves.
+  const isTrailSealed = async () => areRecordsSealed(await readStore(store));
+  await until('all records are sealed', isTrailSealed, SETTLE_SECONDS / 4).catch(() => {});
   const checkpoint = (await workload.client(TERMS.listener).get('/v1/log/checkpoint')).text;
   const status = await daemon.stop();
   if (status !== 0) history.faults.push(`the daemon ended with ${status}`);
@@ -58,7 +62,7 @@ export async function readFinalState(
     return verify({ document: receipt.manifest.document, receipt }).outcome === 'good';
   };
   const unverified = Object.keys(receipts).filter((id) => !isGood(receipts[id] ?? ''));
-  const { pending, ...left } = await readStore(loadConfig(sandbox.configFile, { files: 'unused' }).store);
+  const { pending, ...left } = await readStore(store);
   const told = receiver.counts();
   const newest = history.backups.at(-1)?.folder;
   const waiting = left.jobs.filter(({ outcome }) => !isSealing && outcome === 'waiting');
@@ -95,6 +99,11 @@ async function listAll(client: Client): Promise<JobPage['jobs']> {
 }
 
 type Left = Pick<FinalState, 'jobs' | 'leaves' | 'trail' | 'quotaCounts'>;
+
+function areRecordsSealed({ trail, jobs }: Left): boolean {
+  const sealed = new Set(jobs.filter(({ outcome }) => outcome === 'sealed').map(({ id }) => id));
+  return trail.every(({ jobId }) => sealed.has(jobId));
+}
 
 /** `pending`: the jobs whose webhooks are still to be sent. */
 async function readStore(location: StoreLocation): Promise<Left & { pending: string[] }> {
