@@ -19,10 +19,14 @@ export interface Outcome {
   ending: string;
   /** What speaks against the daemon; empty when it kept every promise. */
   against: string[];
+  /** Where something does: the last lines of the daemons' logs that warn of something. */
+  warnings?: string[];
   /** The longest that it took to listen again, in milliseconds. */
   recoveryMs?: number;
 }
 
+/** So many lines are shown of each daemon. */
+const WARNINGS_MAX = 12;
 /** So long a kill waits for a cosignature. */
 const COSIGNED_MS_MAX = 20_000;
 
@@ -106,7 +110,8 @@ export async function playRound(
     const broken = brokenPromises(workload.history, final, { ...TERMS, callsFail });
     const against = lines(broken);
     const isLate = against.length === 0 && final.late.length > 0;
-    return { ending: isLate ? TOO_SLOW : ending, broken, against, recoveryMs: round.recoveryMs };
+    const warnings = against.length === 0 ? [] : round.daemons.flatMap(({ log }) => warningsIn(log));
+    return { ending: isLate ? TOO_SLOW : ending, broken, against, warnings, recoveryMs: round.recoveryMs };
   } catch (error) {
     const broken = { 'every answer is one of the API': [`the round broke off: ${error}`] };
     return { ending: 'broke off', broken, against: lines(broken) };
@@ -157,6 +162,12 @@ export function killing(kills: number): (round: Round) => Promise<string> {
     await round.workload.administer(round.daemon);
     return 'went on';
   };
+}
+
+/** The start, the stop and what is worse than `info`. */
+function warningsIn(log: Daemon['log']): string[] {
+  const found = log.filter(({ level, event }) => level !== 'info' || event !== undefined);
+  return found.slice(-WARNINGS_MAX).map((line) => JSON.stringify(line));
 }
 
 function lines(broken: ReturnType<typeof brokenPromises>): string[] {

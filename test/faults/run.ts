@@ -47,7 +47,7 @@ const all = [...rows.values()];
 if (all.some(({ endings }) => endings.has(TOO_SLOW))) process.exitCode = 2;
 if (all.some(({ broken }) => broken > 0)) process.exitCode = 1;
 
-function note(fault: Fault, seed: number, { ending, against, recoveryMs = 0 }: Outcome): void {
+function note(fault: Fault, seed: number, { ending, against, warnings = [], recoveryMs = 0 }: Outcome): void {
   const row = rows.get(fault) ?? { runs: 0, endings: new Map(), broken: 0, recoveryMs: 0 };
   rows.set(fault, row);
   row.runs += 1;
@@ -57,7 +57,7 @@ function note(fault: Fault, seed: number, { ending, against, recoveryMs = 0 }: O
   console.error(`${isBroken ? 'BROKEN ' : ''}${fault.group}: ${fault.name}, seed ${seed}: ${ending}`);
   if (!isBroken) return;
   row.broken += 1;
-  for (const line of against) console.error(`  ${line}`);
+  for (const line of [...against, ...warnings]) console.error(`  ${line}`);
   console.error(`  again: npm run faults -- --runs 1 --seed ${seed} --only '${fault.group}: ${fault.name}'`);
 }
 
