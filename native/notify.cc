@@ -3,6 +3,7 @@
 // of the service speak for it. And what else Node cannot ask of the kernel for a process.
 #include <fcntl.h>
 #include <node_api.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -14,6 +15,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -201,14 +203,34 @@ napi_value conceal(napi_env env, napi_callback_info) {
   return fail(env, codeOf(errno), std::strerror(errno));
 }
 
+// flock(fd, kind): whether the open file has the lock, or none with "unlock" (flock(2)). Never waits. Throws Error with the system's words.
+napi_value lock(napi_env env, napi_callback_info info) {
+  std::size_t count = 2;
+  napi_value arguments[2];
+  int32_t fd;
+  std::string kind;
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count != 2 ||
+      napi_get_value_int32(env, arguments[0], &fd) != napi_ok || !textOf(env, arguments[1], kind)) {
+    return fail(env, "ERR_INVALID_ARG_TYPE", "flock takes a file descriptor and a kind");
+  }
+  const int operation = kind == "unlock" ? LOCK_UN : kind == "shared" ? LOCK_SH : LOCK_EX;
+  int result;
+  do result = flock(fd, operation | LOCK_NB);
+  while (result != 0 && errno == EINTR);
+  if (result != 0 && errno != EWOULDBLOCK) return fail(env, codeOf(errno), std::strerror(errno));
+  napi_value locked;
+  return napi_get_boolean(env, result == 0, &locked) == napi_ok ? locked : nullptr;
+}
+
 napi_value open(napi_env env, napi_value exports) {
   const napi_property_descriptor functions[] = {
+      {"flock", nullptr, lock, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"conceal", nullptr, conceal, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"peer", nullptr, peer, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"notify", nullptr, notify, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"send", nullptr, sendAll, nullptr, nullptr, nullptr, napi_default, nullptr},
   };
-  return napi_define_properties(env, exports, 4, functions) == napi_ok ? exports : nullptr;
+  return napi_define_properties(env, exports, std::size(functions), functions) == napi_ok ? exports : nullptr;
 }
 
 }  // namespace

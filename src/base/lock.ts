@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import {
   closeSync,
   constants,
@@ -12,6 +11,7 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { OperatorError } from './errors.ts';
+import { tryLock } from './flock.ts';
 import { remedyFor, systemReason } from './systemReason.ts';
 
 /** Proof that this process alone writes to the state folder. */
@@ -27,7 +27,7 @@ export interface DaemonLock {
 export function acquireLock(path: string, program = 'pdfseald'): DaemonLock {
   const file = openLockFile(path);
   try {
-    flock(file, path, program);
+    assertLocked(file, path, program);
   } catch (error) {
     closeSync(file);
     throw error;
@@ -44,7 +44,7 @@ export function lockHolder(path: string): string | undefined {
   } catch {
     return undefined;
   }
-  // proc_locks(5): "1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF". The process there is the program that locked for the daemon.
+  // proc_locks(5): "1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF". The process there may be a program that locked for the daemon.
   const held = readFileSync('/proc/locks', 'utf8')
     .split('\n')
     .some((line) => isLockOf(line, inode));
@@ -93,14 +93,9 @@ function openLockFile(path: string): number {
   }
 }
 
-/** Node has no flock(2). The program of util-linux locks the open file that it shares with this process as its descriptor 3. */
-function flock(file: number, path: string, program: string): void {
-  const { status, error } = spawnSync('flock', ['--exclusive', '--nonblock', '3'], {
-    stdio: ['ignore', 'ignore', 'ignore', file],
-  });
-  if (error !== undefined)
-    throw new OperatorError('flock (package util-linux) cannot be run', { cause: error });
-  if (status === 0) return;
+/** Throws OperatorError with the holder's process id. */
+function assertLocked(file: number, path: string, program: string): void {
+  if (tryLock(file, 'exclusive')) return;
   const holder = readFileSync(path, 'utf8').trim() || 'unknown';
   throw new OperatorError(
     `another ${program} (process ${holder}) is using this state folder: ${path} is locked`,
