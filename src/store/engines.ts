@@ -52,7 +52,7 @@ export async function openStoreAt(location: StoreLocation, options: StoreOptions
 
 /** Opens the inside of a store, which no daemon may use meanwhile. Throws OperatorError while one is active in the database. */
 export async function openContents(location: StoreLocation): Promise<StoreContents> {
-  if (location.engine === 'lmdb') return new LmdbContents(location.path);
+  if (location.engine === 'lmdb') return LmdbContents.open(location.path);
   const { PostgresqlContents } = await import('./postgresql/postgresqlContents.ts');
   return PostgresqlContents.open(reachable(location));
 }

@@ -273,7 +273,7 @@ t.test('the timers are set, and damaged indexes are found by what they start, an
   machine.must('systemctl stop pdfseald@sandbox');
   const damage = `
     import { openDatabases } from '/usr/lib/pdfseald/dist/store/lmdb/databases.js';
-    const { root, scopes, lookups, tiles } = openDatabases('/var/lib/pdfseal/sandbox/store', { readOnly: false });
+    const { root, scopes, lookups, tiles } = await openDatabases('/var/lib/pdfseal/sandbox/store', { readOnly: false });
     for (const index of [scopes, lookups, tiles]) for (const key of index.getKeys({})) index.remove(Buffer.from(key));
     await root.flushed;
     await root.close();`;

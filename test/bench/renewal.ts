@@ -56,7 +56,7 @@ const authority = makeAuthority([unit], clock);
 /** Each checkpoint has a token of its own, which is not valid, since nothing looks at each signature. */
 async function fill(path: string): Promise<void> {
   await createStore({ path, identity, epoch });
-  const databases = openDatabases(path, { readOnly: false });
+  const databases = await openDatabases(path, { readOnly: false });
   const token = await makeToken(authority, { imprint: IMPRINT, certReq: false });
   const certificates = [toBase64(pki.certificate.der)];
   for (let from = 0; from < checkpoints; from += GROUP) {
@@ -78,7 +78,7 @@ async function fill(path: string): Promise<void> {
   }
   await databases.leaves.put(counterKey(checkpoints - 1), Buffer.alloc(80));
   await databases.root.flushed;
-  await databases.root.close();
+  await databases.close();
 }
 
 /** Bytes that this process had written to disk. */

@@ -53,11 +53,11 @@ const COMMANDS: Record<string, FailingCommand> = {
   },
   'repair-index': {
     before: async ({ dir }) => {
-      const databases = openDatabases(join(dir, 'state', 'store'), { readOnly: false });
+      const databases = await openDatabases(join(dir, 'state', 'store'), { readOnly: false });
       for (const key of Array.from(databases.scopes.getKeys({ limit: 1 })))
         await databases.scopes.remove(key);
       await databases.root.flushed;
-      await databases.root.close();
+      await databases.close();
     },
     args: () => ['repair-index', '--no-backup'],
     wrong: async (sandbox, status) => {

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { type Change, Commits } from '../../src/store/lmdb/commits.ts';
@@ -7,10 +6,10 @@ import { lmdbStore } from '../../src/store/lmdb/lmdbStore.ts';
 import { Child } from './child.ts';
 import { billing, identity, START_MS, sampleJob } from './samples.ts';
 
-function open(t: Test) {
-  const path = join(t.testdir(), 'store');
-  const databases = openDatabases(path, { readOnly: false });
-  t.teardown(() => databases.root.close());
+async function open(t: Test) {
+  const path = t.testdir();
+  const databases = await openDatabases(path, { readOnly: false });
+  t.teardown(() => databases.close());
   const put = (key: string, value = key): Change => ({
     database: databases.tiles,
     key: Buffer.from(key),
@@ -22,7 +21,7 @@ function open(t: Test) {
 }
 
 t.test('what is written in one turn shares one transaction', async (t) => {
-  const { commits, put, get, transactions } = open(t);
+  const { commits, put, get, transactions } = await open(t);
   const before = transactions();
   const writes = Array.from({ length: 1000 }, (_, n) =>
     commits.write({ changes: [put(`${n}`), put(`${n}b`)] }),
@@ -33,7 +32,7 @@ t.test('what is written in one turn shares one transaction', async (t) => {
 });
 
 t.test('what is written while a transaction is on its way shares the next one', async (t) => {
-  const { commits, put, get, transactions } = open(t);
+  const { commits, put, get, transactions } = await open(t);
   const before = transactions();
   const first = commits.write({ changes: [put('first')] });
   await new Promise((resolve) => setImmediate(resolve));
@@ -45,7 +44,7 @@ t.test('what is written while a transaction is on its way shares the next one', 
 });
 
 t.test('a write whose condition fails changes nothing, and its neighbours are not touched', async (t) => {
-  const { databases, commits, put, get } = open(t);
+  const { databases, commits, put, get } = await open(t);
   const unless = (...keys: string[]) =>
     keys.map((key) => ({ database: databases.tiles, key: Buffer.from(key) }));
   await commits.write({ changes: [put('taken', 'old')] });
@@ -66,7 +65,7 @@ t.test('a write whose condition fails changes nothing, and its neighbours are no
 });
 
 t.test('a great many changes are split between transactions, never one write', async (t) => {
-  const { commits, put, get, transactions } = open(t);
+  const { commits, put, get, transactions } = await open(t);
   const before = transactions();
   const changes = (name: string) => Array.from({ length: 30_000 }, (_, n) => put(`${name}${n}`));
   await Promise.all(['a', 'b', 'c'].map((name) => commits.write({ changes: changes(name) })));
@@ -74,8 +73,31 @@ t.test('a great many changes are split between transactions, never one write', a
   t.equal(get('c29999'), 'c29999');
 });
 
+t.test('no commit is overwritten while other processes open the store', async (t) => {
+  const { path, databases, commits, put, get } = await open(t);
+  const openers = Array.from({ length: 3 }, () => new Child('opener.ts', path));
+  t.teardown(() => Promise.all(openers.map((opener) => opener.kill())));
+  let isOver = false;
+  const over = Promise.all(openers.map((opener) => opener.line('done'))).finally(() => {
+    isOver = true;
+  });
+  const written: string[] = [];
+  // One commit a turn: the next begins where the one before it has ended.
+  while (!isOver) {
+    await commits.write({ changes: [put(`${written.length}`)] });
+    written.push(`${written.length}`);
+  }
+  await over;
+  databases.root.resetReadTxn();
+  t.same(
+    written.filter((key) => get(key) === undefined),
+    [],
+    `of ${written.length}`,
+  );
+});
+
 t.test('a commit that does not end is given up, and nothing is served after it', async (t) => {
-  const { path, databases, put } = open(t);
+  const { path, databases, put } = await open(t);
   const holder = new Child('transactionHolder.ts', path);
   t.teardown(() => holder.kill());
   await holder.line('holding');

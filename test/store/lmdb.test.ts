@@ -125,7 +125,7 @@ function missingPagesMatter(file: string): unknown {
 
 t.test('a file without its last pages is whole if they are free', async (t) => {
   const path = t.testdir();
-  const databases = openDatabases(path, { readOnly: false });
+  const databases = await openDatabases(path, { readOnly: false });
   const { root, jobs } = databases;
   const key = (n: number) => Buffer.from(`key ${String(n).padStart(6, '0')}`);
   let short = 0;
@@ -139,7 +139,7 @@ t.test('a file without its last pages is whole if they are free', async (t) => {
     assertWholeFile(join(path, 'data.mdb'));
     if (missingPages(join(path, 'data.mdb')) > 0) short += 1;
   }
-  await root.close();
+  await databases.close();
   t.equal(short, 1, 'there was such a file');
 });
 
@@ -154,11 +154,11 @@ function missingPages(file: string): number {
 }
 
 async function rewriteIdentity(path: string, content: object): Promise<void> {
-  const databases = openDatabases(path, { readOnly: false });
+  const databases = await openDatabases(path, { readOnly: false });
   const value = encodeRecord(content);
   const change = { database: databases.identity, key: Buffer.from('identity'), value };
   await new Commits(databases).write({ changes: [change] });
-  await databases.root.close();
+  await databases.close();
 }
 
 t.test('service time of a store that never kept it, or whose record is damaged', async (t) => {

@@ -170,15 +170,15 @@ async function seal(store: Store, edge: Edge, batch: ReceivedJob[]): Promise<Edg
 
 /** Does something to a store that nobody has open. */
 export async function tamper(path: string, damage: (databases: Databases) => unknown): Promise<void> {
-  const databases = openDatabases(path, { readOnly: false });
+  const databases = await openDatabases(path, { readOnly: false });
   await damage(databases);
   await databases.root.flushed;
-  await databases.root.close();
+  await databases.close();
 }
 
 /** Every entry of every database, in hex, one a line. */
 export async function dump(path: string): Promise<string[]> {
-  const databases = openDatabases(path, { readOnly: true });
+  const databases = await openDatabases(path, { readOnly: true });
   const lines = Object.entries(databases).flatMap(([name, database]) =>
     name === 'root'
       ? []
@@ -187,6 +187,6 @@ export async function dump(path: string): Promise<string[]> {
           ({ key, value }) => `${name} ${Buffer.from(key).toString('hex')} ${value.toString('hex')}`,
         ),
   );
-  await databases.root.close();
+  await databases.close();
   return lines;
 }

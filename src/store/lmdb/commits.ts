@@ -77,9 +77,9 @@ export class Commits {
   }
 
   async #drain(): Promise<void> {
-    // Everything else that happens in this turn of the event loop shares the first commit.
-    await new Promise((resolve) => setImmediate(resolve));
     while (this.#pending.length > 0) {
+      // Everything else that happens in this turn of the event loop shares the commit. Who waits to open the store has its chance.
+      await new Promise((resolve) => setImmediate(resolve));
       const group = this.#nextGroup();
       try {
         await this.#diskSpace?.forCommit(group.reduce((sum, { changes }) => sum + changes.length, 0));
@@ -104,10 +104,13 @@ export class Commits {
 
   async #commit(group: Pending[]): Promise<void> {
     const happened: Promise<boolean>[] = [];
-    const committed = this.#databases.root.batch(() => {
-      for (const write of group) happened.push(enqueue(write));
+    const { root, lock } = this.#databases;
+    const results = await lock.holding('shared', () => {
+      const committed = root.batch(() => {
+        for (const write of group) happened.push(enqueue(write));
+      });
+      return Promise.all([committed, ...happened]);
     });
-    const results = await Promise.all([committed, ...happened]);
     for (const [index, write] of group.entries()) write.resolve(results[index + 1] === true);
   }
 

@@ -8,11 +8,11 @@ import { openDatabases } from './databases.ts';
  */
 export async function copyStore(from: string, to: string): Promise<void> {
   mkdirSync(to, { recursive: true, mode: 0o700 });
-  const { root } = openDatabases(from, { readOnly: true });
+  const databases = await openDatabases(from, { readOnly: true });
   try {
-    await root.backup(to, true);
+    await databases.root.backup(to, true);
   } finally {
-    await root.close();
+    await databases.close();
   }
   await syncTree(to);
 }

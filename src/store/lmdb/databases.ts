@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { open, type RootDatabase } from 'lmdb';
 import { assertWholeFile } from './dataFile.ts';
+import { FolderLock } from './folderLock.ts';
 
 /** One B+ tree of the store: bytes to bytes, so that no key or value can fail to encode in the middle of a write. */
 export interface NamedDatabase {
@@ -26,7 +27,8 @@ export interface Range {
   limit?: number;
 }
 
-const NAMES = [
+/** Of the trees. */
+export const DATABASE_NAMES = [
   'identity', // → StoreIdentity, service time as it was kept last, what witnesses have said, and the batch that they may have seen
   'epochs', // revision → Epoch[]; never changed
   'jobs', // job → Job; never changed
@@ -53,7 +55,7 @@ const NAMES = [
   'renewals', // run → RenewalRun; run, row → its tiles; never changed; and the draft of the next run, and a survey
 ] as const;
 
-export type DatabaseName = (typeof NAMES)[number];
+export type DatabaseName = (typeof DATABASE_NAMES)[number];
 
 /** Databases that stores of earlier versions do not have. Whoever opens such a store for reading only finds them empty. */
 const LATER: readonly DatabaseName[] = ['renewals'];
@@ -75,13 +77,26 @@ const EMPTY: NamedDatabase = {
 /** After {@link fail} every use of a database throws that error: what memory says may not be what the disk says. */
 export type Databases = Readonly<Record<DatabaseName, NamedDatabase>> & {
   readonly root: RootDatabase;
+  /** Who commits has it, shared. */
+  readonly lock: FolderLock;
   fail(error: Error): void;
+  close(): Promise<void>;
 };
 
 /** Opens the LMDB environment in folder `path`, and every database of it. Throws OperatorError if its file is damaged. */
-export function openDatabases(path: string, { readOnly }: { readOnly: boolean }): Databases {
+export async function openDatabases(path: string, options: { readOnly: boolean }): Promise<Databases> {
   const file = join(path, 'data.mdb');
   if (existsSync(file)) assertWholeFile(file);
+  const lock = new FolderLock(path);
+  try {
+    return await lock.holding('exclusive', () => openLocked(path, options, lock));
+  } catch (error) {
+    lock.close();
+    throw error;
+  }
+}
+
+function openLocked(path: string, { readOnly }: { readOnly: boolean }, lock: FolderLock): Databases {
   const root = open({
     path,
     readOnly,
@@ -107,8 +122,15 @@ export function openDatabases(path: string, { readOnly }: { readOnly: boolean })
       },
     },
     root: { value: root, enumerable: true },
+    lock: { value: lock },
+    close: {
+      value: async () => {
+        await root.close();
+        lock.close();
+      },
+    },
   };
-  for (const name of NAMES) {
+  for (const name of DATABASE_NAMES) {
     const database = open1(name);
     const get = () => {
       if (failure !== undefined) throw failure;

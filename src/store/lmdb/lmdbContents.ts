@@ -72,10 +72,14 @@ export class LmdbContents implements StoreContents {
   readonly #commits: Commits;
   readonly #postings: Postings;
 
-  constructor(path: string) {
-    this.#databases = openDatabases(path, { readOnly: false });
+  private constructor(databases: Databases) {
+    this.#databases = databases;
     this.#commits = new Commits(this.#databases);
     this.#postings = new Postings(this.#databases);
+  }
+
+  static async open(path: string): Promise<LmdbContents> {
+    return new LmdbContents(await openDatabases(path, { readOnly: false }));
   }
 
   async identity(): Promise<StoreIdentity> {
@@ -148,20 +152,22 @@ export class LmdbContents implements StoreContents {
 
   async freeze(): Promise<Frozen> {
     this.#databases.root.resetReadTxn();
-    const { root, identity: database } = this.#databases;
+    const { root, lock, identity: database } = this.#databases;
     assertAlone(root);
     const newest = () => (root.getStats() as { lastTxnId?: number }).lastTxnId;
     const seen = newest();
     return {
       leave: async (identity) => {
         const { key, value = NOTHING } = identityChange(this.#databases, identity);
-        let put: Promise<boolean> | undefined;
-        root.transactionSync(() => {
-          if (newest() === seen) put = database.put(key, value);
+        return lock.holding('shared', async () => {
+          let put: Promise<boolean> | undefined;
+          root.transactionSync(() => {
+            if (newest() === seen) put = database.put(key, value);
+          });
+          await put;
+          await root.flushed;
+          return put !== undefined;
         });
-        await put;
-        await root.flushed;
-        return put !== undefined;
       },
       end: async () => {},
     };
@@ -169,7 +175,7 @@ export class LmdbContents implements StoreContents {
 
   async close(): Promise<void> {
     await this.#commits.idle();
-    await this.#databases.root.close();
+    await this.#databases.close();
   }
 
   /** A section that is small, and kept in another form. */

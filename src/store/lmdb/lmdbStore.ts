@@ -58,7 +58,7 @@ export function lmdbStore(databases: Databases, identity: StoreIdentity, options
     indexes: new IndexRepair(databases, commits, identity, clock),
     close: async () => {
       await commits.idle();
-      await databases.root.close();
+      await databases.close();
     },
   };
 }

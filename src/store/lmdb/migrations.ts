@@ -7,7 +7,7 @@ import { systemReason } from '../../base/systemReason.ts';
 import type { StoreIdentity } from '../store.ts';
 import { type Change, Commits } from './commits.ts';
 import { copyStore } from './copyStore.ts';
-import { type Databases, openDatabases } from './databases.ts';
+import { DATABASE_NAMES, type Databases, openDatabases } from './databases.ts';
 import { identityChange } from './identity.ts';
 
 /**
@@ -33,7 +33,7 @@ export async function migrateStore(
   migrations: readonly Migration[],
 ): Promise<void> {
   await copyAside(path, `${path}.schema-${identity.schema}`);
-  const databases = openDatabases(path, { readOnly: false });
+  const databases = await openDatabases(path, { readOnly: false });
   try {
     const commits = new Commits(databases);
     const write = async (changes: Change[]) => void (await commits.write({ changes }));
@@ -42,7 +42,7 @@ export async function migrateStore(
       await write([identityChange(databases, { ...identity, schema: schema + 1 })]);
     }
   } finally {
-    await databases.root.close();
+    await databases.close();
   }
 }
 
@@ -67,8 +67,8 @@ async function copyAside(path: string, copy: string): Promise<void> {
 }
 
 async function entryCounts(path: string): Promise<string> {
-  const { root, fail: _, ...databases } = openDatabases(path, { readOnly: true });
-  const counts = Object.values(databases).map((database) => database.getStats().entryCount);
-  await root.close();
+  const databases = await openDatabases(path, { readOnly: true });
+  const counts = DATABASE_NAMES.map((name) => databases[name].getStats().entryCount);
+  await databases.close();
   return counts.join();
 }

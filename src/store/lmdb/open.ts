@@ -76,7 +76,7 @@ export async function createStore({ path, identity, epoch, act }: CreateStoreOpt
   const draft = `${path}.new`;
   rmSync(draft, { recursive: true, force: true });
   mkdirSync(draft, { recursive: true, mode: 0o700 });
-  const databases = openDatabases(draft, { readOnly: false });
+  const databases = await openDatabases(draft, { readOnly: false });
   const whole = { schema: schemaAfter(MIGRATIONS), ...identity };
   await new Commits(databases).write({
     changes: [
@@ -118,7 +118,7 @@ export async function openStore({
   const open = () => openAsExpected({ path, expected, readOnly, repairing, moving, schema });
   let { databases, identity } = await open();
   if (identity.schema < schema) {
-    await databases.root.close();
+    await databases.close();
     if (onMigration === undefined) throw olderStore(path, identity.schema, schema);
     onMigration({ from: identity.schema, to: schema });
     await migrateStore(path, identity, migrations);
@@ -150,7 +150,7 @@ interface Expectations
 
 /** Throws OperatorError unless it is the store that is expected, of this layout or an older one. */
 async function openAsExpected({ path, expected, readOnly, repairing, moving, schema }: Expectations) {
-  const databases = openExisting(path, readOnly);
+  const databases = await openExisting(path, readOnly);
   try {
     const identity = readIdentity(databases, path, schema);
     for (const [field, value] of Object.entries(expected)) assertSame(path, identity, field, value);
@@ -158,7 +158,7 @@ async function openAsExpected({ path, expected, readOnly, repairing, moving, sch
     if (!moving) assertNotMoving(path, identity);
     return { databases, identity };
   } catch (error) {
-    await databases.root.close();
+    await databases.close();
     throw asDamage(path, error);
   }
 }
@@ -170,10 +170,10 @@ function olderStore(path: string, schema: number, own: number): OperatorError {
   );
 }
 
-function openExisting(path: string, readOnly: boolean): Databases {
+async function openExisting(path: string, readOnly: boolean): Promise<Databases> {
   try {
     if (!readOnly) assertIsWritable(path);
-    return openDatabases(path, { readOnly });
+    return await openDatabases(path, { readOnly });
   } catch (error) {
     if (error instanceof OperatorError) throw error;
     const remedy = /MDB_(?:CORRUPTED|INVALID|PAGE_NOTFOUND)/.test(String(error)) ? `: ${RESTORE}` : '';
