@@ -13,18 +13,16 @@ interface FlockAddon {
   flock(file: number, kind: LockKind | 'unlock'): boolean;
 }
 
-const addon = existsSync(DATAGRAM_ADDON)
-  ? (createRequire(import.meta.url)(DATAGRAM_ADDON) as FlockAddon)
-  : undefined;
+let loaded: FlockAddon | false | undefined;
 
 /** Locks an open file if nobody has a lock that forbids it; false if somebody has. */
 export function tryLock(file: number, kind: LockKind): boolean {
-  return addon?.flock(file, kind) ?? runProgram(file, kind, '--nonblock');
+  return addon()?.flock(file, kind) ?? runProgram(file, kind, '--nonblock');
 }
 
 /** As {@link tryLock}, but waits for so many seconds. */
 export async function lockInTime(file: number, kind: LockKind, seconds: number): Promise<boolean> {
-  if (addon?.flock(file, kind)) return true;
+  if (addon()?.flock(file, kind)) return true;
   const child = spawn('flock', [`--${kind}`, '--timeout', `${seconds}`, '3'], { stdio: withFile(file) });
   try {
     const [status] = await once(child, 'close');
@@ -35,8 +33,14 @@ export async function lockInTime(file: number, kind: LockKind, seconds: number):
 }
 
 export function unlock(file: number): void {
-  if (addon === undefined) runProgram(file, 'unlock');
-  else addon.flock(file, 'unlock');
+  const { flock = runProgram } = addon() ?? {};
+  flock(file, 'unlock');
+}
+
+/** Undefined where it was not built. */
+function addon(): FlockAddon | undefined {
+  loaded ??= existsSync(DATAGRAM_ADDON) && (createRequire(import.meta.url)(DATAGRAM_ADDON) as FlockAddon);
+  return loaded || undefined;
 }
 
 /** The program of util-linux locks the open file that it shares with this process. */
