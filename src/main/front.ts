@@ -86,6 +86,7 @@ export async function openFront(
       store,
       intervalMs: config.log.lastCheckpointIntervalMs,
       logger,
+      onFatal,
     }),
   );
   const epochs = await followEpochs(store, onFatal, parts);

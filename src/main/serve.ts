@@ -142,6 +142,7 @@ export async function serve(config: Config): Promise<void> {
       store,
       intervalMs: config.log.lastCheckpointIntervalMs,
       logger,
+      onFatal,
     }),
   );
   let feed: AuditFeed | undefined;

@@ -8,7 +8,7 @@ import { emptyRoot } from '../log/tree.ts';
 import type { LogKey } from '../log/verifierKey.ts';
 import { parseReceipt } from '../manifest/received.ts';
 import type { TrustFile } from '../manifest/trustFile.ts';
-import type { Store } from '../store/store.ts';
+import type { Batch, Store } from '../store/store.ts';
 import { parseReceiptJson, verifyReceipt } from './verify.ts';
 
 /** Text that is to show an earlier state of the log: a signed checkpoint, or a receipt, which carries one. */
@@ -91,14 +91,14 @@ export function epochContradiction(earlier: EpochCheckpoint, now: EpochCheckpoin
 }
 
 /**
- * Why the log in the store contradicts that checkpoint; undefined if the log has only grown since (RFC 9162,
+ * Why the log in the store, whose head that is, contradicts that checkpoint; undefined if the log has only grown since (RFC 9162,
  * section 2.1.4). Throws if tiles are missing.
  */
 export async function contradiction(
   store: Pick<Store, 'log'>,
   earlier: Checkpoint,
+  head: Batch | undefined,
 ): Promise<string | undefined> {
-  const head = await store.log.head();
   const now = head && openCheckpoint(head.checkpoint)?.checkpoint;
   const { treeSize, root } = now ?? { treeSize: 0, root: emptyRoot };
   if (treeSize < earlier.treeSize) {

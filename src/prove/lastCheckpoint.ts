@@ -7,8 +7,9 @@ import { syncFolder } from '../base/folders.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { type Checkpoint, encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { NOTE_LENGTH_MAX } from '../log/note.ts';
+import { openCheckpoint } from '../log/signedCheckpoint.ts';
 import { emptyRoot } from '../log/tree.ts';
-import type { Store } from '../store/store.ts';
+import type { Batch, Store } from '../store/store.ts';
 import { contradiction, type EarlierState, signedCheckpoint } from './history.ts';
 
 type LogStore = Pick<Store, 'identity' | 'log' | 'epochs'>;
@@ -20,6 +21,8 @@ export interface LastCheckpointOptions {
   /** How often a new checkpoint is written if the log has grown, in milliseconds. */
   intervalMs: number;
   logger: Logger;
+  /** Told when the log is no longer the one that was noted, as after a failover that lost commits: nothing of it may be shown or continued. */
+  onFatal(error: unknown): void;
 }
 
 export interface LastCheckpoint {
@@ -58,23 +61,24 @@ export async function openLastCheckpoint({
   store,
   intervalMs,
   logger,
+  onFatal,
 }: LastCheckpointOptions): Promise<LastCheckpoint> {
   await assertNewest(store, file);
   const found = readLastCheckpoint(file);
   // The mark of an empty log tells a file that has nothing yet from one that was lost or emptied.
   await append(file, found === undefined ? emptyLog(store.identity.logOrigin) : undefined);
-  let noted: LastCheckpointStatus = { treeSize: found?.checkpoint.treeSize ?? 0 };
+  let newest = found?.checkpoint;
+  let currentAt: number | undefined;
   const update = async () => {
-    const head = await store.log.head();
-    const currentAt = Date.now();
-    const { treeSize = 0, checkpoint = '' } = head ?? {};
-    if (treeSize > noted.treeSize) await append(file, checkpoint);
-    noted = { treeSize, currentAt };
+    const lookedAt = Date.now();
+    newest = await noteHead(store, file, newest);
+    currentAt = lookedAt;
   };
   let last = Promise.resolve();
   const catchUp = () => {
     // The log is safe without this file; only the protection against a later rollback suffers.
     last = last.then(update).catch((err) => {
+      if (err instanceof Contradicted) return onFatal(err);
       const fields = { event: 'witness_not_written', err, file };
       logger.error(fields, 'the last-checkpoint file could not be written');
     });
@@ -84,7 +88,7 @@ export async function openLastCheckpoint({
   const timer = setInterval(catchUp, intervalMs);
   return {
     get noted() {
-      return noted;
+      return { treeSize: newest?.treeSize ?? 0, ...(currentAt !== undefined && { currentAt }) };
     },
     close: async () => {
       clearInterval(timer);
@@ -99,9 +103,32 @@ export async function openLastCheckpoint({
  */
 export async function noteNewestCheckpoint(file: string, store: LogStore): Promise<void> {
   await assertNewest(store, file);
-  const noted = readLastCheckpoint(file)?.checkpoint.treeSize ?? 0;
+  await noteHead(store, file, readLastCheckpoint(file)?.checkpoint);
+}
+
+/** The log does not contain what was noted of it. */
+class Contradicted extends Error {}
+
+/** Writes the head of the log if it is larger than the newest checkpoint of the file; returns which is the newest then. Throws Contradicted. */
+async function noteHead(
+  store: LogStore,
+  file: string,
+  noted: Checkpoint | undefined,
+): Promise<Checkpoint | undefined> {
   const head = await store.log.head();
-  if (head !== undefined && head.treeSize > noted) await append(file, head.checkpoint);
+  if (noted !== undefined && noted.treeSize > 0) await assertExtends(store, head, noted);
+  const checkpoint = head && openCheckpoint(head.checkpoint)?.checkpoint;
+  if (checkpoint === undefined || checkpoint.treeSize <= (noted?.treeSize ?? 0)) return noted;
+  await append(file, head?.checkpoint);
+  return checkpoint;
+}
+
+async function assertExtends(store: LogStore, head: Batch | undefined, noted: Checkpoint): Promise<void> {
+  const found = await contradiction(store, noted, head);
+  if (found !== undefined)
+    throw new Contradicted(
+      `the log is not the one that this machine noted: ${found}; see "Forked log" in the manual`,
+    );
 }
 
 async function assertNewest(store: LogStore, file: string): Promise<void> {
@@ -112,7 +139,8 @@ async function assertNewest(store: LogStore, file: string): Promise<void> {
 /** What speaks against continuing the log of a store, by its last-checkpoint file; undefined if the log has only grown since. */
 export async function doubtOf(store: LogStore, file: string): Promise<Doubt | undefined> {
   const last = readLastCheckpoint(file, await signedBy(store));
-  const leaves = (await store.log.head())?.treeSize ?? 0;
+  const head = await store.log.head();
+  const leaves = head?.treeSize ?? 0;
   const remedy = `Compare the log with the newest receipt that anybody has: pdfseal check --against FILE. If the log contains that receipt, run \`pdfseal last-checkpoint --accept-rollback ${leaves}\``;
   if (last === undefined) {
     if (leaves === 0) return undefined;
@@ -127,7 +155,7 @@ export async function doubtOf(store: LogStore, file: string): Promise<Doubt | un
   }
   // Every log extends the empty one.
   if (checkpoint.treeSize === 0) return undefined;
-  const found = await contradiction(store, checkpoint);
+  const found = await contradiction(store, checkpoint, head);
   if (found === undefined) return undefined;
   return {
     kind: 'rollback',

@@ -1,9 +1,12 @@
 import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Logger } from 'pino';
 import t from 'tap';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
 import { contradiction, readEarlier } from '../../src/prove/history.ts';
+import { openLastCheckpoint, readLastCheckpoint } from '../../src/prove/lastCheckpoint.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
+import type { Store } from '../../src/store/store.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';
 
@@ -58,7 +61,8 @@ async function sealed(name: string): Promise<{ receipt: string; checkpoint: stri
 async function contradictionIn(copy: string, file: string): Promise<string | undefined> {
   const store = await openStore({ path: copy, readOnly: true });
   try {
-    return await contradiction(store, readEarlier({ text: readFileSync(file, 'utf8'), from: file }, trust));
+    const earlier = readEarlier({ text: readFileSync(file, 'utf8'), from: file }, trust);
+    return await contradiction(store, earlier, await store.log.head());
   } finally {
     await store.close();
   }
@@ -100,6 +104,53 @@ t.test('what the keys of the log did not sign proves nothing', async (t) => {
     ['', /neither a signed checkpoint nor a receipt/],
   ] as const) {
     t.throws(() => readEarlier({ text, from: 'a file' }, trust), { name: 'OperatorError', message: why });
+  }
+});
+
+t.test('nothing is noted of a log that is no longer the one that was noted', async (t) => {
+  const opened = await Promise.all(
+    [older, newest, forked].map((path) => openStore({ path, readOnly: true })),
+  );
+  t.teardown(() => Promise.all(opened.map((store) => store.close())));
+  const [before, after, other] = opened as [Store, Store, Store];
+  // What a process sees whose database becomes another one while it runs.
+  let current = before;
+  const log = {
+    head: () => current.log.head(),
+    tile: (level: number, index: number) => current.log.tile(level, index),
+  } as Store['log'];
+  const file = join(sandbox.dir, 'noted');
+  cpSync(`${older}.last`, file);
+  const faults: unknown[] = [];
+  const noting = () =>
+    openLastCheckpoint({
+      file,
+      store: { identity: before.identity, epochs: before.epochs, log },
+      intervalMs: 3_600_000,
+      logger: { error: t.fail } as unknown as Logger,
+      onFatal: (error) => faults.push(error),
+    });
+  const first = await noting();
+  current = after;
+  await first.close();
+  t.strictSame(faults, []);
+  const leaves = readLastCheckpoint(file)?.checkpoint.treeSize;
+  t.equal(leaves, (await after.log.head())?.treeSize);
+
+  const second = await noting();
+  const text = readFileSync(file, 'utf8');
+  for (const [store, why] of [
+    [
+      other,
+      /is not the one that this machine noted: the (?:first \d+ leaves are not|log has \d+ leaves, and had)/,
+    ],
+    [before, /is not the one that this machine noted: the log has \d+ leaves, and had \d+ already/],
+  ] as const) {
+    current = store;
+    await second.close();
+    t.match(faults.pop(), { message: why });
+    t.equal(readFileSync(file, 'utf8'), text);
+    t.equal(second.noted.treeSize, leaves);
   }
 });
 

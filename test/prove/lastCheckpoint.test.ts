@@ -64,7 +64,7 @@ t.test(
     const logger = { error: (fields: object) => errors.push(fields) } as unknown as Parameters<
       typeof openLastCheckpoint
     >[0]['logger'];
-    const options = { file, store, intervalMs: 3_600_000, logger };
+    const options = { file, store, intervalMs: 3_600_000, logger, onFatal: () => t.fail() };
     await (await openLastCheckpoint(options)).close();
     t.equal(readLastCheckpoint(file)?.checkpoint.treeSize, 0);
 

@@ -114,7 +114,9 @@ export async function whyNotContinued(
   const noted = checkpoint === null ? undefined : openCheckpoint(checkpoint)?.checkpoint;
   if (noted === undefined || !(await storeExists(config.store))) return undefined;
   try {
-    const found = await withStoreAt(config.store, { readOnly: true }, (store) => contradiction(store, noted));
+    const found = await withStoreAt(config.store, { readOnly: true }, async (store) =>
+      contradiction(store, noted, await store.log.head()),
+    );
     return (
       found &&
       `the store in ${describeStore(config.store)} does not continue the log of this backup: ${found}`

@@ -147,7 +147,7 @@ async function doubtAbout(from: string, made: BackupFile, config: Config): Promi
     await requireGoodState(store, from, made, config);
     const doubt = await doubtOf(store, config.log.lastCheckpointFile);
     const present = doubt?.kind === 'unknown' ? await headOf(config.store) : undefined;
-    const found = present && (await contradiction(store, present));
+    const found = present && (await contradiction(store, present, await store.log.head()));
     return doubt && found !== undefined
       ? {
           ...doubt,
