@@ -1,7 +1,10 @@
 /** What the database lets each role do, and what not, as that role. */
+import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import t, { type Test } from 'tap';
-import { encodeJob } from '../../src/store/jobCodec.ts';
+import { presentJob } from '../../src/http/presentJob.ts';
+import { documentSha256, type Job } from '../../src/job/job.ts';
+import { encodeJob, parseJob } from '../../src/store/jobCodec.ts';
 import {
   createInPostgresql,
   makeRolesInPostgresql,
@@ -39,8 +42,17 @@ async function actAs(t: Test, server: Postgres, database: string, role: string) 
 }
 
 const DENIED = '42501';
+const REFUSED = '23514';
 const ADD_JOB = `INSERT INTO jobs (id, client_id, organization, visibility, document_sha256, record)
-  VALUES ($1, $2, 'acme', 'private', '', $3)`;
+  VALUES ($1, $2, 'acme', 'private', $3, $4)`;
+const uuidOf = ({ id }: Job) => id.slice('job_'.length);
+/** The parameters of a job as a front writes it, or with another record. */
+const rowOf = (job: Job, record = encodeJob(job)) => [
+  uuidOf(job),
+  job.clientId,
+  Buffer.from(documentSha256(job), 'hex'),
+  record,
+];
 
 t.test('roles are made by who may make roles, and named to everybody else', async (t) => {
   const database = await makeStore();
@@ -83,7 +95,8 @@ t.test('a front accepts jobs and reads what the API shows, and changes nothing e
   }
   t.strictSame(may.DELETE, []);
   t.strictSame(may.TRUNCATE, []);
-  t.strictSame(may.UPDATE?.toSorted(), ['idempotency', 'quotas']);
+  t.strictSame(may.UPDATE, [], 'no key of a row');
+  for (const { name } of tables) t.equal(await act(`LOCK TABLE ${name} IN SHARE MODE`), DENIED, `${name}`);
   t.strictSame(may.SELECT?.toSorted(), [
     'arrivals',
     'batches',
@@ -111,15 +124,15 @@ t.test('a front accepts jobs and reads what the API shows, and changes nothing e
 
   const job = sampleJob();
   const uuid = job.id.slice(4);
-  t.equal(await act(ADD_JOB, [uuid, job.clientId, encodeJob(job)]), '1 rows');
-  t.equal(await act(ADD_JOB, [uuid, 'somebody', encodeJob(job)]), DENIED, 'who sees it is in the record');
-  t.equal(await act(ADD_JOB, [uuid, job.clientId, Buffer.from('garbage')]), DENIED);
-  for (const source of ['audit', 'canary'] as const) {
-    const record = encodeJob({ ...job, source });
-    t.equal(await act(ADD_JOB, [uuid, job.clientId, record]), DENIED, `no ${source}`);
-  }
-  const url = sampleUrlJob();
-  t.equal(await act(ADD_JOB, [url.id.slice(4), url.clientId, encodeJob(url)]), '1 rows');
+  t.equal(await act(ADD_JOB, rowOf(job)), '1 rows');
+  t.equal(await act(ADD_JOB, rowOf({ ...job, clientId: 'somebody' }, encodeJob(job))), DENIED);
+  t.equal(await act(ADD_JOB, rowOf(job, Buffer.from('garbage'))), DENIED);
+  const long = { ...job, customerReference: 'x'.repeat(40_000) };
+  t.equal(await act(ADD_JOB, rowOf(long)), DENIED, 'nor one that is longer than any request makes');
+  for (const source of ['audit', 'canary'] as const)
+    t.equal(await act(ADD_JOB, rowOf({ ...job, source })), DENIED, `no ${source}`);
+  const nil = { ...job, id: `job_${''.padEnd(32, '0')}` };
+  t.equal(await act(ADD_JOB, rowOf(nil)), REFUSED);
   const source = 'INSERT INTO sources VALUES ($1, $2)';
   t.equal(await act(source, [uuid, encodeRecord('https://example.com/a.pdf')]), '1 rows');
   t.equal(await act(source, [uuid, Buffer.from('x')]), DENIED);
@@ -131,7 +144,17 @@ t.test('a front accepts jobs and reads what the API shows, and changes nothing e
   t.equal(await act(claim, [Buffer.of(1), uuid, encodeRecord(entry)]), DENIED, 'of another job');
   const missing = encodeRecord(sampleEntry(job));
   t.equal(await act(claim, [Buffer.of(1), uuid, missing]), DENIED, 'of a job that is not there');
+  const login = `INSERT INTO arrivals (job_id, accepted_by) VALUES ($1, 'another')`;
+  t.equal(await act(login, [old.id.slice(4)]), DENIED, 'in the name of another front');
+
   t.equal(await act(`INSERT INTO quotas VALUES ('billing', 'default', 0, 1, 1)`), '1 rows');
+  t.equal(await act(`INSERT INTO quotas VALUES ('billing', 'default', 0, 1, -1)`), REFUSED);
+  await postgres.query(`INSERT INTO pdfseal.quotas VALUES ('billing', 'default', 0, 1, 5)`, database);
+  t.equal(await act('UPDATE quotas SET jobs = 6'), '1 rows');
+  t.equal(await act('UPDATE quotas SET jobs = 4'), DENIED, 'nothing is counted less');
+  t.equal(await act('UPDATE quotas SET ends_at = 2'), DENIED);
+  const seal = await actAs(t, postgres, database, 'pdfseal_seal');
+  t.equal(await seal('UPDATE quotas SET jobs = 4'), '1 rows', 'but a repair can');
 
   t.equal(await act('SELECT * FROM notes'), '1 rows', 'the identity, and no batch that nobody may see yet');
   t.equal(await act('SELECT fence FROM sequencer'), DENIED);
@@ -141,6 +164,59 @@ t.test('a front accepts jobs and reads what the API shows, and changes nothing e
   t.equal(await act('SELECT record FROM sources'), DENIED, 'it may have secrets of clients');
   t.equal(await act('CREATE TABLE own ()'), DENIED);
 });
+
+t.test('whatever a front can write of a job can be read and shown', async (t) => {
+  const database = await makeStore();
+  const act = await actAs(t, postgres, database, 'pdfseal_front');
+  const quota = { name: 'default', startsAt: 0, endsAt: 86_400_000 };
+  const customerReference = `"'\u0001\\u0000 ${'😀'.repeat(400)}`;
+  const jobs: Job[] = [
+    sampleJob(),
+    sampleJob({ purpose: 'p', customerReference, quota, since: 5, dated: true }),
+    sampleUrlJob({ quota, since: 5 }),
+  ];
+  const site = { environment: 'sandbox', publicUrl: 'https://seal.example.com' };
+  let accepted = 0;
+  for (const job of jobs) {
+    t.equal(await act(ADD_JOB, rowOf(job)), '1 rows');
+    const parsed = JSON.parse(encodeJob(job).subarray(8).toString());
+    for (const place of placesIn(parsed)) {
+      for (const value of [null, true, 9e15, -1, 1.5, 'x', [], [1], {}, undefined]) {
+        const record = encodeRecord(withAt(parsed, place, value));
+        if ((await act(ADD_JOB, rowOf(job, record))) !== '1 rows') continue;
+        accepted += 1;
+        const read = parseJob(job.id, record);
+        const about = `${place.join('.')}: ${JSON.stringify(value)}`;
+        t.doesNotThrow(() => presentJob({ job: read }, 'sealing', site), about);
+        t.ok(read.acceptedAt <= Date.UTC(9999, 11, 31, 23, 59, 59, 999), about);
+        for (const text of [read.purpose, read.customerReference, read.clientId, read.traceId])
+          t.ok(['string', 'undefined'].includes(typeof text), about);
+      }
+    }
+  }
+  t.ok(accepted > 20, 'what is examined later');
+});
+
+/** Where there is a value in an array or an object, at any depth. */
+function placesIn(value: unknown): string[][] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([name, of]) => [
+    [name],
+    ...placesIn(of).map((rest) => [name, ...rest]),
+  ]);
+}
+
+/** A copy with another value there, or with none. */
+function withAt(whole: object, place: readonly string[], value: unknown): object {
+  const copy = structuredClone(whole);
+  const last = place.at(-1) ?? '';
+  const at = place.slice(0, -1).reduce((of, name) => of[name] as Tree, copy as Tree);
+  if (value === undefined && !Array.isArray(at)) delete at[last];
+  else at[last] = value;
+  return copy;
+}
+
+type Tree = { [name: string]: unknown };
 
 t.test('a sealing role writes rows and no tables, the role of commands not the log', async (t) => {
   const database = await makeStore();
@@ -176,19 +252,37 @@ t.test('daemon and commands work as members of their roles', async (t) => {
   await postgres.query('REVOKE pdfseal_admin FROM node');
 });
 
-t.test('a database of the layout before gets table and rights', async (t) => {
-  const database = await makeStore();
-  await postgres.query(
-    `DROP TABLE pdfseal.arrivals; ALTER TABLE pdfseal.sequencer DROP COLUMN obstacle; COMMENT ON SCHEMA pdfseal IS 'pdfseal layout 1';
-     ALTER TABLE pdfseal.notes DISABLE ROW LEVEL SECURITY; ALTER TABLE pdfseal.jobs DISABLE ROW LEVEL SECURITY;
-     ALTER TABLE pdfseal.sources DISABLE ROW LEVEL SECURITY; ALTER TABLE pdfseal.idempotency DISABLE ROW LEVEL SECURITY`,
-    database,
-  );
-  const location = { urls: [postgres.url(database)] };
-  await t.rejects(openInPostgresql({ location }), { code: 'older_store' });
-  const store = await openInPostgresql({ location, sequencing: { onWait: t.fail, onLost: t.fail } });
-  await store.close();
-  const act = await actAs(t, postgres, database, 'pdfseal_front');
-  t.equal(await act('SELECT * FROM arrivals'), '0 rows');
-  t.equal(await act('SELECT * FROM notes'), '1 rows');
+t.test('a database of any layout before gets tables and rights', async (t) => {
+  for (const layout of [1, 2]) {
+    const database = await postgres.createDatabase();
+    const files = [1, 2].slice(0, layout).map((n) => `../../src/store/postgresql/00${n}.sql`);
+    await postgres.query(
+      `SET ROLE pdfseal; CREATE SCHEMA pdfseal; SET search_path = pdfseal;
+       ${files.map((file) => readFileSync(new URL(file, import.meta.url), 'utf8')).join('')}
+       COMMENT ON SCHEMA pdfseal IS 'pdfseal layout ${layout}';
+       INSERT INTO notes VALUES ('identity', ${literal(encodeRecord({ schema: layout, ...identity }))});
+       INSERT INTO epochs VALUES (0, ${literal(encodeRecord([epoch]))})`,
+      database,
+    );
+    const job = sampleJob({ since: 1 });
+    const [id, client, document, record] = rowOf(job);
+    await postgres.query(
+      `INSERT INTO pdfseal.jobs (id, client_id, organization, visibility, document_sha256, record)
+       VALUES ('${id}', '${client}', 'acme', 'private', ${literal(document)}, ${literal(record)});
+       ${layout > 1 ? `INSERT INTO pdfseal.arrivals VALUES ('${id}')` : ''}`,
+      database,
+    );
+    const location = { urls: [postgres.url(database)] };
+    await t.rejects(openInPostgresql({ location }), { code: 'older_store' });
+    const store = await openInPostgresql({ location, sequencing: { onWait: t.fail, onLost: t.fail } });
+    t.equal((await store.arrivals?.look(() => false, 10))?.length, layout - 1, 'what waits is still found');
+    await store.close();
+    const act = await actAs(t, postgres, database, 'pdfseal_front');
+    t.equal(await act('SELECT * FROM notes'), '1 rows');
+    t.equal(await act(ADD_JOB, rowOf(sampleJob())), '1 rows');
+  }
 });
+
+function literal(bytes: unknown): string {
+  return `'\\x${(bytes as Buffer).toString('hex')}'`;
+}

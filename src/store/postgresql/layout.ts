@@ -5,7 +5,7 @@ import { OWNER_REMEDY } from './pgSession.ts';
 import { grantRoles } from './roles.ts';
 
 /** Each brings the layout of the version before it to its own, which is its place in this list, from 1. */
-const MIGRATIONS = ['001.sql', '002.sql'];
+const MIGRATIONS = ['001.sql', '002.sql', '003.sql'];
 
 /** The layout that this program writes. */
 export const LAYOUT = MIGRATIONS.length;
@@ -44,7 +44,7 @@ export type Use = 'sealing' | 'command' | 'front';
 const NEEDED: Record<Use, { privileges: string[]; tables: string }> = {
   sealing: { privileges: ['SELECT', 'INSERT', 'UPDATE', 'DELETE'], tables: '' },
   command: { privileges: ['SELECT', 'INSERT'], tables: '^(jobs|waiting|trail)$' },
-  front: { privileges: ['SELECT', 'INSERT'], tables: '^(jobs|arrivals|idempotency|quotas)$' },
+  front: { privileges: ['SELECT', 'INSERT'], tables: '^(jobs|idempotency|quotas)$' },
 };
 
 const RIGHTS = `SELECT current_user AS role, has_schema_privilege('pdfseal', 'USAGE') AND (

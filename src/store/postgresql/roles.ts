@@ -7,7 +7,32 @@ const POLICIES = ['front_reads', 'front_adds', 'front_writes', 'all_of_pdfseal_s
 
 /** The bytes of a record are as encodeRecord makes them, so that nobody who reads them ends for it. */
 const IS_RECORD = 'substr(record, 1, 8) = substr(sha256(substr(record, 9)), 1, 8)';
-const PARSED = `convert_from(substr(record, 9), 'UTF8')::json`;
+const PARSED = `convert_from(substr(record, 9), 'UTF8')::jsonb`;
+
+/** A number that `toRfc3339` can show as a time: up to the end of the year 9999. */
+const isTime = (path: string) =>
+  `${path}.type() == "number" && ${path} >= 0 && ${path} <= 253402300799999 && ${path}.floor() == ${path}`;
+/** Also where there is nothing: so all that are optional are right. */
+const areOnly = (type: string, path: string) => `!(${path}.type() != "${type}")`;
+
+/**
+ * What everybody who reads a job relies on: places, types and times as encodeJob writes them. Whether a request could have made it is
+ * examined before it is sealed.
+ */
+const IS_JOB = `$.size() == 6 && $[0].size() == 7 && ${areOnly('string', '$[0][0 to 4]')} && $[0][5].type() == "boolean"
+  && ($[2].type() == "null" && $[1].type() == "string"
+    || ($[1].type() == "null" || $[1].type() == "string") && $[2].type() == "array" && $[2].size() == 2 && $[2][0].size() == 3
+      && ${areOnly('string', '$[2][0][0 to 1]')} && $[2][0][2].type() == "number" && $[2][1].type() == "object")
+  && $[3].type() == "array" && ${areOnly('string', '$[3][*]')} && ${isTime('$[4]')} && $[5].type() == "object"
+  && ${areOnly('string', '$[5].purpose')} && ${areOnly('string', '$[5].customerReference')}
+  && (!exists($[5].since) || ${isTime('$[5].since')})
+  && (!exists($[5].quota) || $[5].quota.type() == "object" && $[5].quota.name.type() == "string"
+    && ${isTime('$[5].quota.startsAt')} && ${isTime('$[5].quota.endsAt')})`;
+
+/** More bytes than the largest record of its kind has. */
+const BYTES_MAX = { jobs: 32_768, sources: 16_384, idempotency: 65_536 };
+const isRecordOf = (table: keyof typeof BYTES_MAX) =>
+  `length(record) <= ${BYTES_MAX[table]} AND ${IS_RECORD}`;
 
 function allRows(role: string): string {
   return RULED.map((table) => `CREATE POLICY all_of_${role} ON ${table} TO ${role} USING (true);`).join('\n');
@@ -24,17 +49,20 @@ const ROLES = {
       revisions, credentials, renewals, renewal_rows TO pdfseal_front;
     GRANT SELECT (holder, obstacle) ON sequencer TO pdfseal_front;
     GRANT SELECT (id, client_id, told) ON endpoints TO pdfseal_front;
-    GRANT INSERT ON jobs, sources, arrivals TO pdfseal_front;
-    GRANT INSERT, UPDATE ON idempotency, quotas TO pdfseal_front;
+    GRANT INSERT ON jobs, sources, idempotency, quotas TO pdfseal_front;
+    GRANT INSERT (job_id) ON arrivals TO pdfseal_front;
+    GRANT UPDATE (job_id, accepted_at, record) ON idempotency TO pdfseal_front;
+    GRANT UPDATE (jobs) ON quotas TO pdfseal_front;
     GRANT SELECT ON notes TO pdfseal_front;
     CREATE POLICY front_reads ON notes FOR SELECT TO pdfseal_front
       USING (name IN ('identity', 'service_time', 'witnessing'));
     CREATE POLICY front_reads ON jobs FOR SELECT TO pdfseal_front USING (true);
-    CREATE POLICY front_adds ON jobs FOR INSERT TO pdfseal_front WITH CHECK (${IS_RECORD}
+    CREATE POLICY front_adds ON jobs FOR INSERT TO pdfseal_front WITH CHECK (${isRecordOf('jobs')} AND ${PARSED} @@ '${IS_JOB}'
       AND ${PARSED}->0->>0 = client_id AND ${PARSED}->0->>1 = organization AND ${PARSED}->0->>4 = visibility
-      AND ${PARSED}->0->>6 IN ('upload', 'url', 'digest'));
-    CREATE POLICY front_adds ON sources FOR INSERT TO pdfseal_front WITH CHECK (${IS_RECORD});
-    CREATE POLICY front_writes ON idempotency TO pdfseal_front USING (true) WITH CHECK (${IS_RECORD}
+      AND ${PARSED}->0->>6 IN ('upload', 'url', 'digest')
+      AND encode(document_sha256, 'hex') = coalesce(${PARSED}->2->0->>0, ${PARSED}->>1) AND length(document_sha256) = 32);
+    CREATE POLICY front_adds ON sources FOR INSERT TO pdfseal_front WITH CHECK (${isRecordOf('sources')});
+    CREATE POLICY front_writes ON idempotency TO pdfseal_front USING (true) WITH CHECK (${isRecordOf('idempotency')}
       AND ${PARSED}->>'jobId' = 'job_' || replace(job_id::text, '-', '')
       AND EXISTS (SELECT FROM jobs WHERE id = job_id));`,
   /** Seals: all rows, and no table. */
