@@ -211,8 +211,11 @@ export async function serve(config: Config): Promise<void> {
     parts,
   );
   const { arrivals } = store;
+  const jobsMax = () => live.current.limits.queueJobsMax;
   if (arrivals !== undefined)
-    adopt(startArrivalFeed({ store, arrivals, sealer, sources, clock: systemClock, logger, onFatal }));
+    adopt(
+      startArrivalFeed({ store, arrivals, sealer, sources, jobsMax, clock: systemClock, logger, onFatal }),
+    );
   const tls = openTlsOf(config, logger, parts);
   const trust = () => trustOf(store.identity, signing.epochs.list, config);
   const app = createApp({

@@ -6,8 +6,11 @@ export type Arrival = { jobId: string } & ({ job: Job; fault?: never } | { job?:
 
 /** What fronts accepted, for the daemon that seals. */
 export interface ArrivalStore {
-  /** Those that `isKnown` does not know, in the order of their ids, some of them at a time. */
-  look(isKnown: (jobId: string) => boolean): Promise<Arrival[]>;
+  /**
+   * Those that `isKnown` does not know, some of them at a time: of each front in its turn, in the order of their ids. Of one front no more than
+   * `max` are looked at, those that are known included: further ones have to wait until these have ended.
+   */
+  look(isKnown: (jobId: string) => boolean, max: number): Promise<Arrival[]>;
   /** Tells fronts why nothing can be sealed now; `undefined` while sealing works. */
   tell(obstacle: ErrorCode | undefined): Promise<void>;
   /** Calls back when there may be some. It is a hint: it can fail to come. */

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import type { ErrorCode } from '../base/errors.ts';
+import type { Job } from '../job/job.ts';
 import type { Fetching } from '../seal/fetching.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import type { Arrival, ArrivalStore } from '../store/arrivals.ts';
@@ -11,6 +12,8 @@ export interface ArrivalFeedOptions {
   arrivals: ArrivalStore;
   sealer: Pick<Sealer, 'knows' | 'take' | 'obstacle'>;
   sources: Pick<Fetching, 'take'>;
+  /** How many jobs of one front are taken before others of it have ended. */
+  jobsMax(): number;
   clock: Clock;
   logger: Logger;
   /** How often it looks even where nothing was heard. Default: a second. */
@@ -31,8 +34,9 @@ export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promis
   let isClosed = false;
   const look = async () => {
     while (!isClosed) {
-      const found = await arrivals.look((jobId) => sealer.knows(jobId));
+      const found = await arrivals.look((jobId) => sealer.knows(jobId), options.jobsMax());
       if (found.length === 0) return;
+      await clients.learn(found);
       for (const arrival of found) await take(arrival, clients, options);
     }
   };
@@ -78,7 +82,7 @@ async function take(
   clients: KnownClients,
   { store, sealer, sources, clock, logger }: ArrivalFeedOptions,
 ): Promise<void> {
-  const isOfNobody = job !== undefined && !(await clients.has(job.clientId, job.organization));
+  const isOfNobody = job !== undefined && !clients.has(job);
   if (job !== undefined && !isOfNobody) {
     sealer.take(job);
     if (job.content === undefined) sources.take(job);
@@ -99,11 +103,17 @@ class KnownClients {
     this.#store = store;
   }
 
-  async has(clientId: string, organization: string): Promise<boolean> {
-    const name = `${clientId} ${organization}`;
-    if (this.#known.has(name)) return true;
-    const all = await this.#store.credentials.all();
-    this.#known = new Set(all.map((one) => `${one.clientId} ${one.organization}`));
-    return this.#known.has(name);
+  has(of: Pick<Job, 'clientId' | 'organization'>): boolean {
+    return this.#known.has(nameOf(of));
   }
+
+  /** Looks once for all that are not known yet. */
+  async learn(arrivals: readonly Arrival[]): Promise<void> {
+    if (arrivals.every(({ job }) => job === undefined || this.has(job))) return;
+    this.#known = new Set((await this.#store.credentials.all()).map(nameOf));
+  }
+}
+
+function nameOf({ clientId, organization }: Pick<Job, 'clientId' | 'organization'>): string {
+  return `${clientId} ${organization}`;
 }

@@ -12,7 +12,7 @@ import { RunningTime } from '../../src/store/runningTime.ts';
 import type { Store } from '../../src/store/store.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
-import { epoch, identity, sampleBatch, sampleEntry, sampleJob, sampleUrlJob } from './samples.ts';
+import { epoch, identity, sampleBatch, sampleEntry, sampleJob, sampleJobs, sampleUrlJob } from './samples.ts';
 
 const postgres = await startPostgres(t);
 await postgres.query('ALTER ROLE pdfseal CREATEROLE');
@@ -43,7 +43,8 @@ async function openNodes(t: Test): Promise<Nodes> {
 }
 
 const nobody = () => false;
-const arrivals = async (store: Store) => (await store.arrivals?.look(nobody)) ?? [];
+const LOOK_MAX = 1000;
+const arrivals = async (store: Store) => (await store.arrivals?.look(nobody, LOOK_MAX)) ?? [];
 
 t.test('the daemon that seals hears of what a front accepts, and the front of the outcome', async (t) => {
   const { active, openFront } = await openNodes(t);
@@ -140,6 +141,27 @@ t.test('what no request could have made is found, and stops nobody', async (t) =
   t.match(await add({ ...job(), mode: 'whatever' as Job['mode'] }), /mode/);
   t.match(await add({ ...sampleUrlJob({ since: 1 }) }), /either its content or the URL/);
   t.equal(await add(job()), undefined, 'as it should be');
+});
+
+t.test('what one front piles up keeps no other waiting', async (t) => {
+  const { database, active, openFront } = await openNodes(t);
+  const piling = await openFront();
+  const other = await openInPostgresql({ location: { urls: [postgres.url(database)] }, front: true });
+  t.teardown(() => other.close());
+  const [many, few] = [5, 2].map((count) => sampleJobs(count).map((job) => ({ ...job, since: 1 })));
+  for (const job of many ?? []) await piling.jobs.accept(job);
+  for (const job of few ?? []) await other.jobs.accept(job);
+  const [a = '', b = '', c = '', d = ''] = (many ?? []).map(({ id }) => id);
+  const [x = '', y = ''] = (few ?? []).map(({ id }) => id);
+  const found = async (known: string[]) => {
+    const arrived = await active.arrivals?.look((id) => known.includes(id), 3);
+    return arrived?.map(({ jobId }) => jobId);
+  };
+  t.same(new Set((await found([]))?.slice(0, 2)), new Set([a, x]), 'each front has its turn');
+  t.same(new Set(await found([])), new Set([a, b, c, x, y]), 'and so many jobs at most');
+  t.same(new Set(await found([a, b, c])), new Set([x, y]), 'until these have ended');
+  await active.log.commit(sampleBatch(0, (many ?? []).slice(0, 1)));
+  t.same(new Set(await found([b, c])), new Set([d, x, y]));
 });
 
 t.test('a front tells nothing that standbys may not have', async (t) => {

@@ -1,3 +1,7 @@
+-- Which front accepted it, by its login: each is looked at in its turn. No front can say that it was another one.
+ALTER TABLE arrivals ADD COLUMN accepted_by text NOT NULL DEFAULT session_user;
+CREATE INDEX arrivals_in_turn ON arrivals (accepted_by, job_id);
+
 -- Ids and counts that this program never makes, and nobody may. Rows of before were not made by others.
 ALTER TABLE jobs ADD CONSTRAINT id_is_not_nil CHECK (id > '00000000-0000-0000-0000-000000000000') NOT VALID;
 ALTER TABLE quotas ADD CONSTRAINT jobs_were_counted CHECK (jobs >= 0) NOT VALID;

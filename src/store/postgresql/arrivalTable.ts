@@ -8,12 +8,24 @@ import { idOf, ownUuid } from './ids.ts';
 import { JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
 import type { Writes } from './writes.ts';
 
-const IDS = { name: 'arrivals', text: 'SELECT job_id FROM arrivals ORDER BY job_id' };
+/** So many of each login at most, in turn: one front holds up no other. The logins are found without looking at all rows. */
+const IDS = {
+  name: 'arrivals',
+  text: `WITH RECURSIVE logins AS (
+      (SELECT accepted_by FROM arrivals ORDER BY accepted_by LIMIT 1)
+      UNION ALL
+      SELECT (SELECT accepted_by FROM arrivals WHERE accepted_by > logins.accepted_by ORDER BY accepted_by LIMIT 1)
+        FROM logins WHERE accepted_by IS NOT NULL)
+    SELECT job_id FROM logins CROSS JOIN LATERAL (
+      SELECT job_id, row_number() OVER (ORDER BY job_id) AS place FROM arrivals
+        WHERE accepted_by = logins.accepted_by ORDER BY job_id LIMIT $1) AS of_login
+    ORDER BY place, job_id`,
+};
 const ROWS = {
   name: 'arrived_jobs',
   text: `SELECT ${JOB_COLUMNS}, (SELECT record FROM sources WHERE job_id = j.id) AS source,
       EXISTS (SELECT FROM waiting WHERE job_id = j.id) AS is_own
-    FROM jobs j WHERE j.id = ANY ($1::uuid[]) ORDER BY j.id`,
+    FROM unnest($1::uuid[]) WITH ORDINALITY AS found (id, place) JOIN jobs j USING (id) ORDER BY place`,
 };
 const FORGET = { name: 'forget_arrivals', text: 'DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[])' };
 
@@ -40,8 +52,8 @@ export class ArrivalTable implements ArrivalStore {
     this.#bell = bell;
   }
 
-  async look(isKnown: (jobId: string) => boolean): Promise<Arrival[]> {
-    const ids = await this.#database.rows<{ job_id: string }>(IDS);
+  async look(isKnown: (jobId: string) => boolean, max: number): Promise<Arrival[]> {
+    const ids = await this.#database.rows<{ job_id: string }>(IDS, [max]);
     const unknown = ids.map(({ job_id }) => idOf('job', job_id)).filter((jobId) => !isKnown(jobId));
     if (unknown.length === 0) return [];
     const rows = await this.#database.rows<ArrivedRow>(ROWS, [
