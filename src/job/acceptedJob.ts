@@ -36,7 +36,7 @@ const acceptedJob = z.strictObject({
   quota: z.strictObject({ name: label, startsAt: time, endsAt: time }).exactOptional(),
   capabilities: z.array(z.string().max(64)).max(16),
   acceptedAt: time,
-  since: time,
+  since: time.exactOptional(),
   dated: z.literal(true).exactOptional(),
 });
 

@@ -1,9 +1,11 @@
 /** What is damaged by hand is found, and mended. */
 import t from 'tap';
+import type { IndexFlaw } from '../../src/store/indexStore.ts';
 import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
 import { encodeRecord } from '../../src/store/records.ts';
+import type { AnnouncedBatch } from '../../src/store/store.ts';
 import { startPostgres } from '../support/postgres.ts';
-import { collected, epoch, identity, sampleBatch, sampleEndpoint, sampleJobs } from './samples.ts';
+import { collected, epoch, identity, sampleBatch, sampleEndpoint, sampleJob, sampleJobs } from './samples.ts';
 
 const postgres = await startPostgres(t);
 
@@ -66,4 +68,25 @@ t.test('messages to endpoints, and their counts', async (t) => {
   t.match(await outbox.tally(own.id), { pending: 6, deadLetters: 2, delivered: 5, failure: undefined });
   t.match(await outbox.deadLetters(own.id, { limit: 10 }), [{}, { death: 'overdue' }]);
   t.match(await outbox.tally(other.id), { pending: 1 });
+});
+
+t.test('what a front accepted is never sealed unexamined, also after a repair', async (t) => {
+  const name = await postgres.createDatabase();
+  const location = { urls: [postgres.url(name)] };
+  await createInPostgresql({ location, identity, epoch });
+  const sequencing = { onWait: t.fail, onLost: t.fail };
+  const store = await openInPostgresql({ location, sequencing });
+  t.teardown(() => store.close());
+  const [announced, other, canary] = [sampleJob(), sampleJob(), sampleJob({ source: 'canary' })];
+  for (const job of [announced, other, canary]) await store.jobs.accept(job);
+  const { leaves, ...batch } = sampleBatch(0, [announced]);
+  await store.log.announce({ ...batch, jobIds: leaves.map(({ jobId }) => jobId) } as AnnouncedBatch);
+  await postgres.query('DELETE FROM pdfseal.waiting', name);
+  const mended: string[] = [];
+  const onMended = ({ index, kind }: IndexFlaw) => mended.push(`${index} ${kind}`);
+  t.equal(await store.indexes.repair({ onMended, isGood: async () => true }), true);
+  t.strictSame(mended, ['waiting missing', 'waiting missing', 'waiting missing']);
+  const waiting = (await store.jobs.waiting(10)).map(({ id }) => id);
+  t.strictSame(waiting.toSorted(), [announced.id, canary.id].toSorted());
+  t.match(await store.arrivals?.look(() => false, 10), [{ jobId: other.id, job: other }]);
 });

@@ -201,7 +201,7 @@ async function isAsDrafted(queries: Queries, epochsRevision: number): Promise<bo
   return row?.revision === epochsRevision;
 }
 
-async function announcedBatch(queries: Queries): Promise<AnnouncedBatch | undefined> {
+export async function announcedBatch(queries: Queries): Promise<AnnouncedBatch | undefined> {
   const bytes = await readNote(queries, 'announced');
   return bytes && parseRecord<AnnouncedBatch>(bytes, 'the announced batch');
 }

@@ -1,6 +1,6 @@
 import { bytesEqual } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
-import { documentSha256, type Job } from '../../job/job.ts';
+import { documentSha256, isOfClient, type Job } from '../../job/job.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath, tileWidth } from '../../log/tiles.ts';
 import { appendLeaves, emptyEdge, leafHash } from '../../log/tree.ts';
 import type { IndexFlaw, IndexStore, RepairOptions } from '../indexStore.ts';
@@ -10,6 +10,7 @@ import { QUOTA_RETENTION_MS, type QuotaCount, type StoreIdentity } from '../stor
 import type { Database, Queries, Query } from './database.ts';
 import { idOf, LEAST_UUID, ownUuid } from './ids.ts';
 import { referenceSha256 } from './jobRows.ts';
+import { announcedBatch } from './logTable.ts';
 import { messageFlaws, type TableFlaw } from './messageCheck.ts';
 import { putNote } from './notes.ts';
 import type { Writes } from './writes.ts';
@@ -71,6 +72,11 @@ const ADD_WAITING: Query = {
   name: 'add_waiting',
   text: 'INSERT INTO waiting VALUES ($1) ON CONFLICT DO NOTHING',
 };
+/** What a front accepted looks as what a daemon did: it is examined before it is sealed. */
+const ADD_ARRIVAL: Query = {
+  name: 'add_arrival',
+  text: 'INSERT INTO arrivals VALUES ($1) ON CONFLICT DO NOTHING',
+};
 const REMOVE_SOURCE: Query = { name: 'remove_source', text: 'DELETE FROM sources WHERE job_id = $1' };
 const MEND_JOB: Query = {
   name: 'mend_job',
@@ -128,7 +134,8 @@ export class TableCheck implements IndexStore {
       yield* tiles(snapshot.queries);
       yield* strays(snapshot.queries);
       const counts = new Counts(this.#clock() - QUOTA_RETENTION_MS);
-      yield* jobs(snapshot.queries, counts);
+      const announced = new Set((await announcedBatch(snapshot.queries))?.jobIds);
+      yield* jobs(snapshot.queries, counts, announced);
       yield* counts.flaws(snapshot.queries);
       yield* messageFlaws(snapshot.queries);
     } finally {
@@ -189,13 +196,18 @@ async function* strays(queries: Queries): AsyncIterable<TableFlaw> {
   }
 }
 
-async function* jobs(queries: Queries, counts: Counts): AsyncIterable<TableFlaw> {
+/** `announced`: of the batch that is taken up at the next start, whose jobs were examined. */
+async function* jobs(
+  queries: Queries,
+  counts: Counts,
+  announced: ReadonlySet<string>,
+): AsyncIterable<TableFlaw> {
   for (let last = LEAST_UUID; ; ) {
     const rows = await queries.rows<CheckedJob>(JOBS, [last]);
     for (const row of rows) {
       const job = readable(row);
       if (job === undefined) continue; // The check of the records themselves tells.
-      yield* jobFlaws(row, job);
+      yield* jobFlaws(row, job, isOfClient(job) && !announced.has(job.id));
       counts.add(job);
     }
     const end = rows.at(-1);
@@ -212,7 +224,7 @@ function readable({ id, record }: CheckedJob): Job | undefined {
   }
 }
 
-function* jobFlaws(row: CheckedJob, job: Job): Iterable<TableFlaw> {
+function* jobFlaws(row: CheckedJob, job: Job, isToBeExamined: boolean): Iterable<TableFlaw> {
   const id = ownUuid('job', job.id);
   const of = (
     index: IndexFlaw['index'],
@@ -226,7 +238,7 @@ function* jobFlaws(row: CheckedJob, job: Job): Iterable<TableFlaw> {
     mend: (queries) => queries.rows(query, values),
   });
   if (row.waits && row.ended) yield of('waiting', 'superfluous', REMOVE_WAITING);
-  if (!row.waits && !row.ended) yield of('waiting', 'missing', ADD_WAITING);
+  if (!row.waits && !row.ended) yield of('waiting', 'missing', isToBeExamined ? ADD_ARRIVAL : ADD_WAITING);
   const isFetched = job.content !== undefined || row.received || row.ended;
   if (row.has_source && isFetched) yield of('sources', 'superfluous', REMOVE_SOURCE);
   const columns = [job.clientId, job.organization, job.visibility];
