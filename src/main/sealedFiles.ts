@@ -6,7 +6,7 @@ import { encodeReceipt } from '../manifest/receipt.ts';
 import { encodeTrust, type TrustFile } from '../manifest/trustFile.ts';
 import { readReceipt, readTlogProof } from '../prove/receipts.ts';
 import { RecordsInTurn } from '../prove/recordsInTurn.ts';
-import { pathsNow } from '../prove/renewalSurvey.ts';
+import { pathsNow } from '../prove/renewalStandings.ts';
 import { EvidenceRecords } from '../prove/renewals.ts';
 import type { Store } from '../store/store.ts';
 

@@ -5,7 +5,7 @@ import type { TrustedAuthority, TrustFile } from '../manifest/trustFile.ts';
 import { type RenewalRun, type RenewalToken, runsOf, SKIPPED } from '../store/renewalStore.ts';
 import type { Batch, Store } from '../store/store.ts';
 import { bestPath } from './renewalPath.ts';
-import { openToken, tokenStandings } from './renewalSurvey.ts';
+import { openToken, tokenStandings } from './renewalStandings.ts';
 import { batchesOf } from './renewals.ts';
 import { keptTheft, type Theft, theftsOf } from './thefts.ts';
 import { isLast } from './timestampCheck.ts';

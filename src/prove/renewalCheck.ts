@@ -12,7 +12,8 @@ import {
 import type { Store } from '../store/store.ts';
 import { type TokenStanding, waysNow } from './renewalPath.ts';
 import { judgeRenewal, makeRow, orderFault, rootOfRun, rootOfTiles } from './renewalRun.ts';
-import { byCertificates, openToken, pathsAt, tokenStandings } from './renewalSurvey.ts';
+import { openToken, pathsAt, tokenStandings } from './renewalStandings.ts';
+import { byCertificates } from './renewalSurvey.ts';
 import { batchesOf, RenewalTrees } from './renewals.ts';
 import { theftsOf } from './thefts.ts';
 

@@ -1,24 +1,20 @@
 import { parseCertificate } from '../asn1/certificate.ts';
-import type { SignerInfo } from '../asn1/cms.ts';
-import { parseTimestampToken, type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
-import { assert } from '../base/assert.ts';
-import { type Clock, toRfc3339 } from '../base/clock.ts';
+import { toRfc3339 } from '../base/clock.ts';
 import type { DigestName, PublicKey } from '../base/crypto.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
 import {
   type LeafRange,
   pathOf,
   type RenewalRun,
-  type RenewalToken,
   rangesOf,
   runsOf,
   type SurveyGroup,
 } from '../store/renewalStore.ts';
 import type { Batch, Store } from '../store/store.ts';
-import { bestPath, type TokenStanding, waysNow } from './renewalPath.ts';
-import { batchesOf, bytesOf, type PathOf } from './renewals.ts';
-import { type Theft, theftsOf } from './thefts.ts';
-import { authorityOf, isLast, rootsOf } from './timestampCheck.ts';
+import { waysNow } from './renewalPath.ts';
+import { openToken, pathsAt } from './renewalStandings.ts';
+import { batchesOf } from './renewals.ts';
+import { authorityOf } from './timestampCheck.ts';
 
 /** What a time-stamp rests on. */
 export interface Strength {
@@ -255,77 +251,6 @@ export function strengthOf(
     digest,
     signatures: [...new Set(names.filter((name) => name !== undefined))].sort(),
     notAfter,
-  };
-}
-
-/** What a stored token proves of whatever it covers; no `timestamp`: nothing, under these roots. */
-export function openToken(
-  token: string,
-  certificates: readonly string[],
-  authorities: readonly TrustedAuthority[],
-): { digest: DigestName; signer: SignerInfo; timestamp?: VerifiedTimestamp } {
-  const der = bytesOf(token);
-  const { info, signedData } = parseTimestampToken(der);
-  assert(info.imprint, 'a token with an unknown digest is in the store');
-  const verdict = verifyTimestampToken({
-    token: der,
-    messageImprint: info.imprint,
-    trustedRoots: rootsOf(authorities),
-    certificates: certificates.map(bytesOf),
-  });
-  const { algorithm: digest } = info.imprint;
-  const opened = { digest, signer: signedData.signer };
-  return verdict.outcome === 'good' ? { ...opened, timestamp: verdict.timestamp } : opened;
-}
-
-/**
- * Until when the tokens of renewals can be believed, under these roots; after a theft of the key of a root, only until then. A token for which
- * no root vouches stays believed: the configuration lacks the root, and the next one may have it. Each token is verified once.
- */
-export function tokenStandings(
-  authorities: readonly TrustedAuthority[],
-  thefts: readonly Theft[] = [],
-): (token: RenewalToken) => TokenStanding {
-  // The configuration may not name the authority any more.
-  const known = [...authorities, ...thefts.map(({ root }) => ({ name: 'distrusted', root }))];
-  const standings = new Map<string, TokenStanding>();
-  return (one) => {
-    const standing = standings.get(one.token) ?? standingOf(one, known, thefts);
-    standings.set(one.token, standing);
-    return standing;
-  };
-}
-
-function standingOf(
-  { token, certificates }: RenewalToken,
-  authorities: readonly TrustedAuthority[],
-  thefts: readonly Theft[],
-): TokenStanding {
-  const { genTime } = parseTimestampToken(bytesOf(token)).info;
-  const { timestamp } = openToken(token, certificates, authorities);
-  if (timestamp === undefined) return { genTime, until: Infinity, isStolen: false };
-  const theft = thefts.find(({ root }) => isLast(timestamp.chain, root));
-  const until = Math.min(timestamp.notAfter, theft === undefined ? Infinity : theft.since - 1);
-  return { genTime, until, isStolen: theft !== undefined };
-}
-
-/** The paths of records at a time, milliseconds since the epoch: see {@link bestPath}. */
-export function pathsAt(
-  runs: readonly RenewalRun[],
-  authorities: readonly TrustedAuthority[],
-  at: number,
-): (range: LeafRange) => number[] {
-  const standingOf = tokenStandings(authorities, theftsOf(runs));
-  return (range) => bestPath(range, runs, standingOf, at);
-}
-
-/** The path of a record at the time of the clock: the one that the next run would take. */
-export function pathsNow(authorities: () => readonly TrustedAuthority[], clock: Clock): PathOf {
-  let known: { length: number; standingOf: ReturnType<typeof tokenStandings> } | undefined;
-  return (batch, runs) => {
-    if (known?.length !== runs.length)
-      known = { length: runs.length, standingOf: tokenStandings(authorities(), theftsOf(runs)) };
-    return bestPath(batch, runs, known.standingOf, clock());
   };
 }
 

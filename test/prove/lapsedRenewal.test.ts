@@ -4,7 +4,8 @@ import { parseEvidenceRecord, verifyEvidenceRecord } from '../../src/asn1/eviden
 import { assert } from '../../src/base/assert.ts';
 import { fromUtf8 } from '../../src/base/bytes.ts';
 import { renewalLapses, renewalProblems } from '../../src/prove/renewalCheck.ts';
-import { isUnproven, pathsNow, surveyTimestamps } from '../../src/prove/renewalSurvey.ts';
+import { pathsNow } from '../../src/prove/renewalStandings.ts';
+import { isUnproven, surveyTimestamps } from '../../src/prove/renewalSurvey.ts';
 import { EvidenceRecords } from '../../src/prove/renewals.ts';
 import type { Theft } from '../../src/prove/thefts.ts';
 import type { Batch } from '../../src/store/store.ts';

@@ -4,7 +4,7 @@ import { parseEvidenceRecord, verifyEvidenceRecord } from '../../src/asn1/eviden
 import { assert } from '../../src/base/assert.ts';
 import { fromUtf8 } from '../../src/base/bytes.ts';
 import { renewalLapses, renewalProblems } from '../../src/prove/renewalCheck.ts';
-import { pathsNow } from '../../src/prove/renewalSurvey.ts';
+import { pathsNow } from '../../src/prove/renewalStandings.ts';
 import { EvidenceRecords } from '../../src/prove/renewals.ts';
 import { keptTheft, type Theft, theftsOf } from '../../src/prove/thefts.ts';
 import type { Batch } from '../../src/store/store.ts';

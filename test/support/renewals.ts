@@ -8,7 +8,7 @@ import { digestOf } from '../../src/base/crypto.ts';
 import type { TrustedAuthority } from '../../src/manifest/trustFile.ts';
 import { chooseWays } from '../../src/prove/renewalPath.ts';
 import { commitRun, draftRun, judgeRenewal, nextRun, RenewedElsewhere } from '../../src/prove/renewalRun.ts';
-import { tokenStandings } from '../../src/prove/renewalSurvey.ts';
+import { tokenStandings } from '../../src/prove/renewalStandings.ts';
 import { RenewalTrees } from '../../src/prove/renewals.ts';
 import { keptTheft, type Theft, theftsOf } from '../../src/prove/thefts.ts';
 import { isLast } from '../../src/prove/timestampCheck.ts';

@@ -20,6 +20,7 @@ import {
   orderFault,
   RenewedElsewhere,
 } from '../../prove/renewalRun.ts';
+import { tokenStandings } from '../../prove/renewalStandings.ts';
 import {
   type Due,
   dueOf,
@@ -30,7 +31,6 @@ import {
   type StandingTimestamps,
   strengthOf,
   surveyTimestamps,
-  tokenStandings,
 } from '../../prove/renewalSurvey.ts';
 import { bytesOf, RenewalTrees } from '../../prove/renewals.ts';
 import { keptTheft, type Theft, theftsOf } from '../../prove/thefts.ts';
