@@ -11,7 +11,7 @@ import {
 } from '../store/renewalStore.ts';
 import type { Store } from '../store/store.ts';
 import { type TokenStanding, waysNow } from './renewalPath.ts';
-import { judgeRenewal, makeRow, orderFault, rootOfRun, rootOfTiles } from './renewalRun.ts';
+import { judgeRenewal, makeRow, newestOf, orderFault, rootOfRun, rootOfTiles } from './renewalRun.ts';
 import { openToken, pathsAt, tokenStandings } from './renewalStandings.ts';
 import { byCertificates } from './renewalSurvey.ts';
 import { batchesOf, RenewalTrees } from './renewals.ts';
@@ -26,6 +26,7 @@ export async function renewalProblems(
   const runs = await store.renewals.runs();
   const trees = new RenewalTrees(store, runs, width);
   const problems: string[] = [];
+  let newest = -Infinity;
   for (const run of runs) {
     const fault = (await shapeFault(store, run, runs)) ?? (await treeFault(store, run, trees));
     if (fault !== undefined) {
@@ -35,7 +36,8 @@ export async function renewalProblems(
     const root = rootOfRun(trees, run, run.rows);
     for (const token of run.tokens) {
       const judged = judgeRenewal(token, { scope: run, root }, authorities);
-      const found = 'fault' in judged ? judged.fault : await orderFault(store, run, judged.timestamp.genTime);
+      const found =
+        'fault' in judged ? judged.fault : await orderFault(store, run, newest, judged.timestamp.genTime);
       if (found === undefined) continue;
       const remedy =
         'isUntrusted' in judged && judged.isUntrusted
@@ -43,6 +45,7 @@ export async function renewalProblems(
           : '';
       problems.push(`the token of ${token.authority} in renewal ${run.number}: ${found}${remedy}`);
     }
+    newest = Math.max(newest, newestOf([run]));
   }
   return problems;
 }

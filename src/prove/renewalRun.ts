@@ -168,22 +168,30 @@ export function judgeRenewal(
     : { timestamp, authority };
 }
 
+/** The time of the newest token of these runs, milliseconds since the epoch; -Infinity where there are none. */
+export function newestOf(runs: readonly Pick<RenewalRun, 'tokens'>[]): number {
+  return Math.max(-Infinity, ...runs.flatMap(({ tokens }) => tokens.map(({ token }) => genTimeOf(token))));
+}
+
+function genTimeOf(token: string): number {
+  return parseTimestampToken(bytesOf(token)).info.genTime;
+}
+
 /**
  * Why a token of that time cannot follow those that it renews; undefined where it can. In an evidence record the times ascend strictly
- * (BSI TR-03125, RFC 4998, section 5.3).
+ * (BSI TR-03125, RFC 4998, section 5.3). `newest`: of the runs before, see {@link newestOf}.
  */
 export async function orderFault(
-  { log, renewals }: RenewableStore,
-  { number, to }: RenewalScope,
+  { log }: Pick<RenewableStore, 'log'>,
+  { to }: Pick<RenewalScope, 'to'>,
+  newest: number,
   genTime: number,
 ): Promise<string | undefined> {
-  const faultOf = ({ token }: Pick<RenewalToken, 'token'>): string | undefined => {
-    const renewed = parseTimestampToken(bytesOf(token)).info.genTime;
-    if (renewed < genTime) return undefined;
-    return `the token is of ${toRfc3339(genTime)}, and a time-stamp that it renews is of ${toRfc3339(renewed)}`;
-  };
-  const runs = (await renewals.runs()).slice(0, number - 1);
-  const [fault] = runs.flatMap(({ tokens }) => tokens.flatMap((token) => faultOf(token) ?? []));
+  const faultOf = (renewed: number): string | undefined =>
+    renewed < genTime
+      ? undefined
+      : `the token is of ${toRfc3339(genTime)}, and a time-stamp that it renews is of ${toRfc3339(renewed)}`;
+  const fault = faultOf(newest);
   if (fault !== undefined) return fault;
   // No token is further from the time of its batch than this, and batches are in the order of their times.
   const since = genTime - STAMPING_TOLERANCE_MS - ACCURACY_MAX_MS;
@@ -191,7 +199,7 @@ export async function orderFault(
     const batch = await log.batchOf(leaf - 1);
     assert(batch, `no batch holds leaf ${leaf - 1}`);
     if (batch.sealedAt < since) break;
-    const found = batch.timestamp && faultOf(batch.timestamp);
+    const found = batch.timestamp && faultOf(genTimeOf(batch.timestamp.token));
     if (found !== undefined) return found;
     leaf = batch.firstLeaf;
   }

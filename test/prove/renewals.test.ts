@@ -3,7 +3,7 @@ import t from 'tap';
 import { parseEvidenceRecord, verifyEvidenceRecord } from '../../src/asn1/evidenceRecord.ts';
 import { fromUtf8, toBase64 } from '../../src/base/bytes.ts';
 import { missingRoots, renewalProblems } from '../../src/prove/renewalCheck.ts';
-import { orderFault } from '../../src/prove/renewalRun.ts';
+import { newestOf, orderFault } from '../../src/prove/renewalRun.ts';
 import { surveyTimestamps } from '../../src/prove/renewalSurvey.ts';
 import { EvidenceRecords } from '../../src/prove/renewals.ts';
 import type { Theft } from '../../src/prove/thefts.ts';
@@ -149,20 +149,50 @@ t.test('a check finds what was changed', async (t) => {
   ]);
 });
 
+t.test('a check reads each run some times, however many there are', async (t) => {
+  const readsOf = async (count: number) => {
+    const memory = new MemoryLog();
+    for (let n = 0; n < count; n++) {
+      await memory.seal(1, BEGIN + 2 * n * DAY_MS, alpha);
+      await renew(memory.store, {
+        ...{ digest: 'sha512', width: WIDTH, authorities: [alpha] },
+        at: BEGIN + (2 * n + 1) * DAY_MS,
+      });
+    }
+    let [reads, lists] = [0, 0];
+    for (const { tokens } of await memory.renewals.runs())
+      for (const one of tokens) {
+        const { token } = one;
+        const get = () => {
+          reads += 1;
+          return token;
+        };
+        Object.defineProperty(one, 'token', { get });
+      }
+    const { runs } = memory.renewals;
+    memory.renewals.runs = () => {
+      lists += 1;
+      return runs();
+    };
+    t.strictSame(await renewalProblems(memory.store, trusted, WIDTH), []);
+    t.equal(lists, 1);
+    return reads;
+  };
+  const [few, many] = [await readsOf(8), await readsOf(16)];
+  t.ok(many <= 2 * few + 4, `${few} and ${many} reads`);
+});
+
 t.test('a token must be younger than all that it renews', async (t) => {
   const memory = new MemoryLog();
   await memory.seal(1, BEGIN + DAY_MS, alpha);
   await memory.seal(1, BEGIN + DAY_MS + 5_000, beta);
-  const scope = { number: 1, digest: 'sha512', from: 0, to: 2, path: [] } as const;
-  const fault = (at: number) => orderFault(memory.store, { ...scope, path: [] }, BEGIN + DAY_MS + at);
+  const fault = (at: number) => orderFault(memory.store, { to: 2 }, newestOf([]), BEGIN + DAY_MS + at);
   t.match(await fault(5_000), /^the token is of .*, and a time-stamp that it renews is of /);
   t.match(await fault(2_000), /renews is of/);
   t.equal(await fault(6_000), undefined);
   await renew(memory.store, { digest: 'sha512', at: BEGIN + 2 * DAY_MS, authorities: [alpha] });
-  t.match(
-    await orderFault(memory.store, { ...scope, number: 2, path: [0] }, BEGIN + 2 * DAY_MS),
-    /renews is of/,
-  );
+  const newest = newestOf(await memory.renewals.runs());
+  t.match(await orderFault(memory.store, { to: 2 }, newest, BEGIN + 2 * DAY_MS), /renews is of/);
 });
 
 t.test('a survey tells what time-stamps rest on, and goes on where the last one ended', async (t) => {

@@ -16,6 +16,7 @@ import {
   type DraftedRun,
   draftRun,
   judgeRenewal,
+  newestOf,
   nextRun,
   orderFault,
   RenewedElsewhere,
@@ -186,7 +187,7 @@ export async function judgeToken(
     return { fault: `the token is of policy ${policy}, and the configuration asks for ${wanted}` };
   const strength = strengthOf(token.token, token.certificates, authorities);
   const due = dueOf(strength, config.renewal.sunsets) ?? { at: notAfter, renewAt: notAfter, reason: '' };
-  const fault = await orderFault(store, drafted.scope, genTime);
+  const fault = await orderFault(store, drafted.scope, newestOf(runs), genTime);
   if (fault !== undefined) return { fault, isEarly: true };
   return { token, root: judged.authority.root, genTime, due };
 }
