@@ -172,7 +172,7 @@ function whyLeftOut(
   next: readonly TokenStanding[] | undefined,
   at: number,
 ): string {
-  if (tokens.every(({ isStolen }) => isStolen)) return 'is of a stolen key';
+  if (tokens.every(({ doubt }) => doubt === 'stolen')) return 'is of a stolen key';
   const until = Math.max(...tokens.map((token) => token.until));
   const renewedAt = next ? Math.min(...next.map(({ genTime }) => genTime)) : at;
   return until < renewedAt

@@ -25,8 +25,8 @@ export interface TokenStanding {
   /** Milliseconds since the epoch. */
   genTime: number;
   until: number;
-  /** Its key was stolen: another token is preferred. */
-  isStolen: boolean;
+  /** Why another token of the run is preferred: its key was stolen, or the configuration does not name its root. */
+  doubt?: 'stolen' | 'unknown';
 }
 
 type StandingOf = (token: RenewalToken) => TokenStanding;
@@ -36,20 +36,21 @@ interface Way {
   run: number;
   index: number;
   before?: Way;
-  /** The number of its first run. */
-  first: number;
+  /** Its first token: the number of the run, 1 if there is a doubt, and the time. */
+  first: readonly number[];
   /** Until when the token can be believed. */
   until: number;
-  stolen: number;
+  doubts: number;
 }
 
 /** With the own time-stamp of a batch, or with nothing: whether that is believed makes no way better than another one. */
-const BEGIN: Way = { run: 0, index: SKIPPED, first: Infinity, until: Infinity, stolen: 0 };
+const BEGIN: Way = { run: 0, index: SKIPPED, first: [Infinity], until: Infinity, doubts: 0 };
 
 /**
  * The path of records of these batches `at` a time, milliseconds since the epoch. On it, each token is believed until the next one was made, and
- * the last one at that time. The best way begins with the earliest run, so that it needs the own time-stamps of batches for the shortest time;
- * then it ends with the latest run; then it has the fewest tokens whose keys were stolen. No run is on the path where nothing holds any more.
+ * the last one at that time. The best way begins with the earliest run, and there with the earliest token without a doubt, so that it needs the
+ * own time-stamps of batches for the shortest time; then it ends with the latest run; then it has the fewest tokens with a doubt. No run is on
+ * the path where nothing holds any more.
  */
 export function bestPath(
   range: LeafRange,
@@ -107,14 +108,17 @@ function goOn(
   const token = tokens[index];
   const standing = token && standingOf(token);
   if (standing === undefined || before.until < standing.genTime) return undefined;
-  const { until, isStolen } = standing;
-  const stolen = before.stolen + Number(isStolen);
-  return { run: number, index, before, first: Math.min(before.first, number), until, stolen };
+  const { genTime, until } = standing;
+  const doubt = standing.doubt === undefined ? 0 : 1;
+  const first = before === BEGIN ? [number, doubt, genTime] : before.first;
+  return { run: number, index, before, first, until, doubts: before.doubts + doubt };
 }
 
 function isBetter(one: Way, other: Way): boolean {
-  if (one.first !== other.first) return one.first < other.first;
-  return one.run === other.run ? one.stolen < other.stolen : one.run > other.run;
+  const rankOf = ({ first, run, doubts }: Way) => [...first, -run, doubts];
+  const rank = rankOf(other);
+  const differences = rankOf(one).map((value, n) => value - (rank[n] ?? 0));
+  return (differences.find((difference) => difference !== 0) ?? 0) < 0;
 }
 
 /** The best ways of all records: see {@link bestPath}. */

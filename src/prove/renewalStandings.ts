@@ -1,4 +1,5 @@
 // Until when the time-stamps of renewals can be believed, and the paths of records that follow from it.
+import { parseCertificate } from '../asn1/certificate.ts';
 import type { SignerInfo } from '../asn1/cms.ts';
 import { parseTimestampToken, type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
 import { assert } from '../base/assert.ts';
@@ -33,7 +34,8 @@ export function openToken(
 
 /**
  * Until when the tokens of renewals can be believed, under these roots; after a theft of the key of a root, only until then. A token for which
- * no root vouches stays believed: the configuration lacks the root, and the next one may have it. Each token is verified once.
+ * no root vouches stays believed until the first of its own certificates ends: the configuration lacks the root, and the next one may have it.
+ * Each token is verified once.
  */
 export function tokenStandings(
   authorities: readonly TrustedAuthority[],
@@ -56,10 +58,14 @@ function standingOf(
 ): TokenStanding {
   const { genTime } = parseTimestampToken(bytesOf(token)).info;
   const { timestamp } = openToken(token, certificates, authorities);
-  if (timestamp === undefined) return { genTime, until: Infinity, isStolen: false };
-  const theft = thefts.find(({ root }) => isLast(timestamp.chain, root));
-  const until = Math.min(timestamp.notAfter, theft === undefined ? Infinity : theft.since - 1);
-  return { genTime, until, isStolen: theft !== undefined };
+  if (timestamp === undefined) {
+    const ends = certificates.map((one) => parseCertificate(bytesOf(one)).notAfter);
+    return { genTime, until: Math.min(...ends), doubt: 'unknown' };
+  }
+  const { chain, notAfter } = timestamp;
+  // What was said by mistake is taken back with a time that does not come.
+  const theft = thefts.find(({ root, since }) => since <= notAfter && isLast(chain, root));
+  return theft ? { genTime, until: theft.since - 1, doubt: 'stolen' } : { genTime, until: notAfter };
 }
 
 /** The paths of records at a time, milliseconds since the epoch: see {@link bestPath}. */

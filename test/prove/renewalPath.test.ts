@@ -4,9 +4,11 @@ import { parseEvidenceRecord, verifyEvidenceRecord } from '../../src/asn1/eviden
 import { assert } from '../../src/base/assert.ts';
 import { fromUtf8 } from '../../src/base/bytes.ts';
 import { renewalLapses, renewalProblems } from '../../src/prove/renewalCheck.ts';
+import { commitRun, draftRun, nextRun } from '../../src/prove/renewalRun.ts';
 import { pathsNow } from '../../src/prove/renewalStandings.ts';
-import { EvidenceRecords } from '../../src/prove/renewals.ts';
+import { EvidenceRecords, RenewalTrees } from '../../src/prove/renewals.ts';
 import { keptTheft, type Theft, theftsOf } from '../../src/prove/thefts.ts';
+import { actOfProcess } from '../../src/store/acts.ts';
 import type { Batch } from '../../src/store/store.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { startBouncyCastle } from '../support/bouncyCastle.ts';
@@ -111,6 +113,69 @@ t.test('a stolen run stays out when the run ends that left it out', async (t) =>
     /^renewal 1 is of a stolen key: /,
     /^renewal 2 ended 2\S+, before anything renewed it: /,
   ]);
+});
+
+t.test('of two tokens of a run, records take the one that is good for all of them', async (t) => {
+  const other = await YearlyAuthority.make('other', 3);
+  const known = [...trusted, other.trusted];
+  const roots = known.map(({ root }) => root);
+  const outcomeOf = async (memory: MemoryLog, at: number, trustedRoots = roots) => {
+    const path = pathsNow(
+      () => known,
+      () => at,
+    );
+    const [batch] = memory.batches;
+    const record = batch && (await new EvidenceRecords(memory.store, { path, width: WIDTH }).of(batch));
+    assert(record && batch, 'a stamped batch has a record');
+    return verifyEvidenceRecord({ record, data: fromUtf8(batch.checkpoint), trustedRoots, at }).outcome;
+  };
+
+  await t.test('the earlier, if its answer was brought later', async (t) => {
+    const memory = new MemoryLog();
+    await memory.seal(1, day(1), brief);
+    const [scope, trees] = [
+      await nextRun(memory.store, [], 'sha512'),
+      new RenewalTrees(memory.store, [], WIDTH),
+    ];
+    const drafted = await draftRun(memory.store, trees, { ...scope, at: day(30) });
+    // Between the two, the own time-stamp of the checkpoint ends.
+    const tokens = [
+      await long.stamp('sha512', drafted.root, day(45)),
+      await other.stamp('sha512', drafted.root, day(35)),
+    ];
+    await commitRun(memory.store, drafted, tokens, actOfProcess('command', 'renewal.run', { run: 1 }));
+    t.equal(await outcomeOf(memory, day(46)), 'good');
+    await renewBy(memory, long, day(60), { digest: 'sha384', trusted: known });
+    t.equal(await outcomeOf(memory, day(61)), 'good');
+  });
+
+  await t.test('the one whose root is known, until it ends', async (t) => {
+    const memory = new MemoryLog();
+    await memory.seal(1, day(1), long);
+    await renew(memory.store, { digest: 'sha512', at: day(10), authorities: [brief, other], width: WIDTH });
+    const without = known.filter(({ name }) => name !== 'brief');
+    t.match(await renewBy(memory, long, day(30), { digest: 'sha384', trusted: without }), { path: [1] });
+    t.match(await renewBy(memory, long, day(1000), { digest: 'sha384', trusted: without }), { path: [1, 0] });
+    t.equal(await outcomeOf(memory, day(1200)), 'good');
+    t.equal(
+      await outcomeOf(
+        memory,
+        day(1200),
+        without.map(({ root }) => root),
+      ),
+      'good',
+    );
+  });
+
+  await t.test('the other one, if its certificates ended without being renewed', async (t) => {
+    const memory = new MemoryLog();
+    await memory.seal(1, day(1), long);
+    await renewBy(memory, brief, day(10));
+    // The configuration has lost the root, and what was kept beside the token says when it ends.
+    const without = trusted.filter(({ name }) => name !== 'brief');
+    t.match(await renewBy(memory, long, day(60), { trusted: without }), { from: 0, path: [-1] });
+    t.equal(await outcomeOf(memory, day(61)), 'good');
+  });
 });
 
 t.test('what was said last of a theft counts', (t) => {

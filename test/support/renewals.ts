@@ -164,15 +164,17 @@ export async function renew(
     /** Of those whose time-stamps are in the log; default: those that stamp now. */
     trusted?: readonly TrustedAuthority[];
     theft?: Theft;
+    /** When the ways of records were chosen, if that was earlier: no daemon would take such a time-stamp. */
+    draftedAt?: number;
     width?: number;
   },
 ): Promise<RenewalRun> {
-  const { digest, at, authorities, theft, width } = options;
+  const { digest, at, authorities, theft, draftedAt = at, width } = options;
   const trusted = options.trusted ?? authorities.map((one) => one.trusted);
   const runs = await store.renewals.runs();
   const trees = new RenewalTrees(store, runs, width);
   const thefts = theft ? [keptTheft(theft)] : [];
-  const ways = chooseWays(runs, tokenStandings(trusted, theftsOf([...runs, { thefts }])), at);
+  const ways = chooseWays(runs, tokenStandings(trusted, theftsOf([...runs, { thefts }])), draftedAt);
   const next = await nextRun(store, runs, digest, ways);
   const drafted = await draftRun(store, trees, { ...next, at, thefts });
   const tokens = await Promise.all(authorities.map((one) => one.stamp(digest, drafted.root, at)));
