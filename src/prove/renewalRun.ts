@@ -9,6 +9,7 @@ import type { Act } from '../manifest/auditRecord.ts';
 import { ACCURACY_MAX_MS, STAMPING_TOLERANCE_MS } from '../manifest/stamping.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
 import {
+  isSameDraft,
   isSameRun,
   type KeptTheft,
   type RenewalDraft,
@@ -40,7 +41,7 @@ export interface DraftedRun {
 export class RenewedElsewhere extends OperatorError {
   constructor() {
     super('another process renews this log now, or has just done so: nothing was renewed here', {
-      remedy: 'wait until it has ended, and run the command again: pdfseal renew',
+      remedy: 'wait until it has ended, and run the command again',
     });
     this.name = 'RenewedElsewhere';
   }
@@ -75,7 +76,7 @@ export async function draftRun(
   // What is known of thefts stays known, also where the run is another one.
   const thefts = [...(former?.thefts ?? []), ...(wanted.thefts ?? [])];
   const draft = thefts.length > 0 ? { ...begun, thefts: lastOfEach(thefts) } : begun;
-  if (JSON.stringify(draft) !== JSON.stringify(former) && !(await store.renewals.keepDraft(draft)))
+  if (!isSameDraft(draft, former) && !(await store.renewals.keepDraft(draft, former)))
     throw new RenewedElsewhere();
   const rows: RenewalTile[] = [];
   for (let leaf = draft.from; leaf < draft.to; ) {
@@ -206,7 +207,7 @@ export async function orderFault(
   return undefined;
 }
 
-/** Commits a run with tokens that were judged. Returns it; undefined if another process has committed one, or drafts another one. */
+/** Commits a run with tokens that were judged. Returns it; undefined if another process has committed one, drafts another one, or has added a theft. */
 export async function commitRun(
   { renewals }: Pick<Store, 'renewals'>,
   { scope, rows, thefts }: DraftedRun,

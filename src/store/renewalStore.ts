@@ -16,10 +16,11 @@ export interface RenewalStore {
   draft(): Promise<RenewalDraft | undefined>;
 
   /**
-   * Keeps the draft of the next run. Rows stay only if the run that they are of is the same: see {@link isSameRun}. Returns false and writes
-   * nothing when a run of that number exists.
+   * Keeps the draft of the next run in the place of `former`, the draft that the caller read; undefined: of none. Rows stay only if the run that
+   * they are of is the same: see {@link isSameRun}. Returns false and writes nothing when a run of that number exists, and when another process
+   * has changed the draft since.
    */
-  keepDraft(draft: RenewalDraft): Promise<boolean>;
+  keepDraft(draft: RenewalDraft, former: RenewalDraft | undefined): Promise<boolean>;
 
   /**
    * Adds a row to the draft of that run. Returns false and writes nothing when the draft is of another run, or of none. A row that is there
@@ -29,8 +30,8 @@ export interface RenewalStore {
 
   /**
    * One transaction: the run, and the record of the act; draft and survey are removed. Returns false and writes nothing when a run of that
-   * number exists, or the draft is of another run, or of none. Throws BrokenInvariant for a run that does not follow the newest one and its own
-   * draft.
+   * number exists, when the draft is of another run, or of none, and when it has other thefts. Throws BrokenInvariant for a run that does not
+   * follow the newest one and its own draft.
    */
   commit(run: RenewalRun, act: Act | null): Promise<boolean>;
 
@@ -194,6 +195,17 @@ export function renewedUntil(
 /** Whether the draft is of that run: another process may have begun another one. */
 export function isDraftOf(draft: RenewalDraft | undefined, run: RenewalScope): draft is RenewalDraft {
   return draft !== undefined && isSameRun(draft, run);
+}
+
+/** Whether the draft is still the one that was read. */
+export function isSameDraft(a: RenewalDraft | undefined, b: RenewalDraft | undefined): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
+/** Whether the run is all that the draft says: another process may have added a theft, after which a time-stamp of the run may be worthless. */
+export function isRunOfDraft(draft: RenewalDraft | undefined, run: RenewalRun): boolean {
+  const of = ({ thefts = [] }: RenewalDraft | RenewalRun) => JSON.stringify(thefts);
+  return isDraftOf(draft, run) && of(draft) === of(run);
 }
 
 /** What a store has when a row is to be added: the row that is in that place, and the one before it. */

@@ -145,11 +145,11 @@ t.test('a query that is out keeps its draft for 30 days, for the timer too', asy
   assert(draft, 'a draft is kept');
   const begun = { ...draft, at: draft.at - 29 * 86_400_000 };
   const query = { ...begun, nonce: 'ab' };
-  await renewals.keepDraft(query);
+  await renewals.keepDraft(query, draft);
   t.match(await draftNow(renewing, 'sha512', { query }), { scope: { digest: 'sha384' } });
   await draftNow(renewing, 'sha384');
   t.match(await renewals.draft(), { at: begun.at, nonce: 'ab' });
-  await renewals.keepDraft(begun);
+  await renewals.keepDraft(begun, query);
   await draftNow(renewing, 'sha384');
   t.not((await renewals.draft())?.at, begun.at, 'without a query, a draft lives for a day');
 });

@@ -98,11 +98,11 @@ t.test('a store of version 0.1.0, which knows no renewals, is opened as it is', 
   const draft: RenewalDraft = { number: 1, digest: 'sha512', from: 0, to: 0, path: [], at: 0 };
   const reader = await openStore({ path, readOnly: true });
   t.strictSame([await reader.renewals.runs(), await reader.renewals.draft()], [[], undefined]);
-  await t.rejects(reader.renewals.keepDraft(draft));
+  await t.rejects(reader.renewals.keepDraft(draft, undefined));
   await reader.close();
   t.same(await dump(path), before, 'whoever only looks changes nothing');
   const writer = await openStore({ path });
-  await writer.renewals.keepDraft(draft);
+  await writer.renewals.keepDraft(draft, undefined);
   await writer.close();
   const after = await openStore({ path, readOnly: true });
   t.strictSame(await after.renewals.draft(), draft);

@@ -79,14 +79,14 @@ async function fill(store: Store): Promise<void> {
   await witnessing.put({ witnesses: { 'a+00000001+BA==': { treeSize: 7 } } });
   const run = { number: 1, digest: 'sha512', from: 0, to: 299, path: [] } as const;
   const row = [{ first: 0, root: 'AA==' }];
-  await renewals.keepDraft({ ...run, path: [], at: START_MS });
+  await renewals.keepDraft({ ...run, path: [], at: START_MS }, undefined);
   await renewals.addRow({ ...run, path: [] }, 0, row);
   await renewals.commit(
     { ...run, path: [], rows: row, tokens: [{ authority: 'a', token: 't', certificates: [] }] },
     act,
   );
   const draft = { ...run, number: 2, path: [0], from: 299, to: 539, at: START_MS };
-  await renewals.keepDraft(draft);
+  await renewals.keepDraft(draft, undefined);
   await renewals.addRow(draft, 0, row);
   await renewals.keepSurvey({ from: 0, to: 5, groups: [] });
   const waiting = [...own.slice(500, 502)];

@@ -38,8 +38,11 @@ export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
       await store.log.commit(sampleBatch(firstLeaf, jobs));
     }
   };
+  /** As a process does that has read the draft. */
+  const keepDraft = async (store: Store, draft: RenewalDraft) =>
+    store.renewals.keepDraft(draft, await store.renewals.draft());
   const commit = async (store: Store, scope: RenewalScope, tiles = [tile(scope.from)]) => {
-    await store.renewals.keepDraft({ ...scope, at: START_MS });
+    await keepDraft(store, { ...scope, at: START_MS });
     await store.renewals.addRow(scope, 0, tiles);
     return store.renewals.commit(runOf(scope, [tile(scope.from)]), act(scope.number));
   };
@@ -58,7 +61,7 @@ export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
     await withLog(store);
     const draft: RenewalDraft = { ...first, at: START_MS, nonce: '0102' };
     t.equal(await store.renewals.addRow(first, 0, [tile(0)]), false, 'no draft');
-    t.equal(await store.renewals.keepDraft({ ...first, at: START_MS }), true);
+    t.equal(await keepDraft(store, { ...first, at: START_MS }), true);
     await t.rejects(store.renewals.addRow(first, 1, [tile(1)]), BrokenInvariant, 'rows have no gaps');
     for (const _ of [1, 2]) t.equal(await store.renewals.addRow(first, 0, [tile(0), tile(1)]), true);
     await t.rejects(store.renewals.addRow(first, 0, [tile(0)]), BrokenInvariant, 'a row is written once');
@@ -66,16 +69,35 @@ export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
     for (const other of [{ number: 2 }, { to: 2 }, { path: [0] }, { older }])
       t.equal(await store.renewals.addRow({ ...first, ...other }, 1, [tile(0)]), false, 'of another run');
     t.equal(await store.renewals.row(1, 1), undefined);
-    await store.renewals.keepDraft(draft);
+    await keepDraft(store, draft);
     const opened = await reopen();
     t.strictSame(await opened.renewals.draft(), draft);
     t.strictSame(await opened.renewals.row(1, 0), [tile(0), tile(1)], 'a nonce changes no hash');
     for (const other of [{ to: 1 }, { digest: 'sha384' }] as const) {
-      await opened.renewals.keepDraft({ ...draft, ...other });
+      await keepDraft(opened, { ...draft, ...other });
       t.equal(await opened.renewals.row(1, 0), undefined);
       await opened.renewals.addRow({ ...draft, ...other }, 0, [tile(0)]);
     }
     t.strictSame(await opened.renewals.runs(), []);
+  });
+
+  t.test('what another process adds to the draft is not lost', async (t) => {
+    const { store, reopen } = await makeStore(t);
+    await withLog(store);
+    const draft: RenewalDraft = { ...first, at: START_MS };
+    t.equal(await store.renewals.keepDraft(draft, { ...draft, nonce: '01' }), false, 'of none was read');
+    t.equal(await store.renewals.keepDraft(draft, undefined), true);
+    const told = { ...draft, thefts: [{ root: 'AA==', since: START_MS }] };
+    t.equal(await store.renewals.keepDraft(told, draft), true);
+    for (const more of [{ nonce: '0102' }, { tokens: runOf(first, []).tokens }, { to: 1 }])
+      t.equal(await store.renewals.keepDraft({ ...draft, ...more }, draft), false, 'a draft that is gone');
+    const opened = await reopen();
+    t.strictSame(await opened.renewals.draft(), told);
+    await opened.renewals.addRow(first, 0, [tile(0)]);
+    const run = runOf(first, [tile(0)]);
+    t.equal(await opened.renewals.commit(run, act(1)), false, 'it may be of a stolen key');
+    t.strictSame(await opened.renewals.runs(), []);
+    t.equal(await opened.renewals.commit({ ...run, thefts: told.thefts }, act(1)), true);
   });
 
   t.test('runs follow one another, each with the record of its act', async (t) => {
@@ -91,7 +113,7 @@ export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
       object: { run: 1 },
     });
     t.equal(await store.renewals.commit(runOf(first, [tile(1)]), act(1)), false, 'a run is never replaced');
-    t.equal(await store.renewals.keepDraft({ ...first, at: START_MS }), false, 'nor drafted again');
+    t.equal(await keepDraft(store, { ...first, at: START_MS }), false, 'nor drafted again');
     t.equal(await store.renewals.draft(), undefined);
     t.ok(await store.renewals.row(1, 0), 'and its rows stay');
     const second: RenewalScope = { number: 2, digest: 'sha512', from: 3, to: 5, path: [0] };
@@ -119,7 +141,7 @@ export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
       { digest: 'sha384' as const },
     ])
       await t.rejects(commit(store, { ...good, ...wrong }), BrokenInvariant, JSON.stringify(wrong));
-    await store.renewals.keepDraft({ ...good, at: START_MS });
+    await keepDraft(store, { ...good, at: START_MS });
     await t.rejects(
       store.renewals.commit(runOf(good, [tile(3)]), act(2)),
       BrokenInvariant,
@@ -147,7 +169,7 @@ export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
       t.equal(await commit(store, second), true);
       const third: RenewalScope = { ...second, number: 3, from: 5, path: [SKIPPED, 0] };
       await t.rejects(commit(store, { ...third, from: 0 }), BrokenInvariant);
-      await store.renewals.keepDraft({ ...third, at: START_MS });
+      await keepDraft(store, { ...third, at: START_MS });
       t.equal(await store.renewals.commit(runOf(third, []), act(3)), true);
       t.match(await store.renewals.runs(), [first, second, third]);
     },

@@ -15,6 +15,8 @@ import { isLast } from '../../src/prove/timestampCheck.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import {
   isDraftOf,
+  isRunOfDraft,
+  isSameDraft,
   type RenewalDraft,
   type RenewalRun,
   type RenewalStore,
@@ -98,8 +100,8 @@ export class MemoryLog {
     runs: async () => [...this.#runs],
     row: async (run, row) => this.#rows.get(`${run} ${row}`),
     draft: async () => this.#draft,
-    keepDraft: async (draft) => {
-      if (draft.number <= this.#runs.length) return false;
+    keepDraft: async (draft, former) => {
+      if (draft.number <= this.#runs.length || !isSameDraft(this.#draft, former)) return false;
       for (const key of isDraftOf(this.#draft, draft) ? [] : this.#rows.keys())
         if (key.startsWith(`${draft.number} `)) this.#rows.delete(key);
       this.#draft = draft;
@@ -111,7 +113,7 @@ export class MemoryLog {
       return true;
     },
     commit: async (run) => {
-      if (!isDraftOf(this.#draft, run)) return false;
+      if (!isRunOfDraft(this.#draft, run)) return false;
       this.#runs.push(run);
       this.#draft = undefined;
       this.#survey = undefined;

@@ -223,7 +223,7 @@ async function request({ config, hash, json }: RenewOptions, theft: Theft | unde
     const drafted = await draftNow(renewing, survey.digest, { theft });
     const draft = await renewals.draft();
     const nonce = draft?.nonce ?? newNonce();
-    if (!isDraftOf(draft, drafted.scope) || !(await renewals.keepDraft({ ...draft, nonce })))
+    if (!isDraftOf(draft, drafted.scope) || !(await renewals.keepDraft({ ...draft, nonce }, draft)))
       throw new RenewedElsewhere();
     const until = toRfc3339(endOfDraft({ ...draft, nonce }));
     const query = encodeRenewalQuery(drafted, nonce);
@@ -265,7 +265,7 @@ async function accept({ config: file, json, shorter }: RenewOptions): Promise<vo
     const needed = config.renewal.authorities;
     if (judged.length < needed) {
       const tokens = judged.map(({ token }) => token);
-      if (!(await store.renewals.keepDraft({ ...draft, tokens }))) throw new RenewedElsewhere();
+      if (!(await store.renewals.keepDraft({ ...draft, tokens }, draft))) throw new RenewedElsewhere();
       if (json) return printJson({ renewed: null, kept: token.authority });
       return note(
         `kept: ${judged.length} of ${needed} time-stamps. Carry the same query to another authority, or run pdfseal renew --now`,

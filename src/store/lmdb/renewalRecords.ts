@@ -4,6 +4,8 @@ import {
   assertFollows,
   isDraftOf,
   isNewRow,
+  isRunOfDraft,
+  isSameDraft,
   type RenewalDraft,
   type RenewalRun,
   type RenewalScope,
@@ -51,9 +53,9 @@ export class RenewalRecords implements RenewalStore {
     return this.#read<RenewalDraft>(DRAFT_KEY, 'the draft of a renewal');
   }
 
-  async keepDraft(draft: RenewalDraft): Promise<boolean> {
+  async keepDraft(draft: RenewalDraft, former: RenewalDraft | undefined): Promise<boolean> {
     const { renewals: database } = this.#databases;
-    const former = await this.draft();
+    if (!isSameDraft(await this.draft(), former)) return false;
     const rows = Array.from(
       database.getKeys({ start: rowKey(draft.number, 0), end: rowKey(draft.number + 1, 0) }),
     );
@@ -77,7 +79,7 @@ export class RenewalRecords implements RenewalStore {
   async commit(run: RenewalRun, act: Act | null): Promise<boolean> {
     const { renewals: database } = this.#databases;
     const runs = await this.runs();
-    if (run.number <= runs.length || !isDraftOf(await this.draft(), run)) return false;
+    if (run.number <= runs.length || !isRunOfDraft(await this.draft(), run)) return false;
     const range = { start: rowKey(run.number, 0), end: rowKey(run.number + 1, 0) };
     const rows = database.getKeysCount(range);
     assertFollows(run, { runs, rows, logSize: logSize(this.#databases) });

@@ -4,6 +4,8 @@ import {
   assertFollows,
   isDraftOf,
   isNewRow,
+  isRunOfDraft,
+  isSameDraft,
   type RenewalDraft,
   type RenewalRun,
   type RenewalScope,
@@ -57,11 +59,12 @@ export class RenewalTable implements RenewalStore {
     return readDraft(this.#database);
   }
 
-  async keepDraft(draft: RenewalDraft): Promise<boolean> {
+  async keepDraft(draft: RenewalDraft, former: RenewalDraft | undefined): Promise<boolean> {
     return this.#writes.runAlone(async (queries) => {
       await lockRevision(queries, 'renewals');
       if (draft.number <= (await allRuns(queries)).length) return false;
-      if (!isDraftOf(await readDraft(queries), draft)) await queries.rows(FORGET_ROWS, [draft.number]);
+      if (!isSameDraft(await readDraft(queries), former)) return false;
+      if (!isDraftOf(former, draft)) await queries.rows(FORGET_ROWS, [draft.number]);
       await putNote(queries, 'renewal_draft', encodeRecord(draft));
       return true;
     });
@@ -83,7 +86,7 @@ export class RenewalTable implements RenewalStore {
     return this.#writes.runAlone(async (queries) => {
       await lockRevision(queries, 'renewals');
       const runs = await allRuns(queries);
-      if (run.number <= runs.length || !isDraftOf(await readDraft(queries), run)) return false;
+      if (run.number <= runs.length || !isRunOfDraft(await readDraft(queries), run)) return false;
       const [counts] = await queries.rows<{ tree_size: number; rows: number }>(COUNTS, [run.number]);
       const { rows = 0, tree_size: logSize = 0 } = counts ?? {};
       assertFollows(run, { runs, rows, logSize });
