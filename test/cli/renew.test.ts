@@ -4,8 +4,10 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { verifyEvidenceRecord } from '../../src/asn1/evidenceRecord.ts';
 import { assert } from '../../src/base/assert.ts';
-import { fromHex } from '../../src/base/bytes.ts';
+import { fromHex, fromUtf8 } from '../../src/base/bytes.ts';
+import { queryToKeep } from '../../src/cli/store/queryOut.ts';
 import { gainFault } from '../../src/cli/store/renewalGain.ts';
 import {
   commitNow,
@@ -15,8 +17,9 @@ import {
   stampNow,
   surveyNow,
 } from '../../src/cli/store/renewRun.ts';
-import { draftRun, nextRun } from '../../src/prove/renewalRun.ts';
-import { RenewalTrees } from '../../src/prove/renewals.ts';
+import { commitRun, draftRun, nextRun } from '../../src/prove/renewalRun.ts';
+import { EvidenceRecords, RenewalTrees } from '../../src/prove/renewals.ts';
+import { actOfProcess } from '../../src/store/acts.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { MemoryLog, renew, YearlyAuthority } from '../support/renewals.ts';
 
@@ -206,42 +209,67 @@ t.test('the next authority is asked if the first one gains nothing', async (t) =
   );
 });
 
-t.test(
-  'a time-stamp from after the end of what the run goes on with is refused, and a new query does without it',
-  async (t) => {
-    const { renewing } = await setUp(t, 1, {});
+t.test('a query whose renewal has ended stays, and its answer saves what nothing else does', async (t) => {
+  const { renewing } = await setUp(t, 1, {});
+  const [own, brief, lasting] = [
+    await YearlyAuthority.make('own', 15 / 365),
+    await YearlyAuthority.make('brief', 20 / 365),
+    await YearlyAuthority.make('lasting', 20),
+  ];
+  const authorities = [own.trusted, brief.trusted, lasting.trusted];
+  for (const digest of ['sha512', 'sha384'] as const) {
     const memory = new MemoryLog();
-    const [brief, lasting] = [
-      await YearlyAuthority.make('brief', 20 / 365),
-      await YearlyAuthority.make('lasting', 20),
-    ];
-    await memory.seal(1, BEGIN + DAY_MS, lasting);
-    const authorities = [lasting.trusted, brief.trusted];
+    const batch = await memory.seal(1, BEGIN + DAY_MS, own);
     await renew(memory.store, { digest: 'sha512', at: BEGIN + 2 * DAY_MS, authorities: [brief] });
     const runs = await memory.renewals.runs();
     const trees = new RenewalTrees(memory.store, runs);
     const store = memory.store as Renewing['store'];
     const known: Renewing = { ...renewing, store, authorities, runs, trees };
-    for (const digest of ['sha512', 'sha384'] as const) {
-      const written = await nextRun(store, runs, digest);
-      const query = { ...written, at: BEGIN + 10 * DAY_MS, nonce: 'ab' };
-      const drafted = await draftRun(store, trees, query);
-      const judged = async (at: number) =>
-        judgeToken(known, drafted, await lasting.stamp(digest, drafted.root, at));
-      t.match(
-        await judged(BEGIN + 19 * DAY_MS),
-        { genTime: BEGIN + 19 * DAY_MS },
-        'however late it is carried here',
-      );
-      t.match(await judged(BEGIN + 21 * DAY_MS), {
-        fault: /^it is of 2026-01-22T.*, when a renewal had ended with which the query goes on$/,
-        remedy: /pdfseal renew request/,
-      });
-      t.match(await draftNow(known, digest, { query }), { scope: { digest, from: 0, path: [-1] } });
-      t.equal((await store.renewals.draft())?.nonce, undefined, 'the query is not kept');
-    }
-  },
-);
+    const query = { ...(await nextRun(store, runs, digest)), at: Date.now() - DAY_MS, nonce: 'ab' };
+    const drafted = await draftRun(store, trees, query);
+    const judged = async (at: number) =>
+      judgeToken(known, drafted, await lasting.stamp(digest, drafted.root, at));
+    t.match(await judged(BEGIN + 21 * DAY_MS), {
+      fault: /^it is of 2026-01-22T.*, when a renewal had ended with which the query goes on$/,
+      remedy: /pdfseal renew request/,
+    });
+    await t.rejects(queryToKeep(known, {}), {
+      message: /^a query is out .* has ended: nothing is renewed until its answer comes, or until 2/,
+      remedy: /^bring the answer, if .* that end: .*\. Otherwise .* pdfseal renew request/,
+    });
+    t.match(await draftNow(known, digest, { query }), { scope: { path: [0] } }, 'the timer leaves it alone');
+    t.strictSame(await store.renewals.draft(), query);
+    const answer = await judged(BEGIN + 19 * DAY_MS);
+    assert(!('fault' in answer), 'however late it is carried here');
+    const act = actOfProcess('command', 'renewal.run', { run: 2 });
+    t.ok(await commitRun(store, drafted, [answer.token], act));
+    const record = await new EvidenceRecords(memory.store).of(batch);
+    const [data, trustedRoots] = [fromUtf8(batch.checkpoint), authorities.map(({ root }) => root)];
+    t.match(verifyEvidenceRecord({ record: record ?? data, data, trustedRoots, at: Date.now() }), {
+      outcome: 'good',
+    });
+  }
+});
+
+t.test('a query gives way where somebody asks for another one, and where it cannot help', async (t) => {
+  const { renewing } = await setUp(t, 1, {});
+  const { renewals } = renewing.store;
+  const draft = await renewals.draft();
+  assert(draft, 'a draft is kept');
+  t.equal(await queryToKeep(renewing, {}), undefined, 'no query is out');
+  const query = { ...draft, nonce: 'ab' };
+  await renewals.keepDraft(query, draft);
+  t.strictSame(await queryToKeep(renewing, {}), query);
+  t.strictSame(await queryToKeep(renewing, {}, 'sha384'), query);
+  t.equal(await queryToKeep(renewing, {}, 'sha512'), undefined, 'another hash function');
+  const first = { at: 0, renewAt: 0, reason: '', ofDigest: 'sha384' as const };
+  t.equal(await queryToKeep(renewing, { first }), undefined, 'its hash function is what ends');
+  await draftNow(renewing, 'sha512');
+  t.match(await renewals.draft(), { digest: 'sha512', nonce: undefined }, 'another query is written');
+  const old = { ...query, at: query.at - 31 * DAY_MS };
+  await renewals.keepDraft(old, await renewals.draft());
+  t.equal(await queryToKeep(renewing, {}), undefined, 'after 30 days');
+});
 
 t.test('a run that another process has made meanwhile', async (t) => {
   const { renewing } = await setUp(t, 1, {});

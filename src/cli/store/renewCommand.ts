@@ -7,11 +7,12 @@ import { counted } from '../../base/phrases.ts';
 import { encodeRenewalQuery, newNonce, readRenewalAnswer } from '../../prove/renewalQuery.ts';
 import { draftRun, endOfDraft, RenewedElsewhere } from '../../prove/renewalRun.ts';
 import type { Theft } from '../../prove/thefts.ts';
-import { isDraftOf, RENEWAL_DIGESTS, type RenewalDraft } from '../../store/renewalStore.ts';
+import { isDraftOf, RENEWAL_DIGESTS } from '../../store/renewalStore.ts';
 import { explain } from '../help.ts';
 import { configOption, parseDateArgument } from '../options.ts';
 import { note, printJson } from '../terminal.ts';
 import { noteChore } from './chores.ts';
+import { queryToKeep } from './queryOut.ts';
 import { DAY_MS, firstDue, GainsNothing, gainFault } from './renewalGain.ts';
 import { type Made, madeJson, printMade, printSurvey, surveyJson } from './renewalWords.ts';
 import {
@@ -178,6 +179,7 @@ async function renewNow(
       remedy: 'name another one: renewal.hash in the configuration, or --hash',
     });
   const query = theft ? undefined : await queryToKeep(renewing, survey, options.hash);
+  if (query) note(`a query is out: this is the renewal that it asks for, with ${query.digest}`);
   const drafted = await draftNow(renewing, digest, { theft, query });
   const draft = await store.renewals.draft();
   // As the option takes it: whole seconds.
@@ -195,18 +197,6 @@ async function renewNow(
     note(`  → ${error.remedy}`);
     return error;
   }
-}
-
-/** The draft of a query that is out and can still be answered, unless another hash function is wanted now. */
-async function queryToKeep(
-  { store, config }: Renewing,
-  { first }: Survey,
-  hash: RenewOptions['hash'],
-): Promise<RenewalDraft | undefined> {
-  const draft = await store.renewals.draft();
-  if (draft?.nonce === undefined || systemClock() >= endOfDraft(draft)) return undefined;
-  const wanted = hash ?? config.renewal.hash ?? draft.digest;
-  return draft.digest === wanted && draft.digest !== first?.ofDigest ? draft : undefined;
 }
 
 const dayOf = (at: number) => toRfc3339(at).slice(0, 'yyyy-mm-dd'.length);

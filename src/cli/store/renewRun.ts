@@ -120,8 +120,8 @@ export async function surveyNow(
 }
 
 /**
- * Computes the tree of the next run, or what is left of it; that of `query`, a draft whose query is out, where that is to stay. Throws
- * OperatorError where nothing was sealed yet.
+ * Computes the tree of the next run, or what is left of it; that of `query`, a draft whose query is out, where there is one. Throws OperatorError
+ * where nothing was sealed yet.
  */
 export async function draftNow(
   renewing: Renewing,
@@ -131,8 +131,7 @@ export async function draftNow(
   const { store, runs, trees } = renewing;
   const former = await store.renewals.draft();
   const thefts = [...(former?.thefts ?? []), ...(theft ? [keptTheft(theft)] : [])];
-  const ways = waysAt(renewing, thefts, systemClock());
-  const scope = query && hasWays(query, ways) ? query : await nextRun(store, runs, digest, ways);
+  const scope = query ?? (await nextRun(store, runs, digest, waysAt(renewing, thefts, systemClock())));
   if (scope.to === 0) throw new OperatorError('the log is empty: there is nothing to renew');
   const progress = showProgress('hashing', scope.to, 'leaves');
   const wanted = { at: systemClock(), ...scope, ...(thefts.length > 0 && { thefts }) };
@@ -143,11 +142,16 @@ export async function draftNow(
 }
 
 /** The ways of records that a run takes which is stamped at a time, milliseconds since the epoch. */
-function waysAt({ runs, authorities }: Renewing, thefts: readonly KeptTheft[], at: number): RenewalWays {
+export function waysAt(
+  { runs, authorities }: Renewing,
+  thefts: readonly KeptTheft[],
+  at: number,
+): RenewalWays {
   return chooseWays(runs, tokenStandings(authorities, theftsOf([...runs, { thefts: [...thefts] }])), at);
 }
 
-function hasWays(scope: RenewalScope, { path, older = [] }: RenewalWays): boolean {
+/** Whether those are the ways of a run. */
+export function hasWays(scope: RenewalScope, { path, older = [] }: RenewalWays): boolean {
   return isSameRun(scope, { ...scope, path, older });
 }
 

@@ -1,0 +1,30 @@
+/** The query for an outside authority that somebody carries, while `pdfseal renew` is called by the timer. */
+import { systemClock, toRfc3339 } from '../../base/clock.ts';
+import { OperatorError } from '../../base/errors.ts';
+import { endOfDraft } from '../../prove/renewalRun.ts';
+import type { RenewalDraft } from '../../store/renewalStore.ts';
+import { hasWays, type Renewing, type Survey, waysAt } from './renewRun.ts';
+
+/**
+ * The draft of a query that is out and can still help, unless somebody asks for another hash function now. Throws OperatorError where a renewal
+ * has ended with which the query goes on: no time-stamp of today serves it, but an answer of before that end can be on its way, and can prove
+ * what nothing else does.
+ */
+export async function queryToKeep(
+  renewing: Renewing,
+  { first }: Pick<Survey, 'first'>,
+  hash?: string,
+): Promise<RenewalDraft | undefined> {
+  const draft = await renewing.store.renewals.draft();
+  if (draft?.nonce === undefined || systemClock() >= endOfDraft(draft)) return undefined;
+  if (draft.digest === first?.ofDigest || draft.digest !== (hash ?? draft.digest)) return undefined;
+  if (hasWays(draft, waysAt(renewing, draft.thefts ?? [], systemClock()))) return draft;
+  const until = toRfc3339(endOfDraft(draft));
+  throw new OperatorError(
+    `a query is out that goes on with a renewal which has ended: nothing is renewed until its answer comes, or until ${until}`,
+    {
+      remedy:
+        'bring the answer, if the authority gave it before that end: pdfseal renew accept <answer.tsr. Otherwise do without it, and write another query: pdfseal renew request >query.tsq',
+    },
+  );
+}
