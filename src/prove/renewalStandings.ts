@@ -63,7 +63,6 @@ function standingOf(
     return { genTime, until: Math.min(...ends), doubt: 'unknown' };
   }
   const { chain, notAfter } = timestamp;
-  // What was said by mistake is taken back with a time that does not come.
   const theft = thefts.find(({ root, since }) => since <= notAfter && isLast(chain, root));
   return theft ? { genTime, until: theft.since - 1, doubt: 'stolen' } : { genTime, until: notAfter };
 }

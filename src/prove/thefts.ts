@@ -1,6 +1,8 @@
-import { type Certificate, parseCertificate } from '../asn1/certificate.ts';
+import { type Certificate, describeSubject, parseCertificate } from '../asn1/certificate.ts';
 import { toBase64 } from '../base/bytes.ts';
-import type { KeptTheft, RenewalRun } from '../store/renewalStore.ts';
+import { toRfc3339 } from '../base/clock.ts';
+import type { KeptTheft } from '../store/renewalStore.ts';
+import type { Store } from '../store/store.ts';
 import { bytesOf } from './renewals.ts';
 
 /** The key of an authority was stolen: nothing that it signed from then on proves anything, whatever time is in it. */
@@ -8,13 +10,39 @@ export interface Theft {
   root: Certificate;
   /** Milliseconds since the epoch. */
   since: number;
+  /** The renewal with which it became known; undefined where that was after the last one. */
+  run?: number;
 }
 
-/** The thefts that became known with renewals: with runs, and a draft. */
-export function theftsOf(runs: readonly Pick<RenewalRun, 'thefts'>[]): Theft[] {
-  const kept = lastOfEach(runs.flatMap(({ thefts = [] }) => thefts));
-  return kept.map(({ root, since }) => ({ root: parseCertificate(bytesOf(root)), since }));
+/** Runs, and what became known since. */
+type Told = readonly { number?: number; thefts?: readonly KeptTheft[] }[];
+
+/** The thefts that became known with renewals: what was said last of each root. One of after the end of the root was taken back. */
+export function theftsOf(told: Told): Theft[] {
+  const thefts = told.flatMap(({ number, thefts = [] }) =>
+    thefts.map(({ root, since }): [string, Theft] => [
+      root,
+      { root: parseCertificate(bytesOf(root)), since, ...(number !== undefined && { run: number }) },
+    ]),
+  );
+  return [...new Map(thefts).values()].filter(({ root, since }) => since <= root.notAfter);
 }
+
+/** With what a draft has. */
+export async function knownThefts({ renewals }: Pick<Store, 'renewals'>): Promise<Theft[]> {
+  const { thefts = [] } = (await renewals.draft()) ?? {};
+  return theftsOf([...(await renewals.runs()), { thefts }]);
+}
+
+/** For people. */
+export function describeTheft({ root, since, run }: Theft): string {
+  const when = run === undefined ? 'after the last renewal' : `with renewal ${run}`;
+  return `${describeSubject(root)} is distrusted from ${toRfc3339(since)} on, as was said ${when}`;
+}
+
+/** What to do where a theft was none. A time that does not come takes it back. */
+export const TAKE_BACK =
+  'if it was said by mistake, take it back: pdfseal renew --distrust ROOT --since 9999-12-31 --now';
 
 /** What was said last of each root. */
 export function lastOfEach(thefts: readonly KeptTheft[]): KeptTheft[] {

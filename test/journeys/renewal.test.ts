@@ -230,7 +230,7 @@ t.test('renewals', async (t) => {
     outside.reply(file('distrusted.tsq'), file('distrusted.tsr'));
     t.match(await pdfseal(['renew', 'accept'], readFileSync(file('distrusted.tsr'))), {
       status: 1,
-      stderr: /the answer is not taken: its root is distrusted/,
+      stderr: /the answer is not taken: .* is distrusted from 2\S+ on, as was said after the last renewal\n/,
     });
   });
 
@@ -246,6 +246,34 @@ t.test('renewals', async (t) => {
     );
     const backup = await pdfseal(['backup', '--output', file('backups')]);
     t.equal(backup.status, 0, backup.stderr);
+  });
+
+  await t.test('a theft that was said by mistake', async (t) => {
+    const mistake = / is distrusted from 2\S+ on, as was said after the last renewal/;
+    t.match((await pdfseal(['renew', '--dry-run'])).stdout, mistake);
+    const { known_thefts: thefts } = await renew(t, '--dry-run');
+    t.match(thefts, [
+      { subject: 'CN=outside', root_sha256: /^[0-9a-f]{64}$/, since: /^2/, renewal: null },
+      { subject: /time-stamping root$/ },
+    ]);
+    t.match(
+      (await pdfseal(['doctor'])).stdout,
+      /, and timestamp\.authorities has it\n.*name another one; if it was said by mistake, take it back: /,
+    );
+    t.match(await pdfseal(['renew', '--now']), {
+      status: 1,
+      stderr:
+        /no time-stamp of built-in for the renewal: .* is distrusted from 2.*\n.*name another authority; .*take it back: pdfseal renew --distrust ROOT/,
+    });
+    const back = ['--distrust', file('own.pem'), '--since', '9999-12-31'];
+    const looked = await pdfseal(['renew', ...back]);
+    t.match(looked, { status: 0, stderr: /^9999-12-31T00:00:00\.000Z is in the future: .* until then\n/ });
+    t.notMatch(looked.stdout, '--now');
+    t.match(await renew(t, ...back, '--now'), {
+      renewed: { renewal: 4, stamps: [{ authority: 'built-in' }] },
+    });
+    t.match(await renew(t, '--dry-run'), { known_thefts: [{ renewal: 4 }] });
+    t.notMatch((await pdfseal(['doctor'])).stdout, 'timestamp.authorities has it');
   });
 
   await t.test('an authority that the configuration does not name any more', async (t) => {

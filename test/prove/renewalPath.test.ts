@@ -183,5 +183,9 @@ t.test('what was said last of a theft counts', (t) => {
   const runs = [wrong, right].map((theft) => ({ thefts: [keptTheft(theft)] }));
   t.match(theftsOf(runs), [{ since: day(50) }]);
   t.equal(theftsOf([...runs, {}]).length, 1);
+  const [told, after] = [{ thefts: [keptTheft(right)] }, { thefts: [keptTheft(stolen(Date.UTC(9999, 0)))] }];
+  t.match(theftsOf([{ number: 3, ...told }]), [{ run: 3 }]);
+  t.equal(theftsOf([{ number: 3, ...told }, told])[0]?.run, undefined, 'said again since');
+  t.strictSame(theftsOf([{ number: 3, ...told }, after]), [], 'a time that does not come takes it back');
   t.end();
 });

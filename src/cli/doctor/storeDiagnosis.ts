@@ -1,5 +1,6 @@
 import { statfs } from 'node:fs/promises';
 import { measureStore } from '../../admin/status/upkeepSection.ts';
+import { bytesEqual } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { MANUAL_FOLDER } from '../../base/package.ts';
@@ -11,6 +12,7 @@ import { type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
 import { EpochSeal, NOT_SEALED } from '../../prove/epochSeal.ts';
 import { doubtOf } from '../../prove/lastCheckpoint.ts';
 import { missingRoots } from '../../prove/renewalCheck.ts';
+import { describeTheft, knownThefts, TAKE_BACK } from '../../prove/thefts.ts';
 import type { Store } from '../../store/store.ts';
 import { withStoreAt } from '../options.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
@@ -124,12 +126,27 @@ async function diagnoseSeal(store: Store): Promise<Diagnosis[]> {
   }
 }
 
-/** Whether verifiers can know the authorities of all renewals. Certificates that cannot be read are another finding. */
+/** Whether verifiers can know the authorities of all renewals, and whose keys were stolen. Certificates that cannot be read are another finding. */
 async function diagnoseRoots(config: Config, store: Store): Promise<Diagnosis[]> {
   try {
     const { timestampAuthorities } = await trustOfStore(store, config);
     const missing = await missingRoots(store, timestampAuthorities);
-    return missing.map(({ detail, remedy }) => bad('renewals', detail, remedy));
+    return [
+      ...missing.map(({ detail, remedy }) => bad('renewals', detail, remedy)),
+      ...(await knownThefts(store)).map((theft) => {
+        const detail = describeTheft(theft);
+        const asked = timestampAuthorities
+          .filter(({ root }) => bytesEqual(root.der, theft.root.der))
+          .filter(({ name }) => config.timestamp.authorities.includes(name));
+        return asked.length === 0
+          ? good('renewals', detail)
+          : warning(
+              'renewals',
+              `${detail}, and timestamp.authorities has it`,
+              `name another one; ${TAKE_BACK}`,
+            );
+      }),
+    ];
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     return [];

@@ -125,7 +125,7 @@ async function renew(options: RenewOptions, theft: Theft | undefined): Promise<v
   await withRenewals(options.config, async (renewing) => {
     const survey = await surveyNow(renewing, options.hash);
     const found = theft && (await findTheft(renewing, theft));
-    if (!json && found) printTheft(found);
+    if (!json && theft && found) printTheft(found, theft);
     else if (!json) printSurvey(survey, now);
     const isWanted = !dryRun && (now || (survey.reason !== undefined && !theft));
     const outcome = isWanted

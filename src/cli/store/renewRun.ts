@@ -34,7 +34,14 @@ import {
   surveyTimestamps,
 } from '../../prove/renewalSurvey.ts';
 import { bytesOf, RenewalTrees } from '../../prove/renewals.ts';
-import { keptTheft, type Theft, theftsOf } from '../../prove/thefts.ts';
+import {
+  describeTheft,
+  keptTheft,
+  knownThefts,
+  TAKE_BACK,
+  type Theft,
+  theftsOf,
+} from '../../prove/thefts.ts';
 import { isLast } from '../../prove/timestampCheck.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import {
@@ -93,6 +100,8 @@ export interface Survey {
   size: number;
   /** Checkpoints of which no time-stamp proves any more when they were sealed. */
   lost: number;
+  /** Those that became known before. */
+  thefts: Theft[];
 }
 
 export async function surveyNow(
@@ -112,7 +121,7 @@ export async function surveyNow(
     .reduce((sum, { batches = 0 }) => sum + batches, 0);
   const announced = firstToAnnounce(standing, terms.at);
   return {
-    ...{ standing, digest, size, lost },
+    ...{ standing, digest, size, lost, thefts: await knownThefts(store) },
     ...(first && { first }),
     ...(announced && { announced }),
     ...(reason && { reason }),
@@ -136,6 +145,7 @@ export async function draftNow(
   const progress = showProgress('hashing', scope.to, 'leaves');
   const wanted = { at: systemClock(), ...scope, ...(thefts.length > 0 && { thefts }) };
   const drafted = await draftRun(store, trees, wanted, progress.update).finally(progress.stop);
+  if (theft) note('what you said of the key is kept, also if nothing is renewed now');
   if (former?.nonce !== undefined && (await store.renewals.draft())?.nonce !== former.nonce)
     note('the answer to the query that was written before is not taken any more');
   return drafted;
@@ -178,8 +188,8 @@ export async function judgeToken(
   if (genTime > now + STAMPING_TOLERANCE_MS)
     return { fault: `the token is of ${toRfc3339(genTime)}, and it is ${toRfc3339(now)} here` };
   const thefts = theftsOf([...runs, { thefts: [...drafted.thefts] }]);
-  if (thefts.some(({ root, since }) => since <= now && isLast(judged.timestamp.chain, root)))
-    return { fault: 'its root is distrusted' };
+  const theft = thefts.find(({ root, since }) => since <= now && isLast(judged.timestamp.chain, root));
+  if (theft) return { fault: describeTheft(theft), remedy: `name another authority; ${TAKE_BACK}` };
   // A run that has ended since the query was written may still hold at the time of the token.
   if (!hasWays(drafted.scope, waysAt(renewing, drafted.thefts, genTime)))
     return {
@@ -222,8 +232,10 @@ export async function stampNow(
   };
   const add = (name: string, judged: Judged | Unusable): void => {
     const result = 'fault' in judged ? judged : admitted(judged);
-    if ('fault' in result) note(`pdfseal: no time-stamp of ${name} for the renewal: ${result.fault}`);
-    else found.push(result);
+    if (!('fault' in result)) return void found.push(result);
+    note(`pdfseal: no time-stamp of ${name} for the renewal: ${result.fault}`);
+    // What gains nothing is said at the end.
+    if (result.remedy && !short.includes(result)) note(`  → ${result.remedy}`);
   };
   for (const token of kept) add(token.authority, await judgeToken(renewing, drafted, token));
   for (const name of config.timestamp.authorities) {
@@ -275,7 +287,7 @@ async function askDaemon(
   }
 }
 
-function describeTheft({ root, since }: KeptTheft): string {
+function auditedTheft({ root, since }: KeptTheft): string {
   return `${toHex(sha256(bytesOf(root)))} since ${toRfc3339(since)}`;
 }
 
@@ -295,7 +307,7 @@ export async function commitNow(
     authorities: judged.map(({ token }) => token.authority),
     stamped_at: toRfc3339(Math.max(...judged.map(({ genTime }) => genTime))),
     // The SHA-256 of each root, and since when it is not believed.
-    ...(drafted.thefts.length > 0 && { distrusted: drafted.thefts.map(describeTheft) }),
+    ...(drafted.thefts.length > 0 && { distrusted: drafted.thefts.map(auditedTheft) }),
   });
   const run = await commitRun(
     store,

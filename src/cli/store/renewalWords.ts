@@ -1,7 +1,11 @@
 /** What a survey finds and a renewal makes, for people and programs. */
+import { describeSubject } from '../../asn1/certificate.ts';
+import { toHex } from '../../base/bytes.ts';
 import { toRfc3339 } from '../../base/clock.ts';
+import { sha256 } from '../../base/crypto.ts';
 import { counted } from '../../base/phrases.ts';
 import type { Due, StandingTimestamps } from '../../prove/renewalSurvey.ts';
+import { describeTheft } from '../../prove/thefts.ts';
 import type { RenewalRun } from '../../store/renewalStore.ts';
 import { print } from '../terminal.ts';
 import { forPeople } from '../times.ts';
@@ -13,12 +17,13 @@ export interface Made {
   judged: Judged[];
 }
 
-export function printSurvey({ standing, first, reason, lost }: Survey, now: true | undefined): void {
+export function printSurvey({ standing, first, reason, lost, thefts }: Survey, now: true | undefined): void {
   for (const one of standing) print(`${nameOf(one)}: ${describeDue(one.due)}`);
   if (lost > 0)
     print(
       `no longer proven: ${counted(lost, 'checkpoint')}, whose time-stamps ended before they were renewed`,
     );
+  for (const theft of thefts) print(describeTheft(theft));
   if (standing.length === 0) print('nothing was sealed yet');
   else if (reason !== undefined) print(`due: ${reason}`);
   else if (!now) print(first === undefined ? 'nothing is stamped, and nothing is due' : 'nothing is due');
@@ -42,12 +47,18 @@ export function printMade({ run: { number, digest, to, tokens }, judged }: Made)
     print(`  ${token.authority}: ${toRfc3339(genTime)}, holds until ${forPeople(toRfc3339(due.at))}`);
 }
 
-export function surveyJson({ standing, digest, first, reason, lost }: Survey) {
+export function surveyJson({ standing, digest, first, reason, lost, thefts }: Survey) {
   return {
     due: reason ?? null,
     ends_at: first === undefined ? null : toRfc3339(first.at),
     digest,
     no_longer_proven: lost,
+    known_thefts: thefts.map(({ root, since, run }) => ({
+      subject: describeSubject(root),
+      root_sha256: toHex(sha256(root.der)),
+      since: toRfc3339(since),
+      renewal: run ?? null,
+    })),
     standing: standing.map(({ run, authority, batches, leaf, digest, signatures, due }) => ({
       ...(run === undefined ? { checkpoints: batches, leaf } : { renewal: run, authority }),
       digest,

@@ -10,7 +10,7 @@ import { trustOfStore } from '../../config/trustAnchors.ts';
 import { OWN_TIMESTAMP, reportTheft, type TheftReport, type TouchedRange } from '../../prove/distrust.ts';
 import type { Theft } from '../../prove/thefts.ts';
 import { readCertificates } from '../../tsa/pki.ts';
-import { print, showProgress } from '../terminal.ts';
+import { note, print, showProgress } from '../terminal.ts';
 import type { Renewing } from './renewRun.ts';
 
 /** Throws OperatorError unless the file has one root. */
@@ -28,7 +28,9 @@ export function readTheft(file: string, since: number): Theft {
 
 /** Throws OperatorError where the certificate is no root, and where nothing rests on it: that is no all-clear. */
 export async function findTheft({ store, config }: Renewing, theft: Theft): Promise<TheftReport> {
-  const { root } = theft;
+  const { root, since } = theft;
+  if (since > systemClock())
+    note(`${toRfc3339(since)} is in the future: time-stamps of this root count until then`);
   const trust = await trustOfStore(store, config);
   const isTrusted = trust.timestampAuthorities.some((one) => bytesEqual(one.root.der, root.der));
   if (!isTrusted && !isSelfIssued(root))
@@ -52,7 +54,7 @@ export async function findTheft({ store, config }: Renewing, theft: Theft): Prom
   });
 }
 
-export function printTheft({ ranges, alone, stillProven, witnessed }: TheftReport): void {
+export function printTheft({ ranges, alone, stillProven, witnessed }: TheftReport, { since }: Theft): void {
   const verb = (count: number, one: string, many: string) =>
     `${counted(count, 'checkpoint')} ${count === 1 ? one : many}`;
   print(`${verb(alone, 'stands', 'stand')} on this root alone; ${verb(stillProven, 'stays', 'stay')} proven`);
@@ -63,7 +65,7 @@ export function printTheft({ ranges, alone, stillProven, witnessed }: TheftRepor
     print(
       `the witness ${witness} saw the first ${counted(treeSize, 'leaf', 'leaves')} by ${toRfc3339(time * 1000)}`,
     );
-  if (stillProven > 0)
+  if (stillProven > 0 && since <= systemClock())
     print('to let evidence records go on without this root, repeat the command with --now');
 }
 
