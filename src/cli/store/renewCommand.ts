@@ -244,8 +244,10 @@ async function accept({ config: file, json, shorter }: RenewOptions): Promise<vo
     const judged: Judged[] = [];
     for (const one of [...(draft.tokens ?? []).filter((kept) => kept.authority !== token.authority), token]) {
       const found = await judgeToken(renewing, drafted, one);
-      if ('fault' in found) throw new OperatorError(`the answer is not taken: ${found.fault}`, found);
-      judged.push(found);
+      if (!('fault' in found)) judged.push(found);
+      else if (one !== token)
+        note(`the time-stamp of ${one.authority}, brought before, is of no use: ${found.fault}`);
+      else throw new OperatorError(`the answer is not taken: ${found.fault}`, found);
     }
     const { first } = await surveyNow(renewing, draft.digest);
     for (const one of judged) {
