@@ -99,5 +99,6 @@ function assertLocked(file: number, path: string, program: string): void {
   const holder = readFileSync(path, 'utf8').trim() || 'unknown';
   throw new OperatorError(
     `another ${program} (process ${holder}) is using this state folder: ${path} is locked`,
+    { remedy: 'wait until it has ended, or stop it' },
   );
 }
