@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
-import type { ClientUsage, Standing } from '../../limits/limits.ts';
+import { type ClientUsage, Limits, type Standing } from '../../limits/limits.ts';
+import type { LimitPolicies } from '../../limits/policies.ts';
+import type { Store } from '../../store/store.ts';
 import { WIRE } from './section.ts';
 
 const { count, seconds, time } = WIRE;
@@ -30,6 +32,20 @@ export function presentQuotas(usage: ClientUsage[], now: number): AdminQuotas {
       };
     }),
   };
+}
+
+/**
+ * What every client with a key has used of its quotas, as the store counts them: also the jobs that other nodes accepted, and no job that
+ * is still being received. Only a daemon counts requests, so no rate is among them.
+ */
+export async function storedQuotas(
+  store: Pick<Store, 'jobs' | 'credentials'>,
+  policies: LimitPolicies,
+  now: number,
+): Promise<Omit<AdminQuotas['clients'][number], 'rate'>[]> {
+  const limits = new Limits(policies, await store.jobs.quotaCounts(), () => now);
+  const known = (await store.credentials.all()).map(({ clientId }) => clientId);
+  return presentQuotas(limits.usage(known), now).clients.map(({ rate: _, ...one }) => one);
 }
 
 function presentLimit({ limit, windowMs, remaining, resetMs }: Standing, now: number): PresentedLimit {

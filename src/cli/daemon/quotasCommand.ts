@@ -1,10 +1,9 @@
 import { Command } from 'commander';
 import type { AdminQuotas, PresentedLimit } from '../../admin/status/quotasSection.ts';
-import { presentQuotas } from '../../admin/status/quotasSection.ts';
+import { storedQuotas } from '../../admin/status/quotasSection.ts';
 import { systemClock } from '../../base/clock.ts';
 import { formatDuration } from '../../base/units.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
-import { Limits } from '../../limits/limits.ts';
 import type { Store } from '../../store/store.ts';
 import { explain } from '../help.ts';
 import { configOption, parseNameArgument, withStore } from '../options.ts';
@@ -64,12 +63,9 @@ async function list({ config: file, client, json }: ListOptions): Promise<void> 
   });
 }
 
-/** The store counts a job in the transaction that accepts it. */
 async function quotasOf(store: Store, { policies }: Config): Promise<Usage[]> {
-  const now = systemClock();
-  const limits = new Limits(policies, await store.jobs.quotaCounts(), () => now);
-  const known = (await store.credentials.all()).map(({ clientId }) => clientId);
-  return presentQuotas(limits.usage(known), now).clients.flatMap(({ client_id: client, quotas }) =>
+  const clients = await storedQuotas(store, policies, systemClock());
+  return clients.flatMap(({ client_id: client, quotas }) =>
     quotas.map(({ name, ...limit }) => ({ client, kind: 'quota' as const, name, ...limit })),
   );
 }
