@@ -1,17 +1,20 @@
-/** The screen Access: clients and their API keys. Administrators make, replace and revoke them. */
+/** The screen Access: clients and their API keys, which administrators make, replace and revoke; quotas; webhooks. */
 import { toRfc3339 } from '../base/clock.ts';
 import { type Credential, SCOPES } from '../store/credentialStore.ts';
 import { keyState } from '../store/keyActs.ts';
+import { accessHead, clientFilter, clientNames, ROWS_MAX } from './accessParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
-import { type AccessSources, keyRoutes } from './keyPage.ts';
+import { type KeySources, keyRoutes } from './keyPage.ts';
 import { tokenField } from './pageFrame.ts';
+import { type QuotaSources, quotaRoute } from './quotasPage.ts';
 import type { Page, Screen, ScreenRequest } from './screen.ts';
 import { reaches } from './sessions.ts';
 import { brief, day, figure, state, tableOf } from './values.ts';
 
+export type AccessSources = KeySources & QuotaSources;
+
 const words = english.access;
-const ROWS_MAX = 200;
 
 export function accessScreen(sources: AccessSources): Screen {
   return {
@@ -20,11 +23,12 @@ export function accessScreen(sources: AccessSources): Screen {
     routes: [
       { method: 'GET', path: '/access', role: 'auditor', answer: (request) => accessPage(sources, request) },
       ...keyRoutes(sources),
+      quotaRoute(sources),
     ],
   };
 }
 
-async function accessPage({ store, clock }: AccessSources, { query, session }: ScreenRequest): Promise<Page> {
+async function accessPage({ store, clock }: KeySources, { query, session }: ScreenRequest): Promise<Page> {
   const now = clock();
   const client = query.get('client') ?? '';
   const all = await store.credentials.all();
@@ -34,9 +38,9 @@ async function accessPage({ store, clock }: AccessSources, { query, session }: S
   const isAdministrator = reaches(session.person.role, 'administrator');
   return {
     title: words.title,
-    main: html`<div><h1>${words.heading}</h1><p class="quiet">${words.lead}</p></div>
+    main: html`${accessHead('/access')}
 <section class="card" id="keys">
-${filterForm(all, client)}
+${clientFilter('/access', await clientNames(store), client)}
 ${wanted.length > 0 ? keysTable(wanted.slice(0, ROWS_MAX), now) : html`<p><strong>${words.none}</strong></p><p class="remedy">${words.noneHow}</p>`}
 ${wanted.length > ROWS_MAX && html`<p class="small quiet">${words.cutOff(figure(ROWS_MAX), figure(wanted.length))}</p>`}
 </section>
@@ -46,16 +50,6 @@ ${isAdministrator ? issueForm(tokenField(session)) : html`<p class="quiet">${wor
 
 function isActive(credential: Credential, now: number): boolean {
   return keyState(credential, now) === 'active';
-}
-
-function filterForm(all: readonly Credential[], client: string): Html {
-  const names = [...new Set(all.map(({ clientId }) => clientId))].sort();
-  return html`<form class="actions" method="get" action="/access">
-<label for="client-filter">${words.only}</label>
-<input id="client-filter" name="client" value="${client}" list="clients" autocomplete="off" spellcheck="false">
-<datalist id="clients">${names.slice(0, ROWS_MAX).map((name) => html`<option value="${name}"></option>`)}</datalist>
-<button>${words.show}</button>${client !== '' && html`<a class="button" href="/access">${words.all}</a>`}
-</form>`;
 }
 
 function keysTable(credentials: readonly Credential[], now: number): Html {
@@ -72,7 +66,7 @@ function keysTable(credentials: readonly Credential[], now: number): Html {
     ];
   });
   return tableOf(
-    words.heading,
+    words.sections['/access'].heading,
     Object.values(words.columns).map((name) => ({ name })),
     rows,
   );

@@ -3,8 +3,19 @@ import type { Scope } from '../store/credentialStore.ts';
 
 export const englishAccess = {
   title: 'Access',
-  heading: 'Clients and their API keys',
-  lead: 'The store keeps only the digest of a key. A key is shown once, when it is made.',
+  /** By their addresses. */
+  sections: {
+    '/access': {
+      label: 'API keys',
+      heading: 'Clients and their API keys',
+      lead: 'The store keeps only the digest of a key. A key is shown once, when it is made.',
+    },
+    '/access/quotas': {
+      label: 'Quotas',
+      heading: 'Quotas and what is used of them',
+      lead: 'Jobs that a client may create in each window, and requests that it may send.',
+    },
+  },
   columns: {
     client: 'Client',
     key: 'Key',
@@ -83,4 +94,25 @@ export const englishAccess = {
   noEndpoints: 'None.',
   noKey: 'There is no such key',
   noKeyHow: 'Look for it in the list of the screen Access.',
+  quotas: {
+    title: 'Quotas',
+    columns: {
+      client: 'Client',
+      of: 'Limit of',
+      used: 'Used',
+      allowed: 'Allowed',
+      ends: 'Begins anew',
+    },
+    jobs: (name: string) => (name === 'default' ? 'jobs of all other purposes' : `jobs: ${name}`),
+    requests: 'requests',
+    unlimited: 'nothing: this client has no limit',
+    usedUp: 'used up',
+    share: (percent: number) => `${percent} % used`,
+    allowed: (count: string, window: string) => `${count} in ${window}`,
+    none: 'There is no client',
+    noneHow: 'A client appears here with its first API key.',
+    cutOff: (shown: string, all: string) =>
+      `${shown} of ${all} are shown: those of which most is used. Choose a client to see the others.`,
+    how: 'The configuration sets the limits, in [quotas.PURPOSE], [limits.rate] and [clients.NAME]. A reload of the daemon puts a change into effect.',
+  },
 };

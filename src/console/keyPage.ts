@@ -14,7 +14,7 @@ import { type Page, type Redirect, Refusal, type ScreenRequest, type ScreenRoute
 import { reaches, type Session } from './sessions.ts';
 import { moment, state, tableOf } from './values.ts';
 
-export interface AccessSources {
+export interface KeySources {
   store: Store;
   clock(): number;
 }
@@ -26,7 +26,7 @@ const HOUR_MS = 3_600_000;
 /** A key that was made and not shown yet. It goes with its session. */
 type Unshown = WeakMap<Session, { apiKey: string; id: string }>;
 
-export function keyRoutes({ store, clock }: AccessSources): ScreenRoute[] {
+export function keyRoutes({ store, clock }: KeySources): ScreenRoute[] {
   const unshown: Unshown = new WeakMap();
   const change = (
     path: string,

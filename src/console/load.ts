@@ -5,7 +5,7 @@ import { barChart, lineChart, meter, niceTop } from './charts.ts';
 import { english } from './english.ts';
 import { type Html, html, named } from './html.ts';
 import { type History, type Slot, SPANS, type Span, totalsOf } from './loadHistory.ts';
-import { figure, milliseconds, tableOf } from './values.ts';
+import { chooser, figure, milliseconds, tableOf } from './values.ts';
 
 const words = english.now;
 const [HOUR] = SPANS;
@@ -95,12 +95,11 @@ ${lineChart(series, {
 </section>`;
 }
 
-/** Links, so that they work without a script, and their state can be kept as a bookmark. */
 export function spanChoice(chosen: Span): Html {
-  return html`<nav class="choice" aria-label="${words.span}"><ul>${SPANS.map(
-    (span) =>
-      html`<li><a href="/?span=${span.name}"${span === chosen && html` aria-current="true"`}>${words.spans[span.name]}</a></li>`,
-  )}</ul></nav>`;
+  const links = SPANS.map((span) => {
+    return { path: `/?span=${span.name}`, label: words.spans[span.name], isHere: span === chosen };
+  });
+  return chooser(words.span, links);
 }
 
 export function errorsTable(history: History, span: Span): Html {

@@ -1,8 +1,7 @@
 /** Every screen of the console, in the order of the menu. */
-import { accessScreen } from './accessScreen.ts';
+import { type AccessSources, accessScreen } from './accessScreen.ts';
 import { type AuditSources, auditScreen } from './auditScreen.ts';
 import { type FindSources, findScreen } from './findScreen.ts';
-import type { AccessSources } from './keyPage.ts';
 import { type NowSources, nowScreen } from './nowScreen.ts';
 import type { Screen } from './screen.ts';
 

@@ -52,6 +52,17 @@ export function state(kind: StateMark, text: string): Html {
   return html`<span class="state ${kind}">${sign(kind)}<span>${named(text)}</span></span>`;
 }
 
+/** Links of which one is chosen: they work without a script, and can be kept as bookmarks. */
+export function chooser(
+  label: string,
+  links: readonly { path: string; label: string; isHere: boolean }[],
+): Html {
+  return html`<nav class="choice" aria-label="${label}"><ul>${links.map(
+    ({ path, label, isHere }) =>
+      html`<li><a href="${path}"${isHere && html` aria-current="true"`}>${label}</a></li>`,
+  )}</ul></nav>`;
+}
+
 const CELL_CHARS_MAX = 60;
 
 /** A long text for a cell of a table, shortened: the page of what the row is about has all of it. */

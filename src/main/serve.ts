@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { Metrics } from '../admin/metrics.ts';
 import { openAdministration } from '../admin/server.ts';
+import { storedQuotas } from '../admin/status/quotasSection.ts';
 import { systemClock, toRfc3339 } from '../base/clock.ts';
 import { EXIT_SOFTWARE, stopSignal } from '../base/ending.ts';
 import { notifySocket, watchdogMs } from '../base/env.ts';
@@ -294,7 +295,9 @@ export async function serve(config: Config): Promise<void> {
     const { status } = administration;
     const verifier = () => createVerifier(trust());
     const evidence = sealedFilesOf({ store, trust, copies, retentionMs: documentRetentionMs, time });
-    adopt(await console.open({ ...common, environment, store, status, epochs, verifier, evidence }));
+    const quotas = () => storedQuotas(store, live.current.policies, time.date());
+    const shown = { environment, store, status, quotas, epochs, verifier, evidence };
+    adopt(await console.open({ ...common, ...shown }));
   }
   const server = await openServer(app, config, { logger, tls });
   const running = { version: packageVersion(), config_sha256: config.sha256 };

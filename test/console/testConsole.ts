@@ -5,10 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import type { Test } from 'tap';
+import { type AdminQuotas, storedQuotas } from '../../src/admin/status/quotasSection.ts';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { Console, type ConsoleOptions } from '../../src/console/console.ts';
 import type { Role } from '../../src/console/sessions.ts';
+import { NO_LIMITS } from '../../src/limits/policies.ts';
 import { type AuditRecord, parseAuditRecord } from '../../src/manifest/auditRecord.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -111,15 +113,20 @@ export class TestConsole {
 /** The console ends with the test. */
 export async function openTestConsole(
   t: Test,
-  options: Partial<ConsoleOptions> & { read?: () => AdminStatus } = {},
+  options: Partial<ConsoleOptions> & {
+    read?: () => AdminStatus;
+    /** What this daemon counted of rates. */
+    rates?: AdminQuotas['clients'];
+  } = {},
 ): Promise<TestConsole> {
   const store = options.store ?? (await makeStore(t));
   const port = await freePort();
   const console = new Console({ host: '127.0.0.1', port }, options.clock ?? systemClock);
-  const { read = () => sampleStatus(), ...others } = options;
+  const { read = () => sampleStatus(), rates = [], ...others } = options;
   const open = await console.open({
     environment: 'test',
-    status: { read: async () => read() },
+    status: { read: async () => read(), quotas: () => ({ clients: rates }) },
+    quotas: () => storedQuotas(store, NO_LIMITS, systemClock()),
     store,
     verifier: () => undefined,
     evidence: evidenceIn(store),
