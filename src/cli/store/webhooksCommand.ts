@@ -3,9 +3,9 @@ import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { ActName } from '../../manifest/auditRecord.ts';
 import { TargetPolicy } from '../../net/policy.ts';
-import { actOfProcess } from '../../store/acts.ts';
-import type { Store } from '../../store/store.ts';
-import { WEBHOOK_EVENTS, type WebhookEndpoint, type WebhookEvent } from '../../store/webhookStore.ts';
+import { actOfProcess, actorOfProcess } from '../../store/acts.ts';
+import { WEBHOOK_EVENTS, type WebhookEvent } from '../../store/webhookStore.ts';
+import { alterEndpoint, findEndpoint, replayLetters } from '../../webhook/endpointActs.ts';
 import {
   auditedEndpoint,
   disabled,
@@ -35,7 +35,6 @@ import {
 } from '../options.ts';
 import { note, print, printFields, printJson, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
-import { findEndpoint, noEndpoint } from './webhookEndpoint.ts';
 import { testWebhook } from './webhookTest.ts';
 
 interface CommonOptions {
@@ -205,7 +204,8 @@ async function rotate(
 ): Promise<void> {
   await withStore(config, 'write', async (store) => {
     const secret = newSecret();
-    const changed = await applied(store, id, withSecret(secret, overlap, systemClock()), 'webhook.rotate');
+    const make = withSecret(secret, overlap, systemClock());
+    const changed = await alterEndpoint(store, id, make, by('webhook.rotate'));
     printSecret(secret, changed, json);
   });
 }
@@ -217,7 +217,7 @@ async function change(
   name: ActName,
   what: string,
 ): Promise<void> {
-  const changed = await withStore(config, 'write', (store) => applied(store, id, make, name));
+  const changed = await withStore(config, 'write', (store) => alterEndpoint(store, id, make, by(name)));
   if (json) printJson(present(changed));
   else note(`${id} of client ${changed.clientId} ${what}`);
 }
@@ -276,10 +276,8 @@ type PresentedDelivery = Omit<ReturnType<typeof presentDelivery>, 'due_at'>;
 
 async function replay(id: string, webhookIds: string[], { config, json }: CommonOptions): Promise<void> {
   await withStore(config, 'write', async (store) => {
-    const endpoint = await findEndpoint(store, id);
-    const act = actOfProcess('command', 'webhook.replay', auditedEndpoint(endpoint));
     const wanted = webhookIds.length > 0 ? webhookIds : undefined;
-    const replayed = await store.webhooks.outbox.replay(id, wanted, act);
+    const replayed = await replayLetters(store, id, wanted, actorOfProcess('command'));
     if (json) printJson({ id, replayed });
     else note(`${replayed} dead letters of ${id} are queued again`);
     if (replayed < webhookIds.length)
@@ -289,16 +287,8 @@ async function replay(id: string, webhookIds: string[], { config, json }: Common
   });
 }
 
-async function applied(
-  store: Store,
-  id: string,
-  make: EndpointChange,
-  name: ActName,
-): Promise<WebhookEndpoint> {
-  const act = actOfProcess('command', name, auditedEndpoint(await findEndpoint(store, id)));
-  const changed = await store.webhooks.endpoints.change(id, make, act);
-  if (changed === undefined) throw noEndpoint(id);
-  return changed;
+function by(name: ActName) {
+  return { name, actor: actorOfProcess('command') };
 }
 
 type Shown = Parameters<typeof presentEndpoint>[0];
