@@ -35,6 +35,8 @@ export class ConsoleApp {
   readonly #options: ConsoleAppOptions;
   readonly #routes: readonly ScreenRoute[];
   readonly #cookieName: string;
+  /** What the next page of a session says. */
+  readonly #notices = new WeakMap<Session, string>();
 
   constructor(options: ConsoleAppOptions) {
     this.#options = options;
@@ -80,7 +82,7 @@ export class ConsoleApp {
         route.method === 'POST' ? await this.#checkedForm(request, session) : new URLSearchParams();
       const query = url?.searchParams ?? new URLSearchParams();
       const reply = await route.answer({ path, params, query, form, session, actor: actorOf(person) });
-      await this.#send(response, reply, { path, session });
+      await this.#send(response, reply, { path, session, isLive: route.isLive === true });
     } catch (error) {
       this.#answerFailure(response, error, { path, session });
     }
@@ -142,9 +144,21 @@ export class ConsoleApp {
     return form;
   }
 
-  async #send(response: ServerResponse, reply: Reply, at: { path: string; session: Session }): Promise<void> {
-    if ('location' in reply) return redirect(response, reply.location);
-    if ('main' in reply) return this.#sendPage(response, reply, at);
+  async #send(
+    response: ServerResponse,
+    reply: Reply,
+    at: { path: string; session: Session; isLive: boolean },
+  ): Promise<void> {
+    if ('location' in reply) {
+      if (reply.notice !== undefined) this.#notices.set(at.session, reply.notice);
+      return redirect(response, reply.location);
+    }
+    if ('main' in reply) {
+      // A page that keeps itself current is not what the person went to.
+      const notice = at.isLive ? undefined : this.#notices.get(at.session);
+      if (notice !== undefined) this.#notices.delete(at.session);
+      return this.#sendPage(response, { ...reply, notice }, at);
+    }
     if ('stream' in reply) {
       const { streams } = this.#options;
       if (!streams.hasRoom(at.session)) return send(response, 503, 'text/plain; charset=utf-8', '');

@@ -4,6 +4,7 @@ import { english } from './english.ts';
 import { type Html, html, named } from './html.ts';
 import type { Page, Screen } from './screen.ts';
 import type { Session } from './sessions.ts';
+import { sign } from './values.ts';
 
 export interface Frame {
   environment: string;
@@ -38,6 +39,7 @@ ${session && menuOf(frame.menu, path)}
 ${session && personOf(session)}
 </div>
 </header>
+${page.notice !== undefined && html`<p class="notice done" role="status">${sign('good')}<span>${page.notice}</span></p>`}
 <main id="main" tabindex="-1"${live} data-off="${english.liveOff}">
 ${page.main}
 </main>

@@ -45,11 +45,15 @@ export interface Page {
   /** What it needs beside the script of every page. */
   script?: 'find' | 'receipt';
   status?: number;
+  /** What was done just before. */
+  notice?: string | undefined;
 }
 
 /** After a change, so that reloading the page does not repeat it. */
 export interface Redirect {
   location: string;
+  /** What was done; the next page that the session is shown says it. */
+  notice?: string;
 }
 
 export interface Download {
