@@ -1,7 +1,7 @@
 /** How a page of the console looks to every reader. */
 import type { Test } from 'tap';
 import type { BrowserPage } from '../page/chromium.ts';
-import { AXE, LAYOUT, VIOLATIONS } from '../page/looks.ts';
+import { AXE, FOCUSED, LAYOUT, VIOLATIONS } from '../page/looks.ts';
 
 const SCREENS = [
   { width: 360, scheme: 'light' },
@@ -21,4 +21,15 @@ export async function look(t: Test, page: BrowserPage, name: string): Promise<vo
     await page.emulate(width, 'light');
     t.strictSame(await page.evaluate(LAYOUT), { torn: [], wide: [] }, `${name}, ${width} px`);
   }
+}
+
+/** Presses Tab until the focus is on what has this name, and holds that the focus is seen on the way. */
+export async function tabTo(t: Test, page: BrowserPage, wanted: string): Promise<void> {
+  for (let n = 0; n < 60; n += 1) {
+    await page.press('Tab');
+    const { name, isVisible } = (await page.evaluate(FOCUSED)) as { name: string; isVisible: boolean };
+    t.ok(isVisible, `the focus is seen on ${name}`);
+    if (name === wanted) return;
+  }
+  t.fail(`no way to ${wanted}`);
 }

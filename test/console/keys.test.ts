@@ -4,10 +4,9 @@ import type { Role } from '../../src/console/sessions.ts';
 import { hashApiKey } from '../../src/job/apikey.ts';
 import { parseAuditRecord } from '../../src/manifest/auditRecord.ts';
 import type { Store } from '../../src/store/store.ts';
-import { FOCUSED } from '../page/looks.ts';
 import { sampleCredential, sampleEndpoint } from '../store/samples.ts';
 import { HOSTILE } from '../support/receipts.ts';
-import { look } from './everyScreen.ts';
+import { look, tabTo } from './everyScreen.ts';
 import { openTestConsole, type TestConsole } from './testConsole.ts';
 
 const FORM = { client: 'billing', organization: 'acme', scope: 'jobs:create', lifetime: '90' };
@@ -133,22 +132,13 @@ t.test('who may not, and what is not taken', async (t) => {
 t.test('by keyboard, and on every screen', async (t) => {
   const test = await openTestConsole(t);
   const page = await test.browse(t);
-  const tabTo = async (wanted: string) => {
-    for (let n = 0; n < 60; n += 1) {
-      await page.press('Tab');
-      const { name, isVisible } = (await page.evaluate(FOCUSED)) as { name: string; isVisible: boolean };
-      t.ok(isVisible, `the focus is seen on ${name}`);
-      if (name === wanted) return;
-    }
-    t.fail(`no way to ${wanted}`);
-  };
   await page.emulate(1280, 'light');
   await page.navigate(`${test.url}/access`);
-  await tabTo('organization');
+  await tabTo(t, page, 'organization');
   await page.evaluate(
     `document.querySelector('#client').value = 'billing'; document.activeElement.value = 'acme'`,
   );
-  await tabTo('Make a key');
+  await tabTo(t, page, 'Make a key');
   await page.press('Enter');
   await page.until(`location.pathname === '/access/new-key' && document.readyState === 'complete'`);
   t.match(await page.evaluate(`document.querySelector('#api-key').value`), /^seal_test_|^seal_sandbox_/);
@@ -157,9 +147,9 @@ t.test('by keyboard, and on every screen', async (t) => {
   await page.until(`location.pathname.startsWith('/access/keys/') && document.readyState === 'complete'`);
   await look(t, page, 'a key');
   await page.emulate(1280, 'light');
-  await tabTo('sure');
+  await tabTo(t, page, 'sure');
   await page.press('Space');
-  await tabTo('Revoke the key');
+  await tabTo(t, page, 'Revoke the key');
   await page.press('Enter');
   await page.until(`document.querySelector('#revoke') === null && document.readyState === 'complete'`);
   await look(t, page, 'a revoked key');
