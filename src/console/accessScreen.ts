@@ -3,6 +3,7 @@ import { toRfc3339 } from '../base/clock.ts';
 import { type Credential, SCOPES } from '../store/credentialStore.ts';
 import { keyState } from '../store/keyActs.ts';
 import { accessHead, clientFilter, clientNames, ROWS_MAX } from './accessParts.ts';
+import type { WebhookSources } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import { type KeySources, keyRoutes } from './keyPage.ts';
@@ -11,8 +12,9 @@ import { type QuotaSources, quotaRoute } from './quotasPage.ts';
 import type { Page, Screen, ScreenRequest } from './screen.ts';
 import { reaches } from './sessions.ts';
 import { brief, day, figure, state, tableOf } from './values.ts';
+import { webhookRoutes } from './webhooksPage.ts';
 
-export type AccessSources = KeySources & QuotaSources;
+export type AccessSources = KeySources & QuotaSources & WebhookSources;
 
 const words = english.access;
 
@@ -24,6 +26,7 @@ export function accessScreen(sources: AccessSources): Screen {
       { method: 'GET', path: '/access', role: 'auditor', answer: (request) => accessPage(sources, request) },
       ...keyRoutes(sources),
       quotaRoute(sources),
+      ...webhookRoutes(sources),
     ],
   };
 }

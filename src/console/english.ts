@@ -3,6 +3,7 @@ import { englishAccess } from './englishAccess.ts';
 import { englishAudit } from './englishAudit.ts';
 import { englishFind } from './englishFind.ts';
 import { englishConcerns, englishNow } from './englishNow.ts';
+import { englishWebhooks } from './englishWebhooks.ts';
 import type { Role } from './sessions.ts';
 
 export const english = {
@@ -70,5 +71,6 @@ export const english = {
   audit: englishAudit,
   find: englishFind,
   access: englishAccess,
+  webhooks: englishWebhooks,
   concerns: englishConcerns,
 };

@@ -15,6 +15,11 @@ export const englishAccess = {
       heading: 'Quotas and what is used of them',
       lead: 'Jobs that a client may create in each window, and requests that it may send.',
     },
+    '/access/webhooks': {
+      label: 'Webhooks',
+      heading: 'Webhook endpoints',
+      lead: 'Where clients are told how their jobs ended.',
+    },
   },
   columns: {
     client: 'Client',
@@ -90,7 +95,6 @@ export const englishAccess = {
   adminOnly: 'Only an administrator can change this.',
   endpoints: 'Webhook endpoints of the client',
   endpointColumns: { url: 'Address', status: 'State' },
-  endpointStates: { enabled: 'receives messages', disabled: 'disabled' },
   noEndpoints: 'None.',
   noKey: 'There is no such key',
   noKeyHow: 'Look for it in the list of the screen Access.',

@@ -6,7 +6,7 @@ import { type Credential, SCOPES } from '../store/credentialStore.ts';
 import { issueKey, keyState, replaceKey } from '../store/keyActs.ts';
 import type { Store } from '../store/store.ts';
 import { endKey } from '../webhook/endKey.ts';
-import { presentEndpoint } from '../webhook/presentEndpoint.ts';
+import { addressOf, endpointState, faring } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import { tokenField } from './pageFrame.ts';
@@ -119,11 +119,11 @@ async function keyPage(store: Store, { params, session }: ScreenRequest, now: nu
   const credential = all.find(({ id }) => id === params.id);
   if (credential === undefined) throw new Refusal(404, words.noKey, words.noKeyHow);
   const endpoints = await store.webhooks.endpoints.all(credential.clientId);
-  const rows = endpoints.map((endpoint): HtmlContent[] => {
-    const { url, status } = presentEndpoint(endpoint, now);
-    const isEnabled = status === 'enabled';
-    return [named(url), state(isEnabled ? 'good' : 'warning', words.endpointStates[status])];
-  });
+  const found = await Promise.all(endpoints.map((one) => faring(store, one, now)));
+  const rows = found.map(({ endpoint: { id, url }, is }): HtmlContent[] => [
+    html`<a href="/access/webhooks/${id}">${named(addressOf(url, session))}</a>`,
+    endpointState(is),
+  ]);
   const columns = Object.values(words.endpointColumns).map((name) => ({ name }));
   return {
     title: words.keyTitle,

@@ -1,0 +1,47 @@
+/** What the pages of the screen Access show of a webhook endpoint. */
+import type { Store } from '../store/store.ts';
+import type { WebhookEndpoint } from '../store/webhookStore.ts';
+import { presentEndpoint, presentTally } from '../webhook/presentEndpoint.ts';
+import { english } from './english.ts';
+import type { Html } from './html.ts';
+import { reaches, type Session } from './sessions.ts';
+import { state } from './values.ts';
+
+export interface WebhookSources {
+  store: Store;
+  clock(): number;
+}
+
+const words = english.webhooks;
+
+export type Faring = Awaited<ReturnType<typeof faring>>;
+
+/** An endpoint with the counts of its deliveries. */
+export async function faring({ webhooks }: Pick<Store, 'webhooks'>, endpoint: WebhookEndpoint, now: number) {
+  const tally = presentTally(await webhooks.outbox.tally(endpoint.id));
+  const shown = presentEndpoint(endpoint, now);
+  const { last_failure: failure, last_delivered_at: delivered } = tally;
+  const isFailing = failure !== undefined && (delivered === undefined || delivered < failure.at);
+  const is =
+    shown.disabled_reason === 'gone'
+      ? 'gone'
+      : shown.status === 'disabled'
+        ? 'disabled'
+        : isFailing
+          ? 'failing'
+          : 'enabled';
+  const isTroubled = is === 'gone' || is === 'failing' || tally.dead_letters > 0;
+  return { endpoint, shown, tally, is, isTroubled } as const;
+}
+
+export function endpointState(is: Faring['is']): Html {
+  const marks = { enabled: 'good', failing: 'bad', disabled: 'warning', gone: 'bad' } as const;
+  return state(marks[is], words.states[is]);
+}
+
+/** The path of an address can be its secret, so only who may change the endpoint sees it. */
+export function addressOf(url: string, { person }: Session): string {
+  const { origin, pathname, search } = new URL(url);
+  if (reaches(person.role, 'administrator')) return url;
+  return `${origin}${pathname + search === '/' ? '/' : '/…'}`;
+}

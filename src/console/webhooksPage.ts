@@ -1,0 +1,54 @@
+/** Of the screen Access: the webhook endpoints of every client, and how they fare. */
+import { accessHead, clientFilter, clientNames, ROWS_MAX } from './accessParts.ts';
+import { addressOf, endpointState, type Faring, faring, type WebhookSources } from './endpointParts.ts';
+import { english } from './english.ts';
+import { type Html, type HtmlContent, html, named } from './html.ts';
+import type { Page, ScreenRequest, ScreenRoute } from './screen.ts';
+import type { Session } from './sessions.ts';
+import { brief, figure, tableOf, when } from './values.ts';
+
+const words = english.webhooks;
+
+export function webhookRoutes(sources: WebhookSources): ScreenRoute[] {
+  return [
+    {
+      ...{ method: 'GET', path: '/access/webhooks', role: 'auditor' },
+      answer: (request) => webhooksPage(sources, request),
+    },
+  ];
+}
+
+async function webhooksPage(
+  { store, clock }: WebhookSources,
+  { query, session }: ScreenRequest,
+): Promise<Page> {
+  const client = query.get('client') ?? '';
+  const all = await store.webhooks.endpoints.all(client === '' ? undefined : client);
+  const shown = await Promise.all(all.slice(0, ROWS_MAX).map((one) => faring(store, one, clock())));
+  const rows = shown.toSorted((a, b) => Number(b.isTroubled) - Number(a.isTroubled));
+  return {
+    title: words.title,
+    main: html`${accessHead('/access/webhooks')}
+<section class="card" id="webhooks">
+${clientFilter('/access/webhooks', await clientNames(store), client)}
+${rows.length > 0 ? table(rows, session, clock()) : html`<p><strong>${words.none}</strong></p><p class="remedy">${words.noneHow}</p>`}
+${all.length > ROWS_MAX && html`<p class="small quiet">${words.cutOff(figure(ROWS_MAX), figure(all.length))}</p>`}
+</section>`,
+  };
+}
+
+function table(rows: readonly Faring[], session: Session, now: number): Html {
+  const columns = Object.values(words.columns).map((name) => ({ name }));
+  return tableOf(
+    words.title,
+    columns,
+    rows.map(({ endpoint: { id, clientId, url }, tally, is }): HtmlContent[] => [
+      named(brief(clientId)),
+      html`<a href="/access/webhooks/${id}">${named(brief(addressOf(url, session)))}</a>`,
+      endpointState(is),
+      figure(tally.pending),
+      html`${tally.dead_letters > 0 ? html`<strong class="bad">${figure(tally.dead_letters)}</strong>` : '0'}`,
+      tally.last_delivered_at === undefined ? words.never : when(tally.last_delivered_at, now),
+    ]),
+  );
+}
