@@ -74,3 +74,8 @@ function seal(): Html {
 export function tokenField({ formToken }: Session): Html {
   return html`<input type="hidden" name="token" value="${formToken}">`;
 }
+
+/** What a form asks for before it does what cannot be undone: `sure=yes`. */
+export function sureBox(text: string): Html {
+  return html`<p><label class="chosen"><input type="checkbox" name="sure" value="yes" required> <span>${text}</span></label></p>`;
+}

@@ -1,5 +1,6 @@
 /** Of the screen Access: the webhook endpoints of every client, and how they fare. */
 import { accessHead, clientFilter, clientNames, ROWS_MAX } from './accessParts.ts';
+import { endpointRoutes } from './endpointPage.ts';
 import { addressOf, endpointState, type Faring, faring, type WebhookSources } from './endpointParts.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
@@ -15,6 +16,7 @@ export function webhookRoutes(sources: WebhookSources): ScreenRoute[] {
       ...{ method: 'GET', path: '/access/webhooks', role: 'auditor' },
       answer: (request) => webhooksPage(sources, request),
     },
+    ...endpointRoutes(sources),
   ];
 }
 

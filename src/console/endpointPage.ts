@@ -1,0 +1,159 @@
+/** The page of a webhook endpoint: its messages, which operators send again, and whether it receives any, which administrators decide. */
+import { OperatorError } from '../base/errors.ts';
+import type { ActName } from '../manifest/auditRecord.ts';
+import type { Store } from '../store/store.ts';
+import { alterEndpoint, findEndpoint, replayLetters } from '../webhook/endpointActs.ts';
+import { disabled, type EndpointChange, enabled } from '../webhook/endpoints.ts';
+import { addressOf, endpointState, type Faring, faring, type WebhookSources } from './endpointParts.ts';
+import { english } from './english.ts';
+import { code, type Html, type HtmlContent, html, named } from './html.ts';
+import { messagesCard } from './messages.ts';
+import { sureBox, tokenField } from './pageFrame.ts';
+import { type Page, type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import { reaches, type Session } from './sessions.ts';
+import { figure, moment } from './values.ts';
+
+const words = english.webhooks;
+const MESSAGE_ID = /^msg_[0-9a-f]{32}$/;
+
+export function endpointRoutes({ store, clock }: WebhookSources): ScreenRoute[] {
+  const change = (
+    path: 'enable' | 'disable' | 'replay',
+    role: ScreenRoute['role'],
+    act: (request: ScreenRequest, id: string) => Promise<string>,
+  ): ScreenRoute => ({
+    ...{ method: 'POST', path: `/access/webhooks/:id/${path}`, role },
+    async answer(request): Promise<Redirect> {
+      const id = request.params.id ?? '';
+      const notice = await act(request, id).catch(refuse);
+      return { location: `/access/webhooks/${id}`, notice };
+    },
+  });
+  const alter = async (id: string, make: EndpointChange, name: ActName, actor: ScreenRequest['actor']) =>
+    alterEndpoint(store, id, make, { name, actor });
+  return [
+    {
+      ...{ method: 'GET', path: '/access/webhooks/:id', role: 'auditor' },
+      answer: (request) => endpointPage(store, request, clock()),
+    },
+    change('enable', 'administrator', async ({ actor }, id) => {
+      await alter(id, enabled, 'webhook.enable', actor);
+      return words.isEnabled;
+    }),
+    change('disable', 'administrator', async ({ form, actor }, id) => {
+      requireSure(form, words.disableSure);
+      await alter(id, disabled(clock()), 'webhook.disable', actor);
+      return words.isDisabled;
+    }),
+    change('replay', 'operator', async ({ form, actor }, id) => {
+      const chosen = chosenIn(form);
+      return words.replayed(await replayLetters(store, id, chosen, actor));
+    }),
+  ];
+}
+
+function refuse(error: unknown): never {
+  if (!(error instanceof OperatorError)) throw error;
+  throw new Refusal(404, words.noEndpoint, words.noEndpointHow);
+}
+
+function requireSure(form: URLSearchParams, what: string): void {
+  if (form.get('sure') !== 'yes') throw new Refusal(400, what, words.badHow);
+}
+
+/** Undefined for all of them. */
+function chosenIn(form: URLSearchParams): string[] | undefined {
+  if (form.get('all') === 'yes') {
+    requireSure(form, words.replaySure);
+    return undefined;
+  }
+  const chosen = form.getAll('message');
+  if (chosen.length === 0 || !chosen.every((id) => MESSAGE_ID.test(id)))
+    throw new Refusal(400, words.noneChosen, words.badHow);
+  return chosen;
+}
+
+async function endpointPage(
+  store: Store,
+  { params, query, session }: ScreenRequest,
+  now: number,
+): Promise<Page> {
+  const found = await findEndpoint(store, params.id ?? '').catch(refuse);
+  const one = await faring(store, found, now);
+  return {
+    title: words.endpoint,
+    main: html`<div><p class="small"><a href="/access/webhooks">← ${words.title}</a></p><h1>${words.endpoint}</h1></div>
+<div class="columns">
+${facts(one, session)}
+<div class="group">${deliveries(one)}${actions(one, session)}</div>
+</div>
+${await messagesCard(store, one, { query, session }, now)}`,
+  };
+}
+
+function facts({ endpoint, shown, is }: Faring, session: Session): Html {
+  const { facts: names } = words;
+  const { disabled_at: since, previous_secret_expires_at: former, description } = shown;
+  const pairs: [string, HtmlContent][] = [
+    [names.id, code(endpoint.id)],
+    [names.client, named(endpoint.clientId)],
+    [names.url, html`<code>${named(addressOf(endpoint.url, session))}</code>`],
+    [names.state, endpointState(is)],
+    [names.since, since !== undefined && moment(since)],
+    [names.events, shown.events.join(', ')],
+    [names.description, description !== undefined && named(description)],
+    [names.created, moment(shown.created_at)],
+    [names.former, former !== undefined && moment(former)],
+    [names.revision, figure(endpoint.revision)],
+  ];
+  return card(words.factsTitle, definitions(pairs));
+}
+
+function deliveries({ tally }: Faring): Html {
+  const { tallies: names } = words;
+  const { last_delivered_at: delivered, last_failure: failure, dropped_from: from, dropped_to: to } = tally;
+  return card(
+    words.deliveries,
+    definitions([
+      [names.delivered, figure(tally.delivered)],
+      [names.last, delivered === undefined ? words.never : moment(delivered)],
+      [names.failed, figure(tally.failed_attempts)],
+      [names.failure, failure && html`<code>${named(failure.reason)}</code>, ${moment(failure.at)}`],
+      [
+        names.dropped,
+        tally.dropped > 0 &&
+          html`<strong class="bad">${figure(tally.dropped)}</strong>${from !== undefined && to !== undefined && html`, ${moment(from)} – ${moment(to)}`}`,
+      ],
+    ]),
+  );
+}
+
+function card(title: string, content: HtmlContent): Html {
+  return html`<section class="card"><h2>${title}</h2>${content}</section>`;
+}
+
+/** Without those that are not known. */
+function definitions(pairs: readonly [name: string, value: HtmlContent][]): Html {
+  const known = pairs.filter(([, value]) => value !== false && value !== undefined);
+  return html`<dl>${known.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+function actions({ endpoint: { id }, shown }: Faring, session: Session): Html {
+  if (!reaches(session.person.role, 'administrator'))
+    return html`<p class="quiet">${english.access.adminOnly}</p>`;
+  const form = (path: string, content: Html) =>
+    html`<form class="grid" method="post" action="/access/webhooks/${id}/${path}">${tokenField(session)}${content}</form>`;
+  if (shown.status === 'disabled')
+    return card(words.enable, [
+      html`<p>${words.enableLead}</p>`,
+      form('enable', html`<p class="actions"><button class="strong">${words.enable}</button></p>`),
+    ]);
+  return card(words.disable, [
+    html`<p>${words.disableLead}</p>`,
+    form(
+      'disable',
+      html`${sureBox(words.disableSure)}
+<p class="actions"><button class="danger">${words.disable}</button></p>`,
+    ),
+  ]);
+}

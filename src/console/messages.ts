@@ -1,0 +1,114 @@
+/** Of the page of a webhook endpoint: the messages that wait, and those that were given up. */
+import type { Store } from '../store/store.ts';
+import type { Delivery, DeliveryPage } from '../store/webhookStore.ts';
+import { presentDeadLetter, presentDelivery } from '../webhook/presentEndpoint.ts';
+import type { Faring } from './endpointParts.ts';
+import { english } from './english.ts';
+import { code, type Html, type HtmlContent, html, named } from './html.ts';
+import { sureBox, tokenField } from './pageFrame.ts';
+import type { ScreenRequest } from './screen.ts';
+import { reaches, type Session } from './sessions.ts';
+import { chooser, figure, moment, tableOf } from './values.ts';
+
+const words = english.webhooks;
+const PAGE_MESSAGES = 50;
+
+/** One page of one of the two lists. */
+export async function messagesCard(
+  store: Store,
+  { endpoint: { id }, tally }: Faring,
+  { query, session }: Pick<ScreenRequest, 'query' | 'session'>,
+  now: number,
+): Promise<Html> {
+  const counts = { waiting: tally.pending, dead: tally.dead_letters };
+  const list = query.get('list') ?? (counts.dead > 0 ? 'dead' : 'waiting');
+  const isDead = list === 'dead';
+  const after = positionIn(query);
+  const page: DeliveryPage = { limit: PAGE_MESSAGES + 1, ...(after && { after }) };
+  const { outbox } = store.webhooks;
+  const dateOf = (stamp: number) => store.serviceTime.dateOf(stamp);
+  const found = isDead ? await outbox.deadLetters(id, page) : await outbox.pending(id, page);
+  const shown = found.slice(0, PAGE_MESSAGES);
+  const address = (name: string) => `/access/webhooks/${id}?list=${name}`;
+  const links = (['waiting', 'dead'] as const).map((name) => {
+    const label = words.lists[name](figure(counts[name]));
+    return { path: `${address(name)}#messages`, label, isHere: (name === 'dead') === isDead };
+  });
+  const table = isDead
+    ? deadTable(
+        shown.map((one) => presentDeadLetter(one as Parameters<typeof presentDeadLetter>[0], dateOf)),
+        reaches(session.person.role, 'operator'),
+      )
+    : waitingTable(
+        shown.map((one) => presentDelivery(one, dateOf)),
+        now,
+      );
+  const last = found.length > PAGE_MESSAGES ? shown.at(-1) : undefined;
+  return html`<section class="card" id="messages">
+<div class="title"><h2>${words.messages}</h2>${chooser(words.messages, links)}</div>
+${shown.length === 0 ? html`<p class="quiet">${isDead ? words.noDead : words.noWaiting}</p>` : isDead ? replayForms(table, id, session) : table}
+${(after ?? last) && html`<p class="pager">${after && html`<a href="${address(list)}#messages">${words.first}</a>`}${last && html`<a href="${address(list)}&amp;after=${last.at}.${last.webhookId}#messages">${words.next}</a>`}</p>`}
+</section>`;
+}
+
+/** Where the page before ended. What is no position is none. */
+function positionIn(query: URLSearchParams): Pick<Delivery, 'at' | 'webhookId'> | undefined {
+  const [, at, webhookId] = /^(\d{1,15})\.(msg_[0-9a-f]{32})$/.exec(query.get('after') ?? '') ?? [];
+  return at === undefined || webhookId === undefined ? undefined : { at: Number(at), webhookId };
+}
+
+type Waiting = ReturnType<typeof presentDelivery>;
+type Dead = ReturnType<typeof presentDeadLetter>;
+
+function waitingTable(waiting: readonly Waiting[], now: number): Html {
+  const rows = waiting.map((one): HtmlContent[] => [
+    message(one),
+    moment(one.occurred_at),
+    Date.parse(one.due_at) <= now ? words.dueNow : moment(one.due_at),
+    attempts(one),
+  ]);
+  return tableOf(words.messages, columnsOf(words.waitingColumns), rows);
+}
+
+/** With a box for each where they can be chosen. */
+function deadTable(letters: readonly Dead[], isChosen: boolean): Html {
+  const rows = letters.map((one): HtmlContent[] => [
+    isChosen
+      ? html`<label class="chosen"><input type="checkbox" name="message" value="${one.webhook_id}"> <span>${message(one)}</span></label>`
+      : message(one),
+    moment(one.occurred_at),
+    html`${moment(one.given_up_at)} <span class="small quiet">${words.causes[one.cause]}</span>`,
+    attempts(one),
+  ]);
+  return tableOf(words.messages, columnsOf(words.deadColumns), rows);
+}
+
+function columnsOf(names: Readonly<Record<string, string>>): { name: string }[] {
+  return Object.values(names).map((name) => ({ name }));
+}
+
+function message({ webhook_id: id, type }: Pick<Waiting, 'webhook_id' | 'type'>): Html {
+  return html`${code(id)} <span class="small quiet">${named(type)}</span>`;
+}
+
+function attempts({
+  attempts: count,
+  last_failure: failure,
+}: Pick<Waiting, 'attempts' | 'last_failure'>): Html {
+  return html`${figure(count)}${failure && html` <code class="small">${named(failure.reason)}</code>`}`;
+}
+
+function replayForms(table: Html, id: string, session: Session): Html {
+  if (!reaches(session.person.role, 'operator'))
+    return html`${table}<p class="quiet">${words.operatorOnly}</p>`;
+  const form = (name: string, content: HtmlContent) =>
+    html`<form class="grid" id="${name}" method="post" action="/access/webhooks/${id}/replay">${tokenField(session)}${content}</form>`;
+  return html`<p>${words.replayLead}</p>
+${form('replay', [table, html`<p class="actions"><button class="strong">${words.replayChosen}</button></p>`])}
+${form(
+  'replay-all',
+  html`<input type="hidden" name="all" value="yes">
+${sureBox(words.replaySure)}
+<p class="actions"><button>${words.replayAll}</button></p>`,
+)}`;
+}
