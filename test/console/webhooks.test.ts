@@ -1,0 +1,190 @@
+/** Access: webhook endpoints and their messages; who may send them again, and who may enable and disable an endpoint. */
+import t from 'tap';
+import type { Role } from '../../src/console/sessions.ts';
+import type { NewEndpoint } from '../../src/store/webhookStore.ts';
+import { sampleCredential, sampleEndpoint } from '../store/samples.ts';
+import { HOSTILE } from '../support/receipts.ts';
+import { look, tabTo } from './everyScreen.ts';
+import { openTestConsole, type TestConsole } from './testConsole.ts';
+
+const EVERY = { limit: 1000 };
+const FAILURE = { at: Date.UTC(2026, 10, 23, 12), reason: 'http_503' };
+
+/** An endpoint with so many messages that wait, and so many that were given up. */
+async function addEndpoint(
+  { store }: TestConsole,
+  { dead = 0, waiting = 0, ...fields }: Partial<NewEndpoint> & { dead?: number; waiting?: number } = {},
+): Promise<NewEndpoint> {
+  const endpoint = sampleEndpoint(fields);
+  const { endpoints, outbox } = store.webhooks;
+  await endpoints.add(endpoint, 16, null);
+  for (let n = 0; n < dead; n += 1) await outbox.test(endpoint.id);
+  for (const one of await outbox.pending(endpoint.id, EVERY))
+    await outbox.settle(one, { kind: 'dead', failure: FAILURE });
+  for (let n = 0; n < waiting; n += 1) await outbox.test(endpoint.id);
+  return endpoint;
+}
+
+async function send(
+  test: TestConsole,
+  path: string,
+  fields: Record<string, string>,
+  role: Role = 'administrator',
+) {
+  const { cookie, token } = test.signedIn(role, 'Berta');
+  const answer = await test.post(path, { ...fields, token }, { cookie });
+  const location = String(answer.headers.location ?? '');
+  const shown = location === '' ? '' : (await test.get(location, { cookie })).text;
+  return { ...answer, location, cookie, shown };
+}
+
+function messagesIn(text: string): string[] {
+  return Array.from(text.matchAll(/name="message" value="(msg_\w+)"/g), ([, id = '']) => id);
+}
+
+t.test('every endpoint, those first that need somebody', async (t) => {
+  const test = await openTestConsole(t);
+  const well = await addEndpoint(test, { clientId: 'archive', url: 'https://archive.example/in?key=s3cret' });
+  const bad = await addEndpoint(test, { dead: 2, waiting: 1 });
+  await test.store.credentials.put([sampleCredential()], null);
+  const auditor = test.signedIn('auditor');
+  const { text } = await test.get('/access/webhooks', auditor);
+  t.ok(text.indexOf(bad.id) < text.indexOf(well.id));
+  t.match(text, /fails.*>1<.*>2<.*receives messages/s);
+  t.match(text, /archive\..*…/s, 'the path of an address can be its secret');
+  t.notMatch(text, /s3cret|whsec_/);
+  t.match((await test.get('/access/webhooks', test.signedIn())).text, /s3cret/, 'an administrator sees it');
+  t.notMatch((await test.get('/access/webhooks?client=billing', auditor)).text, well.id);
+  t.match((await test.get('/access/webhooks?client=x', auditor)).text, /no webhook endpoint/);
+  const page = await test.get(`/access/webhooks/${bad.id}`, auditor);
+  t.match(page.text, /Revision.*http_<wbr>503/s);
+  t.notMatch(page.text, /whsec_|method="post" action="\/access/);
+  for (const id of ['we_x', '%00', '__proto__'])
+    t.match(await test.get(`/access/webhooks/${id}`, auditor), { status: 404, text: /no such endpoint/ });
+});
+
+t.test('pages of the messages, and those that were given up are sent again', async (t) => {
+  const test = await openTestConsole(t);
+  const { id } = await addEndpoint(test, { dead: 120 });
+  const { outbox } = test.store.webhooks;
+  const at = `/access/webhooks/${id}`;
+  const operator = test.signedIn('operator');
+  const seen: string[] = [];
+  for (let path = `${at}?list=dead`; path !== ''; ) {
+    const { text } = await test.get(path, operator);
+    seen.push(...messagesIn(text));
+    const next = /href="([^"]*after=[^"#]*)[^"]*">More/.exec(text)?.[1] ?? '';
+    path = next.replaceAll('&amp;', '&');
+  }
+  const letters = await outbox.deadLetters(id, EVERY);
+  t.strictSame(
+    seen,
+    letters.map(({ webhookId }) => webhookId),
+  );
+  const [first = '', second = ''] = seen;
+  t.match(await send(test, `${at}/replay`, {}, 'operator'), { status: 400, text: /No message was chosen/ });
+  t.match(await send(test, `${at}/replay`, { message: '<script>' }, 'operator'), { status: 400 });
+  t.match(await send(test, `${at}/replay`, { all: 'yes' }, 'operator'), { status: 400 }, 'not unless sure');
+  const one = await send(test, `${at}/replay`, { message: first }, 'operator');
+  t.match(one, { status: 303, location: at, shown: /role="status".*One message is queued again/s });
+  t.notMatch((await test.get(at, { cookie: one.cookie })).text, /is queued again/, 'it is said once');
+  t.match(await outbox.pending(id, EVERY), [{ webhookId: first }]);
+  t.match(await outbox.deadLetters(id, { limit: 1 }), [{ webhookId: second }]);
+  const all = await send(test, `${at}/replay`, { all: 'yes', sure: 'yes' }, 'operator');
+  t.match(all.shown, /119 messages are queued again.*No message was given up|119 messages are queued/s);
+  t.equal((await outbox.pending(id, EVERY)).length, 120);
+  t.match((await test.get(`${at}?list=dead`, operator)).text, /No message was given up/);
+  const actor = { via: 'console', person: 'Berta', role: 'operator' };
+  t.match(
+    (await test.acts()).filter((act) => act?.act.startsWith('webhook.')),
+    [
+      { act: 'webhook.replay', actor, object: { endpoint: id, client: 'billing' } },
+      { act: 'webhook.replay', actor },
+    ],
+  );
+});
+
+t.test('an endpoint is disabled and enabled', async (t) => {
+  const test = await openTestConsole(t);
+  const { id } = await addEndpoint(test);
+  const { endpoints } = test.store.webhooks;
+  const at = `/access/webhooks/${id}`;
+  t.match(await send(test, `${at}/disable`, {}), { status: 400, text: /misses the messages/ });
+  const ended = await send(test, `${at}/disable`, { sure: 'yes' });
+  t.match(ended, { status: 303, shown: /The endpoint is disabled.*Disabled since.*Enable the endpoint/s });
+  t.match(await endpoints.get(id), { disabled: { reason: 'request' } });
+  t.match(await send(test, `${at}/enable`, {}), { status: 303, shown: /is enabled.*receives messages/s });
+  t.equal((await endpoints.get(id))?.disabled, undefined);
+  const actor = { via: 'console', person: 'Berta', role: 'administrator' };
+  t.match(await test.acts(), [
+    { act: 'webhook.disable', actor, object: { endpoint: id, origin: 'https://hooks.example.com' } },
+    { act: 'webhook.enable', actor },
+  ]);
+  await endpoints.change(id, (one) => ({ ...one, disabled: { at: 1, reason: 'gone' } }), null);
+  t.match((await test.get('/access/webhooks', test.signedIn('auditor'))).text, /it answered 410/);
+});
+
+t.test('who may not', async (t) => {
+  const test = await openTestConsole(t);
+  const { id } = await addEndpoint(test, { dead: 1 });
+  const before = await test.store.webhooks.endpoints.get(id);
+  const fields = { sure: 'yes', all: 'yes' };
+  const refused: [string, Role][] = [
+    ['enable', 'auditor'],
+    ['enable', 'operator'],
+    ['disable', 'auditor'],
+    ['disable', 'operator'],
+    ['replay', 'auditor'],
+  ];
+  for (const [path, role] of refused)
+    t.match(
+      await send(test, `/access/webhooks/${id}/${path}`, fields, role),
+      { status: 403, text: /Your role does not allow this/ },
+      `${path}, ${role}`,
+    );
+  for (const path of ['enable', 'disable', 'replay']) {
+    const { cookie } = test.signedIn();
+    t.match(
+      await test.post(`/access/webhooks/${id}/${path}`, fields, { cookie }),
+      { status: 403 },
+      'no token',
+    );
+    t.match(await send(test, `/access/webhooks/we_x/${path}`, fields), { status: 404 }, 'no endpoint');
+  }
+  t.strictSame(await test.store.webhooks.endpoints.get(id), before, 'nothing was changed');
+  t.strictSame(await test.acts(), []);
+});
+
+t.test('by keyboard, and on every screen', async (t) => {
+  const test = await openTestConsole(t);
+  const page = await test.browse(t, 'operator');
+  const show = (path: string) => page.navigate(`${test.url}${path}`);
+  await show('/access/webhooks');
+  await look(t, page, 'no endpoint');
+  const url = `https://hooks.example.com/${'x'.repeat(400)}?<script>`;
+  const { id } = await addEndpoint(test, {
+    clientId: HOSTILE,
+    url,
+    description: HOSTILE,
+    dead: 3,
+    waiting: 1,
+  });
+  await test.store.credentials.put([sampleCredential({ clientId: HOSTILE })], null);
+  for (let n = 0; n < 205; n += 1) await addEndpoint(test, { clientId: `client-${n}` });
+  await show('/access/webhooks');
+  await look(t, page, 'hostile endpoints');
+  t.match(await page.evaluate(`document.querySelector('#webhooks').textContent`), /200 of 206 are shown/);
+  await show(`/access/webhooks/${id}?list=waiting`);
+  await look(t, page, 'messages that wait');
+  await page.emulate(1280, 'light');
+  await show(`/access/webhooks/${id}`);
+  await tabTo(t, page, 'message');
+  await page.press('Space');
+  await tabTo(t, page, 'Send the chosen ones again');
+  await page.press('Enter');
+  await page.until(`document.querySelector('[role=status]')?.textContent === 'One message is queued again.'`);
+  await look(t, page, 'a message that is sent again');
+  t.equal((await test.store.webhooks.outbox.pending(id, EVERY)).length, 2);
+  t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
+  t.strictSame(page.complaints, []);
+});
