@@ -1,11 +1,11 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { presentEpochs } from '../../admin/presentEpochs.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { canBeWitnessed, differences, NOT_WITNESSABLE } from '../../config/agreement.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { rootsNow, trustOf } from '../../config/trustAnchors.ts';
 import { comingAt, type Epoch, type Epochs, termAt } from '../../log/epochs.ts';
-import { encodeQuorum } from '../../log/quorum.ts';
 import { CLASSICAL_ALGORITHMS, describeKey, kmsKeyId } from '../../log/verifierKey.ts';
 import type { ActName } from '../../manifest/auditRecord.ts';
 import { epochObject } from '../../manifest/sealedForm.ts';
@@ -113,8 +113,7 @@ async function list({ config, json }: { config: string; json?: true }): Promise<
     epochs: await store.epochs.newest(),
     problems: await problemsOf(store),
   }));
-  const rows = epochs.list.map((epoch, index) => present(epochs, epoch, index));
-  printRows(rows, json, {
+  printRows(presentEpochs(epochs, systemClock()), json, {
     EPOCH: ({ epoch }) => String(epoch),
     STATE: ({ state }) => state,
     FROM: ({ from }) => forPeople(from),
@@ -286,10 +285,8 @@ async function change(
 }
 
 function report(epochs: Epochs, json: true | undefined): void {
-  const index = epochs.list.length - 1;
-  const planned = epochs.list[index];
-  if (planned === undefined) return;
-  const row = present(epochs, planned, index);
+  const row = presentEpochs(epochs, systemClock()).at(-1);
+  if (row === undefined) return;
   if (json) printJson(row);
   else
     print(
@@ -303,28 +300,6 @@ function tellNext(file: string, inForce: Epoch, epoch: Epoch): void {
   if (added || (epoch.timestamps === 'required' && inForce.timestamps === 'none'))
     note('Next: restart pdfseald before the epoch begins, so that it knows the new partition or authority');
   note(`Next: give verifiers the new trust file:  pdfseal trust export --config ${file} --output trust.json`);
-}
-
-function present({ list }: Epochs, { from, keys, quorum, timestamps }: Epoch, index: number) {
-  const now = systemClock();
-  const next = list[index + 1];
-  const state =
-    from > now && index > 0 ? 'planned' : next !== undefined && next.from <= now ? 'past' : 'in force';
-  return {
-    epoch: index + 1,
-    state,
-    from: toRfc3339(from),
-    ...(next && { until: toRfc3339(next.from) }),
-    quorum: encodeQuorum(quorum),
-    timestamps,
-    keys: keys.map((key) => ({
-      region: key.region,
-      key_label: key.keyLabel,
-      algorithm: key.algorithm,
-      ...(key.software && { software: key.software }),
-      partition: key.partition,
-    })),
-  };
 }
 
 function parseWhich(text: string): KeyChoices['newKeys'] {
