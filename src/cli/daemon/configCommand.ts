@@ -3,12 +3,12 @@ import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { effectiveSettings, type Setting } from '../../config/effective.ts';
+import { hidesSecrets, toTomlLines, withoutSecrets } from '../../config/settingsToml.ts';
 import { formatKeyPath } from '../../config/toml.ts';
 import { explain } from '../help.ts';
 import { configOption } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';
 import { askAdministration, NobodyAnswers } from './adminClient.ts';
-import { hidesSecrets, toTomlLines, withoutSecrets } from './configToml.ts';
 
 export function configCommand(): Command {
   const command = new Command('config').description(

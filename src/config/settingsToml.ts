@@ -1,5 +1,5 @@
-import type { Setting } from '../../config/effective.ts';
-import type { KeyPath } from '../../config/toml.ts';
+import type { Setting } from './effective.ts';
+import type { KeyPath } from './toml.ts';
 
 /** Names of environment variables that may pass a secret to a module; their values are not printed. */
 const SECRET = /pin|pass|pwd|secret|token|credential|auth|key/i;
