@@ -4,7 +4,8 @@ import { OperatorError } from '../base/errors.ts';
 import type { ActObject } from '../manifest/auditRecord.ts';
 import { type Config, loadConfig } from './config.ts';
 import { meaningOf } from './document.ts';
-import { changedKeys } from './toml.ts';
+import { effectiveSettings, type Setting } from './effective.ts';
+import { changedKeys, formatKeyPath } from './toml.ts';
 
 /** What takes effect without a restart: a key, or all keys of a table. */
 const LIVE = ['limits.queue_jobs_max', 'limits.rate', 'quotas', 'clients', 'organizations', 'logging'];
@@ -38,6 +39,44 @@ export function mergeConfig(started: Config, running: Config, next: Config): Rel
   };
 }
 
+/** A key as a daemon that runs has it. */
+export interface SettingInEffect extends Setting {
+  /** As it stands in the file. */
+  key: string;
+  /** What the file says by now, where that takes a restart. */
+  next?: { value: unknown };
+}
+
+/** `next` is what the file says now, `pending` as {@link Reload.deferred}. A key of a table that one of the two lacks has no value there. */
+export function settingsInEffect(
+  started: Config,
+  next: Config,
+  pending: readonly string[],
+): SettingInEffect[] {
+  const atStart = byKey(started);
+  const now = byKey(next);
+  const waits = (key: string) => pending.some((one) => isWithin(one, key) || isWithin(key, one));
+  const known = new Map([...atStart, ...now]);
+  return Array.from(known, ([key, { path }]): SettingInEffect[] => {
+    const inFile = now.get(key);
+    if (isLive(key)) return inFile === undefined ? [] : [{ key, ...inFile }];
+    const unset = { path, value: undefined, source: 'unset', changed: false } as const;
+    const setting = { key, ...(atStart.get(key) ?? unset) };
+    // A table that was left out stands there as a key without a value.
+    const isSet = setting.value !== undefined || inFile?.value !== undefined;
+    return [waits(key) && isSet ? { ...setting, next: { value: inFile?.value } } : setting];
+  }).flat();
+}
+
+function byKey(config: Config): Map<string, Setting> {
+  return new Map(effectiveSettings(config).map((setting) => [formatKeyPath(setting.path), setting]));
+}
+
+/** Whether a path is that key, or one below it. */
+function isWithin(path: string, key: string): boolean {
+  return path === key || path.startsWith(`${key}.`) || path.startsWith(`${key}[`);
+}
+
 /** Puts on record that another configuration is about to hold; resolves when that is durable. */
 export type RecordReload = (object: ActObject) => Promise<unknown>;
 
@@ -49,6 +88,8 @@ export class LiveConfig {
   readonly #record = Promise.withResolvers<RecordReload>();
   readonly #started: Config;
   #current: Config;
+  /** As the file was when it was last accepted. */
+  #next: Config;
   #loadedAt: number;
   #pending: readonly string[] = [];
   /** Reloads take turns. */
@@ -57,6 +98,7 @@ export class LiveConfig {
   constructor(config: Config, clock: Clock, logger: Logger) {
     this.#started = config;
     this.#current = config;
+    this.#next = config;
     this.#logger = logger;
     this.#loadedAt = clock();
     this.#clock = clock;
@@ -69,6 +111,11 @@ export class LiveConfig {
   /** When the file was last read and accepted, and which of its keys wait for a restart since. */
   get loaded(): { at: number; pending: readonly string[] } {
     return { at: this.#loadedAt, pending: this.#pending };
+  }
+
+  /** Every key as it is in effect, and what awaits a restart. */
+  settings(): SettingInEffect[] {
+    return settingsInEffect(this.#started, this.#next, this.#pending);
   }
 
   onChange(listener: (config: Config) => void): void {
@@ -111,6 +158,7 @@ export class LiveConfig {
     const digests = { sha256: config.sha256, previous_sha256: this.#current.sha256 };
     await record({ ...digests, applied, deferred });
     this.#current = config;
+    this.#next = next;
     this.#loadedAt = this.#clock();
     this.#pending = deferred;
     for (const listener of this.#listeners) listener(config);

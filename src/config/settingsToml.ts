@@ -55,7 +55,7 @@ function quoteKey(name: string): string {
   return /^[A-Za-z0-9_-]+$/.test(name) ? name : quote(name);
 }
 
-function toTomlValue(value: unknown): string {
+export function toTomlValue(value: unknown): string {
   if (typeof value === 'string') return quote(value);
   if (Array.isArray(value)) return `[${value.map(toTomlValue).join(', ')}]`;
   if (typeof value === 'object' && value !== null) {

@@ -4,7 +4,7 @@ import t from 'tap';
 import { OperatorError } from '../../src/base/errors.ts';
 import { type Config, loadConfig, parseConfig } from '../../src/config/config.ts';
 import { everyKey, meaningOf } from '../../src/config/document.ts';
-import { mergeConfig } from '../../src/config/reload.ts';
+import { mergeConfig, settingsInEffect } from '../../src/config/reload.ts';
 import { encodeVkey } from '../../src/log/verifierKey.ts';
 import { makeKey } from '../support/sealing.ts';
 import { makeTls } from '../support/sources.ts';
@@ -682,6 +682,31 @@ t.test('what a reload changes, and what waits for a restart', async (t) => {
 
   write((text) => text.replace('[log]', '[lag]'));
   t.throws(() => reload(started, second.config), { message: /c\.toml:4: lag: unknown key/ });
+});
+
+t.test('each key as it is in effect, and what the file says where that waits for a restart', async (t) => {
+  const dir = t.testdir({ 'module.so': '', pin: '1234' });
+  const file = join(dir, 'c.toml');
+  writeFileSync(file, `${MINIMAL}[clients.gone.quotas.default]\njobs = 1\n`);
+  const started = loadConfig(file);
+  const added = '[quotas.default]\njobs = 3\n[http]\nlisten = "[::1]:1"\n[console]\n';
+  const other = MINIMAL.replace('token_label = "token"', 'token_label = "other"');
+  writeFileSync(file, `${other}${added}`);
+  const { deferred } = reload(started);
+  const found = settingsInEffect(started, loadConfig(file), deferred);
+  const settings = new Map(found.map((one) => [one.key, one]));
+  t.match(settings.get('quotas.default.jobs'), { value: 3, source: 'file', next: undefined });
+  t.notOk(settings.has('clients.gone.quotas.default.jobs'), 'what a reload ended is gone');
+  const waiting = [...settings.values()].filter(({ next }) => next !== undefined);
+  t.match(
+    waiting.map(({ key, value, next }) => [key, value, next?.value]),
+    [
+      ['http.listen', '127.0.0.1:8400', '[::1]:1'],
+      ['kms.partitions[0].token_label', 'token', 'other'],
+      ['console.listen', undefined, /console\.sock$/],
+    ],
+  );
+  t.match(settings.get('log.origin'), { source: 'file', changed: true, next: undefined });
 });
 
 t.test('a PIN file that cannot be read is only told of while the others meet the quorum', async (t) => {
