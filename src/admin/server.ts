@@ -13,7 +13,7 @@ import type { Store } from '../store/store.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Carrying } from '../watch/carrying.ts';
 import type { ConsoleDoor } from './consoleLink.ts';
-import { Drills } from './drills.ts';
+import type { Drills } from './drills.ts';
 import type { Metrics } from './metrics.ts';
 import { createAdminApp } from './routes.ts';
 import { StatusReader, type StatusSources } from './statusReader.ts';
@@ -22,7 +22,7 @@ export interface AdministrationOptions {
   listen: { readonly socket: SocketPath; readonly port?: HostPort };
   status: Omit<StatusSources, 'signing'>;
   /** Absent in a front. */
-  signing: { partitions: Signing; canary: Canary } | undefined;
+  signing: { partitions: Signing; canary: Canary; drills: Drills } | undefined;
   metrics: Metrics;
   carrying: Carrying | undefined;
   console: ConsoleDoor | undefined;
@@ -46,10 +46,9 @@ export async function openAdministration(options: AdministrationOptions): Promis
     clock,
     store: { trail },
   } = options.status;
-  const drills = signing && new Drills({ partitions: signing.partitions, trail, clock, logger, onFatal });
   const status = new StatusReader({
     ...options.status,
-    signing: signing && drills && { ...signing, quorum: () => signing.partitions.epoch.quorum, drills },
+    signing: signing && { ...signing, quorum: () => signing.partitions.epoch.quorum },
   });
   const { timestamping } = options.status;
   const parts = {
@@ -57,7 +56,7 @@ export async function openAdministration(options: AdministrationOptions): Promis
     status,
     metrics,
     canary: signing?.canary,
-    drills,
+    drills: signing?.drills,
     carrying,
     console,
     trail,
@@ -74,10 +73,7 @@ export async function openAdministration(options: AdministrationOptions): Promis
     opened.adopt(await open(true, listen.port), (listener) => listener.close());
     await warnOfNoReader(options);
   }
-  opened.defer(() => {
-    drills?.close();
-    status.close();
-  });
+  opened.defer(() => status.close());
   const all = opened.move();
   return { status, close: () => all.disposeAsync() };
 }

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { Drills } from '../admin/drills.ts';
 import { Metrics } from '../admin/metrics.ts';
 import { openAdministration } from '../admin/server.ts';
 import { storedQuotas } from '../admin/status/quotasSection.ts';
@@ -255,6 +256,7 @@ export async function serve(config: Config): Promise<void> {
       onRun: (run) => metrics.canary(run),
     }),
   );
+  const drills = adopt(new Drills({ ...common, partitions: signing, trail: store.trail }));
   const administration = adopt(
     await openAdministration({
       ...common,
@@ -277,7 +279,7 @@ export async function serve(config: Config): Promise<void> {
         lifecycle: app.lifecycle,
         hash,
       },
-      signing: { partitions: signing, canary },
+      signing: { partitions: signing, canary, drills },
       metrics,
       carrying: witnessing?.carrying,
       console: console?.sessions,
