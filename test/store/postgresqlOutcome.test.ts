@@ -135,7 +135,7 @@ t.test('one daemon at a time', async (t) => {
     waits.some((wait) => 'holder' in wait && /^process \d+ on .+$/.test(wait.holder)),
   );
   // As by a network that drops the session: the first daemon does not know yet.
-  const holder = `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted`;
+  const holder = 'SELECT pg_terminate_backend(session) FROM pdfseal.life';
   await postgres.query(holder, database);
   const second = await opening;
   const late = sampleJob();
@@ -162,10 +162,7 @@ t.test('a transaction of the former daemon that is under way ends first', async 
   });
   const accepted = store.jobs.accept(job);
   await reached;
-  await postgres.query(
-    `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'`,
-    database,
-  );
+  await postgres.query('SELECT pg_terminate_backend(session) FROM pdfseal.life', database);
   const next = await openAs(t, [url]);
   const [isWritten] = await Promise.allSettled([accepted]);
   const found = await next.jobs.get(job.id);

@@ -108,6 +108,7 @@ t.test('a front accepts jobs and reads what the API shows, and changes nothing e
     'idempotency',
     'jobs',
     'leaves',
+    'life',
     'log_head',
     'notes',
     'quotas',

@@ -1,6 +1,11 @@
 /** A daemon takes over only with what standbys have. */
+import pg from 'pg';
 import t from 'tap';
-import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
+import {
+  createInPostgresql,
+  makeRolesInPostgresql,
+  openInPostgresql,
+} from '../../src/store/postgresql/postgresqlOpen.ts';
 import type { Obstacle } from '../../src/store/postgresql/sequencer.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
@@ -64,4 +69,40 @@ t.test('a daemon that could not take over says so before it waits', async (t) =>
   await postgres.query(`COMMENT ON SCHEMA pdfseal IS 'pdfseal layout 9'`, database);
   await refused(/made by a newer pdfseald/);
   t.equal(await active.log.head(), undefined, 'the active one goes on');
+});
+
+t.test('whoever is silent loses its turn, whatever a front holds meanwhile', async (t) => {
+  const postgres = await startPostgres(t);
+  await postgres.query('ALTER ROLE pdfseal CREATEROLE');
+  const database = await postgres.createDatabase();
+  const location = { urls: [postgres.url(database)] };
+  await createInPostgresql({ location, identity, epoch });
+  await makeRolesInPostgresql(location);
+  await postgres.query(`GRANT pdfseal_seal TO node; GRANT CONNECT ON DATABASE ${database} TO node`);
+  const former = await openInPostgresql({ location, sequencing: { onWait: t.fail, onLost: t.fail } });
+  await former.close();
+
+  const connect = async (user: string, ...statements: string[]) => {
+    const settings = { host: postgres.dir, database, application_name: 'pdfseal 1 elsewhere' };
+    const client = new pg.Client({ ...settings, user });
+    await client.connect();
+    t.teardown(() => client.end());
+    for (const statement of statements) await client.query(statement);
+    return client;
+  };
+  // As of a daemon that is held: it is connected, in a role whose sessions the next one may not end.
+  const silent = await connect('pdfseal', 'UPDATE pdfseal.life SET session = pg_backend_pid()');
+  const front = await connect(
+    'postgres',
+    'SET ROLE pdfseal_front; BEGIN; LOCK TABLE pdfseal.life IN ACCESS SHARE MODE; SELECT pg_advisory_lock(1885628019)',
+  );
+  await t.rejects(front.query('LOCK TABLE pdfseal.life IN ROW SHARE MODE'), { code: '42501' });
+  const waits: Obstacle[] = [];
+  const next = await openInPostgresql({
+    location: { urls: [postgres.url(database, 'node')] },
+    sequencing: { onWait: (wait) => waits.push(wait), onLost: t.fail },
+  });
+  t.match(waits[0], { holder: /^process \d+ on / }, 'it waited at first');
+  t.equal((await silent.query('SELECT')).rowCount, 1);
+  await next.close();
 });

@@ -13,3 +13,13 @@ BEGIN
 END $$;
 CREATE TRIGGER keep_count BEFORE UPDATE ON quotas FOR EACH ROW
   WHEN (NEW.jobs < OLD.jobs AND NOT has_table_privilege('pdfseal.quotas', 'DELETE')) EXECUTE FUNCTION keep_count();
+
+-- When the daemon whose turn it is gave its last sign of life, and in which session. A front may read it, and hold nothing for which another
+-- daemon waits.
+CREATE TABLE life (
+  single boolean PRIMARY KEY DEFAULT true CHECK (single),
+  fence uuid NOT NULL,
+  -- Its process id at the server.
+  session integer NOT NULL,
+  beaten_at timestamptz NOT NULL
+);

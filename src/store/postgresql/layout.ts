@@ -10,6 +10,9 @@ const MIGRATIONS = ['001.sql', '002.sql', '003.sql'];
 /** The layout that this program writes. */
 export const LAYOUT = MIGRATIONS.length;
 
+/** A large table may get another index. */
+const MIGRATION_MS_MAX = 3_600_000;
+
 const VERSION = `SELECT obj_description(oid, 'pg_namespace') AS version FROM pg_namespace WHERE nspname = 'pdfseal'`;
 
 /** The version of the layout; undefined where the database has no schema `pdfseal`. */
@@ -80,7 +83,8 @@ export async function usableLayoutOf(client: Client, use: Use): Promise<number> 
 export async function migrate(client: Client, from: number): Promise<void> {
   if (from === 0) await client.query('CREATE SCHEMA pdfseal');
   for (const file of MIGRATIONS.slice(from)) {
-    await client.query(readFileSync(new URL(file, import.meta.url), 'utf8'));
+    const text = readFileSync(new URL(file, import.meta.url), 'utf8');
+    await client.query({ text, query_timeout: MIGRATION_MS_MAX } as { text: string });
   }
   await client.query(`COMMENT ON SCHEMA pdfseal IS 'pdfseal layout ${LAYOUT}'`);
   await grantRoles(client);

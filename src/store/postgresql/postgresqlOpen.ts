@@ -27,7 +27,7 @@ import { Writes } from './writes.ts';
 
 const BACKLOG_MAX_DEFAULT = 10_000;
 
-/** By default, every role of a server may connect to a database, and take the lock that daemons wait for. */
+/** By default, every role of a server may connect to a database. */
 const CLOSE_DATABASE = `DO $$ BEGIN
   IF (SELECT pg_has_role(datdba, 'USAGE') FROM pg_database WHERE datname = current_database()) THEN
     EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());
@@ -110,15 +110,16 @@ export async function openInPostgresql({
 }: OpenInPostgresql): Promise<Store> {
   const use: Use = front ? 'front' : sequencing ? 'sealing' : 'command';
   // A daemon that could not use the store must not end the active one's turn, nor be found out only when it is needed.
-  const examine = async (client: Client) => {
+  const prepare = async (client: Client) => {
     await assertDurable(client);
-    await usableLayoutOf(client, 'sealing');
+    const layout = await usableLayoutOf(client, 'sealing');
     const { rows } = await client.query<{ record: Buffer }>(
       `SELECT record FROM notes WHERE name = 'identity'`,
     );
     assertExpected(identityIn(rows[0]?.record), expected);
+    if (layout < LAYOUT) await bringUpToDate(client);
   };
-  const turn = sequencing && (await Sequencer.open(location, { ...sequencing, awayMsMax, examine }));
+  const turn = sequencing && (await Sequencer.open(location, { ...sequencing, awayMsMax, prepare }));
   const database = new Database(location, { awayMsMax, fence: turn?.fence, isFront: use === 'front' });
   const writes = new Writes(database, turn);
   const close = async () => {
@@ -172,15 +173,22 @@ async function assertLayout(location: Location, use: Use): Promise<void> {
   await onPrimary(location, async (client) => {
     const layout = await usableLayoutOf(client, use);
     if (layout === LAYOUT) return;
-    if (use !== 'sealing')
-      throw new OperatorError(
-        `the store in the database was made by an older pdfseald (layout ${layout}, this program writes ${LAYOUT}): start the daemon, which migrates it`,
-        { code: 'older_store' },
-      );
-    await client.query('BEGIN');
-    await migrate(client, layout);
-    await commitForSure(client);
+    throw new OperatorError(
+      `the store in the database was made by an older pdfseald (layout ${layout}, this program writes ${LAYOUT}): start the daemon, which migrates it`,
+      { code: 'older_store' },
+    );
   });
+}
+
+/** An older daemon that is active could not go on with newer tables: its turn ends with the same commit. */
+async function bringUpToDate(client: Client): Promise<void> {
+  await client.query('BEGIN; SELECT FROM sequencer FOR UPDATE');
+  const layout = await usableLayoutOf(client, 'sealing');
+  if (layout < LAYOUT) {
+    await client.query('UPDATE sequencer SET fence = gen_random_uuid()');
+    await migrate(client, layout);
+  }
+  await commitForSure(client);
 }
 
 /** Makes the roles pdfseal_front, pdfseal_seal and pdfseal_admin where the server lacks them, and gives them their rights in the database. */

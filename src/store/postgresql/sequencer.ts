@@ -7,8 +7,8 @@ import {
   clientConfig,
   commitForSure,
   ElsewherePrimary,
-  fenceOf,
   isLost,
+  isRepeatable,
   type Location,
   NotPrimary,
   Superseded,
@@ -16,16 +16,14 @@ import {
 } from './pgSession.ts';
 import type { Turn } from './writes.ts';
 
-/** Of the advisory lock that a session of the active daemon holds: "pdfs". */
-const LOCK = 0x70646673;
 const POLL_MS = 250;
 const BEAT_MS = 1_000;
-/** A session that did nothing for so long is one of a daemon that is stopped or cannot be reached. */
+/** A daemon that gave no sign of life for so long is stopped or cannot be reached. */
 const SILENT_MS_MAX = 4_000;
 const ANSWER_MS_MAX = 5_000;
 /** Longer than a session of a daemon that hangs keeps its locks. */
 const RAISE_MS_MAX = 15_000;
-/** For so long one of several servers is asked for the lock before the next one is. */
+/** For so long this daemon waits at one of several servers before it asks the next one. */
 const STAY_MS_MAX = 5_000;
 
 /** What a daemon waits for: that another one ends, or that a server answers. */
@@ -40,34 +38,40 @@ export interface Sequencing {
   onLost(error: Error): void;
 }
 
-type Examine = (client: Client) => Promise<void>;
+type Prepare = (client: Client) => Promise<void>;
 
-interface Holder {
-  pid: number;
-  state: string | null;
-  waits_for: string | null;
-  since: string;
+interface LastTurn {
+  fence: string;
+  holder: string;
+  session: number | null;
+  /** When its daemon gave its last sign of life, as text. */
+  beat: string | null;
+  is_connected: boolean;
 }
 
-/** Of the one-key form of the lock, in this database. */
-const HOLDER = `SELECT a.pid, a.state, a.wait_event AS waits_for, a.state_change::text AS since
-  FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-  WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = ${LOCK} AND l.objsubid = 1 AND l.granted
-    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+/** Every role sees which sessions there are, and what they call themselves. */
+const SESSION = `pg_stat_activity a ON a.pid = l.session AND a.application_name LIKE 'pdfseal %'`;
+const LAST_TURN = `SELECT s.fence, s.holder, l.session, l.beaten_at::text AS beat, a.pid IS NOT NULL AS is_connected
+  FROM sequencer s LEFT JOIN life l ON l.fence = s.fence LEFT JOIN ${SESSION}`;
 
-/** Whether a daemon has the lock. Every role sees locks. */
-export const IS_ACTIVE = `SELECT count(*) > 0 FROM pg_locks l
-  WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = ${LOCK} AND l.objsubid = 1 AND l.granted
-    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+/** Whether a daemon is active, by the clock of the server. */
+export const IS_ACTIVE = `SELECT count(*) > 0 FROM life l JOIN ${SESSION}
+  WHERE l.beaten_at > clock_timestamp() - interval '${SILENT_MS_MAX} ms'`;
 
-/** All sessions of the process that has that one: its transactions hold locks too. */
+/** Nobody loses anything with a sign of life: it waits for no disk and no standby. */
+const BEATING = 'SET synchronous_commit = off';
+const BEAT = `UPDATE life SET session = pg_backend_pid(), beaten_at = clock_timestamp() WHERE fence = $1 RETURNING fence`;
+const FIRST_BEAT = `INSERT INTO life (fence, session, beaten_at) VALUES ($1, pg_backend_pid(), clock_timestamp())
+  ON CONFLICT (single) DO UPDATE SET fence = excluded.fence, session = excluded.session, beaten_at = excluded.beaten_at`;
+
+/** All sessions of the process that has that one: its transactions hold locks. Those of another role end by themselves, after some seconds. */
 const END_PROCESS = `SELECT pg_terminate_backend(other.pid)
   FROM pg_stat_activity one JOIN pg_stat_activity other USING (usesysid, datid, application_name)
-  WHERE one.pid = $1 AND one.application_name LIKE 'pdfseal %'`;
+  WHERE one.pid = $1 AND one.application_name LIKE 'pdfseal %' AND one.usename = current_user AND other.pid <> pg_backend_pid()`;
 
 /**
- * The turn of this daemon: the session that holds the lock for which others wait, and the fence. The lock is a hint, and can be lost without
- * harm; the fence is the truth.
+ * The turn of this daemon: the fence, which is the truth, and signs of life, for which others look before they take over. Nobody can hold
+ * up a take-over: there is no lock for it. Who takes over too early does no harm.
  */
 export class Sequencer implements Turn {
   readonly fence: string;
@@ -95,23 +99,27 @@ export class Sequencer implements Turn {
   /**
    * Waits until no other daemon is active at this log, and takes its place: raises the fence, in a commit of its own. That commit is also the
    * barrier: once standbys have it, they have everything that this process is about to read, also what a daemon before it wrote without
-   * being told so. What `examine` throws on a primary is thrown before this process
+   * being told so. What `prepare` throws on a primary is thrown before this process
    * waits. Where a server does not answer that commit in time, or says that standbys may not have it, the next server is asked.
    */
   static async open(
     location: Location,
-    { onWait, signal, onLost, awayMsMax, examine }: Sequencing & { awayMsMax: number; examine?: Examine },
+    { onWait, signal, onLost, awayMsMax, prepare }: Sequencing & { awayMsMax: number; prepare?: Prepare },
   ): Promise<Sequencer> {
-    for (let first = 0; ; first++) {
-      const client = await lockedSession(location, { onWait, signal, first, examine });
-      try {
-        return new Sequencer(client, await raiseFence(client), location, { onLost, awayMsMax });
-      } catch (error) {
-        client.end().catch(() => {});
-        if (!isLost(error) && !(error instanceof UnknownOutcome)) throw setupFault(error) ?? error;
-        onWait({ unreachable: reasonOf(error) });
-      }
-    }
+    const silence = new Silence();
+    let fence = '';
+    const attempt = async (client: Client): Promise<Obstacle | undefined> => {
+      const last = await lastTurn(client);
+      const isSilent = silence.ofMs(last) > SILENT_MS_MAX;
+      if (last.is_connected && !isSilent) return { holder: last.holder };
+      if (last.is_connected) await client.query(END_PROCESS, [last.session]);
+      const raised = await raiseFence(client, last.fence);
+      if (raised === undefined) return { holder: 'another daemon' };
+      fence = raised;
+      return undefined;
+    };
+    const client = await sessionOf(location, { onWait, signal, prepare, attempt });
+    return new Sequencer(client, fence, location, { onLost, awayMsMax });
   }
 
   async close(): Promise<void> {
@@ -128,14 +136,16 @@ export class Sequencer implements Turn {
 
   /** Shows whoever waits that this daemon is alive, and finds out whether its turn is over. */
   async #beat(): Promise<void> {
+    const { fence } = this;
     try {
-      if ((await fenceOf(this.#client)) !== this.fence) throw new Superseded();
+      await beat(this.#client, fence);
     } catch (error) {
       if (!isLost(error) || this.#isOver) throw error;
       this.#client.end().catch(() => {});
       const signal = AbortSignal.timeout(this.#awayMsMax);
       const onWait = () => {};
-      this.#client = await lockedSession(this.#location, { onWait, signal, fence: this.fence });
+      const attempt = (client: Client) => beat(client, fence);
+      this.#client = await sessionOf(this.#location, { onWait, signal, fence, attempt });
     }
     if (this.#isOver) await this.#client.end().catch(() => {});
     else this.#next();
@@ -149,17 +159,31 @@ export class Sequencer implements Turn {
   }
 }
 
-/** Waits for a transaction of the daemon before, which locks the row; whatever that one writes after it finds another fence. */
-async function raiseFence(client: Client): Promise<string> {
+async function beat(client: Client, fence: string): Promise<undefined> {
+  await client.query(BEATING);
+  const { rows } = await client.query(BEAT, [fence]);
+  if (rows.length === 0) throw new Superseded();
+}
+
+async function lastTurn(client: Client): Promise<LastTurn> {
+  const [turn] = (await client.query<LastTurn>(LAST_TURN)).rows;
+  if (turn === undefined) throw new Error('the store has no row for whose turn it is');
+  return turn;
+}
+
+/**
+ * Waits for a transaction of the daemon before, which locks the row; whatever that one writes after it finds another fence. Undefined where
+ * another daemon was faster.
+ */
+async function raiseFence(client: Client, from: string): Promise<string | undefined> {
   const holder = `process ${process.pid} on ${hostname()}`;
-  const text = 'UPDATE sequencer SET fence = gen_random_uuid(), holder = $1 RETURNING fence';
-  const query = { text, values: [holder], query_timeout: RAISE_MS_MAX };
+  const text = 'UPDATE sequencer SET fence = gen_random_uuid(), holder = $1 WHERE fence = $2 RETURNING fence';
+  const query = { text, values: [holder, from], query_timeout: RAISE_MS_MAX };
   await client.query('BEGIN');
-  const { rows } = await client.query<{ fence: string }>(query);
+  const [row] = (await client.query<{ fence: string }>(query)).rows;
+  if (row !== undefined) await client.query(FIRST_BEAT, [row.fence]);
   await commitForSure(client, ANSWER_MS_MAX);
-  const [row] = rows;
-  if (row === undefined) throw new Error('the store has no row for whose turn it is');
-  return row.fence;
+  return row?.fence;
 }
 
 function reasonOf(error: unknown): string {
@@ -167,37 +191,36 @@ function reasonOf(error: unknown): string {
   return error instanceof UnknownOutcome && cause instanceof Error ? cause.message : message;
 }
 
-interface Locking extends Pick<Sequencing, 'onWait'> {
+interface Session extends Pick<Sequencing, 'onWait'> {
   signal: AbortSignal | undefined;
-  /** The server to begin with. */
-  first?: number;
   /** Only a server that has this one. */
   fence?: string;
   /** Throws where there is no use in waiting. */
-  examine?: Examine | undefined;
+  prepare?: Prepare | undefined;
+  /** What there is to wait for; undefined once there is nothing. */
+  attempt(client: Client): Promise<Obstacle | undefined>;
 }
 
-/** A session of a primary that holds the lock, as soon as there is one. */
-async function lockedSession(
+/** A session of a primary, on which the attempt succeeded. */
+async function sessionOf(
   location: Location,
-  { onWait, signal, first = 0, fence, examine }: Locking,
+  { onWait, signal, fence, prepare, attempt }: Session,
 ): Promise<Client> {
   const { urls } = location;
-  const silence = new Silence();
   let refusals = 0;
   let isTaken = false;
-  for (let attempt = first; ; attempt++) {
+  for (let server = 0; ; server++) {
     signal?.throwIfAborted();
-    const config = clientConfig(urls[attempt % urls.length] ?? '', location.password);
+    const config = clientConfig(urls[server % urls.length] ?? '', location.password);
     const client = new Client({ ...config, query_timeout: ANSWER_MS_MAX });
     client.on('error', () => {}); // Its next statement fails.
     try {
       await client.connect();
       await begin(client, { statementMsMax: 0, fence });
-      await examine?.(client);
+      await prepare?.(client);
       const since = stopwatch();
       for (let stayedMs = 0; urls.length === 1 || stayedMs < STAY_MS_MAX; stayedMs += since()) {
-        const obstacle = await lock(client, silence);
+        const obstacle = await attempt(client);
         if (obstacle === undefined) return client;
         isTaken = 'holder' in obstacle;
         onWait(obstacle);
@@ -209,39 +232,32 @@ async function lockedSession(
     } catch (error) {
       client.end().catch(() => {});
       // Every server was asked, and no one has the turn of this daemon.
-      if (error instanceof ElsewherePrimary && attempt >= first + urls.length - 1) throw new Superseded();
+      if (error instanceof ElsewherePrimary && server >= urls.length - 1) throw new Superseded();
       const fault = setupFault(error);
       refusals = fault === undefined ? 0 : refusals + 1;
-      if (refusals === urls.length || (fault === undefined && !isLost(error))) throw fault ?? error;
+      if (refusals === urls.length || (fault === undefined && !isTransient(error))) throw fault ?? error;
       if (isTaken && error instanceof NotPrimary) continue; // It is known where a primary is, and who is active there.
       isTaken = false;
-      onWait({ unreachable: (error as Error).message });
+      onWait({ unreachable: reasonOf(error) });
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }
 
-/** Takes the lock; or tells why not, and ends the process that has it if that has been silent for too long. */
-async function lock(client: Client, silence: Silence): Promise<Obstacle | undefined> {
-  const { rows } = await client.query<{ got: boolean }>(`SELECT pg_try_advisory_lock(${LOCK}) AS got`);
-  if (rows[0]?.got === true) return undefined;
-  const [holder] = (await client.query<Holder>(HOLDER)).rows;
-  // A session that is executing something waits for the server: then the daemon is not to blame.
-  if (holder?.waits_for === 'SyncRep') return { unreachable: 'no standby has answered a commit yet' };
-  if (holder?.state?.startsWith('idle') && silence.ofMs(holder) > SILENT_MS_MAX)
-    await client.query(END_PROCESS, [holder.pid]);
-  const [named] = (await client.query<{ holder: string }>('SELECT holder FROM sequencer')).rows;
-  return { holder: named?.holder || 'another session' };
+/** Whether it can be tried again, at another server if there is one. */
+function isTransient(error: unknown): boolean {
+  if (error instanceof Superseded) return false;
+  return isLost(error) || isRepeatable(error) || error instanceof UnknownOutcome;
 }
 
-/** For how long a session has been seen to do nothing, by the monotonic clock of this process. */
+/** For how long a daemon has given no sign of life, by the monotonic clock of this process. */
 class Silence {
   #last = '';
   #ms = 0;
   readonly #since = stopwatch();
 
-  ofMs({ pid, since }: Holder): number {
-    const seen = `${pid} ${since}`;
+  ofMs({ fence, beat }: LastTurn): number {
+    const seen = `${fence} ${beat}`;
     const elapsedMs = this.#since();
     this.#ms = seen === this.#last ? this.#ms + elapsedMs : 0;
     this.#last = seen;
