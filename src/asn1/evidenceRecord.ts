@@ -51,14 +51,14 @@ export interface ParsedEvidenceRecord extends EvidenceRecord {
   chainDers: Uint8Array[];
 }
 
-/** Longest accepted record in bytes. A renewal adds a token and a hash tree: 3 to 20 KiB. */
+/** Longest accepted record in bytes. A renewal adds a token and the hashes of a tree: 1 to 20 KiB. */
 export const RECORD_BYTES_MAX = 4_194_304;
-/** Most archive time-stamps of a record: more than a renewal each month for 80 years. */
-const TIMESTAMPS_MAX = 1_000;
-/** Most chains of a record, each of which covers all before: a hash renewal each year for 64 years. */
-const CHAINS_MAX = 64;
+/** Most archive time-stamps of a record: a renewal each month for 83 years. */
+export const RECORD_TIMESTAMPS_MAX = 1_000;
+/** Most chains of a record, each of which covers all before: a hash renewal each year for 63 years. */
+export const RECORD_CHAINS_MAX = 64;
 /** Most certificates beside the tokens. */
-const CERTIFICATES_MAX = 64;
+export const RECORD_CERTIFICATES_MAX = 64;
 
 /** DER of the record, as {@link parseEvidenceRecord} reads it. */
 export function encodeEvidenceRecord({ digests, certificates, chains }: EvidenceRecord): Uint8Array {
@@ -111,8 +111,10 @@ export function parseEvidenceRecord(der: Uint8Array): ParsedEvidenceRecord {
   const chains = chainElements.map((chain) => new Fields(chain).rest());
   if (chains.length === 0 || chains.some(({ length }) => length === 0))
     throw new MalformedDer('no archive time-stamp, or a chain without one');
-  if (chains.length > CHAINS_MAX || chains.flat().length > TIMESTAMPS_MAX)
-    throw new MalformedDer(`more than ${CHAINS_MAX} chains or ${TIMESTAMPS_MAX} archive time-stamps`);
+  if (chains.length > RECORD_CHAINS_MAX || chains.flat().length > RECORD_TIMESTAMPS_MAX)
+    throw new MalformedDer(
+      `more than ${RECORD_CHAINS_MAX} chains or ${RECORD_TIMESTAMPS_MAX} archive time-stamps`,
+    );
   return {
     digests,
     certificates,
@@ -132,8 +134,8 @@ function readCryptoInfos(element: Element | undefined): Uint8Array[] {
     return type === OID.certificateValues ? found : [];
   });
   const certificates = values.flatMap((value) => new Fields(value).rest());
-  if (certificates.length > CERTIFICATES_MAX)
-    throw new MalformedDer(`more than ${CERTIFICATES_MAX} certificates`);
+  if (certificates.length > RECORD_CERTIFICATES_MAX)
+    throw new MalformedDer(`more than ${RECORD_CERTIFICATES_MAX} certificates`);
   return certificates.map(({ der }) => der);
 }
 

@@ -1,21 +1,18 @@
 import { statfs } from 'node:fs/promises';
 import { measureStore } from '../../admin/status/upkeepSection.ts';
-import { bytesEqual } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { MANUAL_FOLDER } from '../../base/package.ts';
 import { formatBytes } from '../../base/units.ts';
 import { assertAgreement } from '../../config/agreement.ts';
 import type { Config } from '../../config/config.ts';
-import { trustOfStore } from '../../config/trustAnchors.ts';
 import { type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
 import { EpochSeal, NOT_SEALED } from '../../prove/epochSeal.ts';
 import { doubtOf } from '../../prove/lastCheckpoint.ts';
-import { missingRoots } from '../../prove/renewalCheck.ts';
-import { describeTheft, knownThefts, TAKE_BACK } from '../../prove/thefts.ts';
 import type { Store } from '../../store/store.ts';
 import { withStoreAt } from '../options.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+import { diagnoseRenewals } from './renewalDiagnosis.ts';
 import { diagnoseWitnesses } from './witnessDiagnosis.ts';
 
 /** A warning begins at this multiple of storage.free_bytes_min. */
@@ -60,9 +57,9 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
       const disk = await diagnoseDisk(config);
       const found = [good('store', detail), ...(await diagnoseRollback(config, store)), ...sealed];
       const ofWitnesses = await diagnoseWitnesses(config, store, epoch);
-      const roots = await diagnoseRoots(config, store);
+      const renewals = await diagnoseRenewals(config, store);
       return {
-        diagnoses: [...found, ...diagnoseEpoch(config, epochs), ...roots, ...ofWitnesses, disk],
+        diagnoses: [...found, ...diagnoseEpoch(config, epochs), ...renewals, ...ofWitnesses, disk],
         keys,
       };
     });
@@ -123,33 +120,6 @@ async function diagnoseSeal(store: Store): Promise<Diagnosis[]> {
     if (!(error instanceof OperatorError)) throw error;
     const remedy = error.remedy ?? 'run `pdfseal check`: its last line says what to do';
     return [bad('sealed epochs', error.message, remedy)];
-  }
-}
-
-/** Whether verifiers can know the authorities of all renewals, and whose keys were stolen. Certificates that cannot be read are another finding. */
-async function diagnoseRoots(config: Config, store: Store): Promise<Diagnosis[]> {
-  try {
-    const { timestampAuthorities } = await trustOfStore(store, config);
-    const missing = await missingRoots(store, timestampAuthorities);
-    return [
-      ...missing.map(({ detail, remedy }) => bad('renewals', detail, remedy)),
-      ...(await knownThefts(store)).map((theft) => {
-        const detail = describeTheft(theft);
-        const asked = timestampAuthorities
-          .filter(({ root }) => bytesEqual(root.der, theft.root.der))
-          .filter(({ name }) => config.timestamp.authorities.includes(name));
-        return asked.length === 0
-          ? good('renewals', detail)
-          : warning(
-              'renewals',
-              `${detail}, and timestamp.authorities has it`,
-              `name another one; ${TAKE_BACK}`,
-            );
-      }),
-    ];
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return [];
   }
 }
 

@@ -10,6 +10,7 @@ import { type Config, loadConfig } from '../../config/config.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
 import { STAMPING_TOLERANCE_MS } from '../../manifest/stamping.ts';
 import type { TrustedAuthority } from '../../manifest/trustFile.ts';
+import { fullestLevel, type RecordLevel } from '../../prove/recordLimits.ts';
 import { chooseWays } from '../../prove/renewalPath.ts';
 import {
   commitRun,
@@ -142,6 +143,7 @@ export async function draftNow(
   const thefts = [...(former?.thefts ?? []), ...(theft ? [keptTheft(theft)] : [])];
   const scope = query ?? (await nextRun(store, runs, digest, waysAt(renewing, thefts, systemClock())));
   if (scope.to === 0) throw new OperatorError('the log is empty: there is nothing to renew');
+  assertRoom(await fullestLevel(store.log, runs, scope));
   const progress = showProgress('hashing', scope.to, 'leaves');
   const wanted = { at: systemClock(), ...scope, ...(thefts.length > 0 && { thefts }) };
   const drafted = await draftRun(store, trees, wanted, progress.update).finally(progress.stop);
@@ -149,6 +151,16 @@ export async function draftNow(
   if (former?.nonce !== undefined && (await store.renewals.draft())?.nonce !== former.nonce)
     note('the answer to the query that was written before is not taken any more');
   return drafted;
+}
+
+/** Throws OperatorError where the next run would make an evidence record larger than verifiers take. */
+function assertRoom(level: RecordLevel | undefined): void {
+  if (level === undefined || level.count + level.next <= level.max) return;
+  const { count, what, max, remedy } = level;
+  throw new OperatorError(
+    `an evidence record has ${count} ${what}, and verifiers take ${max}: another renewal would make it worthless, so nothing is renewed`,
+    { remedy },
+  );
 }
 
 /** The ways of records that a run takes which is stamped at a time, milliseconds since the epoch. */
