@@ -1,4 +1,5 @@
 import type { Setting } from './effective.ts';
+import type { SettingInEffect } from './reload.ts';
 import type { KeyPath } from './toml.ts';
 
 /** Names of environment variables that may pass a secret to a module; their values are not printed. */
@@ -11,6 +12,20 @@ export function withoutSecrets(value: unknown): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([name, text]) => [name, SECRET.test(name) ? NOT_SHOWN : text]),
   );
+}
+
+/** Settings with their values as the file would spell them, without secrets. */
+export function spelledSettings(settings: readonly SettingInEffect[]) {
+  const spelled = (value: unknown) => (value === undefined ? undefined : toTomlValue(withoutSecrets(value)));
+  return settings.map(({ key, value, source, changed, next }) => {
+    return {
+      key,
+      value: spelled(value),
+      source,
+      changed,
+      ...(next && { next: { value: spelled(next.value) } }),
+    };
+  });
 }
 
 export function hidesSecrets(settings: readonly Setting[]): boolean {
@@ -55,7 +70,7 @@ function quoteKey(name: string): string {
   return /^[A-Za-z0-9_-]+$/.test(name) ? name : quote(name);
 }
 
-export function toTomlValue(value: unknown): string {
+function toTomlValue(value: unknown): string {
   if (typeof value === 'string') return quote(value);
   if (Array.isArray(value)) return `[${value.map(toTomlValue).join(', ')}]`;
   if (typeof value === 'object' && value !== null) {

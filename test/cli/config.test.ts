@@ -4,7 +4,7 @@ import t from 'tap';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { loadConfig, parseConfig } from '../../src/config/config.ts';
 import { effectiveSettings } from '../../src/config/effective.ts';
-import { hidesSecrets, toTomlLines } from '../../src/config/settingsToml.ts';
+import { hidesSecrets, spelledSettings, toTomlLines } from '../../src/config/settingsToml.ts';
 import { askAdmin } from '../support/admin.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
@@ -117,6 +117,9 @@ t.test('whatever a vendor calls a secret, it is not shown', async (t) => {
     } as const;
     t.strictSame(toTomlLines([setting]).join().includes('hidden'), false, name);
     t.ok(hidesSecrets([setting]), name);
+    const shown = spelledSettings([{ ...setting, key: 'environment', next: { value: setting.value } }]);
+    const value = `{ CONF = "a", ${name} = "(not shown)" }`;
+    t.match(shown, [{ key: 'environment', value, source: 'file', next: { value } }]);
   }
 });
 
