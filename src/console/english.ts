@@ -1,6 +1,7 @@
 /** What the console says, in one table: a site can put a table of its language beside it. What the daemon reports, such as the detail of a part, stays as it is. */
 import { englishAccess } from './englishAccess.ts';
 import { englishAudit } from './englishAudit.ts';
+import { englishCare } from './englishCare.ts';
 import { englishFind } from './englishFind.ts';
 import { englishConcerns, englishNow } from './englishNow.ts';
 import { englishWebhooks } from './englishWebhooks.ts';
@@ -72,5 +73,6 @@ export const english = {
   find: englishFind,
   access: englishAccess,
   webhooks: englishWebhooks,
+  care: englishCare,
   concerns: englishConcerns,
 };

@@ -1,0 +1,40 @@
+/** Of the screen Care: the epoch in force, and those to come. They are planned at the command line only. */
+import type { PresentedEpoch } from '../admin/presentEpochs.ts';
+import { english } from './english.ts';
+import { type Html, type HtmlContent, html, named } from './html.ts';
+import { figure, moment, state, tableOf } from './values.ts';
+
+export interface EpochSources {
+  /** Every epoch of the log, the first one first. */
+  epochs(): readonly PresentedEpoch[];
+}
+
+const words = english.care.epochs;
+
+export function epochsPage({ epochs }: EpochSources): Html {
+  const all = epochs();
+  const shown = all.filter(({ state }) => state !== 'past');
+  const past = all.length - shown.length;
+  const isPlanned = shown.some(({ state }) => state === 'planned');
+  return html`<div class="columns">${shown.map(epochCard)}</div>
+${!isPlanned && html`<p class="quiet">${words.nonePlanned}</p>`}
+${past > 0 && html`<p class="quiet">${words.earlier(past)}</p>`}`;
+}
+
+function epochCard({ epoch, state: is, from, until, quorum, timestamps, keys }: PresentedEpoch): Html {
+  const pairs: [string, HtmlContent][] = [
+    [is === 'planned' ? words.from : words.began, moment(from)],
+    ...(until === undefined ? [] : [[words.until, moment(until)] as [string, HtmlContent]]),
+    [words.quorum, String(quorum)],
+    [words.timestamps, timestamps === 'required' ? words.required : words.noTimestamps],
+  ];
+  const rows = keys.map(({ region, key_label: label, algorithm, software, partition }): HtmlContent[] => [
+    html`${named(`${region}/${label}`)}${software && html` <span class="small quiet">${words.software}</span>`}`,
+    html`<code>${named(algorithm)}</code>`,
+    named(partition),
+  ]);
+  const columns = Object.values(words.keyColumns).map((name) => ({ name }));
+  return html`<section class="card"><div class="title"><h2>${words.epoch(figure(epoch))}</h2>${is === 'planned' ? html`<span class="quiet">${words.states[is]}</span>` : state('good', words.states[is])}</div>
+<dl>${pairs.map(([term, value]) => html`<div><dt>${term}</dt><dd>${value}</dd></div>`)}</dl>
+${tableOf(words.keys, columns, rows)}</section>`;
+}
