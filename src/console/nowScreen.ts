@@ -1,4 +1,5 @@
 /** The screen Now: whether all is well, what to do if not, and how the daemon does. */
+import type { PresentedEpoch } from '../admin/presentEpochs.ts';
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { describeSeconds } from '../base/phrases.ts';
 import { type Concern, concernsOf } from './concerns.ts';
@@ -12,8 +13,7 @@ import { moment, type StateMark, sign } from './values.ts';
 
 export interface NowSources {
   status: { read(): Promise<AdminStatus> };
-  /** When each epoch begins, milliseconds since the epoch. */
-  epochs(): readonly number[];
+  epochs(): readonly Pick<PresentedEpoch, 'from'>[];
   history: History;
   clock(): number;
 }
@@ -55,7 +55,9 @@ export function nowScreen(sources: NowSources): Screen {
 async function nowPage({ status: reader, epochs, history, clock }: NowSources, span: Span): Promise<Page> {
   const status = await reader.read();
   const now = clock();
-  const coming = epochs().filter((from) => from > now);
+  const coming = epochs()
+    .map(({ from }) => Date.parse(from))
+    .filter((from) => from > now);
   return {
     title: words.title,
     live: `/now?span=${span.name}`,

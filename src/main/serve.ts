@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { Drills } from '../admin/drills.ts';
 import { Metrics } from '../admin/metrics.ts';
+import { presentEpochs } from '../admin/presentEpochs.ts';
 import { openAdministration } from '../admin/server.ts';
 import { storedQuotas } from '../admin/status/quotasSection.ts';
 import { systemClock, toRfc3339 } from '../base/clock.ts';
@@ -12,6 +13,7 @@ import { packageVersion } from '../base/package.ts';
 import { assertAgreement } from '../config/agreement.ts';
 import type { Config } from '../config/config.ts';
 import { LiveConfig } from '../config/reload.ts';
+import { spelledSettings } from '../config/settingsToml.ts';
 import { trustOf } from '../config/trustAnchors.ts';
 import { createApp } from '../http/app.ts';
 import type { Epoch } from '../log/epochs.ts';
@@ -293,12 +295,13 @@ export async function serve(config: Config): Promise<void> {
   );
   if (console !== undefined) {
     const { environment } = config;
-    const epochs = () => signing.epochs.list.map(({ from }) => from);
+    const epochs = () => presentEpochs(signing.epochs, time.date());
+    const settings = () => spelledSettings(live.settings());
     const { status } = administration;
     const verifier = () => createVerifier(trust());
     const evidence = sealedFilesOf({ store, trust, copies, retentionMs: documentRetentionMs, time });
     const quotas = () => storedQuotas(store, live.current.policies, time.date());
-    const shown = { environment, store, status, quotas, epochs, verifier, evidence };
+    const shown = { environment, store, status, quotas, epochs, settings, drills, verifier, evidence };
     adopt(await console.open({ ...common, ...shown }));
   }
   const server = await openServer(app, config, { logger, tls });

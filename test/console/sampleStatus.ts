@@ -1,6 +1,8 @@
 /** The status of a daemon that is well, from which a test makes others. */
+import { type PresentedEpoch, presentEpochs } from '../../src/admin/presentEpochs.ts';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { toRfc3339 } from '../../src/base/clock.ts';
+import { epoch } from '../store/samples.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -151,4 +153,10 @@ function certificate(
   const not_after = toRfc3339(now + days * DAY_MS);
   const urgency = days < 7 ? 'urgent' : days < 30 ? 'soon' : days < 60 ? 'ahead' : 'none';
   return { authority, role, state: 'valid', subject, not_after, days_left: days, urgency };
+}
+
+/** One that is over, one in force, and one to come. */
+export function sampleEpochs(now = Date.now()): PresentedEpoch[] {
+  const list = [-400, -30, 60].map((days) => ({ ...epoch, from: now + days * DAY_MS }));
+  return presentEpochs({ list }, now);
 }

@@ -17,7 +17,7 @@ import type { Store } from '../../src/store/store.ts';
 import { type BrowserPage, openPage } from '../page/chromium.ts';
 import { epoch, identity } from '../store/samples.ts';
 import { freePort } from '../support/freePort.ts';
-import { sampleStatus } from './sampleStatus.ts';
+import { sampleEpochs, sampleStatus } from './sampleStatus.ts';
 import { evidenceIn } from './sealedStore.ts';
 
 export interface ConsoleAnswer {
@@ -130,7 +130,9 @@ export async function openTestConsole(
     store,
     verifier: () => undefined,
     evidence: evidenceIn(store),
-    epochs: () => [Date.now() + 60 * 86_400_000],
+    epochs: () => sampleEpochs(),
+    settings: () => [],
+    drills: { takeOut: async (name) => name, putBack: async (name) => name },
     clock: systemClock,
     logger: pino({ level: 'silent' }),
     onFatal: (error) => t.fail(String(error)),

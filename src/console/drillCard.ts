@@ -1,0 +1,89 @@
+/** Of the screen Care: takes a partition out of service on purpose, and puts it back. */
+import type { Drills } from '../admin/drills.ts';
+import type { AdminStatus } from '../admin/statusSchema.ts';
+import { ServiceError } from '../base/errors.ts';
+import { english } from './english.ts';
+import { type Html, type HtmlContent, html, named } from './html.ts';
+import { sureBox, tokenField } from './pageFrame.ts';
+import { type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import { reaches, type Session } from './sessions.ts';
+import { figure, state, tableOf, utc, when } from './values.ts';
+
+export interface DrillSources {
+  status: { read(): Promise<AdminStatus> };
+  drills: Pick<Drills, 'takeOut' | 'putBack'>;
+  clock(): number;
+}
+
+const words = english.care.drill;
+
+export function drillRoutes({ drills, clock }: DrillSources): ScreenRoute[] {
+  const change = (path: string, act: (request: ScreenRequest) => Promise<string>): ScreenRoute => ({
+    ...{ method: 'POST', path: `/care/drill/${path}`, role: 'operator' },
+    async answer(request): Promise<Redirect> {
+      return { location: '/care', notice: await act(request).catch(refuse) };
+    },
+  });
+  return [
+    change('begin', async ({ form, actor }) => {
+      const seconds = form.get('for') ?? '';
+      const partition = form.get('partition') ?? '';
+      if (partition === '' || !Object.hasOwn(words.durations, seconds))
+        throw new Refusal(400, words.badChoice, words.badHow);
+      if (form.get('sure') !== 'yes') throw new Refusal(400, words.sure, words.badHow);
+      const forMs = Number(seconds) * 1000;
+      const name = await drills.takeOut(partition, { forMs, belowQuorum: false }, actor);
+      return words.began(name, utc(new Date(clock() + forMs).toISOString()));
+    }),
+    change('end', async ({ form, actor }) =>
+      words.ended(await drills.putBack(form.get('partition') ?? '', actor)),
+    ),
+  ];
+}
+
+/** What the partitions do not allow is the person's to mend. */
+function refuse(error: unknown): never {
+  if (error instanceof ServiceError) throw new Refusal(409, error.message, words.refusedHow);
+  throw error;
+}
+
+export function drillCard({ partitions }: AdminStatus, session: Session, now: number): Html {
+  const { members, quorum } = partitions;
+  const isOperator = reaches(session.person.role, 'operator');
+  const rows = members.map(({ name, state: is, signatures, returns_at: back }): HtmlContent[] => [
+    named(name),
+    state(is === 'ready' ? 'good' : 'warning', english.now.partitionStates[is]),
+    figure(signatures),
+    back === undefined ? undefined : when(back, now),
+    isOperator && is === 'withdrawn' ? endForm(name, session) : undefined,
+  ]);
+  const ready = members.filter(({ state }) => state === 'ready').map(({ name }) => name);
+  const columns = [
+    { name: words.partition },
+    { name: words.state },
+    { name: words.signatures },
+    { name: words.returns },
+    { name: words.action },
+  ];
+  return html`<section class="card" id="drill"><h2>${words.title}</h2><p>${words.lead}</p>
+${members.length > 0 ? tableOf(words.title, columns, rows) : html`<p class="quiet">${words.none}</p>`}
+<p class="small quiet">${english.now.quorum(String(quorum))}</p>
+${!isOperator ? html`<p class="quiet">${words.operatorOnly}</p>` : ready.length > 0 ? beginForm(ready, session) : html`<p class="quiet">${words.noneReady}</p>`}
+</section>`;
+}
+
+function beginForm(names: readonly string[], session: Session): Html {
+  const options = names.map((name) => html`<option value="${name}">${name}</option>`);
+  const durations = Object.entries(words.durations).map(
+    ([seconds, label]) => html`<option value="${seconds}">${label}</option>`,
+  );
+  return html`<form class="search grid" method="post" action="/care/drill/begin">${tokenField(session)}
+<p class="field"><label for="partition">${words.partition}</label><select id="partition" name="partition">${options}</select></p>
+<p class="field"><label for="for">${words.duration}</label><select id="for" name="for">${durations}</select></p>
+<div class="wide">${sureBox(words.sure)}</div>
+<p class="wide actions"><button class="danger">${words.begin}</button></p></form>`;
+}
+
+function endForm(name: string, session: Session): Html {
+  return html`<form method="post" action="/care/drill/end">${tokenField(session)}<input type="hidden" name="partition" value="${name}"><button>${words.end}<span class="hidden">: ${name}</span></button></form>`;
+}
