@@ -1,0 +1,229 @@
+/** Care: upkeep, drills, epochs and the configuration; what each says, who may begin a drill, and how it is recorded. */
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { Drills } from '../../src/admin/drills.ts';
+import type { AdminStatus } from '../../src/admin/statusSchema.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { ServiceError } from '../../src/base/errors.ts';
+import type { Role } from '../../src/console/sessions.ts';
+import type { ShownSetting } from '../../src/console/settingsPage.ts';
+import type { TrailStore } from '../../src/store/trail.ts';
+import { HOSTILE } from '../support/receipts.ts';
+import { look, tabTo } from './everyScreen.ts';
+import { sampleEpochs, sampleStatus } from './sampleStatus.ts';
+import { openTestConsole, type TestConsole } from './testConsole.ts';
+
+const HOUR_MS = 3_600_000;
+
+/** The text of a page, without markup. */
+function plain(text: string): string {
+  return text
+    .replace(/^.*<main/s, '<main')
+    .replaceAll(/<[^>]*>/g, ' ')
+    .replaceAll(/\s+/g, ' ');
+}
+
+t.test('when each chore was done, and what to do about one that was not', async (t) => {
+  const now = Date.now();
+  const ago = (hours: number) => new Date(now - hours * HOUR_MS).toISOString();
+  const note = { good: true, tree_size: 48_211 };
+  const well = sampleStatus({}, now);
+  let status: AdminStatus = {
+    ...well,
+    upkeep: {
+      backup: { ...note, finished_at: ago(7) },
+      check: { ...note, finished_at: ago(73) },
+      renewal: { ...note, finished_at: ago(1), good: false, holds_until: '2032-05-15T00:00:00.000Z' },
+    },
+  };
+  const test = await openTestConsole(t, { clock: () => now, read: () => status });
+  const { cookie } = test.signedIn('auditor');
+  const shown = async () => plain((await test.get('/care', { cookie })).text);
+  t.match(await shown(), /Backup done Last 7h ago Due again in 1d 5h Log then 48,211 leaves/);
+  t.match(await shown(), /Check of the store overdue .*Was due 1h ago.* Run pdfseal check every night/);
+  t.match(await shown(), /Restore drill not on record .*pdfseal restore --drill/);
+  t.match(await shown(), /Renewal of time-stamps it did not renew what is due .*ends 2032-05-15/);
+  const { timestamps: _, ...unstamped } = { ...well, upkeep: {} };
+  status = { ...unstamped, store: { ...well.store, engine: 'postgresql' } };
+  t.match(await shown(), /with the tools of the database/);
+  t.notMatch(await shown(), /Backup|Renewal/);
+});
+
+/** A console over drills of two partitions, of which one must stay. */
+async function openDrills(t: Test) {
+  const opened: { trail?: TrailStore } = {};
+  const out = new Set<string>();
+  const drills = new Drills({
+    partitions: {
+      nameOf: (name) => {
+        if (/^(west|east)\/log-2026$/.test(name)) return name;
+        throw new ServiceError('not_found', 'There is not exactly one partition of that name.');
+      },
+      async withdraw(name) {
+        if (out.size > 0) throw new ServiceError('below_quorum', 'Too few would be left.');
+        out.add(name);
+      },
+      restore: async (name) => void out.delete(name),
+    },
+    trail: { append: async (act) => (await opened.trail?.append(act)) ?? 0 },
+    clock: systemClock,
+    logger: pino({ level: 'silent' }),
+    onFatal: (error) => t.fail(String(error)),
+  });
+  t.teardown(() => drills.close());
+  const well = sampleStatus();
+  const members = () =>
+    well.partitions.members.map((one) => {
+      const returnsAt = drills.returnsAt(one.name);
+      if (returnsAt === undefined) return one;
+      return { ...one, state: 'withdrawn' as const, returns_at: new Date(returnsAt).toISOString() };
+    });
+  const read = () => ({ ...well, partitions: { ...well.partitions, members: members() } });
+  const test = await openTestConsole(t, { read, drills });
+  opened.trail = test.store.trail;
+  return { test, out };
+}
+
+async function send(
+  test: TestConsole,
+  path: string,
+  fields: Record<string, string>,
+  role: Role = 'operator',
+) {
+  const { cookie, token } = test.signedIn(role, 'Berta');
+  const answer = await test.post(path, { ...fields, token }, { cookie });
+  const location = String(answer.headers.location ?? '');
+  const shown = location === '' ? '' : plain((await test.get(location, { cookie })).text);
+  return { ...answer, shown };
+}
+
+const DRILL = { partition: 'west/log-2026', for: '3600', sure: 'yes' };
+
+t.test('a drill begins and ends, on record with the name of who did it', async (t) => {
+  const { test, out } = await openDrills(t);
+  const begun = await send(test, '/care/drill/begin', DRILL);
+  t.match(begun, { status: 303, shown: /west\/ ?log- ?2026 withdrawn 1,204 in (1h|59m)/ });
+  t.strictSame([...out], ['west/log-2026']);
+  const second = await send(test, '/care/drill/begin', { ...DRILL, partition: 'east/log-2026' });
+  t.match(second, { status: 409, text: /Too few would be left.*Nothing was changed.*pdfseal hsm drill/s });
+  const ended = await send(test, '/care/drill/end', { partition: 'west/log-2026' });
+  t.match(ended, { status: 303 });
+  t.notMatch(ended.shown, /withdrawn/);
+  t.equal(out.size, 0);
+  const actor = { via: 'console', person: 'Berta', role: 'operator' };
+  const object = { partition: 'west/log-2026' };
+  t.match(await test.acts(), [
+    {
+      act: 'drill.begin',
+      actor,
+      object: { ...object, for_ms: HOUR_MS, below_quorum: false },
+      outcome: 'begun',
+    },
+    { act: 'drill.begin', actor, outcome: 'done' },
+    { act: 'drill.begin', actor, object: { partition: 'east/log-2026' }, outcome: 'begun' },
+    { act: 'drill.begin', actor, outcome: 'failed' },
+    { act: 'drill.end', actor, object },
+  ]);
+});
+
+t.test('who may not, and what is not taken', async (t) => {
+  const { test, out } = await openDrills(t);
+  for (const path of ['/care/drill/begin', '/care/drill/end']) {
+    t.match(await send(test, path, DRILL, 'auditor'), { status: 403, text: /takes the role operator/ }, path);
+    const { cookie } = test.signedIn('operator');
+    t.match(await test.post(path, DRILL, { cookie }), { status: 403, text: /out of date/ }, 'no token');
+    t.match(await send(test, path, { ...DRILL, partition: HOSTILE }), { status: 409 }, 'no such partition');
+  }
+  for (const change of [{ for: '7200' }, { for: 'toString' }, { partition: '' }, { sure: '' }])
+    t.match(await send(test, '/care/drill/begin', { ...DRILL, ...change }), { status: 400 });
+  t.equal(out.size, 0);
+  t.strictSame(await test.acts(), []);
+  const { text } = await test.get('/care', test.signedIn('auditor'));
+  t.match(text, /Only an operator/);
+  t.notMatch(text, /method="post" action="\/care/);
+});
+
+t.test('the epochs in force and to come', async (t) => {
+  let epochs = sampleEpochs();
+  const test = await openTestConsole(t, { epochs: () => epochs });
+  const { cookie } = test.signedIn('auditor');
+  const shown = async () => plain((await test.get('/care/epochs', { cookie })).text);
+  t.match(await shown(), /Epoch 2 .*in force.*Until.*Epoch 3 .*to come.*One earlier epoch is over/);
+  t.match(await shown(), /eu- ?central\/ ?log- ?2026.* ed25519/);
+  epochs = epochs.slice(0, 1).map((one) => ({ ...one, state: 'in force' }));
+  t.match(await shown(), /Epoch 1 .*None is planned/);
+  t.notMatch(await shown(), /is over/);
+});
+
+const SETTINGS: ShownSetting[] = [
+  { key: 'environment', value: '"test"', source: 'file', changed: true },
+  { key: 'kms.sessions', value: '2', source: 'default', changed: false, next: { value: '4' } },
+  { key: 'http.tls', value: undefined, source: 'unset', changed: false },
+];
+
+t.test('the configuration in effect, and what awaits a restart', async (t) => {
+  let settings = SETTINGS;
+  const test = await openTestConsole(t, { settings: () => settings });
+  const { cookie } = test.signedIn('auditor');
+  const shown = async (query = '') => plain((await test.get(`/care/configuration${query}`, { cookie })).text);
+  t.match(
+    await shown(),
+    /wait for a restart Key In effect In the file kms\. sessions 2 4 Restart the daemon/,
+  );
+  t.match(await shown(), /Key Value From environment &quot;test&quot; the file *$/);
+  t.match(await shown('?keys=all'), /kms\. sessions 2 default http\. tls not set not set *$/);
+  settings = [];
+  t.match(await shown(), /Nothing waits for a restart.*Every key has its default/);
+  t.notMatch(await shown(), /These keys wait/);
+  for (const path of ['/care', '/care/epochs', '/care/configuration'])
+    t.match(await test.get(path), { status: 401 }, path);
+});
+
+t.test('by keyboard, and on every screen', async (t) => {
+  const { test } = await openDrills(t);
+  const page = await test.browse(t, 'operator');
+  await page.navigate(`${test.url}/care`);
+  await look(t, page, 'upkeep and drills');
+  await page.emulate(1280, 'light');
+  await tabTo(t, page, 'sure');
+  await page.press('Space');
+  await tabTo(t, page, 'Take it out');
+  await page.press('Enter');
+  await page.until(`/is out of service/.test(document.querySelector('[role=status]')?.textContent)`);
+  await look(t, page, 'a partition that is out');
+  t.strictSame(page.complaints, []);
+});
+
+t.test('hostile names, on every screen', async (t) => {
+  const well = sampleStatus();
+  const [member] = well.partitions.members;
+  const members = [
+    { ...member, name: HOSTILE, state: 'withdrawn' },
+    { ...member, name: HOSTILE },
+  ];
+  const [epoch] = sampleEpochs();
+  const keys = [
+    { region: HOSTILE, key_label: HOSTILE, partition: HOSTILE, algorithm: 'mldsa44', software: true },
+  ];
+  const many = Array.from({ length: 600 }, (_, n) => ({ ...SETTINGS[0], key: `clients.c${n}.quotas` }));
+  const odd = { key: HOSTILE, value: HOSTILE, source: 'file', changed: true, next: { value: HOSTILE } };
+  const test = await openTestConsole(t, {
+    read: () =>
+      ({
+        ...well,
+        upkeep: {},
+        partitions: { ...well.partitions, members },
+        config: { ...well.config, file: HOSTILE, pending: [HOSTILE] },
+      }) as AdminStatus,
+    epochs: () => [{ ...epoch, state: 'in force', keys }] as ReturnType<typeof sampleEpochs>,
+    settings: () => [odd, ...many] as ShownSetting[],
+  });
+  const page = await test.browse(t);
+  for (const path of ['/care', '/care/epochs', '/care/configuration?keys=all']) {
+    await page.navigate(`${test.url}${path}`);
+    await look(t, page, path);
+    t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
+  }
+  t.match(await page.evaluate(`document.querySelector('#settings').textContent`), /500 of 601 are shown/);
+  t.strictSame(page.complaints, []);
+});
