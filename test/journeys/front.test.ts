@@ -47,6 +47,27 @@ t.test('two fronts accept what one daemon seals, over its death and the take-ove
   const d = await Client.connect(fronts[0].url, manager);
   t.match((await d.get('/v1/webhook-endpoints')).json(), { error: { code: 'not_found' } });
 
+  const leaver = await first.issueKey('leaver');
+  const everywhere = [first, ...fronts];
+  const leaving = await Promise.all(everywhere.map(({ url }) => Client.connect(url, leaver)));
+  const statuses = () => Promise.all(leaving.map(async (client) => (await client.get('/v1/jobs')).status));
+  t.strictSame(await statuses(), [200, 200, 200]);
+  const { stdout } = await first.pdfseal(['keys', 'list', '--json', '--config', first.configFile]);
+  const keys = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { id: string; client: string });
+  const id = keys.find(({ client }) => client === 'leaver')?.id ?? '';
+  let isRevoked = false;
+  // Requests under way all the time: none may lend its answer to one that began after the revocation.
+  const asking = leaving.map(async (client) => {
+    while (!isRevoked) await client.get('/v1/jobs');
+  });
+  t.match(await first.pdfseal(['keys', 'revoke', id, '--config', first.configFile]), { status: 0 });
+  t.strictSame(await statuses(), [401, 401, 401], 'a revoked key is refused at once, everywhere');
+  isRevoked = true;
+  await Promise.all(asking);
+
   const about = ({ configFile }: (typeof fronts)[0]) => ['--config', configFile];
   t.match(await fronts[0].pdfseal(['doctor', ...about(fronts[0])]), {
     stdout: /sealing: process \d+ on \S+ is active/,
