@@ -1,4 +1,5 @@
 /** What a front accepts, and what it sees of the daemon that seals. */
+import pg from 'pg';
 import t, { type Test } from 'tap';
 import type { Job } from '../../src/job/job.ts';
 import { encodeJob } from '../../src/store/jobCodec.ts';
@@ -162,6 +163,26 @@ t.test('what one front piles up keeps no other waiting', async (t) => {
   t.same(new Set(await found([a, b, c])), new Set([x, y]), 'until these have ended');
   await active.log.commit(sampleBatch(0, (many ?? []).slice(0, 1)));
   t.same(new Set(await found([b, c])), new Set([d, x, y]));
+});
+
+t.test('a lock that a front holds delays the daemon that seals, and ends nothing', async (t) => {
+  const { database, active } = await openNodes(t);
+  const [first, other, repeat] = [sampleJob(), sampleJob(), sampleJob()];
+  await active.jobs.accept(first, { idempotency: sampleEntry(first, { key: 'held-by-a-front' }) });
+  const front = new pg.Client({ host: postgres.dir, user: 'node', database });
+  await front.connect();
+  t.teardown(() => front.end());
+  await front.query('BEGIN; SELECT FROM pdfseal.idempotency FOR UPDATE');
+  const writing = [
+    active.jobs.accept(repeat, { idempotency: sampleEntry(repeat, { key: 'held-by-a-front' }) }),
+    active.jobs.accept(other),
+  ];
+  await until('it has waited in vain once', () => /lock timeout/.test(postgres.log));
+  await front.query('ROLLBACK');
+  const [repeated, written] = await Promise.allSettled(writing);
+  t.match(repeated, { reason: { message: /Idempotency-Key/ } });
+  t.equal(written?.status, 'fulfilled', 'what it waited for goes on');
+  t.match(await active.jobs.get(other.id), { job: other });
 });
 
 t.test('a front tells nothing that standbys may not have', async (t) => {
