@@ -1,4 +1,6 @@
 /** Nodes that face the network: they accept and show, and another daemon seals. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { pdfOf } from '../support/app.ts';
 import { Client, type JobBody } from '../support/client.ts';
@@ -8,10 +10,14 @@ import { until } from '../support/until.ts';
 import { installFront, installOn, installSpare, isProven, startWaiting } from './onDatabase.ts';
 
 const postgres = await startPostgres(t);
+/** EX_SOFTWARE: the service manager starts it again. */
+const ENDED_BY_ITSELF = 70;
 const IS_ACTIVE = /waits to take over: process \d+ on \S+ is active/;
 
 t.test('two fronts accept what one daemon seals, over its death and the take-over of another', async (t) => {
-  const first = await installOn(t, postgres, { tables: { limits: 'queue_jobs_max = 4' } });
+  const first = await installOn(t, postgres, {
+    tables: { limits: 'queue_jobs_max = 4', log: 'last_checkpoint_interval = "100ms"' },
+  });
   let active = await first.start();
   const fronts = [
     await installFront(t, postgres, first, 'front-a'),
@@ -118,5 +124,15 @@ t.test('two fronts accept what one daemon seals, over its death and the take-ove
   await first.start();
   for (const id of kept) t.ok(await isProven(a, first, id), 'nothing is lost');
   t.match(await first.pdfseal(['check', '--config', first.configFile]), { status: 0 });
-  for (const front of fronts) t.equal(await front.daemon?.stop(), 0);
+  t.equal(await fronts[1].daemon?.stop(), 0);
+
+  await first.daemon?.stop();
+  const [, newest] = (await a.get('/v1/log/checkpoint')).text.split('\n');
+  const noted = join(fronts[0].dir, 'state', 'last-checkpoint');
+  await until('it is noted', () => readFileSync(noted, 'utf8').includes(`\n${newest}\n`));
+  // As a failover does that loses a commit.
+  const database = /postgresql:\/\/\/(\w+)/.exec(readFileSync(first.configFile, 'utf8'))?.[1];
+  await postgres.query(`DELETE FROM pdfseal.batches WHERE tree_size = ${newest}`, database);
+  t.equal(await fronts[0].daemon?.ended(), ENDED_BY_ITSELF, 'a front shows nothing of another history');
+  await t.rejects(fronts[0].start(), { message: /last-checkpoint noted a later checkpoint/ });
 });
