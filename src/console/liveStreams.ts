@@ -43,7 +43,7 @@ export class Streams {
     response.write(`retry: ${RETRY_MS}\n\n`);
   }
 
-  /** Tells every page that there is news. A reader that has not even taken the last message is dropped. */
+  /** Tells every page that there is news. A reader that takes nothing is dropped once the kernel keeps no more for it. */
   beat(): void {
     for (const response of this.#open.keys()) {
       if (response.writableNeedDrain) response.destroy();
