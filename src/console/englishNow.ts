@@ -138,10 +138,10 @@ export const englishConcerns = {
   },
   webhooks: 'Webhooks',
   webhooksFail: (endpoints: string) => `Deliveries keep failing: ${endpoints}`,
-  webhooksRemedy: 'See which, and why: pdfseal webhooks list.',
+  webhooksRemedy: 'See which, and why: Webhooks, on the screen Access.',
   deadLetters: (letters: string) => `Given up: ${letters}`,
-  deadRemedy: 'Once the endpoint is well, replay them: pdfseal webhooks replay.',
+  deadRemedy: 'Once the endpoint is well, send them again: Webhooks, on the screen Access.',
   config: 'Configuration',
   configWaits: (keys: string) => `These keys wait for a restart: ${keys}`,
-  configRemedy: 'Restart the daemon when it suits you.',
+  configRemedy: 'Restart the daemon when it suits you. The screen Care shows their values.',
 };
