@@ -26,7 +26,7 @@ t.test('a record with as many hash renewals as verifiers take is not renewed wit
   const next = async (digest: 'sha384' | 'sha512') => {
     const runs = await memory.renewals.runs();
     const store = memory.store as Renewing['store'];
-    const trees = new RenewalTrees(store, runs);
+    const trees = new RenewalTrees(store, runs, 2);
     const renewing = { store, authorities: [alpha.trusted], runs, trees } as unknown as Renewing;
     return draftNow(renewing, digest);
   };
