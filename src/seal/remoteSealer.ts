@@ -10,7 +10,7 @@ import type { WaitingJobs } from './pending.ts';
 export interface RemoteSealerOptions {
   store: Pick<Store, 'jobs'>;
   sealing: SealingView;
-  /** How many accepted jobs may wait, of all nodes together. */
+  /** How many accepted jobs may wait: of this front, others with its login, and the daemon that seals. */
   queueJobsMax: number;
   observer?: Pick<SealerObserver, 'accepted'>;
   /** Called when the store can no longer be read. */
@@ -136,7 +136,7 @@ export class RemoteSealer {
     return job.content ? 'sealing' : 'queued';
   }
 
-  /** The jobs without an outcome, of all nodes. */
+  /** The jobs without an outcome that count against {@link RemoteSealerOptions.queueJobsMax}. */
   get waitingCount(): number {
     return this.#node.waiting + this.#added;
   }

@@ -25,7 +25,7 @@ export interface SealingNode {
   holder: string;
   /** Why it can seal nothing, as it said last. */
   obstacle?: ErrorCode;
-  /** How many jobs have no outcome. */
+  /** How many jobs have no outcome, of those that the daemon that seals accepted itself, and fronts with the login of this one. */
   waiting: number;
   /** Whether the role of this front may do more than a front has to: write the log. */
   isPrivileged: boolean;

@@ -158,6 +158,8 @@ t.test('what one front piles up keeps no other waiting', async (t) => {
     const arrived = await active.arrivals?.look((id) => known.includes(id), 3);
     return arrived?.map(({ jobId }) => jobId);
   };
+  t.match(await piling.sealing?.node(), { waiting: 5 });
+  t.match(await other.sealing?.node(), { waiting: 2 }, 'nor its queue full');
   t.same(new Set((await found([]))?.slice(0, 2)), new Set([a, x]), 'each front has its turn');
   t.same(new Set(await found([])), new Set([a, b, c, x, y]), 'and so many jobs at most');
   t.same(new Set(await found([a, b, c])), new Set([x, y]), 'until these have ended');

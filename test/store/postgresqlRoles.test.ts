@@ -160,6 +160,8 @@ t.test('a front accepts jobs and reads what the API shows, and changes nothing e
   t.equal(await act('SELECT * FROM notes'), '1 rows', 'the identity, and no batch that nobody may see yet');
   t.equal(await act('SELECT fence FROM sequencer'), DENIED);
   t.equal(await act('SELECT holder FROM sequencer'), '1 rows');
+  t.equal(await act('SELECT holder FROM sequencer FOR KEY SHARE'), DENIED, 'it holds up no take-over');
+  t.equal(await act('SELECT FROM life FOR KEY SHARE'), DENIED);
   t.equal(await act('SELECT id, client_id, told FROM endpoints'), '0 rows');
   t.equal(await act('SELECT record FROM endpoints'), DENIED, 'it has the secrets of clients');
   t.equal(await act('SELECT record FROM sources'), DENIED, 'it may have secrets of clients');

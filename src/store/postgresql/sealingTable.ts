@@ -12,7 +12,7 @@ import { IS_ACTIVE } from './sequencer.ts';
 const NODE: Query = {
   name: 'sealing_node',
   text: `SELECT holder, obstacle, has_table_privilege('leaves', 'INSERT') AS is_privileged, (${IS_ACTIVE}) AS is_active,
-      (SELECT count(*) FROM waiting) + (SELECT count(*) FROM arrivals) AS waiting
+      (SELECT count(*) FROM waiting) + (SELECT count(*) FROM arrivals WHERE accepted_by = session_user::text) AS waiting
     FROM sequencer`,
   isInternal: true,
 };
