@@ -292,3 +292,19 @@ t.test('a run that another process has made meanwhile', async (t) => {
   await t.rejects(draftNow(known, 'sha384'), elsewhere, 'which has made its run');
   t.match(await store.renewals.runs(), [{ digest: 'sha512', to: 2 }]);
 });
+
+t.test('a theft that another process has said meanwhile', async (t) => {
+  const { renewing, drafted } = await setUp(t, 1, {});
+  const judged = await judgeToken(renewing, drafted, await alpha.stamp('sha384', drafted.root, Date.now()));
+  assert(!('fault' in judged), 'the token is good');
+  const theft = { root: alpha.trusted.root, since: SEALED_AT };
+  t.strictSame(
+    (await draftNow(renewing, 'sha384', { theft })).scope,
+    drafted.scope,
+    'it drafts the same run',
+  );
+  await t.rejects(commitNow(renewing, drafted, [judged]), { message: /^another process renews this log/ });
+  t.strictSame(await renewing.store.renewals.runs(), []);
+  const again = await draftNow(renewing, 'sha384');
+  t.match(await judgeToken(renewing, again, judged.token), { fault: /^\S.* is distrusted from 2/ });
+});

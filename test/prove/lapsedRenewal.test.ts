@@ -157,7 +157,9 @@ t.test('no renewal loses what a record or a time-stamp of its own still proves',
     wait: fc.constantFrom(30, 200, 400, 800),
     batches: fc.array(fc.constantFrom(long, short, undefined), { maxLength: 4 }),
     digest: fc.constantFrom('sha512', 'sha512', 'sha384'),
-    by: fc.constantFrom([long], [short], [short, long]),
+    by: fc.constantFrom([long], [short], [short, long], [long, short]),
+    /** Whose root the configuration has lost meanwhile. */
+    lost: fc.constantFrom(undefined, undefined, long, short),
     /** So many days ago, found now. */
     theft: fc.constantFrom(undefined, undefined, undefined, 1, 100, 500),
   } as const);
@@ -175,7 +177,7 @@ t.test('no renewal loses what a record or a time-stamp of its own still proves',
         );
       };
       let now = day(1);
-      for (const { wait, batches, digest, by, theft } of steps) {
+      for (const { wait, batches, digest, by, theft, lost } of steps) {
         for (const stamper of [long, ...batches]) {
           now += 60_000;
           const batch = await memory.seal(1, now, known ? long : stamper);
@@ -194,7 +196,9 @@ t.test('no renewal loses what a record or a time-stamp of its own still proves',
             before.add(batch);
         }
         const stampers = known ? [long] : by;
-        const more = { digest, trusted, width: WIDTH, ...(isNew && known && { theft: known }) };
+        const named = [long, short].filter((one) => one !== lost || stampers.includes(one));
+        const roots = { trusted: named.map((one) => one.trusted) };
+        const more = { digest, ...roots, width: WIDTH, ...(isNew && known && { theft: known }) };
         await renew(memory.store, { at: now, authorities: stampers, ...more });
         for (const batch of before)
           if (!(await isGood(batch, now + 1)))
