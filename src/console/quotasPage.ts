@@ -9,9 +9,9 @@ import type { Page, ScreenRequest, ScreenRoute } from './screen.ts';
 import { brief, figure, tableOf, when } from './values.ts';
 
 export interface QuotaSources {
-  /** Of every client with a key, as the store counts them. */
-  quotas(): Promise<readonly Pick<ClientLimits, 'client_id' | 'quotas'>[]>;
-  /** Rates are counted by this daemon. */
+  /** Of every client with a key, the jobs as the store counts them. */
+  quotas(): Promise<readonly ClientLimits[]>;
+  /** Requests are counted by this daemon, of clients that sent some. */
   status: { quotas(): AdminQuotas };
   clock(): number;
 }
@@ -34,7 +34,7 @@ export function quotaRoute(sources: QuotaSources): ScreenRoute {
 async function quotasPage({ quotas, status, clock }: QuotaSources, { query }: ScreenRequest): Promise<Page> {
   const client = query.get('client') ?? '';
   const rates = new Map(status.quotas().clients.map(({ client_id: id, rate }) => [id, rate]));
-  const all = (await quotas()).map((one) => limitsOf(one, rates.get(one.client_id)));
+  const all = (await quotas()).map((one) => limitsOf(one, rates.get(one.client_id) ?? one.rate));
   const rows = all
     .filter((one) => client === '' || one.client === client)
     .sort((a, b) => b.most - a.most)
@@ -54,14 +54,17 @@ ${rows.length > ROWS_MAX && html`<p class="small quiet">${words.cutOff(figure(RO
 
 interface Limited extends PresentedLimit {
   of: string;
+  /** Room for requests returns bit by bit. */
+  hasWindow: boolean;
 }
 
-function limitsOf(
-  { client_id: client, quotas }: Pick<ClientLimits, 'client_id' | 'quotas'>,
-  rate?: PresentedLimit,
-) {
-  const limits: Limited[] = quotas.map(({ name, ...limit }) => ({ of: words.jobs(name), ...limit }));
-  if (rate !== undefined) limits.push({ of: words.requests, ...rate });
+function limitsOf({ client_id: client, quotas }: ClientLimits, rate: PresentedLimit | undefined) {
+  const limits: Limited[] = quotas.map(({ name, ...limit }) => ({
+    ...limit,
+    of: words.jobs(name),
+    hasWindow: true,
+  }));
+  if (rate !== undefined) limits.push({ ...rate, of: words.requests, hasWindow: false });
   return { client, limits, most: Math.max(0, ...limits.map(shareOf)) };
 }
 
@@ -81,7 +84,7 @@ function rowsOf({ client, limits }: ReturnType<typeof limitsOf>, now: number): H
       named(brief(one.of)),
       html`${figure(one.used)}${share >= 1 && html` <strong class="bad">${words.usedUp}</strong>`}${meter(share, kind, words.share(Math.round(share * 100)))}`,
       words.allowed(figure(one.limit), formatDuration(one.window_seconds * 1000)),
-      Date.parse(one.resets_at) > now ? when(one.resets_at, now) : undefined,
+      one.hasWindow ? when(one.resets_at, now) : undefined,
     ];
   });
 }

@@ -59,9 +59,10 @@ t.test('each limit of each client, those first of which most is used', async (t)
   const { text } = await test.get('/access/quotas', { cookie });
   t.strictSame(rowsOf(text), [
     'closed jobs of all other purposes 0 used up 0 in 1d in 11h',
+    'closed requests 0 100 in 1h',
     'billing jobs of all other purposes 0 10 in 1d in 11h',
     'billing jobs: invoice 3 4 in 1d in 11h',
-    'billing requests 25 100 in 1h in 15m',
+    'billing requests 25 100 in 1h',
     'archive nothing: this client has no limit',
   ]);
   t.match(text, /class="meter bad".*class="meter good".*aria-label="75 % used"/s);
@@ -82,7 +83,7 @@ t.test('it can be read on every screen', async (t) => {
   const page = await test.browse(t, 'auditor');
   await page.navigate(`${test.url}/access/quotas`);
   await look(t, page, 'quotas');
-  t.match(await page.evaluate(`document.querySelector('#quotas').textContent`), /200 of 205 are shown/);
+  t.match(await page.evaluate(`document.querySelector('#quotas').textContent`), /200 of 407 are shown/);
   t.match(
     await page.evaluate(`document.querySelector('tbody tr').textContent`),
     /script/,

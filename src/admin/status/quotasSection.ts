@@ -36,16 +36,16 @@ export function presentQuotas(usage: ClientUsage[], now: number): AdminQuotas {
 
 /**
  * What every client with a key has used of its quotas, as the store counts them: also the jobs that other nodes accepted, and no job that
- * is still being received. Only a daemon counts requests, so no rate is among them.
+ * is still being received. Only a daemon counts requests, so every rate is unused here.
  */
 export async function storedQuotas(
   store: Pick<Store, 'jobs' | 'credentials'>,
   policies: LimitPolicies,
   now: number,
-): Promise<Omit<AdminQuotas['clients'][number], 'rate'>[]> {
+): Promise<AdminQuotas['clients']> {
   const limits = new Limits(policies, await store.jobs.quotaCounts(), () => now);
   const known = (await store.credentials.all()).map(({ clientId }) => clientId);
-  return presentQuotas(limits.usage(known), now).clients.map(({ rate: _, ...one }) => one);
+  return presentQuotas(limits.usage(known), now).clients;
 }
 
 function presentLimit({ limit, windowMs, remaining, resetMs }: Standing, now: number): PresentedLimit {
