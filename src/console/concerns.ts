@@ -4,15 +4,19 @@ import type { AdminStatus } from '../admin/statusSchema.ts';
 import { counted, fromNow } from '../base/phrases.ts';
 import { english } from './english.ts';
 
+const words = english.concerns;
+
 export interface Concern {
   /** `bad`: documents cannot be sealed. */
   level: 'bad' | 'warning';
   what: string;
   detail: string;
   remedy: string;
+  /** The page of the console that helps. */
+  page?: Page;
 }
 
-const words = english.concerns;
+type Page = keyof typeof words.pages;
 
 /** The worst first. `now`: milliseconds since the epoch. */
 export function concernsOf(status: AdminStatus, now: number): Concern[] {
@@ -29,8 +33,8 @@ export function concernsOf(status: AdminStatus, now: number): Concern[] {
   return concerns.sort((a, b) => Number(b.level === 'bad') - Number(a.level === 'bad'));
 }
 
-function warning(what: string, detail: string, remedy: string): Concern {
-  return { level: 'warning', what, detail, remedy };
+function warning(what: string, detail: string, remedy: string, page?: Page): Concern {
+  return { level: 'warning', what, detail, remedy, ...(page && { page }) };
 }
 
 function parts({ parts }: AdminStatus): Concern[] {
@@ -89,26 +93,27 @@ function upkeep({ upkeep, store, timestamps }: AdminStatus, now: number): Concer
   return chores.flatMap((chore) => {
     const { name, how, badly } = words.chores[chore];
     const last = upkeep[chore];
-    if (last === undefined) return [warning(name, words.never, how)];
+    if (last === undefined) return [warning(name, words.never, how, '/care')];
     const ago = words.last(fromNow(last.finished_at, now));
-    if (!last.good) return [warning(name, `${ago}; ${badly}`, how)];
+    if (!last.good) return [warning(name, `${ago}; ${badly}`, how, '/care')];
     const isLate = now - Date.parse(last.finished_at) > UPKEEP_AGE_MS_MAX[chore];
-    return isLate ? [warning(name, ago, how)] : [];
+    return isLate ? [warning(name, ago, how, '/care')] : [];
   });
 }
 
 function webhooks({ webhooks: { failing, dead_letters: dead } }: AdminStatus): Concern[] {
+  const { webhooks: what, webhooksRemedy, deadRemedy } = words;
+  const page = '/access/webhooks';
   return [
     ...(failing > 0
-      ? [warning(words.webhooks, words.webhooksFail(counted(failing, 'endpoint')), words.webhooksRemedy)]
+      ? [warning(what, words.webhooksFail(counted(failing, 'endpoint')), webhooksRemedy, page)]
       : []),
-    ...(dead > 0
-      ? [warning(words.webhooks, words.deadLetters(counted(dead, 'dead letter')), words.deadRemedy)]
-      : []),
+    ...(dead > 0 ? [warning(what, words.deadLetters(counted(dead, 'dead letter')), deadRemedy, page)] : []),
   ];
 }
 
 function pending({ config }: AdminStatus): Concern[] {
   if (config.pending.length === 0) return [];
-  return [warning(words.config, words.configWaits(config.pending.join(', ')), words.configRemedy)];
+  const waits = words.configWaits(config.pending.join(', '));
+  return [warning(words.config, waits, words.configRemedy, '/care/configuration')];
 }

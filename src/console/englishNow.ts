@@ -138,10 +138,16 @@ export const englishConcerns = {
   },
   webhooks: 'Webhooks',
   webhooksFail: (endpoints: string) => `Deliveries keep failing: ${endpoints}`,
-  webhooksRemedy: 'See which, and why: Webhooks, on the screen Access.',
+  webhooksRemedy: 'See which, and why.',
   deadLetters: (letters: string) => `Given up: ${letters}`,
-  deadRemedy: 'Once the endpoint is well, send them again: Webhooks, on the screen Access.',
+  deadRemedy: 'Once the endpoint is well, send them again.',
   config: 'Configuration',
   configWaits: (keys: string) => `These keys wait for a restart: ${keys}`,
-  configRemedy: 'Restart the daemon when it suits you. The screen Care shows their values.',
+  configRemedy: 'Restart the daemon when it suits you.',
+  /** By their addresses. */
+  pages: {
+    '/access/webhooks': 'To the webhooks',
+    '/care': 'To the upkeep',
+    '/care/configuration': 'To the configuration',
+  },
 };

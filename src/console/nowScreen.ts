@@ -95,9 +95,9 @@ function health(status: AdminStatus, concerns: readonly Concern[], now: number):
         ? words.worth(concerns.length)
         : words.well;
   const items = concerns.map(
-    ({ level, what, detail, remedy }) => html`<li>
+    ({ level, what, detail, remedy, page }) => html`<li>
 ${sign(level)}
-<div><h2 class="${level}">${named(what)}</h2><p>${named(detail)}</p><p class="remedy">${capitalized(remedy)}</p></div>
+<div><h2 class="${level}">${named(what)}</h2><p>${named(detail)}</p><p class="remedy">${capitalized(remedy)}${page && html` <a href="${page}">${english.concerns.pages[page]}</a>`}</p></div>
 </li>`,
   );
   return html`<section class="health ${mark}">

@@ -41,6 +41,8 @@ t.test('each trouble, with what to do', async (t) => {
     'warning: Webhooks',
   ]);
   t.strictSame(named({ config: { ...well.config, pending: ['kms.sessions'] } }), ['warning: Configuration']);
+  const [dead] = concernsOf(sampleStatus({ webhooks: { ...well.webhooks, dead_letters: 1 } }, NOW), NOW);
+  t.equal(dead?.page, '/access/webhooks', 'the page that helps');
   for (const concern of concernsOf(sampleStatus({ upkeep: {} }, NOW), NOW))
     t.ok(concern.remedy, concern.what);
 });
