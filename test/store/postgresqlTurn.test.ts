@@ -106,3 +106,29 @@ t.test('whoever is silent loses its turn, whatever a front holds meanwhile', asy
   t.equal((await silent.query('SELECT')).rowCount, 1);
   await next.close();
 });
+
+t.test('a daemon goes on while the disk of the server is full', async (t) => {
+  const postgres = await startPostgres(t);
+  const database = await postgres.createDatabase();
+  const location = { urls: [postgres.url(database)] };
+  await createInPostgresql({ location, identity, epoch });
+  const lost: Error[] = [];
+  const active = await openInPostgresql({
+    location,
+    sequencing: { onWait: t.fail, onLost: (error) => lost.push(error) },
+  });
+  t.teardown(() => active.close());
+  await postgres.query(
+    `CREATE SEQUENCE refused; GRANT USAGE ON refused TO pdfseal;
+     CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+       $$ BEGIN PERFORM nextval('public.refused'); RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$;
+     CREATE TRIGGER full_disk BEFORE UPDATE ON pdfseal.life EXECUTE FUNCTION refuse()`,
+    database,
+  );
+  await until('two signs of life were refused', async () => {
+    const [row] = await postgres.query('SELECT last_value > 1 AS are FROM refused', database);
+    return row?.are === true;
+  });
+  t.strictSame(lost, []);
+  t.equal(await active.log.head(), undefined);
+});

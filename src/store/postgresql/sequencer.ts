@@ -7,6 +7,7 @@ import {
   clientConfig,
   commitForSure,
   ElsewherePrimary,
+  fenceOf,
   isLost,
   isRepeatable,
   type Location,
@@ -60,7 +61,8 @@ export const IS_ACTIVE = `SELECT count(*) > 0 FROM life l JOIN ${SESSION}
 
 /** Nobody loses anything with a sign of life: it waits for no disk and no standby. */
 const BEATING = 'SET synchronous_commit = off';
-const BEAT = `UPDATE life SET session = pg_backend_pid(), beaten_at = clock_timestamp() WHERE fence = $1 RETURNING fence`;
+const BEAT = `UPDATE life SET session = pg_backend_pid(), beaten_at = clock_timestamp() WHERE fence = $1`;
+const DISK_FULL = '53100';
 const FIRST_BEAT = `INSERT INTO life (fence, session, beaten_at) VALUES ($1, pg_backend_pid(), clock_timestamp())
   ON CONFLICT (single) DO UPDATE SET fence = excluded.fence, session = excluded.session, beaten_at = excluded.beaten_at`;
 
@@ -160,9 +162,11 @@ export class Sequencer implements Turn {
 }
 
 async function beat(client: Client, fence: string): Promise<undefined> {
+  if ((await fenceOf(client)) !== fence) throw new Superseded();
   await client.query(BEATING);
-  const { rows } = await client.query(BEAT, [fence]);
-  if (rows.length === 0) throw new Superseded();
+  await client.query(BEAT, [fence]).catch((error) => {
+    if (error.code !== DISK_FULL) throw error; // What can be read is shown still, and nobody else could raise the fence.
+  });
 }
 
 async function lastTurn(client: Client): Promise<LastTurn> {
