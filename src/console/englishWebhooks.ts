@@ -82,6 +82,7 @@ export const englishWebhooks = {
   first: 'From the beginning',
   next: 'More',
   operatorOnly: 'Only an operator or an administrator can send them again.',
+  enableFirst: 'Nothing is sent to an endpoint that is disabled. Once it is enabled, they can be sent again.',
   replayLead:
     'A message keeps its webhook-id when it is sent again, so the client can tell that it had it before.',
   replayChosen: 'Send the chosen ones again',

@@ -16,7 +16,7 @@ const PAGE_MESSAGES = 50;
 /** One page of one of the two lists. */
 export async function messagesCard(
   store: Store,
-  { endpoint: { id }, tally }: Faring,
+  { endpoint: { id, disabled }, tally }: Faring,
   { query, session }: Pick<ScreenRequest, 'query' | 'session'>,
   now: number,
 ): Promise<Html> {
@@ -34,10 +34,13 @@ export async function messagesCard(
     const label = words.lists[name](figure(counts[name]));
     return { path: `${address(name)}#messages`, label, isHere: (name === 'dead') === isDead };
   });
+  const isOperator = reaches(session.person.role, 'operator');
+  /** Why none of them can be sent again. */
+  const bar = !isOperator ? words.operatorOnly : disabled ? words.enableFirst : undefined;
   const table = isDead
     ? deadTable(
         shown.map((one) => presentDeadLetter(one as Parameters<typeof presentDeadLetter>[0], dateOf)),
-        reaches(session.person.role, 'operator'),
+        bar === undefined,
       )
     : waitingTable(
         shown.map((one) => presentDelivery(one, dateOf)),
@@ -46,7 +49,7 @@ export async function messagesCard(
   const last = found.length > PAGE_MESSAGES ? shown.at(-1) : undefined;
   return html`<section class="card" id="messages">
 <div class="title"><h2>${words.messages}</h2>${chooser(words.messages, links)}</div>
-${shown.length === 0 ? html`<p class="quiet">${isDead ? words.noDead : words.noWaiting}</p>` : isDead ? replayForms(table, id, session) : table}
+${shown.length === 0 ? html`<p class="quiet">${isDead ? words.noDead : words.noWaiting}</p>` : isDead ? (bar === undefined ? replayForms(table, id, session) : html`${table}<p class="quiet">${bar}</p>`) : table}
 ${(after ?? last) && html`<p class="pager">${after && html`<a href="${address(list)}#messages">${words.first}</a>`}${last && html`<a href="${address(list)}&amp;after=${last.at}.${last.webhookId}#messages">${words.next}</a>`}</p>`}
 </section>`;
 }
@@ -99,8 +102,6 @@ function attempts({
 }
 
 function replayForms(table: Html, id: string, session: Session): Html {
-  if (!reaches(session.person.role, 'operator'))
-    return html`${table}<p class="quiet">${words.operatorOnly}</p>`;
   const form = (name: string, content: HtmlContent) =>
     html`<form class="grid" id="${name}" method="post" action="/access/webhooks/${id}/replay">${tokenField(session)}${content}</form>`;
   return html`<p>${words.replayLead}</p>

@@ -106,14 +106,16 @@ t.test('pages of the messages, and those that were given up are sent again', asy
 
 t.test('an endpoint is disabled and enabled', async (t) => {
   const test = await openTestConsole(t);
-  const { id } = await addEndpoint(test);
+  const { id } = await addEndpoint(test, { dead: 1 });
   const { endpoints } = test.store.webhooks;
   const at = `/access/webhooks/${id}`;
   t.match(await send(test, `${at}/disable`, {}), { status: 400, text: /misses the messages/ });
   const ended = await send(test, `${at}/disable`, { sure: 'yes' });
   t.match(ended, { status: 303, shown: /The endpoint is disabled.*Disabled since.*Enable the endpoint/s });
+  t.match(ended.shown, /Once it is enabled, they can be sent again/);
+  t.notMatch(ended.shown, /Send all again/);
   t.match(await endpoints.get(id), { disabled: { reason: 'request' } });
-  t.match(await send(test, `${at}/enable`, {}), { status: 303, shown: /is enabled.*receives messages/s });
+  t.match(await send(test, `${at}/enable`, {}), { status: 303, shown: /is enabled.*Send all again/s });
   t.equal((await endpoints.get(id))?.disabled, undefined);
   const actor = { via: 'console', person: 'Berta', role: 'administrator' };
   t.match(await test.acts(), [
