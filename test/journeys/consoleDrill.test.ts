@@ -2,11 +2,11 @@
 import t from 'tap';
 import type { PresentedRun } from '../../src/admin/status/canarySection.ts';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
-import { openPage } from '../page/chromium.ts';
 import { askAdmin } from '../support/admin.ts';
 import { freePort } from '../support/freePort.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
+import { browseConsole, saysOf } from './browseConsole.ts';
 
 t.test('a partition is taken out and put back, and documents are sealed meanwhile', async (t) => {
   const listen = `127.0.0.1:${await freePort()}`;
@@ -25,23 +25,20 @@ t.test('a partition is taken out and put back, and documents are sealed meanwhil
   await until('it signs', async () => (await stateOf()) === 'ready');
 
   const config = ['--config', sandbox.configFile];
-  const made = await sandbox.pdfseal(['console', 'login', '--as', 'Olga', '--role', 'operator', ...config]);
-  const page = await openPage(t, made.stdout.trim());
-  await page.evaluate(`document.querySelector('main button').click()`);
-  await page.until(`location.pathname === '/' && document.readyState === 'complete'`);
-  await page.navigate(new URL('/care', made.stdout).href);
+  const { page, show } = await browseConsole(t, sandbox, 'Olga', 'operator');
+  await show('/care');
   await page.evaluate(`document.querySelector('#partition').value = ${JSON.stringify(name)};
     document.querySelector('#for').value = '3600';
     document.querySelector('#drill [name=sure]').click();
     document.querySelector('#drill button.danger').click();`);
-  await page.until(`/is out of service/.test(document.querySelector('[role=status]')?.textContent)`);
+  await saysOf(page, /is out of service/);
   t.equal(await stateOf(), 'withdrawn');
   const canary = (await askAdmin(sandbox, '/canary', 'POST')).json<PresentedRun>();
   t.match(canary, { verified: true });
   t.notOk(canary.signers.includes(name), 'the others sign');
 
   await page.evaluate(`document.querySelector('form[action="/care/drill/end"] button').click()`);
-  await page.until(`/is put back/.test(document.querySelector('[role=status]')?.textContent)`);
+  await saysOf(page, /is put back/);
   await until('it signs again', async () => (await stateOf()) === 'ready');
   t.strictSame(page.complaints, []);
 
