@@ -80,6 +80,9 @@ export class ConsoleApp {
         throw new Refusal(403, english.roleLacks(english.roles[route.role]), english.roleLacksHow);
       const form =
         route.method === 'POST' ? await this.#checkedForm(request, session) : new URLSearchParams();
+      // The form may have come slowly: nothing acts for a session that ended meanwhile.
+      if (this.#options.sessions.find(cookie, { isUse: false }) === undefined)
+        return this.#sendPage(response, signInPage(), { path });
       const query = url?.searchParams ?? new URLSearchParams();
       const reply = await route.answer({ path, params, query, form, session, actor: actorOf(person) });
       await this.#send(response, reply, { path, session, isLive: route.isLive === true });

@@ -202,6 +202,33 @@ t.test('a role does what it may, and nothing more', async (t) => {
   t.equal(done.length, 6);
 });
 
+t.test('a form that is still being sent does nothing once its session has ended', async (t) => {
+  const test = await openTestConsole(t);
+  const { cookie, token } = test.signedIn('administrator');
+  const fields = { token, client: 'late', organization: 'late', lifetime: '365', scope: 'jobs:read' };
+  const body = String(new URLSearchParams(fields));
+  const headers = {
+    ...{ host: 'localhost', cookie, 'sec-fetch-site': 'same-origin', expect: '100-continue' },
+    ...{ 'content-type': 'application/x-www-form-urlencoded', 'content-length': body.length },
+  };
+  const to = { host: '127.0.0.1', port: test.port, method: 'POST', path: '/access/keys', agent: false };
+  const asked = request({ ...to, headers });
+  t.teardown(() => asked.destroy());
+  asked.flushHeaders();
+  await once(asked, 'continue');
+  test.console.sessions.endAll();
+  asked.end(body);
+  const [answer] = await once(asked, 'response');
+  answer.resume();
+  t.equal(answer.statusCode, 401);
+  t.strictSame(await test.store.credentials.all(), []);
+  t.strictSame(await test.acts(), []);
+  const again = test.signedIn('administrator');
+  const made = await test.post('/access/keys', { ...fields, token: again.token }, { cookie: again.cookie });
+  t.ok(made.status < 400, 'the same form acts for a session that goes on');
+  t.equal((await test.store.credentials.all()).length, 1);
+});
+
 t.test('there are fifty live pages at most, and four of a session', async (t) => {
   const test = await openTestConsole(t, { beatMs: 20 });
   const open = (cookie: string) =>
