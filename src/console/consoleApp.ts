@@ -12,10 +12,13 @@ import { checkOrigin, cookieOf, HEADERS, readFields } from './checks.ts';
 import { english } from './english.ts';
 import type { Streams } from './liveStreams.ts';
 import { layOut } from './pageFrame.ts';
+import { PageTurns } from './pageTurns.ts';
 import type { Download, Page, Reply, Screen, ScreenRoute } from './screen.ts';
 import { Refusal } from './screen.ts';
 import { isFormToken, type Person, reaches, type Session, type Sessions } from './sessions.ts';
 import { brokenLinkPage, linkPage, loggedOutPage, messagePage, signInPage } from './signIn.ts';
+
+const RETRY_AFTER_SECONDS = 2;
 
 export interface ConsoleAppOptions {
   environment: string;
@@ -35,6 +38,7 @@ export class ConsoleApp {
   readonly #options: ConsoleAppOptions;
   readonly #routes: readonly ScreenRoute[];
   readonly #cookieName: string;
+  readonly #turns = new PageTurns();
   /** What the next page of a session says. */
   readonly #notices = new WeakMap<Session, string>();
 
@@ -80,11 +84,15 @@ export class ConsoleApp {
         throw new Refusal(403, english.roleLacks(english.roles[route.role]), english.roleLacksHow);
       const form =
         route.method === 'POST' ? await this.#checkedForm(request, session) : new URLSearchParams();
-      // The form may have come slowly: nothing acts for a session that ended meanwhile.
-      if (this.#options.sessions.find(cookie, { isUse: false }) === undefined)
-        return this.#sendPage(response, signInPage(), { path });
       const query = url?.searchParams ?? new URLSearchParams();
-      const reply = await route.answer({ path, params, query, form, session, actor: actorOf(person) });
+      const asked = { path, params, query, form, session, actor: actorOf(person) };
+      const reply = await this.#turns.during(
+        person.name,
+        () =>
+          // The form or the turn may have been long in coming: nothing acts for a session that ended meanwhile.
+          this.#options.sessions.find(cookie, { isUse: false }) && route.answer(asked),
+      );
+      if (reply === undefined) return this.#sendPage(response, signInPage(), { path });
       await this.#send(response, reply, { path, session, isLive: route.isLive === true });
     } catch (error) {
       this.#answerFailure(response, error, { path, session });
@@ -194,6 +202,7 @@ export class ConsoleApp {
     // What was not read of the request would be taken for the next one.
     response.setHeader('Connection', 'close');
     const page = failurePage(error);
+    if (page.status === 503) response.setHeader('Retry-After', RETRY_AFTER_SECONDS);
     if (page.status === 500) logger.error({ err: error }, 'the console failed to answer');
     const { session, path } = at;
     this.#sendPage(response, page, { path, ...(session && { session }) });

@@ -54,6 +54,8 @@ export const english = {
   foreignHow: 'Type the address of the console into your browser, with a link that was printed for you.',
   wrongHost: (name: string) => `The console has another name than the one this request was sent to: ${name}`,
   wrongHostHow: 'Open it as localhost, through the tunnel that `pdfseal console login` prints.',
+  tooMany: 'Too many pages were asked for at once',
+  tooManyHow: 'Wait a moment, and reload the page.',
   badMethod: 'A page of the console is read with GET and changed with POST',
   tooLong: 'The form is too long',
   /** The parts of the daemon, as the status names them. */

@@ -1,18 +1,12 @@
 /** What somebody gets at who has no link, an old one, another one's, or another site open beside the console. */
 import { once } from 'node:events';
-import { createServer, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { pino } from 'pino';
+import { request } from 'node:http';
 import t from 'tap';
-import { systemClock } from '../../src/base/clock.ts';
-import { readAssets } from '../../src/console/assets.ts';
-import { ConsoleApp } from '../../src/console/consoleApp.ts';
 import { html } from '../../src/console/html.ts';
-import { Streams } from '../../src/console/liveStreams.ts';
 import type { Screen } from '../../src/console/screen.ts';
 import { ROLES, Sessions } from '../../src/console/sessions.ts';
 import { fillHistory } from './fill.ts';
-import { openTestConsole, TestConsole } from './testConsole.ts';
+import { openScreens, openTestConsole } from './testConsole.ts';
 
 const minutes = (count: number) => count * 60_000;
 
@@ -168,27 +162,7 @@ t.test('a role does what it may, and nothing more', async (t) => {
       },
     ]),
   };
-  const test = await openTestConsole(t);
-  const { sessions } = test.console;
-  const streams = new Streams(sessions);
-  t.teardown(() => streams.close());
-  const app = new ConsoleApp({
-    environment: 'test',
-    screens: [screen],
-    sessions,
-    streams,
-    assets: readAssets(),
-    store: test.store,
-    clock: systemClock,
-    logger: pino({ level: 'silent' }),
-    onFatal: (error) => t.fail(String(error)),
-  });
-  const server = createServer((request, response) => void app.handle(request, response));
-  server.listen(0, '127.0.0.1');
-  t.teardown(() => server.close());
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  const tried = new TestConsole(test.console, port, test.store);
+  const tried = await openScreens(t, [screen]);
   for (const [n, role] of ROLES.entries()) {
     const { cookie, token } = tried.signedIn(role, `a person who is ${role}`);
     for (const [m, wanted] of ROLES.entries()) {

@@ -1,6 +1,8 @@
 /** A console in the process of the test, with a status of the test's making. */
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { request } from 'node:http';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -8,7 +10,11 @@ import type { Test } from 'tap';
 import { type AdminQuotas, storedQuotas } from '../../src/admin/status/quotasSection.ts';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { systemClock } from '../../src/base/clock.ts';
+import { readAssets } from '../../src/console/assets.ts';
 import { Console, type ConsoleOptions } from '../../src/console/console.ts';
+import { ConsoleApp } from '../../src/console/consoleApp.ts';
+import { Streams } from '../../src/console/liveStreams.ts';
+import type { Screen } from '../../src/console/screen.ts';
 import type { Role } from '../../src/console/sessions.ts';
 import { NO_LIMITS } from '../../src/limits/policies.ts';
 import { type AuditRecord, parseAuditRecord } from '../../src/manifest/auditRecord.ts';
@@ -140,6 +146,30 @@ export async function openTestConsole(
   });
   t.teardown(() => open.close());
   return new TestConsole(console, port, store);
+}
+
+/** A console of other screens than its own. */
+export async function openScreens(t: Test, screens: readonly Screen[]): Promise<TestConsole> {
+  const { console, store } = await openTestConsole(t);
+  const { sessions } = console;
+  const streams = new Streams(sessions);
+  t.teardown(() => streams.close());
+  const app = new ConsoleApp({
+    environment: 'test',
+    screens,
+    sessions,
+    streams,
+    assets: readAssets(),
+    store,
+    clock: systemClock,
+    logger: pino({ level: 'silent' }),
+    onFatal: (error) => t.fail(String(error)),
+  });
+  const server = createServer((request, response) => void app.handle(request, response));
+  server.listen(0, '127.0.0.1');
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  return new TestConsole(console, (server.address() as AddressInfo).port, store);
 }
 
 /** A store that goes with the test; it seals nothing. */
