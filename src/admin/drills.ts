@@ -26,6 +26,8 @@ interface Withdrawal {
 export class Drills {
   readonly #options: DrillsOptions;
   readonly #withdrawn = new Map<string, Withdrawal>();
+  /** By partition: the end of the queue. */
+  readonly #turns = new Map<string, Promise<unknown>>();
 
   constructor(options: DrillsOptions) {
     this.#options = options;
@@ -37,26 +39,50 @@ export class Drills {
     options: { forMs: number; belowQuorum: boolean },
     actor: Actor,
   ): Promise<string> {
-    const { partitions, trail, clock, logger, onFatal } = this.#options;
+    const { partitions, trail, logger } = this.#options;
     const name = partitions.nameOf(partition);
     const object = { partition: name, for_ms: options.forMs, below_quorum: options.belowQuorum };
-    await onRecord(trail, { act: 'drill.begin', actor, object, outcome: 'done' }, () =>
-      partitions.withdraw(name, options),
-    );
-    const timer = setTimeout(() => this.#end(name).catch(onFatal), options.forMs).unref();
-    this.#withdrawn.set(name, { returnsAt: clock() + options.forMs, timer });
-    logger.warn(
-      { event: 'partition_withdrawn', partition: name, for_ms: options.forMs },
-      'a partition was taken out of service on purpose',
-    );
-    return name;
+    const act = { act: 'drill.begin', actor, object, outcome: 'done' } as const;
+    return this.#inTurn(name, async () => {
+      await onRecord(trail, act, async () => {
+        await partitions.withdraw(name, options);
+        this.#begin(name, options.forMs);
+      });
+      logger.warn(
+        { event: 'partition_withdrawn', partition: name, for_ms: options.forMs },
+        'a partition was taken out of service on purpose',
+      );
+      return name;
+    });
+  }
+
+  /** The end is set before the record is concluded: the partition returns even if the store fails meanwhile. */
+  #begin(name: string, forMs: number): void {
+    const { clock, onFatal } = this.#options;
+    const expire = async () => {
+      // Another drill may have begun while this waited.
+      if (this.#withdrawn.get(name) === withdrawal) await this.#end(name);
+    };
+    const timer = setTimeout(() => this.#inTurn(name, expire).catch(onFatal), forMs).unref();
+    const withdrawal = { returnsAt: clock() + forMs, timer };
+    this.#withdrawn.set(name, withdrawal);
   }
 
   /** Puts a partition back before its time; a partition in service stays in service. Returns its full name. */
   async putBack(partition: string, actor?: Actor): Promise<string> {
     const name = this.#options.partitions.nameOf(partition);
-    await this.#end(name, actor);
+    await this.#inTurn(name, () => this.#end(name, actor));
     return name;
+  }
+
+  /** After all that was begun before on that partition: what ends a drill waits until it has begun. */
+  #inTurn<Result>(name: string, act: () => Promise<Result>): Promise<Result> {
+    const turn = (this.#turns.get(name) ?? Promise.resolve()).then(act);
+    this.#turns.set(
+      name,
+      turn.catch(() => {}),
+    );
+    return turn;
   }
 
   async #end(name: string, actor?: Actor): Promise<void> {

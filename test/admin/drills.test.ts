@@ -54,3 +54,42 @@ t.test('an end that cannot be put on record ends the process', async (t) => {
   await until('it is told', () => fatal.length === 1);
   t.match(fatal, [{ message: 'the store is gone' }]);
 });
+
+t.test('acts on a partition take turns', async (t) => {
+  const acts: Act[] = [];
+  const { promise: recorded, resolve: record } = Promise.withResolvers<void>();
+  const { drills, fatal } = makeRig(t, async (act) => {
+    if (act.outcome === 'done') await recorded;
+    return acts.push(act);
+  });
+  const person: Actor = { via: 'console', person: 'Anna', role: 'operator' };
+  const hour = { ...OUT, forMs: 3_600_000 };
+  const out = drills.takeOut('eu', hour, ACTOR);
+  const back = drills.putBack('eu', person);
+  const again = drills.takeOut('eu', hour, ACTOR);
+  await until('the drill runs', () => drills.returnsAt('eu/first') !== undefined);
+  record();
+  await Promise.all([out, back, again]);
+  t.match(acts, [
+    { act: 'drill.begin', outcome: 'begun' },
+    { act: 'drill.begin', outcome: 'done' },
+    { act: 'drill.end', actor: person },
+    { act: 'drill.begin', outcome: 'begun' },
+    { act: 'drill.begin', outcome: 'done' },
+  ]);
+  await drills.putBack('eu', person);
+  t.equal(drills.returnsAt('eu/first'), undefined);
+  t.equal(acts.length, 6);
+  t.strictSame(fatal, []);
+});
+
+t.test('a partition returns even if the store fails while the drill begins', async (t) => {
+  const ends: Act[] = [];
+  const { drills } = makeRig(t, async (act) => {
+    if (act.outcome === 'done' && act.act === 'drill.begin') throw new Error('the store is gone');
+    return act.act === 'drill.end' ? ends.push(act) : 1;
+  });
+  await t.rejects(drills.takeOut('eu', OUT, ACTOR), { message: 'the store is gone' });
+  await until('it is over', () => ends.length === 1);
+  t.equal(drills.returnsAt('eu/first'), undefined);
+});
