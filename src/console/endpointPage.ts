@@ -47,7 +47,9 @@ export function endpointRoutes({ store, clock }: WebhookSources): ScreenRoute[] 
     }),
     change('replay', 'operator', async ({ form, actor }, id) => {
       const chosen = chosenIn(form);
-      return words.replayed(await replayLetters(store, id, chosen, actor));
+      const { replayed, isDisabled } = await replayLetters(store, id, chosen, actor);
+      if (replayed === 0) throw new Refusal(409, words.noneReplayed, words.noneReplayedHow);
+      return `${words.replayed(replayed)}${isDisabled ? ` ${words.untilEnabled}` : ''}`;
     }),
   ];
 }

@@ -89,6 +89,10 @@ export const englishWebhooks = {
   replayAll: 'Send all again',
   replaySure: 'Yes, send every dead letter of this endpoint again',
   noneChosen: 'No message was chosen',
+  noneReplayed: 'No message is queued again',
+  noneReplayedHow:
+    'Those that you chose are no dead letters any more, or as many as may are waiting. Nothing was changed. Look at the messages again.',
+  untilEnabled: 'Nothing is sent until the endpoint is enabled.',
   replayed: (count: number) =>
     count === 1 ? 'One message is queued again.' : `${count.toLocaleString('en')} messages are queued again.`,
 };

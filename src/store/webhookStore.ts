@@ -63,7 +63,7 @@ export interface OutboxStore {
 
   /**
    * Queues dead letters again, from the first attempt and under their old `webhook-id`: those named, or all; as many as the backlog
-   * takes. Returns how many.
+   * takes. Returns how many; 0 changes and records nothing.
    */
   replay(endpointId: string, webhookIds: readonly string[] | undefined, act: Act | null): Promise<number>;
 

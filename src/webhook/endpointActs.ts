@@ -28,18 +28,24 @@ export async function alterEndpoint(
   return changed;
 }
 
-/**
- * Queues dead letters again, those named or all, and returns how many: fewer where the backlog is full, and where one that is named is no
- * dead letter. Throws OperatorError `not_found`.
- */
+export interface Replayed {
+  /** Fewer than asked for where the backlog is full, and where one that is named is no dead letter. */
+  replayed: number;
+  /** The endpoint is disabled: they wait until it is enabled. */
+  isDisabled: boolean;
+}
+
+/** Queues dead letters again, those named or all. Throws OperatorError `not_found`. */
 export async function replayLetters(
   store: Webhooks,
   id: string,
   webhookIds: readonly string[] | undefined,
   actor: Actor,
-): Promise<number> {
-  const act = actBy(actor, 'webhook.replay', auditedEndpoint(await findEndpoint(store, id)));
-  return store.webhooks.outbox.replay(id, webhookIds, act);
+): Promise<Replayed> {
+  const endpoint = await findEndpoint(store, id);
+  const act = actBy(actor, 'webhook.replay', auditedEndpoint(endpoint));
+  const replayed = await store.webhooks.outbox.replay(id, webhookIds, act);
+  return { replayed, isDisabled: endpoint.disabled !== undefined };
 }
 
 function noEndpoint(id: string): OperatorError {

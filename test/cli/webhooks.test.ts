@@ -97,10 +97,11 @@ t.test('webhook endpoints, in the running daemon', async (t) => {
     receiver.answering = OK;
     t.match(await webhooks('replay', id, webhookId), {
       status: 0,
-      stderr: /^1 dead letters of we_\w+ are queued again/,
+      stderr: /^queued again of we_\w+: 1 dead letter\n/,
     });
     await until('it is delivered', () => receiver.counts().get(webhookId) === 3);
     t.match(await webhooks('replay', id, webhookId), { status: 1, stderr: /not all messages were queued/ });
+    t.match(await webhooks('replay', id), { status: 0, stderr: /^no dead letter of we_\w+ was queued/ });
     t.equal(await run('deliveries', id, '--json'), '');
   });
 

@@ -94,6 +94,11 @@ t.test('pages of the messages, and those that were given up are sent again', asy
   t.match(all.shown, /119 messages are queued again.*No message was given up|119 messages are queued/s);
   t.equal((await outbox.pending(id, EVERY)).length, 120);
   t.match((await test.get(`${at}?list=dead`, operator)).text, /No message was given up/);
+  for (const fields of [{ all: 'yes', sure: 'yes' }, { message: first }] as Record<string, string>[])
+    t.match(await send(test, `${at}/replay`, fields, 'operator'), {
+      status: 409,
+      text: /No message is queued again.*no dead letters any more/s,
+    });
   const actor = { via: 'console', person: 'Berta', role: 'operator' };
   t.match(
     (await test.acts()).filter((act) => act?.act.startsWith('webhook.')),
@@ -115,11 +120,14 @@ t.test('an endpoint is disabled and enabled', async (t) => {
   t.match(ended.shown, /Once it is enabled, they can be sent again/);
   t.notMatch(ended.shown, /Send all again/);
   t.match(await endpoints.get(id), { disabled: { reason: 'request' } });
-  t.match(await send(test, `${at}/enable`, {}), { status: 303, shown: /is enabled.*Send all again/s });
+  const late = await send(test, `${at}/replay`, { all: 'yes', sure: 'yes' }); // from a page of before
+  t.match(late.shown, /One message is queued again\. Nothing is sent until the endpoint is enabled/);
+  t.match(await send(test, `${at}/enable`, {}), { status: 303, shown: /is enabled.*Disable the endpoint/s });
   t.equal((await endpoints.get(id))?.disabled, undefined);
   const actor = { via: 'console', person: 'Berta', role: 'administrator' };
   t.match(await test.acts(), [
     { act: 'webhook.disable', actor, object: { endpoint: id, origin: 'https://hooks.example.com' } },
+    { act: 'webhook.replay', actor },
     { act: 'webhook.enable', actor },
   ]);
   await endpoints.change(id, (one) => ({ ...one, disabled: { at: 1, reason: 'gone' } }), null);

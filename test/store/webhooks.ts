@@ -1,5 +1,6 @@
 import type { Test } from 'tap';
 import type { Job } from '../../src/job/job.ts';
+import { actOfProcess } from '../../src/store/acts.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { Delivery, DeliveryFailure, NewEndpoint } from '../../src/store/webhookStore.ts';
 import type { MakeStore } from './contract.ts';
@@ -200,7 +201,11 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     });
     t.equal(dead.webhookId, `msg_${jobs[2]?.id.slice(4)}`);
 
-    t.equal(await opened.webhooks.outbox.replay(endpoint.id, ['msg_unknown'], null), 0);
+    const act = actOfProcess('command', 'webhook.replay', { endpoint: endpoint.id });
+    const before = await opened.webhooks.endpoints.get(endpoint.id);
+    t.equal(await opened.webhooks.outbox.replay(endpoint.id, ['msg_unknown'], act), 0);
+    t.same(await opened.webhooks.endpoints.get(endpoint.id), before);
+    t.same(await opened.trail.entries(0, 1), [], 'nothing is on record where nothing was done');
     t.equal(await opened.webhooks.outbox.replay(endpoint.id, [dead.webhookId], null), 1);
     t.same((await opened.webhooks.outbox.pending(endpoint.id, ALL))[0], { ...dead, at: START_MS + 9 });
     t.same(await opened.webhooks.outbox.deadLetters(endpoint.id, ALL), []);

@@ -1,6 +1,7 @@
 import { Command, Option } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { counted } from '../../base/phrases.ts';
 import type { ActName } from '../../manifest/auditRecord.ts';
 import { TargetPolicy } from '../../net/policy.ts';
 import { actOfProcess, actorOfProcess } from '../../store/acts.ts';
@@ -277,9 +278,14 @@ type PresentedDelivery = Omit<ReturnType<typeof presentDelivery>, 'due_at'>;
 async function replay(id: string, webhookIds: string[], { config, json }: CommonOptions): Promise<void> {
   await withStore(config, 'write', async (store) => {
     const wanted = webhookIds.length > 0 ? webhookIds : undefined;
-    const replayed = await replayLetters(store, id, wanted, actorOfProcess('command'));
+    const { replayed, isDisabled } = await replayLetters(store, id, wanted, actorOfProcess('command'));
     if (json) printJson({ id, replayed });
-    else note(`${replayed} dead letters of ${id} are queued again`);
+    else if (replayed === 0)
+      note(`no dead letter of ${id} was queued: none was chosen, or the backlog is full`);
+    else {
+      const waits = isDisabled ? '; nothing is sent until the endpoint is enabled' : '';
+      note(`queued again of ${id}: ${counted(replayed, 'dead letter')}${waits}`);
+    }
     if (replayed < webhookIds.length)
       throw new OperatorError(
         'not all messages were queued: the others are not dead letters, or the backlog is full',

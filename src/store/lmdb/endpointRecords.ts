@@ -56,19 +56,21 @@ export class EndpointRecords implements EndpointStore {
     });
   }
 
-  /** The changes of `also` go into the same transaction. */
+  /** The changes of `also` go into the same transaction; where it returns undefined, nothing is changed. */
   async change(
     endpointId: string,
     change: (current: WebhookEndpoint) => NewEndpoint,
     act: Act | null,
-    also: () => Change[] = () => [],
+    also: () => Change[] | undefined = () => [],
   ): Promise<WebhookEndpoint | undefined> {
     let changed: WebhookEndpoint | undefined;
     const happened = await this.#change(act, (revision) => {
       const current = this.current().byId.get(endpointId);
       if (current === undefined) return undefined;
+      const others = also();
+      if (others === undefined) return undefined;
       changed = { ...change(current), revision };
-      return [this.#put(changed), ...also()];
+      return [this.#put(changed), ...others];
     });
     return happened ? changed : undefined;
   }

@@ -192,7 +192,7 @@ export class Outbox implements OutboxStore {
       const room = this.#backlogMax - countEntries(this.#databases.outbox, ownEndpointKey(endpointId));
       const changes = this.#replay(endpointId, wanted, Math.max(room, 0));
       replayed = changes.length / 2;
-      return changes;
+      return replayed > 0 ? changes : undefined;
     });
     this.#listener([endpointId]);
     return replayed;

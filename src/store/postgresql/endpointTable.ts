@@ -76,19 +76,19 @@ export class EndpointTable implements EndpointStore {
     });
   }
 
-  /** What `also` writes goes into the same transaction. */
+  /** What `also` writes goes into the same transaction; where it returns false, the endpoint stays as it is. */
   async change(
     endpointId: string,
     change: (current: WebhookEndpoint) => NewEndpoint,
     act: Act | null,
-    also: (queries: Queries) => Promise<void> = async () => {},
+    also: (queries: Queries) => Promise<boolean> = async () => true,
   ): Promise<WebhookEndpoint | undefined> {
     return this.#change(act, async (queries, revision) => {
       const current = await read(queries, endpointId);
       if (current === undefined) return undefined;
+      if (!(await also(queries))) return undefined;
       const changed = { ...change(current), revision };
       await put(queries, changed);
-      await also(queries);
       return changed;
     });
   }

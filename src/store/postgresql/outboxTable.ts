@@ -154,6 +154,7 @@ export class OutboxTable implements OutboxStore {
       async (queries) => {
         const queued = await queries.rows(QUEUE_ONE, [uuidOf('we', endpointId), ...values]);
         if (queued.length === 0) throw backlogFull();
+        return true;
       },
     );
     this.#listener([endpointId]);
@@ -181,6 +182,7 @@ export class OutboxTable implements OutboxStore {
         const messages = raised.map(({ message }) => message);
         await queries.rows(QUEUE, [endpoint, this.#serviceTime.now(), messages, afresh]);
         replayed = raised.length;
+        return replayed > 0;
       },
     );
     this.#listener([endpointId]);
