@@ -43,8 +43,9 @@ export function drillRoutes({ drills, clock }: DrillSources): ScreenRoute[] {
 
 /** What the partitions do not allow is the person's to mend. */
 function refuse(error: unknown): never {
-  if (error instanceof ServiceError) throw new Refusal(409, error.message, words.refusedHow);
-  throw error;
+  if (!(error instanceof ServiceError)) throw error;
+  const remedy = error.code === 'below_quorum' ? words.quorumHow : words.refusedHow;
+  throw new Refusal(409, error.message, remedy);
 }
 
 export function drillCard({ partitions }: AdminStatus, session: Session, now: number): Html {

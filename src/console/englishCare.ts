@@ -51,7 +51,8 @@ export const englishCare = {
     ended: (name: string) => `${name} is put back. It signs again once its token is open.`,
     badChoice: 'Choose a partition, and one of the durations of the form',
     badHow: 'Go back and choose. Nothing was changed.',
-    refusedHow:
+    refusedHow: 'Nothing was changed. Look at the partitions again.',
+    quorumHow:
       'Nothing was changed. A drill below the quorum stops sealing; whoever wants that uses pdfseal hsm drill.',
     operatorOnly: 'Only an operator or an administrator can begin a drill.',
     noneReady: 'No partition signs, so none can be taken out.',

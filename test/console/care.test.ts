@@ -132,7 +132,9 @@ t.test('who may not, and what is not taken', async (t) => {
     t.match(await send(test, path, DRILL, 'auditor'), { status: 403, text: /takes the role operator/ }, path);
     const { cookie } = test.signedIn('operator');
     t.match(await test.post(path, DRILL, { cookie }), { status: 403, text: /out of date/ }, 'no token');
-    t.match(await send(test, path, { ...DRILL, partition: HOSTILE }), { status: 409 }, 'no such partition');
+    const unknown = await send(test, path, { ...DRILL, partition: HOSTILE });
+    t.match(unknown, { status: 409, text: /not exactly one partition.*Look at the partitions again/s });
+    t.notMatch(unknown.text, /quorum/);
   }
   for (const change of [{ for: '7200' }, { for: 'toString' }, { partition: '' }, { sure: '' }])
     t.match(await send(test, '/care/drill/begin', { ...DRILL, ...change }), { status: 400 });
