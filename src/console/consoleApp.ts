@@ -19,6 +19,8 @@ import { isFormToken, type Person, reaches, type Session, type Sessions } from '
 import { brokenLinkPage, linkPage, loggedOutPage, messagePage, signInPage } from './signIn.ts';
 
 const RETRY_AFTER_SECONDS = 2;
+/** A reader who takes a little now and then is not silent, and would otherwise hold what it reads for as long as its session lasts. */
+const DOWNLOAD_MS_MAX = 3_600_000;
 
 export interface ConsoleAppOptions {
   environment: string;
@@ -176,7 +178,7 @@ export class ConsoleApp {
       response.setHeader('Content-Type', 'text/event-stream; charset=utf-8');
       return streams.add(response, at.session);
     }
-    await sendDownload(response, reply);
+    await sendDownload(response, reply, at.session);
   }
 
   #sendPage(response: ServerResponse, page: Page, at: { path: string; session?: Session }): void {
@@ -265,11 +267,23 @@ function sendAsset({ headers }: IncomingMessage, response: ServerResponse, asset
   send(response, 200, asset.type, isZipped ? asset.zipped : asset.body);
 }
 
-/** A file to keep: no browser shows it as a page. */
-async function sendDownload(response: ServerResponse, { fileName, type, body }: Download): Promise<void> {
+/** A file to keep: no browser shows it as a page. It breaks off when the session ends, or the reader takes too long. */
+async function sendDownload(
+  response: ServerResponse,
+  { fileName, type, body, onEnd }: Download,
+  { ended }: Session,
+): Promise<void> {
   const plain = fileName.replaceAll(/[^\w.-]/g, '_').slice(0, 120);
   response.setHeader('Content-Disposition', `attachment; filename="${plain}"`);
   response.setHeader('Content-Type', type);
-  if (typeof body === 'string' || body instanceof Uint8Array) response.end(body);
-  else await pipeline(Readable.from(body), response);
+  if (typeof body === 'string' || body instanceof Uint8Array) {
+    response.end(body);
+    return;
+  }
+  const signal = AbortSignal.any([ended, AbortSignal.timeout(DOWNLOAD_MS_MAX)]);
+  try {
+    await pipeline(Readable.from(body), response, { signal });
+  } finally {
+    onEnd?.();
+  }
 }

@@ -60,6 +60,8 @@ export interface Download {
   fileName: string;
   type: string;
   body: string | Uint8Array | AsyncIterable<string | Uint8Array>;
+  /** Called when all of it was sent, or no more of it will be. */
+  onEnd?(): void;
 }
 
 /** Events, for as long as the session lasts. */

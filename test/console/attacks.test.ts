@@ -5,6 +5,7 @@ import t from 'tap';
 import { html } from '../../src/console/html.ts';
 import type { Screen } from '../../src/console/screen.ts';
 import { ROLES, Sessions } from '../../src/console/sessions.ts';
+import { until } from '../support/until.ts';
 import { fillHistory } from './fill.ts';
 import { openScreens, openTestConsole } from './testConsole.ts';
 
@@ -201,6 +202,36 @@ t.test('a form that is still being sent does nothing once its session has ended'
   const made = await test.post('/access/keys', { ...fields, token: again.token }, { cookie: again.cookie });
   t.ok(made.status < 400, 'the same form acts for a session that goes on');
   t.equal((await test.store.credentials.all()).length, 1);
+});
+
+t.test('a file that is being sent ends with its session', async (t) => {
+  const ends: string[] = [];
+  async function* body() {
+    try {
+      for (;;) yield Buffer.alloc(65_536);
+    } finally {
+      ends.push('the source');
+    }
+  }
+  const answer = () => ({
+    fileName: 'x',
+    type: 'text/plain',
+    body: body(),
+    onEnd: () => ends.push('the file'),
+  });
+  const routes = [{ method: 'GET', path: '/file', role: 'auditor', answer } as const];
+  const test = await openScreens(t, [{ path: '/file', label: 'File', routes }]);
+  const { cookie } = test.signedIn('auditor');
+  const headers = { host: 'localhost', cookie, 'sec-fetch-site': 'none' };
+  const asked = request({ host: '127.0.0.1', port: test.port, path: '/file', headers, agent: false }).end();
+  t.teardown(() => asked.destroy());
+  const [response] = await once(asked, 'response');
+  response.on('error', () => {});
+  await once(response, 'readable');
+  t.strictSame(ends, [], 'a reader that takes nothing');
+  test.console.sessions.endAll();
+  await until('it broke off', () => ends.length === 2);
+  t.strictSame(ends.sort(), ['the file', 'the source']);
 });
 
 t.test('there are fifty live pages at most, and four of a session', async (t) => {
