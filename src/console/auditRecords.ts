@@ -73,12 +73,11 @@ export async function findRecord(store: Store, number: number): Promise<KeptReco
 export async function checkNewest(
   store: Store,
   verify: TrailCheckOptions['verify'],
-  during: (records: AsyncIterable<KeptRecord>) => AsyncIterable<KeptRecord>,
 ): Promise<TrailReport & { first: number }> {
   const newest = await store.trail.newest();
   const after = Math.max(0, newest - CHECKED_RECORDS_MAX);
   const before = after === 0 ? undefined : await store.trail.entry(after);
-  const records = during(inTurns(storedTrail(store, { after })));
+  const records = inTurns(storedTrail(store, { after }));
   const options = { trail: trailOfStore(store), before, newestMin: newest, ...(verify && { verify }) };
   return { ...(await checkTrail(records, options)), first: after + 1 };
 }

@@ -1,4 +1,5 @@
 /** The screen Audit trail: find records, check them, and take them away. */
+import { Slots } from '../base/slots.ts';
 import { ACTS, auditDigest, parseAuditRecord } from '../manifest/auditRecord.ts';
 import { describeActor, describeObject, type RecordFilter } from '../manifest/auditWords.ts';
 import { encodeReceipt, type Receipt } from '../manifest/receipt.ts';
@@ -32,18 +33,25 @@ export interface AuditSources {
 
 const words = english.audit;
 const DAY_MS = 86_400_000;
+/** Checks and exports, which read the whole trail. */
+const READERS = { of: 'readers of the trail', max: 4, perClientMax: 1 };
 
 export function auditScreen(sources: AuditSources): Screen {
   const { store } = sources;
-  const turn = new Turn();
+  const readers = new Slots(READERS);
   const role = 'auditor';
   return {
     path: '/audit',
     label: words.title,
     routes: [
       { method: 'GET', path: '/audit', role, answer: (request) => listPage(store, request) },
-      { method: 'GET', path: '/audit/export', role, answer: () => exported(store, turn) },
-      { method: 'POST', path: '/audit/check', role, answer: () => checkPage(sources, turn) },
+      { method: 'GET', path: '/audit/export', role, answer: (request) => exported(store, readers, request) },
+      {
+        method: 'POST',
+        path: '/audit/check',
+        role,
+        answer: (request) => checkPage(sources, readers, request),
+      },
       {
         method: 'GET',
         path: '/audit/:number',
@@ -66,24 +74,11 @@ export function auditScreen(sources: AuditSources): Screen {
   };
 }
 
-/** What reads the whole trail, one at a time. */
-class Turn {
-  #isTaken = false;
-
-  /** Throws Refusal while another one is under way. */
-  requireFree(): void {
-    if (this.#isTaken) throw new Refusal(503, words.busy, words.busyHow);
-  }
-
-  /** Ends also where whoever asked goes away. */
-  async *during<One>(all: AsyncIterable<One>): AsyncGenerator<One> {
-    this.#isTaken = true;
-    try {
-      yield* all;
-    } finally {
-      this.#isTaken = false;
-    }
-  }
+/** Throws Refusal where this person reads the trail already, or too many others do. */
+function beginReading(readers: Slots, { session }: ScreenRequest): () => void {
+  const end = readers.tryTake(session.person.name);
+  if (end === undefined) throw new Refusal(503, words.busy, words.busyHow);
+  return end;
 }
 
 async function listPage(store: Store, { query, session }: ScreenRequest): Promise<Page> {
@@ -246,14 +241,25 @@ function receiptDownload({ number, receipt }: KeptRecord): Download {
   return { fileName: receiptFile(number), type: 'application/json', body: encodeReceipt(receipt as Receipt) };
 }
 
-function exported(store: Store, turn: Turn): Download {
-  turn.requireFree();
-  return { fileName: 'audit-trail.tar', type: 'application/x-tar', body: turn.during(archiveOf(store)) };
+function exported(store: Store, readers: Slots, request: ScreenRequest): Download {
+  const onEnd = beginReading(readers, request);
+  return { fileName: 'audit-trail.tar', type: 'application/x-tar', body: archiveOf(store), onEnd };
 }
 
-async function checkPage({ store, verifier }: AuditSources, turn: Turn): Promise<Page> {
-  turn.requireFree();
-  const report = await checkNewest(store, verifier(), (records) => turn.during(records));
+async function checkPage(
+  { store, verifier }: AuditSources,
+  readers: Slots,
+  request: ScreenRequest,
+): Promise<Page> {
+  const end = beginReading(readers, request);
+  try {
+    return reportPage(await checkNewest(store, verifier()));
+  } finally {
+    end();
+  }
+}
+
+function reportPage(report: Awaited<ReturnType<typeof checkNewest>>): Page {
   const { first, newest, problems, doubts, unended } = report;
   const mark: StateMark = problems.length > 0 ? 'bad' : doubts.length > 0 ? 'warning' : 'good';
   const verdict = { good: words.good, warning: words.unsure, bad: words.bad }[mark];

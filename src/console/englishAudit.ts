@@ -52,6 +52,6 @@ export const englishAudit = {
   unended: (numbers: string) => `Begun, and not concluded within these records: ${numbers}`,
   offline:
     'This is the word of the daemon. To be independent of it, export the trail and check it on another machine: pdfseal audit verify --input FOLDER --trust trust.json',
-  busy: 'The trail is being checked or exported already',
+  busy: 'You are checking or exporting the trail already, or too many others are',
   busyHow: 'Wait until that has ended, and try again.',
 };

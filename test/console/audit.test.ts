@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { ActName } from '../../src/manifest/auditRecord.ts';
+import { until } from '../support/until.ts';
 import { look } from './everyScreen.ts';
 import { openTestConsole, type TestConsole } from './testConsole.ts';
 
@@ -67,6 +68,33 @@ t.test('the check says what it cannot prove, and needs the token of the session'
   t.match(await test.post('/audit/check', {}, { cookie }), { status: 403 });
   const checked = await test.post('/audit/check', { token }, { cookie });
   t.match(checked, { status: 200, text: /not proven yet.*no receipt proves audit record 1/s });
+});
+
+t.test('a person reads the whole trail once at a time, also where the store is slow', async (t) => {
+  const test = await openTestConsole(t);
+  await record(test, 'config.reload', 'Anna');
+  const { trail } = test.store;
+  const newest = trail.newest.bind(trail);
+  const held = { reads: 0, gate: Promise.withResolvers<void>() };
+  trail.newest = async () => {
+    held.reads += 1;
+    await held.gate.promise;
+    return newest();
+  };
+  const check = (name: string) => {
+    const { cookie, token } = test.signedIn('auditor', name);
+    return test.post('/audit/check', { token }, { cookie });
+  };
+  const both = [check('Anna'), check('Anna')];
+  t.match(await Promise.race(both), { status: 503, text: /already/ }, 'and one at a time');
+  const other = check('Berta');
+  await until('another person is not held up', () => held.reads === 2);
+  held.gate.resolve();
+  const statuses = (await Promise.all([...both, other])).map(({ status }) => status);
+  t.strictSame(statuses.sort(), [200, 200, 503]);
+  t.equal((await check('Anna')).status, 200);
+  const { cookie } = test.signedIn('auditor', 'Anna');
+  for (let n = 0; n < 2; n += 1) t.equal((await test.get('/audit/export', { cookie })).status, 200);
 });
 
 t.test('the archive has the files of an export', async (t) => {
