@@ -1,5 +1,5 @@
 /** What needs somebody: everything in the status that is not as it should be, with what to do about it. */
-import { UPKEEP_AGE_MS_MAX } from '../admin/status/upkeepSection.ts';
+import { noteState } from '../admin/status/upkeepSection.ts';
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { counted, fromNow } from '../base/phrases.ts';
 import { english } from './english.ts';
@@ -95,9 +95,10 @@ function upkeep({ upkeep, store, timestamps }: AdminStatus, now: number): Concer
     const last = upkeep[chore];
     if (last === undefined) return [warning(name, words.never, how, '/care')];
     const ago = words.last(fromNow(last.finished_at, now));
-    if (!last.good) return [warning(name, `${ago}; ${badly}`, how, '/care')];
-    const isLate = now - Date.parse(last.finished_at) > UPKEEP_AGE_MS_MAX[chore];
-    return isLate ? [warning(name, ago, how, '/care')] : [];
+    const detail = { good: undefined, bad: `${ago}; ${badly}`, late: ago, ahead: words.ahead };
+    const is = noteState(chore, last, now);
+    if (detail[is] === undefined) return [];
+    return [warning(name, detail[is], is === 'ahead' ? words.aheadHow : how, '/care')];
   });
 }
 

@@ -24,6 +24,7 @@ export const englishCare = {
     done: 'done',
     never: 'not on record',
     late: 'overdue',
+    future: 'not known',
     last: 'Last',
     due: 'Due again',
     wasDue: 'Was due',

@@ -113,6 +113,8 @@ export const englishConcerns = {
   certificateEnds: (days: number) => (days < 0 ? 'has ended' : `ends in ${days} days`),
   renewIt: 'Renew it: see "Certificates" in the manual.',
   never: 'None is on record.',
+  ahead: 'Its note is dated in the future, so when it was done is not known.',
+  aheadHow: 'Look at the clock of the machine, then do it again.',
   last: (ago: string) => `The last one was ${ago}`,
   chores: {
     backup: {

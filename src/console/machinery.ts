@@ -1,4 +1,5 @@
 /** Of the screen Now: each part of the daemon, and what is to come. */
+import { noteState } from '../admin/status/upkeepSection.ts';
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { formatBytes } from '../base/units.ts';
 import { meter, timeLine } from './charts.ts';
@@ -128,7 +129,11 @@ function upkeep({ upkeep, store }: AdminStatus, now: number): HtmlContent {
       .map(([chore, name]) => {
         const last = upkeep[chore];
         if (last === undefined) return [name, words.never];
-        return [name, html`${state(last.good ? 'good' : 'bad', '')}${when(last.finished_at, now)}`];
+        const is = noteState(chore, last, now);
+        return [
+          name,
+          html`${state(is === 'good' || is === 'bad' ? is : 'warning', '')}${when(last.finished_at, now)}`,
+        ];
       }),
   );
 }

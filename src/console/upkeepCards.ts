@@ -1,12 +1,12 @@
 /** Of the screen Care: when each chore was last done, how it ended, and when it is due again. */
-import { UPKEEP_AGE_MS_MAX } from '../admin/status/upkeepSection.ts';
+import { noteState, UPKEEP_AGE_MS_MAX } from '../admin/status/upkeepSection.ts';
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html } from './html.ts';
 import { day, figure, type StateMark, state, when } from './values.ts';
 
 const words = english.care.chores;
-const { chores } = english.concerns;
+const { chores, ahead, aheadHow } = english.concerns;
 
 export function upkeepCards({ upkeep, store, timestamps }: AdminStatus, now: number): Html {
   const isDatabase = store.engine !== 'lmdb';
@@ -18,29 +18,27 @@ export function upkeepCards({ upkeep, store, timestamps }: AdminStatus, now: num
 ${isDatabase && html`<p class="quiet">${words.database}</p>`}`;
 }
 
+type Pair = [string, HtmlContent];
+
 function choreCard(chore: keyof typeof chores, last: AdminStatus['upkeep']['check'], now: number): Html {
   const { name, how, badly } = chores[chore];
   const dueAt = last && Date.parse(last.finished_at) + UPKEEP_AGE_MS_MAX[chore];
-  const [mark, is]: [StateMark, string] =
-    last === undefined || dueAt === undefined
-      ? ['warning', words.never]
-      : !last.good
-        ? ['bad', badly]
-        : dueAt < now
-          ? ['warning', words.late]
-          : ['good', words.done];
-  const pairs: [string, HtmlContent][] =
+  const is = last === undefined ? 'never' : noteState(chore, last, now);
+  const { never, done, late, future } = words;
+  const label = { never, good: done, bad: badly, late, ahead: future }[is];
+  const mark: StateMark = is === 'good' || is === 'bad' ? is : 'warning';
+  const pairs: Pair[] =
     last === undefined || dueAt === undefined
       ? []
       : [
           [words.last, when(last.finished_at, now)],
-          [dueAt < now ? words.wasDue : words.due, when(new Date(dueAt).toISOString(), now)],
-          [words.leaves, words.leafCount(figure(last.tree_size))],
-          ...(last.holds_until === undefined
+          ...(is === 'ahead'
             ? []
-            : [[words.holds, day(last.holds_until)] as [string, HtmlContent]]),
+            : [[dueAt < now ? words.wasDue : words.due, when(new Date(dueAt).toISOString(), now)] as Pair]),
+          [words.leaves, words.leafCount(figure(last.tree_size))],
+          ...(last.holds_until === undefined ? [] : [[words.holds, day(last.holds_until)] as Pair]),
         ];
-  return html`<section class="card"><div class="title"><h2>${name}</h2>${state(mark, is)}</div>
+  return html`<section class="card"><div class="title"><h2>${name}</h2>${state(mark, label)}</div>
 ${pairs.length > 0 && html`<dl>${pairs.map(([term, value]) => html`<div><dt>${term}</dt><dd>${value}</dd></div>`)}</dl>`}
-<p class="${mark === 'good' ? 'small quiet' : 'remedy'}">${how}</p></section>`;
+<p class="${mark === 'good' ? 'small quiet' : 'remedy'}">${is === 'ahead' ? `${ahead} ${aheadHow}` : how}</p></section>`;
 }

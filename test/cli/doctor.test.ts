@@ -335,6 +335,9 @@ async function growOld(t: Test, sandbox: Sandbox): Promise<void> {
     const found = () => complaints(sandbox);
     noteUpkeep(join(sandbox.dir, 'state'), chore, old);
     t.match(await found(), [{ check: name, verdict: 'warning', detail: / ago$/ }], `an old ${chore}`);
+    noteUpkeep(join(sandbox.dir, 'state'), chore, { ...note, finished_at: '2999-01-01T00:00:00.000Z' });
+    const future = { check: name, verdict: 'warning', detail: /in the future/, remedy: /look at the clock/ };
+    t.match(await found(), [future], `a ${chore} of the future`);
     noteUpkeep(join(sandbox.dir, 'state'), chore, { ...note, good: false });
     t.match(await found(), [{ check: name, verdict: 'bad' }], `a bad ${chore}`);
     if (chore === 'renewal') {

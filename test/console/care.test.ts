@@ -43,6 +43,13 @@ t.test('when each chore was done, and what to do about one that was not', async 
   t.match(await shown(), /Check of the store overdue .*Was due 1h ago.* Run pdfseal check every night/);
   t.match(await shown(), /Restore drill not on record .*pdfseal restore --drill/);
   t.match(await shown(), /Renewal of time-stamps it did not renew what is due .*ends 2032-05-15/);
+  status = { ...well, upkeep: { backup: { ...note, finished_at: '9999-12-31T23:59:59.999Z' } } };
+  t.match(
+    await shown(),
+    /Backup not known Last in [\d,]+ days Log then .*dated in the future.* Look at the clock/,
+  );
+  status = { ...well, upkeep: { backup: { ...note, finished_at: ago(40) } } };
+  t.match((await test.get('/', { cookie })).text, /<dt>Backup<\/dt><dd><span class="state warning">/);
   const { timestamps: _, ...unstamped } = { ...well, upkeep: {} };
   status = { ...unstamped, store: { ...well.store, engine: 'postgresql' } };
   t.match(await shown(), /with the tools of the database/);

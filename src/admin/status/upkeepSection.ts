@@ -2,7 +2,7 @@ import { statfs } from 'node:fs/promises';
 import { z } from 'zod';
 import { formatBytes } from '../../base/units.ts';
 import { describeStore, type StoreLocation, storeBytes } from '../../store/engines.ts';
-import { readUpkeep, upkeepNote } from '../../watch/upkeepNotes.ts';
+import { readUpkeep, type UpkeepNote, upkeepNote } from '../../watch/upkeepNotes.ts';
 import { epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { bytes } = WIRE;
@@ -36,6 +36,21 @@ export const UPKEEP_AGE_MS_MAX: Readonly<Record<keyof UpkeepSection, number>> = 
   renewal: 72 * HOUR_MS,
   restore_drill: 2400 * HOUR_MS,
 };
+
+/** A note may be so far ahead of the clock that reads it: clocks are set, and differ a little. */
+const AHEAD_MS_MAX = 300_000;
+
+/** What a note says of a chore: nothing, where the time on it is yet to come. `now`: milliseconds since the epoch. */
+export function noteState(
+  chore: keyof UpkeepSection,
+  { finished_at, good }: UpkeepNote,
+  now: number,
+): 'good' | 'bad' | 'late' | 'ahead' {
+  if (!good) return 'bad';
+  const age = now - Date.parse(finished_at);
+  if (age < -AHEAD_MS_MAX) return 'ahead';
+  return age > UPKEEP_AGE_MS_MAX[chore] ? 'late' : 'good';
+}
 
 /** Where a store is, and what must be free on the disk of `diskDir`. */
 interface StorePlace {

@@ -1,4 +1,5 @@
 import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
+import { noteState } from '../../admin/status/upkeepSection.ts';
 import type { PresentedWitness } from '../../admin/status/witnessesSection.ts';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { escapeControls } from '../../base/controls.ts';
@@ -190,8 +191,11 @@ function log({ log: { tree_size: size, sealed_at: at, origin } }: AdminStatus, n
 }
 
 function upkeep({ upkeep: { backup, check, renewal } }: AdminStatus, now: number): string {
-  const last = (name: string, done: typeof check) =>
-    `last ${name} ${done ? `${done.good ? '' : 'bad, '}${fromNow(done.finished_at, now)}` : 'not on record'}`;
+  const last = (chore: 'backup' | 'check', done: typeof check) => {
+    if (done === undefined) return `last ${chore} not on record`;
+    const is = { good: '', late: '', bad: 'bad, ', ahead: 'dated in the future, ' };
+    return `last ${chore} ${is[noteState(chore, done, now)]}${fromNow(done.finished_at, now)}`;
+  };
   const until = renewal?.holds_until;
   const failed = renewal?.good === false ? ', and are not renewed though it is time' : '';
   const held = until ? [`all time-stamps hold until ${until.slice(0, 10)}${failed}`] : [];

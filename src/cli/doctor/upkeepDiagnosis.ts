@@ -1,4 +1,4 @@
-import { UPKEEP_AGE_MS_MAX } from '../../admin/status/upkeepSection.ts';
+import { noteState } from '../../admin/status/upkeepSection.ts';
 import { systemClock } from '../../base/clock.ts';
 import { fromNow } from '../../base/phrases.ts';
 import type { Config } from '../../config/config.ts';
@@ -11,8 +11,6 @@ const DAY_MS = 86_400_000;
 interface Duty {
   chore: Chore;
   name: string;
-  /** After this age it is overdue. */
-  ageMsMax: number;
   how: string;
   /** How the last one ended, where that was badly, and what to do then. */
   badly: { words: string; remedy: string };
@@ -28,21 +26,18 @@ const DUTIES: readonly Duty[] = [
   {
     chore: 'backup',
     name: 'backup',
-    ageMsMax: UPKEEP_AGE_MS_MAX.backup,
     how: 'run `pdfseal backup --output FOLDER --dated` every night, and copy the backup to another machine',
     badly: FOUND_PROBLEMS,
   },
   {
     chore: 'check',
     name: 'check',
-    ageMsMax: UPKEEP_AGE_MS_MAX.check,
     how: 'run `pdfseal check` every night',
     badly: FOUND_PROBLEMS,
   },
   {
     chore: 'restore-drill',
     name: 'restore drill',
-    ageMsMax: UPKEEP_AGE_MS_MAX.restore_drill,
     how: 'run `pdfseal restore --drill --input BACKUP` every three months, to know that a backup can be restored',
     badly: FOUND_PROBLEMS,
   },
@@ -52,7 +47,6 @@ const DUTIES: readonly Duty[] = [
 const RENEWAL: Duty = {
   chore: 'renewal',
   name: 'renewal',
-  ageMsMax: UPKEEP_AGE_MS_MAX.renewal,
   how: 'run `pdfseal renew` every day: it renews the time-stamps of receipts before they end',
   badly: {
     words: 'and did not renew what is due',
@@ -100,13 +94,20 @@ function diagnoseEnd(stateDir: string): Diagnosis[] {
     : [good(name, `${detail}: pdfseal renew renews it in time`)];
 }
 
-function judge({ chore, name, ageMsMax, how, badly }: Duty, stateDir: string): Diagnosis {
+function judge({ chore, name, how, badly }: Duty, stateDir: string): Diagnosis {
   const last = readUpkeep(stateDir, chore);
   if (last === undefined) return warning(name, 'none is on record here', how);
   const now = systemClock();
   const detail = `the last one, of ${last.tree_size} leaves, was ${fromNow(last.finished_at, now)}`;
-  if (!last.good) return bad(name, `${detail}, ${badly.words}`, badly.remedy);
-  return now - Date.parse(last.finished_at) > ageMsMax ? warning(name, detail, how) : good(name, detail);
+  const is = noteState(chore === 'restore-drill' ? 'restore_drill' : chore, last, now);
+  if (is === 'bad') return bad(name, `${detail}, ${badly.words}`, badly.remedy);
+  if (is === 'ahead')
+    return warning(
+      name,
+      `its note is dated in the future: ${last.finished_at}`,
+      `look at the clock, then ${how}`,
+    );
+  return is === 'late' ? warning(name, detail, how) : good(name, detail);
 }
 
 /** The timers of the package. Without the package it is not known what runs the commands. */
