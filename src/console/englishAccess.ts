@@ -92,6 +92,13 @@ export const englishAccess = {
     'Ends it at once and for ever. Webhook endpoints that no valid key of the client can manage are disabled.',
   revokeSuccessors: 'End also every key that replaced it (it was stolen)',
   revokeSure: 'Yes, end this key now',
+  isRevoked: 'The key is revoked.',
+  isRevokedAlone: 'The key is revoked. A key that replaced it is valid still.',
+  successorsValid: 'Still valid, and made to replace it:',
+  revokeLeft: 'End what is left of the key',
+  revokeLeftLead:
+    'The key is revoked. This disables the webhook endpoints that no valid key of the client can manage, and ends the keys that replaced it if you choose so.',
+  revokeLeftSure: 'Yes, end what is left now',
   adminOnly: 'Only an administrator can change this.',
   endpoints: 'Webhook endpoints of the client',
   endpointColumns: { url: 'Address', status: 'State' },

@@ -3,9 +3,10 @@ import { toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { NAME_PATTERN } from '../base/names.ts';
 import { type Credential, SCOPES } from '../store/credentialStore.ts';
-import { issueKey, keyState, replaceKey } from '../store/keyActs.ts';
+import { activeSuccessors, issueKey, keyState, replaceKey } from '../store/keyActs.ts';
 import type { Store } from '../store/store.ts';
-import { endKey } from '../webhook/endKey.ts';
+import type { WebhookEndpoint } from '../store/webhookStore.ts';
+import { endKey, unmanagedEndpoints } from '../webhook/endKey.ts';
 import { addressOf, endpointState, faring } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
@@ -30,14 +31,14 @@ export function keyRoutes({ store, clock }: KeySources): ScreenRoute[] {
   const unshown: Unshown = new WeakMap();
   const change = (
     path: string,
-    act: (request: ScreenRequest) => Promise<{ apiKey?: string; id: string }>,
+    act: (request: ScreenRequest) => Promise<{ apiKey?: string; id: string; notice?: string }>,
   ): ScreenRoute => ({
     method: 'POST',
     path,
     role: 'administrator',
     async answer(request): Promise<Redirect> {
-      const { apiKey, id } = await act(request).catch(refuse);
-      if (apiKey === undefined) return { location: `/access/keys/${id}` };
+      const { apiKey, id, notice } = await act(request).catch(refuse);
+      if (apiKey === undefined) return { location: `/access/keys/${id}`, ...(notice && { notice }) };
       unshown.set(request.session, { apiKey, id });
       return { location: '/access/new-key' };
     },
@@ -63,8 +64,8 @@ export function keyRoutes({ store, clock }: KeySources): ScreenRoute[] {
     change('/access/keys/:id/revoke', async ({ form, params, actor }) => {
       if (form.get('sure') !== 'yes') throw new Refusal(400, words.revokeSure, words.badHow);
       const withSuccessors = form.get('successors') === 'yes';
-      const { revoked } = await endKey(store, params.id ?? '', { withSuccessors, actor });
-      return { id: revoked.id };
+      const { revoked, active } = await endKey(store, params.id ?? '', { withSuccessors, actor });
+      return { id: revoked.id, notice: active.length > 0 ? words.isRevokedAlone : words.isRevoked };
     }),
   ];
 }
@@ -124,13 +125,17 @@ async function keyPage(store: Store, { params, session }: ScreenRequest, now: nu
     html`<a href="/access/webhooks/${id}">${named(addressOf(url, session))}</a>`,
     endpointState(is),
   ]);
+  const left = {
+    successors: await activeSuccessors(store, credential.id),
+    endpoints: credential.revokedAt === undefined ? [] : await unmanagedEndpoints(store, credential),
+  };
   const columns = Object.values(words.endpointColumns).map((name) => ({ name }));
   return {
     title: words.keyTitle,
     main: html`<div><p class="small"><a href="/access">← ${words.back}</a></p><h1>${words.keyTitle}</h1></div>
 <div class="columns">
 ${facts(credential, now)}
-<div class="group">${actions(credential, session, now)}
+<div class="group">${actions(credential, left, session, now)}
 <section class="card"><h2>${words.endpoints}</h2>${rows.length > 0 ? tableOf(words.endpoints, columns, rows) : html`<p class="quiet">${words.noEndpoints}</p>`}</section></div>
 </div>`,
   };
@@ -163,10 +168,24 @@ function facts(credential: Credential, now: number): Html {
 <dl>${known.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
 }
 
-function actions(credential: Credential, session: Session, now: number): HtmlContent {
+/** What the end of a key leaves, or would leave. */
+interface Left {
+  /** Keys that replaced it and are valid. */
+  successors: readonly Credential[];
+  /** Endpoints that receive messages, and that no valid key can manage any more. */
+  endpoints: readonly WebhookEndpoint[];
+}
+
+function actions(credential: Credential, left: Left, session: Session, now: number): HtmlContent {
   const { id, certificateName, replacedBy, revokedAt } = credential;
-  if (revokedAt !== undefined) return undefined;
-  if (!reaches(session.person.role, 'administrator')) return html`<p class="quiet">${words.adminOnly}</p>`;
+  const isOver = revokedAt !== undefined;
+  if (isOver && left.successors.length + left.endpoints.length === 0) return undefined;
+  const successors =
+    left.successors.length > 0 &&
+    html`<p>${words.successorsValid}</p><ul>${left.successors.map((one) => html`<li><a href="/access/keys/${one.id}">${code(one.id)}</a></li>`)}</ul>`;
+  if (!reaches(session.person.role, 'administrator'))
+    return html`${successors && html`<section class="card">${successors}</section>`}<p class="quiet">${words.adminOnly}</p>`;
+  const revoke = isOver ? words.revokeLeft : words.revoke;
   const token = tokenField(session);
   const isReplaceable =
     certificateName === undefined && replacedBy === undefined && keyState(credential, now) === 'active';
@@ -179,9 +198,9 @@ function actions(credential: Credential, session: Session, now: number): HtmlCon
 <p class="field"><label for="overlap">${words.overlap}</label><select id="overlap" name="overlap">${options}</select></p>
 <p class="actions"><button class="strong">${words.rotate}</button></p></form></section>`
   }
-<section class="card" id="revoke"><h2>${words.revoke}</h2><p>${words.revokeLead}</p>
+<section class="card" id="revoke"><h2>${revoke}</h2>${successors}<p>${isOver ? words.revokeLeftLead : words.revokeLead}</p>
 <form class="grid" method="post" action="/access/keys/${id}/revoke">${token}
 <ul class="choices"><li><label><input type="checkbox" name="successors" value="yes"> ${words.revokeSuccessors}</label></li>
-<li><label><input type="checkbox" name="sure" value="yes" required> ${words.revokeSure}</label></li></ul>
-<p class="actions"><button class="danger">${words.revoke}</button></p></form></section>`;
+<li><label><input type="checkbox" name="sure" value="yes" required> ${isOver ? words.revokeLeftSure : words.revokeSure}</label></li></ul>
+<p class="actions"><button class="danger">${revoke}</button></p></form></section>`;
 }

@@ -4,6 +4,7 @@ import { isLiveAt } from '../store/apiKeys.ts';
 import type { Credential } from '../store/credentialStore.ts';
 import { actBy, activeSuccessors, revokeOne } from '../store/keyActs.ts';
 import type { Store } from '../store/store.ts';
+import type { WebhookEndpoint } from '../store/webhookStore.ts';
 import { auditedEndpoint, disabled } from './endpoints.ts';
 import { presentEndpoint } from './presentEndpoint.ts';
 
@@ -40,20 +41,27 @@ export async function endKey(
   return { revoked, ended, active: active.map(({ id }) => id), endpoints };
 }
 
-async function disableUnmanaged(
+/** Endpoints that receive messages though the end of this key left no valid key that can manage them. */
+export async function unmanagedEndpoints(
   store: Store,
   { clientId, scopes }: Credential,
-  actor: Actor,
-): Promise<LeftEndpoint[]> {
+): Promise<WebhookEndpoint[]> {
   const now = systemClock();
   const live = (await store.credentials.all()).filter(
     (one) => one.clientId === clientId && isLiveAt(one, now),
   );
   const isManaged = live.some((one) => one.scopes.includes('webhooks:manage'));
   const isUnmanaged = live.length === 0 || (scopes.includes('webhooks:manage') && !isManaged);
+  if (!isUnmanaged) return [];
+  return (await store.webhooks.endpoints.all(clientId)).filter(({ disabled }) => disabled === undefined);
+}
+
+async function disableUnmanaged(store: Store, revoked: Credential, actor: Actor): Promise<LeftEndpoint[]> {
+  const now = systemClock();
+  const unmanaged = new Set((await unmanagedEndpoints(store, revoked)).map(({ id }) => id));
   const left: LeftEndpoint[] = [];
-  for (const endpoint of await store.webhooks.endpoints.all(clientId)) {
-    const wasDisabled = isUnmanaged && endpoint.disabled === undefined;
+  for (const endpoint of await store.webhooks.endpoints.all(revoked.clientId)) {
+    const wasDisabled = unmanaged.has(endpoint.id);
     const act = actBy(actor, 'webhook.disable', auditedEndpoint(endpoint));
     const changed = wasDisabled
       ? await store.webhooks.endpoints.change(endpoint.id, disabled(now), act)

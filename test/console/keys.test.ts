@@ -72,12 +72,39 @@ t.test('a key is replaced, and revoked with its successors and what only they co
   t.match(again, { status: 409, text: /was already replaced.*Nothing was changed/s });
   t.match(await send(test, `${at}/revoke`, {}), { status: 400 }, 'not without being sure');
   const revoked = await send(test, `${at}/revoke`, { sure: 'yes', successors: 'yes' });
-  t.match(revoked, { status: 303, location: at, shown: /revoked.*hooks.*pdfseal.*disabled/s });
+  t.match(revoked, { status: 303, location: at, shown: /The key is revoked\.<.*hooks.*pdfseal.*disabled/s });
+  t.notMatch(revoked.shown, /id="revoke"/, 'nothing is left');
   t.ok((await store.credentials.all()).every(({ revokedAt }) => revokedAt !== undefined));
   t.strictSame(
     (await actsOf(store)).map((one) => [one?.act, one?.actor.via]),
     ['key.issue', 'key.rotate', 'key.revoke', 'key.revoke', 'webhook.disable'].map((act) => [act, 'console']),
   );
+});
+
+t.test('what the end of a key left is named, and can be ended too', async (t) => {
+  const { test, credential } = await makeOne(t);
+  const { store } = test;
+  const at = `/access/keys/${credential.id}`;
+  await send(test, `${at}/rotate`, { overlap: '24' });
+  const [next] = (await store.credentials.all()).filter(({ id }) => id !== credential.id);
+  if (next === undefined) throw new Error('no key was made');
+  const link = `replace it:</p><ul><li><a href="/access/keys/${next.id}"`;
+  const revoked = await send(test, `${at}/revoke`, { sure: 'yes' });
+  t.match(revoked.shown, /The key is revoked\. A key that replaced it is valid still\./);
+  t.ok(revoked.shown.includes(link), 'where to');
+  t.match(revoked.shown, /End what is left of the key.*name="successors"/s);
+  t.notMatch(revoked.shown, /id="rotate"/);
+  const read = await test.get(at, test.signedIn('auditor'));
+  t.ok(read.text.includes(link));
+  t.notMatch(read.text, /method="post" action="\/access/);
+  const both = await send(test, `${at}/revoke`, { sure: 'yes', successors: 'yes' });
+  t.notMatch(both.shown, /id="revoke"|replaced it is valid/);
+  t.ok((await store.credentials.all()).every(({ revokedAt }) => revokedAt !== undefined));
+  await store.webhooks.endpoints.add(sampleEndpoint({ clientId: 'billing' }), 5, null);
+  t.match((await test.get(at, test.signedIn())).text, /End what is left/, 'as if it had stopped half way');
+  const rest = await send(test, `${at}/revoke`, { sure: 'yes' });
+  t.notMatch(rest.shown, /id="revoke"/);
+  t.ok((await store.webhooks.endpoints.all('billing')).every(({ disabled }) => disabled !== undefined));
 });
 
 t.test('who may not, and what is not taken', async (t) => {
