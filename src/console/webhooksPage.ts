@@ -26,14 +26,15 @@ async function webhooksPage(
 ): Promise<Page> {
   const client = query.get('client') ?? '';
   const all = await store.webhooks.endpoints.all(client === '' ? undefined : client);
-  const shown = await Promise.all(all.slice(0, ROWS_MAX).map((one) => faring(store, one, clock())));
-  const rows = shown.toSorted((a, b) => Number(b.isTroubled) - Number(a.isTroubled));
+  const now = clock();
+  const found = await Promise.all(all.map((one) => faring(store, one, now)));
+  const rows = found.sort((a, b) => Number(b.isTroubled) - Number(a.isTroubled)).slice(0, ROWS_MAX);
   return {
     title: words.title,
     main: html`${accessHead('/access/webhooks')}
 <section class="card" id="webhooks">
 ${clientFilter('/access/webhooks', await clientNames(store), client)}
-${rows.length > 0 ? table(rows, session, clock()) : html`<p><strong>${words.none}</strong></p><p class="remedy">${words.noneHow}</p>`}
+${rows.length > 0 ? table(rows, session, now) : html`<p><strong>${words.none}</strong></p><p class="remedy">${words.noneHow}</p>`}
 ${all.length > ROWS_MAX && html`<p class="small quiet">${words.cutOff(figure(ROWS_MAX), figure(all.length))}</p>`}
 </section>`,
   };

@@ -63,6 +63,19 @@ t.test('every endpoint, those first that need somebody', async (t) => {
     t.match(await test.get(`/access/webhooks/${id}`, auditor), { status: 404, text: /no such endpoint/ });
 });
 
+t.test('one that fails is listed however many others there are', async (t) => {
+  const test = await openTestConsole(t);
+  for (let n = 0; n < 205; n += 1) await addEndpoint(test, { clientId: `client-${n}` });
+  const { endpoints } = test.store.webhooks;
+  const last = (await endpoints.all()).at(-1);
+  if (last === undefined) throw new Error('no endpoint');
+  await endpoints.change(last.id, (one) => ({ ...one, disabled: { at: 1, reason: 'gone' } }), null);
+  const { text } = await test.get('/access/webhooks', test.signedIn('auditor'));
+  t.match(text, /200 of 205 are shown/);
+  const listed = Array.from(text.matchAll(/href="\/access\/webhooks\/(we_\w+)"/g), ([, id]) => id);
+  t.equal(listed[0], last.id);
+});
+
 t.test('pages of the messages, and those that were given up are sent again', async (t) => {
   const test = await openTestConsole(t);
   const { id } = await addEndpoint(test, { dead: 120 });
