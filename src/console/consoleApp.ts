@@ -87,6 +87,7 @@ export class ConsoleApp {
       const form =
         route.method === 'POST' ? await this.#checkedForm(request, session) : new URLSearchParams();
       const query = url?.searchParams ?? new URLSearchParams();
+      requireText([...Object.values(params), ...query.values(), ...form.values()]);
       const asked = { path, params, query, form, session, actor: actorOf(person) };
       const reply = await this.#turns.during(
         person.name,
@@ -221,6 +222,11 @@ function failurePage(error: unknown): Page {
 
 function actorOf({ name, role }: Person): Actor {
   return { via: 'console', person: name, role };
+}
+
+/** No text of PostgreSQL has U+0000. */
+function requireText(values: readonly string[]): void {
+  if (values.some((value) => value.includes('\0'))) throw new Refusal(400, english.nul, english.nulHow);
 }
 
 /** The parameters of a path that fits a pattern such as `/jobs/:id`. */

@@ -58,6 +58,8 @@ export const english = {
   tooManyHow: 'Wait a moment, and reload the page.',
   badMethod: 'A page of the console is read with GET and changed with POST',
   tooLong: 'The form is too long',
+  nul: 'The request contains the character U+0000',
+  nulHow: 'Remove it, and ask again.',
   /** The parts of the daemon, as the status names them. */
   parts: {
     service: 'Service',

@@ -177,6 +177,15 @@ t.test('a role does what it may, and nothing more', async (t) => {
   t.equal(done.length, 6);
 });
 
+t.test('U+0000 is refused wherever it stands, as a database has no such text', async (t) => {
+  const test = await openTestConsole(t);
+  const { cookie, token } = test.signedIn();
+  const refused = { status: 400, text: /contains the character U\+0000/ };
+  for (const path of ['/find?client=%00', '/access/webhooks?client=a%00b', '/access/keys/%00', '/find/x%00'])
+    t.match(await test.get(path, { cookie }), refused, path);
+  t.match(await test.post('/access/webhooks/x/replay', { message: '\0', token }, { cookie }), refused);
+});
+
 t.test('a form that is still being sent does nothing once its session has ended', async (t) => {
   const test = await openTestConsole(t);
   const { cookie, token } = test.signedIn('administrator');

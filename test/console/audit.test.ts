@@ -57,7 +57,7 @@ t.test('a record, and what it is kept as', async (t) => {
   t.match(kept.headers, { 'content-disposition': 'attachment; filename="audit-00000001.json"' });
   t.equal(kept.text, (await test.store.trail.entry(1))?.text);
   t.match(await test.get('/audit/1/receipt', { cookie }), { status: 404, text: /not sealed yet/ });
-  for (const path of ['/audit/2', '/audit/0', '/audit/1e3', '/audit/9007199254740993', '/audit/x%00'])
+  for (const path of ['/audit/2', '/audit/0', '/audit/1e3', '/audit/9007199254740993', '/audit/x'])
     t.match(await test.get(path, { cookie }), { status: 404 }, path);
 });
 

@@ -156,7 +156,7 @@ t.test('the files of a receipt, byte for byte; and none of what there is not', a
   const page = (await file(id)).text;
   t.match(page, /receipt\.json.*tlog-proof.*trust\.json/s);
   t.notMatch(page, /\.ers|document\.pdf/);
-  for (const path of [newJobId(), `${newJobId()}/receipt.json`, 'job_x', '%00', '..%2f..%2fetc'])
+  for (const path of [newJobId(), `${newJobId()}/receipt.json`, 'job_x', '..%2f..%2fetc'])
     t.match(await file(path), { status: 404, text: /no such job/i }, path);
   for (const path of [id, `${id}/receipt.json`, 'trust.json']) {
     t.match(await test.get(`/find/${path}`), { status: 401 }, 'only with a session');

@@ -150,7 +150,7 @@ t.test('who may not, and what is not taken', async (t) => {
       { status },
       JSON.stringify(change).slice(0, 60),
     );
-  for (const id of ['key_x', '%00', 'new-key'])
+  for (const id of ['key_x', 'new-key'])
     t.match(await send(test, `/access/keys/${id}/revoke`, fields), { status: 409 }, id);
   t.match(await test.get('/access/keys/key_x', auditor), { status: 404, text: /no such key/ });
   t.strictSame(await store.credentials.all(), before, 'nothing was changed');

@@ -59,7 +59,7 @@ t.test('every endpoint, those first that need somebody', async (t) => {
   const page = await test.get(`/access/webhooks/${bad.id}`, auditor);
   t.match(page.text, /Revision.*http_<wbr>503/s);
   t.notMatch(page.text, /whsec_|method="post" action="\/access/);
-  for (const id of ['we_x', '%00', '__proto__'])
+  for (const id of ['we_x', '__proto__'])
     t.match(await test.get(`/access/webhooks/${id}`, auditor), { status: 404, text: /no such endpoint/ });
 });
 
