@@ -2,6 +2,7 @@
 import { noteState } from '../admin/status/upkeepSection.ts';
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { counted, fromNow } from '../base/phrases.ts';
+import { formatBytes } from '../base/units.ts';
 import { english } from './english.ts';
 
 const words = english.concerns;
@@ -26,6 +27,7 @@ export function concernsOf(status: AdminStatus, now: number): Concern[] {
     ...authorities(status),
     ...witnesses(status),
     ...certificates(status),
+    ...disk(status),
     ...upkeep(status, now),
     ...webhooks(status),
     ...pending(status),
@@ -80,6 +82,18 @@ function certificates({ certificates }: AdminStatus): Concern[] {
       const why = days === undefined ? (detail ?? '') : words.certificateEnds(days);
       return warning(words.certificate(role, authority), `${subject ?? ''} ${why}`.trim(), words.renewIt);
     });
+}
+
+/** As in the alarms: with less than four times what must be free, it is nearly full. */
+export function diskLevel({ disk_free_bytes: free, disk_free_bytes_min: least }: AdminStatus['store']) {
+  return free < least ? 'bad' : free < 4 * least ? 'warning' : 'good';
+}
+
+/** Once it is full, the part that is not ready says so. */
+function disk({ store }: AdminStatus): Concern[] {
+  if (diskLevel(store) !== 'warning') return [];
+  const [free, least] = [store.disk_free_bytes, store.disk_free_bytes_min].map(formatBytes);
+  return [warning(words.disk, words.diskIs(String(free), String(least)), words.diskRemedy)];
 }
 
 function upkeep({ upkeep, store, timestamps }: AdminStatus, now: number): Concern[] {

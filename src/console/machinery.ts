@@ -3,6 +3,7 @@ import { noteState } from '../admin/status/upkeepSection.ts';
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { formatBytes } from '../base/units.ts';
 import { meter, timeLine } from './charts.ts';
+import { diskLevel } from './concerns.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
 import { day, figure, milliseconds, type StateMark, state, tableOf, when } from './values.ts';
@@ -106,10 +107,9 @@ function scanner({ scanner }: AdminStatus, now: number): HtmlContent {
 
 function disk({ store, log }: AdminStatus, now: number): HtmlContent {
   const { disk_free_bytes: free, disk_bytes: all, disk_free_bytes_min: least, bytes } = store;
-  const kind = free < least ? 'bad' : free < 4 * least ? 'warning' : 'good';
   const text = words.diskFree(formatBytes(free), formatBytes(all));
   return [
-    meter(1 - free / all, kind, text),
+    meter(1 - free / all, diskLevel(store), text),
     html`<p>${text}. <span class="quiet">${words.diskMin(formatBytes(least))}</span></p>`,
     definitions([
       [words.store, `${formatBytes(bytes)}, ${store.engine}`],

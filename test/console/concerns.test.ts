@@ -42,6 +42,10 @@ t.test('each trouble, with what to do', async (t) => {
     'warning: Check of the store',
     'warning: Renewal of time-stamps',
   ]);
+  const free = (bytes: number) => ({ store: { ...well.store, disk_free_bytes: bytes } });
+  const least = well.store.disk_free_bytes_min;
+  t.strictSame(named(free(4 * least)), []);
+  t.strictSame(named(free(4 * least - 1)), ['warning: The disk is nearly full']);
   t.strictSame(named({ webhooks: { ...well.webhooks, failing: 1, dead_letters: 2 } }), [
     'warning: Webhooks',
     'warning: Webhooks',
