@@ -57,7 +57,7 @@ await (await import('/srv/hostileOrders.mjs')).tryOrders(signer, attempt);
 // The past: another document in the place of one that was sealed, in the store that is the daemon's own.
 const { openDatabases } = await import('/usr/lib/pdfseald/dist/store/lmdb/databases.js');
 await attempt('write to the past of the store', async () => {
-  const { root, leaves, tiles } = openDatabases(`${state}/store`, { readOnly: false });
+  const { root, leaves, tiles } = await openDatabases(`${state}/store`, { readOnly: false });
   for (const database of [leaves, tiles]) {
     const [{ key, value }] = database.getRange({ limit: 1 });
     const changed = Buffer.from(value);
