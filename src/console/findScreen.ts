@@ -18,8 +18,6 @@ export interface FindSources {
 
 const words = english.find;
 const PAGE_JOBS = 25;
-/** How many jobs one request looks at, where it selects by what the store has no index of. */
-const LOOKED_MAX = 1000;
 const DIGEST_CHARS = 12;
 const DAY_MS = 86_400_000;
 
@@ -76,9 +74,13 @@ async function search(
   { q, client, purpose, before }: Fields,
   times: Pick<EveryJobQuery, 'createdFrom' | 'createdTo'>,
 ): Promise<JobPage> {
-  const common = { ...times, ...(client !== '' && { clientId: client }) };
+  const only = { ...times, ...(client !== '' && { clientId: client }), ...(before !== '' && { before }) };
   const page = (sought: Partial<EveryJobQuery>) =>
-    purposeOf(store, { ...common, ...sought, limit: PAGE_JOBS }, purpose, before);
+    listEveryClient(
+      store,
+      { ...only, ...sought, limit: PAGE_JOBS },
+      (job) => purpose === '' || job.purpose === purpose,
+    );
   const id = q.trim();
   if (JOB_ID.test(id)) return { records: [] };
   if (q === '') return page({});
@@ -86,29 +88,6 @@ async function search(
   const found = await page({ documentSha256: id.toLowerCase() });
   const isNothing = found.records.length === 0 && found.next === undefined;
   return isNothing ? page({ customerReference: q }) : found;
-}
-
-/** One page of those with that purpose, or of all. It ends early where it has looked at enough. */
-async function purposeOf(
-  store: FindSources['store'],
-  query: EveryJobQuery,
-  purpose: string,
-  before: string,
-): Promise<JobPage> {
-  const records: JobRecord[] = [];
-  let next = before === '' ? undefined : before;
-  for (let looked = 0; looked < LOOKED_MAX; looked += query.limit) {
-    const page = await listEveryClient(store, { ...query, ...(next !== undefined && { before: next }) });
-    for (const record of page.records) {
-      if (purpose === '' || record.job.purpose === purpose) records.push(record);
-      next = record.job.id;
-      const isLast = record === page.records.at(-1) && page.next === undefined;
-      if (records.length === query.limit) return { records, ...(!isLast && { next }) };
-    }
-    if (page.next === undefined) return { records };
-    next = page.next;
-  }
-  return { records, ...(next !== undefined && { next }) };
 }
 
 function lay(fields: Fields, below: HtmlContent): Page {

@@ -1,5 +1,6 @@
 /** The jobs of all clients in one list, for those who may see everything. */
-import type { JobRecord } from '../job/job.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Job, JobRecord } from '../job/job.ts';
 import type { JobPage, JobQuery, Store } from './store.ts';
 
 export interface EveryJobQuery extends Omit<JobQuery, 'viewer'> {
@@ -7,31 +8,50 @@ export interface EveryJobQuery extends Omit<JobQuery, 'viewer'> {
   clientId?: string;
 }
 
-/** How many records one page may take from the lists of all clients together, or one from each if there are more clients. */
+/** How many records a page reads before it ends short, or one of each client if there are more clients. A list without any counts as one. */
 const RECORDS_MAX = 1000;
+/** Read before whatever else the process has to do gets its turn. */
+const STEP_RECORDS = 100;
+
+/** The jobs of one client: those that are read and not listed yet, and from where on the rest is. */
+interface ClientList {
+  readonly viewer: JobQuery['viewer'];
+  records: JobRecord[];
+  next: string | undefined;
+}
 
 /**
- * Jobs of all clients that ever had a credential, newest first: credentials are never removed. As with {@link JobPage}, a page can be
- * short, or empty, and still say where to go on. The work is that of one bounded list for each client.
+ * Jobs of all clients that ever had a credential, newest first: credentials are never removed. Lists those that fit. As with
+ * {@link JobPage}, a page can be short, or empty, and still say where to go on.
  */
 export async function listEveryClient(
   store: Pick<Store, 'jobs' | 'credentials'>,
   { clientId, ...query }: EveryJobQuery,
+  fits: (job: Job) => boolean = () => true,
 ): Promise<JobPage> {
   const clients = clientId === undefined ? await clientsOf(store) : [clientId];
   const share = Math.max(1, Math.floor(RECORDS_MAX / Math.max(1, clients.length)));
-  const limit = Math.min(query.limit, share);
-  const pages = await Promise.all(
-    clients.map((client) =>
-      // Of no organization: the lists of the clients are disjoint, and their union is everything.
-      store.jobs.list({
-        ...query,
-        limit,
-        viewer: { clientId: client, organization: '', partnerOf: [] },
-      }),
-    ),
-  );
-  return merge(pages, query.limit);
+  const lists = clients.map((client): ClientList => {
+    // Of no organization: the lists of the clients are disjoint, and their union is everything.
+    const viewer = { clientId: client, organization: '', partnerOf: [] };
+    return { viewer, records: [], next: query.before };
+  });
+  const found: JobRecord[] = [];
+  let read = 0;
+  for (let wanted = lists; ; ) {
+    read += await readOn(store, wanted, { ...query, limit: Math.min(query.limit, share) });
+    const end = newestNext(lists);
+    const known = takeUntil(end, lists);
+    for (const record of known) {
+      if (!fits(record.job)) continue;
+      found.push(record);
+      const isLast = end === undefined && record === known.at(-1);
+      if (found.length === query.limit) return { records: found, ...(!isLast && { next: record.job.id }) };
+    }
+    if (end === undefined) return { records: found };
+    if (read >= RECORDS_MAX) return { records: found, next: end };
+    wanted = lists.filter(({ next }) => next === end);
+  }
 }
 
 /** The clients that ever had a credential, in the order of their names. */
@@ -39,17 +59,44 @@ export async function clientsOf({ credentials }: Pick<Store, 'credentials'>): Pr
   return [...new Set((await credentials.all()).map(({ clientId }) => clientId))].sort();
 }
 
-/** Below where the first list ends that goes on, others may have jobs between those of the pages. */
-function merge(pages: readonly JobPage[], limit: number): JobPage {
-  const ends = pages.flatMap(({ next }) => (next === undefined ? [] : [next]));
-  const end = ends.reduce<string | undefined>((a, b) => (a !== undefined && a > b ? a : b), undefined);
-  const known = pages
-    .flatMap(({ records }) => records)
-    .filter(({ job }) => end === undefined || job.id >= end)
-    .sort(newestFirst);
-  const records = known.slice(0, limit);
-  const next = known.length > limit ? records.at(-1)?.job.id : end;
-  return { records, ...(next !== undefined && { next }) };
+/** Reads on where each list ended. Returns how much was read. */
+async function readOn(
+  { jobs }: Pick<Store, 'jobs'>,
+  lists: readonly ClientList[],
+  query: Omit<JobQuery, 'viewer'>,
+): Promise<number> {
+  const atOnce = Math.max(1, Math.floor(STEP_RECORDS / query.limit));
+  let read = 0;
+  for (let n = 0; n < lists.length; n += atOnce) {
+    const some = lists.slice(n, n + atOnce).map(async (list) => {
+      const from = list.next === undefined ? {} : { before: list.next };
+      const { records, next } = await jobs.list({ ...query, ...from, viewer: list.viewer });
+      Object.assign(list, { records, next });
+      read += Math.max(1, records.length);
+    });
+    await Promise.all(some);
+    await nextTurn();
+  }
+  return read;
+}
+
+/** Below where the first list ends that goes on, it may have jobs between those of the others. */
+function newestNext(lists: readonly ClientList[]): string | undefined {
+  return lists.reduce<string | undefined>(
+    (newest, { next }) => (newest === undefined || (next !== undefined && next > newest) ? next : newest),
+    undefined,
+  );
+}
+
+/** Takes what is known to be next in the list of all, newest first: down to that id, or everything. */
+function takeUntil(end: string | undefined, lists: readonly ClientList[]): JobRecord[] {
+  const taken: JobRecord[] = [];
+  for (const list of lists) {
+    const own = list.records.filter(({ job }) => end === undefined || job.id >= end);
+    list.records = list.records.slice(own.length);
+    taken.push(...own);
+  }
+  return taken.sort(newestFirst);
 }
 
 function newestFirst(one: JobRecord, other: JobRecord): number {

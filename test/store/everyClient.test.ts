@@ -36,28 +36,35 @@ t.test('a list of every client is a filter over all jobs, newest first, in pages
     { requiredKeys: [] },
   );
   await fc.assert(
-    fc.asyncProperty(anyQuery, fc.integer({ min: 1, max: 70 }), async (query, limit) => {
-      const found: string[] = [];
-      for (let before: string | undefined; ; ) {
-        const page = await listEveryClient(store, { ...query, limit, ...(before && { before }) });
-        t.ok(page.records.length <= limit);
-        found.push(...page.records.map(({ job }) => job.id));
-        if (page.next === undefined) break;
-        before = page.next;
-      }
-      const wanted = jobs.filter(
-        ({ clientId, customerReference }) =>
-          (query.clientId ?? clientId) === clientId &&
-          (query.customerReference ?? customerReference) === customerReference,
-      );
-      t.strictSame(
-        found,
-        wanted
-          .map(({ id }) => id)
-          .sort()
-          .reverse(),
-      );
-    }),
+    fc.asyncProperty(
+      anyQuery,
+      fc.integer({ min: 1, max: 70 }),
+      fc.boolean(),
+      async (query, limit, isEven) => {
+        const fits = ({ acceptedAt }: { acceptedAt: number }) => !isEven || acceptedAt % 120_000 === 0;
+        const found: string[] = [];
+        for (let before: string | undefined; ; ) {
+          const page = await listEveryClient(store, { ...query, limit, ...(before && { before }) }, fits);
+          t.ok(page.records.length <= limit);
+          found.push(...page.records.map(({ job }) => job.id));
+          if (page.next === undefined) break;
+          before = page.next;
+        }
+        const wanted = jobs.filter(
+          ({ clientId, customerReference, acceptedAt }) =>
+            fits({ acceptedAt }) &&
+            (query.clientId ?? clientId) === clientId &&
+            (query.customerReference ?? customerReference) === customerReference,
+        );
+        t.strictSame(
+          found,
+          wanted
+            .map(({ id }) => id)
+            .sort()
+            .reverse(),
+        );
+      },
+    ),
     { numRuns: 50 },
   );
 });
@@ -69,22 +76,22 @@ t.test('a page asks each client for few jobs if there are many clients, and gets
     sampleJob({ clientId: names[n % 7 === 0 ? 0 : n % 300] ?? '', acceptedAt: START_MS + n }),
   );
   await Promise.all(jobs.map((job) => store.jobs.accept(job)));
-  const asked: number[] = [];
+  let read = 0;
   const counting = {
     credentials: store.credentials,
     jobs: Object.assign(Object.create(store.jobs), {
-      list(query: JobQuery) {
-        asked.push(query.limit);
-        return store.jobs.list(query);
+      async list(query: JobQuery) {
+        const page = await store.jobs.list(query);
+        read += Math.max(1, page.records.length);
+        return page;
       },
     }),
   };
   const found: string[] = [];
   for (let before: string | undefined; ; ) {
-    asked.length = 0;
+    read = 0;
     const page = await listEveryClient(counting, { limit: 50, ...(before && { before }) });
-    t.equal(asked.length, 300);
-    t.ok(asked.reduce((sum, limit) => sum + limit) <= 1000);
+    t.ok(read <= 1000 + 3, `${read} records`);
     found.push(...page.records.map(({ job }) => job.id));
     if (page.next === undefined) break;
     t.ok(before === undefined || page.next < before);
@@ -92,3 +99,47 @@ t.test('a page asks each client for few jobs if there are many clients, and gets
   }
   t.strictSame(found, jobs.map(({ id }) => id).reverse());
 });
+
+t.test(
+  'a page where nothing fits reads a thousand jobs in small steps, however they are shared out',
+  async (t) => {
+    const names = Array.from({ length: 50 }, (_, n) => `client-${n}`);
+    for (const busy of [1, names.length]) {
+      const store = await openWith(t, names);
+      const jobs = Array.from({ length: 3000 }, (_, n) =>
+        sampleJob({ clientId: names[n % busy] ?? '', acceptedAt: START_MS + n }),
+      );
+      await Promise.all(jobs.map((job) => store.jobs.accept(job)));
+      const read = { all: 0, mostInTurn: 0 };
+      let inTurn = 0;
+      const list = async (query: JobQuery) => {
+        const page = await store.jobs.list(query);
+        read.all += page.records.length;
+        inTurn += page.records.length;
+        read.mostInTurn = Math.max(read.mostInTurn, inTurn);
+        return page;
+      };
+      const counting = {
+        credentials: store.credentials,
+        jobs: Object.assign(Object.create(store.jobs), { list }),
+      };
+      let isOver = false;
+      const turn = () => {
+        inTurn = 0;
+        if (!isOver) setImmediate(turn);
+      };
+      turn();
+      const looked: number[] = [];
+      const page = await listEveryClient(counting, { limit: 25 }, ({ acceptedAt }) => {
+        looked.push(acceptedAt);
+        return false;
+      });
+      isOver = true;
+      t.strictSame(page.records, []);
+      t.ok(read.all <= 1000 + 25, `${read.all} records`);
+      t.ok(read.mostInTurn <= 100, `${read.mostInTurn} of them in one turn of the event loop`);
+      t.ok(looked.length > 900, `${looked.length} jobs looked at`);
+      t.equal(looked.at(-1), START_MS + 3000 - looked.length, 'without a gap');
+    }
+  },
+);
