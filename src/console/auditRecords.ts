@@ -27,8 +27,8 @@ export interface ListedRecord {
 
 const PAGE_RECORDS = 50;
 /** Read of the store at a time, and at most for one page: a filter that fits nothing must not read the whole trail. */
-const READ_RECORDS = 100;
-const READ_RECORDS_MAX = 5_000;
+const READ_RECORDS = 50;
+const READ_RECORDS_MAX = 1_000;
 /** Verifying a receipt takes about a millisecond of the daemon. */
 export const CHECKED_RECORDS_MAX = 1_000;
 

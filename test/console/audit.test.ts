@@ -46,6 +46,26 @@ t.test('pages of it, the newest first, and what fits a filter', async (t) => {
     });
 });
 
+t.test('a filter that fits nothing does not read the whole trail', async (t) => {
+  const test = await openTestConsole(t);
+  const { trail } = test.store;
+  const entries = trail.entries.bind(trail);
+  const limits: number[] = [];
+  trail.newest = async () => 100_000;
+  trail.entries = (after, limit) => {
+    limits.push(limit);
+    return entries(after, limit);
+  };
+  const { cookie } = test.signedIn('auditor');
+  const { text } = await test.get('/audit?who=nobody', { cookie });
+  t.match(text, /before=99001[^>]*>Older/);
+  t.equal(
+    limits.reduce((sum, limit) => sum + limit),
+    1000,
+  );
+  t.ok(Math.max(...limits) <= 50, 'and other work comes between small parts of them');
+});
+
 t.test('a record, and what it is kept as', async (t) => {
   const test = await openTestConsole(t);
   await record(test, 'key.issue', 'Anna', { client: HOSTILE, scopes: ['jobs:read', 'x'.repeat(512)] });
