@@ -4,13 +4,21 @@ import type { KeyPath } from './toml.ts';
 
 /** Names of environment variables that may pass a secret to a module; their values are not printed. */
 const SECRET = /pin|pass|pwd|secret|token|credential|auth|key/i;
+/** Of a URI that names an object on a token. */
+const PIN_ATTRIBUTE = /pin-(?:value|source)=/i;
 const NOT_SHOWN = '(not shown)';
 
-/** A value as it may be printed: a table of variables without its secrets. */
+/** A value as it may be printed: no secret in the query of a URL, in a PKCS #11 URI (RFC 7512) or in a table of variables. */
 export function withoutSecrets(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  if (typeof value === 'string') {
+    if (PIN_ATTRIBUTE.test(value)) return NOT_SHOWN;
+    const [address = '', query] = value.split('?', 2);
+    return query !== undefined && /^https?:/i.test(address) ? `${address}?${NOT_SHOWN}` : value;
+  }
+  if (Array.isArray(value)) return value.map(withoutSecrets);
+  if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(
-    Object.entries(value).map(([name, text]) => [name, SECRET.test(name) ? NOT_SHOWN : text]),
+    Object.entries(value).map(([name, one]) => [name, SECRET.test(name) ? NOT_SHOWN : withoutSecrets(one)]),
   );
 }
 

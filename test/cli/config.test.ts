@@ -123,6 +123,21 @@ t.test('whatever a vendor calls a secret, it is not shown', async (t) => {
   }
 });
 
+t.test('nor what is inside of a URL or a PKCS #11 URI', async (t) => {
+  const cases: [value: unknown, spelled: string][] = [
+    ['https://tsa.example/tsr?apikey=hidden', '"https://tsa.example/tsr?(not shown)"'],
+    [['https://tsa.example/a?hidden', 'b?c'], '["https://tsa.example/a?(not shown)", "b?c"]'],
+    [{ P11_URI: 'pkcs11:token=a;pin-value=hidden' }, '{ P11_URI = "(not shown)" }'],
+    ['https://tsa.example/tsr', '"https://tsa.example/tsr"'],
+  ];
+  for (const [value, spelled] of cases) {
+    const setting = { path: ['one'], value, source: 'file', changed: true } as const;
+    t.match(spelledSettings([{ ...setting, key: 'one' }]), [{ value: spelled }]);
+    t.notMatch(toTomlLines([setting]).join(), 'hidden');
+    t.equal(hidesSecrets([setting]), spelled.includes('(not shown)'), spelled);
+  }
+});
+
 t.test('beside a daemon that loaded another content of the file', async (t) => {
   const sandbox = await openSandbox();
   t.teardown(() => sandbox.close());

@@ -48,7 +48,7 @@ async function show({ config: file, changed, json }: ShowOptions): Promise<void>
   if (json) for (const setting of settings) printJson(present(setting));
   else for (const line of toTomlLines(settings)) print(line);
   if (hidesSecrets(settings))
-    note('pdfseal: values of variables whose names look like secrets are not shown');
+    note('pdfseal: what may be a secret is not shown: PINs, queries of URLs, variables of such names');
   for (const line of await differences(config)) note(`pdfseal: ${line}`);
 }
 
