@@ -1,7 +1,7 @@
 /** What the pages of the screen Access have in common. */
 import type { Store } from '../store/store.ts';
 import { english } from './english.ts';
-import { type Html, html } from './html.ts';
+import { exact, type Html, html } from './html.ts';
 import { chooser } from './values.ts';
 
 const words = english.access;
@@ -28,7 +28,7 @@ export async function clientNames({ credentials }: Pick<Store, 'credentials'>): 
 export function clientFilter(action: string, names: readonly string[], client: string): Html {
   return html`<form class="actions" method="get" action="${action}">
 <label for="client-filter">${words.only}</label>
-<input id="client-filter" name="client" value="${client}" list="clients" autocomplete="off" spellcheck="false">
+<input id="client-filter" name="client" value="${exact(client)}" list="clients" autocomplete="off" spellcheck="false">
 <datalist id="clients">${names.slice(0, ROWS_MAX).map((name) => html`<option value="${name}"></option>`)}</datalist>
 <button>${words.show}</button>${client !== '' && html`<a class="button" href="${action}">${words.all}</a>`}
 </form>`;

@@ -20,7 +20,7 @@ import {
   listRecords,
 } from './auditRecords.ts';
 import { english } from './english.ts';
-import { code, type Html, type HtmlContent, html, named } from './html.ts';
+import { code, exact, type Html, type HtmlContent, html, named } from './html.ts';
 import { tokenField } from './pageFrame.ts';
 import { type Download, type Page, Refusal, type Screen, type ScreenRequest } from './screen.ts';
 import { figure, moment, type StateMark, sign, state, tableOf } from './values.ts';
@@ -128,7 +128,7 @@ function dateOf(query: URLSearchParams, name: string): number | undefined {
 function filterForm(query: URLSearchParams): Html {
   const value = (name: string) => query.get(name) ?? '';
   const field = (name: string, label: string, type: string) =>
-    html`<label>${label}<input type="${type}" name="${name}" value="${value(name)}"></label>`;
+    html`<label>${label}<input type="${type}" name="${name}" value="${exact(value(name))}"></label>`;
   const groups = Map.groupBy(ACTS, (act) => act.split('.')[0] ?? act);
   const option = (act: string, label: string) =>
     html`<option value="${act}"${act === value('act') && html` selected`}>${label}</option>`;

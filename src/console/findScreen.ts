@@ -6,7 +6,7 @@ import { type EveryJobQuery, listEveryClient } from '../store/everyClient.ts';
 import type { JobPage, Store } from '../store/store.ts';
 import { english } from './english.ts';
 import { dropZone } from './fileDrop.ts';
-import { type Html, type HtmlContent, html, named } from './html.ts';
+import { exact, type Html, type HtmlContent, html, named } from './html.ts';
 import { jobRoutes, type SealedFiles } from './receiptPage.ts';
 import type { Page, Redirect, Screen, ScreenRequest } from './screen.ts';
 import { brief, state, tableOf, utc } from './values.ts';
@@ -106,11 +106,11 @@ ${below}`,
 function form(fields: Fields): Html {
   const { fields: names } = words;
   const text = (name: 'client' | 'purpose') =>
-    html`<p class="field"><label for="${name}">${names[name]}</label><input id="${name}" name="${name}" value="${fields[name]}" maxlength="512" autocomplete="off" spellcheck="false"></p>`;
+    html`<p class="field"><label for="${name}">${names[name]}</label><input id="${name}" name="${name}" value="${exact(fields[name])}" maxlength="512" autocomplete="off" spellcheck="false"></p>`;
   const date = (name: 'from' | 'to') =>
     html`<p class="field"><label for="${name}">${names[name]}</label><input id="${name}" name="${name}" type="date" value="${isDay(fields[name]) && fields[name]}"></p>`;
   return html`<form class="card search" method="get" action="/find" role="search">
-<p class="field wide"><label for="q">${names.q}</label><input id="q" name="q" value="${fields.q}" maxlength="512" autocomplete="off" spellcheck="false" autocapitalize="off" aria-describedby="q-note"><span class="small quiet" id="q-note">${names.qNote}</span></p>
+<p class="field wide"><label for="q">${names.q}</label><input id="q" name="q" value="${exact(fields.q)}" maxlength="512" autocomplete="off" spellcheck="false" autocapitalize="off" aria-describedby="q-note"><span class="small quiet" id="q-note">${names.qNote}</span></p>
 ${text('client')}${text('purpose')}${date('from')}${date('to')}
 <p class="wide actions"><button class="strong">${words.search}</button><a class="button" href="/find">${words.clear}</a></p>
 </form>`;

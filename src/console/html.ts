@@ -5,7 +5,7 @@ import { escapeControls } from '../base/controls.ts';
 export class Html {
   readonly #markup: string;
 
-  constructor(strings: TemplateStringsArray, values: readonly HtmlContent[]) {
+  constructor(strings: readonly string[], values: readonly HtmlContent[]) {
     this.#markup = strings.map((text, n) => text + (n < values.length ? markupOf(values[n]) : '')).join('');
   }
 
@@ -17,7 +17,10 @@ export class Html {
 /** What a template takes. `undefined` and `false` give nothing, so that a part can be left out. */
 export type HtmlContent = Html | string | number | false | undefined | readonly HtmlContent[];
 
-/** A template of markup. Attributes stand in double quotes. */
+/**
+ * A template of markup. Attributes stand in double quotes. Control characters are shown by their numbers: none of them hides, and none
+ * turns the text around it.
+ */
 export function html(strings: TemplateStringsArray, ...values: HtmlContent[]): Html {
   return new Html(strings, values);
 }
@@ -26,7 +29,7 @@ function markupOf(value: HtmlContent): string {
   if (value === undefined || value === false) return '';
   if (value instanceof Html) return value.toString();
   if (typeof value === 'object') return value.map(markupOf).join('');
-  return escapeMarkup(String(value));
+  return escapeMarkup(escapeControls(String(value)));
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {
@@ -37,9 +40,13 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/** Control characters are shown by their numbers: none of them hides, and none turns the text around it. */
 function escapeMarkup(text: string): string {
-  return escapeControls(text).replaceAll(/[&<>"']/g, (char) => ENTITIES[char] ?? '');
+  return text.replaceAll(/[&<>"']/g, (char) => ENTITIES[char] ?? '');
+}
+
+/** The value of a field, character by character: the form sends back what somebody typed. */
+export function exact(text: string): Html {
+  return new Html([escapeMarkup(text)], []);
 }
 
 /** Longer words are broken anywhere, or they would fit on no phone. */

@@ -1,6 +1,6 @@
 /** Nothing that a stranger wrote becomes markup, hides, or turns the text around it. */
 import t from 'tap';
-import { code, html, named } from '../../src/console/html.ts';
+import { code, exact, html, named } from '../../src/console/html.ts';
 import { fc } from '../support/seed.ts';
 
 const HOSTILE = [
@@ -24,6 +24,10 @@ t.test('text stays text, in an element and in an attribute', async (t) => {
       // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are the subject
       t.notMatch(inside, /[\x00-\x1f\u202a-\u202e\u2066-\u2069]/, String(made));
     }
+});
+
+t.test('the value of a field is sent back as it came', async (t) => {
+  t.equal(String(html`<input value="${exact('A\u200fB"<&')}">`), '<input value="A\u200fB&quot;&lt;&amp;">');
 });
 
 t.test('whatever text it is', async (t) => {
