@@ -7,6 +7,7 @@ import type { WebhookSources } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import { type KeySources, keyRoutes } from './keyPage.ts';
+import { NewKeys } from './newKeys.ts';
 import { tokenField } from './pageFrame.ts';
 import { type QuotaSources, quotaRoute } from './quotasPage.ts';
 import type { Page, Screen, ScreenRequest } from './screen.ts';
@@ -19,19 +20,27 @@ export type AccessSources = KeySources & QuotaSources & WebhookSources;
 const words = english.access;
 
 export function accessScreen(sources: AccessSources): Screen {
+  const newKeys = new NewKeys();
   return {
     path: '/access',
     label: words.title,
     routes: [
-      { method: 'GET', path: '/access', role: 'auditor', answer: (request) => accessPage(sources, request) },
-      ...keyRoutes(sources),
+      {
+        ...{ method: 'GET', path: '/access', role: 'auditor' },
+        answer: (request) => accessPage(sources, request, newKeys),
+      },
+      ...keyRoutes(sources, newKeys),
       quotaRoute(sources),
       ...webhookRoutes(sources),
     ],
   };
 }
 
-async function accessPage({ store, clock }: KeySources, { query, session }: ScreenRequest): Promise<Page> {
+async function accessPage(
+  { store, clock }: KeySources,
+  { query, session }: ScreenRequest,
+  newKeys: NewKeys,
+): Promise<Page> {
   const now = clock();
   const client = query.get('client') ?? '';
   const all = await store.credentials.all();
@@ -42,6 +51,7 @@ async function accessPage({ store, clock }: KeySources, { query, session }: Scre
   return {
     title: words.title,
     main: html`${accessHead('/access')}
+${newKeys.notice(session)}
 <section class="card" id="keys">
 ${clientFilter('/access', await clientNames(store), client)}
 ${wanted.length > 0 ? keysTable(wanted.slice(0, ROWS_MAX), now) : html`<p><strong>${words.none}</strong></p><p class="remedy">${words.noneHow}</p>`}

@@ -58,8 +58,13 @@ export const englishAccess = {
   badScopes: 'Choose at least one thing that the key may do',
   badChoice: 'Choose one of the durations of the form',
   badHow: 'Go back and correct the form. Nothing was changed.',
-  refusedHow: 'Nothing was changed. Look at the key again.',
-  newTitle: 'The new key',
+  refusedHow:
+    'This request changed nothing, but one just before it may have: look at the key again. If that one made a key, the screen Access leads to it.',
+  newTitle: (count: number) => (count === 1 ? 'The new key' : `${count} new keys`),
+  newWaits: (count: number) =>
+    count === 1 ? 'A key was made and not shown yet.' : `${count} keys were made and not shown yet.`,
+  newShow: 'Show, this once',
+  newMany: 'Revoke those that nobody needs.',
   newLead: 'Copy it now and hand it over by a safe way. It is not shown again.',
   newKey: 'API key',
   newGone: 'The key was shown already',

@@ -10,6 +10,7 @@ import { endKey, unmanagedEndpoints } from '../webhook/endKey.ts';
 import { addressOf, endpointState, faring } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
+import type { NewKeys } from './newKeys.ts';
 import { tokenField } from './pageFrame.ts';
 import { type Page, type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
@@ -24,11 +25,7 @@ const words = english.access;
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 
-/** A key that was made and not shown yet. It goes with its session. */
-type Unshown = WeakMap<Session, { apiKey: string; id: string }>;
-
-export function keyRoutes({ store, clock }: KeySources): ScreenRoute[] {
-  const unshown: Unshown = new WeakMap();
+export function keyRoutes({ store, clock }: KeySources, newKeys: NewKeys): ScreenRoute[] {
   const change = (
     path: string,
     act: (request: ScreenRequest) => Promise<{ apiKey?: string; id: string; notice?: string }>,
@@ -39,18 +36,18 @@ export function keyRoutes({ store, clock }: KeySources): ScreenRoute[] {
     async answer(request): Promise<Redirect> {
       const { apiKey, id, notice } = await act(request).catch(refuse);
       if (apiKey === undefined) return { location: `/access/keys/${id}`, ...(notice && { notice }) };
-      unshown.set(request.session, { apiKey, id });
+      newKeys.add(request.session, { apiKey, id });
       return { location: '/access/new-key' };
     },
   });
   return [
     {
       ...{ method: 'GET', path: '/access/new-key', role: 'administrator' },
-      answer: ({ session }) => newKeyPage(unshown, session),
+      answer: ({ session }) => newKeys.show(session),
     },
     {
       ...{ method: 'GET', path: '/access/keys/:id', role: 'auditor' },
-      answer: (request) => keyPage(store, request, clock()),
+      answer: (request) => keyPage(store, request, { newKeys, now: clock() }),
     },
     change('/access/keys', async ({ form, actor }) => {
       const made = await issueKey(store, keyIn(form), actor);
@@ -99,23 +96,11 @@ function durationIn(
   return chosen === '' ? undefined : Number(chosen) * unitMs;
 }
 
-function newKeyPage(unshown: Unshown, session: Session): Page {
-  const made = unshown.get(session);
-  unshown.delete(session);
-  if (made === undefined) throw new Refusal(410, words.newGone, words.newGoneHow);
-  return {
-    title: words.newTitle,
-    main: html`<section class="card narrow" id="new-key">
-<h1>${words.newTitle}</h1>
-<p><strong>${words.newLead}</strong></p>
-<p><label for="api-key">${words.newKey}</label></p>
-<textarea id="api-key" class="secret" readonly rows="2" spellcheck="false" autocomplete="off">${made.apiKey}</textarea>
-<p><a class="button" href="/access/keys/${made.id}">${words.toKey}</a></p>
-</section>`,
-  };
-}
-
-async function keyPage(store: Store, { params, session }: ScreenRequest, now: number): Promise<Page> {
+async function keyPage(
+  store: Store,
+  { params, session }: ScreenRequest,
+  { newKeys, now }: { newKeys: NewKeys; now: number },
+): Promise<Page> {
   const all = await store.credentials.all();
   const credential = all.find(({ id }) => id === params.id);
   if (credential === undefined) throw new Refusal(404, words.noKey, words.noKeyHow);
@@ -133,6 +118,7 @@ async function keyPage(store: Store, { params, session }: ScreenRequest, now: nu
   return {
     title: words.keyTitle,
     main: html`<div><p class="small"><a href="/access">← ${words.back}</a></p><h1>${words.keyTitle}</h1></div>
+${newKeys.notice(session)}
 <div class="columns">
 ${facts(credential, now)}
 <div class="group">${actions(credential, left, session, now)}

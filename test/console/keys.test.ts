@@ -69,7 +69,7 @@ t.test('a key is replaced, and revoked with its successors and what only they co
   const replaced = await send(test, `${at}/rotate`, { overlap: '24' });
   t.match(replaced, { status: 303, shown: /seal_\w+</ });
   const again = await send(test, `${at}/rotate`, { overlap: '24' });
-  t.match(again, { status: 409, text: /was already replaced.*Nothing was changed/s });
+  t.match(again, { status: 409, text: /was already replaced.*This request changed nothing, but/s });
   t.match(await send(test, `${at}/revoke`, {}), { status: 400 }, 'not without being sure');
   const revoked = await send(test, `${at}/revoke`, { sure: 'yes', successors: 'yes' });
   t.match(revoked, { status: 303, location: at, shown: /The key is revoked\.<.*hooks.*pdfseal.*disabled/s });
@@ -105,6 +105,25 @@ t.test('what the end of a key left is named, and can be ended too', async (t) =>
   const rest = await send(test, `${at}/revoke`, { sure: 'yes' });
   t.notMatch(rest.shown, /id="revoke"/);
   t.ok((await store.webhooks.endpoints.all('billing')).every(({ disabled }) => disabled !== undefined));
+});
+
+t.test('no key is lost where an answer is', async (t) => {
+  const test = await openTestConsole(t);
+  const { cookie, token } = test.signedIn();
+  const get = async (path: string) => (await test.get(path, { cookie })).text;
+  for (let n = 0; n < 2; n += 1) await test.post('/access/keys', { ...FORM, token }, { cookie });
+  const keys = await test.store.credentials.all();
+  const waits = /2 keys were made and not shown yet.*href="\/access\/new-key"/;
+  for (const path of ['/access', `/access/keys/${keys[0]?.id}`]) t.match(await get(path), waits, path);
+  t.notMatch((await test.get('/access', test.signedIn())).text, waits, 'nor in another session');
+  const shown = Array.from((await get('/access/new-key')).matchAll(/>(seal_\w+)</g), ([, key]) => key);
+  t.same(
+    new Set(shown.map((key) => hashApiKey(key ?? ''))),
+    new Set(keys.map(({ keyHash }) => keyHash)),
+    'both are shown',
+  );
+  t.notMatch(await get('/access'), /not shown yet/);
+  t.match(await test.get('/access/new-key', { cookie }), { status: 410 });
 });
 
 t.test('who may not, and what is not taken', async (t) => {
