@@ -9,6 +9,9 @@ const CLOCK = new Intl.DateTimeFormat(undefined, {
 });
 const CLOCK_MS = 5_000;
 
+/** Forms that were sent from this page. */
+let sent = new WeakSet<HTMLFormElement>();
+
 /** The exact time in the reader's zone, for whoever points at a time. */
 function addLocalTimes(within: ParentNode): void {
   for (const one of within.querySelectorAll<HTMLTimeElement>('time[datetime]'))
@@ -68,6 +71,26 @@ function keepCurrent(main: HTMLElement, url: string): void {
   });
 }
 
+/** So that a second click sends nothing again. The button is still what the form was sent with, so it is disabled after that. */
+function sendOnce(form: HTMLFormElement): void {
+  setTimeout(() => {
+    for (const button of form.querySelectorAll('button')) button.disabled = true;
+  });
+}
+
+document.addEventListener('submit', (event) => {
+  const form = event.target as HTMLFormElement;
+  if (form.method !== 'post') return;
+  if (sent.has(form)) event.preventDefault();
+  else sendOnce(form);
+  sent.add(form);
+});
+// A page to which the browser goes back is as it was left.
+addEventListener('pageshow', () => {
+  sent = new WeakSet();
+  for (const button of document.querySelectorAll<HTMLButtonElement>('form[method=post] button'))
+    button.disabled = false;
+});
 addLocalTimes(document);
 tick();
 setInterval(tick, CLOCK_MS);

@@ -1,6 +1,7 @@
 /** The console for every reader: on every screen, in both colour schemes, by keyboard, and with assistive technology. */
 import t from 'tap';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
+import { openPage } from '../page/chromium.ts';
 import { FOCUSED } from '../page/looks.ts';
 import { look } from './everyScreen.ts';
 import { fillHistory } from './fill.ts';
@@ -113,6 +114,29 @@ t.test('by keyboard alone: in, around, and out', async (t) => {
   await page.press('Enter');
   await page.until(`location.pathname === '/logout' && document.readyState === 'complete'`);
   t.equal(await page.evaluate(`document.querySelector('h1').textContent`), 'You are logged out');
+});
+
+t.test('a form is sent once, however often its button is clicked', async (t) => {
+  const test = await openTestConsole(t);
+  const page = await openPage(t, test.link());
+  // The browser stays on the page, so what it would send can be counted.
+  await page.evaluate(`window.sent = 0; addEventListener('submit', (event) => {
+    if (!event.defaultPrevented) window.sent += 1;
+    event.preventDefault();
+  })`);
+  const click = () => page.evaluate(`document.querySelector('main button').click()`);
+  const isDisabled = `document.querySelector('main button').disabled`;
+  await page.evaluate(
+    `{ const button = document.querySelector('main button'); button.click(); button.click() }`,
+  );
+  await page.until(isDisabled);
+  await click();
+  t.equal(await page.evaluate('window.sent'), 1);
+  await page.evaluate(`void dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`);
+  t.equal(await page.evaluate(isDisabled), false, 'once the browser goes back to the page');
+  await click();
+  t.equal(await page.evaluate('window.sent'), 2);
+  t.strictSame(page.complaints, []);
 });
 
 t.test('the page keeps itself current, and what the reader had opened or focused', async (t) => {
