@@ -24,17 +24,24 @@ type InvitedPerson = Omit<z.infer<typeof consoleLinkSchema>, 'link'>;
 
 export const consoleLogoutSchema = z.object({ sessions: WIRE.count.describe('How many there were.') });
 
-/** The audit trail shows the name, so it has nothing that hides or turns text. */
-const PERSON_PATTERN = /^[\p{L}\p{N}][\p{L}\p{M}\p{N} .@_'-]{0,63}$/u;
+const NAME_CHARS_MAX = 64;
+/** Scripts such as Devanagari put up to three marks on a letter. More of them only cover the lines above and below. */
+const LETTER =
+  /(?![\p{Default_Ignorable_Code_Point}\u{13441}\u{13442}])[\p{L}\p{N}](?:(?!\p{Default_Ignorable_Code_Point})\p{M}){0,3}/u
+    .source;
+/** The audit trail shows the name, so nothing in it hides, turns text, or takes no ink: letters that show nothing are left out. */
+const PERSON_PATTERN = new RegExp(`^${LETTER}(?:${LETTER}|[.@_'-]|\x20(?!\x20|$))*$`, 'u');
 
-/** Throws ServiceError. */
-export function personOf(name = '', given = ''): InvitedPerson {
-  if (!PERSON_PATTERN.test(name)) {
+/** The name comes back in the composed form (NFC), so that one name is one text. Throws ServiceError. */
+export function personOf(given = '', givenRole = ''): InvitedPerson {
+  const name = given.normalize('NFC');
+  if ([...name].length > NAME_CHARS_MAX || !PERSON_PATTERN.test(name)) {
     const message =
-      "name must be 1 to 64 letters, digits, spaces and characters of .@_'-, and begin with a letter or a digit.";
+      "name must be 1 to 64 characters: letters that can be seen, digits, .@_'-, and single spaces inside. It begins with a letter or a " +
+      'digit, and a letter has three accents at most.';
     throw new ServiceError('invalid_parameter', message, { parameter: 'name' });
   }
-  const role = CONSOLE_ROLES.find((known) => known === given);
+  const role = CONSOLE_ROLES.find((known) => known === givenRole);
   if (role !== undefined) return { name, role };
   const message = `role must be one of ${CONSOLE_ROLES.join(', ')}.`;
   throw new ServiceError('invalid_parameter', message, { parameter: 'role' });

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { personOf } from '../../src/admin/consoleLink.ts';
 import { type AdminParts, createAdminApp } from '../../src/admin/routes.ts';
 import { openAdminListener } from '../../src/admin/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
@@ -108,4 +109,42 @@ t.test('the user of the daemon makes one, on record', async (t) => {
   t.match(sessions.invited(made.json<{ link: string }>().link), { name: 'Anna', role: 'administrator' });
   const actor = { via: 'administration', uid: process.geteuid?.() };
   t.match(acts, [{ act: 'console.invite', actor, object: { name: 'Anna', role: 'administrator' } }]);
+});
+
+t.test('a name is one that can be seen and read', (t) => {
+  const seen = [
+    'Anna',
+    "Seán O'Brien",
+    'anna.b@example.org',
+    'Éva',
+    'क़ीं देव',
+    'ก็ไก่ ที่',
+    '王 小明',
+    'x'.repeat(64),
+  ];
+  for (const name of seen) t.equal(personOf(name, 'auditor').name, name.normalize('NFC'), name);
+  t.equal(
+    personOf('E\u0301va', 'auditor').name,
+    personOf('\u00c9va', 'auditor').name,
+    'one name is one text',
+  );
+  const hidden = [
+    '\u3164\u3164',
+    '\u115f',
+    '\uffa0',
+    '\u{13441}',
+    'A\u034f',
+    'A\u200db',
+    'A\u202eb',
+    '\ufeffA',
+  ];
+  const stacked = [`A${'\u0302\u0323'.repeat(30)}`, `A${'\u0323'.repeat(5)}`, 'A \u0323', '\u0323A'];
+  const spaced = ['', ' ', ' Anna', 'Anna ', 'Anna  B', 'Anna\u00a0B', 'Anna\tB', 'Anna\nB'];
+  for (const name of [...hidden, ...stacked, ...spaced, '.anna', 'a/b', '<b>', 'x'.repeat(65), '\ud800'])
+    t.throws(
+      () => personOf(name, 'auditor'),
+      { code: 'invalid_parameter', message: /letters that can be seen/ },
+      JSON.stringify(name.slice(0, 20)),
+    );
+  t.end();
 });
