@@ -89,15 +89,15 @@ function issueForm(token: Html): Html {
   const name = (field: 'client' | 'organization', label: string) =>
     html`<p class="field"><label for="${field}">${label}</label><input id="${field}" name="${field}" required maxlength="63" pattern="[a-z0-9][a-z0-9\\-]*" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="name-note"></p>`;
   const scope = (one: (typeof SCOPES)[number]) =>
-    html`<li><label><input type="checkbox" name="scope" value="${one}"${one.startsWith('jobs:') && html` checked`}> ${words.scopes[one]} <code class="quiet">${one}</code></label></li>`;
+    html`<li><label class="chosen"><input type="checkbox" name="scope" value="${one}"${one.startsWith('jobs:') && html` checked`}> <span>${words.scopes[one]} <code class="quiet">${one}</code></span></label></li>`;
   const lifetimes = Object.entries(words.lifetimes).map(
     ([days, label]) => html`<option value="${days}"${days === '365' && html` selected`}>${label}</option>`,
   );
   return html`<section class="card" id="issue"><h2>${words.issue}</h2>
 <form class="search grid" method="post" action="/access/keys">${token}
 ${name('client', words.columns.client)}${name('organization', words.organization)}
-<p class="field"><label for="lifetime">${words.lifetime}</label><select id="lifetime" name="lifetime">${lifetimes}</select></p>
 <p class="wide small quiet" id="name-note">${words.nameNote}</p>
+<p class="field"><label for="lifetime">${words.lifetime}</label><select id="lifetime" name="lifetime">${lifetimes}</select></p>
 <fieldset class="wide"><legend>${words.scopesTitle}</legend><ul class="choices">${SCOPES.map(scope)}</ul></fieldset>
 <p class="wide small quiet">${words.issueNote}</p>
 <p class="wide actions"><button class="strong">${words.issue}</button></p>

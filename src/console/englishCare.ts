@@ -49,7 +49,7 @@ export const englishCare = {
     begin: 'Take it out',
     end: 'Put it back',
     began: (name: string, until: string) => `${name} is out of service. It returns by itself at ${until}.`,
-    ended: (name: string) => `${name} is put back. It signs again once its token is open.`,
+    ended: (name: string) => `${name} is out for no drill any more. It signs once its token is open.`,
     badChoice: 'Choose a partition, and one of the durations of the form',
     badHow: 'Go back and choose. Nothing was changed.',
     refusedHow: 'Nothing was changed. Look at the partitions again.',

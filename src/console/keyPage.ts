@@ -186,7 +186,7 @@ function actions(credential: Credential, left: Left, session: Session, now: numb
   }
 <section class="card" id="revoke"><h2>${revoke}</h2>${successors}<p>${isOver ? words.revokeLeftLead : words.revokeLead}</p>
 <form class="grid" method="post" action="/access/keys/${id}/revoke">${token}
-<ul class="choices"><li><label><input type="checkbox" name="successors" value="yes"> ${words.revokeSuccessors}</label></li>
-<li><label><input type="checkbox" name="sure" value="yes" required> ${isOver ? words.revokeLeftSure : words.revokeSure}</label></li></ul>
+<ul class="choices"><li><label class="chosen"><input type="checkbox" name="successors" value="yes"> <span>${words.revokeSuccessors}</span></label></li>
+<li><label class="chosen"><input type="checkbox" name="sure" value="yes" required> <span>${isOver ? words.revokeLeftSure : words.revokeSure}</span></label></li></ul>
 <p class="actions"><button class="danger">${revoke}</button></p></form></section>`;
 }
