@@ -126,6 +126,9 @@ export class ConsoleApp {
         sessions.end(cookie);
         throw error;
       }
+      // The browser forgets the former cookie, so nobody could log out of that session any more.
+      const former = cookieOf(request, this.#cookieName);
+      if (former !== undefined) sessions.end(former);
       response.setHeader('Set-Cookie', this.#cookie(cookie));
       redirect(response, '/');
     }

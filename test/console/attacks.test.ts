@@ -33,6 +33,24 @@ t.test('a link works once, and for five minutes', async (t) => {
   t.equal((await test.acts()).length, 1);
 });
 
+t.test('who logs in anew ends the session of the same browser, and no other', async (t) => {
+  const test = await openTestConsole(t);
+  const [former, other] = [test.signedIn('administrator'), test.signedIn('administrator')];
+  const login = (link: string) => test.post('/login', { link }, { cookie: former.cookie });
+  t.match(await login('A'.repeat(43)), { status: 410 });
+  t.match(
+    await test.get('/', { cookie: former.cookie }),
+    { status: 200 },
+    'a link that is none ends nothing',
+  );
+  const link = test.link('auditor').split('/').at(-1) ?? '';
+  const begun = await login(link);
+  const [cookie] = String(begun.headers['set-cookie']).split(';');
+  t.match(await test.get('/', { cookie: cookie ?? '' }), { status: 200 });
+  t.match(await test.get('/', { cookie: former.cookie }), { status: 401 });
+  t.match(await test.get('/', { cookie: other.cookie }), { status: 200 });
+});
+
 t.test('links and sessions end', async (t) => {
   let now = 0;
   const sessions = new Sessions(() => now);
