@@ -22,9 +22,25 @@ export function withoutSecrets(value: unknown): unknown {
   );
 }
 
-/** Settings with their values as the file would spell them, without secrets. */
-export function spelledSettings(settings: readonly SettingInEffect[]) {
-  const spelled = (value: unknown) => (value === undefined ? undefined : toTomlValue(withoutSecrets(value)));
+/** As {@link withoutSecrets}, and without what can be a secret: more of a URL than its origin, and the values of variables. */
+function withoutAnySecret(value: unknown): unknown {
+  if (typeof value === 'string') return withoutSecrets(originOf(value));
+  if (Array.isArray(value)) return value.map(withoutAnySecret);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.keys(value).map((name) => [name, NOT_SHOWN]));
+}
+
+function originOf(text: string): string {
+  const url = URL.parse(text);
+  if (url === null || url.host === '') return text;
+  const origin = `${url.protocol}//${url.host}`;
+  return text === origin || text === `${origin}/` ? text : `${origin}/…`;
+}
+
+/** Settings with their values as the file would spell them, without secrets; and unless `isWhole`, without what can be one. */
+export function spelledSettings(settings: readonly SettingInEffect[], { isWhole }: { isWhole: boolean }) {
+  const shown = isWhole ? withoutSecrets : withoutAnySecret;
+  const spelled = (value: unknown) => (value === undefined ? undefined : toTomlValue(shown(value)));
   return settings.map(({ key, value, source, changed, next }) => {
     return {
       key,

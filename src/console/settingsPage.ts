@@ -3,6 +3,7 @@ import type { AdminStatus } from '../admin/statusSchema.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import type { ScreenRequest } from './screen.ts';
+import { reaches } from './sessions.ts';
 import { chooser, figure, moment, sign, tableOf } from './values.ts';
 
 /** A key of the configuration. Values are spelled as in the file, without secrets; undefined for one that is not set. */
@@ -17,7 +18,8 @@ export interface ShownSetting {
 }
 
 export interface SettingSources {
-  settings(): readonly ShownSetting[];
+  /** Unless `isWhole`, without what can be a secret, such as the path of a URL. */
+  settings(how: { isWhole: boolean }): readonly ShownSetting[];
   status: { read(): Promise<AdminStatus> };
 }
 
@@ -26,10 +28,10 @@ const ROWS_MAX = 500;
 
 export async function settingsPage(
   { settings, status }: SettingSources,
-  { query }: ScreenRequest,
+  { query, session }: ScreenRequest,
 ): Promise<Html> {
   const { config } = await status.read();
-  const all = settings();
+  const all = settings({ isWhole: reaches(session.person.role, 'administrator') });
   const isAll = query.get('keys') === 'all';
   const wanted = isAll ? all : all.filter(({ changed }) => changed);
   const links = [

@@ -296,7 +296,7 @@ export async function serve(config: Config): Promise<void> {
   if (console !== undefined) {
     const { environment } = config;
     const epochs = () => presentEpochs(signing.epochs, time.date());
-    const settings = () => spelledSettings(live.settings());
+    const settings = (how: { isWhole: boolean }) => spelledSettings(live.settings(), how);
     const { status } = administration;
     const verifier = () => createVerifier(trust());
     const evidence = sealedFilesOf({ store, trust, copies, retentionMs: documentRetentionMs, time });

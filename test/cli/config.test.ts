@@ -117,7 +117,9 @@ t.test('whatever a vendor calls a secret, it is not shown', async (t) => {
     } as const;
     t.strictSame(toTomlLines([setting]).join().includes('hidden'), false, name);
     t.ok(hidesSecrets([setting]), name);
-    const shown = spelledSettings([{ ...setting, key: 'environment', next: { value: setting.value } }]);
+    const shown = spelledSettings([{ ...setting, key: 'environment', next: { value: setting.value } }], {
+      isWhole: true,
+    });
     const value = `{ CONF = "a", ${name} = "(not shown)" }`;
     t.match(shown, [{ key: 'environment', value, source: 'file', next: { value } }]);
   }
@@ -132,10 +134,30 @@ t.test('nor what is inside of a URL or a PKCS #11 URI', async (t) => {
   ];
   for (const [value, spelled] of cases) {
     const setting = { path: ['one'], value, source: 'file', changed: true } as const;
-    t.match(spelledSettings([{ ...setting, key: 'one' }]), [{ value: spelled }]);
+    t.match(spelledSettings([{ ...setting, key: 'one' }], { isWhole: true }), [{ value: spelled }]);
     t.notMatch(toTomlLines([setting]).join(), 'hidden');
     t.equal(hidesSecrets([setting]), spelled.includes('(not shown)'), spelled);
   }
+});
+
+t.test('a path of a URL and a variable are shown to administrators only', async (t) => {
+  const shown = (value: unknown, isWhole: boolean) =>
+    spelledSettings([{ path: ['one'], key: 'one', value, source: 'file', changed: true }], { isWhole })[0]
+      ?.value;
+  const pin = 'pkcs11:token=a;PIN-value=1234';
+  for (const isWhole of [true, false]) {
+    t.equal(shown(pin, isWhole), '"(not shown)"');
+    t.equal(shown({ P11_URI: pin }, isWhole), '{ P11_URI = "(not shown)" }');
+    t.equal(shown(['a', 'pkcs11:pin-source=/pin'], isWhole), '["a", "(not shown)"]');
+    t.equal(shown('https://tsa.example', isWhole), '"https://tsa.example"');
+    t.equal(shown('unix:/run/a.sock', isWhole), '"unix:/run/a.sock"');
+  }
+  const url = 'https://tsa.example:8443/S3CRET/tsr';
+  t.equal(shown(url, true), `"${url}"`);
+  t.equal(shown(url, false), '"https://tsa.example:8443/…"');
+  t.equal(shown('postgresql://db.example/log?x=S3CRET', false), '"postgresql://db.example/…"');
+  t.equal(shown({ CONF: 'a' }, true), '{ CONF = "a" }');
+  t.equal(shown({ CONF: 'a' }, false), '{ CONF = "(not shown)" }');
 });
 
 t.test('beside a daemon that loaded another content of the file', async (t) => {

@@ -172,7 +172,13 @@ const SETTINGS: ShownSetting[] = [
 
 t.test('the configuration in effect, and what awaits a restart', async (t) => {
   let settings = SETTINGS;
-  const test = await openTestConsole(t, { settings: () => settings });
+  const asked: boolean[] = [];
+  const test = await openTestConsole(t, {
+    settings: ({ isWhole }) => {
+      asked.push(isWhole);
+      return settings;
+    },
+  });
   const { cookie } = test.signedIn('auditor');
   const shown = async (query = '') => plain((await test.get(`/care/configuration${query}`, { cookie })).text);
   t.match(
@@ -181,6 +187,9 @@ t.test('the configuration in effect, and what awaits a restart', async (t) => {
   );
   t.match(await shown(), /Key Value From environment &quot;test&quot; the file *$/);
   t.match(await shown('?keys=all'), /kms\. sessions 2 default http\. tls not set not set *$/);
+  t.notOk(asked.includes(true), 'an auditor is not told what can be a secret');
+  await test.get('/care/configuration', test.signedIn('administrator'));
+  t.equal(asked.at(-1), true);
   settings = [];
   t.match(await shown(), /Nothing waits for a restart.*Every key has its default/);
   t.notMatch(await shown(), /These keys wait/);
