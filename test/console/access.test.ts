@@ -116,6 +116,20 @@ t.test('by keyboard alone: in, around, and out', async (t) => {
   t.equal(await page.evaluate(`document.querySelector('h1').textContent`), 'You are logged out');
 });
 
+t.test('the button that logs out stands in one line beside a long name', async (t) => {
+  const test = await openTestConsole(t);
+  const page = await test.browse(t, 'administrator', 'Anna-Maria Freifrau von Hohenstein zu Waldenburg');
+  for (const width of [320, 360]) {
+    await page.emulate(width, 'light');
+    const lines = `{
+      const range = document.createRange();
+      range.selectNodeContents(document.querySelector('.person button'));
+      range.getClientRects().length;
+    }`;
+    t.equal(await page.evaluate(lines), 1, `${width} px`);
+  }
+});
+
 t.test('a form is sent once, however often its button is clicked', async (t) => {
   const test = await openTestConsole(t);
   const page = await openPage(t, test.link());
