@@ -224,3 +224,24 @@ t.test('by keyboard, and on every screen', async (t) => {
   await look(t, page, 'a hostile key');
   t.strictSame(page.complaints, []);
 });
+
+t.test('keys that wait to be shown, on every screen', async (t) => {
+  const test = await openTestConsole(t);
+  const page = await test.browse(t);
+  await page.navigate(`${test.url}/access`);
+  // As where the answer is lost: the browser does not follow it.
+  const send = `fetch('/access/keys', {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    body: new URLSearchParams({ ...${JSON.stringify(FORM)}, token: document.querySelector('[name=token]').value }).toString(),
+  }).then(({ type }) => type)`;
+  for (let n = 0; n < 2; n += 1) t.equal(await page.evaluate(send), 'opaqueredirect');
+  await page.navigate(`${test.url}/access`);
+  t.match(await page.evaluate(`document.querySelector('#unshown').textContent`), /2 keys were made/);
+  await look(t, page, 'two keys that wait');
+  await page.navigate(`${test.url}/access/new-key`);
+  t.equal(await page.evaluate(`document.querySelectorAll('textarea.secret').length`), 2);
+  await look(t, page, 'two new keys');
+  t.strictSame(page.complaints, []);
+});
