@@ -101,8 +101,10 @@ t.test('webhook endpoints, in the running daemon', async (t) => {
     });
     await until('it is delivered', () => receiver.counts().get(webhookId) === 3);
     t.match(await webhooks('replay', id, webhookId), { status: 1, stderr: /not all messages were queued/ });
+    // The test message that failed above may be one.
+    await run('replay', id);
     t.match(await webhooks('replay', id), { status: 0, stderr: /^no dead letter of we_\w+ was queued/ });
-    t.equal(await run('deliveries', id, '--json'), '');
+    await until('nothing waits', async () => (await run('deliveries', id, '--json')) === '');
   });
 
   await t.test('refusals, and the end', async (t) => {
