@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { type Change, Commits } from '../../src/store/lmdb/commits.ts';
@@ -71,6 +73,37 @@ t.test('a great many changes are split between transactions, never one write', a
   await Promise.all(['a', 'b', 'c'].map((name) => commits.write({ changes: changes(name) })));
   t.equal(transactions(), before + 3);
   t.equal(get('c29999'), 'c29999');
+});
+
+t.test('whoever opens the store waits for a commit, and a commit for whoever opens it', async (t) => {
+  const { path, commits, put, get, transactions } = await open(t);
+  /** A process that has the lock of the folder until it is let go. */
+  const hold = async (kind: string) => {
+    const child = spawn('flock', [`--${kind}`, path, 'sh', '-c', 'echo held; cat'], {
+      stdio: ['pipe', 'pipe', 'ignore'],
+    });
+    t.teardown(() => child.kill());
+    await once(child.stdout, 'data');
+    return () => child.stdin.end();
+  };
+  // Whoever did not wait is done by then.
+  const soon = (done: Promise<unknown>) => Promise.race([done.then(() => 'done'), sleep(300, 'waits')]);
+
+  const opened = await hold('exclusive');
+  const before = transactions();
+  const written = commits.write({ changes: [put('a')] });
+  t.equal(await soon(written), 'waits');
+  t.equal(transactions(), before);
+  opened();
+  t.equal(await written, true);
+  t.equal(get('a'), 'a');
+
+  const committed = await hold('shared');
+  t.equal(await commits.write({ changes: [put('b')] }), true, 'commits share the lock');
+  const opening = openDatabases(path, { readOnly: true });
+  t.equal(await soon(opening), 'waits');
+  committed();
+  await (await opening).close();
 });
 
 t.test('no commit is overwritten while other processes open the store', async (t) => {

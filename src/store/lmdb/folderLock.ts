@@ -21,7 +21,7 @@ export class FolderLock {
     this.#folder = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
   }
 
-  /** Throws OperatorError when others do not let go of it. One after the other. */
+  /** Does the work with the lock, and lets go of it; for one work at a time. Throws OperatorError when others do not let go of it. */
   async holding<T>(kind: LockKind, work: () => T | Promise<T>): Promise<T> {
     if (!(await lockInTime(this.#folder, kind, SECONDS_MAX)))
       throw new OperatorError(
