@@ -1,8 +1,9 @@
 /** The screen Access: clients and their API keys, which administrators make, replace and revoke; quotas; webhooks. */
 import { toRfc3339 } from '../base/clock.ts';
 import { type Credential, SCOPES } from '../store/credentialStore.ts';
+import { clientNamesIn } from '../store/everyClient.ts';
 import { keyState } from '../store/keyActs.ts';
-import { accessHead, clientFilter, clientNames, ROWS_MAX } from './accessParts.ts';
+import { accessHead, clientFilter, ROWS_MAX } from './accessParts.ts';
 import type { WebhookSources } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
@@ -53,7 +54,7 @@ async function accessPage(
     main: html`${accessHead('/access')}
 ${newKeys.notice(session)}
 <section class="card" id="keys">
-${clientFilter('/access', await clientNames(store), client)}
+${clientFilter('/access', clientNamesIn(all), client)}
 ${wanted.length > 0 ? keysTable(wanted.slice(0, ROWS_MAX), now) : html`<p><strong>${words.none}</strong></p><p class="remedy">${words.noneHow}</p>`}
 ${wanted.length > ROWS_MAX && html`<p class="small quiet">${words.cutOff(figure(ROWS_MAX), figure(wanted.length))}</p>`}
 </section>

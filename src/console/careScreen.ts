@@ -3,10 +3,10 @@ import { type DrillSources, drillCard, drillRoutes } from './drillCard.ts';
 import { english } from './english.ts';
 import { type EpochSources, epochsPage } from './epochsPage.ts';
 import { type Html, html } from './html.ts';
+import { sectionHead } from './pageFrame.ts';
 import type { Page, Screen, ScreenRequest } from './screen.ts';
 import { type SettingSources, settingsPage } from './settingsPage.ts';
 import { upkeepCards } from './upkeepCards.ts';
-import { chooser } from './values.ts';
 
 export type CareSources = DrillSources & EpochSources & SettingSources;
 
@@ -20,7 +20,7 @@ export function careScreen(sources: CareSources): Screen {
     ...({ method: 'GET', path, role: 'auditor' } as const),
     answer: async (request: ScreenRequest): Promise<Page> => ({
       title: words.sections[path].heading,
-      main: html`${head(path)}${await answer(request)}`,
+      main: html`${sectionHead(words.title, words.sections, path)}${await answer(request)}`,
     }),
   });
   return {
@@ -33,16 +33,6 @@ export function careScreen(sources: CareSources): Screen {
       ...drillRoutes(sources),
     ],
   };
-}
-
-/** With links to the other pages of the screen. */
-function head(here: keyof typeof words.sections): Html {
-  const { heading, lead } = words.sections[here];
-  const links = Object.entries(words.sections).map(([path, { label }]) => {
-    return { path, label, isHere: path === here };
-  });
-  return html`<div class="title"><div class="intro"><h1>${heading}</h1><p class="quiet">${lead}</p></div>
-${chooser(words.title, links)}</div>`;
 }
 
 async function carePage({ status: reader, clock }: CareSources, { session }: ScreenRequest): Promise<Html> {

@@ -4,7 +4,7 @@ import { english } from './english.ts';
 import { type Html, html, named } from './html.ts';
 import type { Page, Screen } from './screen.ts';
 import type { Session } from './sessions.ts';
-import { sign } from './values.ts';
+import { chooser, sign } from './values.ts';
 
 export interface Frame {
   environment: string;
@@ -73,6 +73,20 @@ function seal(): Html {
 /** The hidden field that every form with `method="post"` has. */
 export function tokenField({ formToken }: Session): Html {
   return html`<input type="hidden" name="token" value="${formToken}">`;
+}
+
+/** The head of one of the sections of a screen, with links to the others. `sections`: by their addresses. */
+export function sectionHead<Path extends string>(
+  title: string,
+  sections: Readonly<Record<Path, { label: string; heading: string; lead: string }>>,
+  here: Path,
+): Html {
+  const { heading, lead } = sections[here];
+  const links = (Object.keys(sections) as Path[]).map((path) => {
+    return { path, label: sections[path].label, isHere: path === here };
+  });
+  return html`<div class="title"><div class="intro"><h1>${heading}</h1><p class="quiet">${lead}</p></div>
+${chooser(title, links)}</div>`;
 }
 
 /** What a form asks for before it does what cannot be undone: `sure=yes`. */

@@ -1,5 +1,6 @@
 /** Of the screen Access: the webhook endpoints of every client, and how they fare. */
-import { accessHead, clientFilter, clientNames, ROWS_MAX } from './accessParts.ts';
+import { clientsOf } from '../store/everyClient.ts';
+import { accessHead, clientFilter, ROWS_MAX } from './accessParts.ts';
 import { endpointRoutes } from './endpointPage.ts';
 import { addressOf, endpointState, type Faring, faring, type WebhookSources } from './endpointParts.ts';
 import { english } from './english.ts';
@@ -33,7 +34,7 @@ async function webhooksPage(
     title: words.title,
     main: html`${accessHead('/access/webhooks')}
 <section class="card" id="webhooks">
-${clientFilter('/access/webhooks', await clientNames(store), client)}
+${clientFilter('/access/webhooks', await clientsOf(store), client)}
 ${rows.length > 0 ? table(rows, session, now) : html`<p><strong>${words.none}</strong></p><p class="remedy">${words.noneHow}</p>`}
 ${all.length > ROWS_MAX && html`<p class="small quiet">${words.cutOff(figure(ROWS_MAX), figure(all.length))}</p>`}
 </section>`,

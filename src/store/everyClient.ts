@@ -1,6 +1,7 @@
 /** The jobs of all clients in one list, for those who may see everything. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Job, JobRecord } from '../job/job.ts';
+import type { Credential } from './credentialStore.ts';
 import type { JobPage, JobQuery, Store } from './store.ts';
 
 export interface EveryJobQuery extends Omit<JobQuery, 'viewer'> {
@@ -56,7 +57,11 @@ export async function listEveryClient(
 
 /** The clients that ever had a credential, in the order of their names. */
 export async function clientsOf({ credentials }: Pick<Store, 'credentials'>): Promise<string[]> {
-  return [...new Set((await credentials.all()).map(({ clientId }) => clientId))].sort();
+  return clientNamesIn(await credentials.all());
+}
+
+export function clientNamesIn(credentials: readonly Pick<Credential, 'clientId'>[]): string[] {
+  return [...new Set(credentials.map(({ clientId }) => clientId))].sort();
 }
 
 /** Reads on where each list ended. Returns how much was read. */
