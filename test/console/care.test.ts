@@ -5,13 +5,12 @@ import { Drills } from '../../src/admin/drills.ts';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { ServiceError } from '../../src/base/errors.ts';
-import type { Role } from '../../src/console/sessions.ts';
 import type { ShownSetting } from '../../src/console/settingsPage.ts';
 import type { TrailStore } from '../../src/store/trail.ts';
 import { HOSTILE } from '../support/receipts.ts';
 import { look, tabTo } from './everyScreen.ts';
 import { sampleEpochs, sampleStatus } from './sampleStatus.ts';
-import { openTestConsole, type TestConsole } from './testConsole.ts';
+import { openTestConsole } from './testConsole.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -91,31 +90,19 @@ async function openDrills(t: Test) {
   return { test, out };
 }
 
-async function send(
-  test: TestConsole,
-  path: string,
-  fields: Record<string, string>,
-  role: Role = 'operator',
-) {
-  const { cookie, token } = test.signedIn(role, 'Berta');
-  const answer = await test.post(path, { ...fields, token }, { cookie });
-  const location = String(answer.headers.location ?? '');
-  const shown = location === '' ? '' : plain((await test.get(location, { cookie })).text);
-  return { ...answer, shown };
-}
-
 const DRILL = { partition: 'west/log-2026', for: '3600', sure: 'yes' };
 
 t.test('a drill begins and ends, on record with the name of who did it', async (t) => {
   const { test, out } = await openDrills(t);
-  const begun = await send(test, '/care/drill/begin', DRILL);
-  t.match(begun, { status: 303, shown: /west\/ ?log- ?2026 withdrawn 1,204 in (1h|59m)/ });
+  const begun = await test.submit('/care/drill/begin', DRILL, 'operator');
+  t.equal(begun.status, 303);
+  t.match(plain(begun.shown), /west\/ ?log- ?2026 withdrawn 1,204 in (1h|59m)/);
   t.strictSame([...out], ['west/log-2026']);
-  const second = await send(test, '/care/drill/begin', { ...DRILL, partition: 'east/log-2026' });
+  const second = await test.submit('/care/drill/begin', { ...DRILL, partition: 'east/log-2026' }, 'operator');
   t.match(second, { status: 409, text: /Too few would be left.*Nothing was changed.*pdfseal hsm drill/s });
-  const ended = await send(test, '/care/drill/end', { partition: 'west/log-2026' });
+  const ended = await test.submit('/care/drill/end', { partition: 'west/log-2026' }, 'operator');
   t.match(ended, { status: 303 });
-  t.notMatch(ended.shown, /withdrawn/);
+  t.notMatch(plain(ended.shown), /withdrawn/);
   t.equal(out.size, 0);
   const actor = { via: 'console', person: 'Berta', role: 'operator' };
   const object = { partition: 'west/log-2026' };
@@ -136,15 +123,19 @@ t.test('a drill begins and ends, on record with the name of who did it', async (
 t.test('who may not, and what is not taken', async (t) => {
   const { test, out } = await openDrills(t);
   for (const path of ['/care/drill/begin', '/care/drill/end']) {
-    t.match(await send(test, path, DRILL, 'auditor'), { status: 403, text: /takes the role operator/ }, path);
+    t.match(
+      await test.submit(path, DRILL, 'auditor'),
+      { status: 403, text: /takes the role operator/ },
+      path,
+    );
     const { cookie } = test.signedIn('operator');
     t.match(await test.post(path, DRILL, { cookie }), { status: 403, text: /out of date/ }, 'no token');
-    const unknown = await send(test, path, { ...DRILL, partition: HOSTILE.replace('\0', '') });
+    const unknown = await test.submit(path, { ...DRILL, partition: HOSTILE.replace('\0', '') }, 'operator');
     t.match(unknown, { status: 409, text: /not exactly one partition.*Look at the partitions again/s });
     t.notMatch(unknown.text, /quorum/);
   }
   for (const change of [{ for: '7200' }, { for: 'toString' }, { partition: '' }, { sure: '' }])
-    t.match(await send(test, '/care/drill/begin', { ...DRILL, ...change }), { status: 400 });
+    t.match(await test.submit('/care/drill/begin', { ...DRILL, ...change }, 'operator'), { status: 400 });
   t.equal(out.size, 0);
   t.strictSame(await test.acts(), []);
   const { text } = await test.get('/care', test.signedIn('auditor'));

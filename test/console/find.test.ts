@@ -4,11 +4,10 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { ReceivedJob } from '../../src/job/job.ts';
 import type { BrowserPage } from '../page/chromium.ts';
-import { FOCUSED } from '../page/looks.ts';
 import { HOSTILE } from '../support/receipts.ts';
 import { makeContent } from '../support/sealing.ts';
 import { SEALED_AT } from '../support/wholeStore.ts';
-import { look } from './everyScreen.ts';
+import { look, tabTo } from './everyScreen.ts';
 import { digestsOf, jobOf, openSealedStore, type SealedStore, sealFirst } from './sealedStore.ts';
 import { openTestConsole, type TestConsole } from './testConsole.ts';
 
@@ -109,25 +108,16 @@ t.test('by keyboard alone: search, open, compare a document, print', async (t) =
   const dir = t.testdir({ 'contract.pdf': DOCUMENT });
   const page = await test.browse(t, 'auditor');
   await page.emulate(1280, 'light');
-  const tabTo = async (wanted: string) => {
-    for (let n = 0; n < 60; n += 1) {
-      await page.press('Tab');
-      const { name, isVisible } = (await page.evaluate(FOCUSED)) as { name: string; isVisible: boolean };
-      t.ok(isVisible, `the focus is seen on ${name}`);
-      if (name === wanted) return;
-    }
-    t.fail(`no way to ${wanted}`);
-  };
-  await tabTo('Find');
+  await tabTo(t, page, 'Find');
   await page.press('Enter');
   await page.until(`location.pathname === '/find' && document.readyState === 'complete'`);
-  await tabTo('file');
-  await tabTo('q');
+  await tabTo(t, page, 'file');
+  await tabTo(t, page, 'q');
   await page.evaluate(`document.activeElement.value = 'Contract 2026/17'`);
   await page.press('Enter');
   await page.until(`location.search.includes('Contract') && document.readyState === 'complete'`);
   await page.evaluate(`document.querySelector('#to').focus()`);
-  await tabTo('Clear');
+  await tabTo(t, page, 'Clear');
   await page.press('Tab');
   await page.press('Enter');
   await page.until(`location.pathname === '/find/${contract.id}' && document.readyState === 'complete'`);

@@ -1,29 +1,14 @@
 /** Access: keys are made, shown once, replaced and revoked, by whoever may; and recorded with the name of who did it. */
 import t, { type Test } from 'tap';
-import type { Role } from '../../src/console/sessions.ts';
 import { hashApiKey } from '../../src/job/apikey.ts';
 import { parseAuditRecord } from '../../src/manifest/auditRecord.ts';
 import type { Store } from '../../src/store/store.ts';
 import { sampleCredential, sampleEndpoint } from '../store/samples.ts';
 import { HOSTILE } from '../support/receipts.ts';
 import { look, tabTo } from './everyScreen.ts';
-import { openTestConsole, type TestConsole } from './testConsole.ts';
+import { openTestConsole } from './testConsole.ts';
 
 const FORM = { client: 'billing', organization: 'acme', scope: 'jobs:create', lifetime: '90' };
-
-/** Sends a form of a person with that role. */
-async function send(
-  test: TestConsole,
-  path: string,
-  fields: Record<string, string>,
-  role: Role = 'administrator',
-) {
-  const { cookie, token } = test.signedIn(role, 'Berta');
-  const answer = await test.post(path, { ...fields, token }, { cookie });
-  const location = String(answer.headers.location ?? '');
-  const next = location === '' ? undefined : await test.get(location, { cookie });
-  return { ...answer, location, cookie, shown: next?.text ?? '' };
-}
 
 async function actsOf(store: Store) {
   const entries = await store.trail.entries(0, 100);
@@ -32,7 +17,7 @@ async function actsOf(store: Store) {
 
 async function makeOne(t: Test) {
   const test = await openTestConsole(t);
-  const made = await send(test, '/access/keys', FORM);
+  const made = await test.submit('/access/keys', FORM);
   const [, apiKey = ''] = /id="api-key"[^>]*>(seal_\w+)</.exec(made.shown) ?? [];
   const [credential] = await test.store.credentials.all();
   if (credential === undefined) throw new Error('no key was made');
@@ -66,12 +51,12 @@ t.test('a key is replaced, and revoked with its successors and what only they co
   const { store } = test;
   await store.webhooks.endpoints.add(sampleEndpoint({ clientId: 'billing' }), 5, null);
   const at = `/access/keys/${credential.id}`;
-  const replaced = await send(test, `${at}/rotate`, { overlap: '24' });
+  const replaced = await test.submit(`${at}/rotate`, { overlap: '24' });
   t.match(replaced, { status: 303, shown: /seal_\w+</ });
-  const again = await send(test, `${at}/rotate`, { overlap: '24' });
+  const again = await test.submit(`${at}/rotate`, { overlap: '24' });
   t.match(again, { status: 409, text: /was already replaced.*This request changed nothing, but/s });
-  t.match(await send(test, `${at}/revoke`, {}), { status: 400 }, 'not without being sure');
-  const revoked = await send(test, `${at}/revoke`, { sure: 'yes', successors: 'yes' });
+  t.match(await test.submit(`${at}/revoke`, {}), { status: 400 }, 'not without being sure');
+  const revoked = await test.submit(`${at}/revoke`, { sure: 'yes', successors: 'yes' });
   t.match(revoked, { status: 303, location: at, shown: /The key is revoked\.<.*hooks.*pdfseal.*disabled/s });
   t.notMatch(revoked.shown, /id="revoke"/, 'nothing is left');
   t.ok((await store.credentials.all()).every(({ revokedAt }) => revokedAt !== undefined));
@@ -85,11 +70,11 @@ t.test('what the end of a key left is named, and can be ended too', async (t) =>
   const { test, credential } = await makeOne(t);
   const { store } = test;
   const at = `/access/keys/${credential.id}`;
-  await send(test, `${at}/rotate`, { overlap: '24' });
+  await test.submit(`${at}/rotate`, { overlap: '24' });
   const [next] = (await store.credentials.all()).filter(({ id }) => id !== credential.id);
   if (next === undefined) throw new Error('no key was made');
   const link = `replace it:</p><ul><li><a href="/access/keys/${next.id}"`;
-  const revoked = await send(test, `${at}/revoke`, { sure: 'yes' });
+  const revoked = await test.submit(`${at}/revoke`, { sure: 'yes' });
   t.match(revoked.shown, /The key is revoked\. A key that replaced it is valid still\./);
   t.ok(revoked.shown.includes(link), 'where to');
   t.match(revoked.shown, /End what is left of the key.*name="successors"/s);
@@ -97,12 +82,12 @@ t.test('what the end of a key left is named, and can be ended too', async (t) =>
   const read = await test.get(at, test.signedIn('auditor'));
   t.ok(read.text.includes(link));
   t.notMatch(read.text, /method="post" action="\/access/);
-  const both = await send(test, `${at}/revoke`, { sure: 'yes', successors: 'yes' });
+  const both = await test.submit(`${at}/revoke`, { sure: 'yes', successors: 'yes' });
   t.notMatch(both.shown, /id="revoke"|replaced it is valid/);
   t.ok((await store.credentials.all()).every(({ revokedAt }) => revokedAt !== undefined));
   await store.webhooks.endpoints.add(sampleEndpoint({ clientId: 'billing' }), 5, null);
   t.match((await test.get(at, test.signedIn())).text, /End what is left/, 'as if it had stopped half way');
-  const rest = await send(test, `${at}/revoke`, { sure: 'yes' });
+  const rest = await test.submit(`${at}/revoke`, { sure: 'yes' });
   t.notMatch(rest.shown, /id="revoke"/);
   t.ok((await store.webhooks.endpoints.all('billing')).every(({ disabled }) => disabled !== undefined));
 });
@@ -139,7 +124,7 @@ t.test('who may not, and what is not taken', async (t) => {
   for (const path of paths) {
     for (const role of ['auditor', 'operator'] as const)
       t.match(
-        await send(test, path, fields, role),
+        await test.submit(path, fields, role),
         { status: 403, text: /takes the role administrator/ },
         path,
       );
@@ -165,12 +150,12 @@ t.test('who may not, and what is not taken', async (t) => {
   ];
   for (const [change, status] of bad)
     t.match(
-      await send(test, '/access/keys', { ...FORM, ...change }),
+      await test.submit('/access/keys', { ...FORM, ...change }),
       { status },
       JSON.stringify(change).slice(0, 60),
     );
   for (const id of ['key_x', 'new-key'])
-    t.match(await send(test, `/access/keys/${id}/revoke`, fields), { status: 409 }, id);
+    t.match(await test.submit(`/access/keys/${id}/revoke`, fields), { status: 409 }, id);
   t.match(await test.get('/access/keys/key_x', auditor), { status: 404, text: /no such key/ });
   t.strictSame(await store.credentials.all(), before, 'nothing was changed');
 });

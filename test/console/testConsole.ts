@@ -84,6 +84,15 @@ export class TestConsole {
     return this.send('POST', path, { ...OWN, ...FORM, ...headers }, String(new URLSearchParams(fields)));
   }
 
+  /** A form that Berta sends, and what she is shown after a change. */
+  async submit(path: string, fields: Readonly<Record<string, string>>, role: Role = 'administrator') {
+    const { cookie, token } = this.signedIn(role, 'Berta');
+    const answer = await this.post(path, { ...fields, token }, { cookie });
+    const location = String(answer.headers.location ?? '');
+    const shown = location === '' ? '' : (await this.get(location, { cookie })).text;
+    return { ...answer, location, cookie, shown };
+  }
+
   /** Header by header as given, and Host as in {@link url} unless it is given. */
   send(method: string, path: string, headers: Headers, body = ''): Promise<ConsoleAnswer> {
     return new Promise((resolve, reject) => {

@@ -25,19 +25,6 @@ async function addEndpoint(
   return endpoint;
 }
 
-async function send(
-  test: TestConsole,
-  path: string,
-  fields: Record<string, string>,
-  role: Role = 'administrator',
-) {
-  const { cookie, token } = test.signedIn(role, 'Berta');
-  const answer = await test.post(path, { ...fields, token }, { cookie });
-  const location = String(answer.headers.location ?? '');
-  const shown = location === '' ? '' : (await test.get(location, { cookie })).text;
-  return { ...answer, location, cookie, shown };
-}
-
 function messagesIn(text: string): string[] {
   return Array.from(text.matchAll(/name="message" value="(msg_\w+)"/g), ([, id = '']) => id);
 }
@@ -95,20 +82,20 @@ t.test('pages of the messages, and those that were given up are sent again', asy
     letters.map(({ webhookId }) => webhookId),
   );
   const [first = '', second = ''] = seen;
-  t.match(await send(test, `${at}/replay`, {}, 'operator'), { status: 400, text: /No message was chosen/ });
-  t.match(await send(test, `${at}/replay`, { message: '<script>' }, 'operator'), { status: 400 });
-  t.match(await send(test, `${at}/replay`, { all: 'yes' }, 'operator'), { status: 400 }, 'not unless sure');
-  const one = await send(test, `${at}/replay`, { message: first }, 'operator');
+  t.match(await test.submit(`${at}/replay`, {}, 'operator'), { status: 400, text: /No message was chosen/ });
+  t.match(await test.submit(`${at}/replay`, { message: '<script>' }, 'operator'), { status: 400 });
+  t.match(await test.submit(`${at}/replay`, { all: 'yes' }, 'operator'), { status: 400 }, 'not unless sure');
+  const one = await test.submit(`${at}/replay`, { message: first }, 'operator');
   t.match(one, { status: 303, location: at, shown: /role="status".*One message is queued again/s });
   t.notMatch((await test.get(at, { cookie: one.cookie })).text, /is queued again/, 'it is said once');
   t.match(await outbox.pending(id, EVERY), [{ webhookId: first }]);
   t.match(await outbox.deadLetters(id, { limit: 1 }), [{ webhookId: second }]);
-  const all = await send(test, `${at}/replay`, { all: 'yes', sure: 'yes' }, 'operator');
+  const all = await test.submit(`${at}/replay`, { all: 'yes', sure: 'yes' }, 'operator');
   t.match(all.shown, /119 messages are queued again.*No message was given up|119 messages are queued/s);
   t.equal((await outbox.pending(id, EVERY)).length, 120);
   t.match((await test.get(`${at}?list=dead`, operator)).text, /No message was given up/);
   for (const fields of [{ all: 'yes', sure: 'yes' }, { message: first }] as Record<string, string>[])
-    t.match(await send(test, `${at}/replay`, fields, 'operator'), {
+    t.match(await test.submit(`${at}/replay`, fields, 'operator'), {
       status: 409,
       text: /No message is queued again.*no dead letters any more/s,
     });
@@ -127,15 +114,15 @@ t.test('an endpoint is disabled and enabled', async (t) => {
   const { id } = await addEndpoint(test, { dead: 1 });
   const { endpoints } = test.store.webhooks;
   const at = `/access/webhooks/${id}`;
-  t.match(await send(test, `${at}/disable`, {}), { status: 400, text: /misses the messages/ });
-  const ended = await send(test, `${at}/disable`, { sure: 'yes' });
+  t.match(await test.submit(`${at}/disable`, {}), { status: 400, text: /misses the messages/ });
+  const ended = await test.submit(`${at}/disable`, { sure: 'yes' });
   t.match(ended, { status: 303, shown: /The endpoint is disabled.*Disabled since.*Enable the endpoint/s });
   t.match(ended.shown, /Once it is enabled, they can be sent again/);
   t.notMatch(ended.shown, /Send all again/);
   t.match(await endpoints.get(id), { disabled: { reason: 'request' } });
-  const late = await send(test, `${at}/replay`, { all: 'yes', sure: 'yes' }); // from a page of before
+  const late = await test.submit(`${at}/replay`, { all: 'yes', sure: 'yes' }); // from a page of before
   t.match(late.shown, /One message is queued again\. Nothing is sent until the endpoint is enabled/);
-  t.match(await send(test, `${at}/enable`, {}), { status: 303, shown: /is enabled.*Disable the endpoint/s });
+  t.match(await test.submit(`${at}/enable`, {}), { status: 303, shown: /is enabled.*Disable the endpoint/s });
   t.equal((await endpoints.get(id))?.disabled, undefined);
   const actor = { via: 'console', person: 'Berta', role: 'administrator' };
   t.match(await test.acts(), [
@@ -161,7 +148,7 @@ t.test('who may not', async (t) => {
   ];
   for (const [path, role] of refused)
     t.match(
-      await send(test, `/access/webhooks/${id}/${path}`, fields, role),
+      await test.submit(`/access/webhooks/${id}/${path}`, fields, role),
       { status: 403, text: /Your role does not allow this/ },
       `${path}, ${role}`,
     );
@@ -172,7 +159,7 @@ t.test('who may not', async (t) => {
       { status: 403 },
       'no token',
     );
-    t.match(await send(test, `/access/webhooks/we_x/${path}`, fields), { status: 404 }, 'no endpoint');
+    t.match(await test.submit(`/access/webhooks/we_x/${path}`, fields), { status: 404 }, 'no endpoint');
   }
   t.strictSame(await test.store.webhooks.endpoints.get(id), before, 'nothing was changed');
   t.strictSame(await test.acts(), []);
