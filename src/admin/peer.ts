@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
-import { fileURLToPath } from 'node:url';
+import { DATAGRAM_ADDON } from '../base/journal.ts';
 
 /** The process at the other end of a Unix socket. */
 export interface Peer {
@@ -18,14 +18,12 @@ interface PeerAddon {
   peer(fd: number): Peer | undefined;
 }
 
-const ADDON = fileURLToPath(new URL('../../native/build/Release/pdfseal_notify.node', import.meta.url));
-
 /** The peer as the kernel recorded it when the connection was made. Undefined for other sockets, and without the add-on. */
 export function peerOf(socket: Socket): Peer | undefined {
   // Node has no public name for the file descriptor of a socket.
   const { _handle: handle } = socket as Socket & { _handle?: { fd?: number } };
-  if (handle?.fd === undefined || handle.fd < 0 || !existsSync(ADDON)) return undefined;
-  const addon = createRequire(import.meta.url)(ADDON) as PeerAddon;
+  if (handle?.fd === undefined || handle.fd < 0 || !existsSync(DATAGRAM_ADDON)) return undefined;
+  const addon = createRequire(import.meta.url)(DATAGRAM_ADDON) as PeerAddon;
   const peer = addon.peer(handle.fd);
   return peer && withoutStandIn(peer);
 }
