@@ -23,7 +23,7 @@ import { english } from './english.ts';
 import { code, exact, type Html, type HtmlContent, html, named } from './html.ts';
 import { tokenField } from './pageFrame.ts';
 import { type Download, type Page, Refusal, type Screen, type ScreenRequest } from './screen.ts';
-import { figure, moment, type StateMark, sign, state, tableOf } from './values.ts';
+import { definitions, figure, moment, type StateMark, sign, state, tableOf } from './values.ts';
 
 export interface AuditSources {
   store: Store;
@@ -223,7 +223,7 @@ function recordPage({ number, text, receipt, problem }: KeptRecord): Page {
 ${problem !== undefined && html`<p class="state bad">${sign('bad')}<span>${words.problem}: ${named(problem)}</span></p>`}
 ${record === undefined && html`<p class="state bad">${sign('bad')}<span>${words.unreadable}</span></p>`}
 <section class="card">
-<dl>${[...pairs, [words.digest, code(auditDigest(text))] as const].map(([name, value]) => html`<div><dt>${named(name)}</dt><dd>${value}</dd></div>`)}</dl>
+${definitions([...pairs.map(([name, value]) => [named(name), value] as const), [words.digest, code(auditDigest(text))]])}
 <p class="actions"><a class="button" href="/audit/${number}/record" download>${words.downloadRecord}</a>
 ${receipt === undefined ? html`<span class="quiet">${words.noReceipt}</span>` : html`<a class="button" href="/audit/${number}/receipt" download>${words.downloadReceipt}</a>`}</p>
 </section>

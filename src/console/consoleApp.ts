@@ -285,13 +285,10 @@ async function sendDownload(
   const plain = fileName.replaceAll(/[^\w.-]/g, '_').slice(0, 120);
   response.setHeader('Content-Disposition', `attachment; filename="${plain}"`);
   response.setHeader('Content-Type', type);
-  if (typeof body === 'string' || body instanceof Uint8Array) {
-    response.end(body);
-    return;
-  }
   const signal = AbortSignal.any([ended, AbortSignal.timeout(DOWNLOAD_MS_MAX)]);
   try {
-    await pipeline(Readable.from(body), response, { signal });
+    if (typeof body === 'string' || body instanceof Uint8Array) response.end(body);
+    else await pipeline(Readable.from(body), response, { signal });
   } finally {
     onEnd?.();
   }

@@ -11,7 +11,7 @@ import { messagesCard } from './messages.ts';
 import { sureBox, tokenField } from './pageFrame.ts';
 import { type Page, type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
-import { figure, moment } from './values.ts';
+import { definitions, figure, moment } from './values.ts';
 
 const words = english.webhooks;
 const MESSAGE_ID = /^msg_[0-9a-f]{32}$/;
@@ -96,7 +96,7 @@ ${await messagesCard(store, one, { query, session }, now)}`,
 function facts({ endpoint, shown, is }: Faring, session: Session): Html {
   const { facts: names } = words;
   const { disabled_at: since, previous_secret_expires_at: former, description } = shown;
-  const pairs: [string, HtmlContent][] = [
+  const known = definitions([
     [names.id, code(endpoint.id)],
     [names.client, named(endpoint.clientId)],
     [names.url, html`<code>${named(addressOf(endpoint.url, session))}</code>`],
@@ -107,8 +107,8 @@ function facts({ endpoint, shown, is }: Faring, session: Session): Html {
     [names.created, moment(shown.created_at)],
     [names.former, former !== undefined && moment(former)],
     [names.revision, figure(endpoint.revision)],
-  ];
-  return card(words.factsTitle, definitions(pairs));
+  ]);
+  return card(words.factsTitle, known);
 }
 
 function deliveries({ tally }: Faring): Html {
@@ -132,12 +132,6 @@ function deliveries({ tally }: Faring): Html {
 
 function card(title: string, content: HtmlContent): Html {
   return html`<section class="card"><h2>${title}</h2>${content}</section>`;
-}
-
-/** Without those that are not known. */
-function definitions(pairs: readonly [name: string, value: HtmlContent][]): Html {
-  const known = pairs.filter(([, value]) => value !== false && value !== undefined);
-  return html`<dl>${known.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
 function actions({ endpoint: { id }, shown }: Faring, session: Session): Html {

@@ -2,7 +2,7 @@
 import type { PresentedEpoch } from '../admin/presentEpochs.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
-import { figure, moment, state, tableOf } from './values.ts';
+import { definitions, figure, moment, state, tableOf } from './values.ts';
 
 export interface EpochSources {
   /** Every epoch of the log, the first one first. */
@@ -24,7 +24,7 @@ ${past > 0 && html`<p class="quiet">${words.earlier(past)}</p>`}`;
 function epochCard({ epoch, state: is, from, until, quorum, timestamps, keys }: PresentedEpoch): Html {
   const pairs: [string, HtmlContent][] = [
     [is === 'planned' ? words.from : words.began, moment(from)],
-    ...(until === undefined ? [] : [[words.until, moment(until)] as [string, HtmlContent]]),
+    [words.until, until !== undefined && moment(until)],
     [words.quorum, String(quorum)],
     [words.timestamps, timestamps === 'required' ? words.required : words.noTimestamps],
   ];
@@ -35,6 +35,6 @@ function epochCard({ epoch, state: is, from, until, quorum, timestamps, keys }: 
   ]);
   const columns = Object.values(words.keyColumns).map((name) => ({ name }));
   return html`<section class="card"><div class="title"><h2>${words.epoch(figure(epoch))}</h2>${is === 'planned' ? html`<span class="quiet">${words.states[is]}</span>` : state('good', words.states[is])}</div>
-<dl>${pairs.map(([term, value]) => html`<div><dt>${term}</dt><dd>${value}</dd></div>`)}</dl>
+${definitions(pairs)}
 ${tableOf(words.keys, columns, rows)}</section>`;
 }

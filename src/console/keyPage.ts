@@ -14,7 +14,7 @@ import type { NewKeys } from './newKeys.ts';
 import { tokenField } from './pageFrame.ts';
 import { type Page, type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
-import { moment, state, tableOf } from './values.ts';
+import { definitions, moment, state, tableOf } from './values.ts';
 
 export interface KeySources {
   store: Store;
@@ -149,9 +149,8 @@ function facts(credential: Credential, now: number): Html {
     ],
     [names.sha256, certificateName === undefined && code(credential.keyHash)],
   ];
-  const known = pairs.filter(([, value]) => value !== false);
   return html`<section class="card"><h2>${words.factsTitle}</h2>
-<dl>${known.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
+${definitions(pairs)}</section>`;
 }
 
 /** What the end of a key leaves, or would leave. */

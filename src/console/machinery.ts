@@ -6,7 +6,7 @@ import { meter, timeLine } from './charts.ts';
 import { diskLevel } from './concerns.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
-import { day, figure, milliseconds, type StateMark, state, tableOf, when } from './values.ts';
+import { day, definitions, figure, milliseconds, type StateMark, state, tableOf, when } from './values.ts';
 
 const words = english.now;
 const DAY_MS = 86_400_000;
@@ -27,10 +27,6 @@ ${card(words.upkeep, upkeep(status, now))}
 
 function card(title: string, content: HtmlContent): Html {
   return html`<section class="card"><h2>${title}</h2>${content}</section>`;
-}
-
-function definitions(pairs: readonly [name: string, value: HtmlContent][]): Html {
-  return html`<dl>${pairs.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
 function partitions({ partitions: { members, quorum } }: AdminStatus): HtmlContent {
@@ -99,8 +95,8 @@ function scanner({ scanner }: AdminStatus, now: number): HtmlContent {
   const { connections_in_use: used, connections_max: max } = scanner;
   return definitions([
     [words.state, state(trouble === undefined ? 'good' : 'bad', detail)],
-    ...(engine === undefined ? [] : [[words.engine, engine] as [string, HtmlContent]]),
-    ...(built === undefined ? [] : [[words.signaturesOf, when(built, now)] as [string, HtmlContent]]),
+    [words.engine, engine],
+    [words.signaturesOf, built !== undefined && when(built, now)],
     [words.connections, words.connectionsOf(figure(used), figure(max))],
   ]);
 }

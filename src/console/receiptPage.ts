@@ -6,7 +6,7 @@ import { english } from './english.ts';
 import { dropZone } from './fileDrop.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import { type Download, type Page, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
-import { figure, moment, sign, state } from './values.ts';
+import { definitions, figure, moment, sign, state } from './values.ts';
 
 /** The files of sealed jobs, as the API hands them out. */
 export interface SealedFiles {
@@ -137,9 +137,8 @@ function facts(job: Job, outcome: Outcome | undefined, batch?: Batch): Html {
     [names.trace, code(job.traceId)],
     [names.leaf, outcome?.kind === 'sealed' ? words.leafOf(figure(outcome.leafIndex)) : undefined],
   ];
-  const known = pairs.filter(([, value]) => value !== undefined);
   return html`<section class="card"><h2>${words.facts}</h2>
-<dl>${known.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
+${definitions(pairs)}</section>`;
 }
 
 function time(at: number): Html {

@@ -4,7 +4,7 @@ import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import type { ScreenRequest } from './screen.ts';
 import { reaches } from './sessions.ts';
-import { chooser, figure, moment, sign, tableOf } from './values.ts';
+import { chooser, definitions, figure, moment, sign, tableOf } from './values.ts';
 
 /** A key of the configuration. Values are spelled as in the file, without secrets; undefined for one that is not set. */
 export interface ShownSetting {
@@ -63,7 +63,7 @@ function fileCard({ file, sha256, loaded_at: loaded, pending }: AdminStatus['con
     [words.sha256, code(sha256)],
     [words.loaded, moment(loaded)],
   ];
-  return html`<section class="card"><dl>${pairs.map(([term, value]) => html`<div><dt>${term}</dt><dd>${value}</dd></div>`)}</dl>
+  return html`<section class="card">${definitions(pairs)}
 <p class="small quiet">${pending.length === 0 && `${words.nothingWaits} `}${words.stale}</p></section>`;
 }
 

@@ -3,7 +3,7 @@ import { noteState, UPKEEP_AGE_MS_MAX } from '../admin/status/upkeepSection.ts';
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html } from './html.ts';
-import { day, figure, type StateMark, state, when } from './values.ts';
+import { day, definitions, figure, type StateMark, state, when } from './values.ts';
 
 const words = english.care.chores;
 const { chores, ahead, aheadHow } = english.concerns;
@@ -18,27 +18,27 @@ export function upkeepCards({ upkeep, store, timestamps }: AdminStatus, now: num
 ${isDatabase && html`<p class="quiet">${words.database}</p>`}`;
 }
 
-type Pair = [string, HtmlContent];
+type Note = NonNullable<AdminStatus['upkeep']['check']>;
 
-function choreCard(chore: keyof typeof chores, last: AdminStatus['upkeep']['check'], now: number): Html {
+function choreCard(chore: keyof typeof chores, last: Note | undefined, now: number): Html {
   const { name, how, badly } = chores[chore];
-  const dueAt = last && Date.parse(last.finished_at) + UPKEEP_AGE_MS_MAX[chore];
   const is = last === undefined ? 'never' : noteState(chore, last, now);
   const { never, done, late, future } = words;
   const label = { never, good: done, bad: badly, late, ahead: future }[is];
   const mark: StateMark = is === 'good' || is === 'bad' ? is : 'warning';
-  const pairs: Pair[] =
-    last === undefined || dueAt === undefined
-      ? []
-      : [
-          [words.last, when(last.finished_at, now)],
-          ...(is === 'ahead'
-            ? []
-            : [[dueAt < now ? words.wasDue : words.due, when(new Date(dueAt).toISOString(), now)] as Pair]),
-          [words.leaves, words.leafCount(figure(last.tree_size))],
-          ...(last.holds_until === undefined ? [] : [[words.holds, day(last.holds_until)] as Pair]),
-        ];
   return html`<section class="card"><div class="title"><h2>${name}</h2>${state(mark, label)}</div>
-${pairs.length > 0 && html`<dl>${pairs.map(([term, value]) => html`<div><dt>${term}</dt><dd>${value}</dd></div>`)}</dl>`}
+${last !== undefined && definitions(factsOf(chore, last, now))}
 <p class="${mark === 'good' ? 'small quiet' : 'remedy'}">${is === 'ahead' ? `${ahead} ${aheadHow}` : how}</p></section>`;
+}
+
+function factsOf(chore: keyof typeof chores, last: Note, now: number): [string, HtmlContent][] {
+  const { finished_at: at, tree_size: size, holds_until: until } = last;
+  const dueAt = Date.parse(at) + UPKEEP_AGE_MS_MAX[chore];
+  const isKnown = noteState(chore, last, now) !== 'ahead';
+  return [
+    [words.last, when(at, now)],
+    [dueAt < now ? words.wasDue : words.due, isKnown && when(new Date(dueAt).toISOString(), now)],
+    [words.leaves, words.leafCount(figure(size))],
+    [words.holds, until !== undefined && day(until)],
+  ];
 }

@@ -63,6 +63,12 @@ export function chooser(
   )}</ul></nav>`;
 }
 
+/** Terms with their values, without those that have none. */
+export function definitions(pairs: readonly (readonly [term: HtmlContent, value: HtmlContent])[]): Html {
+  const known = pairs.filter(([, value]) => value !== false && value !== undefined);
+  return html`<dl>${known.map(([term, value]) => html`<div><dt>${term}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
 const CELL_CHARS_MAX = 60;
 
 /** A long text for a cell of a table, shortened: the page of what the row is about has all of it. */
