@@ -7,8 +7,8 @@ import { WIRE } from './status/section.ts';
 export interface ConsoleDoor {
   /** The secret of a new one-time link. */
   invite(person: InvitedPerson): string;
-  /** Ends all sessions and links. Returns how many sessions there were. */
-  endAll(): number;
+  /** Ends the sessions and links of everybody, or of one name. Returns how many sessions there were. */
+  endAll(name?: string): number;
 }
 
 export const CONSOLE_ROLES = ['auditor', 'operator', 'administrator'] as const;
@@ -33,7 +33,7 @@ const COVERING = /\p{M}{4}|[.@_' -]\p{M}/u;
 const SPACES = / {2}| $/u;
 
 /** The name comes back in the composed form (NFC), so that one name is one text. Throws ServiceError. */
-export function personOf(given = '', givenRole = ''): InvitedPerson {
+export function personName(given = ''): string {
   const name = given.normalize('NFC');
   const isWrong = !NAME.test(name) || [HIDDEN, COVERING, SPACES].some((wrong) => wrong.test(name));
   if (isWrong || [...name].length > NAME_CHARS_MAX) {
@@ -42,6 +42,12 @@ export function personOf(given = '', givenRole = ''): InvitedPerson {
       'digit, and a letter has three accents at most.';
     throw new ServiceError('invalid_parameter', message, { parameter: 'name' });
   }
+  return name;
+}
+
+/** The name is as {@link personName} gives it. Throws ServiceError. */
+export function personOf(given?: string, givenRole?: string): InvitedPerson {
+  const name = personName(given);
   const role = CONSOLE_ROLES.find((known) => known === givenRole);
   if (role !== undefined) return { name, role };
   const message = `role must be one of ${CONSOLE_ROLES.join(', ')}.`;

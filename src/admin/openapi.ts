@@ -181,11 +181,14 @@ const OPERATIONS = {
   endConsoleSessions: {
     method: 'post',
     path: '/console/logout',
-    summary: 'End all sessions of the console, and all links to it',
+    summary: 'End all sessions of the console and all links to it, or those of one person',
     description: OWNERS_ONLY,
     access: 'admin',
+    parameters: queryParameters({
+      name: z.string().exactOptional().describe('Whose sessions and links are ended. Default: everybody’s.'),
+    }),
     answers: { 200: json('ConsoleLogout', 'They are ended.') },
-    failures: [...CHANGE_FAILURES, 'not_found', 'storage_full'],
+    failures: [...CHANGE_FAILURES, 'invalid_parameter', 'not_found', 'storage_full'],
   },
   ...aboutItself('/v1/errors'),
 } satisfies Record<string, Operation>;

@@ -27,7 +27,7 @@ import type { TrailStore } from '../store/trail.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Carrying } from '../watch/carrying.ts';
 import { presentOutcome, presentRequest } from './carriedSchema.ts';
-import { type ConsoleDoor, personOf } from './consoleLink.ts';
+import { type ConsoleDoor, personName, personOf } from './consoleLink.ts';
 import type { Drills } from './drills.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
 import { describeAdministration } from './openapi.ts';
@@ -174,11 +174,13 @@ function routesOf(parts: AdminParts): Router<RequestState> {
     answer(ctx, 200, { link: door.invite(person), ...person });
   });
   router.post('/console/logout', ownersOnly, async (ctx) => {
-    queryOf(ctx, []);
+    const { name: given } = queryOf(ctx, ['name']);
     const door = doorOf(parts);
-    const sessions = door.endAll();
-    const actor = actorOf(ctx);
-    await trail.append({ act: 'console.logout_all', actor, object: { sessions }, outcome: 'done' });
+    const name = given === undefined ? undefined : personName(given);
+    const sessions = door.endAll(name);
+    const act = name === undefined ? 'console.logout_all' : 'console.logout';
+    const object = { ...(name !== undefined && { name }), sessions };
+    await trail.append({ act, actor: actorOf(ctx), object, outcome: 'done' });
     answer(ctx, 200, { sessions });
   });
   router.get('/openapi.json', (ctx) => {

@@ -13,6 +13,8 @@ export interface Person {
 }
 
 export interface Session {
+  /** Names it on pages. Nobody can use it with that. */
+  readonly id: string;
   readonly person: Person;
   /** What every form of this session carries. Another site cannot know it. */
   readonly formToken: string;
@@ -33,6 +35,7 @@ const SESSION_MS_MAX = 12 * 3_600_000;
 const LINKS_MAX = 32;
 const SESSIONS_MAX = 128;
 const SECRET_BYTES = 32;
+const ID_BYTES = 8;
 
 /** Whether the role is at least as much as the one wanted. */
 export function reaches(role: Role, wanted: Role): boolean {
@@ -75,6 +78,7 @@ export class Sessions {
     const now = this.#now();
     const end = new AbortController();
     const session: Held = {
+      id: randomBytes(ID_BYTES).toString('hex'),
       person,
       formToken: newSecret(),
       ended: end.signal,
@@ -99,13 +103,34 @@ export class Sessions {
     this.#end(digestOf(cookie));
   }
 
-  /** Ends all sessions and links. Returns how many sessions there were. */
-  endAll(): number {
+  /** All of them, the one that began last first; how long ago each began and was used, milliseconds. */
+  list(): (Pick<Session, 'id' | 'person'> & { beganMs: number; usedMs: number })[] {
     this.#forget();
-    const count = this.#sessions.size;
-    for (const key of this.#sessions.keys()) this.#end(key);
-    this.#links.clear();
-    return count;
+    const now = this.#now();
+    const held = [...this.#sessions.values()].reverse();
+    return held.map(({ id, person, startedAt, usedAt }) => {
+      return { id, person, beganMs: now - startedAt, usedMs: now - usedAt };
+    });
+  }
+
+  /** Returns whose it was; undefined if there is none of that id. */
+  endOne(id: string): Person | undefined {
+    for (const [key, session] of this.#sessions) {
+      if (session.id !== id) continue;
+      this.#end(key);
+      return session.person;
+    }
+    return undefined;
+  }
+
+  /** Ends the sessions and links of everybody, or of one name. Returns how many sessions there were. */
+  endAll(name?: string): number {
+    this.#forget();
+    const isMeant = (person: Person) => name === undefined || person.name === name;
+    const ended = [...this.#sessions].filter(([, { person }]) => isMeant(person));
+    for (const [key] of ended) this.#end(key);
+    for (const [key, { person }] of this.#links) if (isMeant(person)) this.#links.delete(key);
+    return ended.length;
   }
 
   /** Ends what has expired. Called often enough, so that a stream of a session ends with it. */

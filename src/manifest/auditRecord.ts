@@ -33,6 +33,7 @@ export const ACTS = [
   'config.reload',
   'console.invite',
   'console.login',
+  'console.logout',
   'console.logout_all',
   'daemon.start',
   'daemon.stop',

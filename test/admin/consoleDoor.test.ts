@@ -111,6 +111,21 @@ t.test('the user of the daemon makes one, on record', async (t) => {
   t.match(acts, [{ act: 'console.invite', actor, object: { name: 'Anna', role: 'administrator' } }]);
 });
 
+t.test('the user of the daemon ends the sessions of one person, on record', async (t) => {
+  const { socketPath, sessions, acts } = await openDoor(t);
+  const begin = (name: string) => sessions.begin(sessions.invite({ name, role: 'auditor' }));
+  const [anna, berta] = [begin('Anna'), begin('Berta')];
+  const end = (query: string) => ask({ socketPath }, `/console/logout${query}`, 'POST');
+  t.match(await end('?name=Anna'), { status: 200, text: '{"sessions":1}' });
+  t.strictSame([anna?.session.ended.aborted, berta?.session.ended.aborted], [true, false]);
+  t.match(await end('?name='), { status: 400 }, 'nobody is not everybody');
+  t.match(await end(''), { status: 200, text: '{"sessions":1}' });
+  t.match(acts, [
+    { act: 'console.logout', object: { name: 'Anna', sessions: 1 } },
+    { act: 'console.logout_all', object: { sessions: 1 } },
+  ]);
+});
+
 t.test('a name is one that can be seen and read', (t) => {
   const seen = [
     'Anna',

@@ -74,8 +74,11 @@ t.test('a person opens it, sees that all is well, and is sent away', async (t) =
     t.match(await page.evaluate('document.body.innerText'), /There is no/, path);
   }
 
-  const ended = await sandbox.pdfseal(['console', 'logout', '--all', ...config]);
-  t.match(ended, { status: 0, stderr: /ended 1 session/ });
+  const logout = (...whose: string[]) => sandbox.pdfseal(['console', 'logout', ...whose, ...config]);
+  t.match(await logout(), { status: 64, stderr: /name a person with --as, or say --all/ });
+  t.match(await logout('--as', 'Anna', '--all'), { status: 64, stderr: /cannot be used with/ });
+  t.match(await logout('--as', 'anna'), { status: 0, stderr: /ended 0 sessions/ });
+  t.match(await logout('--all'), { status: 0, stderr: /ended 1 session/ });
   await page.navigate(`${origin}/`);
   await page.until(`document.querySelector('h1').textContent === 'Sign in'`);
   t.match(await ask({ socketPath: socket }, path, 'GET', headers), { status: 410 }, 'the other link too');
@@ -98,6 +101,7 @@ t.test('a person opens it, sees that all is well, and is sent away', async (t) =
     },
     { act: 'console.invite', object: { name: 'berta', role: 'administrator' } },
     { act: 'console.login', actor: { via: 'console', person: 'berta', role: 'administrator' } },
+    { act: 'console.logout', object: { name: 'anna', sessions: 0 } },
     { act: 'console.logout_all', object: { sessions: 1 } },
   ]);
   const table = await sandbox.pdfseal(['audit', 'list', ...config]);

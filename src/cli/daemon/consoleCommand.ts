@@ -61,14 +61,15 @@ function loginCommand(): Command {
 function logoutCommand(): Command {
   return explain(
     new Command('logout')
-      .summary('end all sessions of the console')
+      .summary('end sessions of the console')
       .description(
-        'Ends every session of the console at once, and makes every link useless that was not opened yet.',
+        'Ends every session of the console at once, or those of one person, and makes the links useless that were not opened yet.',
       )
       .addOption(configOption())
-      .addOption(new Option('--all', 'the sessions of everybody').makeOptionMandatory())
-      .action(logoutAll),
-    { examples: ['sudo pdfseal console logout --all'] },
+      .addOption(new Option('--as <name>', 'the sessions of this person'))
+      .addOption(new Option('--all', 'the sessions of everybody').conflicts('as'))
+      .action(logout),
+    { examples: ['sudo pdfseal console logout --as anna', 'sudo pdfseal console logout --all'] },
   );
 }
 
@@ -111,9 +112,19 @@ async function openHere({ config: file, json }: { config: string; json?: true })
   }
 }
 
-async function logoutAll({ config: file, json }: { config: string; json?: true }): Promise<void> {
+interface LogoutOptions {
+  config: string;
+  as?: string;
+  all?: true;
+  json?: true;
+}
+
+async function logout(options: LogoutOptions, command: Command): Promise<void> {
+  const { config: file, as: name, all, json } = options;
+  if (name === undefined && !all) command.error('error: name a person with --as, or say --all');
   const { admin } = loadConfig(file, { files: 'unused' });
-  const answer = await askConsole<{ sessions: number }>(admin.socket, '/console/logout');
+  const query = name === undefined ? '' : `?${new URLSearchParams({ name })}`;
+  const answer = await askConsole<{ sessions: number }>(admin.socket, `/console/logout${query}`);
   if (json) return printJson(answer);
   note(`ended ${counted(answer.sessions, 'session')}`);
 }
