@@ -13,10 +13,11 @@ import { tokenField } from './pageFrame.ts';
 import { type QuotaSources, quotaRoute } from './quotasPage.ts';
 import type { Page, Screen, ScreenRequest } from './screen.ts';
 import { reaches } from './sessions.ts';
+import { type SessionSources, sessionRoutes } from './sessionsPage.ts';
 import { brief, day, figure, state, tableOf } from './values.ts';
 import { webhookRoutes } from './webhooksPage.ts';
 
-export type AccessSources = KeySources & QuotaSources & WebhookSources;
+export type AccessSources = KeySources & QuotaSources & WebhookSources & SessionSources;
 
 const words = english.access;
 
@@ -33,6 +34,7 @@ export function accessScreen(sources: AccessSources): Screen {
       ...keyRoutes(sources, newKeys),
       quotaRoute(sources),
       ...webhookRoutes(sources),
+      ...sessionRoutes(sources),
     ],
   };
 }

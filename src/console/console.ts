@@ -22,7 +22,7 @@ export type ConsoleOptions = Omit<
   ConsoleAppOptions,
   'screens' | 'sessions' | 'streams' | 'assets' | 'store'
 > &
-  Omit<ScreenSources, 'history'> & {
+  Omit<ScreenSources, 'history' | 'sessions'> & {
     /** How often open pages are told that there is news, milliseconds. */
     beatMs?: number;
   };
@@ -41,7 +41,7 @@ export class Console {
   async open(options: ConsoleOptions): Promise<{ close(): Promise<void> }> {
     const { sessions, history } = this;
     const streams = new Streams(sessions, options.beatMs);
-    const screens = screensOf({ ...options, history });
+    const screens = screensOf({ ...options, history, sessions });
     const app = new ConsoleApp({ ...options, screens, sessions, streams, assets: readAssets() });
     const server = createServer({
       maxHeaderSize: HEAD_BYTES_MAX,

@@ -4,6 +4,7 @@ import { englishAudit } from './englishAudit.ts';
 import { englishCare } from './englishCare.ts';
 import { englishFind } from './englishFind.ts';
 import { englishConcerns, englishNow } from './englishNow.ts';
+import { englishSessions } from './englishSessions.ts';
 import { englishWebhooks } from './englishWebhooks.ts';
 import type { Role } from './sessions.ts';
 
@@ -77,6 +78,7 @@ export const english = {
   find: englishFind,
   access: englishAccess,
   webhooks: englishWebhooks,
+  sessions: englishSessions,
   care: englishCare,
   concerns: englishConcerns,
 };

@@ -20,6 +20,11 @@ export const englishAccess = {
       heading: 'Webhook endpoints',
       lead: 'Where clients are told how their jobs ended.',
     },
+    '/access/sessions': {
+      label: 'Sessions',
+      heading: 'Sessions of the console',
+      lead: 'Who is signed in now. A session ends 30 minutes after its last use, and after 12 hours.',
+    },
   },
   columns: {
     client: 'Client',

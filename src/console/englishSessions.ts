@@ -1,0 +1,13 @@
+/** What the page of the console's sessions says. */
+
+export const englishSessions = {
+  title: 'Sessions',
+  columns: { name: 'Person', role: 'Role', began: 'Since', used: 'Last used', action: 'Action' },
+  yours: 'this session',
+  end: 'End',
+  ended: (name: string) => `A session of ${name} is ended.`,
+  gone: 'This session is over already',
+  goneHow: 'Nothing was changed. Look at the list of the sessions again.',
+  how: 'To end every session and every unused link of a person, run this on the machine of the service as root:',
+  command: 'pdfseal console logout --as NAME',
+};

@@ -1,0 +1,73 @@
+/** Of the screen Access: who is signed in to the console. An administrator ends a session. */
+import { toRfc3339 } from '../base/clock.ts';
+import type { Store } from '../store/store.ts';
+import { accessHead } from './accessParts.ts';
+import { english } from './english.ts';
+import { type Html, type HtmlContent, html, named } from './html.ts';
+import { tokenField } from './pageFrame.ts';
+import { type Page, type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import { reaches, type Session, type Sessions } from './sessions.ts';
+import { tableOf, when } from './values.ts';
+
+export interface SessionSources {
+  sessions: Pick<Sessions, 'list' | 'endOne'>;
+  store: { trail: Pick<Store['trail'], 'append'> };
+  clock(): number;
+}
+
+const words = english.sessions;
+
+export function sessionRoutes(sources: SessionSources): ScreenRoute[] {
+  return [
+    {
+      ...{ method: 'GET', path: '/access/sessions', role: 'auditor' },
+      answer: (request) => sessionsPage(sources, request),
+    },
+    {
+      ...{ method: 'POST', path: '/access/sessions/:id/end', role: 'administrator' },
+      answer: (request) => endSession(sources, request),
+    },
+  ];
+}
+
+function sessionsPage({ sessions, clock }: SessionSources, { session: own }: ScreenRequest): Page {
+  const now = clock();
+  const ago = (ms: number) => when(toRfc3339(Math.round(now - ms)), now);
+  const rows = sessions
+    .list()
+    .map(({ id, person, beganMs, usedMs }): HtmlContent[] => [
+      named(person.name),
+      english.roles[person.role],
+      ago(beganMs),
+      ago(usedMs),
+      id === own.id ? html`<span class="quiet">${words.yours}</span>` : endForm(id, person.name, own),
+    ]);
+  const columns = Object.values(words.columns).map((name) => ({ name }));
+  return {
+    title: words.title,
+    main: html`${accessHead('/access/sessions')}
+<section class="card" id="sessions">${tableOf(words.title, columns, rows)}
+<p class="small quiet">${words.how}</p>
+<pre><code>${words.command}</code></pre></section>
+${!reaches(own.person.role, 'administrator') && html`<p class="quiet">${english.access.adminOnly}</p>`}`,
+  };
+}
+
+function endForm(id: string, name: string, own: Session): Html | undefined {
+  if (!reaches(own.person.role, 'administrator')) return undefined;
+  return html`<form method="post" action="/access/sessions/${id}/end">${tokenField(own)}<button>${words.end}<span class="hidden">: ${name}</span></button></form>`;
+}
+
+/** Ended first: a store that is full keeps nobody in. */
+async function endSession(
+  { sessions, store }: SessionSources,
+  { params, actor }: ScreenRequest,
+): Promise<Redirect> {
+  const person = sessions.endOne(params.id ?? '');
+  if (person === undefined) throw new Refusal(404, words.gone, words.goneHow);
+  await store.trail.append({
+    ...{ act: 'console.logout', actor, outcome: 'done' },
+    object: { name: person.name, sessions: 1 },
+  });
+  return { location: '/access/sessions', notice: words.ended(person.name) };
+}
