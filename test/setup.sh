@@ -1,6 +1,6 @@
 #!/bin/sh
 # Brings a fresh checkout to where it can run: Debian packages, npm packages, the add-ons, compiled sources. With --tests, also
-# what only tests and benchmarks use: a browser, clamd, a witness, and programs that read PDF or manual pages.
+# what only tests and benchmarks use: a browser, clamd, a witness, Go, and programs that read PDF or manual pages.
 # Does only what is missing, so a second run is quick; two runs at the same time wait for each other.
 # Needs nothing but a POSIX shell, Node 20 or newer with npm, and (for the first run) the network.
 set -eu
@@ -118,7 +118,8 @@ case "${1-}" in
       qpdf:qpdf mutool:mupdf-tools pdftoppm:poppler-utils exiftool:libimage-exiftool-perl \
       promtool:prometheus faketime:faketime strace:strace ssh-agent:openssh-client mandoc:mandoc groff:groff-base zsh:zsh fish:fish \
       zbarimg:zbar-tools ip:iproute2 unshare:util-linux /usr/lib/postgresql:postgresql \
-      java:default-jre-headless /usr/share/java/bcpkix.jar:libbcpkix-java ;;
+      java:default-jre-headless /usr/share/java/bcpkix.jar:libbcpkix-java \
+      go:golang-go /usr/share/gocode/src/golang.org/x/mod:golang-golang-x-mod-dev ;;
   *) install_debian_packages ;;
 esac
 install_npm_packages
