@@ -16,6 +16,7 @@ import { HeldCheckpoints } from '../../src/witness/heldCheckpoints.ts';
 import { type CosigningKey, Witness, type WitnessReply } from '../../src/witness/witness.ts';
 import { growTree, makeKey, signNote, type TestKey } from '../support/sealing.ts';
 import recorded from '../vectors/witness/litewitness.json' with { type: 'json' };
+import omniwitness from '../vectors/witness/omniwitness.json' with { type: 'json' };
 
 const origin = 'seal.example.com/sandbox/2026';
 const logKey = makeKey('ed25519', 'eu-1');
@@ -74,6 +75,24 @@ t.test('it answers as litewitness answered', async (t) => {
     t.equal(reply.status, status, what);
     if (status === 200) t.ok(cosignedAt(key, request, reply), what);
     if (status === 409) t.strictSame([reply.type, reply.body], [contentType, answer], what);
+  }
+});
+
+t.test('it answers as omniwitness answers', async (t) => {
+  // The specification wants 422 for two trees of one size, and a hash has 32 bytes.
+  const otherwise: Record<string, number> = {
+    'another tree of the same size': 422,
+    'a first tree with a hash of one byte': 400,
+    'a proof of hashes of two bytes': 400,
+  };
+  const log = parseVkey(omniwitness.log);
+  if (log === undefined) throw new Error('the key of the log');
+  for (const { what, known, request, status } of omniwitness.cases) {
+    const { witness, key } = await openWitness(t.testdir(), { keys: [log] });
+    t.equal((await witness.addCheckpoint(`old 0\n\n${known}`)).status, 200, what);
+    const reply = await witness.addCheckpoint(request);
+    t.equal(reply.status, otherwise[what] ?? status, what);
+    if (status === 200) t.ok(cosignedAt(key, request, reply), what);
   }
 });
 
