@@ -180,7 +180,7 @@ async function change(
   { store, clock }: WebhooksOptions,
 ): Promise<WebhookAnswers['WebhookEndpoint']> {
   const endpoint = await ownEndpoint(ctx, store);
-  const act = actOn(ctx, name, make(endpoint));
+  const act = actOn(ctx, name, make(endpoint) ?? endpoint);
   const changed = await store.webhooks.endpoints.change(endpoint.id, make, act);
   if (changed === undefined) throw notFound();
   return presentEndpoint(changed, clock());

@@ -28,12 +28,12 @@ export interface EndpointStore {
   add(endpoint: NewEndpoint, perClientMax: number, act: Act | null): Promise<boolean>;
 
   /**
-   * Replaces the endpoint by what `change` makes of its newest state; the revision rises even if nothing else differs. Undefined when
-   * there is no such endpoint.
+   * Replaces the endpoint by what `change` makes of its newest state, and returns it; the revision rises even if nothing else differs.
+   * Where `change` gives undefined, the endpoint stays as it is, and nothing is recorded. Undefined when there is no such endpoint.
    */
   change(
     endpointId: string,
-    change: (current: WebhookEndpoint) => NewEndpoint,
+    change: (current: WebhookEndpoint) => NewEndpoint | undefined,
     act: Act | null,
   ): Promise<WebhookEndpoint | undefined>;
 

@@ -285,7 +285,7 @@ export class Deliverer {
   async #disable({ id, revision }: WebhookEndpoint, at: number): Promise<void> {
     const gone: EndpointChange = (current) => {
       // Somebody has changed the endpoint since, and has not had this answer.
-      return current.revision === revision ? { ...current, disabled: { at, reason: 'gone' } } : current;
+      return current.revision === revision ? { ...current, disabled: { at, reason: 'gone' } } : undefined;
     };
     await this.#options.store.webhooks.endpoints.change(id, gone, null);
   }

@@ -15,14 +15,15 @@ export async function findEndpoint(store: Webhooks, id: string): Promise<Webhook
   return endpoint;
 }
 
-/** Returns the endpoint as it is then. Throws OperatorError `not_found`. */
+/** Returns the endpoint as it is then. Where it is so already, nothing is recorded. Throws OperatorError `not_found`. */
 export async function alterEndpoint(
   store: Webhooks,
   id: string,
   make: EndpointChange,
   { name, actor }: { name: ActName; actor: Actor },
 ): Promise<WebhookEndpoint> {
-  const act = actBy(actor, name, auditedEndpoint(await findEndpoint(store, id)));
+  const found = await findEndpoint(store, id);
+  const act = actBy(actor, name, auditedEndpoint(make(found) ?? found));
   const changed = await store.webhooks.endpoints.change(id, make, act);
   if (changed === undefined) throw noEndpoint(id);
   return changed;

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { ServiceError } from '../base/errors.ts';
 import { newUuid } from '../base/uuid.ts';
 import { duplicateField, invalidField, missingField, unknownField } from '../job/fieldValues.ts';
@@ -80,13 +81,20 @@ export function auditedEndpoint({ id, clientId, url }: NewEndpoint): ActObject {
   return { endpoint: id, client: clientId, origin: new URL(url).origin };
 }
 
-/** A change to an endpoint as it is at that moment. */
-export type EndpointChange = (current: WebhookEndpoint) => NewEndpoint;
+/** A change to an endpoint as it is at that moment; undefined where it is so already. */
+export type EndpointChange = (current: WebhookEndpoint) => NewEndpoint | undefined;
 
 export function withFields({ url, events, description }: EndpointFields): EndpointChange {
-  return ({ description: old, ...current }) => {
+  return (current) => {
+    const { description: old, ...rest } = current;
     const next = description ?? old;
-    return { ...current, ...(url && { url }), ...(events && { events }), ...(next && { description: next }) };
+    const changed = {
+      ...rest,
+      ...(url && { url }),
+      ...(events && { events }),
+      ...(next && { description: next }),
+    };
+    return isDeepStrictEqual(changed, current) ? undefined : changed;
   };
 }
 
@@ -103,10 +111,11 @@ export function withSecret(secret: string, overlapMs: number, now: number): Endp
   });
 }
 
-export const enabled: EndpointChange = ({ disabled: _, ...current }) => current;
+export const enabled: EndpointChange = ({ disabled, ...current }) => disabled && current;
 
 export function disabled(now: number): EndpointChange {
-  return (current) => ({ ...current, disabled: current.disabled ?? { at: now, reason: 'request' } });
+  return (current) =>
+    current.disabled === undefined ? { ...current, disabled: { at: now, reason: 'request' } } : undefined;
 }
 
 function readUrl(value: unknown, policy: Policy): string {

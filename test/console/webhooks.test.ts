@@ -119,11 +119,15 @@ t.test('an endpoint is disabled and enabled', async (t) => {
   t.match(ended, { status: 303, shown: /The endpoint is disabled.*Disabled since.*Enable the endpoint/s });
   t.match(ended.shown, /Once it is enabled, they can be sent again/);
   t.notMatch(ended.shown, /Send all again/);
-  t.match(await endpoints.get(id), { disabled: { reason: 'request' } });
+  const once = await endpoints.get(id);
+  t.match(once, { disabled: { reason: 'request' } });
+  t.match(await test.submit(`${at}/disable`, { sure: 'yes' }), { status: 303, shown: /is disabled/ });
+  t.strictSame(await endpoints.get(id), once, 'it is so already: nothing is changed, and nothing recorded');
   const late = await test.submit(`${at}/replay`, { all: 'yes', sure: 'yes' }); // from a page of before
   t.match(late.shown, /One message is queued again\. Nothing is sent until the endpoint is enabled/);
   t.match(await test.submit(`${at}/enable`, {}), { status: 303, shown: /is enabled.*Disable the endpoint/s });
   t.equal((await endpoints.get(id))?.disabled, undefined);
+  t.match(await test.submit(`${at}/enable`, {}), { status: 303, shown: /is enabled/ });
   const actor = { via: 'console', person: 'Berta', role: 'administrator' };
   t.match(await test.acts(), [
     { act: 'webhook.disable', actor, object: { endpoint: id, origin: 'https://hooks.example.com' } },

@@ -27,6 +27,14 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
       null,
     );
     t.same(changed, { ...first, url: 'https://b.example', revision: 3 });
+    const act = { act: 'webhook.enable', actor: { via: 'daemon' }, object: {}, outcome: 'done' } as const;
+    const before = await store.trail.newest();
+    t.same(
+      await store.webhooks.endpoints.change(first.id, () => undefined, act),
+      changed,
+      'it is so already',
+    );
+    t.equal(await store.trail.newest(), before, 'nothing is recorded');
     t.equal(await store.webhooks.endpoints.remove(second.id, null), true);
     const opened = await reopen();
     t.same(await opened.webhooks.endpoints.all(), [changed]);

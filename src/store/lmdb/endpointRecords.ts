@@ -59,20 +59,20 @@ export class EndpointRecords implements EndpointStore {
   /** The changes of `also` go into the same transaction; where it returns undefined, nothing is changed. */
   async change(
     endpointId: string,
-    change: (current: WebhookEndpoint) => NewEndpoint,
+    change: (current: WebhookEndpoint) => NewEndpoint | undefined,
     act: Act | null,
     also: () => Change[] | undefined = () => [],
   ): Promise<WebhookEndpoint | undefined> {
-    let changed: WebhookEndpoint | undefined;
-    const happened = await this.#change(act, (revision) => {
-      const current = this.current().byId.get(endpointId);
-      if (current === undefined) return undefined;
-      const others = also();
-      if (others === undefined) return undefined;
-      changed = { ...change(current), revision };
-      return [this.#put(changed), ...others];
+    let found: WebhookEndpoint | undefined;
+    await this.#change(act, (revision) => {
+      found = this.current().byId.get(endpointId);
+      const next = found && change(found);
+      const others = next && also();
+      if (next === undefined || others === undefined) return undefined;
+      found = { ...next, revision };
+      return [this.#put(found), ...others];
     });
-    return happened ? changed : undefined;
+    return found;
   }
 
   async remove(endpointId: string, act: Act | null): Promise<boolean> {

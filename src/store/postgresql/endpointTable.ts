@@ -79,18 +79,20 @@ export class EndpointTable implements EndpointStore {
   /** What `also` writes goes into the same transaction; where it returns false, the endpoint stays as it is. */
   async change(
     endpointId: string,
-    change: (current: WebhookEndpoint) => NewEndpoint,
+    change: (current: WebhookEndpoint) => NewEndpoint | undefined,
     act: Act | null,
     also: (queries: Queries) => Promise<boolean> = async () => true,
   ): Promise<WebhookEndpoint | undefined> {
-    return this.#change(act, async (queries, revision) => {
-      const current = await read(queries, endpointId);
-      if (current === undefined) return undefined;
-      if (!(await also(queries))) return undefined;
-      const changed = { ...change(current), revision };
-      await put(queries, changed);
-      return changed;
+    let found: WebhookEndpoint | undefined;
+    await this.#change(act, async (queries, revision) => {
+      found = await read(queries, endpointId);
+      const next = found && change(found);
+      if (next === undefined || !(await also(queries))) return false;
+      found = { ...next, revision };
+      await put(queries, found);
+      return true;
     });
+    return found;
   }
 
   async remove(endpointId: string, act: Act | null): Promise<boolean> {
