@@ -4,7 +4,7 @@ import type { ActName } from '../manifest/auditRecord.ts';
 import type { Store } from '../store/store.ts';
 import { alterEndpoint, findEndpoint, replayLetters } from '../webhook/endpointActs.ts';
 import { disabled, type EndpointChange, enabled } from '../webhook/endpoints.ts';
-import { addressOf, endpointState, type Faring, faring, type WebhookSources } from './endpointParts.ts';
+import { addressOf, allFaring, endpointState, type Faring, type WebhookSources } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import { messagesCard } from './messages.ts';
@@ -81,7 +81,8 @@ async function endpointPage(
   now: number,
 ): Promise<Page> {
   const found = await findEndpoint(store, params.id ?? '').catch(refuse);
-  const one = await faring(store, found, now);
+  const [one] = await allFaring(store, [found], now);
+  if (one === undefined) throw new Refusal(404, words.noEndpoint, words.noEndpointHow);
   return {
     title: words.endpoint,
     main: html`<div><p class="small"><a href="/access/webhooks">← ${words.title}</a></p><h1>${words.endpoint}</h1></div>

@@ -1,6 +1,6 @@
 /** What the pages of the screen Access show of a webhook endpoint. */
 import type { Store } from '../store/store.ts';
-import type { WebhookEndpoint } from '../store/webhookStore.ts';
+import type { EndpointTally, WebhookEndpoint } from '../store/webhookStore.ts';
 import { presentEndpoint, presentTally } from '../webhook/presentEndpoint.ts';
 import { english } from './english.ts';
 import type { Html } from './html.ts';
@@ -14,11 +14,20 @@ export interface WebhookSources {
 
 const words = english.webhooks;
 
-export type Faring = Awaited<ReturnType<typeof faring>>;
+export type Faring = ReturnType<typeof faring>;
 
-/** An endpoint with the counts of its deliveries. */
-export async function faring({ webhooks }: Pick<Store, 'webhooks'>, endpoint: WebhookEndpoint, now: number) {
-  const tally = presentTally(await webhooks.outbox.tally(endpoint.id));
+/** Endpoints with the counts of their deliveries. */
+export async function allFaring(
+  { webhooks }: Pick<Store, 'webhooks'>,
+  endpoints: readonly WebhookEndpoint[],
+  now: number,
+): Promise<Faring[]> {
+  const tallies = await webhooks.outbox.tallies(endpoints.map(({ id }) => id));
+  return tallies.flatMap((tally, n) => (endpoints[n] ? [faring(endpoints[n], tally, now)] : []));
+}
+
+function faring(endpoint: WebhookEndpoint, counted: EndpointTally, now: number) {
+  const tally = presentTally(counted);
   const shown = presentEndpoint(endpoint, now);
   const { last_failure: failure, last_delivered_at: delivered } = tally;
   const isFailing = failure !== undefined && (delivered === undefined || delivered < failure.at);

@@ -7,7 +7,7 @@ import { activeSuccessors, issueKey, keyState, replaceKey } from '../store/keyAc
 import type { Store } from '../store/store.ts';
 import type { WebhookEndpoint } from '../store/webhookStore.ts';
 import { endKey, unmanagedEndpoints } from '../webhook/endKey.ts';
-import { addressOf, endpointState, faring } from './endpointParts.ts';
+import { addressOf, allFaring, endpointState } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import type { NewKeys } from './newKeys.ts';
@@ -105,7 +105,7 @@ async function keyPage(
   const credential = all.find(({ id }) => id === params.id);
   if (credential === undefined) throw new Refusal(404, words.noKey, words.noKeyHow);
   const endpoints = await store.webhooks.endpoints.all(credential.clientId);
-  const found = await Promise.all(endpoints.map((one) => faring(store, one, now)));
+  const found = await allFaring(store, endpoints, now);
   const rows = found.map(({ endpoint: { id, url }, is }): HtmlContent[] => [
     html`<a href="/access/webhooks/${id}">${named(addressOf(url, session))}</a>`,
     endpointState(is),

@@ -2,7 +2,7 @@
 import { clientsOf } from '../store/everyClient.ts';
 import { accessHead, clientFilter, ROWS_MAX } from './accessParts.ts';
 import { endpointRoutes } from './endpointPage.ts';
-import { addressOf, endpointState, type Faring, faring, type WebhookSources } from './endpointParts.ts';
+import { addressOf, allFaring, endpointState, type Faring, type WebhookSources } from './endpointParts.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
 import type { Page, ScreenRequest, ScreenRoute } from './screen.ts';
@@ -28,7 +28,7 @@ async function webhooksPage(
   const client = query.get('client') ?? '';
   const all = await store.webhooks.endpoints.all(client === '' ? undefined : client);
   const now = clock();
-  const found = await Promise.all(all.map((one) => faring(store, one, now)));
+  const found = await allFaring(store, all, now);
   const rows = found.sort((a, b) => Number(b.isTroubled) - Number(a.isTroubled)).slice(0, ROWS_MAX);
   return {
     title: words.title,

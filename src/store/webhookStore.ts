@@ -73,7 +73,11 @@ export interface OutboxStore {
    */
   sweep(bounds: SweepBounds): Promise<number>;
 
+  /** Empty for one that is not there. */
   tally(endpointId: string): Promise<EndpointTally>;
+
+  /** The same of several, in their order, read at once. */
+  tallies(endpointIds: readonly string[]): Promise<EndpointTally[]>;
 
   /** The listener is called, in this process, with the endpoints for which a durable write queued something. */
   onQueued(listener: (endpointIds: readonly string[]) => void): void;

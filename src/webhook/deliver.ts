@@ -92,7 +92,7 @@ export class Deliverer {
   async status(): Promise<WebhookStatus> {
     const { webhooks } = this.#options.store;
     const endpoints = await webhooks.endpoints.all();
-    const tallies = await Promise.all(endpoints.map(({ id }) => webhooks.outbox.tally(id)));
+    const tallies = await webhooks.outbox.tallies(endpoints.map(({ id }) => id));
     const first = await Promise.all(endpoints.map(({ id }) => webhooks.outbox.pending(id, { limit: 1 })));
     const oldestDueAt = Math.min(...first.flat().map(({ at }) => at));
     const sum = (count: 'pending' | 'deadLetters' | 'delivered' | 'failures' | 'dropped') =>

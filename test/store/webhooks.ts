@@ -134,6 +134,10 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     for (const { id } of [disabled, other]) t.same(await opened.webhooks.outbox.pending(id, ALL), []);
     t.same(await pages(opened, all.id, 2), toAll);
     t.match(await opened.webhooks.outbox.tally(all.id), { pending: 3, deadLetters: 0, dropped: 0 });
+    const pending = (await opened.webhooks.outbox.tallies([failed.id, 'we_x', all.id])).map(
+      (one) => one.pending,
+    );
+    t.same(pending, [1, 0, 3], 'of several, in their order');
   });
 
   t.test('a batch that is refused queues nothing', async (t) => {

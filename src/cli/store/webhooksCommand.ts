@@ -171,12 +171,11 @@ async function add({ config, client, url, events, description, json }: AddOption
 async function list({ config, client, json }: CommonOptions & { client?: string }): Promise<void> {
   const rows = await withStore(config, 'read', async (store) => {
     const endpoints = await store.webhooks.endpoints.all(client);
-    return Promise.all(
-      endpoints.map(async (one) => ({
-        ...present(one),
-        deliveries: presentTally(await store.webhooks.outbox.tally(one.id)),
-      })),
-    );
+    const tallies = await store.webhooks.outbox.tallies(endpoints.map(({ id }) => id));
+    return endpoints.flatMap((one, n) => {
+      const tally = tallies[n];
+      return tally === undefined ? [] : [{ ...present(one), deliveries: presentTally(tally) }];
+    });
   });
   printRows(rows, json, {
     ENDPOINT: ({ id }) => id,

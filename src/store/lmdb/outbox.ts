@@ -139,6 +139,10 @@ export class Outbox implements OutboxStore {
     return endpoint === undefined ? emptyTally() : { ...this.#tallies.of(endpoint).tally };
   }
 
+  async tallies(endpointIds: readonly string[]): Promise<EndpointTally[]> {
+    return Promise.all(endpointIds.map((id) => this.tally(id)));
+  }
+
   async settle(delivery: Delivery, result: DeliveryResult): Promise<void> {
     const endpoint = this.#endpoint(delivery.endpointId);
     const message = messageKey(delivery.webhookId);

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { newUuid } from '../../base/uuid.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
-import { backlogFull, type OutboxEntry, SWEEP_ENTRIES_MAX } from '../outboxEntry.ts';
+import { backlogFull, emptyTally, type OutboxEntry, SWEEP_ENTRIES_MAX } from '../outboxEntry.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { ServiceTime } from '../serviceTime.ts';
 import type {
@@ -31,7 +31,7 @@ import {
   TELL,
 } from './outboxQueries.ts';
 import { lockRevision } from './revisions.ts';
-import { readTally } from './tallyTable.ts';
+import { readTallies } from './tallyTable.ts';
 import type { Writes } from './writes.ts';
 
 interface MessageRow {
@@ -115,7 +115,12 @@ export class OutboxTable implements OutboxStore {
   }
 
   async tally(endpointId: string): Promise<EndpointTally> {
-    return readTally(this.#database, endpointId);
+    const [tally = emptyTally()] = await this.tallies([endpointId]);
+    return tally;
+  }
+
+  async tallies(endpointIds: readonly string[]): Promise<EndpointTally[]> {
+    return readTallies(this.#database, endpointIds);
   }
 
   async settle(delivery: Delivery, result: DeliveryResult): Promise<void> {

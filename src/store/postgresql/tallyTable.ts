@@ -2,7 +2,7 @@ import { emptyTally } from '../outboxEntry.ts';
 import { parseRecord } from '../records.ts';
 import type { DeliveryFailure, EndpointTally } from '../webhookStore.ts';
 import type { Queries, Query } from './database.ts';
-import { uuidOf } from './ids.ts';
+import { idOf, uuidOf } from './ids.ts';
 
 export interface TallyRow {
   pending: number;
@@ -17,14 +17,19 @@ export interface TallyRow {
 }
 
 const READ: Query = {
-  name: 'tally',
-  text: 'SELECT tallies.* FROM tallies JOIN endpoints ON id = endpoint_id WHERE id = $1',
+  name: 'tallies',
+  text: 'SELECT tallies.* FROM tallies JOIN endpoints ON id = endpoint_id WHERE id = ANY($1::uuid[])',
 };
 
-/** How an endpoint fares; empty for one that is not there. */
-export async function readTally(queries: Queries, endpointId: string): Promise<EndpointTally> {
-  const [row] = await queries.rows<TallyRow>(READ, [uuidOf('we', endpointId)]);
-  return row === undefined ? emptyTally() : tallyOf(row);
+/** How endpoints fare, in their order; empty for one that is not there. */
+export async function readTallies(
+  queries: Queries,
+  endpointIds: readonly string[],
+): Promise<EndpointTally[]> {
+  const uuids = endpointIds.flatMap((id) => uuidOf('we', id) ?? []);
+  const rows = await queries.rows<TallyRow & { endpoint_id: string }>(READ, [uuids]);
+  const byId = new Map(rows.map((row) => [idOf('we', row.endpoint_id), tallyOf(row)]));
+  return endpointIds.map((id) => byId.get(id) ?? emptyTally());
 }
 
 export function tallyOf(row: TallyRow): EndpointTally {
