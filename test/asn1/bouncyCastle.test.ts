@@ -23,10 +23,10 @@ import {
 } from '../support/evidence.ts';
 import { mutationsOf } from '../support/mutations.ts';
 import { MemoryLog, renew as renewLog, YEAR_MS, YearlyAuthority } from '../support/renewals.ts';
-import { random } from '../support/seed.ts';
+import { mutations, random } from '../support/seed.ts';
 
 /** How many changed records both judge. */
-const MUTATIONS = Number(process.env.PDFSEALD_MUTATIONS ?? 400);
+const MUTATIONS = mutations(400);
 
 /**
  * Where this implementation is the stricter one: DER to the end, known hash functions, all of them declared, the very certificate that

@@ -4,13 +4,14 @@ import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { openCheckpoint } from '../../src/log/signedCheckpoint.ts';
+import { openCheckpoint, signersOf } from '../../src/log/signedCheckpoint.ts';
 import { tilePath, tileWidth } from '../../src/log/tiles.ts';
-import { encodeVkey } from '../../src/log/verifierKey.ts';
+import { encodeVkey, parseVkey } from '../../src/log/verifierKey.ts';
 import { Client, digestLines, sealBatch } from '../support/client.ts';
 import { prepared } from '../support/prepared.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { makeKey, signNote } from '../support/sealing.ts';
+import { change, fc, mutations } from '../support/seed.ts';
 import { until } from '../support/until.ts';
 
 const PROGRAM = fileURLToPath(new URL('../support/readLog.go', import.meta.url));
@@ -127,6 +128,22 @@ t.test('it refuses another history that the log signed', async (t) => {
   t.match(judge(), { status: 0, stdout: / signed by 1 keys, / }, 'a key of the test reads alike');
   sign('checkpoint.old', older, (text) => text.replace(/\n\d+\n/, `\n${older.size - 1}\n`));
   t.match(judge(), { status: 1, stdout: /invalid transparency proof/ });
+});
+
+t.test('it accepts every changed checkpoint that we accept, with as many signatures', async (t) => {
+  const known = vkeys.map(parseVkey).filter((key) => key !== undefined);
+  t.equal(known.length, 2);
+  const signers = (text: string) => {
+    const opened = openCheckpoint(text);
+    return opened ? signersOf(opened.note, origin, known).keys.length : 0;
+  };
+  const changed = [newest.text, ...fc.sample(change(newest.text), mutations(2_000))];
+  const input = changed.map((text) => `${Buffer.from(text).toString('base64')}\n`).join('');
+  const { stdout } = spawnSync(program, ['-', ...vkeys], { input, encoding: 'utf8', maxBuffer: 2 ** 30 });
+  const judged = stdout.split('\n').slice(0, -1);
+  t.equal(judged.length, changed.length);
+  const wrong = changed.filter((text, n) => signers(text) > 0 && judged[n] !== `${signers(text)}`);
+  t.strictSame(wrong, []);
 });
 
 t.test('it knows no ecdsa-p256 keys, as the manual says', async (t) => {

@@ -2,7 +2,7 @@ import t from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
 import { encodeNote, NOTE_LENGTH_MAX, NOTE_SIGNATURES_MAX, parseNote } from '../../src/log/note.ts';
 import { noteKeyId, parseVkey, verifySignature } from '../../src/log/verifierKey.ts';
-import { change, fc } from '../support/seed.ts';
+import { change, fc, mutations } from '../support/seed.ts';
 import vectors from '../vectors/note/notes.json' with { type: 'json' };
 
 for (const { name, note, vkeys } of vectors) {
@@ -79,7 +79,7 @@ t.test('a changed note is refused, or reads back as it is', async (t) => {
         const parsed = parseNote(changed);
         return parsed === undefined || encodeNote(parsed.text, parsed.signatures) === changed;
       }),
-      { numRuns: 5_000 },
+      { numRuns: mutations(5_000) },
     );
   t.pass();
 });

@@ -3,7 +3,7 @@ import t from 'tap';
 import { type Cosigner, encodeCosigner } from '../../src/log/cosignature.ts';
 import { encodeVkey } from '../../src/log/verifierKey.ts';
 import { parseWitnessPolicy, satisfiesPolicy, WitnessPolicyError } from '../../src/log/witnessPolicy.ts';
-import { fc } from '../support/seed.ts';
+import { fc, mutations } from '../support/seed.ts';
 import litewitness from '../vectors/witness/litewitness.json' with { type: 'json' };
 
 function witnessKey(name: string, algorithm: Cosigner['algorithm'] = 'ed25519'): string {
@@ -224,7 +224,7 @@ t.test('any text is read or refused with the number of a line', async (t) => {
         outcomes.refused += 1;
       }
     }),
-    { numRuns: 20_000 },
+    { numRuns: mutations(20_000) },
   );
   t.ok(outcomes.refused > 10_000, JSON.stringify(outcomes));
 });
@@ -249,7 +249,7 @@ t.test('one changed character of a policy changes who counts, or nothing, or is 
         return error instanceof WitnessPolicyError;
       }
     }),
-    { numRuns: 20_000 },
+    { numRuns: mutations(20_000) },
   );
   t.pass();
 });

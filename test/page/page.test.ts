@@ -22,7 +22,7 @@ import { type Verdict, verifyReceiptText } from '../../src/prove/verify.ts';
 import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
 import { digestsOf, type Fixture, HOSTILE, makeFixtures, makeRenewed } from '../support/receipts.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
-import { fc } from '../support/seed.ts';
+import { fc, mutations } from '../support/seed.ts';
 import { type BrowserPage, openPage } from './chromium.ts';
 
 const PAGE = new URL('../../dist/verify.html', import.meta.url);
@@ -601,7 +601,7 @@ t.test('the package, bundled: the same verdict on whatever is changed', async (t
   const html = `<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${policy}"><script>${script}</script>`;
   await page.navigate(pathToFileURL(join(t.testdir({ 'page.html': html }), 'page.html')).href);
 
-  const texts = [encodeReceipt(receipt), ...mutations()];
+  const texts = [encodeReceipt(receipt), ...changedReceipts()];
   const call = `${JSON.stringify(texts)}.map((text) => pdfseald.verifyReceiptText(text, ${JSON.stringify(trust)}, ${JSON.stringify(document)}))`;
   const found = (await page.evaluate(call)) as Verdict[];
   const expected = texts.map((text) => verifyReceiptText(text, trust, document));
@@ -633,7 +633,7 @@ async function verdictsOfCommand(names: readonly Triple[]): Promise<Verdict[]> {
 }
 
 /** Receipts with a few octets changed: of the text, of the token, of a signature line, of a certificate. */
-function mutations(): string[] {
+function changedReceipts(): string[] {
   const { checkpoint, timestamps, certificates } = receipt.evidence;
   const token = timestamps[0]?.token ?? '';
   const edit = fc.record({
@@ -663,5 +663,5 @@ function mutations(): string[] {
       }
     }
   });
-  return fc.sample(mutation, Number(process.env.PDFSEALD_MUTATIONS ?? 150));
+  return fc.sample(mutation, mutations(150));
 }

@@ -1,4 +1,4 @@
-/** 100,000 receipts that were tampered with, and none that passes: half of them in their text, half in their values. */
+/** Receipts that were tampered with, and none that passes: half of them in their text, half in their values. */
 import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
 import { encodeReceipt, receiptDigest } from '../../src/manifest/receipt.ts';
@@ -6,9 +6,9 @@ import type { TrustFile } from '../../src/manifest/trustFile.ts';
 import { createVerifier, type Verdict } from '../../src/prove/verify.ts';
 import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
-import { fc } from '../support/seed.ts';
+import { fc, mutations } from '../support/seed.ts';
 
-const RUNS = 20_000;
+const RUNS = mutations(20_000);
 const origin = 'seal.example.com/sandbox/2026';
 const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
 const { privateKey, ...key } = makeKey('ed25519', 'eu-1');

@@ -11,7 +11,7 @@ import { encodeTrust, type TrustedEpoch } from '../../src/manifest/trustFile.ts'
 import { type Verdict, verifyReceiptText } from '../../src/prove/verify.ts';
 import { makePki } from '../support/authority.ts';
 import { makeJob, makeKey, sealJobs, type TestKey } from '../support/sealing.ts';
-import { fc } from '../support/seed.ts';
+import { fc, mutations } from '../support/seed.ts';
 
 const origin = 'seal.example.com/sandbox/2026';
 const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
@@ -214,7 +214,7 @@ t.test('no changed character leaves a proof good', async (t) => {
       const changed = genuine.slice(0, at) + char + genuine.slice(at + 1);
       return verifyReceiptText(changed, trust, document).outcome !== 'good';
     }),
-    { numRuns: 1_000 },
+    { numRuns: mutations(1_000) },
   );
   t.pass();
 });

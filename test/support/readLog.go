@@ -4,9 +4,15 @@
 //
 // FOLDER holds what the log serves under /v1/log, and its checkpoint of an earlier time as `checkpoint.old`. Both checkpoints must
 // have the signatures of all keys, the newer tree must continue the older one, and each entry must be where its tile says.
+//
+//	readLog - VKEY...
+//
+// says of each line of its standard input, a signed note in Base64, how many of the keys signed it, or "refused".
 package main
 
 import (
+	"bufio"
+	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -53,6 +59,20 @@ func check(ok bool, reason string) {
 	}
 }
 
+func judge(keys []note.Verifier) {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		data, err := base64.StdEncoding.DecodeString(lines.Text())
+		refuse(err)
+		if opened, err := note.Open(data, note.VerifierList(keys...)); err == nil {
+			fmt.Println(len(opened.Sigs))
+		} else {
+			fmt.Println("refused")
+		}
+	}
+	refuse(lines.Err())
+}
+
 // A checkpoint's tree. `tlog.ParseTree` reads the notes of Go's own log only: its first line is theirs.
 func open(data []byte, keys []note.Verifier) tlog.Tree {
 	opened, err := note.Open(data, note.VerifierList(keys...))
@@ -74,6 +94,10 @@ func main() {
 		key, err := note.NewVerifier(vkey)
 		refuse(err)
 		keys = append(keys, key)
+	}
+	if log == "-" {
+		judge(keys)
+		return
 	}
 	old, tree := open(log.read("checkpoint.old"), keys), open(log.read("checkpoint"), keys)
 

@@ -26,6 +26,11 @@ const keystream = createCipheriv(
 
 export { fc };
 
+/** How many changed inputs a test tries: so many, or as many as somebody wants of every test. */
+export function mutations(usual: number): number {
+  return Number(process.env.PDFSEALD_MUTATIONS ?? usual);
+}
+
 /** The text with some characters changed, removed, doubled or swapped for a part from elsewhere in it. */
 export function change(text: string): fc.Arbitrary<string> {
   const step = fc.record({

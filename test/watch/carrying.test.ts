@@ -5,7 +5,7 @@ import { parseNote } from '../../src/log/note.ts';
 import { emptyEdge, rootOf } from '../../src/log/tree.ts';
 import { readCarriedAnswer } from '../../src/watch/carriedAnswer.ts';
 import type { CarriedOutcome } from '../../src/watch/carrying.ts';
-import { fc } from '../support/seed.ts';
+import { fc, mutations } from '../support/seed.ts';
 import { until } from '../support/until.ts';
 import { misbehave, TestWitness } from '../support/witness.ts';
 import { openOn, TestLog } from './testLog.ts';
@@ -504,6 +504,6 @@ t.test('any text is read, and what is read twice is the same', async () => {
         throw new Error('an alarm');
       if (found?.isWhole && !parts.join('').includes('HTTP/')) throw new Error('whole');
     }),
-    { numRuns: 20_000 },
+    { numRuns: mutations(20_000) },
   );
 });
