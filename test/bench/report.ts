@@ -1,5 +1,6 @@
 import type { EngineName } from '../../src/hash/engine.ts';
 import { type BatchesReport, renderBatches } from './batches.ts';
+import { type BesideRow, renderBeside } from './beside.ts';
 import { type FairnessReport, renderFairness } from './fairness.ts';
 import { bytes, number, ratio, table } from './format.ts';
 import { type HashReport, renderHash } from './hash.ts';
@@ -7,7 +8,6 @@ import { type HsmReport, renderHsm } from './hsm.ts';
 import type { HttpCell, HttpFigures, Server } from './http.ts';
 import { type LargeReport, renderLarge } from './large.ts';
 import type { Machine } from './machine.ts';
-import { type PostQuantumReport, renderPostQuantum } from './postQuantum.ts';
 import { renderScan, type ScanRow } from './scan.ts';
 import type { SealerReport } from './sealer.ts';
 import { renderWebhooks, type WebhooksReport } from './webhooks.ts';
@@ -31,13 +31,14 @@ export interface Results {
   webhooks?: WebhooksReport;
   batches?: BatchesReport;
   fairness?: FairnessReport;
-  postQuantum?: PostQuantumReport;
+  postQuantum?: BesideRow[];
+  witness?: BesideRow[];
 }
 
 export function renderResults(results: Results): string {
   const { hashEngine, hash, http, large, sealer, hsm, scan, webhooks, batches, fairness, rounds, roundMs } =
     results;
-  const { postQuantum } = results;
+  const { postQuantum, witness } = results;
   const [count] = Object.values(rounds);
   return [
     renderMachine(results.machine),
@@ -55,7 +56,8 @@ export function renderResults(results: Results): string {
     ...(webhooks ? ['', renderWebhooks(webhooks)] : []),
     ...(batches ? ['', renderBatches(batches)] : []),
     ...(fairness ? ['', renderFairness(fairness)] : []),
-    ...(postQuantum ? ['', renderPostQuantum(postQuantum)] : []),
+    ...(postQuantum ? ['', renderBeside('Post-quantum signatures (ML-DSA-44), 10 kB', postQuantum)] : []),
+    ...(witness ? ['', renderBeside('witness.required, a witness on the same machine, 10 kB', witness)] : []),
   ].join('\n');
 }
 

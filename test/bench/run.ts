@@ -2,21 +2,23 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { chooseEngine } from '../../src/hash/choose.ts';
 import { type BatchesPlan, benchBatches } from './batches.ts';
+import type { BesidePlan } from './beside.ts';
 import { benchFairness, type FairnessPlan } from './fairness.ts';
 import { benchHash, type HashPlan, keepHash } from './hash.ts';
 import { benchHsm, type HsmPlan } from './hsm.ts';
 import { benchHttp, type HttpCell, type HttpPlan, openLoad } from './http.ts';
 import { benchLarge, type LargePlan } from './large.ts';
 import { describeMachine, resultsFile } from './machine.ts';
-import { benchPostQuantum, type PostQuantumPlan } from './postQuantum.ts';
+import { benchPostQuantum } from './postQuantum.ts';
 import { type Results, renderResults } from './report.ts';
 import { benchScan, type ScanPlan } from './scan.ts';
 import { benchSealer, type SealerPlan } from './sealer.ts';
 import { startServers } from './servers.ts';
 import { benchWebhooks, type WebhooksPlan } from './webhooks.ts';
+import { benchWitness } from './witness.ts';
 import { Workspace } from './workspace.ts';
 
-const USAGE = `npm run bench -- [--quick | --full] [--only hash|http|large|sealer|hsm|scan|webhooks|batches|fairness|postquantum] [--documents N,…] [--connections N,…] [--entries N] [--rounds N] [--dir FOLDER]
+const USAGE = `npm run bench -- [--quick | --full] [--only hash|http|large|sealer|hsm|scan|webhooks|batches|fairness|postquantum|witness] [--documents N,…] [--connections N,…] [--entries N] [--rounds N] [--dir FOLDER]
 
   --quick      everything once and briefly, to see that it works; its figures mean little and are not kept
   --full       5 million receipts in the full store; without it 500,000
@@ -41,7 +43,8 @@ interface Plan {
   webhooks: WebhooksPlan;
   batches: BatchesPlan;
   fairness: FairnessPlan;
-  postQuantum: PostQuantumPlan;
+  postQuantum: BesidePlan;
+  witness: BesidePlan;
 }
 
 function makePlan(rounds: number, roundMs: number, connections: number[], entries: number): Plan {
@@ -57,7 +60,8 @@ function makePlan(rounds: number, roundMs: number, connections: number[], entrie
     webhooks: { inFlight: [1, 64, 1024], rounds, roundMs, pending: 10_000 },
     batches: { digests: 1_000, connections: [1, 16], rounds },
     fairness: { connections: 8, documentBytes: 10_000, rounds, roundMs },
-    postQuantum: { connections: 64, documentBytes: 10_000, rounds, roundMs },
+    postQuantum: { connections: [64], documentBytes: 10_000, rounds, roundMs },
+    witness: { connections: [1, 64], documentBytes: 10_000, rounds, roundMs },
     hsm: {
       sessions: [2, 8],
       loads: [64, 256].map((n) => ({ documentBytes: 10_000, connections: n })),
@@ -77,7 +81,7 @@ function makePlan(rounds: number, roundMs: number, connections: number[], entrie
 }
 
 /** Those whose rounds are the run's. */
-const PARTS = ['http', 'hsm', 'scan', 'sealer', 'batches', 'webhooks', 'fairness', 'postquantum'];
+const PARTS = ['http', 'hsm', 'scan', 'sealer', 'batches', 'webhooks', 'fairness', 'postquantum', 'witness'];
 
 async function run(plan: Plan, only: string | undefined, workspace: Workspace): Promise<Results> {
   const runs = (part: string) => only === undefined || only === part;
@@ -98,6 +102,7 @@ async function run(plan: Plan, only: string | undefined, workspace: Workspace): 
   if (runs('fairness')) results.fairness = await benchFairness(plan.fairness, workspace, progress);
   if (runs('postquantum'))
     results.postQuantum = await benchPostQuantum(plan.postQuantum, workspace, progress);
+  if (runs('witness')) results.witness = await benchWitness(plan.witness, workspace, progress);
   if (runs('webhooks')) results.webhooks = await benchWebhooks(plan.webhooks, workspace, progress);
   return results;
 }

@@ -33,10 +33,12 @@ const NODE_FLAGS = ['--max-semi-space-size=16'];
 export async function startDaemon(
   workspace: Workspace,
   options: SandboxOptions,
+  beforeStart: (sandbox: Sandbox) => Promise<void> = async () => {},
 ): Promise<Server & Pick<Sandbox, 'partitions' | 'issueKey'>> {
   const sandbox = await openSandbox({ parent: workspace.dir, tail: UNLIMITED, stamped: true, ...options });
   if (options.init === false) await sandbox.init();
   const apiKey = await sandbox.issueKey('bench');
+  await beforeStart(sandbox);
   const main = join(import.meta.dirname, '../../dist/main.js');
   const daemon = spawn(process.execPath, [...NODE_FLAGS, main, '--config', sandbox.configFile], {
     stdio: ['ignore', 'ignore', 'inherit'],

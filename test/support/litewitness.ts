@@ -4,7 +4,6 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Test } from 'tap';
 import { collect, isListening } from './daemon.ts';
 import { freePort } from './freePort.ts';
 import { until } from './until.ts';
@@ -33,8 +32,13 @@ export class Litewitness {
     this.#name = name;
   }
 
-  /** Starts one that knows the log of that origin, with these keys. */
-  static async open(t: Test, name: string, origin: string, vkeys: readonly string[]): Promise<Litewitness> {
+  /** Starts one that knows the log of that origin, with these keys. `t` is a test, or what else ends it. */
+  static async open(
+    t: { teardown(end: () => Promise<void>): void },
+    name: string,
+    origin: string,
+    vkeys: readonly string[],
+  ): Promise<Litewitness> {
     if (!existsSync(join(TORCHWOOD, 'litewitness')))
       throw new Error('there is no litewitness: sh test/setup.sh --tests unpacks it');
     // The path of an agent's socket is short.
