@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { assert } from '../base/assert.ts';
 import { bytesEqual } from '../base/bytes.ts';
-import type { Clock } from '../base/clock.ts';
+import { type Clock, toRfc3339 } from '../base/clock.ts';
 import { parseAddCheckpoint } from '../log/addCheckpoint.ts';
 import {
   type Cosigner,
@@ -139,26 +139,23 @@ export class Witness {
   async #cosign({ note, checkpoint }: Opened, before: Opened | undefined): Promise<WitnessReply> {
     const { key, held, clock, logger } = this.#options;
     const { cosigner } = key;
+    const { origin, treeSize } = checkpoint;
     const earlier = before === undefined ? [] : cosignaturesIn(before.note, [cosigner]);
     // What it says of one log never goes back in time, even if the clock does.
     const now = Math.floor(clock() / 1000);
     const time = Math.max(now, ...earlier.map((one) => one.time));
+    // Not `time`: that is when the line was logged.
+    const cosigned_at = toRfc3339(time * 1000);
     if (time > now + CLOCK_TOLERANCE_S)
-      logger.warn(
-        { event: 'clock_behind', origin: checkpoint.origin, time },
-        'the clock is behind what was cosigned',
-      );
+      logger.warn({ event: 'clock_behind', origin, cosigned_at }, 'the clock is behind what was cosigned');
     const message = cosignedMessage(cosigner, time, note.text);
     if (message === undefined) return refusal(400, 'the origin is too long to be cosigned');
     const line = cosignatureLine(cosigner, time, await key.sign(message));
     assert(verifyCosignature(cosigner, note.text, line) === time, 'the key signs as its public half says');
     // If we stop here, nothing was cosigned: the signature did not leave. Once it is on disk, no other tree of this size is.
-    const known = this.#linesOfLog(note, checkpoint.origin);
-    await held.put(checkpoint.origin, encodeNote(note.text, [...known, line]));
-    logger.info(
-      { origin: checkpoint.origin, tree_size: checkpoint.treeSize, time },
-      'a checkpoint was cosigned',
-    );
+    const known = this.#linesOfLog(note, origin);
+    await held.put(origin, encodeNote(note.text, [...known, line]));
+    logger.info({ origin, tree_size: treeSize, cosigned_at }, 'a checkpoint was cosigned');
     return { status: 200, body: encodeSignatureLines([line]) };
   }
 }

@@ -31,8 +31,8 @@ export const WITNESS_OPTIONS: Definitions = [
 ];
 
 export const WITNESS_EXIT_MEANINGS: readonly [status: number, meaning: string][] = [
-  [0, 'after a stop by SIGTERM or SIGINT'],
-  [1, 'for a problem that an administrator can solve; answer: for a request that is refused'],
+  [0, 'after a stop by SIGTERM or SIGINT; answer: for a signature, or the size that it holds'],
+  [1, 'for a problem that an administrator can solve; answer: for any other refusal'],
   [70, 'for a bug'],
 ];
 

@@ -226,7 +226,7 @@ t.test('any text is read or refused with the number of a line', async (t) => {
     }),
     { numRuns: mutations(20_000) },
   );
-  t.ok(outcomes.refused > 10_000, JSON.stringify(outcomes));
+  t.ok(outcomes.refused > mutations(20_000) / 2, JSON.stringify(outcomes));
 });
 
 t.test('one changed character of a policy changes who counts, or nothing, or is refused', async (t) => {

@@ -209,6 +209,15 @@ t.test('its time never goes back', async (t) => {
   t.equal(await at(() => START + 10_000, 6, 6), Math.floor(START / 1000) + 10);
 });
 
+t.test('its log has the time of the cosignature beside its own', async (t) => {
+  const lines: string[] = [];
+  const logger = pino({}, { write: (line) => void lines.push(line) });
+  const { witness } = await openWitness(t.testdir(), { logger });
+  await witness.addCheckpoint(await genuine(0, 5));
+  t.equal(lines.join('').match(/"time":/g)?.length, 1);
+  t.match(JSON.parse(lines[0] ?? ''), { origin, tree_size: 5, cosigned_at: '2026-03-04T05:06:07.000Z' });
+});
+
 t.test('what cannot be signed or written is not cosigned', async (t) => {
   const fails = async (t: Test, options: { key?: CosigningKey; folder?: string }) => {
     const folder = options.folder ?? t.testdir();
