@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { ErrorCode } from '../base/errors.ts';
+import { ROLES } from '../base/people.ts';
 import {
   aboutItself,
   describeComponents,
@@ -11,7 +12,6 @@ import {
 } from '../http/openapiParts.ts';
 import { SCHEMAS } from '../http/schemas.ts';
 import { RENEWAL_DIGESTS } from '../store/renewalStore.ts';
-import { CONSOLE_ROLES } from './consoleLink.ts';
 import { ANSWERS } from './statusSchema.ts';
 
 const CHANGE_FAILURES: ErrorCode[] = ['unknown_parameter', 'duplicate_parameter'];
@@ -173,7 +173,7 @@ const OPERATIONS = {
     access: 'admin',
     parameters: queryParameters({
       name: z.string().describe('Whom the link is for: what this person does is recorded with this name.'),
-      role: z.enum(CONSOLE_ROLES).describe('What this person may do.'),
+      role: z.enum(ROLES).describe('What this person may do.'),
     }),
     answers: { 200: json('ConsoleLink', 'The link, which is nowhere else.') },
     failures: [...CHANGE_FAILURES, 'invalid_parameter', 'not_found', 'storage_full'],

@@ -5,6 +5,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
 import { BrokenInvariant } from '../base/assert.ts';
 import { ServiceError } from '../base/errors.ts';
+import type { Person } from '../base/people.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
 import { type Store, UnknownOutcome } from '../store/store.ts';
 import type { Asset, Assets } from './assets.ts';
@@ -15,7 +16,7 @@ import { layOut } from './pageFrame.ts';
 import { PageTurns } from './pageTurns.ts';
 import type { Download, Page, Reply, Screen, ScreenRoute } from './screen.ts';
 import { Refusal } from './screen.ts';
-import { isFormToken, type Person, reaches, type Session, type Sessions } from './sessions.ts';
+import { isFormToken, reaches, type Session, type Sessions } from './sessions.ts';
 import { brokenLinkPage, linkPage, loggedOutPage, messagePage, signInPage } from './signIn.ts';
 
 const RETRY_AFTER_SECONDS = 2;

@@ -1,4 +1,5 @@
 /** What the console says, in one table: a site can put a table of its language beside it. What the daemon reports, such as the detail of a part, stays as it is. */
+import type { Role } from '../base/people.ts';
 import { englishAccess } from './englishAccess.ts';
 import { englishAudit } from './englishAudit.ts';
 import { englishCare } from './englishCare.ts';
@@ -6,7 +7,6 @@ import { englishFind } from './englishFind.ts';
 import { englishConcerns, englishNow } from './englishNow.ts';
 import { englishSessions } from './englishSessions.ts';
 import { englishWebhooks } from './englishWebhooks.ts';
-import type { Role } from './sessions.ts';
 
 export const english = {
   lang: 'en',

@@ -1,7 +1,8 @@
 /** What a screen of the console is made of. `screens.ts` lists them. */
+import type { Role } from '../base/people.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
 import type { Html } from './html.ts';
-import type { Role, Session } from './sessions.ts';
+import type { Session } from './sessions.ts';
 
 export interface Screen {
   /** Its place in the menu. */

@@ -1,16 +1,6 @@
 /** Who may use the console: one-time links, and the sessions that they begin. All of it is in memory, and bounded. */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { CONSOLE_ROLES } from '../admin/consoleLink.ts';
-
-/** Each may do what those before it may. */
-export const ROLES = CONSOLE_ROLES;
-export type Role = (typeof ROLES)[number];
-
-/** Whom a link or a session is for. */
-export interface Person {
-  readonly name: string;
-  readonly role: Role;
-}
+import { type Person, ROLES, type Role } from '../base/people.ts';
 
 export interface Session {
   /** Names it on pages. Nobody can use it with that. */

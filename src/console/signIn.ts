@@ -1,8 +1,8 @@
 /** The pages of somebody who has no session yet, or no longer. */
+import { type Person, ROLES } from '../base/people.ts';
 import { english } from './english.ts';
 import { html } from './html.ts';
 import type { Page } from './screen.ts';
-import { type Person, ROLES } from './sessions.ts';
 
 export function signInPage(): Page {
   const roles = ROLES.map(

@@ -2,9 +2,10 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
 import t from 'tap';
+import { ROLES } from '../../src/base/people.ts';
 import { html } from '../../src/console/html.ts';
 import type { Screen } from '../../src/console/screen.ts';
-import { ROLES, Sessions } from '../../src/console/sessions.ts';
+import { Sessions } from '../../src/console/sessions.ts';
 import { until } from '../support/until.ts';
 import { fillHistory } from './fill.ts';
 import { openScreens, openTestConsole } from './testConsole.ts';

@@ -1,6 +1,6 @@
 /** Access: webhook endpoints and their messages; who may send them again, and who may enable and disable an endpoint. */
 import t from 'tap';
-import type { Role } from '../../src/console/sessions.ts';
+import type { Role } from '../../src/base/people.ts';
 import type { NewEndpoint } from '../../src/store/webhookStore.ts';
 import { sampleCredential, sampleEndpoint } from '../store/samples.ts';
 import { HOSTILE } from '../support/receipts.ts';

@@ -1,6 +1,6 @@
 /** A person in the console of a daemon that runs. */
 import type { Test } from 'tap';
-import type { Role } from '../../src/console/sessions.ts';
+import type { Role } from '../../src/base/people.ts';
 import { type BrowserPage, openPage } from '../page/chromium.ts';
 import type { Sandbox } from '../support/sandbox.ts';
 

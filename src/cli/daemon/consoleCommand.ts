@@ -3,9 +3,9 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { hostname, userInfo } from 'node:os';
 import { pipeline } from 'node:stream/promises';
 import { Command, Option } from 'commander';
-import { CONSOLE_ROLES } from '../../admin/consoleLink.ts';
 import { sudoUser } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { ROLES } from '../../base/people.ts';
 import { counted } from '../../base/phrases.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import type { HostPort, SocketPath } from '../../net/address.ts';
@@ -44,9 +44,7 @@ function loginCommand(): Command {
       .addOption(configOption())
       .addOption(new Option('--as <name>', 'whom the link is for').makeOptionMandatory())
       .addOption(
-        new Option('--role <role>', 'what the person may do')
-          .choices([...CONSOLE_ROLES])
-          .makeOptionMandatory(),
+        new Option('--role <role>', 'what the person may do').choices([...ROLES]).makeOptionMandatory(),
       )
       .action(login),
     {
