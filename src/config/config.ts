@@ -6,7 +6,7 @@ import type { z } from 'zod';
 import { assert } from '../base/assert.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
-import { formatAddress } from '../net/address.ts';
+import { formatAddress, type SocketPath } from '../net/address.ts';
 import type { StoreLocation } from '../store/engines.ts';
 import { consistent } from './consistency.ts';
 import { makePathsAbsolute, renameFormerKeys } from './document.ts';
@@ -168,7 +168,9 @@ function toConfig(text: string, file: string) {
       publicUrl: http.publicUrl ?? defaultUrl(http),
     },
     admin,
-    ...(console && { console: { listen: console.listen ?? besideAdmin } }),
+    ...(console && { console: toConsole(console, besideAdmin, environment) }),
+    /** Whose certificates open the console. */
+    people: console?.tls?.people ?? [],
     limits: otherLimits,
     /** Rates and quotas of clients. */
     policies: { rate, quotas, clients },
@@ -176,6 +178,23 @@ function toConfig(text: string, file: string) {
     kms: { ...kms, partitions: kms.partitions.map((one) => toLogPartition(one, place)) },
     timestamp: { ...timestamp, keys: timestamp.keys.map((one) => toPartition(one, place)) },
   };
+}
+
+function toConsole(
+  { listen, tls }: NonNullable<ConfigTables['console']>,
+  besideAdmin: SocketPath,
+  environment: string,
+) {
+  return { listen: listen ?? besideAdmin, ...(tls && { tls: toConsoleTls(tls, environment) }) };
+}
+
+/** Without the people, whom a reload changes. Somebody without a certificate gets a page that says so. */
+function toConsoleTls(
+  { people: _, ...tls }: NonNullable<NonNullable<ConfigTables['console']>['tls']>,
+  environment: string,
+) {
+  const keyFile = secretFile(tls.keyFile, tls.keyCredential, environment);
+  return { ...tls, keyFile, clientCertificateRequired: false };
 }
 
 function toStore(

@@ -15,7 +15,8 @@ type Refuse = (path: KeyPath, expected: string, found?: unknown) => void;
 
 /** What no single key can say. Each issue carries the key an administrator would change. A front has no keys. */
 export function consistent(payload: z.core.ParsePayload<ConfigTables>, isFront: boolean): void {
-  const { http, complianceMode, sealing, retention, log, kms, timestamp, renewal, witness } = payload.value;
+  const { http, console, complianceMode, sealing, retention, log, kms, timestamp, renewal, witness } =
+    payload.value;
   const refuse: Refuse = (path, message, input) => {
     payload.issues.push({ code: 'custom', path: [...path], message, input });
   };
@@ -40,9 +41,14 @@ export function consistent(payload: z.core.ParsePayload<ConfigTables>, isFront: 
   if (witness.required && witness.policy === undefined)
     refuse(['witness', 'policy'], 'the policy of the witnesses that must cosign', witness.policy);
   // Each login is on the audit trail, where a front cannot write.
-  if (isFront && payload.value.console !== undefined)
+  if (isFront && console !== undefined)
     refuse(['console'], 'no console on a front: configure it on the daemons that seal', {});
   checkAddresses(http, refuse);
+  checkTlsKey(['http'], http.tls, refuse);
+  if (console !== undefined) {
+    checkTlsKey(['console'], console.tls, refuse);
+    checkPeople(console, refuse);
+  }
   checkStoreTable(payload.value.store, refuse);
   const fault = isFront ? undefined : quorumFault(kms.quorum, kms.partitions);
   if (!isFront && kms.partitions.length === 0)
@@ -82,14 +88,27 @@ function checkAddresses({ listen, publicUrl, tls, ...http }: ConfigTables['http'
   if (publicUrl === undefined && (tcp[0] === undefined || EVERYWHERE.has(tcp[0].host))) {
     refuse(['http', 'public_url'], 'the URL clients use: http.listen does not tell it', publicUrl);
   }
-  if (tls && (tls.keyFile === undefined) === (tls.keyCredential === undefined)) {
-    const expected = 'either key_file or key_credential, and only one of them';
-    refuse(['http', 'tls', 'key_file'], expected, tls.keyFile);
-  }
   if (tls?.clientCrlFile !== undefined && tls.clientCaFile === undefined) {
     const expected = 'the authorities that the revocation lists are of';
     refuse(['http', 'tls', 'client_ca_file'], expected, tls.clientCaFile);
   }
+}
+
+function checkTlsKey(
+  table: KeyPath,
+  tls: Pick<NonNullable<ConfigTables['http']['tls']>, 'keyFile' | 'keyCredential'> | undefined,
+  refuse: Refuse,
+): void {
+  if (tls === undefined || (tls.keyFile === undefined) !== (tls.keyCredential === undefined)) return;
+  const expected = 'either key_file or key_credential, and only one of them';
+  refuse([...table, 'tls', 'key_file'], expected, tls.keyFile);
+}
+
+function checkPeople({ tls }: NonNullable<ConfigTables['console']>, refuse: Refuse): void {
+  const names = (tls?.people ?? []).map(({ certificateName }) => certificateName);
+  for (const [index, name] of names.entries())
+    if (names.indexOf(name) !== index)
+      refuse(['console', 'tls', 'people', index, 'certificate_name'], 'each certificate once', name);
 }
 
 function checkTokens(list: KeyPath, tokens: TokenTable[], refuse: Refuse): void {

@@ -2,7 +2,13 @@
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import { parseBytes, parseDurationMs } from '../base/units.ts';
-import { isLoopback, type ListenAddress, parseHostPort, parseListenAddress } from '../net/address.ts';
+import {
+  type HostPort,
+  isLoopback,
+  type ListenAddress,
+  parseHostPort,
+  parseListenAddress,
+} from '../net/address.ts';
 import { withoutFinalSlashes } from '../net/url.ts';
 
 /** A file that a start reads. */
@@ -248,6 +254,12 @@ export const adminAddress = value(
     return address && ('path' in address || isLoopback(address.host)) ? address : undefined;
   },
   { absolute: (found, folder) => found.replace(/^unix:(.+)/s, (_, file) => `unix:${resolve(folder, file)}`) },
+);
+
+/** Never a Unix socket. */
+export const networkAddress = value(
+  'an address with a port, such as "192.0.2.10:8443" or "[::]:8443"',
+  (found): HostPort | undefined => (typeof found === 'string' ? parseHostPort(found) : undefined),
 );
 
 /** One address, or a list of different ones. */

@@ -8,11 +8,14 @@ import { effectiveSettings, type Setting } from './effective.ts';
 import { changedKeys, formatKeyPath } from './toml.ts';
 
 /** What takes effect without a restart: a key, or all keys of a table. */
-const LIVE = ['limits.queue_jobs_max', 'limits.rate', 'quotas', 'clients', 'organizations', 'logging'];
+const LIVE = [
+  ...['limits.queue_jobs_max', 'limits.rate', 'quotas', 'clients', 'organizations', 'logging'],
+  'console.tls.people',
+];
 
 /** Whether a change of the key takes effect without a restart. */
 export function isLive(key: string): boolean {
-  return LIVE.some((live) => key === live || key.startsWith(`${live}.`));
+  return LIVE.some((live) => isWithin(key, live));
 }
 
 export interface Reload {
@@ -26,13 +29,13 @@ export interface Reload {
 /** What becomes of the running configuration with what its file says now. Some keys stay as they were at the start. */
 export function mergeConfig(started: Config, running: Config, next: Config): Reload {
   const after = meaningOf(next.document);
-  const { limits, policies, organizations, logging, sha256, document } = next;
+  const { limits, policies, organizations, people, logging, sha256, document } = next;
   const { documentBytesMax } = started.limits;
   return {
     config: {
       ...started,
       limits: { ...limits, documentBytesMax },
-      ...{ policies, organizations, logging, sha256, document },
+      ...{ policies, organizations, people, logging, sha256, document },
     },
     applied: changedKeys(meaningOf(running.document), after).filter(isLive),
     deferred: changedKeys(meaningOf(started.document), after).filter((key) => !isLive(key)),

@@ -7,6 +7,7 @@ import { parseAllowed } from '../net/policy.ts';
 import { ENCRYPTED_POLICIES } from '../scan/documentScan.ts';
 import { RENEWAL_DIGESTS } from '../store/renewalStore.ts';
 import type { ClockSource } from '../tsa/synchronization.ts';
+import { consoleTable } from './consoleTable.ts';
 import { httpTable } from './httpTable.ts';
 import {
   adminAddress,
@@ -141,9 +142,7 @@ export const configSchema = table({
     rate: rate(REQUESTS_DEFAULT).prefault({}),
   }),
   admin: section({ listen: omissible(adminAddress, 'admin.sock in state_dir') }),
-  console: omissible(
-    table({ listen: omissible(adminAddress, 'console.sock beside the socket of the administration') }),
-  ),
+  console: omissible(consoleTable),
   health: section({
     canaryIntervalMs: duration('how often a canary is sealed', '1s', '24h', 'or off').prefault('1h'),
   }),

@@ -158,6 +158,7 @@ t.test('the example explains each key where it stands, and nothing else', async 
 /** Of each of these pairs the file has one. */
 const EITHER = [
   'http.tls.key_credential',
+  'console.tls.key_credential',
   'store.password_file',
   'kms.partitions.token_serial',
   'kms.partitions.pin_file',

@@ -321,6 +321,41 @@ t.test('the console', async (t) => {
     t.throws(() => at(`[console]\nlisten = "${address}"`), { message: /console\.listen: .*loopback/ });
 });
 
+t.test('the console over TLS, and whose certificates open it', async (t) => {
+  const read = (lines: string) => parseConfig(`${MINIMAL}\n${lines}`, '/etc/pdfseal/test.toml');
+  const tls =
+    '[console.tls]\nlisten = "[::]:8443"\ncertificate_file = "a.pem"\nclient_ca_file = "c.pem"\nkey_file = "a.key"\n';
+  t.match(read(tls), {
+    console: {
+      listen: { path: '/etc/pdfseal/state/console.sock' },
+      tls: {
+        listen: { host: '::', port: 8443 },
+        keyFile: '/etc/pdfseal/a.key',
+        clientCaFile: '/etc/pdfseal/c.pem',
+      },
+    },
+    people: [],
+  });
+  const person = (certificate: string, name: string, role: string) =>
+    `[[console.tls.people]]\ncertificate_name = "${certificate}"\nname = "${name}"\nrole = "${role}"\n`;
+  const anna = person('CN=Anna', 'Anna e\u0301', 'auditor');
+  t.strictSame(read(tls + anna).people, [
+    { certificateName: 'CN=Anna', name: 'Anna \u00e9', role: 'auditor' },
+  ]);
+  t.match(read(tls.replace('key_file = "a.key"', 'key_credential = "console-key"')).console, {
+    tls: { keyFile: '/run/credentials/pdfseald@test.service/console-key' },
+  });
+  for (const [lines, message] of [
+    [tls.replace('key_file = "a.key"\n', ''), /console\.tls\.key_file: .*either key_file or key_credential/],
+    [tls.replace('client_ca_file = "c.pem"\n', ''), /console\.tls\.client_ca_file: missing/],
+    [tls.replace('"[::]:8443"', '"unix:/run/x.sock"'), /console\.tls\.listen: .*an address with a port/],
+    [tls + anna + anna, /people\[1\]\.certificate_name: .*each certificate once/],
+    [tls + person('CN=Eve', 'Eve\u202e', 'auditor'), /people\[0\]\.name: .*letters that can be seen/],
+    [tls + person('CN=Eve', 'Eve', 'root'), /people\[0\]\.role: .*one of auditor/],
+  ] as const)
+    t.throws(() => read(lines), { message });
+});
+
 t.test('authorities', async (t) => {
   const AUTHORITIES = 'timestamp.authorities = []';
   const refused: [list: string, expected: RegExp][] = [
