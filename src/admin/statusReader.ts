@@ -70,7 +70,8 @@ export interface StatusSources {
   lastCheckpoint: Pick<LastCheckpoint, 'noted'>;
   witnessing: Pick<Witnessing, 'isForked' | 'status' | 'canCosign'> | undefined;
   certificates: CertificateSources;
-  tls: Pick<TlsCertificates, 'certificates'> | undefined;
+  /** Of every listener that uses TLS. */
+  tls: readonly Pick<TlsCertificates, 'table' | 'certificates'>[];
   webhooks: Pick<Deliverer, 'status'>;
   queueJobsMax(): number;
   config(): AdminStatus['config'];

@@ -112,7 +112,7 @@ export async function openFront(
   const { documentBytesMax } = config.limits;
   const source = new SourceClient(egress.to('source'), config.sources.answerTimeoutMs);
   const probing = new Probing({ source, document: { documentBytesMax }, logger, signal: options.signal });
-  const tls = openTlsOf(config, logger, parts);
+  const tls = openTlsOf('http.tls', config.http.tls, { logger, parts });
   const organizations = () => live.current.organizations;
   const app = createApp({
     ...apiSettings(config),
@@ -160,7 +160,7 @@ export async function openFront(
         witnessing: undefined,
         time,
         webhooks: { status: async () => NO_DELIVERIES },
-        tls,
+        tls: tls === undefined ? [] : [tls],
         lifecycle: app.lifecycle,
         hash,
       },

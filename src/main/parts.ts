@@ -19,7 +19,7 @@ import type { Duties } from '../kms/protocol.ts';
 import { Limits } from '../limits/limits.ts';
 import { parseWitnessPolicy } from '../log/witnessPolicy.ts';
 import { TargetPolicy } from '../net/policy.ts';
-import { TlsCertificates } from '../net/tls.ts';
+import { TlsCertificates, type TlsFiles, type TlsTable } from '../net/tls.ts';
 import { openScanner, type Scanner } from '../scan/scanner.ts';
 import { Fetching, type FetchingOptions } from '../seal/fetching.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
@@ -203,14 +203,14 @@ export function openDeliverer(
   return deliverer;
 }
 
-/** The certificates of the API; undefined where the API does not use TLS. */
+/** The certificates of a listener; undefined where it does not use TLS. */
 export function openTlsOf(
-  { http }: Config,
-  logger: Logger,
-  parts: AsyncDisposableStack,
+  table: TlsTable,
+  files: TlsFiles | undefined,
+  { logger, parts }: { logger: Logger; parts: AsyncDisposableStack },
 ): TlsCertificates | undefined {
-  if (http.tls === undefined) return undefined;
-  const tls = new TlsCertificates(http.tls, logger);
+  if (files === undefined) return undefined;
+  const tls = new TlsCertificates(table, files, logger);
   parts.defer(() => tls.close());
   process.on('SIGHUP', () => tls.reload());
   return tls;

@@ -220,7 +220,8 @@ export async function serve(config: Config): Promise<void> {
     adopt(
       startArrivalFeed({ store, arrivals, sealer, sources, jobsMax, clock: systemClock, logger, onFatal }),
     );
-  const tls = openTlsOf(config, logger, parts);
+  const tls = openTlsOf('http.tls', config.http.tls, { logger, parts });
+  const consoleTls = openTlsOf('console.tls', config.console?.tls, { logger, parts });
   const trust = () => trustOf(store.identity, signing.epochs.list, config);
   const app = createApp({
     ...apiSettings(config),
@@ -277,7 +278,7 @@ export async function serve(config: Config): Promise<void> {
         witnessing,
         time,
         webhooks,
-        tls,
+        tls: [tls, consoleTls].filter((one) => one !== undefined),
         lifecycle: app.lifecycle,
         hash,
       },

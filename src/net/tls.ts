@@ -11,6 +11,9 @@ import { systemReason } from '../base/systemReason.ts';
 import { daysLeft, urgencyOf } from '../base/validity.ts';
 import { type ClientTrust, certificateOf, type TlsPeer } from './clientCertificate.ts';
 
+/** The tables of the configuration that name files for TLS. */
+export type TlsTable = 'http.tls' | 'console.tls';
+
 export interface TlsFiles {
   /** PEM: the server's certificate, then its issuers. */
   readonly certificateFile: string;
@@ -43,7 +46,7 @@ const ENDS_SOON = 'a TLS certificate expires soon: renew it';
 /** Authorities renew their lists every few days, so an early warning would never stop. */
 const LIST_ENDS_SOON_MS = 2 * DAY_MS;
 const LIST_ENDS_SOON =
-  'a revocation list in http.tls.client_crl_file has expired or expires soon: put a new one there, or no client certificate is accepted';
+  'a revocation list in client_crl_file has expired or expires soon: put a new one there, or no client certificate is accepted';
 
 /**
  * For TLS 1.2, only ciphers with a new key for each connection (ECDHE) and authenticated encryption. Not CBC, and
@@ -77,6 +80,7 @@ interface ClientSide {
  * and on {@link reload}. New connections then use the new files; open connections continue.
  */
 export class TlsCertificates {
+  readonly table: TlsTable;
   readonly #files: TlsFiles;
   readonly #logger: Logger;
   readonly #servers: Server[] = [];
@@ -87,11 +91,12 @@ export class TlsCertificates {
   #settling: NodeJS.Timeout | undefined;
 
   /** Throws OperatorError when a file cannot be used. */
-  constructor(files: TlsFiles, logger: Logger, watchMs = WATCH_MS) {
+  constructor(table: TlsTable, files: TlsFiles, logger: Logger, watchMs = WATCH_MS) {
+    this.table = table;
     this.#files = files;
-    this.#logger = logger;
-    this.#pair = readPair(files);
-    this.#clients = readClientSide(files);
+    this.#logger = logger.child({ table });
+    this.#pair = this.#readPair();
+    this.#clients = this.#readClients();
     const { certificateFile, keyFile, clientCaFile, clientCrlFile } = files;
     this.#watched = [certificateFile, keyFile, clientCaFile, clientCrlFile].filter(
       (file) => file !== undefined,
@@ -150,10 +155,10 @@ export class TlsCertificates {
   reload(): void {
     const [former, formerClients] = [this.#pair, this.#clients];
     this.#attempt('the new TLS certificate cannot be used: the previous one stays in use', () => {
-      this.#pair = readPair(this.#files);
+      this.#pair = this.#readPair();
     });
     this.#attempt('the new client authorities or lists cannot be used: the previous ones stay in use', () => {
-      this.#clients = readClientSide(this.#files);
+      this.#clients = this.#readClients();
     });
     for (const server of this.#servers) server.setSecureContext(this.options);
     if (this.#pair.chain[0].fingerprint256 !== former.chain[0].fingerprint256)
@@ -169,6 +174,14 @@ export class TlsCertificates {
       if (!(error instanceof OperatorError)) throw error;
       this.#logger.error({ event: 'tls_certificate_refused', reason: error.message }, refusal);
     }
+  }
+
+  #readPair(): ServerPair {
+    return ofTable(this.table, () => readPair(this.#files));
+  }
+
+  #readClients(): ClientSide {
+    return ofTable(this.table, () => readClientSide(this.#files));
   }
 
   close(): void {
@@ -222,9 +235,24 @@ export class TlsCertificates {
 }
 
 /** Reads the files and checks that they fit together. Throws OperatorError when they cannot be used. */
-export function readTls(files: TlsFiles): Pick<ServerPair, 'chain'> & { all: TlsCertificate[] } {
-  const pair = readPair(files);
-  return { chain: pair.chain, all: present(pair, readClientSide(files)) };
+export function readTls(
+  table: TlsTable,
+  files: TlsFiles,
+): Pick<ServerPair, 'chain'> & { all: TlsCertificate[] } {
+  return ofTable(table, () => {
+    const pair = readPair(files);
+    return { chain: pair.chain, all: present(pair, readClientSide(files)) };
+  });
+}
+
+/** A fault names the table whose files are read. */
+function ofTable<Read>(table: TlsTable, read: () => Read): Read {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    throw new OperatorError(`${table}: ${error.message}`, { cause: error.cause });
+  }
 }
 
 function readPair({ certificateFile, keyFile }: TlsFiles): ServerPair {
@@ -232,14 +260,14 @@ function readPair({ certificateFile, keyFile }: TlsFiles): ServerPair {
   const chain = parseCertificates(certificateFile, cert);
   const key = readText(keyFile);
   if ((statSync(keyFile).mode & 0o007) !== 0) {
-    throw new OperatorError(`http.tls: others than owner and group can use ${keyFile}: run chmod o= on it`);
+    throw new OperatorError(`others than owner and group can use ${keyFile}: run chmod o= on it`);
   }
   const secrets = { cert, key };
   try {
     createSecureContext(secrets);
   } catch (cause) {
     throw new OperatorError(
-      `http.tls: ${certificateFile} and ${keyFile} cannot be used together (${(cause as Error).message}): they must be PEM, and the key must be that of the first certificate`,
+      `${certificateFile} and ${keyFile} cannot be used together (${(cause as Error).message}): they must be PEM, and the key must be that of the first certificate`,
       { cause },
     );
   }
@@ -258,7 +286,7 @@ function readClientSide({ clientCaFile, clientCrlFile }: TlsFiles): ClientSide {
     createSecureContext(secrets);
   } catch (cause) {
     const files = clientCrlFile === undefined ? clientCaFile : `${clientCaFile} or ${clientCrlFile}`;
-    throw new OperatorError(`http.tls: ${files} cannot be used (${(cause as Error).message})`, { cause });
+    throw new OperatorError(`${files} cannot be used (${(cause as Error).message})`, { cause });
   }
   const fingerprints = new Set(authorities.map(({ fingerprint256 }) => fingerprint256));
   const lists = found.map(({ list }) => list);
@@ -269,7 +297,7 @@ function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (cause) {
-    throw new OperatorError(`http.tls: cannot read ${file} (${systemReason(cause)})`, { cause });
+    throw new OperatorError(`cannot read ${file} (${systemReason(cause)})`, { cause });
   }
 }
 
@@ -298,7 +326,7 @@ function parseCertificates(file: string, pem: string): [X509Certificate, ...X509
     const [first = '', ...others] = pem.match(CERTIFICATE) ?? [];
     return [new X509Certificate(first), ...others.map((one) => new X509Certificate(one))];
   } catch (cause) {
-    throw new OperatorError(`http.tls: ${file} has no certificate in PEM`, { cause });
+    throw new OperatorError(`${file} has no certificate in PEM`, { cause });
   }
 }
 
@@ -313,7 +341,7 @@ function parseRevocationLists(file: string): { pem: string; list: RevocationList
     if (lists.length > 0) return lists;
   } catch (cause) {
     if (cause instanceof OperatorError) throw cause;
-    throw new OperatorError(`http.tls: ${file} has a revocation list that cannot be read`, { cause });
+    throw new OperatorError(`${file} has a revocation list that cannot be read`, { cause });
   }
-  throw new OperatorError(`http.tls: ${file} has no revocation list in PEM (BEGIN X509 CRL)`);
+  throw new OperatorError(`${file} has no revocation list in PEM (BEGIN X509 CRL)`);
 }

@@ -14,7 +14,10 @@ function makePair(t: Test, days = 365) {
   const authority = makeAuthority(dir, 'authority');
   const pair = issueCertificate(dir, 'server', authority, days);
   const look = (inDays = 0, publicUrl = 'https://127.0.0.1:8400') => {
-    const diagnoses = diagnoseTls({ http: { publicUrl, tls: pair } }, Date.now() + inDays * DAY_MS);
+    const diagnoses = diagnoseTls(
+      { table: 'http.tls', files: pair, publicUrl },
+      Date.now() + inDays * DAY_MS,
+    );
     return diagnoses.filter(({ verdict }) => verdict !== 'good');
   };
   return { dir, authority, pair, look };
@@ -24,7 +27,7 @@ t.test('a pair that is well', async (t) => {
   const { pair, look } = makePair(t);
   t.strictSame(look(), []);
   const [key, chain, name, dates] = diagnoseTls(
-    { http: { publicUrl: 'https://localhost', tls: pair } },
+    { table: 'http.tls', files: pair, publicUrl: 'https://localhost' },
     Date.now(),
   );
   t.match(key?.detail, / is the key of the certificate, readable by user \d+$/);
@@ -34,7 +37,11 @@ t.test('a pair that is well', async (t) => {
     check: 'certificate http.tls (server)',
     detail: /^CN=server, until .*: 36[45] days left$/,
   });
-  t.strictSame(diagnoseTls({ http: { publicUrl: 'http://localhost' } }, Date.now()), []);
+  t.match(diagnoseTls({ table: 'console.tls', files: pair }, Date.now()), [
+    { check: 'TLS pair' },
+    { check: 'TLS chain' },
+    { check: 'certificate console.tls (server)', verdict: 'good' },
+  ]);
 });
 
 t.test('a pair that is none, or that others may read', async (t) => {
@@ -51,7 +58,7 @@ t.test('a pair that is none, or that others may read', async (t) => {
 
 t.test('a daemon that serves another pair than the files have', async (t) => {
   const { dir, authority, pair } = makePair(t);
-  const look = (files = pair, certificates = readTls(pair).all) => {
+  const look = (files = pair, certificates = readTls('http.tls', pair).all) => {
     const shown = certificates.map(({ role, subject, notAfter }) => ({
       authority: 'http.tls',
       role,
@@ -59,12 +66,12 @@ t.test('a daemon that serves another pair than the files have', async (t) => {
       not_after: toRfc3339(notAfter),
     }));
     const status = { certificates: shown } as unknown as AdminStatus;
-    return diagnoseServed({ http: { publicUrl: 'https://localhost', tls: files } }, status);
+    return diagnoseServed({ table: 'http.tls', files }, status);
   };
   t.match(look(), [{ check: 'TLS served', verdict: 'good' }]);
   const renewed = issueCertificate(dir, 'renewed', authority);
   t.match(look(renewed), [{ verdict: 'warning', detail: /serves CN=server until/, remedy: /reload/ }]);
-  t.match(look(pair, []), [{ verdict: 'warning', detail: /does not serve TLS yet/ }]);
+  t.match(look(pair, []), [{ verdict: 'warning', detail: /does not serve http\.tls yet/ }]);
 });
 
 t.test('a chain in the wrong order, a name that is another', async (t) => {

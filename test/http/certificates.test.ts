@@ -86,7 +86,7 @@ async function openHouse(
   };
   const log: LogLine[] = [];
   const logger = pino({}, { write: (line: string) => void log.push(JSON.parse(line)) });
-  const tls = new TlsCertificates(files, logger, 50);
+  const tls = new TlsCertificates('http.tls', files, logger, 50);
   t.teardown(() => tls.close());
   const clock = { aheadMs: 0 };
   const view = {

@@ -15,7 +15,7 @@ function allCiphers(): string[] {
 async function serve(t: Test, algorithm: 'ecdsa' | 'rsa'): Promise<number> {
   const dir = t.testdir();
   const files = issueCertificate(dir, 'server', makeAuthority(dir, 'authority'), 30, algorithm);
-  const tls = new TlsCertificates(files, pino({ level: 'silent' }));
+  const tls = new TlsCertificates('http.tls', files, pino({ level: 'silent' }));
   t.teardown(() => tls.close());
   const server = createServer(tls.options, (socket) => socket.on('error', () => {}).end());
   server.listen(0, '127.0.0.1');

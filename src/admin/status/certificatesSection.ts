@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import { daysLeft, URGENCIES, urgencyOf } from '../../base/validity.ts';
-import type { TlsCertificate, TlsCertificates } from '../../net/tls.ts';
+import type { TlsCertificate, TlsCertificates, TlsTable } from '../../net/tls.ts';
 import {
   type CertificateEntry,
   type CertificateSources,
@@ -13,7 +13,9 @@ import { epochSeconds, type StatusMetric, WIRE } from './section.ts';
 const { time } = WIRE;
 
 export const certificateSchema = z.object({
-  authority: z.string().describe('`http.tls` for those of the API itself.'),
+  authority: z
+    .string()
+    .describe('`http.tls` for those of the API itself, `console.tls` for those of the console.'),
   role: z.enum(['time-stamping', 'issuer', 'root', 'server', 'client-ca']),
   state: z.enum(['valid', 'expired', 'not_yet_valid', 'missing']),
   subject: z
@@ -29,11 +31,13 @@ export type PresentedCertificate = z.infer<typeof certificateSchema>;
 
 export function presentCertificates(
   certificates: CertificateSources,
-  tls: Pick<TlsCertificates, 'certificates'> | undefined,
+  tls: readonly Pick<TlsCertificates, 'table' | 'certificates'>[],
   now: number,
 ): PresentedCertificate[] {
   return [
-    ...(tls?.certificates ?? []).map((one) => presentTlsCertificate(one, now)),
+    ...tls.flatMap(({ table, certificates }) =>
+      certificates.map((one) => presentTlsCertificate(table, one, now)),
+    ),
     ...listCertificates(certificates).map((entry) => presentCertificate(entry, now)),
   ];
 }
@@ -53,11 +57,14 @@ export function presentCertificate(entry: CertificateEntry, now: number): Presen
   };
 }
 
-/** Those of the API itself. */
-function presentTlsCertificate(certificate: TlsCertificate, now: number): PresentedCertificate {
+function presentTlsCertificate(
+  table: TlsTable,
+  certificate: TlsCertificate,
+  now: number,
+): PresentedCertificate {
   const { role, subject, notBefore, notAfter } = certificate;
   return {
-    authority: 'http.tls',
+    authority: table,
     role,
     state: now > notAfter ? 'expired' : now < notBefore ? 'not_yet_valid' : 'valid',
     subject,

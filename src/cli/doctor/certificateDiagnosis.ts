@@ -7,7 +7,7 @@ import { OperatorError } from '../../base/errors.ts';
 import { daysLeft, type Urgency, urgencyOf } from '../../base/validity.ts';
 import { certificatesInUse } from '../../config/certificatesInUse.ts';
 import type { Config } from '../../config/config.ts';
-import { readTls, type TlsCertificate, type TlsFiles } from '../../net/tls.ts';
+import { readTls, type TlsCertificate, type TlsFiles, type TlsTable } from '../../net/tls.ts';
 import { type CertificateEntry, listCertificates, validityOf } from '../../tsa/certificateList.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
@@ -43,24 +43,34 @@ function judgeUrgency(
   return warning(check, detail, urgency === 'soon' ? `do this soon: ${remedy}` : remedy);
 }
 
-/** The part of the configuration that TLS of the API depends on. */
-interface TlsConfig {
-  readonly http: { readonly publicUrl: string; readonly tls?: TlsFiles };
+/** A table of the configuration with the files of a listener. */
+export interface Served {
+  table: TlsTable;
+  files: TlsFiles & { readonly keyCredential?: string };
+  /** Where clients reach the listener, if the configuration says it. */
+  publicUrl?: string;
+}
+
+/** Every listener that uses TLS. */
+export function servedWithTls({ http, console }: Pick<Config, 'http' | 'console'>): Served[] {
+  return [
+    ...(http.tls ? [{ table: 'http.tls' as const, files: http.tls, publicUrl: http.publicUrl }] : []),
+    ...(console?.tls ? [{ table: 'console.tls' as const, files: console.tls }] : []),
+  ];
 }
 
 const RENEW_TLS =
   'replace the files by a renewed certificate and its key: the daemon loads them within seconds';
 
-/** The TLS pair of the API: the permissions of the key, the chain, the name, and the dates. */
-export function diagnoseTls({ http: { publicUrl, tls } }: TlsConfig, now: number): Diagnosis[] {
-  if (tls === undefined) return [];
+/** The TLS pair of a listener: the permissions of the key, the chain, the name, and the dates. */
+export function diagnoseTls({ table, files, publicUrl }: Served, now: number): Diagnosis[] {
   try {
-    const { chain, all } = readTls(tls);
+    const { chain, all } = readTls(table, files);
     return [
-      diagnoseKey(tls.keyFile),
-      diagnoseChain(chain, tls.certificateFile),
-      diagnoseName(chain[0], publicUrl),
-      ...all.map((one) => diagnoseDates(one, now)),
+      diagnoseKey(files.keyFile),
+      diagnoseChain(chain, files.certificateFile),
+      ...(publicUrl === undefined ? [] : [diagnoseName(chain[0], publicUrl)]),
+      ...all.map((one) => diagnoseDates(table, one, now)),
     ];
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
@@ -70,20 +80,18 @@ export function diagnoseTls({ http: { publicUrl, tls } }: TlsConfig, now: number
 }
 
 /** Whether the running daemon serves the pair in the files: it keeps an old pair if it refused the new one. */
-export function diagnoseServed({ http: { tls } }: TlsConfig, status: AdminStatus | undefined): Diagnosis[] {
-  if (tls === undefined || status === undefined) return [];
-  const served = status.certificates.find(
-    ({ authority, role }) => authority === 'http.tls' && role === 'server',
-  );
+export function diagnoseServed({ table, files }: Served, status: AdminStatus | undefined): Diagnosis[] {
+  if (status === undefined) return [];
+  const served = status.certificates.find(({ authority, role }) => authority === table && role === 'server');
   const remedy =
     'reload the daemon (systemctl reload), and read its log: it refuses a pair that does not match';
   if (served === undefined)
-    return [warning('TLS served', 'the daemon does not serve TLS yet', 'restart the daemon')];
+    return [warning('TLS served', `the daemon does not serve ${table} yet`, 'restart the daemon')];
   try {
-    const [own] = readTls(tls).all;
+    const [own] = readTls(table, files).all;
     const isSame =
       own !== undefined && toRfc3339(own.notAfter) === served.not_after && own.subject === served.subject;
-    if (isSame) return [good('TLS served', 'the daemon serves the certificate of the file')];
+    if (isSame) return [good('TLS served', `the daemon serves the certificate of the file (${table})`)];
     return [
       warning(
         'TLS served',
@@ -135,9 +143,9 @@ function diagnoseName(certificate: X509Certificate, publicUrl: string): Diagnosi
   );
 }
 
-function diagnoseDates(certificate: TlsCertificate, now: number): Diagnosis {
+function diagnoseDates(table: TlsTable, certificate: TlsCertificate, now: number): Diagnosis {
   const { role, subject, notBefore, notAfter } = certificate;
-  const check = `certificate http.tls (${role})`;
+  const check = `certificate ${table} (${role})`;
   const detail = `${subject}, until ${toRfc3339(notAfter).slice(0, 10)}: ${daysLeft(certificate, now)} days left`;
   const urgency = now < notBefore ? 'urgent' : urgencyOf(certificate, now);
   return judgeUrgency(urgency, { check, detail, remedy: RENEW_TLS });

@@ -7,7 +7,7 @@ import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
 import { configOption } from '../options.ts';
 import { print } from '../terminal.ts';
-import { diagnoseCertificates, diagnoseServed, diagnoseTls } from './certificateDiagnosis.ts';
+import { diagnoseCertificates, diagnoseServed, diagnoseTls, servedWithTls } from './certificateDiagnosis.ts';
 import { askDaemon } from './daemonDiagnosis.ts';
 import { diagnoseDatabase } from './databaseDiagnosis.ts';
 import { bad, type Diagnosis, good, printDiagnoses, warning } from './diagnosis.ts';
@@ -77,8 +77,10 @@ export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
   yield* diagnoseSeparation(usable);
   yield* diagnosePostQuantum(usable);
   yield* diagnoseCertificates(usable);
-  yield* diagnoseTls(usable, systemClock());
-  yield* diagnoseServed(usable, status);
+  for (const served of servedWithTls(usable)) {
+    yield* diagnoseTls(served, systemClock());
+    yield* diagnoseServed(served, status);
+  }
   yield* diagnoseUpkeep(usable);
   yield diagnoseLimits(usable, status?.pid ?? 'self');
 }

@@ -18,7 +18,7 @@ import { describeStore, storeExists } from '../../store/engines.ts';
 import { readInstalled } from '../../tsa/installed.ts';
 import { readCertificates } from '../../tsa/pki.ts';
 import { hasSystemd, unitState } from '../systemd.ts';
-import { diagnoseTls } from './certificateDiagnosis.ts';
+import { diagnoseTls, type Served, servedWithTls } from './certificateDiagnosis.ts';
 import { diagnoseDatabase } from './databaseDiagnosis.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 import { diagnoseNames } from './fileDiagnosis.ts';
@@ -46,8 +46,11 @@ export async function* diagnoseStart(file: string): AsyncIterable<Diagnosis> {
   yield* await diagnoseState(config);
   for (const at of config.http.listen)
     if ('port' in at) yield await diagnoseAddress('http.listen', at, config);
-  if (config.console !== undefined && 'port' in config.console.listen)
-    yield await diagnoseAddress('console.listen', config.console.listen, config);
+  const { console } = config;
+  if (console !== undefined && 'port' in console.listen)
+    yield await diagnoseAddress('console.listen', console.listen, config);
+  if (console?.tls !== undefined)
+    yield await diagnoseAddress('console.tls.listen', console.tls.listen, config);
 }
 
 function attempt(check: string, look: () => string): Diagnosis {
@@ -131,13 +134,16 @@ function pinFault(token: PartitionOptions): SignerFailure | undefined {
 
 /** The daemon also starts with an expired certificate, which clients refuse: only a pair that cannot be used at all stops it. */
 function diagnoseTlsAtStart(config: Config): Diagnosis[] {
-  const { tls } = config.http;
-  if (tls === undefined) return [];
-  if (tls.keyCredential !== undefined && isAway(tls.keyFile)) {
-    const remedy = `run pdfseal-run ${config.environment} check-config with LoadCredential= for the key in a drop-in, or start the daemon`;
+  return servedWithTls(config).flatMap((served) => diagnoseServedAtStart(served, config.environment));
+}
+
+function diagnoseServedAtStart(served: Served, environment: string): Diagnosis[] {
+  const { keyCredential, keyFile } = served.files;
+  if (keyCredential !== undefined && isAway(keyFile)) {
+    const remedy = `run pdfseal-run ${environment} check-config with LoadCredential= for the key in a drop-in, or start the daemon`;
     return [warning('TLS pair', 'not checked: systemd gives the key only to the unit', remedy)];
   }
-  return diagnoseTls(config, Date.now()).map((one) =>
+  return diagnoseTls(served, Date.now()).map((one) =>
     one.verdict === 'bad' && one.check !== 'TLS pair' ? { ...one, verdict: 'warning' } : one,
   );
 }
