@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { createServer, type ServerOptions as HttpOptions, type Server } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
 import type { Logger } from 'pino';
 import { OperatorError } from '../base/errors.ts';
 import { formatAddress, isLoopback, type ListenAddress } from '../net/address.ts';
 import { type InheritedSocket, listenAt } from '../net/listen.ts';
 import type { TlsCertificates } from '../net/tls.ts';
+import { createTlsServer } from '../net/tlsServer.ts';
 import type { App } from './app.ts';
 import { answerTransportFailures } from './transport.ts';
 
@@ -96,7 +96,9 @@ function serverFor(app: App, tls: TlsCertificates | undefined, options: ServerOp
     keepAliveTimeout: KEEP_ALIVE_MS,
     connectionsCheckingInterval: Math.min(1_000, headerTimeoutMs),
   };
-  const server = tls ? tlsServer(http, tls, options) : createServer(http);
+  const server = tls
+    ? createTlsServer({ ...http, handshakeTimeout: headerTimeoutMs }, tls, options.logger)
+    : createServer(http);
   // Accepts all headers that fit: Node would silently drop headers above a maximum number.
   server.maxHeadersCount = 0;
   server.timeout = silenceMsMax;
@@ -104,19 +106,6 @@ function serverFor(app: App, tls: TlsCertificates | undefined, options: ServerOp
   for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, app.handle);
   answerTransportFailures(server, app.log);
   app.connections.watch(server);
-  return server;
-}
-
-function tlsServer(http: HttpOptions, tls: TlsCertificates, options: ServerOptions): Server {
-  const server = createTlsServer({ ...http, ...tls.options, handshakeTimeout: options.headerTimeoutMs });
-  tls.follow(server);
-  server.on('tlsClientError', (err, socket) => {
-    options.logger.debug(
-      { err, remote_address: socket.remoteAddress },
-      'the TLS handshake with a client failed',
-    );
-    socket.destroy();
-  });
   return server;
 }
 

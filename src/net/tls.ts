@@ -1,6 +1,6 @@
 import { constants, X509Certificate } from 'node:crypto';
 import { readFileSync, statSync, unwatchFile, watchFile } from 'node:fs';
-import type { Socket } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import { createSecureContext, type Server, TLSSocket, type TlsOptions } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
@@ -95,8 +95,8 @@ export class TlsCertificates {
     this.table = table;
     this.#files = files;
     this.#logger = logger.child({ table });
-    this.#pair = this.#readPair();
-    this.#clients = this.#readClients();
+    this.#pair = ofTable(table, () => readPair(files));
+    this.#clients = ofTable(table, () => readClientSide(files));
     const { certificateFile, keyFile, clientCaFile, clientCrlFile } = files;
     this.#watched = [certificateFile, keyFile, clientCaFile, clientCrlFile].filter(
       (file) => file !== undefined,
@@ -143,6 +143,13 @@ export class TlsCertificates {
     return present(this.#pair, this.#clients);
   }
 
+  /** Whether the server's certificate is for that very host: what a wildcard covers does not count. */
+  isFor(host: string): boolean {
+    const [own] = this.#pair.chain;
+    if (isIP(host) !== 0) return own.checkIP(host) !== undefined;
+    return own.checkHost(host, { subject: 'never', wildcards: false }) !== undefined;
+  }
+
   /** Applies every later reload to the server. */
   follow(server: Server): void {
     this.#servers.push(server);
@@ -155,10 +162,10 @@ export class TlsCertificates {
   reload(): void {
     const [former, formerClients] = [this.#pair, this.#clients];
     this.#attempt('the new TLS certificate cannot be used: the previous one stays in use', () => {
-      this.#pair = this.#readPair();
+      this.#pair = readPair(this.#files);
     });
     this.#attempt('the new client authorities or lists cannot be used: the previous ones stay in use', () => {
-      this.#clients = this.#readClients();
+      this.#clients = readClientSide(this.#files);
     });
     for (const server of this.#servers) server.setSecureContext(this.options);
     if (this.#pair.chain[0].fingerprint256 !== former.chain[0].fingerprint256)
@@ -169,19 +176,11 @@ export class TlsCertificates {
 
   #attempt(refusal: string, read: () => void): void {
     try {
-      read();
+      ofTable(this.table, read);
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
       this.#logger.error({ event: 'tls_certificate_refused', reason: error.message }, refusal);
     }
-  }
-
-  #readPair(): ServerPair {
-    return ofTable(this.table, () => readPair(this.#files));
-  }
-
-  #readClients(): ClientSide {
-    return ofTable(this.table, () => readClientSide(this.#files));
   }
 
   close(): void {
