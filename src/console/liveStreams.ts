@@ -32,7 +32,11 @@ export class Streams {
   /** Begins a stream, whose headers are set. It ends with the session, and when the reader goes away. */
   add(response: ServerResponse, session: Session): void {
     // The browser asks again, and is told that there is no session any more.
-    const end = () => response.end();
+    const end = () => {
+      // The beat of this very moment would write after the end.
+      this.#open.delete(response);
+      response.end();
+    };
     session.ended.addEventListener('abort', end);
     this.#open.set(response, session);
     response.once('close', () => {

@@ -63,7 +63,7 @@ async function openStreams(t: Test) {
     await until('the stream is open', () => streams.size > before);
     return socket;
   };
-  return { streams, read };
+  return { sessions, streams, read };
 }
 
 t.test('a reader that takes nothing is dropped, and the others hear everything', async (t) => {
@@ -82,4 +82,16 @@ t.test('a reader that takes nothing is dropped, and the others hear everything',
   t.equal(streams.size, 1);
   await until('it heard all of them', () => heard.split('event: news').length - 1 === beats);
   t.equal(brisk.closed, false);
+});
+
+t.test('a session that ends with a beat ends its stream, and hears nothing after that', async (t) => {
+  const { sessions, streams, read } = await openStreams(t);
+  const reader = await read();
+  let heard = '';
+  reader.on('data', (chunk: Buffer) => (heard += chunk));
+  sessions.endAll();
+  streams.beat();
+  t.equal(streams.size, 0);
+  await until('the answer is whole', () => heard.endsWith('0\r\n\r\n'));
+  t.notMatch(heard, /event: news/);
 });
