@@ -1,6 +1,6 @@
 /** What every request must be before anything is read of it: sent to this console, and by one of its own pages. */
 import type { IncomingMessage } from 'node:http';
-import { isLoopback } from '../net/address.ts';
+import type { Door } from './doors.ts';
 import { english } from './english.ts';
 import { Refusal } from './screen.ts';
 
@@ -30,13 +30,16 @@ export const HEADERS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Refuses a Host that is not this console, which is how a page of a stranger reaches loopback under a name of its own (DNS rebinding); and
+ * Refuses a Host that is not this console, which is how a page of a stranger reaches it under a name of its own (DNS rebinding); and
  * a request that a browser made for another site. Browsers say so in Sec-Fetch-Site, and no script can change it. Throws Refusal.
  */
-export function checkOrigin({ headers, method }: IncomingMessage): void {
+export function checkOrigin(
+  { headers, method }: IncomingMessage,
+  door: Pick<Door, 'isNamed' | 'nameRemedy'>,
+): void {
   const name = URL.parse(`http://${headers.host}`)?.hostname.replaceAll(/[[\]]/g, '') ?? '';
-  if (name !== 'localhost' && !name.endsWith('.localhost') && !isLoopback(name))
-    throw new Refusal(421, english.wrongHost(String(headers.host).slice(0, 80)), english.wrongHostHow);
+  if (!door.isNamed(name))
+    throw new Refusal(421, english.wrongHost(String(headers.host).slice(0, 80)), door.nameRemedy);
   const site = headers['sec-fetch-site'];
   const isOwn = site === 'same-origin' || (site === 'none' && method === 'GET');
   if (!isOwn) throw new Refusal(403, english.foreign, english.foreignHow);

@@ -1,22 +1,15 @@
 /** The console: what the daemon opens of it where the configuration has the table `[console]`. */
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import { formatAddress, type ListenAddress } from '../net/address.ts';
-import { listenAt } from '../net/listen.ts';
+import type { RequestListener } from 'node:http';
+import type { HostPort, ListenAddress } from '../net/address.ts';
+import type { TlsCertificates } from '../net/tls.ts';
 import { readAssets } from './assets.ts';
 import { ConsoleApp, type ConsoleAppOptions } from './consoleApp.ts';
+import { type CertificateDoorOptions, certificateDoor, type Door, linkDoor } from './doors.ts';
+import { networkLimits, openOverTls, openPlain } from './listeners.ts';
 import { Streams } from './liveStreams.ts';
 import { History } from './loadHistory.ts';
 import { type ScreenSources, screensOf } from './screens.ts';
 import { Sessions } from './sessions.ts';
-
-const HEAD_BYTES_MAX = 16 * 1024;
-const HEAD_MS_MAX = 5_000;
-const REQUEST_MS_MAX = 30_000;
-/** Longer than the beat of the streams: whoever takes nothing for so long is gone. */
-const SILENCE_MS_MAX = 60_000;
-/** Four for each of fifty open consoles, and some more. */
-const CONNECTIONS_MAX = 256;
 
 export type ConsoleOptions = Omit<
   ConsoleAppOptions,
@@ -25,6 +18,11 @@ export type ConsoleOptions = Omit<
   Omit<ScreenSources, 'history' | 'sessions'> & {
     /** How often open pages are told that there is news, milliseconds. */
     beatMs?: number;
+    /** Where people reach it with certificates, if they do. */
+    tls?: Pick<CertificateDoorOptions, 'people' | 'date'> & {
+      listen: HostPort;
+      certificates: TlsCertificates;
+    };
   };
 
 export class Console {
@@ -43,31 +41,27 @@ export class Console {
     const streams = new Streams(sessions, options.beatMs);
     const screens = screensOf({ ...options, history, sessions });
     const app = new ConsoleApp({ ...options, screens, sessions, streams, assets: readAssets() });
-    const server = createServer({
-      maxHeaderSize: HEAD_BYTES_MAX,
-      headersTimeout: HEAD_MS_MAX,
-      requestTimeout: REQUEST_MS_MAX,
-      connectionsCheckingInterval: 1_000,
-    });
-    server.timeout = SILENCE_MS_MAX;
-    server.maxConnections = CONNECTIONS_MAX;
-    server.on('request', (request, response) => void app.handle(request, response));
-    try {
-      await listenAt(server, this.#listen, 'console.listen');
-    } catch (error) {
-      streams.close();
-      throw error;
+    const through =
+      (door: Door): RequestListener =>
+      (request, response) =>
+        void app.handle(request, response, door);
+    const { environment, logger, tls } = options;
+    await using opened = new AsyncDisposableStack();
+    opened.defer(() => streams.close());
+    const plain = through(linkDoor({ environment, sessions }));
+    opened.adopt(await openPlain(plain, this.#listen, logger), (one) => one.close());
+    if (tls !== undefined) {
+      const limits = networkLimits();
+      const door = certificateDoor({
+        environment,
+        sessions,
+        ...tls,
+        tls: tls.certificates,
+        know: (socket) => limits.know(socket),
+      });
+      opened.adopt(await openOverTls(through(door), { ...tls, limits }, logger), (one) => one.close());
     }
-    const address = formatAddress(this.#listen);
-    options.logger.info({ address }, 'the console is open');
-    return {
-      async close() {
-        const closed = once(server, 'close');
-        server.close();
-        streams.close();
-        server.closeAllConnections();
-        await closed;
-      },
-    };
+    const all = opened.move();
+    return { close: () => all.disposeAsync() };
   }
 }

@@ -10,6 +10,7 @@ import type { Actor } from '../manifest/auditRecord.ts';
 import { type Store, UnknownOutcome } from '../store/store.ts';
 import type { Asset, Assets } from './assets.ts';
 import { checkOrigin, cookieOf, HEADERS, readFields } from './checks.ts';
+import type { Door } from './doors.ts';
 import { english } from './english.ts';
 import type { Streams } from './liveStreams.ts';
 import { layOut } from './pageFrame.ts';
@@ -17,7 +18,7 @@ import { PageTurns } from './pageTurns.ts';
 import type { Download, Page, Reply, Screen, ScreenRoute } from './screen.ts';
 import { Refusal } from './screen.ts';
 import { isFormToken, reaches, type Session, type Sessions } from './sessions.ts';
-import { brokenLinkPage, linkPage, loggedOutPage, messagePage, signInPage } from './signIn.ts';
+import { loggedOutPage, messagePage } from './signIn.ts';
 
 const RETRY_AFTER_SECONDS = 2;
 /** A reader who takes a little now and then is not silent, and would otherwise hold what it reads for as long as its session lasts. */
@@ -40,7 +41,6 @@ export interface ConsoleAppOptions {
 export class ConsoleApp {
   readonly #options: ConsoleAppOptions;
   readonly #routes: readonly ScreenRoute[];
-  readonly #cookieName: string;
   readonly #turns = new PageTurns();
   /** What the next page of a session says. */
   readonly #notices = new WeakMap<Session, string>();
@@ -48,36 +48,36 @@ export class ConsoleApp {
   constructor(options: ConsoleAppOptions) {
     this.#options = options;
     this.#routes = options.screens.flatMap(({ routes }) => routes);
-    // Browsers share cookies among the ports of a host, and with them among the environments of a machine.
-    this.#cookieName = `pdfseal-console-${options.environment}`;
   }
 
   /** Never rejects. */
-  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async handle(request: IncomingMessage, response: ServerResponse, door: Door): Promise<void> {
     for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value);
     const url = URL.parse(request.url ?? '', 'http://console');
     const path = url?.pathname ?? '';
     let session: Session | undefined;
     try {
-      checkOrigin(request);
+      checkOrigin(request, door);
       const asset = this.#options.assets.byPath.get(path);
       if (asset !== undefined) {
         response.setHeader('Cache-Control', 'private, max-age=31536000, immutable');
         return sendAsset(request, response, asset);
       }
-      if (await this.#answerStranger(request, response, path)) return;
+      if (await this.#answerStranger(request, response, { door, path })) return;
       const found = this.#routeOf(request.method ?? '', path);
-      const cookie = cookieOf(request, this.#cookieName);
-      session =
+      const cookie = cookieOf(request, door.cookieName);
+      const find = (how: { isUse: boolean }) =>
         cookie === undefined
           ? undefined
-          : this.#options.sessions.find(cookie, { isUse: found?.route.isLive !== true });
+          : this.#options.sessions.find(cookie, { ...how, certificate: door.certificateOf(request) });
+      session = find({ isUse: found?.route.isLive !== true });
       if (session === undefined || cookie === undefined)
-        return this.#sendPage(response, signInPage(), { path });
+        return this.#sendPage(response, door.signInPage(request), { path });
+      door.know(request.socket);
       if (request.method === 'POST' && path === '/logout') {
         await this.#checkedForm(request, session);
         this.#options.sessions.end(cookie);
-        response.setHeader('Set-Cookie', this.#cookie('', 'Max-Age=0; '));
+        response.setHeader('Set-Cookie', cookieFor(door, '', 'Max-Age=0; '));
         return redirect(response, '/logout');
       }
       if (found === undefined) throw this.#unrouted(path);
@@ -94,9 +94,9 @@ export class ConsoleApp {
         person.name,
         () =>
           // The form or the turn may have been long in coming: nothing acts for a session that ended meanwhile.
-          this.#options.sessions.find(cookie, { isUse: false }) && route.answer(asked),
+          find({ isUse: false }) && route.answer(asked),
       );
-      if (reply === undefined) return this.#sendPage(response, signInPage(), { path });
+      if (reply === undefined) return this.#sendPage(response, door.signInPage(request), { path });
       await this.#send(response, reply, { path, session, isLive: route.isLive === true });
     } catch (error) {
       this.#answerFailure(response, error, { path, session });
@@ -104,23 +104,24 @@ export class ConsoleApp {
   }
 
   /** What needs no session. Returns whether it was that. */
-  async #answerStranger(request: IncomingMessage, response: ServerResponse, path: string): Promise<boolean> {
-    const { sessions, environment, store } = this.#options;
-    if (request.method === 'GET' && path === '/logout') {
-      this.#sendPage(response, loggedOutPage(), { path });
+  async #answerStranger(
+    request: IncomingMessage,
+    response: ServerResponse,
+    { door, path }: { door: Door; path: string },
+  ): Promise<boolean> {
+    const { method } = request;
+    const page = method !== 'GET' ? undefined : path === '/logout' ? loggedOutPage() : door.pageAt(path);
+    if (page !== undefined) {
+      this.#sendPage(response, page, { path });
       return true;
     }
-    const [, secret] = /^\/login\/([\w-]{1,64})$/.exec(path) ?? [];
-    if (request.method === 'GET' && secret !== undefined) {
-      this.#sendPage(response, linkPage(secret, sessions.invited(secret), environment), { path });
-      return true;
-    }
-    if (request.method !== 'POST' || path !== '/login') return false;
-    const begun = sessions.begin((await readFields(request)).get('link') ?? '');
-    if (begun === undefined) this.#sendPage(response, brokenLinkPage(), { path });
+    if (method !== 'POST' || path !== '/login') return false;
+    const begun = door.begin(request, await readFields(request));
+    if ('main' in begun) this.#sendPage(response, begun, { path });
     else {
-      const { cookie, session } = begun;
-      const act = { act: 'console.login', actor: actorOf(session.person), object: {} } as const;
+      const { sessions, store } = this.#options;
+      const { cookie, session, object } = begun;
+      const act = { act: 'console.login', actor: actorOf(session.person), object } as const;
       try {
         await store.trail.append({ ...act, outcome: 'done' });
       } catch (error) {
@@ -128,17 +129,12 @@ export class ConsoleApp {
         throw error;
       }
       // The browser forgets the former cookie, so nobody could log out of that session any more.
-      const former = cookieOf(request, this.#cookieName);
+      const former = cookieOf(request, door.cookieName);
       if (former !== undefined) sessions.end(former);
-      response.setHeader('Set-Cookie', this.#cookie(cookie));
+      response.setHeader('Set-Cookie', cookieFor(door, cookie));
       redirect(response, '/');
     }
     return true;
-  }
-
-  /** Without `Secure`, because not every browser takes such a cookie from http://localhost: the tunnel is what protects the connection. */
-  #cookie(value: string, more = ''): string {
-    return `${this.#cookieName}=${value}; ${more}Path=/; HttpOnly; SameSite=Strict`;
   }
 
   #routeOf(method: string, path: string): { route: ScreenRoute; params: Record<string, string> } | undefined {
@@ -222,6 +218,10 @@ function failurePage(error: unknown): Page {
   if (error instanceof ServiceError)
     return messagePage(error.message, undefined, { status: 400, remedy: english.staleHow });
   return messagePage(english.failed, undefined, { status: 500, remedy: english.failedHow });
+}
+
+function cookieFor({ cookieName, cookieAttributes }: Door, value: string, more = ''): string {
+  return `${cookieName}=${value}; ${more}${cookieAttributes}`;
 }
 
 function actorOf({ name, role }: Person): Actor {

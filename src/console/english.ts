@@ -3,6 +3,7 @@ import type { Role } from '../base/people.ts';
 import { englishAccess } from './englishAccess.ts';
 import { englishAudit } from './englishAudit.ts';
 import { englishCare } from './englishCare.ts';
+import { englishCertificates } from './englishCertificates.ts';
 import { englishFind } from './englishFind.ts';
 import { englishConcerns, englishNow } from './englishNow.ts';
 import { englishSessions } from './englishSessions.ts';
@@ -81,4 +82,5 @@ export const english = {
   sessions: englishSessions,
   care: englishCare,
   concerns: englishConcerns,
+  certificates: englishCertificates,
 };

@@ -12,9 +12,18 @@ export interface Session {
   readonly ended: AbortSignal;
 }
 
+/** What a session depends on that a certificate began. */
+export interface Bond {
+  /** SHA-256 of the certificate. */
+  readonly certificate: string;
+  /** Whether the certificate still opens the console for that person and role. */
+  holds(): boolean;
+}
+
 interface Held extends Session {
   readonly startedAt: number;
   readonly end: AbortController;
+  readonly bond: Bond | undefined;
   usedAt: number;
 }
 
@@ -24,6 +33,9 @@ const SESSION_MS_MAX = 12 * 3_600_000;
 /** What has waited longest makes room: only root and the service's own user make links. */
 const LINKS_MAX = 32;
 const SESSIONS_MAX = 128;
+/** Of the sessions that a person begins with certificates: each login is a record, and a session more makes one of others end. */
+const BOUND_MAX = 10;
+const BOUND_WITHIN_MS = 10 * 60_000;
 const SECRET_BYTES = 32;
 const ID_BYTES = 8;
 
@@ -39,6 +51,8 @@ export class Sessions {
   readonly #links = new Map<string, { person: Person; madeAt: number }>();
   /** By the SHA-256 of the secret in the cookie. */
   readonly #sessions = new Map<string, Held>();
+  /** When each person began a session with a certificate, by name. */
+  readonly #begun = new Map<string, readonly number[]>();
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
@@ -64,7 +78,22 @@ export class Sessions {
     const person = this.invited(secret);
     if (person === undefined) return undefined;
     this.#links.delete(digestOf(secret));
-    if (this.#sessions.size >= SESSIONS_MAX) this.#end(this.#longestIdle());
+    return this.#open(person);
+  }
+
+  /** Begins a session that belongs to a certificate. Undefined if the person has begun too many. */
+  beginBound(person: Person, bond: Bond): { cookie: string; session: Session } | undefined {
+    this.#forget();
+    const recent = this.#begun.get(person.name) ?? [];
+    if (recent.length >= BOUND_MAX) return undefined;
+    this.#begun.set(person.name, [...recent, this.#now()]);
+    const own = [...this.#sessions].filter(([, held]) => held.bond && held.person.name === person.name);
+    if (own.length >= BOUND_MAX) this.#end(longestIdle(own));
+    return this.#open(person, bond);
+  }
+
+  #open(person: Person, bond?: Bond): { cookie: string; session: Session } {
+    if (this.#sessions.size >= SESSIONS_MAX) this.#end(longestIdle([...this.#sessions]));
     const now = this.#now();
     const end = new AbortController();
     const session: Held = {
@@ -73,6 +102,7 @@ export class Sessions {
       formToken: newSecret(),
       ended: end.signal,
       end,
+      bond,
       startedAt: now,
       usedAt: now,
     };
@@ -81,11 +111,15 @@ export class Sessions {
     return { cookie, session };
   }
 
-  /** The session of a cookie. What happens by itself, such as a page that keeps itself current, does not count as use. */
-  find(cookie: string, how: { isUse: boolean }): Session | undefined {
+  /**
+   * The session of a cookie, if it belongs to the certificate of the connection, or to none and there is none. What happens by itself,
+   * such as a page that keeps itself current, does not count as use.
+   */
+  find(cookie: string, how: { isUse: boolean; certificate?: string | undefined }): Session | undefined {
     this.#forget();
     const session = this.#sessions.get(digestOf(cookie));
-    if (session !== undefined && how.isUse) session.usedAt = this.#now();
+    if (session === undefined || session.bond?.certificate !== how.certificate) return undefined;
+    if (how.isUse) session.usedAt = this.#now();
     return session;
   }
 
@@ -131,13 +165,15 @@ export class Sessions {
   #forget(): void {
     const now = this.#now();
     for (const [key, { madeAt }] of this.#links) if (now - madeAt >= LINK_MS_MAX) this.#links.delete(key);
-    for (const [key, { startedAt, usedAt }] of this.#sessions)
-      if (now - usedAt >= IDLE_MS_MAX || now - startedAt >= SESSION_MS_MAX) this.#end(key);
-  }
-
-  #longestIdle(): string {
-    const [oldest] = [...this.#sessions].sort(([, a], [, b]) => a.usedAt - b.usedAt);
-    return oldest?.[0] ?? '';
+    for (const [key, { startedAt, usedAt, bond }] of this.#sessions) {
+      const isOver = now - usedAt >= IDLE_MS_MAX || now - startedAt >= SESSION_MS_MAX;
+      if (isOver || bond?.holds() === false) this.#end(key);
+    }
+    for (const [name, times] of this.#begun) {
+      const recent = times.filter((at) => now - at < BOUND_WITHIN_MS);
+      if (recent.length === 0) this.#begun.delete(name);
+      else this.#begun.set(name, recent);
+    }
   }
 
   #end(key: string): void {
@@ -150,6 +186,11 @@ export class Sessions {
 export function isFormToken(session: Session, given: string): boolean {
   const [wanted, found] = [Buffer.from(session.formToken), Buffer.from(given)];
   return wanted.length === found.length && timingSafeEqual(wanted, found);
+}
+
+function longestIdle(sessions: readonly [string, Held][]): string {
+  const [oldest] = sessions.toSorted(([, a], [, b]) => a.usedAt - b.usedAt);
+  return oldest?.[0] ?? '';
 }
 
 function newSecret(): string {

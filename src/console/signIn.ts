@@ -25,17 +25,22 @@ export function signInPage(): Page {
 /** Looking at a link uses nothing up, because programs that preview links look at them too: the button does. */
 export function linkPage(secret: string, person: Person | undefined, environment: string): Page {
   if (person === undefined) return brokenLinkPage();
+  return personCard(person, english.linkLead(environment), secret);
+}
+
+/** Whose session the button begins. */
+export function personCard(person: Person, lead: string, link = ''): Page {
   return {
     title: english.linkTitle,
     main: html`<section class="card narrow">
 <h1>${english.linkTitle}</h1>
-<p>${english.linkLead(environment)}</p>
+<p>${lead}</p>
 <dl>
 <div><dt>${english.linkName}</dt><dd>${person.name}</dd></div>
 <div><dt>${english.linkRole}</dt><dd>${english.roles[person.role]}: ${english.roleMeans[person.role]}</dd></div>
 </dl>
 <p class="quiet">${english.linkNote}</p>
-<form method="post" action="/login"><input type="hidden" name="link" value="${secret}"><button class="strong">${english.linkButton}</button></form>
+<form method="post" action="/login"><input type="hidden" name="link" value="${link}"><button class="strong">${english.linkButton}</button></form>
 </section>`,
   };
 }

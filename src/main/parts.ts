@@ -3,12 +3,12 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
 import type { StatusSources } from '../admin/statusReader.ts';
-import { systemClock, toRfc3339 } from '../base/clock.ts';
+import { type Clock, systemClock, toRfc3339 } from '../base/clock.ts';
 import { egressSocket, inheritedSockets, stripperSocket } from '../base/env.ts';
 import { certificatesInUse } from '../config/certificatesInUse.ts';
 import type { Config } from '../config/config.ts';
 import type { LiveConfig } from '../config/reload.ts';
-import type { Console } from '../console/console.ts';
+import type { Console, ConsoleOptions } from '../console/console.ts';
 import { type Copies, openCopies, stripAnswerMsMax } from '../copy/copies.ts';
 import { chooseEngine } from '../hash/choose.ts';
 import { type HashPool, openHashPool } from '../hash/pool.ts';
@@ -233,6 +233,17 @@ export async function loadConsole({ console }: Config): Promise<Console | undefi
   if (console === undefined) return undefined;
   const loaded = await import('../console/console.ts');
   return new loaded.Console(console.listen, systemClock);
+}
+
+/** Where people reach the console with certificates, and who they are as the configuration says it at that moment. */
+export function consoleTlsOf(
+  live: LiveConfig,
+  { certificates, date }: { certificates: TlsCertificates | undefined; date: Clock },
+): Pick<ConsoleOptions, 'tls'> {
+  const { console } = live.current;
+  if (console?.tls === undefined || certificates === undefined) return {};
+  const { listen } = console.tls;
+  return { tls: { listen, certificates, date, people: () => live.current.people } };
 }
 
 /** What the configuration alone says of the API. */

@@ -37,6 +37,7 @@ import { startSweeping } from '../watch/sweep.ts';
 import { openFront } from './front.ts';
 import {
   apiSettings,
+  consoleTlsOf,
   loadConsole,
   logDuties,
   openClockOf,
@@ -303,7 +304,8 @@ export async function serve(config: Config): Promise<void> {
     const evidence = sealedFilesOf({ store, trust, copies, retentionMs: documentRetentionMs, time });
     const quotas = () => storedQuotas(store, live.current.policies, time.date());
     const shown = { environment, store, status, quotas, epochs, settings, drills, verifier, evidence };
-    adopt(await console.open({ ...common, ...shown }));
+    const tls = consoleTlsOf(live, { certificates: consoleTls, date: time.date });
+    adopt(await console.open({ ...common, ...shown, ...tls }));
   }
   const server = await openServer(app, config, { logger, tls });
   const running = { version: packageVersion(), config_sha256: config.sha256 };

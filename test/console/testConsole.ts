@@ -14,6 +14,7 @@ import type { Role } from '../../src/base/people.ts';
 import { readAssets } from '../../src/console/assets.ts';
 import { Console, type ConsoleOptions } from '../../src/console/console.ts';
 import { ConsoleApp } from '../../src/console/consoleApp.ts';
+import { linkDoor } from '../../src/console/doors.ts';
 import { Streams } from '../../src/console/liveStreams.ts';
 import type { Screen } from '../../src/console/screen.ts';
 import { NO_LIMITS } from '../../src/limits/policies.ts';
@@ -174,7 +175,8 @@ export async function openScreens(t: Test, screens: readonly Screen[]): Promise<
     logger: pino({ level: 'silent' }),
     onFatal: (error) => t.fail(String(error)),
   });
-  const server = createServer((request, response) => void app.handle(request, response));
+  const door = linkDoor({ environment: 'test', sessions });
+  const server = createServer((request, response) => void app.handle(request, response, door));
   server.listen(0, '127.0.0.1');
   t.teardown(() => server.close());
   await once(server, 'listening');

@@ -1,0 +1,36 @@
+/** The pages of somebody who reaches the console over TLS and has no session. */
+import type { Person } from '../base/people.ts';
+import { english } from './english.ts';
+import { html, named } from './html.ts';
+import type { Page } from './screen.ts';
+import { messagePage, personCard } from './signIn.ts';
+
+const words = english.certificates;
+
+/** The button begins the session: nobody is signed in by looking, nor again right after logging out. */
+export function ownCertificatePage(person: Person, environment: string): Page {
+  return { ...personCard(person, words.lead(environment)), status: 401 };
+}
+
+export function noCertificatePage(): Page {
+  return messagePage(words.needed, words.neededLead, { status: 401, remedy: words.neededHow });
+}
+
+/** `names`: of a certificate that is valid. */
+export function refusedCertificatePage(why: string, names?: readonly string[]): Page {
+  if (names === undefined) return messagePage(words.refused, why, { status: 403, remedy: words.faultyHow });
+  return {
+    title: words.refused,
+    status: 403,
+    main: html`<section class="card narrow">
+<h1>${words.refused}</h1>
+<p>${why}</p>
+${names.length > 0 ? html`<ul>${names.map((name) => html`<li>${named(name)}</li>`)}</ul>` : html`<p>${words.noNames}</p>`}
+<p class="remedy">${words.refusedHow}</p>
+</section>`,
+  };
+}
+
+export function tooManyLoginsPage(): Page {
+  return messagePage(words.tooMany, words.tooManyLead, { status: 429, remedy: words.tooManyHow });
+}
