@@ -161,11 +161,16 @@ export class BrowserPage {
 export async function openPage(
   t: { teardown(end: () => Promise<void>): unknown },
   url: string,
+  { anyCertificate = false }: { anyCertificate?: boolean } = {},
 ): Promise<BrowserPage> {
   const profile = mkdtempSync(join(tmpdir(), 'chromium-'));
-  const browser = spawn('chromium', [...FLAGS, `--user-data-dir=${profile}`], {
-    stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
-  });
+  const browser = spawn(
+    'chromium',
+    [...FLAGS, ...(anyCertificate ? ['--ignore-certificate-errors'] : []), `--user-data-dir=${profile}`],
+    {
+      stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
+    },
+  );
   t.teardown(async () => {
     if (browser.exitCode === null) {
       browser.kill('SIGKILL');
