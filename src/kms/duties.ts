@@ -29,6 +29,8 @@ const NAMED_MAX = 8;
 export interface Assignment {
   message: Uint8Array;
   recorded: Promise<void>;
+  /** How many trees that were signed are given up for it. */
+  abandoned?: number;
 }
 
 /** What one key signs, and what it does not: nothing that reaches the signer over its stream can have it sign anything else. */
@@ -86,10 +88,10 @@ export class KeyDuties {
       throw error;
     });
     const next = { size: checkpoint.treeSize, root: toBase64(checkpoint.root) };
-    return { message, recorded: this.#record(file, next, step, log.sessions) };
+    return { message, ...this.#record(file, next, step, log.sessions) };
   }
 
-  #record(file: TreeFile, next: Tree, step: Step, depth: number): Promise<void> {
+  #record(file: TreeFile, next: Tree, step: Step, depth: number): Omit<Assignment, 'message'> {
     const { held, abandoned } = follow(file.held, next, step, { depth, now: systemClock() });
     if (abandoned.length > 0) {
       const named = abandoned.slice(0, NAMED_MAX).map((tree) => `${tree.size} leaves ${tree.root}`);
@@ -97,7 +99,8 @@ export class KeyDuties {
         `signed for a tree of ${next.size} leaves ${next.root} after ${step.from.size} leaves; given up are ${named.join(', ')}\n`,
       );
     }
-    return held === file.held ? file.written : file.write(held);
+    const recorded = held === file.held ? file.written : file.write(held);
+    return { recorded, abandoned: abandoned.length };
   }
 
   #token(content: Uint8Array, certificate: Uint8Array): Uint8Array {

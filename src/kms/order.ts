@@ -2,7 +2,7 @@ import { assert } from '../base/assert.ts';
 import { toBase64 } from '../base/bytes.ts';
 import { checkpointMessage } from '../log/signedCheckpoint.ts';
 import type { KeyAlgorithm } from './keyAlgorithm.ts';
-import type { SigningRequest, Step, Tree } from './protocol.ts';
+import type { Signature, SigningRequest, Step, Tree } from './protocol.ts';
 import { TreeUnknown } from './signedTrees.ts';
 import type { SignerProcess } from './signerProcess.ts';
 
@@ -17,12 +17,12 @@ export interface Order {
   request(held?: readonly Tree[]): Promise<SigningRequest | undefined>;
 }
 
-/** The signature of the signer, Base64. Rejects with SignerFailure. */
+/** The answer of the signer. Rejects with SignerFailure. */
 export async function carryOut(
   { request }: Order,
   signer: SignerProcess,
   timeoutMs: number,
-): Promise<string> {
+): Promise<Signature> {
   const ask = async (held?: readonly Tree[]) => {
     const asked = await request(held);
     return asked && signer.ask(asked, timeoutMs);
@@ -33,7 +33,7 @@ export async function carryOut(
     return (await ask(error.trees)) ?? Promise.reject(error);
   });
   assert(answer !== undefined, 'an order asks for something');
-  return answer.signature;
+  return answer;
 }
 
 /** How the tree of a checkpoint grew from those before it. */

@@ -69,6 +69,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
   #since = systemClock();
   #lastError: string | undefined;
   #signatures = 0;
+  #refusals = 0;
+  #treesGivenUp = 0;
   #starts = 0;
   #backoffMs = BACKOFF_MS_MIN;
   /** When the newest child was started, on the monotonic clock. */
@@ -125,6 +127,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
       since: this.#since,
       ...(this.#lastError !== undefined && { lastError: this.#lastError }),
       signatures: this.#signatures,
+      refusals: this.#refusals,
+      treesGivenUp: this.#treesGivenUp,
       restarts: Math.max(this.#starts - 1, 0),
       sessions,
       ...(refusal !== undefined && { sessionsRefused: refusal }),
@@ -182,6 +186,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
   async #supervise(): Promise<void> {
     while (!this.#closing.signal.aborted) {
       const failure = await this.#serve();
+      if (isRefusal(failure.code)) this.#refusals += 1;
       await this.#pause(failure);
       await this.#withdrawal?.over.promise;
     }
@@ -276,7 +281,9 @@ export class Partition<Key extends HeldKey = HeldKey> {
   }
 
   async #carryOut(signer: SignerProcess, order: Order): Promise<Uint8Array> {
-    return this.#proven(order.message, await carryOut(order, signer, this.#settings.signTimeoutMs));
+    const { signature, abandoned = 0 } = await carryOut(order, signer, this.#settings.signTimeoutMs);
+    this.#treesGivenUp += abandoned;
+    return this.#proven(order.message, signature);
   }
 
   async #probe(signer: SignerProcess, timeoutMs: number): Promise<Uint8Array> {

@@ -28,6 +28,10 @@ export interface PartitionStatus {
   lastError?: string;
   /** Verified signatures given since the program started, without probes. */
   signatures: number;
+  /** How often its signer would not sign what it was asked ({@link isRefusal}). */
+  refusals: number;
+  /** Trees that it signed and that the log went on without. */
+  treesGivenUp: number;
   /** Children started to replace another. */
   restarts: number;
   /** Sessions that the newest child has opened; 0 before the first. */

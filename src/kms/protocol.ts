@@ -137,6 +137,8 @@ export interface SignerAnswers {
 /** Base64 of: Ed25519: 64 bytes (RFC 8032); ecdsa-p256: DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3); rsa-3072: 384 bytes; mldsa44: 2,420 bytes. */
 export interface Signature {
   signature: string;
+  /** How many trees, signed before, no other tree will contain, now that this one is signed; absent: none. */
+  abandoned?: number;
 }
 
 /** A request on the wire. The signer ends itself if it takes longer. */

@@ -81,9 +81,10 @@ function use(found: TokenKey | SoftwareKey): typeof found.publicKey {
 
 /** The record and the signature at the same time; the answer after both. */
 async function sign(request: SigningRequest, timeoutMs: number): Promise<Signature & { message?: string }> {
-  const { message, recorded } = await opened(duties).assign(request, timeoutMs);
+  const { message, recorded, abandoned = 0 } = await opened(duties).assign(request, timeoutMs);
   const [signature] = await Promise.all([opened(key).sign(message), recorded]);
-  const answered = { signature: Buffer.from(signature).toString('base64') };
+  const base64 = Buffer.from(signature).toString('base64');
+  const answered = { signature: base64, ...(abandoned > 0 && { abandoned }) };
   return request.kind === 'signProbe'
     ? { ...answered, message: Buffer.from(message).toString('base64') }
     : answered;

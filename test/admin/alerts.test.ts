@@ -97,6 +97,10 @@ const CASES: Record<string, Case> = {
     fires: { 'pdfseal_partition_restarts_total{partition="eu"}': '0x50 1+1x9' },
     silent: [{ 'pdfseal_partition_restarts_total{partition="eu"}': '0x50 1 2 2x8' }],
   },
+  PdfsealdSignerRefuses: {
+    fires: { 'pdfseal_partition_refusals_total{partition="eu"}': '0x30 1x30' },
+    silent: [{ 'pdfseal_partition_refusals_total{partition="eu"}': '1x60' }],
+  },
   PdfsealdSigningSlow: {
     fires: slow('pdfseal_partition_sign_duration_seconds_bucket', ', partition="eu"'),
     silent: [quick('pdfseal_partition_sign_duration_seconds_bucket', ', partition="eu"')],

@@ -213,6 +213,8 @@ t.test('where there is no room, what is not well stays, and what to do about it'
         ...member,
         sessions: 1,
         sessions_refused: 'CKR_SESSION_COUNT',
+        refusals: 2,
+        trees_given_up: 1,
       })),
     },
     parts: status.parts.map((part) =>
@@ -228,5 +230,8 @@ t.test('where there is no room, what is not well stays, and what to do about it'
   t.match(shown.join('\n'), /✗ NOT READY {2}pdfseald .*\n[\s\S]*✗ store +nothing left\n +→ make room/);
   t.notMatch(render(looks, Date.now()).join(''), `${ESC}[2J`, 'no text moves the cursor');
   t.match(render(looks, Date.now()).join('\n'), /! config +another content/);
-  t.match(render(looks, Date.now()).join('\n'), /eu\/\S+ .*, only 1 session \(CKR_SESSION_COUNT\)/);
+  t.match(
+    render(looks, Date.now()).join('\n'),
+    /eu\/\S+ .*, 2 refusals, 1 checkpoint given up, only 1 session \(CKR_SESSION_COUNT\)/,
+  );
 });

@@ -18,7 +18,7 @@ export function sampleStatus(change: Partial<AdminStatus> = {}, now = Date.now()
     signers: ['west/log'],
   };
   const partition = { algorithm: 'ed25519', state: 'ready', since: ago(DAY_MS), restarts: 0 } as const;
-  const member = { ...partition, signatures: 1204, sessions: 2, pid: 12 };
+  const member = { ...partition, signatures: 1204, refusals: 0, trees_given_up: 1, sessions: 2, pid: 12 };
   const chore = { good: true, tree_size: 48_211 };
   return {
     version: '0.1.0',

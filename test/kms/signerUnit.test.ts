@@ -235,9 +235,8 @@ t.test('what it has signed survives its end, and one process at a time has the k
   t.equal(readdirSync(site.state).filter((name) => name.endsWith('.trees')).length, 1);
 });
 
-t.test('a partition whose signer is a unit signs, and again when the unit was killed', async (t) => {
-  const site = await makeSite(t);
-  const unit = await site.start();
+/** The daemon's end of a unit, which believes that the log is this one. */
+async function openUnit(t: Test, site: Site, unit: Unit) {
   const partitions = await openPartitions({
     partitions: [{ ...site.token, pinFile: '/nowhere', signer: unit.socket }],
     keys: [site.key],
@@ -249,23 +248,46 @@ t.test('a partition whose signer is a unit signs, and again when the unit was ki
   });
   t.teardown(() => partitions.close());
   await allReady(partitions);
-  const sign = async (from: number, to: number) => {
-    const { size, root } = await log.tree(to);
+  const sign = async (from: number, to: number, history = log) => {
+    const { size, root } = await history.tree(to);
     const text = encodeCheckpoint({
       origin: ORIGIN,
       treeSize: size,
       root: fromBase64(root) ?? new Uint8Array(),
     });
     const growth = {
-      step: () => log.step(from, to),
-      stepFrom: async (trees: readonly { size: number }[]) => log.step(trees.at(-1)?.size ?? from, to),
+      step: () => history.step(from, to),
+      stepFrom: async (trees: readonly { size: number }[]) => history.step(trees.at(-1)?.size ?? from, to),
     };
     return (await partitions.sign(text, Date.now(), growth)).length;
   };
+  return { partitions, sign };
+}
+
+t.test('a partition whose signer is a unit signs, and again when the unit was killed', async (t) => {
+  const site = await makeSite(t);
+  const unit = await site.start();
+  const { partitions, sign } = await openUnit(t, site, unit);
   t.equal(await sign(1, 2), 1);
   t.equal(await sign(5, 9), 1, 'it has not seen what it leads from, and is shown where it stands');
   unit.process.kill('SIGKILL');
   await until('it is lost', () => statesOf(partitions)[0] === 'unavailable');
+});
+
+t.test('trees that are given up, and refusals, are counted', async (t) => {
+  const site = await makeSite(t);
+  const { partitions, sign } = await openUnit(t, site, await site.start());
+  for (const [from, to] of [
+    [10, 25],
+    [25, 30],
+    [25, 32],
+    [32, 35],
+  ] as const)
+    t.equal(await sign(from, to), 1);
+  t.match(partitions.status(), [{ signatures: 4, treesGivenUp: 1, refusals: 0 }]);
+  await t.rejects(sign(35, 40, fork), { code: 'kms_partition_unavailable' });
+  await until('the refusal is counted', () => partitions.status()[0]?.refusals === 1);
+  t.match(partitions.status(), [{ signatures: 4, treesGivenUp: 1, lastError: 'tree_unknown' }]);
 });
 
 t.test('what it has signed is not guessed: a damaged record is named, each time', async (t) => {

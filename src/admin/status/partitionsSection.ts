@@ -29,6 +29,10 @@ export const partitionSchema = z.object({
   since: time,
   last_error: z.string().exactOptional(),
   signatures: count,
+  refusals: count.describe(
+    'How often its signer refused to sign: another history of the log, or a false time.',
+  ),
+  trees_given_up: count.describe('Checkpoints that it signed and that the log went on without.'),
   restarts: count,
   sessions: count.describe(
     'Signatures it gives at the same time: `kms.sessions`, or fewer if the token refuses more.',
@@ -69,13 +73,14 @@ export function presentPartitions(
 }
 
 function presentPartition(status: PartitionStatus, drills: Pick<Drills, 'returnsAt'>): PresentedPartition {
-  const { region, keyLabel, since, lastError, sessionsRefused, ...others } = status;
+  const { region, keyLabel, since, lastError, sessionsRefused, treesGivenUp, ...others } = status;
   const name = kmsKeyId({ region, keyLabel });
   const returnsAt = drills.returnsAt(name);
   return {
     name,
     since: toRfc3339(since),
     ...others,
+    trees_given_up: treesGivenUp,
     ...(lastError !== undefined && { last_error: lastError }),
     ...(sessionsRefused !== undefined && { sessions_refused: sessionsRefused }),
     ...(returnsAt !== undefined && { returns_at: toRfc3339(returnsAt) }),
@@ -96,6 +101,17 @@ export function partitionsPart({ quorum, members }: PartitionsSection, canSign: 
   );
 }
 
+/** A total of each partition since the start of the daemon. */
+function total(
+  name: `pdfseal_partition_${string}_total`,
+  help: string,
+  of: 'signatures' | 'refusals' | 'trees_given_up' | 'restarts',
+): StatusMetric<PartitionsSection> {
+  const samples = ({ members }: PartitionsSection) =>
+    members.map((member) => ({ labels: { partition: member.name }, value: member[of] }));
+  return { name, help, labelNames: ['partition'], isTotal: true, samples };
+}
+
 export const PARTITION_METRICS: StatusMetric<PartitionsSection>[] = [
   {
     name: 'pdfseal_partition_ready',
@@ -107,22 +123,14 @@ export const PARTITION_METRICS: StatusMetric<PartitionsSection>[] = [
         value: Number(state === 'ready'),
       })),
   },
-  {
-    name: 'pdfseal_partition_signatures_total',
-    help: 'Checkpoints this partition signed',
-    labelNames: ['partition'],
-    isTotal: true,
-    samples: (partitions) =>
-      partitions.members.map(({ name, signatures }) => ({ labels: { partition: name }, value: signatures })),
-  },
-  {
-    name: 'pdfseal_partition_restarts_total',
-    help: 'Signer processes that were replaced',
-    labelNames: ['partition'],
-    isTotal: true,
-    samples: (partitions) =>
-      partitions.members.map(({ name, restarts }) => ({ labels: { partition: name }, value: restarts })),
-  },
+  total('pdfseal_partition_signatures_total', 'Checkpoints this partition signed', 'signatures'),
+  total('pdfseal_partition_refusals_total', 'How often its signer refused to sign', 'refusals'),
+  total(
+    'pdfseal_partition_trees_given_up_total',
+    'Checkpoints it signed and the log went on without',
+    'trees_given_up',
+  ),
+  total('pdfseal_partition_restarts_total', 'Signer processes that were replaced', 'restarts'),
   plain(
     'pdfseal_quorum',
     'How many must sign (kms.quorum), in the epoch in force',

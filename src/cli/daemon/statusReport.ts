@@ -138,10 +138,12 @@ function plain(name: string, text: string): Row {
 
 function partitionRow(member: PresentedPartition, now: number): Row {
   const { name, state, since, signatures, restarts, last_error: error, returns_at: back } = member;
-  const { sessions, sessions_refused: refusal, software } = member;
+  const { sessions, sessions_refused: refusal, software, refusals, trees_given_up: givenUp } = member;
   const more = [
     `${state}${software ? ' (software)' : ''} since ${since.slice(0, 19)}Z (${fromNow(since, now)})`,
     counted(signatures, 'signature'),
+    ...(refusals > 0 ? [counted(refusals, 'refusal')] : []),
+    ...(givenUp > 0 ? [`${counted(givenUp, 'checkpoint')} given up`] : []),
     ...(restarts > 0 ? [counted(restarts, 'restart')] : []),
     ...(refusal ? [`only ${counted(sessions, 'session')} (${refusal})`] : []),
     ...(error ? [`last error ${error}`] : []),

@@ -149,13 +149,21 @@ const REMEDIES: Partial<Record<PresentedPartition['state'], string>> = {
   starting: 'wait a moment',
 };
 
+const REFUSED =
+  'find what asked it to sign: the journal of the daemon, event partition_useless, and of the signer has each refusal. If it was not a restored store or a clock that jumped, treat the daemon as broken into: "What is trusted for what" in the manual';
+
 /** A lost partition is a warning while the others meet the quorum. */
 function judgePartition(
-  { name, state, since, last_error: error, signatures }: PresentedPartition,
+  { name, state, since, last_error: error, signatures, ...member }: PresentedPartition,
   status: AdminStatus,
 ): Diagnosis {
   const check = `partition ${name}`;
-  if (state === 'ready') return good(check, `it signs; ${signatures} signatures since the start`);
+  if (state === 'ready') {
+    const { refusals, trees_given_up: givenUp } = member;
+    const counts = `${signatures} signatures, ${givenUp} of them given up, since the start`;
+    if (refusals > 0) return warning(check, `it signs, but refused ${refusals} times; ${counts}`, REFUSED);
+    return good(check, `it signs; ${counts}`);
+  }
   const detail = `${state} since ${since}${error ? ` (${error})` : ''}`;
   const remedy =
     REMEDIES[state] ??
