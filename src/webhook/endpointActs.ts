@@ -1,10 +1,20 @@
 /** What administrators do with webhook endpoints, whichever way they do it: one change of the store each, recorded with whoever acts. */
+import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { ActName, Actor } from '../manifest/auditRecord.ts';
 import { actBy } from '../store/keyActs.ts';
 import type { Store } from '../store/store.ts';
-import type { WebhookEndpoint } from '../store/webhookStore.ts';
-import { auditedEndpoint, type EndpointChange } from './endpoints.ts';
+import type { NewEndpoint, WebhookEndpoint } from '../store/webhookStore.ts';
+import {
+  auditedEndpoint,
+  ENDPOINTS_PER_CLIENT_MAX,
+  type EndpointChange,
+  type EndpointFields,
+  newEndpoint,
+  tooManyEndpoints,
+  withSecret,
+} from './endpoints.ts';
+import { newSecret } from './signature.ts';
 
 type Webhooks = Pick<Store, 'webhooks'>;
 
@@ -13,6 +23,42 @@ export async function findEndpoint(store: Webhooks, id: string): Promise<Webhook
   const endpoint = await store.webhooks.endpoints.get(id);
   if (endpoint === undefined) throw noEndpoint(id);
   return endpoint;
+}
+
+/** Returns the endpoint, with its secret. Throws OperatorError for a client without API keys, and ServiceError for one with too many endpoints. */
+export async function addEndpoint(
+  store: Webhooks & Pick<Store, 'credentials'>,
+  clientId: string,
+  fields: EndpointFields,
+  actor: Actor,
+): Promise<NewEndpoint> {
+  const isKnown = (await store.credentials.all()).some((one) => one.clientId === clientId);
+  if (!isKnown)
+    throw new OperatorError(`client ${clientId} has no API key: issue one first, or check the name`);
+  const endpoint = newEndpoint(clientId, fields, systemClock());
+  const act = actBy(actor, 'webhook.add', auditedEndpoint(endpoint));
+  if (await store.webhooks.endpoints.add(endpoint, ENDPOINTS_PER_CLIENT_MAX, act)) return endpoint;
+  throw tooManyEndpoints();
+}
+
+/** Returns the endpoint as it was, whose messages go with it. Throws OperatorError `not_found`. */
+export async function removeEndpoint(store: Webhooks, id: string, actor: Actor): Promise<WebhookEndpoint> {
+  const endpoint = await findEndpoint(store, id);
+  const act = actBy(actor, 'webhook.remove', auditedEndpoint(endpoint));
+  if (await store.webhooks.endpoints.remove(id, act)) return endpoint;
+  throw noEndpoint(id);
+}
+
+/** Makes a new secret; the old one signs too for `overlapMs`. Throws OperatorError `not_found`. */
+export async function replaceSecret(
+  store: Webhooks,
+  id: string,
+  overlapMs: number,
+  actor: Actor,
+): Promise<{ secret: string; endpoint: WebhookEndpoint }> {
+  const secret = newSecret();
+  const make = withSecret(secret, overlapMs, systemClock());
+  return { secret, endpoint: await alterEndpoint(store, id, make, { name: 'webhook.rotate', actor }) };
 }
 
 /** Returns the endpoint as it is then. Where it is so already, nothing is recorded. Throws OperatorError `not_found`. */

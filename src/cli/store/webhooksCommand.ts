@@ -4,20 +4,22 @@ import { OperatorError } from '../../base/errors.ts';
 import { counted } from '../../base/phrases.ts';
 import type { ActName } from '../../manifest/auditRecord.ts';
 import { TargetPolicy } from '../../net/policy.ts';
-import { actOfProcess, actorOfProcess } from '../../store/acts.ts';
+import { actorOfProcess } from '../../store/acts.ts';
 import { WEBHOOK_EVENTS, type WebhookEvent } from '../../store/webhookStore.ts';
-import { alterEndpoint, findEndpoint, replayLetters } from '../../webhook/endpointActs.ts';
 import {
-  auditedEndpoint,
+  addEndpoint,
+  alterEndpoint,
+  findEndpoint,
+  removeEndpoint,
+  replaceSecret,
+  replayLetters,
+} from '../../webhook/endpointActs.ts';
+import {
   disabled,
-  ENDPOINTS_PER_CLIENT_MAX,
   type EndpointChange,
   enabled,
-  newEndpoint,
   OVERLAP_MS_DEFAULT,
   readEndpointFields,
-  tooManyEndpoints,
-  withSecret,
 } from '../../webhook/endpoints.ts';
 import {
   presentDeadLetter,
@@ -25,7 +27,6 @@ import {
   presentEndpoint,
   presentTally,
 } from '../../webhook/presentEndpoint.ts';
-import { newSecret } from '../../webhook/signature.ts';
 import { explain } from '../help.ts';
 import {
   configOption,
@@ -154,16 +155,10 @@ interface AddOptions extends CommonOptions {
 
 async function add({ config, client, url, events, description, json }: AddOptions): Promise<void> {
   await withStore(config, 'write', async (store, { webhooks }) => {
-    const isKnown = (await store.credentials.all()).some(({ clientId }) => clientId === client);
-    if (!isKnown)
-      throw new OperatorError(`client ${client} has no API key: issue one first, or check the name`);
     const fields = { url, events, ...(description !== undefined && { description }) };
     const names = ['url', 'events', 'description'] as const;
-    const policy = new TargetPolicy(webhooks.allow);
-    const endpoint = newEndpoint(client, readEndpointFields(fields, names, policy), systemClock());
-    const act = actOfProcess('command', 'webhook.add', auditedEndpoint(endpoint));
-    const isAdded = await store.webhooks.endpoints.add(endpoint, ENDPOINTS_PER_CLIENT_MAX, act);
-    if (!isAdded) throw tooManyEndpoints();
+    const read = readEndpointFields(fields, names, new TargetPolicy(webhooks.allow));
+    const endpoint = await addEndpoint(store, client, read, actorOfProcess('command'));
     printSecret(endpoint.secrets[0]?.secret ?? '', endpoint, json);
   });
 }
@@ -203,10 +198,8 @@ async function rotate(
   { config, overlap, json }: CommonOptions & { overlap: number },
 ): Promise<void> {
   await withStore(config, 'write', async (store) => {
-    const secret = newSecret();
-    const make = withSecret(secret, overlap, systemClock());
-    const changed = await alterEndpoint(store, id, make, by('webhook.rotate'));
-    printSecret(secret, changed, json);
+    const { secret, endpoint } = await replaceSecret(store, id, overlap, actorOfProcess('command'));
+    printSecret(secret, endpoint, json);
   });
 }
 
@@ -217,16 +210,15 @@ async function change(
   name: ActName,
   what: string,
 ): Promise<void> {
-  const changed = await withStore(config, 'write', (store) => alterEndpoint(store, id, make, by(name)));
+  const act = { name, actor: actorOfProcess('command') };
+  const changed = await withStore(config, 'write', (store) => alterEndpoint(store, id, make, act));
   if (json) printJson(present(changed));
   else note(`${id} of client ${changed.clientId} ${what}`);
 }
 
 async function remove(id: string, { config, json }: CommonOptions): Promise<void> {
   await withStore(config, 'write', async (store) => {
-    const endpoint = await findEndpoint(store, id);
-    const act = actOfProcess('command', 'webhook.remove', auditedEndpoint(endpoint));
-    await store.webhooks.endpoints.remove(id, act);
+    const endpoint = await removeEndpoint(store, id, actorOfProcess('command'));
     if (json) printJson({ id, client: endpoint.clientId, removed: true });
     else note(`${id} of client ${endpoint.clientId} is removed`);
   });
@@ -290,10 +282,6 @@ async function replay(id: string, webhookIds: string[], { config, json }: Common
         'not all messages were queued: the others are not dead letters, or the backlog is full',
       );
   });
-}
-
-function by(name: ActName) {
-  return { name, actor: actorOfProcess('command') };
 }
 
 type Shown = Parameters<typeof presentEndpoint>[0];
