@@ -8,7 +8,7 @@ import type { WebhookSources } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import { type KeySources, keyRoutes } from './keyPage.ts';
-import { NewKeys } from './newKeys.ts';
+import { NewSecrets } from './newSecrets.ts';
 import { tokenField } from './pageFrame.ts';
 import { type QuotaSources, quotaRoute } from './quotasPage.ts';
 import type { Page, Screen, ScreenRequest } from './screen.ts';
@@ -22,16 +22,16 @@ export type AccessSources = KeySources & QuotaSources & WebhookSources & Session
 const words = english.access;
 
 export function accessScreen(sources: AccessSources): Screen {
-  const newKeys = new NewKeys();
+  const newSecrets = new NewSecrets();
   return {
     path: '/access',
     label: words.title,
     routes: [
       {
         ...{ method: 'GET', path: '/access', role: 'auditor' },
-        answer: (request) => accessPage(sources, request, newKeys),
+        answer: (request) => accessPage(sources, request, newSecrets),
       },
-      ...keyRoutes(sources, newKeys),
+      ...keyRoutes(sources, newSecrets),
       quotaRoute(sources),
       ...webhookRoutes(sources),
       ...sessionRoutes(sources),
@@ -42,7 +42,7 @@ export function accessScreen(sources: AccessSources): Screen {
 async function accessPage(
   { store, clock }: KeySources,
   { query, session }: ScreenRequest,
-  newKeys: NewKeys,
+  newSecrets: NewSecrets,
 ): Promise<Page> {
   const now = clock();
   const client = query.get('client') ?? '';
@@ -54,7 +54,7 @@ async function accessPage(
   return {
     title: words.title,
     main: html`${accessHead('/access')}
-${newKeys.notice(session)}
+${newSecrets.notice(session)}
 <section class="card" id="keys">
 ${clientFilter('/access', clientNamesIn(all), client)}
 ${wanted.length > 0 ? keysTable(wanted.slice(0, ROWS_MAX), now) : html`<p><strong>${words.none}</strong></p><p class="remedy">${words.noneHow}</p>`}

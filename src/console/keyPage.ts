@@ -10,7 +10,7 @@ import { endKey, unmanagedEndpoints } from '../webhook/endKey.ts';
 import { addressOf, allFaring, endpointState } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
-import type { NewKeys } from './newKeys.ts';
+import type { NewSecrets } from './newSecrets.ts';
 import { tokenField } from './pageFrame.ts';
 import { type Page, type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
@@ -25,7 +25,7 @@ const words = english.access;
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 
-export function keyRoutes({ store, clock }: KeySources, newKeys: NewKeys): ScreenRoute[] {
+export function keyRoutes({ store, clock }: KeySources, newSecrets: NewSecrets): ScreenRoute[] {
   const change = (
     path: string,
     act: (request: ScreenRequest) => Promise<{ apiKey?: string; id: string; notice?: string }>,
@@ -36,18 +36,17 @@ export function keyRoutes({ store, clock }: KeySources, newKeys: NewKeys): Scree
     async answer(request): Promise<Redirect> {
       const { apiKey, id, notice } = await act(request).catch(refuse);
       if (apiKey === undefined) return { location: `/access/keys/${id}`, ...(notice && { notice }) };
-      newKeys.add(request.session, { apiKey, id });
-      return { location: '/access/new-key' };
+      return newSecrets.add(request.session, { kind: 'key', secret: apiKey, id });
     },
   });
   return [
     {
-      ...{ method: 'GET', path: '/access/new-key', role: 'administrator' },
-      answer: ({ session }) => newKeys.show(session),
+      ...{ method: 'GET', path: '/access/new', role: 'administrator' },
+      answer: ({ session }) => newSecrets.show(session),
     },
     {
       ...{ method: 'GET', path: '/access/keys/:id', role: 'auditor' },
-      answer: (request) => keyPage(store, request, { newKeys, now: clock() }),
+      answer: (request) => keyPage(store, request, { newSecrets, now: clock() }),
     },
     change('/access/keys', async ({ form, actor }) => {
       const made = await issueKey(store, keyIn(form), actor);
@@ -99,7 +98,7 @@ function durationIn(
 async function keyPage(
   store: Store,
   { params, session }: ScreenRequest,
-  { newKeys, now }: { newKeys: NewKeys; now: number },
+  { newSecrets, now }: { newSecrets: NewSecrets; now: number },
 ): Promise<Page> {
   const all = await store.credentials.all();
   const credential = all.find(({ id }) => id === params.id);
@@ -118,7 +117,7 @@ async function keyPage(
   return {
     title: words.keyTitle,
     main: html`<div><p class="small"><a href="/access">← ${words.back}</a></p><h1>${words.keyTitle}</h1></div>
-${newKeys.notice(session)}
+${newSecrets.notice(session)}
 <div class="columns">
 ${facts(credential, now)}
 <div class="group">${actions(credential, left, session, now)}

@@ -18,7 +18,7 @@ async function actsOf(store: Store) {
 async function makeOne(t: Test) {
   const test = await openTestConsole(t);
   const made = await test.submit('/access/keys', FORM);
-  const [, apiKey = ''] = /id="api-key"[^>]*>(seal_\w+)</.exec(made.shown) ?? [];
+  const [, apiKey = ''] = /id="secret"[^>]*>(seal_\w+)</.exec(made.shown) ?? [];
   const [credential] = await test.store.credentials.all();
   if (credential === undefined) throw new Error('no key was made');
   return { test, made, apiKey, credential };
@@ -27,7 +27,7 @@ async function makeOne(t: Test) {
 t.test('a key is shown once, and its making is on record', async (t) => {
   const { test, made, apiKey, credential } = await makeOne(t);
   const { store } = test;
-  t.match(made, { status: 303, location: '/access/new-key' });
+  t.match(made, { status: 303, location: '/access/new' });
   t.equal(credential.keyHash, hashApiKey(apiKey), 'the store has its digest');
   t.match(credential, { clientId: 'billing', organization: 'acme', scopes: ['jobs:create'] });
   t.equal((credential.expiresAt ?? 0) - credential.createdAt, 90 * 86_400_000);
@@ -39,11 +39,11 @@ t.test('a key is shown once, and its making is on record', async (t) => {
       outcome: 'done',
     },
   ]);
-  const again = await test.get('/access/new-key', { cookie: made.cookie });
+  const again = await test.get('/access/new', { cookie: made.cookie });
   t.match(again, { status: 410, text: /shown already/ });
   t.notMatch(again.text, apiKey);
   const other = test.signedIn();
-  t.match(await test.get('/access/new-key', other), { status: 410 }, 'nor in another session');
+  t.match(await test.get('/access/new', other), { status: 410 }, 'nor in another session');
 });
 
 t.test('a key is replaced, and revoked with its successors and what only they could manage', async (t) => {
@@ -98,17 +98,17 @@ t.test('no key is lost where an answer is', async (t) => {
   const get = async (path: string) => (await test.get(path, { cookie })).text;
   for (let n = 0; n < 2; n += 1) await test.post('/access/keys', { ...FORM, token }, { cookie });
   const keys = await test.store.credentials.all();
-  const waits = /2 keys were made and not shown yet.*href="\/access\/new-key"/;
+  const waits = /2 keys and secrets were made and not shown yet.*href="\/access\/new"/;
   for (const path of ['/access', `/access/keys/${keys[0]?.id}`]) t.match(await get(path), waits, path);
   t.notMatch((await test.get('/access', test.signedIn())).text, waits, 'nor in another session');
-  const shown = Array.from((await get('/access/new-key')).matchAll(/>(seal_\w+)</g), ([, key]) => key);
+  const shown = Array.from((await get('/access/new')).matchAll(/>(seal_\w+)</g), ([, key]) => key);
   t.same(
     new Set(shown.map((key) => hashApiKey(key ?? ''))),
     new Set(keys.map(({ keyHash }) => keyHash)),
     'both are shown',
   );
   t.notMatch(await get('/access'), /not shown yet/);
-  t.match(await test.get('/access/new-key', { cookie }), { status: 410 });
+  t.match(await test.get('/access/new', { cookie }), { status: 410 });
 });
 
 t.test('who may not, and what is not taken', async (t) => {
@@ -137,7 +137,7 @@ t.test('who may not, and what is not taken', async (t) => {
     t.match(text, /Only an administrator/);
     t.notMatch(text, /method="post" action="\/access/);
   }
-  t.match(await test.get('/access/new-key', auditor), { status: 403 });
+  t.match(await test.get('/access/new', auditor), { status: 403 });
   const bad: [Record<string, string>, number][] = [
     [{ client: '<script>' }, 400],
     [{ client: 'x'.repeat(512) }, 400],
@@ -171,10 +171,10 @@ t.test('by keyboard, and on every screen', async (t) => {
   );
   await tabTo(t, page, 'Make a key');
   await page.press('Enter');
-  await page.until(`location.pathname === '/access/new-key' && document.readyState === 'complete'`);
-  t.match(await page.evaluate(`document.querySelector('#api-key').value`), /^seal_test_|^seal_sandbox_/);
+  await page.until(`location.pathname === '/access/new' && document.readyState === 'complete'`);
+  t.match(await page.evaluate(`document.querySelector('#secret').value`), /^seal_test_|^seal_sandbox_/);
   await look(t, page, 'a new key');
-  await page.evaluate(`document.querySelector('#new-key a').click()`);
+  await page.evaluate(`document.querySelector('#new-secret a').click()`);
   await page.until(`location.pathname.startsWith('/access/keys/') && document.readyState === 'complete'`);
   await look(t, page, 'a key');
   await page.emulate(1280, 'light');
@@ -223,9 +223,12 @@ t.test('keys that wait to be shown, on every screen', async (t) => {
   }).then(({ type }) => type)`;
   for (let n = 0; n < 2; n += 1) t.equal(await page.evaluate(send), 'opaqueredirect');
   await page.navigate(`${test.url}/access`);
-  t.match(await page.evaluate(`document.querySelector('#unshown').textContent`), /2 keys were made/);
+  t.match(
+    await page.evaluate(`document.querySelector('#unshown').textContent`),
+    /2 keys and secrets were made/,
+  );
   await look(t, page, 'two keys that wait');
-  await page.navigate(`${test.url}/access/new-key`);
+  await page.navigate(`${test.url}/access/new`);
   t.equal(await page.evaluate(`document.querySelectorAll('textarea.secret').length`), 2);
   await look(t, page, 'two new keys');
   t.strictSame(page.complaints, []);
