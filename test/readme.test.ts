@@ -3,9 +3,9 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import t from 'tap';
+import { ERROR_KINDS } from '../src/base/errorKinds.ts';
 import { wholeProgram } from '../src/cli/program.ts';
 import { everyKey } from '../src/config/document.ts';
-import { ERROR_KINDS } from '../src/http/errorKinds.ts';
 import { leadsSomewhere, linksOf, MANUAL, pageAt, ROOT } from './support/manual.ts';
 
 const blocks = MANUAL.flatMap((page) => page.blocks);

@@ -1,5 +1,5 @@
 /**
- * The stable code of every error that a caller can get. The table in `http/errorKinds.ts` gives each its status,
+ * The stable code of every error that a caller can get. The table in `base/errorKinds.ts` gives each its status,
  * type and remedy; a code that is missing there does not compile.
  */
 export type ErrorCode =

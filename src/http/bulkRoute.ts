@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import type { Logger } from 'pino';
+import { ERROR_KINDS } from '../base/errorKinds.ts';
 import type { Slots } from '../base/slots.ts';
 import type { Outcome, Sealed } from '../job/job.ts';
 import { Allowance } from '../limits/allowance.ts';
@@ -9,7 +10,6 @@ import type { Store } from '../store/store.ts';
 import { type Accepted, acceptJob, type Create } from './acceptJob.ts';
 import { BulkLines, type NumberedLine } from './bulkLines.ts';
 import { type CreateOptions, failureOf, settledWithin } from './createRoutes.ts';
-import { ERROR_KINDS } from './errorKinds.ts';
 import { type AnswerOptions, errorBody, tellable } from './errorResponses.ts';
 import { requestIds } from './observe.ts';
 import { ASK_AGAIN_SECONDS, presentJob, sealedAtOf, withSealedAt } from './presentJob.ts';

@@ -1,3 +1,4 @@
+import { ERROR_KINDS } from '../base/errorKinds.ts';
 import { ServiceError } from '../base/errors.ts';
 import type { Failure, Outcome } from '../job/job.ts';
 import type { Limits } from '../limits/limits.ts';
@@ -9,7 +10,6 @@ import {
   type Create,
   readIdempotencyKey,
 } from './acceptJob.ts';
-import { ERROR_KINDS } from './errorKinds.ts';
 import { ASK_AGAIN_SECONDS, jobUrl, presentJob, sealedAtOf, withSealedAt } from './presentJob.ts';
 import { withAllowance } from './rateLimit.ts';
 import { type Receive, receiverOfDigests, receiverOfDocument } from './receiveCreate.ts';

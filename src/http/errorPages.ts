@@ -1,7 +1,7 @@
 import type { Middleware } from 'koa';
+import { ERROR_CODES, ERROR_KINDS, typeOf } from '../base/errorKinds.ts';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
 import { MANUAL_FOLDER } from '../base/package.ts';
-import { ERROR_CODES, ERROR_KINDS, typeOf } from './errorKinds.ts';
 
 /** `GET /v1/errors/:code`: the target of `doc_url`. The daemon serves these pages itself, so that they are available offline. */
 export const serveErrorPage: Middleware = (ctx) => {

@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
 import { BrokenInvariant } from '../base/assert.ts';
+import { ERROR_KINDS, typeOf } from '../base/errorKinds.ts';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
 import { UnknownOutcome } from '../store/store.ts';
-import { ERROR_KINDS, typeOf } from './errorKinds.ts';
 import { requestIds } from './observe.ts';
 import { JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
 import type { ErrorBody, ErrorEnvelope } from './schemas.ts';

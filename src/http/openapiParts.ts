@@ -1,8 +1,8 @@
 /** Builds OpenAPI 3.1 from a table of operations. The same table routes the requests. */
 import { z } from 'zod';
+import { ERROR_CODES, ERROR_KINDS } from '../base/errorKinds.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Scope } from '../store/credentialStore.ts';
-import { ERROR_CODES, ERROR_KINDS } from './errorKinds.ts';
 
 /** A schema of JSON Schema 2020-12, as OpenAPI 3.1 uses it. */
 type Schema = Record<string, unknown>;

@@ -3,6 +3,7 @@
  * types of the code and `openapi.json`. Answers are not validated at run time.
  */
 import { z } from 'zod';
+import { ERROR_CODES, ERROR_TYPES } from '../base/errorKinds.ts';
 import { CREATE_FORMS } from '../job/fields.ts';
 import { fieldSchemas } from '../job/fieldValues.ts';
 import { JOB_ID_PATTERN, JOB_PHASES, JOB_SOURCES, SCAN_VERDICTS, VISIBILITIES } from '../job/job.ts';
@@ -10,7 +11,6 @@ import { CLASSICAL_ALGORITHMS } from '../log/verifierKey.ts';
 import { MANIFEST_SCHEMA, type Manifest } from '../manifest/manifest.ts';
 import { type Evidence, type Receipt, receiptAlgorithm } from '../manifest/receipt.ts';
 import { SCOPES } from '../store/credentialStore.ts';
-import { ERROR_CODES, ERROR_TYPES } from './errorKinds.ts';
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from './listQuery.ts';
 
 export const time = z.iso.datetime().meta({ examples: ['2026-01-02T03:04:05.678Z'] });

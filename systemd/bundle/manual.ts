@@ -1,10 +1,10 @@
 import type { Argument, Command, Option } from 'commander';
+import { ERROR_CODES, ERROR_KINDS } from '../../src/base/errorKinds.ts';
 import { MANUAL_FOLDER } from '../../src/base/package.ts';
 import { EXIT_MEANINGS, EXIT_STATUSES, exitMeaningsOf } from '../../src/cli/exit.ts';
 import { describeOption, explanationOf, shownOptions } from '../../src/cli/help.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 import { FAILURES } from '../../src/cli/report.ts';
-import { ERROR_CODES, ERROR_KINDS } from '../../src/http/errorKinds.ts';
 import { DAEMON_EXIT_MEANINGS, DAEMON_OPTIONS } from '../../src/main/usage.ts';
 import { WITNESS_COMMANDS, WITNESS_EXIT_MEANINGS, WITNESS_OPTIONS } from '../../src/witness/witnessUsage.ts';
 import { configHeading, keysAsTroff } from './configManual.ts';

@@ -3,10 +3,10 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import t, { type Test } from 'tap';
+import { ERROR_CODES } from '../../src/base/errorKinds.ts';
 import { withSubcommands } from '../../src/cli/help.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 import { FAILURES, remedyOf } from '../../src/cli/report.ts';
-import { ERROR_CODES } from '../../src/http/errorKinds.ts';
 import { item } from '../support/partitions.ts';
 import { openSandbox, type RunResult, type Sandbox } from '../support/sandbox.ts';
 

@@ -3,11 +3,11 @@ import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { ERROR_CODES, ERROR_KINDS } from '../../src/base/errorKinds.ts';
 import { EXIT_MEANINGS, EXIT_STATUSES } from '../../src/cli/exit.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 import { FAILURES } from '../../src/cli/report.ts';
 import { everyKey } from '../../src/config/document.ts';
-import { ERROR_CODES, ERROR_KINDS } from '../../src/http/errorKinds.ts';
 import { explanationsOf, keysAsMarkdown } from '../../systemd/bundle/configManual.ts';
 import { manualPages } from '../../systemd/bundle/manual.ts';
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { ERROR_CODES, ERROR_KINDS, ERROR_TYPES } from '../../src/http/errorKinds.ts';
+import { ERROR_CODES, ERROR_KINDS, ERROR_TYPES } from '../../src/base/errorKinds.ts';
 import { encodeEnvelope } from '../../src/http/errorResponses.ts';
 import { openTestApp } from '../support/app.ts';
 import type { Envelope } from '../support/client.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import manifest from '../../package.json' with { type: 'json' };
-import { ERROR_CODES } from '../../src/http/errorKinds.ts';
+import { ERROR_CODES } from '../../src/base/errorKinds.ts';
 import { describeApi } from '../../src/http/openapi.ts';
 import { openTestApp, PUBLIC_URL } from '../support/app.ts';
 import { ApiCheck, type ApiDescription } from '../support/openapi.ts';

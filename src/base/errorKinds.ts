@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../base/errors.ts';
+import type { ErrorCode } from './errors.ts';
 
 /** The meaning of a code for a caller; `title` and `remedy` are on its page below `/v1/errors`. */
 interface ErrorKind {
