@@ -4,6 +4,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
 import { BrokenInvariant } from '../base/assert.ts';
+import { ERROR_KINDS } from '../base/errorKinds.ts';
 import { ServiceError } from '../base/errors.ts';
 import type { Person } from '../base/people.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
@@ -80,7 +81,7 @@ export class ConsoleApp {
         response.setHeader('Set-Cookie', cookieFor(door, '', 'Max-Age=0; '));
         return redirect(response, '/logout');
       }
-      if (found === undefined) throw this.#unrouted(path);
+      if (found === undefined) throw this.#unrouted(path, response);
       const { route, params } = found;
       const { person } = session;
       if (!reaches(person.role, route.role))
@@ -145,10 +146,12 @@ export class ConsoleApp {
     return undefined;
   }
 
-  #unrouted(path: string): Refusal {
-    const isOther = this.#routes.some((route) => matched(route.path, path) !== undefined);
-    if (isOther) return new Refusal(405, english.badMethod, english.notFoundHow);
-    return new Refusal(404, english.notFound, english.notFoundHow);
+  #unrouted(path: string, response: ServerResponse): Refusal {
+    const others = this.#routes.filter((route) => matched(route.path, path) !== undefined);
+    if (others.length === 0) return new Refusal(404, english.notFound, english.notFoundHow);
+    const methods = new Set(others.map(({ method }) => method));
+    response.setHeader('Allow', [...methods].join(', '));
+    return new Refusal(405, english.badMethod, english.notFoundHow);
   }
 
   async #checkedForm(request: IncomingMessage, session: Session): Promise<URLSearchParams> {
@@ -215,8 +218,13 @@ export class ConsoleApp {
 function failurePage(error: unknown): Page {
   if (error instanceof Refusal)
     return messagePage(error.message, undefined, { status: error.status, remedy: error.remedy });
-  if (error instanceof ServiceError)
-    return messagePage(error.message, undefined, { status: 400, remedy: english.staleHow });
+  if (error instanceof ServiceError) {
+    const { status } = ERROR_KINDS[error.code];
+    return messagePage(error.message, undefined, {
+      status,
+      remedy: status < 500 ? english.correctHow : english.laterHow,
+    });
+  }
   return messagePage(english.failed, undefined, { status: 500, remedy: english.failedHow });
 }
 

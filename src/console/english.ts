@@ -50,6 +50,8 @@ export const english = {
   roleLacksHow: 'Ask an administrator of this machine for a link with that role.',
   stale: 'This form is out of date',
   staleHow: 'Go back, reload the page and try again.',
+  correctHow: 'Go back and correct the form. What the message names was not done.',
+  laterHow: 'Try again in a while. If it stays so, the screen Now says what to do.',
   failed: 'The console failed to answer',
   failedHow: 'The log of the daemon has the cause. Reload the page to try again.',
   foreign: 'The console answers its own pages only',

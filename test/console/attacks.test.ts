@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import t from 'tap';
 import { ROLES } from '../../src/base/people.ts';
+import { ServiceError } from '../../src/base/errors.ts';
 import { html } from '../../src/console/html.ts';
 import type { Screen } from '../../src/console/screen.ts';
 import { Sessions } from '../../src/console/sessions.ts';
@@ -194,6 +195,37 @@ t.test('a role does what it may, and nothing more', async (t) => {
     }
   }
   t.equal(done.length, 6);
+});
+
+t.test('what a part of the daemon refuses has the status of that refusal', async (t) => {
+  const failing = (path: string, error: Error) => ({
+    ...({ method: 'GET', path, role: 'auditor' } as const),
+    answer: () => Promise.reject(error),
+  });
+  const test = await openScreens(t, [
+    {
+      path: '/try',
+      label: 'Try',
+      routes: [
+        failing('/try/full', new ServiceError('storage_full', 'The disk is full.')),
+        failing('/try/bad', new ServiceError('invalid_parameter', 'x must be y.')),
+        failing('/try/broken', new Error('s3cret')),
+        { method: 'POST', path: '/try/full', role: 'auditor', answer: () => ({ location: '/' }) },
+      ],
+    },
+  ]);
+  const { cookie } = test.signedIn();
+  const ask = (path: string, method = 'GET') =>
+    test.send(method, path, { cookie, 'sec-fetch-site': 'same-origin' });
+  const full = { status: 503, headers: { 'retry-after': '2' }, text: /The disk is full\..*Try again/s };
+  t.match(await ask('/try/full'), full);
+  t.match(await ask('/try/bad'), { status: 400, text: /x must be y\..*correct the form/s });
+  const broken = await ask('/try/broken');
+  t.match(broken, { status: 500, text: /The log of the daemon/ });
+  t.notMatch(broken.text, /s3cret/);
+  t.match(await ask('/try/bad', 'POST'), { status: 405, headers: { allow: 'GET' } });
+  t.match(await ask('/try/full', 'DELETE'), { status: 405, headers: { allow: 'GET, POST' } });
+  t.match(await ask('/nothing', 'DELETE'), { status: 404, headers: { allow: undefined } });
 });
 
 t.test('U+0000 is refused wherever it stands, as a database has no such text', async (t) => {
