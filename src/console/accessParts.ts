@@ -2,6 +2,7 @@
 import { english } from './english.ts';
 import { exact, type Html, html } from './html.ts';
 import { sectionHead } from './pageFrame.ts';
+import { Refusal } from './screen.ts';
 
 const words = english.access;
 
@@ -11,6 +12,28 @@ export const ROWS_MAX = 200;
 /** The head of one of its sections. */
 export function accessHead(here: keyof typeof words.sections): Html {
   return sectionHead(words.title, words.sections, here);
+}
+
+export const HOUR_MS = 3_600_000;
+
+/** One of the choices of a form, in units of `unitMs`; undefined for the one without an end. Throws Refusal. */
+export function durationIn(
+  form: URLSearchParams,
+  name: string,
+  choices: Readonly<Record<string, string>>,
+  unitMs: number,
+): number | undefined {
+  const chosen = form.get(name);
+  if (chosen === null || !Object.hasOwn(choices, chosen))
+    throw new Refusal(400, words.badChoice, words.badHow);
+  return chosen === '' ? undefined : Number(chosen) * unitMs;
+}
+
+/** For how long what is replaced holds. A day is chosen. */
+export function overlapField(label: string): Html {
+  const overlaps = Object.entries(words.overlaps).sort(([a], [b]) => Number(b === '24') - Number(a === '24'));
+  const options = overlaps.map(([hours, name]) => html`<option value="${hours}">${name}</option>`);
+  return html`<p class="field"><label for="overlap">${label}</label><select id="overlap" name="overlap">${options}</select></p>`;
 }
 
 /** What narrows the list at `action` down to one client. */

@@ -4,6 +4,7 @@ import { type Credential, SCOPES } from '../store/credentialStore.ts';
 import { clientNamesIn } from '../store/everyClient.ts';
 import { keyState } from '../store/keyActs.ts';
 import { accessHead, clientFilter, ROWS_MAX } from './accessParts.ts';
+import type { EndpointFormSources } from './endpointForms.ts';
 import type { WebhookSources } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
@@ -17,7 +18,7 @@ import { type SessionSources, sessionRoutes } from './sessionsPage.ts';
 import { brief, day, figure, state, tableOf } from './values.ts';
 import { webhookRoutes } from './webhooksPage.ts';
 
-export type AccessSources = KeySources & QuotaSources & WebhookSources & SessionSources;
+export type AccessSources = KeySources & QuotaSources & WebhookSources & EndpointFormSources & SessionSources;
 
 const words = english.access;
 
@@ -33,7 +34,7 @@ export function accessScreen(sources: AccessSources): Screen {
       },
       ...keyRoutes(sources, newSecrets),
       quotaRoute(sources),
-      ...webhookRoutes(sources),
+      ...webhookRoutes(sources, newSecrets),
       ...sessionRoutes(sources),
     ],
   };

@@ -1,13 +1,28 @@
 /** The page of a webhook endpoint: its messages, which operators send again, and whether it receives any, which administrators decide. */
-import { OperatorError } from '../base/errors.ts';
 import type { ActName } from '../manifest/auditRecord.ts';
 import type { Store } from '../store/store.ts';
 import { alterEndpoint, findEndpoint, replayLetters } from '../webhook/endpointActs.ts';
 import { disabled, type EndpointChange, enabled } from '../webhook/endpoints.ts';
-import { addressOf, allFaring, endpointState, type Faring, type WebhookSources } from './endpointParts.ts';
+import {
+  type EndpointFormSources,
+  endpointFormRoutes,
+  endpointForms,
+  revisionField,
+  unlessStale,
+} from './endpointForms.ts';
+import {
+  addressOf,
+  allFaring,
+  endpointState,
+  type Faring,
+  refuseEndpointAct,
+  requireSure,
+  type WebhookSources,
+} from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import { messagesCard } from './messages.ts';
+import type { NewSecrets } from './newSecrets.ts';
 import { sureBox, tokenField } from './pageFrame.ts';
 import { type Page, type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
@@ -16,7 +31,11 @@ import { definitions, figure, moment } from './values.ts';
 const words = english.webhooks;
 const MESSAGE_ID = /^msg_[0-9a-f]{32}$/;
 
-export function endpointRoutes({ store, clock }: WebhookSources): ScreenRoute[] {
+export function endpointRoutes(
+  sources: WebhookSources & EndpointFormSources,
+  newSecrets: NewSecrets,
+): ScreenRoute[] {
+  const { store, clock } = sources;
   const change = (
     path: 'enable' | 'disable' | 'replay',
     role: ScreenRoute['role'],
@@ -25,7 +44,7 @@ export function endpointRoutes({ store, clock }: WebhookSources): ScreenRoute[] 
     ...{ method: 'POST', path: `/access/webhooks/:id/${path}`, role },
     async answer(request): Promise<Redirect> {
       const id = request.params.id ?? '';
-      const notice = await act(request, id).catch(refuse);
+      const notice = await act(request, id).catch(refuseEndpointAct);
       return { location: `/access/webhooks/${id}`, notice };
     },
   });
@@ -34,15 +53,15 @@ export function endpointRoutes({ store, clock }: WebhookSources): ScreenRoute[] 
   return [
     {
       ...{ method: 'GET', path: '/access/webhooks/:id', role: 'auditor' },
-      answer: (request) => endpointPage(store, request, clock()),
+      answer: (request) => endpointPage(store, request, { newSecrets, now: clock() }),
     },
-    change('enable', 'administrator', async ({ actor }, id) => {
-      await alter(id, enabled, 'webhook.enable', actor);
+    change('enable', 'administrator', async ({ form, actor }, id) => {
+      await alter(id, unlessStale(enabled, form), 'webhook.enable', actor);
       return words.isEnabled;
     }),
     change('disable', 'administrator', async ({ form, actor }, id) => {
       requireSure(form, words.disableSure);
-      await alter(id, disabled(clock()), 'webhook.disable', actor);
+      await alter(id, unlessStale(disabled(clock()), form), 'webhook.disable', actor);
       return words.isDisabled;
     }),
     change('replay', 'operator', async ({ form, actor }, id) => {
@@ -51,16 +70,8 @@ export function endpointRoutes({ store, clock }: WebhookSources): ScreenRoute[] 
       if (replayed === 0) throw new Refusal(409, words.noneReplayed, words.noneReplayedHow);
       return `${words.replayed(replayed)}${isDisabled ? ` ${words.untilEnabled}` : ''}`;
     }),
+    ...endpointFormRoutes(sources, newSecrets),
   ];
-}
-
-function refuse(error: unknown): never {
-  if (!(error instanceof OperatorError)) throw error;
-  throw new Refusal(404, words.noEndpoint, words.noEndpointHow);
-}
-
-function requireSure(form: URLSearchParams, what: string): void {
-  if (form.get('sure') !== 'yes') throw new Refusal(400, what, words.badHow);
 }
 
 /** Undefined for all of them. */
@@ -78,19 +89,21 @@ function chosenIn(form: URLSearchParams): string[] | undefined {
 async function endpointPage(
   store: Store,
   { params, query, session }: ScreenRequest,
-  now: number,
+  { newSecrets, now }: { newSecrets: NewSecrets; now: number },
 ): Promise<Page> {
-  const found = await findEndpoint(store, params.id ?? '').catch(refuse);
+  const found = await findEndpoint(store, params.id ?? '').catch(refuseEndpointAct);
   const [one] = await allFaring(store, [found], now);
   if (one === undefined) throw new Refusal(404, words.noEndpoint, words.noEndpointHow);
   return {
     title: words.endpoint,
     main: html`<div><p class="small"><a href="/access/webhooks">← ${words.title}</a></p><h1>${words.endpoint}</h1></div>
+${newSecrets.notice(session)}
 <div class="columns">
 ${facts(one, session)}
 <div class="group">${deliveries(one)}${actions(one, session)}</div>
 </div>
-${await messagesCard(store, one, { query, session }, now)}`,
+${await messagesCard(store, one, { query, session }, now)}
+${reaches(session.person.role, 'administrator') && endpointForms(found, session)}`,
   };
 }
 
@@ -135,11 +148,11 @@ function card(title: string, content: HtmlContent): Html {
   return html`<section class="card"><h2>${title}</h2>${content}</section>`;
 }
 
-function actions({ endpoint: { id }, shown }: Faring, session: Session): Html {
+function actions({ endpoint, shown }: Faring, session: Session): Html {
   if (!reaches(session.person.role, 'administrator'))
     return html`<p class="quiet">${english.access.adminOnly}</p>`;
   const form = (path: string, content: Html) =>
-    html`<form class="grid" method="post" action="/access/webhooks/${id}/${path}">${tokenField(session)}${content}</form>`;
+    html`<form class="grid" method="post" action="/access/webhooks/${endpoint.id}/${path}">${tokenField(session)}${revisionField(endpoint)}${content}</form>`;
   if (shown.status === 'disabled')
     return card(words.enable, [
       html`<p>${words.enableLead}</p>`,

@@ -1,9 +1,11 @@
 /** What the pages of the screen Access show of a webhook endpoint. */
+import { OperatorError } from '../base/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { EndpointTally, WebhookEndpoint } from '../store/webhookStore.ts';
 import { presentEndpoint, presentTally } from '../webhook/presentEndpoint.ts';
 import { english } from './english.ts';
 import type { Html } from './html.ts';
+import { Refusal } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
 import { state } from './values.ts';
 
@@ -46,6 +48,17 @@ function faring(endpoint: WebhookEndpoint, counted: EndpointTally, now: number) 
 export function endpointState(is: Faring['is']): Html {
   const marks = { enabled: 'good', failing: 'bad', disabled: 'warning', gone: 'bad' } as const;
   return state(marks[is], words.states[is]);
+}
+
+export function requireSure(form: URLSearchParams, what: string): void {
+  if (form.get('sure') !== 'yes') throw new Refusal(400, what, words.badHow);
+}
+
+/** What the store does not allow is the person's to mend. */
+export function refuseEndpointAct(error: unknown): never {
+  if (!(error instanceof OperatorError)) throw error;
+  if (error.code === 'not_found') throw new Refusal(404, words.noEndpoint, words.noEndpointHow);
+  throw new Refusal(409, error.message, words.badHow);
 }
 
 /** The path of an address can be its secret, so only who may change the endpoint sees it. */

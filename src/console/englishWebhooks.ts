@@ -1,5 +1,5 @@
 /** What the pages of webhook endpoints say. */
-import type { DEATHS } from '../store/webhookStore.ts';
+import type { DEATHS, WebhookEvent } from '../store/webhookStore.ts';
 
 export const englishWebhooks = {
   title: 'Webhooks',
@@ -25,7 +25,7 @@ export const englishWebhooks = {
   endpoint: 'Webhook endpoint',
   noEndpoint: 'There is no such endpoint',
   noEndpointHow: 'Look for it in the list of the webhooks. Nothing was changed.',
-  badHow: 'Go back and choose. Nothing was changed.',
+  badHow: 'Go back and correct the form. Nothing was changed.',
   factsTitle: 'What the store has of it',
   facts: {
     id: 'Endpoint',
@@ -54,6 +54,26 @@ export const englishWebhooks = {
   disableLead: 'Until it is enabled again, nothing is sent to it, and nothing is kept for it.',
   disableSure: 'Yes, the client misses the messages of that time',
   isDisabled: 'The endpoint is disabled.',
+  add: 'Add an endpoint',
+  addLead: 'Its secret is shown once, when it is made.',
+  change: 'Change the endpoint',
+  changeLead: 'Messages that wait are sent to the new address.',
+  isChanged: 'The endpoint is as you said.',
+  urlNote: 'webhooks.allow in the configuration must allow it.',
+  events: { 'job.completed': 'a job is completed', 'job.failed': 'a job has failed' } satisfies Record<
+    WebhookEvent,
+    string
+  >,
+  rotate: 'Replace the secret',
+  rotateLead:
+    'Makes a new secret, which signs from now on. For the overlap the old one signs too, so that the client can change over.',
+  overlap: 'The old secret signs too for',
+  remove: 'Remove the endpoint',
+  removeLead: 'Ends it for ever, with its counts and with every message that waits or was given up.',
+  removeSure: 'Yes, remove it with all its messages',
+  isRemoved: 'The endpoint is removed.',
+  changedMeanwhile: 'The endpoint was changed since this page was made',
+  changedMeanwhileHow: 'Nothing was changed. Look at the endpoint again.',
   messages: 'Messages',
   lists: {
     waiting: (count: string) => `Waiting: ${count}`,

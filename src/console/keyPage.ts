@@ -7,6 +7,7 @@ import { activeSuccessors, issueKey, keyState, replaceKey } from '../store/keyAc
 import type { Store } from '../store/store.ts';
 import type { WebhookEndpoint } from '../store/webhookStore.ts';
 import { endKey, unmanagedEndpoints } from '../webhook/endKey.ts';
+import { durationIn, HOUR_MS, overlapField } from './accessParts.ts';
 import { addressOf, allFaring, endpointState } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
@@ -23,7 +24,6 @@ export interface KeySources {
 
 const words = english.access;
 const DAY_MS = 86_400_000;
-const HOUR_MS = 3_600_000;
 
 export function keyRoutes({ store, clock }: KeySources, newSecrets: NewSecrets): ScreenRoute[] {
   const change = (
@@ -80,19 +80,6 @@ function keyIn(form: URLSearchParams) {
   if (scopes.length === 0) throw new Refusal(400, words.badScopes, words.badHow);
   const lifetimeMs = durationIn(form, 'lifetime', words.lifetimes, DAY_MS);
   return { holder: { clientId, organization, scopes }, lifetimeMs };
-}
-
-/** One of the choices of the form, in units of `unitMs`; undefined for the one without an end. */
-function durationIn(
-  form: URLSearchParams,
-  name: string,
-  choices: Readonly<Record<string, string>>,
-  unitMs: number,
-): number | undefined {
-  const chosen = form.get(name);
-  if (chosen === null || !Object.hasOwn(choices, chosen))
-    throw new Refusal(400, words.badChoice, words.badHow);
-  return chosen === '' ? undefined : Number(chosen) * unitMs;
 }
 
 async function keyPage(
@@ -173,13 +160,11 @@ function actions(credential: Credential, left: Left, session: Session, now: numb
   const token = tokenField(session);
   const isReplaceable =
     certificateName === undefined && replacedBy === undefined && keyState(credential, now) === 'active';
-  const overlaps = Object.entries(words.overlaps).sort(([a], [b]) => Number(b === '24') - Number(a === '24'));
-  const options = overlaps.map(([hours, label]) => html`<option value="${hours}">${label}</option>`);
   return html`${
     isReplaceable &&
     html`<section class="card" id="rotate"><h2>${words.rotate}</h2><p>${words.rotateLead}</p>
 <form class="grid" method="post" action="/access/keys/${id}/rotate">${token}
-<p class="field"><label for="overlap">${words.overlap}</label><select id="overlap" name="overlap">${options}</select></p>
+${overlapField(words.overlap)}
 <p class="actions"><button class="strong">${words.rotate}</button></p></form></section>`
   }
 <section class="card" id="revoke"><h2>${revoke}</h2>${successors}<p>${isOver ? words.revokeLeftLead : words.revokeLead}</p>

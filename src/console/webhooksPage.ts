@@ -1,29 +1,35 @@
 /** Of the screen Access: the webhook endpoints of every client, and how they fare. */
 import { clientsOf } from '../store/everyClient.ts';
 import { accessHead, clientFilter, ROWS_MAX } from './accessParts.ts';
+import { addForm, type EndpointFormSources } from './endpointForms.ts';
 import { endpointRoutes } from './endpointPage.ts';
 import { addressOf, allFaring, endpointState, type Faring, type WebhookSources } from './endpointParts.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
+import type { NewSecrets } from './newSecrets.ts';
 import type { Page, ScreenRequest, ScreenRoute } from './screen.ts';
-import type { Session } from './sessions.ts';
+import { reaches, type Session } from './sessions.ts';
 import { brief, figure, tableOf, when } from './values.ts';
 
 const words = english.webhooks;
 
-export function webhookRoutes(sources: WebhookSources): ScreenRoute[] {
+export function webhookRoutes(
+  sources: WebhookSources & EndpointFormSources,
+  newSecrets: NewSecrets,
+): ScreenRoute[] {
   return [
     {
       ...{ method: 'GET', path: '/access/webhooks', role: 'auditor' },
-      answer: (request) => webhooksPage(sources, request),
+      answer: (request) => webhooksPage(sources, request, newSecrets),
     },
-    ...endpointRoutes(sources),
+    ...endpointRoutes(sources, newSecrets),
   ];
 }
 
 async function webhooksPage(
   { store, clock }: WebhookSources,
   { query, session }: ScreenRequest,
+  newSecrets: NewSecrets,
 ): Promise<Page> {
   const client = query.get('client') ?? '';
   const all = await store.webhooks.endpoints.all(client === '' ? undefined : client);
@@ -33,11 +39,13 @@ async function webhooksPage(
   return {
     title: words.title,
     main: html`${accessHead('/access/webhooks')}
+${newSecrets.notice(session)}
 <section class="card" id="webhooks">
 ${clientFilter('/access/webhooks', await clientsOf(store), client)}
 ${rows.length > 0 ? table(rows, session, now) : html`<p><strong>${words.none}</strong></p><p class="remedy">${words.noneHow}</p>`}
 ${all.length > ROWS_MAX && html`<p class="small quiet">${words.cutOff(figure(ROWS_MAX), figure(all.length))}</p>`}
-</section>`,
+</section>
+${reaches(session.person.role, 'administrator') && addForm(session, 'clients')}`,
   };
 }
 

@@ -224,8 +224,9 @@ export async function serve(config: Config): Promise<void> {
   const tls = openTlsOf('http.tls', config.http.tls, { logger, parts });
   const consoleTls = openTlsOf('console.tls', config.console?.tls, { logger, parts });
   const trust = () => trustOf(store.identity, signing.epochs.list, config);
+  const api = apiSettings(config);
   const app = createApp({
-    ...apiSettings(config),
+    ...api,
     store,
     sealer,
     authorities: () => trust().timestampAuthorities,
@@ -303,9 +304,10 @@ export async function serve(config: Config): Promise<void> {
     const verifier = () => createVerifier(trust());
     const evidence = sealedFilesOf({ store, trust, copies, retentionMs: documentRetentionMs, time });
     const quotas = () => storedQuotas(store, live.current.policies, time.date());
+    const { webhookPolicy } = api;
     const shown = { environment, store, status, quotas, epochs, settings, drills, verifier, evidence };
     const tls = consoleTlsOf(live, { certificates: consoleTls, date: time.date });
-    adopt(await console.open({ ...common, ...shown, ...tls }));
+    adopt(await console.open({ ...common, ...shown, ...tls, webhookPolicy }));
   }
   const server = await openServer(app, config, { logger, tls });
   const running = { version: packageVersion(), config_sha256: config.sha256 };

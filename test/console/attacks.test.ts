@@ -2,8 +2,8 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
 import t from 'tap';
-import { ROLES } from '../../src/base/people.ts';
 import { ServiceError } from '../../src/base/errors.ts';
+import { ROLES } from '../../src/base/people.ts';
 import { html } from '../../src/console/html.ts';
 import type { Screen } from '../../src/console/screen.ts';
 import { Sessions } from '../../src/console/sessions.ts';

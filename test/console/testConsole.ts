@@ -19,6 +19,7 @@ import { Streams } from '../../src/console/liveStreams.ts';
 import type { Screen } from '../../src/console/screen.ts';
 import { NO_LIMITS } from '../../src/limits/policies.ts';
 import { type AuditRecord, parseAuditRecord } from '../../src/manifest/auditRecord.ts';
+import { TargetPolicy } from '../../src/net/policy.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type BrowserPage, openPage } from '../page/chromium.ts';
@@ -147,6 +148,7 @@ export async function openTestConsole(
     verifier: () => undefined,
     evidence: evidenceIn(store),
     epochs: () => sampleEpochs(),
+    webhookPolicy: new TargetPolicy(['https://hooks.example.com']),
     settings: () => [],
     drills: { takeOut: async (name) => name, putBack: async (name) => name },
     clock: systemClock,

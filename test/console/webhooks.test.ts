@@ -114,20 +114,28 @@ t.test('an endpoint is disabled and enabled', async (t) => {
   const { id } = await addEndpoint(test, { dead: 1 });
   const { endpoints } = test.store.webhooks;
   const at = `/access/webhooks/${id}`;
+  const seen = async () => ({ sure: 'yes', revision: String((await endpoints.get(id))?.revision) });
   t.match(await test.submit(`${at}/disable`, {}), { status: 400, text: /misses the messages/ });
-  const ended = await test.submit(`${at}/disable`, { sure: 'yes' });
+  const ended = await test.submit(`${at}/disable`, await seen());
   t.match(ended, { status: 303, shown: /The endpoint is disabled.*Disabled since.*Enable the endpoint/s });
   t.match(ended.shown, /Once it is enabled, they can be sent again/);
   t.notMatch(ended.shown, /Send all again/);
   const once = await endpoints.get(id);
   t.match(once, { disabled: { reason: 'request' } });
-  t.match(await test.submit(`${at}/disable`, { sure: 'yes' }), { status: 303, shown: /is disabled/ });
+  t.match(await test.submit(`${at}/disable`, await seen()), { status: 303, shown: /is disabled/ });
   t.strictSame(await endpoints.get(id), once, 'it is so already: nothing is changed, and nothing recorded');
   const late = await test.submit(`${at}/replay`, { all: 'yes', sure: 'yes' }); // from a page of before
   t.match(late.shown, /One message is queued again\. Nothing is sent until the endpoint is enabled/);
-  t.match(await test.submit(`${at}/enable`, {}), { status: 303, shown: /is enabled.*Disable the endpoint/s });
+  t.match(await test.submit(`${at}/enable`, await seen()), {
+    status: 303,
+    shown: /is enabled.*Disable the endpoint/s,
+  });
   t.equal((await endpoints.get(id))?.disabled, undefined);
-  t.match(await test.submit(`${at}/enable`, {}), { status: 303, shown: /is enabled/ });
+  t.match(await test.submit(`${at}/enable`, await seen()), { status: 303, shown: /is enabled/ });
+  const stale = await seen();
+  await endpoints.change(id, (one) => ({ ...one, description: 'x' }), null);
+  const refused = { status: 409, text: /was changed since this page was made.*Nothing was changed/s };
+  t.match(await test.submit(`${at}/disable`, stale), refused);
   const actor = { via: 'console', person: 'Berta', role: 'administrator' };
   t.match(await test.acts(), [
     { act: 'webhook.disable', actor, object: { endpoint: id, origin: 'https://hooks.example.com' } },
@@ -200,5 +208,15 @@ t.test('by keyboard, and on every screen', async (t) => {
   await look(t, page, 'a message that is sent again');
   t.equal((await test.store.webhooks.outbox.pending(id, EVERY)).length, 2);
   t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
+  await page.navigate(test.link('administrator'));
+  await page.evaluate(`document.querySelector('main button').click()`);
+  await page.until(`location.pathname === '/' && document.readyState === 'complete'`);
+  await show(`/access/webhooks/${id}`);
+  await look(t, page, 'the forms of an endpoint');
+  await page.evaluate(`document.querySelector('#rotate button').click()`);
+  await page.until(`document.querySelector('h1').textContent === 'The new secret'`);
+  await look(t, page, 'a new secret');
+  await show('/access/webhooks?client=x');
+  await look(t, page, 'the form of a new endpoint');
   t.strictSame(page.complaints, []);
 });

@@ -1,0 +1,116 @@
+/** What an administrator does with webhook endpoints: adds, changes and removes them, and replaces their secrets. */
+import type { TargetPolicy } from '../net/policy.ts';
+import type { Store } from '../store/store.ts';
+import { WEBHOOK_EVENTS, type WebhookEndpoint } from '../store/webhookStore.ts';
+import { addEndpoint, alterEndpoint, removeEndpoint, replaceSecret } from '../webhook/endpointActs.ts';
+import {
+  type EndpointChange,
+  type EndpointFields,
+  readEndpointFields,
+  withFields,
+} from '../webhook/endpoints.ts';
+import { durationIn, HOUR_MS, overlapField } from './accessParts.ts';
+import { refuseEndpointAct, requireSure } from './endpointParts.ts';
+import { english } from './english.ts';
+import { exact, type Html, type HtmlContent, html } from './html.ts';
+import type { NewSecrets } from './newSecrets.ts';
+import { sureBox, tokenField } from './pageFrame.ts';
+import { type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import type { Session } from './sessions.ts';
+
+export interface EndpointFormSources {
+  store: Store;
+  /** The URLs that endpoints can have. */
+  webhookPolicy: Pick<TargetPolicy, 'guard'>;
+}
+
+const words = english.webhooks;
+const LIST = '/access/webhooks';
+
+export function endpointFormRoutes(
+  { store, webhookPolicy }: EndpointFormSources,
+  newSecrets: NewSecrets,
+): ScreenRoute[] {
+  const change = (path: string, act: (request: ScreenRequest, id: string) => Promise<Redirect>) => {
+    const answer = (request: ScreenRequest) => act(request, request.params.id ?? '').catch(refuseEndpointAct);
+    return { method: 'POST', path: `${LIST}${path}`, role: 'administrator', answer } as const;
+  };
+  return [
+    change('', async ({ form, session, actor }) => {
+      const client = form.get('client') ?? '';
+      const { id, secrets } = await addEndpoint(store, client, fieldsIn(form, webhookPolicy), actor);
+      return newSecrets.add(session, { kind: 'webhook', secret: secrets[0]?.secret ?? '', id });
+    }),
+    change('/:id/change', async ({ form, actor }, id) => {
+      const make = unlessStale(withFields(fieldsIn(form, webhookPolicy)), form);
+      await alterEndpoint(store, id, make, { name: 'webhook.change', actor });
+      return { location: `${LIST}/${id}`, notice: words.isChanged };
+    }),
+    change('/:id/rotate', async ({ form, session, actor }, id) => {
+      const overlapMs = durationIn(form, 'overlap', english.access.overlaps, HOUR_MS) ?? 0;
+      const { secret } = await replaceSecret(store, id, overlapMs, actor);
+      return newSecrets.add(session, { kind: 'webhook', secret, id });
+    }),
+    change('/:id/remove', async ({ form, actor }, id) => {
+      requireSure(form, words.removeSure);
+      await removeEndpoint(store, id, actor);
+      return { location: LIST, notice: words.isRemoved };
+    }),
+  ];
+}
+
+/** Throws ServiceError that names the field at fault. */
+function fieldsIn(form: URLSearchParams, policy: EndpointFormSources['webhookPolicy']): EndpointFields {
+  const [url, description] = [form.get('url'), form.get('description')];
+  const fields = { url, events: form.getAll('event'), description: description ?? '' };
+  return readEndpointFields(fields, ['url', 'events', 'description'], policy);
+}
+
+/** The same change, refused where it would undo what somebody changed since the page of the form was made. */
+export function unlessStale(make: EndpointChange, form: URLSearchParams): EndpointChange {
+  return (current) => {
+    const next = make(current);
+    const isStale = next !== undefined && form.get('revision') !== String(current.revision);
+    if (isStale) throw new Refusal(409, words.changedMeanwhile, words.changedMeanwhileHow);
+    return next;
+  };
+}
+
+/** Of the endpoint as the page shows it: see {@link unlessStale}. */
+export function revisionField({ revision }: WebhookEndpoint): Html {
+  return html`<input type="hidden" name="revision" value="${revision}">`;
+}
+
+/** For the page of all endpoints. `clients` has the id of a list of names. */
+export function addForm(session: Session, clients: string): Html {
+  return html`<section class="card" id="add"><h2>${words.add}</h2><p>${words.addLead}</p>
+<form class="search grid" method="post" action="${LIST}">${tokenField(session)}
+<p class="field"><label for="client">${words.columns.client}</label><input id="client" name="client" required list="${clients}" autocomplete="off" autocapitalize="off" spellcheck="false"></p>
+${fields({ url: '', events: WEBHOOK_EVENTS })}
+<p class="wide actions"><button class="strong">${words.add}</button></p></form></section>`;
+}
+
+/** For the page of an endpoint. */
+export function endpointForms(endpoint: WebhookEndpoint, session: Session): Html {
+  const form = (name: 'change' | 'rotate' | 'remove', lead: string, content: HtmlContent) =>
+    html`<section class="card" id="${name}"><h2>${words[name]}</h2><p>${lead}</p>
+<form class="${name === 'change' ? 'search grid' : 'grid'}" method="post" action="${LIST}/${endpoint.id}/${name}">${tokenField(session)}${content}</form></section>`;
+  const button = (name: 'change' | 'rotate' | 'remove', kind: 'strong' | 'danger') =>
+    html`<p class="wide actions"><button class="${kind}">${words[name]}</button></p>`;
+  return html`${form('change', words.changeLead, [revisionField(endpoint), fields(endpoint), button('change', 'strong')])}
+<div class="columns">${form('rotate', words.rotateLead, [overlapField(words.overlap), button('rotate', 'strong')])}
+${form('remove', words.removeLead, [sureBox(words.removeSure), button('remove', 'danger')])}</div>`;
+}
+
+function fields({
+  url,
+  events,
+  description = '',
+}: Pick<WebhookEndpoint, 'url' | 'description'> & { events: readonly string[] }): Html {
+  const event = (one: (typeof WEBHOOK_EVENTS)[number]) =>
+    html`<li><label class="chosen"><input type="checkbox" name="event" value="${one}"${events.includes(one) && html` checked`}> <span>${words.events[one]} <code class="quiet">${one}</code></span></label></li>`;
+  return html`<p class="field wide"><label for="url">${words.facts.url}</label><input id="url" name="url" type="url" required maxlength="2048" value="${exact(url)}" autocomplete="off" spellcheck="false" aria-describedby="url-note"></p>
+<p class="wide small quiet" id="url-note">${words.urlNote}</p>
+<fieldset class="wide"><legend>${words.facts.events}</legend><ul class="choices">${WEBHOOK_EVENTS.map(event)}</ul></fieldset>
+<p class="field wide"><label for="description">${words.facts.description}</label><input id="description" name="description" maxlength="256" value="${exact(description)}" autocomplete="off"></p>`;
+}
