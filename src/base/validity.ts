@@ -26,6 +26,15 @@ export function urgencyOf({ notBefore, notAfter }: Validity, now: number): Urgen
   return DAYS.find(([, days]) => left <= Math.min(days, lastThirdDays))?.[0] ?? 'none';
 }
 
+/**
+ * The same for a revocation list, which its authority replaces again and again: a week before the end would be most of its time, so
+ * only parts of that time count, the last third and the last tenth.
+ */
+export function listUrgencyOf({ notBefore, notAfter }: Validity, now: number): Urgency {
+  const left = (notAfter - now) / (notAfter - notBefore);
+  return left <= 1 / 10 ? 'urgent' : left <= 1 / 3 ? 'soon' : 'none';
+}
+
 /** Whole days until `notAfter`, both in milliseconds since the epoch; negative once it has passed. */
 export function daysLeft({ notAfter }: Pick<Validity, 'notAfter'>, now: number): number {
   return Math.floor((notAfter - now) / DAY_MS);

@@ -94,7 +94,10 @@ export const englishNow = {
   what: 'What',
   left: 'Left',
   epochBegins: 'an epoch begins',
-  certificateEnds: (role: string, authority: string) => `${role} certificate of ${authority} ends`,
+  certificateEnds: (role: string, authority: string) =>
+    role === 'client-crl'
+      ? `the revocation list of ${authority} must be replaced`
+      : `${role} certificate of ${authority} ends`,
   firstStampEnds: 'the first time-stamp of the log ends, unless it is renewed',
 };
 
@@ -109,7 +112,8 @@ export const englishConcerns = {
     'The others give the time-stamps meanwhile. pdfseal doctor asks it and says what is wrong.',
   witness: (name: string) => `Witness ${name}`,
   witnessRemedy: 'Ask whoever runs it; the others cosign meanwhile.',
-  certificate: (role: string, authority: string) => `Certificate (${role}) of ${authority}`,
+  certificate: (role: string, authority: string) =>
+    role === 'client-crl' ? `Revocation list of ${authority}` : `Certificate (${role}) of ${authority}`,
   certificateEnds: (days: number) => (days < 0 ? 'has ended' : `ends in ${days} days`),
   renewIt: 'Renew it: see "Certificates" in the manual.',
   disk: 'The disk is nearly full',

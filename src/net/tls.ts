@@ -8,7 +8,7 @@ import { parseRevocationList, type RevocationList } from '../asn1/revocationList
 import { systemClock, toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
-import { daysLeft, urgencyOf } from '../base/validity.ts';
+import { daysLeft, listUrgencyOf, type Urgency, urgencyOf } from '../base/validity.ts';
 import { type ClientTrust, certificateOf, type TlsPeer } from './clientCertificate.ts';
 
 /** The tables of the configuration that name files for TLS. */
@@ -27,10 +27,13 @@ export interface TlsFiles {
   readonly clientCertificateRequired?: boolean;
 }
 
-/** One certificate of the files, to watch its expiry. Times are milliseconds since the epoch. */
+/** `issuer`: an issuer of the server's certificate. `client-crl`: a revocation list. */
+export const TLS_ROLES = ['server', 'issuer', 'client-ca', 'client-crl'] as const;
+
+/** One certificate of the files, or a revocation list, to watch its expiry. Times are milliseconds since the epoch. */
 export interface TlsCertificate {
-  /** `issuer`: an issuer of the server's certificate. */
-  role: 'server' | 'issuer' | 'client-ca';
+  role: (typeof TLS_ROLES)[number];
+  /** Of a list, its issuer. */
   subject: string;
   notBefore: number;
   notAfter: number;
@@ -43,10 +46,10 @@ const SETTLE_MS = 200;
 const DAY_MS = 86_400_000;
 
 const ENDS_SOON = 'a TLS certificate expires soon: renew it';
-/** Authorities renew their lists every few days, so an early warning would never stop. */
-const LIST_ENDS_SOON_MS = 2 * DAY_MS;
 const LIST_ENDS_SOON =
   'a revocation list in client_crl_file has expired or expires soon: put a new one there, or no client certificate is accepted';
+/** A list without `nextUpdate` never ends; RFC 5280, section 4.1.2.5, writes this time for that. */
+const NEVER = Date.UTC(9999, 11, 31, 23, 59, 59);
 
 /**
  * For TLS 1.2, only ciphers with a new key for each connection (ECDHE) and authenticated encryption. Not CBC, and
@@ -216,21 +219,22 @@ export class TlsCertificates {
   #warn(): void {
     const now = systemClock();
     for (const certificate of this.certificates) {
-      const urgency = urgencyOf(certificate, now);
+      const urgency = tlsUrgencyOf(certificate, now);
       if (urgency === 'none') continue;
       const { role, subject, notAfter } = certificate;
       const days = daysLeft(certificate, now);
       const not_after = toRfc3339(notAfter);
       const fields = { event: 'tls_certificate_ends', role, subject, not_after, days_left: days, urgency };
-      const message = days < 0 ? 'a TLS certificate has expired: connections fail' : ENDS_SOON;
+      const ended = days < 0 ? 'a TLS certificate has expired: connections fail' : ENDS_SOON;
+      const message = role === 'client-crl' ? LIST_ENDS_SOON : ended;
       this.#logger[urgency === 'urgent' ? 'error' : 'warn'](fields, message);
     }
-    for (const { issuer, nextUpdate } of this.#clients.trust.lists) {
-      if (nextUpdate === undefined || nextUpdate - now > LIST_ENDS_SOON_MS) continue;
-      const fields = { event: 'tls_certificate_ends', role: 'client-crl', subject: issuer };
-      this.#logger.error({ ...fields, not_after: toRfc3339(nextUpdate) }, LIST_ENDS_SOON);
-    }
   }
+}
+
+/** How soon one of them must be replaced. */
+export function tlsUrgencyOf(certificate: TlsCertificate, now: number): Urgency {
+  return certificate.role === 'client-crl' ? listUrgencyOf(certificate, now) : urgencyOf(certificate, now);
 }
 
 /** Reads the files and checks that they fit together. Throws OperatorError when they cannot be used. */
@@ -300,7 +304,7 @@ function readText(file: string): string {
   }
 }
 
-function present({ chain }: ServerPair, { authorities }: ClientSide): TlsCertificate[] {
+function present({ chain }: ServerPair, { authorities, trust }: ClientSide): TlsCertificate[] {
   const presentOne = (role: TlsCertificate['role'], certificate: X509Certificate) => ({
     role,
     subject: nameOf(certificate),
@@ -310,6 +314,12 @@ function present({ chain }: ServerPair, { authorities }: ClientSide): TlsCertifi
   return [
     ...chain.map((one, n) => presentOne(n === 0 ? 'server' : 'issuer', one)),
     ...authorities.map((one) => presentOne('client-ca', one)),
+    ...trust.lists.map(({ issuer, thisUpdate, nextUpdate = NEVER }) => ({
+      role: 'client-crl' as const,
+      subject: issuer,
+      notBefore: thisUpdate,
+      notAfter: nextUpdate,
+    })),
   ];
 }
 

@@ -4,7 +4,7 @@ import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { toRfc3339 } from '../../src/base/clock.ts';
 import { diagnoseServed, diagnoseTls } from '../../src/cli/doctor/certificateDiagnosis.ts';
 import { readTls } from '../../src/net/tls.ts';
-import { issueCertificate, makeAuthority } from '../support/certificates.ts';
+import { issueCertificate, makeAuthority, revoke } from '../support/certificates.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -42,6 +42,21 @@ t.test('a pair that is well', async (t) => {
     { check: 'TLS chain' },
     { check: 'certificate console.tls (server)', verdict: 'good' },
   ]);
+});
+
+t.test('a revocation list is shown with its dates', async (t) => {
+  const { dir, authority, pair } = makePair(t);
+  const clientCrlFile = `${dir}/list.crl`;
+  const files = { ...pair, clientCaFile: authority.certificateFile, clientCrlFile };
+  const look = (issuedDaysAgo: number) => {
+    revoke(dir, clientCrlFile, authority, [], { issuedDaysAgo });
+    return diagnoseTls({ table: 'http.tls', files }, Date.now()).at(-1);
+  };
+  const check = 'revocation list http.tls';
+  const detail = /^CN=authority, issued \d{4}-\d\d-\d\dT\d\d:\d\dZ, the next one by .*Z: \d+ days left$/;
+  t.match(look(0), { check, verdict: 'good', detail });
+  t.match(look(22), { check, verdict: 'warning', detail, remedy: /put the newest list/ });
+  t.match(look(31), { check, verdict: 'bad', detail: /: -\d+ days left$/ });
 });
 
 t.test('a pair that is none, or that others may read', async (t) => {

@@ -201,6 +201,8 @@ t.test('several environments: a line for each, and below it what is not well', a
   t.match(second, { ready: false, config: { file: other.configFile }, error: { code: 'no_daemon' } });
 });
 
+const CERTIFICATE = { authority: 'http.tls', state: 'valid', subject: 'CN=seal' } as const;
+
 t.test('where there is no room, what is not well stays, and what to do about it', async (t) => {
   const status = (await askAdmin(sandbox, '/status')).json<AdminStatus>();
   const full: AdminStatus = {
@@ -217,6 +219,10 @@ t.test('where there is no room, what is not well stays, and what to do about it'
         trees_given_up: 1,
       })),
     },
+    certificates: [
+      { ...CERTIFICATE, role: 'client-crl', days_left: 1, urgency: 'none' },
+      { ...CERTIFICATE, role: 'server', days_left: 20, urgency: 'soon' },
+    ],
     parts: status.parts.map((part) =>
       part.name === 'store' ? { ...part, ready: false, detail: 'nothing left', remedy: 'make room' } : part,
     ),

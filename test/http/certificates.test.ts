@@ -17,6 +17,7 @@ import { join } from 'node:path';
 import { connect, type TLSSocket } from 'node:tls';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { presentCertificates } from '../../src/admin/status/certificatesSection.ts';
 import { bitString, parseDer, sequence } from '../../src/asn1/der.ts';
 import { encodePem } from '../../src/asn1/pem.ts';
 import { requireKey } from '../../src/http/authentication.ts';
@@ -435,10 +436,20 @@ t.test('a fault of one part of the files does not hold up the other', async (t) 
 t.test('a list that ends soon is told when it is put there', async (t) => {
   const house = await openHouse(t);
   const ends = () => house.log.filter(({ event }) => event === 'tls_certificate_ends');
-  const before = ends().length;
-  revoke(house.dir, house.files.clientCrlFile ?? '', house.authority, [], 1);
-  house.tls.reload();
-  t.match(ends().slice(before), [{ role: 'client-crl', subject: 'CN=clients' }]);
+  const told = (issuedDaysAgo: number) => {
+    const before = ends().length;
+    revoke(house.dir, house.files.clientCrlFile ?? '', house.authority, [], { issuedDaysAgo });
+    house.tls.reload();
+    return ends().slice(before);
+  };
+  t.strictSame(told(19), []);
+  t.match(told(21), [{ role: 'client-crl', subject: 'CN=clients', level: 40, urgency: 'soon' }]);
+  t.match(told(28), [{ role: 'client-crl', subject: 'CN=clients', level: 50, urgency: 'urgent' }]);
+  t.match(presentCertificates({ certificatesDir: '', keys: [], remotes: {} }, [house.tls], Date.now()), [
+    { role: 'server' },
+    { role: 'client-ca' },
+    { role: 'client-crl', subject: 'CN=clients', state: 'valid', days_left: 1, urgency: 'urgent' },
+  ]);
 });
 
 t.test('no session is resumed, and no connection changes its certificate', async (t) => {

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { chmodSync, copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { toRfc3339 } from '../../src/base/clock.ts';
 
 /** PEM files. */
 export interface KeyPair {
@@ -78,18 +79,29 @@ export function issueClient(
   return files;
 }
 
-/** Writes a revocation list of that authority with these certificates on it; valid for that many days. */
-export function revoke(dir: string, file: string, authority: KeyPair, revoked: KeyPair[], days = 30): void {
+/** Writes a revocation list of that authority with these certificates on it, valid for 30 days from its issue. */
+export function revoke(
+  dir: string,
+  file: string,
+  authority: KeyPair,
+  revoked: KeyPair[],
+  { issuedDaysAgo = 0 } = {},
+): void {
   const config = join(dir, 'ca.cnf');
   const database = join(dir, `index-${revoked.length}-${Date.now()}.txt`);
   writeFileSync(database, '');
   writeFileSync(
     config,
-    `[ca]\ndefault_ca=own\n[own]\ndatabase=${database}\ndefault_md=sha256\ndefault_crl_days=${days}\n`,
+    `[ca]\ndefault_ca=own\n[own]\ndatabase=${database}\ndefault_md=sha256\ndefault_crl_days=30\n`,
   );
   const ca = ['-config', config, '-cert', authority.certificateFile, '-keyfile', authority.keyFile];
   for (const { certificateFile } of revoked) run('ca', ...ca, '-revoke', certificateFile);
-  run('ca', ...ca, '-gencrl', '-out', file);
+  const at = (days: number) =>
+    toRfc3339(Date.now() + days * 86_400_000)
+      .replace(/\.\d+/, '')
+      .replaceAll(/[-:T]/g, '');
+  const validity = ['-crl_lastupdate', at(-issuedDaysAgo), '-crl_nextupdate', at(30 - issuedDaysAgo)];
+  run('ca', ...ca, '-gencrl', ...validity, '-out', file);
 }
 
 function filesOf(dir: string, name: string): KeyPair {

@@ -1,7 +1,13 @@
 import { z } from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import { daysLeft, URGENCIES, urgencyOf } from '../../base/validity.ts';
-import type { TlsCertificate, TlsCertificates, TlsTable } from '../../net/tls.ts';
+import {
+  TLS_ROLES,
+  type TlsCertificate,
+  type TlsCertificates,
+  type TlsTable,
+  tlsUrgencyOf,
+} from '../../net/tls.ts';
 import {
   type CertificateEntry,
   type CertificateSources,
@@ -16,12 +22,15 @@ export const certificateSchema = z.object({
   authority: z
     .string()
     .describe('`http.tls` for those of the API itself, `console.tls` for those of the console.'),
-  role: z.enum(['time-stamping', 'issuer', 'root', 'server', 'client-ca']),
+  role: z
+    .enum(['time-stamping', 'root', ...TLS_ROLES])
+    .describe('`client-crl` is a revocation list: `not_after` is when its authority issues the next one.'),
   state: z.enum(['valid', 'expired', 'not_yet_valid', 'missing']),
   subject: z
     .string()
     .exactOptional()
     .describe('Absent where there is no certificate; then `detail` says why.'),
+  not_before: time.exactOptional(),
   not_after: time.exactOptional(),
   days_left: z.int().exactOptional(),
   urgency: z.enum(URGENCIES).describe('How near its end is: plan its renewal, renew it soon, renew it now.'),
@@ -51,6 +60,7 @@ export function presentCertificate(entry: CertificateEntry, now: number): Presen
     role,
     state,
     subject: found.subjectName,
+    not_before: toRfc3339(found.notBefore),
     not_after: toRfc3339(found.notAfter),
     days_left: daysLeft(found, now),
     urgency: urgencyOf(found, now),
@@ -68,31 +78,41 @@ function presentTlsCertificate(
     role,
     state: now > notAfter ? 'expired' : now < notBefore ? 'not_yet_valid' : 'valid',
     subject,
+    not_before: toRfc3339(notBefore),
     not_after: toRfc3339(notAfter),
     days_left: daysLeft(certificate, now),
-    urgency: urgencyOf(certificate, now),
+    urgency: tlsUrgencyOf(certificate, now),
   };
 }
 
+/** One value of each certificate. */
+function ofEach(
+  name: `pdfseal_certificate_${string}`,
+  help: string,
+  measure: (certificate: PresentedCertificate) => number,
+): StatusMetric<PresentedCertificate[]> {
+  const samples = (certificates: PresentedCertificate[]) =>
+    certificates.map((certificate) => {
+      const { authority, role, subject = '' } = certificate;
+      return { labels: { authority, role, subject }, value: measure(certificate) };
+    });
+  return { name, help, labelNames: ['authority', 'role', 'subject'], samples };
+}
+
 export const CERTIFICATE_METRICS: StatusMetric<PresentedCertificate[]>[] = [
-  {
-    name: 'pdfseal_certificate_not_after_timestamp_seconds',
-    help: 'When a TLS certificate or a certificate for time-stamps expires; 0 for a missing one',
-    labelNames: ['authority', 'role', 'subject'],
-    samples: (certificates) =>
-      certificates.map(({ authority, role, subject = '', not_after }) => ({
-        labels: { authority, role, subject },
-        value: epochSeconds(not_after) ?? 0,
-      })),
-  },
-  {
-    name: 'pdfseal_certificate_urgency',
-    help: 'How near that end is: 0 far away, 1 plan the renewal, 2 renew it soon, 3 renew it now (or it is missing)',
-    labelNames: ['authority', 'role', 'subject'],
-    samples: (certificates) =>
-      certificates.map(({ authority, role, subject = '', urgency }) => ({
-        labels: { authority, role, subject },
-        value: URGENCIES.indexOf(urgency),
-      })),
-  },
+  ofEach(
+    'pdfseal_certificate_not_before_timestamp_seconds',
+    'When a certificate or a revocation list was issued; 0 for a missing one',
+    ({ not_before }) => epochSeconds(not_before) ?? 0,
+  ),
+  ofEach(
+    'pdfseal_certificate_not_after_timestamp_seconds',
+    'When a TLS certificate, a revocation list or a certificate for time-stamps expires; 0 for a missing one',
+    ({ not_after }) => epochSeconds(not_after) ?? 0,
+  ),
+  ofEach(
+    'pdfseal_certificate_urgency',
+    'How near that end is: 0 far away, 1 plan the renewal, 2 renew it soon, 3 renew it now (or it is missing)',
+    ({ urgency }) => URGENCIES.indexOf(urgency),
+  ),
 ];

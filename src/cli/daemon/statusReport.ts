@@ -1,3 +1,4 @@
+import type { PresentedCertificate } from '../../admin/status/certificatesSection.ts';
 import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
 import { noteState } from '../../admin/status/upkeepSection.ts';
 import type { PresentedWitness } from '../../admin/status/witnessesSection.ts';
@@ -5,6 +6,7 @@ import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { escapeControls } from '../../base/controls.ts';
 import { counted, describeSeconds, fromNow } from '../../base/phrases.ts';
 import { formatBytes } from '../../base/units.ts';
+import { URGENCIES } from '../../base/validity.ts';
 import type { CommandFailure } from '../report.ts';
 import { type Mark, marked } from '../terminal.ts';
 
@@ -220,14 +222,16 @@ function eventLoop({ event_loop_delay_ms: { p50, p99, max }, store }: AdminStatu
 }
 
 function certificates({ certificates: all }: AdminStatus): Row {
-  const [next] = all.toSorted((a, b) => (a.days_left ?? -1) - (b.days_left ?? -1));
+  // A revocation list always ends soon: what is urgent must not stand behind it.
+  const urgency = (one: PresentedCertificate) => URGENCIES.indexOf(one.urgency);
+  const [next] = all.toSorted((a, b) => urgency(b) - urgency(a) || (a.days_left ?? -1) - (b.days_left ?? -1));
   const name = 'certificates';
   if (next === undefined) return plain(name, 'none in use');
-  const { authority, role, days_left: days, urgency } = next;
+  const { authority, role, days_left: days } = next;
   const remedy = 'list them all with pdfseal hsm certificates';
   if (days === undefined || days < 0)
     return { mark: 'bad', name, text: `${authority}: ${next.detail ?? next.state}`, remedy };
-  const mark = urgency === 'urgent' ? 'bad' : urgency === 'none' ? 'good' : 'warning';
+  const mark = next.urgency === 'urgent' ? 'bad' : next.urgency === 'none' ? 'good' : 'warning';
   const text = `${days} days until the first expires: ${authority}, ${role}`;
   return { mark, name, text, remedy: mark === 'good' ? undefined : remedy };
 }

@@ -7,7 +7,7 @@ import { OperatorError } from '../../base/errors.ts';
 import { daysLeft, type Urgency, urgencyOf } from '../../base/validity.ts';
 import { certificatesInUse } from '../../config/certificatesInUse.ts';
 import type { Config } from '../../config/config.ts';
-import { readTls, type TlsCertificate, type TlsFiles, type TlsTable } from '../../net/tls.ts';
+import { readTls, type TlsCertificate, type TlsFiles, type TlsTable, tlsUrgencyOf } from '../../net/tls.ts';
 import { type CertificateEntry, listCertificates, validityOf } from '../../tsa/certificateList.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
@@ -61,6 +61,9 @@ export function servedWithTls({ http, console }: Pick<Config, 'http' | 'console'
 
 const RENEW_TLS =
   'replace the files by a renewed certificate and its key: the daemon loads them within seconds';
+
+const RENEW_LIST =
+  'put the newest list of its authority into client_crl_file: after its end, no client certificate is accepted';
 
 /** The TLS pair of a listener: the permissions of the key, the chain, the name, and the dates. */
 export function diagnoseTls({ table, files, publicUrl }: Served, now: number): Diagnosis[] {
@@ -145,8 +148,13 @@ function diagnoseName(certificate: X509Certificate, publicUrl: string): Diagnosi
 
 function diagnoseDates(table: TlsTable, certificate: TlsCertificate, now: number): Diagnosis {
   const { role, subject, notBefore, notAfter } = certificate;
-  const check = `certificate ${table} (${role})`;
-  const detail = `${subject}, until ${toRfc3339(notAfter).slice(0, 10)}: ${daysLeft(certificate, now)} days left`;
-  const urgency = now < notBefore ? 'urgent' : urgencyOf(certificate, now);
-  return judgeUrgency(urgency, { check, detail, remedy: RENEW_TLS });
+  const urgency = now < notBefore ? 'urgent' : tlsUrgencyOf(certificate, now);
+  const left = `${daysLeft(certificate, now)} days left`;
+  if (role === 'client-crl') {
+    const [from, to] = [notBefore, notAfter].map((time) => `${toRfc3339(time).slice(0, 16)}Z`);
+    const detail = `${subject}, issued ${from}, the next one by ${to}: ${left}`;
+    return judgeUrgency(urgency, { check: `revocation list ${table}`, detail, remedy: RENEW_LIST });
+  }
+  const detail = `${subject}, until ${toRfc3339(notAfter).slice(0, 10)}: ${left}`;
+  return judgeUrgency(urgency, { check: `certificate ${table} (${role})`, detail, remedy: RENEW_TLS });
 }
