@@ -64,6 +64,17 @@ export class Limits {
     throw rateExceeded(policy, resetMs);
   }
 
+  /** Requests that were taken since this was last asked, for other nodes. */
+  uncountedElsewhere(): Iterable<readonly [clientId: string, requests: number]> {
+    return this.#rates.untold();
+  }
+
+  /** Counts requests that another node has taken. */
+  countElsewhere(clientId: string, requests: number): void {
+    const policy = this.#policies.rate(clientId);
+    if (policy !== undefined) this.#rates.add(clientId, policy, requests);
+  }
+
   /** Throws ServiceError `quota_exceeded` if this client can create no job, whatever its purpose. */
   refuseExhausted(clientId: string): void {
     const quotas = this.#policies.inescapable(clientId);

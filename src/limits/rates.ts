@@ -7,6 +7,8 @@ interface Bucket {
   level: number;
   /** The time of that level, in whole milliseconds of the clock. */
   at: number;
+  /** Requests that were taken here and that other nodes were not told of. */
+  untold: number;
 }
 
 /** The remaining amount of a policy. */
@@ -33,14 +35,38 @@ export class Rates {
   take(clientId: string, policy: RatePolicy): boolean {
     const level = this.#level(clientId, policy) + policy.windowMs;
     if (level > capacity(policy)) return false;
-    this.#buckets.set(clientId, { policy, level, at: this.#clock() });
+    const untold = (this.#buckets.get(clientId)?.untold ?? 0) + 1;
+    this.#buckets.set(clientId, { policy, level, at: this.#clock(), untold });
     return true;
+  }
+
+  /**
+   * Counts requests that another node has taken: the bucket can be fuller than full, so that the average over all nodes is right. Of a client that
+   * sent nothing here yet, nothing is counted.
+   */
+  add(clientId: string, policy: RatePolicy, requests: number): void {
+    const bucket = this.#buckets.get(clientId);
+    if (bucket === undefined) return;
+    const level = this.#level(clientId, policy) + requests * policy.windowMs;
+    const { untold } = bucket;
+    // No more than a window is owed, whatever others say.
+    const bounded = Math.min(level, 2 * capacity(policy));
+    this.#buckets.set(clientId, { policy, level: bounded, at: this.#clock(), untold });
+  }
+
+  /** How many requests were taken since this was last asked, by client. */
+  *untold(): Iterable<readonly [clientId: string, requests: number]> {
+    for (const [clientId, bucket] of this.#buckets) {
+      const { untold } = bucket;
+      bucket.untold = 0;
+      if (untold > 0) yield [clientId, untold];
+    }
   }
 
   remainder(clientId: string, policy: RatePolicy): Remainder {
     const { requests, windowMs } = policy;
     const level = this.#level(clientId, policy);
-    const remaining = Math.floor((capacity(policy) - level) / windowMs);
+    const remaining = Math.max(0, Math.floor((capacity(policy) - level) / windowMs));
     const nextLevel = capacity(policy) - (remaining + 1) * windowMs;
     return { remaining, resetMs: Math.ceil((level - nextLevel) / requests) };
   }

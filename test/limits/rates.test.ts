@@ -83,3 +83,39 @@ t.test('another policy begins anew, the same one goes on', async (t) => {
   t.ok(rates.take('a', { ...policy, requests: 3 }));
   t.equal(rates.remainder('a', { ...policy, requests: 3 }).remaining, 2);
 });
+
+t.test('nodes that tell each other what they took keep one rate on average', async (t) => {
+  const policy = { requests: 60, windowMs: 60_000 };
+  let now = START_MS;
+  const nodes = [new Rates(() => now), new Rates(() => now), new Rates(() => now)];
+  let taken = 0;
+  const minutes = 30;
+  for (let second = 0; second < minutes * 60; second++) {
+    now += 1_000;
+    for (const node of nodes)
+      for (let request = 0; request < 5; request++) taken += Number(node.take('a', policy));
+    for (const node of nodes) {
+      const told = [...node.untold()];
+      for (const other of nodes)
+        if (other !== node) for (const [client, requests] of told) other.add(client, policy, requests);
+    }
+  }
+  // At first, each node has a bucket of its own for a second.
+  t.ok(taken <= 60 * (minutes + 1) + 2 * 60, `${taken} in ${minutes} minutes`);
+  t.ok(taken >= 60 * (minutes - 2), `${taken} in ${minutes} minutes`);
+  for (const node of nodes) t.strictSame([...node.untold()], [], 'nothing is told twice');
+});
+
+t.test('others can neither make up clients, nor take more than a window from one', async (t) => {
+  const policy = { requests: 10, windowMs: 60_000 };
+  let now = START_MS;
+  const rates = new Rates(() => now);
+  rates.add('nobody', policy, 5);
+  t.strictSame([...rates.clients()], []);
+  t.ok(rates.take('a', policy));
+  rates.add('a', policy, 1_000_000);
+  t.match(rates.remainder('a', policy), { remaining: 0, resetMs: 66_000 });
+  t.notOk(rates.take('a', policy));
+  now += 66_000;
+  t.ok(rates.take('a', policy));
+});
