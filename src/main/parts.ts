@@ -225,6 +225,7 @@ export async function openLimits(
   const counts = await store.jobs.quotaCounts();
   const limits = new Limits(policies, counts, time.date, (client, limit) => metrics.refused(client, limit));
   live.onChange((config) => limits.update(config.policies));
+  store.nodes?.share(limits);
   return limits;
 }
 

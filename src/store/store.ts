@@ -5,6 +5,7 @@ import type { Act } from '../manifest/auditRecord.ts';
 import type { ArrivalStore, SealingView } from './arrivals.ts';
 import type { CredentialStore } from './credentialStore.ts';
 import type { IndexStore, RepairMark } from './indexStore.ts';
+import type { Nodes } from './nodes.ts';
 import type { RenewalStore } from './renewalStore.ts';
 import type { ServiceTime } from './serviceTime.ts';
 import type { StoreMove } from './storeMove.ts';
@@ -42,6 +43,8 @@ export interface Store {
   readonly arrivals?: ArrivalStore;
   /** In a front. */
   readonly sealing?: SealingView;
+  /** Where daemons share the store: in each of them. */
+  readonly nodes?: Nodes;
 
   close(): Promise<void>;
 }

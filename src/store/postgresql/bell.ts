@@ -5,6 +5,9 @@ import { begin, clientConfig } from './pgSession.ts';
 /** What there is to hear: a front accepted jobs; the sealing daemon ended some. */
 export type Ring = 'pdfseal_accepted' | 'pdfseal_ended';
 
+/** What nodes say to all others. */
+const SAYINGS = 'pdfseal_nodes';
+
 const AGAIN_MS = 1_000;
 const ANSWER_MS_MAX = 5_000;
 
@@ -16,6 +19,7 @@ export class Bell {
   readonly #database: Database;
   readonly #hears: Ring;
   readonly #listeners: (() => void)[] = [];
+  #onSaid: (text: string) => void = () => {};
   #client: Client | undefined;
   #timer: NodeJS.Timeout | undefined;
   #ringing: Ring | undefined;
@@ -30,6 +34,17 @@ export class Bell {
 
   onRing(listener: () => void): void {
     this.#listeners.push(listener);
+  }
+
+  /** Calls back with what any process says, this one included. */
+  onSaid(listener: (text: string) => void): void {
+    this.#onSaid = listener;
+  }
+
+  /** To all processes that hear; it is lost where there is no connection. At most 7,999 bytes. */
+  say(text: string): void {
+    const client = this.#client;
+    client?.query('SELECT pg_notify($1, $2)', [SAYINGS, text]).catch(() => client.end().catch(() => {}));
   }
 
   /** Several rings can become one. */
@@ -61,12 +76,16 @@ export class Bell {
     const config = clientConfig(urls[this.#database.current] ?? '', password);
     const client = new Client({ ...config, query_timeout: ANSWER_MS_MAX });
     client.on('error', () => {});
-    client.on('notification', () => this.#hear());
+    client.on('notification', ({ channel, payload = '' }) => {
+      if (channel === SAYINGS) this.#onSaid(payload);
+      else this.#hear();
+    });
     client.on('end', () => this.#again());
     try {
       await client.connect();
       await begin(client, { statementMsMax: 0 });
-      await client.query(`LISTEN ${this.#hears}`);
+      // Whoever sends a NOTIFY holds off all others until its commit is done. A hint waits for no disk and no standby.
+      await client.query(`SET synchronous_commit = off; LISTEN ${this.#hears}; LISTEN ${SAYINGS}`);
     } catch {
       client.end().catch(() => {});
       return;

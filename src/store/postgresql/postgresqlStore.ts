@@ -12,6 +12,7 @@ import { insertArrivals, insertJobs, insertWaiting } from './jobRows.ts';
 import { JobTable } from './jobTable.ts';
 import type { Use } from './layout.ts';
 import { LogTable } from './logTable.ts';
+import { NodeTalk } from './nodeTalk.ts';
 import { OutboxTable } from './outboxTable.ts';
 import { RenewalTable } from './renewalTable.ts';
 import { SealingTable } from './sealingTable.ts';
@@ -41,6 +42,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
   const unfollow = isFront ? followServiceTime(database, serviceTime) : undefined;
   const bell =
     use === 'command' ? undefined : new Bell(database, isFront ? 'pdfseal_ended' : 'pdfseal_accepted');
+  const nodes = bell && new NodeTalk(bell, isFront ? 'front' : 'sealing');
   const trail = new TrailTable(database, writes, {
     environment: identity.environment,
     clock,
@@ -73,10 +75,12 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     renewals: new RenewalTable(database, writes, trail),
     serviceTime,
     indexes: new TableCheck(database, writes, identity, clock),
+    ...(nodes && { nodes }),
     ...(bell && !isFront && { arrivals: new ArrivalTable(database, writes, bell) }),
     ...(bell && isFront && { sealing: new SealingTable(database, bell) }),
     close: async () => {
       unfollow?.();
+      nodes?.close();
       await bell?.close();
       await parts.close();
     },

@@ -1,0 +1,90 @@
+/** What the daemons of one log tell each other. */
+import t from 'tap';
+import { Limits } from '../../src/limits/limits.ts';
+import { NO_LIMITS } from '../../src/limits/policies.ts';
+import {
+  createInPostgresql,
+  makeRolesInPostgresql,
+  openInPostgresql,
+} from '../../src/store/postgresql/postgresqlOpen.ts';
+import type { Store } from '../../src/store/store.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
+import { epoch, identity } from './samples.ts';
+
+const postgres = await startPostgres(t);
+await postgres.query('ALTER ROLE pdfseal CREATEROLE');
+const database = await postgres.createDatabase();
+const location = { urls: [postgres.url(database)] };
+await createInPostgresql({ location, identity, epoch });
+await makeRolesInPostgresql(location);
+await postgres.query(`GRANT pdfseal_front TO node; GRANT CONNECT ON DATABASE ${database} TO node`);
+const active = await openInPostgresql({ location, sequencing: { onWait: t.fail, onLost: t.fail } });
+t.teardown(() => active.close());
+const openFront = async () => {
+  const front = await openInPostgresql({
+    location: { urls: [postgres.url(database, 'node')] },
+    front: true,
+  });
+  t.teardown(() => front.close());
+  return front;
+};
+const rolesOf = ({ nodes }: Store) => nodes?.others().map(({ role }) => role);
+
+t.test('each hears of the others, and of one that ended no more', async (t) => {
+  const [one, two] = [await openFront(), await openFront()];
+  await until('the daemon hears of both', () => rolesOf(active)?.length === 2);
+  t.strictSame(rolesOf(active), ['front', 'front']);
+  await until('a front hears of the others', () => rolesOf(one)?.length === 2);
+  t.strictSame(rolesOf(one)?.toSorted(), ['front', 'sealing']);
+  t.match(one.nodes?.others()[0], { name: /^process \d+ on /, version: /^\d/ });
+  await two.close();
+  await until('the one that ended is forgotten', () => rolesOf(active)?.length === 1);
+  await one.close();
+  const command = await openInPostgresql({ location });
+  t.equal(command.nodes, undefined, 'a command is no node');
+  await command.close();
+});
+
+t.test('a request that one node took counts on the others', async (t) => {
+  const front = await openFront();
+  const policies = { ...NO_LIMITS, rate: { requests: 100, windowMs: 3_600_000 } };
+  const [here, there] = [new Limits(policies, [], Date.now), new Limits(policies, [], Date.now)];
+  active.nodes?.share(here);
+  front.nodes?.share(there);
+  here.takeRequest('acme');
+  there.takeRequest('acme');
+  for (let request = 0; request < 30; request++) here.takeRequest('acme');
+  await until('it is told', () => (there.rate('acme')?.remaining ?? 100) <= 100 - 1 - 31);
+  await until('the other way too', () => (here.rate('acme')?.remaining ?? 100) <= 100 - 31 - 1);
+  t.match([here.rate('acme')?.remaining, there.rate('acme')?.remaining], [68, 68], 'and once');
+  await front.close();
+});
+
+t.test('whatever is said, nodes go on', async (t) => {
+  const front = await openFront();
+  const limits = new Limits({ ...NO_LIMITS, rate: { requests: 10, windowMs: 3_600_000 } }, [], Date.now);
+  limits.takeRequest('acme');
+  active.nodes?.share(limits);
+  const uuid = '01890a5d-ac96-774b-bcce-b302099a8057';
+  const sayings = [
+    '',
+    'x',
+    '{}',
+    '[]',
+    JSON.stringify([uuid, 'a\u0000b', 'front', '1', []]),
+    JSON.stringify([uuid, 'a', 'primary', '1', []]),
+    JSON.stringify([uuid, 'a', 'front', '1', [['acme', -5]]]),
+    JSON.stringify([uuid, 'a', 'front', '1', [['acme', 1e300]]]),
+    JSON.stringify([uuid, 'a', 'front', '1', [['__proto__', 5]]]),
+    '['.repeat(7_000),
+  ];
+  for (const saying of sayings)
+    await postgres.query(`SELECT pg_notify('pdfseal_nodes', $saying$${saying}$saying$)`, database);
+  const last = JSON.stringify([uuid, 'a stranger', 'front', '1', [['acme', 2]]]);
+  await postgres.query(`SELECT pg_notify('pdfseal_nodes', $saying$${last}$saying$)`, database);
+  const names = () => active.nodes?.others().map(({ name }) => name) ?? [];
+  await until('the last is heard', () => names().includes('a stranger'));
+  t.equal(limits.rate('acme')?.remaining, 7);
+  await front.close();
+});
