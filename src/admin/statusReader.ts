@@ -27,6 +27,7 @@ import { presentCertificates } from './status/certificatesSection.ts';
 import { type HashSource, presentCopies, presentHash, presentSources } from './status/documentsSection.ts';
 import { presentEgress } from './status/egressSection.ts';
 import { presentLastCheckpoint } from './status/logSection.ts';
+import { presentNodes } from './status/nodesSection.ts';
 import { partitionsPart, presentPartitions } from './status/partitionsSection.ts';
 import { presentQueue, queuePart } from './status/queueSection.ts';
 import { type AdminQuotas, presentQuotas } from './status/quotasSection.ts';
@@ -41,7 +42,7 @@ import type { AdminStatus } from './statusSchema.ts';
 
 /** The sources of the status. The caller opens and closes each part. */
 export interface StatusSources {
-  store: Pick<Store, 'identity' | 'log' | 'jobs' | 'copies' | 'trail'>;
+  store: Pick<Store, 'identity' | 'log' | 'jobs' | 'copies' | 'trail' | 'nodes'>;
   stateDir: string;
   location: StoreLocation;
   /** On the disk that must have room. */
@@ -126,6 +127,7 @@ export class StatusReader {
         ? presentPartitions(signing.partitions, signing.quorum(), signing.drills)
         : NO_PARTITIONS,
       ...(outlook && { sealing: presentSealing(outlook(), head?.sealedAt) }),
+      ...(store.nodes && { nodes: presentNodes(store.nodes.others()) }),
       ...(timestamping && { timestamps: presentTimestamps(timestamping) }),
       ...(witnessing && { witnesses: presentWitnesses(witnessing) }),
       ...(scanner && { scanner: presentScanner(scanner.health()) }),

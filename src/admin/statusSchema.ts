@@ -22,6 +22,7 @@ import {
   lastCheckpointSchema,
   logSchema,
 } from './status/logSection.ts';
+import { NODES_METRICS, nodesSchema } from './status/nodesSection.ts';
 import { PARTITION_METRICS, partitionSchema, partitionsSchema } from './status/partitionsSection.ts';
 import { QUEUE_METRICS, queueSchema } from './status/queueSection.ts';
 import { quotasSchema } from './status/quotasSection.ts';
@@ -59,6 +60,7 @@ const status = z.object({
   queue: queueSchema,
   partitions: partitionsSchema,
   sealing: sealingSchema.exactOptional(),
+  nodes: nodesSchema.exactOptional(),
   timestamps: timestampsSchema.exactOptional(),
   scanner: scannerSchema.exactOptional(),
   egress: egressSchema.exactOptional(),
@@ -119,6 +121,7 @@ export const STATUS_METRICS: StatusMetric<AdminStatus>[] = [
   ...of('queue', QUEUE_METRICS),
   ...of('partitions', PARTITION_METRICS),
   ...of('sealing', SEALING_METRICS),
+  ...of('nodes', NODES_METRICS),
   ...of('timestamps', TIMESTAMP_METRICS),
   ...of('scanner', SCANNER_METRICS),
   ...of('egress', EGRESS_METRICS),

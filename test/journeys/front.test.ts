@@ -17,6 +17,7 @@ const IS_ACTIVE = /waits to take over: process \d+ on \S+ is active/;
 t.test('two fronts accept what one daemon seals, over its death and the take-over of another', async (t) => {
   const first = await installOn(t, postgres, {
     tables: { limits: 'queue_jobs_max = 4', log: 'last_checkpoint_interval = "100ms"' },
+    tail: '[clients.slow.rate]\nrequests = 1000\nwindow = "1h"\n',
   });
   let active = await first.start();
   const fronts = [
@@ -74,6 +75,23 @@ t.test('two fronts accept what one daemon seals, over its death and the take-ove
   isRevoked = true;
   await Promise.all(asking);
 
+  const slow = await first.issueKey('slow');
+  const [there, here] = [a.as(slow), b.as(slow)];
+  let asked = 0;
+  /** How many requests of this client the second front has counted for others. */
+  const countedElsewhere = async () => {
+    const { headers } = await here.seal(pdfOf(`here ${asked++}`), { mode: 'blocking' });
+    return 1000 - asked - Number(/"client";r=(\d+)/.exec(headers.get('ratelimit') ?? '')?.[1]);
+  };
+  t.equal(await countedElsewhere(), 0);
+  for (let request = 0; request < 10; request++)
+    await there.seal(pdfOf(`there ${request}`), { mode: 'blocking' });
+  // Some of them come back within seconds.
+  await until(
+    'what a client sends to one front counts on the other',
+    async () => (await countedElsewhere()) > 5,
+  );
+
   const about = ({ configFile }: (typeof fronts)[0]) => ['--config', configFile];
   t.match(await fronts[0].pdfseal(['doctor', ...about(fronts[0])]), {
     stdout: /sealing: process \d+ on \S+ is active/,
@@ -110,6 +128,10 @@ t.test('two fronts accept what one daemon seals, over its death and the take-ove
     return stdout;
   };
   await until('the front says so', async () => /no daemon that seals is active/.test(await status()));
+  await until('it knows who else is there', async () => {
+    const { nodes } = JSON.parse(await status()) as { nodes: { role: string }[] };
+    return nodes.map(({ role }) => role).join() === 'front';
+  });
   const kept: string[] = [];
   const code = async (fields: Record<string, string>) => {
     const answer = await a.seal(pdfOf(`document ${kept.length}`), fields);

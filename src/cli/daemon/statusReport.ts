@@ -128,6 +128,7 @@ export function rowsOf(status: AdminStatus, trouble: readonly string[], now: num
     webhooks(status),
     ...egress(status),
     plain('log', log(status, now)),
+    ...nodes(status),
     plain('upkeep', upkeep(status, now)),
     plain('hashing', hashing(status)),
     plain('event loop', eventLoop(status)),
@@ -161,6 +162,12 @@ function witnessRow(member: PresentedWitness, now: number): Row {
   const how = state === 'not_asked' ? 'asked by hand' : state;
   const text = isWell ? `${how}, ${held}` : `${trouble ?? state}: ${detail}; ${held}`;
   return { mark: isWell ? 'plain' : 'warning', name: `  ${name}`, text };
+}
+
+function nodes({ nodes }: AdminStatus): Row[] {
+  if (nodes === undefined) return [];
+  const others = nodes.map(({ name, role, version }) => `${name} (${role}, ${version})`);
+  return [plain('other nodes', others.join('; ') || 'none')];
 }
 
 function jobs({ queue }: AdminStatus): string {
