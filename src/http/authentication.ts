@@ -36,7 +36,12 @@ export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
       if ((await requireLive(ctx, options)).id !== credential.id) throw unauthenticated(ctx, CHANGED);
     };
     options.onAccepted?.(ctx.req.socket);
-    ctx.state.caller = { ...callerOf(credential, options), confirm };
+    const { certificateSha256 } = credential;
+    ctx.state.caller = {
+      ...callerOf(credential, options),
+      ...(certificateSha256 !== undefined && { certificateSha256 }),
+      confirm,
+    };
     if (scope && !allows(credential.scopes, scope)) {
       ctx.set('WWW-Authenticate', `${CHALLENGE}, error="insufficient_scope", scope="${scope}"`);
       throw new ServiceError(
@@ -48,13 +53,16 @@ export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
   };
 }
 
+/** What a request counts as; with the client certificate that stands for it, if it is not a key. */
+type LiveCredential = Credential & Pick<Caller, 'certificateSha256'>;
+
 /** A key that can change something can also read it. */
 function allows(held: readonly Scope[], wanted: Scope): boolean {
   return held.includes(wanted) || (wanted === 'admin:read' && held.includes('admin'));
 }
 
 /** A request with the header Authorization is judged by its key, whatever certificate the connection has. */
-async function requireLive(ctx: RequestContext, options: AuthOptions): Promise<Credential> {
+async function requireLive(ctx: RequestContext, options: AuthOptions): Promise<LiveCredential> {
   const peer: TlsPeer = options.peerOf?.(ctx.req.socket) ?? { isRequired: false };
   if (peer.isRequired && peer.certificate === undefined) throw refusedPeer(ctx, peer);
   if (ctx.req.headers.authorization === undefined) return ofCertificate(ctx, peer, options);
@@ -69,13 +77,17 @@ async function requireLive(ctx: RequestContext, options: AuthOptions): Promise<C
  * The first name of the certificate that stands for a client counts: the subject before the alternative names. After a revoked name,
  * none does: a certificate does not become another client by losing one.
  */
-async function ofCertificate(ctx: RequestContext, peer: TlsPeer, options: AuthOptions): Promise<Credential> {
+async function ofCertificate(
+  ctx: RequestContext,
+  peer: TlsPeer,
+  options: AuthOptions,
+): Promise<LiveCredential> {
   const { certificate } = peer;
   if (certificate === undefined) throw refusedPeer(ctx, peer);
   for (const name of certificate.names) {
     const keyHash = hashCertificateName(name);
     const credential = await liveOf(keyHash, options);
-    if (credential !== undefined) return credential;
+    if (credential !== undefined) return { ...credential, certificateSha256: certificate.sha256 };
     if ((await options.store.credentials.get(keyHash))?.revokedAt !== undefined) break;
   }
   throw unauthenticated(

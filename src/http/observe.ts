@@ -65,6 +65,7 @@ export function requestIds({ state }: RequestContext): Record<string, string> {
     trace_id: state.traceId,
     ...(state.jobId && { job_id: state.jobId }),
     ...(state.caller && { client_id: state.caller.viewer.clientId, key_id: state.caller.keyId }),
+    ...(state.caller?.certificateSha256 && { certificate_sha256: state.caller.certificateSha256 }),
   };
 }
 

@@ -9,6 +9,8 @@ export interface Caller {
   viewer: Viewer;
   /** The public name of the key, `key_…`. */
   keyId: string;
+  /** SHA-256 of the client certificate, lower-case hex, if it stood for the client in the place of a key. */
+  certificateSha256?: string;
   /** Throws ServiceError `invalid_api_key` if the key has expired or was revoked. */
   confirm(): Promise<void>;
 }
@@ -42,6 +44,9 @@ export function callerOf(ctx: RequestContext): Caller {
 }
 
 /** An act of this caller, for the audit trail. */
-export function actOfCaller({ viewer, keyId }: Caller, act: ActName, object: ActObject): Act {
-  return { act, actor: { via: 'api', client: viewer.clientId, key: keyId }, object, outcome: 'done' };
+export function actOfCaller(caller: Caller, act: ActName, object: ActObject): Act {
+  const { viewer, keyId, certificateSha256: sha256 } = caller;
+  const shown = sha256 === undefined ? {} : { certificate_sha256: sha256 };
+  const actor = { via: 'api', client: viewer.clientId, key: keyId, ...shown } as const;
+  return { act, actor, object, outcome: 'done' };
 }

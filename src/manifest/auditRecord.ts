@@ -71,6 +71,8 @@ export interface Actor {
   client?: string;
   /** Public name of the API key. */
   key?: string;
+  /** The client certificate that stood for the client, SHA-256 in lower-case hex. */
+  certificate_sha256?: string;
   /** At the console: the name and the role that its link was made for. */
   person?: string;
   role?: string;
@@ -171,6 +173,7 @@ const recordSchema = z.object({
     pid: whole.exactOptional(),
     client: z.string().exactOptional(),
     key: z.string().exactOptional(),
+    certificate_sha256: z.string().exactOptional(),
     person: z.string().exactOptional(),
     role: z.string().exactOptional(),
   }),

@@ -20,7 +20,7 @@ export function fitsFilter(record: AuditRecord, { since, until, act, who }: Reco
   );
 }
 
-/** `alice (sudo by bob, login 1000) on host`, `invoices by key_…` or `console alice (operator)`. */
+/** `alice (sudo by bob, login 1000) on host`, `invoices by key_…` (with the SHA-256 of a certificate that stood for it) or `console alice (operator)`. */
 export function describeActor({
   via,
   user,
@@ -30,10 +30,11 @@ export function describeActor({
   host,
   client,
   key,
+  certificate_sha256: certificate,
   person,
   role,
 }: Actor): string {
-  if (client !== undefined) return `${client} by ${key}`;
+  if (client !== undefined) return `${client} by ${key}${certificate ? `, certificate ${certificate}` : ''}`;
   if (person !== undefined) return `${via} ${person} (${role})`;
   const more = [
     ...(sudo_user === undefined ? [] : [`sudo by ${sudo_user}`]),

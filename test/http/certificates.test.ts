@@ -24,6 +24,7 @@ import { requireKey } from '../../src/http/authentication.ts';
 import { callerOf, type RequestContext } from '../../src/http/requestContext.ts';
 import { listen } from '../../src/http/server.ts';
 import { hashApiKey, hashCertificateName } from '../../src/job/apikey.ts';
+import { parseAuditRecord } from '../../src/manifest/auditRecord.ts';
 import { sha256Of } from '../../src/net/clientCertificate.ts';
 import { TlsCertificates, type TlsFiles } from '../../src/net/tls.ts';
 import { ENVIRONMENT, openTestApp, pdfOf, type TestApp } from '../support/app.ts';
@@ -122,7 +123,7 @@ async function openHouse(
             id: `key_${clientId}`,
             clientId,
             organization: 'acme',
-            scopes: ['jobs:create', 'jobs:read'],
+            scopes: ['jobs:create', 'jobs:read', 'webhooks:manage'],
             createdAt: Date.now(),
             certificateName,
           },
@@ -216,6 +217,36 @@ t.test('a certificate stands for a client, as a key does', async (t) => {
     await ask(house.port, both),
     { status: 401, message: /stands for no client/ },
     'it does not become another',
+  );
+});
+
+t.test('the audit trail and the log of requests say which certificate it was', async (t) => {
+  const house = await openHouse(t);
+  const { app, port } = house;
+  await house.map('CN=invoices', 'acme-web');
+  const pair = house.client('invoices');
+  const sha256 = sha256Of(new X509Certificate(readFileSync(pair.certificateFile)));
+  const own = app.client.as(await app.issue({ scopes: ['webhooks:manage'] }));
+  const { id } = (
+    await own.request('POST', '/v1/webhook-endpoints', {
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ url: 'https://hooks.example.com' }),
+    })
+  ).json<{ id: string }>();
+  t.equal(
+    (await ask(port, pair, { method: 'POST', path: `/v1/webhook-endpoints/${id}/disable` })).status,
+    200,
+  );
+  const records = (await app.store.trail.entries(0, 10)).map(({ text }) => parseAuditRecord(text));
+  t.match(records, [
+    { act: 'webhook.add', actor: { via: 'api', client: 'acme-web' } },
+    { act: 'webhook.disable', actor: { key: 'key_acme-web', certificate_sha256: sha256 } },
+  ]);
+  t.notOk(records[0]?.actor.certificate_sha256, 'a key was sent');
+  const lines = app.log().filter(({ key_id }) => key_id !== undefined);
+  t.strictSame(
+    lines.map(({ certificate_sha256 }) => certificate_sha256),
+    [undefined, sha256],
   );
 });
 
