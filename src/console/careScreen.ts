@@ -1,4 +1,5 @@
 /** The screen Care: upkeep, drills, epochs and the configuration. */
+import { type BackupSources, backupCard, backupRoute } from './backupCard.ts';
 import { type DrillSources, drillCard, drillRoutes } from './drillCard.ts';
 import { english } from './english.ts';
 import { type EpochSources, epochsPage } from './epochsPage.ts';
@@ -8,7 +9,7 @@ import type { Page, Screen, ScreenRequest } from './screen.ts';
 import { type SettingSources, settingsPage } from './settingsPage.ts';
 import { upkeepCards } from './upkeepCards.ts';
 
-export type CareSources = DrillSources & EpochSources & SettingSources;
+export type CareSources = BackupSources & DrillSources & EpochSources & SettingSources;
 
 const words = english.care;
 
@@ -30,13 +31,15 @@ export function careScreen(sources: CareSources): Screen {
       get('/care', (request) => carePage(sources, request)),
       get('/care/epochs', () => epochsPage(sources)),
       get('/care/configuration', (request) => settingsPage(sources, request)),
+      backupRoute(sources),
       ...drillRoutes(sources),
     ],
   };
 }
 
-async function carePage({ status: reader, clock }: CareSources, { session }: ScreenRequest): Promise<Html> {
+async function carePage(sources: CareSources, { session }: ScreenRequest): Promise<Html> {
+  const { status: reader, clock } = sources;
   const status = await reader.read();
   const now = clock();
-  return html`${upkeepCards(status, now)}${drillCard(status, session, now)}`;
+  return html`${upkeepCards(status, now)}${backupCard(sources, status, session, now)}${drillCard(status, session, now)}`;
 }

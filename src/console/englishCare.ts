@@ -34,6 +34,26 @@ export const englishCare = {
     database:
       'The store is in a database: it is backed up, and restored on trial, with the tools of the database.',
   },
+  backup: {
+    title: 'Backup now',
+    lead: 'The unit of the nightly backup copies the store, checks the copy and keeps it beside the others. Sealing goes on, and has priority.',
+    ask: 'Make a backup',
+    states: {
+      asked: 'Asked for',
+      stuck: 'Asked for, and not begun',
+      running: 'Under way since it began',
+      failed: 'The last one failed',
+      lost: 'The last one did not say how it ended',
+      done: 'The last one was made and found good',
+    },
+    isAsked: 'A backup is asked for. It begins in a moment; reload the page to see how it fares.',
+    underWay: 'A backup is under way already',
+    underWayHow: 'Nothing was changed. Look at how it fares, and ask again when it has ended.',
+    stuckHow:
+      'The unit pdfseald-backup@.path begins what is asked for here. Where it does not run, begin the backup as root:',
+    failedHow: 'The log has the cause. Ask again when it is mended.',
+    operatorOnly: 'Only an operator or an administrator can ask for a backup.',
+  },
   drill: {
     title: 'Drill: lose a partition',
     lead: 'A partition is taken out of service as if its token were lost, and is put back by itself. Meanwhile the others seal; the screen Now shows whether they do.',

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { Backups } from '../admin/backups.ts';
 import { Drills } from '../admin/drills.ts';
 import { Metrics } from '../admin/metrics.ts';
 import { presentEpochs } from '../admin/presentEpochs.ts';
@@ -304,10 +305,11 @@ export async function serve(config: Config): Promise<void> {
     const verifier = () => createVerifier(trust());
     const evidence = sealedFilesOf({ store, trust, copies, retentionMs: documentRetentionMs, time });
     const quotas = () => storedQuotas(store, live.current.policies, time.date());
-    const { webhookPolicy } = api;
-    const shown = { environment, store, status, quotas, epochs, settings, drills, verifier, evidence };
+    const backups = new Backups({ stateDir: config.stateDir, trail: store.trail, clock: systemClock });
+    const done = { drills, backups, webhookPolicy: api.webhookPolicy };
+    const shown = { environment, store, status, quotas, epochs, settings, verifier, evidence };
     const tls = consoleTlsOf(live, { certificates: consoleTls, date: time.date });
-    adopt(await console.open({ ...common, ...shown, ...tls, webhookPolicy }));
+    adopt(await console.open({ ...common, ...shown, ...done, ...tls }));
   }
   const server = await openServer(app, config, { logger, tls });
   const running = { version: packageVersion(), config_sha256: config.sha256 };

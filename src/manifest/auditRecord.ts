@@ -37,6 +37,7 @@ export const ACTS = [
   'console.logout_all',
   'daemon.start',
   'daemon.stop',
+  'backup.ask',
   'backup.make',
   'backup.remove',
   'restore',

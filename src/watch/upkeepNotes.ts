@@ -23,12 +23,13 @@ function fileOf(stateDir: string, chore: Chore): string {
   return join(stateDir, `last-${chore}.json`);
 }
 
-/**
- * Replaces the previous note. Throws the system's error if the note cannot be written. Root may write into a folder
- * of the daemon's user, so links are not followed.
- */
+/** Replaces the previous note. Throws the system's error if the note cannot be written. */
 export function noteUpkeep(stateDir: string, chore: Chore, note: UpkeepNote): void {
-  const file = fileOf(stateDir, chore);
+  writeNote(fileOf(stateDir, chore), note);
+}
+
+/** Replaces the file at once. Throws the system's error. Root may write into a folder of the daemon's user, so links are not followed. */
+export function writeNote(file: string, note: object): void {
   const draft = `${file}.part`;
   rmSync(draft, { force: true });
   const opened = openSync(draft, 'wx', MODE);

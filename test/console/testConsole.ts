@@ -150,6 +150,7 @@ export async function openTestConsole(
     epochs: () => sampleEpochs(),
     webhookPolicy: new TargetPolicy(['https://hooks.example.com']),
     settings: () => [],
+    backups: { state: () => undefined, ask: async () => true },
     drills: { takeOut: async (name) => name, putBack: async (name) => name },
     clock: systemClock,
     logger: pino({ level: 'silent' }),

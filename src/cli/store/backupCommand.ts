@@ -22,7 +22,7 @@ import {
   requireGood,
   storeIn,
 } from './backupFolder.ts';
-import { noteChore } from './chores.ts';
+import { noteBackup, noteChore } from './chores.ts';
 
 export function backupCommand(): Command {
   return explain(
@@ -58,7 +58,8 @@ interface BackupOptions {
 async function backup({ config: file, output, dated, keep, json }: BackupOptions): Promise<void> {
   const config = loadConfig(file, { files: 'unused' });
   const target = dated ? nameIn(output) : resolve(output);
-  const made = await makeBackup(config, target);
+  const make = () => makeBackup(config, target);
+  const made = dated ? await noteBackup(config.stateDir, make) : await make();
   if (json) printJson({ backup: target, ...made });
   else print(`${target}: ${made.tree_size} leaves, checked`);
   if (dated && keep !== undefined) await removeOldest(config, output, keep);

@@ -1,13 +1,33 @@
 import { systemReason } from '../../base/systemReason.ts';
+import { beginBackup, endBackup } from '../../watch/backupRequest.ts';
 import { type Chore, noteUpkeep, type UpkeepNote } from '../../watch/upkeepNotes.ts';
 import { note } from '../terminal.ts';
 
 /** Leaves a note for the daemon's metrics. If the note cannot be written, what was done stays done. */
 export function noteChore(stateDir: string, chore: Chore, done: Omit<UpkeepNote, 'finished_at'>): void {
+  tell(chore, () => noteUpkeep(stateDir, chore, { finished_at: new Date().toISOString(), ...done }));
+}
+
+/** Notes for the console that this backup begins, and how it ends. */
+export async function noteBackup<Made>(stateDir: string, make: () => Promise<Made>): Promise<Made> {
+  const began = new Date();
+  const end = (reason?: string) => tell('backup', () => endBackup(stateDir, began, reason));
+  tell('backup', () => beginBackup(stateDir, began));
   try {
-    noteUpkeep(stateDir, chore, { finished_at: new Date().toISOString(), ...done });
+    const made = await make();
+    end();
+    return made;
+  } catch (error) {
+    end(error instanceof Error ? error.message : String(error));
+    throw error;
+  }
+}
+
+function tell(chore: Chore, write: () => void): void {
+  try {
+    write();
   } catch (error) {
     if (!(error instanceof Error && 'code' in error)) throw error;
-    note(`pdfseal: the metrics of the daemon will not show this ${chore} (${systemReason(error)})`);
+    note(`pdfseal: the daemon will not show this ${chore} (${systemReason(error)})`);
   }
 }

@@ -1,0 +1,62 @@
+/** Of the screen Care: asks for a backup, and shows how it fares. */
+import type { BackupState, Backups } from '../admin/backups.ts';
+import type { AdminStatus } from '../admin/statusSchema.ts';
+import { english } from './english.ts';
+import { type Html, html, named } from './html.ts';
+import { tokenField } from './pageFrame.ts';
+import { Refusal, type ScreenRoute } from './screen.ts';
+import { reaches, type Session } from './sessions.ts';
+import { type StateMark, sign, when } from './values.ts';
+
+export interface BackupSources {
+  backups: Pick<Backups, 'state' | 'ask'>;
+  environment: string;
+}
+
+const words = english.care.backup;
+
+export function backupRoute({ backups }: BackupSources): ScreenRoute {
+  return {
+    ...{ method: 'POST', path: '/care/backup', role: 'operator' },
+    async answer({ actor }) {
+      if (!(await backups.ask(actor))) throw new Refusal(409, words.underWay, words.underWayHow);
+      return { location: '/care', notice: words.isAsked };
+    },
+  };
+}
+
+/** Nothing where the store is in a database, which is backed up with tools of its own. */
+export function backupCard(
+  { backups, environment }: BackupSources,
+  { store }: AdminStatus,
+  session: Session,
+  now: number,
+): Html | undefined {
+  if (store.engine !== 'lmdb') return undefined;
+  const state = backups.state();
+  const isFree = state?.is !== 'asked' && state?.is !== 'running';
+  return html`<section class="card" id="backup"><h2>${words.title}</h2><p>${words.lead}</p>
+${state && progress(state, environment, now)}
+${
+  !reaches(session.person.role, 'operator')
+    ? html`<p class="quiet">${words.operatorOnly}</p>`
+    : isFree &&
+      html`<form method="post" action="/care/backup">${tokenField(session)}<p class="actions"><button>${words.ask}</button></p></form>`
+}
+</section>`;
+}
+
+const MARKS: Record<BackupState['is'], StateMark> = {
+  ...{ asked: 'warning', stuck: 'bad', running: 'warning' },
+  ...{ failed: 'bad', lost: 'bad', done: 'good' },
+};
+
+function progress(state: BackupState, environment: string, now: number): Html {
+  const { is } = state;
+  const time = 'asked_at' in state ? state.asked_at : (state.ended_at ?? state.began_at);
+  const why = 'reason' in state ? state.reason : undefined;
+  return html`<p class="state ${MARKS[is]}">${sign(MARKS[is])}<span>${words.states[is]}, ${when(time, now)}${'person' in state && html`, ${named(state.person)}`}</span></p>
+${why !== undefined && html`<p><code>${named(why)}</code></p>`}
+${is === 'stuck' && html`<p class="remedy">${words.stuckHow}</p><pre><code>systemctl start pdfseald-backup@${environment}</code></pre>`}
+${(is === 'failed' || is === 'lost') && html`<p class="remedy">${words.failedHow}</p><pre><code>journalctl --namespace=+pdfseald -u pdfseald-backup@${environment}</code></pre>`}`;
+}

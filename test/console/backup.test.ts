@@ -1,0 +1,83 @@
+/** Care: a backup that somebody asks for, from the button to the copy. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import t from 'tap';
+import { BACKUP_BEGINS_MS_MAX, BACKUP_MS_MAX, Backups } from '../../src/admin/backups.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { beginBackup } from '../../src/watch/backupRequest.ts';
+import { openSandbox } from '../support/sandbox.ts';
+import { openTestConsole } from './testConsole.ts';
+
+const UNITS = new URL('../../systemd/units/', import.meta.url);
+
+t.test('an operator asks for one, and the unit’s command makes it', async (t) => {
+  const sandbox = await openSandbox();
+  t.teardown(() => sandbox.close());
+  const stateDir = join(sandbox.dir, 'state');
+  const trail = {
+    append: (act: Parameters<typeof test.store.trail.append>[0]) => test.store.trail.append(act),
+  };
+  let now = systemClock();
+  const clock = () => now;
+  const test = await openTestConsole(t, { clock, backups: new Backups({ stateDir, trail, clock }) });
+  const { cookie } = test.signedIn('auditor');
+  const shown = async () => (await test.get('/care', { cookie })).text;
+  const ask = () => test.submit('/care/backup', {}, 'operator');
+  const run = (output: string) =>
+    sandbox.pdfseal(['backup', '--config', sandbox.configFile, '--output', output, '--dated']);
+
+  t.match(await shown(), /Only an operator or an administrator can ask for a backup/);
+  t.match(await test.submit('/care/backup', {}, 'auditor'), { status: 403 });
+  t.match(await test.post('/care/backup', {}, test.signedIn('operator')), { status: 403 }, 'no token');
+  const asked = await ask();
+  t.match(asked, { status: 303, location: '/care', shown: /is asked for.*Asked for, .*Berta/s });
+  t.notMatch(asked.shown, /Make a backup<\/button>/);
+  const unit = readFileSync(new URL('pdfseald-backup@.path', UNITS), 'utf8');
+  const [, watched = ''] = /^PathExists=\/var\/lib\/pdfseal\/%i\/(.*)$/m.exec(unit) ?? [];
+  const request = join(stateDir, watched);
+  t.equal(watched, basename(watched));
+  t.ok(existsSync(request), 'the file that the unit waits for');
+  t.match(await ask(), { status: 409, text: /under way already/ });
+  now += BACKUP_BEGINS_MS_MAX + 1;
+  t.match(await shown(), /not begun.*systemctl start pdfseald-backup@test/s);
+
+  const backups = join(sandbox.dir, 'backups');
+  mkdirSync(backups);
+  t.match(await run(backups), { status: 0 });
+  t.notOk(existsSync(request), 'one request is one backup');
+  t.match(await shown(), /was made and found good/);
+
+  t.match(await ask(), { status: 303 });
+  writeFileSync(join(sandbox.dir, 'file'), '');
+  t.match(await run(join(sandbox.dir, 'file')), { status: 1 });
+  t.notOk(existsSync(request), 'a request that failed is not tried for ever');
+  t.match(await shown(), /The last one failed.*cannot.*write.*journalctl/s);
+
+  beginBackup(stateDir, new Date(now));
+  t.match(await shown(), /Under way since/);
+  t.match(await ask(), { status: 409 });
+  now += BACKUP_MS_MAX + 1;
+  t.match(await shown(), /did not say how it ended/);
+  const service = readFileSync(new URL('pdfseald-backup@.service', UNITS), 'utf8');
+  t.match(service, new RegExp(`^TimeoutStartSec=${BACKUP_MS_MAX / 3_600_000}h$`, 'm'));
+
+  const actor = { via: 'console', person: 'Berta', role: 'operator' };
+  t.match(await test.acts(), [
+    { act: 'backup.ask', actor, outcome: 'begun' },
+    { act: 'backup.ask', actor, outcome: 'done', concludes: 1 },
+    { act: 'backup.ask', actor, outcome: 'begun' },
+    { act: 'backup.ask', actor, outcome: 'done', concludes: 3 },
+  ]);
+});
+
+t.test('many who ask at once get one', async (t) => {
+  const sandbox = await openSandbox();
+  t.teardown(() => sandbox.close());
+  const acts: unknown[] = [];
+  const trail = { append: async (act: unknown) => acts.push(act) };
+  const backups = new Backups({ stateDir: join(sandbox.dir, 'state'), trail, clock: systemClock });
+  const actor = { via: 'console', person: 'Berta', role: 'operator' } as const;
+  const answers = await Promise.all(Array.from({ length: 5 }, () => backups.ask(actor)));
+  t.strictSame(answers, [true, false, false, false, false]);
+  t.equal(acts.length, 2);
+});
