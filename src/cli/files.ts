@@ -3,7 +3,6 @@ import {
   closeSync,
   createReadStream,
   fsyncSync,
-  linkSync,
   openSync,
   readFileSync,
   renameSync,
@@ -11,10 +10,10 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { basename, dirname, isAbsolute } from 'node:path';
+import { basename } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { linkedAs, syncName, unusable } from '../base/atomicFile.ts';
 import { OperatorError } from '../base/errors.ts';
-import { systemReason } from '../base/systemReason.ts';
 import type { DocumentDigests } from '../job/job.ts';
 import { showProgress } from './terminal.ts';
 
@@ -72,70 +71,11 @@ function sizeOf(path: string): number {
   }
 }
 
-/** Replaces a file by one that is complete and on disk. Throws OperatorError, and then leaves the old file. */
-export function writeFileAtomically(path: string, content: string | Uint8Array): void {
-  withDraft(path, content, (draft) => renameSync(draft, path));
-}
-
-/** Like {@link writeFileAtomically}, but returns false, and does nothing, if the file exists. */
-export function createFileAtomically(path: string, text: string, mode?: number): boolean {
-  return withDraft(path, text, (draft) => linkedAs(path, draft), mode);
-}
-
-/** Returns false, and does nothing, if the file exists. */
-function linkedAs(path: string, draft: string): boolean {
-  try {
-    linkSync(draft, path);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-    throw unusable('write', path, error);
-  }
-}
-
 function openForUser(path: string): number {
   try {
     return openSync(path, 'wx', 0o644);
   } catch (cause) {
     throw unusable('write', path, cause);
-  }
-}
-
-// Synchronous, so that an interrupt finds either no file or the whole one.
-function withDraft<T>(
-  path: string,
-  content: string | Uint8Array,
-  publish: (draft: string) => T,
-  mode = 0o644,
-): T {
-  const draft = `${path}.${process.pid}.new`;
-  try {
-    const file = openSync(draft, 'wx', mode);
-    try {
-      writeFileSync(file, content);
-      fsyncSync(file);
-    } finally {
-      closeSync(file);
-    }
-    const published = publish(draft);
-    syncName(path);
-    return published;
-  } catch (cause) {
-    throw unusable('write', path, cause);
-  } finally {
-    rmSync(draft, { force: true });
-  }
-}
-
-/** Waits until the name of a file is on disk: without it, the file is gone after a power cut. Some network shares cannot do this. */
-function syncName(path: string): void {
-  const folder = openSync(dirname(path), 'r');
-  try {
-    fsyncSync(folder);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EINVAL') throw error;
-  } finally {
-    closeSync(folder);
   }
 }
 
@@ -172,17 +112,4 @@ export async function saveDocument(
   } finally {
     rmSync(draft, { force: true });
   }
-}
-
-/** The error for a file that a user named, with the system's reason. Any other cause is a bug, and is thrown as it is. */
-export function unusable(verb: 'read' | 'write', path: string, cause: unknown): OperatorError {
-  if (cause instanceof Error && 'code' in cause) {
-    // pdfseal-run changes to / if the daemon's user may not enter the caller's folder.
-    const isAstray = !isAbsolute(path) && process.cwd() === '/';
-    const remedy = isAstray
-      ? { remedy: `the command looked for it in /: give the whole path, /…/${path}` }
-      : {};
-    return new OperatorError(`cannot ${verb} ${path} (${systemReason(cause)})`, { cause, ...remedy });
-  }
-  throw cause;
 }

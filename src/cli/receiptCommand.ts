@@ -1,4 +1,5 @@
 import { Command, Option } from 'commander';
+import { writeFileAtomically } from '../base/atomicFile.ts';
 import { fromBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
 import { openCheckpoint } from '../log/signedCheckpoint.ts';
@@ -9,7 +10,7 @@ import { checkEvidenceRecord } from '../prove/evidenceCheck.ts';
 import { checkReceiptLeaf } from '../prove/manifestCheck.ts';
 import { encodeChains } from '../prove/renewals.ts';
 import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../prove/verify.ts';
-import { readTextFile, writeFileAtomically } from './files.ts';
+import { readTextFile } from './files.ts';
 import { explain } from './help.ts';
 
 export function receiptCommand(): Command {

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
+import { unusable, writeFileAtomically } from '../../base/atomicFile.ts';
 import { toHex } from '../../base/bytes.ts';
 import { sha256 } from '../../base/crypto.ts';
 import { OperatorError } from '../../base/errors.ts';
@@ -17,7 +18,7 @@ import {
 } from '../../prove/history.ts';
 import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
 import { EXIT } from '../exit.ts';
-import { readTextFile, unusable, writeFileAtomically } from '../files.ts';
+import { readTextFile } from '../files.ts';
 import { explain } from '../help.ts';
 import { report } from '../report.ts';
 import { print, printJson, showCount } from '../terminal.ts';

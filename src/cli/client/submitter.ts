@@ -1,16 +1,11 @@
 import { basename } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { createFileAtomically, writeFileAtomically } from '../../base/atomicFile.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { DocumentDigests } from '../../job/job.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
 import { RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
-import {
-  createFileAtomically,
-  digestFile,
-  readTextFile,
-  saveDocument,
-  writeFileAtomically,
-} from '../files.ts';
+import { digestFile, readTextFile, saveDocument } from '../files.ts';
 import { type CountProgress, note, print, printJson, SILENT, showCount, showProgress } from '../terminal.ts';
 import type { ApiClient } from './apiClient.ts';
 import { submitInBulk } from './bulkRequest.ts';

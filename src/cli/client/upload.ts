@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
+import { unusable } from '../../base/atomicFile.ts';
 import { OperatorError } from '../../base/errors.ts';
-import { unusable } from '../files.ts';
 import type { StreamedBody } from './apiClient.ts';
 
 const READ_BYTES = 1 << 18;

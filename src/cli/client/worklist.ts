@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { unusable } from '../../base/atomicFile.ts';
 import type { DocumentDigests } from '../../job/job.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
 import { createVerifier, parseReceiptJson, type Verdict } from '../../prove/verify.ts';
-import { unusable } from '../files.ts';
 
 /** A document to be sealed, and where its receipt goes. */
 export interface Work {

@@ -5,6 +5,7 @@ import type { Certificate } from '../../asn1/certificate.ts';
 import type { DistinguishedName } from '../../asn1/issue.ts';
 import { encodePem } from '../../asn1/pem.ts';
 import type { AuthorityAlgorithm } from '../../asn1/signatureAlgorithm.ts';
+import { createFileAtomically, unusable, writeFileAtomically } from '../../base/atomicFile.ts';
 import { toBase64, toHex } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { sha256 } from '../../base/crypto.ts';
@@ -21,13 +22,7 @@ import {
   retiredDir,
 } from '../../tsa/installed.ts';
 import { issueRoot, issueTimestampingCertificate, type KeyInUse, readCertificates } from '../../tsa/pki.ts';
-import {
-  createFileAtomically,
-  readSmallFile,
-  readTextFile,
-  unusable,
-  writeFileAtomically,
-} from '../files.ts';
+import { readSmallFile, readTextFile } from '../files.ts';
 import { parseDurationArgument } from '../options.ts';
 import { findKey, rootBeside, useAuthorityKey } from './hsmKeys.ts';
 import { NAME_CHARACTERS_MAX } from './subject.ts';

@@ -1,5 +1,6 @@
 import { Command, Option } from 'commander';
 import { AUTHORITY_ALGORITHMS } from '../../asn1/signatureAlgorithm.ts';
+import { createFileAtomically } from '../../base/atomicFile.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { loadConfig } from '../../config/config.ts';
 import { KEY_ALGORITHMS, type KeyAlgorithm } from '../../kms/keyAlgorithm.ts';
@@ -7,7 +8,6 @@ import { initKey } from '../../kms/keyOperations.ts';
 import { makeSoftwareKey } from '../../kms/softwareKey.ts';
 import { kmsKeyId, SIGNATURE_ALGORITHMS } from '../../log/verifierKey.ts';
 import { storeExists } from '../../store/engines.ts';
-import { createFileAtomically } from '../files.ts';
 import { explain } from '../help.ts';
 import { actOnRecord, withStore } from '../options.ts';
 import { note, print, printJson } from '../terminal.ts';

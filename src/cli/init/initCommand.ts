@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { AUTHORITY_ALGORITHMS, type AuthorityAlgorithm } from '../../asn1/signatureAlgorithm.ts';
+import { writeFileAtomically } from '../../base/atomicFile.ts';
 import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { acquireLock } from '../../base/lock.ts';
@@ -23,7 +24,6 @@ import { encodeTrust } from '../../manifest/trustFile.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import { assertMayCreateAt, createStoreAt, describeStore, storeExists } from '../../store/engines.ts';
 import { certificateFile } from '../../tsa/installed.ts';
-import { writeFileAtomically } from '../files.ts';
 import { explain } from '../help.ts';
 import {
   certifyKeys,

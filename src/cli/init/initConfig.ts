@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { InvalidArgumentError } from 'commander';
+import { createFileAtomically } from '../../base/atomicFile.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { parseConfig } from '../../config/config.ts';
 import { hostOfOrigin, isPlaceholder } from '../../config/placeholder.ts';
@@ -11,7 +12,6 @@ import { encodeQuorum, meetsQuorum, parseQuorum, type QuorumPolicy } from '../..
 import { parseListenAddress } from '../../net/address.ts';
 import { listenAt } from '../../net/listen.ts';
 import { readCertificates } from '../../tsa/pki.ts';
-import { createFileAtomically } from '../files.ts';
 import { note } from '../terminal.ts';
 import { Questions, type ReadAnswer } from './questions.ts';
 

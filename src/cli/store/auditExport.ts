@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
+import { createFileAtomically, unusable } from '../../base/atomicFile.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
 import { encodeReceipt, type Receipt } from '../../manifest/receipt.ts';
@@ -18,7 +19,7 @@ import {
 } from '../../prove/trailCheck.ts';
 import { createVerifier } from '../../prove/verify.ts';
 import { EXIT } from '../exit.ts';
-import { createFileAtomically, readTextFile, unusable } from '../files.ts';
+import { readTextFile } from '../files.ts';
 import { explain } from '../help.ts';
 import {
   CONFIG_DESCRIPTION,

@@ -1,5 +1,6 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { presentEpochs } from '../../admin/presentEpochs.ts';
+import { writeFileAtomically } from '../../base/atomicFile.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { canBeWitnessed, differences, NOT_WITNESSABLE } from '../../config/agreement.ts';
@@ -13,7 +14,6 @@ import { encodeTrust } from '../../manifest/trustFile.ts';
 import { EpochSeal, examineEpochs } from '../../prove/epochSeal.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
-import { writeFileAtomically } from '../files.ts';
 import { explain } from '../help.ts';
 import { configOption, parseDateArgument, withStore } from '../options.ts';
 import { note, print, printJson, printRows } from '../terminal.ts';

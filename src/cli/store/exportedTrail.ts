@@ -1,9 +1,10 @@
 /** A folder that `pdfseal audit export` wrote. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { unusable } from '../../base/atomicFile.ts';
 import { type KeptRecord, receiptFile, recordFile } from '../../prove/trailCheck.ts';
 import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
-import { readTextFile, unusable } from '../files.ts';
+import { readTextFile } from '../files.ts';
 
 /** A record is some hundred bytes, and lists a few names. */
 const RECORD_BYTES_MAX = 1 << 20;

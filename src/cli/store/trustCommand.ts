@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { writeFileAtomically } from '../../base/atomicFile.ts';
 import { fromUtf8, toHex } from '../../base/bytes.ts';
 import { toRfc3339 } from '../../base/clock.ts';
 import { sha256 } from '../../base/crypto.ts';
@@ -12,7 +13,6 @@ import { doubtOf } from '../../prove/lastCheckpoint.ts';
 import { missingRoots } from '../../prove/renewalCheck.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
-import { writeFileAtomically } from '../files.ts';
 import { explain } from '../help.ts';
 import { configOption, withStore } from '../options.ts';
 import { note, printJson } from '../terminal.ts';
