@@ -1,18 +1,14 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { presentEpochs } from '../../admin/presentEpochs.ts';
-import { writeFileAtomically } from '../../base/atomicFile.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
-import { canBeWitnessed, differences, NOT_WITNESSABLE } from '../../config/agreement.ts';
-import { type Config, loadConfig } from '../../config/config.ts';
-import { rootsNow, trustOf } from '../../config/trustAnchors.ts';
-import { comingAt, type Epoch, type Epochs, termAt } from '../../log/epochs.ts';
+import { canBeWitnessed } from '../../config/agreement.ts';
+import { loadConfig } from '../../config/config.ts';
+import { assertPlannable, cancelEpoch, changeEpochs, planEpoch } from '../../config/epochPlan.ts';
+import type { Epoch, Epochs } from '../../log/epochs.ts';
 import { CLASSICAL_ALGORITHMS, describeKey, kmsKeyId } from '../../log/verifierKey.ts';
-import type { ActName } from '../../manifest/auditRecord.ts';
-import { epochObject } from '../../manifest/sealedForm.ts';
-import { encodeTrust } from '../../manifest/trustFile.ts';
 import { EpochSeal, examineEpochs } from '../../prove/epochSeal.ts';
-import { actOfProcess } from '../../store/acts.ts';
+import { actorOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
 import { explain } from '../help.ts';
 import { configOption, parseDateArgument, withStore } from '../options.ts';
@@ -21,8 +17,6 @@ import { forPeople } from '../times.ts';
 import { type KeyChoices, keysForEpoch } from './epochKeys.ts';
 import { repairEpochsCommand } from './repairEpochs.ts';
 
-/** A plan cannot change later than this before it begins: no write that is still on its way to disk may meet the switch. */
-const LEAD_MS_MIN = 5_000;
 /** Time for the daemon to open the keys, and for the administrator to cancel. */
 const LEAD_MS_DEFAULT = 300_000;
 const MINUTE_MS = 60_000;
@@ -154,25 +148,21 @@ async function plan({ config: file, json, ...options }: PlanOptions): Promise<vo
       tell: json ? note : print,
     });
     const from = options.from ?? Math.ceil((systemClock() + LEAD_MS_DEFAULT) / MINUTE_MS) * MINUTE_MS;
-    const epoch = epochOf(config, from, keys);
-    assertChanges(config, epoch, inForce);
-    assertFitsConfig(config, epoch);
-    await assertAheadOf(store, from);
-    const after = [...before.list, epoch];
-    await change(store, config, { after, revision: before.revision, epoch, name: 'epoch.plan' });
+    const change = await planEpoch(store, config, { before, from, keys });
+    if (config.log.public && !canBeWitnessed(keys))
+      note('No key of this epoch is an Ed25519 key: witnesses and monitors of public logs accept no other.');
+    await changeEpochs(store, config, change, actorOfProcess('command'));
     report(await store.epochs.newest(), json);
-    tellNext(file, inForce, epoch);
+    tellNext(file, inForce, change.epoch);
   });
 }
 
 async function cancel({ config: file, json }: { config: string; json?: true }): Promise<void> {
   await withStore(file, 'write', async (store, config) => {
     const { epochs: before } = await new EpochSeal(store).read();
-    const coming = comingAt(before, systemClock());
-    if (coming === undefined) throw new OperatorError('no epoch is planned');
-    await assertAheadOf(store, coming.from);
-    const after = before.list.filter((epoch) => epoch !== coming);
-    await change(store, config, { after, revision: before.revision, epoch: coming, name: 'epoch.cancel' });
+    const change = await cancelEpoch(store, before);
+    const { epoch: coming, after } = change;
+    await changeEpochs(store, config, change, actorOfProcess('command'));
     if (json) printJson({ cancelled: toRfc3339(coming.from) });
     else print(`cancelled  the epoch from ${toRfc3339(coming.from)}`);
     const unused = coming.keys.filter(
@@ -185,103 +175,6 @@ async function cancel({ config: file, json }: { config: string; json?: true }): 
           : `Its key still exists; to destroy it:  pdfseal hsm destroy-key ${kmsKeyId(key)} --config ${file} --confirm ${key.keyLabel}`,
       );
   });
-}
-
-/** The epoch in force. Throws OperatorError if another one is planned, or if `from` has passed. */
-function assertPlannable(epochs: Epochs, from: number | undefined): Epoch {
-  const now = systemClock();
-  const coming = comingAt(epochs, now);
-  if (coming !== undefined) {
-    throw new OperatorError(
-      `an epoch is already planned from ${toRfc3339(coming.from)} on: wait until it begins, or cancel it with pdfseal epochs cancel`,
-    );
-  }
-  if (from !== undefined) assertAhead(from);
-  return termAt(epochs, now).epoch;
-}
-
-/** Also of the clock of the log, which can be ahead of this machine's. */
-async function assertAheadOf({ log }: Store, from: number): Promise<void> {
-  assertAhead(from);
-  const newest = (await log.announced()) ?? (await log.head());
-  if (newest !== undefined && from <= newest.sealedAt)
-    throw new OperatorError(
-      `the log has a checkpoint of ${toRfc3339(newest.sealedAt)} already: you can plan or cancel only an epoch that begins later`,
-    );
-}
-
-function assertAhead(from: number): void {
-  if (from - systemClock() < LEAD_MS_MIN)
-    throw new OperatorError(
-      `${toRfc3339(from)} is too soon or in the past: you can plan or cancel an epoch up to ${LEAD_MS_MIN / 1000} s before it begins`,
-    );
-}
-
-function epochOf(config: Config, from: number, keys: Epoch['keys']): Epoch {
-  return {
-    from,
-    keys,
-    quorum: config.kms.quorum,
-    timestamps: config.timestamp.authorities.length > 0 ? 'required' : 'none',
-    roots: rootsNow(config),
-  };
-}
-
-function assertChanges(config: Config, epoch: Epoch, inForce: Epoch): void {
-  const spkis = ({ keys }: Epoch) =>
-    keys
-      .map(({ spki }) => spki)
-      .toSorted()
-      .join();
-  if (spkis(epoch) !== spkis(inForce) || differences(config, inForce).length > 0) return;
-  throw new OperatorError(
-    'nothing would change: the epoch in force already has these keys, this quorum and these time-stamps',
-  );
-}
-
-/** Everything else in the epoch comes from the configuration, so it agrees. */
-function assertFitsConfig(config: Config, epoch: Epoch): void {
-  const isWitnessable = canBeWitnessed(epoch.keys);
-  if (config.witness.policy !== undefined && !isWitnessable)
-    throw new OperatorError(
-      `${NOT_WITNESSABLE}: repeat the command with --algorithm ed25519 for at least one new key`,
-    );
-  const [fault] = differences(config, epoch);
-  if (fault !== undefined)
-    throw new OperatorError(
-      `${fault}: correct the config file, or give this partition a new key with --new-keys`,
-    );
-  if (config.log.public && !isWitnessable)
-    note('No key of this epoch is an Ed25519 key: witnesses and monitors of public logs accept no other.');
-}
-
-interface EpochsChange {
-  after: readonly Epoch[];
-  /** Of the list that the change starts from. */
-  revision: number;
-  /** The one that comes or goes. */
-  epoch: Epoch;
-  name: ActName;
-}
-
-/** Records the change, then writes the trust file. If we stop between the two, the trust file can be exported again. */
-async function change(
-  store: Store,
-  config: Config,
-  { after, revision, epoch, name }: EpochsChange,
-): Promise<void> {
-  const { from } = epoch;
-  const trust = encodeTrust(trustOf(store.identity, after, config));
-  const act = actOfProcess('command', name, epochObject(store.identity.logOrigin, epoch));
-  if (!(await store.epochs.change(after, revision, act)))
-    throw new OperatorError(
-      'someone else changed the epochs at the same time: look at `pdfseal epochs list`, and repeat the command',
-    );
-  if (systemClock() >= from)
-    throw new OperatorError(
-      `the epoch was recorded after ${toRfc3339(from)}, when it had already begun: run pdfseal check before anything else`,
-    );
-  writeFileAtomically(config.trustFile, trust);
 }
 
 function report(epochs: Epochs, json: true | undefined): void {

@@ -1,0 +1,144 @@
+/** Plans and cancels the next epoch: what a command and the console do alike, after the keys are there. */
+import { writeFileAtomically } from '../base/atomicFile.ts';
+import { systemClock, toRfc3339 } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
+import { comingAt, type Epoch, type EpochKey, type Epochs, termAt } from '../log/epochs.ts';
+import { kmsKeyId } from '../log/verifierKey.ts';
+import type { Actor } from '../manifest/auditRecord.ts';
+import { epochObject } from '../manifest/sealedForm.ts';
+import { encodeTrust } from '../manifest/trustFile.ts';
+import type { Store } from '../store/store.ts';
+import { canBeWitnessed, differences, NOT_WITNESSABLE } from './agreement.ts';
+import type { Config } from './config.ts';
+import { rootsNow, trustOf } from './trustAnchors.ts';
+
+/** A plan cannot change later than this before it begins: no write that is still on its way to disk may meet the switch. */
+const LEAD_MS_MIN = 5_000;
+
+/** A change of the list of epochs that may be made. */
+export interface EpochsChange {
+  act: 'epoch.plan' | 'epoch.cancel';
+  /** The list that it starts from. */
+  before: Epochs;
+  after: readonly Epoch[];
+  /** The one that comes or goes. */
+  epoch: Epoch;
+}
+
+/** The epoch in force. Throws OperatorError if another one is planned, or if `from` has passed. */
+export function assertPlannable(epochs: Epochs, from: number | undefined): Epoch {
+  const now = systemClock();
+  const coming = comingAt(epochs, now);
+  if (coming !== undefined) {
+    throw new OperatorError(
+      `an epoch is already planned from ${toRfc3339(coming.from)} on: wait until it begins, or cancel it with pdfseal epochs cancel`,
+    );
+  }
+  if (from !== undefined) assertAhead(from);
+  return termAt(epochs, now).epoch;
+}
+
+/**
+ * The next epoch, by what the configuration says of quorum and time-stamps. `before` is what {@link assertPlannable} accepted. Throws
+ * OperatorError.
+ */
+export async function planEpoch(
+  store: Pick<Store, 'log'>,
+  config: Config,
+  { before, from, keys }: { before: Epochs; from: number; keys: EpochKey[] },
+): Promise<EpochsChange> {
+  const epoch: Epoch = {
+    from,
+    keys,
+    quorum: config.kms.quorum,
+    timestamps: config.timestamp.authorities.length > 0 ? 'required' : 'none',
+    roots: rootsNow(config),
+  };
+  assertChanges(config, epoch, termAt(before, systemClock()).epoch);
+  assertFitsConfig(config, epoch);
+  await assertAheadOf(store, from);
+  return { act: 'epoch.plan', before, after: [...before.list, epoch], epoch };
+}
+
+/** The keys of the epoch in force, for an epoch that changes something else. Throws OperatorError for a partition that has none yet. */
+export function keptKeys({ kms }: Config, inForce: Epoch): EpochKey[] {
+  return kms.partitions.map((token) => {
+    const kept = inForce.keys.find(
+      ({ region, partition }) => region === token.region && partition === token.keyLabel,
+    );
+    if (kept !== undefined) return kept;
+    throw new OperatorError(
+      `kms.partitions: ${kmsKeyId(token)} is no partition of the epoch in force; only pdfseal epochs plan opens its token`,
+    );
+  });
+}
+
+/** Throws OperatorError. */
+export async function cancelEpoch(store: Pick<Store, 'log'>, before: Epochs): Promise<EpochsChange> {
+  const epoch = comingAt(before, systemClock());
+  if (epoch === undefined) throw new OperatorError('no epoch is planned');
+  await assertAheadOf(store, epoch.from);
+  return { act: 'epoch.cancel', before, after: before.list.filter((one) => one !== epoch), epoch };
+}
+
+/** Records the change, then writes the trust file. If we stop between the two, the trust file can be exported again. */
+export async function changeEpochs(
+  store: Pick<Store, 'identity' | 'epochs'>,
+  config: Config,
+  { act, before, after, epoch }: EpochsChange,
+  actor: Actor,
+): Promise<void> {
+  const trust = encodeTrust(trustOf(store.identity, after, config));
+  const object = epochObject(store.identity.logOrigin, epoch);
+  if (!(await store.epochs.change(after, before.revision, { act, actor, object, outcome: 'done' })))
+    throw new OperatorError(
+      'someone else changed the epochs at the same time: look at `pdfseal epochs list`, and repeat the command',
+    );
+  if (systemClock() >= epoch.from)
+    throw new OperatorError(
+      `the epoch was recorded after ${toRfc3339(epoch.from)}, when it had already begun: run pdfseal check before anything else`,
+    );
+  writeFileAtomically(config.trustFile, trust);
+}
+
+/** Also of the clock of the log, which can be ahead of this machine's. */
+async function assertAheadOf({ log }: Pick<Store, 'log'>, from: number): Promise<void> {
+  assertAhead(from);
+  const newest = (await log.announced()) ?? (await log.head());
+  if (newest !== undefined && from <= newest.sealedAt)
+    throw new OperatorError(
+      `the log has a checkpoint of ${toRfc3339(newest.sealedAt)} already: you can plan or cancel only an epoch that begins later`,
+    );
+}
+
+function assertAhead(from: number): void {
+  if (from - systemClock() < LEAD_MS_MIN)
+    throw new OperatorError(
+      `${toRfc3339(from)} is too soon or in the past: you can plan or cancel an epoch up to ${LEAD_MS_MIN / 1000} s before it begins`,
+    );
+}
+
+function assertChanges(config: Config, epoch: Epoch, inForce: Epoch): void {
+  const spkis = ({ keys }: Epoch) =>
+    keys
+      .map(({ spki }) => spki)
+      .toSorted()
+      .join();
+  if (spkis(epoch) !== spkis(inForce) || differences(config, inForce).length > 0) return;
+  throw new OperatorError(
+    'nothing would change: the epoch in force already has these keys, this quorum and these time-stamps',
+  );
+}
+
+/** Everything else in the epoch comes from the configuration, so it agrees. */
+function assertFitsConfig(config: Config, epoch: Epoch): void {
+  if (config.witness.policy !== undefined && !canBeWitnessed(epoch.keys))
+    throw new OperatorError(
+      `${NOT_WITNESSABLE}: repeat the command with --algorithm ed25519 for at least one new key`,
+    );
+  const [fault] = differences(config, epoch);
+  if (fault !== undefined)
+    throw new OperatorError(
+      `${fault}: correct the config file, or give this partition a new key with --new-keys`,
+    );
+}
