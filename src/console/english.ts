@@ -6,6 +6,7 @@ import { englishCare } from './englishCare.ts';
 import { englishCertificates } from './englishCertificates.ts';
 import { englishFind } from './englishFind.ts';
 import { englishConcerns, englishNow } from './englishNow.ts';
+import { englishProposals } from './englishProposals.ts';
 import { englishSessions } from './englishSessions.ts';
 import { englishWebhooks } from './englishWebhooks.ts';
 
@@ -85,4 +86,5 @@ export const english = {
   care: englishCare,
   concerns: englishConcerns,
   certificates: englishCertificates,
+  proposals: englishProposals,
 };

@@ -35,6 +35,10 @@ export const ACTS = [
   'console.login',
   'console.logout',
   'console.logout_all',
+  'console.propose',
+  'console.approve',
+  'console.refuse',
+  'console.expire',
   'daemon.start',
   'daemon.stop',
   'backup.ask',
@@ -74,9 +78,11 @@ export interface Actor {
   key?: string;
   /** The client certificate that stood for the client, SHA-256 in lower-case hex. */
   certificate_sha256?: string;
-  /** At the console: the name and the role that its link was made for. */
+  /** At the console: the name and the role of the session. */
   person?: string;
   role?: string;
+  /** At the console, of an act that takes two people: the name of the first. `person` approved it. */
+  proposed_by?: string;
 }
 
 /** The objects of an act: names, ids and digests; never keys, PINs, secrets or customers' references. */
@@ -177,6 +183,7 @@ const recordSchema = z.object({
     certificate_sha256: z.string().exactOptional(),
     person: z.string().exactOptional(),
     role: z.string().exactOptional(),
+    proposed_by: z.string().exactOptional(),
   }),
   object: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null(), z.array(z.string())])),
   outcome: z.enum(ACT_OUTCOMES),

@@ -33,9 +33,13 @@ export function describeActor({
   certificate_sha256: certificate,
   person,
   role,
+  proposed_by,
 }: Actor): string {
   if (client !== undefined) return `${client} by ${key}${certificate ? `, certificate ${certificate}` : ''}`;
-  if (person !== undefined) return `${via} ${person} (${role})`;
+  if (person !== undefined) {
+    const first = proposed_by === undefined ? '' : `, proposed by ${proposed_by}`;
+    return `${via} ${person} (${role})${first}`;
+  }
   const more = [
     ...(sudo_user === undefined ? [] : [`sudo by ${sudo_user}`]),
     ...(login_uid === undefined ? [] : [`login ${login_uid}`]),
