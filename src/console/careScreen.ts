@@ -5,11 +5,12 @@ import { english } from './english.ts';
 import { type EpochSources, epochsPage } from './epochsPage.ts';
 import { type Html, html } from './html.ts';
 import { sectionHead } from './pageFrame.ts';
+import { type ProposalSources, proposalRoutes } from './proposalCards.ts';
 import type { Page, Screen, ScreenRequest } from './screen.ts';
 import { type SettingSources, settingsPage } from './settingsPage.ts';
 import { upkeepCards } from './upkeepCards.ts';
 
-export type CareSources = BackupSources & DrillSources & EpochSources & SettingSources;
+export type CareSources = BackupSources & DrillSources & EpochSources & ProposalSources & SettingSources;
 
 const words = english.care;
 
@@ -29,10 +30,11 @@ export function careScreen(sources: CareSources): Screen {
     label: words.title,
     routes: [
       get('/care', (request) => carePage(sources, request)),
-      get('/care/epochs', () => epochsPage(sources)),
+      get('/care/epochs', (request) => epochsPage(sources, request)),
       get('/care/configuration', (request) => settingsPage(sources, request)),
       backupRoute(sources),
       ...drillRoutes(sources),
+      ...proposalRoutes(sources),
     ],
   };
 }

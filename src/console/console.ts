@@ -8,6 +8,7 @@ import { type CertificateDoorOptions, certificateDoor, type Door, linkDoor } fro
 import { networkLimits, openOverTls, openPlain } from './listeners.ts';
 import { Streams } from './liveStreams.ts';
 import { History } from './loadHistory.ts';
+import { Proposals } from './proposals.ts';
 import { type ScreenSources, screensOf } from './screens.ts';
 import { Sessions } from './sessions.ts';
 
@@ -15,7 +16,8 @@ export type ConsoleOptions = Omit<
   ConsoleAppOptions,
   'screens' | 'sessions' | 'streams' | 'assets' | 'store'
 > &
-  Omit<ScreenSources, 'history' | 'sessions'> & {
+  Omit<ScreenSources, 'history' | 'sessions' | 'proposals'> & {
+    proposalMsMax?: number;
     /** How often open pages are told that there is news, milliseconds. */
     beatMs?: number;
     /** Where people reach it with certificates, if they do. */
@@ -39,7 +41,8 @@ export class Console {
   async open(options: ConsoleOptions): Promise<{ close(): Promise<void> }> {
     const { sessions, history } = this;
     const streams = new Streams(sessions, options.beatMs);
-    const screens = screensOf({ ...options, history, sessions });
+    const proposals = new Proposals(options);
+    const screens = screensOf({ ...options, history, sessions, proposals });
     const app = new ConsoleApp({ ...options, screens, sessions, streams, assets: readAssets() });
     const through =
       (door: Door): RequestListener =>
@@ -48,6 +51,7 @@ export class Console {
     const { environment, logger, tls } = options;
     await using opened = new AsyncDisposableStack();
     opened.defer(() => streams.close());
+    opened.defer(() => proposals.close());
     const plain = through(linkDoor({ environment, sessions }));
     opened.adopt(await openPlain(plain, this.#listen, logger), (one) => one.close());
     if (tls !== undefined) {

@@ -91,7 +91,7 @@ export const englishCare = {
     keys: 'Keys',
     keyColumns: { key: 'Key', algorithm: 'Algorithm', partition: 'Partition' },
     software: 'in a file',
-    nonePlanned: 'None is planned. An administrator plans one with pdfseal epochs plan.',
+    nonePlanned: 'None is planned.',
     earlier: (count: number) =>
       count === 1
         ? 'One earlier epoch is over. Its receipts stay valid; pdfseal epochs list shows it.'

@@ -158,5 +158,6 @@ export const englishConcerns = {
     '/access/webhooks': 'To the webhooks',
     '/care': 'To the upkeep',
     '/care/configuration': 'To the configuration',
+    '/care/epochs': 'To the epochs',
   },
 };

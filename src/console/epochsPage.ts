@@ -1,7 +1,9 @@
-/** Of the screen Care: the epoch in force, and those to come. They are planned at the command line only. */
+/** Of the screen Care: the epoch in force, and those to come. Two people change them. */
 import type { PresentedEpoch } from '../admin/presentEpochs.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
+import { type ProposalSources, proposalCard } from './proposalCards.ts';
+import type { ScreenRequest } from './screen.ts';
 import { definitions, figure, moment, state, tableOf } from './values.ts';
 
 export interface EpochSources {
@@ -11,13 +13,14 @@ export interface EpochSources {
 
 const words = english.care.epochs;
 
-export function epochsPage({ epochs }: EpochSources): Html {
-  const all = epochs();
+export function epochsPage(sources: EpochSources & ProposalSources, request: ScreenRequest): Html {
+  const all = sources.epochs();
   const shown = all.filter(({ state }) => state !== 'past');
   const past = all.length - shown.length;
   const isPlanned = shown.some(({ state }) => state === 'planned');
   return html`<div class="columns">${shown.map(epochCard)}</div>
 ${!isPlanned && html`<p class="quiet">${words.nonePlanned}</p>`}
+${proposalCard(sources, request, isPlanned)}
 ${past > 0 && html`<p class="quiet">${words.earlier(past)}</p>`}`;
 }
 

@@ -8,6 +8,8 @@ import { type Html, html, named } from './html.ts';
 import { charts, errorsTable, figures, spanChoice } from './load.ts';
 import { type History, SPANS, type Span } from './loadHistory.ts';
 import { ahead, machinery } from './machinery.ts';
+import { proposalConcerns } from './proposalCards.ts';
+import type { Proposals } from './proposals.ts';
 import type { Page, Screen, ScreenRequest } from './screen.ts';
 import { moment, type StateMark, sign } from './values.ts';
 
@@ -15,6 +17,7 @@ export interface NowSources {
   status: { read(): Promise<AdminStatus> };
   epochs(): readonly Pick<PresentedEpoch, 'from'>[];
   history: History;
+  proposals: Pick<Proposals, 'waiting'>;
   clock(): number;
 }
 
@@ -52,7 +55,10 @@ export function nowScreen(sources: NowSources): Screen {
   };
 }
 
-async function nowPage({ status: reader, epochs, history, clock }: NowSources, span: Span): Promise<Page> {
+async function nowPage(
+  { status: reader, epochs, history, proposals, clock }: NowSources,
+  span: Span,
+): Promise<Page> {
   const status = await reader.read();
   const now = clock();
   const coming = epochs()
@@ -61,7 +67,7 @@ async function nowPage({ status: reader, epochs, history, clock }: NowSources, s
   return {
     title: words.title,
     live: `/now?span=${span.name}`,
-    main: html`${health(status, concernsOf(status, now), now)}
+    main: html`${health(status, [...concernsOf(status, now), ...proposalConcerns(proposals)], now)}
 <section class="group">
 <div class="title"><h2>${words.throughput}</h2>${spanChoice(span)}</div>
 ${figures(status, history, span)}

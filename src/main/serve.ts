@@ -35,6 +35,7 @@ import { type AuditFeed, startAuditFeed } from '../watch/auditFeed.ts';
 import { Canary } from '../watch/canary.ts';
 import { Supervision } from '../watch/supervision.ts';
 import { startSweeping } from '../watch/sweep.ts';
+import { epochActsOf } from './epochActs.ts';
 import { openFront } from './front.ts';
 import {
   apiSettings,
@@ -306,7 +307,8 @@ export async function serve(config: Config): Promise<void> {
     const evidence = sealedFilesOf({ store, trust, copies, retentionMs: documentRetentionMs, time });
     const quotas = () => storedQuotas(store, live.current.policies, time.date());
     const backups = new Backups({ stateDir: config.stateDir, trail: store.trail, clock: systemClock });
-    const done = { drills, backups, webhookPolicy: api.webhookPolicy };
+    const epochActs = epochActsOf(store, { file: config.file, epochSeal });
+    const done = { drills, backups, epochActs, webhookPolicy: api.webhookPolicy };
     const shown = { environment, store, status, quotas, epochs, settings, verifier, evidence };
     const tls = consoleTlsOf(live, { certificates: consoleTls, date: time.date });
     adopt(await console.open({ ...common, ...shown, ...done, ...tls }));

@@ -10,6 +10,7 @@ import type { Test } from 'tap';
 import { type AdminQuotas, storedQuotas } from '../../src/admin/status/quotasSection.ts';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { systemClock } from '../../src/base/clock.ts';
+import { OperatorError } from '../../src/base/errors.ts';
 import type { Role } from '../../src/base/people.ts';
 import { readAssets } from '../../src/console/assets.ts';
 import { Console, type ConsoleOptions } from '../../src/console/console.ts';
@@ -127,6 +128,10 @@ export class TestConsole {
   }
 }
 
+async function unplannable(): Promise<never> {
+  throw new OperatorError('no epoch can be planned here');
+}
+
 /** The console ends with the test. */
 export async function openTestConsole(
   t: Test,
@@ -151,6 +156,7 @@ export async function openTestConsole(
     webhookPolicy: new TargetPolicy(['https://hooks.example.com']),
     settings: () => [],
     backups: { state: () => undefined, ask: async () => true },
+    epochActs: { plan: unplannable, cancel: unplannable },
     drills: { takeOut: async (name) => name, putBack: async (name) => name },
     clock: systemClock,
     logger: pino({ level: 'silent' }),

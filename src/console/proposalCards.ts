@@ -1,0 +1,145 @@
+/** Of the page of epochs: what waits for a second administrator, and the form that proposes a change. */
+import { describeSeconds } from '../base/phrases.ts';
+import type { Concern } from './concerns.ts';
+import { english } from './english.ts';
+import { type Html, html, named } from './html.ts';
+import { sureBox, tokenField } from './pageFrame.ts';
+import { type EpochActs, isSameName, type Prepared, type Proposal, type Proposals } from './proposals.ts';
+import { type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import { reaches, type Session } from './sessions.ts';
+import { definitions, figure, sign, utc } from './values.ts';
+
+export interface ProposalSources {
+  proposals: Pick<Proposals, 'waiting' | 'propose' | 'approve' | 'refuse'>;
+  epochActs: EpochActs;
+  clock(): number;
+}
+
+const words = english.proposals;
+const DAY_MS = 86_400_000;
+
+export function proposalRoutes({ proposals, epochActs }: ProposalSources): ScreenRoute[] {
+  const change = (
+    name: string,
+    notice: string,
+    act: (request: ScreenRequest) => Promise<void>,
+  ): ScreenRoute => ({
+    ...{ method: 'POST', path: `/care/epochs/${name}`, role: 'administrator' },
+    async answer(request): Promise<Redirect> {
+      await act(request);
+      return { location: '/care/epochs', notice };
+    },
+  });
+  return [
+    change('propose', words.proposed, async ({ form, actor }) => {
+      if (form.get('act') === 'cancel') return proposals.propose(() => epochActs.cancel(), actor);
+      const from = readTime(form.get('from') ?? '');
+      return proposals.propose(() => epochActs.plan(from), actor);
+    }),
+    change('approve', words.approved, async ({ form, actor }) => {
+      if (form.get('sure') !== 'yes') throw new Refusal(400, words.sure, words.badTimeHow);
+      return proposals.approve(form.get('proposal') ?? '', actor);
+    }),
+    change('refuse', words.refused, ({ form, actor }) => proposals.refuse(form.get('proposal') ?? '', actor)),
+  ];
+}
+
+/** What a field for a date and a time sends, without a zone, in UTC. */
+function readTime(text: string): number {
+  const at = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?$/.test(text) ? Date.parse(`${text}Z`) : Number.NaN;
+  if (Number.isNaN(at)) throw new Refusal(400, words.badTime, words.badTimeHow);
+  return at;
+}
+
+/** What it does, sentence by sentence. */
+function sentencesOf({ act, inForce, epoch, lowersQuorum }: Prepared): Html[] {
+  const names = ({ keys }: Prepared['epoch']) =>
+    keys.map(({ region, key_label: label }) => `${region}/${label}`);
+  const first = html`${firstSentence({ act, epoch })}`;
+  if (act === 'epoch.cancel') return [first, html`${words.trustAgain}`];
+  const gone = names(inForce).filter((name) => !names(epoch).includes(name));
+  const [before, after] = [inForce, epoch].map(({ quorum }) => String(quorum));
+  const stamps = epoch.timestamps === 'required' ? words.stamped : words.unstamped;
+  return [
+    first,
+    before === after
+      ? html`${words.sameQuorum} ${named(`${after}`)}.`
+      : html`${words.quorum} ${named(`${before}`)} ${words.becomes} ${named(`${after}`)}.`,
+    ...(lowersQuorum ? [html`<strong>${words.lowers}</strong>`] : []),
+    ...gone.map((name) => html`${named(name)} ${words.signsNoMore}`),
+    html`${gone.length === 0 ? words.keysStay : words.othersStay}`,
+    ...(inForce.timestamps === epoch.timestamps ? [] : [html`${stamps}`]),
+    html`${words.trust}`,
+  ];
+}
+
+function firstSentence({ act, epoch }: Pick<Prepared, 'act' | 'epoch'>): string {
+  return words[act](figure(epoch.epoch), utc(epoch.from));
+}
+
+export function proposalConcerns({ waiting }: Pick<Proposals, 'waiting'>): Concern[] {
+  if (waiting === undefined) return [];
+  const { by, prepared } = waiting;
+  const what = `${firstSentence(prepared)}${prepared.lowersQuorum ? ` ${words.lowers}` : ''}`;
+  return [
+    {
+      level: 'warning',
+      what: words.concern,
+      detail: words.concernDetail(by, what),
+      remedy: words.concernRemedy,
+      page: '/care/epochs',
+    },
+  ];
+}
+
+/** `isPlanned`: whether there is an epoch that can be cancelled. */
+export function proposalCard(
+  { proposals: { waiting }, clock }: ProposalSources,
+  { session }: ScreenRequest,
+  isPlanned: boolean,
+): Html {
+  const isAdministrator = reaches(session.person.role, 'administrator');
+  if (waiting !== undefined) return waitingCard(waiting, session, isAdministrator);
+  const form = isPlanned ? cancelForm(session) : planForm(session, clock());
+  return html`<section class="card" id="proposal"><h2>${words.title}</h2><p>${words.lead}</p>
+${isAdministrator ? form : html`<p class="quiet">${words.adminOnly}</p>`}</section>`;
+}
+
+function waitingCard(proposal: Proposal, session: Session, isAdministrator: boolean): Html {
+  const { by, prepared, endsAt } = proposal;
+  const isOwn = isSameName(by, session.person.name);
+  const left = Math.max(0, Math.round((endsAt - performance.now()) / 1000));
+  const answers = isOwn
+    ? html`<p class="quiet">${words.yours}</p>${refuseForm(proposal, session, words.withdraw)}`
+    : html`${approveForm(proposal, session)}${refuseForm(proposal, session, words.refuse)}`;
+  return html`<section class="card" id="proposal"><h2>${sign('warning')} ${words.waits}</h2>
+${definitions([
+  [words.by, named(by)],
+  [words.ends, words.endsIn(describeSeconds(left))],
+])}
+<h3>${words.happens}</h3>
+<ul>${sentencesOf(prepared).map((one) => html`<li>${one}</li>`)}</ul>
+${isAdministrator ? answers : html`<p class="quiet">${words.adminOnly}</p>`}</section>`;
+}
+
+function approveForm({ id }: Proposal, session: Session): Html {
+  return html`<form method="post" action="/care/epochs/approve">${tokenField(session)}<input type="hidden" name="proposal" value="${id}">
+${sureBox(words.sure)}
+<p class="actions"><button class="danger">${words.approve}</button></p></form>`;
+}
+
+function refuseForm({ id }: Proposal, session: Session, label: string): Html {
+  return html`<form method="post" action="/care/epochs/refuse">${tokenField(session)}<input type="hidden" name="proposal" value="${id}"><p class="actions"><button>${label}</button></p></form>`;
+}
+
+function planForm(session: Session, now: number): Html {
+  const tomorrow = new Date(now + DAY_MS).toISOString().slice(0, 10);
+  return html`<p class="quiet">${words.planHow}</p>
+<form class="search grid" method="post" action="/care/epochs/propose">${tokenField(session)}<input type="hidden" name="act" value="plan">
+<p class="field"><label for="from">${words.from}</label><input type="datetime-local" id="from" name="from" required value="${tomorrow}T06:00"></p>
+<p class="wide actions"><button class="strong">${words.propose}</button></p></form>`;
+}
+
+function cancelForm(session: Session): Html {
+  return html`<form method="post" action="/care/epochs/propose">${tokenField(session)}<input type="hidden" name="act" value="cancel"><p class="actions"><button class="danger">${words.proposeCancel}</button></p></form>`;
+}

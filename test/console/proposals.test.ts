@@ -1,0 +1,293 @@
+/** Acts that take two people: a real store, its real epochs and a real configuration, and people who are one too few. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../src/base/clock.ts';
+import type { Role } from '../../src/base/people.ts';
+import type { ConsoleOptions } from '../../src/console/console.ts';
+import type { Prepared } from '../../src/console/proposals.ts';
+import { epochActsOf } from '../../src/main/epochActs.ts';
+import { parseTrust } from '../../src/manifest/trustFile.ts';
+import { EpochSeal } from '../../src/prove/epochSeal.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
+import { HOSTILE } from '../support/receipts.ts';
+import { openSandbox } from '../support/sandbox.ts';
+import { until } from '../support/until.ts';
+import { look, tabTo } from './everyScreen.ts';
+import { openTlsConsole } from './overTls.ts';
+import { sampleEpochs } from './sampleStatus.ts';
+import { openTestConsole, type TestConsole } from './testConsole.ts';
+
+const HOUR_MS = 3_600_000;
+/** As the field of the form sends it. */
+const LATER = new Date(Date.now() + 48 * HOUR_MS).toISOString().slice(0, 16);
+const AT = `${LATER}:00.000Z`;
+const PLAN = { act: 'plan', from: LATER };
+
+/** The installation of a log whose quorum is 2 of three partitions, and whose configuration says 1 by now. */
+async function openLog(t: Test) {
+  const sandbox = await openSandbox({ regions: ['eu', 'us', 'ap'], quorum: 2 });
+  t.teardown(() => sandbox.close());
+  const configure = (from: string, to: string) => {
+    const text = readFileSync(sandbox.configFile, 'utf8');
+    if (!text.includes(from)) throw new Error(`no ${from} in the configuration`);
+    writeFileSync(sandbox.configFile, text.replace(from, to));
+  };
+  configure('quorum = 2', 'quorum = 1');
+  const store = await openStore({
+    path: join(sandbox.dir, 'state', 'store'),
+    clock: systemClock,
+    monotonicMs: () => Math.floor(performance.now()),
+  });
+  t.teardown(() => store.close());
+  const epochActs = epochActsOf(store, { file: sandbox.configFile, epochSeal: new EpochSeal(store) });
+  const quorums = async () => (await store.epochs.newest()).list.map(({ quorum }) => quorum.needed);
+  return { sandbox, store, epochActs, configure, quorums };
+}
+
+async function openConsole(t: Test, options: Partial<ConsoleOptions> = {}) {
+  const log = await openLog(t);
+  const { store, epochActs } = log;
+  const epochs = () => sampleEpochs().slice(1, 2);
+  const test = await openTestConsole(t, { store, epochActs, epochs, ...options });
+  return { ...log, ...people(test), test };
+}
+
+function people(test: TestConsole) {
+  /** Each time in another session. */
+  const send = (name: string, step: string, fields: Record<string, string>, role: Role = 'administrator') => {
+    const { cookie, token } = test.signedIn(role, name);
+    return test.post(`/care/epochs/${step}`, { ...fields, token }, { cookie });
+  };
+  const page = async (path: string, name = 'Bert', role: Role = 'administrator') =>
+    (await test.get(path, { cookie: test.signedIn(role, name).cookie })).text;
+  const waiting = async () =>
+    /name="proposal" value="([^"]+)"/.exec(await page('/care/epochs'))?.[1] ?? 'none';
+  const answer = async (name: string, step: 'approve' | 'refuse') =>
+    send(name, step, { proposal: await waiting(), sure: 'yes' });
+  const acts = async () => (await test.acts()).filter((one) => /^(epoch|console)\./.test(one?.act ?? ''));
+  return { send, page, waiting, answer, acts };
+}
+
+t.test('one proposes, another approves, and both are on record', async (t) => {
+  const { send, page, waiting, answer, acts, quorums, sandbox } = await openConsole(t);
+  t.match(await send('Anna', 'propose', PLAN), { status: 303, headers: { location: '/care/epochs' } });
+  t.strictSame(await quorums(), [2], 'nothing has happened');
+  const shown = await page('/care/epochs');
+  t.match(
+    shown,
+    /Epoch 2 begins at .*The quorum changes from <bdi class="name">2<\/bdi> to <bdi class="name">1<.*lowers the quorum.*All keys stay/s,
+  );
+  t.match(shown, /in 1d 0h|in 2[34]h|in 1d|in 24h/);
+  t.match(await page('/'), /A proposal waits.*Anna proposes.*href="\/care\/epochs"/s);
+  const id = await waiting();
+  t.match(await send('Bert', 'approve', { proposal: id }), { status: 400, text: /I have checked/ });
+  t.match(await answer('Bert', 'approve'), { status: 303 });
+  t.strictSame(await quorums(), [2, 1]);
+  t.match(parseTrust(readFileSync(sandbox.trustFile, 'utf8')), { logs: [{ epochs: { length: 2 } }] });
+  t.match(await send('Bert', 'approve', { proposal: id, sure: 'yes' }), {
+    status: 409,
+    text: /does not wait/,
+  });
+  t.notMatch(await page('/'), /A proposal waits/);
+  const object = { proposal: id, proposed_by: 'Anna', act: 'epoch.plan', from: AT, quorum: 1 };
+  const bert = { via: 'console', person: 'Bert', role: 'administrator' };
+  t.match(
+    await acts(),
+    [
+      {},
+      { act: 'console.propose', actor: { via: 'console', person: 'Anna' }, object, outcome: 'done' },
+      { act: 'console.approve', actor: bert, object, outcome: 'begun' },
+      { act: 'epoch.plan', actor: { ...bert, proposed_by: 'Anna' }, object: { from: AT, quorum: 1 } },
+      { act: 'console.approve', actor: bert, object, outcome: 'done' },
+    ].slice(1),
+  );
+  const config = ['--config', sandbox.configFile];
+  t.match(await sandbox.pdfseal(['epochs', 'list', ...config]), {
+    status: 0,
+    stdout: /2 +planned/,
+    stderr: '',
+  });
+  const listed = await sandbox.pdfseal(['audit', 'list', '--act', 'epoch', ...config]);
+  t.match(listed.stdout, /console Bert \(administrator\), proposed by Anna/);
+
+  t.match(await send('Bert', 'propose', PLAN), { status: 409, text: /already planned/ });
+  t.match(await send('Bert', 'propose', { act: 'cancel' }), { status: 303 });
+  t.match(await page('/care/epochs', 'Anna'), /Epoch 2, which is planned for [^<]* is cancelled/);
+  t.match(await answer('Anna', 'refuse'), { status: 303 });
+  t.strictSame(await quorums(), [2, 1], 'refused');
+  t.match((await acts()).at(-1), {
+    act: 'console.refuse',
+    actor: { person: 'Anna' },
+    object: { proposed_by: 'Bert' },
+  });
+  await send('Bert', 'propose', { act: 'cancel' });
+  t.match(await answer('Anna', 'approve'), { status: 303 });
+  t.strictSame(await quorums(), [2]);
+});
+
+t.test('nobody is two people, and nobody else has a say', async (t) => {
+  const { send, page, waiting, quorums, test } = await openConsole(t);
+  const roles = ['auditor', 'operator'] as const;
+  for (const role of roles)
+    t.match(await send('Bert', 'propose', PLAN, role), { status: 403, text: /administrator/ });
+  t.match(await send('Anna', 'propose', PLAN), { status: 303 });
+  const proposal = await waiting();
+  const yes = { proposal, sure: 'yes' };
+  for (const name of ['Anna', 'ANNA', 'anna', '\uFF21nna'])
+    t.match(await send(name, 'approve', yes), { status: 403, text: /under the same name/ }, name);
+  t.match(await page('/care/epochs', 'Anna'), /You proposed this.*Withdraw it/s);
+  t.notMatch(await page('/care/epochs', 'Anna'), /Approve it/);
+  for (const role of roles)
+    for (const step of ['approve', 'refuse'])
+      t.match(
+        await send('Bert', step, yes, role),
+        { status: 403, text: /takes the role administrator/ },
+        `${role} ${step}`,
+      );
+  t.match(await page('/care/epochs', 'Bert', 'auditor'), /Only an administrator can/);
+  const { cookie } = test.signedIn('administrator', 'Bert');
+  t.match(
+    await test.post('/care/epochs/approve', yes, { cookie }),
+    { status: 403, text: /out of date/ },
+    'no token',
+  );
+  t.match(await send('Bert', 'approve', { ...yes, proposal: 'other' }), { status: 409 });
+  t.match(await send('Bert', 'propose', PLAN), { status: 409, text: /Another proposal waits/ });
+  t.strictSame(await quorums(), [2]);
+  t.match(await send('Anna', 'refuse', { proposal }), { status: 303 }, 'she can withdraw it');
+  t.equal(await waiting(), 'none');
+});
+
+t.test('a certificate and a link of one name are one person', async (t) => {
+  const { store, epochActs, quorums } = await openLog(t);
+  const console = await openTlsConsole(t, { store, epochActs });
+  const anna = console.client('anna');
+  const { cookie, token } = await console.signIn(anna);
+  const proposed = await console.post('/care/epochs/propose', { ...PLAN, token }, { as: anna, cookie });
+  t.match(proposed, { status: 303 });
+  const { answer } = people(console.test);
+  t.match(await answer('Anna', 'approve'), { status: 403, text: /under the same name/ });
+  t.strictSame(await quorums(), [2]);
+  t.match(await answer('Berta', 'approve'), { status: 303 }, 'another person with a link');
+  t.strictSame(await quorums(), [2, 1]);
+});
+
+t.test('what would do something else by now is not done', async (t) => {
+  const { send, answer, acts, quorums, configure, sandbox } = await openConsole(t);
+  const stale = { status: 409, text: /out of date.*Nothing was done/s };
+  await send('Anna', 'propose', PLAN);
+  configure('quorum = 1', 'quorum = 3');
+  t.match(await answer('Bert', 'approve'), stale, 'the configuration says another quorum');
+  t.strictSame(await quorums(), [2]);
+  t.match((await acts()).slice(-2), [
+    { act: 'console.approve', outcome: 'begun' },
+    { act: 'console.approve', outcome: 'failed' },
+  ]);
+  const cli = (...args: string[]) => sandbox.pdfseal(['epochs', ...args, '--config', sandbox.configFile]);
+  await send('Anna', 'propose', PLAN);
+  await cli('plan', '--new-keys', 'none', '--from', `${LATER}:30Z`);
+  t.match(
+    await answer('Bert', 'approve'),
+    { status: 409, text: /already planned.*Nothing was done/s },
+    'another plan',
+  );
+  await send('Anna', 'propose', { act: 'cancel' });
+  await cli('cancel');
+  t.match(await answer('Bert', 'approve'), { status: 409, text: /no epoch is planned/ }, 'no plan any more');
+  await send('Anna', 'propose', PLAN);
+  await cli('plan', '--new-keys', 'none', '--from', `${LATER}:30Z`);
+  await cli('cancel');
+  t.match(await answer('Bert', 'approve'), stale, 'an older list of epochs, though it looks the same');
+  t.strictSame(await quorums(), [2]);
+  configure('quorum = 3', 'quorum = ');
+  t.match(await send('Anna', 'propose', PLAN), { status: 409, text: /not TOML/ });
+});
+
+t.test('what cannot be proposed', async (t) => {
+  const { send, acts, configure } = await openConsole(t);
+  for (const from of ['', 'tomorrow', '2027-13-01T00:00', `${LATER}Z`, HOSTILE.replace('\0', '')])
+    t.match(
+      await send('Anna', 'propose', { act: 'plan', from }),
+      { status: 400, text: /a day and a time, in UTC/ },
+      from,
+    );
+  t.match(await send('Anna', 'propose', { act: 'plan', from: '2020-01-01T00:00' }), {
+    status: 409,
+    text: /in the past/,
+  });
+  t.match(await send('Anna', 'propose', { act: 'cancel' }), { status: 409, text: /no epoch is planned/ });
+  configure('quorum = 1', 'quorum = 2');
+  t.match(await send('Anna', 'propose', PLAN), { status: 409, text: /nothing would change/ });
+  t.strictSame(
+    (await acts()).filter((one) => one?.act !== 'log.create'),
+    [],
+  );
+});
+
+t.test('two who approve at once do it once, and what waits too long ends by itself', async (t) => {
+  const { send, waiting, quorums } = await openConsole(t);
+  await send('Anna', 'propose', PLAN);
+  const yes = { proposal: await waiting(), sure: 'yes' };
+  const answers = await Promise.all(['Bert', 'Cleo', 'Dora'].map((name) => send(name, 'approve', yes)));
+  t.strictSame(answers.map(({ status }) => status).sort(), [303, 409, 409]);
+  t.strictSame(await quorums(), [2, 1]);
+  const brief = await openConsole(t, { proposalMsMax: 1 });
+  t.match(await brief.send('Anna', 'propose', PLAN), { status: 303 });
+  await until('it has ended', async () => (await brief.acts()).at(-1)?.act === 'console.expire');
+  t.match((await brief.acts()).at(-1), { actor: { via: 'daemon' }, object: { proposed_by: 'Anna' } });
+  t.equal(await brief.waiting(), 'none');
+  t.strictSame(await brief.quorums(), [2]);
+});
+
+t.test('by pointer and by keyboard, on every screen', async (t) => {
+  const { test, quorums } = await openConsole(t);
+  const done = `/on record with both names/.test(document.querySelector('[role=status]')?.textContent)`;
+  const anna = await test.browse(t, 'administrator', 'Anna');
+  await anna.navigate(`${test.url}/care/epochs`);
+  await look(t, anna, 'the form that proposes');
+  await anna.emulate(1280, 'light');
+  await anna.evaluate(`document.querySelector('#proposal button').click()`);
+  await anna.until(`/It is proposed/.test(document.querySelector('[role=status]')?.textContent)`);
+  await look(t, anna, 'what she proposed');
+  const bert = await test.browse(t, 'administrator', 'Bert');
+  await look(t, bert, 'Now');
+  await bert.emulate(1280, 'light');
+  await tabTo(t, bert, 'To the epochs');
+  await bert.press('Enter');
+  await bert.until(`location.pathname === '/care/epochs' && document.readyState === 'complete'`);
+  await look(t, bert, 'what waits for him');
+  await bert.emulate(1280, 'light');
+  await tabTo(t, bert, 'sure');
+  await bert.press('Space');
+  await tabTo(t, bert, 'Approve it');
+  await bert.press('Enter');
+  await bert.until(done);
+  t.strictSame(await quorums(), [2, 1]);
+  t.strictSame([...anna.complaints, ...bert.complaints], []);
+});
+
+t.test('hostile names, on every screen', async (t) => {
+  const [epoch] = sampleEpochs();
+  if (epoch === undefined) throw new Error('no epoch');
+  const key = { region: HOSTILE, key_label: HOSTILE, partition: HOSTILE, algorithm: 'ed25519' } as const;
+  const prepared: Prepared = {
+    act: 'epoch.plan',
+    inForce: { ...epoch, keys: [key], quorum: HOSTILE },
+    epoch: { ...epoch, keys: [], quorum: '1' },
+    lowersQuorum: true,
+    sha256: 'ab'.repeat(32),
+    carryOut: async () => {},
+  };
+  const epochActs = { plan: async () => prepared, cancel: async () => prepared };
+  const test = await openTestConsole(t, { epochActs });
+  const { send } = people(test);
+  await send('Anna-von-und-zu-einem-langen-Namen-der-auf-kein-Telefon-passt-123', 'propose', PLAN);
+  const page = await test.browse(t, 'administrator', 'Bert');
+  for (const path of ['/', '/care/epochs']) {
+    await page.navigate(`${test.url}${path}`);
+    await look(t, page, path);
+    t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
+  }
+  t.strictSame(page.complaints, []);
+});
