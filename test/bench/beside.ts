@@ -28,21 +28,29 @@ export interface BesideRow {
   toWithout: number;
 }
 
-/** What something costs: a daemon with it beside one without, in turns, so that what else the machine does falls on both. */
+/**
+ * What something costs: a daemon with it beside one without, in turns, so that what else the machine does falls on both. `turn` is called
+ * before each round, and says whether the round is one with it.
+ */
 export async function compareDaemons(
   load: Load,
   plan: BesidePlan,
   what: string,
   [without, beside]: [Server, Server],
+  turn: (isBeside: boolean) => Promise<void> = async () => {},
 ): Promise<BesideRow[]> {
   const rows: BesideRow[] = [];
   for (const connections of plan.connections) {
-    const figures = (daemon: Server) => figuresOf(load, daemon, plan, connections);
+    const figures = async (daemon: Server, isBeside: boolean) => {
+      await turn(isBeside);
+      return figuresOf(load, daemon, plan, connections);
+    };
     const [plain, mixed]: [Figures[], Figures[]] = [[], []];
-    for (const daemon of [without, beside]) await figures(daemon);
+    await figures(without, false);
+    await figures(beside, true);
     for (let round = 0; round < plan.rounds; round += 1) {
-      plain.push(await figures(without));
-      mixed.push(await figures(beside));
+      plain.push(await figures(without, false));
+      mixed.push(await figures(beside, true));
     }
     const ratios = mixed.map(({ perSecond }, round) => perSecond / (plain[round]?.perSecond ?? Number.NaN));
     const medians = { without: medianOf(plain), beside: medianOf(mixed) };

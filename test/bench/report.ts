@@ -1,6 +1,7 @@
 import type { EngineName } from '../../src/hash/engine.ts';
 import { type BatchesReport, renderBatches } from './batches.ts';
 import { type BesideRow, renderBeside } from './beside.ts';
+import { type ConsolesReport, renderConsoles } from './consoles.ts';
 import { type FairnessReport, renderFairness } from './fairness.ts';
 import { bytes, number, ratio, table } from './format.ts';
 import { type HashReport, renderHash } from './hash.ts';
@@ -33,12 +34,13 @@ export interface Results {
   fairness?: FairnessReport;
   postQuantum?: BesideRow[];
   witness?: BesideRow[];
+  console?: ConsolesReport;
 }
 
 export function renderResults(results: Results): string {
   const { hashEngine, hash, http, large, sealer, hsm, scan, webhooks, batches, fairness, rounds, roundMs } =
     results;
-  const { postQuantum, witness } = results;
+  const { postQuantum, witness, console } = results;
   const [count] = Object.values(rounds);
   return [
     renderMachine(results.machine),
@@ -57,6 +59,7 @@ export function renderResults(results: Results): string {
     ...(batches ? ['', renderBatches(batches)] : []),
     ...(fairness ? ['', renderFairness(fairness)] : []),
     ...(postQuantum ? ['', renderBeside('Post-quantum signatures (ML-DSA-44), 10 kB', postQuantum)] : []),
+    ...(console ? ['', renderConsoles(console)] : []),
     ...(witness ? ['', renderBeside('witness.required, a witness on the same machine, 10 kB', witness)] : []),
   ].join('\n');
 }

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 import { chooseEngine } from '../../src/hash/choose.ts';
 import { type BatchesPlan, benchBatches } from './batches.ts';
 import type { BesidePlan } from './beside.ts';
+import { benchConsoles, type ConsolesPlan } from './consoles.ts';
 import { benchFairness, type FairnessPlan } from './fairness.ts';
 import { benchHash, type HashPlan, keepHash } from './hash.ts';
 import { benchHsm, type HsmPlan } from './hsm.ts';
@@ -18,7 +19,7 @@ import { benchWebhooks, type WebhooksPlan } from './webhooks.ts';
 import { benchWitness } from './witness.ts';
 import { Workspace } from './workspace.ts';
 
-const USAGE = `npm run bench -- [--quick | --full] [--only hash|http|large|sealer|hsm|scan|webhooks|batches|fairness|postquantum|witness] [--documents N,…] [--connections N,…] [--entries N] [--rounds N] [--dir FOLDER]
+const USAGE = `npm run bench -- [--quick | --full] [--only hash|http|large|sealer|hsm|scan|webhooks|batches|fairness|postquantum|witness|console] [--documents N,…] [--connections N,…] [--entries N] [--rounds N] [--dir FOLDER]
 
   --quick      everything once and briefly, to see that it works; its figures mean little and are not kept
   --full       5 million receipts in the full store; without it 500,000
@@ -45,6 +46,7 @@ interface Plan {
   fairness: FairnessPlan;
   postQuantum: BesidePlan;
   witness: BesidePlan;
+  console: ConsolesPlan;
 }
 
 function makePlan(rounds: number, roundMs: number, connections: number[], entries: number): Plan {
@@ -62,6 +64,10 @@ function makePlan(rounds: number, roundMs: number, connections: number[], entrie
     fairness: { connections: 8, documentBytes: 10_000, rounds, roundMs },
     postQuantum: { connections: [64], documentBytes: 10_000, rounds, roundMs },
     witness: { connections: [1, 64], documentBytes: 10_000, rounds, roundMs },
+    console: {
+      ...{ connections: [64], documentBytes: 10_000, rounds, roundMs },
+      ...{ consoles: 50, restMs: brief ? 12_000 : 30_000 },
+    },
     hsm: {
       sessions: [2, 8],
       loads: [64, 256].map((n) => ({ documentBytes: 10_000, connections: n })),
@@ -81,7 +87,18 @@ function makePlan(rounds: number, roundMs: number, connections: number[], entrie
 }
 
 /** Those whose rounds are the run's. */
-const PARTS = ['http', 'hsm', 'scan', 'sealer', 'batches', 'webhooks', 'fairness', 'postquantum', 'witness'];
+const PARTS = [
+  'http',
+  'hsm',
+  'scan',
+  'sealer',
+  'batches',
+  'webhooks',
+  'fairness',
+  'postquantum',
+  'witness',
+  'console',
+];
 
 async function run(plan: Plan, only: string | undefined, workspace: Workspace): Promise<Results> {
   const runs = (part: string) => only === undefined || only === part;
@@ -103,6 +120,7 @@ async function run(plan: Plan, only: string | undefined, workspace: Workspace): 
   if (runs('postquantum'))
     results.postQuantum = await benchPostQuantum(plan.postQuantum, workspace, progress);
   if (runs('witness')) results.witness = await benchWitness(plan.witness, workspace, progress);
+  if (runs('console')) results.console = await benchConsoles(plan.console, workspace, progress);
   if (runs('webhooks')) results.webhooks = await benchWebhooks(plan.webhooks, workspace, progress);
   return results;
 }
