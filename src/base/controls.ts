@@ -1,6 +1,9 @@
-/** Control characters of terminals and of text direction: in a stranger's text they could rewrite what the screen shows. */
+/**
+ * Characters that control a terminal or the direction of text, which could rewrite what the screen shows; and characters that show
+ * nothing, with which two different texts look the same.
+ */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are the subject
-const CONTROLS = /[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const CONTROLS = /[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufeff]/g;
 
 /** Writes control characters as \uXXXX, which JSON reads back. */
 export function escapeControls(line: string): string {
