@@ -7,7 +7,7 @@ import { actOfProcess, onRecord } from '../store/acts.ts';
 import type { TrailStore } from '../store/trail.ts';
 
 export interface DrillsOptions {
-  partitions: Pick<Partitions, 'withdraw' | 'restore' | 'nameOf'>;
+  partitions: Pick<Partitions, 'withdraw' | 'restore' | 'nameOf' | 'spare'>;
   /** The audit trail: it records who took a partition out, and who put it back. */
   trail: Pick<TrailStore, 'append'>;
   clock: Clock;
@@ -104,6 +104,11 @@ export class Drills {
     } catch (error) {
       if (!(error instanceof ServiceError && error.code === 'not_found')) throw error;
     }
+  }
+
+  /** Full names of the partitions that can be taken out without stopping the log. */
+  get spare(): readonly string[] {
+    return this.#options.partitions.spare;
   }
 
   /** When the partition with this full name returns by itself, milliseconds since the epoch; undefined for one in service. */

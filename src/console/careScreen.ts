@@ -43,5 +43,5 @@ async function carePage(sources: CareSources, { session }: ScreenRequest): Promi
   const { status: reader, clock } = sources;
   const status = await reader.read();
   const now = clock();
-  return html`${upkeepCards(status, now)}${backupCard(sources, status, session, now)}${drillCard(status, session, now)}`;
+  return html`${upkeepCards(status, now)}${backupCard(sources, status, session, now)}${drillCard(sources, status, session, now)}`;
 }

@@ -11,7 +11,7 @@ import { figure, state, tableOf, utc, when } from './values.ts';
 
 export interface DrillSources {
   status: { read(): Promise<AdminStatus> };
-  drills: Pick<Drills, 'takeOut' | 'putBack'>;
+  drills: Pick<Drills, 'takeOut' | 'putBack' | 'spare'>;
   clock(): number;
 }
 
@@ -48,7 +48,12 @@ function refuse(error: unknown): never {
   throw new Refusal(409, error.message, remedy);
 }
 
-export function drillCard({ partitions }: AdminStatus, session: Session, now: number): Html {
+export function drillCard(
+  { drills: { spare } }: DrillSources,
+  { partitions }: AdminStatus,
+  session: Session,
+  now: number,
+): Html {
   const { members, quorum } = partitions;
   const isOperator = reaches(session.person.role, 'operator');
   const rows = members.map(({ name, state: is, signatures, returns_at: back }): HtmlContent[] => [
@@ -58,7 +63,7 @@ export function drillCard({ partitions }: AdminStatus, session: Session, now: nu
     back === undefined ? undefined : when(back, now),
     isOperator && is === 'withdrawn' ? endForm(name, session) : undefined,
   ]);
-  const ready = members.filter(({ state }) => state === 'ready').map(({ name }) => name);
+  const isReady = members.some(({ state }) => state === 'ready');
   const columns = [
     { name: words.partition },
     { name: words.state },
@@ -69,7 +74,7 @@ export function drillCard({ partitions }: AdminStatus, session: Session, now: nu
   return html`<section class="card" id="drill"><h2>${words.title}</h2><p>${words.lead}</p>
 ${members.length > 0 ? tableOf(words.title, columns, rows) : html`<p class="quiet">${words.none}</p>`}
 <p class="small quiet">${english.now.quorum(String(quorum))}</p>
-${!isOperator ? html`<p class="quiet">${words.operatorOnly}</p>` : ready.length > 0 ? beginForm(ready, session) : html`<p class="quiet">${words.noneReady}</p>`}
+${!isOperator ? html`<p class="quiet">${words.operatorOnly}</p>` : spare.length > 0 ? beginForm(spare, session) : html`<p class="quiet">${isReady ? words.noneSpare : words.noneReady}</p>`}
 </section>`;
 }
 

@@ -77,6 +77,8 @@ export const englishCare = {
       'Nothing was changed. A drill below the quorum stops sealing; whoever wants that uses pdfseal hsm drill.',
     operatorOnly: 'Only an operator or an administrator can begin a drill.',
     noneReady: 'No partition signs, so none can be taken out.',
+    noneSpare:
+      'Without any of those that sign, too few would be left, and sealing would stop. Whoever wants that uses pdfseal hsm drill.',
   },
   epochs: {
     epoch: (number: string) => `Epoch ${number}`,

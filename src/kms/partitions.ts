@@ -213,6 +213,17 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
     );
   }
 
+  /** Full names of the partitions without which the others would meet the quorum now. */
+  get spare(): string[] {
+    const ready = this.#members.filter((member) => member.ready).map(({ key }) => key);
+    const isSpare = (key: (typeof ready)[number]) =>
+      meetsQuorum(
+        this.#quorum,
+        ready.filter((other) => other !== key),
+      );
+    return ready.filter(isSpare).map(kmsKeyId);
+  }
+
   /** Puts it back into service; nothing happens to one that was not withdrawn. Throws ServiceError `not_found`. */
   async restore(name: string): Promise<void> {
     await this.#named(name).restore();

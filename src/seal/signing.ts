@@ -147,6 +147,10 @@ export class Signing {
     return this.#current.partitions.nameOf(name);
   }
 
+  get spare(): string[] {
+    return this.#current.partitions.spare;
+  }
+
   restore(name: string): Promise<void> {
     return this.#current.partitions.restore(name);
   }

@@ -20,6 +20,7 @@ function makeRig(t: Test, append: (act: Act) => Promise<number>) {
       nameOf: () => `eu/${keyLabel}`,
       withdraw: async (name) => requireKnown(name),
       restore: async (name) => requireKnown(name),
+      spare: [],
     },
     trail: { append },
     clock: Date.now,

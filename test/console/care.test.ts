@@ -70,6 +70,9 @@ async function openDrills(t: Test) {
         out.add(name);
       },
       restore: async (name) => void out.delete(name),
+      get spare() {
+        return out.size > 0 ? [] : ['west/log-2026', 'east/log-2026'];
+      },
     },
     trail: { append: async (act) => (await opened.trail?.append(act)) ?? 0 },
     clock: systemClock,
@@ -97,6 +100,8 @@ t.test('a drill begins and ends, on record with the name of who did it', async (
   const begun = await test.submit('/care/drill/begin', DRILL, 'operator');
   t.equal(begun.status, 303);
   t.match(plain(begun.shown), /west\/ ?log- ?2026 withdrawn 1,204 in (1h|59m)/);
+  t.match(begun.shown, /Without any of those that sign, too few would be left/);
+  t.notMatch(begun.shown, /<select id="partition"/, 'what would be refused is not offered');
   t.strictSame([...out], ['west/log-2026']);
   const second = await test.submit('/care/drill/begin', { ...DRILL, partition: 'east/log-2026' }, 'operator');
   t.match(second, { status: 409, text: /Too few would be left.*Nothing was changed.*pdfseal hsm drill/s });
@@ -216,7 +221,9 @@ t.test('hostile names, on every screen', async (t) => {
   ];
   const many = Array.from({ length: 600 }, (_, n) => ({ ...SETTINGS[0], key: `clients.c${n}.quotas` }));
   const odd = { key: HOSTILE, value: HOSTILE, source: 'file', changed: true, next: { value: HOSTILE } };
+  const nothing = async () => '';
   const test = await openTestConsole(t, {
+    drills: { takeOut: nothing, putBack: nothing, spare: [HOSTILE] },
     read: () =>
       ({
         ...well,

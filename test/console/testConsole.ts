@@ -157,7 +157,11 @@ export async function openTestConsole(
     settings: () => [],
     backups: { state: () => undefined, ask: async () => true },
     epochActs: { plan: unplannable, cancel: unplannable },
-    drills: { takeOut: async (name) => name, putBack: async (name) => name },
+    drills: {
+      takeOut: async (name) => name,
+      putBack: async (name) => name,
+      spare: ['west/log-2026', 'east/log-2026'],
+    },
     clock: systemClock,
     logger: pino({ level: 'silent' }),
     onFatal: (error) => t.fail(String(error)),

@@ -88,6 +88,7 @@ t.test('a partition that is withdrawn signs nothing, has no child, and comes bac
   });
   const pid = pidOf(partitions, 0);
   const during = signers(partitions);
+  t.strictSame(partitions.spare, ['region-0/log', 'region-1/log']);
   await partitions.withdraw('region-0');
   t.strictSame(await during, ['region-0', 'region-1'], 'what it was asked before is still signed');
   t.notOk(isAlive(pid));
@@ -96,6 +97,7 @@ t.test('a partition that is withdrawn signs nothing, has no child, and comes bac
   t.ok(partitions.canSign());
 
   await t.rejects(partitions.withdraw('region-0'), { code: 'partition_not_ready', message: /withdrawn/ });
+  t.strictSame(partitions.spare, [], 'of one that is left none is to spare');
   await t.rejects(partitions.withdraw('region-1'), { code: 'below_quorum' });
   for (const name of ['region-2', 'region-1/other']) {
     await t.rejects(partitions.withdraw(name), {
