@@ -160,7 +160,7 @@ function recordsTable(records: readonly ListedRecord[]): Html {
       outcomeOf(outcome),
       named(describeActor(actor)),
       leafIndex === undefined ? words.notYet : words.leaf(figure(leafIndex)),
-      html`<span class="small">${named(describeObject(object))}</span>`,
+      Object.keys(object).length > 0 && html`<span class="small">${named(describeObject(object))}</span>`,
     ];
   });
   return tableOf(

@@ -6,7 +6,18 @@ import { meter, timeLine } from './charts.ts';
 import { diskLevel } from './concerns.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
-import { day, definitions, figure, milliseconds, type StateMark, state, tableOf, when } from './values.ts';
+import {
+  brief,
+  day,
+  definitions,
+  figure,
+  LINE_CHARS_MAX,
+  milliseconds,
+  type StateMark,
+  state,
+  tableOf,
+  when,
+} from './values.ts';
 
 const words = english.now;
 const DAY_MS = 86_400_000;
@@ -32,7 +43,7 @@ function card(title: string, content: HtmlContent): Html {
 function partitions({ partitions: { members, quorum } }: AdminStatus): HtmlContent {
   const rows = members.map(({ name, state: is, signatures, software, last_error: error }) => [
     html`${named(name)}${software && html` <span class="small quiet">${words.software}</span>`}`,
-    html`${state(is === 'ready' ? 'good' : 'warning', words.partitionStates[is])}${error !== undefined && is !== 'ready' && html` <span class="small quiet">${named(error)}</span>`}`,
+    html`${state(is === 'ready' ? 'good' : 'warning', words.partitionStates[is])}${error !== undefined && is !== 'ready' && html` <span class="small quiet">${named(brief(error, LINE_CHARS_MAX))}</span>`}`,
     figure(signatures),
   ]);
   const columns = [
@@ -66,7 +77,13 @@ function timestamps({ timestamps }: AdminStatus): HtmlContent {
   return [
     tableOf(english.parts.timestamps, columns, rows),
     definitions([
-      [words.clock, state(clock.trouble === undefined ? 'good' : 'bad', `${clock.detail}${within}`)],
+      [
+        words.clock,
+        state(
+          clock.trouble === undefined ? 'good' : 'bad',
+          `${brief(clock.detail, LINE_CHARS_MAX)}${within}`,
+        ),
+      ],
     ]),
   ];
 }
@@ -94,7 +111,7 @@ function scanner({ scanner }: AdminStatus, now: number): HtmlContent {
   const { trouble, detail, engine, signatures_built_at: built } = scanner;
   const { connections_in_use: used, connections_max: max } = scanner;
   return definitions([
-    [words.state, state(trouble === undefined ? 'good' : 'bad', detail)],
+    [words.state, state(trouble === undefined ? 'good' : 'bad', brief(detail, LINE_CHARS_MAX))],
     [words.engine, engine],
     [words.signaturesOf, built !== undefined && when(built, now)],
     [words.connections, words.connectionsOf(figure(used), figure(max))],

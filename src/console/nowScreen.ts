@@ -11,7 +11,7 @@ import { ahead, machinery } from './machinery.ts';
 import { proposalConcerns } from './proposalCards.ts';
 import type { Proposals } from './proposals.ts';
 import type { Page, Screen, ScreenRequest } from './screen.ts';
-import { moment, type StateMark, sign } from './values.ts';
+import { folded, moment, type StateMark, sign } from './values.ts';
 
 export interface NowSources {
   status: { read(): Promise<AdminStatus> };
@@ -101,9 +101,9 @@ function health(status: AdminStatus, concerns: readonly Concern[], now: number):
         ? words.worth(concerns.length)
         : words.well;
   const items = concerns.map(
-    ({ level, what, detail, remedy, page }) => html`<li>
+    ({ level, what, detail, remedy, page }, n) => html`<li>
 ${sign(level)}
-<div><h2 class="${level}">${named(what)}</h2><p>${named(detail)}</p><p class="remedy">${capitalized(remedy)}${page && html` <a href="${page}">${english.concerns.pages[page]}</a>`}</p></div>
+<div><h2 class="${level}">${named(what)}</h2>${folded(detail, `concern-${n}`)}<p class="remedy">${capitalized(remedy)}${page && html` <a href="${page}">${english.concerns.pages[page]}</a>`}</p></div>
 </li>`,
   );
   return html`<section class="health ${mark}">

@@ -70,11 +70,20 @@ export function definitions(pairs: readonly (readonly [term: HtmlContent, value:
 }
 
 const CELL_CHARS_MAX = 60;
+/** About two lines. */
+export const LINE_CHARS_MAX = 160;
 
 /** A long text for a cell of a table, shortened: the page of what the row is about has all of it. */
-export function brief(text: string): string {
+export function brief(text: string, max = CELL_CHARS_MAX): string {
   const chars = [...text];
-  return chars.length <= CELL_CHARS_MAX ? text : `${chars.slice(0, CELL_CHARS_MAX - 1).join('')}…`;
+  return chars.length <= max ? text : `${chars.slice(0, max - 1).join('')}…`;
+}
+
+/** What somebody or something said, a long text shortened, with all of it to unfold. `id`: it stays open while the page keeps itself current. */
+export function folded(text: string, id: string): Html {
+  const short = brief(text, LINE_CHARS_MAX);
+  if (short === text) return html`<p>${named(text)}</p>`;
+  return html`<details id="${id}"><summary>${named(short)}</summary><p>${named(text)}</p></details>`;
 }
 
 export interface Column {

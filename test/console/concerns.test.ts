@@ -3,6 +3,7 @@ import t from 'tap';
 import { toRfc3339 } from '../../src/base/clock.ts';
 import { concernsOf } from '../../src/console/concerns.ts';
 import { sampleStatus } from './sampleStatus.ts';
+import { openTestConsole } from './testConsole.ts';
 
 const NOW = Date.UTC(2026, 10, 23, 9);
 const HOUR_MS = 3_600_000;
@@ -65,4 +66,18 @@ t.test('what keeps documents from being sealed comes first', async (t) => {
     'bad: Virus scanner',
     'warning: Webhooks',
   ]);
+});
+
+t.test('a long text is shortened, and unfolds', async (t) => {
+  const detail = `${'CKR_DEVICE_ERROR '.repeat(30)}THE-END`;
+  const parts = well.parts.map((part) =>
+    part.name === 'scanner' ? { ...part, ready: false, detail } : part,
+  );
+  const test = await openTestConsole(t, { read: () => sampleStatus({ parts }, NOW) });
+  const { text } = await test.get('/', test.signedIn('auditor'));
+  const [, summary = '', rest] =
+    /<details id="concern-0"><summary>(.*?)<\/summary>(.*?)<\/details>/s.exec(text) ?? [];
+  t.match(summary, /CKR.*…/s);
+  t.notMatch(summary, /THE/);
+  t.match(rest, /THE-.*END/s, 'in full');
 });
