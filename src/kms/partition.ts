@@ -30,6 +30,8 @@ export interface PartitionObserver {
   changed(): void;
   /** A verified signature, and how long the token took for it. */
   signed(durationMs: number): void;
+  /** Its signer would not sign ({@link isRefusal}); once for each code, however often it is asked. */
+  refused(code: string): void;
 }
 
 /** Between starts that fail: short enough to sign again within 2 s of a token's return. */
@@ -70,6 +72,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
   #lastError: string | undefined;
   #signatures = 0;
   #refusals = 0;
+  readonly #refusedBy = new Set<string>();
   #treesGivenUp = 0;
   #starts = 0;
   #backoffMs = BACKOFF_MS_MIN;
@@ -186,7 +189,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
   async #supervise(): Promise<void> {
     while (!this.#closing.signal.aborted) {
       const failure = await this.#serve();
-      if (isRefusal(failure.code)) this.#refusals += 1;
+      if (isRefusal(failure.code)) this.#countRefusal(failure.code);
       await this.#pause(failure);
       await this.#withdrawal?.over.promise;
     }
@@ -325,6 +328,13 @@ export class Partition<Key extends HeldKey = HeldKey> {
     await this.#queue.take(() =>
       this.#signNow((signer) => this.#probe(signer, this.#settings.signTimeoutMs)),
     );
+  }
+
+  #countRefusal(code: string): void {
+    this.#refusals += 1;
+    if (this.#refusedBy.has(code)) return;
+    this.#refusedBy.add(code);
+    this.#observer.refused(code);
   }
 
   async #pause(failure: SignerFailure): Promise<void> {

@@ -45,6 +45,8 @@ export interface PartitionsOptions<Algorithm extends KeyAlgorithm = SignatureAlg
   logger: Logger;
   /** Told of every verified signature, probes too, and how long the token took; must not throw. */
   onSigned?(key: HeldKey<Algorithm>, durationMs: number): void;
+  /** Told once of each code by which a signer refuses to sign; must not throw. */
+  onRefused?(key: HeldKey<Algorithm>, code: string): void;
 }
 
 const START_TIMEOUT_MS = 10_000;
@@ -103,6 +105,7 @@ function startMembers<Algorithm extends KeyAlgorithm>(
       new Partition(key, token, settings, logger, {
         changed: () => changes.emit('change'),
         signed: (durationMs) => options.onSigned?.(key, durationMs),
+        refused: (code) => options.onRefused?.(key, code),
       }),
   );
 }

@@ -166,6 +166,9 @@ export async function serve(config: Config): Promise<void> {
       clock: time.date,
       logger,
       onSigned: (key, durationMs) => metrics.signed(kmsKeyId(key), durationMs),
+      onRefused: (key, code) => {
+        record('signers.refuse', { partition: kmsKeyId(key), code }).catch(onFatal);
+      },
       onChange: async () => feed?.catchUp(),
       onBegin,
       onFatal,

@@ -46,6 +46,7 @@ export const ACTS = [
   'backup.remove',
   'restore',
   'rollback.accept',
+  'signers.refuse',
   'signers.reset',
   'witness.accept',
   'witness.request',

@@ -45,6 +45,9 @@ t.test(
       { event: 'partition_useless', remedy: /`pdfseal hsm reset-signers`$/ },
     );
     t.match(await pdfseal('status'), { stdout: /tree_unknown/ });
+    t.match(await pdfseal('audit', 'list', '--act', 'signers'), {
+      stdout: /signers\.refuse +done +daemon .* code=tree_unknown partition=local\/sandbox-2026\n$/,
+    });
     const reason = ['--reason', 'the machine was set back to a snapshot'];
     t.match(await pdfseal('hsm', 'reset-signers', `${refused.size}`, ...reason), {
       status: 1,
