@@ -18,9 +18,12 @@ export function epochsPage(sources: EpochSources & ProposalSources, request: Scr
   const shown = all.filter(({ state }) => state !== 'past');
   const past = all.length - shown.length;
   const isPlanned = shown.some(({ state }) => state === 'planned');
-  return html`<div class="columns">${shown.map(epochCard)}</div>
+  const card = proposalCard(sources, request, isPlanned);
+  const waits = sources.proposals.waiting !== undefined;
+  return html`${waits && card}
+<div class="columns">${shown.map(epochCard)}</div>
 ${!isPlanned && html`<p class="quiet">${words.nonePlanned}</p>`}
-${proposalCard(sources, request, isPlanned)}
+${!waits && card}
 ${past > 0 && html`<p class="quiet">${words.earlier(past)}</p>`}`;
 }
 

@@ -7,7 +7,7 @@ import { sureBox, tokenField } from './pageFrame.ts';
 import { type EpochActs, isSameName, type Prepared, type Proposal, type Proposals } from './proposals.ts';
 import { type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
-import { definitions, figure, sign, utc } from './values.ts';
+import { definitions, figure, utc } from './values.ts';
 
 export interface ProposalSources {
   proposals: Pick<Proposals, 'waiting' | 'propose' | 'approve' | 'refuse'>;
@@ -109,27 +109,27 @@ function waitingCard(proposal: Proposal, session: Session, isAdministrator: bool
   const { by, prepared, endsAt } = proposal;
   const isOwn = isSameName(by, session.person.name);
   const left = Math.max(0, Math.round((endsAt - performance.now()) / 1000));
-  const answers = isOwn
-    ? html`<p class="quiet">${words.yours}</p>${refuseForm(proposal, session, words.withdraw)}`
-    : html`${approveForm(proposal, session)}${refuseForm(proposal, session, words.refuse)}`;
-  return html`<section class="card" id="proposal"><h2>${sign('warning')} ${words.waits}</h2>
+  return html`<section class="card" id="proposal"><h2>${words.waits}</h2>
 ${definitions([
   [words.by, named(by)],
   [words.ends, words.endsIn(describeSeconds(left))],
 ])}
 <h3>${words.happens}</h3>
 <ul>${sentencesOf(prepared).map((one) => html`<li>${one}</li>`)}</ul>
-${isAdministrator ? answers : html`<p class="quiet">${words.adminOnly}</p>`}</section>`;
+${isAdministrator ? answerForm(proposal, session, isOwn) : html`<p class="quiet">${words.adminOnly}</p>`}</section>`;
 }
 
-function approveForm({ id }: Proposal, session: Session): Html {
-  return html`<form method="post" action="/care/epochs/approve">${tokenField(session)}<input type="hidden" name="proposal" value="${id}">
-${sureBox(words.sure)}
-<p class="actions"><button class="danger">${words.approve}</button></p></form>`;
-}
-
-function refuseForm({ id }: Proposal, session: Session, label: string): Html {
-  return html`<form method="post" action="/care/epochs/refuse">${tokenField(session)}<input type="hidden" name="proposal" value="${id}"><p class="actions"><button>${label}</button></p></form>`;
+/** Whoever proposed it can withdraw it only. */
+function answerForm({ id }: Proposal, session: Session, isOwn: boolean): Html {
+  const refuse = (label: string) =>
+    html`<button formaction="/care/epochs/refuse" formnovalidate>${label}</button>`;
+  const fields = isOwn ? html`<p class="quiet">${words.yours}</p>` : sureBox(words.sure);
+  const buttons = isOwn
+    ? refuse(words.withdraw)
+    : html`<button class="danger">${words.approve}</button> ${refuse(words.refuse)}`;
+  return html`<form class="grid" method="post" action="/care/epochs/approve">${tokenField(session)}<input type="hidden" name="proposal" value="${id}">
+<div class="wide">${fields}</div>
+<p class="wide actions">${buttons}</p></form>`;
 }
 
 function planForm(session: Session, now: number): Html {

@@ -5,7 +5,6 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../src/base/clock.ts';
 import type { Role } from '../../src/base/people.ts';
 import type { ConsoleOptions } from '../../src/console/console.ts';
-import type { Prepared } from '../../src/console/proposals.ts';
 import { epochActsOf } from '../../src/main/epochActs.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
 import { EpochSeal } from '../../src/prove/epochSeal.ts';
@@ -15,6 +14,7 @@ import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 import { look, tabTo } from './everyScreen.ts';
 import { openTlsConsole } from './overTls.ts';
+import { sampleProposal } from './sampleProposal.ts';
 import { sampleEpochs } from './sampleStatus.ts';
 import { openTestConsole, type TestConsole } from './testConsole.ts';
 
@@ -250,6 +250,12 @@ t.test('by pointer and by keyboard, on every screen', async (t) => {
   await anna.evaluate(`document.querySelector('#proposal button').click()`);
   await anna.until(`/It is proposed/.test(document.querySelector('[role=status]')?.textContent)`);
   await look(t, anna, 'what she proposed');
+  await anna.emulate(1280, 'light');
+  await anna.evaluate(`document.querySelector('#proposal [formaction]').click()`);
+  await anna.until(`/It was refused/.test(document.querySelector('[role=status]')?.textContent)`);
+  await tabTo(t, anna, 'Propose the next epoch');
+  await anna.press('Enter');
+  await anna.until(`/It is proposed/.test(document.querySelector('[role=status]')?.textContent)`);
   const bert = await test.browse(t, 'administrator', 'Bert');
   await look(t, bert, 'Now');
   await bert.emulate(1280, 'light');
@@ -268,19 +274,14 @@ t.test('by pointer and by keyboard, on every screen', async (t) => {
 });
 
 t.test('hostile names, on every screen', async (t) => {
-  const [epoch] = sampleEpochs();
-  if (epoch === undefined) throw new Error('no epoch');
-  const key = { region: HOSTILE, key_label: HOSTILE, partition: HOSTILE, algorithm: 'ed25519' } as const;
-  const prepared: Prepared = {
-    act: 'epoch.plan',
-    inForce: { ...epoch, keys: [key], quorum: HOSTILE },
-    epoch: { ...epoch, keys: [], quorum: '1' },
-    lowersQuorum: true,
-    sha256: 'ab'.repeat(32),
-    carryOut: async () => {},
-  };
-  const epochActs = { plan: async () => prepared, cancel: async () => prepared };
-  const test = await openTestConsole(t, { epochActs });
+  const keys = [
+    { region: HOSTILE, key_label: HOSTILE, partition: HOSTILE, algorithm: 'ed25519' as const },
+    ...Array.from({ length: 3 }, (_, n) => ({
+      ...{ region: 'a'.repeat(63), key_label: `${'b'.repeat(62)}-${n}`, partition: 'c' },
+      algorithm: 'ed25519' as const,
+    })),
+  ];
+  const test = await openTestConsole(t, { epochActs: sampleProposal({ keys, quorum: HOSTILE }) });
   const { send } = people(test);
   await send('Anna-von-und-zu-einem-langen-Namen-der-auf-kein-Telefon-passt-123', 'propose', PLAN);
   const page = await test.browse(t, 'administrator', 'Bert');
