@@ -34,6 +34,9 @@ export interface PartitionSigner<Algorithm extends KeyAlgorithm = SignatureAlgor
   sign(order: Order): Promise<Uint8Array | undefined>;
 }
 
+/** Told once of each code by which the signer of a key refuses to sign; must not throw. */
+export type RefusalListener = (key: Pick<HeldKey, 'region' | 'keyLabel'>, code: string) => void;
+
 export interface PartitionsOptions<Algorithm extends KeyAlgorithm = SignatureAlgorithm>
   extends Pick<PartitionSettings, 'sessions' | 'duties' | 'signTimeoutMs'>,
     Partial<Omit<PartitionSettings, 'sessions' | 'duties' | 'signTimeoutMs'>> {
@@ -45,8 +48,7 @@ export interface PartitionsOptions<Algorithm extends KeyAlgorithm = SignatureAlg
   logger: Logger;
   /** Told of every verified signature, probes too, and how long the token took; must not throw. */
   onSigned?(key: HeldKey<Algorithm>, durationMs: number): void;
-  /** Told once of each code by which a signer refuses to sign; must not throw. */
-  onRefused?(key: HeldKey<Algorithm>, code: string): void;
+  onRefused?: RefusalListener;
 }
 
 const START_TIMEOUT_MS = 10_000;

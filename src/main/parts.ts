@@ -15,6 +15,7 @@ import { type HashPool, openHashPool } from '../hash/pool.ts';
 import type { App } from '../http/app.ts';
 import { presentEvent } from '../http/presentJob.ts';
 import { type HttpServer, listen } from '../http/server.ts';
+import type { RefusalListener } from '../kms/partitions.ts';
 import type { Duties } from '../kms/protocol.ts';
 import { Limits } from '../limits/limits.ts';
 import { parseWitnessPolicy } from '../log/witnessPolicy.ts';
@@ -71,7 +72,12 @@ export function logDuties({ log, kms, signersDir }: Config): Duties {
 
 export async function openTimestampingOf(
   config: Config,
-  { clock, egress, logger }: { clock: TrustedClock; egress: Egress; logger: Logger },
+  {
+    clock,
+    egress,
+    onRefused,
+    logger,
+  }: { clock: TrustedClock; egress: Egress; onRefused: RefusalListener; logger: Logger },
   parts: AsyncDisposableStack,
 ): Promise<Timestamping | undefined> {
   const { timestamp, certificatesDir, kms } = config;
@@ -87,6 +93,7 @@ export async function openTimestampingOf(
     certificatesDir,
     sessions: kms.sessions,
     signTimeoutMs: kms.signTimeoutMs,
+    onRefused,
     logger,
   };
   return openTimestamping(options, (close) => parts.defer(close));

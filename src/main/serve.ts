@@ -17,6 +17,7 @@ import { LiveConfig } from '../config/reload.ts';
 import { spelledSettings } from '../config/settingsToml.ts';
 import { trustOf } from '../config/trustAnchors.ts';
 import { createApp } from '../http/app.ts';
+import type { RefusalListener } from '../kms/partitions.ts';
 import type { Epoch } from '../log/epochs.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
 import type { ActName, ActObject } from '../manifest/auditRecord.ts';
@@ -156,6 +157,9 @@ export async function serve(config: Config): Promise<void> {
   const onBegin = (epoch: Epoch) => {
     recordBegin(store, epoch).catch(onFatal);
   };
+  const onRefused: RefusalListener = (key, code) => {
+    record('signers.refuse', { partition: kmsKeyId(key), code }).catch(onFatal);
+  };
   const signing = adopt(
     await openSigning({
       store: { log: store.log, epochs: epochSeal },
@@ -166,9 +170,7 @@ export async function serve(config: Config): Promise<void> {
       clock: time.date,
       logger,
       onSigned: (key, durationMs) => metrics.signed(kmsKeyId(key), durationMs),
-      onRefused: (key, code) => {
-        record('signers.refuse', { partition: kmsKeyId(key), code }).catch(onFatal);
-      },
+      onRefused,
       onChange: async () => feed?.catchUp(),
       onBegin,
       onFatal,
@@ -178,7 +180,7 @@ export async function serve(config: Config): Promise<void> {
   completeEpochRecords(store, { epochSeal, config, epoch: signing.epoch, logger }).catch(onFatal);
   const keys = () => signing.epochs.list.flatMap((epoch) => epoch.keys);
   const witnessing = await openWitnessingOf(config, { egress, store, keys, logger, onFatal }, parts);
-  const timestamping = await openTimestampingOf(config, { clock, egress, logger }, parts);
+  const timestamping = await openTimestampingOf(config, { clock, egress, onRefused, logger }, parts);
   const scanner = await openScannerOf(config, { metrics, logger, parts });
   const hash = await openHashing(config, { metrics, logger, parts });
   const { pool } = hash;

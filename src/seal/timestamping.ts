@@ -4,7 +4,12 @@ import type { AuthorityAlgorithm } from '../asn1/signatureAlgorithm.ts';
 import type { MessageImprint } from '../asn1/timestampQuery.ts';
 import { toBase64 } from '../base/bytes.ts';
 import { tokenOrder } from '../kms/order.ts';
-import { openPartitions, type PartitionOptions, type PartitionSigner } from '../kms/partitions.ts';
+import {
+  openPartitions,
+  type PartitionOptions,
+  type PartitionSigner,
+  type RefusalListener,
+} from '../kms/partitions.ts';
 import type { Term } from '../log/epochs.ts';
 import { bearsOut, checkpointImprint } from '../manifest/stamping.ts';
 import type { HttpExchange } from '../net/httpClient.ts';
@@ -47,6 +52,8 @@ export interface TimestampingOptions {
   /** Of each key of the built-in authority, and the time-out of its signatures: see PartitionSettings. */
   sessions: number;
   signTimeoutMs: number;
+  /** As of {@link PartitionsOptions}, for the keys of the built-in authority. */
+  onRefused?: RefusalListener;
   logger: Logger;
 }
 
@@ -153,7 +160,7 @@ export async function openTimestamping(
 const BUILT_IN = 'built-in';
 
 async function openBuiltIn(
-  { keys, certificatesDir, policy, sessions, signTimeoutMs, clock, logger }: TimestampingOptions,
+  { keys, certificatesDir, policy, sessions, signTimeoutMs, onRefused, clock, logger }: TimestampingOptions,
   adopt: (close: () => Promise<void>) => void,
 ): Promise<BuiltInAuthority> {
   const installed = keys.map((token) => readInstalled(certificatesDir, token));
@@ -164,6 +171,7 @@ async function openBuiltIn(
     duties: { timestamps: { policy, accuracyMs: clock.accuracyMs } },
     sessions,
     signTimeoutMs,
+    ...(onRefused && { onRefused }),
     logger,
   });
   adopt(() => partitions.close());

@@ -236,7 +236,7 @@ t.test('what it has signed survives its end, and one process at a time has the k
 });
 
 /** The daemon's end of a unit, which believes that the log is this one. */
-async function openUnit(t: Test, site: Site, unit: Unit) {
+async function openUnit(t: Test, site: Site, unit: Unit, refused: string[] = []) {
   const partitions = await openPartitions({
     partitions: [{ ...site.token, pinFile: '/nowhere', signer: unit.socket }],
     keys: [site.key],
@@ -244,6 +244,7 @@ async function openUnit(t: Test, site: Site, unit: Unit) {
     duties: {},
     sessions: 2,
     signTimeoutMs: 60_000,
+    onRefused: ({ region, keyLabel }, code) => void refused.push(`${region}/${keyLabel} ${code}`),
     logger: SILENT,
   });
   t.teardown(() => partitions.close());
@@ -276,7 +277,8 @@ t.test('a partition whose signer is a unit signs, and again when the unit was ki
 
 t.test('trees that are given up, and refusals, are counted', async (t) => {
   const site = await makeSite(t);
-  const { partitions, sign } = await openUnit(t, site, await site.start());
+  const refused: string[] = [];
+  const { partitions, sign } = await openUnit(t, site, await site.start(), refused);
   for (const [from, to] of [
     [10, 25],
     [25, 30],
@@ -288,6 +290,7 @@ t.test('trees that are given up, and refusals, are counted', async (t) => {
   await t.rejects(sign(35, 40, fork), { code: 'kms_partition_unavailable' });
   await until('the refusal is counted', () => partitions.status()[0]?.refusals === 1);
   t.match(partitions.status(), [{ signatures: 4, treesGivenUp: 1, lastError: 'tree_unknown' }]);
+  t.strictSame(refused, ['eu-west/log tree_unknown']);
 });
 
 t.test('what it has signed is not guessed: a damaged record is named, each time', async (t) => {
