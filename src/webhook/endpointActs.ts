@@ -90,7 +90,8 @@ export async function replayLetters(
   actor: Actor,
 ): Promise<Replayed> {
   const endpoint = await findEndpoint(store, id);
-  const act = actBy(actor, 'webhook.replay', auditedEndpoint(endpoint));
+  const object = { ...auditedEndpoint(endpoint), chosen: webhookIds?.length ?? 'all' };
+  const act = actBy(actor, 'webhook.replay', object);
   const replayed = await store.webhooks.outbox.replay(id, webhookIds, act);
   return { replayed, isDisabled: endpoint.disabled !== undefined };
 }
