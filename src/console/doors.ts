@@ -61,11 +61,12 @@ export function linkDoor({ environment, sessions }: DoorOptions): Door {
     signInPage,
     pageAt(path) {
       const [, secret] = /^\/login\/([\w-]{1,64})$/.exec(path) ?? [];
-      return secret === undefined ? undefined : linkPage(secret, sessions.invited(secret), environment);
+      return secret === undefined ? undefined : linkPage(secret, environment, sessions);
     },
     begin(_, form) {
-      const begun = sessions.begin(form.get('link') ?? '');
-      return begun === undefined ? brokenLinkPage() : { ...begun, object: {} };
+      const secret = form.get('link') ?? '';
+      const begun = sessions.begin(secret);
+      return begun === undefined ? brokenLinkPage(sessions.wasUsed(secret)) : { ...begun, object: {} };
     },
     know() {},
   };

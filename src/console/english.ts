@@ -40,6 +40,11 @@ export const english = {
   linkRole: 'Role',
   linkNote: 'What you change is recorded in the audit trail with this name.',
   linkButton: 'Open the console',
+  linkUsed: 'This link was used just now',
+  linkUsedWhy:
+    'If you pressed the button twice, your session has begun with the first press. Go on; if the page asks you to sign in, you need another link.',
+  linkUsedOpen: 'Go on to the console',
+  linkUsedHow: 'If it was not you who used it, end the session: pdfseal console logout --as NAME',
   linkBad: 'This link does not work',
   linkBadWhy: 'It was used, it is older than five minutes, or part of it is missing.',
   linkBadHow: 'Ask for another one: pdfseal console login --as NAME --role ROLE',

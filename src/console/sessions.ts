@@ -51,6 +51,8 @@ export class Sessions {
   readonly #links = new Map<string, { person: Person; madeAt: number }>();
   /** By the SHA-256 of the secret in the cookie. */
   readonly #sessions = new Map<string, Held>();
+  /** Links that were used, by their digests, and when: whoever comes again with one is told so. */
+  readonly #used = new Map<string, number>();
   /** When each person began a session with a certificate, by name. */
   readonly #begun = new Map<string, readonly number[]>();
 
@@ -78,7 +80,15 @@ export class Sessions {
     const person = this.invited(secret);
     if (person === undefined) return undefined;
     this.#links.delete(digestOf(secret));
+    if (this.#used.size >= LINKS_MAX) this.#used.delete(first(this.#used));
+    this.#used.set(digestOf(secret), this.#now());
     return this.#open(person);
+  }
+
+  /** Whether a link was used within the last five minutes. */
+  wasUsed(secret: string): boolean {
+    this.#forget();
+    return this.#used.has(digestOf(secret));
   }
 
   /** Begins a session that belongs to a certificate. Undefined if the person has begun too many. */
@@ -164,6 +174,7 @@ export class Sessions {
 
   #forget(): void {
     const now = this.#now();
+    for (const [key, usedAt] of this.#used) if (now - usedAt >= LINK_MS_MAX) this.#used.delete(key);
     for (const [key, { madeAt }] of this.#links) if (now - madeAt >= LINK_MS_MAX) this.#links.delete(key);
     for (const [key, { startedAt, usedAt, bond }] of this.#sessions) {
       const isOver = now - usedAt >= IDLE_MS_MAX || now - startedAt >= SESSION_MS_MAX;

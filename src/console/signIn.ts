@@ -3,6 +3,7 @@ import { type Person, ROLES } from '../base/people.ts';
 import { english } from './english.ts';
 import { html } from './html.ts';
 import type { Page } from './screen.ts';
+import type { Sessions } from './sessions.ts';
 
 export function signInPage(): Page {
   const roles = ROLES.map(
@@ -23,8 +24,13 @@ export function signInPage(): Page {
 }
 
 /** Looking at a link uses nothing up, because programs that preview links look at them too: the button does. */
-export function linkPage(secret: string, person: Person | undefined, environment: string): Page {
-  if (person === undefined) return brokenLinkPage();
+export function linkPage(
+  secret: string,
+  environment: string,
+  sessions: Pick<Sessions, 'invited' | 'wasUsed'>,
+): Page {
+  const person = sessions.invited(secret);
+  if (person === undefined) return brokenLinkPage(sessions.wasUsed(secret));
   return personCard(person, english.linkLead(environment), secret);
 }
 
@@ -45,8 +51,21 @@ export function personCard(person: Person, lead: string, link = ''): Page {
   };
 }
 
-export function brokenLinkPage(): Page {
-  return messagePage(english.linkBad, english.linkBadWhy, { status: 410, remedy: english.linkBadHow });
+/** A button that is pressed twice uses the link with the first press, and is answered this with the second: the session has begun. */
+export function brokenLinkPage(wasUsed: boolean): Page {
+  const { linkBad, linkBadWhy, linkBadHow, linkUsed, linkUsedWhy, linkUsedOpen, linkUsedHow } = english;
+  if (!wasUsed) return messagePage(linkBad, linkBadWhy, { status: 410, remedy: linkBadHow });
+  return {
+    title: linkUsed,
+    status: 410,
+    main: html`<section class="card narrow">
+<h1>${linkUsed}</h1>
+<p>${linkUsedWhy}</p>
+<p class="actions"><a class="button strong" href="/">${linkUsedOpen}</a></p>
+<p class="remedy">${linkBadHow}</p>
+<p class="remedy">${linkUsedHow}</p>
+</section>`,
+  };
 }
 
 export function loggedOutPage(): Page {

@@ -28,9 +28,14 @@ t.test('a link works once, and for five minutes', async (t) => {
   t.match(await test.acts(), [
     { act: 'console.login', actor: { via: 'console', person: 'Anna', role: 'auditor' }, outcome: 'done' },
   ]);
-  t.match(await test.get(link), { status: 410, text: /does not work/ }, 'a stolen link opens nothing');
+  const late = { status: 410, text: /was used just now.*pressed the button twice.*logout --as NAME/s };
+  t.match(await test.get(link), late, 'a stolen link opens nothing');
   const again = await test.post('/login', { link: secret });
-  t.match(again, { status: 410 });
+  t.match(again, late);
+  const [cookie = ''] = String(used.headers['set-cookie']).split(';');
+  t.match(await test.get('/', { cookie }), { status: 200 }, 'the link of that page, after a second press');
+  const none = await test.get(`/login/${'x'.repeat(43)}`);
+  t.match(none, { status: 410, text: /does not work/ });
   t.notOk(again.headers['set-cookie']);
   t.equal((await test.acts()).length, 1);
 });
