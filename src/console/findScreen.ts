@@ -12,7 +12,7 @@ import type { Page, Redirect, Screen, ScreenRequest } from './screen.ts';
 import { brief, state, tableOf, utc } from './values.ts';
 
 export interface FindSources {
-  store: Pick<Store, 'jobs' | 'credentials' | 'log'>;
+  store: Pick<Store, 'jobs' | 'credentials' | 'log' | 'trail'>;
   evidence: SealedFiles;
 }
 

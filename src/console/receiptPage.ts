@@ -6,6 +6,7 @@ import { english } from './english.ts';
 import { dropZone } from './fileDrop.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import { type Download, type Page, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import type { Session } from './sessions.ts';
 import { definitions, figure, moment, sign, state } from './values.ts';
 
 /** The files of sealed jobs, as the API hands them out. */
@@ -20,7 +21,7 @@ export interface SealedFiles {
 }
 
 export interface ReceiptSources {
-  store: Pick<Store, 'jobs' | 'log'>;
+  store: Pick<Store, 'jobs' | 'log' | 'trail'>;
   evidence: SealedFiles;
 }
 
@@ -49,8 +50,30 @@ export function jobRoutes(sources: ReceiptSources): ScreenRoute[] {
     file('ers', 'application/octet-stream', ({ batch }, { session }) =>
       evidence.record(batch, session.person.name),
     ),
-    file('document.pdf', 'application/pdf', ({ job }) => evidence.copy(job)),
+    file('document.pdf', 'application/pdf', async (sealed, request) => {
+      const copy = await evidence.copy(sealed.job);
+      if (copy !== undefined) await recordReading(sources, sealed.job, request);
+      return copy;
+    }),
   ];
+}
+
+/** By session: the jobs whose documents it has read. One record each is enough, and ends with the session. */
+const READ = new WeakMap<Session, Set<string>>();
+
+/** Before anything of it is sent: a customer's document leaves the house. */
+async function recordReading(
+  { store }: ReceiptSources,
+  { id, clientId }: Job,
+  { session, actor }: ScreenRequest,
+): Promise<void> {
+  const read = READ.get(session) ?? new Set();
+  if (read.has(id)) return;
+  await store.trail.append({
+    ...{ act: 'document.read', actor, outcome: 'done' },
+    object: { job: id, client: clientId },
+  });
+  READ.set(session, read.add(id));
 }
 
 type Body = Promise<Download['body'] | undefined>;

@@ -39,6 +39,7 @@ export const ACTS = [
   'console.approve',
   'console.refuse',
   'console.expire',
+  'document.read',
   'daemon.start',
   'daemon.stop',
   'backup.ask',

@@ -164,3 +164,28 @@ t.test('the files of a receipt, byte for byte; and none of what there is not', a
     t.match(await test.post(`/find/${path}`, { token: test.signedIn().token }, { cookie }), { status: 405 });
   }
 });
+
+t.test('whose document somebody reads is on record, before anything of it is sent', async (t) => {
+  const { store, evidence } = await openSealedStore(t, ['billing']);
+  const job = jobOf(Buffer.from('%PDF-1'));
+  await sealFirst(store, [job]);
+  let recorded = 0;
+  async function* copy() {
+    recorded = await store.trail.newest();
+    yield Buffer.from('%PDF-1');
+  }
+  const test = await openTestConsole(t, { store, evidence: { ...evidence, copy: async () => copy() } });
+  const { cookie } = test.signedIn('auditor');
+  const read = (name: string, who = cookie) => test.get(`/find/${job.id}/${name}`, { cookie: who });
+  t.match(await read('document.pdf'), { status: 200, text: '%PDF-1' });
+  t.equal(recorded, 1);
+  await read('document.pdf');
+  await read('receipt.json');
+  t.equal(await store.trail.newest(), 1, 'once in a session, and nothing for what holds no document');
+  await read('document.pdf', test.signedIn('operator', 'Berta').cookie);
+  const object = { job: job.id, client: job.clientId };
+  t.match(await test.acts(), [
+    { act: 'document.read', actor: { via: 'console', person: 'Anna', role: 'auditor' }, object },
+    { act: 'document.read', actor: { person: 'Berta', role: 'operator' }, object },
+  ]);
+});
