@@ -13,6 +13,7 @@ export const EVENTS = {
   start_refused: 'b0c89fcb032e46fe97f2f44c4fe74e68',
   config_read: '684a6cfd8faf454fb4842c86165a7fe3',
   config_refused: '802f0ed5b621452a802b3e0f0133fe0e',
+  console_refused: '6b4aefe026ba4c5388ea341c74ac0e79',
   partition_lost: 'e4cf707f9c9b44edba1f1477626d5ac4',
   partition_useless: 'd8bde47d7e204fbba27d6ed8d1ecbaab',
   partition_back: '4b0ee31c6b094f029b48e6d3b03be3fc',

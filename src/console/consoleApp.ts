@@ -16,6 +16,7 @@ import { english } from './english.ts';
 import type { Streams } from './liveStreams.ts';
 import { layOut } from './pageFrame.ts';
 import { PageTurns } from './pageTurns.ts';
+import { RefusalLog } from './refusalLog.ts';
 import type { Download, Page, Reply, Screen, ScreenRoute } from './screen.ts';
 import { Refusal } from './screen.ts';
 import { isFormToken, reaches, type Session, type Sessions } from './sessions.ts';
@@ -43,11 +44,13 @@ export class ConsoleApp {
   readonly #options: ConsoleAppOptions;
   readonly #routes: readonly ScreenRoute[];
   readonly #turns = new PageTurns();
+  readonly #refusals: RefusalLog;
   /** What the next page of a session says. */
   readonly #notices = new WeakMap<Session, string>();
 
   constructor(options: ConsoleAppOptions) {
     this.#options = options;
+    this.#refusals = new RefusalLog(options.logger);
     this.#routes = options.screens.flatMap(({ routes }) => routes);
   }
 
@@ -100,7 +103,7 @@ export class ConsoleApp {
       if (reply === undefined) return this.#sendPage(response, door.signInPage(request), { path });
       await this.#send(response, reply, { path, session, isLive: route.isLive === true });
     } catch (error) {
-      this.#answerFailure(response, error, { path, session });
+      this.#answerFailure(request, response, error, { path, session });
     }
   }
 
@@ -118,8 +121,11 @@ export class ConsoleApp {
     }
     if (method !== 'POST' || path !== '/login') return false;
     const begun = door.begin(request, await readFields(request));
-    if ('main' in begun) this.#sendPage(response, begun, { path });
-    else {
+    if ('main' in begun) {
+      const { title: reason, status = 403 } = begun;
+      this.#refusals.refused(request, { status, reason, session: undefined });
+      this.#sendPage(response, begun, { path });
+    } else {
       const { sessions, store } = this.#options;
       const { cookie, session, object } = begun;
       const act = { act: 'console.login', actor: actorOf(session.person), object } as const;
@@ -193,6 +199,7 @@ export class ConsoleApp {
   }
 
   #answerFailure(
+    request: IncomingMessage,
     response: ServerResponse,
     error: unknown,
     at: { path: string; session: Session | undefined },
@@ -211,6 +218,8 @@ export class ConsoleApp {
     if (page.status === 503) response.setHeader('Retry-After', RETRY_AFTER_SECONDS);
     if (page.status === 500) logger.error({ err: error }, 'the console failed to answer');
     const { session, path } = at;
+    if (page.status === 403 || page.status === 421)
+      this.#refusals.refused(request, { status: page.status, reason: page.title, session });
     this.#sendPage(response, page, { path, ...(session && { session }) });
   }
 }

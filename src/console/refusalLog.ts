@@ -1,0 +1,57 @@
+/** Who was refused what, in the log: a login that failed, a form or a page that somebody may not have. */
+import type { IncomingMessage } from 'node:http';
+import type { Logger } from 'pino';
+import { peerOf } from '../admin/peer.ts';
+import type { Session } from './sessions.ts';
+
+const LINES_MAX = 20;
+const WITHIN_MS = 60_000;
+const PATH_CHARS_MAX = 100;
+
+export class RefusalLog {
+  readonly #logger: Pick<Logger, 'warn'>;
+  /** Of a clock that only goes forward, milliseconds. */
+  readonly #now: () => number;
+  #since = Number.NEGATIVE_INFINITY;
+  #lines = 0;
+  #unlogged = 0;
+
+  constructor(logger: Pick<Logger, 'warn'>, now: () => number = () => performance.now()) {
+    this.#logger = logger;
+    this.#now = now;
+  }
+
+  /** Writes a line, unless there were many within the last minute: the next line says how many were left out. */
+  refused(
+    { socket, method, url = '' }: IncomingMessage,
+    { status, reason, session }: { status: number; reason: string; session: Session | undefined },
+  ): void {
+    if (this.#now() - this.#since >= WITHIN_MS) {
+      this.#since = this.#now();
+      this.#lines = 0;
+    }
+    if (this.#lines >= LINES_MAX) {
+      this.#unlogged += 1;
+      return;
+    }
+    this.#lines += 1;
+    const { uid, pid } = peerOf(socket) ?? {};
+    const fields = {
+      event: 'console_refused',
+      ...{ status, reason, method, path: pathOf(url) },
+      ...(session && { person: session.person.name, role: session.person.role }),
+      ...(socket.remoteAddress !== undefined && { address: socket.remoteAddress }),
+      ...(uid !== undefined && { peer_uid: uid }),
+      ...(pid !== undefined && { peer_pid: pid }),
+      ...(this.#unlogged > 0 && { unlogged_before: this.#unlogged }),
+    };
+    this.#unlogged = 0;
+    this.#logger.warn(fields, 'the console refused somebody');
+  }
+}
+
+/** Without what follows `/login/`, which may open the console still, and without what somebody searched for. */
+function pathOf(url: string): string {
+  const [path = ''] = url.split('?');
+  return path.startsWith('/login') ? '/login' : path.slice(0, PATH_CHARS_MAX);
+}
