@@ -29,6 +29,47 @@ interface Asked {
   site?: string;
 }
 
+export function askOverTls(
+  port: number,
+  method: 'GET' | 'POST',
+  path: string,
+  { as, cookie, host = `localhost:${port}`, site = method === 'GET' ? 'none' : 'same-origin' }: Asked,
+  fields: Record<string, string> = {},
+): Promise<ConsoleAnswer> {
+  const headers = {
+    ...{ host, 'sec-fetch-site': site },
+    ...(cookie !== undefined && { cookie }),
+    ...(method === 'POST' && FORM),
+  };
+  const pair = as && { cert: readFileSync(as.certificateFile), key: readFileSync(as.keyFile) };
+  const agent = new Agent({ rejectUnauthorized: false, ...pair });
+  return new Promise((resolve, reject) => {
+    request({ host: '127.0.0.1', port, method, path, headers, agent }, async (response) => {
+      const chunks: Buffer[] = [];
+      for await (const chunk of response) chunks.push(chunk);
+      agent.destroy();
+      const { statusCode: status = 0, headers } = response;
+      resolve({ status, headers, text: Buffer.concat(chunks).toString() });
+    })
+      .once('error', reject)
+      .end(method === 'POST' ? String(new URLSearchParams(fields)) : '');
+  });
+}
+
+interface SignedIn {
+  cookie: string;
+  token: string;
+  answer: ConsoleAnswer;
+}
+
+/** Presses the button of the sign-in page. Returns what the browser keeps, and the token of the forms. */
+export async function signInOverTls(port: number, as: KeyPair): Promise<SignedIn> {
+  const answer = await askOverTls(port, 'POST', '/login', { as }, { link: '' });
+  const [cookie = ''] = String(answer.headers['set-cookie']).split(';');
+  const { text } = await askOverTls(port, 'GET', '/', { as, cookie });
+  return { cookie, token: /name="token" value="([^"]+)"/.exec(text)?.[1] ?? '', answer };
+}
+
 type Parts = Pick<TlsConsole, 'test' | 'dir' | 'port' | 'tls' | 'authority' | 'server' | 'crl' | 'people'>;
 
 export class TlsConsole {
@@ -60,41 +101,15 @@ export class TlsConsole {
   }
 
   get(path: string, asked: Asked = {}): Promise<ConsoleAnswer> {
-    return this.#send('GET', path, { site: 'none', ...asked });
+    return askOverTls(this.port, 'GET', path, asked);
   }
 
   post(path: string, fields: Record<string, string>, asked: Asked = {}): Promise<ConsoleAnswer> {
-    return this.#send('POST', path, { site: 'same-origin', ...asked }, String(new URLSearchParams(fields)));
+    return askOverTls(this.port, 'POST', path, asked, fields);
   }
 
-  /** Presses the button of the sign-in page. Returns what the browser keeps, and the token of the forms. */
-  async signIn(as: KeyPair): Promise<{ cookie: string; token: string; answer: ConsoleAnswer }> {
-    const answer = await this.post('/login', { link: '' }, { as });
-    const [cookie = ''] = String(answer.headers['set-cookie']).split(';');
-    const { text } = await this.get('/', { as, cookie });
-    return { cookie, token: /name="token" value="([^"]+)"/.exec(text)?.[1] ?? '', answer };
-  }
-
-  #send(method: string, path: string, { as, cookie, host, site }: Asked, body = ''): Promise<ConsoleAnswer> {
-    const headers = {
-      host: host ?? `localhost:${this.port}`,
-      ...(cookie !== undefined && { cookie }),
-      ...(site !== undefined && { 'sec-fetch-site': site }),
-      ...(method === 'POST' && FORM),
-    };
-    const pair = as && { cert: readFileSync(as.certificateFile), key: readFileSync(as.keyFile) };
-    const agent = new Agent({ rejectUnauthorized: false, ...pair });
-    return new Promise((resolve, reject) => {
-      request({ host: '127.0.0.1', port: this.port, method, path, headers, agent }, async (response) => {
-        const chunks: Buffer[] = [];
-        for await (const chunk of response) chunks.push(chunk);
-        agent.destroy();
-        const { statusCode: status = 0, headers } = response;
-        resolve({ status, headers, text: Buffer.concat(chunks).toString() });
-      })
-        .once('error', reject)
-        .end(body);
-    });
+  signIn(as: KeyPair): Promise<SignedIn> {
+    return signInOverTls(this.port, as);
   }
 
   /**
