@@ -114,7 +114,8 @@ export class ConsoleApp {
     { door, path }: { door: Door; path: string },
   ): Promise<boolean> {
     const { method } = request;
-    const page = method !== 'GET' ? undefined : path === '/logout' ? loggedOutPage() : door.pageAt(path);
+    const page =
+      method !== 'GET' ? undefined : path === '/logout' ? loggedOutPage(door.againRemedy) : door.pageAt(path);
     if (page !== undefined) {
       this.#sendPage(response, page, { path });
       return true;

@@ -29,6 +29,8 @@ export interface Door {
   readonly cookieAttributes: string;
   /** What to do about a request for another name. */
   readonly nameRemedy: string;
+  /** How somebody comes back who has logged out. */
+  readonly againRemedy: string;
   /** Whether the console has this name here. No page of a stranger reaches it under a name of its own (DNS rebinding). */
   isNamed(host: string): boolean;
   /** SHA-256 of the certificate that sessions of this connection are bound to; undefined where none is asked for. */
@@ -56,6 +58,7 @@ export function linkDoor({ environment, sessions }: DoorOptions): Door {
     // Without `Secure`, because not every browser takes such a cookie from http://localhost: the tunnel is what protects the connection.
     cookieAttributes: 'Path=/; HttpOnly; SameSite=Strict',
     nameRemedy: english.wrongHostHow,
+    againRemedy: english.linkBadHow,
     isNamed: (host) => host === 'localhost' || host.endsWith('.localhost') || isLoopback(host),
     certificateOf: () => undefined,
     signInPage,
@@ -107,6 +110,7 @@ export function certificateDoor({
     cookieName: `__Host-pdfseal-console-${environment}`,
     cookieAttributes: 'Path=/; Secure; HttpOnly; SameSite=Strict',
     nameRemedy: english.certificates.wrongHostHow,
+    againRemedy: english.certificates.againHow,
     isNamed: (host) => tls.isFor(host),
     // Of a connection without an accepted certificate: no session is bound to that.
     certificateOf: ({ socket }) => tls.peerOf(socket, date()).certificate?.sha256 ?? '',

@@ -16,6 +16,7 @@ export const englishCertificates = {
   tooMany: 'You have signed in too often',
   tooManyLead: 'Ten sign-ins in ten minutes are allowed.',
   tooManyHow: 'Go on in a session that is open, or wait ten minutes.',
+  againHow: 'To come back, open the first page of the console.',
   wrongHostHow:
     'Open it under a name of its own certificate. A name that only a wildcard covers does not count: others may have such a name too.',
 };

@@ -68,8 +68,9 @@ export function brokenLinkPage(wasUsed: boolean): Page {
   };
 }
 
-export function loggedOutPage(): Page {
-  return messagePage(english.loggedOut, english.loggedOutLead, { status: 200, remedy: english.linkBadHow });
+/** `how`: to come back. */
+export function loggedOutPage(how: string): Page {
+  return messagePage(english.loggedOut, english.loggedOutLead, { status: 200, remedy: how });
 }
 
 export function messagePage(

@@ -1,6 +1,7 @@
 /** What the console may do with the epochs, once two people want it: what `pdfseal epochs plan --new-keys none` and `cancel` do. */
 import { createHash } from 'node:crypto';
 import { presentEpochs } from '../admin/presentEpochs.ts';
+import { assert } from '../base/assert.ts';
 import { systemClock } from '../base/clock.ts';
 import { type Config, loadConfig } from '../config/config.ts';
 import {
@@ -57,7 +58,7 @@ export function epochActsOf(
 
 function presentedOf<One>(all: readonly One[], index: number): One {
   const found = all[index];
-  if (found === undefined) throw new Error('an epoch that is not on the list');
+  assert(found, 'the epoch is on the list');
   return found;
 }
 

@@ -179,6 +179,7 @@ t.test('a person signs in ten times in ten minutes, and logs out', async (t) => 
   const anna = console.client('anna');
   const { cookie, token } = await console.signIn(anna);
   const left = await console.post('/logout', { token }, { as: anna, cookie });
+  t.match(await console.get('/logout', { as: anna }), { text: /open the first page/ });
   t.match(String(left.headers['set-cookie']), /^__Host-pdfseal-console-test=; Max-Age=0; Path=\/; Secure/);
   t.match(
     await console.get('/', { as: anna, cookie }),
