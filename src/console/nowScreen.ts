@@ -23,11 +23,10 @@ export interface NowSources {
 
 const words = english.now;
 
-/** All pages that keep themselves current ask at the same moment, and are given the same. */
+/** Pages that keep themselves current ask at the same moment. They are given the same, and so is whoever opens one then. */
 const SHARED_MS = 1_000;
 
 export function nowScreen(sources: NowSources): Screen {
-  const show = (request: ScreenRequest) => nowPage(sources, spanOf(request));
   const shared = new Map<Span, { at: number; page: Promise<Page> }>();
   const share = (request: ScreenRequest) => {
     const span = spanOf(request);
@@ -42,7 +41,7 @@ export function nowScreen(sources: NowSources): Screen {
     path: '/',
     label: words.title,
     routes: [
-      { method: 'GET', path: '/', role: 'auditor', answer: show },
+      { method: 'GET', path: '/', role: 'auditor', answer: share },
       { method: 'GET', path: '/now', role: 'auditor', isLive: true, answer: share },
       {
         method: 'GET',

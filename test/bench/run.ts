@@ -65,8 +65,9 @@ function makePlan(rounds: number, roundMs: number, connections: number[], entrie
     postQuantum: { connections: [64], documentBytes: 10_000, rounds, roundMs },
     witness: { connections: [1, 64], documentBytes: 10_000, rounds, roundMs },
     console: {
-      ...{ connections: [64], documentBytes: 10_000, rounds, roundMs },
-      ...{ consoles: 50, restMs: brief ? 12_000 : 30_000 },
+      ...{ connections: [64], documentBytes: 10_000, rounds },
+      // Two beats of the streams.
+      ...{ consoles: 50, roundMs: brief ? roundMs : 20_000, restMs: 20_000 },
     },
     hsm: {
       sessions: [2, 8],
