@@ -224,6 +224,15 @@ t.test('hostile names, on every screen', async (t) => {
   const nothing = async () => '';
   const test = await openTestConsole(t, {
     drills: { takeOut: nothing, putBack: nothing, spare: [HOSTILE] },
+    backups: {
+      state: () => ({
+        is: 'failed',
+        began_at: new Date(0).toISOString(),
+        ended_at: new Date(0).toISOString(),
+        reason: HOSTILE,
+      }),
+      ask: async () => true,
+    },
     read: () =>
       ({
         ...well,

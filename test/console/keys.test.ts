@@ -231,5 +231,8 @@ t.test('keys that wait to be shown, on every screen', async (t) => {
   await page.navigate(`${test.url}/access/new`);
   t.equal(await page.evaluate(`document.querySelectorAll('textarea.secret').length`), 2);
   await look(t, page, 'two new keys');
+  test.signedIn('operator', HOSTILE.slice(0, 60));
+  await page.navigate(`${test.url}/access/sessions`);
+  await look(t, page, 'sessions');
   t.strictSame(page.complaints, []);
 });
