@@ -5,8 +5,8 @@ import { issuedAs, type RevocationList } from '../asn1/revocationList.ts';
 /** A client certificate that this server accepts. */
 export interface ClientCertificate {
   /**
-   * What the certificate says of its holder: the subject as RFC 4514 writes it (if it has one), then `DNS:…` and `URI:…` of the subject
-   * alternative names.
+   * What the certificate says of its holder: the subject as RFC 4514 writes it (if it has one), also as OpenSSL writes it where that
+   * differs, then `DNS:…` and `URI:…` of the subject alternative names.
    */
   names: readonly string[];
   /** SHA-256 of the certificate, lower-case hex: `x5t#S256` of RFC 8705 in hex. */
@@ -105,9 +105,9 @@ function readPresented(socket: TLSSocket): Presented | null {
 }
 
 function describe(certificate: X509Certificate): ClientCertificate {
-  const subject = subjectOf(certificate);
+  const subjects = new Set([subjectOf(certificate), ...subjectsByOpenssl(certificate)].filter(Boolean));
   return {
-    names: [...(subject === '' ? [] : [subject]), ...alternativeNames(certificate)].slice(0, NAMES_MAX),
+    names: [...subjects, ...alternativeNames(certificate)].slice(0, NAMES_MAX),
     sha256: sha256Of(certificate),
   };
 }
@@ -123,6 +123,17 @@ export function sha256Of({ fingerprint256 }: X509Certificate): string {
  */
 export function subjectOf({ subject = '' }: X509Certificate): string {
   return subject.split('\n').reverse().join(',').replaceAll(' + ', '+');
+}
+
+/**
+ * The same as `openssl x509 -nameopt RFC2253` writes it, which is what people copy: the parts of a relative name with several are in the
+ * opposite order, and characters beyond ASCII are bytes, unless it is told `-esc_msb`.
+ */
+function subjectsByOpenssl({ subject = '' }: X509Certificate): string[] {
+  const relative = subject.split('\n').map((name) => name.split(' + ').reverse().join('+'));
+  const text = relative.reverse().join(',');
+  const inBytes = (some: string) => Buffer.from(some).toString('hex').toUpperCase().replaceAll(/../g, '\\$&');
+  return [text, text.replaceAll(/[^\x20-\x7e]+/g, inBytes)];
 }
 
 /**

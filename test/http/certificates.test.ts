@@ -34,6 +34,7 @@ import {
   issueClient,
   type KeyPair,
   makeAuthority,
+  openssl,
   revoke,
 } from '../support/certificates.ts';
 import { until } from '../support/until.ts';
@@ -338,6 +339,21 @@ t.test('no subject that only looks alike', async (t) => {
     const pair = house.client(`type-${mask}`, { subject: '/O=Acme/CN=invoices', mask });
     t.equal((await ask(house.port, pair)).status, 200, `the same characters in another string type: ${mask}`);
   }
+});
+
+t.test('a subject counts as openssl writes it', async (t) => {
+  const house = await openHouse(t);
+  for (const [n, options] of ['RFC2253', 'RFC2253,-esc_msb', 'RFC2253,utf8,-esc_msb'].entries()) {
+    const pair = house.client(`written-${n}`, { subject: `/O=Größe, ${n}/CN=a+UID=b+OU=ü` });
+    const shown = ['-noout', '-subject', '-nameopt', options];
+    const { output } = openssl('x509', '-in', pair.certificateFile, ...shown);
+    t.match(await ask(house.port, pair), { status: 401, message: /stands for no client/ });
+    await house.map(output.trim().replace('subject=', ''), 'acme-web');
+    t.equal((await ask(house.port, pair)).status, 200, output);
+  }
+  await house.map('CN=a+OU=ü+UID=b,O=Größe\\, 4', 'acme-web');
+  const other = house.client('written-4', { subject: '/O=Größe, 4/CN=a+UID=c+OU=ü' });
+  t.equal((await ask(house.port, other)).status, 401, 'another value');
 });
 
 t.test('a certificate that is not accepted is none', async (t) => {
