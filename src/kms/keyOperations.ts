@@ -4,8 +4,7 @@ import type { LogKey } from '../log/verifierKey.ts';
 import { type HeldKey, type KeyAlgorithm, type TokenPublicKey, verifierOf } from './keyAlgorithm.ts';
 import type { PartitionOptions } from './partitions.ts';
 import { logInOnce } from './pinAttempts.ts';
-import { probeMessage } from './probe.ts';
-import { type KeyProtection, type TokenAccess, tokenName } from './protocol.ts';
+import { type Duties, type KeyProtection, type TokenAccess, tokenName } from './protocol.ts';
 import { describeFailure, SignerFailure } from './signerFailure.ts';
 import { SignerProcess } from './signerProcess.ts';
 
@@ -64,12 +63,21 @@ export function useKey<Result>(
   });
 }
 
-/** A key, proven by a signature, and how its token keeps it. Throws OperatorError when there is none. */
+/** A key, proven by a signature, and how its token keeps it; any signer does this. Throws OperatorError when there is none. */
 export function inspectKey(options: PartitionOptions): Promise<KeyInspection> {
-  return withSigner(options, 'read', async (signer) => {
-    const { key } = await provenKey(options, signer, await signer.ask({ kind: 'findKey' }, START_TIMEOUT_MS));
-    return { ...key, ...(await signer.ask({ kind: 'inspectKey' }, START_TIMEOUT_MS)) };
-  });
+  return withSigner(
+    options,
+    'read',
+    async (signer) => {
+      const { key } = await provenKey(
+        options,
+        signer,
+        await signer.ask({ kind: 'findKey' }, START_TIMEOUT_MS),
+      );
+      return { ...key, ...(await signer.ask({ kind: 'inspectKey' }, START_TIMEOUT_MS)) };
+    },
+    {},
+  );
 }
 
 /**
@@ -85,12 +93,9 @@ async function withSigner<Result>(
   options: PartitionOptions,
   access: TokenAccess,
   use: (signer: SignerProcess) => Promise<Result>,
+  duties: Duties = { anything: true },
 ): Promise<Result> {
-  const signer = new SignerProcess(
-    options,
-    { name: options.region, duties: { anything: true }, sessions: 1 },
-    () => {},
-  );
+  const signer = new SignerProcess(options, { name: options.region, duties, sessions: 1 }, () => {});
   try {
     await signer.ask(
       { kind: 'connect', token: tokenName(options), keyLabel: options.keyLabel, access, sessions: 1 },
@@ -113,12 +118,16 @@ async function provenKey<Algorithm extends KeyAlgorithm>(
 ): Promise<{ key: HeldKey<Algorithm>; sign: Sign }> {
   const key = { region, keyLabel, ...found };
   const verify = verifierOf(key);
-  const sign = async (message: Uint8Array) => {
-    const answer = await signer.ask({ kind: 'signBytes', message: toBase64(message) }, START_TIMEOUT_MS);
-    const signature = Buffer.from(answer.signature, 'base64');
+  const proven = (message: Uint8Array, base64: string) => {
+    const signature = Buffer.from(base64, 'base64');
     if (verify(message, signature)) return signature;
     throw new SignerFailure('key_unpaired', 'private and public key of that label are no pair');
   };
-  await sign(probeMessage());
+  const probe = await signer.ask({ kind: 'signProbe' }, START_TIMEOUT_MS);
+  proven(Buffer.from(probe.message, 'base64'), probe.signature);
+  const sign = async (message: Uint8Array) => {
+    const answer = await signer.ask({ kind: 'signBytes', message: toBase64(message) }, START_TIMEOUT_MS);
+    return proven(message, answer.signature);
+  };
   return { key, sign };
 }
