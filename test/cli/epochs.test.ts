@@ -2,8 +2,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { hsmCommand } from '../../src/cli/hsm/hsmCommand.ts';
-import { keysForEpoch } from '../../src/cli/store/epochKeys.ts';
 import { epochsCommand } from '../../src/cli/store/epochsCommand.ts';
+import { keyMaker } from '../../src/cli/store/keyMaker.ts';
+import { keysForEpoch } from '../../src/kms/epochKeys.ts';
 import { readKey } from '../../src/kms/keyOperations.ts';
 import type { LogKey } from '../../src/log/verifierKey.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
@@ -205,7 +206,7 @@ t.test('a key is never taken for one of another kind, though it is the same key'
     return keysForEpoch([token], [inForce], inForce, {
       newKeys: 'none',
       suffix: 'e2',
-      trail,
+      ...keyMaker(trail),
       tell: () => {},
     });
   };

@@ -8,6 +8,7 @@ import { encodeQuery, encodeTstInfo, parseQuery } from '../../src/asn1/timestamp
 import { fromBase64, toBase64 } from '../../src/base/bytes.ts';
 import { Companion } from '../../src/base/companion.ts';
 import { encodeFrame, readFrames } from '../../src/base/frames.ts';
+import { findExisting } from '../../src/kms/epochKeys.ts';
 import { verifierOf } from '../../src/kms/keyAlgorithm.ts';
 import { initKey } from '../../src/kms/keyOperations.ts';
 import { openPartitions, type PartitionOptions } from '../../src/kms/partitions.ts';
@@ -306,4 +307,13 @@ t.test('what it has signed is not guessed: a damaged record is named, each time'
   const after = new Hostile(await site.start(), site.token);
   await after.open();
   for (let n = 0; n < 2; n++) t.equal(await after.sign(log, 2, 3), 'tree_file_damaged');
+});
+
+t.test('what plans an epoch finds a key of the unit, and makes none', async (t) => {
+  const site = await makeSite(t);
+  const { socket } = await site.start();
+  const at = (keyLabel: string) => ({ ...site.token, keyLabel, signer: socket });
+  t.match(await findExisting(at('next'), undefined), { keyLabel: 'next', algorithm: 'ecdsa-p256' });
+  t.equal(await findExisting(at('none'), undefined), undefined);
+  await t.rejects(initKey(at('other'), 'ecdsa-p256'), { message: /makes and destroys no keys/ });
 });

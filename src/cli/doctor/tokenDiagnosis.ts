@@ -3,12 +3,13 @@ import { OperatorError } from '../../base/errors.ts';
 import { MANUAL_FOLDER } from '../../base/package.ts';
 import type { Config } from '../../config/config.ts';
 import { BUILT_IN } from '../../config/schema.ts';
+import { signerFailureOf } from '../../kms/epochKeys.ts';
 import { inspectKey } from '../../kms/keyOperations.ts';
 import { signerRemedy } from '../../kms/signerFailure.ts';
 import type { EpochKey } from '../../log/epochs.ts';
 import { encodeQuorum, meetsQuorum } from '../../log/quorum.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
-import { configuredKeys, signerFailureOf, type WantedKey } from '../hsm/hsmKeys.ts';
+import { configuredKeys, type WantedKey } from '../hsm/hsmKeys.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
 const RECONNECT = 'check that the token is connected and that its module is configured';

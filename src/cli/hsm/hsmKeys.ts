@@ -3,12 +3,12 @@ import type { AuthorityAlgorithm } from '../../asn1/signatureAlgorithm.ts';
 import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
+import { asConfigured, asLogKey, signerFailureOf } from '../../kms/epochKeys.ts';
 import type { HeldKey } from '../../kms/keyAlgorithm.ts';
 import { type Sign, useKey } from '../../kms/keyOperations.ts';
 import type { PartitionOptions } from '../../kms/partitions.ts';
-import { SignerFailure } from '../../kms/signerFailure.ts';
 import { comingAt, termAt } from '../../log/epochs.ts';
-import { isClassical, kmsKeyId, type LogKey } from '../../log/verifierKey.ts';
+import { kmsKeyId } from '../../log/verifierKey.ts';
 import { storeExists } from '../../store/engines.ts';
 import type { CertifiedKey } from '../../tsa/installed.ts';
 import { configOption, withStore } from '../options.ts';
@@ -98,28 +98,6 @@ export function useAuthorityKey<Result>(
   use: (key: { key: CertifiedKey; sign: Sign }) => Promise<Result>,
 ): Promise<Result> {
   return useKey(token, (key, sign) => use({ key: asAuthorityKey(key), sign }));
-}
-
-/** The HSM's failure behind an error, if there is one. */
-export function signerFailureOf(error: unknown): SignerFailure | undefined {
-  const cause = error instanceof OperatorError ? error.cause : undefined;
-  return cause instanceof SignerFailure ? cause : undefined;
-}
-
-export function asLogKey({ algorithm, ...key }: HeldKey): LogKey {
-  if (algorithm !== 'rsa-3072') return { ...key, algorithm };
-  throw new OperatorError(
-    `${kmsKeyId(key)} is an RSA key, and an RSA key cannot sign the log: choose another key_label`,
-  );
-}
-
-/** The quorum counts keys by the algorithm that the configuration says, so the key must be of that one. */
-function asConfigured({ algorithm }: PartitionOptions, key: LogKey): LogKey {
-  const fits = algorithm === undefined ? isClassical(key) : key.algorithm === algorithm;
-  if (fits) return key;
-  throw new OperatorError(
-    `${kmsKeyId(key)} is a key for ${key.algorithm}, and its [[kms.partitions]] table says algorithm = ${algorithm ?? 'nothing, which means a classical one'}: correct algorithm, or choose another key_label`,
-  );
 }
 
 export function asAuthorityKey({ algorithm, ...key }: HeldKey): HeldKey<AuthorityAlgorithm> {

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import { loadConfig } from '../../config/config.ts';
+import { signerFailureOf } from '../../kms/epochKeys.ts';
 import { inspectKey, type KeyInspection } from '../../kms/keyOperations.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
 import { certificateFile } from '../../tsa/installed.ts';
@@ -9,7 +10,7 @@ import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
 import { configOption } from '../options.ts';
 import { note, printJson, printTable } from '../terminal.ts';
-import { keysInService, rootBeside, signerFailureOf, type WantedKey } from './hsmKeys.ts';
+import { keysInService, rootBeside, type WantedKey } from './hsmKeys.ts';
 
 /** A key as it was found; `state` is `ready`, `missing`, `exposed` (it can leave the token), or the code of a failure. */
 interface KeyReport extends WantedKey {

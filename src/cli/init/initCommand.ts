@@ -9,6 +9,7 @@ import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { hostOfOrigin } from '../../config/placeholder.ts';
 import { rootsNow, trustOf } from '../../config/trustAnchors.ts';
+import { asLogKey } from '../../kms/epochKeys.ts';
 import type { HeldKey } from '../../kms/keyAlgorithm.ts';
 import { initKey } from '../../kms/keyOperations.ts';
 import type { Epoch } from '../../log/epochs.ts';
@@ -33,7 +34,6 @@ import {
 } from '../hsm/authorityCertificates.ts';
 import {
   asAuthorityKey,
-  asLogKey,
   configuredKeys,
   findKey,
   type KeyPurpose,

@@ -5,6 +5,7 @@ import { OperatorError } from '../../base/errors.ts';
 import { canBeWitnessed } from '../../config/agreement.ts';
 import { loadConfig } from '../../config/config.ts';
 import { assertPlannable, cancelEpoch, changeEpochs, planEpoch } from '../../config/epochPlan.ts';
+import { type KeyChoices, keysForEpoch } from '../../kms/epochKeys.ts';
 import type { Epoch, Epochs } from '../../log/epochs.ts';
 import { CLASSICAL_ALGORITHMS, describeKey, kmsKeyId } from '../../log/verifierKey.ts';
 import { EpochSeal, examineEpochs } from '../../prove/epochSeal.ts';
@@ -14,7 +15,7 @@ import { explain } from '../help.ts';
 import { configOption, parseDateArgument, withStore } from '../options.ts';
 import { note, print, printJson, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
-import { type KeyChoices, keysForEpoch } from './epochKeys.ts';
+import { keyMaker } from './keyMaker.ts';
 import { repairEpochsCommand } from './repairEpochs.ts';
 
 /** Time for the daemon to open the keys, and for the administrator to cancel. */
@@ -128,7 +129,7 @@ async function problemsOf(store: Store): Promise<string[]> {
   }
 }
 
-interface PlanOptions extends Omit<KeyChoices, 'suffix' | 'tell' | 'trail'> {
+interface PlanOptions extends Omit<KeyChoices, 'suffix' | 'tell' | 'find' | 'make'> {
   config: string;
   from?: number;
   suffix?: string;
@@ -144,7 +145,7 @@ async function plan({ config: file, json, ...options }: PlanOptions): Promise<vo
     const keys = await keysForEpoch(config.kms.partitions, before.list, inForce, {
       ...options,
       suffix,
-      trail: store.trail,
+      ...keyMaker(store.trail),
       tell: json ? note : print,
     });
     const from = options.from ?? Math.ceil((systemClock() + LEAD_MS_DEFAULT) / MINUTE_MS) * MINUTE_MS;

@@ -1,18 +1,18 @@
-import { OperatorError } from '../../base/errors.ts';
-import type { HeldKey } from '../../kms/keyAlgorithm.ts';
-import { initKey, inspectKey } from '../../kms/keyOperations.ts';
-import type { PartitionOptions } from '../../kms/partitions.ts';
-import type { Epoch, EpochKey } from '../../log/epochs.ts';
+/** The keys of the coming epoch, one for each partition: those that stay, and new ones. */
+import { OperatorError } from '../base/errors.ts';
+import type { Epoch, EpochKey } from '../log/epochs.ts';
 import {
   type ClassicalAlgorithm,
   describeKey,
+  isClassical,
   kmsKeyId,
+  type LogKey,
   type SignatureAlgorithm,
-} from '../../log/verifierKey.ts';
-import { actOfProcess, onRecord } from '../../store/acts.ts';
-import type { TrailStore } from '../../store/trail.ts';
-import { asLogKey, findKey } from '../hsm/hsmKeys.ts';
-import { note } from '../terminal.ts';
+} from '../log/verifierKey.ts';
+import type { HeldKey } from './keyAlgorithm.ts';
+import { inspectKey } from './keyOperations.ts';
+import type { PartitionOptions } from './partitions.ts';
+import { SignerFailure } from './signerFailure.ts';
 
 export interface KeyChoices {
   /** Partitions that get a new key: all, none, or these, each as `<region>/<key_label>`. */
@@ -22,8 +22,10 @@ export interface KeyChoices {
   /** Of new keys, where the configuration does not say it. Default: that of the key they replace. */
   algorithm?: ClassicalAlgorithm | undefined;
   useExistingKeys?: boolean | undefined;
-  /** Records that a key is made. */
-  trail: Pick<TrailStore, 'append'>;
+  /** The key of that label, after it has signed; undefined if the token has none. `kept`: the one of the epoch in force, if it stays. */
+  find(token: PartitionOptions, kept: EpochKey | undefined): Promise<HeldKey | undefined>;
+  /** Makes the key. `othersMade`: whether keys were made before it. */
+  make(token: PartitionOptions, algorithm: SignatureAlgorithm, othersMade: boolean): Promise<HeldKey>;
   /** Takes a line about each key. */
   tell(line: string): void;
 }
@@ -57,7 +59,7 @@ export async function keysForEpoch(
   for (const seat of seats) found.push(await lookFor(seat, used, choices));
   const keys: EpochKey[] = [];
   for (const [index, seat] of seats.entries()) {
-    const key = found[index] ?? (await makeKey(seat, choices.trail, keys.length > 0));
+    const key = found[index] ?? (await choices.make(named(seat), seat.algorithm, keys.length > 0));
     const what = seat.kept ? 'kept' : found[index] ? 'found' : 'made';
     choices.tell(`key    ${describeKey(key)}  ${key.algorithm}  ${what}`);
     if (key !== seat.kept) await assertFit(seat);
@@ -112,14 +114,15 @@ function assertSameKind(token: PartitionOptions, held: EpochKey): void {
 
 /** The existing key of a seat, if there is one. Throws OperatorError if it must not be used, or if its name belongs to an earlier key. */
 async function lookFor(
-  { token, kept, label }: Seat,
+  seat: Seat,
   used: readonly EpochKey[],
-  { useExistingKeys = false }: KeyChoices,
+  { useExistingKeys = false, find }: KeyChoices,
 ): Promise<HeldKey | undefined> {
-  const name = kmsKeyId({ region: token.region, keyLabel: label });
+  const { token, kept } = seat;
+  const name = kmsKeyId(named(seat));
   if (kept === undefined && used.some((key) => kmsKeyId(key) === name))
     throw new OperatorError(`${name} is the name of an earlier key of this log: choose another --suffix`);
-  const key = await findOrKeep({ ...token, keyLabel: label }, kept);
+  const key = await find(named(seat), kept);
   if (kept !== undefined && key?.spki !== kept.spki) {
     throw new OperatorError(
       token.module === undefined
@@ -136,38 +139,52 @@ async function lookFor(
   );
 }
 
-/** A key that stays is used as the log knows it, if its token does not answer. */
-async function findOrKeep(token: PartitionOptions, kept: EpochKey | undefined): Promise<HeldKey | undefined> {
-  try {
-    return await findKey({ purpose: 'log', token });
-  } catch (error) {
-    if (kept === undefined || !(error instanceof OperatorError)) throw error;
-    note(`pdfseal: ${error.message}`);
-    note(`${kmsKeyId(token)} keeps its key, as the log knows it.`);
-    return kept;
-  }
+function named({ token, label }: Seat): PartitionOptions {
+  return { ...token, keyLabel: label };
 }
 
-async function makeKey(
-  { token, label, algorithm }: Seat,
-  trail: KeyChoices['trail'],
-  othersMade: boolean,
-): Promise<HeldKey> {
-  const named = { ...token, keyLabel: label };
-  const act = actOfProcess('command', 'hsm.init_key', { key: kmsKeyId(named), algorithm, purpose: 'log' });
+/** {@link KeyChoices.find} by what any signer does, those of the daemon too. A key that stays is not looked at: it signs. */
+export async function findExisting(
+  token: PartitionOptions,
+  kept: EpochKey | undefined,
+): Promise<HeldKey | undefined> {
+  if (kept !== undefined) return kept;
   try {
-    return await onRecord(trail, act, () => initKey(named, algorithm));
+    const { exposures: _, wasAlwaysInside: __, ...key } = await inspectKey(token);
+    return asConfigured(token, asLogKey(key));
   } catch (error) {
-    if (othersMade)
-      note('The keys above now exist. Correct this error, then repeat the command with --use-existing-keys:');
+    if (signerFailureOf(error)?.code === 'key_not_found') return undefined;
     throw error;
   }
 }
 
 /** Signs with the key, and asks the token how it protects the key. */
-async function assertFit({ token, label }: Seat): Promise<void> {
-  const { exposures } = await inspectKey({ ...token, keyLabel: label });
+async function assertFit(seat: Seat): Promise<void> {
+  const { exposures } = await inspectKey(named(seat));
   if (exposures.length === 0) return;
-  const name = kmsKeyId({ region: token.region, keyLabel: label });
-  throw new OperatorError(`${name}: the private key can leave its token (${exposures.join(', ')})`);
+  throw new OperatorError(
+    `${kmsKeyId(named(seat))}: the private key can leave its token (${exposures.join(', ')})`,
+  );
+}
+
+/** The HSM's failure behind an error, if there is one. */
+export function signerFailureOf(error: unknown): SignerFailure | undefined {
+  const cause = error instanceof OperatorError ? error.cause : undefined;
+  return cause instanceof SignerFailure ? cause : undefined;
+}
+
+export function asLogKey({ algorithm, ...key }: HeldKey): LogKey {
+  if (algorithm !== 'rsa-3072') return { ...key, algorithm };
+  throw new OperatorError(
+    `${kmsKeyId(key)} is an RSA key, and an RSA key cannot sign the log: choose another key_label`,
+  );
+}
+
+/** The quorum counts keys by the algorithm that the configuration says, so the key must be of that one. */
+export function asConfigured({ algorithm }: PartitionOptions, key: LogKey): LogKey {
+  const fits = algorithm === undefined ? isClassical(key) : key.algorithm === algorithm;
+  if (fits) return key;
+  throw new OperatorError(
+    `${kmsKeyId(key)} is a key for ${key.algorithm}, and its [[kms.partitions]] table says algorithm = ${algorithm ?? 'nothing, which means a classical one'}: correct algorithm, or choose another key_label`,
+  );
 }
