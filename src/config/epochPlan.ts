@@ -3,7 +3,6 @@ import { writeFileAtomically } from '../base/atomicFile.ts';
 import { systemClock, toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { comingAt, type Epoch, type EpochKey, type Epochs, termAt } from '../log/epochs.ts';
-import { kmsKeyId } from '../log/verifierKey.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
 import { epochObject } from '../manifest/sealedForm.ts';
 import { encodeTrust } from '../manifest/trustFile.ts';
@@ -58,19 +57,6 @@ export async function planEpoch(
   assertFitsConfig(config, epoch);
   await assertAheadOf(store, from);
   return { act: 'epoch.plan', before, after: [...before.list, epoch], epoch };
-}
-
-/** The keys of the epoch in force, for an epoch that changes something else. Throws OperatorError for a partition that has none yet. */
-export function keptKeys({ kms }: Config, inForce: Epoch): EpochKey[] {
-  return kms.partitions.map((token) => {
-    const kept = inForce.keys.find(
-      ({ region, partition }) => region === token.region && partition === token.keyLabel,
-    );
-    if (kept !== undefined) return kept;
-    throw new OperatorError(
-      `kms.partitions: ${kmsKeyId(token)} is no partition of the epoch in force; only pdfseal epochs plan opens its token`,
-    );
-  });
 }
 
 /** Throws OperatorError. */

@@ -17,6 +17,7 @@ export const englishProposals = {
   sameQuorum: 'The quorum stays',
   lowers: 'This lowers the quorum: from then on, fewer signatures are enough.',
   signsNoMore: 'signs no more.',
+  signsAnew: 'signs from then on.',
   keysStay: 'All keys stay.',
   othersStay: 'All other keys stay.',
   stamped: 'From then on, each checkpoint has a time-stamp.',
@@ -30,8 +31,12 @@ export const englishProposals = {
   yours: 'You proposed this. Another administrator approves or refuses it.',
   adminOnly: 'Only an administrator can propose, approve or refuse.',
   from: 'Begins (UTC)',
-  planHow:
-    'Partitions, quorum and time-stamps are those of the configuration file: change it first. The keys stay. New keys are made with pdfseal epochs plan, and old ones destroyed with pdfseal hsm destroy-key: the daemon can do neither.',
+  planHow: 'Partitions, quorum and time-stamps are those of the configuration file: change it first.',
+  suffix: 'End of the labels of new keys',
+  newKeys: 'Partitions that get a new key',
+  newKeysHow:
+    'Make the key first: pdfseal hsm init-key --new-label. Its label is that of the partition, a dash and the end above; without an end, e and the number of the epoch. The daemon makes no keys and destroys none.',
+  badSuffix: 'The end of a label has at most 32 letters, digits, dots, dashes or underscores',
   propose: 'Propose the next epoch',
   proposeCancel: 'Propose to cancel the planned epoch',
   proposed: 'It is proposed. Another administrator finds it here and on the screen Now.',

@@ -18,7 +18,7 @@ export function epochsPage(sources: EpochSources & ProposalSources, request: Scr
   const shown = all.filter(({ state }) => state !== 'past');
   const past = all.length - shown.length;
   const isPlanned = shown.some(({ state }) => state === 'planned');
-  const card = proposalCard(sources, request, isPlanned);
+  const card = proposalCard(sources, request, shown);
   const waits = sources.proposals.waiting !== undefined;
   return html`${waits && card}
 <div class="columns">${shown.map(epochCard)}</div>

@@ -1,10 +1,18 @@
 /** Of the page of epochs: what waits for a second administrator, and the form that proposes a change. */
+import type { PresentedEpoch } from '../admin/presentEpochs.ts';
 import { describeSeconds } from '../base/phrases.ts';
 import type { Concern } from './concerns.ts';
 import { english } from './english.ts';
 import { type Html, html, named } from './html.ts';
 import { sureBox, tokenField } from './pageFrame.ts';
-import { type EpochActs, isSameName, type Prepared, type Proposal, type Proposals } from './proposals.ts';
+import {
+  type EpochActs,
+  isSameName,
+  type PlanChoice,
+  type Prepared,
+  type Proposal,
+  type Proposals,
+} from './proposals.ts';
 import { type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
 import { definitions, figure, utc } from './values.ts';
@@ -33,8 +41,8 @@ export function proposalRoutes({ proposals, epochActs }: ProposalSources): Scree
   return [
     change('propose', words.proposed, async ({ form, actor }) => {
       if (form.get('act') === 'cancel') return proposals.propose(() => epochActs.cancel(), actor);
-      const from = readTime(form.get('from') ?? '');
-      return proposals.propose(() => epochActs.plan(from), actor);
+      const choice = readChoice(form);
+      return proposals.propose(() => epochActs.plan(choice), actor);
     }),
     change('approve', words.approved, async ({ form, actor }) => {
       if (form.get('sure') !== 'yes') throw new Refusal(400, words.sure, words.badTimeHow);
@@ -42,6 +50,12 @@ export function proposalRoutes({ proposals, epochActs }: ProposalSources): Scree
     }),
     change('refuse', words.refused, ({ form, actor }) => proposals.refuse(form.get('proposal') ?? '', actor)),
   ];
+}
+
+function readChoice(form: URLSearchParams): PlanChoice {
+  const suffix = form.get('suffix') ?? '';
+  if (!/^[\w.-]{0,32}$/.test(suffix)) throw new Refusal(400, words.badSuffix, words.badTimeHow);
+  return { from: readTime(form.get('from') ?? ''), newKeys: form.getAll('new'), suffix };
 }
 
 /** What a field for a date and a time sends, without a zone, in UTC. */
@@ -58,6 +72,7 @@ function sentencesOf({ act, inForce, epoch, lowersQuorum }: Prepared): Html[] {
   const first = html`${firstSentence({ act, epoch })}`;
   if (act === 'epoch.cancel') return [first, html`${words.trustAgain}`];
   const gone = names(inForce).filter((name) => !names(epoch).includes(name));
+  const added = names(epoch).filter((name) => !names(inForce).includes(name));
   const [before, after] = [inForce, epoch].map(({ quorum }) => String(quorum));
   const stamps = epoch.timestamps === 'required' ? words.stamped : words.unstamped;
   return [
@@ -67,7 +82,8 @@ function sentencesOf({ act, inForce, epoch, lowersQuorum }: Prepared): Html[] {
       : html`${words.quorum} ${named(`${before}`)} ${words.becomes} ${named(`${after}`)}.`,
     ...(lowersQuorum ? [html`<strong>${words.lowers}</strong>`] : []),
     ...gone.map((name) => html`${named(name)} ${words.signsNoMore}`),
-    html`${gone.length === 0 ? words.keysStay : words.othersStay}`,
+    ...added.map((name) => html`${named(name)} ${words.signsAnew}`),
+    html`${gone.length + added.length === 0 ? words.keysStay : words.othersStay}`,
     ...(inForce.timestamps === epoch.timestamps ? [] : [html`${stamps}`]),
     html`${words.trust}`,
   ];
@@ -92,15 +108,16 @@ export function proposalConcerns({ waiting }: Pick<Proposals, 'waiting'>): Conce
   ];
 }
 
-/** `isPlanned`: whether there is an epoch that can be cancelled. */
+/** `shown`: the epoch in force, and the planned one if there is one, which can be cancelled. */
 export function proposalCard(
   { proposals: { waiting }, clock }: ProposalSources,
   { session }: ScreenRequest,
-  isPlanned: boolean,
+  shown: readonly PresentedEpoch[],
 ): Html {
   const isAdministrator = reaches(session.person.role, 'administrator');
   if (waiting !== undefined) return waitingCard(waiting, session, isAdministrator);
-  const form = isPlanned ? cancelForm(session) : planForm(session, clock());
+  const isPlanned = shown.some(({ state }) => state === 'planned');
+  const form = isPlanned ? cancelForm(session) : planForm(shown, session, clock());
   return html`<section class="card" id="proposal"><h2>${words.title}</h2><p>${words.lead}</p>
 ${isAdministrator ? form : html`<p class="quiet">${words.adminOnly}</p>`}</section>`;
 }
@@ -132,11 +149,20 @@ function answerForm({ id }: Proposal, session: Session, isOwn: boolean): Html {
 <p class="wide actions">${buttons}</p></form>`;
 }
 
-function planForm(session: Session, now: number): Html {
+function planForm(shown: readonly PresentedEpoch[], session: Session, now: number): Html {
   const tomorrow = new Date(now + DAY_MS).toISOString().slice(0, 10);
+  const boxes = shown
+    .flatMap(({ keys }) => keys)
+    .filter(({ software }) => software !== true)
+    .map(({ region, partition }) => {
+      const name = `${region}/${partition}`;
+      return html`<label class="chosen"><input type="checkbox" name="new" value="${name}"> <span>${named(name)}</span></label>`;
+    });
   return html`<p class="quiet">${words.planHow}</p>
 <form class="search grid" method="post" action="/care/epochs/propose">${tokenField(session)}<input type="hidden" name="act" value="plan">
 <p class="field"><label for="from">${words.from}</label><input type="datetime-local" id="from" name="from" required value="${tomorrow}T06:00"></p>
+<p class="field"><label for="suffix">${words.suffix}</label><input id="suffix" name="suffix" maxlength="32" autocomplete="off" spellcheck="false"></p>
+<fieldset class="wide"><legend>${words.newKeys}</legend>${boxes}<p class="small quiet">${words.newKeysHow}</p></fieldset>
 <p class="wide actions"><button class="strong">${words.propose}</button></p></form>`;
 }
 

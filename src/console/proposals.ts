@@ -22,10 +22,20 @@ export interface Prepared {
   carryOut(actor: Actor): Promise<void>;
 }
 
+/** What an administrator chooses of the next epoch. */
+export interface PlanChoice {
+  /** Milliseconds since the epoch. */
+  from: number;
+  /** Partitions that get a new key, which is there already, each as `<region>/<key label>`. */
+  newKeys: readonly string[];
+  /** End of the labels of new keys; empty for e and the number of the epoch. */
+  suffix: string;
+}
+
 /** Each throws OperatorError for what cannot be done now. */
 export interface EpochActs {
-  /** The keys stay; the rest is that of the configuration file. `from`: milliseconds since the epoch. */
-  plan(from: number): Promise<Prepared>;
+  /** Partitions, quorum and time-stamps are those of the configuration file. */
+  plan(choice: PlanChoice): Promise<Prepared>;
   cancel(): Promise<Prepared>;
 }
 

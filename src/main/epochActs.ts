@@ -1,25 +1,27 @@
-/** What the console may do with the epochs, once two people want it: what `pdfseal epochs plan --new-keys none` and `cancel` do. */
+/** What the console may do with the epochs, once two people want it: what `pdfseal epochs plan` and `cancel` do, but no key is made. */
 import { createHash } from 'node:crypto';
 import { presentEpochs } from '../admin/presentEpochs.ts';
 import { assert } from '../base/assert.ts';
 import { systemClock } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
 import { type Config, loadConfig } from '../config/config.ts';
 import {
   assertPlannable,
   cancelEpoch,
   changeEpochs,
   type EpochsChange,
-  keptKeys,
   planEpoch,
 } from '../config/epochPlan.ts';
 import type { EpochActs, Prepared } from '../console/proposals.ts';
+import { findExisting, keysForEpoch } from '../kms/epochKeys.ts';
 import { type Epochs, termAt } from '../log/epochs.ts';
 import type { QuorumPolicy } from '../log/quorum.ts';
+import { kmsKeyId } from '../log/verifierKey.ts';
 import { epochObject } from '../manifest/sealedForm.ts';
 import type { EpochSeal } from '../prove/epochSeal.ts';
 import type { Store } from '../store/store.ts';
 
-/** The configuration is read anew each time, as a command does. No token is opened: the signers of the daemon make no keys. */
+/** The configuration is read anew each time, as a command does. New keys are there already: the signers of the daemon make none. */
 export function epochActsOf(
   store: Pick<Store, 'identity' | 'epochs' | 'log'>,
   { file, epochSeal }: { file: string; epochSeal: Pick<EpochSeal, 'read'> },
@@ -47,13 +49,27 @@ export function epochActsOf(
     };
   };
   return {
-    plan: (from) =>
-      prepare((config, before) => {
+    plan: ({ from, newKeys, suffix }) =>
+      prepare(async (config, before) => {
         const inForce = assertPlannable(before, from);
-        return planEpoch(store, config, { before, from, keys: keptKeys(config, inForce) });
+        const keys = await keysForEpoch(config.kms.partitions, before.list, inForce, {
+          newKeys,
+          suffix: suffix === '' ? `e${before.list.length + 1}` : suffix,
+          useExistingKeys: true,
+          find: findExisting,
+          make: refuseToMake,
+          tell: () => {},
+        });
+        return planEpoch(store, config, { before, from, keys });
       }),
     cancel: () => prepare((_, before) => cancelEpoch(store, before)),
   };
+}
+
+async function refuseToMake({ region, keyLabel }: { region: string; keyLabel: string }): Promise<never> {
+  throw new OperatorError(
+    `there is no key ${kmsKeyId({ region, keyLabel })}: first make it with pdfseal hsm init-key --new-label ${keyLabel}`,
+  );
 }
 
 function presentedOf<One>(all: readonly One[], index: number): One {
