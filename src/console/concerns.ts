@@ -45,18 +45,17 @@ function parts({ parts }: AdminStatus): Concern[] {
     .map(({ name, detail, remedy = '' }) => ({ level: 'bad', what: english.parts[name], detail, remedy }));
 }
 
-/** Those without which the quorum is still reached. */
+/** Those without which the quorum is still reached, and those whose signer has refused to sign. */
 function partitions({ parts, partitions }: AdminStatus): Concern[] {
   if (parts.some(({ name, ready }) => name === 'partitions' && !ready)) return [];
   return partitions.members
-    .filter(({ state }) => state !== 'ready')
-    .map(({ name, state, last_error: error, returns_at: back }) =>
-      warning(
-        words.partition(name),
-        words.partitionIs(state, error),
-        back === undefined ? words.partitionRemedy : words.partitionReturns(back.slice(0, 16)),
-      ),
-    );
+    .filter(({ state, refusals }) => state !== 'ready' || refusals > 0)
+    .map(({ name, state, last_error: error, returns_at: back, refusals }) => {
+      if (state === 'ready')
+        return warning(words.partition(name), words.partitionRefused(refusals), words.refusedRemedy);
+      const remedy = back === undefined ? words.partitionRemedy : words.partitionReturns(back.slice(0, 16));
+      return warning(words.partition(name), words.partitionIs(state, error), remedy);
+    });
 }
 
 function authorities({ timestamps }: AdminStatus): Concern[] {

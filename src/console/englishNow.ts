@@ -106,6 +106,9 @@ export const englishConcerns = {
   partition: (name: string) => `Partition ${name}`,
   partitionIs: (state: string, error: string | undefined) => `${state}${error ? ` (${error})` : ''}`,
   partitionRemedy: 'Bring its token back; pdfseal doctor says what is wrong with it.',
+  partitionRefused: (times: number) =>
+    times === 1 ? 'its signer has refused to sign once' : `its signer has refused to sign ${times} times`,
+  refusedRemedy: 'Find out what it was asked to sign: see "A signer refuses to sign" in the manual.',
   partitionReturns: (at: string) => `It is out for a drill, and returns by itself at ${at} UTC.`,
   authority: (name: string) => `Time-stamp authority ${name}`,
   authorityRemedy:

@@ -23,6 +23,11 @@ t.test('each trouble, with what to do', async (t) => {
   t.strictSame(named({ partitions: { ...well.partitions, members: [lost, second] } }), [
     'warning: Partition west/log-2026',
   ]);
+  const refusing = { ...first, refusals: 2 };
+  t.match(
+    concernsOf(sampleStatus({ partitions: { ...well.partitions, members: [refusing, second] } }, NOW), NOW),
+    [{ what: 'Partition west/log-2026', detail: 'its signer has refused to sign 2 times' }],
+  );
   const late = (hours: number) => ({
     finished_at: toRfc3339(NOW - hours * HOUR_MS),
     good: true,
