@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import {
   appendFileSync,
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -233,7 +234,12 @@ t.test('backups are kept in number; what is damaged or of another log is none', 
     const { status, stderr } = await pdfseal('backup', '--output', folder, '--dated', '--keep', '2');
     t.equal(status, 0, stderr);
   }
-  const [first = '', ...rest] = readdirSync(folder);
+  t.equal(readdirSync(folder).length, 2);
+  const former = ['2026-01-01T010000.000Z', '2026-01-02T010000.000Z', '2026-01-02T020000.000Z'];
+  for (const name of former) mkdirSync(join(folder, name));
+  t.match(await pdfseal('backup', '--output', folder, '--dated', '--keep', '2'), { status: 0 });
+  const [daily = '', first = '', ...rest] = readdirSync(folder).sort();
+  t.equal(daily, former[2], 'the last one of a former day');
   t.equal(rest.length, 1);
 
   const data = join(folder, first, 'store', 'data.mdb');

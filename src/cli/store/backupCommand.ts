@@ -35,7 +35,11 @@ export function backupCommand(): Command {
       .addOption(configOption())
       .requiredOption('--output <path>', 'folder of the copy, which must not exist yet')
       .option('--dated', 'make the copy within that folder instead, named after the time')
-      .option('--keep <count>', 'with --dated: keep so many of the newest copies', parseCountArgument)
+      .option(
+        '--keep <count>',
+        'with --dated: keep so many of the newest copies, and the last one of each of so many days',
+        parseCountArgument,
+      )
       .action(backup),
     {
       formerly: { '--into': '--output --dated' },
@@ -126,10 +130,16 @@ async function checked(
   });
 }
 
-/** Copies have their times as names, so the names sort by time. */
+/**
+ * Copies have their times as names, so the names sort by time. The last one of each day stays for so many days: whoever asks for many
+ * copies drives none of former days out.
+ */
 async function removeOldest(config: Config, into: string, keep: number): Promise<void> {
   const isCopy = (name: string) => /^\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z$/.test(name);
-  const outdated = readdirSync(into).filter(isCopy).sort().slice(0, -keep);
+  const copies = readdirSync(into).filter(isCopy).sort();
+  const lastOfDays = [...new Map(copies.map((name) => [name.slice(0, 10), name])).values()];
+  const kept = new Set([...copies.slice(-keep), ...lastOfDays.slice(-keep)]);
+  const outdated = copies.filter((name) => !kept.has(name));
   if (outdated.length === 0) return;
   await record(config, 'backup.remove', { into: resolve(into), folders: outdated });
   for (const name of outdated) rmSync(join(into, name), { recursive: true });
