@@ -68,7 +68,13 @@ export function endpointRoutes(
       const chosen = chosenIn(form);
       const { replayed, isDisabled } = await replayLetters(store, id, chosen, actor);
       if (replayed === 0) throw new Refusal(409, words.noneReplayed, words.noneReplayedHow);
-      return `${words.replayed(replayed)}${isDisabled ? ` ${words.untilEnabled}` : ''}`;
+      const left = (chosen?.length ?? 0) - replayed;
+      const notes = [
+        words.replayed(replayed),
+        left > 0 && words.replayLeft(left),
+        isDisabled && words.untilEnabled,
+      ];
+      return notes.filter((note) => note !== false).join(' ');
     }),
     ...endpointFormRoutes(sources, newSecrets),
   ];

@@ -112,6 +112,8 @@ export const englishWebhooks = {
   noneReplayed: 'No message is queued again',
   noneReplayedHow:
     'Those that you chose are no dead letters any more, or as many as may are waiting. Nothing was changed. Look at the messages again.',
+  replayLeft: (count: number) =>
+    `${count.toLocaleString('en')} of those that you chose stay as before: they are no dead letters any more, or as many as may are waiting.`,
   untilEnabled: 'Nothing is sent until the endpoint is enabled.',
   replayed: (count: number) =>
     count === 1 ? 'One message is queued again.' : `${count.toLocaleString('en')} messages are queued again.`,

@@ -90,8 +90,19 @@ t.test('pages of the messages, and those that were given up are sent again', asy
   t.notMatch((await test.get(at, { cookie: one.cookie })).text, /is queued again/, 'it is said once');
   t.match(await outbox.pending(id, EVERY), [{ webhookId: first }]);
   t.match(await outbox.deadLetters(id, { limit: 1 }), [{ webhookId: second }]);
+  const { cookie, token } = test.signedIn('operator', 'Berta');
+  const headers = {
+    cookie,
+    'sec-fetch-site': 'same-origin',
+    'content-type': 'application/x-www-form-urlencoded',
+  };
+  await test.send('POST', `${at}/replay`, headers, `token=${token}&message=${first}&message=${second}`);
+  t.match(
+    (await test.get(at, { cookie })).text,
+    /One message is queued again\. 1 of those that you chose stay/,
+  );
   const all = await test.submit(`${at}/replay`, { all: 'yes', sure: 'yes' }, 'operator');
-  t.match(all.shown, /119 messages are queued again.*No message was given up|119 messages are queued/s);
+  t.match(all.shown, /118 messages are queued again.*No message was given up|118 messages are queued/s);
   t.equal((await outbox.pending(id, EVERY)).length, 120);
   t.match((await test.get(`${at}?list=dead`, operator)).text, /No message was given up/);
   for (const fields of [{ all: 'yes', sure: 'yes' }, { message: first }] as Record<string, string>[])
@@ -103,8 +114,9 @@ t.test('pages of the messages, and those that were given up are sent again', asy
   t.match(
     (await test.acts()).filter((act) => act?.act.startsWith('webhook.')),
     [
-      { act: 'webhook.replay', actor, object: { endpoint: id, client: 'billing' } },
-      { act: 'webhook.replay', actor },
+      { act: 'webhook.replay', actor, object: { endpoint: id, client: 'billing', chosen: 1 } },
+      { act: 'webhook.replay', actor, object: { chosen: 2 } },
+      { act: 'webhook.replay', actor, object: { chosen: 'all' } },
     ],
   );
 });
