@@ -66,8 +66,8 @@ function makePlan(rounds: number, roundMs: number, connections: number[], entrie
     witness: { connections: [1, 64], documentBytes: 10_000, rounds, roundMs },
     console: {
       ...{ connections: [64], documentBytes: 10_000, rounds },
-      // Two beats of the streams.
-      ...{ consoles: 50, roundMs: brief ? roundMs : 20_000, restMs: 20_000 },
+      // A beat of the streams, and three.
+      ...{ consoles: 50, roundMs: brief ? roundMs : 10_000, restMs: 30_000 },
     },
     hsm: {
       sessions: [2, 8],
