@@ -4,6 +4,7 @@ import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { Agent, request } from 'node:https';
+import { connect } from 'node:net';
 import t from 'tap';
 import { sha256Of } from '../../src/net/clientCertificate.ts';
 import { openPage } from '../page/chromium.ts';
@@ -197,6 +198,21 @@ t.test('a person signs in ten times in ten minutes, and logs out', async (t) => 
     { status: 303 },
     'another person',
   );
+});
+
+t.test('strangers who only connect keep nobody out', async (t) => {
+  const console = await openTlsConsole(t);
+  const anna = console.client('anna');
+  const { cookie } = await console.signIn(anna);
+  const strangers = Array.from({ length: 256 }, () =>
+    connect(console.port, '127.0.0.1').on('error', () => {}),
+  );
+  t.teardown(() => {
+    for (const one of strangers) one.destroy();
+  });
+  await Promise.all(strangers.map((one) => once(one, 'connect')));
+  t.match(await console.get('/', { as: anna, cookie }), { status: 200 }, 'one of them makes room');
+  t.match(await console.test.get('/'), { status: 401 }, 'and they do not count on loopback');
 });
 
 t.test('in a browser, by pointer and by keyboard', async (t) => {
