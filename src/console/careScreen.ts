@@ -5,7 +5,7 @@ import { english } from './english.ts';
 import { type EpochSources, epochsPage } from './epochsPage.ts';
 import { type Html, html } from './html.ts';
 import { sectionHead } from './pageFrame.ts';
-import { type ProposalSources, proposalRoutes } from './proposalCards.ts';
+import { type ProposalSources, proposalNote, proposalRoutes } from './proposalCards.ts';
 import type { Page, Screen, ScreenRequest } from './screen.ts';
 import { type SettingSources, settingsPage } from './settingsPage.ts';
 import { upkeepCards } from './upkeepCards.ts';
@@ -43,5 +43,5 @@ async function carePage(sources: CareSources, { session }: ScreenRequest): Promi
   const { status: reader, clock } = sources;
   const status = await reader.read();
   const now = clock();
-  return html`${upkeepCards(status, now)}${backupCard(sources, status, session, now)}${drillCard(sources, status, session, now)}`;
+  return html`${proposalNote(sources)}${upkeepCards(status, now)}${backupCard(sources, status, session, now)}${drillCard(sources, status, session, now)}`;
 }

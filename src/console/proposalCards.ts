@@ -108,6 +108,12 @@ export function proposalConcerns({ waiting }: Pick<Proposals, 'waiting'>): Conce
   ];
 }
 
+/** For the first page of Care, which does not show the epochs. */
+export function proposalNote({ proposals: { waiting } }: ProposalSources): Html | undefined {
+  if (waiting === undefined) return undefined;
+  return html`<p class="remedy"><a href="/care/epochs">${words.waits}</a></p>`;
+}
+
 /** `shown`: the epoch in force, and the planned one if there is one, which can be cancelled. */
 export function proposalCard(
   { proposals: { waiting }, clock }: ProposalSources,

@@ -80,6 +80,7 @@ t.test('one proposes, another approves, and both are on record', async (t) => {
   );
   t.match(shown, /in 1d 0h|in 2[34]h|in 1d|in 24h/);
   t.match(await page('/'), /A proposal waits.*Anna proposes.*href="\/care\/epochs"/s);
+  t.match(await page('/care'), /href="\/care\/epochs">A proposal waits/);
   const id = await waiting();
   t.match(await send('Bert', 'approve', { proposal: id }), { status: 400, text: /I have checked/ });
   t.match(await answer('Bert', 'approve'), { status: 303 });
@@ -316,7 +317,7 @@ t.test('hostile names, on every screen', async (t) => {
   const { send } = people(test);
   await send('Anna-von-und-zu-einem-langen-Namen-der-auf-kein-Telefon-passt-123', 'propose', PLAN);
   const page = await test.browse(t, 'administrator', 'Bert');
-  for (const path of ['/', '/care/epochs']) {
+  for (const path of ['/', '/care', '/care/epochs']) {
     await page.navigate(`${test.url}${path}`);
     await look(t, page, path);
     t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
