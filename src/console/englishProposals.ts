@@ -52,6 +52,7 @@ export const englishProposals = {
   lookHow: 'Look at the list of epochs, and at the audit trail.',
   stale: 'The proposal is out of date: the epochs or the configuration have changed since',
   staleHow: 'Nothing was done. Propose it again.',
+  ended: 'Your session ended before this was done',
   nothingHow: 'Nothing was done.',
   concern: 'A proposal waits',
   concernDetail: (by: string, what: string) => `${by} proposes: ${what}`,

@@ -39,16 +39,20 @@ export function proposalRoutes({ proposals, epochActs }: ProposalSources): Scree
     },
   });
   return [
-    change('propose', words.proposed, async ({ form, actor }) => {
-      if (form.get('act') === 'cancel') return proposals.propose(() => epochActs.cancel(), actor);
+    change('propose', words.proposed, (request) => {
+      const { form } = request;
+      if (form.get('act') === 'cancel') return proposals.propose(() => epochActs.cancel(), request);
       const choice = readChoice(form);
-      return proposals.propose(() => epochActs.plan(choice), actor);
+      return proposals.propose(() => epochActs.plan(choice), request);
     }),
-    change('approve', words.approved, async ({ form, actor }) => {
+    change('approve', words.approved, (request) => {
+      const { form } = request;
       if (form.get('sure') !== 'yes') throw new Refusal(400, words.sure, words.badTimeHow);
-      return proposals.approve(form.get('proposal') ?? '', actor);
+      return proposals.approve(form.get('proposal') ?? '', request);
     }),
-    change('refuse', words.refused, ({ form, actor }) => proposals.refuse(form.get('proposal') ?? '', actor)),
+    change('refuse', words.refused, (request) =>
+      proposals.refuse(request.form.get('proposal') ?? '', request),
+    ),
   ];
 }
 

@@ -6,7 +6,8 @@ import type { ActName, Actor } from '../manifest/auditRecord.ts';
 import { actorOfProcess, onRecord } from '../store/acts.ts';
 import type { Store } from '../store/store.ts';
 import { english } from './english.ts';
-import { Refusal } from './screen.ts';
+import { Refusal, type ScreenRequest } from './screen.ts';
+import type { Session } from './sessions.ts';
 
 /** A change of the epochs, as it would happen now. */
 export interface Prepared {
@@ -53,6 +54,9 @@ interface Waiting extends Proposal {
   timer: NodeJS.Timeout;
 }
 
+/** Who takes a step. */
+type Who = Pick<ScreenRequest, 'actor' | 'session'>;
+
 /** Who may approve should have heard of it by then. */
 const PROPOSAL_MS_MAX = 24 * 3_600_000;
 const ID_BYTES = 8;
@@ -82,8 +86,9 @@ export class Proposals {
   }
 
   /** Throws Refusal. */
-  propose(prepare: () => Promise<Prepared>, actor: Actor): Promise<void> {
+  propose(prepare: () => Promise<Prepared>, { actor, session }: Who): Promise<void> {
     return this.#inTurn(async () => {
+      requireSession(session);
       if (this.#waiting !== undefined) throw new Refusal(409, words.oneWaits, words.oneWaitsHow);
       const prepared = await prepare().catch((error: unknown) => refuse(error, words.nothingHow));
       const { proposalMsMax = PROPOSAL_MS_MAX } = this.#options;
@@ -96,9 +101,13 @@ export class Proposals {
     });
   }
 
-  /** Does it, if it would still do what was proposed. Throws Refusal. */
-  approve(id: string, actor: Actor): Promise<void> {
+  /**
+   * Does it, if it would still do what was proposed. A full disk can hold the record back for long: then it is not done for a session that
+   * has ended meanwhile. Throws Refusal.
+   */
+  approve(id: string, { actor, session }: Who): Promise<void> {
     return this.#inTurn(async () => {
+      requireSession(session);
       const waiting = this.#find(id);
       if (isSameName(waiting.by, actor.person ?? '')) throw new Refusal(403, words.own, words.ownHow);
       this.#drop(waiting);
@@ -106,6 +115,7 @@ export class Proposals {
       await onRecord(this.#options.store.trail, act, async () => {
         const now = await waiting.prepare().catch((error: unknown) => refuse(error, words.nothingHow));
         if (now.sha256 !== waiting.prepared.sha256) throw new Refusal(409, words.stale, words.staleHow);
+        requireSession(session);
         await now
           .carryOut({ ...actor, proposed_by: waiting.by })
           .catch((error: unknown) => refuse(error, words.lookHow));
@@ -114,8 +124,9 @@ export class Proposals {
   }
 
   /** Also by who proposed it. Throws Refusal. */
-  refuse(id: string, actor: Actor): Promise<void> {
+  refuse(id: string, { actor, session }: Who): Promise<void> {
     return this.#inTurn(async () => {
+      requireSession(session);
       const waiting = this.#find(id);
       this.#drop(waiting);
       await this.#record('console.refuse', waiting, actor);
@@ -156,6 +167,11 @@ export class Proposals {
     this.#turn = result.catch(() => undefined); // its caller is told
     return result;
   }
+}
+
+/** A step waits for those before it. */
+function requireSession({ ended }: Session): void {
+  if (ended.aborted) throw new Refusal(409, words.ended, words.nothingHow);
 }
 
 /** However a name is written: nobody is a second person by capitals or by letters that look the same to Unicode. */

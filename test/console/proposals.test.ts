@@ -272,6 +272,31 @@ t.test('two who approve at once do it once, and what waits too long ends by itse
   t.strictSame(await brief.quorums(), [2]);
 });
 
+t.test('an approval that takes long does nothing for a session that has ended', async (t) => {
+  const log = await openLog(t);
+  const looked = Promise.withResolvers<void>();
+  const held = Promise.withResolvers<void>();
+  let asked = 0;
+  const plan: typeof log.epochActs.plan = async (choice) => {
+    asked += 1;
+    if (asked === 2) {
+      looked.resolve();
+      await held.promise;
+    }
+    return log.epochActs.plan(choice);
+  };
+  const test = await openTestConsole(t, { store: log.store, epochActs: { ...log.epochActs, plan } });
+  const { send, answer, acts } = people(test);
+  await send('Anna', 'propose', PLAN);
+  const approved = answer('Bert', 'approve');
+  await looked.promise;
+  test.console.sessions.endAll();
+  held.resolve();
+  t.match(await approved, { status: 409, text: /session ended before this was done/ });
+  t.strictSame(await log.quorums(), [2]);
+  t.match((await acts()).at(-1), { act: 'console.approve', outcome: 'failed' });
+});
+
 t.test('by pointer and by keyboard, on every screen', async (t) => {
   const { test, quorums } = await openConsole(t);
   const done = `/on record with both names/.test(document.querySelector('[role=status]')?.textContent)`;
