@@ -140,6 +140,19 @@ t.test('another site can neither read nor change anything', async (t) => {
   t.match(await test.get('/', { cookie }), { status: 401 }, 'until its owner ends it');
 });
 
+t.test('no page frames it, so that nobody clicks on what he does not see', async (t) => {
+  const test = await openTestConsole(t);
+  const { cookie } = test.signedIn('administrator');
+  const framed = { cookie, 'sec-fetch-dest': 'iframe', 'sec-fetch-mode': 'navigate' };
+  for (const site of ['cross-site', 'same-site']) {
+    const answer = await test.send('GET', '/', { ...framed, 'sec-fetch-site': site });
+    t.match(answer, { status: 403, headers: { 'x-frame-options': 'DENY' } }, site);
+    t.notMatch(answer.text, /Anna|<form/, 'nothing of the session');
+  }
+  const { headers } = await test.send('GET', '/', { ...framed, 'sec-fetch-site': 'same-origin' });
+  t.match(headers['content-security-policy'], /frame-ancestors 'none'/, 'nor does a page of its own');
+});
+
 t.test('a name that resolves to loopback is not enough', async (t) => {
   const test = await openTestConsole(t);
   const { cookie } = test.signedIn();
