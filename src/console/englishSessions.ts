@@ -10,4 +10,6 @@ export const englishSessions = {
   goneHow: 'Nothing was changed. Look at the list of the sessions again.',
   how: 'To end every session and every unused link of a person, run this on the machine of the service as root:',
   command: 'pdfseal console logout --as NAME',
+  certificateNote:
+    'Whoever has a certificate that opens the console can sign in again, until the configuration no longer names it.',
 };

@@ -48,7 +48,8 @@ function sessionsPage({ sessions, clock }: SessionSources, { session: own }: Scr
     main: html`${accessHead('/access/sessions')}
 <section class="card" id="sessions">${tableOf(words.title, columns, rows)}
 <p class="small quiet">${words.how}</p>
-<pre class="wrap"><code>${words.command}</code></pre></section>
+<pre class="wrap"><code>${words.command}</code></pre>
+<p class="small quiet">${words.certificateNote}</p></section>
 ${!reaches(own.person.role, 'administrator') && html`<p class="quiet">${english.access.adminOnly}</p>`}`,
   };
 }
