@@ -63,6 +63,17 @@ t.test('a person opens it, sees that all is well, and is sent away', async (t) =
   await page.navigate(`${origin}/care`);
   const drill = await page.evaluate(`document.querySelector('#drill').innerText`);
   t.match(drill, /too few would be left/, 'the only partition must stay');
+  await page.evaluate(`document.querySelector('#backup button').click()`);
+  await page.until(
+    `document.querySelector('[role=status]')?.textContent.startsWith('A backup is asked for')`,
+  );
+  t.ok(existsSync(join(sandbox.dir, 'state', 'backup-asked.json')), 'for the unit that waits for it');
+  const copies = ['--output', join(sandbox.dir, 'copies'), '--dated'];
+  t.match(await sandbox.pdfseal(['backup', ...copies, ...config]), { status: 0 });
+  await page.navigate(`${origin}/care`);
+  t.match(await page.evaluate(`document.querySelector('#backup').innerText`), /was made and found good/);
+  await page.navigate(`${origin}/access/sessions`);
+  t.match(await page.evaluate(`document.querySelector('#sessions').innerText`), /berta.*this session/s);
   for (const path of ['/access/quotas', '/access/webhooks']) {
     await page.navigate(`${origin}${path}`);
     t.match(await page.evaluate('document.body.innerText'), /There is no/, path);
