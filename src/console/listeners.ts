@@ -65,6 +65,12 @@ async function open(
 ): Promise<Listener> {
   server.timeout = SILENCE_MS_MAX;
   server.on('request', handle);
+  // The limits of connections listen to these too, and then Node leaves the answer to us. A request without one is held in memory.
+  server.on('checkContinue', (request, response) => {
+    response.writeContinue();
+    handle(request, response);
+  });
+  server.on('checkExpectation', handle);
   await listenAt(server, listen, key);
   logger.info({ address: formatAddress(listen) }, 'the console is open');
   return {

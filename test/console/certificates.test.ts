@@ -5,6 +5,8 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { Agent, request } from 'node:https';
 import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { connect as connectTls } from 'node:tls';
 import t from 'tap';
 import { sha256Of } from '../../src/net/clientCertificate.ts';
 import { openPage } from '../page/chromium.ts';
@@ -213,6 +215,21 @@ t.test('strangers who only connect keep nobody out', async (t) => {
   await Promise.all(strangers.map((one) => once(one, 'connect')));
   t.match(await console.get('/', { as: anna, cookie }), { status: 200 }, 'one of them makes room');
   t.match(await console.test.get('/'), { status: 401 }, 'and they do not count on loopback');
+});
+
+t.test('a stranger who expects something is answered as often as it asks', async (t) => {
+  const console = await openTlsConsole(t);
+  for (const expected of ['100-continue', 'something-else']) {
+    const stranger = connectTls({ host: '127.0.0.1', port: console.port, rejectUnauthorized: false });
+    t.teardown(() => stranger.destroy());
+    const asked = ['keep-alive', 'close'].map(
+      (after) =>
+        `GET / HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: none\r\nExpect: ${expected}\r\nConnection: ${after}\r\n\r\n`,
+    );
+    stranger.write(asked.join(''));
+    const answers = await text(stranger);
+    t.equal(answers.match(/^HTTP\/1\.1 401 /gm)?.length, 2, expected);
+  }
 });
 
 t.test('in a browser, by pointer and by keyboard', async (t) => {
