@@ -40,7 +40,7 @@ async function withMutant(
   mutant: DarkMutant,
   run: (code: { dist: string }) => Promise<Outcome>,
 ): Promise<Outcome> {
-  const code = buildMutant(mutant);
+  const code = buildMutant(mutant.name, [mutant]);
   try {
     return await run(code);
   } finally {

@@ -7,14 +7,18 @@ import type { PromiseName } from './checker.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
-/** A mutant that breaks a promise only in a power cut. */
-export interface DarkMutant {
-  name: string;
+/** A line that is changed. */
+export interface Edit {
   /** Below `dist`. */
   file: string;
   /** Is there exactly once. */
   line: string;
   instead: string;
+}
+
+/** A mutant that breaks a promise only in a power cut. */
+export interface DarkMutant extends Edit {
+  name: string;
 }
 
 export interface Mutant extends DarkMutant {
@@ -151,16 +155,18 @@ export const POWER_MUTANTS: readonly DarkMutant[] = [
   },
 ];
 
-/** Makes the program of a mutant; as the code of a sandbox. Throws if the line is not there exactly once: it has to be found anew. */
-export function buildMutant({ name, file, line, instead }: DarkMutant): { dist: string } {
+/** Makes the program of a mutant; as the code of a sandbox. Throws if a line is not there exactly once: it has to be found anew. */
+export function buildMutant(name: string, edits: readonly Edit[]): { dist: string } {
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-mutant-'));
   for (const beside of ['node_modules', 'native', 'package.json', 'config', 'docs'])
     symlinkSync(join(ROOT, beside), join(dir, beside));
   cpSync(join(ROOT, 'dist'), join(dir, 'dist'), { recursive: true });
-  const path = join(dir, 'dist', file);
-  const parts = readFileSync(path, 'utf8').split(line);
-  if (parts.length !== 2)
-    throw new Error(`mutant "${name}": dist/${file} has its line ${parts.length - 1} times`);
-  writeFileSync(path, parts.join(instead));
+  for (const { file, line, instead } of edits) {
+    const path = join(dir, 'dist', file);
+    const parts = readFileSync(path, 'utf8').split(line);
+    if (parts.length !== 2)
+      throw new Error(`mutant "${name}": dist/${file} has its line ${parts.length - 1} times`);
+    writeFileSync(path, parts.join(instead));
+  }
   return { dist: join(dir, 'dist') };
 }
