@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { until } from '../support/until.ts';
-import { NODES, type PatroniCluster } from './patroni.ts';
+import { NODES, type NodeName, type PatroniCluster } from './patroni.ts';
 import type { Site } from './site.ts';
 
 export interface Attack {
@@ -12,6 +12,13 @@ export interface Attack {
 
 const DATABASE = 'pdfseal';
 const STORM_CONNECTIONS = 60;
+/** A daemon whose clock is behind the log's seals nothing until it has caught up. */
+const CLOCK_SECONDS_MAX = 30;
+/** Long enough for a daemon to end, to start again, and to answer what it believes. */
+const CANCELLING_MS = 8_000;
+const CANCEL_PAUSE_MS = 150;
+/** Patroni lets a leader go after 20 s. */
+const TAKE_OVER_SECONDS_MAX = 60;
 
 export const ATTACKS: Attack[] = [
   {
@@ -107,26 +114,59 @@ export const ATTACKS: Attack[] = [
     },
   },
   {
+    name: 'the disk of the primary is slow',
+    run: async (cluster, _, random) => {
+      const primary = await cluster.primary();
+      if (primary === undefined) return;
+      const end = cluster.slowDown(primary, 50 + random() * 1_500);
+      await sleep(5_000 + random() * 10_000);
+      end();
+    },
+  },
+  {
+    name: 'the clock of a daemon is set, forward or back',
+    run: async (_, site, random) => {
+      const all = [...site.nodes, ...site.fronts];
+      const seconds = CLOCK_SECONDS_MAX * (2 * random() - 1) ** 3;
+      all[Math.floor(random() * all.length)]?.date.jump(seconds / 3600);
+      await sleep(random() * 5_000);
+    },
+  },
+  {
     name: 'commits are acknowledged although no standby has them',
     run: async (cluster) => {
       const primary = await cluster.primary();
       if (primary === undefined) return;
-      const standbys = NODES.filter((node) => node !== primary);
-      for (const node of standbys) cluster.signal(node, 'SIGSTOP', 'postgres');
-      try {
-        const cancel = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity
-          WHERE datname = '${DATABASE}' AND wait_event = 'SyncRep'`;
-        await until(
-          'a commit waits',
-          async () => ((await cluster.query(primary, cancel)) ?? []).length > 0,
-          20,
-        ).catch(
-          () => {}, // Patroni may have been faster.
-        );
-        await sleep(500);
-      } finally {
-        for (const node of standbys) cluster.signal(node, 'SIGCONT', 'postgres');
-      }
+      await acknowledgeAlone(cluster, primary);
+      cluster.setReplication(primary, 'up');
+    },
+  },
+  {
+    name: 'commits are acknowledged although no standby has them, and the primary is lost',
+    run: async (cluster) => {
+      const primary = await cluster.primary();
+      if (primary === undefined) return;
+      await acknowledgeAlone(cluster, primary);
+      cluster.setLink(primary, 'down');
+      cluster.setReplication(primary, 'up');
+      const hasOther = async () => ![undefined, primary].includes(await cluster.primary());
+      // Where Patroni has seen that no standby is synchronous any more, nobody may lead until this one is back.
+      await until('another is the primary', hasOther, TAKE_OVER_SECONDS_MAX).catch(() => {});
+      cluster.setLink(primary, 'up');
     },
   },
 ];
+
+/**
+ * Standbys receive nothing any more, and whoever waits for them is told that it is enough, again and again: the server says so in a warning,
+ * and the commit succeeds.
+ */
+async function acknowledgeAlone(cluster: PatroniCluster, primary: NodeName): Promise<void> {
+  cluster.setReplication(primary, 'down');
+  const cancel = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`;
+  const since = performance.now();
+  while (performance.now() - since < CANCELLING_MS) {
+    await cluster.query(primary, cancel);
+    await sleep(CANCEL_PAUSE_MS);
+  }
+}

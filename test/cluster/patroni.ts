@@ -14,6 +14,10 @@ const NETWORK = '10.77.0';
 const PASSWORD = 'a password of this cluster';
 /** Whatever the machine is doing besides. */
 const READY_SECONDS_MAX = 300;
+/** Whom a server follows, and who follows it. */
+const STANDING = `SELECT pg_is_in_recovery() AS follows, current_setting('primary_conninfo') AS whom,
+  (SELECT json_agg(r) FROM pg_stat_wal_receiver r) AS receiver, (SELECT json_agg(s) FROM pg_stat_replication s) AS standbys,
+  (SELECT json_agg(s) FROM pg_replication_slots s) AS slots, current_setting('synchronous_standby_names') AS synchronous`;
 
 /**
  * Three machines, as far as their networks go, each with etcd and a PostgreSQL under Patroni, as `docs/operate/postgresql.md` has it: a commit
@@ -87,7 +91,13 @@ export class PatroniCluster {
   /** How it is, and what was said last. */
   async describe(): Promise<string> {
     const state = `the primary is ${await this.primary()}, replicated: ${await this.isReplicated()}`;
-    return [state, ...NODES.map((node) => `${node}:\n${this.log(node)}`)].join('\n');
+    const standings = await Promise.all(
+      NODES.map(async (node) => {
+        const rows = await this.query(node, STANDING);
+        return `${node}: ${JSON.stringify(rows?.[0])}`;
+      }),
+    );
+    return [state, ...standings, ...NODES.map((node) => `${node}:\n${this.log(node)}`)].join('\n');
   }
 
   /** The end of what Patroni and PostgreSQL of a node said. */
@@ -154,10 +164,42 @@ export class PatroniCluster {
     ip('link', 'set', `v${node}`, state);
   }
 
-  /** To the processes of PostgreSQL alone, or to Patroni as well. */
+  /** Loses what the server of a node sends to its standbys, and nothing else: it stays the primary, and its commits wait for ever. */
+  setReplication(node: NodeName, state: 'up' | 'down'): void {
+    const standbys = NODES.filter((one) => one !== node).map(addressOf);
+    const rules =
+      state === 'up'
+        ? 'delete table inet cut'
+        : `add table inet cut; add chain inet cut out { type filter hook output priority 0; };
+           add rule inet cut out tcp sport 5432 ip daddr { ${standbys.join(', ')} } drop`;
+    execFileSync('nsenter', [`--target=${this.#machines.get(node)}`, '--net', 'nft', rules]);
+  }
+
+  /** Lets every flush of a server take so long, as on a disk that is worn out or shared, until what it returns is called. */
+  slowDown(node: NodeName, ms: number): () => void {
+    const inject = `inject=fdatasync,fsync:delay_enter=${ms * 1000}`;
+    const targets = this.#processes(node).map((pid) => `--attach=${pid}`);
+    const tracer = spawn(
+      'strace',
+      ['-f', '-qq', '-o', '/dev/null', '-e', 'trace=fdatasync,fsync', '-e', inject, ...targets],
+      {
+        stdio: ['ignore', 'ignore', 'inherit'],
+      },
+    );
+    this.#children.push(tracer);
+    return () => tracer.kill('SIGTERM');
+  }
+
+  /** To the processes of PostgreSQL, or to Patroni. */
   signal(node: NodeName, signal: NodeJS.Signals, whom: 'postgres' | 'patroni'): void {
-    const pattern = whom === 'postgres' ? join(this.dir, `${node}-data`) : join(this.dir, `${node}.yml`);
-    spawnSync('pkill', [`-${signal}`, '-f', pattern]);
+    if (whom === 'patroni') spawnSync('pkill', [`-${signal}`, '-f', join(this.dir, `${node}.yml`)]);
+    else spawnSync('kill', [`-${signal}`, ...this.#processes(node)]);
+  }
+
+  /** Of PostgreSQL: a server, and the processes that it made, whose titles do not name its folder. */
+  #processes(node: NodeName): string[] {
+    const servers = pids('-f', join(this.dir, `${node}-data`));
+    return [...servers, ...servers.flatMap((pid) => pids('-P', pid))];
   }
 
   startPatroni(node: NodeName): void {
@@ -256,6 +298,9 @@ export class PatroniCluster {
         connect_address: `${host}:5432`,
         data_dir: data,
         bin_dir: programs(),
+        // A former primary that cannot be rewound is made anew, as an administrator would.
+        remove_data_directory_on_rewind_failure: true,
+        remove_data_directory_on_diverged_timelines: true,
         authentication: {
           superuser: { username: 'postgres', password: PASSWORD },
           replication: { username: 'replicator', password: PASSWORD },
@@ -303,6 +348,10 @@ export class PatroniCluster {
 
 function addressOf(node: NodeName): string {
   return `${NETWORK}.${NODES.indexOf(node) + 1}`;
+}
+
+function pids(...which: string[]): string[] {
+  return spawnSync('pgrep', which, { encoding: 'utf8' }).stdout.split('\n').filter(Boolean);
 }
 
 function ip(...args: string[]): void {

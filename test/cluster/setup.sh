@@ -2,7 +2,7 @@
 # Installs what only `npm run test:cluster` uses: PostgreSQL under Patroni, and etcd. Their services are not started.
 set -eu
 missing=
-for pair in patroni:patroni etcd:etcd-server ip:iproute2 pkill:procps; do
+for pair in patroni:patroni etcd:etcd-server ip:iproute2 nft:nftables pkill:procps strace:strace; do
   command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
 done
 [ -n "$missing" ] || exit 0

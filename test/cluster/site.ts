@@ -2,8 +2,10 @@ import { copyFileSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'no
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { SITE } from '../faults/workload.ts';
+import { FakeTime } from '../support/clocks.ts';
 import { type Daemon, isListening } from '../support/daemon.ts';
 import { freePort } from '../support/freePort.ts';
+import type { Code } from '../support/programs.ts';
 import { openSandbox, Sandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 import type { PatroniCluster } from './patroni.ts';
@@ -13,6 +15,8 @@ const LAST_CHECKPOINT = 'state/last-checkpoint';
 /** A daemon on a machine of its own, as far as its files go, which its service manager starts again whenever it ends. */
 export class Supervised {
   readonly sandbox: Sandbox;
+  /** Its daemon and its signers go by it. */
+  readonly date: FakeTime;
   /** One after the other. */
   readonly daemons: Daemon[] = [];
   #isOver = false;
@@ -20,6 +24,9 @@ export class Supervised {
 
   constructor(sandbox: Sandbox) {
     this.sandbox = sandbox;
+    this.date = new FakeTime(sandbox.dir);
+    this.date.reachSigners(sandbox.configFile);
+    sandbox.through = ['env', ...Object.entries(this.date.env).map(([name, value]) => `${name}=${value}`)];
   }
 
   start(): void {
@@ -66,17 +73,20 @@ export class Site {
   readonly nodes: Supervised[];
   /** They have no keys, and their role in the database cannot touch the log. */
   readonly fronts: Supervised[] = [];
+  readonly #code: Code;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #joined = 0;
 
-  private constructor(door: Sandbox, nodes: Supervised[], server: Server) {
+  private constructor(door: Sandbox, nodes: Supervised[], server: Server, code: Code) {
     this.door = door;
+    this.#code = code;
     this.nodes = nodes;
     this.#server = server;
   }
 
-  static async open(cluster: PatroniCluster, daemons: number): Promise<Site> {
+  /** `code`: of the daemons. Commands are those that are shipped. */
+  static async open(cluster: PatroniCluster, daemons: number, code: Code = 'dist'): Promise<Site> {
     const passwordFile = join(cluster.dir, 'password');
     writeFileSync(passwordFile, cluster.password, { mode: 0o600 });
     const store = [
@@ -87,8 +97,8 @@ export class Site {
     const tables = { ...SITE.tables, store };
     const door = await openSandbox({ ...SITE, tables, fresh: true, code: 'dist' });
     const nodes: Supervised[] = [];
-    for (let number = 1; number <= daemons; number++) nodes.push(await makeNode(door, number));
-    const site = new Site(door, nodes, createServer());
+    for (let number = 1; number <= daemons; number++) nodes.push(await makeNode(door, number, code));
+    const site = new Site(door, nodes, createServer(), code);
     site.#server.on('connection', (client) => site.#join(client));
     await new Promise<void>((resolve) => site.#server.listen(door.port, '127.0.0.1', resolve));
     const [first, ...others] = nodes;
@@ -111,7 +121,7 @@ export class Site {
     await cluster.execute('GRANT CONNECT ON DATABASE pdfseal TO front');
     const [first] = this.nodes;
     for (let number = 1; number <= fronts; number++) {
-      const front = await makeNode(this.door, this.nodes.length + number);
+      const front = await makeNode(this.door, this.nodes.length + number, this.#code);
       const { configFile, dir } = front.sandbox;
       const own = readFileSync(configFile, 'utf8')
         .replace(/^\[kms\]$.*?^\[clock\]$/ms, '[clock]')
@@ -193,7 +203,7 @@ export class Site {
 }
 
 /** What `pdfseal init` left, on another machine: the same tokens, keys and trust, another folder and address. */
-async function makeNode(door: Sandbox, number: number): Promise<Supervised> {
+async function makeNode(door: Sandbox, number: number, code: Code): Promise<Supervised> {
   const dir = join(door.dir, `node-${number}`);
   const port = await freePort();
   mkdirSync(join(dir, 'state'), { recursive: true, mode: 0o700 });
@@ -201,7 +211,7 @@ async function makeNode(door: Sandbox, number: number): Promise<Supervised> {
   // Clients know one address. Messages name it, and stay the same whoever sends them.
   const listen = `listen = "127.0.0.1:${port}"\npublic_url = "${door.url}"`;
   const text = readFileSync(door.configFile, 'utf8').replace(`listen = "127.0.0.1:${door.port}"`, listen);
-  const sandbox = new Sandbox(dir, port, door.partitions, 'dist');
+  const sandbox = new Sandbox(dir, port, door.partitions, code);
   writeFileSync(sandbox.configFile, text);
   return new Supervised(sandbox);
 }
