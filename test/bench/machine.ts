@@ -87,9 +87,18 @@ export function cpuSeconds(pid: number): number {
   return childrenOf(pid).reduce((sum, child) => sum + cpuSeconds(child), ownCpuSeconds(pid));
 }
 
+/** Of one thread: the main thread of a process has its number. */
+export function threadSeconds(pid: number): number {
+  return secondsIn(`/proc/${pid}/task/${pid}/stat`);
+}
+
 function ownCpuSeconds(pid: number): number {
+  return secondsIn(`/proc/${pid}/stat`);
+}
+
+function secondsIn(file: string): number {
   // The second field, the program's name, may hold spaces: count from the parenthesis that ends it (proc_pid_stat(5)).
-  const [, fields = ''] = /\) (.*)$/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
+  const [, fields = ''] = /\) (.*)$/s.exec(readFileSync(file, 'utf8')) ?? [];
   const values = fields.split(' ');
   const ticksPerSecond = 100;
   return (Number(values[11]) + Number(values[12])) / ticksPerSecond;
