@@ -1,54 +1,25 @@
 /** What a front accepts, and what it sees of the daemon that seals. */
 import pg from 'pg';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import type { Job } from '../../src/job/job.ts';
 import { encodeJob } from '../../src/store/jobCodec.ts';
 import { Outrun } from '../../src/store/outrun.ts';
-import {
-  createInPostgresql,
-  makeRolesInPostgresql,
-  openInPostgresql,
-} from '../../src/store/postgresql/postgresqlOpen.ts';
+import { openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
 import { RunningTime } from '../../src/store/runningTime.ts';
 import type { Store } from '../../src/store/store.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
-import { epoch, identity, sampleBatch, sampleEntry, sampleJob, sampleJobs, sampleUrlJob } from './samples.ts';
+import { openNodes } from './openNodes.ts';
+import { sampleBatch, sampleEntry, sampleJob, sampleJobs, sampleUrlJob } from './samples.ts';
 
 const postgres = await startPostgres(t);
-await postgres.query('ALTER ROLE pdfseal CREATEROLE');
-
-interface Nodes {
-  database: string;
-  active: Store;
-  openFront(): Promise<Store>;
-}
-
-async function openNodes(t: Test): Promise<Nodes> {
-  const database = await postgres.createDatabase();
-  const location = { urls: [postgres.url(database)] };
-  await createInPostgresql({ location, identity, epoch });
-  await makeRolesInPostgresql(location);
-  await postgres.query(`GRANT pdfseal_front TO node; GRANT CONNECT ON DATABASE ${database} TO node`);
-  const active = await openInPostgresql({ location, sequencing: { onWait: t.fail, onLost: t.fail } });
-  t.teardown(() => active.close());
-  const openFront = async () => {
-    const front = await openInPostgresql({
-      location: { urls: [postgres.url(database, 'node')] },
-      front: true,
-    });
-    t.teardown(() => front.close());
-    return front;
-  };
-  return { database, active, openFront };
-}
 
 const nobody = () => false;
 const LOOK_MAX = 1000;
 const arrivals = async (store: Store) => (await store.arrivals?.look(nobody, LOOK_MAX)) ?? [];
 
 t.test('the daemon that seals hears of what a front accepts, and the front of the outcome', async (t) => {
-  const { active, openFront } = await openNodes(t);
+  const { active, openFront } = await openNodes(t, postgres);
   const front = await openFront();
   let accepted = 0;
   let ended = 0;
@@ -88,7 +59,7 @@ t.test('the daemon that seals hears of what a front accepts, and the front of th
 });
 
 t.test('two fronts with one key accept one job, and no more than a quota allows', async (t) => {
-  const { active, openFront } = await openNodes(t);
+  const { active, openFront } = await openNodes(t, postgres);
   const fronts = [await openFront(), await openFront()];
   const rounds = Array.from({ length: 10 }, (_, n) => `key-of-round-${n}`);
   for (const key of rounds) {
@@ -123,7 +94,7 @@ t.test('two fronts with one key accept one job, and no more than a quota allows'
 });
 
 t.test('what no request could have made is found, and stops nobody', async (t) => {
-  const { database, active } = await openNodes(t);
+  const { database, active } = await openNodes(t, postgres);
   const add = async (job: Job, record = encodeJob(job)) => {
     await postgres.query(
       `INSERT INTO pdfseal.jobs (id, client_id, organization, visibility, document_sha256, record)
@@ -145,7 +116,7 @@ t.test('what no request could have made is found, and stops nobody', async (t) =
 });
 
 t.test('what one front piles up keeps no other waiting', async (t) => {
-  const { database, active, openFront } = await openNodes(t);
+  const { database, active, openFront } = await openNodes(t, postgres);
   const piling = await openFront();
   const other = await openInPostgresql({ location: { urls: [postgres.url(database)] }, front: true });
   t.teardown(() => other.close());
@@ -168,7 +139,7 @@ t.test('what one front piles up keeps no other waiting', async (t) => {
 });
 
 t.test('a lock that a front holds delays the daemon that seals, and ends nothing', async (t) => {
-  const { database, active } = await openNodes(t);
+  const { database, active } = await openNodes(t, postgres);
   const [first, other, repeat] = [sampleJob(), sampleJob(), sampleJob()];
   await active.jobs.accept(first, { idempotency: sampleEntry(first, { key: 'held-by-a-front' }) });
   const front = new pg.Client({ host: postgres.dir, user: 'node', database });
@@ -188,7 +159,7 @@ t.test('a lock that a front holds delays the daemon that seals, and ends nothing
 });
 
 t.test('a front tells nothing that standbys may not have', async (t) => {
-  const { database, openFront } = await openNodes(t);
+  const { database, openFront } = await openNodes(t, postgres);
   const front = await openFront();
   const job = sampleJob();
   await front.jobs.accept(job);

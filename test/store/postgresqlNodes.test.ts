@@ -2,33 +2,14 @@
 import t from 'tap';
 import { Limits } from '../../src/limits/limits.ts';
 import { NO_LIMITS } from '../../src/limits/policies.ts';
-import {
-  createInPostgresql,
-  makeRolesInPostgresql,
-  openInPostgresql,
-} from '../../src/store/postgresql/postgresqlOpen.ts';
+import { openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
 import type { Store } from '../../src/store/store.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
-import { epoch, identity } from './samples.ts';
+import { openNodes } from './openNodes.ts';
 
 const postgres = await startPostgres(t);
-await postgres.query('ALTER ROLE pdfseal CREATEROLE');
-const database = await postgres.createDatabase();
-const location = { urls: [postgres.url(database)] };
-await createInPostgresql({ location, identity, epoch });
-await makeRolesInPostgresql(location);
-await postgres.query(`GRANT pdfseal_front TO node; GRANT CONNECT ON DATABASE ${database} TO node`);
-const active = await openInPostgresql({ location, sequencing: { onWait: t.fail, onLost: t.fail } });
-t.teardown(() => active.close());
-const openFront = async () => {
-  const front = await openInPostgresql({
-    location: { urls: [postgres.url(database, 'node')] },
-    front: true,
-  });
-  t.teardown(() => front.close());
-  return front;
-};
+const { database, active, openFront } = await openNodes(t, postgres);
 const rolesOf = ({ nodes }: Store) => nodes?.others().map(({ role }) => role);
 
 t.test('each hears of the others, and of one that ended no more', async (t) => {
@@ -41,7 +22,7 @@ t.test('each hears of the others, and of one that ended no more', async (t) => {
   await two.close();
   await until('the one that ended is forgotten', () => rolesOf(active)?.length === 1);
   await one.close();
-  const command = await openInPostgresql({ location });
+  const command = await openInPostgresql({ location: { urls: [postgres.url(database)] } });
   t.equal(command.nodes, undefined, 'a command is no node');
   await command.close();
 });
