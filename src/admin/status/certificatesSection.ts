@@ -85,18 +85,28 @@ function presentTlsCertificate(
   };
 }
 
-/** One value of each certificate. */
+/** One value of each name. */
 function ofEach(
   name: `pdfseal_certificate_${string}`,
   help: string,
   measure: (certificate: PresentedCertificate) => number,
 ): StatusMetric<PresentedCertificate[]> {
   const samples = (certificates: PresentedCertificate[]) =>
-    certificates.map((certificate) => {
+    mostUrgentOfNames(certificates).map((certificate) => {
       const { authority, role, subject = '' } = certificate;
       return { labels: { authority, role, subject }, value: measure(certificate) };
     });
   return { name, help, labelNames: ['authority', 'role', 'subject'], samples };
+}
+
+/** Two authorities can have one name, and a file can have two lists of one issuer. Values of the same labels would be added up. */
+function mostUrgentOfNames(certificates: readonly PresentedCertificate[]): PresentedCertificate[] {
+  const urgency = (one: PresentedCertificate) => URGENCIES.indexOf(one.urgency);
+  const end = (one: PresentedCertificate) => epochSeconds(one.not_after) ?? 0;
+  const lastWins = certificates.toSorted((a, b) => urgency(a) - urgency(b) || end(b) - end(a));
+  const nameOf = ({ authority, role, subject }: PresentedCertificate) =>
+    JSON.stringify([authority, role, subject]);
+  return [...new Map(lastWins.map((one) => [nameOf(one), one])).values()];
 }
 
 export const CERTIFICATE_METRICS: StatusMetric<PresentedCertificate[]>[] = [
