@@ -1,4 +1,4 @@
-/** Who is let into the console, by whom the administration knows: root, the user of the daemon, or an API key with the scope admin. */
+/** Who is let into the console, and by whom: root, or the user of the daemon. */
 import { z } from 'zod';
 import { ServiceError } from '../base/errors.ts';
 import { PERSON_NAME_RULE, type Person, ROLES, readPersonName } from '../base/people.ts';

@@ -22,6 +22,7 @@ export const englishProposals = {
   othersStay: 'All other keys stay.',
   stamped: 'From then on, each checkpoint has a time-stamp.',
   unstamped: 'From then on, checkpoints have no time-stamps.',
+  newRoot: 'A time-stamping authority becomes trusted, by the SHA-256 of its root certificate:',
   trust: 'Verifiers need a new trust file before it begins: pdfseal trust export.',
   trustAgain: 'Trust files that were exported since it was planned must be replaced.',
   sure: 'Yes, I have checked what will happen',

@@ -70,7 +70,7 @@ function readTime(text: string): number {
 }
 
 /** What it does, sentence by sentence. */
-function sentencesOf({ act, inForce, epoch, lowersQuorum }: Prepared): Html[] {
+function sentencesOf({ act, inForce, epoch, lowersQuorum, newRoots }: Prepared): Html[] {
   const names = ({ keys }: Prepared['epoch']) =>
     keys.map(({ region, key_label: label }) => `${region}/${label}`);
   const first = html`${firstSentence({ act, epoch })}`;
@@ -89,6 +89,7 @@ function sentencesOf({ act, inForce, epoch, lowersQuorum }: Prepared): Html[] {
     ...added.map((name) => html`${named(name)} ${words.signsAnew}`),
     html`${gone.length + added.length === 0 ? words.keysStay : words.othersStay}`,
     ...(inForce.timestamps === epoch.timestamps ? [] : [html`${stamps}`]),
+    ...newRoots.map((root) => html`<strong>${words.newRoot}</strong> ${named(root)}`),
     html`${words.trust}`,
   ];
 }

@@ -17,6 +17,8 @@ export interface Prepared {
   readonly epoch: PresentedEpoch;
   /** Whether fewer signatures would be enough. */
   readonly lowersQuorum: boolean;
+  /** What no epoch trusted before: each `<authority> <SHA-256 of the root certificate in hex>`. */
+  readonly newRoots: readonly string[];
   /** Of all that it does and rests on: with the same one, exactly the same happens. */
   readonly sha256: string;
   /** Throws OperatorError. */

@@ -12,6 +12,7 @@ export function sampleProposal(inForce: Partial<Prepared['inForce']> = {}): Epoc
     inForce: { ...open, quorum: 3, ...inForce },
     epoch: { ...open, epoch: 3, state: 'planned', from: '2027-01-01T06:00:00.000Z', quorum: 2 },
     lowersQuorum: true,
+    newRoots: [],
     sha256: 'ab'.repeat(32),
     carryOut: async () => {},
   };
