@@ -126,8 +126,11 @@ export class Sessions {
    * such as a page that keeps itself current, does not count as use.
    */
   find(cookie: string, how: { isUse: boolean; certificate?: string | undefined }): Session | undefined {
+    const key = digestOf(cookie);
+    // A stranger can send any cookie, and each bond takes a look at a chain of certificates.
+    if (!this.#sessions.has(key)) return undefined;
     this.#forget();
-    const session = this.#sessions.get(digestOf(cookie));
+    const session = this.#sessions.get(key);
     if (session === undefined || session.bond?.certificate !== how.certificate) return undefined;
     if (how.isUse) session.usedAt = this.#now();
     return session;

@@ -53,3 +53,14 @@ t.test('an administrator sees who is signed in, and ends one session', async (t)
   const actor = { via: 'console', person: 'Berta', role: 'administrator' };
   t.match(await test.acts(), [{ act: 'console.logout', actor, object: { name: 'Clara', sessions: 1 } }]);
 });
+
+t.test('a cookie of nobody has no certificate looked at', async (t) => {
+  const sessions = new Sessions(() => 0);
+  const looks: string[] = [];
+  const holds = () => looks.push('a look') > 0;
+  const begun = sessions.beginBound({ name: 'Anna', role: 'auditor' }, { certificate: 'hers', holds });
+  t.equal(sessions.find('of nobody', { isUse: true, certificate: 'hers' }), undefined);
+  t.strictSame(looks, []);
+  t.equal(sessions.find(begun?.cookie ?? '', { isUse: true, certificate: 'hers' }), begun?.session);
+  t.equal(looks.length, 1);
+});
