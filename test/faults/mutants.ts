@@ -143,7 +143,7 @@ export const POWER_MUTANTS: readonly DarkMutant[] = [
   },
   {
     name: 'flushes the bytes of a file and not its name',
-    file: 'cli/files.js',
+    file: 'base/atomicFile.js',
     line: '        const published = publish(draft);\n        syncName(path);',
     instead: '        const published = publish(draft);',
   },
