@@ -248,6 +248,22 @@ t.test('time-stamps are renewed by the unit of the timer, and by an administrato
   machine.must('systemctl start pdfseald-renew@production');
 });
 
+t.test('a backup that the daemon asks for begins by itself, and once', async (t) => {
+  const state = '/var/lib/pdfseal/production';
+  const count = () => Number(machine.must('ls /var/backups/pdfseal/production 2>/dev/null | wc -l'));
+  const before = count();
+  const asked = JSON.stringify({ asked_at: new Date().toISOString(), person: 'operator' });
+  machine.must(
+    `runuser -u pdfseal-production -- sh -c 'echo '"'"'${asked}'"'"' > ${state}/backup-asked.json'`,
+  );
+  const isEnded = () => machine.run(`grep -q ended_at ${state}/backup-run.json`).status === 0;
+  await until('the backup has ended', isEnded);
+  t.equal(count(), before + 1);
+  t.not(machine.run(`test -e ${state}/backup-asked.json`).status, 0, 'the request is taken away');
+  t.match(machine.must(`cat ${state}/backup-run.json`), /"ended_at"/);
+  t.notMatch(machine.must(`cat ${state}/backup-run.json`), /"reason"/);
+});
+
 t.test('a backup is restored; the nightly check finds nothing', async (t) => {
   machine.must('systemctl start pdfseald-backup@production pdfseald-check@production');
   // The newest backup has all that the last-checkpoint file can know.
