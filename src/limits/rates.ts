@@ -54,12 +54,15 @@ export class Rates {
     this.#buckets.set(clientId, { policy, level: bounded, at: this.#clock(), untold });
   }
 
-  /** How many requests were taken since this was last asked, by client. */
+  /** How many requests were taken since this was last asked, by client. Whoever stops early hears of the others first the next time. */
   *untold(): Iterable<readonly [clientId: string, requests: number]> {
     for (const [clientId, bucket] of this.#buckets) {
       const { untold } = bucket;
+      if (untold === 0) continue;
       bucket.untold = 0;
-      if (untold > 0) yield [clientId, untold];
+      this.#buckets.delete(clientId);
+      this.#buckets.set(clientId, bucket);
+      yield [clientId, untold];
     }
   }
 

@@ -106,6 +106,22 @@ t.test('nodes that tell each other what they took keep one rate on average', asy
   for (const node of nodes) t.strictSame([...node.untold()], [], 'nothing is told twice');
 });
 
+t.test('who tells only some at a time gets round to all', async (t) => {
+  const policy = { requests: 1000, windowMs: 60_000 };
+  const rates = new Rates(() => START_MS);
+  const clients = ['a', 'b', 'c', 'd', 'e'];
+  const told = new Set<string>();
+  for (let second = 0; second < 3; second++) {
+    for (const client of clients) rates.take(client, policy);
+    let left = 2;
+    for (const [client] of rates.untold()) {
+      told.add(client);
+      if (--left === 0) break;
+    }
+  }
+  t.strictSame([...told], clients);
+});
+
 t.test('others can neither make up clients, nor take more than a window from one', async (t) => {
   const policy = { requests: 10, windowMs: 60_000 };
   let now = START_MS;

@@ -41,6 +41,11 @@ export class Bell {
     this.#onSaid = listener;
   }
 
+  /** Whether what is said now is heard. */
+  get isConnected(): boolean {
+    return this.#client !== undefined;
+  }
+
   /** To all processes that hear; it is lost where there is no connection. At most 7,999 bytes. */
   say(text: string): void {
     const client = this.#client;

@@ -59,9 +59,11 @@ export class NodeTalk implements Nodes {
   }
 
   #say(): void {
+    if (!this.#bell.isConnected) return;
     const counts: (readonly [string, number])[] = [];
     let bytes = 0;
-    for (const one of this.#counts?.uncountedElsewhere() ?? []) {
+    for (const [clientId, requests] of this.#counts?.uncountedElsewhere() ?? []) {
+      const one = [clientId, Math.min(requests, REQUESTS_MAX)] as const;
       counts.push(one);
       bytes += Buffer.byteLength(JSON.stringify(one)) + 1;
       if (bytes > COUNTS_BYTES_MAX) break;
