@@ -57,6 +57,10 @@ function progress(state: BackupState, environment: string, now: number): Html {
   const why = 'reason' in state ? state.reason : undefined;
   return html`<p class="state ${MARKS[is]}">${sign(MARKS[is])}<span>${words.states[is]}, ${when(time, now)}${'person' in state && html`, ${named(state.person)}`}</span></p>
 ${why !== undefined && html`<p><code>${named(why)}</code></p>`}
-${is === 'stuck' && html`<p class="remedy">${words.stuckHow}</p><pre class="wrap"><code>systemctl start pdfseald-backup@${environment}</code></pre>`}
+${
+  is === 'stuck' &&
+  html`<p class="remedy">${words.stuckHow}</p><pre class="wrap"><code>systemctl reset-failed 'pdfseald-backup@${environment}.*'
+systemctl restart pdfseald-backup@${environment}.path</code></pre>`
+}
 ${(is === 'failed' || is === 'lost') && html`<p class="remedy">${words.failedHow}</p><pre class="wrap"><code>journalctl --namespace=+pdfseald -u pdfseald-backup@${environment}</code></pre>`}`;
 }

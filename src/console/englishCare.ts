@@ -50,7 +50,7 @@ export const englishCare = {
     underWay: 'A backup is under way already',
     underWayHow: 'Nothing was changed. Look at how it fares, and ask again when it has ended.',
     stuckHow:
-      'The unit pdfseald-backup@.path begins what is asked for here. Where it does not run, begin the backup as root:',
+      'The unit pdfseald-backup@.path begins what is asked for here. Where it has stopped, start it again as root:',
     failedHow: 'The log has the cause. Ask again when it is mended.',
     operatorOnly: 'Only an operator or an administrator can ask for a backup.',
   },

@@ -31,9 +31,13 @@ export function readBackupNotes(stateDir: string): {
   return { asked: read(join(stateDir, ASKED), askedNote), run: read(join(stateDir, RUN), runNote) };
 }
 
-/** Takes the request, and notes that a backup begins. Throws the system's error. */
+/** Takes the request away, whatever it is. Throws the system's error: then the unit would begin one backup after the other. */
+export function takeRequest(stateDir: string): void {
+  rmSync(join(stateDir, ASKED), { force: true, recursive: true });
+}
+
+/** Notes that a backup begins. Throws the system's error. */
 export function beginBackup(stateDir: string, began: Date): void {
-  rmSync(join(stateDir, ASKED), { force: true });
   writeNote(join(stateDir, RUN), { began_at: began.toISOString() });
 }
 

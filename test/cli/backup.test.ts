@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  rmdirSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -236,8 +237,15 @@ t.test('backups are kept in number; what is damaged or of another log is none', 
   }
   t.equal(readdirSync(folder).length, 2);
   const former = ['2026-01-01T010000.000Z', '2026-01-02T010000.000Z', '2026-01-02T020000.000Z'];
-  for (const name of former) mkdirSync(join(folder, name));
+  const dead = '2026-01-02T030000.000Z.part';
+  for (const name of [...former, dead, 'a folder of somebody else']) mkdirSync(join(folder, name));
+  // What asked for it goes away, whatever it is: it would ask for ever.
+  const request = join(sandbox.dir, 'state', 'backup-asked.json');
+  mkdirSync(join(request, 'deep'), { recursive: true });
   t.match(await pdfseal('backup', '--output', folder, '--dated', '--keep', '2'), { status: 0 });
+  t.notOk(existsSync(request));
+  t.notOk(existsSync(join(folder, dead)), 'what a command left that was killed long ago');
+  rmdirSync(join(folder, 'a folder of somebody else'));
   const [daily = '', first = '', ...rest] = readdirSync(folder).sort();
   t.equal(daily, former[2], 'the last one of a former day');
   t.equal(rest.length, 1);

@@ -39,7 +39,7 @@ t.test('an operator asks for one, and the unit’s command makes it', async (t) 
   t.ok(existsSync(request), 'the file that the unit waits for');
   t.match(await ask(), { status: 409, text: /under way already/ });
   now += BACKUP_BEGINS_MS_MAX + 1;
-  t.match(await shown(), /not begun.*systemctl start pdfseald-backup@test/s);
+  t.match(await shown(), /not begun.*systemctl restart pdfseald-backup@test\.path/s);
 
   const backups = join(sandbox.dir, 'backups');
   mkdirSync(backups);

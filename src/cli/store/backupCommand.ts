@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import { syncTree } from '../../base/folders.ts';
@@ -74,7 +74,14 @@ const IN_DATABASE =
 
 /** Path of a backup that is made now, in that folder. */
 export function nameIn(folder: string): string {
-  return resolve(folder, new Date().toISOString().replaceAll(':', ''));
+  return resolve(folder, nameAt(Date.now()));
+}
+
+const COPY = /^\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z$/;
+const DRAFT = /^\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z\.part$/;
+
+function nameAt(time: number): string {
+  return new Date(time).toISOString().replaceAll(':', '');
 }
 
 /**
@@ -89,8 +96,9 @@ export async function makeBackup(
   if (existsSync(target))
     throw new OperatorError(`${target} already exists, and a backup is never overwritten`);
   const draft = `${target}.part`;
-  rmSync(draft, { recursive: true, force: true });
   try {
+    removeUnfinished(dirname(target));
+    rmSync(draft, { recursive: true, force: true });
     await copyStore(folder, join(draft, 'store'));
     for (const name of FOLDERS) copyFolder(join(config.stateDir, name), join(draft, name));
     const made = await checked(draft, config, options);
@@ -130,13 +138,23 @@ async function checked(
   });
 }
 
+const UNFINISHED_MS_MAX = 24 * 3_600_000;
+
+/** A command that was killed left its draft, which takes as much space as a copy. */
+function removeUnfinished(into: string): void {
+  const drafts = existsSync(into) ? readdirSync(into).filter((name) => DRAFT.test(name)) : [];
+  const dead = nameAt(Date.now() - UNFINISHED_MS_MAX);
+  for (const name of drafts) if (name < dead) rmSync(join(into, name), { recursive: true });
+}
+
 /**
  * Copies have their times as names, so the names sort by time. The last one of each day stays for so many days: whoever asks for many
  * copies drives none of former days out.
  */
 async function removeOldest(config: Config, into: string, keep: number): Promise<void> {
-  const isCopy = (name: string) => /^\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z$/.test(name);
-  const copies = readdirSync(into).filter(isCopy).sort();
+  const copies = readdirSync(into)
+    .filter((name) => COPY.test(name))
+    .sort();
   const lastOfDays = [...new Map(copies.map((name) => [name.slice(0, 10), name])).values()];
   const kept = new Set([...copies.slice(-keep), ...lastOfDays.slice(-keep)]);
   const outdated = copies.filter((name) => !kept.has(name));

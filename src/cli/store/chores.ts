@@ -1,17 +1,23 @@
 import { systemReason } from '../../base/systemReason.ts';
-import { beginBackup, endBackup } from '../../watch/backupRequest.ts';
+import { beginBackup, endBackup, takeRequest } from '../../watch/backupRequest.ts';
 import { type Chore, noteUpkeep, type UpkeepNote } from '../../watch/upkeepNotes.ts';
 import { note } from '../terminal.ts';
+import { asOperatorError } from './backupFolder.ts';
 
 /** Leaves a note for the daemon's metrics. If the note cannot be written, what was done stays done. */
 export function noteChore(stateDir: string, chore: Chore, done: Omit<UpkeepNote, 'finished_at'>): void {
   tell(chore, () => noteUpkeep(stateDir, chore, { finished_at: new Date().toISOString(), ...done }));
 }
 
-/** Notes for the console that this backup begins, and how it ends. */
+/** Notes for the console that this backup begins, and how it ends. Throws OperatorError if what asked for it cannot be taken away. */
 export async function noteBackup<Made>(stateDir: string, make: () => Promise<Made>): Promise<Made> {
   const began = new Date();
   const end = (reason?: string) => tell('backup', () => endBackup(stateDir, began, reason));
+  try {
+    takeRequest(stateDir);
+  } catch (error) {
+    throw asOperatorError(error, `cannot remove the request for a backup in ${stateDir}`);
+  }
   tell('backup', () => beginBackup(stateDir, began));
   try {
     const made = await make();
