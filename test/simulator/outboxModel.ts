@@ -41,10 +41,11 @@ export class OutboxModel {
         endpoints: {
           all: async () => [...this.endpoints.values()],
           revision: async () => this.#revision,
-          change: async (id: string, change: (current: WebhookEndpoint) => WebhookEndpoint) =>
+          change: async (id: string, change: (current: WebhookEndpoint) => WebhookEndpoint | undefined) =>
             this.#write(`change of ${id}`, () => {
               const current = this.endpoints.get(id);
-              return current && this.put(change(current));
+              const changed = current && change(current);
+              return changed ? this.put(changed) : current;
             }),
         },
         outbox: {
