@@ -19,8 +19,12 @@ const DAYS: readonly [urgency: Urgency, days: number][] = [
 
 const DAY_MS = 86_400_000;
 
-/** A certificate that is valid for weeks only is renewed late: only the last third of its validity counts. */
+/**
+ * A certificate that is valid for weeks only is renewed late: only the last third of its validity counts. One that is not valid yet is as
+ * useless as one that has expired.
+ */
 export function urgencyOf({ notBefore, notAfter }: Validity, now: number): Urgency {
+  if (now < notBefore) return 'urgent';
   const lastThirdDays = (notAfter - notBefore) / DAY_MS / 3;
   const left = daysLeft({ notAfter }, now);
   return DAYS.find(([, days]) => left <= Math.min(days, lastThirdDays))?.[0] ?? 'none';
@@ -31,6 +35,7 @@ export function urgencyOf({ notBefore, notAfter }: Validity, now: number): Urgen
  * only parts of that time count, the last third and the last tenth.
  */
 export function listUrgencyOf({ notBefore, notAfter }: Validity, now: number): Urgency {
+  if (now < notBefore) return 'urgent';
   const left = (notAfter - now) / (notAfter - notBefore);
   return left <= 1 / 10 ? 'urgent' : left <= 1 / 3 ? 'soon' : 'none';
 }

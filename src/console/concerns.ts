@@ -77,8 +77,8 @@ function witnesses({ witnesses }: AdminStatus): Concern[] {
 function certificates({ certificates }: AdminStatus): Concern[] {
   return certificates
     .filter(({ urgency }) => urgency === 'soon' || urgency === 'urgent')
-    .map(({ authority, role, subject, days_left: days, detail }) => {
-      const why = days === undefined ? (detail ?? '') : words.certificateEnds(days);
+    .map(({ authority, role, subject, state, days_left: days = 0, detail }) => {
+      const why = detail ?? (state === 'valid' ? words.certificateEnds(days) : words.certificateIs[state]);
       return warning(words.certificate(role, authority), `${subject ?? ''} ${why}`.trim(), words.renewIt);
     });
 }

@@ -117,7 +117,8 @@ export const englishConcerns = {
   witnessRemedy: 'Ask whoever runs it; the others cosign meanwhile.',
   certificate: (role: string, authority: string) =>
     role === 'client-crl' ? `Revocation list of ${authority}` : `Certificate (${role}) of ${authority}`,
-  certificateEnds: (days: number) => (days < 0 ? 'has ended' : `ends in ${days} days`),
+  certificateIs: { expired: 'has ended', not_yet_valid: 'is not valid yet', missing: 'is missing' },
+  certificateEnds: (days: number) => `ends in ${days} days`,
   renewIt: 'Renew it: see "Certificates" in the manual.',
   disk: 'The disk is nearly full',
   diskIs: (free: string, least: string) => `${free} are free. Below ${least}, no job is accepted.`,

@@ -85,6 +85,8 @@ function whyUntrusted(
       return 'cannot be checked: this server has no revocation list of its issuer, or of an issuer above';
     if (ofIssuer.every(({ nextUpdate }) => nextUpdate !== undefined && nowMs > nextUpdate))
       return 'cannot be checked: the revocation list of this server has expired';
+    if (ofIssuer.every(({ thisUpdate }) => nowMs < thisUpdate))
+      return 'cannot be checked: the revocation list of this server is not valid yet';
   }
   return undefined;
 }

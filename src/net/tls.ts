@@ -48,6 +48,8 @@ const DAY_MS = 86_400_000;
 const ENDS_SOON = 'a TLS certificate expires soon: renew it';
 const LIST_ENDS_SOON =
   'a revocation list in client_crl_file has expired or expires soon: put a new one there, or no client certificate is accepted';
+const NOT_VALID_YET =
+  'a TLS certificate or revocation list is not valid yet: put a valid one there, and look at the clock of this machine';
 /** A list without `nextUpdate` never ends; RFC 5280, section 4.1.2.5, writes this time for that. */
 const NEVER = Date.UTC(9999, 11, 31, 23, 59, 59);
 
@@ -221,12 +223,13 @@ export class TlsCertificates {
     for (const certificate of this.certificates) {
       const urgency = tlsUrgencyOf(certificate, now);
       if (urgency === 'none') continue;
-      const { role, subject, notAfter } = certificate;
+      const { role, subject, notBefore, notAfter } = certificate;
       const days = daysLeft(certificate, now);
       const not_after = toRfc3339(notAfter);
       const fields = { event: 'tls_certificate_ends', role, subject, not_after, days_left: days, urgency };
       const ended = days < 0 ? 'a TLS certificate has expired: connections fail' : ENDS_SOON;
-      const message = role === 'client-crl' ? LIST_ENDS_SOON : ended;
+      const atEnd = role === 'client-crl' ? LIST_ENDS_SOON : ended;
+      const message = now < notBefore ? NOT_VALID_YET : atEnd;
       this.#logger[urgency === 'urgent' ? 'error' : 'warn'](fields, message);
     }
   }
@@ -347,6 +350,8 @@ function parseRevocationLists(file: string): { pem: string; list: RevocationList
       pem,
       list: parseRevocationList(Buffer.from(base64, 'base64')),
     }));
+    if (lists.some(({ list: { thisUpdate, nextUpdate = NEVER } }) => nextUpdate <= thisUpdate))
+      throw new OperatorError(`${file} has a revocation list that ends before it begins`);
     if (lists.length > 0) return lists;
   } catch (cause) {
     if (cause instanceof OperatorError) throw cause;

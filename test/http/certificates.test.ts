@@ -63,6 +63,10 @@ interface House {
   map(certificateName: string, clientId: string): Promise<void>;
 }
 
+function presentTls({ tls }: House) {
+  return presentCertificates({ certificatesDir: '', keys: [], remotes: {} }, [tls], Date.now());
+}
+
 async function openHouse(
   t: Test,
   { below, ...options }: Partial<TlsFiles> & { below?: string } = {},
@@ -480,6 +484,32 @@ t.test('a fault of one part of the files does not hold up the other', async (t) 
   t.equal((await ask(house.port, pair)).status, 401, 'revoked as before');
 });
 
+t.test('with a list that begins tomorrow, nobody is accepted', async (t) => {
+  const house = await openHouse(t);
+  await house.map('CN=invoices', 'acme-web');
+  const pair = house.client('invoices');
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  t.teardown(() => agent.destroy());
+  const crl = house.files.clientCrlFile ?? '';
+  revoke(house.dir, crl, house.authority, []);
+  house.tls.reload();
+  t.equal((await ask(house.port, pair, { agent })).status, 200);
+  revoke(house.dir, crl, house.authority, [], { issuedDaysAgo: -1 });
+  house.tls.reload();
+  t.match(house.log.at(-1), { level: 50, event: 'tls_certificate_ends', msg: /not valid yet/ });
+  t.match(presentTls(house).at(-1), { role: 'client-crl', state: 'not_yet_valid', urgency: 'urgent' });
+  const early = { status: 401, message: /list of this server is not valid yet/ };
+  t.match(await ask(house.port, pair, { agent }), early, 'on an open connection as on a new one');
+  t.match(await ask(house.port, pair), { status: 401, message: /CRL_NOT_YET_VALID/ });
+});
+
+t.test('a list that ends before it begins is not taken', async (t) => {
+  const house = await openHouse(t);
+  revoke(house.dir, house.files.clientCrlFile ?? '', house.authority, [], { validDays: -1 });
+  house.tls.reload();
+  t.match(house.log.at(-1), { event: 'tls_certificate_refused', reason: /ends before it begins/ });
+});
+
 t.test('a list that ends soon is told when it is put there', async (t) => {
   const house = await openHouse(t);
   const ends = () => house.log.filter(({ event }) => event === 'tls_certificate_ends');
@@ -492,7 +522,7 @@ t.test('a list that ends soon is told when it is put there', async (t) => {
   t.strictSame(told(19), []);
   t.match(told(21), [{ role: 'client-crl', subject: 'CN=clients', level: 40, urgency: 'soon' }]);
   t.match(told(28), [{ role: 'client-crl', subject: 'CN=clients', level: 50, urgency: 'urgent' }]);
-  t.match(presentCertificates({ certificatesDir: '', keys: [], remotes: {} }, [house.tls], Date.now()), [
+  t.match(presentTls(house), [
     { role: 'server' },
     { role: 'client-ca' },
     { role: 'client-crl', subject: 'CN=clients', state: 'valid', days_left: 1, urgency: 'urgent' },

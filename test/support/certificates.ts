@@ -79,13 +79,13 @@ export function issueClient(
   return files;
 }
 
-/** Writes a revocation list of that authority with these certificates on it, valid for 30 days from its issue. */
+/** Writes a revocation list of that authority with these certificates on it, valid for so many days from its issue. */
 export function revoke(
   dir: string,
   file: string,
   authority: KeyPair,
   revoked: KeyPair[],
-  { issuedDaysAgo = 0 } = {},
+  { issuedDaysAgo = 0, validDays = 30 } = {},
 ): void {
   const config = join(dir, 'ca.cnf');
   const database = join(dir, `index-${revoked.length}-${Date.now()}.txt`);
@@ -100,7 +100,7 @@ export function revoke(
     toRfc3339(Date.now() + days * 86_400_000)
       .replace(/\.\d+/, '')
       .replaceAll(/[-:T]/g, '');
-  const validity = ['-crl_lastupdate', at(-issuedDaysAgo), '-crl_nextupdate', at(30 - issuedDaysAgo)];
+  const validity = ['-crl_lastupdate', at(-issuedDaysAgo), '-crl_nextupdate', at(validDays - issuedDaysAgo)];
   run('ca', ...ca, '-gencrl', ...validity, '-out', file);
 }
 

@@ -236,8 +236,10 @@ function certificates({ certificates: all }: AdminStatus): Row {
   if (next === undefined) return plain(name, 'none in use');
   const { authority, role, days_left: days } = next;
   const remedy = 'list them all with pdfseal hsm certificates';
-  if (days === undefined || days < 0)
-    return { mark: 'bad', name, text: `${authority}: ${next.detail ?? next.state}`, remedy };
+  if (days === undefined || next.state !== 'valid') {
+    const text = `${authority}, ${role}: ${next.detail ?? next.state.replaceAll('_', ' ')}`;
+    return { mark: 'bad', name, text, remedy };
+  }
   const mark = next.urgency === 'urgent' ? 'bad' : next.urgency === 'none' ? 'good' : 'warning';
   const text = `${days} days until the first expires: ${authority}, ${role}`;
   return { mark, name, text, remedy: mark === 'good' ? undefined : remedy };

@@ -148,7 +148,7 @@ function diagnoseName(certificate: X509Certificate, publicUrl: string): Diagnosi
 
 function diagnoseDates(table: TlsTable, certificate: TlsCertificate, now: number): Diagnosis {
   const { role, subject, notBefore, notAfter } = certificate;
-  const urgency = now < notBefore ? 'urgent' : tlsUrgencyOf(certificate, now);
+  const urgency = tlsUrgencyOf(certificate, now);
   const left = `${daysLeft(certificate, now)} days left`;
   if (role === 'client-crl') {
     const [from, to] = [notBefore, notAfter].map((time) => `${toRfc3339(time).slice(0, 16)}Z`);
