@@ -185,9 +185,9 @@ export class ConsoleApp {
     }
     if ('stream' in reply) {
       const { streams } = this.#options;
-      if (!streams.hasRoom(at.session)) return send(response, 503, 'text/plain; charset=utf-8', '');
       response.setHeader('Content-Type', 'text/event-stream; charset=utf-8');
-      return streams.add(response, at.session);
+      if (!streams.tryAdd(response, at.session)) send(response, 503, 'text/plain; charset=utf-8', '');
+      return;
     }
     await sendDownload(response, reply, at.session);
   }

@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import { peerOf } from '../admin/peer.ts';
 import type { Session } from './sessions.ts';
 
+/** Of each person, and of all who have no session. */
 const LINES_MAX = 20;
 const WITHIN_MS = 60_000;
 const PATH_CHARS_MAX = 100;
@@ -13,7 +14,8 @@ export class RefusalLog {
   /** Of a clock that only goes forward, milliseconds. */
   readonly #now: () => number;
   #since = Number.NEGATIVE_INFINITY;
-  #lines = 0;
+  /** By the name of the person; of nobody, the empty name. */
+  readonly #lines = new Map<string, number>();
   #unlogged = 0;
 
   constructor(logger: Pick<Logger, 'warn'>, now: () => number = () => performance.now()) {
@@ -21,25 +23,27 @@ export class RefusalLog {
     this.#now = now;
   }
 
-  /** Writes a line, unless there were many within the last minute: the next line says how many were left out. */
+  /** Writes a line, unless this person, or strangers, had many within the last minute: the next line says how many were left out. */
   refused(
     { socket, method, url = '' }: IncomingMessage,
     { status, reason, session }: { status: number; reason: string; session: Session | undefined },
   ): void {
     if (this.#now() - this.#since >= WITHIN_MS) {
       this.#since = this.#now();
-      this.#lines = 0;
+      this.#lines.clear();
     }
-    if (this.#lines >= LINES_MAX) {
+    const { person } = session ?? {};
+    const lines = this.#lines.get(person?.name ?? '') ?? 0;
+    if (lines >= LINES_MAX) {
       this.#unlogged += 1;
       return;
     }
-    this.#lines += 1;
+    this.#lines.set(person?.name ?? '', lines + 1);
     const { uid, pid } = peerOf(socket) ?? {};
     const fields = {
       event: 'console_refused',
       ...{ status, reason, method, path: pathOf(url) },
-      ...(session && { person: session.person.name, role: session.person.role }),
+      ...(person && { person: person.name, role: person.role }),
       ...(socket.remoteAddress !== undefined && { address: socket.remoteAddress }),
       ...(uid !== undefined && { peer_uid: uid }),
       ...(pid !== undefined && { peer_pid: pid }),

@@ -36,7 +36,9 @@ t.test('failed logins, forms of others, pages of other roles, other sites', asyn
   for (const hidden of [secret, token, other.token, 's3cret'])
     t.notOk(JSON.stringify(lines).includes(hidden), 'nothing that opens the console, or was searched for');
   for (let n = 0; n < 100; n += 1) await test.post('/login', { link: 'x' });
-  t.equal(lines.length, 20);
+  t.equal(lines.length, 22, 'twenty of strangers, and two of hers');
+  await test.post('/care/drill/begin', { token }, { cookie });
+  t.match(lines.at(-1), { path: '/care/drill/begin', person: 'Anna' }, 'a stranger hides nobody');
 });
 
 t.test('in each minute again, with how many were left out', async (t) => {

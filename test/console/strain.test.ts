@@ -50,7 +50,7 @@ async function openStreams(t: Test) {
   const session = sessions.begin(sessions.invite({ name: 'Anna', role: 'auditor' }))?.session;
   const streams = new Streams(sessions);
   t.teardown(() => streams.close());
-  const server = createServer((_request, response) => session && streams.add(response, session));
+  const server = createServer((_request, response) => session && streams.tryAdd(response, session));
   const path = join(folder, 's');
   server.listen(path);
   t.teardown(() => server.close());
