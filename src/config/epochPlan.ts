@@ -1,4 +1,5 @@
 /** Plans and cancels the next epoch: what a command and the console do alike, after the keys are there. */
+import { createHash } from 'node:crypto';
 import { writeFileAtomically } from '../base/atomicFile.ts';
 import { systemClock, toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -22,6 +23,8 @@ export interface EpochsChange {
   after: readonly Epoch[];
   /** The one that comes or goes. */
   epoch: Epoch;
+  /** What no epoch trusted before: each `<authority> <SHA-256 of the root certificate in hex>`. */
+  newRoots: readonly string[];
 }
 
 /** The epoch in force. Throws OperatorError if another one is planned, or if `from` has passed. */
@@ -56,7 +59,8 @@ export async function planEpoch(
   assertChanges(config, epoch, termAt(before, systemClock()).epoch);
   assertFitsConfig(config, epoch);
   await assertAheadOf(store, from);
-  return { act: 'epoch.plan', before, after: [...before.list, epoch], epoch };
+  const newRoots = newRootsOf(epoch, before.list);
+  return { act: 'epoch.plan', before, after: [...before.list, epoch], epoch, newRoots };
 }
 
 /** Throws OperatorError. */
@@ -64,10 +68,11 @@ export async function cancelEpoch(store: Pick<Store, 'log'>, before: Epochs): Pr
   const epoch = comingAt(before, systemClock());
   if (epoch === undefined) throw new OperatorError('no epoch is planned');
   await assertAheadOf(store, epoch.from);
-  return { act: 'epoch.cancel', before, after: before.list.filter((one) => one !== epoch), epoch };
+  const after = before.list.filter((one) => one !== epoch);
+  return { act: 'epoch.cancel', before, after, epoch, newRoots: [] };
 }
 
-/** Records the change, then writes the trust file. If we stop between the two, the trust file can be exported again. */
+/** Records the change, then writes the trust file. Throws OperatorError. */
 export async function changeEpochs(
   store: Pick<Store, 'identity' | 'epochs'>,
   config: Config,
@@ -84,7 +89,22 @@ export async function changeEpochs(
     throw new OperatorError(
       `the epoch was recorded after ${toRfc3339(epoch.from)}, when it had already begun: run pdfseal check before anything else`,
     );
-  writeFileAtomically(config.trustFile, trust);
+  try {
+    writeFileAtomically(config.trustFile, trust);
+  } catch (cause) {
+    if (!(cause instanceof OperatorError)) throw cause;
+    throw new OperatorError(
+      `the epochs are changed, but not the trust file: ${cause.message}; mend that, and write the file with pdfseal trust export`,
+      { cause },
+    );
+  }
+}
+
+function newRootsOf({ roots }: Epoch, earlier: readonly Epoch[]): string[] {
+  const known = earlier.flatMap((epoch) => epoch.roots);
+  return roots
+    .filter(({ name, root }) => !known.some((one) => one.name === name && one.root === root))
+    .map(({ name, root }) => `${name} ${createHash('sha256').update(root, 'base64').digest('hex')}`);
 }
 
 /** Also of the clock of the log, which can be ahead of this machine's. */

@@ -178,7 +178,8 @@ function requireSession({ ended }: Session): void {
 
 /** However a name is written: nobody is a second person by capitals or by letters that look the same to Unicode. */
 export function isSameName(a: string, b: string): boolean {
-  const [one, other] = [a, b].map((name) => name.normalize('NFKC').toLowerCase());
+  // Some letters, such as ß, are two as capitals.
+  const [one, other] = [a, b].map((name) => name.normalize('NFKC').toUpperCase().toLowerCase());
   return one === other;
 }
 

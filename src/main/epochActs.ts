@@ -14,7 +14,7 @@ import {
 } from '../config/epochPlan.ts';
 import type { EpochActs, Prepared } from '../console/proposals.ts';
 import { findExisting, keysForEpoch } from '../kms/epochKeys.ts';
-import { type Epoch, type Epochs, termAt } from '../log/epochs.ts';
+import { type Epochs, termAt } from '../log/epochs.ts';
 import type { QuorumPolicy } from '../log/quorum.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
 import { epochObject } from '../manifest/sealedForm.ts';
@@ -42,7 +42,7 @@ export function epochActsOf(
       inForce: presentedOf(presented, longer.indexOf(inForce)),
       epoch: presentedOf(presented, longer.indexOf(epoch)),
       lowersQuorum: act === 'epoch.plan' && signaturesOf(epoch.quorum) < signaturesOf(inForce.quorum),
-      newRoots: act === 'epoch.plan' ? newRootsOf(epoch, before.list) : [],
+      newRoots: change.newRoots,
       sha256: createHash('sha256')
         .update(JSON.stringify([act, before.revision, object]))
         .digest('hex'),
@@ -77,13 +77,6 @@ function presentedOf<One>(all: readonly One[], index: number): One {
   const found = all[index];
   assert(found, 'the epoch is on the list');
   return found;
-}
-
-function newRootsOf({ roots }: Epoch, earlier: readonly Epoch[]): string[] {
-  const known = earlier.flatMap((epoch) => epoch.roots);
-  return roots
-    .filter(({ name, root }) => !known.some((one) => one.name === name && one.root === root))
-    .map(({ name, root }) => `${name} ${createHash('sha256').update(root, 'base64').digest('hex')}`);
 }
 
 function signaturesOf({ needed, postQuantum = 0 }: QuorumPolicy): number {

@@ -1,4 +1,5 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { X509Certificate } from 'node:crypto';
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { hsmCommand } from '../../src/cli/hsm/hsmCommand.ts';
@@ -8,7 +9,10 @@ import { keysForEpoch } from '../../src/kms/epochKeys.ts';
 import { readKey } from '../../src/kms/keyOperations.ts';
 import type { LogKey } from '../../src/log/verifierKey.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
+import { sha256Of } from '../../src/net/clientCertificate.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
+import { retiredDir } from '../../src/tsa/installed.ts';
+import { makeAuthority } from '../support/certificates.ts';
 import { item } from '../support/partitions.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
 import { firstEpoch, makeKey } from '../support/sealing.ts';
@@ -103,6 +107,21 @@ t.test('new keys from a date on: made, checked, listed, and in the trust file ah
   });
   const taken = await run(sandbox, 'epochs', 'plan', '--from', from, '--use-existing-keys');
   t.match(taken, { status: 0, stdout: /eu\/sandbox-2026-e2 .*found\n.*us\/sandbox-2026-e2 .*made/s });
+});
+
+t.test('roots that become trusted are named, and a trust file that cannot be written', async (t) => {
+  const sandbox = await open(t);
+  const retired = retiredDir(join(sandbox.dir, 'state', 'certificates'));
+  mkdirSync(retired, { recursive: true });
+  const { certificateFile } = makeAuthority(sandbox.dir, 'stranger');
+  copyFileSync(certificateFile, join(retired, 'stranger.pem'));
+  rmSync(sandbox.trustFile);
+  mkdirSync(sandbox.trustFile);
+  const planned = await run(sandbox, 'epochs', 'plan');
+  const digest = sha256Of(new X509Certificate(readFileSync(certificateFile)));
+  t.match(planned.stdout, new RegExp(`^root +built-in ${digest} +trusted from this epoch on$`, 'm'));
+  t.match(planned, { status: 1, stderr: /epochs are changed, but not the trust file.*pdfseal trust export/ });
+  t.match(await epochs(sandbox), [{ state: 'in force' }, { state: 'planned' }]);
 });
 
 /** Runs a command that is expected to refuse, in this process. */

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../src/base/clock.ts';
 import type { Role } from '../../src/base/people.ts';
 import type { ConsoleOptions } from '../../src/console/console.ts';
+import { isSameName } from '../../src/console/proposals.ts';
 import { epochActsOf } from '../../src/main/epochActs.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
 import { EpochSeal } from '../../src/prove/epochSeal.ts';
@@ -158,6 +159,12 @@ t.test('nobody is two people, and nobody else has a say', async (t) => {
   t.strictSame(await quorums(), [2]);
   t.match(await send('Anna', 'refuse', { proposal }), { status: 303 }, 'she can withdraw it');
   t.equal(await waiting(), 'none');
+});
+
+t.test('a name in capitals, where a letter becomes two', (t) => {
+  t.ok(isSameName('Groß', 'GROSS'));
+  t.notOk(isSameName('Gros', 'GROSS'));
+  t.end();
 });
 
 t.test('a certificate and a link of one name are one person', async (t) => {

@@ -150,6 +150,7 @@ async function plan({ config: file, json, ...options }: PlanOptions): Promise<vo
     });
     const from = options.from ?? Math.ceil((systemClock() + LEAD_MS_DEFAULT) / MINUTE_MS) * MINUTE_MS;
     const change = await planEpoch(store, config, { before, from, keys });
+    for (const root of change.newRoots) (json ? note : print)(`root   ${root}  trusted from this epoch on`);
     if (config.log.public && !canBeWitnessed(keys))
       note('No key of this epoch is an Ed25519 key: witnesses and monitors of public logs accept no other.');
     await changeEpochs(store, config, change, actorOfProcess('command'));
