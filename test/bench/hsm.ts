@@ -122,7 +122,7 @@ async function measureDelay(
   await seal(server, order, roundMs / 2);
   for (let round = 0; round < rounds; round++) {
     await run(prompt, undefined);
-    await run(slow, { signDelayMs: DELAY_MS });
+    await run(slow, { delayed: 'C_Sign', ms: DELAY_MS });
   }
   for (const partition of server.partitions) setFault(partition, undefined);
   return { ...order, prompt: medianOf(prompt), slow: medianOf(slow) };

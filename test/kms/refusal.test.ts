@@ -55,7 +55,7 @@ t.test('a token that is slow to refuse a PIN is not asked twice', async (t) => {
   const token = behindFaulty(item(site.tokens, 0), buildFaultyModule(t.testdirName));
   const partitions = await site.open({ partitions: [token] });
   const writePin = changePin(withoutFaults(token));
-  setFault(token, { loginDelayMs: 2500 });
+  setFault(token, { delayed: 'C_Login', ms: 2500 });
   process.kill(pidOf(partitions), 'SIGKILL');
   await until('the PIN refused', () => statesOf(partitions)[0] === 'pin_refused');
   t.equal(refusedLogins(token), 1);

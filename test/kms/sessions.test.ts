@@ -107,7 +107,7 @@ t.test('one session is all that is asked for, if configured so', async (t) => {
   const partitions = await open({ sessions: 1 }, { sessions: 1 });
   t.equal(faultsPlayed(token, 'sessions'), 0);
   t.match(partitions.status(), [{ state: 'ready', sessions: 1, sessionsRefused: undefined }]);
-  setFault(token, { signDelayMs: 300 });
+  setFault(token, { delayed: 'C_Sign', ms: 300 });
   const [first, second] = [
     item(partitions.signers, 0).sign(bytesOrder(MESSAGE)),
     item(partitions.signers, 0).sign(bytesOrder(MESSAGE)),
@@ -119,7 +119,7 @@ t.test('one session is all that is asked for, if configured so', async (t) => {
 t.test('the time-out counts from when a message has a session', async (t) => {
   const { token, open } = await makeFaultySite(t);
   const partitions = await open(undefined, { signTimeoutMs: 4000 });
-  setFault(token, { signDelayMs: 1500 });
+  setFault(token, { delayed: 'C_Sign', ms: 1500 });
   const signer = item(partitions.signers, 0);
   const many = await Promise.all(Array.from({ length: 6 }, () => signer.sign(bytesOrder(MESSAGE))));
   t.ok(

@@ -11,10 +11,25 @@ import type { Daemon } from './daemon.ts';
 import { findModule } from './partitions.ts';
 import { changePin, hangModule, takeToken } from './tamper.ts';
 
+/** Functions that can be made to fail, or to take longer. */
+export type ModuleFunction =
+  | 'C_Initialize'
+  | 'C_OpenSession'
+  | 'C_Login'
+  | 'C_FindObjectsInit'
+  | 'C_FindObjects'
+  | 'C_SignInit'
+  | 'C_Sign';
+
+/** All bits flipped, one bit, zeros, half of it, a byte more, empty, or good but over less than was to be signed. */
+export const FORGERIES = ['bits', 'bit', 'zeros', 'short', 'long', 'empty', 'over less'] as const;
+/** What a token loses before a signature. */
+export const LOSSES = ['sessions', 'session', 'log-in'] as const;
+
 /**
  * What goes wrong in the module: it crashes in C_Sign, gives signatures with flipped bits, has no session left or only so many
- * for a process, lets the second of each two signatures overtake the first or fail beside it, or takes so many milliseconds
- * longer for each signature or login.
+ * for a process, lets the second of each two signatures overtake the first or fail beside it, takes so many milliseconds
+ * longer for each signature or login, or returns an error. `every`: in one of so many calls; default 1.
  */
 export type ModuleFault =
   | 'crash'
@@ -24,8 +39,10 @@ export type ModuleFault =
   | 'alone'
   | { sessions: number }
   | { overtaken: 'by a signature' | 'by a failure' }
-  | { signDelayMs: number }
-  | { loginDelayMs: number }
+  | { delayed: ModuleFunction; ms: number }
+  | { fails: ModuleFunction; with: number; every?: number }
+  | { forges: (typeof FORGERIES)[number]; every?: number }
+  | { loses: (typeof LOSSES)[number] }
   | Peculiarity;
 
 /**
@@ -76,7 +93,10 @@ function faultText(fault: ModuleFault | undefined): string {
   if (typeof fault !== 'object') return fault ?? 'none';
   if ('sessions' in fault) return `sessions ${fault.sessions}`;
   if ('overtaken' in fault) return `overtake ${Number(fault.overtaken === 'by a failure')}`;
-  return 'signDelayMs' in fault ? `sign-delay ${fault.signDelayMs}` : `login-delay ${fault.loginDelayMs}`;
+  if ('fails' in fault) return `${fault.fails} ${fault.with} ${fault.every ?? 1}`;
+  if ('forges' in fault) return `garbage ${FORGERIES.indexOf(fault.forges)} ${fault.every ?? 1}`;
+  if ('loses' in fault) return `lose ${LOSSES.indexOf(fault.loses)}`;
+  return `${fault.delayed}-delay ${fault.ms}`;
 }
 
 /** How often the module was asked to log in and refused. */
@@ -120,7 +140,10 @@ export const CHILD_HANGS: Fault = {
   strike: hangModule,
 };
 /** Longer than any time-out: who signs while this lasts never comes back. */
-export const SIGNATURE_HANGS = moduleFault('signature hangs', 'timed_out', { signDelayMs: 600_000 });
+export const SIGNATURE_HANGS = moduleFault('signature hangs', 'timed_out', {
+  delayed: 'C_Sign',
+  ms: 600_000,
+});
 export const MODULE_CRASHES = moduleFault('module crashes', 'signer_died', 'crash');
 export const GARBAGE_SIGNED = moduleFault('garbage signatures', 'signature_invalid', 'garbage');
 /** Only a new child opens a session. */
@@ -177,11 +200,10 @@ function keepKilling(partition: PartitionOptions, daemon: Pick<Daemon, 'pid'>): 
 }
 
 /** SIGKILL to the partition's child, if it has one. */
-export function killSigner({ region }: PartitionOptions, { pid }: Pick<Daemon, 'pid'>): void {
+export function killSigner({ region, keyLabel }: PartitionOptions, { pid }: Pick<Daemon, 'pid'>): void {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
-  for (const child of children.map(Number).filter((one) => argumentsOf(one).includes(region))) {
-    process.kill(child, 'SIGKILL');
-  }
+  const isIts = (child: number) => [region, keyLabel].every((one) => argumentsOf(child).includes(one));
+  for (const child of children.map(Number).filter(isIts)) process.kill(child, 'SIGKILL');
 }
 
 /** Empty for a process that has just ended. */

@@ -29,20 +29,40 @@ static void record(const char *what, unsigned long value) {
   fclose(calls);
 }
 
-/* Whether `fault` names this fault now; `value` gets the number after the name, or 0. */
+/*
+ * Whether `fault` names this fault now; `value` gets the number after the name, or 0. With a second number n, the fault comes in
+ * one of n calls.
+ */
 static int told(const char *name, unsigned long *value) {
-  char word[16] = "";
+  static atomic_ulong turns;
+  char word[40] = "";
+  unsigned long every = 1;
   FILE *fault = open_in_folder("fault", "r");
   *value = 0;
   if (!fault) return 0;
-  if (fscanf(fault, "%15s %lu", word, value) < 1) word[0] = 0;
+  if (fscanf(fault, "%39s %lu %lu", word, value, &every) < 1) word[0] = 0;
   fclose(fault);
-  return strcmp(word, name) == 0;
+  if (strcmp(word, name) != 0) return 0;
+  return every <= 1 || ++turns % every == 0;
 }
 
 static void sleep_ms(unsigned long ms) {
   struct timespec pause = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000L};
   nanosleep(&pause, NULL);
+}
+
+/* `fault` may name a function and what it returns without having done anything, or `<function>-delay` and milliseconds. */
+static CK_RV strike(const char *function) {
+  unsigned long value;
+  char delay[40];
+  snprintf(delay, sizeof delay, "%s-delay", function);
+  if (told(delay, &value)) {
+    record(delay, value);
+    sleep_ms(value);
+  }
+  if (!told(function, &value)) return CKR_OK;
+  record(function, value);
+  return value;
 }
 
 /* Some modules have no locks, and say so to those who would call from several threads. */
@@ -53,7 +73,8 @@ static CK_RV initialize(CK_VOID_PTR arguments) {
     record("no-locks", 0);
     return CKR_CANT_LOCK;
   }
-  return real->C_Initialize(arguments);
+  CK_RV struck = strike("C_Initialize");
+  return struck == CKR_OK ? real->C_Initialize(arguments) : struck;
 }
 
 /* Sessions that this process has opened: the number after the fault is how many it gets. */
@@ -66,17 +87,33 @@ static CK_RV open_session(CK_SLOT_ID slot, CK_FLAGS flags, CK_VOID_PTR applicati
     record("sessions", value);
     return CKR_SESSION_COUNT;
   }
+  CK_RV struck = strike("C_OpenSession");
+  if (struck != CKR_OK) return struck;
   CK_RV result = real->C_OpenSession(slot, flags, application, notify, session);
   if (result == CKR_OK) sessions_open += 1;
   return result;
 }
 
 static CK_RV login(CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_UTF8CHAR_PTR pin, CK_ULONG pin_bytes) {
-  unsigned long value;
-  if (told("login-delay", &value)) sleep_ms(value);
-  CK_RV result = real->C_Login(session, user, pin, pin_bytes);
+  CK_RV result = strike("C_Login");
+  if (result == CKR_OK) result = real->C_Login(session, user, pin, pin_bytes);
   record("login", result);
   return result;
+}
+
+static CK_RV find_init(CK_SESSION_HANDLE session, CK_ATTRIBUTE_PTR template, CK_ULONG count) {
+  CK_RV struck = strike("C_FindObjectsInit");
+  return struck == CKR_OK ? real->C_FindObjectsInit(session, template, count) : struck;
+}
+
+static CK_RV find(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE_PTR objects, CK_ULONG room, CK_ULONG_PTR count) {
+  CK_RV struck = strike("C_FindObjects");
+  return struck == CKR_OK ? real->C_FindObjects(session, objects, room, count) : struck;
+}
+
+static CK_RV sign_init(CK_SESSION_HANDLE session, CK_MECHANISM_PTR mechanism, CK_OBJECT_HANDLE key) {
+  CK_RV struck = strike("C_SignInit");
+  return struck == CKR_OK ? real->C_SignInit(session, mechanism, key) : struck;
 }
 
 /*
@@ -93,10 +130,35 @@ static CK_RV overtake(unsigned long fails) {
   return is_second && fails ? CKR_DEVICE_ERROR : CKR_OK;
 }
 
+/* What a token loses in the middle of its work: all its sessions, this one, or the log-in. */
+static void lose(CK_SESSION_HANDLE session, unsigned long what) {
+  CK_SESSION_INFO info;
+  record("lose", what);
+  if (what == 0 && real->C_GetSessionInfo(session, &info) == CKR_OK) real->C_CloseAllSessions(info.slotID);
+  if (what == 1) real->C_CloseSession(session);
+  if (what == 2) real->C_Logout(session);
+}
+
+/* Signatures that are wrong, from all bits to one, and lengths that no signature of the key has. */
+static void forge(CK_BYTE_PTR signature, CK_ULONG_PTR bytes, unsigned long how) {
+  record("garbage", how);
+  if (how == 0)
+    for (CK_ULONG n = 0; n < *bytes; n++) signature[n] ^= 0x5a;
+  if (how == 1) signature[*bytes / 2] ^= 1;
+  if (how == 2) memset(signature, 0, *bytes);
+  if (how == 3) *bytes /= 2;
+  if (how == 4) signature[(*bytes)++] = 0;
+  if (how == 5) *bytes = 0;
+}
+/* Not forged, but over less than was to be signed. */
+#define FORGED_OVER_LESS 6
+
 static CK_RV sign(CK_SESSION_HANDLE session, CK_BYTE_PTR data, CK_ULONG data_bytes, CK_BYTE_PTR signature,
                   CK_ULONG_PTR signature_bytes) {
   unsigned long value;
-  if (told("sign-delay", &value)) sleep_ms(value);
+  CK_RV struck = strike("C_Sign");
+  if (struck != CKR_OK) return struck;
+  if (told("lose", &value)) lose(session, value);
   if (told("crash", &value)) {
     record("crash", 0);
     *(volatile int *)NULL = 0;
@@ -107,11 +169,10 @@ static CK_RV sign(CK_SESSION_HANDLE session, CK_BYTE_PTR data, CK_ULONG data_byt
   }
   int overtakes = told("overtake", &value);
   if (overtakes && overtake(value) != CKR_OK) return CKR_DEVICE_ERROR;
-  CK_RV result = real->C_Sign(session, data, data_bytes, signature, signature_bytes);
-  if (result == CKR_OK && signature && told("garbage", &value)) {
-    record("garbage", 0);
-    for (CK_ULONG n = 0; n < *signature_bytes; n++) signature[n] ^= 0x5a;
-  }
+  int forges = told("garbage", &value);
+  CK_ULONG less = forges && value == FORGED_OVER_LESS ? 1 : 0;
+  CK_RV result = real->C_Sign(session, data, data_bytes - less, signature, signature_bytes);
+  if (result == CKR_OK && signature && forges) forge(signature, signature_bytes, value);
   if (overtakes) overtakers_ended += 1;
   return result;
 }
@@ -222,6 +283,9 @@ CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list) {
     faulty.C_Initialize = initialize;
     faulty.C_OpenSession = open_session;
     faulty.C_Login = login;
+    faulty.C_FindObjectsInit = find_init;
+    faulty.C_FindObjects = find;
+    faulty.C_SignInit = sign_init;
     faulty.C_Sign = sign;
     faulty.C_GenerateKeyPair = generate_pair;
     faulty.C_SetAttributeValue = set_attributes;
