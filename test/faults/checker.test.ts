@@ -35,6 +35,7 @@ function goodTale(): Tale {
     leaves: ids.map((jobId, n) => ({ jobId, data: data[n]?.toString('hex') ?? '' })),
     receipts: {},
     unverified: [],
+    wrongSignatures: [],
     checkpoint: noteOf(ids.length),
     trail: [{ number: 1, jobId: 'job_audit', text: '{"act":"key.issue","object":{"client":"loud"}}' }],
     quotaCounts: [{ client: TERMS.limited.client, jobs: TERMS.limited.jobs }],
@@ -69,6 +70,7 @@ function goodTale(): Tale {
 /** Each breaks the promise it is listed under. */
 const LIES: Record<PromiseName, ((tale: Tale) => unknown)[]> = {
   'every answer is one of the API': [({ history }) => history.faults.push('418')],
+  'no wrong signature is released': [({ final }) => final.wrongSignatures.push('of eu')],
   'no error is internal': [
     ({ history }) => history.internalErrors.push({ request: 'a batch', isUndisturbed: false }),
   ],

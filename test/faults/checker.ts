@@ -69,6 +69,9 @@ export const PROMISES = {
       .map(({ id }) => `${id}: it is sealed, and the API has no receipt of it`),
   ],
 
+  // A verifier passes over a wrong signature where enough others are right.
+  'no wrong signature is released': (_, { wrongSignatures }) => wrongSignatures,
+
   'the log only grows': ({ checkpoints, receipts }, final) => {
     const roots = rootsOf(final.leaves.map(({ data }) => Buffer.from(data, 'hex')));
     const notes = [

@@ -5,7 +5,8 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { random } from '../support/seed.ts';
 import { CALLS, failCall } from './failingCalls.ts';
-import { MUTANTS, POWER_MUTANTS } from './mutants.ts';
+import { failPartition, failQuorum } from './failingModules.ts';
+import { MODULE_MUTANTS, MUTANTS, POWER_MUTANTS } from './mutants.ts';
 import { killing, playRound } from './play.ts';
 import { cutPower } from './powerCut.ts';
 
@@ -16,6 +17,12 @@ t.test('a flush of the store fails, or is the last thing that happens', async (t
   const flush = CALLS.find(({ call, file }) => call === 'fdatasync' && file?.endsWith('data.mdb'));
   if (flush === undefined) throw new Error('no flush of the store fails');
   const { ending, against, warnings } = await failCall(flush, seed);
+  t.strictSame(against, [], ending, { warnings });
+});
+
+t.test('HSMs fail: it seals on or refuses, and comes back', async (t) => {
+  const fail = seed % 2 === 0 ? failPartition : failQuorum;
+  const { ending, against, warnings } = await fail(seed, { strikes: 1 });
   t.strictSame(against, [], ending, { warnings });
 });
 
@@ -30,7 +37,7 @@ t.test('whatever reached the disk before a power cut, everything acknowledged is
 });
 
 t.test('the line that each mutant changes is there', async (t) => {
-  for (const mutant of [...MUTANTS, ...POWER_MUTANTS]) {
+  for (const mutant of [...MUTANTS, ...MODULE_MUTANTS, ...POWER_MUTANTS]) {
     const parts = readFileSync(join(ROOT, 'dist', mutant.file), 'utf8').split(mutant.line);
     t.equal(parts.length, 2, mutant.name);
   }

@@ -3,14 +3,23 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { CALLS, failCall } from './failingCalls.ts';
 import { COMMAND_NAMES, failCommand } from './failingCommands.ts';
+import { AFFLICTIONS, failPartition, failQuorum } from './failingModules.ts';
 import { jumpDate } from './jumpingClock.ts';
-import { buildMutant, type DarkMutant, MUTANTS, type Mutant, POWER_MUTANTS } from './mutants.ts';
-import { killing, type Outcome, playRound } from './play.ts';
+import {
+  buildMutant,
+  type DarkMutant,
+  MODULE_MUTANTS,
+  type ModuleMutant,
+  MUTANTS,
+  type Mutant,
+  POWER_MUTANTS,
+} from './mutants.ts';
+import { killing, type Outcome, type PlayedRound, playRound } from './play.ts';
 import { cutPower } from './powerCut.ts';
 import { playSchedules } from './schedules.ts';
 
 export interface Fault {
-  group: 'kills' | 'calls' | 'commands' | 'clocks' | 'power' | 'schedules' | 'mutants';
+  group: 'kills' | 'hsm' | 'calls' | 'commands' | 'clocks' | 'power' | 'schedules' | 'mutants';
   name: string;
   /** What happens, and when, follows from the seed as far as a real daemon allows. */
   run(seed: number): Promise<Outcome>;
@@ -19,13 +28,22 @@ export interface Fault {
 /** The checker is wrong if it does not find the promise that a daemon breaks. */
 async function runMutant(mutant: Mutant, seed: number): Promise<Outcome> {
   return withMutant(mutant, async (code) => {
-    const { broken, against } = await playRound(seed, killing(1), {
-      code,
-      isWitnessed: mutant.breaks === 'the witness never refuses the log',
-    });
-    if (mutant.breaks in broken) return { ending: 'caught', against: [] };
-    return { ending: 'not caught', against: [`expected: ${mutant.breaks}`, ...against] };
+    const isWitnessed = mutant.breaks === 'the witness never refuses the log';
+    return caught(mutant, await playRound(seed, killing(1), { code, isWitnessed }));
   });
+}
+
+async function runModuleMutant(mutant: ModuleMutant, seed: number): Promise<Outcome> {
+  return withMutant(mutant, async (code) => {
+    const among = AFFLICTIONS.filter(({ name }) => name === mutant.affliction);
+    const fail = mutant.victims === 1 ? failPartition : failQuorum;
+    return caught(mutant, await fail(seed, { code, among, strikes: 1 }));
+  });
+}
+
+function caught(mutant: Mutant, { broken, against }: PlayedRound): Outcome {
+  if (mutant.breaks in broken) return { ending: 'caught', against: [] };
+  return { ending: 'not caught', against: [`expected: ${mutant.breaks}`, ...against] };
 }
 
 async function runPowerMutant(mutant: DarkMutant, seed: number): Promise<Outcome> {
@@ -55,6 +73,8 @@ export const FAULTS: readonly Fault[] = [
     name: 'killed three times over batches that a witness has cosigned',
     run: (seed) => playRound(seed, killing(3), { isWitnessed: true }),
   },
+  { group: 'hsm', name: 'one of three partitions fails', run: (seed) => failPartition(seed) },
+  { group: 'hsm', name: 'too few partitions are left', run: (seed) => failQuorum(seed) },
   ...CALLS.map(
     (kind): Fault => ({
       group: 'calls',
@@ -75,6 +95,13 @@ export const FAULTS: readonly Fault[] = [
   { group: 'schedules', name: 'the outbox', run: (seed) => playSchedules(seed, '--outbox') },
   ...MUTANTS.map(
     (mutant): Fault => ({ group: 'mutants', name: mutant.name, run: (seed) => runMutant(mutant, seed) }),
+  ),
+  ...MODULE_MUTANTS.map(
+    (mutant): Fault => ({
+      group: 'mutants',
+      name: mutant.name,
+      run: (seed) => runModuleMutant(mutant, seed),
+    }),
   ),
   ...POWER_MUTANTS.map(
     (mutant): Fault => ({ group: 'mutants', name: mutant.name, run: (seed) => runPowerMutant(mutant, seed) }),

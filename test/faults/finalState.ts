@@ -1,10 +1,13 @@
 /** Reads how a daemon was left: through its API while it runs, then from its store. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { bytesEqual } from '../../src/base/bytes.ts';
 import { loadConfig } from '../../src/config/config.ts';
 import { documentSha256 } from '../../src/job/job.ts';
+import { parseNote } from '../../src/log/note.ts';
+import { noteKeyId, verifySignature } from '../../src/log/verifierKey.ts';
 import type { Receipt } from '../../src/manifest/receipt.ts';
-import { parseTrust } from '../../src/manifest/trustFile.ts';
+import { parseTrust, type TrustFile } from '../../src/manifest/trustFile.ts';
 import { createVerifier } from '../../src/prove/verify.ts';
 import { openStoreAt, type StoreLocation } from '../../src/store/engines.ts';
 import type { Client } from '../support/client.ts';
@@ -56,11 +59,13 @@ export async function readFinalState(
   if (status !== 0) history.faults.push(`the daemon ended with ${status}`);
   history.messages = receiver.received.map(({ webhookId, body }) => ({ webhookId, body }));
   history.faults.push(...receiver.refused);
-  const verify = createVerifier(parseTrust(readFileSync(sandbox.trustFile, 'utf8')));
+  const trust = parseTrust(readFileSync(sandbox.trustFile, 'utf8'));
+  const verify = createVerifier(trust);
   const isGood = (text: string) => {
     const receipt = JSON.parse(text) as Receipt;
     return verify({ document: receipt.manifest.document, receipt }).outcome === 'good';
   };
+  const notes = [checkpoint, ...history.checkpoints, ...Object.values(receipts).map(checkpointIn)];
   const unverified = Object.keys(receipts).filter((id) => !isGood(receipts[id] ?? ''));
   const { pending, ...left } = await readStore(store);
   const told = receiver.counts();
@@ -77,9 +82,30 @@ export async function readFinalState(
     late: [...waiting.map(({ id }) => id), ...pending.filter((id) => !told.has(id.replace('job_', 'msg_')))],
     receipts,
     unverified,
+    wrongSignatures: wrongSignatures(notes, trust),
     checkpoint,
     check: await check(sandbox),
   };
+}
+
+function checkpointIn(receipt: string): string {
+  return (JSON.parse(receipt) as Receipt).evidence.checkpoint;
+}
+
+/** Of keys that the trust file has: lines of witnesses are not ours. */
+function wrongSignatures(notes: string[], { logs }: TrustFile): string[] {
+  const keys = logs.flatMap(({ origin, epochs }) =>
+    epochs.flatMap(({ keys }) => keys.map((key) => ({ key, id: noteKeyId(origin, key) }))),
+  );
+  return [...new Set(notes)].flatMap((text) => {
+    const note = parseNote(text);
+    if (note === undefined) return [`not a checkpoint: ${text}`];
+    return note.signatures.flatMap(({ name, keyId, signature }) => {
+      const known = keys.find(({ id }) => bytesEqual(id, keyId));
+      const isWrong = known && !verifySignature(known.key, Buffer.from(note.text), signature);
+      return isWrong ? [`a signature of ${name} by ${known.key.region} is wrong: ${text}`] : [];
+    });
+  });
 }
 
 interface JobPage {

@@ -45,6 +45,8 @@ export interface FinalState {
   receipts: Record<string, string>;
   /** Jobs whose receipts do not verify with the exported trust file. */
   unverified: string[];
+  /** Signatures on checkpoints, in receipts or not, that do not verify with the key that they name, in words. */
+  wrongSignatures: string[];
   checkpoint: string;
   trail: { number: number; jobId: string; text: string }[];
   quotaCounts: { client: string; jobs: number }[];

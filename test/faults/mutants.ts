@@ -134,6 +134,43 @@ export const MUTANTS: readonly Mutant[] = [
   },
 ];
 
+/** A mutant that breaks a promise only when modules fail. */
+export interface ModuleMutant extends Mutant {
+  /** In the names of {@link AFFLICTIONS} that show it, and how many partitions they strike. */
+  affliction: string;
+  victims: 1 | 2;
+}
+
+export const MODULE_MUTANTS: readonly ModuleMutant[] = [
+  {
+    name: 'believes every signature',
+    breaks: 'no wrong signature is released',
+    file: 'kms/partition.js',
+    line: 'if (!this.#verify(message, signature)) {',
+    instead: 'if (false) {',
+    affliction: 'forged: bit',
+    victims: 1,
+  },
+  {
+    name: 'releases what too few partitions signed',
+    breaks: 'a receipt never changes',
+    file: 'kms/partitions.js',
+    line: '#suffice(signatures) {',
+    instead: '#suffice(signatures) { return true;',
+    affliction: 'forged: zeros',
+    victims: 2,
+  },
+  {
+    name: 'seals only while all partitions sign',
+    breaks: 'every answer is one of the API',
+    file: 'kms/partitions.js',
+    line: 'if (!this.canSign())\n            throw belowQuorum();',
+    instead: 'if (this.#members.some((member) => !member.ready))\n            throw belowQuorum();',
+    affliction: 'token vanishes',
+    victims: 1,
+  },
+];
+
 export const POWER_MUTANTS: readonly DarkMutant[] = [
   {
     name: 'acknowledges before the flush',

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Daemon } from '../support/daemon.ts';
 import type { Code } from '../support/programs.ts';
-import { openSandbox, type Sandbox } from '../support/sandbox.ts';
+import { openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
 import { brokenPromises } from './checker.ts';
 import { readFinalState } from './finalState.ts';
 import type { FinalState } from './history.ts';
@@ -23,6 +23,10 @@ export interface Outcome {
   warnings?: string[];
   /** The longest that it took to listen again, in milliseconds. */
   recoveryMs?: number;
+}
+
+export interface PlayedRound extends Outcome {
+  broken: ReturnType<typeof brokenPromises>;
 }
 
 /** So many lines are shown of each daemon. */
@@ -73,6 +77,8 @@ export interface RoundOptions {
   code?: Code;
   /** See {@link Terms.callsFail}. */
   callsFail?: boolean;
+  /** Added to {@link SITE}. */
+  site?: SandboxOptions;
   /** Nothing is released before a witness has cosigned it; see {@link Round.witness}. */
   isWitnessed?: boolean;
 }
@@ -84,11 +90,11 @@ export interface RoundOptions {
 export async function playRound(
   seed: number,
   disturb: (round: Round) => Promise<string>,
-  { code = 'dist', callsFail = false, isWitnessed = false }: RoundOptions = {},
-): Promise<Outcome & { broken: ReturnType<typeof brokenPromises> }> {
+  { code = 'dist', callsFail = false, isWitnessed = false, site = {} }: RoundOptions = {},
+): Promise<PlayedRound> {
   const closes: (() => void)[] = [];
-  const tables = { ...SITE.tables, ...(isWitnessed && { witness: REQUIRED }) };
-  const sandbox = await openSandbox({ ...SITE, tables, code });
+  const tables = { ...SITE.tables, ...site.tables, ...(isWitnessed && { witness: REQUIRED }) };
+  const sandbox = await openSandbox({ ...SITE, ...site, tables, code });
   let witness: RealWitness | undefined;
   try {
     if (isWitnessed) witness = await RealWitness.open(sandbox);

@@ -159,11 +159,15 @@ export class Workload {
 
   /** Whether a new document is sealed in time. */
   async isSealing(): Promise<boolean> {
+    return (await this.sealOne())?.phase === 'completed';
+  }
+
+  /** The answer for a new document that is to be sealed at once. */
+  async sealOne(): Promise<Try['answer']> {
     const create = this.#newCreate(TERMS.listener);
     create.mode = 'blocking'; // Repeats of it are the same.
     delete create.wait;
-    const { answer } = await this.#create(create);
-    return answer?.phase === 'completed';
+    return (await this.#create(create)).answer;
   }
 
   /** Repeats every create that was not answered until it is served, and uses up the quota; false if one is never served. The daemon runs undisturbed. */
