@@ -59,8 +59,9 @@ export function parseWitnessPolicy(text: string, origin?: string): WitnessPolicy
   const lines = text.split('\n');
   for (const [index, line] of lines.entries()) {
     const [keyword = '', ...items] = line.split(/[ \t]/).filter((item) => item !== '');
-    if (keyword === '' || keyword.startsWith('#')) continue;
     try {
+      assertNoControl(line);
+      if (keyword === '' || keyword.startsWith('#')) continue;
       reader.read(keyword, items);
     } catch (error) {
       if (error instanceof Fault) throw new WitnessPolicyError(index + 1, error.message);
@@ -91,6 +92,7 @@ export function satisfiesPolicy(
 class Fault extends Error {}
 
 class PolicyReader {
+  /** By public key. */
   readonly #logs = new Map<string, PolicyLog>();
   readonly #witnesses = new Map<string, PolicyWitness>();
   readonly #groups = new Map<string, PolicyGroup>();
@@ -132,11 +134,11 @@ class PolicyReader {
     if (vkey === undefined || more.length > 0) throw new Fault('write `log <vkey> [url]`');
     const key = parseVkey(vkey);
     if (key === undefined) throw new Fault(`${quoted(vkey)} is not a verifier key of a log`);
-    if (this.#logs.has(vkey)) throw new Fault('this log is there twice; remove the line');
+    if (this.#logs.has(key.spki)) throw new Fault('the key of this log is there twice; remove the line');
     assertRoom(this.#logs, 'logs');
     this.#origins.add(key.name);
     for (const { name } of this.#witnesses.values()) this.#assertNoLog(name);
-    this.#logs.set(vkey, { vkey, key, url: parseUrl(url) });
+    this.#logs.set(key.spki, { vkey, key, url: parseUrl(url) });
   }
 
   #readWitness([label, vkey, url, ...more]: readonly string[]): void {
@@ -202,6 +204,16 @@ class PolicyReader {
 }
 
 const NONE = 'none';
+
+/** Only tabs and newlines are allowed (C2SP tlog-policy, "Character set"). */
+function assertNoControl(line: string): void {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must find them
+  const [found] = /[\x00-\x08\x0b-\x1f\x7f]/.exec(line) ?? [];
+  if (found !== undefined)
+    throw new Fault(
+      `the line has the control character ${quoted(found)}; remove it and save it as plain text`,
+    );
+}
 
 function assertRoom(entries: ReadonlyMap<string, unknown>, what: string): void {
   if (entries.size >= ENTRIES_MAX) throw new Fault(`a policy has at most ${ENTRIES_MAX} ${what}`);

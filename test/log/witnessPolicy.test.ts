@@ -19,11 +19,12 @@ const keys = Object.fromEntries(['a', 'b', 'c', 'd'].map((name) => [name, witnes
 const { a, b, c, d } = keys as Record<'a' | 'b' | 'c' | 'd', string>;
 const postQuantum = witnessKey('pq.example/w', 'mldsa44');
 const postQuantumLog = witnessKey('pq.example/log', 'mldsa44');
-const [ecdsa] = ['P-256'].map((namedCurve) => {
-  const { publicKey } = generateKeyPairSync('ec', { namedCurve });
-  const spki = publicKey.export({ format: 'der', type: 'spki' }).toString('base64');
-  return encodeVkey('example.com/log', { algorithm: 'ecdsa-p256', spki });
-});
+const spki = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  .publicKey.export({ format: 'der', type: 'spki' })
+  .toString('base64');
+const [ecdsa, ecdsaRenamed] = ['example.com/log', 'example.org/log'].map((name) =>
+  encodeVkey(name, { algorithm: 'ecdsa-p256', spki }),
+);
 
 const text = `# Who cosigns our log
 log ${litewitness.log} https://seal.example/v1/log
@@ -104,7 +105,14 @@ const faults: Record<string, [policy: string, message: RegExp]> = {
   'a key that is none': ['log example.com+1234abcd+AAAA\nquorum none', /is not a verifier key of a log/],
   'a witness as a log': [`log ${a}\nquorum none`, /is not a verifier key of a log/],
   'a log as a witness': [`witness a ${litewitness.log}\nquorum none`, /its type is 04 \(Ed25519\) or 06/],
-  'a log twice': [`log ${litewitness.log}\nlog ${litewitness.log}\nquorum none`, /this log is there twice/],
+  'a log twice': [
+    `log ${litewitness.log}\nlog ${litewitness.log}\nquorum none`,
+    /^line 2: the key of this log is there twice/,
+  ],
+  'the key of a log under two names': [
+    `log ${ecdsa}\nlog ${ecdsaRenamed}\nquorum none`,
+    /^line 2: the key of this log is there twice/,
+  ],
   'too many items': [
     `witness a ${a} https://a.example # ours\nquorum a`,
     /write `witness <name> <vkey> \[url\]`/,
@@ -148,7 +156,12 @@ const faults: Record<string, [policy: string, message: RegExp]> = {
     `witness a ${a} https://a.example/?x\nquorum a`,
     /has a user, a query or a fragment/,
   ],
-  'line ends of Windows': ['quorum none\r\n', /"none\\r" is no witness/],
+  'line ends of Windows': ['quorum none\r\n', /^line 1: the line has the control character "\\r"; remove it/],
+  'a control character in a comment': ['# \u0007\nquorum none\n', /^line 1: the line has the control/],
+  'a control character in a URL': [
+    `witness a ${a} https://a.example\u0000\nquorum a`,
+    /^line 1: the line has the control character "\\u0000"/,
+  ],
   'too long': [`quorum none\n${'#'.repeat(300_000)}`, /longer than 262144 characters/],
   'too many witnesses': [
     `${Array.from({ length: 33 }, (_, n) => `witness w${n} ${witnessKey('w')}\n`).join('')}quorum w0`,
