@@ -85,30 +85,34 @@ compile_addons() {
   mv native/build/.compiling "$stamp"
 }
 
-# Unpacks one amd64 package of Debian's sid, which runs on older releases from where it is: name, path in the archive, SHA-256. Once sid
-# has another version, or on another architecture, what sid has is taken.
+# Unpacks amd64 packages of Debian's sid, which run on older releases from where they are: a folder, and of each its name, its path in the
+# archive, SHA-256. Once sid has another version, or on another architecture, what sid has is taken.
 unpack_of_sid() {
   folder=node_modules/.cache/$1
   [ ! -e "$folder/.unpacked" ] || return 0
   echo "setup: unpacking $1" >&2
+  shift
   mirror=http://deb.debian.org/debian
   arch=$(dpkg --print-architecture)
-  path=$2
-  sum=$3
   rm -rf "$folder"
   mkdir -p "$folder"
-  if [ "$arch" != amd64 ] || ! curl -fsSL -o "$folder/package.deb" "$mirror/$path"; then
-    curl -fsSL -o "$folder/Packages.xz" "$mirror/dists/sid/main/binary-$arch/Packages.xz"
-    found=$(python3 -c 'import lzma, sys
+  while [ $# -gt 0 ]; do
+    path=$2
+    sum=$3
+    if [ "$arch" != amd64 ] || ! curl -fsSL -o "$folder/package.deb" "$mirror/$path"; then
+      [ -e "$folder/Packages.xz" ] || curl -fsSL -o "$folder/Packages.xz" "$mirror/dists/sid/main/binary-$arch/Packages.xz"
+      found=$(python3 -c 'import lzma, sys
 for entry in lzma.open(sys.argv[1], "rt", encoding="utf-8").read().split("\n\n"):
     fields = dict(line.split(": ", 1) for line in entry.splitlines() if ": " in line and not line.startswith(" "))
     if fields.get("Package") == sys.argv[2]: print(fields["Filename"], fields["SHA256"])' "$folder/Packages.xz" "$1")
-    path=${found% *}
-    sum=${found#* }
-    curl -fsSL -o "$folder/package.deb" "$mirror/$path"
-  fi
-  echo "$sum  $folder/package.deb" | sha256sum --check --quiet
-  dpkg -x "$folder/package.deb" "$folder"
+      path=${found% *}
+      sum=${found#* }
+      curl -fsSL -o "$folder/package.deb" "$mirror/$path"
+    fi
+    echo "$sum  $folder/package.deb" | sha256sum --check --quiet
+    dpkg -x "$folder/package.deb" "$folder"
+    shift 3
+  done
   rm -f "$folder/package.deb" "$folder/Packages.xz"
   touch "$folder/.unpacked"
 }
@@ -118,17 +122,36 @@ case "${1-}" in
       qpdf:qpdf mutool:mupdf-tools pdftoppm:poppler-utils exiftool:libimage-exiftool-perl \
       promtool:prometheus faketime:faketime strace:strace ssh-agent:openssh-client mandoc:mandoc groff:groff-base zsh:zsh fish:fish \
       zbarimg:zbar-tools ip:iproute2 unshare:util-linux /usr/lib/postgresql:postgresql \
-      java:default-jre-headless /usr/share/java/bcpkix.jar:libbcpkix-java \
-      go:golang-go /usr/share/gocode/src/golang.org/x/mod:golang-golang-x-mod-dev ;;
+      java:default-jre-headless /usr/share/java/bcpkix.jar:libbcpkix-java ;;
   *) install_debian_packages ;;
 esac
 install_npm_packages
 if [ "${1-}" = --tests ]; then
-  # litewitness and spicy-torchwood; and NSS, whose software token has ML-DSA.
-  unpack_of_sid torchwood pool/main/t/torchwood/torchwood_0.9.0-6_amd64.deb \
+  # litewitness and spicy-torchwood; NSS, whose software token has ML-DSA; and Go, with libraries that read our formats.
+  unpack_of_sid torchwood \
+    torchwood pool/main/t/torchwood/torchwood_0.9.0-6_amd64.deb \
     1b5791fccfb96dac2609cb66aa727839ac4eca2db2d7b14e5882f5fa9c35fcb2
-  unpack_of_sid libnss3 pool/main/n/nss/libnss3_3.132-1_amd64.deb \
+  unpack_of_sid libnss3 \
+    libnss3 pool/main/n/nss/libnss3_3.132-1_amd64.deb \
     c3cfd0fade27d433b902cc3b49f4de324ce4771c7367ef880c022b3babcde1b4
+  unpack_of_sid go \
+    golang-1.26-go pool/main/g/golang-1.26/golang-1.26-go_1.26.10-1_amd64.deb \
+    497c936cb5050aaeb52021e757aafc8c959248a4c7015615f40390882b76683c \
+    golang-1.26-src pool/main/g/golang-1.26/golang-1.26-src_1.26.10-1_all.deb \
+    c535cfd05d879c7cb2b28577fc9011fe1639d36e957d5077bb5c862b07b87c02 \
+    golang-golang-x-mod-dev pool/main/g/golang-golang-x-mod/golang-golang-x-mod-dev_0.42.0-1_all.deb \
+    95830956f8b95f6341c7b9cb818e9a7d681eb0abbe9ed5cf132b895ba279aced \
+    golang-golang-x-crypto-dev pool/main/g/golang-go.crypto/golang-golang-x-crypto-dev_0.58.0-1_all.deb \
+    2f584fd262bfc5feee8f37429088b1bcf380181ee143ca4825de609cc3c12a10 \
+    golang-golang-x-sync-dev pool/main/g/golang-golang-x-sync/golang-golang-x-sync-dev_0.24.0-1_all.deb \
+    e4334d4e9f607f5f2ea32fcaa4f8ed7ff01d5a1277a4bea8b43f41d4f43d98b4 \
+    golang-filippo-torchwood-dev pool/main/t/torchwood/golang-filippo-torchwood-dev_0.9.0-6_all.deb \
+    87985ef8fd1b9a89ac3fe55fd51989bb1242cabbfa34cde734529a460286c614 \
+    golang-sigsum-sigsum-go-dev pool/main/s/sigsum-go/golang-sigsum-sigsum-go-dev_0.14.1-2_all.deb \
+    3a7117cebee53c68f4982a6a4af824db3ff2fc0ed14523080cd195d5e0aa5ce5 \
+    golang-github-transparency-dev-formats-dev \
+    pool/main/g/golang-github-transparency-dev-formats/golang-github-transparency-dev-formats-dev_0.0~git20260209.0f2e7b6-1_all.deb \
+    e130647d89e84fb52cc76e80155a0abef2a693a40ec9e8e2d6cac727ffb3fdcd
 fi
 compile_addons
 compile_sources

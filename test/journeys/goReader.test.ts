@@ -1,20 +1,18 @@
 /** Go's `golang.org/x/mod` reads a log as the daemon serves it, and refuses one that was changed. */
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { openCheckpoint, signersOf } from '../../src/log/signedCheckpoint.ts';
 import { tilePath, tileWidth } from '../../src/log/tiles.ts';
 import { encodeVkey, parseVkey } from '../../src/log/verifierKey.ts';
 import { Client, digestLines, sealBatch } from '../support/client.ts';
-import { prepared } from '../support/prepared.ts';
+import { goProgram } from '../support/goProgram.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { makeKey, signNote } from '../support/sealing.ts';
 import { change, fc, mutations } from '../support/seed.ts';
 import { until } from '../support/until.ts';
 
-const PROGRAM = fileURLToPath(new URL('../support/readLog.go', import.meta.url));
 /** The second is so many that a tile is full, one is partial, and there is one above them. */
 const [FEW, MANY] = [40, 300];
 
@@ -62,13 +60,7 @@ function trusted({ trustFile }: Sandbox): { origin: string; vkeys: string[] } {
 
 const { origin, vkeys } = trusted(sandbox);
 
-// Debian's packages of Go libraries are for GOPATH.
-const GOPATH = { GO111MODULE: 'off', GOPATH: '/usr/share/gocode', CGO_ENABLED: '0' };
-const build = async (dir: string) => {
-  const env = { PATH: process.env.PATH, GOCACHE: join(dir, 'cache'), ...GOPATH };
-  execFileSync('go', ['build', '-o', join(dir, 'readLog'), PROGRAM], { env, stdio: 'inherit' });
-};
-const program = join(await prepared(`readLog ${readFileSync(PROGRAM)}`, build), 'readLog');
+const program = await goProgram('readLog');
 const read = (folder: string, keys: string[]) => {
   const { status, stdout } = spawnSync(program, [folder, ...keys], { encoding: 'utf8' });
   return { status, stdout };

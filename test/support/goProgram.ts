@@ -1,0 +1,28 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { prepared } from './prepared.ts';
+
+/** Go of Debian's sid and libraries for it, where the set-up of the tests unpacked them. */
+const UNPACKED = fileURLToPath(new URL('../../node_modules/.cache/go/usr', import.meta.url));
+
+/** Builds one of the programs beside this file, in Go; its path. */
+export async function goProgram(name: 'readLog' | 'judgeFormats'): Promise<string> {
+  const root = join(UNPACKED, 'lib/go-1.26');
+  if (!existsSync(root)) throw new Error('there is no Go: sh test/setup.sh --tests unpacks it');
+  const source = fileURLToPath(new URL(`${name}.go`, import.meta.url));
+  const build = async (dir: string) => {
+    const env = {
+      PATH: process.env.PATH,
+      GOROOT: root,
+      GOCACHE: join(dir, 'cache'),
+      // Debian's packages of Go libraries are for GOPATH.
+      GO111MODULE: 'off',
+      GOPATH: join(UNPACKED, 'share/gocode'),
+      CGO_ENABLED: '0',
+    };
+    execFileSync(join(root, 'bin/go'), ['build', '-o', join(dir, name), source], { env, stdio: 'inherit' });
+  };
+  return join(await prepared(`${name} ${readFileSync(source)}`, build), name);
+}
