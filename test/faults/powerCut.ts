@@ -127,8 +127,9 @@ async function judgeAll(
   const against: string[] = [];
   let judge: ChildProcess | undefined;
   for (const [nth, cut] of cuts.entries()) {
-    if (nth % JUDGED_MAX === 0 || judge?.exitCode !== null || judge.signalCode !== null) {
-      judge?.disconnect();
+    // A damaged image can end it after its answer.
+    if (nth % JUDGED_MAX === 0 || !judge?.connected) {
+      if (judge?.connected) judge.disconnect();
       judge = fork(fileURLToPath(new URL('judge.ts', import.meta.url)), {
         execArgv: [],
         stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -141,7 +142,7 @@ async function judgeAll(
       against.push(`cut at line ${cut.line}, ${cut.kept}: ${problem}`);
     rmSync(dir, { recursive: true, force: true });
   }
-  judge?.disconnect();
+  if (judge?.connected) judge.disconnect();
   return against;
 }
 

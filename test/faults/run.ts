@@ -39,13 +39,18 @@ for (let round = 0; round < runs && performance.now() < end; round++) {
   for (const fault of faults) {
     if (performance.now() > end) break;
     const seed = firstSeed + round;
-    note(fault, seed, await fault.run(seed));
+    note(fault, seed, await fault.run(seed).catch(brokenOff));
   }
 }
 printTable();
 const all = [...rows.values()];
 if (all.some(({ endings }) => endings.has(TOO_SLOW))) process.exitCode = 2;
 if (all.some(({ broken }) => broken > 0)) process.exitCode = 1;
+
+/** The others can still be told. */
+function brokenOff(error: unknown): Outcome {
+  return { ending: 'broke off', against: [String(error)] };
+}
 
 function note(fault: Fault, seed: number, { ending, against, warnings = [], recoveryMs = 0 }: Outcome): void {
   const row = rows.get(fault) ?? { runs: 0, endings: new Map(), broken: 0, recoveryMs: 0 };
