@@ -5,6 +5,7 @@ import { CALLS, failCall } from './failingCalls.ts';
 import { COMMAND_NAMES, failCommand } from './failingCommands.ts';
 import { AFFLICTIONS, failPartition, failQuorum } from './failingModules.ts';
 import { jumpDate } from './jumpingClock.ts';
+import { killPart, PARTS, type Part } from './killedParts.ts';
 import {
   buildMutant,
   type DarkMutant,
@@ -75,6 +76,13 @@ export const FAULTS: readonly Fault[] = [
   },
   { group: 'hsm', name: 'one of three partitions fails', run: (seed) => failPartition(seed) },
   { group: 'hsm', name: 'too few partitions are left', run: (seed) => failQuorum(seed) },
+  ...Object.keys(PARTS).map(
+    (part): Fault => ({
+      group: 'kills',
+      name: `${part}, at each of its steps`,
+      run: (seed) => killPart(part as Part, seed),
+    }),
+  ),
   ...CALLS.map(
     (kind): Fault => ({
       group: 'calls',
