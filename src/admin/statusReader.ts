@@ -42,7 +42,7 @@ import type { AdminStatus } from './statusSchema.ts';
 
 /** The sources of the status. The caller opens and closes each part. */
 export interface StatusSources {
-  store: Pick<Store, 'identity' | 'log' | 'jobs' | 'copies' | 'trail' | 'nodes'>;
+  store: Pick<Store, 'identity' | 'log' | 'jobs' | 'copies' | 'trail' | 'nodes' | 'pages'>;
   stateDir: string;
   location: StoreLocation;
   /** On the disk that must have room. */
@@ -144,7 +144,7 @@ export class StatusReader {
       },
       witness: presentLastCheckpoint(this.#sources.lastCheckpoint.noted),
       upkeep: presentUpkeep(this.#sources.stateDir),
-      store: await measureStore(this.#sources),
+      store: await measureStore({ ...this.#sources, pages: store.pages }),
       hash: presentHash(this.#sources.hash),
       event_loop_delay_ms: this.#readDelay(),
     };

@@ -39,6 +39,8 @@ export interface Store {
   /** Shared by everything durable that has a time. */
   readonly serviceTime: ServiceTime;
   readonly indexes: IndexStore;
+  /** Of the embedded store. */
+  readonly pages?: StorePages;
   /** Where fronts share the store: in the daemon that seals. */
   readonly arrivals?: ArrivalStore;
   /** In a front. */
@@ -47,6 +49,23 @@ export interface Store {
   readonly nodes?: Nodes;
 
   close(): Promise<void>;
+}
+
+/** The pages of the file that the embedded store is. */
+export interface StorePages {
+  /** How they are used just now. */
+  read(): PageReport;
+}
+
+export interface PageReport {
+  /** In pages that hold nothing, and can be used again once nobody reads what was in them. */
+  freeBytes: number;
+  /** Absent while every reader reads what is newest. */
+  oldestReader?: {
+    pid: number;
+    /** Milliseconds for which a newer state has been there, as far as earlier readings saw. */
+    ageMs: number;
+  };
 }
 
 /** Jobs, and what is written together with them: idempotency entries and the counts of quotas. */

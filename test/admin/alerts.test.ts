@@ -228,6 +228,10 @@ const CASES: Record<string, Case> = {
     fires: disk(200),
     silent: [disk(300), disk(1_000_000, -1_000_000)],
   },
+  PdfsealdStoreHeld: {
+    fires: { pdfseal_store_oldest_reader_age_seconds: `${5 * HOUR}x60` },
+    silent: [{ pdfseal_store_oldest_reader_age_seconds: `${3 * HOUR}x60` }],
+  },
   PdfsealdWitnessBehind: {
     fires: ago('pdfseal_witness_current_timestamp_seconds', 1),
     silent: [{ pdfseal_witness_current_timestamp_seconds: '0+60x60' }],

@@ -153,6 +153,8 @@ t.test('metrics, drills and who may ask for them', async (t) => {
         Date.now() / 1000,
     );
     t.ok((sampleOf(after, 'pdfseal_store_bytes') ?? 0) > 0);
+    t.ok((sampleOf(after, 'pdfseal_store_free_bytes') ?? 0) > 0);
+    t.equal(sampleOf(after, 'pdfseal_store_oldest_reader_age_seconds'), 0);
     t.ok(
       after.some(({ name }) => name === 'nodejs_eventloop_lag_p99_seconds'),
       'the event loop is watched',

@@ -2,15 +2,25 @@ import { statfs } from 'node:fs/promises';
 import { z } from 'zod';
 import { formatBytes } from '../../base/units.ts';
 import { describeStore, type StoreLocation, storeBytes } from '../../store/engines.ts';
+import type { StorePages } from '../../store/store.ts';
 import { readUpkeep, type UpkeepNote, upkeepNote } from '../../watch/upkeepNotes.ts';
 import { epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
 
-const { bytes } = WIRE;
+const { bytes, seconds } = WIRE;
 
 export const storeSchema = z.object({
   engine: z.enum(['lmdb', 'postgresql']),
   path: z.string(),
   bytes,
+  free_bytes: bytes
+    .exactOptional()
+    .describe('Of `bytes`, what holds nothing and will be used again; only of the embedded store.'),
+  oldest_reader: z
+    .object({ pid: z.int(), age_seconds: seconds })
+    .exactOptional()
+    .describe(
+      'The process that has read an old state of the embedded store the longest: until it ends, no page that was freed since is used again. Its age counts from the first request for the status that found a newer state.',
+    ),
   disk_free_bytes: bytes,
   disk_free_bytes_min: bytes,
   disk_bytes: bytes,
@@ -57,6 +67,8 @@ interface StorePlace {
   location: StoreLocation;
   diskDir: string;
   storeFreeBytesMin: number;
+  /** Of an open store. */
+  pages?: StorePages | undefined;
 }
 
 /** Bytes the store takes on disk, and what is left of the disk that must have room. */
@@ -64,12 +76,16 @@ export async function measureStore({
   location,
   diskDir,
   storeFreeBytesMin: freeBytesMin,
+  pages,
 }: StorePlace): Promise<StoreSection> {
   const [bytes, disk] = await Promise.all([storeBytes(location), statfs(diskDir)]);
+  const { freeBytes, oldestReader: oldest } = pages?.read() ?? {};
   return {
     engine: location.engine,
     path: describeStore(location),
     bytes,
+    ...(freeBytes !== undefined && { free_bytes: freeBytes }),
+    ...(oldest && { oldest_reader: { pid: oldest.pid, age_seconds: Math.round(oldest.ageMs / 1000) } }),
     disk_free_bytes: disk.bavail * disk.bsize,
     disk_free_bytes_min: freeBytesMin,
     disk_bytes: disk.blocks * disk.bsize,
@@ -102,6 +118,16 @@ export function presentUpkeep(stateDir: string): UpkeepSection {
 
 export const STORE_METRICS: StatusMetric<StoreSection>[] = [
   plain('pdfseal_store_bytes', 'What the store takes on disk', (store) => store.bytes),
+  plain(
+    'pdfseal_store_free_bytes',
+    'Of that, what holds nothing and will be used again; of the embedded store',
+    (store) => store.free_bytes,
+  ),
+  plain(
+    'pdfseal_store_oldest_reader_age_seconds',
+    'For so long a process has read an old state of the embedded store, whose pages are not used again until it ends; 0 when none does',
+    (store) => (store.free_bytes === undefined ? undefined : (store.oldest_reader?.age_seconds ?? 0)),
+  ),
   plain(
     'pdfseal_store_disk_free_bytes',
     'What is left of the disk the store is on',

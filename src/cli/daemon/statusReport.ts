@@ -5,7 +5,7 @@ import type { PresentedWitness } from '../../admin/status/witnessesSection.ts';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { escapeControls } from '../../base/controls.ts';
 import { counted, describeSeconds, fromNow } from '../../base/phrases.ts';
-import { formatBytes } from '../../base/units.ts';
+import { formatBytes, formatDuration } from '../../base/units.ts';
 import { URGENCIES } from '../../base/validity.ts';
 import type { CommandFailure } from '../report.ts';
 import { type Mark, marked } from '../terminal.ts';
@@ -225,7 +225,12 @@ export function describeKernels(kernels: AdminStatus['hash']['kernels']): string
 }
 
 function eventLoop({ event_loop_delay_ms: { p50, p99, max }, store }: AdminStatus): string {
-  return `delay ${p50} ms (median), ${p99} ms (99 %), ${max} ms (maximum); store ${formatBytes(store.bytes)}`;
+  return `delay ${p50} ms (median), ${p99} ms (99 %), ${max} ms (maximum); store ${formatBytes(store.bytes)}${heldBy(store)}`;
+}
+
+/** Who keeps pages of the store from being used again. */
+function heldBy({ oldest_reader: oldest }: AdminStatus['store']): string {
+  return oldest ? `, read by process ${oldest.pid} for ${formatDuration(oldest.age_seconds * 1000)}` : '';
 }
 
 function certificates({ certificates: all }: AdminStatus): Row {

@@ -11,10 +11,19 @@ export interface NamedDatabase {
   getRange(options: Range): Iterable<{ key: Uint8Array; value: Buffer }>;
   getKeys(options: Range): Iterable<Uint8Array>;
   getKeysCount(options: Range): number;
-  getStats(): { entryCount?: number; lastTxnId?: number };
+  getStats(): TreeStats;
   put(key: Uint8Array, value: Uint8Array): Promise<boolean>;
   remove(key: Uint8Array): Promise<boolean>;
   ifNoExists(key: Uint8Array, writes: () => void): Promise<boolean>;
+}
+
+/** Of one tree. */
+export interface TreeStats {
+  entryCount?: number;
+  lastTxnId?: number;
+  treeBranchPageCount?: number;
+  treeLeafPageCount?: number;
+  overflowPages?: number;
 }
 
 /** Keys from `start` to `end` (exclusive); with `reverse` from `start` down to `end` (exclusive). */

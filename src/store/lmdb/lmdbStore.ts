@@ -12,6 +12,7 @@ import { IndexRepair } from './indexRepair.ts';
 import { JobRecords } from './jobRecords.ts';
 import { LogRecords } from './logRecords.ts';
 import { Outbox } from './outbox.ts';
+import { PageUse } from './pageUse.ts';
 import { QuotaCounts } from './quotaCounts.ts';
 import { RenewalRecords } from './renewalRecords.ts';
 import { lmdbServiceTime } from './serviceTimeRecord.ts';
@@ -56,6 +57,7 @@ export function lmdbStore(databases: Databases, identity: StoreIdentity, options
     renewals: new RenewalRecords(databases, commits, trail),
     serviceTime,
     indexes: new IndexRepair(databases, commits, identity, clock),
+    pages: new PageUse(databases, options.monotonicMs),
     close: async () => {
       await commits.idle();
       await databases.close();
