@@ -47,9 +47,9 @@ class StatusGauges {
   }[];
 
   constructor(registry: Registry) {
-    this.#metrics = STATUS_METRICS.map(({ name, help, labelNames = [], isTotal, samples }) => {
+    this.#metrics = STATUS_METRICS.map(({ name, help, labelNames = [], samples }) => {
       const options = { name, help, labelNames, registers: [registry] };
-      const metric = isTotal ? new Counter(options) : new Gauge(options);
+      const metric = name.endsWith('_total') ? new Counter(options) : new Gauge(options);
       return { metric, isPlain: labelNames.length === 0, samples };
     });
   }

@@ -28,7 +28,7 @@ import { QUEUE_METRICS, queueSchema } from './status/queueSection.ts';
 import { quotasSchema } from './status/quotasSection.ts';
 import { SCANNER_METRICS, scannerSchema } from './status/scannerSection.ts';
 import { SEALING_METRICS, sealingSchema } from './status/sealingSection.ts';
-import { healthPartSchema, plain, type StatusMetric, WIRE } from './status/section.ts';
+import { by, healthPartSchema, plain, type StatusMetric, WIRE } from './status/section.ts';
 import { TIMESTAMP_METRICS, timestampsSchema } from './status/timestampsSection.ts';
 import { STORE_METRICS, storeSchema, UPKEEP_METRICS, upkeepSchema } from './status/upkeepSection.ts';
 import { WEBHOOK_METRICS, webhooksSchema } from './status/webhooksSection.ts';
@@ -92,13 +92,9 @@ const DAEMON_METRICS: StatusMetric<AdminStatus>[] = [
     },
   },
   plain('pdfseal_ready', '1 while every part is ready, as /readyz answers', ({ ready }) => ready),
-  {
-    name: 'pdfseal_part_ready',
-    help: '1 while this part is ready',
-    labelNames: ['part'],
-    samples: ({ parts }) =>
-      parts.map(({ name, ready }) => ({ labels: { part: name }, value: Number(ready) })),
-  },
+  by('part', 'pdfseal_part_ready', '1 while this part is ready', ({ parts }) =>
+    parts.map(({ name, ready }) => [name, ready]),
+  ),
   plain(
     'pdfseal_config_pending_keys',
     'Changed keys of the configuration that wait for a restart',

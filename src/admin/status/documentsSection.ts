@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { KernelRate } from '../../hash/calibrate.ts';
 import type { HashPool } from '../../hash/pool.ts';
 import type { Fetching } from '../../seal/fetching.ts';
-import { plain, type StatusMetric, WIRE } from './section.ts';
+import { by, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { bytes, count, seconds } = WIRE;
 
@@ -79,16 +79,12 @@ export function presentKernels(rates: readonly KernelRate[]): HashSection['kerne
 }
 
 export const SOURCE_METRICS: StatusMetric<SourcesSection>[] = [
-  {
-    name: 'pdfseal_source_jobs',
-    help: 'Jobs whose document is to be fetched, by state: fetching, queued, or paused until the next attempt',
-    labelNames: ['state'],
-    samples: ({ under_way, queued, paused }) => [
-      { labels: { state: 'fetching' }, value: under_way },
-      { labels: { state: 'queued' }, value: queued },
-      { labels: { state: 'paused' }, value: paused },
-    ],
-  },
+  by(
+    'state',
+    'pdfseal_source_jobs',
+    'Jobs whose document is to be fetched, by state: fetching, queued, or paused until the next attempt',
+    ({ under_way: fetching, queued, paused }) => Object.entries({ fetching, queued, paused }),
+  ),
 ];
 
 export const COPY_METRICS: StatusMetric<CopiesSection>[] = [

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { EgressStatus } from '../../net/egressClient.ts';
-import { one, plain, type StatusMetric, WIRE } from './section.ts';
+import { plain, type StatusMetric, WIRE } from './section.ts';
 
 export const egressSchema = z
   .object({
@@ -28,10 +28,9 @@ export const EGRESS_METRICS: StatusMetric<EgressSection | undefined>[] = [
     '1 if the egress process answered the newest request; absent until it is needed',
     (egress) => egress?.answers,
   ),
-  {
-    name: 'pdfseal_egress_restarts_total',
-    help: 'Egress processes that ended and were started again by the daemon',
-    isTotal: true,
-    samples: (egress) => one(egress?.restarts),
-  },
+  plain(
+    'pdfseal_egress_restarts_total',
+    'Egress processes that ended and were started again by the daemon',
+    (egress) => egress?.restarts,
+  ),
 ];

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { OtherNode } from '../../store/nodes.ts';
-import { one, type StatusMetric } from './section.ts';
+import { by, type StatusMetric } from './section.ts';
 
 export const nodesSchema = z
   .array(z.object({ name: z.string(), role: z.enum(['front', 'sealing']), version: z.string() }))
@@ -15,16 +15,10 @@ export function presentNodes(others: readonly OtherNode[]): NodesSection {
 }
 
 export const NODES_METRICS: StatusMetric<NodesSection | undefined>[] = [
-  {
-    name: 'pdfseal_other_nodes',
-    help: 'Where the log is in PostgreSQL: other daemons that work with it, by role',
-    labelNames: ['role'],
-    samples: (nodes) =>
-      (['front', 'sealing'] as const).flatMap((role) =>
-        one(nodes?.filter((node) => node.role === role).length).map((sample) => ({
-          ...sample,
-          labels: { role },
-        })),
-      ),
-  },
+  by(
+    'role',
+    'pdfseal_other_nodes',
+    'Where the log is in PostgreSQL: other daemons that work with it, by role',
+    (nodes) => ['front', 'sealing'].map((role) => [role, nodes?.filter((node) => node.role === role).length]),
+  ),
 ];

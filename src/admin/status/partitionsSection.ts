@@ -6,7 +6,7 @@ import type { Partitions } from '../../kms/partitions.ts';
 import { countOf, encodeQuorum, neededBy, type QuorumPolicy } from '../../log/quorum.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
 import type { Drills } from '../drills.ts';
-import { type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
+import { by, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count, time } = WIRE;
 
@@ -107,22 +107,13 @@ function total(
   help: string,
   of: 'signatures' | 'refusals' | 'trees_given_up' | 'restarts',
 ): StatusMetric<PartitionsSection> {
-  const samples = ({ members }: PartitionsSection) =>
-    members.map((member) => ({ labels: { partition: member.name }, value: member[of] }));
-  return { name, help, labelNames: ['partition'], isTotal: true, samples };
+  return by('partition', name, help, ({ members }) => members.map((member) => [member.name, member[of]]));
 }
 
 export const PARTITION_METRICS: StatusMetric<PartitionsSection>[] = [
-  {
-    name: 'pdfseal_partition_ready',
-    help: '1 while this partition signs',
-    labelNames: ['partition'],
-    samples: (partitions) =>
-      partitions.members.map(({ name, state }) => ({
-        labels: { partition: name },
-        value: Number(state === 'ready'),
-      })),
-  },
+  by('partition', 'pdfseal_partition_ready', '1 while this partition signs', ({ members }) =>
+    members.map(({ name, state }) => [name, state === 'ready']),
+  ),
   total('pdfseal_partition_signatures_total', 'Checkpoints this partition signed', 'signatures'),
   total('pdfseal_partition_refusals_total', 'How often its signer refused to sign', 'refusals'),
   total(

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { WaitingJobs } from '../../seal/pending.ts';
-import { type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
+import { by, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count, seconds } = WIRE;
 const PHASES = ['queued', 'hashing', 'sealing'] as const;
@@ -40,18 +40,14 @@ export function queuePart({ queued, hashing, sealing, jobs_max }: QueueSection):
 }
 
 export const QUEUE_METRICS: StatusMetric<QueueSection>[] = [
-  {
-    name: 'pdfseal_jobs',
-    help: 'Jobs of clients that wait for their outcome, by phase',
-    labelNames: ['phase'],
-    samples: (queue) => PHASES.map((phase) => ({ labels: { phase }, value: queue[phase] })),
-  },
-  {
-    name: 'pdfseal_jobs_oldest_age_seconds',
-    help: 'Since the acceptance of the job that waits longest in this phase; 0 when none is in it',
-    labelNames: ['phase'],
-    samples: (queue) =>
-      PHASES.map((phase) => ({ labels: { phase }, value: queue.oldest_age_seconds_by_phase[phase] })),
-  },
+  by('phase', 'pdfseal_jobs', 'Jobs of clients that wait for their outcome, by phase', (queue) =>
+    PHASES.map((phase) => [phase, queue[phase]]),
+  ),
+  by(
+    'phase',
+    'pdfseal_jobs_oldest_age_seconds',
+    'Since the acceptance of the job that waits longest in this phase; 0 when none is in it',
+    (queue) => Object.entries(queue.oldest_age_seconds_by_phase),
+  ),
   plain('pdfseal_jobs_max', 'Jobs that may wait (limits.queue_jobs_max)', (queue) => queue.jobs_max),
 ];

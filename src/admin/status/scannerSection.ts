@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import type { ScannerHealth } from '../../scan/scanner.ts';
-import { epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
+import { by, epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count, time } = WIRE;
 
@@ -52,18 +52,15 @@ export const SCANNER_METRICS: StatusMetric<ScannerSection | undefined>[] = [
     '1 while documents are scanned; absent where none are',
     (scanner) => scanner && scanner.trouble === undefined,
   ),
-  {
-    name: 'pdfseal_scanner_connections',
-    help: 'Connections to the virus scanner, by state; a document that is scanned has one in use',
-    labelNames: ['state'],
-    samples: (scanner) =>
-      scanner === undefined
-        ? []
-        : [
-            { labels: { state: 'in_use' }, value: scanner.connections_in_use },
-            { labels: { state: 'idle' }, value: scanner.connections_idle },
-          ],
-  },
+  by(
+    'state',
+    'pdfseal_scanner_connections',
+    'Connections to the virus scanner, by state; a document that is scanned has one in use',
+    (scanner) => [
+      ['in_use', scanner?.connections_in_use],
+      ['idle', scanner?.connections_idle],
+    ],
+  ),
   plain(
     'pdfseal_scanner_connections_max',
     'Connections there may be (scan.connections_max)',

@@ -6,7 +6,7 @@ import {
   epochSeconds,
   type HealthPart,
   healthPart,
-  one,
+  plain,
   type StatusMetric,
   WIRE,
 } from './section.ts';
@@ -53,14 +53,14 @@ export function sealingPart(
 
 /** Only of a front. */
 export const SEALING_METRICS: StatusMetric<SealingSection | undefined>[] = [
-  {
-    name: 'pdfseal_sealing_active',
-    help: 'In a front: 1 while a daemon that seals is active',
-    samples: (sealing) => one(sealing?.active),
-  },
-  {
-    name: 'pdfseal_sealing_last_commit_timestamp_seconds',
-    help: 'In a front: sealed_at of the newest batch of the log',
-    samples: (sealing) => one(epochSeconds(sealing?.last_commit_at)),
-  },
+  plain(
+    'pdfseal_sealing_active',
+    'In a front: 1 while a daemon that seals is active',
+    (sealing) => sealing?.active,
+  ),
+  plain(
+    'pdfseal_sealing_last_commit_timestamp_seconds',
+    'In a front: sealed_at of the newest batch of the log',
+    (sealing) => epochSeconds(sealing?.last_commit_at),
+  ),
 ];

@@ -18,28 +18,40 @@ export interface Sample {
   value: number;
 }
 
-/** A metric that is read from a section at each scrape: how things stand, and totals the parts keep themselves. */
+/** A metric that is read from a section at each scrape: how things stand, and totals (`…_total`) that the parts keep themselves since the start. */
 export interface StatusMetric<Section> {
   name: string;
   help: string;
   labelNames?: string[];
-  /** A total that the daemon keeps itself since its start. */
-  isTotal?: true;
   samples(section: Section): Sample[];
 }
 
 /** None where there is nothing to say. */
-export function one(value: number | boolean | undefined): Sample[] {
-  return value === undefined ? [] : [{ value: Number(value) }];
+type Value = number | boolean | undefined;
+
+function sample(value: Value, labels?: Record<string, string>): Sample[] {
+  return value === undefined ? [] : [{ ...(labels && { labels }), value: Number(value) }];
 }
 
 /** A metric of one value without labels. */
 export function plain<Section>(
   name: string,
   help: string,
-  value: (section: Section) => number | boolean | undefined,
+  value: (section: Section) => Value,
 ): StatusMetric<Section> {
-  return { name, help, samples: (section) => one(value(section)) };
+  return { name, help, samples: (section) => sample(value(section)) };
+}
+
+/** A metric of one value for each of what the label tells apart. */
+export function by<Section>(
+  label: string,
+  name: string,
+  help: string,
+  values: (section: Section) => Iterable<readonly [is: string, value: Value]>,
+): StatusMetric<Section> {
+  const samples = (section: Section) =>
+    Array.from(values(section), ([is, value]) => sample(value, { [label]: is })).flat();
+  return { name, help, labelNames: [label], samples };
 }
 
 export function epochSeconds(time: string | undefined): number | undefined {

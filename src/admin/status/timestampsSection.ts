@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Timestamping } from '../../seal/timestamping.ts';
-import { type HealthPart, healthPart, one, plain, type StatusMetric, WIRE } from './section.ts';
+import { by, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count } = WIRE;
 
@@ -64,50 +64,45 @@ export function timestampsPart(status: PresentedTimestamps | undefined): HealthP
   );
 }
 
-export const TIMESTAMP_METRICS: StatusMetric<PresentedTimestamps | undefined>[] = [
+type Section = PresentedTimestamps | undefined;
+
+function ofAuthority(
+  name: string,
+  help: string,
+  value: (authority: PresentedTimestamps['authorities'][number]) => number | boolean,
+): StatusMetric<Section> {
+  return by('authority', name, help, (timestamps) =>
+    (timestamps?.authorities ?? []).map((one) => [one.name, value(one)]),
+  );
+}
+
+export const TIMESTAMP_METRICS: StatusMetric<Section>[] = [
   plain(
     'pdfseal_clock_trusted',
     '1 while the clock is believed; absent without time-stamps',
     (timestamps) => timestamps && timestamps.clock.trouble === undefined,
   ),
-  {
-    name: 'pdfseal_clock_error_bound_seconds',
-    help: 'Largest possible error of the clock; absent if its source does not report one',
-    samples: (timestamps) => {
+  plain(
+    'pdfseal_clock_error_bound_seconds',
+    'Largest possible error of the clock; absent if its source does not report one',
+    (timestamps) => {
       const boundMs = timestamps?.clock.error_bound_ms;
-      return one(boundMs === undefined ? undefined : boundMs / 1000);
+      return boundMs === undefined ? undefined : boundMs / 1000;
     },
-  },
-  {
-    name: 'pdfseal_authority_up',
-    help: '1 unless the newest request to this time-stamp authority failed',
-    labelNames: ['authority'],
-    samples: (timestamps) =>
-      (timestamps?.authorities ?? []).map(({ name, trouble }) => ({
-        labels: { authority: name },
-        value: Number(trouble === undefined),
-      })),
-  },
-  {
-    name: 'pdfseal_authority_tokens_total',
-    help: 'Verified time-stamps of this authority',
-    labelNames: ['authority'],
-    isTotal: true,
-    samples: (timestamps) =>
-      (timestamps?.authorities ?? []).map(({ name, tokens }) => ({
-        labels: { authority: name },
-        value: tokens,
-      })),
-  },
-  {
-    name: 'pdfseal_authority_failures_total',
-    help: 'Requests to this authority that gave no good time-stamp',
-    labelNames: ['authority'],
-    isTotal: true,
-    samples: (timestamps) =>
-      (timestamps?.authorities ?? []).map(({ name, failures }) => ({
-        labels: { authority: name },
-        value: failures,
-      })),
-  },
+  ),
+  ofAuthority(
+    'pdfseal_authority_up',
+    '1 unless the newest request to this time-stamp authority failed',
+    ({ trouble }) => trouble === undefined,
+  ),
+  ofAuthority(
+    'pdfseal_authority_tokens_total',
+    'Verified time-stamps of this authority',
+    ({ tokens }) => tokens,
+  ),
+  ofAuthority(
+    'pdfseal_authority_failures_total',
+    'Requests to this authority that gave no good time-stamp',
+    ({ failures }) => failures,
+  ),
 ];

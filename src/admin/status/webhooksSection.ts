@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { WebhookStatus } from '../../webhook/deliver.ts';
-import { ageSeconds, one, plain, type StatusMetric, WIRE } from './section.ts';
+import { ageSeconds, by, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count, seconds } = WIRE;
 
@@ -35,16 +35,13 @@ export function presentWebhooks(status: WebhookStatus, now: number): WebhooksSec
 }
 
 export const WEBHOOK_METRICS: StatusMetric<WebhooksSection>[] = [
-  {
-    name: 'pdfseal_webhook_endpoints',
-    help: 'Webhook endpoints by state; failing ones are enabled',
-    labelNames: ['state'],
-    samples: ({ endpoints, disabled, failing }) => [
-      { labels: { state: 'enabled' }, value: endpoints - disabled },
-      { labels: { state: 'disabled' }, value: disabled },
-      { labels: { state: 'failing' }, value: failing },
-    ],
-  },
+  by(
+    'state',
+    'pdfseal_webhook_endpoints',
+    'Webhook endpoints by state; failing ones are enabled',
+    ({ endpoints, disabled, failing }) =>
+      Object.entries({ enabled: endpoints - disabled, disabled, failing }),
+  ),
   plain('pdfseal_webhooks_pending', 'Webhooks still to be sent', (webhooks) => webhooks.pending),
   plain(
     'pdfseal_webhooks_oldest_due_age_seconds',
@@ -56,22 +53,19 @@ export const WEBHOOK_METRICS: StatusMetric<WebhooksSection>[] = [
     'Webhooks that were given up and can be replayed',
     (webhooks) => webhooks.dead_letters,
   ),
-  {
-    name: 'pdfseal_webhooks_delivered_total',
-    help: 'Webhooks delivered to the endpoints there are',
-    isTotal: true,
-    samples: (webhooks) => one(webhooks.delivered),
-  },
-  {
-    name: 'pdfseal_webhooks_failed_attempts_total',
-    help: 'Attempts to deliver a webhook that failed',
-    isTotal: true,
-    samples: (webhooks) => one(webhooks.failed_attempts),
-  },
-  {
-    name: 'pdfseal_webhooks_dropped_total',
-    help: 'Webhooks that found backlog and dead letters of their endpoint full',
-    isTotal: true,
-    samples: (webhooks) => one(webhooks.dropped),
-  },
+  plain(
+    'pdfseal_webhooks_delivered_total',
+    'Webhooks delivered to the endpoints there are',
+    (webhooks) => webhooks.delivered,
+  ),
+  plain(
+    'pdfseal_webhooks_failed_attempts_total',
+    'Attempts to deliver a webhook that failed',
+    (webhooks) => webhooks.failed_attempts,
+  ),
+  plain(
+    'pdfseal_webhooks_dropped_total',
+    'Webhooks that found backlog and dead letters of their endpoint full',
+    (webhooks) => webhooks.dropped,
+  ),
 ];

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import type { Witnessing } from '../../watch/witnessing.ts';
 import type { WitnessStatus } from '../../watch/witnessStatus.ts';
-import { epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
+import { by, epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count, time } = WIRE;
 
@@ -100,18 +100,11 @@ type Section = PresentedWitnesses | undefined;
 function each(
   name: string,
   help: string,
-  value: (member: PresentedWitness) => number | undefined,
+  value: (member: PresentedWitness) => number | boolean | undefined,
 ): StatusMetric<Section> {
-  return {
-    name,
-    help,
-    labelNames: ['witness'],
-    samples: (witnesses) =>
-      (witnesses?.members ?? []).flatMap((member) => {
-        const found = value(member);
-        return found === undefined ? [] : [{ labels: { witness: member.name }, value: found }];
-      }),
-  };
+  return by('witness', name, help, (witnesses) =>
+    (witnesses?.members ?? []).map((member) => [member.name, value(member)]),
+  );
 }
 
 export const WITNESS_METRICS: StatusMetric<Section>[] = [
@@ -136,7 +129,7 @@ export const WITNESS_METRICS: StatusMetric<Section>[] = [
     (witnesses) => epochSeconds(witnesses?.witnessed?.cosigned_at),
   ),
   each('pdfseal_cosigner_up', '1 unless the newest answer of this witness was no cosignature', ({ state }) =>
-    state === 'not_asked' ? undefined : Number(state !== 'failing' && state !== 'contradiction'),
+    state === 'not_asked' ? undefined : state !== 'failing' && state !== 'contradiction',
   ),
   each(
     'pdfseal_cosigner_leaves',
