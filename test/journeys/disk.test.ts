@@ -10,8 +10,8 @@ import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import { Client, type Envelope, type JobBody } from '../support/client.ts';
 import { TOKEN_VANISHES } from '../support/faults.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
+import { SmallDisk } from '../support/smallDisk.ts';
 import { until } from '../support/until.ts';
-import { SmallDisk } from './smallDisk.ts';
 
 const MIB = 2 ** 20;
 const DOCUMENT = Buffer.from('%PDF-1.7\na small document\n%%EOF\n');

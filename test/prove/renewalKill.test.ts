@@ -9,11 +9,11 @@ import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { encodeRecord } from '../../src/store/records.ts';
 import { UnknownOutcome } from '../../src/store/store.ts';
-import { SmallDisk } from '../journeys/smallDisk.ts';
 import { Child } from '../store/child.ts';
 import { epoch, identity } from '../store/samples.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { MemoryLog, renew, YearlyAuthority } from '../support/renewals.ts';
+import { SmallDisk } from '../support/smallDisk.ts';
 import { tamper } from '../support/wholeStore.ts';
 
 const WIDTH = 2;
