@@ -42,6 +42,7 @@ const CREATE_FAILURES: ErrorCode[] = [
   'fork_alarm',
   'witness_unavailable',
   'queue_full',
+  'storage_full',
 ];
 
 /** The error codes of a create with a document or with the URL of a document, in addition. */
@@ -59,7 +60,6 @@ const DOCUMENT_FAILURES: ErrorCode[] = [
   'too_many_uploads',
   'too_many_requests',
   'scanner_unavailable',
-  'storage_full',
 ];
 
 const TRACEPARENT = headerParameter('traceparent', 'W3C Trace Context.');
