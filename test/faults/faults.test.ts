@@ -5,8 +5,9 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { random } from '../support/seed.ts';
 import { CALLS, failCall } from './failingCalls.ts';
+import { failDisk } from './failingDisk.ts';
 import { failPartition, failQuorum } from './failingModules.ts';
-import { MODULE_MUTANTS, MUTANTS, POWER_MUTANTS } from './mutants.ts';
+import { DISK_MUTANTS, MODULE_MUTANTS, MUTANTS, POWER_MUTANTS } from './mutants.ts';
 import { killing, playRound } from './play.ts';
 import { cutPower } from './powerCut.ts';
 
@@ -20,8 +21,10 @@ t.test('a flush of the store fails, or is the last thing that happens', async (t
   t.strictSame(against, [], ending, { warnings });
 });
 
-t.test('HSMs fail: it seals on or refuses, and comes back', async (t) => {
-  const fail = seed % 2 === 0 ? failPartition : failQuorum;
+const failFullDisk = (seed: number) => failDisk(seed, { events: ['filled and freed'] });
+
+t.test('HSMs or the disk fail: it seals on or refuses, and comes back', async (t) => {
+  const fail = [failPartition, failQuorum, failFullDisk][seed % 3] ?? failPartition;
   const { ending, against, warnings } = await fail(seed, { strikes: 1 });
   t.strictSame(against, [], ending, { warnings });
 });
@@ -37,7 +40,7 @@ t.test('whatever reached the disk before a power cut, everything acknowledged is
 });
 
 t.test('the line that each mutant changes is there', async (t) => {
-  for (const mutant of [...MUTANTS, ...MODULE_MUTANTS, ...POWER_MUTANTS]) {
+  for (const mutant of [...MUTANTS, ...MODULE_MUTANTS, ...DISK_MUTANTS, ...POWER_MUTANTS]) {
     const parts = readFileSync(join(ROOT, 'dist', mutant.file), 'utf8').split(mutant.line);
     t.equal(parts.length, 2, mutant.name);
   }

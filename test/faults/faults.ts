@@ -3,12 +3,15 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { CALLS, failCall } from './failingCalls.ts';
 import { COMMAND_NAMES, failCommand } from './failingCommands.ts';
+import { failDisk } from './failingDisk.ts';
 import { AFFLICTIONS, failPartition, failQuorum } from './failingModules.ts';
 import { jumpDate } from './jumpingClock.ts';
 import { killPart, PARTS, type Part } from './killedParts.ts';
 import {
   buildMutant,
   type DarkMutant,
+  DISK_MUTANTS,
+  type DiskMutant,
   MODULE_MUTANTS,
   type ModuleMutant,
   MUTANTS,
@@ -20,7 +23,7 @@ import { cutPower } from './powerCut.ts';
 import { playSchedules } from './schedules.ts';
 
 export interface Fault {
-  group: 'kills' | 'hsm' | 'calls' | 'commands' | 'clocks' | 'power' | 'schedules' | 'mutants';
+  group: 'kills' | 'hsm' | 'disk' | 'calls' | 'commands' | 'clocks' | 'power' | 'schedules' | 'mutants';
   name: string;
   /** What happens, and when, follows from the seed as far as a real daemon allows. */
   run(seed: number): Promise<Outcome>;
@@ -40,6 +43,12 @@ async function runModuleMutant(mutant: ModuleMutant, seed: number): Promise<Outc
     const fail = mutant.victims === 1 ? failPartition : failQuorum;
     return caught(mutant, await fail(seed, { code, among, strikes: 1 }));
   });
+}
+
+async function runDiskMutant(mutant: DiskMutant, seed: number): Promise<Outcome> {
+  return withMutant(mutant, async (code) =>
+    caught(mutant, await failDisk(seed, { code, events: [mutant.event] })),
+  );
 }
 
 function caught(mutant: Mutant, { broken, against }: PlayedRound): Outcome {
@@ -83,6 +92,7 @@ export const FAULTS: readonly Fault[] = [
       run: (seed) => killPart(part as Part, seed),
     }),
   ),
+  { group: 'disk', name: 'full, frozen, read-only or broken', run: (seed) => failDisk(seed) },
   ...CALLS.map(
     (kind): Fault => ({
       group: 'calls',
@@ -110,6 +120,9 @@ export const FAULTS: readonly Fault[] = [
       name: mutant.name,
       run: (seed) => runModuleMutant(mutant, seed),
     }),
+  ),
+  ...DISK_MUTANTS.map(
+    (mutant): Fault => ({ group: 'mutants', name: mutant.name, run: (seed) => runDiskMutant(mutant, seed) }),
   ),
   ...POWER_MUTANTS.map(
     (mutant): Fault => ({ group: 'mutants', name: mutant.name, run: (seed) => runPowerMutant(mutant, seed) }),

@@ -171,6 +171,31 @@ export const MODULE_MUTANTS: readonly ModuleMutant[] = [
   },
 ];
 
+/** A mutant that breaks a promise only on a disk that fails. */
+export interface DiskMutant extends Mutant {
+  event: string;
+}
+
+export const DISK_MUTANTS: readonly DiskMutant[] = [
+  {
+    name: 'accepts jobs on a full disk',
+    breaks: 'every answer is one of the API',
+    file: 'store/diskSpace.js',
+    line: 'admit() {',
+    instead: 'admit() { return;',
+    event: 'filled and freed',
+  },
+  {
+    // Its signers have signed what the store has lost: it never seals again.
+    name: 'acknowledges before the flush, and the disk breaks',
+    breaks: 'every answer is one of the API',
+    file: 'store/lmdb/databases.js',
+    line: 'overlappingSync: false,',
+    instead: 'overlappingSync: false, noSync: true,',
+    event: 'broken, so read-only',
+  },
+];
+
 export const POWER_MUTANTS: readonly DarkMutant[] = [
   {
     name: 'acknowledges before the flush',

@@ -34,22 +34,11 @@ export class SmallDisk {
 
   /** Writes until so many of our bytes are left; with 0, until the disk takes no more. */
   fill(leaveBytes: number): void {
-    const file = openSync(this.#ballast, 'a');
-    try {
-      for (;;) {
-        const excess = leaveBytes === 0 ? MIB : statfsFree(this.dir) - this.#floorBytes - leaveBytes;
-        if (excess < 4096) return;
-        writeSync(file, PIECE, 0, Math.min(excess, MIB));
-      }
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
-    } finally {
-      closeSync(file);
-    }
+    fillDisk(this.dir, leaveBytes, this.#floorBytes);
   }
 
   empty(): void {
-    rmSync(this.#ballast, { force: true });
+    emptyDisk(this.dir);
   }
 
   close(): void {
@@ -57,10 +46,31 @@ export class SmallDisk {
     if (this.isOwn) spawnSync('umount', [this.mountPoint]);
     rmSync(this.mountPoint, { recursive: true, force: true });
   }
+}
 
-  get #ballast(): string {
-    return join(this.dir, 'ballast');
+/** Writes a file into the folder until so many bytes above the floor are left on its disk; with 0, until the disk takes no more. */
+export function fillDisk(dir: string, leaveBytes: number, floorBytes = 0): void {
+  const file = openSync(ballastIn(dir), 'a');
+  try {
+    for (;;) {
+      const excess = leaveBytes === 0 ? MIB : statfsFree(dir) - floorBytes - leaveBytes;
+      if (excess < 4096) return;
+      writeSync(file, PIECE, 0, Math.min(excess, MIB));
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+  } finally {
+    closeSync(file);
   }
+}
+
+/** Removes what {@link fillDisk} wrote. */
+export function emptyDisk(dir: string): void {
+  rmSync(ballastIn(dir), { force: true });
+}
+
+function ballastIn(dir: string): string {
+  return join(dir, 'ballast');
 }
 
 function statfsFree(path: string): number {
