@@ -1,0 +1,50 @@
+/** What `npm run soak` judges by; the soak itself takes its time. */
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { random } from '../support/seed.ts';
+import { LEAKS } from './leaks.ts';
+import { type Point, slopeOf, verdictOn } from './slope.ts';
+
+/** A heap in MiB that a collector empties now and then, for so many hours, which grows by so much in one. */
+function heap(hours: number, perHour: number): Point[] {
+  return Array.from({ length: 900 }, (_, n) => {
+    const at = (hours * n) / 900;
+    // A burst now and then, and one large one near the end.
+    const burst = random() < 0.02 || (n > 850 && n < 860) ? 300 : 0;
+    return { hours: at, value: 100 + perHour * at + (n % 20) + 10 * random() + burst };
+  });
+}
+
+const LIMIT = 16;
+
+t.test('growth is told from what comes and goes', async (t) => {
+  for (const [perHour, verdict] of [
+    [0, 'steady'],
+    [8, 'steady'],
+    [-50, 'steady'],
+    [30, 'GROWS'],
+    [1000, 'GROWS'],
+  ] as const) {
+    const slope = slopeOf(heap(1, perHour));
+    t.equal(verdictOn(slope, LIMIT), verdict, `${perHour} MiB: ${JSON.stringify(slope)}`);
+    t.ok(Math.abs(slope.perHour - perHour) < 5, `${slope.perHour}`);
+  }
+});
+
+t.test('a short time is not enough to tell a slow leak', async (t) => {
+  t.equal(verdictOn(slopeOf(heap(0.05, 16)), LIMIT), 'too short to tell');
+  t.equal(verdictOn(slopeOf(heap(0.05, 2000)), LIMIT), 'GROWS');
+});
+
+t.test('what never changes does not grow', async (t) => {
+  const flat = heap(1, 0).map(({ hours }) => ({ hours, value: 58 }));
+  t.strictSame(slopeOf(flat), { perHour: 0, least: 0, most: 0 });
+});
+
+t.test('the line that each leak changes is there', async (t) => {
+  for (const { name, file, line } of Object.values(LEAKS)) {
+    const path = fileURLToPath(new URL(`../../dist/${file}`, import.meta.url));
+    t.equal(readFileSync(path, 'utf8').split(line).length, 2, name);
+  }
+});
