@@ -70,7 +70,7 @@ export async function benchConsoles(
 }
 
 /** The cookie of a new session. */
-async function logIn(state: string, name: string): Promise<string> {
+export async function logIn(state: string, name: string): Promise<string> {
   const query = new URLSearchParams({ name, role: 'auditor' });
   const made = await ask({ socketPath: join(state, 'admin.sock') }, `/console/link?${query}`, 'POST');
   const headers = { ...OWN, 'content-type': 'application/x-www-form-urlencoded' };
@@ -89,7 +89,7 @@ async function logIn(state: string, name: string): Promise<string> {
 }
 
 /** Pages of the screen Now. Each asks for a newer one of itself whenever its stream says that there is news. */
-class Pages {
+export class Pages {
   readonly #socketPath: string;
   readonly #cookies: readonly string[];
   #close = new AbortController();

@@ -137,6 +137,13 @@ export class Workload {
     await this.#pick(chores)().catch(() => {});
   }
 
+  /** Keeps the last of everything that was done, for a run that has no end of its own. */
+  forget(keep: number): void {
+    const { tries, receipts, checkpoints, acts } = this.history;
+    for (const list of [this.#creates, tries, receipts, checkpoints, acts, this.receiver.received])
+      list.splice(0, Math.max(0, list.length - keep));
+  }
+
   /** What the daemon is doing does not matter to a backup. */
   async backUp(): Promise<void> {
     const name = `backup-${this.#number++}`;
