@@ -23,6 +23,13 @@ export function printJson(value: unknown): void {
   print(JSON.stringify(value));
 }
 
+/** What a command found: for programs with --json, else in a line, or as `people` prints it. */
+export function printResult(value: unknown, people: string | (() => void)): void {
+  if (json) printJson(value);
+  else if (typeof people === 'string') print(people);
+  else people();
+}
+
 /** One line on standard error: progress and problems. */
 export function note(line: string): void {
   if (json) noteJson({ note: line });
@@ -62,7 +69,6 @@ export function printTable(headings: string[], rows: string[][]): void {
 /** A list: a line of JSON for each row, or a table whose columns are told from each row. */
 export function printRows<Row>(
   rows: readonly Row[],
-  json: true | undefined,
   columns: Readonly<Record<string, (row: Row) => string>>,
 ): void {
   if (json) for (const row of rows) printJson(row);

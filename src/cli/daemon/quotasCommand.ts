@@ -45,15 +45,14 @@ interface Usage extends PresentedLimit {
 interface ListOptions {
   config: string;
   client?: string;
-  json?: true;
 }
 
-async function list({ config: file, client, json }: ListOptions): Promise<void> {
+async function list({ config: file, client }: ListOptions): Promise<void> {
   const rates = await ratesOf(loadConfig(file, { files: 'unused' }));
   const usages = [...rates, ...(await withStore(file, 'read', quotasOf))]
     .filter((one) => client === undefined || one.client === client)
     .sort((a, b) => (a.client === b.client ? 0 : a.client < b.client ? -1 : 1));
-  printRows(usages, json, {
+  printRows(usages, {
     CLIENT: (one) => one.client,
     'LIMIT OF': ({ kind, name }) => (kind === 'rate' ? 'requests' : `jobs: ${name}`),
     USED: ({ used }) => String(used),

@@ -6,7 +6,7 @@ import { parseReceipt } from '../../manifest/received.ts';
 import { type KeptRecord, storedTrail } from '../../prove/trailCheck.ts';
 import { explain } from '../help.ts';
 import { configOption, parseCountArgument, parseDateArgument, withStore } from '../options.ts';
-import { print, printJson, printTable } from '../terminal.ts';
+import { isJson, print, printJson, printTable } from '../terminal.ts';
 import { exportTrailCommand, verifyTrailCommand } from './auditExport.ts';
 
 export function auditCommand(): Command {
@@ -53,19 +53,18 @@ function showCommand(): Command {
 
 interface ListOptions extends RecordFilter {
   config: string;
-  json?: true;
 }
 
-async function list({ config, json, ...filters }: ListOptions): Promise<void> {
+async function list({ config, ...filters }: ListOptions): Promise<void> {
   await withStore(config, 'read', async (store) => {
     const rows: string[][] = [];
     for await (const kept of storedTrail(store)) {
       const record = parseAuditRecord(kept.text);
       if (record !== undefined && !fitsFilter(record, filters)) continue;
-      if (json) printJson(present(kept, record));
+      if (isJson()) printJson(present(kept, record));
       else rows.push(rowOf(kept, record));
     }
-    if (!json) printTable(['NUMBER', 'TIME', 'ACT', 'OUTCOME', 'WHO', 'SEALED', 'WHAT'], rows);
+    if (!isJson()) printTable(['NUMBER', 'TIME', 'ACT', 'OUTCOME', 'WHO', 'SEALED', 'WHAT'], rows);
   });
 }
 
@@ -95,13 +94,13 @@ function present(kept: KeptRecord, record: AuditRecord | undefined) {
   };
 }
 
-async function show(number: number, { config, json }: { config: string; json?: true }): Promise<void> {
+async function show(number: number, { config }: { config: string }): Promise<void> {
   await withStore(config, 'read', async (store) => {
     const entry = await store.trail.entry(number);
     if (entry === undefined) throw new OperatorError(`there is no audit record ${number}`);
     for await (const kept of storedTrail(store, { after: number - 1 })) {
       const shown = { ...present(kept, parseAuditRecord(kept.text)), job_id: entry.jobId };
-      if (json) printJson(shown);
+      if (isJson()) printJson(shown);
       else for (const line of JSON.stringify(shown, undefined, 2).split('\n')) print(line);
       return;
     }

@@ -28,7 +28,7 @@ import {
   parseCountArgument,
   withStore,
 } from '../options.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { note, print, printResult } from '../terminal.ts';
 import { examineExportedEpochs } from './exportedEpochs.ts';
 import { exportedNumbers, exportedTrail } from './exportedTrail.ts';
 import { apiKeyProblems } from './keyCheck.ts';
@@ -84,15 +84,7 @@ export function verifyTrailCommand(): Command {
   });
 }
 
-async function exportTrail({
-  config,
-  output,
-  json,
-}: {
-  config: string;
-  output: string;
-  json?: true;
-}): Promise<void> {
+async function exportTrail({ config, output }: { config: string; output: string }): Promise<void> {
   await withStore(config, 'read', async (store) => {
     makeFolder(output);
     let newest = 0;
@@ -113,11 +105,10 @@ async function exportTrail({
         `${output} has audit record ${beyond}, but the trail ends with ${newest}: records were removed, or the store is an older copy`,
       );
     }
-    if (json) printJson({ folder: output, newest, ...written });
-    else
-      print(
-        `${output}: ${newest} records; ${written.records} new records and ${written.receipts} new receipts written`,
-      );
+    printResult(
+      { folder: output, newest, ...written },
+      `${output}: ${newest} records; ${written.records} new records and ${written.receipts} new receipts written`,
+    );
   });
 }
 
@@ -145,17 +136,15 @@ interface VerifyOptions {
   input?: string;
   trust?: string;
   newest?: number;
-  json?: true;
 }
 
-async function verify({ json, ...options }: VerifyOptions): Promise<void> {
+async function verify(options: VerifyOptions): Promise<void> {
   try {
     const report = await judge(options);
     const { problems, doubts } = report;
     const outcome = problems.length > 0 ? 'bad' : doubts.length > 0 ? 'unknown' : 'good';
     process.exitCode = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown }[outcome];
-    if (json) printJson({ outcome, ...report });
-    else printReport(report);
+    printResult({ outcome, ...report }, () => printReport(report));
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     process.exitCode = EXIT.unknown;
@@ -163,7 +152,7 @@ async function verify({ json, ...options }: VerifyOptions): Promise<void> {
   }
 }
 
-async function judge({ config, input, trust, newest }: Omit<VerifyOptions, 'json'>): Promise<TrailReport> {
+async function judge({ config, input, trust, newest }: VerifyOptions): Promise<TrailReport> {
   const newestMin = newest === undefined ? {} : { newestMin: newest };
   if (input === undefined && trust === undefined) {
     return withStore(config ?? defaultConfigFile(), 'read', async (store, config) => {

@@ -11,7 +11,7 @@ import { requireFolder } from '../../store/engines.ts';
 import { copyStore } from '../../store/lmdb/copyStore.ts';
 import { explain } from '../help.ts';
 import { configOption, parseCountArgument, withStore, withStoreAt } from '../options.ts';
-import { print, printJson } from '../terminal.ts';
+import { printResult } from '../terminal.ts';
 import {
   asOperatorError,
   type BackupFile,
@@ -55,16 +55,14 @@ interface BackupOptions {
   output: string;
   dated?: true;
   keep?: number;
-  json?: true;
 }
 
-async function backup({ config: file, output, dated, keep, json }: BackupOptions): Promise<void> {
+async function backup({ config: file, output, dated, keep }: BackupOptions): Promise<void> {
   const config = loadConfig(file, { files: 'unused' });
   const target = dated ? nameIn(output) : resolve(output);
   const make = () => makeBackup(config, target);
   const made = dated ? await noteBackup(config.stateDir, make) : await make();
-  if (json) printJson({ backup: target, ...made });
-  else print(`${target}: ${made.tree_size} leaves, checked`);
+  printResult({ backup: target, ...made }, `${target}: ${made.tree_size} leaves, checked`);
   if (dated && keep !== undefined) await removeOldest(config, output, keep);
 }
 

@@ -8,7 +8,7 @@ import { readTextFile } from '../files.ts';
 import { explain } from '../help.ts';
 import { configOption, withStore } from '../options.ts';
 import { report } from '../report.ts';
-import { printJson } from '../terminal.ts';
+import { printResult } from '../terminal.ts';
 import { checkBackup } from './backupFolder.ts';
 import { noteChore } from './chores.ts';
 import { printReport, reportJson, runCheck } from './runCheck.ts';
@@ -50,10 +50,9 @@ interface CheckOptions {
   config: string;
   input?: string;
   against?: string;
-  json?: true;
 }
 
-async function check({ config: file, input, against, json }: CheckOptions): Promise<void> {
+async function check({ config: file, input, against }: CheckOptions): Promise<void> {
   try {
     if (input !== undefined && against !== undefined)
       throw new OperatorError('name either --input or --against');
@@ -62,8 +61,7 @@ async function check({ config: file, input, against, json }: CheckOptions): Prom
         ? await checkOwn(file, against)
         : { found: await checkBackup(input, loadConfig(file, { files: 'unused' })) };
     process.exitCode = !isWhole(found) ? EXIT.failed : doubt === undefined ? EXIT.ok : EXIT.unknown;
-    if (json) printJson(reportJson(found, doubt));
-    else printReport(found, doubt);
+    printResult(reportJson(found, doubt), () => printReport(found, doubt));
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     // A backup that cannot be read is as bad as one that has changed.

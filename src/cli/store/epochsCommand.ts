@@ -13,7 +13,7 @@ import { actorOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
 import { explain } from '../help.ts';
 import { configOption, parseDateArgument, withStore } from '../options.ts';
-import { note, print, printJson, printRows } from '../terminal.ts';
+import { isJson, note, print, printResult, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { keyMaker } from './keyMaker.ts';
 import { repairEpochsCommand } from './repairEpochs.ts';
@@ -103,12 +103,12 @@ function cancelCommand(): Command {
   );
 }
 
-async function list({ config, json }: { config: string; json?: true }): Promise<void> {
+async function list({ config }: { config: string }): Promise<void> {
   const { epochs, problems } = await withStore(config, 'read', async (store) => ({
     epochs: await store.epochs.newest(),
     problems: await problemsOf(store),
   }));
-  printRows(presentEpochs(epochs, systemClock()), json, {
+  printRows(presentEpochs(epochs, systemClock()), {
     EPOCH: ({ epoch }) => String(epoch),
     STATE: ({ state }) => state,
     FROM: ({ from }) => forPeople(from),
@@ -133,10 +133,9 @@ interface PlanOptions extends Omit<KeyChoices, 'suffix' | 'tell' | 'find' | 'mak
   config: string;
   from?: number;
   suffix?: string;
-  json?: true;
 }
 
-async function plan({ config: file, json, ...options }: PlanOptions): Promise<void> {
+async function plan({ config: file, ...options }: PlanOptions): Promise<void> {
   const config = loadConfig(file);
   await withStore(file, 'write', async (store) => {
     const { epochs: before } = await new EpochSeal(store).read();
@@ -146,27 +145,27 @@ async function plan({ config: file, json, ...options }: PlanOptions): Promise<vo
       ...options,
       suffix,
       ...keyMaker(store.trail),
-      tell: json ? note : print,
+      tell: isJson() ? note : print,
     });
     const from = options.from ?? Math.ceil((systemClock() + LEAD_MS_DEFAULT) / MINUTE_MS) * MINUTE_MS;
     const change = await planEpoch(store, config, { before, from, keys });
-    for (const root of change.newRoots) (json ? note : print)(`root   ${root}  trusted from this epoch on`);
+    for (const root of change.newRoots)
+      (isJson() ? note : print)(`root   ${root}  trusted from this epoch on`);
     if (config.log.public && !canBeWitnessed(keys))
       note('No key of this epoch is an Ed25519 key: witnesses and monitors of public logs accept no other.');
     await changeEpochs(store, config, change, actorOfProcess('command'));
-    report(await store.epochs.newest(), json);
+    report(await store.epochs.newest());
     tellNext(file, inForce, change.epoch);
   });
 }
 
-async function cancel({ config: file, json }: { config: string; json?: true }): Promise<void> {
+async function cancel({ config: file }: { config: string }): Promise<void> {
   await withStore(file, 'write', async (store, config) => {
     const { epochs: before } = await new EpochSeal(store).read();
     const change = await cancelEpoch(store, before);
     const { epoch: coming, after } = change;
     await changeEpochs(store, config, change, actorOfProcess('command'));
-    if (json) printJson({ cancelled: toRfc3339(coming.from) });
-    else print(`cancelled  the epoch from ${toRfc3339(coming.from)}`);
+    printResult({ cancelled: toRfc3339(coming.from) }, `cancelled  the epoch from ${toRfc3339(coming.from)}`);
     const unused = coming.keys.filter(
       ({ spki }) => !after.some(({ keys }) => keys.some((key) => key.spki === spki)),
     );
@@ -179,14 +178,13 @@ async function cancel({ config: file, json }: { config: string; json?: true }): 
   });
 }
 
-function report(epochs: Epochs, json: true | undefined): void {
+function report(epochs: Epochs): void {
   const row = presentEpochs(epochs, systemClock()).at(-1);
   if (row === undefined) return;
-  if (json) printJson(row);
-  else
-    print(
-      `epoch  ${row.epoch}  planned from ${row.from}  quorum ${row.quorum}  time-stamps ${row.timestamps}`,
-    );
+  printResult(
+    row,
+    `epoch  ${row.epoch}  planned from ${row.from}  quorum ${row.quorum}  time-stamps ${row.timestamps}`,
+  );
 }
 
 function tellNext(file: string, inForce: Epoch, epoch: Epoch): void {

@@ -22,7 +22,7 @@ import {
   parseNameArgument,
   withStore,
 } from '../options.ts';
-import { note, printFields, printJson, printRows } from '../terminal.ts';
+import { note, printFields, printResult, printRows } from '../terminal.ts';
 
 const LIMIT_DEFAULT = 50;
 
@@ -90,11 +90,10 @@ interface ListOptions {
   limit: number;
   cursor?: string;
   wide?: true;
-  json?: true;
 }
 
 async function list(options: ListOptions): Promise<void> {
-  const { config, client, phase, since, until, limit, cursor, wide, json, ...filters } = options;
+  const { config, client, phase, since, until, limit, cursor, wide, ...filters } = options;
   await withStore(config, 'read', async (store) => {
     const query = {
       ...filters,
@@ -107,7 +106,7 @@ async function list(options: ListOptions): Promise<void> {
     // One more than is shown tells whether there are more.
     const records = await newestOf(store, query, limit + 1);
     const jobs = await Promise.all(records.slice(0, limit).map((record) => present(store, record)));
-    printRows(jobs, json, wide ? WIDE_COLUMNS : COLUMNS);
+    printRows(jobs, wide ? WIDE_COLUMNS : COLUMNS);
     if (records.length > limit) note(`There are more jobs: repeat this with --cursor ${jobs.at(-1)?.id}`);
   });
 }
@@ -165,17 +164,15 @@ async function newestOf(
 interface ShowOptions {
   config: string;
   receipt?: true;
-  json?: true;
 }
 
-async function show(jobId: string, { config, receipt, json }: ShowOptions): Promise<void> {
+async function show(jobId: string, { config, receipt }: ShowOptions): Promise<void> {
   await withStore(config, 'read', async (store) => {
     const record = await store.jobs.get(jobId);
     if (record === undefined) throw new OperatorError(`there is no job ${jobId}`, { code: 'not_found' });
     if (!receipt) {
       const job = await present(store, record);
-      if (json) printJson(job);
-      else printFields(job);
+      printResult(job, () => printFields(job));
       return;
     }
     if (record.outcome?.kind !== 'sealed')

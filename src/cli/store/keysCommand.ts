@@ -5,14 +5,13 @@ import { type Credential, SCOPES, type Scope } from '../../store/credentialStore
 import { issueKey, replaceKey } from '../../store/keyActs.ts';
 import { explain } from '../help.ts';
 import { configOption, parseDurationArgument, parseNameArgument, withStore } from '../options.ts';
-import { note, print, printJson, printRows } from '../terminal.ts';
+import { isJson, note, print, printJson, printResult, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { parseCertificateName, readBinding, requireClientCa } from './certificateOptions.ts';
 import { presentKey, revokeKey } from './revokeKeys.ts';
 
 interface StoreOptions {
   config: string;
-  json?: true;
 }
 
 const SCOPES_DEFAULT: Scope[] = ['jobs:create', 'jobs:read'];
@@ -134,7 +133,7 @@ interface IssueOptions extends StoreOptions {
   certificateName?: string;
 }
 
-async function issue({ config: file, json, ...options }: IssueOptions): Promise<void> {
+async function issue({ config: file, ...options }: IssueOptions): Promise<void> {
   const { client: clientId, organization, scopes, for: lifetimeMs, certificateName } = options;
   await withStore(file, 'write', async (store, config) => {
     if (certificateName !== undefined) requireClientCa(config);
@@ -143,18 +142,17 @@ async function issue({ config: file, json, ...options }: IssueOptions): Promise<
     const holder = { clientId, organization, scopes, ...(boundTo !== undefined && { boundTo }) };
     const wanted = { holder, certificateName, lifetimeMs };
     const { apiKey, credential } = await issueKey(store, wanted, actorOfProcess('command'));
-    if (certificateName === undefined) printNewKey(apiKey, credential, json);
-    else if (json) printJson(presentKey(credential));
-    else note(describeIssued(credential));
+    if (certificateName === undefined) printNewKey(apiKey, credential);
+    else printResult(presentKey(credential), () => note(describeIssued(credential)));
   });
 }
 
-async function list({ config, client, json }: StoreOptions & { client?: string }): Promise<void> {
+async function list({ config, client }: StoreOptions & { client?: string }): Promise<void> {
   const credentials = await withStore(config, 'read', (store) => store.credentials.all());
   const wanted = credentials
     .filter(({ clientId }) => client === undefined || clientId === client)
     .sort((a, b) => a.createdAt - b.createdAt);
-  printRows(wanted.map(presentKey), json, {
+  printRows(wanted.map(presentKey), {
     KEY: ({ id }) => id,
     CLIENT: ({ client }) => client,
     ORGANIZATION: ({ organization }) => organization,
@@ -174,10 +172,7 @@ interface RotateOptions extends StoreOptions {
   bindCertificate?: string;
 }
 
-async function rotate(
-  keyId: string,
-  { config: file, overlap, json, ...options }: RotateOptions,
-): Promise<void> {
+async function rotate(keyId: string, { config: file, overlap, ...options }: RotateOptions): Promise<void> {
   await withStore(file, 'write', async (store, config) => {
     const boundTo =
       options.bindCertificate === undefined ? undefined : readBinding(options.bindCertificate, config);
@@ -185,13 +180,13 @@ async function rotate(
     const rotation = await replaceKey(store, keyId, wanted, actorOfProcess('command'));
     const { expiresAt = 0 } = rotation.replaced;
     note(overlap === 0 ? `${keyId} has ended` : `${keyId} stays valid until ${toRfc3339(expiresAt)}`);
-    printNewKey(rotation.apiKey, rotation.successor, json);
+    printNewKey(rotation.apiKey, rotation.successor);
   });
 }
 
 /** Only the key goes to standard output, so that it can be written straight into a file or a secret store. */
-function printNewKey(apiKey: string, credential: Credential, json: true | undefined): void {
-  if (json) {
+function printNewKey(apiKey: string, credential: Credential): void {
+  if (isJson()) {
     printJson({ api_key: apiKey, ...presentKey(credential) });
     return;
   }

@@ -13,7 +13,7 @@ import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
 import { forgetSigned, timeSuffix } from '../hsm/hsmResetSigners.ts';
 import { configOption, parseSizeArgument, requireSize, withStore } from '../options.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { isJson, note, print, printJson } from '../terminal.ts';
 
 export function lastCheckpointCommand(): Command {
   return explain(
@@ -49,10 +49,9 @@ export function lastCheckpointCommand(): Command {
 interface LastCheckpointCommandOptions {
   config: string;
   acceptRollback?: number | true;
-  json?: true;
 }
 
-async function lastCheckpoint({ config: file, acceptRollback, json }: LastCheckpointCommandOptions) {
+async function lastCheckpoint({ config: file, acceptRollback }: LastCheckpointCommandOptions) {
   const config = loadConfig(file, { files: 'unused' });
   const found =
     acceptRollback === undefined
@@ -61,7 +60,7 @@ async function lastCheckpoint({ config: file, acceptRollback, json }: LastCheckp
   const { doubt, leaves, noted, accepted, aside } = found;
   if (doubt !== undefined && !accepted) process.exitCode = EXIT.failed;
   const { lastCheckpointFile: path } = config.log;
-  if (json)
+  if (isJson())
     return printJson({
       file: path,
       tree_size: noted ?? null,

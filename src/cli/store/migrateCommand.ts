@@ -22,7 +22,7 @@ import { compareContents, copyContents, SECTIONS, type StoreContents } from '../
 import type { StoreMove } from '../../store/storeMove.ts';
 import { explain } from '../help.ts';
 import { configOption, withStoreAt } from '../options.ts';
-import { note, print, printJson, showProgress } from '../terminal.ts';
+import { note, printResult, showProgress } from '../terminal.ts';
 import { addRolesCommand } from './rolesCommand.ts';
 import { printReport, runCheck } from './runCheck.ts';
 import { isWhole } from './storeCheck.ts';
@@ -65,10 +65,9 @@ interface MigrateOptions {
   config: string;
   to: string;
   cancel?: true;
-  json?: true;
 }
 
-async function migrate({ config, to, cancel, json }: MigrateOptions): Promise<void> {
+async function migrate({ config, to, cancel }: MigrateOptions): Promise<void> {
   const [source, target] = [config, to].map((file) => loadConfig(file, { files: 'unused' })) as [
     Config,
     Config,
@@ -80,14 +79,15 @@ async function migrate({ config, to, cancel, json }: MigrateOptions): Promise<vo
     const move = new Move(source, target);
     if (cancel) {
       await move.cancel();
-      if (json) printJson({ cancelled: true });
-      else print(`the log stays in ${describeStore(source.store)}`);
+      printResult({ cancelled: true }, `the log stays in ${describeStore(source.store)}`);
       return;
     }
     const size = await move.run();
     const [left, reached] = [describeStore(source.store), describeStore(target.store)];
-    if (json) printJson({ from: left, to: reached, tree_size: size });
-    else print(`${reached}: ${size} leaves, from ${left}, compared and checked. Start the daemon with ${to}`);
+    printResult(
+      { from: left, to: reached, tree_size: size },
+      `${reached}: ${size} leaves, from ${left}, compared and checked. Start the daemon with ${to}`,
+    );
   } finally {
     for (const lock of locks) lock.release();
   }

@@ -10,7 +10,7 @@ import type { Theft } from '../../prove/thefts.ts';
 import { isDraftOf, RENEWAL_DIGESTS } from '../../store/renewalStore.ts';
 import { explain } from '../help.ts';
 import { configOption, parseDateArgument } from '../options.ts';
-import { note, printJson } from '../terminal.ts';
+import { isJson, note, printJson, printResult } from '../terminal.ts';
 import { noteChore } from './chores.ts';
 import { queryToKeep } from './queryOut.ts';
 import { DAY_MS, firstDue, GainsNothing, gainFault } from './renewalGain.ts';
@@ -117,16 +117,15 @@ interface RenewOptions {
   distrust?: string;
   /** Milliseconds since the epoch. */
   since?: number;
-  json?: true;
 }
 
 async function renew(options: RenewOptions, theft: Theft | undefined): Promise<void> {
-  const { now, dryRun, json } = options;
+  const { now, dryRun } = options;
   await withRenewals(options.config, async (renewing) => {
     const survey = await surveyNow(renewing, options.hash);
     const found = theft && (await findTheft(renewing, theft));
-    if (!json && theft && found) printTheft(found, theft);
-    else if (!json) printSurvey(survey, now);
+    if (!isJson() && theft && found) printTheft(found, theft);
+    else if (!isJson()) printSurvey(survey, now);
     const isWanted = !dryRun && (now || (survey.reason !== undefined && !theft));
     const outcome = isWanted
       ? await renewNow(renewing, survey, options, theft).catch((error: unknown) => {
@@ -141,7 +140,7 @@ async function renew(options: RenewOptions, theft: Theft | undefined): Promise<v
     if (!dryRun && (now || !theft))
       noteRenewal(renewing, survey.size, true, made ? firstDue(made.judged).at : survey.announced?.at);
     const renewed = { renewed: made ? madeJson(made) : null, ...(refused && { refused: refused.message }) };
-    if (json)
+    if (isJson())
       printJson({ ...surveyJson(survey), ...(found && { distrusted: theftJson(found) }), ...renewed });
     else if (made !== undefined) printMade(made);
   });
@@ -201,8 +200,8 @@ async function renewNow(
 
 const dayOf = (at: number) => toRfc3339(at).slice(0, 'yyyy-mm-dd'.length);
 
-async function request({ config, hash, json }: RenewOptions, theft: Theft | undefined): Promise<void> {
-  if (process.stdout.isTTY && !json)
+async function request({ config, hash }: RenewOptions, theft: Theft | undefined): Promise<void> {
+  if (process.stdout.isTTY && !isJson())
     throw new OperatorError('the query is binary', {
       remedy: 'send it to a file: pdfseal renew request >query.tsq',
     });
@@ -218,7 +217,8 @@ async function request({ config, hash, json }: RenewOptions, theft: Theft | unde
     const until = toRfc3339(endOfDraft({ ...draft, nonce }));
     const query = encodeRenewalQuery(drafted, nonce);
     const { number, digest, to } = drafted.scope;
-    if (json) return printJson({ renewal: number, digest, to, query: toBase64(query), answer_until: until });
+    if (isJson())
+      return printJson({ renewal: number, digest, to, query: toBase64(query), answer_until: until });
     process.stdout.write(query);
     note(
       `a query for renewal ${number}, over ${counted(to, 'leaf', 'leaves')}, ${digest}: carry it to an authority,`,
@@ -227,7 +227,7 @@ async function request({ config, hash, json }: RenewOptions, theft: Theft | unde
   });
 }
 
-async function accept({ config: file, json, shorter }: RenewOptions): Promise<void> {
+async function accept({ config: file, shorter }: RenewOptions): Promise<void> {
   const answer = await readBytes(process.stdin);
   await withRenewals(file, async (renewing) => {
     const { store, trees, authorities, config } = renewing;
@@ -258,14 +258,13 @@ async function accept({ config: file, json, shorter }: RenewOptions): Promise<vo
     if (judged.length < needed) {
       const tokens = judged.map(({ token }) => token);
       if (!(await store.renewals.keepDraft({ ...draft, tokens }, draft))) throw new RenewedElsewhere();
-      if (json) return printJson({ renewed: null, kept: token.authority });
+      if (isJson()) return printJson({ renewed: null, kept: token.authority });
       return note(
         `kept: ${judged.length} of ${needed} time-stamps. Carry the same query to another authority, or run pdfseal renew --now`,
       );
     }
     const made = { run: await commitNow(renewing, drafted, judged), judged };
     noteRenewal(renewing, made.run.to, true, firstDue(made.judged).at);
-    if (json) printJson({ renewed: madeJson(made) });
-    else printMade(made);
+    printResult({ renewed: madeJson(made) }, () => printMade(made));
   });
 }

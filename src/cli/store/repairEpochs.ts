@@ -7,7 +7,7 @@ import { actOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
 import { explain } from '../help.ts';
 import { configOption, withStore } from '../options.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { isJson, note, print, printJson } from '../terminal.ts';
 
 export function repairEpochsCommand(): Command {
   return explain(
@@ -27,12 +27,12 @@ export function repairEpochsCommand(): Command {
   );
 }
 
-async function repairEpochs({ config: file, json }: { config: string; json?: true }): Promise<void> {
+async function repairEpochs({ config: file }: { config: string }): Promise<void> {
   const { lockFile } = loadConfig(file, { files: 'unused' });
   const lock = acquireLock(lockFile);
   try {
     const repaired = await withStore(file, 'write', putBack);
-    if (json) printJson({ repaired });
+    if (isJson()) printJson({ repaired });
     else {
       for (const difference of repaired) note(`pdfseal: ${difference}`);
       const rest = 'Run `pdfseal check`, find out who changed the store, and export the trust file again';

@@ -11,7 +11,7 @@ import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
 import { configOption } from '../options.ts';
 import { report } from '../report.ts';
-import { note, print, printJson, printTable } from '../terminal.ts';
+import { note, print, printResult, printTable } from '../terminal.ts';
 import { makeBackup, nameIn } from './backupCommand.ts';
 import { printReport, reportJson, runCheck } from './runCheck.ts';
 import { emptyIndexReport, flawCount, type IndexReport, isWhole, type StoreReport } from './storeCheck.ts';
@@ -55,7 +55,6 @@ interface RepairIndexOptions {
   /** False with --no-backup. */
   backup: boolean;
   dryRun?: true;
-  json?: true;
 }
 
 /** What became of the store. */
@@ -69,15 +68,14 @@ interface Result {
 }
 
 async function repairIndex(options: RepairIndexOptions, command: Command): Promise<void> {
-  const { backupOutput, backup, dryRun, json } = options;
+  const { backupOutput, backup, dryRun } = options;
   if (!dryRun && backup && backupOutput === undefined)
     command.error('error: name a folder with --backup-output, or say --no-backup');
   try {
     const config = loadConfig(options.config, { files: 'unused' });
     const result = dryRun ? await look(config) : await repairAlone(config, backup ? backupOutput : undefined);
     process.exitCode = isWhole(result.report) ? EXIT.ok : EXIT.failed;
-    if (json) printJson(resultJson(result));
-    else printResult(result);
+    printResult(resultJson(result), () => printRepair(result));
   } catch (error) {
     const isMendable = error instanceof OperatorError || error instanceof UnknownOutcome;
     if (!isMendable) throw error;
@@ -169,7 +167,7 @@ async function checkAll(store: Store, config: Config): Promise<StoreReport> {
   return runCheck(store, config, await evidenceOf(store, config.log.lastCheckpointFile));
 }
 
-function printResult({ report, mended, backup }: Result): void {
+function printRepair({ report, mended, backup }: Result): void {
   const rows = Object.entries(flawCount(mended) > 0 ? mended : (report.indexes ?? {}));
   const flawed = rows.filter(([, counts]) => Object.values(counts).some((count) => count > 0));
   if (flawed.length > 0) {

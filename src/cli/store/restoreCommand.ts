@@ -16,7 +16,7 @@ import { describeStore, requireFolder, type StoreLocation } from '../../store/en
 import { explain } from '../help.ts';
 import { forgetSigned, timeSuffix } from '../hsm/hsmResetSigners.ts';
 import { configOption, parseSizeArgument, requireSize, withStoreAt } from '../options.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { isJson, note, print, printJson, printResult } from '../terminal.ts';
 import {
   asOperatorError,
   type BackupFile,
@@ -75,21 +75,13 @@ interface RestoreOptions {
   /** True without a number. */
   acceptRollback?: number | true;
   drill?: true;
-  json?: true;
 }
 
-async function restore({
-  config: file,
-  input: from,
-  acceptRollback,
-  drill,
-  json,
-}: RestoreOptions): Promise<void> {
+async function restore({ config: file, input: from, acceptRollback, drill }: RestoreOptions): Promise<void> {
   const config = loadConfig(file, { files: 'unused' });
   if (drill) {
     const { tree_size } = await drillRestore(from, config);
-    if (json) printJson({ drill: from, tree_size });
-    else print(`${from}: ${tree_size} leaves, restored on trial and checked`);
+    printResult({ drill: from, tree_size }, `${from}: ${tree_size} leaves, restored on trial and checked`);
     return;
   }
   requireFolder(config.store, IN_DATABASE);
@@ -123,7 +115,7 @@ async function restore({
         restartLastCheckpoint(lastCheckpointFile, store, suffix),
       );
     }
-    if (json) printJson({ restored: from, tree_size: made.tree_size, kept: aside, rollback });
+    if (isJson()) printJson({ restored: from, tree_size: made.tree_size, kept: aside, rollback });
     else {
       if (isAccepted) note(`pdfseal: rolled back: ${rollback}`);
       else if (doubt !== undefined) note(`pdfseal: ${doubt.reason}. ${doubt.remedy}`);

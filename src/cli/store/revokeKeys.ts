@@ -4,26 +4,22 @@ import type { Credential } from '../../store/credentialStore.ts';
 import { keyState } from '../../store/keyActs.ts';
 import { endKey } from '../../webhook/endKey.ts';
 import { withStore } from '../options.ts';
-import { note, printJson } from '../terminal.ts';
+import { isJson, note, printJson } from '../terminal.ts';
 
 interface RevokeOptions {
   config: string;
-  json?: true;
   withSuccessors?: true;
 }
 
 /** `pdfseal keys revoke` */
-export async function revokeKey(
-  keyId: string,
-  { config, json, withSuccessors }: RevokeOptions,
-): Promise<void> {
+export async function revokeKey(keyId: string, { config, withSuccessors }: RevokeOptions): Promise<void> {
   await withStore(config, 'write', async (store) => {
     const actor = actorOfProcess('command');
     const { revoked, ended, active, endpoints } = await endKey(store, keyId, {
       withSuccessors: withSuccessors === true,
       actor,
     });
-    if (json) {
+    if (isJson()) {
       const webhook_endpoints = endpoints.map(({ shown }) => shown);
       const others = { revoked_successors: ended, active_successors: active };
       printJson({ ...presentKey(revoked), ...others, webhook_endpoints });

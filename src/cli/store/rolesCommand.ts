@@ -3,7 +3,7 @@ import { loadConfig } from '../../config/config.ts';
 import { makeRolesAt } from '../../store/engines.ts';
 import { explain } from '../help.ts';
 import { configOption } from '../options.ts';
-import { print, printJson } from '../terminal.ts';
+import { printResult } from '../terminal.ts';
 
 /** Adds `pdfseal store roles`. */
 export function addRolesCommand(store: Command): void {
@@ -26,8 +26,7 @@ export function addRolesCommand(store: Command): void {
   );
 }
 
-async function makeRoles({ config, json }: { config: string; json?: true }): Promise<void> {
+async function makeRoles({ config }: { config: string }): Promise<void> {
   const roles = await makeRolesAt(loadConfig(config, { files: 'unused' }).store);
-  if (json) printJson({ roles });
-  else print(`${roles.join(', ')}: they have their rights in the database of the log`);
+  printResult({ roles }, `${roles.join(', ')}: they have their rights in the database of the log`);
 }

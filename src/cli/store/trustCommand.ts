@@ -15,7 +15,7 @@ import { actOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
 import { explain } from '../help.ts';
 import { configOption, withStore } from '../options.ts';
-import { note, printJson } from '../terminal.ts';
+import { note, printResult } from '../terminal.ts';
 
 export function trustCommand(): Command {
   const command = new Command('trust').description('Exports the trust file.');
@@ -60,7 +60,7 @@ async function publishedEpochs(store: Store, { log }: Config): Promise<Epoch[]> 
   return epochs.list.filter((_, index) => isPublished(index));
 }
 
-async function exportTrust(options: { config: string; output?: string; json?: true }): Promise<void> {
+async function exportTrust(options: { config: string; output?: string }): Promise<void> {
   const { text, digest } = await withStore(options.config, 'write', async (store, config) => {
     const trust = trustOf(store.identity, await publishedEpochs(store, config), config);
     for (const { detail, remedy } of await missingRoots(store, trust.timestampAuthorities)) {
@@ -75,10 +75,10 @@ async function exportTrust(options: { config: string; output?: string; json?: tr
   if (options.output === undefined) process.stdout.write(text);
   else {
     writeFileAtomically(options.output, text);
-    if (options.json) printJson({ trust_file: options.output, sha256: digest });
-    else
+    printResult({ trust_file: options.output, sha256: digest }, () =>
       note(
         `wrote ${options.output}, SHA-256 ${digest}; verifiers compare this with what pdfseal verify prints`,
-      );
+      ),
+    );
   }
 }

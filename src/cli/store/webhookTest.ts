@@ -7,26 +7,23 @@ import type { Store } from '../../store/store.ts';
 import type { Delivery } from '../../store/webhookStore.ts';
 import { findEndpoint } from '../../webhook/endpointActs.ts';
 import { withStore } from '../options.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { isJson, note, print, printJson } from '../terminal.ts';
 
 /** How long a test message is waited for: longer than an attempt may take. */
 const TEST_MS_MAX = 20_000;
 const TEST_LOOK_MS = 200;
 
 /** Queues a message of type `webhook.test`, and waits for its first attempt. Throws OperatorError if the attempt fails. */
-export async function testWebhook(
-  id: string,
-  { config, json }: { config: string; json?: true },
-): Promise<void> {
+export async function testWebhook(id: string, { config }: { config: string }): Promise<void> {
   await withStore(config, 'write', async (store, { webhooks, lockFile }) => {
     await requireTestable(store, id, lockFile);
     const webhookId = (await store.webhooks.outbox.test(id)) ?? '';
-    if (!json) print(webhookId);
+    if (!isJson()) print(webhookId);
     const reason = await outcomeOf(store, id, webhookId, webhooks);
-    if (json)
+    if (isJson())
       printJson({ id, webhook_id: webhookId, delivered: reason === undefined, reason: reason ?? null });
     if (reason !== undefined) throw new OperatorError(`the test message to ${id} failed: ${reason}`);
-    if (!json) note(`${id} received the test message`);
+    if (!isJson()) note(`${id} received the test message`);
   });
 }
 

@@ -35,13 +35,12 @@ import {
   parseNameArgument,
   withStore,
 } from '../options.ts';
-import { note, print, printFields, printJson, printRows } from '../terminal.ts';
+import { isJson, note, print, printFields, printJson, printResult, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { testWebhook } from './webhookTest.ts';
 
 interface CommonOptions {
   config: string;
-  json?: true;
 }
 
 const LIMIT_DEFAULT = 50;
@@ -153,17 +152,17 @@ interface AddOptions extends CommonOptions {
   description?: string;
 }
 
-async function add({ config, client, url, events, description, json }: AddOptions): Promise<void> {
+async function add({ config, client, url, events, description }: AddOptions): Promise<void> {
   await withStore(config, 'write', async (store, { webhooks }) => {
     const fields = { url, events, ...(description !== undefined && { description }) };
     const names = ['url', 'events', 'description'] as const;
     const read = readEndpointFields(fields, names, new TargetPolicy(webhooks.allow));
     const endpoint = await addEndpoint(store, client, read, actorOfProcess('command'));
-    printSecret(endpoint.secrets[0]?.secret ?? '', endpoint, json);
+    printSecret(endpoint.secrets[0]?.secret ?? '', endpoint);
   });
 }
 
-async function list({ config, client, json }: CommonOptions & { client?: string }): Promise<void> {
+async function list({ config, client }: CommonOptions & { client?: string }): Promise<void> {
   const rows = await withStore(config, 'read', async (store) => {
     const endpoints = await store.webhooks.endpoints.all(client);
     const tallies = await store.webhooks.outbox.tallies(endpoints.map(({ id }) => id));
@@ -172,7 +171,7 @@ async function list({ config, client, json }: CommonOptions & { client?: string 
       return tally === undefined ? [] : [{ ...present(one), deliveries: presentTally(tally) }];
     });
   });
-  printRows(rows, json, {
+  printRows(rows, {
     ENDPOINT: ({ id }) => id,
     CLIENT: ({ client }) => client,
     STATUS: ({ status }) => status,
@@ -184,43 +183,39 @@ async function list({ config, client, json }: CommonOptions & { client?: string 
   });
 }
 
-async function show(id: string, { config, json }: CommonOptions): Promise<void> {
+async function show(id: string, { config }: CommonOptions): Promise<void> {
   const shown = await withStore(config, 'read', async (store) => {
     const endpoint = await findEndpoint(store, id);
     return { ...present(endpoint), deliveries: presentTally(await store.webhooks.outbox.tally(id)) };
   });
-  if (json) printJson(shown);
-  else printFields(shown);
+  printResult(shown, () => printFields(shown));
 }
 
-async function rotate(
-  id: string,
-  { config, overlap, json }: CommonOptions & { overlap: number },
-): Promise<void> {
+async function rotate(id: string, { config, overlap }: CommonOptions & { overlap: number }): Promise<void> {
   await withStore(config, 'write', async (store) => {
     const { secret, endpoint } = await replaceSecret(store, id, overlap, actorOfProcess('command'));
-    printSecret(secret, endpoint, json);
+    printSecret(secret, endpoint);
   });
 }
 
 async function change(
   id: string,
-  { config, json }: CommonOptions,
+  { config }: CommonOptions,
   make: EndpointChange,
   name: ActName,
   what: string,
 ): Promise<void> {
   const act = { name, actor: actorOfProcess('command') };
   const changed = await withStore(config, 'write', (store) => alterEndpoint(store, id, make, act));
-  if (json) printJson(present(changed));
-  else note(`${id} of client ${changed.clientId} ${what}`);
+  printResult(present(changed), () => note(`${id} of client ${changed.clientId} ${what}`));
 }
 
-async function remove(id: string, { config, json }: CommonOptions): Promise<void> {
+async function remove(id: string, { config }: CommonOptions): Promise<void> {
   await withStore(config, 'write', async (store) => {
     const endpoint = await removeEndpoint(store, id, actorOfProcess('command'));
-    if (json) printJson({ id, client: endpoint.clientId, removed: true });
-    else note(`${id} of client ${endpoint.clientId} is removed`);
+    printResult({ id, client: endpoint.clientId, removed: true }, () =>
+      note(`${id} of client ${endpoint.clientId} is removed`),
+    );
   });
 }
 
@@ -229,14 +224,14 @@ interface DeliveriesOptions extends CommonOptions {
   limit: number;
 }
 
-async function deliveries(id: string, { config, dead, limit, json }: DeliveriesOptions): Promise<void> {
+async function deliveries(id: string, { config, dead, limit }: DeliveriesOptions): Promise<void> {
   await withStore(config, 'read', async (store) => {
     await findEndpoint(store, id);
     const dateOf = (stamp: number) => store.serviceTime.dateOf(stamp);
     if (dead) {
       const letters = await store.webhooks.outbox.deadLetters(id, { limit });
       const rows = letters.map((one) => presentDeadLetter(one, dateOf));
-      return printRows(rows, json, {
+      return printRows(rows, {
         ...MESSAGE_COLUMNS,
         'GIVEN UP': ({ given_up_at: at }) => forPeople(at),
         ...ATTEMPT_COLUMNS,
@@ -245,7 +240,7 @@ async function deliveries(id: string, { config, dead, limit, json }: DeliveriesO
     }
     const waiting = await store.webhooks.outbox.pending(id, { limit });
     const rows = waiting.map((one) => presentDelivery(one, dateOf));
-    printRows(rows, json, {
+    printRows(rows, {
       ...MESSAGE_COLUMNS,
       DUE: ({ due_at: at }) => forPeople(at),
       ...ATTEMPT_COLUMNS,
@@ -266,11 +261,11 @@ const ATTEMPT_COLUMNS = {
 
 type PresentedDelivery = Omit<ReturnType<typeof presentDelivery>, 'due_at'>;
 
-async function replay(id: string, webhookIds: string[], { config, json }: CommonOptions): Promise<void> {
+async function replay(id: string, webhookIds: string[], { config }: CommonOptions): Promise<void> {
   await withStore(config, 'write', async (store) => {
     const wanted = webhookIds.length > 0 ? webhookIds : undefined;
     const { replayed, isDisabled } = await replayLetters(store, id, wanted, actorOfProcess('command'));
-    if (json) printJson({ id, replayed });
+    if (isJson()) printJson({ id, replayed });
     else if (replayed === 0)
       note(`no dead letter of ${id} was queued: none was chosen, or the backlog is full`);
     else {
@@ -292,9 +287,9 @@ function present(endpoint: Shown) {
 }
 
 /** Only the secret goes to standard output, so that it can be written straight into a file or a secret store. */
-function printSecret(secret: string, endpoint: Shown, json: true | undefined): void {
+function printSecret(secret: string, endpoint: Shown): void {
   const shown = present(endpoint);
-  if (json) {
+  if (isJson()) {
     printJson({ secret, ...shown });
     return;
   }
