@@ -8,7 +8,7 @@ import { EXIT } from './exit.ts';
 import { digestFile, readSmallFile, readTextFile } from './files.ts';
 import { explain } from './help.ts';
 import { report } from './report.ts';
-import { print, printJson } from './terminal.ts';
+import { print, printResult } from './terminal.ts';
 
 const EXIT_OF = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown } as const;
 const WORDS = { good: 'good', bad: 'bad', unknown: 'could not tell' } as const;
@@ -46,7 +46,6 @@ export function verifyCommand(): Command {
 interface VerifyOptions {
   trust: string;
   evidenceRecord?: string;
-  json?: true;
 }
 
 async function verify(documentPath: string, receiptPath: string, options: VerifyOptions): Promise<void> {
@@ -55,8 +54,9 @@ async function verify(documentPath: string, receiptPath: string, options: Verify
     const verdict = await judge(documentPath, receiptPath, trust, options.evidenceRecord);
     process.exitCode = EXIT_OF[verdict.outcome];
     const trustSha256 = toHex(sha256(trust));
-    if (options.json) printJson({ ...wireVerdict(verdict), trust_file_sha256: trustSha256 });
-    else printVerdict(verdict, trustSha256);
+    printResult({ ...wireVerdict(verdict), trust_file_sha256: trustSha256 }, () =>
+      printVerdict(verdict, trustSha256),
+    );
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     process.exitCode = report(error, EXIT.unknown);

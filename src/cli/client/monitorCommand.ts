@@ -21,7 +21,7 @@ import { EXIT } from '../exit.ts';
 import { readTextFile } from '../files.ts';
 import { explain } from '../help.ts';
 import { report } from '../report.ts';
-import { print, printJson, showCount } from '../terminal.ts';
+import { isJson, print, printJson, showCount } from '../terminal.ts';
 import { ApiClient } from './apiClient.ts';
 import { type ReachOptions, reaching, reachOf, readApiKey } from './reachOptions.ts';
 
@@ -30,7 +30,6 @@ interface MonitorOptions extends ReachOptions {
   state: string;
   first?: true;
   receipts?: string;
-  json?: true;
 }
 
 /** What the log showed, and what is wrong with it. */
@@ -82,7 +81,7 @@ async function monitor(options: MonitorOptions): Promise<void> {
     const followed = await follow(options);
     const { now, earlier, receipts, problems } = followed;
     process.exitCode = problems.length === 0 ? EXIT.ok : EXIT.failed;
-    if (options.json) {
+    if (isJson()) {
       printJson({
         outcome: problems.length === 0 ? 'good' : 'bad',
         log_origin: now.origin,

@@ -26,7 +26,6 @@ interface SubmitOptions extends ReachOptions {
   trust?: string;
   timeout: number;
   force?: true;
-  json?: true;
 }
 
 const PARALLEL_IN_FOLDERS = 4;
@@ -128,7 +127,6 @@ async function submit(documents: string[], options: SubmitOptions, command: Comm
     trust: trust === undefined ? undefined : parseTrust(readTextFile(trust, FILE_BYTES_MAX)),
     strippedCopy: options.strippedCopy ?? false,
     force: options.force ?? false,
-    json: options.json ?? false,
   });
   const { failed } = await submitter.run(works);
   if (failed > 0) process.exitCode = EXIT.failed;

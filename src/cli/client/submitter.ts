@@ -6,7 +6,16 @@ import type { DocumentDigests } from '../../job/job.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
 import { RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
 import { digestFile, readTextFile, saveDocument } from '../files.ts';
-import { type CountProgress, note, print, printJson, SILENT, showCount, showProgress } from '../terminal.ts';
+import {
+  type CountProgress,
+  isJson,
+  note,
+  print,
+  printJson,
+  SILENT,
+  showCount,
+  showProgress,
+} from '../terminal.ts';
 import type { ApiClient } from './apiClient.ts';
 import { submitInBulk } from './bulkRequest.ts';
 import { Unreachable } from './lastingFault.ts';
@@ -36,7 +45,6 @@ export interface SubmitterOptions {
   trust: TrustFile | undefined;
   strippedCopy: boolean;
   force: boolean;
-  json: boolean;
 }
 
 /** How many documents were sealed now, had a receipt already, or failed. */
@@ -67,8 +75,8 @@ export class Submitter {
   }
 
   async run(works: readonly Work[]): Promise<SubmitCounts> {
-    const { counted, json, digestOnly, fields } = this.#options;
-    if (counted && !json) this.#count = showCount(works.length);
+    const { counted, digestOnly, fields } = this.#options;
+    if (counted && !isJson()) this.#count = showCount(works.length);
     // A request in bulk is answered when all of its documents are sealed; asynchronous mode polls for each of them.
     const inBulk = digestOnly && works.length > 1 && fields.mode === 'blocking';
     try {
@@ -77,7 +85,7 @@ export class Submitter {
       this.#count.stop();
     }
     const { sealed, skipped, failed } = this.#counts;
-    if (counted && !json) note(`${sealed} sealed, ${skipped} already had a receipt, ${failed} failed`);
+    if (counted && !isJson()) note(`${sealed} sealed, ${skipped} already had a receipt, ${failed} failed`);
     return this.#counts;
   }
 
@@ -173,7 +181,7 @@ export class Submitter {
     if (held !== 'own') return false;
     this.#counts.skipped += 1;
     this.#step();
-    if (this.#options.json)
+    if (isJson())
       printJson({ document: work.name, document_sha256: document.sha256, receipt, skipped: true });
     return true;
   }
@@ -185,12 +193,12 @@ export class Submitter {
 
   /** Saves the receipt, then reports it. */
   #keep(work: Work, sha256: string, { jobId, replayed, receipt }: Submitted): void {
-    const { force, json, strippedCopy } = this.#options;
+    const { force, strippedCopy } = this.#options;
     const receiptPath = receiptPathOf(work);
     storeReceipt(receiptPath, receipt, jobId, force);
     this.#counts.sealed += 1;
     this.#step();
-    if (json) {
+    if (isJson()) {
       printJson({
         document: work.name,
         job_id: jobId,
@@ -217,8 +225,7 @@ export class Submitter {
     this.#counts.failed += 1;
     this.#step();
     const { code, jobId } = error instanceof Refused ? error : { code: 'failed', jobId: undefined };
-    if (this.#options.json)
-      printJson({ document: name, job_id: jobId, error: { code, message: error.message } });
+    if (isJson()) printJson({ document: name, job_id: jobId, error: { code, message: error.message } });
     else note(`pdfseal: ${name}: ${error instanceof Refused ? `${code}: ` : ''}${error.message}`);
   }
 
@@ -229,7 +236,7 @@ export class Submitter {
 
   #onWait(name: string): SealOptions['onWait'] {
     return (why, seconds) => {
-      if (!this.#options.json) note(`${name}: ${why} (next attempt in ${Math.ceil(seconds)} s)`);
+      if (!isJson()) note(`${name}: ${why} (next attempt in ${Math.ceil(seconds)} s)`);
     };
   }
 }

@@ -4,7 +4,7 @@ import { diagnoseStart } from '../doctor/startDiagnosis.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
 import { configOption } from '../options.ts';
-import { print } from '../terminal.ts';
+import { isJson, print } from '../terminal.ts';
 
 export function checkConfigCommand(): Command {
   return explain(
@@ -15,8 +15,8 @@ export function checkConfigCommand(): Command {
           'as the daemon does. `pdfseald --check-config` does the same.',
       )
       .addOption(configOption())
-      .action(async ({ config, json }: { config: string; json?: true }) => {
-        process.exitCode = (await checkConfig(config, json)) ? EXIT.ok : EXIT.failed;
+      .action(async ({ config }: { config: string }) => {
+        process.exitCode = (await checkConfig(config)) ? EXIT.ok : EXIT.failed;
       }),
     {
       exit: {
@@ -32,14 +32,14 @@ export function checkConfigCommand(): Command {
 }
 
 /** Prints what a start would find. Returns whether the daemon would start. Throws OperatorError if the config file is not valid. */
-export async function checkConfig(file: string, json?: true): Promise<boolean> {
-  const verdicts = await printDiagnoses(diagnoseStart(file), json);
+export async function checkConfig(file: string): Promise<boolean> {
+  const verdicts = await printDiagnoses(diagnoseStart(file));
   const wouldStart = !verdicts.has('bad');
   const summary = !wouldStart
     ? 'the daemon would refuse to start'
     : verdicts.has('warning')
       ? 'good, except for the warnings above'
       : 'good';
-  if (!json) print(`${file}: ${summary}`);
+  if (!isJson()) print(`${file}: ${summary}`);
   return wouldStart;
 }

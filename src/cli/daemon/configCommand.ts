@@ -7,7 +7,7 @@ import { hidesSecrets, toTomlLines, withoutSecrets } from '../../config/settings
 import { formatKeyPath } from '../../config/toml.ts';
 import { explain } from '../help.ts';
 import { configOption } from '../options.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { isJson, note, print, printJson } from '../terminal.ts';
 import { askAdministration, NobodyAnswers } from './adminClient.ts';
 
 export function configCommand(): Command {
@@ -38,14 +38,13 @@ export function configCommand(): Command {
 interface ShowOptions {
   config: string;
   changed?: true;
-  json?: true;
 }
 
-async function show({ config: file, changed, json }: ShowOptions): Promise<void> {
+async function show({ config: file, changed }: ShowOptions): Promise<void> {
   const config = loadConfig(file, { files: 'unused' });
   const all = effectiveSettings(config);
   const settings = changed ? all.filter((one) => one.changed) : all;
-  if (json) for (const setting of settings) printJson(present(setting));
+  if (isJson()) for (const setting of settings) printJson(present(setting));
   else for (const line of toTomlLines(settings)) print(line);
   if (hidesSecrets(settings))
     note('pdfseal: what may be a secret is not shown: PINs, queries of URLs, variables of such names');

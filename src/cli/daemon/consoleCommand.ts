@@ -11,7 +11,7 @@ import { type Config, loadConfig } from '../../config/config.ts';
 import type { HostPort, SocketPath } from '../../net/address.ts';
 import { explain } from '../help.ts';
 import { configOption } from '../options.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { isJson, note, print, printJson } from '../terminal.ts';
 import { AdminRefusal, askAdministration } from './adminClient.ts';
 
 /** Where the tunnels in the examples end, on the machine of the person. */
@@ -75,7 +75,6 @@ interface LoginOptions {
   config: string;
   as: string;
   role: string;
-  json?: true;
 }
 
 interface Link {
@@ -84,26 +83,26 @@ interface Link {
   role: string;
 }
 
-async function login({ config: file, as, role, json }: LoginOptions): Promise<void> {
+async function login({ config: file, as, role }: LoginOptions): Promise<void> {
   const config = loadConfig(file, { files: 'unused' });
   const listen = listenOf(config);
   const link = await makeLink(config, as, role);
   const port = 'port' in listen ? listen.port : TUNNEL_PORT;
   const url = urlOf(config, port, link);
   const tunnel = `ssh -L ${port}:${'path' in listen ? listen.path : `${listen.host}:${listen.port}`} ${hostname()}`;
-  if (json) return printJson({ url, tunnel, name: link.name, role: link.role });
+  if (isJson()) return printJson({ url, tunnel, name: link.name, role: link.role });
   note(`for ${link.name}, ${link.role}; it works once, within five minutes`);
   note(`on the machine of ${link.name}, first: ${tunnel}`);
   print(url);
 }
 
-async function openHere({ config: file, json }: { config: string; json?: true }): Promise<void> {
+async function openHere({ config: file }: { config: string }): Promise<void> {
   const config = loadConfig(file, { files: 'unused' });
   const listen = listenOf(config);
   const link = await makeLink(config, sudoUser() ?? userInfo().username, 'administrator');
   const port = 'port' in listen ? listen.port : await lead(listen);
   const url = urlOf(config, port, link);
-  if (json) printJson({ url, name: link.name, role: link.role });
+  if (isJson()) printJson({ url, name: link.name, role: link.role });
   else {
     note('it works once, within five minutes; Ctrl-C closes this way to the console');
     print(url);
@@ -114,16 +113,15 @@ interface LogoutOptions {
   config: string;
   as?: string;
   all?: true;
-  json?: true;
 }
 
 async function logout(options: LogoutOptions, command: Command): Promise<void> {
-  const { config: file, as: name, all, json } = options;
+  const { config: file, as: name, all } = options;
   if (name === undefined && !all) command.error('error: name a person with --as, or say --all');
   const { admin } = loadConfig(file, { files: 'unused' });
   const query = name === undefined ? '' : `?${new URLSearchParams({ name })}`;
   const answer = await askConsole<{ sessions: number }>(admin.socket, `/console/logout${query}`);
-  if (json) return printJson(answer);
+  if (isJson()) return printJson(answer);
   note(`ended ${counted(answer.sessions, 'session')}`);
 }
 

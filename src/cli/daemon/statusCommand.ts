@@ -7,7 +7,7 @@ import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
 import { configOption, parseWaitArgument } from '../options.ts';
 import { commandFailure, report } from '../report.ts';
-import { printJson } from '../terminal.ts';
+import { isJson, printJson } from '../terminal.ts';
 import { readStatus } from './adminClient.ts';
 import { loadedOtherwise } from './configCommand.ts';
 import { type Look, render } from './statusReport.ts';
@@ -44,26 +44,25 @@ interface StatusOptions {
   config: string[];
   /** Milliseconds, or true for the default. */
   watch?: number | true;
-  json?: true;
 }
 
-async function showStatus({ config: files, watch, json }: StatusOptions): Promise<void> {
-  if (watch === undefined) return show(await lookAt(files), json);
+async function showStatus({ config: files, watch }: StatusOptions): Promise<void> {
+  if (watch === undefined) return show(await lookAt(files));
   // The exit status is that of the last look. Before the first one, nothing is known to be ready.
   process.exitCode = EXIT.failed;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit());
   for (;;) {
     const looks = await lookAt(files);
-    if (process.stdout.isTTY && !json) repaint(looks);
-    else show(looks, json);
+    if (process.stdout.isTTY && !isJson()) repaint(looks);
+    else show(looks);
     await sleep(watch === true ? WATCH_MS : watch);
   }
 }
 
-function show(looks: readonly LookOrError[], json: true | undefined): void {
+function show(looks: readonly LookOrError[]): void {
   const [only] = looks;
   if (looks.length === 1 && only && 'error' in only) process.exitCode = report(only.error);
-  else if (json) for (const look of looks) printJson(present(look));
+  else if (isJson()) for (const look of looks) printJson(present(look));
   else {
     const { columns } = process.stdout;
     for (const line of render(looks, systemClock(), { columns })) process.stdout.write(`${line}\n`);

@@ -8,7 +8,7 @@ import { parseCount } from '../../log/checkpoint.ts';
 import { explain } from '../help.ts';
 import { configOption } from '../options.ts';
 import { qrAsSvg, qrForTerminal } from '../qrCode.ts';
-import { note, printJson } from '../terminal.ts';
+import { isJson, note, printJson, printResult } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { askAdministration } from './adminClient.ts';
 
@@ -91,7 +91,6 @@ function addForms(command: Command): Command {
 interface Form {
   qr?: true;
   svg?: true;
-  json?: true;
 }
 
 interface WitnessOptions extends Form {
@@ -103,8 +102,7 @@ interface WitnessOptions extends Form {
 
 async function request({ config, witness, treeSize, ...form }: WitnessOptions): Promise<void> {
   const asked = await ask<PresentedRequest>(config, 'request', { witness, tree_size: treeSize });
-  if (form.json) printJson(asked);
-  else printRequest(asked, form);
+  printResult(asked, () => printRequest(asked, form));
 }
 
 async function accept({ config, witness, raiseForkAlarm, ...form }: WitnessOptions): Promise<void> {
@@ -123,7 +121,7 @@ async function accept({ config, witness, raiseForkAlarm, ...form }: WitnessOptio
     );
   // If this answers the newest request, the witness holds another tree of that size.
   if (found.is_news === false) process.exitCode = 1;
-  if (form.json) return printJson(found);
+  if (isJson()) return printJson(found);
   const { witness: name, tree_size: size = 0, cosigned_at: at, witnessed, is_news: isNews, next } = found;
   const leaves = counted(size, 'leaf', 'leaves');
   if (next === undefined) {

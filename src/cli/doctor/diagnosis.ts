@@ -1,4 +1,4 @@
-import { marked, print, printJson } from '../terminal.ts';
+import { marked, print, printResult } from '../terminal.ts';
 
 /** The result of one check of the doctor. */
 export interface Diagnosis {
@@ -26,13 +26,11 @@ export function bad(check: string, detail: string, remedy: string): Diagnosis {
 /** Prints each diagnosis as soon as it is there. Returns the verdicts that there were. */
 export async function printDiagnoses(
   diagnoses: AsyncIterable<Diagnosis>,
-  json: true | undefined,
 ): Promise<ReadonlySet<Diagnosis['verdict']>> {
   const verdicts = new Set<Diagnosis['verdict']>();
   for await (const diagnosis of diagnoses) {
     verdicts.add(diagnosis.verdict);
-    if (json) printJson(diagnosis);
-    else printDiagnosis(diagnosis);
+    printResult(diagnosis, () => printDiagnosis(diagnosis));
   }
   return verdicts;
 }

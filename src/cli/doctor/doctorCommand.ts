@@ -6,7 +6,7 @@ import { type Config, type LoadOptions, loadConfig } from '../../config/config.t
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
 import { configOption } from '../options.ts';
-import { print } from '../terminal.ts';
+import { isJson, print } from '../terminal.ts';
 import { diagnoseCertificates, diagnoseServed, diagnoseTls, servedWithTls } from './certificateDiagnosis.ts';
 import { askDaemon } from './daemonDiagnosis.ts';
 import { diagnoseDatabase } from './databaseDiagnosis.ts';
@@ -36,12 +36,12 @@ export function doctorCommand(): Command {
   );
 }
 
-async function diagnose({ config: file, json }: { config: string; json?: true }): Promise<void> {
-  const verdicts = await printDiagnoses(diagnosesOf(file), json);
+async function diagnose({ config: file }: { config: string }): Promise<void> {
+  const verdicts = await printDiagnoses(diagnosesOf(file));
   const worst = verdicts.has('bad') ? EXIT.failed : verdicts.has('warning') ? EXIT.attention : EXIT.ok;
   process.exitCode = worst;
-  if (!json && worst !== EXIT.ok) print(`The manual: ${MANUAL_FOLDER}/index.html`);
-  if (!json) print(SUMMARIES[worst]);
+  if (!isJson() && worst !== EXIT.ok) print(`The manual: ${MANUAL_FOLDER}/index.html`);
+  if (!isJson()) print(SUMMARIES[worst]);
 }
 
 const SUMMARIES = {

@@ -8,7 +8,7 @@ import { type CertificateEntry, listCertificates, validityOf } from '../../tsa/c
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
 import { configOption } from '../options.ts';
-import { note, printJson, printTable } from '../terminal.ts';
+import { isJson, note, printJson, printTable } from '../terminal.ts';
 
 export function certificatesCommand(): Command {
   return explain(
@@ -30,10 +30,10 @@ export function certificatesCommand(): Command {
   );
 }
 
-function printCertificates({ config: file, json }: { config: string; json?: true }): void {
+function printCertificates({ config: file }: { config: string }): void {
   const now = systemClock();
   const entries = entriesOf(loadConfig(file, { files: 'unused' }));
-  if (json) for (const entry of entries) printJson(present(entry, now));
+  if (isJson()) for (const entry of entries) printJson(present(entry, now));
   else printEntries(entries, now);
   if (entries.some((entry) => validityOf(entry, now) !== 'valid')) process.exitCode = EXIT.failed;
 }

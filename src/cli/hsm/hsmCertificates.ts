@@ -14,7 +14,7 @@ import type { CertifiedKey, KeyName } from '../../tsa/installed.ts';
 import { chainForKey, requestCertificate } from '../../tsa/pki.ts';
 import { explain } from '../help.ts';
 import { actOnRecord, parseDateArgument } from '../options.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { isJson, note, printJson, printResult } from '../terminal.ts';
 import {
   findOwnRoot,
   installChain,
@@ -30,7 +30,6 @@ import { parseNamePart, parseSubjectArgument } from './subject.ts';
 
 interface KeyOptions extends KeyChoice {
   config: string;
-  json?: true;
 }
 
 export function csrCommand(): Command {
@@ -59,7 +58,7 @@ async function printRequest(options: KeyOptions & { subject: DistinguishedName }
   const token = pickTimestampKey(loadConfig(options.config), options);
   const request = await useAuthorityKey(token, (key) => requestCertificate(options.subject, key));
   const csr = encodePem('CERTIFICATE REQUEST', request);
-  if (options.json) printJson({ ...presentName(token), csr });
+  if (isJson()) printJson({ ...presentName(token), csr });
   else process.stdout.write(csr);
 }
 
@@ -95,7 +94,7 @@ async function installCertificate(files: string[], options: KeyOptions): Promise
     ['hsm.install_certificate', { key: kmsKeyId(token), ...audited(chain) }],
     async () => installChain(config.certificatesDir, token, chain),
   );
-  report(installed, token, chain, options.json);
+  report(installed, token, chain);
 }
 
 /** What the audit trail says about a chain, leaf first. */
@@ -180,7 +179,7 @@ async function certifyKey(
     },
     ({ chain }) => audited(chain),
   );
-  report(file, token, chain, options.json);
+  report(file, token, chain);
 }
 
 function organizationOf({ name }: Certificate): string | undefined {
@@ -192,11 +191,13 @@ function pickTimestampKey(config: Config, choice: KeyChoice) {
   return pickKey(keys, choice).token;
 }
 
-function report(file: string, name: KeyName, chain: readonly Certificate[], json: true | undefined): void {
+function report(file: string, name: KeyName, chain: readonly Certificate[]): void {
   const until = toRfc3339(Math.min(...chain.map(({ notAfter }) => notAfter)));
   const subjects = chain.map(describeSubject);
-  if (json) printJson({ ...presentName(name), chain: subjects, not_after: until, file });
-  else print(`${kmsKeyId(name)}  ${subjects[0]}  valid until ${until}  ${file}`);
+  printResult(
+    { ...presentName(name), chain: subjects, not_after: until, file },
+    `${kmsKeyId(name)}  ${subjects[0]}  valid until ${until}  ${file}`,
+  );
   note(
     'Next: restart pdfseald. If the root is new, also give verifiers a new trust file: pdfseal trust export',
   );

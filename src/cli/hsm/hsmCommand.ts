@@ -10,7 +10,7 @@ import { kmsKeyId, SIGNATURE_ALGORITHMS } from '../../log/verifierKey.ts';
 import { storeExists } from '../../store/engines.ts';
 import { explain } from '../help.ts';
 import { actOnRecord, withStore } from '../options.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { note, printResult } from '../terminal.ts';
 import { certificatesCommand } from './certificatesCommand.ts';
 import { certifyCommand, csrCommand, installCertificateCommand } from './hsmCertificates.ts';
 import { destroyKeyCommand } from './hsmDestroy.ts';
@@ -69,16 +69,9 @@ interface InitKeyOptions extends KeyChoice {
   config: string;
   algorithm?: KeyAlgorithm;
   newLabel?: string;
-  json?: true;
 }
 
-async function makeKey({
-  config: file,
-  algorithm,
-  newLabel,
-  json,
-  ...choice
-}: InitKeyOptions): Promise<void> {
+async function makeKey({ config: file, algorithm, newLabel, ...choice }: InitKeyOptions): Promise<void> {
   const config = loadConfig(file);
   const { purpose, token } = pickKey(configuredKeys(config), choice);
   const wanted = { purpose, token: { ...token, keyLabel: newLabel ?? token.keyLabel } };
@@ -98,9 +91,10 @@ async function makeKey({
   if (wanted.purpose === 'log' && (await storeExists(config.store))) await refuseKnown(file, wanted);
   const named = { key: kmsKeyId(wanted.token), algorithm: chosen, purpose };
   const key = await actOnRecord(file, ['hsm.init_key', named], () => initKey(wanted.token, chosen));
-  if (json)
-    printJson({ purpose: wanted.purpose, region: key.region, key_label: key.keyLabel, algorithm: chosen });
-  else print(`key    ${kmsKeyId(key)}  ${chosen}  made`);
+  printResult(
+    { purpose: wanted.purpose, region: key.region, key_label: key.keyLabel, algorithm: chosen },
+    `key    ${kmsKeyId(key)}  ${chosen}  made`,
+  );
   if (wanted.purpose === 'time-stamp')
     note(
       'Next: certify the key, with `pdfseal hsm csr`, or with `pdfseal hsm certify` if the root is in the HSM',
@@ -124,11 +118,10 @@ function softwareKeyCommand(): Command {
   );
 }
 
-function makeSoftwareKeyFile(file: string, { json }: { json?: true }): void {
+function makeSoftwareKeyFile(file: string): void {
   if (!createFileAtomically(file, makeSoftwareKey(), 0o600))
     throw new OperatorError(`${file} exists already, and this command replaces no file`);
-  if (json) printJson({ file, algorithm: 'mldsa44' });
-  else print(`key    ${file}  mldsa44  made`);
+  printResult({ file, algorithm: 'mldsa44' }, `key    ${file}  mldsa44  made`);
   note(
     'Keep a copy of the file as safe as the PINs: without it nothing is sealed while the epoch asks for the key.',
   );

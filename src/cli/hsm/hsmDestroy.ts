@@ -11,14 +11,13 @@ import { kmsKeyId } from '../../log/verifierKey.ts';
 import { readSynchronization } from '../../tsa/synchronization.ts';
 import { explain } from '../help.ts';
 import { actOnRecord, configOption, withStore } from '../options.ts';
-import { print, printJson } from '../terminal.ts';
+import { printResult } from '../terminal.ts';
 import { rootBeside } from './hsmKeys.ts';
 
 interface DestroyOptions {
   config: string;
   confirm: string;
   token?: string;
-  json?: true;
 }
 
 export function destroyKeyCommand(): Command {
@@ -45,7 +44,7 @@ export function destroyKeyCommand(): Command {
 
 async function destroy(
   name: string,
-  { config: file, confirm, token: tokenName, json }: DestroyOptions,
+  { config: file, confirm, token: tokenName }: DestroyOptions,
   command: Command,
 ): Promise<void> {
   const [, region = '', keyLabel = ''] = /^([^/]+)\/(.+)$/.exec(name) ?? [];
@@ -76,8 +75,7 @@ async function destroy(
   await actOnRecord(file, ['hsm.destroy_key', { key: name, algorithm, spki_sha256: spkiSha256 }], () =>
     destroyKey(token),
   );
-  if (json) printJson({ destroyed: name, algorithm: key.algorithm });
-  else print(`key    ${name}  ${key.algorithm}  destroyed`);
+  printResult({ destroyed: name, algorithm: key.algorithm }, `key    ${name}  ${key.algorithm}  destroyed`);
 }
 
 /** The clock decides whether an epoch is over, and a destroyed key cannot come back. Throws OperatorError if the clock is not trusted. */

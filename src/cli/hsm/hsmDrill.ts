@@ -10,7 +10,7 @@ import { askAdministration } from '../daemon/adminClient.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
 import { configOption, parseDurationArgument } from '../options.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { isJson, note, print, printJson } from '../terminal.ts';
 
 /** How long a partition may take until it signs again; a slow token needs some seconds to start. */
 const RETURN_MS_MAX = 60_000;
@@ -55,7 +55,6 @@ interface DrillOptions {
   /** Milliseconds. */
   for: number;
   belowQuorum?: true;
-  json?: true;
 }
 
 interface Report {
@@ -74,7 +73,7 @@ interface Report {
 async function drill(options: DrillOptions): Promise<void> {
   const { socket } = loadConfig(options.config, { files: 'unused' }).admin;
   const report = await carryOut(socket, options);
-  if (options.json) printJson(report);
+  if (isJson()) printJson(report);
   else for (const line of describe(report)) print(line);
   if (!report.sealing_went_on && !options.belowQuorum) process.exitCode = EXIT.failed;
 }

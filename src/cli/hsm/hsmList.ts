@@ -9,7 +9,7 @@ import { certificateFile } from '../../tsa/installed.ts';
 import { EXIT } from '../exit.ts';
 import { explain } from '../help.ts';
 import { configOption } from '../options.ts';
-import { note, printJson, printTable } from '../terminal.ts';
+import { isJson, note, printJson, printTable } from '../terminal.ts';
 import { keysInService, rootBeside, type WantedKey } from './hsmKeys.ts';
 
 /** A key as it was found; `state` is `ready`, `missing`, `exposed` (it can leave the token), or the code of a failure. */
@@ -43,7 +43,7 @@ export function listCommand(): Command {
   );
 }
 
-async function listKeys({ config: file, json }: { config: string; json?: true }): Promise<void> {
+async function listKeys({ config: file }: { config: string }): Promise<void> {
   const config = loadConfig(file);
   const roots = config.timestamp.keys
     .map(rootBeside)
@@ -53,7 +53,7 @@ async function listKeys({ config: file, json }: { config: string; json?: true })
   for (const wanted of [...(await keysInService(config)), ...roots]) {
     reports.push(await inspect(wanted));
   }
-  if (json) for (const report of reports) printJson(present(report));
+  if (isJson()) for (const report of reports) printJson(present(report));
   else printReports(reports);
   if (reports.some(({ state }) => state !== 'ready')) process.exitCode = EXIT.failed;
 }

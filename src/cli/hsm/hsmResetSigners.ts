@@ -5,7 +5,7 @@ import { type Config, loadConfig } from '../../config/config.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
 import { explain } from '../help.ts';
 import { configOption, parseSizeArgument, requireSize, withStore } from '../options.ts';
-import { print, printJson } from '../terminal.ts';
+import { isJson, print, printJson } from '../terminal.ts';
 
 export function resetSignersCommand(): Command {
   return explain(
@@ -33,7 +33,7 @@ export function resetSignersCommand(): Command {
 
 async function resetSigners(
   size: number,
-  { config: file, reason, json }: { config: string; reason: string; json?: true },
+  { config: file, reason }: { config: string; reason: string },
 ): Promise<void> {
   const config = loadConfig(file, { files: 'unused' });
   const lock = acquireLock(config.lockFile);
@@ -43,7 +43,7 @@ async function resetSigners(
       const act = actOfProcess('command', 'signers.reset', { tree_size: size, reason });
       return onRecord(store.trail, act, async () => forgetSigned(config, timeSuffix()));
     });
-    if (json) printJson({ leaves: size, kept: aside ?? null });
+    if (isJson()) printJson({ leaves: size, kept: aside ?? null });
     else {
       if (aside !== undefined)
         print(`the signers that the daemon starts begin anew; what they remembered is kept: ${aside}`);

@@ -43,7 +43,7 @@ import {
 import { parseNamePart } from '../hsm/subject.ts';
 import { configOption } from '../options.ts';
 import { instanceOf } from '../systemd.ts';
-import { note, print, printJson } from '../terminal.ts';
+import { isJson, note, print, printJson } from '../terminal.ts';
 import {
   type InitAnswers,
   isWanted,
@@ -60,7 +60,6 @@ interface InitOptions extends InitAnswers {
   subjectOrganization?: string;
   rootValidity: number;
   certificateValidity: number;
-  json?: true;
 }
 
 export function initCommand(): Command {
@@ -198,7 +197,7 @@ async function make(config: Config, options: InitOptions): Promise<void> {
   });
   await createStoreAt(config.store, { identity, epoch, act });
   const trustFile = lacksCertificates(config) ? undefined : config.trustFile;
-  if (options.json) {
+  if (isJson()) {
     printJson({
       environment: config.environment,
       log_origin: config.log.origin,
@@ -287,7 +286,7 @@ interface MadeKey {
 /** All the keys, made or found. Looks at every one of them before it makes the first. */
 async function makeKeys(
   wanted: WantedKey[],
-  { algorithm, timestampAlgorithm, useExistingKeys, json }: InitOptions,
+  { algorithm, timestampAlgorithm, useExistingKeys }: InitOptions,
 ): Promise<MadeKey[]> {
   const found: (HeldKey | undefined)[] = [];
   for (const one of wanted) found.push(await findKey(one));
@@ -303,7 +302,7 @@ async function makeKeys(
     const key = found[index] ?? (await makeOne(one, chosen, made.length > 0));
     const what = WORDS[one.purpose].padEnd(5);
     const isFound = found[index] !== undefined;
-    if (!json) print(`${what}  ${describeKey(key)}  ${key.algorithm}  ${isFound ? 'found' : 'made'}`);
+    if (!isJson()) print(`${what}  ${describeKey(key)}  ${key.algorithm}  ${isFound ? 'found' : 'made'}`);
     made.push({ wanted: one, key, found: isFound });
   }
   return made;
