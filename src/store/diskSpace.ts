@@ -9,13 +9,12 @@ export interface DiskSpaceOptions {
   /** With less space free, no job is accepted. */
   freeBytesMin: number;
   logger: Logger;
-  /** How often a write that waits for disk space looks at the disk, milliseconds. */
-  pollMs?: number;
 }
 
 const RETRY_AFTER_SECONDS = 10;
 /** How long a measurement holds, milliseconds: it takes microseconds, but thousands of requests come in a second. */
 const MEASURED_MS_MAX = 20;
+/** How often a write that waits for disk space looks at the disk, milliseconds. */
 const POLL_MS = 250;
 /** A change takes at most so much of the disk: a page of a tree and, now and then, one above it. */
 const CHANGE_BYTES = 8192;
@@ -53,12 +52,12 @@ export class DiskSpace {
   }
 
   async #wait(bytes: number): Promise<void> {
-    const { logger, pollMs = POLL_MS } = this.#options;
+    const { logger } = this.#options;
     logger.error(
       { event: 'writes_wait', free_bytes: this.#freeBytes, needed_bytes: bytes },
       'the disk is full: writes wait for room',
     );
-    while (this.#measure() < bytes) await sleep(pollMs);
+    while (this.#measure() < bytes) await sleep(POLL_MS);
     logger.info({ event: 'writes_go_on', free_bytes: this.#freeBytes }, 'writes go on');
   }
 
