@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { Logger } from 'pino';
 import type { AuthOptions } from '../http/authentication.ts';
@@ -6,7 +5,7 @@ import type { AnswerOptions } from '../http/errorResponses.ts';
 import { RequestLog } from '../http/requestLog.ts';
 import { answerTransportFailures } from '../http/transport.ts';
 import type { HostPort, ListenAddress, SocketPath } from '../net/address.ts';
-import { listenAt } from '../net/listen.ts';
+import { closeServer, listenAt } from '../net/listen.ts';
 import type { Signing } from '../seal/signing.ts';
 import type { Credential, Scope } from '../store/credentialStore.ts';
 import type { Store } from '../store/store.ts';
@@ -113,12 +112,5 @@ export async function openAdminListener(
   server.on('request', handle);
   answerTransportFailures(server, new RequestLog(logger));
   await listenAt(server, address, 'admin.listen');
-  return {
-    async close() {
-      const closed = once(server, 'close');
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
-  };
+  return { close: () => closeServer(server, 0) };
 }

@@ -1,10 +1,9 @@
 /** The sockets of the console: what a connection may take, and how all of them are closed. */
-import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { Logger } from 'pino';
 import { formatAddress, type HostPort, type ListenAddress } from '../net/address.ts';
 import { ConnectionLimits } from '../net/connectionLimits.ts';
-import { listenAt } from '../net/listen.ts';
+import { closeServer, listenAt } from '../net/listen.ts';
 import type { TlsCertificates } from '../net/tls.ts';
 import { createTlsServer } from '../net/tlsServer.ts';
 
@@ -73,12 +72,5 @@ async function open(
   server.on('checkExpectation', handle);
   await listenAt(server, listen, key);
   logger.info({ address: formatAddress(listen) }, 'the console is open');
-  return {
-    async close() {
-      const closed = once(server, 'close');
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
-  };
+  return { close: () => closeServer(server, 0) };
 }

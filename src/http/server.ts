@@ -1,10 +1,9 @@
-import { once } from 'node:events';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { createServer, type ServerOptions as HttpOptions, type Server } from 'node:http';
 import type { Logger } from 'pino';
 import { OperatorError } from '../base/errors.ts';
 import { formatAddress, isLoopback, type ListenAddress } from '../net/address.ts';
-import { type InheritedSocket, listenAt } from '../net/listen.ts';
+import { closeServer, type InheritedSocket, listenAt } from '../net/listen.ts';
 import type { TlsCertificates } from '../net/tls.ts';
 import { createTlsServer } from '../net/tlsServer.ts';
 import type { App } from './app.ts';
@@ -55,16 +54,8 @@ export class HttpServer {
    */
   async drain(timeoutMs: number): Promise<void> {
     this.#app.lifecycle.draining = true;
-    await Promise.all(this.#servers.map((server) => drain(server, timeoutMs)));
+    await Promise.all(this.#servers.map((server) => closeServer(server, timeoutMs)));
   }
-}
-
-async function drain(server: Server, timeoutMs: number): Promise<void> {
-  const closed = once(server, 'close');
-  const timer = setTimeout(() => server.closeAllConnections(), timeoutMs);
-  server.close();
-  await closed;
-  clearTimeout(timer);
 }
 
 /** Serves the app over HTTP/1.1. Throws OperatorError if an address is not available or not allowed. */

@@ -11,7 +11,7 @@ import {
   parseEgressRequest,
 } from './egressClient.ts';
 import type { HttpExchange, HttpRequest } from './httpClient.ts';
-import { type InheritedSocket, listenAt } from './listen.ts';
+import { closeServer, type InheritedSocket, listenAt } from './listen.ts';
 import { NoAnswer, toNoAnswer } from './noAnswer.ts';
 import { readBody } from './response.ts';
 
@@ -80,15 +80,7 @@ export async function openEgressServer(options: EgressServerOptions): Promise<{ 
   const relay = new Relay(options);
   server.on('request', (req, res) => void relay.answer(req, res));
   await listenAt(server, options.listen, '--listen');
-  return {
-    close: async () => {
-      const closed = once(server, 'close');
-      const timer = setTimeout(() => server.closeAllConnections(), CLOSE_MS_MAX);
-      server.close();
-      await closed;
-      clearTimeout(timer);
-    },
-  };
+  return { close: () => closeServer(server, CLOSE_MS_MAX) };
 }
 
 class Relay {

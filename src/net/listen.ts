@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { lstatSync, rmSync, statSync } from 'node:fs';
+import type { Server as HttpServer } from 'node:http';
 import { connect, type ListenOptions, type Server } from 'node:net';
 import { dirname } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
@@ -104,4 +105,13 @@ async function startListening(server: Server, at: ListenOptions | InheritedSocke
   server.listen({ ...at, backlog: BACKLOG });
   process.umask(umask);
   await listening;
+}
+
+/** Stops listening, and closes what is still open after `graceMs`. Resolves when no connection is left; removes a Unix socket. */
+export async function closeServer(server: HttpServer, graceMs: number): Promise<void> {
+  const closed = once(server, 'close');
+  const timer = setTimeout(() => server.closeAllConnections(), graceMs);
+  server.close();
+  await closed;
+  clearTimeout(timer);
 }

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { ServiceError } from '../base/errors.ts';
@@ -6,7 +5,7 @@ import { NOTE_LENGTH_MAX } from '../log/note.ts';
 import type { ListenAddress } from '../net/address.ts';
 import { ConnectionLimits } from '../net/connectionLimits.ts';
 import { IncomingBody } from '../net/incomingBody.ts';
-import { type InheritedSocket, listenAt } from '../net/listen.ts';
+import { closeServer, type InheritedSocket, listenAt } from '../net/listen.ts';
 import type { HeldCheckpoints } from './heldCheckpoints.ts';
 import type { Witness, WitnessReply } from './witness.ts';
 
@@ -56,13 +55,7 @@ export async function openWitnessServer(options: WitnessServerOptions): Promise<
   const address = server.address();
   return {
     port: typeof address === 'object' && address !== null ? address.port : 0,
-    close: async () => {
-      const closed = once(server, 'close');
-      const timer = setTimeout(() => server.closeAllConnections(), CLOSE_MS_MAX);
-      server.close();
-      await closed;
-      clearTimeout(timer);
-    },
+    close: () => closeServer(server, CLOSE_MS_MAX),
   };
 }
 
