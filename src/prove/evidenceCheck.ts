@@ -6,12 +6,12 @@ import {
   type RenewalKind,
   verifyEvidenceRecord,
 } from '../asn1/evidenceRecord.ts';
+import { STAMPING_TOLERANCE_MS } from '../asn1/stamping.ts';
 import type { VerifiedTimestamp } from '../asn1/timestampToken.ts';
 import { bytesEqual, fromUtf8 } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import type { DigestName } from '../base/crypto.ts';
 import { printable } from '../manifest/received.ts';
-import { STAMPING_TOLERANCE_MS } from '../manifest/stamping.ts';
 import { isWithin, type TrustedAuthority } from '../manifest/trustFile.ts';
 import { type Finding, failed, passed, unknown } from './finding.ts';
 import { authorityOf, isLast, rootsOf } from './timestampCheck.ts';

@@ -1,4 +1,5 @@
 import { treeRoot } from '../asn1/hashTree.ts';
+import { ACCURACY_MAX_MS, STAMPING_TOLERANCE_MS } from '../asn1/stamping.ts';
 import { parseTimestampToken, type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
 import { assert } from '../base/assert.ts';
 import { toBase64 } from '../base/bytes.ts';
@@ -6,7 +7,6 @@ import { toRfc3339 } from '../base/clock.ts';
 import type { DigestName } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { Act } from '../manifest/auditRecord.ts';
-import { ACCURACY_MAX_MS, STAMPING_TOLERANCE_MS } from '../manifest/stamping.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
 import {
   isSameDraft,

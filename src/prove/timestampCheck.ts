@@ -1,9 +1,9 @@
 import type { Certificate } from '../asn1/certificate.ts';
+import { accuracyFault, bearsOut, checkpointImprint, STAMPING_TOLERANCE_MS } from '../asn1/stamping.ts';
 import { type TokenVerdict, type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
 import { bytesEqual, fromBase64 } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import { printable } from '../manifest/received.ts';
-import { accuracyFault, bearsOut, checkpointImprint, STAMPING_TOLERANCE_MS } from '../manifest/stamping.ts';
 import { isWithin, type TrustedAuthority, type TrustedEpoch } from '../manifest/trustFile.ts';
 import { type Finding, failed, passed, type SharedParts, unknown } from './finding.ts';
 

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { AuthorityAlgorithm } from '../asn1/signatureAlgorithm.ts';
+import { bearsOut, checkpointImprint } from '../asn1/stamping.ts';
 import type { MessageImprint } from '../asn1/timestampQuery.ts';
 import { toBase64 } from '../base/bytes.ts';
 import { tokenOrder } from '../kms/order.ts';
@@ -11,7 +12,6 @@ import {
   type RefusalListener,
 } from '../kms/partitions.ts';
 import type { Term } from '../log/epochs.ts';
-import { bearsOut, checkpointImprint } from '../manifest/stamping.ts';
 import type { HttpExchange } from '../net/httpClient.ts';
 import type { RenewalToken } from '../store/renewalStore.ts';
 import type { BatchTimestamp } from '../store/store.ts';

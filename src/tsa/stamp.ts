@@ -1,11 +1,11 @@
 import type { Certificate } from '../asn1/certificate.ts';
 import { MalformedDer, unsignedContent } from '../asn1/der.ts';
+import { accuracyFault } from '../asn1/stamping.ts';
 import { encodeQuery, type MessageImprint } from '../asn1/timestampQuery.ts';
 import { parseResponse, type TimestampResponse } from '../asn1/timestampResponse.ts';
 import { type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import { randomIdBytes } from '../base/random.ts';
-import { accuracyFault } from '../manifest/stamping.ts';
 import type { TrustedClock } from './trustedClock.ts';
 import { TimestampUnavailable } from './unavailable.ts';
 

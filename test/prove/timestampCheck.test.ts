@@ -1,15 +1,15 @@
 import t from 'tap';
 import { parseSignedData } from '../../src/asn1/cms.ts';
-import { bytesEqual, fromBase64, toBase64 } from '../../src/base/bytes.ts';
-import { sha256 } from '../../src/base/crypto.ts';
-import type { LogKey } from '../../src/log/verifierKey.ts';
-import { encodeReceipt, type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import {
   ACCURACY_MAX_MS,
   accuracyFault,
   checkpointImprint,
   STAMPING_TOLERANCE_MS,
-} from '../../src/manifest/stamping.ts';
+} from '../../src/asn1/stamping.ts';
+import { bytesEqual, fromBase64, toBase64 } from '../../src/base/bytes.ts';
+import { sha256 } from '../../src/base/crypto.ts';
+import type { LogKey } from '../../src/log/verifierKey.ts';
+import { encodeReceipt, type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import { encodeTrust, type TrustFile } from '../../src/manifest/trustFile.ts';
 import type { CheckName } from '../../src/prove/finding.ts';
 import { type Verdict, verifyReceipt, verifyReceiptText } from '../../src/prove/verify.ts';

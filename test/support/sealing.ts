@@ -1,5 +1,6 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { parseSignedData } from '../../src/asn1/cms.ts';
+import { checkpointImprint } from '../../src/asn1/stamping.ts';
 import { toBase64 } from '../../src/base/bytes.ts';
 import type { Content, ReceivedJob } from '../../src/job/job.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
@@ -18,7 +19,6 @@ import {
 } from '../../src/log/verifierKey.ts';
 import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { assembleReceipt, type Receipt, receiptAlgorithm } from '../../src/manifest/receipt.ts';
-import { checkpointImprint } from '../../src/manifest/stamping.ts';
 import type { TrustedEpoch, TrustedLog } from '../../src/manifest/trustFile.ts';
 import type { BuiltInAuthority } from '../../src/tsa/builtInAuthority.ts';
 import { makeToken } from './authority.ts';

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PresentedStamp } from '../../admin/renewalStamp.ts';
+import { STAMPING_TOLERANCE_MS } from '../../asn1/stamping.ts';
 import { bytesEqual, toBase64, toHex } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { type DigestName, sha256 } from '../../base/crypto.ts';
@@ -8,7 +9,6 @@ import { OperatorError } from '../../base/errors.ts';
 import { acquireLock, type DaemonLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
-import { STAMPING_TOLERANCE_MS } from '../../manifest/stamping.ts';
 import type { TrustedAuthority } from '../../manifest/trustFile.ts';
 import { fullestLevel, type RecordLevel } from '../../prove/recordLimits.ts';
 import { chooseWays } from '../../prove/renewalPath.ts';

@@ -1,7 +1,7 @@
-import type { MessageImprint } from '../asn1/timestampQuery.ts';
-import type { VerifiedTimestamp } from '../asn1/timestampToken.ts';
 import { fromUtf8 } from '../base/bytes.ts';
 import { sha512 } from '../base/crypto.ts';
+import type { MessageImprint } from './timestampQuery.ts';
+import type { VerifiedTimestamp } from './timestampToken.ts';
 
 /**
  * Largest difference between a token's time and `sealed_at`, beyond the token's own accuracy: signatures and
