@@ -6,7 +6,6 @@ import { OperatorError } from './base/errors.ts';
 import { refuseStart } from './base/logger.ts';
 import { packageVersion } from './base/package.ts';
 import { checkConfig } from './cli/daemon/checkConfig.ts';
-import { loadConfig } from './config/config.ts';
 import { serve } from './main/serve.ts';
 import { USAGE } from './main/usage.ts';
 
@@ -27,7 +26,7 @@ async function main(): Promise<void> {
     process.exitCode = (await checkConfig(values.config)) ? 0 : 1;
     return;
   }
-  await serve(loadConfig(values.config));
+  await serve(values.config);
 }
 
 main().catch((error: unknown) => {

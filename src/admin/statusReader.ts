@@ -1,7 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type Clock, toRfc3339 } from '../base/clock.ts';
 import { packageVersion } from '../base/package.ts';
-import type { Copies } from '../copy/copies.ts';
 import type { Partitions } from '../kms/partitions.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { QuorumPolicy } from '../log/quorum.ts';
@@ -64,7 +63,7 @@ export interface StatusSources {
   scanner: Pick<Scanner, 'health'> | undefined;
   sources: Pick<Fetching, 'status'>;
   egress: { readonly status: EgressStatus } | undefined;
-  copies: Pick<Copies, 'usage'>;
+  copies: { readonly usage: { files: number; bytes: number } };
   /** How long copies are kept, milliseconds. */
   documentRetentionMs: number;
   limits: Pick<Limits, 'usage'>;

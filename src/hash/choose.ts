@@ -5,8 +5,7 @@ import type { EngineName } from './engine.ts';
 import { ADDON, calibrateAddon } from './native.ts';
 
 /** The values of `hash.engine`. `auto` is the fastest engine that works here. */
-export const ENGINE_CHOICES = ['auto', 'native', 'wasm'] as const;
-export type EngineChoice = (typeof ENGINE_CHOICES)[number];
+export type EngineChoice = 'auto' | 'native' | 'wasm';
 
 export interface ChosenEngine {
   engine: EngineName;

@@ -12,7 +12,7 @@ import { acquireLock } from '../base/lock.ts';
 import { createLogger } from '../base/logger.ts';
 import { packageVersion } from '../base/package.ts';
 import { assertAgreement } from '../config/agreement.ts';
-import type { Config } from '../config/config.ts';
+import { loadConfig } from '../config/config.ts';
 import { LiveConfig } from '../config/reload.ts';
 import { spelledSettings } from '../config/settingsToml.ts';
 import { trustOf } from '../config/trustAnchors.ts';
@@ -66,8 +66,9 @@ import { stoppedWaiting, waitForTurn } from './turn.ts';
 /** How long a canary may take to be sealed before it counts as failed. */
 const CANARY_MS_MAX = 30_000;
 
-/** Opens the parts in the order in which they depend on each other, serves, and closes them in the reverse order. */
-export async function serve(config: Config): Promise<void> {
+/** Opens the parts in the order in which they depend on each other, serves, and closes them in the reverse order. `file`: the configuration. */
+export async function serve(file: string): Promise<void> {
+  const config = loadConfig(file);
   const logger = createLogger(config.logging.level);
   const onFatal = (error: unknown) => endAtOnce(logger, error);
   process.on('uncaughtException', onFatal);

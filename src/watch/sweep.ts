@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import type { Copies } from '../copy/copies.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import { IDEMPOTENCY_RETENTION_MS, type JobCopy, QUOTA_RETENTION_MS, type Store } from '../store/store.ts';
 
@@ -9,7 +8,7 @@ const STEP_ENTRIES_MAX = 500;
 
 export interface SweepOptions {
   store: Pick<Store, 'jobs' | 'copies' | 'serviceTime'>;
-  copies: Pick<Copies, 'remove'>;
+  copies: { remove(file: string): Promise<void> };
   /** How long a copy is kept after its job was accepted. */
   documentRetentionMs: number;
   time: Pick<Timekeeping, 'ageMs' | 'date'>;
