@@ -94,8 +94,6 @@ export type Databases = Readonly<Record<DatabaseName, NamedDatabase>> & {
 
 /** Opens the LMDB environment in folder `path`, and every database of it. Throws OperatorError if its file is damaged. */
 export async function openDatabases(path: string, options: { readOnly: boolean }): Promise<Databases> {
-  const file = join(path, 'data.mdb');
-  if (existsSync(file)) assertWholeFile(file);
   const lock = new FolderLock(path);
   try {
     return await lock.holding('exclusive', () => openLocked(path, options, lock));
@@ -106,6 +104,8 @@ export async function openDatabases(path: string, options: { readOnly: boolean }
 }
 
 function openLocked(path: string, { readOnly }: { readOnly: boolean }, lock: FolderLock): Databases {
+  const file = join(path, 'data.mdb');
+  if (existsSync(file)) assertWholeFile(file);
   const root = open({
     path,
     readOnly,

@@ -1,0 +1,62 @@
+/** A page of the store that is not in order is found before LMDB maps it: whatever bit of its structure is wrong. */
+import { openSync, readFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { assertWholeFile } from '../../src/store/lmdb/dataFile.ts';
+import { readPages } from '../faults/lmdbPages.ts';
+import { random } from '../support/seed.ts';
+import { makeWholeStore } from '../support/wholeStore.ts';
+
+/** Of the pages of each kind, so many are looked at, and so many bits of each of their parts. */
+const PAGES = 2;
+const BITS = 8;
+/** In a header: the padding means nothing; a transaction may be any that was, and there were fewer than 65,536. */
+const HARMLESS = [8, 9, 16, 17];
+/** The length of a value or the number of a page; in leaves, what the value is; the length of the key. */
+const NODE_HEAD_BYTES = 8;
+
+const dir = join(t.testdir(), 'store');
+const path = join(dir, 'data.mdb');
+await makeWholeStore(dir);
+const whole = readFileSync(path);
+const file = openSync(path, 'r+');
+
+t.test('a bit of a header, a pointer or the head of a node', async (t) => {
+  const pages = readPages(path);
+  t.ok(pages.size > 20, `${[...pages.keys()].join(', ')}`);
+  for (const [kind, all] of pages) {
+    if (kind === 'meta') continue;
+    const isLong = kind.startsWith('long value');
+    for (const [header, pointers, nodes] of all.slice(0, PAGES)) {
+      // The node that lies first: its sizes and its kind.
+      const node = nodes && { from: nodes.from, to: nodes.from + NODE_HEAD_BYTES };
+      const parts = isLong ? [header] : [header, pointers, node];
+      for (const part of parts) {
+        if (part === undefined) continue;
+        const missed = Array.from({ length: BITS }, () => {
+          const at = Math.floor(random() * (part.to - part.from));
+          const bit = Math.floor(random() * 8);
+          // A node has an even length: one byte more or less of a key or value can be its padding.
+          const isLength = part === node && (at === 0 || at === 6) && bit === 0;
+          const isHarmless = isLength || (part === header && HARMLESS.includes(at));
+          return isHarmless || isRefused(part.from + at, bit) ? [] : [`bit ${bit} of byte ${at}`];
+        }).flat();
+        t.strictSame(missed, [], `${kind}, at ${part.from}`);
+      }
+    }
+  }
+});
+
+function isRefused(offset: number, bit: number): boolean {
+  const byte = whole[offset] ?? 0;
+  writeSync(file, Buffer.of(byte ^ (1 << bit)), 0, 1, offset);
+  try {
+    assertWholeFile(path);
+    return false;
+  } catch (error) {
+    if (!/is damaged|is cut short/.test(String(error))) throw error;
+    return true;
+  } finally {
+    writeSync(file, Buffer.of(byte), 0, 1, offset);
+  }
+}
