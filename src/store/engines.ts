@@ -5,11 +5,12 @@ import { join } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { LmdbContents } from './lmdb/lmdbContents.ts';
-import { type CreateStoreOptions, createStore, type OpenStoreOptions, openStore } from './lmdb/open.ts';
+import { createStore, type OpenStoreOptions, openStore } from './lmdb/open.ts';
 import type { ServerFacts } from './postgresql/inspection.ts';
 import type { Sequencing } from './postgresql/sequencer.ts';
 import type { Store } from './store.ts';
 import type { StoreContents } from './storeContents.ts';
+import type { NewStore } from './storeOptions.ts';
 
 /** Where a store is, as the configuration names it. */
 export type StoreLocation =
@@ -34,10 +35,7 @@ export interface StoreOptions extends Omit<OpenStoreOptions, 'path'> {
 }
 
 /** Makes an empty store, whole or not at all. Throws OperatorError when there is one already. */
-export async function createStoreAt(
-  location: StoreLocation,
-  options: Omit<CreateStoreOptions, 'path'>,
-): Promise<void> {
+export async function createStoreAt(location: StoreLocation, options: NewStore): Promise<void> {
   if (location.engine === 'lmdb') return createStore({ path: location.path, ...options });
   const { createInPostgresql } = await postgresql();
   return createInPostgresql({ location: reachable(location), ...options });

@@ -23,16 +23,3 @@ export function readIdentity({ identity }: Databases, path: string, schema: numb
 export function identityChange({ identity: database }: Databases, identity: StoreIdentity): Change {
   return { database, key: IDENTITY_KEY, value: encodeRecord(identity) };
 }
-
-/** The keys of the configuration file. */
-const CONFIG_KEYS = { environment: 'environment', logOrigin: 'log.origin' } as const;
-
-/** Throws OperatorError when the configuration is for another store. */
-export function assertSame(path: string, identity: StoreIdentity, field: string, expected: string): void {
-  const known = field as keyof typeof CONFIG_KEYS;
-  const actual = identity[known];
-  if (actual === expected) return;
-  throw new OperatorError(
-    `the store in ${path} is for ${CONFIG_KEYS[known]} "${actual}", the configuration says "${expected}": check state_dir`,
-  );
-}

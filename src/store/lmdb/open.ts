@@ -10,64 +10,45 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { BrokenInvariant } from '../../base/assert.ts';
-import { type Clock, systemClock } from '../../base/clock.ts';
+import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { syncFolder } from '../../base/folders.ts';
 import { remedyFor, systemReason } from '../../base/systemReason.ts';
 import { formatBytes } from '../../base/units.ts';
-import type { Epoch } from '../../log/epochs.ts';
-import type { Act } from '../../manifest/auditRecord.ts';
 import type { DiskSpace } from '../diskSpace.ts';
 import { assertNotUnderRepair } from '../indexStore.ts';
 import { assertNotMoving } from '../move.ts';
 import { encodeRecord } from '../records.ts';
-import type { Store, StoreIdentity } from '../store.ts';
+import type { Store } from '../store.ts';
+import { assertExpected, BACKLOG_MAX_DEFAULT, type NewStore, type OpenOptions } from '../storeOptions.ts';
 import { Commits } from './commits.ts';
 import { type Databases, openDatabases } from './databases.ts';
 import { RESTORE } from './dataFile.ts';
-import { assertSame, identityChange, readIdentity } from './identity.ts';
+import { identityChange, readIdentity } from './identity.ts';
 import { counterKey } from './keyLayout.ts';
 import { lmdbStore } from './lmdbStore.ts';
 import { MIGRATIONS, type Migration, migrateStore, schemaAfter } from './migrations.ts';
-
-const BACKLOG_MAX_DEFAULT = 10_000;
 
 /** The next map is twice as large as this one, and for a moment both exist. */
 const MAP_GROWTH = 4;
 /** For Node itself. */
 const MAP_BYTES_SPARE = 16 * 2 ** 30;
 
-export interface CreateStoreOptions {
+interface CreateStoreOptions extends NewStore {
   /** Folder of the store; must not exist. */
   path: string;
-  identity: Omit<StoreIdentity, 'schema'>;
-  /** The first epoch of the log. */
-  epoch: Epoch;
-  /** The first record of the audit trail: who makes the store. */
-  act?: Act;
 }
 
-export interface OpenStoreOptions {
+export interface OpenStoreOptions extends OpenOptions {
   path: string;
-  /** What the configuration says the store is for. */
-  expected?: Partial<Pick<StoreIdentity, 'environment' | 'logOrigin'>>;
   /** Opens for reading only. */
   readOnly?: boolean;
-  /** Also opens a store whose repair was interrupted. */
-  repairing?: boolean;
-  /** Also opens a store that a log moves to or from. */
-  moving?: boolean;
   /** Called before a store of an older program is migrated. Only for the daemon, which holds the lock; without it such a store is refused. */
   onMigration?: (schema: { from: number; to: number }) => void;
   /** Default: those of this program. */
   migrations?: readonly Migration[];
-  clock?: Clock;
-  /** For tests: the monotonic clock of service time, milliseconds. */
-  monotonicMs?: Clock;
   /** Writes wait while the disk is full. */
   diskSpace?: DiskSpace;
-  /** So many messages may wait for one webhook endpoint, and so many may be dead letters. */
-  backlogMax?: number;
 }
 
 /** Makes an empty store, whole or not at all. Throws OperatorError when the folder exists already. */
@@ -153,7 +134,7 @@ async function openAsExpected({ path, expected, readOnly, repairing, moving, sch
   const databases = await openExisting(path, readOnly);
   try {
     const identity = readIdentity(databases, path, schema);
-    for (const [field, value] of Object.entries(expected)) assertSame(path, identity, field, value);
+    assertExpected(identity, expected, { place: path, remedy: 'check state_dir' });
     if (!repairing) assertNotUnderRepair(path, identity);
     if (!moving) assertNotMoving(path, identity);
     return { databases, identity };

@@ -1,12 +1,11 @@
 import { Client } from 'pg';
-import { type Clock, systemClock } from '../../base/clock.ts';
+import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
-import type { Epoch } from '../../log/epochs.ts';
-import type { Act } from '../../manifest/auditRecord.ts';
 import { assertNotUnderRepair } from '../indexStore.ts';
 import { assertNotMoving } from '../move.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { Store, StoreIdentity } from '../store.ts';
+import { assertExpected, BACKLOG_MAX_DEFAULT, type NewStore, type OpenOptions } from '../storeOptions.ts';
 import { Database } from './database.ts';
 import { assertMayCreate, LAYOUT, layoutOf, migrate, type Use, usableLayoutOf } from './layout.ts';
 import { readNote } from './notes.ts';
@@ -25,7 +24,7 @@ import { createRoles, ROLE_NAMES } from './roles.ts';
 import { Sequencer, type Sequencing } from './sequencer.ts';
 import { Writes } from './writes.ts';
 
-const BACKLOG_MAX_DEFAULT = 10_000;
+const THERE = { place: 'the database', remedy: 'check store.url' };
 
 /** By default, every role of a server may connect to a database. */
 const CLOSE_DATABASE = `DO $$ BEGIN
@@ -34,34 +33,18 @@ const CLOSE_DATABASE = `DO $$ BEGIN
   END IF;
 END $$`;
 
-export interface CreateInPostgresql {
+interface CreateInPostgresql extends NewStore {
   location: Location;
-  identity: Omit<StoreIdentity, 'schema'>;
-  /** The first epoch of the log. */
-  epoch: Epoch;
-  /** The first record of the audit trail: who makes the store. */
-  act?: Act;
 }
 
-export interface OpenInPostgresql {
+interface OpenInPostgresql extends OpenOptions {
   location: Location;
-  /** What the configuration says the store is for. */
-  expected?: Partial<Pick<StoreIdentity, 'environment' | 'logOrigin'>>;
   /** Of the daemon: it waits until no other is active, and then brings an older layout up to date. A command does neither. */
   sequencing?: Sequencing;
   /** Of a front: it accepts jobs for the daemon that seals, and waits for no turn. */
   front?: true;
-  /** Also opens a store whose repair was interrupted. */
-  repairing?: boolean;
-  /** Also opens a store that a log moves to or from. */
-  moving?: boolean;
-  clock?: Clock;
-  /** For tests: the monotonic clock of service time, milliseconds. */
-  monotonicMs?: Clock;
   /** How long the database may not answer before this process gives up. */
   awayMsMax?: number;
-  /** So many messages may wait for one webhook endpoint, and so many may be dead letters. */
-  backlogMax?: number;
 }
 
 /** Makes an empty store in the database, whole or not at all. Throws OperatorError when there is one already. */
@@ -116,7 +99,7 @@ export async function openInPostgresql({
     const { rows } = await client.query<{ record: Buffer }>(
       `SELECT record FROM notes WHERE name = 'identity'`,
     );
-    assertExpected(identityIn(rows[0]?.record), expected);
+    assertExpected(identityIn(rows[0]?.record), expected, THERE);
     if (layout < LAYOUT) await bringUpToDate(client);
   };
   const turn = sequencing && (await Sequencer.open(location, { ...sequencing, awayMsMax, prepare }));
@@ -130,7 +113,7 @@ export async function openInPostgresql({
   try {
     await assertLayout(location, use);
     const identity = identityIn(await readNote(database, 'identity'));
-    assertExpected(identity, expected);
+    assertExpected(identity, expected, THERE);
     if (!repairing) assertNotUnderRepair('the store in the database', identity);
     if (!moving) assertNotMoving('the database', identity);
     const store = await postgresqlStore({
@@ -154,19 +137,6 @@ export async function openInPostgresql({
 function identityIn(bytes: Buffer | undefined): StoreIdentity {
   if (bytes === undefined) throw new OperatorError('the database has no store of pdfseald');
   return parseRecord<StoreIdentity>(bytes, 'the identity of the store');
-}
-
-function assertExpected(identity: StoreIdentity, expected: NonNullable<OpenInPostgresql['expected']>): void {
-  for (const [field, key] of [
-    ['environment', 'environment'],
-    ['logOrigin', 'log.origin'],
-  ] as const) {
-    const wanted = expected[field];
-    if (wanted === undefined || wanted === identity[field]) continue;
-    throw new OperatorError(
-      `the store in the database is for ${key} "${identity[field]}", the configuration says "${wanted}": check store.url`,
-    );
-  }
 }
 
 async function assertLayout(location: Location, use: Use): Promise<void> {
