@@ -6,6 +6,12 @@ export class BrokenInvariant extends Error {
   }
 }
 
+/** The store has other bytes than were written to it: no bug, and only an administrator can mend it. */
+export class DamagedRecord extends BrokenInvariant {
+  readonly remedy =
+    'Run `pdfseal check`: it says what is damaged. Find the cause (the disk, the memory), and restore the newest backup.';
+}
+
 /** States what must be true at this point. A failure is a bug in pdfseald or damage to its store, never bad input. */
 export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new BrokenInvariant(message);

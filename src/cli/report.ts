@@ -1,5 +1,5 @@
 import { CommanderError } from 'commander';
-import { BrokenInvariant } from '../base/assert.ts';
+import { BrokenInvariant, DamagedRecord } from '../base/assert.ts';
 import { stackWanted } from '../base/env.ts';
 import { type ErrorCode, OperatorError, ServiceError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
@@ -71,7 +71,8 @@ export function report(error: unknown, failed: ExitStatus = EXIT.failed): ExitSt
   if (isJson()) noteJson({ error: failure });
   else {
     for (const line of failure.message.split('\n')) note(`pdfseal: ${line}`);
-    if (error instanceof OperatorError && error.remedy !== undefined) note(`  → ${error.remedy}`);
+    const isMendable = error instanceof OperatorError || error instanceof DamagedRecord;
+    if (isMendable && error.remedy !== undefined) note(`  → ${error.remedy}`);
     if (failure.code === 'internal_error') note(`  → ${failure.remedy}`);
   }
   if (failure.code !== 'internal_error') return failed;
@@ -97,6 +98,7 @@ export function commandFailure(error: unknown): CommandFailure {
   }
   if (error instanceof ServiceError)
     return { code: error.code, message: error.message, remedy: remedyOf(error.code) };
+  if (error instanceof DamagedRecord) return { code: 'failed', message: error.message, remedy: error.remedy };
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof UnknownOutcome) {
     const reason = systemReason(error.cause);

@@ -1,4 +1,4 @@
-import { assert } from '../base/assert.ts';
+import { DamagedRecord } from '../base/assert.ts';
 import { bytesEqual } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
 
@@ -16,11 +16,11 @@ export function encodeRecord(record: unknown): Buffer {
   return Buffer.concat([checksumOf(json), json]);
 }
 
-/** Throws BrokenInvariant when these are not the bytes that were written; `what` names them. */
+/** Throws DamagedRecord when these are not the bytes that were written; `what` names them. */
 export function parseRecord<T>(bytes: Uint8Array, what = 'a record'): T {
   const json = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).subarray(CHECKSUM_BYTES);
   const isWhole = bytesEqual(checksumOf(json), bytes.subarray(0, CHECKSUM_BYTES));
-  assert(isWhole, `${what} in the store is damaged: its checksum is wrong`);
+  if (!isWhole) throw new DamagedRecord(`${what} in the store is damaged: its checksum is wrong`);
   return JSON.parse(json.toString()) as T;
 }
 

@@ -75,6 +75,26 @@ t.test('a record of what the store is', async (t) => {
   await eachSays(t, /is damaged \(a record in the store is damaged: its checksum is wrong\)/);
 });
 
+t.test('a record of the audit trail', async (t) => {
+  await damage(async ({ trail }) => {
+    for (const key of [...trail.getKeys({})]) await trail.put(key, Buffer.from('12345678{}'));
+  });
+  const message = /audit record 1 in the store is damaged: its checksum is wrong/;
+  const config = ['--config', sandbox.configFile];
+  for (const command of [
+    ['audit', 'verify'],
+    ['audit', 'list'],
+  ])
+    t.match(
+      await sandbox.pdfseal([...command, ...config]),
+      { status: 1, stderr: message },
+      command.join(' '),
+    );
+  const daemon = await sandbox.pdfseald();
+  t.match(daemon, { status: 1, stderr: message }, 'the daemon is not started again');
+  t.match(daemon.stderr, /restore the newest backup/);
+});
+
 t.test('the list of epochs, damaged or gone', async (t) => {
   const first = Buffer.alloc(1);
   await damage(async ({ epochs }) => {
