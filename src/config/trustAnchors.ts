@@ -1,5 +1,4 @@
 import { existsSync, readFileSync } from 'node:fs';
-import type { Certificate } from '../asn1/certificate.ts';
 import { parseCertificate } from '../asn1/certificate.ts';
 import { fromBase64, toBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -9,7 +8,7 @@ import { environmentId } from '../manifest/manifest.ts';
 import type { TrustedAuthority, TrustedEpoch, TrustFile } from '../manifest/trustFile.ts';
 import type { Store, StoreIdentity } from '../store/store.ts';
 import { certificateFile, readInstalled, readRetiredRoots } from '../tsa/installed.ts';
-import { readCertificates } from '../tsa/pki.ts';
+import { certificatesIn } from '../tsa/pki.ts';
 import type { Config } from './config.ts';
 import { BUILT_IN } from './schema.ts';
 
@@ -86,18 +85,9 @@ function configuredRoots({ timestamp, certificatesDir }: AuthorityConfig): Trust
     .flatMap((key) => readInstalled(certificatesDir, key).chain.slice(-1));
   const own = [...installed, ...readRetiredRoots(certificatesDir)];
   const remotes = Object.entries(timestamp.remotes).flatMap(([name, { rootsFile }]) =>
-    readRoots(rootsFile).map((root) => ({ name, root })),
+    certificatesIn(rootsFile).map((root) => ({ name, root })),
   );
   return [...own.map((root) => ({ name: BUILT_IN, root })), ...remotes];
-}
-
-function readRoots(file: string): Certificate[] {
-  try {
-    return readCertificates(readFileSync(file), file);
-  } catch (cause) {
-    if (!(cause instanceof Error && 'code' in cause)) throw cause;
-    throw new OperatorError(`cannot read ${file} (${systemReason(cause)})`, { cause });
-  }
 }
 
 function readRoot({ name, root }: Epoch['roots'][number]): TrustedAuthority {

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { AuthorityAlgorithm } from '../asn1/signatureAlgorithm.ts';
 import { bearsOut, checkpointImprint } from '../asn1/stamping.ts';
@@ -22,7 +21,7 @@ import {
   type UnitStatus,
 } from '../tsa/builtInAuthority.ts';
 import { readInstalled } from '../tsa/installed.ts';
-import { readCertificates } from '../tsa/pki.ts';
+import { certificatesIn } from '../tsa/pki.ts';
 import { RemoteAuthority } from '../tsa/remoteAuthority.ts';
 import type { TimestampAuthority } from '../tsa/stamp.ts';
 import { type AuthorityStatus, Timestamps } from '../tsa/timestamps.ts';
@@ -199,7 +198,7 @@ function openRemote(
   { url, timeoutMs, rootsFile, policy }: RemoteOptions & { url: string },
   client: HttpExchange,
 ): RemoteAuthority {
-  const roots = readCertificates(readFileSync(rootsFile), rootsFile);
+  const roots = certificatesIn(rootsFile);
   return new RemoteAuthority({
     name,
     url: new URL(url),

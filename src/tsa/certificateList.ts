@@ -1,9 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { type Certificate, describeSubject, isSelfIssued } from '../asn1/certificate.ts';
 import { OperatorError } from '../base/errors.ts';
-import { systemReason } from '../base/systemReason.ts';
 import { type KeyName, readInstalled } from './installed.ts';
-import { readCertificates } from './pki.ts';
+import { certificatesIn } from './pki.ts';
 
 /** Where to find the certificates of time-stamp authorities: of the built-in authority's keys, and the roots of others. */
 export interface CertificateSources {
@@ -32,7 +30,7 @@ export function listCertificates({ certificatesDir, keys, remotes }: Certificate
     return collect({ authority, role: 'time-stamping' }, () => readInstalled(certificatesDir, name).chain);
   });
   const others = Object.entries(remotes).flatMap(([authority, { rootsFile }]) =>
-    collect({ authority, role: 'root' }, () => readRoots(rootsFile)),
+    collect({ authority, role: 'root' }, () => certificatesIn(rootsFile)),
   );
   return [...own, ...others];
 }
@@ -58,14 +56,5 @@ function collect(
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     return [{ authority, role, found: { missing: error.message } }];
-  }
-}
-
-function readRoots(file: string): Certificate[] {
-  try {
-    return readCertificates(readFileSync(file), file);
-  } catch (cause) {
-    if (!(cause instanceof Error && 'code' in cause)) throw cause;
-    throw new OperatorError(`cannot read ${file} (${systemReason(cause)})`, { cause });
   }
 }

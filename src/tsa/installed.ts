@@ -6,7 +6,7 @@ import type { AuthorityAlgorithm } from '../asn1/signatureAlgorithm.ts';
 import { assert } from '../base/assert.ts';
 import { toBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
-import { chainForKey, readCertificates } from './pki.ts';
+import { certificatesIn, chainForKey, readCertificates } from './pki.ts';
 
 /** A time-stamping key, as the configuration names it. */
 export interface KeyName {
@@ -47,7 +47,7 @@ export function readRetiredRoots(dir: string): Certificate[] {
   return readdirSync(retired)
     .filter((name) => name.endsWith('.pem'))
     .sort()
-    .flatMap((name) => readCertificates(readFileSync(join(retired, name)), join(retired, name)))
+    .flatMap((name) => certificatesIn(join(retired, name)))
     .filter(isSelfIssued);
 }
 

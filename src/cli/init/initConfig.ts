@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { InvalidArgumentError } from 'commander';
@@ -11,7 +11,7 @@ import type { PartitionOptions } from '../../kms/partitions.ts';
 import { encodeQuorum, meetsQuorum, parseQuorum, type QuorumPolicy } from '../../log/quorum.ts';
 import { parseListenAddress } from '../../net/address.ts';
 import { listenAt } from '../../net/listen.ts';
-import { readCertificates } from '../../tsa/pki.ts';
+import { certificatesIn } from '../../tsa/pki.ts';
 import { note } from '../terminal.ts';
 import { Questions, type ReadAnswer } from './questions.ts';
 
@@ -289,7 +289,7 @@ function readAuthority(text: string): Authority {
   const [url, rootsFile] = [text.slice(0, at), readExisting(text.slice(at + 1))];
   if (at < 0 || !URL.canParse(url))
     throw new OperatorError(`"${text}" will not do: built-in, none, or URL,FILE`);
-  readCertificates(readFileSync(rootsFile), rootsFile);
+  certificatesIn(rootsFile);
   return { url, rootsFile };
 }
 

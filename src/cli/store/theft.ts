@@ -1,29 +1,22 @@
 /** What stands on the key of an authority that was stolen, for people and programs. */
-import { readFileSync } from 'node:fs';
 import { describeSubject, isSelfIssued } from '../../asn1/certificate.ts';
 import { bytesEqual } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { counted } from '../../base/phrases.ts';
-import { systemReason } from '../../base/systemReason.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
 import { OWN_TIMESTAMP, reportTheft, type TheftReport, type TouchedRange } from '../../prove/distrust.ts';
 import type { Theft } from '../../prove/thefts.ts';
-import { readCertificates } from '../../tsa/pki.ts';
+import { certificatesIn } from '../../tsa/pki.ts';
 import { note, print, showProgress } from '../terminal.ts';
 import type { Renewing } from './renewRun.ts';
 
 /** Throws OperatorError unless the file has one root. */
 export function readTheft(file: string, since: number): Theft {
-  try {
-    const [root, second] = readCertificates(readFileSync(file), file);
-    if (root === undefined || second !== undefined)
-      throw new OperatorError(`${file} must hold one certificate`);
-    return { root, since };
-  } catch (cause) {
-    if (cause instanceof OperatorError) throw cause;
-    throw new OperatorError(`cannot read ${file} (${systemReason(cause)})`, { cause });
-  }
+  const [root, second] = certificatesIn(file);
+  if (root === undefined || second !== undefined)
+    throw new OperatorError(`${file} must hold one certificate`);
+  return { root, since };
 }
 
 /** Throws OperatorError where the certificate is no root, and where nothing rests on it: that is no all-clear. */
