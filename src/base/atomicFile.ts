@@ -1,8 +1,26 @@
 /** Files that are there whole, or not at all. */
-import { closeSync, fsyncSync, linkSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, isAbsolute } from 'node:path';
 import { OperatorError } from './errors.ts';
 import { systemReason } from './systemReason.ts';
+
+/** The bytes of a file. Throws OperatorError where it cannot be read. */
+export function readWholeFile(path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (cause) {
+    throw unusable('read', path, cause);
+  }
+}
 
 /** Replaces a file by one that is complete and on disk. Throws OperatorError, and then leaves the old file. */
 export function writeFileAtomically(path: string, content: string | Uint8Array): void {

@@ -4,7 +4,6 @@ import {
   createReadStream,
   fsyncSync,
   openSync,
-  readFileSync,
   renameSync,
   rmSync,
   statSync,
@@ -12,7 +11,7 @@ import {
 } from 'node:fs';
 import { basename } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { linkedAs, syncName, unusable } from '../base/atomicFile.ts';
+import { linkedAs, readWholeFile, syncName, unusable } from '../base/atomicFile.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { DocumentDigests } from '../job/job.ts';
 import { showProgress } from './terminal.ts';
@@ -56,11 +55,7 @@ export function readTextFile(path: string, bytesMax: number): string {
 /** Bytes of a small file. Throws OperatorError when it cannot be read, or has more than `bytesMax` bytes. */
 export function readSmallFile(path: string, bytesMax: number): Buffer {
   if (sizeOf(path) > bytesMax) throw new OperatorError(`${path} is larger than ${bytesMax} bytes`);
-  try {
-    return readFileSync(path);
-  } catch (cause) {
-    throw unusable('read', path, cause);
-  }
+  return readWholeFile(path);
 }
 
 function sizeOf(path: string): number {

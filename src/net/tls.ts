@@ -1,13 +1,13 @@
 import { constants, X509Certificate } from 'node:crypto';
-import { readFileSync, statSync, unwatchFile, watchFile } from 'node:fs';
+import { statSync, unwatchFile, watchFile } from 'node:fs';
 import { isIP, type Socket } from 'node:net';
 import { createSecureContext, type Server, TLSSocket, type TlsOptions } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { parseRevocationList, type RevocationList } from '../asn1/revocationList.ts';
+import { readWholeFile } from '../base/atomicFile.ts';
 import { systemClock, toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
-import { systemReason } from '../base/systemReason.ts';
 import { daysLeft, listUrgencyOf, type Urgency, urgencyOf } from '../base/validity.ts';
 import { type ClientTrust, certificateOf, type TlsPeer } from './clientCertificate.ts';
 
@@ -262,9 +262,9 @@ function ofTable<Read>(table: TlsTable, read: () => Read): Read {
 }
 
 function readPair({ certificateFile, keyFile }: TlsFiles): ServerPair {
-  const cert = readText(certificateFile);
+  const cert = readWholeFile(certificateFile).toString();
   const chain = parseCertificates(certificateFile, cert);
-  const key = readText(keyFile);
+  const key = readWholeFile(keyFile).toString();
   if ((statSync(keyFile).mode & 0o007) !== 0) {
     throw new OperatorError(`others than owner and group can use ${keyFile}: run chmod o= on it`);
   }
@@ -283,7 +283,7 @@ function readPair({ certificateFile, keyFile }: TlsFiles): ServerPair {
 function readClientSide({ clientCaFile, clientCrlFile }: TlsFiles): ClientSide {
   if (clientCaFile === undefined)
     return { secrets: {}, authorities: [], trust: { authorities: new Set(), lists: [] } };
-  const ca = readText(clientCaFile);
+  const ca = readWholeFile(clientCaFile).toString();
   const authorities = parseCertificates(clientCaFile, ca);
   const found = clientCrlFile === undefined ? [] : parseRevocationLists(clientCrlFile);
   // Of a text with several lists, Node would take the first only.
@@ -297,14 +297,6 @@ function readClientSide({ clientCaFile, clientCrlFile }: TlsFiles): ClientSide {
   const fingerprints = new Set(authorities.map(({ fingerprint256 }) => fingerprint256));
   const lists = found.map(({ list }) => list);
   return { secrets, authorities, trust: { authorities: fingerprints, lists } };
-}
-
-function readText(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (cause) {
-    throw new OperatorError(`cannot read ${file} (${systemReason(cause)})`, { cause });
-  }
 }
 
 function present({ chain }: ServerPair, { authorities, trust }: ClientSide): TlsCertificate[] {
@@ -346,7 +338,7 @@ const LIST = /-----BEGIN X509 CRL-----([A-Za-z0-9+/=\s]+)-----END X509 CRL-----/
 
 function parseRevocationLists(file: string): { pem: string; list: RevocationList }[] {
   try {
-    const lists = Array.from(readText(file).matchAll(LIST), ([pem, base64 = '']) => ({
+    const lists = Array.from(readWholeFile(file).toString().matchAll(LIST), ([pem, base64 = '']) => ({
       pem,
       list: parseRevocationList(Buffer.from(base64, 'base64')),
     }));

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import {
   type Certificate,
   describeSubject,
@@ -18,7 +17,7 @@ import {
   type SigningKey,
 } from '../asn1/issue.ts';
 import { readCertificateFile } from '../asn1/pem.ts';
-import { unusable } from '../base/atomicFile.ts';
+import { readWholeFile } from '../base/atomicFile.ts';
 import { toBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
 
@@ -76,13 +75,7 @@ export async function requestCertificate(
 
 /** The certificates in a file. Throws an OperatorError that names it, also where it cannot be read. */
 export function certificatesIn(file: string): Certificate[] {
-  let bytes: Buffer;
-  try {
-    bytes = readFileSync(file);
-  } catch (cause) {
-    throw unusable('read', file, cause);
-  }
-  return readCertificates(bytes, file);
+  return readCertificates(readWholeFile(file), file);
 }
 
 /** The certificates in the text or bytes of a file. Throws an OperatorError that names the file. */

@@ -1,11 +1,12 @@
 #!/usr/bin/env -S node --jitless --disable-sigusr1
 import '../base/inspector.ts';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { STATUS_CODES } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { parseArgs } from 'node:util';
 import type { Logger } from 'pino';
+import { readWholeFile } from '../base/atomicFile.ts';
 import { systemClock } from '../base/clock.ts';
 import { EXIT_SOFTWARE, inspectError, isUsageError, stopSignal } from '../base/ending.ts';
 import { inheritedSockets } from '../base/env.ts';
@@ -168,12 +169,7 @@ async function openWitness({ key, logs: logsFile, state }: Memory, logger: Logge
  * and this witness signs them: so the signature of such a key alone does not count. Throws OperatorError.
  */
 function readLogs(path: string, logger: Logger): Map<string, VerifierKey[]> {
-  let text: string;
-  try {
-    text = readFileSync(path, 'utf8');
-  } catch (cause) {
-    throw new OperatorError(`cannot read ${path} (${systemReason(cause)})`, { cause });
-  }
+  const text = readWholeFile(path).toString();
   const logs = new Map<string, VerifierKey[]>();
   try {
     for (const { key } of parseWitnessPolicy(text).logs) {
