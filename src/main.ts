@@ -1,7 +1,7 @@
 #!/usr/bin/env -S node --disable-sigusr1 --max-semi-space-size=16
 import './base/inspector.ts';
 import { parseArgs } from 'node:util';
-import { DamagedRecord } from './base/assert.ts';
+import { BrokenInvariant, DamagedRecord } from './base/assert.ts';
 import { EXIT_SOFTWARE, inspectError, isUsageError } from './base/ending.ts';
 import { OperatorError } from './base/errors.ts';
 import { refuseStart } from './base/logger.ts';
@@ -31,9 +31,9 @@ async function main(): Promise<void> {
 }
 
 main().catch((error: unknown) => {
-  const hasRemedy = error instanceof OperatorError || error instanceof DamagedRecord;
-  const mendable = hasRemedy || isUsageError(error);
+  const hasRemedy = error instanceof OperatorError || error instanceof BrokenInvariant;
+  const mendable = error instanceof OperatorError || error instanceof DamagedRecord || isUsageError(error);
   const remedy = hasRemedy && error.remedy ? `\n  → ${error.remedy}` : '';
-  refuseStart(`pdfseald: ${mendable ? `${(error as Error).message}${remedy}` : inspectError(error)}`);
+  refuseStart(`pdfseald: ${mendable ? (error as Error).message : inspectError(error)}${remedy}`);
   process.exit(mendable ? 1 : EXIT_SOFTWARE);
 });

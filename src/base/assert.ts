@@ -1,5 +1,9 @@
 /** Thrown when the program contradicts itself. Never handled: the process logs it, exits and is restarted. */
 export class BrokenInvariant extends Error {
+  /** What an administrator can do. */
+  readonly remedy: string =
+    'The store can be damaged. Run `pdfseal check`: if it ends with 1 or 2, restore the newest backup; if it ends with 0, report this bug.';
+
   constructor(message: string) {
     super(message);
     this.name = 'BrokenInvariant';
@@ -8,7 +12,7 @@ export class BrokenInvariant extends Error {
 
 /** The store has other bytes than were written to it: no bug, and only an administrator can mend it. */
 export class DamagedRecord extends BrokenInvariant {
-  readonly remedy =
+  override readonly remedy =
     'Run `pdfseal check`: it says what is damaged. Find the cause (the disk, the memory), and restore the newest backup.';
 }
 

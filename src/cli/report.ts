@@ -37,9 +37,6 @@ export const FAILURES = {
     'Report this bug. Set PDFSEAL_STACK=1 in the environment, run the command again, and send the output.',
 } as const satisfies Record<string, string>;
 
-const DAMAGE =
-  'The store can be damaged. Run `pdfseal check`: if it ends with 1 or 2, restore the newest backup; if it ends with 0, report this bug.';
-
 const UNKNOWN =
   'Repair the disk, or make room on it. Then see whether the command has taken effect, and run it again if it has not.';
 
@@ -104,8 +101,8 @@ export function commandFailure(error: unknown): CommandFailure {
     const reason = systemReason(error.cause);
     return { code: 'internal_error', message: `${message} (${reason})`, remedy: UNKNOWN };
   }
-  const isDamage = error instanceof BrokenInvariant || message.startsWith('MDB_');
-  const remedy = isDamage ? DAMAGE : FAILURES.internal_error;
+  const broken = message.startsWith('MDB_') ? new BrokenInvariant(message) : error;
+  const remedy = broken instanceof BrokenInvariant ? broken.remedy : FAILURES.internal_error;
   return { code: 'internal_error', message: `internal error: ${message}`, remedy };
 }
 

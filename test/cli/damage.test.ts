@@ -95,6 +95,13 @@ t.test('a record of the audit trail', async (t) => {
   t.match(daemon.stderr, /restore the newest backup/);
 });
 
+t.test('a job that waits and is not there', async (t) => {
+  await damage(({ waiting }) => waiting.put(Buffer.alloc(16, 1), Buffer.alloc(0)));
+  const daemon = await sandbox.pdfseald();
+  t.match(daemon, { status: 70, stderr: /job .* waits but is not in the store/ });
+  t.match(daemon.stderr, remedy);
+});
+
 t.test('the list of epochs, damaged or gone', async (t) => {
   const first = Buffer.alloc(1);
   await damage(async ({ epochs }) => {
