@@ -7,7 +7,8 @@ import { random } from '../support/seed.ts';
 import { CALLS, failCall } from './failingCalls.ts';
 import { failDisk } from './failingDisk.ts';
 import { failPartition, failQuorum } from './failingModules.ts';
-import { DISK_MUTANTS, MODULE_MUTANTS, MUTANTS, POWER_MUTANTS } from './mutants.ts';
+import { flipBits } from './flippedBits.ts';
+import { BIT_MUTANTS, DISK_MUTANTS, MODULE_MUTANTS, MUTANTS, POWER_MUTANTS } from './mutants.ts';
 import { killing, playRound } from './play.ts';
 import { cutPower } from './powerCut.ts';
 
@@ -22,9 +23,10 @@ t.test('a flush of the store fails, or is the last thing that happens', async (t
 });
 
 const failFullDisk = (seed: number) => failDisk(seed, { events: ['filled and freed'] });
+const flipTwoBits = (seed: number) => flipBits(seed, { flips: 2, kinds: /^(?!older)/ });
 
 t.test('HSMs or the disk fail: it seals on or refuses, and comes back', async (t) => {
-  const fail = [failPartition, failQuorum, failFullDisk][seed % 3] ?? failPartition;
+  const fail = [failPartition, failQuorum, failFullDisk, flipTwoBits][seed % 4] ?? failPartition;
   const { ending, against, warnings } = await fail(seed, { strikes: 1 });
   t.strictSame(against, [], ending, { warnings });
 });
@@ -40,7 +42,7 @@ t.test('whatever reached the disk before a power cut, everything acknowledged is
 });
 
 t.test('the line that each mutant changes is there', async (t) => {
-  for (const mutant of [...MUTANTS, ...MODULE_MUTANTS, ...DISK_MUTANTS, ...POWER_MUTANTS]) {
+  for (const mutant of [...MUTANTS, ...MODULE_MUTANTS, ...DISK_MUTANTS, ...BIT_MUTANTS, ...POWER_MUTANTS]) {
     const parts = readFileSync(join(ROOT, 'dist', mutant.file), 'utf8').split(mutant.line);
     t.equal(parts.length, 2, mutant.name);
   }

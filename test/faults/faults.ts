@@ -5,9 +5,12 @@ import { CALLS, failCall } from './failingCalls.ts';
 import { COMMAND_NAMES, failCommand } from './failingCommands.ts';
 import { failDisk } from './failingDisk.ts';
 import { AFFLICTIONS, failPartition, failQuorum } from './failingModules.ts';
+import { flipBits } from './flippedBits.ts';
 import { jumpDate } from './jumpingClock.ts';
 import { killPart, PARTS, type Part } from './killedParts.ts';
 import {
+  BIT_MUTANTS,
+  type BitMutant,
   buildMutant,
   type DarkMutant,
   DISK_MUTANTS,
@@ -23,7 +26,17 @@ import { cutPower } from './powerCut.ts';
 import { playSchedules } from './schedules.ts';
 
 export interface Fault {
-  group: 'kills' | 'hsm' | 'disk' | 'calls' | 'commands' | 'clocks' | 'power' | 'schedules' | 'mutants';
+  group:
+    | 'kills'
+    | 'hsm'
+    | 'disk'
+    | 'bits'
+    | 'calls'
+    | 'commands'
+    | 'clocks'
+    | 'power'
+    | 'schedules'
+    | 'mutants';
   name: string;
   /** What happens, and when, follows from the seed as far as a real daemon allows. */
   run(seed: number): Promise<Outcome>;
@@ -54,6 +67,15 @@ async function runDiskMutant(mutant: DiskMutant, seed: number): Promise<Outcome>
 function caught(mutant: Mutant, { broken, against }: PlayedRound): Outcome {
   if (mutant.breaks in broken) return { ending: 'caught', against: [] };
   return { ending: 'not caught', against: [`expected: ${mutant.breaks}`, ...against] };
+}
+
+async function runBitMutant(mutant: BitMutant, seed: number): Promise<Outcome> {
+  return withMutant(mutant, async (code) => {
+    const { ending, against } = await flipBits(seed, { code, kinds: mutant.kinds, flips: 6 });
+    return against.length > 0
+      ? { ending: 'caught', against: [] }
+      : { ending: 'not caught', against: [ending] };
+  });
 }
 
 async function runPowerMutant(mutant: DarkMutant, seed: number): Promise<Outcome> {
@@ -93,6 +115,7 @@ export const FAULTS: readonly Fault[] = [
     }),
   ),
   { group: 'disk', name: 'full, frozen, read-only or broken', run: (seed) => failDisk(seed) },
+  { group: 'bits', name: 'one bit of the store, or an older copy', run: (seed) => flipBits(seed) },
   ...CALLS.map(
     (kind): Fault => ({
       group: 'calls',
@@ -123,6 +146,9 @@ export const FAULTS: readonly Fault[] = [
   ),
   ...DISK_MUTANTS.map(
     (mutant): Fault => ({ group: 'mutants', name: mutant.name, run: (seed) => runDiskMutant(mutant, seed) }),
+  ),
+  ...BIT_MUTANTS.map(
+    (mutant): Fault => ({ group: 'mutants', name: mutant.name, run: (seed) => runBitMutant(mutant, seed) }),
   ),
   ...POWER_MUTANTS.map(
     (mutant): Fault => ({ group: 'mutants', name: mutant.name, run: (seed) => runPowerMutant(mutant, seed) }),

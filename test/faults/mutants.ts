@@ -196,6 +196,28 @@ export const DISK_MUTANTS: readonly DiskMutant[] = [
   },
 ];
 
+/** A mutant that is not caught before a bit of such pages is wrong. */
+export interface BitMutant extends DarkMutant {
+  kinds: RegExp;
+}
+
+export const BIT_MUTANTS: readonly BitMutant[] = [
+  {
+    name: 'believes every page',
+    file: 'store/lmdb/databases.js',
+    line: 'assertWholeFile(file);',
+    instead: '{}',
+    kinds: /^branch of/,
+  },
+  {
+    name: 'believes every record',
+    file: 'store/records.js',
+    line: 'if (!isWhole)',
+    instead: 'if (false)',
+    kinds: /^leaf of (jobs|outcomes)|^long value of batches/,
+  },
+];
+
 export const POWER_MUTANTS: readonly DarkMutant[] = [
   {
     name: 'acknowledges before the flush',
