@@ -1,5 +1,14 @@
 /** Daemons that leak: a soak that does not catch them cannot be trusted. */
-import type { DarkMutant } from '../faults/mutants.ts';
+import type { DarkMutant, Edit } from '../faults/mutants.ts';
+
+/** What nobody needs any more is no growth: the daemon of a soak collects it before each reading. */
+export const COLLECTING: Edit = {
+  file: 'admin/statusReader.js',
+  line: 'async read() {',
+  instead: 'async read() { globalThis.gc();',
+};
+/** For the daemon. */
+export const COLLECTING_ENVIRONMENT = { NODE_OPTIONS: '--expose-gc' };
 
 const ANSWER = 'const answer = answerTo(job, options.site);';
 

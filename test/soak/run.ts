@@ -4,15 +4,15 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { buildMutant } from '../faults/mutants.ts';
-import { LEAKS } from './leaks.ts';
+import { COLLECTING, LEAKS } from './leaks.ts';
 import { LIMITS, type Quantity, readQuantities } from './quantities.ts';
 import { Site } from './site.ts';
 import { type Point, slopeOf, type Verdict, verdictOn } from './slope.ts';
 
 /** Of the time, before anything is judged: caches fill, compilers compile. */
 const WARM_UP = 1 / 3;
-const SAMPLES = 900;
-const SAMPLE_MS_MIN = 250;
+const SAMPLES = 300;
+const SAMPLE_MS_MIN = 1000;
 const SAMPLE_MS_MAX = 10_000;
 const HOUR_MS = 3_600_000;
 
@@ -31,7 +31,7 @@ if (!(hours > 0) || Number.isNaN(seed) || (values.leak !== undefined && leak ===
 }
 
 // A copy in any case: whoever compiles meanwhile does not disturb it.
-const code = buildMutant(leak?.name ?? 'none', leak ? [leak] : []);
+const code = buildMutant(leak?.name ?? 'none', leak ? [COLLECTING, leak] : [COLLECTING]);
 const site = await Site.open(seed, code);
 const series = new Map<Quantity, Point[]>();
 try {

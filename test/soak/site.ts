@@ -12,6 +12,7 @@ import { SITE, TERMS, Workload } from '../faults/workload.ts';
 import type { Daemon } from '../support/daemon.ts';
 import type { Code } from '../support/programs.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
+import { COLLECTING_ENVIRONMENT } from './leaks.ts';
 
 /** Of what was done, so much is kept: it would be a leak of the client. */
 const KEPT = 2000;
@@ -54,7 +55,7 @@ export class Site {
     const ends: (() => unknown)[] = [() => sandbox.close()];
     const witness = await RealWitness.open(sandbox);
     ends.unshift(() => witness.close());
-    const daemon = await sandbox.start();
+    const daemon = await sandbox.start({ env: COLLECTING_ENVIRONMENT });
     const t = { teardown: (close: () => void) => ends.unshift(close) };
     const workload = await Workload.open(t, sandbox, seed);
     const state = join(sandbox.dir, 'state');
