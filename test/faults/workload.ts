@@ -24,6 +24,7 @@ export const SITE = {
 
 /** No request takes longer, whatever fails: blocking creates are answered within 30 s. */
 const ANSWER_MS_MAX = 60_000;
+const DAY_MS = 86_400_000;
 /** Pause of a client that finds nobody. */
 const NOBODY_MS = 250;
 /** So many creates are repeated at once in the end, and each so often. */
@@ -130,11 +131,24 @@ export class Workload {
         if (status === 200) this.#done('drill.begin', 'us');
         const back = await askAdmin(this.#sandbox, '/partitions/us/in', 'POST');
         this.#noteError('the end of a drill', back.status);
-        if (back.status === 200) this.#done('drill.end', 'us');
+        // Where there is no drill, its end changes nothing, and is no act.
+        if (status === 200 && back.status === 200) this.#done('drill.end', 'us');
       },
       () => this.backUp(),
+      () => this.#planEpoch(name),
     ];
     await this.#pick(chores)().catch(() => {});
+  }
+
+  /** Plans an epoch with a new key of one partition, and takes it back. What an earlier chore could not take back is in the way of another. */
+  async #planEpoch(name: string): Promise<void> {
+    const config = ['--config', this.#sandbox.configFile];
+    const from = new Date(Date.now() + DAY_MS).toISOString().slice(0, -'.000Z'.length);
+    const keys = ['--new-keys', 'us/sandbox-2026', '--suffix', name];
+    const planned = await this.#sandbox.pdfseal(['epochs', 'plan', ...config, ...keys, '--from', `${from}Z`]);
+    if (planned.status === 0) this.#done('epoch.plan', from);
+    const cancelled = await this.#sandbox.pdfseal(['epochs', 'cancel', ...config]);
+    if (cancelled.status === 0) this.#done('epoch.cancel', '');
   }
 
   /** Keeps the last of everything that was done, for a run that has no end of its own. */
