@@ -150,16 +150,25 @@ export class Witnessing implements Cosigners {
     const { met } = shown;
     this.#shown = shown;
     this.#isAnnounced = true;
-    const stopped = once(signal, 'abort').then(() => false);
-    while (!signal.aborted) {
-      // A witness that is slow or away does not delay the others.
-      const isMet = await Promise.race([met, stopped, this.#round()]);
-      if (isMet) this.#setCanCosign(true);
-      if (isMet !== undefined) return isMet;
-      this.#setCanCosign(false);
-      await Promise.race([met, stopped, sleep(PAUSE_MS)]);
+    // The signal is there for as long as the daemon: what listens to it must not stay.
+    const ended = new AbortController();
+    const stopped = once(signal, 'abort', { signal: ended.signal }).then(
+      () => false,
+      () => false,
+    );
+    try {
+      while (!signal.aborted) {
+        // A witness that is slow or away does not delay the others.
+        const isMet = await Promise.race([met, stopped, this.#round()]);
+        if (isMet) this.#setCanCosign(true);
+        if (isMet !== undefined) return isMet;
+        this.#setCanCosign(false);
+        await Promise.race([met, stopped, sleep(PAUSE_MS)]);
+      }
+      return false;
+    } finally {
+      ended.abort();
     }
-    return false;
   }
 
   released(): void {

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import t from 'tap';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import { cosignaturesIn } from '../../src/log/cosignature.ts';
@@ -350,7 +351,9 @@ t.test('a batch is cosigned before the log has it, and nobody waits for a slow w
   for (const leaves of [3, 1, 300]) {
     const { checkpoint, readTile, commit } = announce(log, leaves);
     t.ok(witnessing.accept(checkpoint));
-    t.equal(await witnessing.cosign(checkpoint, readTile, new AbortController().signal), true);
+    const { signal } = new AbortController();
+    t.equal(await witnessing.cosign(checkpoint, readTile, signal), true);
+    t.strictSame(getEventListeners(signal, 'abort'), [], 'nothing listens on');
     t.not(log.known.witnessed?.treeSize, log.edge.size, 'what is no part of the log is not served');
     commit();
     witnessing.released();
