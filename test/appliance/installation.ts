@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { until as untilWithin } from '../support/until.ts';
-import { Machine, type Ran } from './machine.ts';
+import { Machine, type MachineOptions, type Ran } from './machine.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** Machines are slow to boot while others work. */
@@ -39,8 +39,8 @@ export class Installation {
     this.machine = machine;
   }
 
-  static async boot(): Promise<Installation> {
-    return new Installation(await Machine.boot());
+  static async boot(options?: MachineOptions): Promise<Installation> {
+    return new Installation(await Machine.boot(options));
   }
 
   install(file: string, ...options: string[]): Ran {

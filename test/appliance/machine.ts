@@ -1,12 +1,13 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { until } from '../support/until.ts';
 
 /** What a machine has before pdfseald comes: Debian with systemd, a SoftHSM in the place of an HSM, and curl as the client. */
 const PACKAGES = ['systemd', 'systemd-sysv', 'dbus', 'softhsm2', 'curl', 'procps', 'libstdc++6'];
 const SUITE = 'bookworm';
+const NAME = 'appliance';
 /** What is made once, Debian's tree for one, and kept from run to run. */
 const CACHE = '/var/tmp/pdfseald-appliance';
 
@@ -22,8 +23,27 @@ export function cached(name: string, make: (draft: string) => void): string {
   return path;
 }
 
+/** Two systemds in one control group would take each other's processes for their own. */
+const IN_ITS_GROUPS = `
+  for tree in /sys/fs/cgroup /sys/fs/cgroup/systemd /sys/fs/cgroup/unified; do
+    [ -e "$tree/cgroup.procs" ] || continue
+    mkdir -p "$tree/$0" && echo $$ >"$tree/$0/cgroup.procs"
+  done
+  exec systemd-nspawn "$@"`;
+
 /** How nspawn ends when the machine asks for a reboot (EXIT_FORCE_RESTART). */
 const REBOOT = 133;
+
+export interface MachineOptions {
+  /** Its name, and a folder of its own in each tree of control groups, so that several run at once. */
+  name?: string;
+  /** Debian packages beside those that every machine has. */
+  packages?: readonly string[];
+  /** Path of the network namespace that it has together with others. Default: one of its own. */
+  network?: string;
+  /** Folders of this computer that several machines share, each as `<folder>:<where it is in the machine>`. */
+  shared?: readonly string[];
+}
 
 export interface Ran {
   status: number | null;
@@ -35,25 +55,31 @@ export interface Ran {
 export class Machine {
   /** Its root folder, seen from outside. */
   readonly root: string;
+  readonly #options: MachineOptions;
   #nspawn: ChildProcess;
 
-  private constructor(root: string) {
+  private constructor(root: string, options: MachineOptions) {
     this.root = root;
+    this.#options = options;
     this.#nspawn = this.#powerOn();
   }
 
-  static async boot(): Promise<Machine> {
-    const base = baseTree();
+  static async boot(options: MachineOptions = {}): Promise<Machine> {
+    const base = baseTree(options.packages);
     const root = mkdtempSync(join(CACHE, 'machine-'));
     execFileSync('cp', ['-a', '--reflink=auto', `${base}/.`, root]);
-    const machine = new Machine(root);
+    writeFileSync(join(root, 'etc/hostname'), `${options.name ?? NAME}\n`);
+    const machine = new Machine(root, options);
     await machine.booted();
     return machine;
   }
 
   #powerOn(): ChildProcess {
-    const options = ['--boot', '--private-network', '--register=no', '--keep-unit', '--console=pipe'];
-    const nspawn = spawn('systemd-nspawn', [...options, '-M', 'appliance', '-D', this.root], {
+    const { name = NAME, network, shared = [] } = this.#options;
+    const options = ['--boot', '--register=no', '--keep-unit', '--console=pipe', '-M', name, '-D', this.root];
+    options.push(network === undefined ? '--private-network' : `--network-namespace-path=${network}`);
+    for (const folder of shared) options.push(`--bind=${folder}`);
+    const nspawn = spawn('sh', ['-c', IN_ITS_GROUPS, `pdfseal-${name}-${process.pid}`, ...options], {
       stdio: 'ignore',
     });
     nspawn.once('exit', (status) => {
@@ -104,10 +130,22 @@ export class Machine {
     await this.booted();
   }
 
-  close(): void {
-    this.#nspawn.kill('SIGKILL');
+  /** As by the switch: nothing in it ends in order. */
+  powerOff(): void {
     const leader = this.#leader();
+    this.#nspawn.kill('SIGKILL');
     if (leader !== undefined) process.kill(Number(leader), 'SIGKILL');
+  }
+
+  /** After {@link powerOff}. */
+  async powerOn(): Promise<void> {
+    await until('it is off', () => this.#nspawn.signalCode !== null);
+    this.#nspawn = this.#powerOn();
+    await this.booted();
+  }
+
+  close(): void {
+    this.powerOff();
     rmSync(this.root, { recursive: true, force: true });
   }
 
@@ -125,13 +163,14 @@ function enter(leader: string, line: string): string[] {
   return ['-t', leader, '-a', 'env', '-i', ...variables, 'bash', '-c', line];
 }
 
-function baseTree(): string {
+function baseTree(more: readonly string[] = []): string {
+  const packages = [...PACKAGES, ...more];
   const digest = createHash('sha256')
-    .update([SUITE, ...PACKAGES].join())
+    .update([SUITE, ...packages].join())
     .digest('hex')
     .slice(0, 12);
   return cached(`base-${digest}`, (draft) => {
-    const args = ['--variant=minbase', `--include=${PACKAGES.join(',')}`, SUITE, draft];
+    const args = ['--variant=minbase', `--include=${packages.join(',')}`, SUITE, draft];
     execFileSync('debootstrap', args, { stdio: ['ignore', 'ignore', 'inherit'] });
   });
 }

@@ -6,7 +6,7 @@ if [ "$(id -u)" -ne 0 ]; then
   exit 1
 fi
 missing=
-for pair in debootstrap:debootstrap systemd-nspawn:systemd-container lintian:lintian; do
+for pair in debootstrap:debootstrap systemd-nspawn:systemd-container lintian:lintian ip:iproute2; do
   command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
 done
 [ -n "$missing" ] || exit 0
