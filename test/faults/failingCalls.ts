@@ -16,6 +16,8 @@ interface FailingCall {
   nthMin?: number;
   /** The signal by which a library ends the process, where nothing can be done about it. */
   crashes?: string;
+  /** Whether its start may hang, until the service manager ends it (`TimeoutStartSec=`). */
+  mayHang?: boolean;
 }
 
 const DISK_ERRORS = [
@@ -63,8 +65,14 @@ export const CALLS: readonly FailingCall[] = [
     effects: ['error=EMFILE', 'error=ENFILE', 'error=ECONNABORTED', 'error=ENOMEM'],
     nthMax: 20,
   },
-  // Node.js aborts where it cannot start the threads it needs itself.
-  { call: 'clone3', effects: ['error=EAGAIN', 'error=ENOMEM'], nthMax: 12, crashes: 'SIGABRT' },
+  // Node.js aborts where it cannot start the threads it needs itself, or waits for ever for one of its workers, before it reads our code.
+  {
+    call: 'clone3',
+    effects: ['error=EAGAIN', 'error=ENOMEM'],
+    nthMax: 12,
+    crashes: 'SIGABRT',
+    mayHang: true,
+  },
   { call: 'socket', effects: ['error=EMFILE', 'error=ENOBUFS'], nthMax: 10 },
 ];
 
@@ -72,12 +80,15 @@ export const CALLS: readonly FailingCall[] = [
 const STRIDE = 7;
 /** How long the daemon is watched after it listens; delays are over by then. */
 const WATCH_MS = 4_000;
+/** The start takes two seconds, and some more under strace on a busy machine. */
+const START_MS_MAX = 120_000;
+const HANGS = 'hung';
 /** It stops within its drain time-out and a margin. */
 const STOP_MS_MAX = 60_000;
 
 /** Fails one call of a kind. Consecutive seeds go through its effects, and then to later calls of a thread. */
 export function failCall(
-  { call, effects, file, nthMin = 0, nthMax, crashes }: FailingCall,
+  { call, effects, file, nthMin = 0, nthMax, crashes, mayHang = false }: FailingCall,
   seed: number,
 ): Promise<Outcome> {
   const effect = effects[seed % effects.length] ?? '';
@@ -104,7 +115,9 @@ export function failCall(
     const answered = round.workload.history.tries.length;
     const ended = await watch(round, strace);
     const isReached = ended === 'SIGKILL' || /\((?:INJECTED|DELAYED)\)/.test(readFileSync(log, 'latin1'));
-    assertLegal(ended, `${inject} ${file ?? ''}`, effect.includes('SIGKILL') ? 'SIGKILL' : crashes);
+    const hangs = mayHang && ended === HANGS;
+    if (!hangs)
+      assertLegal(ended, `${inject} ${file ?? ''}`, effect.includes('SIGKILL') ? 'SIGKILL' : crashes);
     await round.start();
     await sleep(500);
     const hasRefused = round.workload.history.tries
@@ -120,7 +133,11 @@ export function failCall(
 /** Runs the daemon under strace; returns how it ended by itself, or 0 when it was stopped. */
 async function watch(round: Round, strace: string[]): Promise<number | string> {
   try {
-    await round.start(strace);
+    const late = sleep(START_MS_MAX, HANGS, { ref: false });
+    if ((await Promise.race([round.start(strace), late])) === HANGS) {
+      await round.sandbox.kill();
+      return HANGS;
+    }
   } catch (error) {
     const [, how = ''] =
       /^pdfseald ended with (\w+): /.exec(error instanceof Error ? error.message : '') ?? [];
@@ -150,5 +167,6 @@ function assertLegal(ended: number | string, what: string, signal: string | unde
 
 function endingOf(ended: number | string): string {
   if (ended === 1) return 'refused to start';
+  if (ended === HANGS) return 'hung, and started when it was killed';
   return `ended with ${ended} and started`;
 }
