@@ -1,6 +1,7 @@
-import { type Command, Help, type Option } from 'commander';
+import { type Command, Help, Option } from 'commander';
 import { MANUAL_FOLDER } from '../base/package.ts';
 import { EXIT_MEANINGS, EXIT_STATUSES, exitMeaningsOf, type OwnMeanings } from './exit.ts';
+import { note } from './terminal.ts';
 
 /** What the help and the manual page of a command say besides its options. */
 export interface Explanation {
@@ -9,6 +10,8 @@ export interface Explanation {
   exit?: OwnMeanings;
   /** Paragraphs after the options. */
   notes?: string;
+  /** Options by the names they had once, which go on working: what to type now, the flags that an old name stood for too behind it. */
+  formerly?: Readonly<Record<`--${string}`, string>>;
   /** Whether it has no --json, because what it prints is for a program already. */
   withoutJson?: true;
 }
@@ -18,7 +21,36 @@ const explanations = new WeakMap<Command, Explanation>();
 /** Adds to a command what its options do not say. */
 export function explain(command: Command, explanation: Explanation): Command {
   explanations.set(command, explanation);
+  for (const [old, now] of Object.entries(explanation.formerly ?? {})) addFormerOption(command, old, now);
   return command;
+}
+
+/** Takes an option by its old name, and says so once. Help, manual and completion know only the new name. */
+function addFormerOption(command: Command, old: string, now: string): void {
+  const [name = '', ...flags] = now.split(' ');
+  const current = command.options.find(({ long }) => long === name);
+  if (current === undefined) throw new Error(`${command.name()} has no ${name}`);
+  const former = new Option(current.flags.replace(name, old)).hideHelp();
+  former.attributeName = () => current.attributeName();
+  if (current.parseArg !== undefined) former.argParser(current.parseArg);
+  command.addOption(former);
+  const given = new Set<string>();
+  for (const option of [current, former]) {
+    command.on(`option:${option.name()}`, () => {
+      if (given.add(option.name()).size > 1) command.error(`error: ${old} is now ${name}: name one of them`);
+    });
+  }
+  let isTold = false;
+  command.on(`option:${former.name()}`, () => {
+    for (const flag of flags) command.setOptionValue(flag.slice('--'.length), true);
+    if (!isTold) note(`pdfseal: ${old} is now ${now}; both work`);
+    isTold = true;
+  });
+}
+
+/** The options that help, manual and completion name. */
+export function shownOptions(command: Command): Option[] {
+  return command.options.filter(({ hidden }) => !hidden);
 }
 
 export function explanationOf(command: Command): Explanation | undefined {

@@ -2,7 +2,7 @@ import type { Argument, Command, Option } from 'commander';
 import { ERROR_CODES, ERROR_KINDS } from '../../src/base/errorKinds.ts';
 import { MANUAL_FOLDER } from '../../src/base/package.ts';
 import { EXIT_MEANINGS, EXIT_STATUSES, exitMeaningsOf } from '../../src/cli/exit.ts';
-import { describeOption, explanationOf } from '../../src/cli/help.ts';
+import { describeOption, explanationOf, shownOptions } from '../../src/cli/help.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 import { FAILURES } from '../../src/cli/report.ts';
 import { DAEMON_EXIT_MEANINGS, DAEMON_OPTIONS } from '../../src/main/usage.ts';
@@ -200,7 +200,10 @@ function commandSections(command: Command): Sections {
     [
       'OPTIONS',
       perLeaf((leaf) =>
-        definitions([...leaf.registeredArguments.map(presentArgument), ...leaf.options.map(presentOption)]),
+        definitions([
+          ...leaf.registeredArguments.map(presentArgument),
+          ...shownOptions(leaf).map(presentOption),
+        ]),
       ),
     ],
     ['EXIT STATUS', exitStatusOf(leaves)],
@@ -214,7 +217,7 @@ function fullName(command: Command): string {
 }
 
 function synopsisOf(leaf: Command): string {
-  const options = leaf.options.toSorted((a, b) => Number(b.mandatory) - Number(a.mandatory));
+  const options = shownOptions(leaf).toSorted((a, b) => Number(b.mandatory) - Number(a.mandatory));
   return [
     bold(fullName(leaf)),
     ...options.map((option) => (option.mandatory ? marked(option.flags) : `[${marked(option.flags)}]`)),

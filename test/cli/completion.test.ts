@@ -50,7 +50,7 @@ const CASES: [words: string[], offered: readonly string[], not?: string[]][] = [
   [['jobs', 'list', ...config, '--ph'], ['--phase'], ['--config', '--visibility']],
   [['jobs', 'list', '--visibility', ''], VISIBILITIES, ['--phase']],
   [['jobs', 'list', '--visibility', 'org'], ['organization'], ['private']],
-  [['backup', '--'], ['--output', '--dated'], ['--overlap']],
+  [['backup', '--'], ['--output', '--dated'], ['--into']],
   [['keys', 'issue', ...config, '--client', ''], [], ['invoices']],
   [['hsm', 'drill', ...config, '--partition', 'e'], ['eu/sandbox-2026'], ['us/sandbox-2026']],
   [

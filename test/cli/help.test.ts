@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import t, { type Test } from 'tap';
 import { EXIT_MEANINGS, EXIT_STATUSES } from '../../src/cli/exit.ts';
-import { commandAt, explanationOf, withSubcommands } from '../../src/cli/help.ts';
+import { commandAt, explanationOf, shownOptions, withSubcommands } from '../../src/cli/help.ts';
 import { CONFIG_DESCRIPTION, defaultConfigFile } from '../../src/cli/options.ts';
-import { wholeProgram } from '../../src/cli/program.ts';
+import { programFor, wholeProgram } from '../../src/cli/program.ts';
 import { commandFailure } from '../../src/cli/report.ts';
 import { UnknownOutcome } from '../../src/store/store.ts';
 import { pageAt } from '../support/manual.ts';
@@ -66,12 +66,60 @@ function checkExample(t: Test, line: string): void {
 t.test('the same option has the same argument and says the same everywhere', async (t) => {
   const said = new Map<string, Set<string>>();
   for (const command of commands)
-    for (const { flags, long } of command.options)
+    for (const { flags, long } of shownOptions(command))
       said.set(long ?? '', (said.get(long ?? '') ?? new Set()).add(flags));
   for (const [name, flags] of said) t.equal(flags.size, 1, `${name}: ${[...flags].join(' and ')}`);
   for (const { options } of commands)
     for (const { long, description } of options)
       if (long === '--config') t.equal(description, CONFIG_DESCRIPTION);
+});
+
+t.test('old names of options go on working, and say what they are called now', async (t) => {
+  const former = commands.flatMap((command) =>
+    Object.entries(explanationOf(command)?.formerly ?? {}).map(
+      (names) => [pathOf(command), ...names] as const,
+    ),
+  );
+  t.strictSame(former.map(([path, old]) => `${path} ${old}`).sort(), [
+    'pdfseal audit export --into',
+    'pdfseal audit verify --folder',
+    'pdfseal backup --into',
+    'pdfseal hsm certify --organization-name',
+    'pdfseal init --organization-name',
+    'pdfseal keys issue --expires',
+    'pdfseal keys issue --validity',
+    'pdfseal keys rotate --expires',
+    'pdfseal keys rotate --validity',
+    'pdfseal repair-index --backup-into',
+    'pdfseal restore --from',
+  ]);
+  for (const [path, old, now] of former) {
+    const words = path.split(' ').slice(1);
+    const value = ['--expires', '--validity'].includes(old) ? '90d' : 'x';
+    const parsed = async (...options: string[]) => {
+      const command = commandAt(await programFor(words), words);
+      if (command === undefined) throw new Error(path);
+      command.exitOverride().configureOutput({ writeErr: () => {} });
+      for (const option of command.options) option.mandatory = false;
+      for (const argument of command.registeredArguments) argument.argOptional();
+      command.action(() => {});
+      const said = t.capture(process.stderr, 'write', () => true);
+      await command.parseAsync([...options, '--config', 'x'], { from: 'user' });
+      said.restore();
+      return { values: command.opts(), told: said.args().join('') };
+    };
+    const [name = '', ...flags] = now.split(' ');
+    const [before, after] = [await parsed(old, value), await parsed(name, value, ...flags)];
+    t.strictSame(before.values, after.values, `${path} ${old}`);
+    t.equal(before.told, `pdfseal: ${old} is now ${now}; both work\n`);
+    t.equal(after.told, '');
+    const both = { message: `error: ${old} is now ${name}: name one of them` };
+    await t.rejects(parsed(old, value, name, value), both);
+    await t.rejects(parsed(name, value, old, value), both);
+    const help = commandAt(program, words)?.helpInformation() ?? '';
+    t.match(help, `${name} `);
+    t.notMatch(help, `${old} `, 'help knows the new name only');
+  }
 });
 
 t.test('the config file, where none is named', async (t) => {

@@ -48,6 +48,14 @@ t.test('API keys, in the running daemon', async (t) => {
     t.match(await listed(expired.id), { state: 'expired' });
   });
 
+  await t.test('the former names of --for', async (t) => {
+    for (const former of ['--validity', '--expires']) {
+      const { status, stderr } = await keys('issue', '--client', 'a', '--organization', 'acme', former, '1h');
+      t.equal(status, 0);
+      t.match(stderr, `${former} is now --for; both work`);
+    }
+  });
+
   await t.test('revoke: at once, and for good', async (t) => {
     const { id, api_key } = await issue('--client', 'gone');
     t.equal(await statusWith(api_key), 200);
@@ -148,7 +156,7 @@ t.test('API keys, in the running daemon', async (t) => {
         64,
         /Expected scopes from jobs:create/,
       ],
-      [['issue', '--client', 'a', '--organization', 'b', '--for', '90'], 64, /Expected a duration/],
+      [['issue', '--client', 'a', '--organization', 'b', '--validity', '90'], 64, /Expected a duration/],
       [['revoke', 'key_0000000000000000'], 1, /there is no key key_0000000000000000/],
     ];
     for (const [args, status, stderr] of cases)

@@ -1,6 +1,7 @@
 import type { Argument, Command, Option } from 'commander';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
+import { shownOptions } from '../help.ts';
 import { configuredKeys } from '../hsm/hsmKeys.ts';
 import { configFiles, defaultConfigFile } from '../options.ts';
 
@@ -97,7 +98,7 @@ function commandsOf(command: Command): Candidate[] {
 
 /** Those that were not given yet, or may be given again. */
 function optionsOf({ command, given }: Line): Candidate[] {
-  const open = command.options.filter((option) => !given.has(option) || isRepeated(option));
+  const open = shownOptions(command).filter((option) => !given.has(option) || isRepeated(option));
   const own = open.map(({ long, description }) => ({ word: long ?? '', meaning: description }));
   return [...own, { word: '--help', meaning: 'print this help' }];
 }

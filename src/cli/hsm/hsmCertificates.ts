@@ -134,6 +134,7 @@ export function certifyCommand(): Command {
       .option('--from <date>', 'when the certificate begins (default: now)', parseDateArgument)
       .action(certifyKey),
     {
+      formerly: { '--organization-name': '--subject-organization' },
       notes: `Restart the daemon: it reads certificates only at its start. To change to a new key on a date: put the new key before the old
 one in timestamp.keys, certify it with --from, and restart the daemon before that date.`,
       examples: [

@@ -117,6 +117,7 @@ export function initCommand(): Command {
       .option('--clock <name>', '… whose clock chrony, timedatectl or system vouches for')
       .action(init),
     {
+      formerly: { '--organization-name': '--subject-organization' },
       notes: `Time-stamping keys are certified by a root that is made beside the first of them, with "-root" behind its label, and never
 leaves the HSM either. A site with a certificate authority says --external-ca, sends it what \`pdfseal hsm csr\` prints, and
 installs the answer with \`pdfseal hsm install-certificate\`.`,

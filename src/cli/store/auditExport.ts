@@ -44,6 +44,7 @@ export function exportTrailCommand(): Command {
     .requiredOption('--output <path>', 'folder of the files; the command creates it, or adds to it')
     .action(exportTrail);
   return explain(command, {
+    formerly: { '--into': '--output' },
     exit: { 1: 'failed, or the folder has records that the store does not have' },
     examples: [
       'pdfseal audit export --config production.toml --output /srv/audit',
@@ -72,6 +73,7 @@ export function verifyTrailCommand(): Command {
     )
     .action(verify);
   return explain(command, {
+    formerly: { '--folder': '--input' },
     exit: {
       0: 'good',
       1: 'bad',

@@ -42,6 +42,7 @@ export function backupCommand(): Command {
       )
       .action(backup),
     {
+      formerly: { '--into': '--output --dated' },
       examples: [
         'pdfseal backup --config /etc/pdfseal/production.toml --output /backup/before-upgrade',
         'pdfseal backup --config /etc/pdfseal/production.toml --output /var/backups/pdfseal/production --dated --keep 14',

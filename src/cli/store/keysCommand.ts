@@ -55,6 +55,7 @@ export function keysCommand(): Command {
       )
       .action(issue),
     {
+      formerly: { '--expires': '--for', '--validity': '--for' },
       examples: [
         'pdfseal keys issue --config production.toml --client invoices --organization acme --for 365d',
         'pdfseal keys issue --config production.toml --client audit --organization acme --scopes jobs:read >audit.key',
@@ -97,6 +98,7 @@ export function keysCommand(): Command {
       )
       .action(rotate),
     {
+      formerly: { '--expires': '--for', '--validity': '--for' },
       examples: [
         'pdfseal keys rotate key_0a1b2c3d4e5f6071 --config production.toml --overlap 7d',
         'pdfseal keys rotate key_0a1b2c3d4e5f6071 --config production.toml --overlap 0s   (the old key ends now)',

@@ -35,6 +35,7 @@ export function repairIndexCommand(): Command {
       .option('--dry-run', 'only says what is to be mended, also beside the running daemon')
       .action(repairIndex),
     {
+      formerly: { '--backup-into': '--backup-output' },
       exit: {
         0: 'every index is as it follows, or is again',
         1: 'something does not hold together: the last line says what mends it',

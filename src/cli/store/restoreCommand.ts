@@ -57,6 +57,7 @@ export function restoreCommand(): Command {
       )
       .action(restore),
     {
+      formerly: { '--from': '--input' },
       examples: [
         'systemctl stop pdfseald@production',
         'pdfseal restore --config /etc/pdfseal/production.toml --input /var/backups/pdfseal/production/2026-11-20T023000.000Z',
