@@ -9,7 +9,7 @@ import { systemReason } from '../base/systemReason.ts';
 import { formatAddress, type SocketPath } from '../net/address.ts';
 import type { StoreLocation } from '../store/engines.ts';
 import { consistent } from './consistency.ts';
-import { makePathsAbsolute } from './document.ts';
+import { makePathsAbsolute, renameFormerKeys } from './document.ts';
 import { checkFiles, credentialFile, signerSocket } from './fileChecks.ts';
 import { type ConfigTables, configSchema } from './schema.ts';
 import { fault } from './toml.ts';
@@ -123,6 +123,7 @@ function describeFound(input: unknown): string {
 function toConfig(text: string, file: string) {
   const folder = dirname(resolve(file));
   const document = readToml(text, file);
+  const formerKeys = renameFormerKeys(document);
   const isFront = isOfFront(document);
   const whole = () => (isFront ? { ...FRONT_TABLES, ...document } : document);
   refuseFaults(whole(), { text, file, isFront });
@@ -143,10 +144,10 @@ function toConfig(text: string, file: string) {
     file: resolve(file),
     /** Of the file's text, in hexadecimal. */
     sha256: createHash('sha256').update(text).digest('hex'),
-    /** The file as it stands, with absolute paths. */
+    /** The file as it stands, with absolute paths, and with keys by their present names. */
     document,
     /** What has the name that an earlier version gave it, and what to do: a sentence for each. */
-    formerNames: last.former === undefined ? [] : [last.former],
+    formerNames: [...formerKeys, ...(last.former === undefined ? [] : [last.former])],
     /** It accepts jobs for a daemon that seals, and has no keys. */
     isFront,
     store: location,

@@ -70,6 +70,24 @@ function memberOf(table: unknown, name: string): unknown {
     : undefined;
 }
 
+/** Keys that earlier versions called otherwise: the table, the former name, the present one. */
+const FORMER_KEYS = [
+  ['log', 'witness_file', 'last_checkpoint_file'],
+  ['log', 'witness_interval', 'last_checkpoint_interval'],
+] as const;
+
+/** Gives keys of a document their present names. Says which; a key that stands there by both names keeps both. */
+export function renameFormerKeys(document: object): string[] {
+  return FORMER_KEYS.flatMap(([table, former, present]) => {
+    const inside = memberOf(document, table);
+    const found = memberOf(inside, former);
+    if (found === undefined || memberOf(inside, present) !== undefined) return [];
+    Object.assign(inside as object, { [present]: found });
+    delete (inside as Record<string, unknown>)[former];
+    return [`${table}.${former} is now called ${table}.${present}: rename it in the configuration`];
+  });
+}
+
 /** Has every path in a document that fits the schema start at the root: what starts elsewhere starts at `folder`. */
 export function makePathsAbsolute(document: object, folder: string): void {
   for (const { path, schema, found } of leavesOf(document)) {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { OperatorError } from '../../src/base/errors.ts';
 import { type Config, loadConfig, parseConfig } from '../../src/config/config.ts';
-import { everyKey } from '../../src/config/document.ts';
+import { everyKey, meaningOf } from '../../src/config/document.ts';
 import { mergeConfig, settingsInEffect } from '../../src/config/reload.ts';
 import { encodeVkey } from '../../src/log/verifierKey.ts';
 import { makeKey } from '../support/sealing.ts';
@@ -186,12 +186,29 @@ t.test('the store is in state_dir, or in a PostgreSQL that is reached safely', a
   }
 });
 
-t.test('the former name of a file works, and is told of', async (t) => {
+t.test('the former name of a key works, and of a file; both are told of', async (t) => {
   const dir = t.testdir({ state: {} });
   const read = (inLog: string) =>
     parseConfig(MINIMAL.replace('[log]', `[log]\n${inLog}`), join(dir, 'pdfseal.toml'));
   const state = join(dir, 'state');
   t.match(read(''), { log: { lastCheckpointFile: join(state, 'last-checkpoint') }, formerNames: [] });
+  const former = read('witness_file = "../seen/x"\nwitness_interval = "3s"');
+  t.match(former, {
+    log: { lastCheckpointFile: join(dir, '../seen/x'), lastCheckpointIntervalMs: 3000 },
+    formerNames: [
+      /^log.witness_file is now called log.last_checkpoint_file/,
+      /^log.witness_interval is now called log.last_checkpoint_interval/,
+    ],
+  });
+  const present = read('last_checkpoint_file = "../seen/x"\nlast_checkpoint_interval = "3s"');
+  t.strictSame(meaningOf(former.document), meaningOf(present.document));
+  t.strictSame(present.formerNames, []);
+  const both = 'witness_interval = "3s"\nlast_checkpoint_interval = "3s"';
+  t.throws(() => read(both), { message: /:5: log.witness_interval: unknown key/ });
+  t.throws(() => read('witness_interval = 3'), {
+    message: /log.last_checkpoint_interval: found 3; expected how often/,
+  });
+
   writeFileSync(join(state, 'witness'), '');
   t.match(read(''), {
     log: { lastCheckpointFile: join(state, 'witness') },
