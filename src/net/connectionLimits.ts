@@ -27,26 +27,35 @@ interface Connection {
 
 /** Connections that can be closed to make room, the least recently used first. */
 class Dispensable {
+  /** Without an API key, and without a request. */
+  readonly silent = new Set<Connection>();
   readonly strangers = new Set<Connection>();
   readonly idle = new Set<Connection>();
   count = 0;
 
   /** Call this after each change: it puts the connection last in the order of closing. */
   note(connection: Connection): void {
-    this.strangers.delete(connection);
-    this.idle.delete(connection);
-    if (!connection.isKnown) this.strangers.add(connection);
-    else if (connection.underWay === 0) this.idle.add(connection);
+    this.#leave(connection);
+    const { isKnown, underWay } = connection;
+    if (underWay === 0) (isKnown ? this.idle : this.silent).add(connection);
+    else if (!isKnown) this.strangers.add(connection);
   }
 
   remove(connection: Connection): void {
-    this.strangers.delete(connection);
-    this.idle.delete(connection);
+    this.#leave(connection);
     this.count -= 1;
   }
 
-  /** A connection without an API key, or else one without a request under way. */
+  #leave(connection: Connection): void {
+    for (const order of [this.silent, this.strangers, this.idle]) order.delete(connection);
+  }
+
+  /**
+   * A connection without an API key, first of all one that sends no request: on others, the key may be being looked up. Or else one without a
+   * request under way.
+   */
   first(): Connection | undefined {
+    for (const one of this.silent) return one;
     for (const one of this.strangers) return one;
     for (const one of this.idle) return one;
     return undefined;

@@ -79,6 +79,7 @@ async function useEverything(): Promise<number[]> {
 for (const [way, begin] of Object.entries(WAYS)) {
   t.test(`beside ${way} of one client another gets everything`, async (t) => {
     const greed = begin(target);
+    t.teardown(() => greed.stop());
     const isFelt = () =>
       greed.opened > 256 || [...greed.answers.values()].reduce((sum, count) => sum + count, 0) >= 50;
     await until('its worst', isFelt);

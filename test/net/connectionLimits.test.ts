@@ -1,4 +1,5 @@
 /** What connections without an API key cost the service, and everybody else. */
+import { EventEmitter } from 'node:events';
 import { createServer } from 'node:http';
 import { Socket } from 'node:net';
 import t from 'tap';
@@ -69,6 +70,21 @@ t.test('each address has its share of the connections, a network of IPv6 as one'
   t.equal(of(['2001:db8:0:1::1']), 1);
   t.equal(of(Array.from({ length: 10 }, () => '127.0.0.1')), 10, 'this machine has no such share');
   t.equal(addressKey('::1'), undefined);
+});
+
+t.test('one whose API key is being looked up stays, while others say nothing', async (t) => {
+  const server = createServer();
+  new ConnectionLimits({ max: 2, perAddressMax: 2 }).watch(server);
+  const open = () => {
+    const socket = Object.defineProperty(new Socket(), 'remoteAddress', { value: '192.0.2.1' });
+    server.emit('connection', socket);
+    return socket;
+  };
+  const asking = open();
+  server.emit('request', { socket: asking }, new EventEmitter());
+  const silent = open();
+  t.notOk(open().destroyed);
+  t.strictSame([asking.destroyed, silent.destroyed], [false, true]);
 });
 
 t.test('when all are in use, one more is refused', async (t) => {
