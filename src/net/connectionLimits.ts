@@ -29,6 +29,7 @@ interface Connection {
 class Dispensable {
   /** Without an API key, and without a request. */
   readonly silent = new Set<Connection>();
+  /** Without an API key, with a request under way. */
   readonly strangers = new Set<Connection>();
   readonly idle = new Set<Connection>();
   count = 0;

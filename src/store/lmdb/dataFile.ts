@@ -41,6 +41,6 @@ function faultOfFile(file: number): string | undefined {
     if (!(error instanceof RangeError) && !(error instanceof PageFault)) throw error;
     if (error instanceof PageFault && error.isMissing)
       return `is cut short: it has ${formatBytes(size)} of ${formatBytes(bytes)}`;
-    return `is damaged (${error instanceof PageFault ? error.message : 'a page is none'})`;
+    return `is damaged (${error instanceof PageFault ? error.message : 'a page refers beyond its end'})`;
   }
 }
