@@ -34,29 +34,31 @@ export async function startDaemon(
   workspace: Workspace,
   options: SandboxOptions,
   beforeStart: (sandbox: Sandbox) => Promise<void> = async () => {},
-): Promise<Server & Pick<Sandbox, 'partitions' | 'issueKey'> & { sandbox: Sandbox }> {
+  flags: readonly string[] = [],
+): Promise<Server & Pick<Sandbox, 'partitions' | 'issueKey'> & { daemon: ChildProcess; sandbox: Sandbox }> {
   const sandbox = await openSandbox({ parent: workspace.dir, tail: UNLIMITED, stamped: true, ...options });
   if (options.init === false) await sandbox.init();
   const apiKey = await sandbox.issueKey('bench');
   await beforeStart(sandbox);
-  const { pid } = await spawnDaemon(workspace, sandbox);
+  const { pid, daemon } = await spawnDaemon(workspace, sandbox, flags);
   const { partitions, port } = sandbox;
   const issueKey: Sandbox['issueKey'] = (...names) => sandbox.issueKey(...names);
-  return { name: 'pdfseald', pid, port, apiKey, partitions, issueKey, sandbox };
+  return { name: 'pdfseald', pid, daemon, port, apiKey, partitions, issueKey, sandbox };
 }
 
 /** Starts the daemon of a sandbox, and resolves when it listens. */
 export async function spawnDaemon(
   workspace: Workspace,
   { configFile, port }: Pick<Sandbox, 'configFile' | 'port'>,
-): Promise<{ pid: number }> {
+  flags: readonly string[] = [],
+): Promise<{ pid: number; daemon: ChildProcess }> {
   const main = join(import.meta.dirname, '../../dist/main.js');
-  const daemon = spawn(process.execPath, [...NODE_FLAGS, main, '--config', configFile], {
+  const daemon = spawn(process.execPath, [...NODE_FLAGS, ...flags, main, '--config', configFile], {
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   workspace.onClose(() => terminate(daemon));
   await until('pdfseald listens', () => isListening(port, daemon));
-  return { pid: daemon.pid ?? 0 };
+  return { pid: daemon.pid ?? 0, daemon };
 }
 
 async function isListening(port: number, daemon: ChildProcess): Promise<boolean> {
