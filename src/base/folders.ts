@@ -1,5 +1,21 @@
+import { mkdirSync } from 'node:fs';
 import { open, readdir } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
+import { syncName, unusable } from './atomicFile.ts';
+
+/**
+ * Makes a folder, and those above it that are missing; does nothing if it exists. The names of all that it makes are on disk afterwards:
+ * without them, what is flushed into the folder is gone after a power cut. Throws OperatorError.
+ */
+export function makeFolder(path: string, mode = 0o777): void {
+  try {
+    const first = mkdirSync(path, { recursive: true, mode });
+    if (first === undefined) return;
+    for (let made = resolve(path); made.length >= resolve(first).length; made = dirname(made)) syncName(made);
+  } catch (cause) {
+    throw unusable('write', path, cause);
+  }
+}
 
 /** Waits until a file, or the list of names in a folder, is on disk. A new name survives power loss only once its folder is. */
 export async function syncFolder(path: string): Promise<void> {

@@ -1,11 +1,11 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, open, readdir, rm, stat } from 'node:fs/promises';
+import { open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { assert } from '../base/assert.ts';
 import { ServiceError } from '../base/errors.ts';
-import { syncFolder } from '../base/folders.ts';
+import { makeFolder, syncFolder } from '../base/folders.ts';
 import { siblingModule } from '../base/package.ts';
 import { Turns } from '../base/turns.ts';
 import { Keystream } from './cipher.ts';
@@ -58,7 +58,7 @@ export interface Owner {
 
 /** Opens the folder. Removes files that are not `known`: they belong to documents that were never accepted. */
 export async function openCopies(options: CopiesOptions, known: ReadonlySet<string>): Promise<Copies> {
-  await mkdir(options.path, { recursive: true, mode: 0o700 });
+  makeFolder(options.path, 0o700);
   const usage = { files: 0, bytes: 0 };
   for (const name of await readdir(options.path)) {
     if (known.has(name)) {

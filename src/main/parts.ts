@@ -1,10 +1,11 @@
 /** Opens the parts of the daemon that take more than their options from the configuration. */
-import { mkdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
 import type { StatusSources } from '../admin/statusReader.ts';
 import { type Clock, systemClock, toRfc3339 } from '../base/clock.ts';
 import { egressSocket, inheritedSockets, stripperSocket } from '../base/env.ts';
+import { makeFolder } from '../base/folders.ts';
 import { certificatesInUse } from '../config/certificatesInUse.ts';
 import type { Config } from '../config/config.ts';
 import type { LiveConfig } from '../config/reload.ts';
@@ -66,7 +67,7 @@ export async function openClockOf(
 
 /** What a signer of the log may do that is a child of this process. */
 export function logDuties({ log, kms, signersDir }: Config): Duties {
-  mkdirSync(signersDir, { recursive: true, mode: 0o700 });
+  makeFolder(signersDir, 0o700);
   return { log: { origin: log.origin, folder: signersDir, sessions: kms.sessions, isUnit: false } };
 }
 

@@ -1,6 +1,7 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
-import { closeSync, fsyncSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { createFileAtomically } from '../base/atomicFile.ts';
 import { credentialsDirectory } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
@@ -35,14 +36,8 @@ export function createKeyFile(path: string, name: string): Cosigner {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519');
   const cosigner = cosignerOf(name, publicKey);
   const pem = privateKey.export({ format: 'pem', type: 'pkcs8' });
-  try {
-    const file = openSync(path, 'wx', 0o600);
-    writeFileSync(file, `${NAME_LINE}${name}\n${pem}`);
-    fsyncSync(file);
-    closeSync(file);
-  } catch (cause) {
-    throw new OperatorError(`cannot write ${path} (${systemReason(cause)})`, { cause });
-  }
+  if (!createFileAtomically(path, `${NAME_LINE}${name}\n${pem}`, 0o600))
+    throw new OperatorError(`cannot write ${path} (file already exists)`);
   return cosigner;
 }
 

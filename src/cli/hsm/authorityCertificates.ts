@@ -5,7 +5,7 @@ import type { Certificate } from '../../asn1/certificate.ts';
 import type { DistinguishedName } from '../../asn1/issue.ts';
 import { encodePem } from '../../asn1/pem.ts';
 import type { AuthorityAlgorithm } from '../../asn1/signatureAlgorithm.ts';
-import { createFileAtomically, unusable, writeFileAtomically } from '../../base/atomicFile.ts';
+import { createFileAtomically, syncName, unusable, writeFileAtomically } from '../../base/atomicFile.ts';
 import { toBase64, toHex } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { sha256 } from '../../base/crypto.ts';
@@ -87,7 +87,7 @@ export async function makeOwnRoot(config: Config, key: PartitionOptions, terms: 
     );
   }
   if ((await findKey({ purpose: 'root', token })) === undefined) await initKey(token, terms.algorithm);
-  makeFolder(config.certificatesDir);
+  makeSubfolder(config.certificatesDir);
   const certificate = await useAuthorityKey(token, (rootKey) => rootOf(config, rootKey, terms));
   return { token, certificate };
 }
@@ -102,7 +102,7 @@ export async function certifyKeys(
   rootToken: PartitionOptions,
   terms: CertificateTerms,
 ): Promise<string[]> {
-  makeFolder(config.certificatesDir);
+  makeSubfolder(config.certificatesDir);
   return useAuthorityKey(rootToken, async (rootKey) => {
     const issuer = await rootOf(config, rootKey, terms);
     const files: string[] = [];
@@ -175,7 +175,7 @@ export function installChain(dir: string, name: KeyName, chain: readonly Certifi
     );
   }
   const text = encodeChain(chain);
-  makeFolder(dir);
+  makeSubfolder(dir);
   if (existsSync(file)) retire(dir, file, text);
   writeFileAtomically(file, text);
   return file;
@@ -187,7 +187,7 @@ function retire(dir: string, file: string, successor: string): void {
   const version = toHex(sha256(Buffer.from(text))).slice(0, 16);
   // No receipt depends on an unreadable file, and its ending keeps it apart from the roots that receipts need.
   const ending = isReadable(file) ? 'pem' : 'unreadable';
-  makeFolder(retiredDir(dir));
+  makeSubfolder(retiredDir(dir));
   createFileAtomically(join(retiredDir(dir), `${basename(file, '.pem')}-${version}.${ending}`), text);
 }
 
@@ -201,9 +201,11 @@ function isReadable(file: string): boolean {
 }
 
 /** Does not create the folders above: `pdfseal init` sets their rights. */
-function makeFolder(dir: string): void {
+function makeSubfolder(dir: string): void {
   try {
-    if (!existsSync(dir)) mkdirSync(dir);
+    if (existsSync(dir)) return;
+    mkdirSync(dir);
+    syncName(dir);
   } catch (cause) {
     throw unusable('write', dir, cause);
   }

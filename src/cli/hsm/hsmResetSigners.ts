@@ -1,5 +1,6 @@
 import { existsSync, renameSync } from 'node:fs';
 import { Command } from 'commander';
+import { syncName } from '../../base/atomicFile.ts';
 import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
@@ -60,6 +61,7 @@ export function forgetSigned({ signersDir }: Pick<Config, 'signersDir'>, suffix:
   if (!existsSync(signersDir)) return undefined;
   const aside = `${signersDir}.${suffix}`;
   renameSync(signersDir, aside);
+  syncName(aside);
   return aside;
 }
 

@@ -1,10 +1,11 @@
-import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { AUTHORITY_ALGORITHMS, type AuthorityAlgorithm } from '../../asn1/signatureAlgorithm.ts';
 import { writeFileAtomically } from '../../base/atomicFile.ts';
 import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { makeFolder } from '../../base/folders.ts';
 import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { hostOfOrigin } from '../../config/placeholder.ts';
@@ -153,7 +154,7 @@ async function init(options: InitOptions, command: Command): Promise<void> {
   requireOwned('log.origin', hostOfOrigin(config.log.origin), options.throwaway);
   requireOwned('http.public_url', new URL(config.http.publicUrl).hostname, options.throwaway);
   await refuseExisting(config, options);
-  mkdirSync(config.stateDir, { recursive: true, mode: 0o700 });
+  makeFolder(config.stateDir, 0o700);
   const lock = acquireLock(config.lockFile);
   try {
     await make(config, options);

@@ -1,8 +1,9 @@
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { createFileAtomically, unusable } from '../../base/atomicFile.ts';
+import { createFileAtomically } from '../../base/atomicFile.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { makeFolder } from '../../base/folders.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
 import { encodeReceipt, type Receipt } from '../../manifest/receipt.ts';
 import { parseTrust } from '../../manifest/trustFile.ts';
@@ -112,14 +113,6 @@ async function exportTrail({ config, output }: { config: string; output: string 
       `${output}: ${newest} records; ${written.records} new records and ${written.receipts} new receipts written`,
     );
   });
-}
-
-function makeFolder(folder: string): void {
-  try {
-    mkdirSync(folder, { recursive: true });
-  } catch (cause) {
-    throw unusable('write', folder, cause);
-  }
 }
 
 const FILE_BYTES_MAX = 1 << 24;

@@ -1,9 +1,9 @@
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
-import { syncTree } from '../../base/folders.ts';
+import { makeFolder, syncTree } from '../../base/folders.ts';
 import { acquireLock, type DaemonLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import type { Checkpoint } from '../../log/checkpoint.ts';
@@ -88,7 +88,7 @@ async function restore({ config: file, input: from, acceptRollback, drill }: Res
   requireFolder(config.store, IN_DATABASE);
   const made = readBackup(from, config);
   await requireUnchanged(from, made);
-  mkdirSync(config.stateDir, { recursive: true, mode: 0o750 });
+  makeFolder(config.stateDir, 0o750);
   const lock = acquireLock(config.lockFile);
   let renewals: DaemonLock | undefined;
   try {

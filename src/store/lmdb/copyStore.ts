@@ -1,5 +1,4 @@
-import { mkdirSync } from 'node:fs';
-import { syncTree } from '../../base/folders.ts';
+import { makeFolder, syncTree } from '../../base/folders.ts';
 import { openDatabases } from './databases.ts';
 
 /**
@@ -7,7 +6,7 @@ import { openDatabases } from './databases.ts';
  * exist. All of `to` is on disk afterwards.
  */
 export async function copyStore(from: string, to: string): Promise<void> {
-  mkdirSync(to, { recursive: true, mode: 0o700 });
+  makeFolder(to, 0o700);
   const databases = await openDatabases(from, { readOnly: true });
   try {
     await databases.root.backup(to, true);

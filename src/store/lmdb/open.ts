@@ -1,18 +1,9 @@
-import {
-  accessSync,
-  constants,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import { accessSync, constants, existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { BrokenInvariant } from '../../base/assert.ts';
 import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
-import { syncFolder } from '../../base/folders.ts';
+import { makeFolder, syncFolder } from '../../base/folders.ts';
 import { remedyFor, systemReason } from '../../base/systemReason.ts';
 import { formatBytes } from '../../base/units.ts';
 import type { DiskSpace } from '../diskSpace.ts';
@@ -56,7 +47,7 @@ export async function createStore({ path, identity, epoch, act }: CreateStoreOpt
   if (existsSync(path)) throw new OperatorError(`${path} exists already: a store is never overwritten`);
   const draft = `${path}.new`;
   rmSync(draft, { recursive: true, force: true });
-  mkdirSync(draft, { recursive: true, mode: 0o700 });
+  makeFolder(draft, 0o700);
   const databases = await openDatabases(draft, { readOnly: false });
   const whole = { schema: schemaAfter(MIGRATIONS), ...identity };
   await new Commits(databases).write({
