@@ -1,16 +1,19 @@
 /** A process that opens images and says what is wrong with them. It is one of its own because a bad image may end it. */
-import { existsSync, readFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkBackup } from '../../src/cli/store/backupFolder.ts';
 import { runCheck } from '../../src/cli/store/runCheck.ts';
 import { isWhole } from '../../src/cli/store/storeCheck.ts';
-import { loadConfig } from '../../src/config/config.ts';
+import { type Config, loadConfig } from '../../src/config/config.ts';
+import { readVerified } from '../../src/copy/copies.ts';
 import { encodeReceipt } from '../../src/manifest/receipt.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
 import { doubtOf } from '../../src/prove/lastCheckpoint.ts';
 import { readReceipt } from '../../src/prove/receipts.ts';
 import { openStoreAt } from '../../src/store/engines.ts';
 import type { Store } from '../../src/store/store.ts';
+import { certificateFile, readInstalled, retiredDir } from '../../src/tsa/installed.ts';
 
 /** What was said before the cut. */
 export interface Expected {
@@ -20,13 +23,15 @@ export interface Expected {
   receipts: Record<string, string>;
   /** Commands that ended well. */
   promised: string[];
+  /** The folder as it was before everything. */
+  kept: string;
 }
 
 process.on('message', async ({ dir, expected }: { dir: string; expected: Expected }) => {
   process.send?.(await judge(dir, expected).catch((error) => [String(error)]));
 });
 
-async function judge(dir: string, { jobs, receipts, promised }: Expected): Promise<string[]> {
+async function judge(dir: string, { jobs, receipts, promised, kept }: Expected): Promise<string[]> {
   const config = loadConfig(join(dir, 'sandbox.toml'), { files: 'unused' });
   const store = await openStoreAt(config.store, {});
   const against: string[] = [];
@@ -38,9 +43,12 @@ async function judge(dir: string, { jobs, receipts, promised }: Expected): Promi
     const report = await runCheck(store, config);
     if (!isWhole(report))
       against.push(`the check is bad: ${[...report.problems, ...report.flaws].join('; ')}`);
+    against.push(...(await judgeCopies(store, config.documentsDir)));
+    against.push(...(await judgeSigners(store, config)));
   } finally {
     await store.close();
   }
+  against.push(...judgeCertificates(config, kept, promised.includes('hsm')));
   if (promised.includes('trust') && !isTrust(join(dir, 'exported.json')))
     against.push('the exported trust file is gone');
   if (promised.includes('backup') && !isWhole(await checkBackup(join(dir, 'backup'), config)))
@@ -62,6 +70,67 @@ async function judgeJob(
   return phase === 'completed' && receipt !== undefined && text !== receipt
     ? [`${id} has another receipt`]
     : [];
+}
+
+/** Every copy that the store knows is there, whole. */
+async function judgeCopies(store: Store, folder: string): Promise<string[]> {
+  const against: string[] = [];
+  for await (const { jobId, copy } of store.copies.all()) {
+    const digests = (await store.jobs.get(jobId))?.job.content?.sealedDocument;
+    const { bytes = 0, sha256 = '' } = digests ?? {};
+    const key = Buffer.from(copy.key, 'base64');
+    try {
+      for await (const _ of readVerified(
+        { name: copy.file, path: join(folder, copy.file), key, bytes },
+        sha256,
+      ));
+    } catch (error) {
+      against.push(`${jobId} has no copy: ${error}`);
+    }
+  }
+  return against;
+}
+
+/** Each signer remembers that it signed the newest tree of the log, or a later one: else it would sign another. */
+async function judgeSigners({ log }: Store, { signersDir, kms }: Config): Promise<string[]> {
+  const size = (await log.head())?.treeSize ?? 0;
+  const files = existsSync(signersDir)
+    ? readdirSync(signersDir).filter((name) => name.endsWith('.trees'))
+    : [];
+  const held = files.map((name) => newestTree(readFileSync(join(signersDir, name), 'utf8')));
+  const knowing = held.filter((newest) => newest >= size).length;
+  return size === 0 || knowing === kms.partitions.length
+    ? []
+    : [`the log has ${size} leaves, and its signers remember [${held}]`];
+}
+
+/** Two slots, each with a line and its checksum; a write that was torn is not whole. */
+function newestTree(text: string): number {
+  const sizes = Array.from(text.matchAll(/(\{.*\})\n([0-9a-f]{64})\n/g), ([, line = '', sum]) => {
+    if (createHash('sha256').update(line).digest('hex') !== sum) return 0;
+    const { held } = JSON.parse(line) as { held: { trees: { size: number }[] } };
+    return held.trees.at(-1)?.size ?? 0;
+  });
+  return Math.max(0, ...sizes);
+}
+
+/** The certificate that was replaced is among those that verify older receipts, wherever a new one is installed. */
+function judgeCertificates(
+  { certificatesDir, timestamp }: Config,
+  kept: string,
+  isRenewed: boolean,
+): string[] {
+  return timestamp.keys.flatMap((key) => {
+    const file = certificateFile(certificatesDir, key);
+    const before = readFileSync(certificateFile(join(kept, 'state', 'certificates'), key), 'utf8');
+    readInstalled(certificatesDir, key);
+    if (readFileSync(file, 'utf8') === before) return isRenewed ? [`${file} is the former certificate`] : [];
+    const retired = existsSync(retiredDir(certificatesDir)) ? readdirSync(retiredDir(certificatesDir)) : [];
+    const isThere = retired.some(
+      (name) => readFileSync(join(retiredDir(certificatesDir), name), 'utf8') === before,
+    );
+    return isThere ? [] : [`the certificate before ${file} is gone`];
+  });
 }
 
 function isTrust(path: string): boolean {

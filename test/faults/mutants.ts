@@ -232,6 +232,12 @@ export const POWER_MUTANTS: readonly DarkMutant[] = [
     instead: '        const published = publish(draft);',
   },
   {
+    name: 'flushes the files in a folder and not its name',
+    file: 'base/folders.js',
+    line: 'made = dirname(made))\n            syncName(made);',
+    instead: 'made = dirname(made))\n            ;',
+  },
+  {
     name: 'flushes no file of a backup',
     file: 'base/folders.js',
     line: 'if (entry.isFile() || entry.isDirectory())',

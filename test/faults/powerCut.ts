@@ -100,8 +100,8 @@ function chosen(recording: Recording, random: () => number, images: number): Cut
 }
 
 /** What was said to anybody before that line. */
-function expectedAt({ said }: Recording, { receipts }: History, line: number): Expected {
-  const expected: Expected = {
+function expectedAt({ said }: Recording, { receipts }: History, line: number): Omit<Expected, 'kept'> {
+  const expected: Omit<Expected, 'kept'> = {
     jobs: {},
     receipts: Object.fromEntries(receipts.map(({ jobId, text }) => [jobId, text])),
     promised: [],
@@ -137,7 +137,10 @@ async function judgeAll(
     }
     const dir = join(folder, 'image');
     writeImage(recording, cut, dir);
-    judge.send({ dir, expected: expectedAt(recording, history, cut.line) });
+    judge.send({
+      dir,
+      expected: { ...expectedAt(recording, history, cut.line), kept: join(folder, 'base') },
+    });
     for (const problem of await answerOf(judge))
       against.push(`cut at line ${cut.line}, ${cut.kept}: ${problem}`);
     rmSync(dir, { recursive: true, force: true });

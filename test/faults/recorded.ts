@@ -14,7 +14,8 @@ const STDERR = 2;
 
 const [, , seed = '1', into = '', dist] = process.argv;
 const closes: (() => void)[] = [];
-const sandbox = await openSandbox({ ...SITE, code: dist ? { dist } : 'dist' });
+const head = 'compliance_mode = true';
+const sandbox = await openSandbox({ ...SITE, head, code: dist ? { dist } : 'dist' });
 const base = join(into, 'base');
 mkdirSync(base);
 execFileSync('cp', ['-a', `${sandbox.dir}/.`, base]);
@@ -29,6 +30,7 @@ await sleep(500);
 isOver = true;
 await sending;
 await daemon.stop();
+await command('hsm', 'certify');
 daemon = await sandbox.start();
 await daemon.stop();
 const { history } = workload;
