@@ -42,7 +42,8 @@
     },
     {
       "target_name": "pdfseal_notify",
-      "sources": ["notify.cc"],
+      "sources": ["notify.cc", "pin.cc"],
+      "include_dirs": ["../node_modules/pkcs11js/includes"],
       "defines": ["NAPI_VERSION=8"],
       "cflags_cc!": ["-std=gnu++17", "-std=gnu++20"],
       "cflags_cc": ["-std=c++20", "-Wall", "-Wextra", "-fvisibility=hidden"]

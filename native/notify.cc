@@ -19,21 +19,10 @@
 #include <string>
 #include <vector>
 
+#include "pin.h"
+#include "system.h"
+
 namespace {
-
-bool textOf(napi_env env, napi_value value, std::string& text) {
-  std::size_t length;
-  if (napi_get_value_string_utf8(env, value, nullptr, 0, &length) != napi_ok) return false;
-  text.resize(length + 1);
-  if (napi_get_value_string_utf8(env, value, text.data(), text.size(), &length) != napi_ok) return false;
-  text.resize(length);
-  return true;
-}
-
-napi_value fail(napi_env env, const char* code, const char* message) {
-  napi_throw_error(env, code, message);
-  return nullptr;
-}
 
 constexpr std::size_t kAtOnceMax = 256;
 constexpr int kFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
@@ -226,6 +215,7 @@ napi_value open(napi_env env, napi_value exports) {
   const napi_property_descriptor functions[] = {
       {"flock", nullptr, lock, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"conceal", nullptr, conceal, nullptr, nullptr, nullptr, napi_default, nullptr},
+      {"logIn", nullptr, logIn, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"peer", nullptr, peer, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"notify", nullptr, notify, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"send", nullptr, sendAll, nullptr, nullptr, nullptr, napi_default, nullptr},

@@ -80,7 +80,7 @@ compile_addons() {
   mkdir -p native/build
   touch native/build/.compiling
   npm run --silent compile:addons >/dev/null ||
-    echo "setup: the add-ons do not compile here: pdfseald will hash with WebAssembly, slower, and cannot run under systemd" >&2
+    echo "setup: the add-ons do not compile here: pdfseald will hash with WebAssembly, slower, cannot run under systemd, and cannot log in to an HSM" >&2
   # Older than any source that was changed in the meantime.
   mv native/build/.compiling "$stamp"
 }

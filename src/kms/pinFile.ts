@@ -19,31 +19,30 @@ const SOFTWARE_KEY: SecretKind = { code: 'key_file', name: 'the file of the soft
 /** How often a refused PIN's file is looked at (not read). */
 const WATCH_INTERVAL_MS = 500;
 
-export interface Pin {
-  value: string;
-  /** Version of the file it was read from. */
-  version: string;
-}
-
 /**
- * The PIN in `path`, without its final line break; `source` names the file to administrators. Throws SignerFailure
+ * Has `use` read the PIN in `path` from the open file, of this version; `source` names the file to administrators. Throws SignerFailure
  * `pin_file_unreadable`, `pin_file_exposed` (others than owner and group have any access) or `pin_file_invalid`. Only the signer
  * calls this: the PIN never enters the process that talks to the network.
  */
-export function readPin(path: string, source = path): Pin {
-  return withSecretFile(path, source, PIN, (file, version) => {
-    const value = readFileSync(file, 'utf8').replace(/\r?\n$/, '');
-    if (value === '') throw unfit(source, PIN, 'is empty');
-    return { value, version };
-  });
+export function withPinFile<Result>(
+  path: string,
+  source: string,
+  use: (file: number, version: string) => Result,
+): Result {
+  return withSecretFile(path, source, PIN, use);
 }
 
-/** The text of a software key, PKCS#8 in PEM. Throws like {@link readPin}, but `key_file_unreadable` and so on. Only the signer calls this. */
+/** What {@link withPinFile} throws for a file with nothing in it, for one that has nothing but a line break. */
+export function pinFileEmpty(source: string): SignerFailure {
+  return unfit(source, PIN, 'is empty');
+}
+
+/** The text of a software key, PKCS#8 in PEM. Throws like {@link withPinFile}, but `key_file_unreadable` and so on. Only the signer calls this. */
 export function readSoftwareKey(path: string, source = path): string {
   return withSecretFile(path, source, SOFTWARE_KEY, (file) => readFileSync(file, 'utf8'));
 }
 
-/** Throws what {@link readPin}, or {@link readSoftwareKey}, would, as far as that can be told without reading it. */
+/** Throws what {@link withPinFile}, or {@link readSoftwareKey}, would, as far as that can be told without reading it. */
 export function inspectSecretFile({ module, pinFile, pinSource = pinFile }: TokenOptions): void {
   withSecretFile(pinFile, pinSource, module === undefined ? SOFTWARE_KEY : PIN, () => {});
 }

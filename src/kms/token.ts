@@ -11,9 +11,9 @@ import {
 } from './encoding.ts';
 import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
 import { asPkcs11Error, findToken, loadModule } from './module.ts';
-import { readPin } from './pinFile.ts';
+import { logInWithPin } from './pinLogIn.ts';
 import type { OpenedSessions, TokenAccess, TokenOptions } from './protocol.ts';
-import { isPinRefusal, SignerFailure } from './signerFailure.ts';
+import { SignerFailure } from './signerFailure.ts';
 import { AFTER_LOGIN, attributeOf, HISTORY, PROTECTION, TokenKey, unmetBy } from './tokenKey.ts';
 
 /** PKCS#11 3.0, section 2.3.5 and appendix B, and 3.2, section 6.67; pkcs11js knows the names of version 2.30 only. */
@@ -74,8 +74,7 @@ export class HsmToken {
   readonly #session: Buffer;
   readonly #sessions: readonly [Buffer, ...Buffer[]];
   readonly #keyLabel: string;
-  readonly #pinFile: string;
-  readonly #pinSource: string;
+  readonly #pin: { pinFile: string; pinSource: string };
   /** The attributes that keep a key in this token. */
   readonly #protection: typeof PROTECTION;
 
@@ -91,8 +90,7 @@ export class HsmToken {
     this.#session = sessions[0];
     this.#sessions = sessions;
     this.#keyLabel = keyLabel;
-    this.#pinFile = pinFile;
-    this.#pinSource = pinSource;
+    this.#pin = { pinFile, pinSource };
     this.#protection = hasLogin ? PROTECTION : PROTECTION.filter((each) => each !== AFTER_LOGIN);
   }
 
@@ -117,18 +115,7 @@ export class HsmToken {
 
   /** One attempt at the PIN. */
   logIn(): void {
-    const pin = readPin(this.#pinFile, this.#pinSource);
-    try {
-      this.#module.C_Login(this.#session, pkcs11.CKU_USER, pin.value);
-    } catch (error) {
-      const refusal = asPkcs11Error(error);
-      if (refusal === undefined || !isPinRefusal(refusal.message)) throw error;
-      throw new SignerFailure(
-        refusal.message,
-        `the token refused the PIN in ${this.#pinSource}`,
-        pin.version,
-      );
-    }
+    logInWithPin(this.#module, this.#session, this.#pin);
   }
 
   /** The one key pair with the configured label. */

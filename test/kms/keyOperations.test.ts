@@ -1,10 +1,11 @@
 import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import pkcs11 from 'pkcs11js';
 import t from 'tap';
 import { OperatorError } from '../../src/base/errors.ts';
 import { initKey, readKey } from '../../src/kms/keyOperations.ts';
 import { CLASSICAL_ALGORITHMS } from '../../src/log/verifierKey.ts';
-import { makeToken } from '../support/partitions.ts';
+import { findModule, makeToken } from '../support/partitions.ts';
 import { destroyKey, editToken, findObjects, mismatchHalves } from '../support/tamper.ts';
 
 const NAMES = { label: 'vault', region: 'eu-west-1', keyLabel: 'log-2026' };
@@ -93,6 +94,13 @@ t.test('what only an administrator can mend is said with region, label and remed
 
   destroyKey(token);
   await refuses('destroyed key', token, /key_not_found.*backup/);
+});
+
+t.test('a module can be named by a link', async (t) => {
+  const dir = t.testdir({ 'module.so': t.fixture('symlink', findModule()) });
+  const token = makeToken(dir, NAMES);
+  const key = await initKey(token, 'ed25519');
+  t.strictSame(await readKey({ ...token, module: join(dir, 'module.so') }), key);
 });
 
 t.test('two tokens or two keys of one name are not guessed between', async (t) => {

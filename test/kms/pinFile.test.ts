@@ -1,8 +1,10 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, renameSync, utimesSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { pinFileVersion, readPin } from '../../src/kms/pinFile.ts';
+import { probeToken } from '../../src/kms/keyOperations.ts';
+import { pinFileVersion, withPinFile } from '../../src/kms/pinFile.ts';
+import { makeToken } from '../support/partitions.ts';
 
 function pinFile(dir: string, content: string, mode = 0o600): string {
   const path = join(dir, 'pin');
@@ -12,7 +14,7 @@ function pinFile(dir: string, content: string, mode = 0o600): string {
 }
 
 t.test('a PIN is the file without its final line break', async (t) => {
-  const dir = t.testdir();
+  const names = { label: 'vault', region: 'eu', keyLabel: 'log' };
   for (const [content, pin] of [
     ['1234', '1234'],
     ['1234\n', '1234'],
@@ -21,31 +23,39 @@ t.test('a PIN is the file without its final line break', async (t) => {
     ['1234\n\n', '1234\n'],
     ['pässword\n', 'pässword'],
   ] as const) {
-    t.equal(readPin(pinFile(dir, content)).value, pin, JSON.stringify(content));
+    const token = makeToken(t.testdir(), names, pin);
+    writeFileSync(token.pinFile, content);
+    await t.resolves(probeToken(token), JSON.stringify(content));
+  }
+  const token = makeToken(t.testdir(), names);
+  for (const content of ['\n', '\r\n']) {
+    writeFileSync(token.pinFile, content);
+    await t.rejects(probeToken(token), { message: /is empty \(pin_file_invalid\)/ }, JSON.stringify(content));
   }
 });
 
 t.test('access for others, and what cannot be a PIN, is refused', async (t) => {
   const dir = t.testdir();
+  const use = (path: string) => withPinFile(path, 'source', (file) => readFileSync(file, 'utf8'));
   for (const mode of [0o604, 0o602, 0o601, 0o644]) {
-    t.throws(() => readPin(pinFile(dir, 'secret-pin', mode)), { code: 'pin_file_exposed' }, mode.toString(8));
+    t.throws(() => use(pinFile(dir, 'secret-pin', mode)), { code: 'pin_file_exposed' }, mode.toString(8));
   }
-  for (const mode of [0o400, 0o600, 0o640]) t.equal(readPin(pinFile(dir, 'x', mode)).value, 'x');
-  for (const content of ['', '\n', '9'.repeat(1025)]) {
-    t.throws(() => readPin(pinFile(dir, content)), { code: 'pin_file_invalid' });
-  }
-  t.throws(() => readPin(dir), { code: 'pin_file_invalid' }, 'a folder');
+  for (const mode of [0o400, 0o600, 0o640]) t.equal(use(pinFile(dir, 'x', mode)), 'x');
+  for (const content of ['', '9'.repeat(1025)])
+    t.throws(() => use(pinFile(dir, content)), { code: 'pin_file_invalid' });
+  t.throws(() => use(dir), { code: 'pin_file_invalid' }, 'a folder');
   execFileSync('mkfifo', ['-m', '600', join(dir, 'fifo')]);
-  t.throws(() => readPin(join(dir, 'fifo')), { code: 'pin_file_invalid' }, 'a FIFO does not block');
-  t.throws(() => readPin(join(dir, 'missing')), { code: 'pin_file_unreadable' });
+  t.throws(() => use(join(dir, 'fifo')), { code: 'pin_file_invalid' }, 'a FIFO does not block');
+  t.throws(() => use(join(dir, 'missing')), { code: 'pin_file_unreadable' });
 });
 
 t.test('the version changes with every write and replacement', async (t) => {
   const dir = t.testdir();
   const path = pinFile(dir, '1234');
-  const { version } = readPin(path);
+  const read = () => withPinFile(path, path, (file, version) => readFileSync(file) && version);
+  const version = read();
   t.equal(await pinFileVersion(path), version);
-  t.equal(readPin(path).version, version, 'reading changes nothing');
+  t.equal(read(), version, 'reading changes nothing');
 
   utimesSync(path, 1, 1);
   const touched = await pinFileVersion(path);

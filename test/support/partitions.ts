@@ -37,12 +37,15 @@ export interface TokenNames {
 
 /**
  * A throw-away partition in `<dir>/<label>`: a configuration and token folder of its own, so that partitions are
- * independent of each other, and a random PIN in a file of mode 0600. Has no key yet. Removing `dir` removes all of it.
+ * independent of each other, and a PIN, random if none is given, in a file of mode 0600. Has no key yet. Removing `dir` removes all of it.
  */
-export function makeToken(dir: string, names: TokenNames): PartitionOptions {
+export function makeToken(
+  dir: string,
+  names: TokenNames,
+  pin = randomBytes(24).toString('hex'),
+): PartitionOptions {
   const home = join(dir, names.label);
   mkdirSync(join(home, 'tokens'), { recursive: true, mode: 0o700 });
-  const pin = randomBytes(12).toString('hex');
   const partition = tokenIn(dir, names);
   writeFileSync(partition.pinFile, `${pin}\n`, { mode: 0o600 });
   // On the command line, where any user sees it, a PIN is acceptable for a throw-away token only.

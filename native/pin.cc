@@ -1,0 +1,117 @@
+// The PIN is in memory for the log-in alone, in a page of its own: JavaScript can neither lock memory nor wipe its strings.
+#include "pin.h"
+
+#include <dlfcn.h>
+#include <pkcs11/pkcs11.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+#include "system.h"
+
+namespace {
+
+// Never in a core, never in a child, and wiped in the end.
+class Page {
+ public:
+  static constexpr std::size_t kBytes = 4096;
+
+  Page() : bytes_(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    if (bytes_ == MAP_FAILED) return;
+    // Neither fails for memory that is there.
+    madvise(bytes_, kBytes, MADV_DONTDUMP);
+    madvise(bytes_, kBytes, MADV_DONTFORK);
+  }
+  Page(const Page&) = delete;
+  Page& operator=(const Page&) = delete;
+  ~Page() {
+    if (bytes_ == MAP_FAILED) return;
+    explicit_bzero(bytes_, kBytes);
+    munmap(bytes_, kBytes);
+  }
+
+  bool isThere() const { return bytes_ != MAP_FAILED; }
+  // Never swapped from now on. 0, or why not.
+  int lock() { return mlock(bytes_, kBytes) == 0 ? 0 : errno; }
+  CK_UTF8CHAR* bytes() { return static_cast<CK_UTF8CHAR*>(bytes_); }
+
+ private:
+  void* bytes_;
+};
+
+// How much of the file is there; -1 with errno.
+ssize_t readAll(int file, Page& page) {
+  std::size_t length = 0;
+  while (length < Page::kBytes) {
+    const ssize_t count = read(file, page.bytes() + length, Page::kBytes - length);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return -1;
+    if (count == 0) break;
+    length += static_cast<std::size_t>(count);
+  }
+  return static_cast<ssize_t>(length);
+}
+
+std::size_t withoutLineBreak(const CK_UTF8CHAR* bytes, std::size_t length) {
+  if (length == 0 || bytes[length - 1] != '\n') return length;
+  return length > 1 && bytes[length - 2] == '\r' ? length - 2 : length - 1;
+}
+
+// Of the instance that is loaded, and initialised; null if there is none.
+CK_FUNCTION_LIST* functionsOf(const std::string& module) {
+  void* handle = dlopen(module.c_str(), RTLD_NOLOAD | RTLD_LAZY);
+  if (handle == nullptr) return nullptr;
+  const auto getList = reinterpret_cast<CK_C_GetFunctionList>(dlsym(handle, "C_GetFunctionList"));
+  CK_FUNCTION_LIST* functions = nullptr;
+  if (getList == nullptr || getList(&functions) != CKR_OK) functions = nullptr;
+  // Whoever loaded it holds it.
+  dlclose(handle);
+  return functions;
+}
+
+bool set(napi_env env, napi_value object, const char* name, napi_value value) {
+  return napi_set_named_property(env, object, name, value) == napi_ok;
+}
+
+}  // namespace
+
+napi_value logIn(napi_env env, napi_callback_info info) {
+  std::size_t count = 3;
+  napi_value arguments[3];
+  std::string module;
+  void* handle;
+  std::size_t handleBytes;
+  std::int32_t file;
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count != 3 ||
+      !textOf(env, arguments[0], module) ||
+      napi_get_buffer_info(env, arguments[1], &handle, &handleBytes) != napi_ok ||
+      handleBytes != sizeof(CK_SESSION_HANDLE) || napi_get_value_int32(env, arguments[2], &file) != napi_ok) {
+    return fail(env, "ERR_INVALID_ARG_TYPE", "logIn takes the path of a module, a session and a file descriptor");
+  }
+  CK_SESSION_HANDLE session;
+  std::memcpy(&session, handle, sizeof session);
+  CK_FUNCTION_LIST* functions = functionsOf(module);
+  if (functions == nullptr) return fail(env, "ERR_PIN", "the PKCS#11 module is not loaded");
+
+  napi_value answer, value;
+  if (napi_create_object(env, &answer) != napi_ok) return nullptr;
+  Page page;
+  if (!page.isThere()) return fail(env, "ERR_PIN", std::strerror(errno));
+  if (const int problem = page.lock(); problem != 0) {
+    if (napi_create_string_utf8(env, std::strerror(problem), NAPI_AUTO_LENGTH, &value) != napi_ok ||
+        !set(env, answer, "unlocked", value))
+      return nullptr;
+  }
+  const ssize_t length = readAll(file, page);
+  if (length < 0) return fail(env, "ERR_PIN", std::strerror(errno));
+  const std::size_t pinBytes = withoutLineBreak(page.bytes(), static_cast<std::size_t>(length));
+  if (pinBytes == 0) return answer;
+  const CK_RV result = functions->C_Login(session, CKU_USER, page.bytes(), pinBytes);
+  if (napi_create_double(env, static_cast<double>(result), &value) != napi_ok || !set(env, answer, "result", value))
+    return nullptr;
+  return answer;
+}
