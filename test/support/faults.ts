@@ -107,7 +107,7 @@ export function refusedLogins(partition: PartitionOptions): number {
 /** How often the module played the fault. */
 export function faultsPlayed(
   partition: PartitionOptions,
-  fault: 'crash' | 'garbage' | 'sessions' | 'alone' | 'overtake' | Peculiarity,
+  fault: 'crash' | 'garbage' | 'sessions' | 'alone' | 'overtake' | 'C_Login-delay' | Peculiarity,
 ): number {
   return callsOf(partition).filter((line) => line.startsWith(fault)).length;
 }
