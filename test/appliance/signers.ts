@@ -22,6 +22,8 @@ export async function trySigners(t: Test, site: Installation): Promise<void> {
     t.not(pid(), '0');
     t.match(machine.must('pdfseal-run sandbox hsm list'), /^log .* ready /m);
     site.exposesAtMost(UNIT, 3);
+    const swappable = "journalctl --namespace=pdfseald --no-pager | grep 'could have been swapped'";
+    t.equal(machine.run(swappable).stdout, '', 'its memory for the PIN is locked, as that of the daemon was');
   });
 
   await t.test('nobody else gets at the PIN, the memory and the token', async (t) => {
