@@ -7,6 +7,8 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { askAdmin, parseMetrics, sampleOf } from '../support/admin.ts';
+import type { Sandbox } from '../support/sandbox.ts';
 import { number, table } from './format.ts';
 import { openLoad } from './http.ts';
 import { cpuSeconds, threadSeconds } from './machine.ts';
@@ -40,11 +42,16 @@ interface Profile {
   }[];
 }
 
+const STEPS = ['sign', 'stamp', 'commit'] as const;
+
 /** A round of load, in the clock of the profile. */
 interface Round {
   startUs: number;
   endUs: number;
   seals: number;
+  /** From the first byte sent to the last received, and of each step of a batch; milliseconds, on average. */
+  latencyMs: number;
+  stepsMs: number[];
   /** Of the main thread, and of all that belongs to the daemon; seconds. */
   mainThread: number;
   all: number;
@@ -56,7 +63,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
 try {
   const profiles = workspace.folder('profiles');
   const flags = ['--cpu-prof', `--cpu-prof-dir=${profiles}`, `--cpu-prof-interval=${SAMPLE_US}`];
-  const { daemon, pid, port, apiKey } = await startDaemon(
+  const { daemon, pid, port, apiKey, sandbox } = await startDaemon(
     workspace,
     { regions: ['north', 'south'] },
     undefined,
@@ -66,9 +73,16 @@ try {
   const play = async (durationMs: number, { connections, form }: (typeof LOADS)[number]): Promise<Round> => {
     const [mainThread, all, startUs] = [threadSeconds(pid), cpuSeconds(pid), nowUs()];
     const order = { documentBytes: DOCUMENT_BYTES, apiKey, connections, durationMs, port, form };
+    const before = await readSteps(sandbox);
     const { latenciesMs } = await load(order);
+    const after = await readSteps(sandbox);
+    const stepsMs = after.map(({ seconds, batches }, n) => {
+      const { seconds: earlier = 0, batches: less = 0 } = before[n] ?? {};
+      return ((seconds - earlier) * 1000) / (batches - less);
+    });
     return {
-      ...{ startUs, endUs: nowUs(), seals: latenciesMs.length },
+      ...{ startUs, endUs: nowUs(), seals: latenciesMs.length, stepsMs },
+      latencyMs: latenciesMs.reduce((sum, ms) => sum + ms, 0) / latenciesMs.length,
       ...{ mainThread: threadSeconds(pid) - mainThread, all: cpuSeconds(pid) - all },
     };
   };
@@ -83,6 +97,14 @@ try {
   report(rounds, divide(profile, rounds, stagesOf(profile)));
 } finally {
   await workspace.close();
+}
+
+/** How long each step took so far, in how many batches. */
+async function readSteps(sandbox: Sandbox): Promise<{ seconds: number; batches: number }[]> {
+  const metrics = parseMetrics((await askAdmin(sandbox, '/metrics')).text);
+  const value = (step: string, of: string) =>
+    sampleOf(metrics, `pdfseal_step_duration_seconds_${of}`, { step }) ?? 0;
+  return STEPS.map((step) => ({ seconds: value(step, 'sum'), batches: value(step, 'count') }));
 }
 
 /** As V8's profiler counts: CLOCK_MONOTONIC. */
@@ -154,6 +176,11 @@ function report(rounds: readonly Round[], divided: readonly ReadonlyMap<string, 
     row('all', (round) => msPerSeal(round.all, round)),
   ];
   const header = ['ms for each seal', ...LOADS.map(({ connections, form }) => `${connections} ${form}`)];
-  console.log(rounds.map(({ seals }) => number(seals)).join(' '), 'seals');
-  console.log(table(header, rows));
+  console.log(`${table(header, rows)}\n`);
+  const times = [
+    ...STEPS.map((step, n) => row(`${step} (of a batch)`, ({ stepsMs }) => stepsMs[n] ?? 0)),
+    row('receipt after', ({ latencyMs }) => latencyMs),
+    ['seals', ...rounds.map(({ seals }) => number(seals))],
+  ];
+  console.log(table(['time in ms', ...header.slice(1)], times));
 }
