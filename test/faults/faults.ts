@@ -8,6 +8,7 @@ import { AFFLICTIONS, failPartition, failQuorum } from './failingModules.ts';
 import { flipBits } from './flippedBits.ts';
 import { jumpDate } from './jumpingClock.ts';
 import { killPart, PARTS, type Part } from './killedParts.ts';
+import { cutMoves } from './movedStores.ts';
 import {
   BIT_MUTANTS,
   type BitMutant,
@@ -20,6 +21,7 @@ import {
   MUTANTS,
   type Mutant,
   POWER_MUTANTS,
+  type PowerMutant,
 } from './mutants.ts';
 import { killing, type Outcome, type PlayedRound, playRound } from './play.ts';
 import { cutPower } from './powerCut.ts';
@@ -78,9 +80,11 @@ async function runBitMutant(mutant: BitMutant, seed: number): Promise<Outcome> {
   });
 }
 
-async function runPowerMutant(mutant: DarkMutant, seed: number): Promise<Outcome> {
+async function runPowerMutant(mutant: PowerMutant, seed: number): Promise<Outcome> {
   return withMutant(mutant, async (code) => {
-    const { against } = await cutPower(seed, { images: 100, starts: 0, code });
+    const { against } = mutant.isOfMoves
+      ? await cutMoves(seed, { images: 40, code })
+      : await cutPower(seed, { images: 100, starts: 0, code });
     if (against.length > 0) return { ending: 'caught', against: [] };
     return { ending: 'not caught', against: ['every image was good'] };
   });
@@ -131,6 +135,11 @@ export const FAULTS: readonly Fault[] = [
     group: 'power',
     name: 'power cut at any moment',
     run: (seed) => cutPower(seed, { images: 150, starts: 3 }),
+  },
+  {
+    group: 'power',
+    name: 'a store is replaced or moved',
+    run: (seed) => cutMoves(seed, { images: 40 }),
   },
   { group: 'schedules', name: 'the sealer', run: (seed) => playSchedules(seed) },
   { group: 'schedules', name: 'the outbox', run: (seed) => playSchedules(seed, '--outbox') },

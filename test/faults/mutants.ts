@@ -16,7 +16,7 @@ export interface Edit {
   instead: string;
 }
 
-/** A mutant that breaks a promise only in a power cut. */
+/** A mutant whose promise the checker does not know. */
 export interface DarkMutant extends Edit {
   name: string;
 }
@@ -218,7 +218,13 @@ export const BIT_MUTANTS: readonly BitMutant[] = [
   },
 ];
 
-export const POWER_MUTANTS: readonly DarkMutant[] = [
+/** A mutant that breaks a promise only in a power cut. */
+export interface PowerMutant extends DarkMutant {
+  /** Shows while commands replace the store, and not while the daemon writes. */
+  isOfMoves?: true;
+}
+
+export const POWER_MUTANTS: readonly PowerMutant[] = [
   {
     name: 'acknowledges before the flush',
     file: 'store/lmdb/databases.js',
@@ -242,6 +248,13 @@ export const POWER_MUTANTS: readonly DarkMutant[] = [
     file: 'base/folders.js',
     line: 'if (entry.isFile() || entry.isDirectory())',
     instead: 'if (entry.isDirectory())',
+  },
+  {
+    name: 'does not flush that the signers forget',
+    file: 'cli/hsm/hsmResetSigners.js',
+    line: '    syncName(aside);',
+    instead: '',
+    isOfMoves: true,
   },
 ];
 

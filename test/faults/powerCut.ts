@@ -19,7 +19,7 @@ const RECORD_MS_MAX = 240_000;
 const JUDGED_MAX = 400;
 const REPORTED_MAX = 5;
 
-interface Recorded {
+export interface Recorded {
   dir: string;
   port: number;
   history: History;
@@ -38,12 +38,8 @@ export async function cutPower(seed: number, { images, starts, code }: PowerCutO
   const folder = mkdtempSync(join(tmpdir(), 'pdfseal-recorded-'));
   let recorded: Recorded | undefined;
   try {
-    recorded = record(seed, folder, code);
-    const recording = readTrace(
-      readFileSync(join(folder, 'trace'), 'latin1').split('\n'),
-      recorded.dir,
-      join(folder, 'base'),
-    );
+    recorded = record('recorded.ts', seed, folder, code);
+    const recording = recordingIn(folder, recorded);
     const random = randomFrom(seed);
     const cuts = chosen(recording, random, images);
     const judged = await judgeAll(cuts, recorded, recording, folder);
@@ -70,10 +66,15 @@ export async function cutPower(seed: number, { images, starts, code }: PowerCutO
   }
 }
 
-/** All that a run did to its disk. */
-function record(seed: number, folder: string, code: { dist: string } | undefined): Recorded {
+/** Has a program of this folder do all that it does to its disk, and puts what was recorded into `folder`. */
+export function record(
+  program: string,
+  seed: number,
+  folder: string,
+  code: { dist: string } | undefined,
+): Recorded {
   const [strace = '', ...options] = STRACE;
-  const file = fileURLToPath(new URL('recorded.ts', import.meta.url));
+  const file = fileURLToPath(new URL(program, import.meta.url));
   const args = [
     ...options,
     '-o',
@@ -93,8 +94,14 @@ function record(seed: number, folder: string, code: { dist: string } | undefined
   return JSON.parse(readFileSync(join(folder, 'recorded.json'), 'utf8')) as Recorded;
 }
 
-function chosen(recording: Recording, random: () => number, images: number): Cut[] {
-  const all = cutLines(recording).flatMap((line) => Array.from(cutsAt(recording, line, random, 3)));
+export function recordingIn(folder: string, { dir }: Recorded): Recording {
+  return readTrace(readFileSync(join(folder, 'trace'), 'latin1').split('\n'), dir, join(folder, 'base'));
+}
+
+/** Where power is cut: at most so many images of the moments from a line on. */
+export function chosen(recording: Recording, random: () => number, images: number, from = 0): Cut[] {
+  const lines = cutLines(recording).filter((line) => line >= from);
+  const all = lines.flatMap((line) => Array.from(cutsAt(recording, line, random, 3)));
   while (all.length > images) all.splice(Math.floor(random() * all.length), 1);
   return all;
 }
@@ -175,19 +182,7 @@ async function startOn(
     writeImage(recording, cut, dir);
     const sandbox = new Sandbox(dir, recorded.port, [], 'dist');
     try {
-      const begun = performance.now();
-      const daemon = await sandbox.start();
-      recoveryMs = Math.max(recoveryMs, performance.now() - begun);
-      const client = await Client.connect(sandbox.url, await sandbox.issueKey('after'));
-      const { status, text } = await client.seal(Buffer.from('%PDF-1.7\nafter\n%%EOF\n'), {
-        mode: 'blocking',
-      });
-      if (status !== 202 || !text.includes('"completed"'))
-        throw new Error(`it does not seal: ${status} ${text}`);
-      const ended = await daemon.stop();
-      const check = await sandbox.pdfseal(['check', '--config', sandbox.configFile]);
-      if (ended !== 0 || check.status !== 0)
-        throw new Error(`it ended with ${ended}; the check: ${check.stdout}${check.stderr}`);
+      recoveryMs = Math.max(recoveryMs, await sealOn(sandbox));
     } catch (error) {
       against.push(`started after a cut at line ${cut.line}, ${cut.kept}: ${error}`);
       await sandbox.kill();
@@ -195,4 +190,19 @@ async function startOn(
     rmSync(dir, { recursive: true, force: true });
   }
   return { against, recoveryMs };
+}
+
+/** Starts a daemon that seals once more and ends well. Returns how long it took to listen, in milliseconds; throws if it does not. */
+export async function sealOn(sandbox: Sandbox): Promise<number> {
+  const begun = performance.now();
+  const daemon = await sandbox.start();
+  const recoveryMs = performance.now() - begun;
+  const client = await Client.connect(sandbox.url, await sandbox.issueKey('after'));
+  const { status, text } = await client.seal(Buffer.from('%PDF-1.7\nafter\n%%EOF\n'), { mode: 'blocking' });
+  if (status !== 202 || !text.includes('"completed"')) throw new Error(`it does not seal: ${status} ${text}`);
+  const ended = await daemon.stop();
+  const check = await sandbox.pdfseal(['check', '--config', sandbox.configFile]);
+  if (ended !== 0 || check.status !== 0)
+    throw new Error(`it ended with ${ended}; the check: ${check.stdout}${check.stderr}`);
+  return recoveryMs;
 }
