@@ -1,5 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type Clock, toRfc3339 } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
 import { packageVersion } from '../base/package.ts';
 import type { Partitions } from '../kms/partitions.ts';
 import type { Limits } from '../limits/limits.ts';
@@ -15,7 +16,8 @@ import type { Sealer } from '../seal/sealer.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Timestamping } from '../seal/timestamping.ts';
 import type { StoreLocation } from '../store/engines.ts';
-import type { Store } from '../store/store.ts';
+import type { Batch, Store } from '../store/store.ts';
+import { StoreUnavailable } from '../store/storeUnavailable.ts';
 import type { CertificateSources } from '../tsa/certificateList.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Witnessing } from '../watch/witnessing.ts';
@@ -91,6 +93,13 @@ const NO_CANARY = {
 };
 const NO_PARTITIONS = { quorum: 0, needed: 0, signing: 0, members: [] };
 
+/** What is read from the store. */
+interface Told {
+  head: Batch | undefined;
+  copies: AdminStatus['copies'];
+  measured: Awaited<ReturnType<typeof measureStore>>;
+}
+
 /** Interval of the event loop checks; the delay is the time between two checks. */
 const TICK_MS = 10;
 
@@ -99,6 +108,7 @@ export class StatusReader {
   readonly #sources: StatusSources;
   readonly #version = packageVersion();
   readonly #delay = monitorEventLoopDelay({ resolution: TICK_MS });
+  #told: Told | undefined;
 
   constructor(sources: StatusSources) {
     this.#sources = sources;
@@ -110,7 +120,7 @@ export class StatusReader {
     const now = clock();
     const egress = this.#sources.egress && presentEgress(this.#sources.egress.status);
     const waiting = sealer.waiting;
-    const head = await store.log.head();
+    const { head, copies, measured, answers } = await this.#readStore();
     const status = {
       version: this.#version,
       node: process.version,
@@ -132,7 +142,7 @@ export class StatusReader {
       ...(scanner && { scanner: presentScanner(scanner.health()) }),
       ...(egress && { egress }),
       sources: presentSources(this.#sources.sources),
-      copies: await this.#readCopies(),
+      copies,
       certificates: presentCertificates(this.#sources.certificates, this.#sources.tls, now),
       webhooks: presentWebhooks(await this.#sources.webhooks.status(), now),
       audit: { unsealed: waiting.auditRecords },
@@ -143,7 +153,7 @@ export class StatusReader {
       },
       witness: presentLastCheckpoint(this.#sources.lastCheckpoint.noted),
       upkeep: presentUpkeep(this.#sources.stateDir),
-      store: await measureStore({ ...this.#sources, pages: store.pages }),
+      store: { ...measured, answers },
       hash: presentHash(this.#sources.hash),
       event_loop_delay_ms: this.#readDelay(),
     };
@@ -158,6 +168,23 @@ export class StatusReader {
 
   close(): void {
     this.#delay.disable();
+  }
+
+  /** What the store says; where its database does not answer, what it said last. */
+  async #readStore(): Promise<Told & { answers: boolean }> {
+    const { store } = this.#sources;
+    try {
+      this.#told = {
+        head: await store.log.head(),
+        copies: await this.#readCopies(),
+        measured: await measureStore({ ...this.#sources, pages: store.pages }),
+      };
+      return { ...this.#told, answers: true };
+    } catch (error) {
+      const isAway = error instanceof StoreUnavailable || error instanceof OperatorError;
+      if (!isAway || this.#told === undefined) throw error;
+      return { ...this.#told, answers: false };
+    }
   }
 
   async #readCopies(): Promise<AdminStatus['copies']> {

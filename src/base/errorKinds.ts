@@ -279,6 +279,11 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
     title: 'The disk of the service is full',
     remedy: REPEAT_LATER,
   },
+  storage_unavailable: {
+    status: 503,
+    title: 'The database of the service does not answer at the moment',
+    remedy: REPEAT_LATER,
+  },
   queue_full: { status: 503, title: 'The service is at capacity', remedy: REPEAT_LATER },
   shutting_down: { status: 503, title: 'The service is being stopped', remedy: REPEAT_LATER },
 };

@@ -65,6 +65,7 @@ export type ErrorCode =
   | 'scanner_unavailable'
   | 'queue_full'
   | 'storage_full'
+  | 'storage_unavailable'
   | 'shutting_down';
 
 export interface ServiceErrorOptions {

@@ -8,6 +8,7 @@ export const EVENTS = {
   stopped: '5a86f6620d2d4395921e589af1e5a03b',
   waiting: '6d0f1b7e94c84c0db36c2a5f8e17d943',
   standby_not_ready: '96cf1d88e7b94299bf993125a689a417',
+  database_away: 'b694f434d8624eee9f5db85c43f8cee3',
   arrival_refused: '95a8ae994b574aeaba7d1681b9a2ac5a',
   cannot_go_on: 'dd9eff23bc7445b096fc04b680c71ee4',
   start_refused: 'b0c89fcb032e46fe97f2f44c4fe74e68',

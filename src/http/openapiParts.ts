@@ -91,7 +91,7 @@ const ANY_REQUEST: ErrorCode[] = [
   'internal_error',
   'shutting_down',
 ];
-const KEYED: ErrorCode[] = ['authentication_required', 'invalid_api_key'];
+const KEYED: ErrorCode[] = ['authentication_required', 'invalid_api_key', 'storage_unavailable'];
 
 /** All kinds of path parameters. */
 const PATH_PARAMETERS: Readonly<Record<string, { description?: string; schema: Schema }>> = {

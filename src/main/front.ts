@@ -17,6 +17,7 @@ import { Timekeeping } from '../seal/timekeeping.ts';
 import { SourceClient } from '../source/sourceClient.ts';
 import { openStoreAt } from '../store/engines.ts';
 import type { Store } from '../store/store.ts';
+import { StoreUnavailable } from '../store/storeUnavailable.ts';
 import type { Supervision } from '../watch/supervision.ts';
 import {
   apiSettings,
@@ -46,6 +47,8 @@ export interface FrontOptions {
 /** How often a front looks whether the epochs changed. */
 const EPOCHS_MS = 1_000;
 const RETRY_MS = 1_000;
+/** How often a front says that its database does not answer. */
+const TELL_MS = 60_000;
 
 const NO_DELIVERIES = {
   endpoints: 0,
@@ -65,7 +68,8 @@ export async function openFront(
   options: FrontOptions,
   parts: AsyncDisposableStack,
 ): Promise<Running | undefined> {
-  const { config, live, supervision, logger, onFatal } = options;
+  const { config, live, supervision, logger } = options;
+  const onFatal = unlessUnavailable(options);
   const adopt = <Part extends { close(): void | Promise<void> }>(part: Part) =>
     parts.adopt(part, (open) => open.close());
   const opened = await openWhenReachable(options);
@@ -191,7 +195,7 @@ async function openWhenReachable({
     try {
       return await openStoreAt(config.store, { expected, front: true });
     } catch (error) {
-      if (!(error instanceof OperatorError && error.code === 'database_unreachable')) throw error;
+      if (!isUnreachable(error)) throw error;
       if (unreachableMs > UNREACHABLE_MS_MAX) throw new Error(error.message, { cause: error });
       if (told !== error.message) logger.info({ event: 'waiting' }, error.message);
       told = error.message;
@@ -200,6 +204,22 @@ async function openWhenReachable({
     await sleep(RETRY_MS, undefined, { signal }).catch(() => {});
   }
   return undefined;
+}
+
+function isUnreachable(error: unknown): error is Error {
+  if (error instanceof StoreUnavailable) return true;
+  return error instanceof OperatorError && error.code === 'database_unreachable';
+}
+
+/** What a front looks for all the time it finds once its database answers again. */
+function unlessUnavailable({ logger, onFatal }: FrontOptions): (error: unknown) => void {
+  let toldAt = Number.NEGATIVE_INFINITY;
+  return (error) => {
+    if (!(error instanceof StoreUnavailable)) return onFatal(error);
+    if (performance.now() - toldAt < TELL_MS) return;
+    toldAt = performance.now();
+    logger.warn({ event: 'database_away', err: error }, 'the database does not answer: requests get 503');
+  };
 }
 
 /** The epochs as they were a moment ago. */

@@ -131,6 +131,7 @@ export function sampleStatus(change: Partial<AdminStatus> = {}, now = Date.now()
       bytes: 1.5 * 2 ** 30,
       disk_free_bytes: 42 * 2 ** 30,
       disk_free_bytes_min: 256 * 2 ** 20,
+      answers: true,
       disk_bytes: 100 * 2 ** 30,
     },
     hash: { engine: 'native', workers: 3 } as unknown as AdminStatus['hash'],

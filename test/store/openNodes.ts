@@ -28,6 +28,7 @@ export async function openNodes(t: Test, postgres: Postgres): Promise<Nodes> {
     const front = await openInPostgresql({
       location: { urls: [postgres.url(database, 'node')] },
       front: true,
+      awayMsMax: 120_000, // However busy the machine is.
     });
     t.teardown(() => front.close());
     return front;

@@ -195,7 +195,11 @@ t.test('a front tells nothing that standbys may not have', async (t) => {
   await postgres.query(
     `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'`,
   );
-  t.equal(await late, 'UnknownOutcome', 'it acknowledges nothing that standbys may not have');
+  t.equal(await late, 'StoreUnavailable', 'it acknowledges nothing that standbys may not have');
+  await standbys('');
+  const next = sampleJob();
+  await front.jobs.accept(next);
+  t.match(await front.jobs.get(next.id), { job: next }, 'and goes on');
 });
 
 t.test('the service time of a front is never far ahead of that which is kept', (t) => {

@@ -11,6 +11,11 @@ const { bytes, seconds } = WIRE;
 export const storeSchema = z.object({
   engine: z.enum(['lmdb', 'postgresql']),
   path: z.string(),
+  answers: z
+    .boolean()
+    .describe(
+      'Whether its database answers. If it does not, what the status says of the log and the store is what was known last. Always true of the embedded store.',
+    ),
   bytes,
   free_bytes: bytes
     .exactOptional()
@@ -77,7 +82,7 @@ export async function measureStore({
   diskDir,
   storeFreeBytesMin: freeBytesMin,
   pages,
-}: StorePlace): Promise<StoreSection> {
+}: StorePlace): Promise<Omit<StoreSection, 'answers'>> {
   const [bytes, disk] = await Promise.all([storeBytes(location), statfs(diskDir)]);
   const { freeBytes, oldestReader: oldest } = pages?.read() ?? {};
   return {
@@ -92,7 +97,9 @@ export async function measureStore({
   };
 }
 
-export function storePart({ engine, bytes, disk_free_bytes, disk_free_bytes_min }: StoreSection): HealthPart {
+export function storePart(section: StoreSection): HealthPart {
+  const { engine, answers, bytes, disk_free_bytes, disk_free_bytes_min } = section;
+  if (!answers) return healthPart('store', false, 'the database does not answer', 'bring the database back');
   const [store, disk] = engine === 'lmdb' ? ['', 'its disk'] : [' in the database', 'the disk of state_dir'];
   const detail = `${formatBytes(bytes)}${store}, ${formatBytes(disk_free_bytes)} free on ${disk}`;
   return healthPart(

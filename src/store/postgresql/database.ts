@@ -3,8 +3,10 @@ import { stopwatch } from '../../base/clock.ts';
 import { ServiceError } from '../../base/errors.ts';
 import { Turns } from '../../base/turns.ts';
 import { UnknownOutcome } from '../store.ts';
+import { StoreUnavailable } from '../storeUnavailable.ts';
 import {
   begin,
+  COMMIT_MS_MAX,
   clientConfig,
   commitForSure,
   isLost,
@@ -72,7 +74,7 @@ interface Readers {
 }
 
 export interface DatabaseOptions {
-  /** How long servers may not answer, milliseconds. */
+  /** How long servers may not answer, milliseconds; in a front, how long anything may take that a request waits for. */
   awayMsMax: number;
   fence?: string | undefined;
   isFront?: boolean;
@@ -111,15 +113,20 @@ export class Database implements Queries {
     };
   }
 
+  /** How long this process waits for the answer to a statement for which the server has so long. */
+  answerMsMax(statementMsMax: number): number {
+    return this.#isFront ? Math.min(this.#awayMsMax, statementMsMax) : statementMsMax;
+  }
+
   #pools(max: number, statementMsMax: number): Pool[] {
     return this.location.urls.map((url) => {
       const pool = new Pool({
         ...clientConfig(url, this.location.password),
         max,
-        query_timeout: READ_MS_MAX + 1_000,
+        query_timeout: this.answerMsMax(READ_MS_MAX) + 1_000,
         onConnect: async (client: ClientBase) => {
           client.on('error', () => {}); // Whatever is done with it next fails.
-          await begin(client, { statementMsMax, fence: this.#fence });
+          await begin(client, { statementMsMax: this.answerMsMax(statementMsMax), fence: this.#fence });
         },
       });
       pool.on('error', () => {}); // An idle connection was lost: the next statement takes another.
@@ -128,9 +135,24 @@ export class Database implements Queries {
   }
 
   async rows<Row>(query: Query, values: readonly unknown[] = []): Promise<Row[]> {
+    const rows = this.#rows<Row>(query, values);
+    if (!this.#isFront) return rows;
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    const giveUp = () => reject(new StoreUnavailable(new Error(`no answer to ${query.name} in time`)));
+    const timer = setTimeout(giveUp, this.#awayMsMax);
+    try {
+      return await Promise.race([rows, late]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #rows<Row>(query: Query, values: readonly unknown[]): Promise<Row[]> {
     const give = await this.#readers.turns.take(query.name);
     try {
       return await this.#read(this.#readers, query, values);
+    } catch (error) {
+      throw this.#isFront && isCanceled(error) ? this.fail(error) : error;
     } finally {
       give();
     }
@@ -145,7 +167,7 @@ export class Database implements Queries {
     try {
       return await this.#read(this.#listers, query, values);
     } catch (error) {
-      if ((error as { code?: string }).code !== CANCELED) throw error;
+      if (!isCanceled(error)) throw error;
       const message = 'The service was too busy to list the jobs. Repeat the request later.';
       throw new ServiceError('queue_full', message, {
         retryAfterSeconds: LISTING_AGAIN_SECONDS,
@@ -165,7 +187,7 @@ export class Database implements Queries {
         const { name, text } = query;
         if (hasBarrier) await client.query(BEGIN_BARRIER);
         const { rows } = await client.query({ name, text, values: [...values] });
-        if (hasBarrier) await passBarrier(client);
+        if (hasBarrier) await passBarrier(client, this.answerMsMax(COMMIT_MS_MAX));
         client.release();
         return rows as Row[];
       } catch (error) {
@@ -220,7 +242,7 @@ export class Database implements Queries {
 
   /**
    * Calls `work` with the number of a server; again, with the next one, while servers are lost, and where it could not go on beside another
-   * transaction. Throws UnknownOutcome where servers gave no answer for too long: `work` tells of each answer.
+   * transaction. Throws what {@link fail} gives where servers gave no answer for too long: `work` tells of each answer.
    */
   async retrying<T>(work: (server: number, answered: () => void) => Promise<T>): Promise<T> {
     const since = stopwatch();
@@ -251,8 +273,12 @@ export class Database implements Queries {
     return this.#current;
   }
 
-  /** From now on every use throws: what this process believes may not be what the database has. */
+  /**
+   * From now on every use throws: what this process believes may not be what the database has. A front believes nothing, and goes on: there, it is
+   * only what the request is told.
+   */
   fail(cause: unknown): Error {
+    if (this.#isFront) return cause instanceof StoreUnavailable ? cause : new StoreUnavailable(cause);
     this.#failure ??= cause instanceof UnknownOutcome ? cause : new UnknownOutcome(cause);
     return this.#failure;
   }
@@ -269,10 +295,14 @@ export class Database implements Queries {
   }
 }
 
+function isCanceled(error: unknown): boolean {
+  return (error as { code?: string }).code === CANCELED;
+}
+
 /** Once this resolves, everything that the transaction has read is durable. What it read is read again where that cannot be told. */
-async function passBarrier(client: ClientBase): Promise<void> {
+async function passBarrier(client: ClientBase, msMax: number): Promise<void> {
   try {
-    await commitForSure(client);
+    await commitForSure(client, msMax);
   } catch (error) {
     throw error instanceof UnknownOutcome ? new Unsure(error) : error;
   }

@@ -15,8 +15,10 @@ const CONNECT_MS_MAX = 5_000;
 
 /** A server that is away for so long does not come back soon: the process ends, and its supervisor starts it again. */
 export const AWAY_MS_MAX = 10_000;
+/** In a front, whose clients wait for an answer meanwhile. */
+export const FRONT_AWAY_MS_MAX = 5_000;
 /** As for the other engine: a disk, or a standby, that takes this long will take no more. */
-const COMMIT_MS_MAX = 60_000;
+export const COMMIT_MS_MAX = 60_000;
 
 /** Of all sessions of this process, so that another can end them together. */
 const APPLICATION = `pdfseal ${process.pid} ${hostname()}`.slice(0, 63);

@@ -14,6 +14,7 @@ import {
   begin,
   clientConfig,
   commitForSure,
+  FRONT_AWAY_MS_MAX,
   isLost,
   type Location,
   NotPrimary,
@@ -88,7 +89,7 @@ export async function openInPostgresql({
   moving = false,
   clock = systemClock,
   monotonicMs = () => performance.now(),
-  awayMsMax = AWAY_MS_MAX,
+  awayMsMax = front ? FRONT_AWAY_MS_MAX : AWAY_MS_MAX,
   backlogMax = BACKLOG_MAX_DEFAULT,
 }: OpenInPostgresql): Promise<Store> {
   const use: Use = front ? 'front' : sequencing ? 'sealing' : 'command';

@@ -1,8 +1,9 @@
 import { Client } from 'pg';
 import { BrokenInvariant } from '../../base/assert.ts';
 import { UnknownOutcome } from '../store.ts';
+import { StoreUnavailable } from '../storeUnavailable.ts';
 import type { Database, Queries } from './database.ts';
-import { begin, clientConfig, commitForSure, isLost, Superseded } from './pgSession.ts';
+import { begin, COMMIT_MS_MAX, clientConfig, commitForSure, isLost, Superseded } from './pgSession.ts';
 
 type Work<T> = (queries: Queries) => Promise<T>;
 
@@ -38,7 +39,6 @@ export class Writes {
   #client: Client | undefined;
   #pending: Pending[] = [];
   #draining: Promise<void> | undefined;
-  #failure: Error | undefined;
 
   constructor(database: Database, turn?: Turn) {
     this.#database = database;
@@ -63,7 +63,6 @@ export class Writes {
 
   #run<T>(work: Work<T>, isAlone: boolean): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      if (this.#failure !== undefined) throw this.#failure;
       this.#pending.push({ work, isAlone, resolve: resolve as (result: unknown) => void, reject });
       this.#draining ??= this.#drain();
     });
@@ -104,7 +103,7 @@ export class Writes {
         for (const { work } of group) results.push(await work(queries));
       });
     } catch (error) {
-      if (error instanceof UnknownOutcome) throw error;
+      if (error instanceof UnknownOutcome || error instanceof StoreUnavailable) throw error;
       const [only, second] = group;
       if (only !== undefined && second === undefined) only.reject(asInvariant(error));
       else for (const one of group) await this.#write([one]);
@@ -144,7 +143,11 @@ export class Writes {
     const { urls, password } = this.#database.location;
     const config = clientConfig(urls[server] ?? '', password);
     // No time limit of the server's: it would also end the wait of a COMMIT for standbys, and call that success.
-    const client = new Client({ ...config, query_timeout: STATEMENT_MS_MAX, pipeline: true });
+    const client = new Client({
+      ...config,
+      query_timeout: this.#database.answerMsMax(STATEMENT_MS_MAX),
+      pipeline: true,
+    });
     client.on('error', () => {
       if (this.#client === client) this.#client = undefined;
     });
@@ -177,7 +180,7 @@ export class Writes {
     const client = this.#client;
     if (client === undefined) throw new Error('Connection ended'); // Before a COMMIT: it can be repeated.
     try {
-      await commitForSure(client);
+      await commitForSure(client, this.#database.answerMsMax(COMMIT_MS_MAX));
     } catch (error) {
       const isRefused = /^[0-9A-Z]{5}$/.test((error as { code?: string }).code ?? '') && !isLost(error);
       this.#drop();
@@ -192,10 +195,10 @@ export class Writes {
   }
 
   #break(error: unknown, group: Pending[]): void {
-    this.#failure = this.#database.fail(error);
+    const failure = this.#database.fail(error);
     const lost = [...group, ...this.#pending];
     this.#pending = [];
-    for (const { reject } of lost) reject(this.#failure);
+    for (const { reject } of lost) reject(failure);
   }
 }
 
