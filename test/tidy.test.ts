@@ -14,7 +14,7 @@ const SRC = fileURLToPath(new URL('../src', import.meta.url));
  */
 const RANKS = [
   ['base'],
-  ['asn1', 'log', 'job', 'pdf', 'multipart'],
+  ['asn1', 'log', 'job', 'pdf'],
   ['manifest', 'net'],
   ['store', 'kms', 'tsa', 'scan', 'hash', 'source', 'copy'],
   ['limits', 'webhook'],
@@ -28,7 +28,7 @@ const RANKS = [
   ['cli.ts', 'main.ts'],
 ];
 /** One room imports another: the more such arrows, the more a newcomer must know to change anything. */
-const ARROWS_MAX = 154;
+const ARROWS_MAX = 152;
 
 interface Source {
   path: string;

@@ -12,8 +12,6 @@ import {
 } from '../job/fields.ts';
 import { duplicateField, invalidField, quoteName } from '../job/fieldValues.ts';
 import type { Content } from '../job/job.ts';
-import { FormParser, type PartSink } from '../multipart/form.ts';
-import { boundaryOf, decodeUtf8, malformed, type Part } from '../multipart/headers.ts';
 import { IncomingBody } from '../net/incomingBody.ts';
 import {
   type DocumentField,
@@ -24,6 +22,8 @@ import {
   tooLarge,
 } from '../seal/documentPass.ts';
 import { readJson } from './json.ts';
+import { FormParser, type PartSink } from './multipart/form.ts';
+import { boundaryOf, decodeUtf8, malformed, type Part } from './multipart/headers.ts';
 import { askForBody, requireMediaType } from './requestBody.ts';
 import { callerOf, type RequestContext } from './requestContext.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import t from 'tap';
-import { FormParser } from '../../src/multipart/form.ts';
-import { fc } from '../support/seed.ts';
+import { FormParser } from '../../../src/http/multipart/form.ts';
+import { fc } from '../../support/seed.ts';
 
 const BOUNDARY = 'b:longer than seven';
 

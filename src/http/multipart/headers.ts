@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { ServiceError } from '../base/errors.ts';
+import { ServiceError } from '../../base/errors.ts';
 
 /** The content of the headers of a part (RFC 7578, section 4). */
 export interface Part {

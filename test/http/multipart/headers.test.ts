@@ -1,7 +1,7 @@
 import t from 'tap';
-import { ServiceError } from '../../src/base/errors.ts';
-import { boundaryOf, decodeUtf8, parsePartHeaders } from '../../src/multipart/headers.ts';
-import { fc } from '../support/seed.ts';
+import { ServiceError } from '../../../src/base/errors.ts';
+import { boundaryOf, decodeUtf8, parsePartHeaders } from '../../../src/http/multipart/headers.ts';
+import { fc } from '../../support/seed.ts';
 
 /** The headers as they are sent. */
 function block(headers: Record<string, string>): string {
