@@ -1,11 +1,15 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { parseCertificate } from '../asn1/certificate.ts';
-import { fromBase64, toBase64 } from '../base/bytes.ts';
+import { toBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import type { Epoch } from '../log/epochs.ts';
 import { environmentId } from '../manifest/manifest.ts';
-import type { TrustedAuthority, TrustedEpoch, TrustFile } from '../manifest/trustFile.ts';
+import {
+  readAuthority,
+  type TrustedAuthority,
+  type TrustedEpoch,
+  type TrustFile,
+} from '../manifest/trustFile.ts';
 import type { Store, StoreIdentity } from '../store/store.ts';
 import { certificateFile, readInstalled, readRetiredRoots } from '../tsa/installed.ts';
 import { certificatesIn } from '../tsa/pki.ts';
@@ -26,7 +30,7 @@ export function trustOf(
   epochs: readonly Epoch[],
   config: TrustConfig,
 ): TrustFile {
-  const known = epochs.flatMap(({ roots }) => roots.map(readRoot));
+  const known = epochs.flatMap(({ roots }) => roots.map((one) => readAuthority(one)));
   return {
     timestampAuthorities: distinct([...configuredRoots(config), ...known]),
     logs: [
@@ -88,10 +92,6 @@ function configuredRoots({ timestamp, certificatesDir }: AuthorityConfig): Trust
     certificatesIn(rootsFile).map((root) => ({ name, root })),
   );
   return [...own.map((root) => ({ name: BUILT_IN, root })), ...remotes];
-}
-
-function readRoot({ name, root }: Epoch['roots'][number]): TrustedAuthority {
-  return { name, root: parseCertificate(fromBase64(root) ?? Buffer.alloc(0)) };
 }
 
 function distinct(authorities: readonly TrustedAuthority[]): TrustedAuthority[] {

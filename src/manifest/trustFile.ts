@@ -136,7 +136,8 @@ export function encodeTrust({ timestampAuthorities, logs }: TrustFile): string {
   return text;
 }
 
-function readAuthority({
+/** An authority as a trust file, or an epoch of the store, has it. Throws OperatorError. */
+export function readAuthority({
   name,
   root,
   accuracy_max_ms: accuracyMaxMs,
