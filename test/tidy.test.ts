@@ -28,7 +28,7 @@ const RANKS = [
   ['cli.ts', 'main.ts'],
 ];
 /** One room imports another: the more such arrows, the more a newcomer must know to change anything. */
-const ARROWS_MAX = 151;
+const ARROWS_MAX = 150;
 
 interface Source {
   path: string;

@@ -2,7 +2,7 @@ import { type Clock, toRfc3339 } from '../base/clock.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
 import { onRecord } from '../store/acts.ts';
 import type { TrailStore } from '../store/trail.ts';
-import { askForBackup, type BackupAsked, type BackupRun, readBackupNotes } from '../watch/backupRequest.ts';
+import { askForBackup, type BackupAsked, type BackupRun, readBackupNotes } from './backupRequest.ts';
 
 /** The service manager begins it within a second: whoever waits for longer waits for a unit that does not run. */
 export const BACKUP_BEGINS_MS_MAX = 60_000;

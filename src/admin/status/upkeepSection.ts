@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { formatBytes } from '../../base/units.ts';
 import { describeStore, type StoreLocation, storeBytes } from '../../store/engines.ts';
 import type { StorePages } from '../../store/store.ts';
-import { readUpkeep, type UpkeepNote, upkeepNote } from '../../watch/upkeepNotes.ts';
+import { readUpkeep, type UpkeepNote, upkeepNote } from '../upkeepNotes.ts';
 import { epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { bytes, seconds } = WIRE;
