@@ -30,6 +30,62 @@ const NO_MEMORY: readonly Edit[] = [
   },
 ];
 
+const LOG_TABLE = 'store/postgresql/logTable.js';
+
+/**
+ * What each keeps a daemon from that goes on after its turn, as edits that take it away. `test/store/postgresqlDefences.test.ts` tries them in every
+ * combination.
+ */
+export const DEFENCES = {
+  /** Nothing is written after the turn. */
+  fence: [
+    {
+      file: 'store/postgresql/writes.js',
+      line: 'if (held?.rows[0]?.fence !== this.#turn.fence)',
+      instead: 'if (false)',
+    },
+    {
+      file: 'store/postgresql/pgSession.js',
+      line: 'if (fence !== undefined && (await fenceOf(client)) !== fence)',
+      instead: 'if (false)',
+    },
+    {
+      file: 'store/postgresql/sequencer.js',
+      line: 'if ((await fenceOf(client)) !== fence)',
+      instead: 'if (false)',
+    },
+  ],
+  /** A batch follows the head that it was drafted for (compare and swap). */
+  swap: [
+    { file: LOG_TABLE, line: 'assert(tree_size === firstLeaf, ', instead: 'assert(true, ' },
+    {
+      file: LOG_TABLE,
+      line: 'const isKnown = this.#newest === undefined',
+      instead: 'const isKnown = true',
+    },
+    {
+      file: LOG_TABLE,
+      line: 'WHERE tree_size = $3 AND checkpoint_sha256 = $4',
+      instead: 'WHERE $3::bigint IS NOT NULL AND $4::bytea IS NOT NULL',
+    },
+  ],
+  /** A leaf and a batch are there once: the primary keys of their tables. */
+  keys: [
+    {
+      file: LOG_TABLE,
+      line: 'unnest($1::bigint[], $2::uuid[], $3::bytea[])',
+      instead:
+        'unnest($1::bigint[], $2::uuid[], $3::bytea[]) ON CONFLICT (leaf_index) DO UPDATE SET job_id = excluded.job_id, data = excluded.data',
+    },
+    {
+      file: LOG_TABLE,
+      line: 'INSERT INTO batches (tree_size, record) VALUES ($1, $2)',
+      instead:
+        'INSERT INTO batches (tree_size, record) VALUES ($1, $2) ON CONFLICT (tree_size) DO UPDATE SET record = excluded.record',
+    },
+  ],
+} satisfies Record<string, readonly Edit[]>;
+
 export const MUTANTS: readonly ClusterMutant[] = [
   {
     name: 'believes a commit that the primary alone has',
