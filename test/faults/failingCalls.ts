@@ -31,11 +31,25 @@ const DISK_ERRORS = [
 const STORE = 'state/store/data.mdb';
 const LAST = 'state/last-checkpoint';
 
+/** lmdb-js can damage its heap where a page cannot be written ("corrupted size vs. prev_size"): the end is then this, not 70. */
+export const STORE_UNWRITABLE = 'SIGABRT';
+
 /** What the daemon does to start, to commit and to answer. */
 export const CALLS: readonly FailingCall[] = [
-  // lmdb-js can damage its heap where a page cannot be written ("corrupted size vs. prev_size"): the end is then SIGABRT, not 70.
-  { call: 'pwrite64', effects: [...DISK_ERRORS, 'retval=512'], file: STORE, nthMax: 12, crashes: 'SIGABRT' },
-  { call: 'writev', effects: [...DISK_ERRORS, 'retval=512'], file: STORE, nthMax: 12, crashes: 'SIGABRT' },
+  {
+    call: 'pwrite64',
+    effects: [...DISK_ERRORS, 'retval=512'],
+    file: STORE,
+    nthMax: 12,
+    crashes: STORE_UNWRITABLE,
+  },
+  {
+    call: 'writev',
+    effects: [...DISK_ERRORS, 'retval=512'],
+    file: STORE,
+    nthMax: 12,
+    crashes: STORE_UNWRITABLE,
+  },
   { call: 'fdatasync', effects: DISK_ERRORS, file: STORE, nthMax: 12 },
   { call: 'lseek', effects: ['error=EIO'], file: STORE, nthMax: 6 },
   { call: 'ftruncate', effects: ['error=ENOSPC', 'error=EIO'], file: STORE, nthMax: 3 },

@@ -9,6 +9,7 @@ import { collect, ENVIRONMENT } from '../support/daemon.ts';
 import type { Code } from '../support/programs.ts';
 import { emptyDisk, fillDisk } from '../support/smallDisk.ts';
 import { until } from '../support/until.ts';
+import { STORE_UNWRITABLE } from './failingCalls.ts';
 import { type PlayedRound, playRound, type Round } from './play.ts';
 import { SITE } from './workload.ts';
 
@@ -152,7 +153,7 @@ const EVENTS_OF_DISK: Record<string, (round: Round, disk: StateDisk) => Promise<
       round.daemon.ended(),
       sleep(NOTICE_SECONDS * 1000, 'not at all', { ref: false }),
     ]);
-    if (ended !== 70)
+    if (ended !== 70 && ended !== STORE_UNWRITABLE)
       round.workload.history.faults.push(`on a disk that became read-only, it ended with ${ended}`);
     await round.daemon.kill();
     await refusesToStart(round);
