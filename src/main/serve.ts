@@ -111,6 +111,11 @@ export async function serve(file: string): Promise<void> {
     freeBytesMin: config.storage.freeBytesMin,
     logger,
   });
+  const console = await loadConsole(config);
+  const metrics = new Metrics(console?.history);
+  // Before the turn: a daemon that waits is ready to hash.
+  const hash = await openHashing(config, { metrics, logger, parts });
+  const { pool } = hash;
   const turn = waitForTurn({
     ...{ supervision, stopped, logger, onFatal },
     onStandby: (signal) => {
@@ -141,8 +146,6 @@ export async function serve(file: string): Promise<void> {
   const clock = await openClockOf(config, store, logger, parts);
   const time = new Timekeeping(store.serviceTime, clock);
   parts.defer(time.start({ onFatal, isFull: () => diskSpace.isFull }));
-  const console = await loadConsole(config);
-  const metrics = new Metrics(console?.history);
   assertAgreement(config, await store.epochs.newest(), time.date());
   // Before anything is sealed: jobs that wait in an older copy of the store must not be signed into a second history of the log.
   const lastCheckpoint = adopt(
@@ -183,8 +186,6 @@ export async function serve(file: string): Promise<void> {
   const witnessing = await openWitnessingOf(config, { egress, store, keys, logger, onFatal }, parts);
   const timestamping = await openTimestampingOf(config, { clock, egress, onRefused, logger }, parts);
   const scanner = await openScannerOf(config, { metrics, logger, parts });
-  const hash = await openHashing(config, { metrics, logger, parts });
-  const { pool } = hash;
   const limits = await openLimits(live, { store, time, metrics });
   const sealer = adopt(
     await openSealer({

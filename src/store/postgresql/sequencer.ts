@@ -18,9 +18,9 @@ import {
 import type { Turn } from './writes.ts';
 
 const POLL_MS = 250;
-const BEAT_MS = 1_000;
+const BEAT_MS = 500;
 /** A daemon that gave no sign of life for so long is stopped or cannot be reached. */
-const SILENT_MS_MAX = 4_000;
+const SILENT_MS_MAX = 3_000;
 const ANSWER_MS_MAX = 5_000;
 /** Longer than a session of a daemon that hangs keeps its locks. */
 const RAISE_MS_MAX = 15_000;
