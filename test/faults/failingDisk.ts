@@ -24,11 +24,14 @@ const EVENTS = 3;
 const ANSWERS = 3;
 /** A disk that is full or broken is noticed with the next commits. */
 const NOTICE_SECONDS = 60;
+const RECOVERY_SECONDS_MAX = 120;
 
 interface DiskOptions {
   code?: Code;
   /** Names of {@link EVENTS_OF_DISK}, each in turn; default: of all, so many as the seed says. */
   events?: string[];
+  /** How long a daemon may take to seal again; a mutant that never does is not waited for. */
+  recoverySeconds?: number;
 }
 
 /** Needs root, for a file system in a namespace: what is mounted there ends with the last process in it. */
@@ -187,12 +190,18 @@ function eventsOf(seed: number): string[] {
   return Array.from({ length: EVENTS }, (_, n) => names[(first + n * 5) % names.length] ?? '');
 }
 
-async function disturbDisk(round: Round, disk: StateDisk, events: string[]): Promise<void> {
+async function disturbDisk(
+  round: Round,
+  disk: StateDisk,
+  { events, recoverySeconds }: Required<Pick<DiskOptions, 'events' | 'recoverySeconds'>>,
+): Promise<void> {
   for (const name of events) {
     await round.workload.administer(round.daemon);
     await EVENTS_OF_DISK[name]?.(round, disk);
     const begun = performance.now();
-    await until(`it seals after ${name}`, () => round.workload.isSealing());
+    const isBack = until(`it seals after ${name}`, () => round.workload.isSealing(), recoverySeconds);
+    // What has become of the promises shows more.
+    await isBack.catch((error) => round.workload.history.faults.push(String(error)));
     round.recoveryMs = Math.max(round.recoveryMs, performance.now() - begun);
   }
 }
@@ -201,13 +210,14 @@ async function playDisk({
   seed,
   code = 'dist',
   events = eventsOf(seed),
+  recoverySeconds = RECOVERY_SECONDS_MAX,
 }: DiskOptions & { seed: number }): Promise<PlayedRound> {
   const disturb = async (round: Round) => {
     await round.daemon.stop();
     const disk = new StateDisk(round.sandbox.dir);
     try {
       await round.start();
-      await disturbDisk(round, disk, events);
+      await disturbDisk(round, disk, { events, recoverySeconds });
       await round.daemon.stop();
       disk.leave();
     } catch (error) {

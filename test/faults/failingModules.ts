@@ -215,12 +215,14 @@ const STRIDE = 31;
 /** So many creates are answered while it lasts, once it has been noticed. */
 const ANSWERS = 3;
 /** Signatures that hang are given up within seconds. */
-const NOTICE_SECONDS = 30;
+const NOTICE_SECONDS_MAX = 30;
 /** All partitions sign again so long after their modules do: pauses, slow starts and probes, on a machine that is busy. */
 const RECOVERY_SECONDS = 60;
 
 export interface FailOptions extends Pick<RoundOptions, 'code'> {
   strikes?: number;
+  /** How long a daemon may take to notice; a mutant that never does is not waited for. */
+  noticeSeconds?: number;
   among?: readonly Affliction[];
 }
 
@@ -237,7 +239,7 @@ export function failQuorum(seed: number, options: FailOptions = {}): Promise<Pla
 async function playModules(
   seed: number,
   victims: number,
-  { strikes = STRIKES, among = AFFLICTIONS, ...options }: FailOptions,
+  { strikes = STRIKES, noticeSeconds = NOTICE_SECONDS_MAX, among = AFFLICTIONS, ...options }: FailOptions,
 ): Promise<PlayedRound> {
   // Signers load it as long as the daemon runs.
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-module-'));
@@ -251,7 +253,7 @@ async function playModules(
       // A partition that was out of service is still starting when the drill has ended.
       await round.workload.administer(round.daemon);
       await until('all sign', () => doAllSign(round), RECOVERY_SECONDS);
-      await strikeOnce(round, struck);
+      await strikeOnce(round, struck, noticeSeconds);
     }
     return victims > REGIONS.length - QUORUM ? 'refused, and went on' : 'sealed on';
   };
@@ -277,7 +279,7 @@ interface Struck {
 }
 
 /** Holds the answers to what the partitions that are left can do. Ends when all sign again. */
-async function strikeOnce(round: Round, struck: Struck[]): Promise<void> {
+async function strikeOnce(round: Round, struck: Struck[], noticeSeconds: number): Promise<void> {
   const { history } = round.workload;
   const isBearable = struck.length <= REGIONS.length - QUORUM;
   const isLost = !isBearable && struck.every(({ affliction }) => affliction.disables);
@@ -292,7 +294,7 @@ async function strikeOnce(round: Round, struck: Struck[]): Promise<void> {
     isLost ? isRefused(await round.workload.sealOne()) : !(await doAllSign(round));
   try {
     if (struck.some(({ affliction }) => affliction.disables))
-      await until(`${name} is noticed`, isNoticed, NOTICE_SECONDS).catch((e) => history.faults.push(`${e}`));
+      await until(`${name} is noticed`, isNoticed, noticeSeconds).catch((e) => history.faults.push(`${e}`));
     for (let answers = 0; answers < ANSWERS; answers++) {
       const answer = await round.workload.sealOne();
       const isRight = isLost ? isRefused(answer) : isSealed(answer) || (!isBearable && isRefused(answer));

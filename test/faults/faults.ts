@@ -56,13 +56,13 @@ async function runModuleMutant(mutant: ModuleMutant, seed: number): Promise<Outc
   return withMutant(mutant, async (code) => {
     const among = AFFLICTIONS.filter(({ name }) => name === mutant.affliction);
     const fail = mutant.victims === 1 ? failPartition : failQuorum;
-    return caught(mutant, await fail(seed, { code, among, strikes: 1 }));
+    return caught(mutant, await fail(seed, { code, among, strikes: 1, noticeSeconds: 3 }));
   });
 }
 
 async function runDiskMutant(mutant: DiskMutant, seed: number): Promise<Outcome> {
   return withMutant(mutant, async (code) =>
-    caught(mutant, await failDisk(seed, { code, events: [mutant.event] })),
+    caught(mutant, await failDisk(seed, { code, events: [mutant.event], recoverySeconds: 10 })),
   );
 }
 

@@ -186,9 +186,8 @@ export const DISK_MUTANTS: readonly DiskMutant[] = [
     event: 'filled and freed',
   },
   {
-    // Its signers have signed what the store has lost: it never seals again.
     name: 'acknowledges before the flush, and the disk breaks',
-    breaks: 'every answer is one of the API',
+    breaks: 'nothing acknowledged is lost',
     file: 'store/lmdb/databases.js',
     line: 'overlappingSync: false,',
     instead: 'overlappingSync: false, noSync: true,',
