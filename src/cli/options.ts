@@ -60,16 +60,20 @@ export function completeConfig(command: Command): void {
   }
 }
 
-/** Runs `work` on the store of a config file, and closes it. Works beside the running daemon; needs no HSM. */
+/**
+ * Runs `work` on the store of a config file, and closes it. `thorough`: reads, after a look at every page. Works beside the running daemon;
+ * needs no HSM.
+ */
 export async function withStore<T>(
   file: string,
-  access: 'read' | 'write',
+  access: 'read' | 'thorough' | 'write',
   work: (store: Store, config: Config) => Promise<T>,
 ): Promise<T> {
   const config = loadConfig(file, { files: 'unused' });
   const options = {
     expected: { environment: config.environment, logOrigin: config.log.origin },
-    readOnly: access === 'read',
+    readOnly: access !== 'write',
+    isThorough: access === 'thorough',
     backlogMax: config.webhooks.backlogMax,
   };
   return withStoreAt(config.store, options, (store) => work(store, config));

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import type { Clock } from '../../src/base/clock.ts';
 import { Commits } from '../../src/store/lmdb/commits.ts';
 import { openDatabases } from '../../src/store/lmdb/databases.ts';
-import { assertWholeFile } from '../../src/store/lmdb/dataFile.ts';
+import { beginWalk } from '../../src/store/lmdb/dataFile.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { encodeRecord } from '../../src/store/records.ts';
 import { tamper } from '../support/wholeStore.ts';
@@ -87,7 +87,7 @@ t.test('a file that is cut short is refused before LMDB maps it', async (t) => {
   const jobs = sampleJobs(200);
   for (const job of jobs) {
     await store.jobs.accept(job);
-    assertWholeFile(join(path, 'data.mdb'));
+    beginWalk(join(path, 'data.mdb'))();
   }
   await store.close();
   const whole = readFileSync(join(path, 'data.mdb'));
@@ -108,15 +108,15 @@ t.test('a file that is cut short is refused before LMDB maps it', async (t) => {
     }
     refused += 1;
     const fault = pages < 2 ? /data\.mdb is damaged or not of LMDB/ : /data\.mdb is cut short: it has .* of /;
-    t.throws(() => assertWholeFile(cut), { name: 'OperatorError', message: fault }, `${pages} pages`);
-    t.throws(() => assertWholeFile(cut), { message: /restore the newest backup/ });
+    t.throws(() => beginWalk(cut)(), { name: 'OperatorError', message: fault }, `${pages} pages`);
+    t.throws(() => beginWalk(cut)(), { message: /restore the newest backup/ });
   }
   t.ok(refused > whole.length / 4096 - 10, `${refused} were refused`);
 });
 
 function missingPagesMatter(file: string): unknown {
   try {
-    assertWholeFile(file);
+    beginWalk(file)();
     return undefined;
   } catch (error) {
     return error;
@@ -136,7 +136,7 @@ t.test('a file without its last pages is whole if they are free', async (t) => {
       for (let n = 40; n < 300; n++) void jobs.put(key(round * 1000 + n), Buffer.alloc(200));
       for (let n = 299; n >= 40; n--) void jobs.remove(key(round * 1000 + n));
     });
-    assertWholeFile(join(path, 'data.mdb'));
+    beginWalk(join(path, 'data.mdb'))();
     if (missingPages(join(path, 'data.mdb')) > 0) short += 1;
   }
   await databases.close();

@@ -1,8 +1,9 @@
-/** A page of the store that is not in order is found before LMDB maps it: whatever bit of its structure is wrong. */
-import { openSync, readFileSync, writeSync } from 'node:fs';
+/** A page of the store that is not in order is found before LMDB reads it: whatever bit of its structure is wrong. */
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { assertWholeFile } from '../../src/store/lmdb/dataFile.ts';
+import { openDatabases } from '../../src/store/lmdb/databases.ts';
+import { beginWalk } from '../../src/store/lmdb/dataFile.ts';
 import { readPages } from '../faults/lmdbPages.ts';
 import { random } from '../support/seed.ts';
 import { makeWholeStore } from '../support/wholeStore.ts';
@@ -47,11 +48,49 @@ t.test('a bit of a header, a pointer or the head of a node', async (t) => {
   }
 });
 
+t.test('what a snapshot refers to stays as it was, whoever commits meanwhile', async (t) => {
+  const folder = t.testdir();
+  const { root, jobs, close } = await openDatabases(folder, { readOnly: false });
+  const commit = () =>
+    root.transactionSync(() => {
+      for (let n = 0; n < 40; n++) void jobs.put(Buffer.of(n), Buffer.alloc(300, Math.floor(random() * 256)));
+    });
+  for (let n = 0; n < 10; n++) commit();
+  const snapshot = root.useReadTransaction();
+  const walk = beginWalk(join(folder, 'data.mdb'));
+  for (let n = 0; n < 10; n++) commit();
+  walk();
+  snapshot.done();
+  root.resetReadTxn();
+  for (let n = 0; n < 10; n++) commit();
+  t.throws(walk, /damaged/, 'and no longer');
+  await close();
+});
+
+t.test('a thorough opening looks at the pages of a file of any size', async (t) => {
+  const folder = t.testdir();
+  const large = join(folder, 'data.mdb');
+  const { root, jobs, close } = await openDatabases(folder, { readOnly: false });
+  root.transactionSync(() => {
+    for (let n = 0; n < 80; n++) void jobs.put(Buffer.of(n), Buffer.alloc(2 ** 20));
+  });
+  await close();
+  const [[header] = []] = readPages(large).get('leaf of jobs') ?? [];
+  const opened = openSync(large, 'r+');
+  writeSync(opened, Buffer.of(0xff), 0, 1, (header?.from ?? 0) + 20);
+  closeSync(opened);
+  await (await openDatabases(folder, { readOnly: true })).close();
+  await t.rejects(
+    openDatabases(folder, { readOnly: true, isThorough: true }),
+    /page \d+ is damaged.*restore/,
+  );
+});
+
 function isRefused(offset: number, bit: number): boolean {
   const byte = whole[offset] ?? 0;
   writeSync(file, Buffer.of(byte ^ (1 << bit)), 0, 1, offset);
   try {
-    assertWholeFile(path);
+    beginWalk(path)();
     return false;
   } catch (error) {
     if (!/is damaged|is cut short/.test(String(error))) throw error;

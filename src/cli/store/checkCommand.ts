@@ -76,7 +76,7 @@ async function checkOwn(
 ): Promise<{ found: StoreReport; doubt?: string }> {
   const named =
     against === undefined ? undefined : { text: readTextFile(against, RECEIPT_BYTES_MAX), from: against };
-  return withStore(file, 'read', async (store, config) => {
+  return withStore(file, 'thorough', async (store, config) => {
     const { lastCheckpointFile } = config.log;
     const earlier = named ?? (await evidenceOf(store, lastCheckpointFile));
     const found = await runCheck(store, config, earlier);

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { open, type RootDatabase } from 'lmdb';
-import { assertWholeFile } from './dataFile.ts';
+import { beginWalk } from './dataFile.ts';
 import { FolderLock } from './folderLock.ts';
 
 /** One B+ tree of the store: bytes to bytes, so that no key or value can fail to encode in the middle of a write. */
@@ -92,20 +92,38 @@ export type Databases = Readonly<Record<DatabaseName, NamedDatabase>> & {
   close(): Promise<void>;
 };
 
+export interface OpenDatabasesOptions {
+  readOnly: boolean;
+  /** Looks at the pages of any file before it reads one, and not only of a small file. */
+  isThorough?: boolean;
+}
+
 /** Opens the LMDB environment in folder `path`, and every database of it. Throws OperatorError if its file is damaged. */
-export async function openDatabases(path: string, options: { readOnly: boolean }): Promise<Databases> {
+export async function openDatabases(path: string, options: OpenDatabasesOptions): Promise<Databases> {
   const lock = new FolderLock(path);
+  let root: RootDatabase | undefined;
   try {
-    return await lock.holding('exclusive', () => openLocked(path, options, lock));
+    const opened = await lock.holding('exclusive', () => openRoot(path, options));
+    root = opened.root;
+    // Whoever commits does not wait for this: the snapshot keeps what it looks at.
+    try {
+      opened.walk();
+    } finally {
+      opened.snapshot.done();
+    }
+    // A database that is missing is made with a commit.
+    return await lock.holding('shared', () => openNamed(opened.root, options, lock));
   } catch (error) {
+    await root?.close();
     lock.close();
     throw error;
   }
 }
 
-function openLocked(path: string, { readOnly }: { readOnly: boolean }, lock: FolderLock): Databases {
+/** Reads no page but the meta pages. */
+function openRoot(path: string, { readOnly, isThorough }: OpenDatabasesOptions) {
   const file = join(path, 'data.mdb');
-  if (existsSync(file)) assertWholeFile(file);
+  const walk = existsSync(file) ? beginWalk(file, isThorough) : () => {};
   const root = open({
     path,
     readOnly,
@@ -117,6 +135,10 @@ function openLocked(path: string, { readOnly }: { readOnly: boolean }, lock: Fol
     // Commits puts together what belongs together; lmdb-js must not add to a transaction by itself.
     eventTurnBatching: false,
   });
+  return { root, walk, snapshot: root.useReadTransaction() };
+}
+
+function openNamed(root: RootDatabase, { readOnly }: OpenDatabasesOptions, lock: FolderLock): Databases {
   const open1 = (name: DatabaseName): NamedDatabase => {
     const database = root.openDB<Buffer, Uint8Array>({ name, keyEncoding: 'binary', encoding: 'binary' });
     if (database === undefined && readOnly && LATER.includes(name)) return EMPTY;

@@ -13,7 +13,7 @@ import { encodeRecord } from '../records.ts';
 import type { Store } from '../store.ts';
 import { assertExpected, BACKLOG_MAX_DEFAULT, type NewStore, type OpenOptions } from '../storeOptions.ts';
 import { Commits } from './commits.ts';
-import { type Databases, openDatabases } from './databases.ts';
+import { type Databases, type OpenDatabasesOptions, openDatabases } from './databases.ts';
 import { RESTORE } from './dataFile.ts';
 import { identityChange, readIdentity } from './identity.ts';
 import { counterKey } from './keyLayout.ts';
@@ -34,6 +34,8 @@ export interface OpenStoreOptions extends OpenOptions {
   path: string;
   /** Opens for reading only. */
   readOnly?: boolean;
+  /** Looks at the pages of any file before it reads one, and not only of a small file. */
+  isThorough?: boolean;
   /** Called before a store of an older program is migrated. Only for the daemon, which holds the lock; without it such a store is refused. */
   onMigration?: (schema: { from: number; to: number }) => void;
   /** Default: those of this program. */
@@ -76,6 +78,7 @@ export async function openStore({
   path,
   expected = {},
   readOnly = false,
+  isThorough = false,
   repairing = false,
   moving = false,
   onMigration,
@@ -87,7 +90,7 @@ export async function openStore({
 }: OpenStoreOptions): Promise<Store> {
   assertIsThere(path);
   const schema = schemaAfter(migrations);
-  const open = () => openAsExpected({ path, expected, readOnly, repairing, moving, schema });
+  const open = () => openAsExpected({ path, expected, readOnly, isThorough, repairing, moving, schema });
   let { databases, identity } = await open();
   if (identity.schema < schema) {
     await databases.close();
@@ -116,13 +119,15 @@ function asDamage(path: string, error: unknown): unknown {
 }
 
 interface Expectations
-  extends Required<Pick<OpenStoreOptions, 'path' | 'expected' | 'readOnly' | 'repairing' | 'moving'>> {
+  extends Required<
+    Pick<OpenStoreOptions, 'path' | 'expected' | 'readOnly' | 'isThorough' | 'repairing' | 'moving'>
+  > {
   schema: number;
 }
 
 /** Throws OperatorError unless it is the store that is expected, of this layout or an older one. */
-async function openAsExpected({ path, expected, readOnly, repairing, moving, schema }: Expectations) {
-  const databases = await openExisting(path, readOnly);
+async function openAsExpected({ path, expected, repairing, moving, schema, ...options }: Expectations) {
+  const databases = await openExisting(path, options);
   try {
     const identity = readIdentity(databases, path, schema);
     assertExpected(identity, expected, { place: path, remedy: 'check state_dir' });
@@ -142,10 +147,10 @@ function olderStore(path: string, schema: number, own: number): OperatorError {
   );
 }
 
-async function openExisting(path: string, readOnly: boolean): Promise<Databases> {
+async function openExisting(path: string, options: OpenDatabasesOptions): Promise<Databases> {
   try {
-    if (!readOnly) assertIsWritable(path);
-    return await openDatabases(path, { readOnly });
+    if (!options.readOnly) assertIsWritable(path);
+    return await openDatabases(path, options);
   } catch (error) {
     if (error instanceof OperatorError) throw error;
     const remedy = /MDB_(?:CORRUPTED|INVALID|PAGE_NOTFOUND)/.test(String(error)) ? `: ${RESTORE}` : '';

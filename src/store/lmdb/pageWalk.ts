@@ -84,7 +84,8 @@ export class PageFault extends Error {
 
 /**
  * Looks at every page that a transaction refers to, but for what values say. LMDB believes what a page says of itself: where that is wrong,
- * it ends the process, or finds other records. Throws {@link PageFault}. Nobody may commit meanwhile.
+ * it ends the process, or finds other records. Throws {@link PageFault}. None of those pages may be used again meanwhile. Takes a bit of
+ * memory for each page of the file.
  */
 export function walkPages(file: number, meta: Meta, pagesThere: number): void {
   new PageWalk(file, meta, pagesThere).walk();
@@ -100,9 +101,9 @@ class PageWalk {
   readonly #file: number;
   readonly #meta: Meta;
   readonly #pagesThere: number;
-  /** Pages that were met, by number. */
+  readonly #pages: number;
+  /** Pages that were met: a bit for each. */
   readonly #met: Uint8Array;
-  readonly #freeLists: Buffer[] = [];
 
   constructor(file: number, meta: Meta, pagesThere: number) {
     this.#file = file;
@@ -110,15 +111,14 @@ class PageWalk {
     this.#pagesThere = pagesThere;
     const isLong = meta.lastPage >= pagesThere + PAGES_AHEAD_MAX;
     if (isLong) throw new PageFault(meta.lastPage, true);
-    this.#met = new Uint8Array(meta.lastPage + 1);
+    this.#pages = meta.lastPage + 1;
+    this.#met = new Uint8Array(Math.ceil(this.#pages / 8));
   }
 
   walk(): void {
     const [free, main] = this.#meta.trees;
     this.#walkTree(main, 0, 'main');
     this.#walkTree(free, 0, 'free');
-    // A page that is free and in use would be overwritten.
-    for (const list of this.#freeLists) this.#walkFreeList(list);
   }
 
   /** `page`: where the tree is described. */
@@ -155,7 +155,7 @@ class PageWalk {
         if (flags === LONG_NODE) this.#walkLong(value, bytes.readUInt32LE(0), counts, kind);
         else if (flags !== (kind === 'main' ? TREE_NODE : 0)) throw new PageFault(number);
         else if (kind === 'main') this.#walkTree(value, number, 'table');
-        else if (kind === 'free') this.#freeLists.push(Buffer.from(value));
+        else if (kind === 'free') this.#walkFreeList(value);
       }
     }
   }
@@ -170,7 +170,7 @@ class PageWalk {
     const page = this.#read(first, kind === 'free' ? count : 1);
     if (page.readUInt16LE(PAGE.kind) !== OVERFLOW || page.readUInt32LE(PAGE.overflowPages) !== count)
       throw new PageFault(first);
-    if (kind === 'free') this.#freeLists.push(page.subarray(HEADER_BYTES, HEADER_BYTES + valueBytes));
+    if (kind === 'free') this.#walkFreeList(page.subarray(HEADER_BYTES, HEADER_BYTES + valueBytes));
   }
 
   /** How many numbers follow; then each is a page, 0 for none, or -n before the first of n pages. */
@@ -185,12 +185,14 @@ class PageWalk {
     }
   }
 
-  /** Each page once. */
+  /** Each page once: one that is free and in use would be overwritten. */
   #meet(first: number, count: number): void {
-    if (first < PAGES_MIN || count < 1 || first + count > this.#met.length) throw new PageFault(first);
+    if (first < PAGES_MIN || count < 1 || first + count > this.#pages) throw new PageFault(first);
     for (let number = first; number < first + count; number++) {
-      if (this.#met[number] !== 0) throw new PageFault(number);
-      this.#met[number] = 1;
+      const [index, bit] = [number >>> 3, 1 << (number & 7)];
+      const met = this.#met[index] ?? 0;
+      if ((met & bit) !== 0) throw new PageFault(number);
+      this.#met[index] = met | bit;
     }
   }
 
