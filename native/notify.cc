@@ -159,8 +159,8 @@ napi_value sendAll(napi_env env, napi_callback_info info) {
   return napi_create_uint32(env, static_cast<std::uint32_t>(sent), &result) == napi_ok ? result : nullptr;
 }
 
-// peer(fd): {pid?, uid} of the process at the other end of a Unix socket when it connected (unix(7), SO_PEERCRED); undefined for any
-// other. A process that another PID namespace hides has no pid here.
+// peer(fd): {pid?, uid} of the process at the other end of a Unix socket when it connected, or of the one that listens (unix(7),
+// SO_PEERCRED); undefined for any other. A process that another PID namespace hides has no pid here.
 napi_value peer(napi_env env, napi_callback_info info) {
   std::size_t count = 1;
   napi_value argument;

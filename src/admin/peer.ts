@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
-import { DATAGRAM_ADDON } from '../base/journal.ts';
+import { DATAGRAM_ADDON, openDatagramAddon } from '../base/journal.ts';
 
 /** The process at the other end of a Unix socket. */
 export interface Peer {
@@ -14,17 +13,12 @@ export interface Peer {
 /** The kernel reports this id for a user without a mapping in the namespace (user_namespaces(7), overflowuid). */
 const OVERFLOW_UID = 65_534;
 
-interface PeerAddon {
-  peer(fd: number): Peer | undefined;
-}
-
 /** The peer as the kernel recorded it when the connection was made. Undefined for other sockets, and without the add-on. */
 export function peerOf(socket: Socket): Peer | undefined {
   // Node has no public name for the file descriptor of a socket.
   const { _handle: handle } = socket as Socket & { _handle?: { fd?: number } };
   if (handle?.fd === undefined || handle.fd < 0 || !existsSync(DATAGRAM_ADDON)) return undefined;
-  const addon = createRequire(import.meta.url)(DATAGRAM_ADDON) as PeerAddon;
-  const peer = addon.peer(handle.fd);
+  const peer = openDatagramAddon().peer(handle.fd);
   return peer && withoutStandIn(peer);
 }
 

@@ -13,6 +13,8 @@ export interface DatagramAddon {
   notify(socket: string, message: string): void;
   /** Sends datagrams in their order and returns how many were sent; throws Error with the system's code if none was. */
   send(socket: string, messages: Buffer[]): number;
+  /** Who was at the other end of a Unix socket when it was connected, or began to listen; undefined for other sockets (SO_PEERCRED, unix(7)). */
+  peer(fd: number): { pid?: number; uid: number } | undefined;
   /** Closes the memory of this process to others of its user (PR_SET_DUMPABLE, prctl(2)). */
   conceal(): void;
 }

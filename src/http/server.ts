@@ -1,7 +1,7 @@
-import { readFileSync, readlinkSync } from 'node:fs';
 import { createServer, type ServerOptions as HttpOptions, type Server } from 'node:http';
 import type { Logger } from 'pino';
 import { OperatorError } from '../base/errors.ts';
+import { openDatagramAddon } from '../base/journal.ts';
 import { formatAddress, isLoopback, type ListenAddress } from '../net/address.ts';
 import { closeServer, type InheritedSocket, listenAt } from '../net/listen.ts';
 import type { TlsCertificates } from '../net/tls.ts';
@@ -101,11 +101,8 @@ function serverFor(app: App, tls: TlsCertificates | undefined, options: ServerOp
 }
 
 function isUnixSocket(at: ListenAddress | InheritedSocket): boolean {
-  if (!('fd' in at)) return 'path' in at;
-  // proc_pid_net(5): "Num RefCount Protocol Flags Type St Inode Path".
-  const [inode] = readlinkSync(`/proc/self/fd/${at.fd}`).match(/\d+/) ?? [];
-  const lines = readFileSync('/proc/self/net/unix', 'latin1').split('\n');
-  return lines.some((line) => line.split(/ +/)[6] === inode);
+  // It may be of another network namespace, whose sockets /proc does not list.
+  return 'fd' in at ? openDatagramAddon().peer(at.fd) !== undefined : 'path' in at;
 }
 
 function addressOf(server: Server): ListenAddress {

@@ -27,6 +27,12 @@ import { ServiceManager } from './serviceManager.ts';
 
 const read = (file: string) => readFileSync(file, 'utf8');
 const NEVER = new AbortController().signal;
+/** As under PrivateNetwork=: the sockets that the service manager holds are of another namespace. */
+const WITHOUT_NETWORK = [
+  'unshare',
+  ...(process.getuid?.() === 0 ? [] : ['--user', '--map-current-user']),
+  '--net',
+];
 
 /** Puts a key pair where the daemon reads it, as renewal does: one file after the other, each at once. */
 function install(pair: KeyPair, at: KeyPair): void {
@@ -313,7 +319,7 @@ t.test(
     const dir = mkdtempSync(join(tmpdir(), 'pdfseal-'));
     t.teardown(() => rmSync(dir, { recursive: true, force: true }));
     const socketPath = join(dir, 'inherited.sock');
-    const unix = new ServiceManager(sandbox, { watchdogMs: 60_000, at: socketPath });
+    const unix = new ServiceManager(sandbox, { watchdogMs: 60_000, at: socketPath, by: WITHOUT_NETWORK });
     t.teardown(() => unix.close());
     const pid = await unix.start();
     await until('it is ready', () => unix.heard.some((said) => said.startsWith('READY=1')));

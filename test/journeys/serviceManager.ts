@@ -45,9 +45,12 @@ export class ServiceManager {
   readonly #child: ChildProcess;
   readonly #lines: Line[] = [];
 
-  constructor(sandbox: Sandbox, { watchdogMs, at = '127.0.0.1' }: { watchdogMs: number; at?: string }) {
+  constructor(
+    sandbox: Sandbox,
+    { watchdogMs, at = '127.0.0.1', by = [] }: { watchdogMs: number; at?: string; by?: readonly string[] },
+  ) {
     const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
-    const daemon = [process.execPath, main, '--config', sandbox.configFile];
+    const daemon = [...by, process.execPath, main, '--config', sandbox.configFile];
     this.#child = spawn('python3', ['-c', MANAGER, ...daemon], {
       env: {
         PATH: process.env.PATH,
