@@ -60,6 +60,11 @@ export function stripperSocket(): string | undefined {
   return process.env.PDFSEALD_STRIPPER_SOCKET || undefined;
 }
 
+/** Socket of the unit that asks chronyd, for a daemon without a network; undefined if this process is to ask. */
+export function clockSocket(): string | undefined {
+  return process.env.PDFSEALD_CLOCK_SOCKET || undefined;
+}
+
 /** Device and inode of the stream that leads to the journal (systemd.exec(5)); undefined if there is none. */
 export function journalStream(): string | undefined {
   return process.env.JOURNAL_STREAM || undefined;

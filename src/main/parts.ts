@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
 import type { StatusSources } from '../admin/statusReader.ts';
 import { type Clock, systemClock, toRfc3339 } from '../base/clock.ts';
-import { egressSocket, inheritedSockets, stripperSocket } from '../base/env.ts';
+import { clockSocket, egressSocket, inheritedSockets, stripperSocket } from '../base/env.ts';
 import { makeFolder } from '../base/folders.ts';
 import { certificatesInUse } from '../config/certificatesInUse.ts';
 import type { Config } from '../config/config.ts';
@@ -28,6 +28,7 @@ import type { Timekeeping } from '../seal/timekeeping.ts';
 import { openTimestamping, type Timestamping } from '../seal/timestamping.ts';
 import { SourceClient } from '../source/sourceClient.ts';
 import type { Store } from '../store/store.ts';
+import type { ClockSource } from '../tsa/synchronization.ts';
 import { openTrustedClock, type TrustedClock } from '../tsa/trustedClock.ts';
 import { startExpiryWarnings } from '../watch/expiryWarnings.ts';
 import { openWitnessing, type Witnessing, type WitnessingOptions } from '../watch/witnessing.ts';
@@ -55,7 +56,7 @@ export async function openClockOf(
 ): Promise<TrustedClock> {
   const lastSealedAt = (await store.log.head())?.sealedAt ?? 0;
   const opened = await openTrustedClock({
-    source: timestamp.authorities.length === 0 ? { trust: 'system' } : clock,
+    source: timestamp.authorities.length === 0 ? { trust: 'system' } : reachable(clock),
     accuracyMs: timestamp.accuracyMs,
     lastSealedAt,
     lastDate: store.serviceTime.lastDate ?? Math.max(lastSealedAt, store.identity.createdAt),
@@ -63,6 +64,12 @@ export async function openClockOf(
   });
   parts.defer(() => opened.close());
   return opened;
+}
+
+/** As this process can ask it. */
+function reachable(source: ClockSource): ClockSource {
+  const socket = clockSocket();
+  return source.trust === 'chrony' && socket !== undefined ? { ...source, socket } : source;
 }
 
 /** What a signer of the log may do that is a child of this process. */

@@ -1,9 +1,13 @@
 import { execFile } from 'node:child_process';
+import { connect } from 'node:net';
 import { promisify } from 'node:util';
 
-/** The program that reports on the system clock, with its absolute path. `system`: none; the administrator trusts the clock. */
+/**
+ * The program that reports on the system clock, with its absolute path. `socket`: a Unix socket that gives what it prints, in its place.
+ * `system`: none; the administrator trusts the clock.
+ */
 export type ClockSource =
-  | { trust: 'chrony'; program: string; arguments?: readonly string[] }
+  | { trust: 'chrony'; program: string; arguments?: readonly string[]; socket?: string }
   | { trust: 'timedatectl'; program: string; arguments?: readonly string[] }
   | { trust: 'system' };
 
@@ -34,7 +38,11 @@ const runProgram = promisify(execFile);
 export async function readSynchronization(source: ClockSource): Promise<Synchronization> {
   switch (source.trust) {
     case 'chrony':
-      return parseChronyTracking(await ask(source.program, source.arguments ?? CHRONY_ARGUMENTS));
+      return parseChronyTracking(
+        source.socket === undefined
+          ? await ask(source.program, source.arguments ?? CHRONY_ARGUMENTS)
+          : await readSocket(source.socket),
+      );
     case 'timedatectl':
       return parseTimedatectl(await ask(source.program, source.arguments ?? TIMEDATECTL_ARGUMENTS));
     case 'system':
@@ -85,4 +93,15 @@ async function ask(program: string, args: readonly string[]): Promise<string> {
     maxBuffer: OUTPUT_BYTES_MAX,
   });
   return stdout;
+}
+
+/** All that comes until the other end closes. */
+async function readSocket(path: string): Promise<string> {
+  const stream = connect({ path, signal: AbortSignal.timeout(PROGRAM_TIMEOUT_MS) }).setEncoding('latin1');
+  let text = '';
+  for await (const part of stream) {
+    text += part;
+    if (text.length > OUTPUT_BYTES_MAX) throw new Error('the answer is too long');
+  }
+  return text;
 }

@@ -1,5 +1,8 @@
-import { rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { parseChronyTracking, parseTimedatectl, readSynchronization } from '../../src/tsa/synchronization.ts';
@@ -63,6 +66,22 @@ t.test('a program that fails, hangs or floods is an error', async (t) => {
     code: 'ENOENT',
   });
   t.match(await readSynchronization({ trust: 'system' }), { synchronized: true });
+});
+
+t.test('a unit that asks chronyd answers at a socket', async (t) => {
+  const path = join(mkdtempSync(join(tmpdir(), 'clock-')), 'socket');
+  t.teardown(() => rmSync(dirname(path), { recursive: true }));
+  const asked = { trust: 'chrony', program: '/nonexistent/chronyc', socket: path } as const;
+  await t.rejects(readSynchronization(asked), { code: 'ENOENT' });
+  let answer = CHRONY.synchronized;
+  const server = createServer((socket) => socket.on('error', () => {}).end(answer)).listen(path);
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  t.match(await readSynchronization(asked), { synchronized: true, detail: 'chrony: stratum 4' });
+  answer = '';
+  await t.rejects(readSynchronization(asked), /not one line of tracking/);
+  answer = 'y\n'.repeat(100_000);
+  await t.rejects(readSynchronization(asked), /too long/);
 });
 
 const START = Date.parse('2026-03-04T12:00:00Z');
