@@ -177,7 +177,7 @@ t.test('nothing of an installation is writable to others, and programs alone are
   t.strictSame(
     executable.map((path) => relative(tree, path)).sort(),
     [
-      ...['adopt-environments', 'bin/node', 'make-environment', 'separate-signer'].map(
+      ...['adopt-environments', 'bin/node', 'harden', 'make-environment', 'separate-signer'].map(
         (name) => `usr/lib/pdfseald/${name}`,
       ),
       ...['bin/pdfseal', 'bin/pdfseal-witness', 'bin/pdfseald', 'sbin/pdfseal-run'].map(

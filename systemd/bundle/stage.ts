@@ -36,12 +36,11 @@ const PROGRAMS = {
   'pdfseal-witness': `${START} --jitless /usr/lib/pdfseald/dist/witness/start.js "$@"`,
 };
 
+const SCRIPTS_OF_ROOT = ['make-environment', 'adopt-environments', 'separate-signer', 'harden'];
 const EXECUTABLES = [
   ...Object.keys(PROGRAMS).map((name) => `usr/bin/${name}`),
   'usr/sbin/pdfseal-run',
-  ...['bin/node', 'make-environment', 'adopt-environments', 'separate-signer'].map(
-    (name) => `usr/lib/pdfseald/${name}`,
-  ),
+  ...['bin/node', ...SCRIPTS_OF_ROOT].map((name) => `usr/lib/pdfseald/${name}`),
 ];
 
 /**
@@ -67,8 +66,7 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   for (const [name, line] of Object.entries(PROGRAMS))
     write(join(tree, 'usr/bin', name), `#!/bin/sh\n${line}\n`);
   copy('systemd/pdfseal-run', join(tree, 'usr/sbin/pdfseal-run'));
-  for (const script of ['make-environment', 'adopt-environments', 'separate-signer'])
-    copy(join('systemd', script), join(home, script));
+  for (const file of [...SCRIPTS_OF_ROOT, 'closed.conf']) copy(join('systemd', file), join(home, file));
   copy('systemd/units', join(tree, 'usr/lib/systemd/system'));
   copy('systemd/pdfseald.catalog', join(tree, 'usr/lib/systemd/catalog/pdfseald.catalog'));
   copy('systemd/journald.conf', join(tree, 'usr/lib/systemd/journald@pdfseald.conf.d/pdfseald.conf'));

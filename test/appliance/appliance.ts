@@ -14,6 +14,12 @@ const first = bundle('first');
 const second = bundle('second');
 const newer = bundle('newer', ['--version', '99.0.0']);
 
+/** In the place of a chronyd whose network the daemon has not: it tells everybody else. */
+const CHRONYC = `#!/bin/sh
+! grep -q pdfseald@production /proc/self/cgroup || exit 1
+echo 7F000001,127.0.0.1,4,1795221336.977692754,-0.000001288,0.000000038,0.000003888,-0.013,0.000,0.037,0.000005999,0.000001275,1.0,Normal
+`;
+
 const site = await Installation.boot();
 const { machine, keys } = site;
 t.teardown(() => machine.close());
@@ -39,13 +45,20 @@ t.test('it installs without a network, and nothing runs by itself', async (t) =>
 t.test('two environments are made, start, and seal', async (t) => {
   const script = readFileSync(join(ROOT, 'test/appliance/environment.sh'), 'utf8');
   for (const environment of ENVIRONMENTS) site.make(environment, script);
-  // One keeps its port in systemd's hands and has no network, the other listens itself.
-  machine.must(`mkdir -p /etc/systemd/system/pdfseald@production.socket.d
-    printf '[Socket]\\nListenStream=\\nListenStream=127.0.0.1:${PORTS.production}\\n' >/etc/systemd/system/pdfseald@production.socket.d/port.conf
-    cp /usr/share/doc/pdfseald/examples/drop-ins/closed.conf /etc/systemd/system/pdfseald@production.service.d
-    sed -i s/^ReadWritePaths/BindPaths/ /etc/systemd/system/pdfseald@production.service.d/appliance.conf
-    systemctl daemon-reload
-    systemctl enable --now pdfseald@production.socket pdfseald@sandbox.service pdfseald@production.service pdfseald.target`);
+  // One is as the manual has it: signers of their own, its port in systemd's hands, no network. The other has none of this.
+  const appliance = '/etc/systemd/system/pdfseald@production.service.d/appliance.conf';
+  writeFileSync(join(machine.root, 'usr/bin/chronyc'), CHRONYC, { mode: 0o755 });
+  const hardened = '/usr/lib/pdfseald/harden production';
+  t.match(machine.must(hardened), /^! pdfseald@production keeps its network.*\n! {2}.*softhsm-pdfseal/m);
+  machine.must(`sed -i /^ReadWritePaths/d ${appliance}
+    sed -i 's/^trust = "system".*/trust = "chrony"/' /etc/pdfseal/production.toml
+    systemctl daemon-reload`);
+  t.match(machine.must(hardened), `systemd opens 127.0.0.1:${PORTS.production} unix:/run/pdfseal-api`);
+  t.equal(machine.must('ls /etc/pdfseal/production.pins'), '', 'the daemon has no PIN');
+  machine.must('systemctl enable --now pdfseald@sandbox.service pdfseald@production.service pdfseald.target');
+  const again = machine.must(hardened);
+  t.notMatch(again, /^!/m, 'again, as after another http.listen');
+  machine.must(/^Restart the daemon now: (.*)$/m.exec(again)?.[1] ?? 'false');
   for (const environment of ENVIRONMENTS) {
     await site.load(environment);
     t.match(site.show(environment, 'StatusText'), /jobs wait/);
@@ -57,6 +70,7 @@ t.test('two environments are made, start, and seal', async (t) => {
   const exposures = {
     'pdfseald@sandbox': 9,
     'pdfseald@production': 3,
+    'pdfseal-signer@production-local': 3,
     'pdfseal-stripper@sandbox': 3,
     'pdfseald-renew@sandbox': 3,
   };
@@ -150,9 +164,9 @@ t.test('a daemon that hangs is ended by the watchdog and comes back', async (t) 
   await site.sealed('sandbox', 3);
 });
 
-t.test('the loss of a child is mended without a restart', async (t) => {
+t.test('the loss of a signer is mended without a restart', async (t) => {
   const before = site.show('production', 'MainPID');
-  machine.must(`pkill -KILL -P ${before}`);
+  machine.must('systemctl kill --signal=KILL pdfseal-signer@production-local.service');
   await site.sealed('production', 3);
   t.equal(site.show('production', 'MainPID'), before);
   const warnings = machine.must(

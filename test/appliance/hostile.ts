@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import type { Test } from 'tap';
 import { type Installation, ROOT, until } from './installation.ts';
 
@@ -20,7 +20,9 @@ const SIGNER = 'pdfseal-signer@production-local';
 export async function tryHostileDaemon(t: Test, site: Installation): Promise<void> {
   const { machine } = site;
   const mainPid = (unit: string) => Number(machine.must(`systemctl show --value -p MainPID ${unit}`));
-  await separate(site);
+  machine.must('rm -f /srv/production/stop');
+  await site.load('production');
+  await site.sealed('production', 3);
   openOutside(site);
   await until('the outside answers others', () => machine.run(dialFromRoot()).status === 0);
   const daemon = 'pdfseald@production.service';
@@ -120,18 +122,6 @@ export async function tryHostileDaemon(t: Test, site: Installation): Promise<voi
     systemctl start pdfseald@production.socket ${daemon}`);
   await site.sealed('production', 3);
   t.equal(machine.run('pdfseal-run production check').status, 0);
-}
-
-/** Moves the PIN to a signer of its own, and leaves the daemon without a network: its port is systemd's. */
-async function separate(site: Installation): Promise<void> {
-  const { machine } = site;
-  machine.must('/usr/lib/pdfseald/separate-signer production local');
-  // The folder of the token is the signer's now.
-  machine.must(`sed -i /ReadWritePaths/d ${dirname(DROP_IN)}/appliance.conf &&
-    cp /usr/share/doc/pdfseald/examples/drop-ins/closed.conf ${dirname(DROP_IN)} && rm -f /srv/production/stop &&
-    systemctl daemon-reload && systemctl restart pdfseald@production.service`);
-  await site.load('production');
-  await site.sealed('production', 3);
 }
 
 /** A listener at that address, in the machine, for root and everybody else. */

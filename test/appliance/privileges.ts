@@ -11,8 +11,12 @@ export async function tryPrivileges(t: Test, site: Installation): Promise<void> 
     await until('an administrator watches', () => machine.run('pgrep -f status.--watch').status === 0);
     const listeners = () => machine.must('cat /proc/net/tcp /proc/net/tcp6 | grep -c " 0A "');
     const before = listeners();
-    const processes = () => ENVIRONMENTS.flatMap((environment) => pids(`pdfseal-${environment}`));
-    await until('there are two daemons, their signers, and pdfseal', () => processes().length >= 7);
+    const users = [
+      ...ENVIRONMENTS.map((environment) => `pdfseal-${environment}`),
+      'pdfsign-production-local',
+    ];
+    const processes = () => users.flatMap(pids);
+    await until('there are two daemons, their signers, and pdfseal', () => processes().length >= 8);
     const all = processes();
     for (const pid of all) machine.must(`kill -USR1 ${pid} && sleep 0.5`);
     t.equal(listeners(), before);

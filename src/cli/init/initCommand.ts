@@ -245,6 +245,7 @@ function tellNext(config: Config, { config: file }: InitOptions): void {
   const units = ['pdfseald@.service', 'pdfseald-check@.timer', ...backup, 'pdfseald.target'];
   const names = units.map((unit) => unit.replace('@', `@${instance}`)).join(' ');
   note(`Next: issue an API key:  pdfseal-run ${instance} keys issue --client NAME --organization NAME`);
+  note(`      keep PINs and network from the daemon:  /usr/lib/pdfseald/harden ${instance}`);
   note(`      and start:         systemctl enable --now ${names}`);
 }
 
