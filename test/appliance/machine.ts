@@ -77,6 +77,8 @@ export class Machine {
   #powerOn(): ChildProcess {
     const { name = NAME, network, shared = [] } = this.#options;
     const options = ['--boot', '--register=no', '--keep-unit', '--console=pipe', '-M', name, '-D', this.root];
+    // A machine lets its processes lock memory; a container does not by default.
+    options.push('--system-call-filter=@memlock');
     options.push(network === undefined ? '--private-network' : `--network-namespace-path=${network}`);
     for (const folder of shared) options.push(`--bind=${folder}`);
     const nspawn = spawn('sh', ['-c', IN_ITS_GROUPS, `pdfseal-${name}-${process.pid}`, ...options], {
