@@ -47,11 +47,25 @@ const ALL = listing('jobs', '');
 const BY_DOCUMENT = listing('documents', 'AND document_sha256 = $10');
 const BY_REFERENCE = listing('references', 'AND reference_sha256 = $10');
 
+/** So many candidates for each job of a page are enough for most filters; where they are not, all are looked at that a page may look at. */
+const CANDIDATES_PER_JOB = 4;
+
 export async function findJobs(database: Database, query: JobQuery): Promise<JobPage> {
+  const { limit, outcome, visibility } = query;
+  const isFiltered = outcome !== undefined || visibility !== undefined;
+  if (!isFiltered) return lookAt(database, query, limit + 1);
+  const few = CANDIDATES_PER_JOB * (limit + 1);
+  if (few < CANDIDATES_MAX) {
+    const page = await lookAt(database, query, few);
+    if (page.records.length === limit || page.next === undefined) return page;
+  }
+  return lookAt(database, query, CANDIDATES_MAX);
+}
+
+/** A page of the newest so many jobs that the viewer sees. */
+async function lookAt(database: Database, query: JobQuery, candidates: number): Promise<JobPage> {
   const { viewer, limit, outcome, visibility } = query;
   const [least, below] = bounds(query);
-  const isFiltered = outcome !== undefined || visibility !== undefined;
-  const candidates = isFiltered ? CANDIDATES_MAX : limit + 1;
   const circles = circlesOf(viewer);
   const [statement, ...sought] = lookupOf(query);
   const rows = await database.listing<Found>(viewer.clientId, statement, [
