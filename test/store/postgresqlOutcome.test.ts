@@ -123,6 +123,38 @@ t.test('a COMMIT that may not have reached the standbys is no success', async (t
   await t.rejects(store.jobs.get(job.id), unknown);
 });
 
+t.test('what a server did not tell before it was restarted is read once standbys have it', async (t) => {
+  const alone = await startPostgres(t);
+  const database = await alone.createDatabase();
+  const url = alone.url(database);
+  await createInPostgresql({ location: { urls: [url] }, identity, epoch });
+  const store = await openAs(t, [url]);
+  const aside = await openInPostgresql({ location: { urls: [url] } });
+  t.teardown(() => aside.close());
+  const standbys = (names: string) =>
+    alone
+      .query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`)
+      .then(() => alone.query('SELECT pg_reload_conf()'));
+  await standbys('nobody');
+  const job = sampleJob();
+  const accepted = aside.jobs.accept(job).catch((error) => error.name);
+  const waiting = `SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'`;
+  await until('the commit waits for a standby', async () => (await alone.query(waiting)).length > 0);
+  await alone.stop('SIGQUIT');
+  t.equal(await accepted, 'UnknownOutcome');
+  await alone.start();
+  t.same(await alone.query('SELECT count(*)::int FROM pdfseal.jobs', database), [{ count: 1 }], 'it has it');
+  let isTold = false;
+  const reading = store.jobs.get(job.id).then((record) => {
+    isTold = true;
+    return record;
+  });
+  await until('a barrier waits for a standby', async () => (await alone.query(waiting)).length > 0);
+  t.notOk(isTold);
+  await standbys('');
+  t.same(await reading, { job });
+});
+
 t.test('one daemon at a time', async (t) => {
   const database = await postgres.createDatabase(template);
   const url = postgres.url(database);

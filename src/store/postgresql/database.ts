@@ -96,8 +96,8 @@ export class Database implements Queries {
   #isClosed = false;
 
   /**
-   * `fence`: of a daemon's turn. Only a server that has it is read, so nothing is from before the barrier. A front has no turn: what it reads can be a
-   * commit that standbys do not have yet, so each reading is a barrier of its own.
+   * `fence`: of a daemon's turn. Only a server that has it is read, so nothing is from before the barrier; and each connection begins with another one.
+   * A front has no turn: what it reads can be a commit that standbys do not have yet, so each reading is a barrier of its own.
    */
   constructor(location: Location, { awayMsMax, fence, isFront = false }: DatabaseOptions) {
     this.location = location;
@@ -124,9 +124,15 @@ export class Database implements Queries {
         ...clientConfig(url, this.location.password),
         max,
         query_timeout: this.answerMsMax(READ_MS_MAX) + 1_000,
+        ...(this.#fence !== undefined && { idleTimeoutMillis: 0 }), // Each begins with a barrier.
         onConnect: async (client: ClientBase) => {
           client.on('error', () => {}); // Whatever is done with it next fails.
           await begin(client, { statementMsMax: this.answerMsMax(statementMsMax), fence: this.#fence });
+          // A server that was restarted shows what it had not told anybody, as standbys may not have it.
+          if (this.#fence !== undefined) {
+            await client.query(BEGIN_BARRIER);
+            await passBarrier(client, COMMIT_MS_MAX);
+          }
         },
       });
       pool.on('error', () => {}); // An idle connection was lost: the next statement takes another.
