@@ -104,9 +104,18 @@ export async function askAboutEgress(socketPath: () => Promise<string>): Promise
   return about;
 }
 
+/** The egress process does not answer, so nobody was asked. */
+export class EgressAway extends NoAnswer {
+  constructor(cause: NoAnswer) {
+    super('unreachable', `the egress process does not answer: ${cause.message}`, { cause });
+    this.name = 'EgressAway';
+  }
+}
+
 /** Sends requests of one purpose by way of the egress process. Without it, a request fails as one whose server is not there. */
 export class EgressClient implements HttpExchange {
   readonly #purpose: string;
+  readonly #socketPath: () => Promise<string>;
   readonly #client: HttpClient;
   readonly #noticed: (trouble?: NoAnswer) => void;
 
@@ -117,6 +126,7 @@ export class EgressClient implements HttpExchange {
     noticed: (trouble?: NoAnswer) => void = () => {},
   ) {
     this.#purpose = purpose;
+    this.#socketPath = socketPath;
     this.#client = new HttpClient({ socketPath });
     this.#noticed = noticed;
   }
@@ -137,6 +147,13 @@ export class EgressClient implements HttpExchange {
       ...(signal && { signal }),
     } as const;
     let isAnswered = false;
+    let isThere = false;
+    this.#socketPath().then(
+      () => {
+        isThere = true;
+      },
+      () => {},
+    );
     try {
       return await this.#client.exchange(toEgress, (answer) => {
         isAnswered = true;
@@ -144,11 +161,10 @@ export class EgressClient implements HttpExchange {
         return read(unpack(answer));
       });
     } catch (error) {
-      if (isAnswered || !(error instanceof NoAnswer) || ['timeout', 'closed'].includes(error.reason))
-        throw error;
-      const trouble = new NoAnswer('unreachable', `the egress process does not answer: ${error.message}`, {
-        cause: error,
-      });
+      const isOfOthers =
+        error instanceof NoAnswer && (error.reason === 'closed' || (error.reason === 'timeout' && isThere));
+      if (isAnswered || !(error instanceof NoAnswer) || isOfOthers) throw error;
+      const trouble = new EgressAway(error);
       this.#noticed(trouble);
       throw trouble;
     }

@@ -1,4 +1,6 @@
 import type { IncomingMessage } from 'node:http';
+import { ServiceError } from '../base/errors.ts';
+import { EgressAway } from '../net/egressClient.ts';
 import type { HttpExchange, HttpRequest } from '../net/httpClient.ts';
 import { NoAnswer } from '../net/noAnswer.ts';
 import { representationSha256 } from './digest.ts';
@@ -34,9 +36,9 @@ export class SourceClient {
     this.#client = client;
   }
 
-  /** Sends HEAD. The result is empty for a source that answers GET only. */
-  probe(url: string, signal: AbortSignal): Promise<Probe> {
-    return this.#ask({ method: 'HEAD', url: new URL(url), signal }, async (answer) => {
+  /** Sends HEAD. The result is empty for a source that answers GET only, and where we cannot ask: that says nothing of the source. */
+  async probe(url: string, signal: AbortSignal): Promise<Probe> {
+    const probed = this.#ask({ method: 'HEAD', url: new URL(url), signal }, async (answer) => {
       const { statusCode = 0, headersDistinct } = answer;
       if (NO_HEAD.includes(statusCode)) return {};
       if (statusCode < 200 || statusCode > 299) throw badAnswer(answer);
@@ -44,6 +46,10 @@ export class SourceClient {
       const sha256 = representationSha256(headersDistinct);
       const bytes = announcedBytes(answer);
       return { ...(sha256 !== undefined && { sha256 }), ...(bytes !== undefined && { bytes }) };
+    });
+    return probed.catch((error) => {
+      if (error instanceof ServiceError && error.cause instanceof EgressAway) return {};
+      throw error;
     });
   }
 

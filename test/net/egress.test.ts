@@ -350,7 +350,7 @@ t.test(
     const waiting = new EgressClient('webhook', () => new Promise(() => {}));
     t.match(
       await outcomeOf(waiting, { url, timeoutMs: LATE_MS }),
-      /^timeout: no answer within 50 ms/,
+      /^unreachable: the egress process does not answer: no answer within 50 ms/,
       'it does not start',
     );
   },

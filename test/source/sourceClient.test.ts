@@ -5,6 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { ServiceError } from '../../src/base/errors.ts';
+import { EgressClient } from '../../src/net/egressClient.ts';
 import { HttpClient, type HttpClientOptions } from '../../src/net/httpClient.ts';
 import { IncomingBody } from '../../src/net/incomingBody.ts';
 import { TargetPolicy } from '../../src/net/policy.ts';
@@ -284,6 +285,15 @@ t.test('IPv6', async (t) => {
   const mapped = await openSource(t, serving(DOCUMENT));
   const mappedUrl = `http://[::ffff:127.0.0.1]:${mapped.port}/`;
   await t.rejects(read(clientOf({ allow: ['::1'] }), mappedUrl), { code: 'source_not_allowed' });
+});
+
+t.test('that we cannot ask says nothing of a source, and its document is fetched later', async (t) => {
+  const away = new SourceClient(new EgressClient('sources', async () => '/nowhere/egress.sock'), 1000);
+  t.same(await away.probe('https://erp.example.com/a.pdf', NEVER), {});
+  await t.rejects(read(away, 'https://erp.example.com/a.pdf'), {
+    code: 'source_unreachable',
+    retryAfterSeconds: 1,
+  });
 });
 
 t.test('an aborted request ends with the reason, at any time', async (t) => {
