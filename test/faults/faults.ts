@@ -73,7 +73,7 @@ function caught(mutant: Mutant, { broken, against }: PlayedRound): Outcome {
 
 async function runBitMutant(mutant: BitMutant, seed: number): Promise<Outcome> {
   return withMutant(mutant, async (code) => {
-    const { ending, against } = await flipBits(seed, { code, kinds: mutant.kinds, flips: 6 });
+    const { ending, against } = await flipBits(seed, { code, kinds: mutant.kinds, flips: 16 });
     return against.length > 0
       ? { ending: 'caught', against: [] }
       : { ending: 'not caught', against: [ending] };

@@ -99,7 +99,9 @@ export async function playRound(
   try {
     if (isWitnessed) witness = await RealWitness.open(sandbox);
     const daemon = await sandbox.start();
-    const workload = await Workload.open({ teardown: (close) => closes.push(close) }, sandbox, seed);
+    const workload = await Workload.open({ teardown: (close) => closes.push(close) }, sandbox, seed, {
+      hasSource: true,
+    });
     const round = new Round(sandbox, workload, daemon, seed, witness);
     let isOver = false;
     const sending = workload.run(() => isOver);

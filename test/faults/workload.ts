@@ -1,11 +1,13 @@
 /** A client of everything, driven by a seed: what it sends follows from the seed, what it is answered goes into its {@link History}. */
 import { createHash } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askAdmin } from '../support/admin.ts';
 import { BatchStream, Client, digestFields, type Envelope, type JobBody } from '../support/client.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { Receiver } from '../support/receiver.ts';
 import type { Sandbox, SandboxOptions } from '../support/sandbox.ts';
+import { openSource, type SourceServer, serving } from '../support/sources.ts';
 import { emptyHistory, type History, type Terms, type Try } from './history.ts';
 import { randomFrom } from './random.ts';
 
@@ -16,6 +18,7 @@ export const SITE = {
   regions: ['eu', 'us'],
   stamped: true,
   tables: {
+    sources: 'allow = ["127.0.0.0/8"]\nretry_delay = "50ms"',
     webhooks:
       'allow = ["127.0.0.0/8"]\ntimeout = "5s"\nretries = ["20ms", "50ms", "100ms", "1s", "1s", "1s", "1s", "5s", "5s", "1m"]\nprobe_interval = "100ms"',
   },
@@ -33,7 +36,8 @@ const REFUSALS_MAX = 240;
 
 interface Create {
   client: string;
-  way: 'upload' | 'digests';
+  /** `source`: the daemon fetches it from a server of ours. */
+  way: 'upload' | 'digests' | 'source';
   mode: 'blocking' | 'async';
   content: Buffer<ArrayBuffer>;
   key?: string;
@@ -49,6 +53,9 @@ export class Workload {
   readonly #keys: Map<string, string>;
   readonly #random: () => number;
   readonly #creates: Create[] = [];
+  #source: SourceServer | undefined;
+  /** Documents by their paths there. */
+  readonly #hosted = new Map<string, Buffer>();
   #number = 0;
   #isSettling = false;
 
@@ -66,11 +73,12 @@ export class Workload {
     this.#random = randomFrom(seed);
   }
 
-  /** Issues keys and adds an endpoint; the daemon runs. */
+  /** Issues keys and adds an endpoint; the daemon runs. `hasSource`: it is also sent documents by their `source_url`. */
   static async open(
     t: { teardown(close: () => void): unknown },
     sandbox: Sandbox,
     seed: number,
+    { hasSource = false } = {},
   ): Promise<Workload> {
     const random = randomFrom(~seed);
     const receiver = await Receiver.open(t, (res) => {
@@ -87,6 +95,7 @@ export class Workload {
       [limited.client, await sandbox.issueKey(limited.client)],
     ]);
     const workload = new Workload(sandbox, receiver, keys, await Client.connect(sandbox.url), seed);
+    if (hasSource) workload.#source = await openSource(t, (req, res) => workload.#serve(req, res, random()));
     for (const client of keys.keys()) workload.history.acts.push({ act: 'key.issue', word: `"${client}"` });
     const added = await workload.client(listener).request('POST', '/v1/webhook-endpoints', {
       headers: { 'Content-Type': 'application/json' },
@@ -96,6 +105,17 @@ export class Workload {
     receiver.secrets = [secret];
     workload.history.acts.push({ act: 'webhook.add', word: id });
     return workload;
+  }
+
+  /** Now and then the connection breaks in the middle of the document, which is fetched again. */
+  #serve(req: IncomingMessage, res: ServerResponse, chance: number): void {
+    const content = this.#hosted.get(req.url ?? '');
+    if (content === undefined) res.writeHead(404).end();
+    else if (chance < 0.1 && req.method === 'GET')
+      res
+        .writeHead(200, { 'Content-Length': content.length })
+        .write(content.subarray(0, 9), () => res.destroy());
+    else serving(content)(req, res);
   }
 
   client(name: string): Client {
@@ -236,7 +256,7 @@ export class Workload {
     const number = this.#number++;
     const create: Create = {
       client,
-      way: this.#random() < 0.7 ? 'upload' : 'digests',
+      way: this.#newWay(),
       mode: this.#random() < 0.6 ? 'blocking' : 'async',
       content: Buffer.from(`%PDF-1.7\ndocument ${number} ${'x'.repeat(this.#random() * 5000)}\n%%EOF\n`),
       ...(this.#random() < 0.7 && { key: `create-number-${number}` }),
@@ -246,6 +266,12 @@ export class Workload {
     return create;
   }
 
+  #newWay(): Create['way'] {
+    const chance = this.#random();
+    if (chance < 0.2 && this.#source) return 'source';
+    return chance < 0.75 ? 'upload' : 'digests';
+  }
+
   /** The same create twice at once; it was sent before, or was not. */
   async #race(): Promise<void> {
     const earlier = this.#creates.filter(({ key }) => key !== undefined);
@@ -253,7 +279,8 @@ export class Workload {
     await Promise.all([this.#create(create), this.#create(create)]);
   }
 
-  async #create({ client, way, mode, content, key, wait }: Create): Promise<Try> {
+  async #create(create: Create): Promise<Try> {
+    const { client, content, key, wait } = create;
     const attempt: Try = { client, document: sha256(content), ...(key && { key }) };
     this.history.tries.push(attempt);
     const headers = {
@@ -261,23 +288,37 @@ export class Workload {
       ...(wait !== undefined && { Prefer: `wait=${wait}` }),
     };
     const common = { headers, signal: AbortSignal.timeout(ANSWER_MS_MAX) };
-    const form = new FormData();
-    for (const [name, value] of Object.entries({ visibility: 'private', mode })) form.append(name, value);
-    form.append('file', new Blob([content], { type: 'application/pdf' }), 'document.pdf');
     await this.#guard(async () => {
-      const { status, json } =
-        way === 'upload'
-          ? await this.client(client).request('POST', '/v1/jobs/seal', { ...common, body: form })
-          : await this.client(client).request('POST', '/v1/digests/seal', {
-              ...common,
-              headers: { ...headers, 'Content-Type': 'application/json' },
-              body: JSON.stringify(digestFields(content, { mode })),
-            });
+      const { path, body } = this.#requestOf(create);
+      const type = typeof body === 'string' && { 'Content-Type': 'application/json' };
+      const { status, json } = await this.client(client).request('POST', path, {
+        ...common,
+        headers: { ...headers, ...type },
+        body,
+      });
       attempt.answer =
         status === 202 ? answerOf(status, json<JobBody>()) : { status, code: json<Envelope>().error.code };
       this.#expectStatus(attempt);
     });
     return attempt;
+  }
+
+  #requestOf(create: Create): { path: string; body: FormData | string } {
+    const { way, mode, content } = create;
+    if (way === 'digests')
+      return { path: '/v1/digests/seal', body: JSON.stringify(digestFields(content, { mode })) };
+    const fields = { visibility: 'private', mode };
+    const path = '/v1/jobs/seal';
+    if (way === 'source') {
+      const place = `/${sha256(content)}.pdf`;
+      this.#hosted.set(place, content);
+      const source_url = `${this.#source?.origin}${place}`;
+      return { path, body: JSON.stringify({ ...fields, source_url, checksum_sha256: sha256(content) }) };
+    }
+    const body = new FormData();
+    for (const [name, value] of Object.entries(fields)) body.append(name, value);
+    body.append('file', new Blob([content], { type: 'application/pdf' }), 'document.pdf');
+    return { path, body };
   }
 
   async #batch(): Promise<void> {

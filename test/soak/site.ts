@@ -48,7 +48,6 @@ export class Site {
       tables: {
         ...SITE.tables,
         witness: REQUIRED.replace('200ms', '1s'),
-        sources: 'allow = ["127.0.0.0/8"]\nretry_delay = "50ms"',
       },
       tail: `${SITE.tail}\n[console]\n`,
     });

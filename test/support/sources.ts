@@ -38,7 +38,7 @@ export interface SourceServerOptions {
 
 /** Closed with the test. Rejects where there is no such address to listen on. */
 export async function openSource(
-  t: Test,
+  t: Pick<Test, 'teardown'>,
   handle: SourceHandler,
   { host = '127.0.0.1', tls, port = 0 }: SourceServerOptions = {},
 ): Promise<SourceServer> {
