@@ -10,6 +10,7 @@ import { NOTE_LENGTH_MAX } from '../log/note.ts';
 import { openCheckpoint } from '../log/signedCheckpoint.ts';
 import { emptyRoot } from '../log/tree.ts';
 import type { Batch, Store } from '../store/store.ts';
+import { StoreUnavailable } from '../store/storeUnavailable.ts';
 import { contradiction, type EarlierState, signedCheckpoint } from './history.ts';
 
 type LogStore = Pick<Store, 'identity' | 'log' | 'epochs'>;
@@ -79,6 +80,7 @@ export async function openLastCheckpoint({
     // The log is safe without this file; only the protection against a later rollback suffers.
     last = last.then(update).catch((err) => {
       if (err instanceof Contradicted) return onFatal(err);
+      if (err instanceof StoreUnavailable) return; // It is the database, and the file is brought up to date afterwards.
       const fields = { event: 'witness_not_written', err, file };
       logger.error(fields, 'the last-checkpoint file could not be written');
     });
