@@ -31,7 +31,10 @@ const DISK_ERRORS = [
 const STORE = 'state/store/data.mdb';
 const LAST = 'state/last-checkpoint';
 
-/** lmdb-js can damage its heap where a page cannot be written ("corrupted size vs. prev_size"): the end is then this, not 70. */
+/**
+ * Where a page cannot be written, lmdb-js writes more than 100 bytes of message into the 100 that it has for it, which can damage the heap
+ * ("corrupted size vs. prev_size"): the end is then this, not 70.
+ */
 export const STORE_UNWRITABLE = 'SIGABRT';
 
 /** What the daemon does to start, to commit and to answer. */
