@@ -73,7 +73,9 @@ function caught(mutant: Mutant, { broken, against }: PlayedRound): Outcome {
 
 async function runBitMutant(mutant: BitMutant, seed: number): Promise<Outcome> {
   return withMutant(mutant, async (code) => {
-    const { ending, against } = await flipBits(seed, { code, kinds: mutant.kinds, flips: 16 });
+    // Many a bit does no harm, or makes a record that cannot be read.
+    const options = { code, kinds: mutant.kinds, flips: 60, stopsAtFault: true };
+    const { ending, against } = await flipBits(seed, options);
     return against.length > 0
       ? { ending: 'caught', against: [] }
       : { ending: 'not caught', against: [ending] };

@@ -27,11 +27,13 @@ interface FlipOptions {
   flips?: number;
   /** Kinds of pages, see {@link Pages}; default: all. */
   kinds?: RegExp;
+  /** Looks at no more copies once something is against one of them. */
+  stopsAtFault?: boolean;
 }
 
 export async function flipBits(
   seed: number,
-  { code = 'dist', flips = FLIPS, kinds = /^/ }: FlipOptions = {},
+  { code = 'dist', flips = FLIPS, kinds = /^/, stopsAtFault = false }: FlipOptions = {},
 ): Promise<Outcome> {
   const random = randomFrom(seed);
   const closes: (() => void)[] = [];
@@ -70,6 +72,7 @@ export async function flipBits(
       counts[judged.ending] += 1;
       if (isOlder && judged.ending === 'harmless') judged.against.push('nobody noticed');
       against.push(...judged.against.map((line) => `${damage}: ${line}`));
+      if (stopsAtFault && against.length > 0) break;
     }
   } finally {
     for (const close of closes) close();
