@@ -7,7 +7,7 @@ import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql
 import type { Obstacle, Sequencing } from '../../src/store/postgresql/sequencer.ts';
 import type { Store } from '../../src/store/store.ts';
 import { startPostgres } from '../support/postgres.ts';
-import { PostgresProxy } from '../support/postgresProxy.ts';
+import { type Fate, PostgresProxy } from '../support/postgresProxy.ts';
 import { until } from '../support/until.ts';
 import { epoch, identity, sampleBatch, sampleJob, sampleJobs } from './samples.ts';
 
@@ -40,7 +40,7 @@ async function behindProxy(t: Test) {
 }
 
 /** The fate of the next message that has the text, once. */
-function once(proxy: PostgresProxy, text: string, fate: 'cut before' | 'cut after'): () => boolean {
+function once(proxy: PostgresProxy, text: string, fate: Exclude<Fate, 'forward'>): () => boolean {
   let isDone = false;
   proxy.fate = (sent) => {
     if (isDone || !sent.includes(text)) return 'forward';
@@ -68,6 +68,23 @@ for (const [fate, isThere] of [
     t.same(await aside.jobs.waiting(9), isThere ? [first, second] : [first]);
   });
 }
+
+t.test('what a commit wrote is not told before its outcome is known', async (t) => {
+  const { store, aside, proxy, url } = await behindProxy(t);
+  const job = sampleJob();
+  await store.jobs.get(job.id); // It has a connection.
+  const isSent = once(proxy, 'COMMIT', 'silence');
+  const accepted = store.jobs.accept(job).catch((error) => error.name);
+  await until('the server has it', async () => isSent() && (await aside.jobs.get(job.id)) !== undefined);
+  const told = store.jobs.get(job.id).then(
+    () => 'told',
+    (error) => error.name,
+  );
+  await store.credentials.get('0'.repeat(64)); // What is asked afterwards is answered, and told to nobody.
+  const session = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'COMMIT' AND state = 'idle' AND datname = $`;
+  await postgres.query(session.replace('$', `'${new URL(url).pathname.slice(1)}'`));
+  t.strictSame(await Promise.all([accepted, told]), ['UnknownOutcome', 'UnknownOutcome']);
+});
 
 t.test('a connection that is cut before a COMMIT is sent loses nothing, and repeats nothing', async (t) => {
   const { store, proxy } = await behindProxy(t);

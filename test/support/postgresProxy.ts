@@ -9,7 +9,8 @@ const SOCKET = '.s.PGSQL.5432';
 export type Fate =
   | 'forward' /** The connection is cut before the server gets it. */
   | 'cut before' /** The server gets it, and the client no answer. */
-  | 'cut after';
+  | 'cut after' /** The same, and the connection stays. */
+  | 'silence';
 
 /**
  * Stands between a client and a PostgreSQL, on a Unix socket of its own, and cuts connections at messages that it chooses.
@@ -46,6 +47,7 @@ export class PostgresProxy {
   #join(client: Socket, server: Socket): void {
     const both = [client, server];
     let isCut = false;
+    let isSilent = false;
     for (const socket of both) {
       this.#sockets.add(socket);
       socket.on('error', () => {});
@@ -62,10 +64,11 @@ export class PostgresProxy {
       }
       server.write(bytes);
       isCut ||= fate === 'cut after';
+      isSilent ||= fate === 'silence';
     });
     server.on('data', (bytes) => {
       if (isCut) client.destroy();
-      else client.write(bytes);
+      else if (!isSilent) client.write(bytes);
     });
   }
 }

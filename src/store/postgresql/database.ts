@@ -93,6 +93,7 @@ export class Database implements Queries {
   readonly #isFront: boolean;
   #current = 0;
   #failure: Error | undefined;
+  #committing: Promise<void> | undefined;
   #isClosed = false;
 
   /**
@@ -195,12 +196,21 @@ export class Database implements Queries {
         const { rows } = await client.query({ name, text, values: [...values] });
         if (hasBarrier) await passBarrier(client, this.answerMsMax(COMMIT_MS_MAX));
         client.release();
+        if (!hasBarrier && query.isInternal !== true) await this.#committing;
         return rows as Row[];
       } catch (error) {
         client.release(hasBarrier || isLost(error));
         throw error;
       }
     });
+  }
+
+  /**
+   * What is read while this process commits is told once the outcome is known: `settled` resolves then. A server that has the transaction can show it
+   * before it says that standbys may not have it.
+   */
+  tellAfter(settled: Promise<void>): void {
+    this.#committing = settled;
   }
 
   /** All rows of a statement, page by page. */

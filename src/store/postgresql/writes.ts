@@ -39,6 +39,8 @@ export class Writes {
   #client: Client | undefined;
   #pending: Pending[] = [];
   #draining: Promise<void> | undefined;
+  /** Ends what waits for the outcome of the last COMMIT. */
+  #settled = () => {};
 
   constructor(database: Database, turn?: Turn) {
     this.#database = database;
@@ -84,6 +86,7 @@ export class Writes {
       } catch (error) {
         this.#break(error, group);
       }
+      this.#settled();
     }
     this.#draining = undefined;
   }
@@ -179,6 +182,10 @@ export class Writes {
   async #commit(): Promise<void> {
     const client = this.#client;
     if (client === undefined) throw new Error('Connection ended'); // Before a COMMIT: it can be repeated.
+    this.#settled();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#settled = resolve;
+    this.#database.tellAfter(promise);
     try {
       await commitForSure(client, this.#database.answerMsMax(COMMIT_MS_MAX));
     } catch (error) {
