@@ -31,7 +31,7 @@ if (!(hours > 0) || Number.isNaN(seed) || (values.leak !== undefined && leak ===
 }
 
 // A copy in any case: whoever compiles meanwhile does not disturb it.
-const code = buildMutant(leak?.name ?? 'none', leak ? [COLLECTING, leak] : [COLLECTING]);
+const code = buildMutant(leak?.name ?? 'none', leak ? [...COLLECTING, leak] : COLLECTING);
 const site = await Site.open(seed, code);
 const series = new Map<Quantity, Point[]>();
 try {

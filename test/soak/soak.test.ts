@@ -47,7 +47,7 @@ t.test('what never changes does not grow', async (t) => {
 });
 
 t.test('the line that each leak changes is there', async (t) => {
-  for (const { file, line } of [COLLECTING, ...Object.values(LEAKS)]) {
+  for (const { file, line } of [...COLLECTING, ...Object.values(LEAKS)]) {
     const path = fileURLToPath(new URL(`../../dist/${file}`, import.meta.url));
     t.equal(readFileSync(path, 'utf8').split(line).length, 2, file);
   }
