@@ -2,7 +2,9 @@
  * Pages of the list of jobs in the two engines of the store, side by side: `node test/bench/listings.ts [--jobs N] [--rounds N] [--dir FOLDER]`.
  * Half of the jobs are of one client, whose pages are read: they are the longest lists.
  */
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Job } from '../../src/job/job.ts';
@@ -12,14 +14,14 @@ import { encodeRecord } from '../../src/store/records.ts';
 import type { JobQuery, Store } from '../../src/store/store.ts';
 import type { Section, StoreEntry } from '../../src/store/storeContents.ts';
 import { epoch, identity, leafData, sampleJob } from '../store/samples.ts';
-import { startPostgres } from '../support/postgres.ts';
+import { type Postgres, startPostgres } from '../support/postgres.ts';
 import { number, ratio, table } from './format.ts';
-import { percentile } from './stats.ts';
+import { median } from './stats.ts';
 import { Workspace } from './workspace.ts';
 
 const { values } = parseArgs({
   options: {
-    jobs: { type: 'string', default: '1000000' },
+    jobs: { type: 'string', default: '300000' },
     rounds: { type: 'string', default: '200' },
     limit: { type: 'string', default: '20' },
     dir: { type: 'string', default: '/var/tmp' },
@@ -28,6 +30,8 @@ const { values } = parseArgs({
 const JOBS = Number(values.jobs);
 const ROUNDS = Number(values.rounds);
 const PAGE_JOBS = 20_000;
+/** Pages of one engine before it is the turn of the other. */
+const PAGES_PER_TURN = 20;
 /** One job each second. */
 const SPACING_MS = 1000;
 const BEGIN_MS = Date.UTC(2026, 0, 1);
@@ -119,27 +123,53 @@ const FILTERS: Record<string, Partial<JobQuery>> = {
   'all but a document and a reference': { ...WINDOW, visibility: 'partner', outcome: 'failed' },
 };
 
-/** Milliseconds of one page in each store, taken in turns; and how many jobs it had. */
-async function measure(stores: Store[], query: JobQuery): Promise<{ ms: number[]; found: number }> {
+/** What one page takes in a store. */
+interface Cost {
+  ms: number;
+  /** Of this process, and of the server. */
+  cpuMs: number;
+}
+
+/** The processes that serve connections of this one. */
+function backendsOf({ pid }: Postgres): string[] {
+  const which = ['-P', String(pid), '-f', '^postgres: pdfseal '];
+  return spawnSync('pgrep', which, { encoding: 'utf8' }).stdout.trim().split('\n').filter(Boolean);
+}
+
+const seen = new Map<string, number>();
+
+/** Processor time of this process and of those, in milliseconds; of those that have ended, what it was last. */
+function cpuMs(pids: readonly string[]): number {
+  for (const pid of pids) {
+    const file = `/proc/${pid}/schedstat`;
+    if (existsSync(file)) seen.set(pid, Number.parseInt(readFileSync(file, 'utf8'), 10));
+  }
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e3 + pids.reduce((sum, pid) => sum + (seen.get(pid) ?? 0), 0) / 1e6;
+}
+
+/** The cost of one page in each store, taken in turns; and how many jobs it had. */
+async function measure(stores: Store[], query: JobQuery, postgres: Postgres) {
   const samples = stores.map((): number[] => []);
+  const cpu = stores.map(() => 0);
   let found = 0;
-  for (let round = -10; round < ROUNDS; round++)
+  let pids: string[] = [];
+  for (let turn = -1; turn < ROUNDS / PAGES_PER_TURN; turn++)
     for (const [n, store] of stores.entries()) {
-      const startedAt = performance.now();
-      const { records } = await store.jobs.list(query);
-      if (round >= 0) samples[n]?.push(performance.now() - startedAt);
-      if (n > 0 && records.length !== found) throw new Error('the engines differ');
-      found = records.length;
+      const before = cpuMs(pids);
+      for (let page = 0; page < PAGES_PER_TURN; page++) {
+        const startedAt = performance.now();
+        const { records } = await store.jobs.list(query);
+        if (turn >= 0) samples[n]?.push(performance.now() - startedAt);
+        if (n > 0 && records.length !== found) throw new Error('the engines differ');
+        found = records.length;
+      }
+      if (turn >= 0) cpu[n] = (cpu[n] ?? 0) + cpuMs(pids) - before;
+      // Those that the first pages made are there to the end.
+      else pids = backendsOf(postgres);
     }
-  return {
-    ms: samples.map((all) =>
-      percentile(
-        all.sort((a, b) => a - b),
-        0.5,
-      ),
-    ),
-    found,
-  };
+  const costs = samples.map((all, n): Cost => ({ ms: median(all), cpuMs: (cpu[n] ?? 0) / all.length }));
+  return { costs, found };
 }
 
 const workspace = new Workspace(values.dir);
@@ -165,6 +195,7 @@ try {
   await fill(locations);
   for (const { make } of indexes) await postgres.query(String(make), database);
   await postgres.query('VACUUM ANALYZE', database);
+  await postgres.query('CHECKPOINT');
   const stores = await Promise.all(locations.map((location) => openStoreAt(location, {})));
   workspace.onClose(async () => {
     for (const store of stores) await store.close();
@@ -176,12 +207,29 @@ try {
       ['deep', idOf(Math.floor(JOBS / 3))],
     ] as const) {
       const query = { viewer, limit: Number(values.limit), ...filter, ...(before && { before }) };
-      const { ms, found } = await measure(stores, query);
-      const [embedded = Number.NaN, far = Number.NaN] = ms;
-      rows.push([`${name}, ${place}`, `${found}`, ...[embedded, far].map(number), ratio(far, embedded)]);
+      const { costs, found } = await measure(stores, query, postgres);
+      const [embedded, far] = costs;
+      if (!embedded || !far) continue;
+      const figures = [embedded.ms, far.ms].map(number);
+      const processor = [embedded.cpuMs, far.cpuMs].map(number);
+      rows.push([
+        ...[`${name}, ${place}`, `${found}`],
+        ...[...figures, ratio(far.ms, embedded.ms)],
+        ...[...processor, ratio(far.cpuMs, embedded.cpuMs)],
+      ]);
     }
   }
-  console.log(table(['filter, page', 'jobs', 'lmdb, ms', 'postgresql, ms', 'to lmdb'], rows));
+  const header = [
+    'filter, page',
+    'jobs',
+    'lmdb, ms',
+    'postgresql',
+    'to lmdb',
+    'lmdb, CPU ms',
+    'postgresql',
+    'to lmdb',
+  ];
+  console.log(table(header, rows));
 } finally {
   await workspace.close();
 }
