@@ -95,6 +95,28 @@ t.test('a record of the audit trail', async (t) => {
   t.match(daemon.stderr, /restore the newest backup/);
 });
 
+t.test('an API key that is not in its place', async (t) => {
+  await damage(async ({ credentials }) => {
+    const [entry] = [...credentials.getRange({})];
+    if (entry === undefined) throw new Error('there is no API key');
+    const moved = Buffer.from(entry.key);
+    moved.writeUInt8(moved.readUInt8(5) ^ 2, 5);
+    await credentials.remove(entry.key);
+    await credentials.put(moved, entry.value);
+  });
+  const config = ['--config', sandbox.configFile];
+  const message = /API key key_\w+ in the store is damaged: it is not in its place/;
+  for (const command of [
+    ['audit', 'verify'],
+    ['keys', 'list'],
+  ])
+    t.match(
+      await sandbox.pdfseal([...command, ...config]),
+      { status: 1, stderr: message },
+      command.join(' '),
+    );
+});
+
 t.test('a job that waits and is not there', async (t) => {
   await damage(({ waiting }) => waiting.put(Buffer.alloc(16, 1), Buffer.alloc(0)));
   const daemon = await sandbox.pdfseald();

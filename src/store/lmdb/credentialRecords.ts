@@ -1,4 +1,4 @@
-import { assert } from '../../base/assert.ts';
+import { assert, DamagedRecord } from '../../base/assert.ts';
 import { bytesEqual } from '../../base/bytes.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
 import type { Credential, CredentialChange, CredentialStore } from '../credentialStore.ts';
@@ -59,9 +59,14 @@ export class CredentialRecords implements CredentialStore {
 
   #all(): Credential[] {
     this.#databases.root.resetReadTxn();
-    return Array.from(this.#databases.credentials.getRange({}), ({ value }) =>
-      parseRecord<Credential>(value),
-    );
+    return Array.from(this.#databases.credentials.getRange({}), ({ key, value }) => {
+      const credential = parseRecord<Credential>(value);
+      const own = credentialKey(credential.keyHash);
+      // Keys have no checksum. Nobody would be let in with this one, and nothing would say why.
+      if (own === undefined || !bytesEqual(own, key))
+        throw new DamagedRecord(`API key ${credential.id} in the store is damaged: it is not in its place`);
+      return credential;
+    });
   }
 
   #changes(credentials: Credential[]): Change[] {
