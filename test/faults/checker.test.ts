@@ -4,7 +4,7 @@ import t from 'tap';
 import { leafHash, merkleRoot } from '../../src/log/tree.ts';
 import { encodeCanonical } from '../../src/manifest/jcs.ts';
 import { brokenPromises, PROMISES, type PromiseName, rootsOf } from './checker.ts';
-import { emptyHistory, type FinalState, type History, type Terms } from './history.ts';
+import { emptyHistory, type FinalState, goBack, type History, type Terms } from './history.ts';
 
 const TERMS: Terms = { listener: 'loud', limited: { client: 'small', jobs: 2 } };
 const JOBS = 6;
@@ -37,7 +37,10 @@ function goodTale(): Tale {
     unverified: [],
     wrongSignatures: [],
     checkpoint: noteOf(ids.length),
-    trail: [{ number: 1, jobId: 'job_audit', text: '{"act":"key.issue","object":{"client":"loud"}}' }],
+    trail: [
+      { number: 1, jobId: 'job_audit', text: '{"act":"key.issue","object":{"client":"loud"}}' },
+      { number: 2, jobId: 'job_audit', text: '{"act":"epoch.begin","from":"2026-01-01T00:00:05Z"}' },
+    ],
     quotaCounts: [{ client: TERMS.limited.client, jobs: TERMS.limited.jobs }],
     check: { status: 0, output: 'good' },
     late: [],
@@ -47,10 +50,18 @@ function goodTale(): Tale {
   final.backup = { jobs: jobs.slice(0, 3), leaves: leaves.slice(0, 3), check: { ...check } };
   history.backups.push({
     folder: 'made',
+    checkpoints: 0,
+    acts: 0,
+    told: [],
     acknowledged: ids.slice(0, 3).map((jobId) => ({ jobId, phase: 'completed' })),
   });
   for (const [n, id] of ids.slice(0, JOBS).entries()) {
-    const text = JSON.stringify({ manifest: manifests[n], evidence: { checkpoint: noteOf(n + 1) } });
+    const sealedAt = { sealed_at: `2026-01-01T00:00:0${n}.000Z`, kms_key_id: n < 5 ? 'eu/key' : 'eu/key-e2' };
+    const text = JSON.stringify({
+      manifest: manifests[n],
+      ...sealedAt,
+      evidence: { checkpoint: noteOf(n + 1) },
+    });
     final.receipts[id] = text;
     history.receipts.push({ jobId: id, text });
     history.tries.push({
@@ -63,6 +74,7 @@ function goodTale(): Tale {
   }
   history.tries.push({ client: 'loud', document: 'never answered' });
   history.checkpoints.push(noteOf(3));
+  history.epochs.push({ from: Date.UTC(2026, 0, 1, 0, 0, 5), suffix: 'e2' });
   history.acts.push({ act: 'key.issue', word: 'loud' });
   return { history, final };
 }
@@ -164,6 +176,12 @@ const LIES: Record<PromiseName, ((tale: Tale) => unknown)[]> = {
     ({ history }) => history.acts.push({ act: 'key.issue', word: 'loud' }),
     ({ final }) => Object.assign(final.trail[0] ?? {}, { number: 2 }),
   ],
+  'an epoch begins once, at its time': [
+    ({ final }) => final.trail.pop(),
+    ({ final }) => final.trail.push({ number: 3, jobId: 'job_audit', text: final.trail[1]?.text ?? '' }),
+    ({ final }) => Object.assign(final.receipts, { job_5: final.receipts.job_5?.replace('-e2', '') }),
+    ({ final }) => Object.assign(final.receipts, { job_0: final.receipts.job_0?.replace('/key', '/key-e2') }),
+  ],
   'a backup has everything': [
     ({ final }) => final.backup?.jobs.pop(),
     ({ history }) => history.backups[0]?.acknowledged.push({ jobId: 'job_5', phase: 'sealing' }),
@@ -205,6 +223,28 @@ t.test('nothing is said of jobs that a slow machine has not done', async (t) => 
   t.strictSame(broken(), ['nothing acknowledged is lost', 'no webhook is lost']);
   final.late = ['job_l', 'job_3'];
   t.strictSame(broken(), []);
+});
+
+t.test('what a log loses that goes back to a backup, and what it keeps', async (t) => {
+  const { history, final } = goodTale();
+  const [backup] = history.backups;
+  history.tries.push({ client: 'loud', document: 'lost', answer: { status: 202, jobId: 'job_lost' } });
+  history.checkpoints.push('origin\n9\nbG9zdA==\n\n— origin signature\n');
+  history.acts.push({ act: 'key.issue', word: 'lost' });
+  history.messages = [];
+  const acknowledged = final.jobs.map(({ id: jobId }) => ({ jobId, phase: 'completed' }));
+  if (backup)
+    goBack(history, {
+      ...backup,
+      acknowledged,
+      checkpoints: 1,
+      acts: 1,
+      told: ['msg_0', 'msg_1', 'msg_2', 'msg_3'],
+    });
+  const broken = () => Object.keys(brokenPromises(history, final, TERMS));
+  t.strictSame(broken(), []);
+  final.jobs.shift();
+  t.ok(broken().includes('nothing acknowledged is lost'), 'what was acknowledged before');
 });
 
 for (const promise of Object.keys(PROMISES) as PromiseName[]) {

@@ -110,13 +110,14 @@ export const PROMISES = {
     });
   },
 
-  'no webhook is lost': ({ messages }, { jobs, late }, { listener }) => {
+  'no webhook is lost': ({ messages, told: toldBefore }, { jobs, late }, { listener }) => {
     const told = Map.groupBy(messages, ({ webhookId }) => webhookId);
     const due = jobs.filter(({ client, outcome }) => client === listener && outcome !== 'waiting');
     const known = new Set(due.map(({ id }) => messageOf(id)));
     return [
       ...due
         .filter(({ id }) => !told.has(messageOf(id)) && !late.includes(id))
+        .filter(({ id }) => !toldBefore.includes(messageOf(id)))
         .map(({ id }) => `nobody was told of ${id}`),
       ...[...told].flatMap(([id, copies]) => {
         if (!known.has(id)) return [`${id} is of no job`];
@@ -151,6 +152,23 @@ export const PROMISES = {
         return number === index + 1 && isSealed ? [] : [`record ${number} is out of place, or is not sealed`];
       }),
     ];
+  },
+
+  'an epoch begins once, at its time': ({ epochs }, { receipts, trail }) => {
+    const begun = trail.filter(({ text }) => text.includes('"epoch.begin"'));
+    const problems = epochs.flatMap(({ from }) => {
+      const count = begun.filter(({ text }) => text.includes(toSeconds(from))).length;
+      return count === 1 ? [] : [`${count} records say that an epoch begins at ${toSeconds(from)}`];
+    });
+    const wrong = Object.entries(receipts).filter(([, text]) => {
+      const receipt = JSON.parse(text) as { kms_key_id: string; sealed_at: string };
+      const own = epochs.filter(({ from }) => from <= Date.parse(receipt.sealed_at)).at(-1);
+      const suffixes = own ? [own.suffix] : epochs.map(({ suffix }) => suffix);
+      return suffixes.some((suffix) => receipt.kms_key_id?.endsWith(`-${suffix}`)) !== (own !== undefined);
+    });
+    return epochs.length === 0
+      ? []
+      : [...problems, ...wrong.map(([id]) => `${id} has the key of another epoch`)];
   },
 
   'a backup has everything': ({ backups }, { backup, leaves }) => {
@@ -189,6 +207,11 @@ export function brokenPromises(
 
 function isClient(client: string, { listener, limited }: Terms): boolean {
   return client === listener || client === limited.client;
+}
+
+/** As dates of epochs are written, without the zone. */
+function toSeconds(time: number): string {
+  return new Date(time).toISOString().slice(0, -'.000Z'.length);
 }
 
 function messageOf(jobId: string): string {

@@ -23,7 +23,7 @@ import {
   POWER_MUTANTS,
   type PowerMutant,
 } from './mutants.ts';
-import { killing, type Outcome, type PlayedRound, playRound } from './play.ts';
+import { beginEpoch, goBack, killing, type Outcome, type PlayedRound, playRound } from './play.ts';
 import { cutPower } from './powerCut.ts';
 import { playSchedules } from './schedules.ts';
 
@@ -48,7 +48,8 @@ export interface Fault {
 async function runMutant(mutant: Mutant, seed: number): Promise<Outcome> {
   return withMutant(mutant, async (code) => {
     const isWitnessed = mutant.breaks === 'the witness never refuses the log';
-    return caught(mutant, await playRound(seed, killing(1), { code, isWitnessed }));
+    const { disturb = killing(1) } = mutant;
+    return caught(mutant, await playRound(seed, disturb, { code, isWitnessed }));
   });
 }
 
@@ -111,6 +112,8 @@ export const FAULTS: readonly Fault[] = [
     name: 'killed three times over batches that a witness has cosigned',
     run: (seed) => playRound(seed, killing(3), { isWitnessed: true }),
   },
+  { group: 'kills', name: 'killed while an epoch begins', run: (seed) => playRound(seed, beginEpoch) },
+  { group: 'kills', name: 'restored from a backup', run: (seed) => playRound(seed, goBack) },
   { group: 'hsm', name: 'one of three partitions fails', run: (seed) => failPartition(seed) },
   { group: 'hsm', name: 'too few partitions are left', run: (seed) => failQuorum(seed) },
   ...Object.keys(PARTS).map(

@@ -45,8 +45,8 @@ export async function readFinalState(
     }
     if (name !== TERMS.listener) continue;
     const isTold = () => {
-      const told = receiver.counts();
-      return Object.keys(receipts).every((id) => told.has(id.replace('job_', 'msg_')));
+      const told = toldOf(workload);
+      return Object.keys(receipts).every((id) => told.has(id));
     };
     await until('all are told', isTold, SETTLE_SECONDS / 4).catch(() => {});
   }
@@ -68,7 +68,7 @@ export async function readFinalState(
   const notes = [checkpoint, ...history.checkpoints, ...Object.values(receipts).map(checkpointIn)];
   const unverified = Object.keys(receipts).filter((id) => !isGood(receipts[id] ?? ''));
   const { pending, ...left } = await readStore(store);
-  const told = receiver.counts();
+  const told = toldOf(workload);
   const newest = history.backups.at(-1)?.folder;
   const waiting = left.jobs.filter(({ outcome }) => !isSealing && outcome === 'waiting');
   return {
@@ -79,13 +79,19 @@ export async function readFinalState(
         check: await check(sandbox, '--input', newest),
       },
     }),
-    late: [...waiting.map(({ id }) => id), ...pending.filter((id) => !told.has(id.replace('job_', 'msg_')))],
+    late: [...waiting.map(({ id }) => id), ...pending.filter((id) => !told.has(id))],
     receipts,
     unverified,
     wrongSignatures: wrongSignatures(notes, trust),
     checkpoint,
     check: await check(sandbox),
   };
+}
+
+/** The jobs whose webhooks came, before the log went back to a backup or since. */
+function toldOf({ receiver, history }: Workload): Set<string> {
+  const ids = [...history.told, ...receiver.received.map(({ webhookId }) => webhookId)];
+  return new Set(ids.map((id) => id.replace('msg_', 'job_')));
 }
 
 function checkpointIn(receipt: string): string {

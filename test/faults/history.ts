@@ -11,6 +11,31 @@ export interface Try {
   answer?: { status: number; jobId?: string; phase?: string; code?: string };
 }
 
+export interface Backup {
+  folder: string;
+  /** Before it began. */
+  acknowledged: { jobId: string; phase: string }[];
+  /** So many checkpoints had been read, and so many acts done, before it began. */
+  checkpoints: number;
+  acts: number;
+  /** Webhooks that came before it ended. */
+  told: string[];
+}
+
+/** The log went back to a backup: what was acknowledged after that began may be gone, and clients send it again. Nothing else is given up. */
+export function goBack(history: History, { acknowledged, ...kept }: Backup): void {
+  const isKept = new Set(acknowledged.map(({ jobId }) => jobId));
+  const completed = acknowledged.filter(({ phase }) => phase === 'completed');
+  const isSealed = new Set(completed.map(({ jobId }) => jobId));
+  for (const attempt of history.tries)
+    if (attempt.answer?.jobId !== undefined && !isKept.has(attempt.answer.jobId)) delete attempt.answer;
+  history.receipts = history.receipts.filter(({ jobId }) => isSealed.has(jobId));
+  history.checkpoints.splice(kept.checkpoints);
+  history.acts.splice(kept.acts);
+  history.backups = [];
+  history.told = kept.told;
+}
+
 export interface History {
   tries: Try[];
   /** Every receipt that was read, as often as it was read. */
@@ -19,10 +44,14 @@ export interface History {
   checkpoints: string[];
   /** Every act that was answered with success, and a word that its record must contain. */
   acts: { act: string; word: string }[];
-  /** Every backup that was made, the newest last, and what was acknowledged before it began. */
-  backups: { folder: string; acknowledged: { jobId: string; phase: string }[] }[];
+  /** Every backup that was made, the newest last. */
+  backups: Backup[];
+  /** Every epoch that was planned with a new key in each partition, and not cancelled: when it begins, and how its labels end. */
+  epochs: { from: number; suffix: string }[];
   /** Every webhook that came. */
   messages: { webhookId: string; body: string }[];
+  /** Ids of webhooks that came before the log went back to a backup: some are of jobs that are gone. */
+  told: string[];
   /** What is wrong whatever follows: answers that the API does not have, time-outs, signatures that do not verify. */
   faults: string[];
   /** Every request that was answered with 500, in words, and whether the daemon ran undisturbed then. */
@@ -82,7 +111,9 @@ export function emptyHistory(): History {
     checkpoints: [],
     acts: [],
     backups: [],
+    epochs: [],
     messages: [],
+    told: [],
     faults: [],
     internalErrors: [],
   };

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { PromiseName } from './checker.ts';
+import { beginEpoch, type Round } from './play.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -24,6 +25,8 @@ export interface DarkMutant extends Edit {
 export interface Mutant extends DarkMutant {
   /** What must be reported as broken, whatever else is. */
   breaks: PromiseName;
+  /** Default: one kill. */
+  disturb?: (round: Round) => Promise<string>;
 }
 
 export const MUTANTS: readonly Mutant[] = [
@@ -124,6 +127,14 @@ export const MUTANTS: readonly Mutant[] = [
     line: "await copyStore(folder, join(draft, 'store'));",
     instead:
       "const first = join(config.stateDir, 'first'); if (!existsSync(first)) await copyStore(folder, first); await copyStore(first, join(draft, 'store'));",
+  },
+  {
+    name: 'does not say that an epoch begins',
+    breaks: 'an epoch begins once, at its time',
+    file: 'main/sealEpochs.js',
+    line: "await store.trail.append(actOfProcess('daemon', 'epoch.begin', epochObject(store.identity.logOrigin, epoch)));",
+    instead: '',
+    disturb: beginEpoch,
   },
   {
     name: 'leaves jobs out of the lists',

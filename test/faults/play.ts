@@ -172,6 +172,32 @@ export function killing(kills: number): (round: Round) => Promise<string> {
   };
 }
 
+/** Kills the daemon before an epoch begins, as it begins, and after. */
+export async function beginEpoch(round: Round): Promise<string> {
+  const from = await round.workload.beginEpoch();
+  for (const aboutMs of [-3000, 0, 2000]) {
+    await sleep(Math.max(0, from + aboutMs + (round.random() - 0.5) * 600 - Date.now()));
+    await round.daemon.kill();
+    await round.start();
+  }
+  return 'went on';
+}
+
+/** The disk is lost, and an administrator goes back to the newest of two backups, while clients go on. */
+export async function goBack(round: Round): Promise<string> {
+  for (let backups = 0; backups < 2; backups++) {
+    await round.workload.administer(round.daemon);
+    await sleep(500);
+    await round.workload.backUp();
+  }
+  await sleep(500 + round.random() * 1000);
+  await round.daemon.kill();
+  await round.workload.goBack();
+  await round.start();
+  await sleep(500 + round.random() * 1000);
+  return 'went back, and on';
+}
+
 /** The start, the stop and what is worse than `info`. */
 function warningsIn(log: Daemon['log']): string[] {
   const found = log.filter(({ level, event }) => level !== 'info' || event !== undefined);

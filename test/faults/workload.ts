@@ -8,7 +8,7 @@ import type { Daemon } from '../support/daemon.ts';
 import { Receiver } from '../support/receiver.ts';
 import type { Sandbox, SandboxOptions } from '../support/sandbox.ts';
 import { openSource, type SourceServer, serving } from '../support/sources.ts';
-import { emptyHistory, type History, type Terms, type Try } from './history.ts';
+import { emptyHistory, goBack, type History, type Terms, type Try } from './history.ts';
 import { randomFrom } from './random.ts';
 
 export const TERMS: Terms = { listener: 'loud', limited: { client: 'small', jobs: 12 } };
@@ -171,6 +171,24 @@ export class Workload {
     if (cancelled.status === 0) this.#done('epoch.cancel', '');
   }
 
+  /** Plans an epoch with new keys that begins as soon as it may, on a slow machine later; when, milliseconds since the epoch. */
+  async beginEpoch(): Promise<number> {
+    const suffix = `e${this.#number++}`;
+    for (const seconds of [9, 30, 90]) {
+      const from = Math.ceil(Date.now() / 1000 + seconds) * 1000;
+      const date = new Date(from).toISOString().replace('.000', '');
+      const args = ['--from', date, '--suffix', suffix, '--use-existing-keys'];
+      const config = ['--config', this.#sandbox.configFile];
+      const { status, stderr } = await this.#sandbox.pdfseal(['epochs', 'plan', ...config, ...args]);
+      if (status !== 0 && stderr.includes('too soon')) continue;
+      if (status !== 0) throw new Error(stderr);
+      this.#done('epoch.plan', date.slice(0, -1));
+      this.history.epochs.push({ from, suffix });
+      return from;
+    }
+    throw new Error('no moment is late enough');
+  }
+
   /** Keeps the last of everything that was done, for a run that has no end of its own. */
   forget(keep: number): void {
     const { tries, receipts, checkpoints, acts } = this.history;
@@ -186,6 +204,8 @@ export class Workload {
     const acknowledged = this.history.tries.flatMap(({ answer: { jobId, phase = '' } = { status: 0 } }) =>
       jobId === undefined ? [] : [{ jobId, phase }],
     );
+    const { checkpoints, acts } = this.history;
+    const before = { acknowledged, checkpoints: checkpoints.length, acts: acts.length };
     const { status, stderr } = await this.#sandbox.pdfseal([
       'backup',
       '--config',
@@ -194,8 +214,28 @@ export class Workload {
       folder,
     ]);
     if (status !== 0) return void this.history.faults.push(`the backup ended with ${status}: ${stderr}`);
-    this.history.backups.push({ folder, acknowledged });
+    const told = this.receiver.received.map(({ webhookId }) => webhookId);
+    this.history.backups.push({ folder, ...before, told: [...this.history.told, ...told] });
     this.#done('backup.make', name);
+  }
+
+  /** Restores the newest backup, which is older than the store, and has the signers continue it. No daemon runs. */
+  async goBack(): Promise<void> {
+    const newest = this.history.backups.at(-1);
+    if (newest === undefined) throw new Error('there is no backup');
+    const run = async (...args: string[]) => {
+      const result = await this.#sandbox.pdfseal([...args, '--config', this.#sandbox.configFile]);
+      if (result.status !== 0) throw new Error(`${args[0]} ended with ${result.status}: ${result.stderr}`);
+      return result;
+    };
+    const { stdout } = await run('restore', '--input', newest.folder, '--accept-rollback', '--json');
+    goBack(this.history, newest);
+    this.receiver.received.splice(0);
+    this.#done('restore', newest.folder);
+    const { tree_size: leaves } = JSON.parse(stdout) as { tree_size: number };
+    // The last checkpoint outside the store can be as old as the backup; the signers' memory is not.
+    await run('hsm', 'reset-signers', `${leaves}`, '--reason', 'the newest backup');
+    this.#done('signers.reset', 'the newest backup');
   }
 
   /** Whether a new document is sealed in time. */
