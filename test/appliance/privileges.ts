@@ -1,6 +1,9 @@
 import type { Test } from 'tap';
 import { ENVIRONMENTS, type Installation, PORTS, until } from './installation.ts';
 
+/** Of curl. */
+const CANNOT_CONNECT = 7;
+
 /** What nobody may do on a machine where both environments run, and what members of the groups may. */
 export async function tryPrivileges(t: Test, site: Installation): Promise<void> {
   const { machine } = site;
@@ -56,6 +59,12 @@ export async function tryPrivileges(t: Test, site: Installation): Promise<void> 
         `runuser -u ${user} -- curl -s -o /dev/null -w '%{http_code}' ${options} --unix-socket ${socket} http://localhost${path}`,
       ).stdout;
     const [api, admin] = ['/run/pdfseal-api/sandbox/seal.sock', '/run/pdfseal/sandbox/admin.sock'];
+    const connects = (user: string) =>
+      machine.run(
+        `runuser -u ${user} -- curl -s --max-time 9 --unix-socket /run/pdfseal-clock.sock http://localhost/`,
+      ).status !== CANNOT_CONNECT;
+    t.notOk(connects('other'), 'the clock is for environments');
+    t.ok(connects('pdfseal-sandbox'));
     const allowed = Object.fromEntries(
       ['erp', 'ops', 'other'].map((user) => [
         user,
