@@ -1,9 +1,8 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { OperatorError } from './errors.ts';
-import { DATAGRAM_ADDON } from './journal.ts';
+import { DATAGRAM_ADDON, openDatagramAddon } from './journal.ts';
 
 /** As flock(2) has them. */
 export type LockKind = 'shared' | 'exclusive';
@@ -39,7 +38,7 @@ export function unlock(file: number): void {
 
 /** Undefined where it was not built. */
 function addon(): FlockAddon | undefined {
-  loaded ??= existsSync(DATAGRAM_ADDON) && (createRequire(import.meta.url)(DATAGRAM_ADDON) as FlockAddon);
+  loaded ??= existsSync(DATAGRAM_ADDON) && openDatagramAddon<FlockAddon>();
   return loaded || undefined;
 }
 

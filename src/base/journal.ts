@@ -24,9 +24,9 @@ export const DATAGRAM_ADDON = fileURLToPath(
   new URL('../../native/build/Release/pdfseal_notify.node', import.meta.url),
 );
 
-/** Throws if the add-on was not built. */
-export function openDatagramAddon(): DatagramAddon {
-  return createRequire(import.meta.url)(DATAGRAM_ADDON) as DatagramAddon;
+/** The add-on, for those of its functions that the caller names. Throws if it was not built. */
+export function openDatagramAddon<Functions = DatagramAddon>(): Functions {
+  return createRequire(import.meta.url)(DATAGRAM_ADDON) as Functions;
 }
 
 export const JOURNAL_SOCKET = '/run/systemd/journal/socket';

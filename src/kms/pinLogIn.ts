@@ -1,6 +1,5 @@
-import { createRequire } from 'node:module';
 import pkcs11 from 'pkcs11js';
-import { DATAGRAM_ADDON } from '../base/journal.ts';
+import { openDatagramAddon } from '../base/journal.ts';
 import { pinFileEmpty, withPinFile } from './pinFile.ts';
 import { isPinRefusal, SignerFailure } from './signerFailure.ts';
 
@@ -21,7 +20,7 @@ export function logInWithPin(
   session: Buffer,
   { pinFile, pinSource }: { pinFile: string; pinSource: string },
 ): void {
-  const addon = createRequire(import.meta.url)(DATAGRAM_ADDON) as PinAddon;
+  const addon = openDatagramAddon<PinAddon>();
   withPinFile(pinFile, pinSource, (file, version) => {
     const { result, unlocked } = addon.logIn(libPath, session, file);
     if (result === undefined) throw pinFileEmpty(pinSource);
