@@ -39,7 +39,7 @@ export async function carryOut(
 /** How the tree of a checkpoint grew from those before it. */
 export interface Growth {
   /** From the tree on which the checkpoint was drafted. */
-  step(): Promise<Step>;
+  step(): Step;
   /** From the largest of these trees that the log contains, or undefined if it contains none. Of no trees: from what is committed. */
   stepFrom(trees: readonly Tree[]): Promise<Step | undefined>;
 }

@@ -1,7 +1,7 @@
 import { assert } from '../base/assert.ts';
-import { bytesEqual, fromBase64 } from '../base/bytes.ts';
+import { bytesEqual, concatBytes, fromBase64 } from '../base/bytes.ts';
 import { HASH_BYTES, levelWidth, type ReadTile, TILE_WIDTH, tileWidth } from './tiles.ts';
-import { emptyRoot, merkleRoot, nodeHash } from './tree.ts';
+import { type Edge, emptyRoot, merkleRoot, nodeHash } from './tree.ts';
 
 /** Longest possible proof for a tree of 2^63 leaves. A longer one is hostile. */
 export const PROOF_HASHES_MAX = 63;
@@ -42,11 +42,28 @@ export function consistencyProof(
   newSize: number,
   readTile: ReadTile,
 ): Promise<Uint8Array[]> {
+  return hashRanges(consistencyRanges(oldSize, newSize), newSize, readTile);
+}
+
+/** The same proof for the tree that appending these leaf hashes to `edge` makes. It needs no tiles: every left sibling is a peak of the edge. */
+export function growthProof(edge: Edge, leafHashes: readonly Uint8Array[]): Uint8Array[] {
+  const peaks = [...edge.peaks];
+  return consistencyRanges(edge.size, edge.size + leafHashes.length).map(({ start, end }) => {
+    if (start >= edge.size)
+      return merkleRoot(concatBytes(leafHashes.slice(start - edge.size, end - edge.size)));
+    const peak = peaks.pop();
+    assert(peak, 'the edge of the tree has too few peaks');
+    return peak;
+  });
+}
+
+/** What a consistency proof has the hashes of, in its order: the smallest subtree of the old tree, then its siblings up to the root. */
+function consistencyRanges(oldSize: number, newSize: number): Range[] {
   assert(
     isCount(oldSize) && isCount(newSize) && oldSize <= newSize,
     `${oldSize} leaves are not a prefix of ${newSize}`,
   );
-  if (oldSize === 0 || oldSize === newSize) return Promise.resolve([]);
+  if (oldSize === 0 || oldSize === newSize) return [];
   const ranges: Range[] = [];
   let { start, end }: Range = { start: 0, end: newSize };
   while (end !== oldSize) {
@@ -57,7 +74,7 @@ export function consistencyProof(
   }
   // When the old tree is a complete subtree here, the verifier starts from its root and needs no hash of it.
   if (start > 0) ranges.push({ start, end });
-  return hashRanges(ranges.reverse(), newSize, readTile);
+  return ranges.reverse();
 }
 
 /** Whether the proof leads from the leaf hash to the root (RFC 9162, section 2.1.3.2). Any input is safe. */

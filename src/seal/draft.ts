@@ -6,7 +6,7 @@ import type { PartitionSignature } from '../kms/partitions.ts';
 import type { Step } from '../kms/protocol.ts';
 import { encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { encodeNote, parseNote } from '../log/note.ts';
-import { consistencyProof } from '../log/proof.ts';
+import { consistencyProof, growthProof } from '../log/proof.ts';
 import type { ReadTile, Tile } from '../log/tiles.ts';
 import { appendLeaves, type Edge, leafHash, loadEdge, rootOf } from '../log/tree.ts';
 import { type ClassicalAlgorithm, isClassical, kmsKeyId, noteKeyId } from '../log/verifierKey.ts';
@@ -18,6 +18,7 @@ import type { Batch, SealedLeaf, StoreIdentity } from '../store/store.ts';
 export interface Draft {
   firstLeaf: number;
   leaves: SealedLeaf[];
+  leafHashes: Uint8Array[];
   tiles: Tile[];
   /** The tree's right edge before these leaves. */
   base: Edge;
@@ -47,28 +48,27 @@ export function draftBatch(
     clientId: job.clientId,
     data: leafData(manifestOf(job, identity.environment, sealedAt)),
   }));
-  const grown = appendLeaves(
-    edge,
-    leaves.map((leaf) => leafHash(leaf.data)),
-  );
+  const leafHashes = leaves.map((leaf) => leafHash(leaf.data));
+  const grown = appendLeaves(edge, leafHashes);
   const checkpoint = {
     origin: identity.logOrigin,
     treeSize: grown.edge.size,
     root: rootOf(grown.edge),
   };
   const text = encodeCheckpoint(checkpoint);
-  return { firstLeaf: edge.size, leaves, base: edge, ...grown, sealedAt, text };
+  return { firstLeaf: edge.size, leaves, leafHashes, base: edge, ...grown, sealedAt, text };
 }
 
 /** What shows a signer that the log only grew from what is committed. `readTile` has the tiles of this draft, and of those before it. */
-export function growthOf({ base, edge }: Draft, committed: Edge, readTile: ReadTile): Growth {
-  const stepFrom = async (from: Edge): Promise<Step> => ({
+export function growthOf({ base, leafHashes, edge }: Draft, committed: Edge, readTile: ReadTile): Growth {
+  const stepOf = (from: Edge, proof: readonly Uint8Array[]): Step => ({
     from: { size: from.size, root: toBase64(rootOf(from)) },
-    proof: (await consistencyProof(from.size, edge.size, readTile)).map(toBase64),
+    proof: proof.map(toBase64),
   });
-  let step: Promise<Step> | undefined;
+  const stepFrom = async (from: Edge) => stepOf(from, await consistencyProof(from.size, edge.size, readTile));
+  let step: Step | undefined;
   return {
-    step: () => (step ??= stepFrom(base)),
+    step: () => (step ??= stepOf(base, growthProof(base, leafHashes))),
     stepFrom: async (trees) => {
       if (trees.length === 0) return { ...(await stepFrom(committed)), isCommitted: true };
       for (const { size, root } of trees.filter((tree) => tree.size <= base.size).toReversed()) {

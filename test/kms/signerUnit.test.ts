@@ -257,8 +257,9 @@ async function openUnit(t: Test, site: Site, unit: Unit, refused: string[] = [])
       treeSize: size,
       root: fromBase64(root) ?? new Uint8Array(),
     });
+    const step = await history.step(from, to);
     const growth = {
-      step: () => history.step(from, to),
+      step: () => step,
       stepFrom: async (trees: readonly { size: number }[]) => history.step(trees.at(-1)?.size ?? from, to),
     };
     return (await partitions.sign(text, Date.now(), growth)).length;

@@ -1,7 +1,13 @@
 import t from 'tap';
 import { BrokenInvariant } from '../../src/base/assert.ts';
-import { consistencyProof, inclusionProof, verifyConsistency, verifyInclusion } from '../../src/log/proof.ts';
-import { emptyRoot, leafHash } from '../../src/log/tree.ts';
+import {
+  consistencyProof,
+  growthProof,
+  inclusionProof,
+  verifyConsistency,
+  verifyInclusion,
+} from '../../src/log/proof.ts';
+import { appendLeaves, emptyEdge, emptyRoot, leafHash } from '../../src/log/tree.ts';
 import { growTree } from '../support/sealing.ts';
 import { fc } from '../support/seed.ts';
 import vectors from '../vectors/rfc6962/tree.json' with { type: 'json' };
@@ -96,6 +102,26 @@ t.test('proofs across tiles agree with the RFC, and hold for nothing else', asyn
       t.ok(verifyConsistency(index + 1, size, consistency, oldRoot, root));
       t.notOk(verifyConsistency(index + 1, size, consistency, other, root));
       t.notOk(verifyConsistency(index + 1, size, consistency, oldRoot, other));
+    }),
+    { numRuns: 100 },
+  );
+});
+
+t.test('the proof of growth from an edge is the one from tiles', async (t) => {
+  const edgeOf = (size: number) => appendLeaves(emptyEdge(), leaves.slice(0, size)).edge;
+  for (let newSize = 0; newSize <= 40; newSize++) {
+    for (let oldSize = 0; oldSize <= newSize; oldSize++) {
+      const proof = growthProof(edgeOf(oldSize), leaves.slice(oldSize, newSize));
+      const expected = oldSize === 0 ? [] : rfcProof(oldSize, leaves.slice(0, newSize));
+      t.strictSame(hexAll(proof), hexAll(expected), `${oldSize} to ${newSize}`);
+    }
+  }
+  const sizes = fc.integer({ min: 1, max: leaves.length });
+  fc.assert(
+    fc.property(sizes, sizes, (a, b) => {
+      const [oldSize, newSize] = [Math.min(a, b), Math.max(a, b)];
+      const proof = growthProof(edgeOf(oldSize), leaves.slice(oldSize, newSize));
+      t.strictSame(hexAll(proof), hexAll(rfcProof(oldSize, leaves.slice(0, newSize))));
     }),
     { numRuns: 100 },
   );
