@@ -18,7 +18,18 @@ export type Part = keyof typeof PARTS;
 const MEANWHILE: Partial<Record<Part, string>> = { 'the signer of time-stamps': 'timestamp_unavailable' };
 
 /** What a step reads, sends, or leaves on disk. */
-const STEPS = ['read', 'recvmsg', 'write', 'writev', 'sendmsg', 'openat', 'fdatasync', 'fsync', 'rename'];
+const STEPS = [
+  'read',
+  'recvmsg',
+  'write',
+  'writev',
+  'pwrite64',
+  'sendmsg',
+  'openat',
+  'fdatasync',
+  'fsync',
+  'rename',
+];
 const KILLS = 8;
 /** Each thread of a part is killed at one of so many calls. */
 const NTH_MAX = 24;
