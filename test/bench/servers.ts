@@ -85,7 +85,7 @@ async function startObvious(workspace: Workspace): Promise<Server> {
   return startPeer(workspace, 'obvious', [folder, JSON.stringify(token)], { env });
 }
 
-async function startPeer(
+export async function startPeer(
   workspace: Workspace,
   name: Exclude<Server['name'], 'pdfseald' | 'raw' | 'postgresql'>,
   args: string[],
