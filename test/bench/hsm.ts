@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
+import { askAdmin, parseMetrics, sampleOf } from '../support/admin.ts';
 import {
   behindFaulty,
   buildFaultyModule,
@@ -8,8 +9,9 @@ import {
   type ModuleFault,
   setFault,
 } from '../support/faults.ts';
+import type { Sandbox } from '../support/sandbox.ts';
 import { bytes, number, ratio, table } from './format.ts';
-import { openLoad, type Server } from './http.ts';
+import { type Load, openLoad, type Server } from './http.ts';
 import type { LoadResult } from './load.ts';
 import { startDaemon } from './servers.ts';
 import { type Latency, latencyOf, medianOf } from './stats.ts';
@@ -41,6 +43,22 @@ export interface DelayRow extends HsmLoad {
   slow: Figures;
 }
 
+/** Creates that do not wait for their seals. */
+interface QueuedFigures {
+  acceptedPerSecond: number;
+  p50Ms: number;
+  p99Ms: number;
+  /** From the last answer until no job waits. */
+  emptyAfterMs: number;
+}
+
+/** Medians of the rounds, with and without the delay. */
+export interface QueuedRow extends HsmLoad {
+  sessions: number;
+  prompt: QueuedFigures;
+  slow: QueuedFigures;
+}
+
 /** One fault of one partition, from before it strikes until the partition is back. */
 export interface EventRow {
   quorum: number;
@@ -51,8 +69,12 @@ export interface EventRow {
 
 export interface HsmReport {
   delays: DelayRow[];
+  queued?: QueuedRow[];
   events: EventRow[];
 }
+
+const PHASES = ['queued', 'hashing', 'sealing'];
+const EMPTY_POLL_MS = 5;
 
 /** What a small USB HSM takes for a signature. */
 const DELAY_MS = 70;
@@ -78,14 +100,19 @@ export async function benchHsm(
     figuresOf(await load({ port, apiKey, ...order, durationMs }));
 
   const delays: DelayRow[] = [];
+  const queued: QueuedRow[] = [];
   for (const sessions of plan.sessions) {
     const tables = { kms: `sessions = ${sessions}` };
     const single = await startDaemon(workspace, { regions: ['local'], tables, equip });
     for (const order of plan.loads) {
       const { documentBytes, connections } = order;
       progress(`hsm: ${sessions} sessions, ${documentBytes} bytes, ${connections} connections`);
-      delays.push({ sessions, ...(await measureDelay(plan, order, single, seal)) });
+      const send: Send<Figures> = (order, durationMs) => seal(single, order, durationMs);
+      delays.push({ sessions, ...(await inTurns(plan, order, single, send)) });
     }
+    progress(`hsm: ${sessions} sessions, asynchronous`);
+    const send: Send<QueuedFigures> = (order, durationMs) => sendQueued(load, single, order, durationMs);
+    queued.push({ sessions, ...(await inTurns(plan, EVENT_LOAD, single, send)) });
   }
   const events: EventRow[] = [];
   for (const quorum of plan.quorums) {
@@ -102,30 +129,56 @@ export async function benchHsm(
       events.push({ quorum, fault: fault.name, normal, during });
     }
   }
-  return { delays, events };
+  return { delays, queued, events };
 }
 
 type Seal = (server: Server, order: HsmLoad, durationMs: number) => Promise<Figures>;
 
-async function measureDelay(
+type Send<F> = (order: HsmLoad, durationMs: number) => Promise<F>;
+
+/** By turns with a prompt HSM and with a slow one. */
+async function inTurns<F extends { [K in keyof F]: number }>(
   { rounds, roundMs }: HsmPlan,
   order: HsmLoad,
-  server: Server & { partitions: PartitionOptions[] },
-  seal: Seal,
-): Promise<Omit<DelayRow, 'sessions'>> {
-  const prompt: Figures[] = [];
-  const slow: Figures[] = [];
-  const run = async (into: Figures[], fault: ModuleFault | undefined) => {
+  server: { partitions: PartitionOptions[] },
+  send: Send<F>,
+): Promise<HsmLoad & { prompt: F; slow: F }> {
+  const prompt: F[] = [];
+  const slow: F[] = [];
+  const run = async (into: F[], fault: ModuleFault | undefined) => {
     for (const partition of server.partitions) setFault(partition, fault);
-    into.push(await seal(server, order, roundMs));
+    into.push(await send(order, roundMs));
   };
-  await seal(server, order, roundMs / 2);
+  await send(order, roundMs / 2);
   for (let round = 0; round < rounds; round++) {
     await run(prompt, undefined);
     await run(slow, { delayed: 'C_Sign', ms: DELAY_MS });
   }
   for (const partition of server.partitions) setFault(partition, undefined);
   return { ...order, prompt: medianOf(prompt), slow: medianOf(slow) };
+}
+
+async function sendQueued(
+  load: Load,
+  { port, apiKey, sandbox }: Server & { sandbox: Sandbox },
+  order: HsmLoad,
+  durationMs: number,
+): Promise<QueuedFigures> {
+  const result = await load({ port, apiKey, ...order, form: 'asynchronous', durationMs });
+  const endMs = performance.now();
+  while ((await waitingJobs(sandbox)) > 0) await sleep(EMPTY_POLL_MS);
+  const { p50Ms, p99Ms } = latencyOf(result.latenciesMs);
+  const acceptedPerSecond = result.latenciesMs.length / result.seconds;
+  return { acceptedPerSecond, p50Ms, p99Ms, emptyAfterMs: performance.now() - endMs };
+}
+
+async function waitingJobs(sandbox: Sandbox): Promise<number> {
+  const metrics = parseMetrics((await askAdmin(sandbox, '/metrics')).text);
+  return PHASES.reduce((sum, phase) => {
+    const jobs = sampleOf(metrics, 'pdfseal_jobs', { phase });
+    if (jobs === undefined) throw new Error(`no metric of the jobs in the phase ${phase}`);
+    return sum + jobs;
+  }, 0);
 }
 
 async function playFault(
@@ -157,13 +210,25 @@ const DELAY_COLUMNS = [
   'at most',
   'of the least',
 ];
+const QUEUED_COLUMNS = [
+  'sessions',
+  'signature',
+  'accepted/s',
+  'p50 ms',
+  'p99 ms',
+  'to prompt',
+  'empty after ms',
+];
 const EVENT_COLUMNS = ['one of three', 'quorum', 'seals/s', 'p50 ms', 'p99 ms', 'bound', 'slowest ms'];
 
-export function renderHsm({ delays, events }: HsmReport): string {
+export function renderHsm({ delays, queued = [], events }: HsmReport): string {
   return [
     `A slow HSM: ${DELAY_MS} ms for each signature. No seal is quicker than its signature, so n connections`,
     `that wait for their answers get n / ${DELAY_MS} ms at most. The last column compares with that, or with the prompt rate if it is less.`,
     table(DELAY_COLUMNS, delays.flatMap(delayRows)),
+    '',
+    `Asynchronous creates, ${EVENT_LOAD.connections} connections: how many are accepted, and how long after the last answer all are sealed`,
+    table(QUEUED_COLUMNS, queued.flatMap(queuedRows)),
     '',
     `A partition is lost and returns under ${EVENT_LOAD.connections} connections; p99 is held to twice the normal one and the`,
     `signer's time-out, ${EVENT_SIGN_TIMEOUT_MS} ms`,
@@ -181,6 +246,18 @@ function delayRows({ sessions, documentBytes, connections, prompt, slow }: Delay
   return [
     [`${sessions}`, `${bytes(documentBytes)}, ${connections}`, 'prompt', ...cells(prompt), '', ''],
     ['', '', `${DELAY_MS} ms`, ...cells(slow), number(most), ratio(slow.sealsPerSecond, least)],
+  ];
+}
+
+function queuedRows({ sessions, prompt, slow }: QueuedRow): string[][] {
+  const cells = ({ acceptedPerSecond, p50Ms, p99Ms, emptyAfterMs }: QueuedFigures) => [
+    ...[acceptedPerSecond, p50Ms, p99Ms].map(number),
+    ratio(acceptedPerSecond, prompt.acceptedPerSecond),
+    number(emptyAfterMs),
+  ];
+  return [
+    [`${sessions}`, 'prompt', ...cells(prompt)],
+    ['', `${DELAY_MS} ms`, ...cells(slow)],
   ];
 }
 

@@ -16,7 +16,7 @@ export interface LargeReport {
   documentBytes: number;
   rounds: number;
   /** Medians. */
-  forms: Record<UploadForm, LargeFigures>;
+  forms: Record<Form, LargeFigures>;
 }
 
 interface LargeFigures extends Memory {
@@ -27,6 +27,7 @@ interface LargeFigures extends Memory {
 }
 
 const FORMS = ['multipart', 'raw'] as const satisfies UploadForm[];
+type Form = (typeof FORMS)[number];
 
 /** Large documents one at a time, on a connection each: what is left to do when the last byte has come. */
 export async function benchLarge(
@@ -38,7 +39,7 @@ export async function benchLarge(
     regions: ['north', 'south'],
     tables: { limits: `document_bytes_max = "${documentBytes / 2 ** 20}MiB"` },
   });
-  const samples: Record<UploadForm, LargeFigures[]> = { multipart: [], raw: [] };
+  const samples: Record<Form, LargeFigures[]> = { multipart: [], raw: [] };
   for (let round = 0; round < rounds; round++) {
     for (const form of FORMS) {
       progress(`large: ${form}, round ${round + 1} of ${rounds}`);

@@ -12,7 +12,7 @@ export interface LoadOrder {
   durationMs: number;
 }
 
-/** What came of it. Every answer was a 202 with a completed job, or there is no result. */
+/** What came of it. Every answer was a 202 with a completed job, or a queued one if it is asynchronous; or there is no result. */
 export interface LoadResult {
   seconds: number;
   /** One per seal: from the first byte sent to the last byte received. */
@@ -26,7 +26,9 @@ export type LoadReply = { result: LoadResult } | { error: string };
  * `durationMs`, every started one is waited for, and each connection sends one at least.
  */
 async function run(order: LoadOrder): Promise<LoadResult> {
-  const upload = makeUpload(order.documentBytes, order.apiKey, order.form ?? 'multipart');
+  const { form = 'multipart' } = order;
+  const upload = makeUpload(order.documentBytes, order.apiKey, form);
+  const phase = form === 'asynchronous' ? 'queued' : 'completed';
   const connections = await Promise.all(
     Array.from({ length: order.connections }, () => Connection.open(order.port)),
   );
@@ -35,7 +37,7 @@ async function run(order: LoadOrder): Promise<LoadResult> {
   try {
     await Promise.all(
       connections.map(async (connection) => {
-        do latenciesMs.push(await timedSeal(connection, upload));
+        do latenciesMs.push(await timedSeal(connection, upload, phase));
         while (performance.now() - startMs < order.durationMs);
       }),
     );
@@ -45,18 +47,18 @@ async function run(order: LoadOrder): Promise<LoadResult> {
   return { seconds: (performance.now() - startMs) / 1000, latenciesMs };
 }
 
-async function timedSeal(connection: Connection, upload: Upload): Promise<number> {
+async function timedSeal(connection: Connection, upload: Upload, phase: string): Promise<number> {
   const head = upload.head();
   const startMs = performance.now();
   const answer = await connection.exchange(head, upload.rest);
   const latencyMs = performance.now() - startMs;
-  requireCompleted(answer);
+  requirePhase(answer, phase);
   return latencyMs;
 }
 
-function requireCompleted({ status, body }: Answer): void {
-  if (status === 202 && JSON.parse(body).phase === 'completed') return;
-  throw new Error(`not a completed seal: ${status} ${body}`);
+function requirePhase({ status, body }: Answer, phase: string): void {
+  if (status === 202 && JSON.parse(body).phase === phase) return;
+  throw new Error(`not a ${phase} job: ${status} ${body}`);
 }
 
 /** The generator lives in a process of its own; an order in, a reply out. */

@@ -11,8 +11,8 @@ export interface Upload {
 const BOUNDARY = 'pdfseal-bench-5f0c1e7a9b3d';
 const MARK_BYTES = 24;
 
-/** How a document is sent: as a part of a form, or as the whole body with the fields in the query. */
-export type UploadForm = 'multipart' | 'raw';
+/** How a document is sent: as a part of a form, or as the whole body with the fields in the query; blocking or not. */
+export type UploadForm = 'multipart' | 'raw' | 'asynchronous';
 
 const FORMS = {
   multipart: {
@@ -22,9 +22,10 @@ const FORMS = {
     after: `\r\n--${BOUNDARY}--\r\n`,
   },
   raw: { query: '?visibility=private&mode=blocking', contentType: 'application/pdf', before: '', after: '' },
+  asynchronous: { query: '?visibility=private', contentType: 'application/pdf', before: '', after: '' },
 } as const satisfies Record<UploadForm, object>;
 
-/** A blocking create of a document of exactly `documentBytes`. `apiKey` is empty for the peers: they do not look. */
+/** A create of a document of exactly `documentBytes`. `apiKey` is empty for the peers: they do not look. */
 export function makeUpload(documentBytes: number, apiKey: string, form: UploadForm): Upload {
   const { head, fillerBytes, tail } = makeFrame(documentBytes, apiKey, form);
   return { head, rest: Buffer.concat([filler(fillerBytes), tail]) };
