@@ -260,6 +260,12 @@ export const POWER_MUTANTS: readonly PowerMutant[] = [
     instead: 'if (entry.isDirectory())',
   },
   {
+    name: 'signs before the signers remember it on disk',
+    file: 'kms/treeFile.js',
+    line: 'constants.O_RDWR | constants.O_DSYNC',
+    instead: 'constants.O_RDWR',
+  },
+  {
     name: 'does not flush that the signers forget',
     file: 'cli/hsm/hsmResetSigners.js',
     line: '    syncName(aside);',
