@@ -1,5 +1,3 @@
-import type { ErrorCode } from './errors.ts';
-
 /** The meaning of a code for a caller; `title` and `remedy` are on its page below `/v1/errors`. */
 interface ErrorKind {
   status: number;
@@ -10,8 +8,8 @@ interface ErrorKind {
 const FIX_AND_REPEAT = 'Correct the request as the message says, then send it again.';
 const REPEAT_LATER = 'Send the same request again, with the same Idempotency-Key, after Retry-After seconds.';
 
-/** The only table from error code to status. */
-export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
+/** The only table of error codes, and from code to status. */
+export const ERROR_KINDS = {
   invalid_request: { status: 400, title: 'The request cannot be understood', remedy: FIX_AND_REPEAT },
   invalid_parameter: {
     status: 400,
@@ -286,9 +284,9 @@ export const ERROR_KINDS: Readonly<Record<ErrorCode, ErrorKind>> = {
   },
   queue_full: { status: 503, title: 'The service is at capacity', remedy: REPEAT_LATER },
   shutting_down: { status: 503, title: 'The service is being stopped', remedy: REPEAT_LATER },
-};
+} as const satisfies Readonly<Record<string, ErrorKind>>;
 
-export const ERROR_CODES = Object.keys(ERROR_KINDS) as ErrorCode[];
+export const ERROR_CODES = Object.keys(ERROR_KINDS) as (keyof typeof ERROR_KINDS)[];
 
 const INVALID_REQUEST = 'invalid_request_error';
 const TYPES: Readonly<Record<number, string>> = {
@@ -305,6 +303,6 @@ const TYPES: Readonly<Record<number, string>> = {
 /** All values of `error.type`. */
 export const ERROR_TYPES = [INVALID_REQUEST, ...new Set(Object.values(TYPES))];
 
-export function typeOf(code: ErrorCode): string {
+export function typeOf(code: keyof typeof ERROR_KINDS): string {
   return TYPES[ERROR_KINDS[code].status] ?? INVALID_REQUEST;
 }
