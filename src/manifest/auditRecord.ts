@@ -58,60 +58,64 @@ export const ACTS = [
 ] as const;
 export type ActName = (typeof ACTS)[number];
 
-/** `begun`: a later record `concludes` the act. Without that record, the result of the act is unknown. */
-export const ACT_OUTCOMES = ['begun', 'done', 'failed'] as const;
+const whole = z.int().min(0);
 
 /**
  * Who acts, as far as the process that writes the record knows. `uid`, `pid` and `login_uid` come from the kernel;
  * the rest is what the process was told.
  */
-export interface Actor {
+const actorSchema = z.strictObject({
   /** The channel of the act: a command, the administration socket, a request with an API key, a person at the console, or the daemon itself. */
-  via: 'command' | 'administration' | 'api' | 'console' | 'daemon';
-  uid?: number;
-  user?: string;
+  via: z.enum(['command', 'administration', 'api', 'console', 'daemon']),
+  uid: whole.exactOptional(),
+  user: z.string().exactOptional(),
   /** The user who logged in, even after a change of user (proc(5), loginuid). */
-  login_uid?: number;
-  sudo_user?: string;
-  host?: string;
-  pid?: number;
-  client?: string;
+  login_uid: whole.exactOptional(),
+  sudo_user: z.string().exactOptional(),
+  host: z.string().exactOptional(),
+  pid: whole.exactOptional(),
+  client: z.string().exactOptional(),
   /** Public name of the API key. */
-  key?: string;
+  key: z.string().exactOptional(),
   /** The client certificate that stood for the client, SHA-256 in lower-case hex. */
-  certificate_sha256?: string;
+  certificate_sha256: z.string().exactOptional(),
   /** At the console: the name and the role of the session. */
-  person?: string;
-  role?: string;
+  person: z.string().exactOptional(),
+  role: z.string().exactOptional(),
   /** At the console, of an act that takes two people: the name of the first. `person` approved it. */
-  proposed_by?: string;
-}
+  proposed_by: z.string().exactOptional(),
+});
+export type Actor = z.infer<typeof actorSchema>;
+
+/** A recorded act. Its members appear on the wire, so they have the names of the wire. An unset member is absent. */
+const recordSchema = z.strictObject({
+  schema: z.literal(AUDIT_SCHEMA),
+  /** The number of the record: from 1, without gaps. */
+  number: z.int().min(1),
+  at: z.iso.datetime({ precision: 3 }),
+  /** `env_<name>`. */
+  environment: z.string(),
+  act: z.enum(ACTS),
+  actor: actorSchema,
+  object: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null(), z.array(z.string())])),
+  /** `begun`: a later record `concludes` the act. Without that record, the result of the act is unknown. */
+  outcome: z.enum(['begun', 'done', 'failed']),
+  /** The number of the record with the outcome `begun`. */
+  concludes: z.int().min(1).exactOptional(),
+  /** SHA-256 of the previous record, lower-case hex; absent in the first record. */
+  previous: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .exactOptional(),
+});
 
 /** The objects of an act: names, ids and digests; never keys, PINs, secrets or customers' references. */
 export type ActObject = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
 
-/** An act to record. */
-export interface Act {
-  act: ActName;
-  actor: Actor;
-  object: ActObject;
-  outcome: (typeof ACT_OUTCOMES)[number];
-  /** The number of the record with the outcome `begun`. */
-  concludes?: number;
-}
+export type AuditRecord = Omit<z.infer<typeof recordSchema>, 'object'> & { object: ActObject };
 
-/** A recorded act. Its members appear on the wire, so they have the names of the wire. An unset member is absent. */
-export interface AuditRecord extends Act {
-  schema: typeof AUDIT_SCHEMA;
-  /** The number of the record: from 1, without gaps. */
-  number: number;
-  /** RFC 3339, UTC, milliseconds. */
-  at: string;
-  /** `env_<name>`. */
-  environment: string;
-  /** SHA-256 of the previous record, lower-case hex; absent in the first record. */
-  previous?: string;
-}
+/** An act to record. */
+export type Act = Pick<AuditRecord, 'act' | 'actor' | 'object' | 'outcome' | 'concludes'>;
 
 /** The position of a record in the trail. */
 export interface AuditPlace {
@@ -164,45 +168,13 @@ export function parseAuditReference(reference: string | undefined): number | und
   return number === undefined ? undefined : Number(number);
 }
 
-const whole = z.int().min(0);
-
-const recordSchema = z.object({
-  schema: z.literal(AUDIT_SCHEMA),
-  number: z.int().min(1),
-  at: z.iso.datetime({ precision: 3 }),
-  environment: z.string(),
-  act: z.enum(ACTS),
-  actor: z.strictObject({
-    via: z.enum(['command', 'administration', 'api', 'console', 'daemon']),
-    uid: whole.exactOptional(),
-    user: z.string().exactOptional(),
-    login_uid: whole.exactOptional(),
-    sudo_user: z.string().exactOptional(),
-    host: z.string().exactOptional(),
-    pid: whole.exactOptional(),
-    client: z.string().exactOptional(),
-    key: z.string().exactOptional(),
-    certificate_sha256: z.string().exactOptional(),
-    person: z.string().exactOptional(),
-    role: z.string().exactOptional(),
-    proposed_by: z.string().exactOptional(),
-  }),
-  object: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null(), z.array(z.string())])),
-  outcome: z.enum(ACT_OUTCOMES),
-  concludes: z.int().min(1).exactOptional(),
-  previous: z
-    .string()
-    .regex(/^[0-9a-f]{64}$/)
-    .exactOptional(),
-});
-
 /** Reads the text of a record; undefined for a text that {@link encodeAuditRecord} cannot write. */
 export function parseAuditRecord(text: string): AuditRecord | undefined {
   try {
     const value = parseUniqueJson(text);
     const isCanonical = new TextDecoder().decode(encodeCanonical(value)) === text;
-    const record = recordSchema.strict().safeParse(value);
-    return isCanonical && record.success ? record.data : undefined;
+    const record = recordSchema.safeParse(value);
+    return isCanonical ? record.data : undefined;
   } catch {
     return undefined;
   }
