@@ -31,15 +31,7 @@ const sealedFormSchema = z.object({
 export type SealedForm = z.infer<typeof sealedFormSchema>;
 
 /** The members of {@link SealedForm} that make an epoch what it is; `until` follows from the next epoch. */
-export const FORM_MEMBERS = [
-  'from',
-  'verifier_keys',
-  'partitions',
-  'software_keys',
-  'quorum',
-  'timestamps',
-  'timestamp_roots',
-] as const;
+export const FORM_MEMBERS = sealedFormSchema.omit({ until: true }).keyof().options;
 
 /** The form of an epoch of the log with that origin. `until` in milliseconds since the Unix epoch. */
 export function sealedForm(

@@ -232,10 +232,7 @@ function readKey(origin: string, wire: z.infer<typeof keySchema>): LogKey {
   return { region, keyLabel, algorithm: vkey.algorithm, spki: vkey.spki, ...(software && { software }) };
 }
 
-interface WireValidity {
-  not_before?: string;
-  not_after?: string;
-}
+type WireValidity = z.infer<z.ZodObject<typeof validityShape>>;
 
 function readValidity({ not_before, not_after }: WireValidity, where: string): Validity {
   const validity = {
