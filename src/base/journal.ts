@@ -3,7 +3,7 @@ import { fstatSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { escapeControls } from './controls.ts';
-import { journalStream } from './env.ts';
+import { fromEnvironment } from './env.ts';
 import { EVENTS, type EventName } from './events.ts';
 import type { LogOutput } from './logWriter.ts';
 
@@ -65,7 +65,7 @@ const FIELDS = [
 
 /** Whether this descriptor leads to the journal (systemd.exec(5), JOURNAL_STREAM). */
 export function isJournal(fd: number): boolean {
-  const stream = journalStream();
+  const stream = fromEnvironment('JOURNAL_STREAM');
   if (stream === undefined) return false;
   const { dev, ino } = fstatSync(fd, { bigint: true });
   return stream === `${dev}:${ino}`;

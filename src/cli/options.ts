@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { configFileFromEnvironment } from '../base/env.ts';
+import { fromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { NAME_PATTERN } from '../base/names.ts';
 import { systemReason } from '../base/systemReason.ts';
@@ -30,7 +30,7 @@ export function configFiles(folder = CONFIG_FOLDER): string[] {
 }
 
 /** The config file that is meant where none is named. Throws OperatorError unless there is exactly one. */
-export function defaultConfigFile(named = configFileFromEnvironment(), folder = CONFIG_FOLDER): string {
+export function defaultConfigFile(named = fromEnvironment('PDFSEAL_CONFIG'), folder = CONFIG_FOLDER): string {
   if (named !== undefined) return named;
   const remedy = 'name it with --config FILE, or in the environment variable PDFSEAL_CONFIG';
   let files: string[];

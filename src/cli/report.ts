@@ -1,6 +1,6 @@
 import { CommanderError } from 'commander';
 import { BrokenInvariant, DamagedRecord } from '../base/assert.ts';
-import { stackWanted } from '../base/env.ts';
+import { fromEnvironment } from '../base/env.ts';
 import { type ErrorCode, OperatorError, ServiceError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { UnknownOutcome } from '../store/store.ts';
@@ -73,7 +73,7 @@ export function report(error: unknown, failed: ExitStatus = EXIT.failed): ExitSt
     if (failure.code === 'internal_error') note(`  → ${failure.remedy}`);
   }
   if (failure.code !== 'internal_error') return failed;
-  if (stackWanted()) console.error(error);
+  if (fromEnvironment('PDFSEAL_STACK')) console.error(error);
   return EXIT.software;
 }
 

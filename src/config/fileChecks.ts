@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { credentialsDirectory, signersFolder } from '../base/env.ts';
+import { fromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { meetsQuorum } from '../log/quorum.ts';
@@ -102,12 +102,15 @@ function sparedPins({ kms, timestamp }: Config, faults: readonly Fault[]): Fault
 
 /** Where systemd puts a credential: for this process, or else for the daemon's unit while it runs, readable to root. */
 export function credentialFile(name: string, environment: string): string {
-  return join(credentialsDirectory() ?? `/run/credentials/pdfseald@${environment}.service`, name);
+  return join(
+    fromEnvironment('CREDENTIALS_DIRECTORY') ?? `/run/credentials/pdfseald@${environment}.service`,
+    name,
+  );
 }
 
 /** The socket of the unit that holds the credential in the place of this process; undefined where this process does, or nobody. */
 export function signerSocket(credential: string): string | undefined {
-  const [folder, own] = [signersFolder(), credentialsDirectory()];
+  const [folder, own] = [fromEnvironment('PDFSEALD_SIGNERS'), fromEnvironment('CREDENTIALS_DIRECTORY')];
   const [, name] = /^pin_(.+)$/.exec(credential) ?? [];
   if (folder === undefined || name === undefined) return undefined;
   if (own !== undefined && existsSync(join(own, credential))) return undefined;

@@ -11,7 +11,7 @@ import { existsSync, readFileSync, rmdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { EXIT_SOFTWARE, inspectError, isUsageError, stopSignal } from '../base/ending.ts';
-import { credentialsDirectory, inheritedSockets } from '../base/env.ts';
+import { fromEnvironment, inheritedSockets } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { createLogger, refuseStart } from '../base/logger.ts';
 import { packageVersion } from '../base/package.ts';
@@ -67,7 +67,7 @@ function removeFolderOf(socket: string): void {
 
 /** As a unit of its own, it may read the copy that systemd hands it; relative paths begin at the file itself. Throws OperatorError. */
 function readConfig(file: string): Config {
-  const folder = credentialsDirectory();
+  const folder = fromEnvironment('CREDENTIALS_DIRECTORY');
   const copy = folder === undefined ? file : join(folder, 'config');
   return existsSync(copy)
     ? parseConfig(readFileSync(copy, 'utf8'), file)

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
 import type { StatusSources } from '../admin/statusReader.ts';
 import { type Clock, systemClock, toRfc3339 } from '../base/clock.ts';
-import { clockSocket, egressSocket, inheritedSockets, stripperSocket } from '../base/env.ts';
+import { fromEnvironment, inheritedSockets } from '../base/env.ts';
 import { makeFolder } from '../base/folders.ts';
 import { certificatesInUse } from '../config/certificatesInUse.ts';
 import type { Config } from '../config/config.ts';
@@ -38,7 +38,11 @@ import { Egress } from './egressProcess.ts';
 
 /** What sends to other machines. As a child of this process it is started at once where the configuration names some, else when it is needed. */
 export function openEgress(config: Config, logger: Logger, parts: AsyncDisposableStack): Egress {
-  const egress = new Egress({ configFile: config.file, socket: egressSocket(), logger });
+  const egress = new Egress({
+    configFile: config.file,
+    socket: fromEnvironment('PDFSEALD_EGRESS_SOCKET'),
+    logger,
+  });
   parts.defer(() => egress.close());
   if (talksOutwards(config)) {
     void egress.start();
@@ -68,7 +72,7 @@ export async function openClockOf(
 
 /** As this process can ask it. */
 function reachable(source: ClockSource): ClockSource {
-  const socket = clockSocket();
+  const socket = fromEnvironment('PDFSEALD_CLOCK_SOCKET');
   return source.trust === 'chrony' && socket !== undefined ? { ...source, socket } : source;
 }
 
@@ -156,7 +160,7 @@ export async function openCopiesOf(
     path: documentsDir,
     freeBytesMin: 2 * storage.freeBytesMin,
     workers: hash.workers,
-    stripperSocket: stripperSocket(),
+    stripperSocket: fromEnvironment('PDFSEALD_STRIPPER_SOCKET'),
   };
   const copies = parts.adopt(await openCopies(options, known), (open) => open.close());
   if (complianceMode) await copies.probe();

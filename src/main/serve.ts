@@ -7,7 +7,7 @@ import { openAdministration } from '../admin/server.ts';
 import { storedQuotas } from '../admin/status/quotasSection.ts';
 import { systemClock, toRfc3339 } from '../base/clock.ts';
 import { EXIT_SOFTWARE, stopSignal } from '../base/ending.ts';
-import { notifySocket, watchdogMs } from '../base/env.ts';
+import { fromEnvironment, watchdogMs } from '../base/env.ts';
 import { acquireLock } from '../base/lock.ts';
 import { createLogger } from '../base/logger.ts';
 import { packageVersion } from '../base/package.ts';
@@ -84,7 +84,7 @@ export async function serve(file: string): Promise<void> {
   parts.adopt(acquireLock(config.lockFile), (lock) => lock.release());
   let waiting = () => 0;
   const supervision = new Supervision({
-    socket: notifySocket(),
+    socket: fromEnvironment('NOTIFY_SOCKET'),
     watchdogMs: watchdogMs(),
     status: () => `${waiting()} jobs wait`,
     logger,

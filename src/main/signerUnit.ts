@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { inspectError } from '../base/ending.ts';
-import { credentialsDirectory, stateDirectory } from '../base/env.ts';
+import { fromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { keepCompanions } from '../base/keeper.ts';
 import { loadConfig } from '../config/config.ts';
@@ -50,7 +50,10 @@ function charterOf(name: string, credentials: string, folder: string): Charter {
 
 function main(): void {
   const [name, check] = process.argv.slice(2);
-  const [credentials, folder] = [credentialsDirectory(), stateDirectory()];
+  const [credentials, folder] = [
+    fromEnvironment('CREDENTIALS_DIRECTORY'),
+    fromEnvironment('STATE_DIRECTORY'),
+  ];
   if (name === undefined || credentials === undefined || folder === undefined)
     throw new OperatorError('this program is run by the unit pdfseal-signer@ENVIRONMENT-NAME');
   const charter = charterOf(name, credentials, folder);

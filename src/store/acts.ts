@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
-import { sudoUser } from '../base/env.ts';
+import { fromEnvironment } from '../base/env.ts';
 import type { Act, ActName, ActObject, Actor } from '../manifest/auditRecord.ts';
 import type { TrailStore } from './trail.ts';
 
@@ -14,7 +14,7 @@ export function actorOfProcess(via: 'command' | 'daemon'): Actor {
   const uid = process.geteuid?.();
   const user = userName();
   const login = loginUid();
-  const sudo = sudoUser();
+  const sudo = fromEnvironment('SUDO_USER');
   return {
     via,
     ...(uid !== undefined && { uid }),

@@ -2,7 +2,7 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject,
 import { readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { createFileAtomically } from '../base/atomicFile.ts';
-import { credentialsDirectory } from '../base/env.ts';
+import { fromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import type { Cosigner } from '../log/cosignature.ts';
@@ -44,7 +44,7 @@ export function createKeyFile(path: string, name: string): Cosigner {
 function readPrivateFile(path: string): string {
   try {
     // systemd decides who reads a credential, and where it uses an access control list, the mode says otherwise.
-    const isCredential = dirname(path) === credentialsDirectory();
+    const isCredential = dirname(path) === fromEnvironment('CREDENTIALS_DIRECTORY');
     const isOpenToOthers = !isCredential && (statSync(path).mode & 0o077) !== 0;
     if (isOpenToOthers) throw new OperatorError(`other users can read ${path}: run chmod 600 ${path}`);
     return readFileSync(path, 'utf8');

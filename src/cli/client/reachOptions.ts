@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import { type Command, InvalidArgumentError } from 'commander';
-import { apiKeyFromEnvironment } from '../../base/env.ts';
+import { fromEnvironment } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { readTextFile } from '../files.ts';
 import { note } from '../terminal.ts';
@@ -66,7 +66,7 @@ export function reachOf({ tlsCa, tlsCertificate, tlsKey, unixSocket }: ReachOpti
 /** Never from the command line: every user of the machine can read that. Undefined where a client certificate is all there is. */
 export function readApiKey({ keyFile, tlsCertificate }: ReachOptions): string | undefined {
   const apiKey =
-    keyFile === undefined ? apiKeyFromEnvironment() : readTextFile(keyFile, FILE_BYTES_MAX).trim();
+    keyFile === undefined ? fromEnvironment('PDFSEAL_API_KEY') : readTextFile(keyFile, FILE_BYTES_MAX).trim();
   if (apiKey === undefined) {
     if (tlsCertificate !== undefined) return undefined;
     throw new OperatorError('no API key: name a file with --key-file, or set PDFSEAL_API_KEY');

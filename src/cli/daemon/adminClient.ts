@@ -1,6 +1,6 @@
 import { request } from 'node:http';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
-import { apiKeyFromEnvironment } from '../../base/env.ts';
+import { fromEnvironment } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { lockHolder } from '../../base/lock.ts';
 import { systemReason } from '../../base/systemReason.ts';
@@ -58,7 +58,7 @@ async function send(
   path: string,
   body: string,
 ): Promise<{ status: number; text: string }> {
-  const apiKey = apiKeyFromEnvironment();
+  const apiKey = fromEnvironment('PDFSEAL_API_KEY');
   const headers = { ...(apiKey !== undefined && { Authorization: `Bearer ${apiKey}` }) };
   const asked = request({ socketPath: address.path, method, path, headers, agent: false });
   const silenceMsMax = SILENCE_MS_MAX[method];

@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { hostname, userInfo } from 'node:os';
 import { pipeline } from 'node:stream/promises';
 import { Command, Option } from 'commander';
-import { sudoUser } from '../../base/env.ts';
+import { fromEnvironment } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { ROLES } from '../../base/people.ts';
 import { counted } from '../../base/phrases.ts';
@@ -99,7 +99,7 @@ async function login({ config: file, as, role }: LoginOptions): Promise<void> {
 async function openHere({ config: file }: { config: string }): Promise<void> {
   const config = loadConfig(file, { files: 'unused' });
   const listen = listenOf(config);
-  const link = await makeLink(config, sudoUser() ?? userInfo().username, 'administrator');
+  const link = await makeLink(config, fromEnvironment('SUDO_USER') ?? userInfo().username, 'administrator');
   const port = 'port' in listen ? listen.port : await lead(listen);
   const url = urlOf(config, port, link);
   if (isJson()) printJson({ url, name: link.name, role: link.role });

@@ -1,7 +1,7 @@
 import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { dirname } from 'node:path';
-import { credentialsDirectory } from '../../base/env.ts';
+import { fromEnvironment } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { lockHolder } from '../../base/lock.ts';
 import { systemReason } from '../../base/systemReason.ts';
@@ -119,7 +119,7 @@ function isCredentialOfElsewhere({ pinSource, pinFile }: PartitionOptions): bool
 }
 
 function isAway(credential: string): boolean {
-  return credentialsDirectory() === undefined && !existsSync(dirname(credential));
+  return fromEnvironment('CREDENTIALS_DIRECTORY') === undefined && !existsSync(dirname(credential));
 }
 
 function pinFault(token: PartitionOptions): SignerFailure | undefined {
