@@ -14,7 +14,7 @@ import { createVerifier } from '../../src/prove/verify.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import type { Credential } from '../../src/store/credentialStore.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
-import { counterKey, jobKey } from '../../src/store/lmdb/keyLayout.ts';
+import { counterKey, idKey } from '../../src/store/lmdb/keyLayout.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
 import { encodeRecord } from '../../src/store/records.ts';
 import { Child } from '../store/child.ts';
@@ -255,7 +255,10 @@ t.test('who can write to the store removes or alters nothing that is sealed', as
       ],
       [
         'its job removed too',
-        ({ trail, jobs }, jobId) => [trail.remove(counterKey(2)), jobs.remove(jobKey(jobId) ?? Buffer.of())],
+        ({ trail, jobs }, jobId) => [
+          trail.remove(counterKey(2)),
+          jobs.remove(idKey('job', jobId) ?? Buffer.of()),
+        ],
         /leaf \d+ is of job_\w+, which is not in the store/,
       ],
     ];

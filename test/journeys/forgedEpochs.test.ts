@@ -9,7 +9,7 @@ import { parseAuditRecord } from '../../src/manifest/auditRecord.ts';
 import { encodeTrust, parseTrust, type TrustedLog, type TrustFile } from '../../src/manifest/trustFile.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
-import { counterKey, jobKey } from '../../src/store/lmdb/keyLayout.ts';
+import { counterKey, idKey } from '../../src/store/lmdb/keyLayout.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
 import { encodeRecord, parseRecord } from '../../src/store/records.ts';
 import { Client } from '../support/client.ts';
@@ -174,8 +174,8 @@ t.test('the job of a forged record waits while the true trail is there', async (
   const [, plan] = await records();
   await forge(t, ({ trail, jobs, waiting }) => {
     const [jobId] = parseRecord<[string]>(trail.getBinary(counterKey(plan?.number ?? 0)) ?? Buffer.alloc(0));
-    const key = jobKey(jobId) ?? Buffer.alloc(0);
-    const own = jobKey(newJobId()) ?? Buffer.alloc(0);
+    const key = idKey('job', jobId) ?? Buffer.alloc(0);
+    const own = idKey('job', newJobId()) ?? Buffer.alloc(0);
     jobs.put(own, jobs.getBinary(key) ?? Buffer.alloc(0));
     waiting.put(own, Buffer.alloc(0));
   });

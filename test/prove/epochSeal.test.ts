@@ -14,7 +14,7 @@ import { EpochSeal, examineEpochs } from '../../src/prove/epochSeal.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import { encodeJob, parseJob } from '../../src/store/jobCodec.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
-import { counterKey, jobKey, parseJobKey } from '../../src/store/lmdb/keyLayout.ts';
+import { counterKey, idKey, parseJobKey } from '../../src/store/lmdb/keyLayout.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { encodeRecord, parseRecord } from '../../src/store/records.ts';
 import type { Batch, Store } from '../../src/store/store.ts';
@@ -233,7 +233,7 @@ const forged: [name: string, from: string, message: RegExp, forge: (databases: D
     (databases) => {
       setEpochs(databases, [first, second]);
       for (const number of [5, 6]) {
-        const key = jobKey(entryIn(databases, number)[0]) ?? Buffer.alloc(0);
+        const key = idKey('job', entryIn(databases, number)[0]) ?? Buffer.alloc(0);
         const job = parseJob(parseJobKey(key), databases.jobs.getBinary(key) ?? Buffer.alloc(0));
         databases.jobs.put(key, encodeJob({ ...job, source: 'upload' }));
         databases.trail.remove(counterKey(number));
@@ -434,7 +434,7 @@ t.test('a record that the log sealed cannot pass for one that it did not seal', 
   const path = copyOf(quorumOfOne);
   await tamper(path, (databases) => {
     setEpochs(databases, [first]);
-    databases.outcomes.remove(jobKey(entryIn(databases, 2)[0]) ?? Buffer.alloc(0));
+    databases.outcomes.remove(idKey('job', entryIn(databases, 2)[0]) ?? Buffer.alloc(0));
   });
   t.match(await examine(path), /^audit record 2 is not sealed, but record 3 is: /);
 });

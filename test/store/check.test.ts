@@ -16,8 +16,8 @@ import type { Databases, NamedDatabase } from '../../src/store/lmdb/databases.ts
 import {
   counterKey,
   deliveryKey,
-  endpointKey,
   expiryKey,
+  idKey,
   tileKey,
   timeKey,
 } from '../../src/store/lmdb/keyLayout.ts';
@@ -44,7 +44,7 @@ import { Child } from './child.ts';
 const GARBAGE = Buffer.from('garbage');
 const FOREIGN = Buffer.alloc(16, 7);
 const NOBODY = keyOf(makeJob(newJobId()));
-const endpoint = endpointKey(endpoints[0].id) ?? GARBAGE;
+const endpoint = idKey('we', endpoints[0].id) ?? GARBAGE;
 
 const dir = t.testdir();
 const good = join(dir, 'good');

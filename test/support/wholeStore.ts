@@ -10,7 +10,7 @@ import { receiptAlgorithm } from '../../src/manifest/receipt.ts';
 import type { TrustFile } from '../../src/manifest/trustFile.ts';
 import { auditedKey } from '../../src/store/apiKeys.ts';
 import { type Databases, openDatabases } from '../../src/store/lmdb/databases.ts';
-import { jobKey } from '../../src/store/lmdb/keyLayout.ts';
+import { idKey } from '../../src/store/lmdb/keyLayout.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { sampleCredential, sampleEndpoint, sampleEntry } from '../store/samples.ts';
@@ -72,7 +72,7 @@ export const [first, shared, fetched] = [jobAt(0), jobAt(1), jobAt(2)];
 export const [waiting, failed, released] = [jobAt(SIZE), jobAt(SIZE + 1), jobAt(SIZE + 2)];
 
 export function keyOf({ id }: Pick<Job, 'id'>): Buffer {
-  return jobKey(id) ?? Buffer.alloc(0);
+  return idKey('job', id) ?? Buffer.alloc(0);
 }
 
 export function sign(text: string, by: TestKey = key): string {

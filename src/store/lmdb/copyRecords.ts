@@ -2,7 +2,7 @@ import { encodeRecord, parseRecord } from '../records.ts';
 import type { CopyStore, JobCopy, StoredCopy } from '../store.ts';
 import type { Change, Commits } from './commits.ts';
 import { type Databases, scanKeys } from './databases.ts';
-import { jobKey, ownKey, parseJobKey } from './keyLayout.ts';
+import { idKey, ownIdKey, parseJobKey } from './keyLayout.ts';
 
 /** Where the copies of documents are, by job: so they are in the order in which their jobs were accepted. */
 export class CopyRecords implements CopyStore {
@@ -15,7 +15,7 @@ export class CopyRecords implements CopyStore {
   }
 
   async get(jobId: string): Promise<StoredCopy | undefined> {
-    const key = jobKey(jobId);
+    const key = idKey('job', jobId);
     return key && this.#stored(key);
   }
 
@@ -27,13 +27,16 @@ export class CopyRecords implements CopyStore {
   }
 
   async forget(jobIds: readonly string[]): Promise<void> {
-    const changes = jobIds.map((jobId) => ({ database: this.#databases.copies, key: ownKey(jobId) }));
+    const changes = jobIds.map((jobId) => ({
+      database: this.#databases.copies,
+      key: ownIdKey('job', jobId),
+    }));
     await this.#commits.write({ changes });
   }
 
   /** The change that records the copy of a job. */
   change(jobId: string, copy: StoredCopy): Change {
-    return { database: this.#databases.copies, key: ownKey(jobId), value: encodeRecord(copy) };
+    return { database: this.#databases.copies, key: ownIdKey('job', jobId), value: encodeRecord(copy) };
   }
 
   #stored(key: Uint8Array): StoredCopy | undefined {

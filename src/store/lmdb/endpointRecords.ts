@@ -3,7 +3,7 @@ import { encodeRecord, parseRecord } from '../records.ts';
 import type { EndpointStore, NewEndpoint, WebhookEndpoint, WebhookEvent } from '../webhookStore.ts';
 import type { Change } from './commits.ts';
 import type { Databases } from './databases.ts';
-import { COUNTER_BYTES, counterKey, NOTHING, ownEndpointKey, parseCounterKey } from './keyLayout.ts';
+import { COUNTER_BYTES, counterKey, NOTHING, ownIdKey, parseCounterKey } from './keyLayout.ts';
 import type { TrailRecords } from './trailRecords.ts';
 
 /** A change is written only if no other took its revision since it was decided; so many later revisions are remembered. */
@@ -80,7 +80,7 @@ export class EndpointRecords implements EndpointStore {
       act,
       () =>
         this.current().byId.get(endpointId) && [
-          { database: this.#databases.endpoints, key: ownEndpointKey(endpointId) },
+          { database: this.#databases.endpoints, key: ownIdKey('we', endpointId) },
         ],
     );
   }
@@ -113,7 +113,7 @@ export class EndpointRecords implements EndpointStore {
   #put(endpoint: WebhookEndpoint): Change {
     return {
       database: this.#databases.endpoints,
-      key: ownEndpointKey(endpoint.id),
+      key: ownIdKey('we', endpoint.id),
       value: encodeRecord(endpoint),
     };
   }

@@ -27,7 +27,7 @@ import type { Change, Commits } from './commits.ts';
 import type { CopyRecords } from './copyRecords.ts';
 import { type Databases, scanKeys } from './databases.ts';
 import type { IdempotencyEntries } from './idempotencyEntries.ts';
-import { jobKey, NOTHING, ownKey, parseJobKey } from './keyLayout.ts';
+import { idKey, NOTHING, ownIdKey, parseJobKey } from './keyLayout.ts';
 import type { Outbox } from './outbox.ts';
 import { encodeFailed, encodeSealed, parseOutcome } from './outcomeRecords.ts';
 import { Postings } from './postings.ts';
@@ -80,7 +80,7 @@ export class JobRecords implements JobStore {
     const { job, acceptance } = newJob;
     const { idempotency, sourceUrl, copy } = acceptance;
     const { sources } = this.#databases;
-    const key = ownKey(job.id);
+    const key = ownIdKey('job', job.id);
     const taken = idempotency && this.#beside.idempotency.take(idempotency, (id) => this.#hasFailed(id));
     const changes = [...this.#recordOf(job, key), ...(taken?.changes ?? [])];
     if (sourceUrl !== undefined) changes.push({ database: sources, key, value: encodeRecord(sourceUrl) });
@@ -94,7 +94,7 @@ export class JobRecords implements JobStore {
 
   /** The changes that add a job that nothing else is written with, and make it wait for its outcome. */
   changesFor(job: Job): Change[] {
-    const key = ownKey(job.id);
+    const key = ownIdKey('job', job.id);
     return [...this.#recordOf(job, key), this.#waits(key)];
   }
 
@@ -168,7 +168,7 @@ export class JobRecords implements JobStore {
   }
 
   async get(jobId: string): Promise<JobRecord | undefined> {
-    const key = jobKey(jobId);
+    const key = idKey('job', jobId);
     return key && this.#record(key);
   }
 
@@ -196,7 +196,7 @@ export class JobRecords implements JobStore {
   }
 
   async waiting(limit: number, after?: string): Promise<Job[]> {
-    const start = after === undefined ? undefined : ownKey(after);
+    const start = after === undefined ? undefined : ownIdKey('job', after);
     const keys = this.#databases.waiting.getKeys({ ...(start && { start, exclusiveStart: true }), limit });
     return Array.from(keys, (key) => {
       const job = this.#job(key);
@@ -210,7 +210,7 @@ export class JobRecords implements JobStore {
   }
 
   async sourceUrl(jobId: string): Promise<string | undefined> {
-    const key = jobKey(jobId);
+    const key = idKey('job', jobId);
     const bytes = key && this.#databases.sources.getBinary(key);
     return bytes && parseRecord<string>(bytes, `the source of ${jobId}`);
   }
@@ -255,7 +255,7 @@ export class JobRecords implements JobStore {
 
   /** A job waits exactly as long as it has no outcome. */
   #unfinished(jobId: string): Buffer {
-    const key = jobKey(jobId);
+    const key = idKey('job', jobId);
     assert(
       key && this.#databases.waiting.doesExist(key),
       `job ${jobId} is unknown or has an outcome already`,
@@ -264,7 +264,7 @@ export class JobRecords implements JobStore {
   }
 
   #hasFailed(jobId: string): boolean {
-    const key = jobKey(jobId);
+    const key = idKey('job', jobId);
     return key !== undefined && this.#outcome(key)?.kind === 'failed';
   }
 

@@ -7,7 +7,7 @@ import type { IdempotencyKey } from '../store.ts';
  * Keys are short and fixed in length, so that indexes stay small and names of any length fit: what is not a number or a
  * job id is a truncated SHA-256. Readers of such an index check the record itself.
  */
-const JOB_ID = /^job_([0-9a-f]{32})$/;
+const ID = /^(job|we|msg)_([0-9a-f]{32})$/;
 const CREDENTIAL_HASH = /^[0-9a-f]{64}$/;
 export const TERM_BYTES = 8;
 const IDEMPOTENCY_BYTES = 16;
@@ -22,16 +22,19 @@ export const JOB_KEY_END = Buffer.alloc(JOB_KEY_BYTES + 1, 0xff);
 /** The value of an entry whose key says everything. */
 export const NOTHING = Buffer.alloc(0);
 
-/** The 16 bytes of a UUID; undefined when the id is not of the form this store gives out. */
-export function jobKey(jobId: string): Buffer | undefined {
-  const hex = JOB_ID.exec(jobId)?.[1];
-  return hex === undefined ? undefined : Buffer.from(hex, 'hex');
+/** What has an id: a job, a webhook endpoint, a message to one. */
+type Kind = 'job' | 'we' | 'msg';
+
+/** The 16 bytes of a UUID; undefined when the id is not of that kind, or not of the form this store gives out. */
+export function idKey(kind: Kind, id: string): Buffer | undefined {
+  const [, prefix, hex = ''] = ID.exec(id) ?? [];
+  return prefix === kind ? Buffer.from(hex, 'hex') : undefined;
 }
 
 /** The same; throws BrokenInvariant for an id that this service did not give out. */
-export function ownKey(jobId: string): Buffer {
-  const key = jobKey(jobId);
-  assert(key !== undefined, `${jobId} is not a job id of this service`);
+export function ownIdKey(kind: Kind, id: string): Buffer {
+  const key = idKey(kind, id);
+  assert(key !== undefined, `${id} is not an id of this service`);
   return key;
 }
 
@@ -84,29 +87,7 @@ export function idempotencyKey({ clientId, operation, key }: IdempotencyKey): Ui
   return sha256(Buffer.from(JSON.stringify([clientId, operation, key]))).subarray(0, IDEMPOTENCY_BYTES);
 }
 
-const ENDPOINT_ID = /^we_([0-9a-f]{32})$/;
-const WEBHOOK_ID = /^msg_([0-9a-f]{32})$/;
-
 export const ENDPOINT_KEY_BYTES = 16;
-
-/** The 16 bytes of a UUID; undefined when the id is not of the form this store gives out. */
-export function endpointKey(endpointId: string): Buffer | undefined {
-  const hex = ENDPOINT_ID.exec(endpointId)?.[1];
-  return hex === undefined ? undefined : Buffer.from(hex, 'hex');
-}
-
-/** The same; throws BrokenInvariant for an id that this service did not give out. */
-export function ownEndpointKey(endpointId: string): Buffer {
-  const key = endpointKey(endpointId);
-  assert(key !== undefined, `${endpointId} is not an endpoint id of this service`);
-  return key;
-}
-
-/** The 16 bytes of a message: of the job it is about, or its own. */
-export function messageKey(webhookId: string): Buffer | undefined {
-  const hex = WEBHOOK_ID.exec(webhookId)?.[1];
-  return hex === undefined ? undefined : Buffer.from(hex, 'hex');
-}
 
 /** Length of every key that {@link deliveryKey} makes of a whole message. */
 export const DELIVERY_KEY_BYTES = ENDPOINT_KEY_BYTES + TIME_BYTES + JOB_KEY_BYTES;

@@ -1,4 +1,3 @@
-import { assert } from '../../base/assert.ts';
 import type { Clock } from '../../base/clock.ts';
 import { newUuid } from '../../base/uuid.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
@@ -19,14 +18,7 @@ import type {
 import type { Change, Commits, Write } from './commits.ts';
 import type { Databases, NamedDatabase } from './databases.ts';
 import type { EndpointRecords } from './endpointRecords.ts';
-import {
-  deliveryKey,
-  ENDPOINT_KEY_BYTES,
-  endpointKey,
-  messageKey,
-  ownEndpointKey,
-  parseDeliveryKey,
-} from './keyLayout.ts';
+import { deliveryKey, ENDPOINT_KEY_BYTES, idKey, ownIdKey, parseDeliveryKey } from './keyLayout.ts';
 import { type Channel, Counting, countEntries, drop, endOf, Tallies } from './tallies.ts';
 
 /** Changes for a transaction; `settled` must be called once it is known whether the transaction took place. */
@@ -145,8 +137,7 @@ export class Outbox implements OutboxStore {
 
   async settle(delivery: Delivery, result: DeliveryResult): Promise<void> {
     const endpoint = this.#endpoint(delivery.endpointId);
-    const message = messageKey(delivery.webhookId);
-    assert(message !== undefined, `${delivery.webhookId} is not a message id of this service`);
+    const message = ownIdKey('msg', delivery.webhookId);
     if (endpoint === undefined) return; // Removed meanwhile; its entries go with the sweep.
     const channel = this.#tallies.of(endpoint);
     const key = deliveryKey(channel.key, delivery.at, message);
@@ -168,7 +159,7 @@ export class Outbox implements OutboxStore {
 
   async test(endpointId: string): Promise<string | undefined> {
     const webhookId = `msg_${newUuid()}`;
-    const message = messageKey(webhookId);
+    const message = ownIdKey('msg', webhookId);
     const now = this.#serviceTime.now();
     const value = encodeRecord({
       type: 'webhook.test',
@@ -176,9 +167,9 @@ export class Outbox implements OutboxStore {
       attempts: 0,
     } satisfies OutboxEntry);
     const endpoint = await this.#endpoints.change(endpointId, asItIs, null, () => {
-      const prefix = ownEndpointKey(endpointId);
+      const prefix = ownIdKey('we', endpointId);
       if (countEntries(this.#databases.outbox, prefix) >= this.#backlogMax) throw backlogFull();
-      const key = deliveryKey(prefix, now, message ?? Buffer.alloc(MESSAGE_BYTES));
+      const key = deliveryKey(prefix, now, message);
       return [{ database: this.#databases.outbox, key, value }];
     });
     this.#listener([endpointId]);
@@ -193,7 +184,7 @@ export class Outbox implements OutboxStore {
     let replayed = 0;
     const wanted = webhookIds && new Set(webhookIds);
     await this.#endpoints.change(endpointId, asItIs, act, () => {
-      const room = this.#backlogMax - countEntries(this.#databases.outbox, ownEndpointKey(endpointId));
+      const room = this.#backlogMax - countEntries(this.#databases.outbox, ownIdKey('we', endpointId));
       const changes = this.#replay(endpointId, wanted, Math.max(room, 0));
       replayed = changes.length / 2;
       return replayed > 0 ? changes : undefined;
@@ -208,7 +199,7 @@ export class Outbox implements OutboxStore {
     const channels: Channel[] = [];
     const room = () => SWEEP_ENTRIES_MAX - changes.length;
     for (const endpoint of this.#endpoints.current().byId.values()) {
-      const prefix = ownEndpointKey(endpoint.id);
+      const prefix = ownIdKey('we', endpoint.id);
       const forgotten = Array.from(before(deadLetters, prefix, diedBefore, room()));
       const overdue = Array.from(before(outbox, prefix, dueBefore, room() - forgotten.length));
       if (forgotten.length + overdue.length === 0) continue;
@@ -240,11 +231,11 @@ export class Outbox implements OutboxStore {
     endpointId: string,
     { limit, after }: DeliveryPage,
   ): (Delivery | DeadLetter)[] {
-    const prefix = endpointKey(endpointId);
+    const prefix = idKey('we', endpointId);
     if (prefix === undefined) return [];
     this.#databases.root.resetReadTxn();
     const start =
-      after === undefined ? prefix : deliveryKey(prefix, after.at, messageKey(after.webhookId) ?? prefix);
+      after === undefined ? prefix : deliveryKey(prefix, after.at, idKey('msg', after.webhookId) ?? prefix);
     const range = database.getRange({
       start,
       exclusiveStart: after !== undefined,
@@ -287,7 +278,7 @@ export class Outbox implements OutboxStore {
 
   #replay(endpointId: string, wanted: ReadonlySet<string> | undefined, room: number): Change[] {
     const { outbox, deadLetters } = this.#databases;
-    const prefix = ownEndpointKey(endpointId);
+    const prefix = ownIdKey('we', endpointId);
     const now = this.#serviceTime.now();
     const changes: Change[] = [];
     for (const { key, value } of deadLetters.getRange({ start: prefix, end: endOf(prefix) })) {

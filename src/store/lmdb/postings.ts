@@ -3,7 +3,7 @@ import { ID_SKEW_MS } from '../jobRules.ts';
 import type { JobQuery, Viewer } from '../store.ts';
 import type { Change } from './commits.ts';
 import type { Databases, NamedDatabase } from './databases.ts';
-import { JOB_KEY_BYTES, JOB_KEY_END, jobKey, jobKeyAt, NOTHING, TERM_BYTES, termKey } from './keyLayout.ts';
+import { idKey, JOB_KEY_BYTES, JOB_KEY_END, jobKeyAt, NOTHING, TERM_BYTES, termKey } from './keyLayout.ts';
 
 /**
  * The indexes behind listing. A posting list is a range of keys that begin with one term and end with job keys, so it is sorted by time of
@@ -147,7 +147,7 @@ function lookupIn({ documentSha256, customerReference }: JobQuery): Term | undef
 /** The smallest job key asked for, and the one all must be below. */
 function keyBounds({ before, createdFrom = 0, createdTo }: JobQuery): [Buffer, Buffer] {
   const bounds: Buffer[] = [JOB_KEY_END];
-  if (before !== undefined) bounds.push(jobKey(before) ?? Buffer.alloc(0));
+  if (before !== undefined) bounds.push(idKey('job', before) ?? Buffer.alloc(0));
   if (createdTo !== undefined) bounds.push(jobKeyAt(createdTo + ID_SKEW_MS));
   const below = bounds.reduce((a, b) => (Buffer.compare(a, b) < 0 ? a : b));
   return [jobKeyAt(createdFrom - ID_SKEW_MS), below];

@@ -3,7 +3,7 @@ import { encodeRecord, parseRecord } from '../records.ts';
 import type { EndpointTally, WebhookEndpoint } from '../webhookStore.ts';
 import type { Change, Commits } from './commits.ts';
 import type { Databases, NamedDatabase } from './databases.ts';
-import { JOB_KEY_BYTES, ownEndpointKey } from './keyLayout.ts';
+import { JOB_KEY_BYTES, ownIdKey } from './keyLayout.ts';
 
 /** An endpoint as this process counts it. */
 export interface Channel {
@@ -31,7 +31,7 @@ export class Tallies {
     const known = this.#channels.get(endpoint.id);
     if (known !== undefined && (known.revision === endpoint.revision || known.writes > 0)) return known;
     const { outbox, deadLetters, tallies } = this.#databases;
-    const key = ownEndpointKey(endpoint.id);
+    const key = ownIdKey('we', endpoint.id);
     const bytes = tallies.getBinary(key);
     const stored = known?.tally ?? (bytes === undefined ? emptyTally() : parseRecord<EndpointTally>(bytes));
     const counts = { pending: countEntries(outbox, key), deadLetters: countEntries(deadLetters, key) };
