@@ -24,6 +24,12 @@ export function parseRecord<T>(bytes: Uint8Array, what = 'a record'): T {
   return JSON.parse(json.toString()) as T;
 }
 
+/** A record that there is once in a store. */
+export interface OneRecord {
+  read(): Promise<Buffer | undefined>;
+  write(record: Buffer): Promise<void>;
+}
+
 /** Undefined for bytes that are no record. */
 export function readable<T>(bytes: Uint8Array | undefined): T | undefined {
   try {

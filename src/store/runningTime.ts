@@ -1,5 +1,7 @@
 import type { Clock } from '../base/clock.ts';
+import { encodeRecord, type OneRecord, readable } from './records.ts';
 import type { ServiceTime } from './serviceTime.ts';
+import type { Batch } from './store.ts';
 
 /** Service time as it was last kept. */
 export interface ServiceTimePoint {
@@ -22,6 +24,17 @@ export interface KeptTime {
   /** Of the newest batch, 0 without any. No date before it is believed (see `tsa/trustedClock.ts`): a machine whose clock is far behind begins no earlier. */
   newestSealedAt: number;
   keep(point: ServiceTimePoint): Promise<void>;
+}
+
+/** As a store has it: in one record, beside the newest batch. */
+export async function openServiceTime(
+  { read, write }: OneRecord,
+  newestBatch: Buffer | undefined,
+  options: ServiceTimeOptions,
+): Promise<RunningTime> {
+  const point = readable<ServiceTimePoint>(await read());
+  const newestSealedAt = readable<Batch>(newestBatch)?.sealedAt ?? 0;
+  return new RunningTime({ point, newestSealedAt, keep: (next) => write(encodeRecord(next)) }, options);
 }
 
 /** Twice as long as the process that keeps service time waits until it does so again. */

@@ -1,3 +1,5 @@
+import { encodeRecord, type OneRecord, parseRecord } from './records.ts';
+
 /** What witnesses have said of the log (C2SP tlog-witness). One process writes it. */
 export interface WitnessStore {
   /** Nothing is known at first. Throws BrokenInvariant when the record is damaged. */
@@ -5,6 +7,17 @@ export interface WitnessStore {
 
   /** Replaces all that is known. */
   put(state: WitnessState): Promise<void>;
+}
+
+/** In one record: a store of an earlier version simply has none. */
+export function witnessStoreIn({ read, write }: OneRecord): WitnessStore {
+  return {
+    get: async () => {
+      const bytes = await read();
+      return bytes ? parseRecord<WitnessState>(bytes, 'the record of witnesses') : { witnesses: {} };
+    },
+    put: (state) => write(encodeRecord(state)),
+  };
 }
 
 export interface WitnessState {

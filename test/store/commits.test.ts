@@ -137,7 +137,11 @@ t.test('a commit that does not end is given up, and nothing is served after it',
   const commits = new Commits(databases, { commitMsMax: 200 });
   const third = put('c');
   const whole = { schema: 1, ...identity };
-  const store = lmdbStore(databases, whole, { clock: () => START_MS, monotonicMs: () => 0, backlogMax: 1 });
+  const store = await lmdbStore(databases, whole, {
+    clock: () => START_MS,
+    monotonicMs: () => 0,
+    backlogMax: 1,
+  });
   const stuck = commits.write({ changes: [put('a')] });
   const behind = sleep(50).then(() => commits.write({ changes: [put('b')] }));
   const unknown = { name: 'UnknownOutcome', cause: { message: 'a commit took more than 0.2 s' } };

@@ -1,6 +1,8 @@
 import type { DiskSpace } from '../diskSpace.ts';
-import type { ServiceTimeOptions } from '../runningTime.ts';
+import type { OneRecord } from '../records.ts';
+import { openServiceTime, type ServiceTimeOptions } from '../runningTime.ts';
 import type { Store, StoreIdentity } from '../store.ts';
+import { witnessStoreIn } from '../witnessStore.ts';
 import { Commits } from './commits.ts';
 import { CopyRecords } from './copyRecords.ts';
 import { CredentialRecords } from './credentialRecords.ts';
@@ -15,9 +17,7 @@ import { Outbox } from './outbox.ts';
 import { PageUse } from './pageUse.ts';
 import { QuotaCounts } from './quotaCounts.ts';
 import { RenewalRecords } from './renewalRecords.ts';
-import { lmdbServiceTime } from './serviceTimeRecord.ts';
 import { TrailRecords } from './trailRecords.ts';
-import { LmdbWitnessing } from './witnessRecord.ts';
 
 interface LmdbOptions extends ServiceTimeOptions {
   backlogMax: number;
@@ -25,10 +25,16 @@ interface LmdbOptions extends ServiceTimeOptions {
 }
 
 /** The embedded store: one LMDB environment, one writing process, any number of readers. Every group of the contract is one object. */
-export function lmdbStore(databases: Databases, identity: StoreIdentity, options: LmdbOptions): Store {
+export async function lmdbStore(
+  databases: Databases,
+  identity: StoreIdentity,
+  options: LmdbOptions,
+): Promise<Store> {
   const { clock, diskSpace, backlogMax } = options;
   const commits = new Commits(databases, { diskSpace });
-  const serviceTime = lmdbServiceTime(databases, commits, options);
+  const one = (name: string) => besideIdentity(databases, commits, name);
+  const [newest] = databases.batches.getRange({ reverse: true, limit: 1 });
+  const serviceTime = await openServiceTime(one('service_time'), newest?.value, options);
   const trail = new TrailRecords(databases, commits, {
     environment: identity.environment,
     clock,
@@ -53,7 +59,7 @@ export function lmdbStore(databases: Databases, identity: StoreIdentity, options
     credentials: new CredentialRecords(databases, trail),
     webhooks: { endpoints, outbox },
     trail,
-    witnessing: new LmdbWitnessing(databases, commits),
+    witnessing: witnessStoreIn(one('witnessing')),
     renewals: new RenewalRecords(databases, commits, trail),
     serviceTime,
     indexes: new IndexRepair(databases, commits, identity, clock),
@@ -61,6 +67,17 @@ export function lmdbStore(databases: Databases, identity: StoreIdentity, options
     close: async () => {
       await commits.idle();
       await databases.close();
+    },
+  };
+}
+
+/** A record beside the identity. */
+function besideIdentity(databases: Databases, commits: Commits, name: string): OneRecord {
+  const key = Buffer.from(name);
+  return {
+    read: async () => databases.identity.getBinary(key),
+    write: async (value) => {
+      await commits.write({ changes: [{ database: databases.identity, key, value }] });
     },
   };
 }

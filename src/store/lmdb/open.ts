@@ -58,7 +58,7 @@ export async function createStore({ path, identity, epoch, act }: CreateStoreOpt
       { database: databases.epochs, key: counterKey(0), value: encodeRecord([epoch]) },
     ],
   });
-  const store = lmdbStore(databases, whole, {
+  const store = await lmdbStore(databases, whole, {
     clock: systemClock,
     monotonicMs: () => performance.now(),
     backlogMax: 0,
@@ -99,7 +99,7 @@ export async function openStore({
     await migrateStore(path, identity, migrations);
     ({ databases, identity } = await open());
   }
-  const store = lmdbStore(databases, identity, { clock, monotonicMs, backlogMax, diskSpace });
+  const store = await lmdbStore(databases, identity, { clock, monotonicMs, backlogMax, diskSpace });
   try {
     // Nothing can be signed, verified or exported without them.
     await store.epochs.newest();

@@ -1,4 +1,6 @@
-import type { Queries, Query } from './database.ts';
+import type { OneRecord } from '../records.ts';
+import type { Database, Queries, Query } from './database.ts';
+import type { Writes } from './writes.ts';
 
 /** What there is once in a store, each a record under its name. */
 export type NoteName =
@@ -28,4 +30,11 @@ export async function putNote(queries: Queries, name: NoteName, record: Buffer):
 
 export async function removeNotes(queries: Queries, names: readonly NoteName[]): Promise<void> {
   await queries.rows(REMOVE, [names]);
+}
+
+export function noteIn(database: Database, writes: Writes, name: NoteName): OneRecord {
+  return {
+    read: () => readNote(database, name),
+    write: (record) => writes.run((queries) => putNote(queries, name, record)),
+  };
 }

@@ -1,5 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
+import { openServiceTime } from '../runningTime.ts';
 import type { Store, StoreIdentity } from '../store.ts';
+import { witnessStoreIn } from '../witnessStore.ts';
 import { ArrivalTable } from './arrivalTable.ts';
 import { Bell } from './bell.ts';
 import { CopyTable } from './copyTable.ts';
@@ -7,19 +9,19 @@ import { CredentialTable } from './credentialTable.ts';
 import { type Database, together } from './database.ts';
 import { EndpointTable } from './endpointTable.ts';
 import { EpochTable } from './epochTable.ts';
+import { followServiceTime } from './followServiceTime.ts';
 import { IdempotencyTable } from './idempotencyTable.ts';
 import { insertArrivals, insertJobs, insertWaiting } from './jobRows.ts';
 import { JobTable } from './jobTable.ts';
 import type { Use } from './layout.ts';
-import { LogTable } from './logTable.ts';
+import { LogTable, NEWEST_BATCH } from './logTable.ts';
 import { NodeTalk } from './nodeTalk.ts';
+import { noteIn } from './notes.ts';
 import { OutboxTable } from './outboxTable.ts';
 import { RenewalTable } from './renewalTable.ts';
 import { SealingTable } from './sealingTable.ts';
-import { followServiceTime, postgresqlServiceTime } from './serviceTimeNote.ts';
 import { TableCheck } from './tableCheck.ts';
 import { TrailTable } from './trailTable.ts';
-import { WitnessNote } from './witnessNote.ts';
 import type { Writes } from './writes.ts';
 
 export interface PostgresqlParts {
@@ -37,8 +39,11 @@ export interface PostgresqlParts {
 export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
   const { database, writes, identity, use, clock, monotonicMs, backlogMax } = parts;
   const isFront = use === 'front';
-  const time = { clock, monotonicMs };
-  const serviceTime = await postgresqlServiceTime(database, isFront ? undefined : writes, time);
+  const [newest] = await database.rows<{ record: Buffer }>(NEWEST_BATCH);
+  const kept = noteIn(database, writes, 'service_time');
+  // The daemon that seals keeps it.
+  const time = isFront ? { ...kept, write: async () => {} } : kept;
+  const serviceTime = await openServiceTime(time, newest?.record, { clock, monotonicMs });
   const unfollow = isFront ? followServiceTime(database, serviceTime) : undefined;
   const bell =
     use === 'command' ? undefined : new Bell(database, isFront ? 'pdfseal_ended' : 'pdfseal_accepted');
@@ -71,7 +76,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     credentials: new CredentialTable(database, writes, trail),
     webhooks: { endpoints, outbox },
     trail,
-    witnessing: new WitnessNote(database, writes),
+    witnessing: witnessStoreIn(noteIn(database, writes, 'witnessing')),
     renewals: new RenewalTable(database, writes, trail),
     serviceTime,
     indexes: new TableCheck(database, writes, identity, clock),
