@@ -11,8 +11,9 @@ import type { Frozen, Section, StoreContents, StoreEntry } from '../storeContent
 import type { EndpointTally } from '../webhookStore.ts';
 import { Database, type Queries, type Query } from './database.ts';
 import { NEWEST_BATCH } from './logTable.ts';
-import { putNote, readNote } from './notes.ts';
+import { type NoteName, putNote, readNote } from './notes.ts';
 import { AWAY_MS_MAX, begin, clientConfig, commitForSure, type Location } from './pgSession.ts';
+import { putQuota, quotaCounts } from './quotaRows.ts';
 import { raiseRevision, readRevision } from './revisions.ts';
 import { type Obstacle, Sequencer } from './sequencer.ts';
 import { addToTable, lastOfTable, readTable, TABLES } from './tableContents.ts';
@@ -25,16 +26,6 @@ const STATEMENT_MS_MAX = 600_000;
 
 const NOTES: Query = { name: 'all_notes', text: `SELECT name, record FROM notes WHERE name <> 'identity'` };
 const ARRIVED: Query = { name: 'any_arrival', text: 'SELECT job_id FROM arrivals LIMIT 1' };
-const PUT_NOTE: Query = {
-  name: 'put_any_note',
-  text: 'INSERT INTO notes VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET record = excluded.record',
-};
-const QUOTAS: Query = { name: 'all_quotas', text: 'SELECT * FROM quotas' };
-const PUT_QUOTA: Query = {
-  name: 'put_quota',
-  text: `INSERT INTO quotas VALUES ($1, $2, $3, $4, $5)
-    ON CONFLICT (client_id, name, starts_at, ends_at) DO UPDATE SET jobs = excluded.jobs`,
-};
 const TALLIES: Query = { name: 'all_tallies', text: 'SELECT * FROM tallies ORDER BY endpoint_id' };
 const PUT_TALLY: Query = {
   name: 'put_tally',
@@ -75,14 +66,6 @@ const REFUSE_WRITES = [
 ].join(';');
 
 const REVISED = 'endpoints';
-
-interface QuotaRow {
-  client_id: string;
-  name: string;
-  starts_at: number;
-  ends_at: number;
-  jobs: number;
-}
 
 /** The inside of a store in PostgreSQL. */
 export class PostgresqlContents implements StoreContents {
@@ -228,11 +211,8 @@ export class PostgresqlContents implements StoreContents {
       return [{ key: Buffer.from(REVISED), value: counterKey(revision) }];
     }
     if (section === 'quotas') {
-      const rows = await this.#database.rows<QuotaRow>(QUOTAS);
-      return rows.map(({ client_id: clientId, name, starts_at: startsAt, ends_at: endsAt, jobs }) => ({
-        key: quotaKey(clientId, { name, startsAt, endsAt }),
-        value: encodeCount({ clientId, name, startsAt, endsAt, jobs }),
-      }));
+      const counts = await quotaCounts(this.#database);
+      return counts.map((count) => ({ key: quotaKey(count.clientId, count), value: encodeCount(count) }));
     }
     const rows = await this.#database.rows<TallyRow & { endpoint_id: string }>(TALLIES);
     return rows.map((row) => ({
@@ -243,12 +223,10 @@ export class PostgresqlContents implements StoreContents {
 }
 
 async function addOne(queries: Queries, section: Section, { key, value }: StoreEntry): Promise<void> {
-  if (section === 'notes') await queries.rows(PUT_NOTE, [key.toString(), value]);
+  if (section === 'notes') await putNote(queries, key.toString() as NoteName, value);
   else if (section === 'revision') await raiseRevision(queries, REVISED, parseCounterKey(value));
-  else if (section === 'quotas') {
-    const { clientId, name, startsAt, endsAt, jobs } = parseRecord<QuotaCount>(value);
-    await queries.rows(PUT_QUOTA, [clientId, name, startsAt, endsAt, jobs]);
-  } else {
+  else if (section === 'quotas') await putQuota(queries, parseRecord<QuotaCount>(value));
+  else {
     const tally = parseRecord<EndpointTally>(value);
     const { delivered, failures, dropped, droppedFrom, droppedTo, deliveredAt, failure } = tally;
     const counts = [delivered, failures, dropped, droppedFrom, droppedTo, deliveredAt];

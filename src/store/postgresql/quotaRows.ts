@@ -27,6 +27,12 @@ const SWEEP = {
     RETURNING jobs`,
 };
 
+const PUT: Query = {
+  name: 'put_quota',
+  text: `INSERT INTO quotas VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (client_id, name, starts_at, ends_at) DO UPDATE SET jobs = excluded.jobs`,
+};
+
 interface Row {
   client_id: string;
   name: string;
@@ -74,6 +80,12 @@ export async function quotaCounts(queries: Queries): Promise<QuotaCount[]> {
     endsAt: ends_at,
     jobs,
   }));
+}
+
+/** Replaces the count of its window. */
+export async function putQuota(queries: Queries, count: QuotaCount): Promise<void> {
+  const { clientId, name, startsAt, endsAt, jobs } = count;
+  await queries.rows(PUT, [clientId, name, startsAt, endsAt, jobs]);
 }
 
 export async function sweepQuotas(queries: Queries, epochMs: number, limit: number): Promise<number> {

@@ -13,6 +13,7 @@ import { referenceSha256 } from './jobRows.ts';
 import { announcedBatch } from './logTable.ts';
 import { messageFlaws, type TableFlaw } from './messageCheck.ts';
 import { putNote } from './notes.ts';
+import { putQuota, quotaCounts } from './quotaRows.ts';
 import type { Writes } from './writes.ts';
 
 const PAGE_JOBS = 1000;
@@ -57,7 +58,6 @@ const TILES: Query = {
   name: 'checked_tiles',
   text: 'SELECT level, index FROM tiles WHERE (level, index) > ($1, $2) ORDER BY level, index LIMIT 1000',
 };
-const QUOTAS: Query = { name: 'checked_quotas', text: 'SELECT * FROM quotas' };
 
 const PUT_TILE: Query = {
   name: 'mend_tile',
@@ -86,11 +86,6 @@ const MEND_JOB: Query = {
 const REMOVE_QUOTA: Query = {
   name: 'remove_quota',
   text: 'DELETE FROM quotas WHERE client_id = $1 AND name = $2 AND starts_at = $3 AND ends_at = $4',
-};
-const PUT_QUOTA: Query = {
-  name: 'mend_quota',
-  text: `INSERT INTO quotas VALUES ($1, $2, $3, $4, $5)
-    ON CONFLICT (client_id, name, starts_at, ends_at) DO UPDATE SET jobs = excluded.jobs`,
 };
 
 /**
@@ -255,14 +250,6 @@ function* jobFlaws(row: CheckedJob, job: Job, isToBeExamined: boolean): Iterable
   if (!isFound) yield of('lookups', 'wrong', MEND_JOB, mending);
 }
 
-interface QuotaColumns {
-  client_id: string;
-  name: string;
-  starts_at: number;
-  ends_at: number;
-  jobs: number;
-}
-
 /** The count of a window is that of its jobs. Windows that are long over go with the sweep. */
 class Counts {
   readonly #overBefore: number;
@@ -281,20 +268,18 @@ class Counts {
   }
 
   async *flaws(queries: Queries): AsyncIterable<TableFlaw> {
-    for (const { client_id, name, starts_at, ends_at, jobs } of await queries.rows<QuotaColumns>(QUOTAS)) {
-      const columns = [client_id, name, starts_at, ends_at];
+    for (const { clientId, name, startsAt, endsAt, jobs } of await quotaCounts(queries)) {
+      const columns = [clientId, name, startsAt, endsAt];
       const entry = JSON.stringify(columns);
       const counted = this.#counts.get(entry);
       this.#counts.delete(entry);
-      if (counted?.jobs === jobs || (counted === undefined && ends_at < this.#overBefore)) continue;
-      const [query, values] = counted ? [PUT_QUOTA, [...columns, counted.jobs]] : [REMOVE_QUOTA, columns];
-      const mend = (queries: Queries) => queries.rows(query, values);
+      if (counted?.jobs === jobs || (counted === undefined && endsAt < this.#overBefore)) continue;
+      const mend = (queries: Queries): Promise<unknown> =>
+        counted ? putQuota(queries, counted) : queries.rows(REMOVE_QUOTA, columns);
       yield { index: 'quotas', kind: counted ? 'wrong' : 'superfluous', entry, mend };
     }
-    for (const [entry, { clientId, name, startsAt, endsAt, jobs }] of this.#counts) {
-      const values = [clientId, name, startsAt, endsAt, jobs];
-      yield { index: 'quotas', kind: 'missing', entry, mend: (queries) => queries.rows(PUT_QUOTA, values) };
-    }
+    for (const [entry, count] of this.#counts)
+      yield { index: 'quotas', kind: 'missing', entry, mend: (queries) => putQuota(queries, count) };
   }
 }
 
