@@ -1,6 +1,6 @@
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import type { Database } from './database.ts';
-import { begin, clientConfig } from './pgSession.ts';
+import { begin, clientOf } from './pgSession.ts';
 
 /** What there is to hear: a front accepted jobs; the sealing daemon ended some. */
 export type Ring = 'pdfseal_accepted' | 'pdfseal_ended';
@@ -77,10 +77,7 @@ export class Bell {
 
   /** Never rejects: it is tried again when the connection has ended. */
   async #connect(): Promise<void> {
-    const { urls, password } = this.#database.location;
-    const config = clientConfig(urls[this.#database.current] ?? '', password);
-    const client = new Client({ ...config, query_timeout: ANSWER_MS_MAX });
-    client.on('error', () => {});
+    const client = clientOf(this.#database.location, this.#database.current, ANSWER_MS_MAX);
     client.on('notification', ({ channel, payload = '' }) => {
       if (channel === SAYINGS) this.#onSaid(payload);
       else this.#hear();

@@ -1,4 +1,4 @@
-import { Client, type ClientBase, Pool } from 'pg';
+import { type ClientBase, Pool } from 'pg';
 import { stopwatch } from '../../base/clock.ts';
 import { ServiceError } from '../../base/errors.ts';
 import { Turns } from '../../base/turns.ts';
@@ -8,6 +8,7 @@ import {
   begin,
   COMMIT_MS_MAX,
   clientConfig,
+  clientOf,
   commitForSure,
   isLost,
   isRepeatable,
@@ -231,10 +232,7 @@ export class Database implements Queries {
   /** Statements that all see the store as it is at one moment, on a connection of their own, which `end` closes. */
   async snapshot(): Promise<{ queries: Queries; end(): Promise<void> }> {
     const client = await this.retrying(async (server) => {
-      const { urls, password } = this.location;
-      const config = clientConfig(urls[server] ?? '', password);
-      const client = new Client({ ...config, query_timeout: READ_MS_MAX + 1_000 });
-      client.on('error', () => {}); // Its next statement fails.
+      const client = clientOf(this.location, server, READ_MS_MAX + 1_000);
       try {
         await client.connect();
         await begin(client, { statementMsMax: READ_MS_MAX, fence: this.#fence });

@@ -1,6 +1,6 @@
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import type { OperatorError } from '../../base/errors.ts';
-import { clientConfig, type Location, setupFault } from './pgSession.ts';
+import { clientOf, type Location, setupFault } from './pgSession.ts';
 
 /** What a server said of itself, or why it said nothing. */
 export type ServerFacts = { url: string } & (
@@ -32,13 +32,13 @@ const FACTS = `SELECT current_setting('server_version') AS version, current_user
   current_setting('synchronous_standby_names') AS "synchronousStandbys"`;
 
 /** Asks every server. Changes nothing. */
-export function inspectServers({ urls, password }: Location): Promise<ServerFacts[]> {
-  return Promise.all(urls.map((url) => inspect(url, password)));
+export function inspectServers(location: Location): Promise<ServerFacts[]> {
+  return Promise.all(
+    location.urls.map((url, server) => inspect(url, clientOf(location, server, ANSWER_MS_MAX))),
+  );
 }
 
-async function inspect(url: string, password: string | undefined): Promise<ServerFacts> {
-  const client = new Client({ ...clientConfig(url, password), query_timeout: ANSWER_MS_MAX });
-  client.on('error', () => {}); // Its next statement fails.
+async function inspect(url: string, client: Client): Promise<ServerFacts> {
   try {
     await client.connect();
     const { rows: recovery } = await client.query<{ is: boolean }>('SELECT pg_is_in_recovery() AS is');

@@ -1,5 +1,5 @@
 import { hostname, userInfo } from 'node:os';
-import { type ClientBase, type ClientConfig, types } from 'pg';
+import { Client, type ClientBase, type ClientConfig, types } from 'pg';
 import { OperatorError } from '../../base/errors.ts';
 import { UnknownOutcome } from '../store.ts';
 
@@ -44,6 +44,13 @@ export function clientConfig(url: string, password: string | undefined): ClientC
         oid === INT8 ? Number : types.getTypeParser(oid, format),
     } as NonNullable<ClientConfig['types']>,
   };
+}
+
+/** A connection to a server of the database, not begun yet. Once it is lost, its next statement fails. */
+export function clientOf({ urls, password }: Location, server: number, queryMsMax: number): Client {
+  const client = new Client({ ...clientConfig(urls[server] ?? '', password), query_timeout: queryMsMax });
+  client.on('error', () => {});
+  return client;
 }
 
 /** A server that follows another: what it shows can be older than what a primary has told (or was never told by one). */

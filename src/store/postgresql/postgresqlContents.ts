@@ -1,4 +1,3 @@
-import { Client } from 'pg';
 import { assert } from '../../base/assert.ts';
 import { sha256 } from '../../base/crypto.ts';
 import { OperatorError } from '../../base/errors.ts';
@@ -12,7 +11,7 @@ import type { EndpointTally } from '../webhookStore.ts';
 import { Database, type Queries, type Query } from './database.ts';
 import { NEWEST_BATCH } from './logTable.ts';
 import { type NoteName, putNote, readNote } from './notes.ts';
-import { AWAY_MS_MAX, begin, clientConfig, commitForSure, type Location } from './pgSession.ts';
+import { AWAY_MS_MAX, begin, clientOf, commitForSure, type Location } from './pgSession.ts';
 import { putQuota, quotaCounts } from './quotaRows.ts';
 import { raiseRevision, readRevision } from './revisions.ts';
 import { type Obstacle, Sequencer } from './sequencer.ts';
@@ -169,10 +168,7 @@ export class PostgresqlContents implements StoreContents {
   /** Whoever writes waits until the end; and in a store that the log has left, fails then. */
   async freeze(): Promise<Frozen> {
     const client = await this.#database.retrying(async (server) => {
-      const { urls, password } = this.#location;
-      const config = clientConfig(urls[server] ?? '', password);
-      const client = new Client({ ...config, query_timeout: STATEMENT_MS_MAX });
-      client.on('error', () => {}); // Its next statement fails.
+      const client = clientOf(this.#location, server, STATEMENT_MS_MAX);
       await client.connect();
       await begin(client, { statementMsMax: 0 });
       return client;

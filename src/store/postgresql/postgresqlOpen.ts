@@ -1,4 +1,4 @@
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { assertNotUnderRepair } from '../indexStore.ts';
@@ -12,7 +12,7 @@ import { readNote } from './notes.ts';
 import {
   AWAY_MS_MAX,
   begin,
-  clientConfig,
+  clientOf,
   commitForSure,
   FRONT_AWAY_MS_MAX,
   isLost,
@@ -190,9 +190,8 @@ export function assertMayCreateInPostgresql(location: Location): Promise<void> {
 /** Runs `work` on a connection of its own. Throws OperatorError when no server is a primary that answers and keeps what it promises. */
 async function onPrimary(location: Location, work: (client: Client) => Promise<void>): Promise<void> {
   let last: unknown;
-  for (const url of location.urls) {
-    const client = new Client({ ...clientConfig(url, location.password), query_timeout: 600_000 });
-    client.on('error', () => {});
+  for (const server of location.urls.keys()) {
+    const client = clientOf(location, server, 600_000);
     try {
       await client.connect();
       await begin(client, { statementMsMax: 0 });

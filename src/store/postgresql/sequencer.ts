@@ -1,10 +1,10 @@
 import { hostname } from 'node:os';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { stopwatch } from '../../base/clock.ts';
 import { UnknownOutcome } from '../store.ts';
 import {
   begin,
-  clientConfig,
+  clientOf,
   commitForSure,
   ElsewherePrimary,
   fenceOf,
@@ -215,9 +215,7 @@ async function sessionOf(
   let isTaken = false;
   for (let server = 0; ; server++) {
     signal?.throwIfAborted();
-    const config = clientConfig(urls[server % urls.length] ?? '', location.password);
-    const client = new Client({ ...config, query_timeout: ANSWER_MS_MAX });
-    client.on('error', () => {}); // Its next statement fails.
+    const client = clientOf(location, server % urls.length, ANSWER_MS_MAX);
     try {
       await client.connect();
       await begin(client, { statementMsMax: 0, fence });
