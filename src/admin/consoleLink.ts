@@ -1,7 +1,8 @@
 /** Who is let into the console, and by whom: root, or the user of the daemon. */
+
 import { z } from 'zod';
-import { ServiceError } from '../base/errors.ts';
 import { PERSON_NAME_RULE, type Person, ROLES, readPersonName } from '../base/people.ts';
+import { invalidField } from '../job/fieldValues.ts';
 import { WIRE } from './status/section.ts';
 
 /** What opens and closes the console. */
@@ -26,7 +27,7 @@ export const consoleLogoutSchema = z.object({ sessions: WIRE.count.describe('How
 export function personName(given = ''): string {
   const name = readPersonName(given);
   if (name !== undefined) return name;
-  throw new ServiceError('invalid_parameter', `name must be ${PERSON_NAME_RULE}.`, { parameter: 'name' });
+  throw invalidField('name', `must be ${PERSON_NAME_RULE}.`);
 }
 
 /** The name is as {@link personName} gives it. Throws ServiceError. */
@@ -34,6 +35,5 @@ export function personOf(given?: string, givenRole?: string): Person {
   const name = personName(given);
   const role = ROLES.find((known) => known === givenRole);
   if (role !== undefined) return { name, role };
-  const message = `role must be one of ${ROLES.join(', ')}.`;
-  throw new ServiceError('invalid_parameter', message, { parameter: 'role' });
+  throw invalidField('role', `must be one of ${ROLES.join(', ')}.`);
 }

@@ -1,8 +1,10 @@
 /** A time-stamp over the root of a renewal, for `pdfseal renew`: keys and authorities are the daemon's. */
+
 import { z } from 'zod';
 import { fromHex } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
+import { invalidField } from '../job/fieldValues.ts';
 import type { Timestamping } from '../seal/timestamping.ts';
 import { RENEWAL_DIGESTS } from '../store/renewalStore.ts';
 import { TimestampUnavailable } from '../tsa/unavailable.ts';
@@ -31,10 +33,10 @@ export async function renewalStamp(
 ): Promise<PresentedStamp> {
   const algorithm = RENEWAL_DIGESTS.find((one) => one === name);
   if (algorithm === undefined)
-    throw invalid('algorithm', `algorithm must be one of ${RENEWAL_DIGESTS.join(', ')}.`);
+    throw invalidField('algorithm', `must be one of ${RENEWAL_DIGESTS.join(', ')}.`);
   const digits = Number(algorithm.slice('sha'.length)) / 4;
   if (hex.length !== digits || !/^[0-9a-f]*$/i.test(hex))
-    throw invalid('digest', `digest must be ${digits} hexadecimal characters.`);
+    throw invalidField('digest', `must be ${digits} hexadecimal characters.`);
   const digest = fromHex(hex);
   const names = timestamping?.status().authorities.map(({ name }) => name) ?? [];
   if (authority === undefined)
@@ -50,8 +52,4 @@ export async function renewalStamp(
     if (!(error instanceof TimestampUnavailable)) throw error;
     throw new ServiceError('timestamp_unavailable', `No time-stamp (${error.trouble}): ${error.message}.`);
   }
-}
-
-function invalid(parameter: string, message: string): ServiceError {
-  return new ServiceError('invalid_parameter', message, { parameter });
 }

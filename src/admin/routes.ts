@@ -18,6 +18,7 @@ import {
   type RequestContext,
   type RequestState,
 } from '../http/requestContext.ts';
+import { invalidField } from '../job/fieldValues.ts';
 import { parseCount } from '../log/checkpoint.ts';
 import type { ActObject, Actor } from '../manifest/auditRecord.ts';
 import { isLoopback } from '../net/address.ts';
@@ -126,7 +127,7 @@ function routesOf(parts: AdminParts): Router<RequestState> {
     const { witness, tree_size: size } = queryOf(ctx, ['witness', 'tree_size']);
     const treeSize = size === undefined ? undefined : parseCount(size);
     if (size !== undefined && treeSize === undefined)
-      throw invalid('tree_size', 'tree_size must be a number of leaves.');
+      throw invalidField('tree_size', 'must be a number of leaves.');
     const carrying = carryingOf(parts);
     const object = carriedObject(witness, treeSize === undefined ? {} : { tree_size: treeSize });
     const found = await onRecord(
@@ -273,23 +274,19 @@ function withdrawalOf(ctx: RequestContext): { forMs: number; belowQuorum: boolea
   const { for: duration, below_quorum: belowQuorum } = query;
   const forMs = duration === undefined ? OUT_MS : parseDurationMs(duration);
   if (forMs === undefined || forMs < 1 || forMs > OUT_MS_MAX) {
-    throw invalid('for', 'for must be a duration of at most 1h, such as 30s.');
+    throw invalidField('for', 'must be a duration of at most 1h, such as 30s.');
   }
   return { forMs, belowQuorum: booleanOf('below_quorum', belowQuorum) };
 }
 
 function booleanOf(parameter: string, value = 'false'): boolean {
   if (value === 'true' || value === 'false') return value === 'true';
-  throw invalid(parameter, `${parameter} must be true or false.`);
+  throw invalidField(parameter, 'must be true or false.');
 }
 
 /** Of an audit record. Anything can be given as the name of a witness. */
 function carriedObject(witness: string | undefined, more: ActObject): ActObject {
   return { ...(witness !== undefined && { witness: witness.slice(0, 80) }), ...more };
-}
-
-function invalid(parameter: string, message: string): ServiceError {
-  return new ServiceError('invalid_parameter', message, { parameter });
 }
 
 /** The query; each parameter can occur once. Throws ServiceError for unknown parameters. */

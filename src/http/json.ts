@@ -1,5 +1,6 @@
 import { koaBody } from 'koa-body';
 import { ServiceError } from '../base/errors.ts';
+import { invalidField } from '../job/fieldValues.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
 import { askForBody, requireMediaType } from './requestBody.ts';
 import type { RequestContext } from './requestContext.ts';
@@ -50,6 +51,15 @@ export async function readOptionalJson(
   if (typeof body === 'object' && body !== null && !Array.isArray(body))
     return body as Record<string, unknown>;
   throw malformed('body');
+}
+
+/** `overlap_seconds` of a body, in milliseconds. Throws ServiceError. */
+export function readOverlapMs(given: unknown, bounds: { min: number; max: number; default: number }): number {
+  const { min, max } = bounds;
+  const seconds = given === undefined ? bounds.default : given;
+  if (typeof seconds === 'number' && Number.isInteger(seconds) && seconds >= min && seconds <= max)
+    return seconds * 1000;
+  throw invalidField('overlap_seconds', `must be an integer from ${min} to ${max}.`);
 }
 
 /** Translates the `type` of a koa-body error. Its errors carry the body, so they are never kept as a cause. */

@@ -7,7 +7,7 @@ import { isLiveAt, rotateKey } from '../store/apiKeys.ts';
 import type { Credential } from '../store/credentialStore.ts';
 import type { Store } from '../store/store.ts';
 import { apiKeyOf } from './authentication.ts';
-import { readOptionalJson } from './json.ts';
+import { readOptionalJson, readOverlapMs } from './json.ts';
 import { actOfCaller, callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
 import { KEY_OVERLAP_SECONDS, type RotatedKey } from './schemas.ts';
 
@@ -35,7 +35,7 @@ export function rotateOwnKey(options: KeyRouteOptions): Middleware {
     if (ctx.req.headers.authorization === undefined)
       throw notRotatable('A client certificate has no API key to rotate: renew it at its authority.');
     const apiKey = apiKeyOf(ctx, store.identity.environment);
-    const overlapMs = readOverlapMs(await readOptionalJson(ctx, options.bodyTimeoutMs));
+    const overlapMs = overlapMsIn(await readOptionalJson(ctx, options.bodyTimeoutMs));
     await callerOf(ctx).confirm();
     // A change reads all keys: a repeat, and a rotation that is refused, need only this one.
     const known = await store.credentials.get(hashApiKey(apiKey));
@@ -144,24 +144,11 @@ function liveKeysOf(client: string, all: readonly Credential[], now: number): nu
   return all.filter((one) => one.clientId === client && isLiveAt(one, now)).length;
 }
 
-function readOverlapMs({
-  overlap_seconds: seconds = KEY_OVERLAP_SECONDS.default,
-  ...rest
-}: Record<string, unknown>): number {
+function overlapMsIn({ overlap_seconds: seconds, ...rest }: Record<string, unknown>): number {
   const [unknown] = Object.keys(rest);
-  if (unknown !== undefined)
-    throw new ServiceError(
-      'unknown_parameter',
-      `${unknown} is not known here. Send overlap_seconds or nothing.`,
-      {
-        parameter: unknown,
-      },
-    );
-  const { min, max } = KEY_OVERLAP_SECONDS;
-  if (typeof seconds === 'number' && Number.isInteger(seconds) && seconds >= min && seconds <= max)
-    return seconds * 1000;
-  const message = `overlap_seconds must be an integer from ${min} to ${max}.`;
-  throw new ServiceError('invalid_parameter', message, { parameter: 'overlap_seconds' });
+  if (unknown === undefined) return readOverlapMs(seconds, KEY_OVERLAP_SECONDS);
+  const message = `${unknown} is not known here. Send overlap_seconds or nothing.`;
+  throw new ServiceError('unknown_parameter', message, { parameter: unknown });
 }
 
 function notRotatable(message: string): ServiceError {

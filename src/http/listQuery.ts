@@ -1,10 +1,11 @@
 import { ServiceError } from '../base/errors.ts';
+import { invalidField } from '../job/fieldValues.ts';
 import { JOB_ID_PATTERN, JOB_PHASES, type JobPhase, VISIBILITIES } from '../job/job.ts';
 import type { JobQuery, Viewer } from '../store/store.ts';
 
 export const PAGE_LIMIT_DEFAULT = 50;
 export const PAGE_LIMIT_MAX = 100;
-const CURSOR_EXPECTED = 'the next_cursor of an earlier answer';
+const CURSOR_EXPECTED = 'must be the next_cursor of an earlier answer.';
 
 /** The query of a list. The store selects by outcome; the page then selects by the phase of jobs without an outcome. */
 export interface ListQuery extends JobQuery {
@@ -49,7 +50,7 @@ export function readPage<T>(
     limit: (value: string, name: string) => ({ limit: readLimit(value, name) }),
     cursor: (value: string, name: string) => {
       const after = decode(value);
-      if (after === undefined) throw invalid(name, CURSOR_EXPECTED);
+      if (after === undefined) throw invalidField(name, CURSOR_EXPECTED);
       return { after };
     },
   };
@@ -84,31 +85,31 @@ export function encodeCursor(jobId: string): string {
 function decodeCursor(value: string, name: string): string {
   const jobId = Buffer.from(value, 'base64url').toString();
   if (JOB_ID_PATTERN.test(jobId) && encodeCursor(jobId) === value) return jobId;
-  throw invalid(name, CURSOR_EXPECTED);
+  throw invalidField(name, CURSOR_EXPECTED);
 }
 
 function readLimit(value: string, name: string): number {
   const limit = /^[0-9]{1,3}$/.test(value) ? Number(value) : 0;
   if (limit >= 1 && limit <= PAGE_LIMIT_MAX) return limit;
-  throw invalid(name, `an integer from 1 to ${PAGE_LIMIT_MAX}`);
+  throw invalidField(name, `must be an integer from 1 to ${PAGE_LIMIT_MAX}.`);
 }
 
 function readDigest(value: string, name: string): string {
   if (/^[0-9A-Fa-f]{64}$/.test(value)) return value.toLowerCase();
-  throw invalid(name, '64 hexadecimal characters');
+  throw invalidField(name, 'must be 64 hexadecimal characters.');
 }
 
 function readReference(value: string, name: string): string {
   // The decoder writes U+FFFD for bytes that are not UTF-8. A reference with U+FFFD finds nothing anyway.
   const length = [...value].length;
   if (length >= 1 && length <= 512) return value;
-  throw invalid(name, '1 to 512 characters');
+  throw invalidField(name, 'must be 1 to 512 characters.');
 }
 
 function readChoice<const T extends string>(choices: readonly T[], value: string, name: string): T {
   const choice = choices.find((one) => one === value);
   if (choice !== undefined) return choice;
-  throw invalid(name, `one of: ${choices.join(', ')}`);
+  throw invalidField(name, `must be one of: ${choices.join(', ')}.`);
 }
 
 const RFC_3339 =
@@ -116,16 +117,15 @@ const RFC_3339 =
 
 function readTime(value: string, name: string): number {
   if (RFC_3339.test(value) && isInCalendar(value.slice(0, 10))) return Date.parse(value);
-  throw invalid(name, 'an RFC 3339 time such as 2026-01-02T03:04:05Z (write + as %2B in a URL)');
+  throw invalidField(
+    name,
+    'must be an RFC 3339 time such as 2026-01-02T03:04:05Z (write + as %2B in a URL).',
+  );
 }
 
 /** JavaScript reads 31 February as 3 March. */
 function isInCalendar(date: string): boolean {
   return new Date(date).toISOString().startsWith(date);
-}
-
-function invalid(name: string, expected: string): ServiceError {
-  return new ServiceError('invalid_parameter', `${name} must be ${expected}.`, { parameter: name });
 }
 
 function unknownParameter(name: string, known: string[]): ServiceError {

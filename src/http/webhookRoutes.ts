@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
+import { invalidField } from '../job/fieldValues.ts';
 import type { Act, ActName } from '../manifest/auditRecord.ts';
 import type { TargetPolicy } from '../net/policy.ts';
 import type { Store } from '../store/store.ts';
@@ -12,7 +13,6 @@ import {
   type EndpointFields,
   enabled,
   newEndpoint,
-  OVERLAP_MS_DEFAULT,
   readEndpointFields,
   tooManyEndpoints,
   withFields,
@@ -25,11 +25,11 @@ import {
   presentTally,
 } from '../webhook/presentEndpoint.ts';
 import { newSecret } from '../webhook/signature.ts';
-import { readJson, readOptionalJson } from './json.ts';
+import { readJson, readOptionalJson, readOverlapMs } from './json.ts';
 import { readPage } from './listQuery.ts';
 import { requireMediaType } from './requestBody.ts';
 import { actOfCaller, callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
-import { OVERLAP_SECONDS_MAX, REPLAYED_BY_NAME_MAX, type WebhookAnswers } from './webhookSchemas.ts';
+import { OVERLAP_SECONDS, REPLAYED_BY_NAME_MAX, type WebhookAnswers } from './webhookSchemas.ts';
 
 export interface WebhooksOptions {
   store: Pick<Store, 'webhooks' | 'serviceTime'>;
@@ -104,7 +104,7 @@ export function rotateSecret(options: WebhooksOptions): Middleware {
     await ownEndpoint(ctx, options.store);
     const { overlap_seconds, ...rest } = await readOptionalBody(ctx, options);
     const { secret = newSecret() } = readEndpointFields(rest, ['secret'], options.policy);
-    const overlapMs = readOverlapMs(overlap_seconds);
+    const overlapMs = readOverlapMs(overlap_seconds, OVERLAP_SECONDS);
     const make = withSecret(secret, overlapMs, options.clock());
     const changed = await change(ctx, make, 'webhook.rotate', options);
     answer<'WebhookEndpointWithSecret'>(ctx, 200, { ...changed, secret });
@@ -219,21 +219,12 @@ async function readOptionalBody(
   return body;
 }
 
-function readOverlapMs(value: unknown): number {
-  if (value === undefined) return OVERLAP_MS_DEFAULT;
-  const isGood =
-    typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= OVERLAP_SECONDS_MAX;
-  if (isGood) return value * 1000;
-  const message = `overlap_seconds must be an integer from 0 to ${OVERLAP_SECONDS_MAX}.`;
-  throw new ServiceError('invalid_parameter', message, { parameter: 'overlap_seconds' });
-}
-
 function readWebhookIds(value: unknown): string[] | undefined {
   if (value === undefined) return undefined;
   const isGood = Array.isArray(value) && value.length > 0 && value.length <= REPLAYED_BY_NAME_MAX;
   if (isGood && value.every((id) => typeof id === 'string')) return value;
-  const message = `webhook_ids must be a list of 1 to ${REPLAYED_BY_NAME_MAX} ids, or be absent to replay all.`;
-  throw new ServiceError('invalid_parameter', message, { parameter: 'webhook_ids' });
+  const demand = `must be a list of 1 to ${REPLAYED_BY_NAME_MAX} ids, or be absent to replay all.`;
+  throw invalidField('webhook_ids', demand);
 }
 
 type Position = Pick<Delivery, 'at' | 'webhookId'>;

@@ -4,7 +4,7 @@ import { DEATHS, WEBHOOK_EVENTS } from '../store/webhookStore.ts';
 import { ENDPOINTS_PER_CLIENT_MAX, OVERLAP_MS_DEFAULT } from '../webhook/endpoints.ts';
 import { jobId, SCHEMAS, time } from './schemas.ts';
 
-export const OVERLAP_SECONDS_MAX = 30 * 86_400;
+export const OVERLAP_SECONDS = { min: 0, max: 30 * 86_400, default: OVERLAP_MS_DEFAULT / 1000 };
 export const REPLAYED_BY_NAME_MAX = 1000;
 
 const count = z.int().min(0);
@@ -83,8 +83,8 @@ export const WEBHOOK_SCHEMAS = {
   ChangeWebhookEndpoint: settings.partial(),
   RotateWebhookSecret: z.strictObject({
     overlap_seconds: count
-      .max(OVERLAP_SECONDS_MAX)
-      .default(OVERLAP_MS_DEFAULT / 1000)
+      .max(OVERLAP_SECONDS.max)
+      .default(OVERLAP_SECONDS.default)
       .describe('Seconds for which the old secret signs too.'),
     secret: secret.exactOptional().describe('The new secret. If absent, the service generates one.'),
   }),
