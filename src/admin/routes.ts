@@ -13,6 +13,7 @@ import { type AnswerOptions, answerErrors } from '../http/errorResponses.ts';
 import { observe } from '../http/observe.ts';
 import { linger, readWhole } from '../http/requestBody.ts';
 import {
+  answerJson,
   JSON_TYPE,
   type Middleware,
   type RequestContext,
@@ -93,31 +94,31 @@ function routesOf(parts: AdminParts): Router<RequestState> {
   const description = JSON.stringify(describeAdministration());
   const stamps = new Slots({ of: 'time-stamps', max: STAMPS_MAX });
   const router = new Router<RequestState>({ sensitive: true, strict: true });
-  router.get('/healthz', (ctx) => answer(ctx, 200, { alive: true }));
+  router.get('/healthz', (ctx) => answerJson(ctx, 200, { alive: true }));
   router.get('/readyz', async (ctx) => {
     const { ready, parts } = await status.read();
     // Load balancers have no key, and look only at the HTTP status.
     const isTold = !forAnyone || ctx.headers.authorization !== undefined;
-    const answerIt = async () => answer(ctx, ready ? 200 : 503, { ready, parts: isTold ? parts : [] });
+    const answerIt = async () => answerJson(ctx, ready ? 200 : 503, { ready, parts: isTold ? parts : [] });
     await (isTold ? mayRead(ctx, answerIt) : answerIt());
   });
-  router.get('/status', mayRead, async (ctx) => answer(ctx, 200, await status.read()));
-  router.get('/quotas', mayRead, (ctx) => answer(ctx, 200, status.quotas()));
+  router.get('/status', mayRead, async (ctx) => answerJson(ctx, 200, await status.read()));
+  router.get('/quotas', mayRead, (ctx) => answerJson(ctx, 200, status.quotas()));
   router.get('/metrics', mayRead, async (ctx) => {
     ctx.type = METRICS_TYPE;
     ctx.body = await metrics.text(await status.read());
   });
   router.post('/canary', mayChange, async (ctx) => {
     queryOf(ctx, []);
-    answer(ctx, 200, presentRun(await sealingPartOf(canary).run(), clock()));
+    answerJson(ctx, 200, presentRun(await sealingPartOf(canary).run(), clock()));
   });
   router.post('/partitions/:name/out', mayChange, async (ctx) => {
     const name = await sealingPartOf(drills).takeOut(ctx.params.name ?? '', withdrawalOf(ctx), actorOf(ctx));
-    answer(ctx, 200, await partitionOf(name));
+    answerJson(ctx, 200, await partitionOf(name));
   });
   router.post('/partitions/:name/in', mayChange, async (ctx) => {
     queryOf(ctx, []);
-    answer(
+    answerJson(
       ctx,
       200,
       await partitionOf(await sealingPartOf(drills).putBack(ctx.params.name ?? '', actorOf(ctx))),
@@ -136,7 +137,7 @@ function routesOf(parts: AdminParts): Router<RequestState> {
       async () => presentRequest(await carrying.request(witness, treeSize)),
       ({ witness, tree_size }) => ({ witness, tree_size }),
     );
-    answer(ctx, 200, found);
+    answerJson(ctx, 200, found);
   });
   router.post('/witness/answer', mayChange, async (ctx) => {
     const { witness, raise_fork_alarm: raise } = queryOf(ctx, ['witness', 'raise_fork_alarm']);
@@ -152,12 +153,12 @@ function routesOf(parts: AdminParts): Router<RequestState> {
         return { witness, answer: outcome, ...(size !== undefined && { tree_size: size }) };
       },
     );
-    answer(ctx, 200, found);
+    answerJson(ctx, 200, found);
   });
   router.post('/timestamp', mayChange, async (ctx) => {
     const leave = stamps.take(callerName(ctx));
     try {
-      answer(ctx, 200, await renewalStamp(parts, queryOf(ctx, ['algorithm', 'digest', 'authority'])));
+      answerJson(ctx, 200, await renewalStamp(parts, queryOf(ctx, ['algorithm', 'digest', 'authority'])));
     } finally {
       leave();
     }
@@ -172,7 +173,7 @@ function routesOf(parts: AdminParts): Router<RequestState> {
       object: { ...person },
       outcome: 'done',
     });
-    answer(ctx, 200, { link: door.invite(person), ...person });
+    answerJson(ctx, 200, { link: door.invite(person), ...person });
   });
   router.post('/console/logout', ownersOnly, async (ctx) => {
     const { name: given } = queryOf(ctx, ['name']);
@@ -182,7 +183,7 @@ function routesOf(parts: AdminParts): Router<RequestState> {
     const act = name === undefined ? 'console.logout_all' : 'console.logout';
     const object = { ...(name !== undefined && { name }), sessions };
     await trail.append({ act, actor: actorOf(ctx), object, outcome: 'done' });
-    answer(ctx, 200, { sessions });
+    answerJson(ctx, 200, { sessions });
   });
   router.get('/openapi.json', (ctx) => {
     ctx.set('Cache-Control', 'no-cache');
@@ -256,12 +257,6 @@ const refuseOtherHosts: Middleware = (ctx, next) => {
     'The header Host must name a loopback address or localhost, as admin.listen does.',
   );
 };
-
-function answer(ctx: RequestContext, code: number, body: unknown): void {
-  ctx.status = code;
-  ctx.type = JSON_TYPE;
-  ctx.body = JSON.stringify(body);
-}
 
 /** The actor of the audit record: the API key or, on a Unix socket, the peer that the kernel reports. */
 function actorOf({ state: { caller }, req }: RequestContext): Actor {

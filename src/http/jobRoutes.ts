@@ -12,7 +12,7 @@ import type { Sealer } from '../seal/sealer.ts';
 import { maySee, type Store } from '../store/store.ts';
 import { decodeListQuery, encodeCursor } from './listQuery.ts';
 import { ASK_AGAIN_SECONDS, presentJob, type Site, sealedAtOf } from './presentJob.ts';
-import { callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
+import { answerJson, callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
 import type { JobList } from './schemas.ts';
 
 export interface JobsOptions {
@@ -28,9 +28,8 @@ export function getJob({ store, sealer, site }: JobsOptions): Middleware {
   return async (ctx) => {
     const record = await visibleJob(ctx, store);
     if (!record.outcome) ctx.set('Retry-After', String(ASK_AGAIN_SECONDS));
-    ctx.type = JSON_TYPE;
     const sealedAt = await sealedAtOf(store, record.outcome);
-    ctx.body = JSON.stringify(presentJob(record, sealer.phase(record), site, sealedAt));
+    answerJson(ctx, 200, presentJob(record, sealer.phase(record), site, sealedAt));
   };
 }
 
@@ -111,9 +110,8 @@ export function listJobs({ store, sealer, site }: JobsOptions): Middleware {
       ),
     );
     const jobs = all.filter((job) => phase === undefined || job.phase === phase);
-    ctx.type = JSON_TYPE;
     const page: JobList = { jobs, ...(next !== undefined && { next_cursor: encodeCursor(next) }) };
-    ctx.body = JSON.stringify(page);
+    answerJson(ctx, 200, page);
   };
 }
 

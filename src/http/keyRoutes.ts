@@ -8,7 +8,7 @@ import type { Credential } from '../store/credentialStore.ts';
 import type { Store } from '../store/store.ts';
 import { apiKeyOf } from './authentication.ts';
 import { readOptionalJson, readOverlapMs } from './json.ts';
-import { actOfCaller, callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
+import { actOfCaller, answerJson, callerOf, type Middleware, type RequestContext } from './requestContext.ts';
 import { KEY_OVERLAP_SECONDS, type RotatedKey } from './schemas.ts';
 
 export interface KeyRouteOptions {
@@ -40,10 +40,8 @@ export function rotateOwnKey(options: KeyRouteOptions): Middleware {
     // A change reads all keys: a repeat, and a rotation that is refused, need only this one.
     const known = await store.credentials.get(hashApiKey(apiKey));
     if (known?.replacedBy === undefined) await replace(ctx, apiKey, known, overlapMs, options);
-    ctx.status = 200;
-    ctx.type = JSON_TYPE;
     ctx.set('Cache-Control', 'no-store');
-    ctx.body = JSON.stringify(await answerTo(apiKey, options));
+    answerJson(ctx, 200, await answerTo(apiKey, options));
   };
 }
 

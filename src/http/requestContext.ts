@@ -37,6 +37,12 @@ export type Middleware = KoaMiddleware<RequestState, RouteParameters>;
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
+export function answerJson(ctx: RequestContext, status: number, body: unknown): void {
+  ctx.status = status;
+  ctx.type = JSON_TYPE;
+  ctx.body = JSON.stringify(body);
+}
+
 /** The caller of a request; the route must require an API key. */
 export function callerOf(ctx: RequestContext): Caller {
   assert(ctx.state.caller, 'a route without authentication reads its caller');

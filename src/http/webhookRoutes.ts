@@ -28,7 +28,7 @@ import { newSecret } from '../webhook/signature.ts';
 import { readJson, readOptionalJson, readOverlapMs } from './json.ts';
 import { readPage } from './listQuery.ts';
 import { requireMediaType } from './requestBody.ts';
-import { actOfCaller, callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
+import { actOfCaller, answerJson, callerOf, type Middleware, type RequestContext } from './requestContext.ts';
 import { OVERLAP_SECONDS, REPLAYED_BY_NAME_MAX, type WebhookAnswers } from './webhookSchemas.ts';
 
 export interface WebhooksOptions {
@@ -251,7 +251,5 @@ function answer<Name extends keyof WebhookAnswers>(
   status: number,
   body: WebhookAnswers[Name],
 ): void {
-  ctx.status = status;
-  ctx.type = JSON_TYPE;
-  ctx.body = JSON.stringify(body);
+  answerJson(ctx, status, body);
 }
