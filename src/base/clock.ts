@@ -8,6 +8,12 @@ export function toRfc3339(epochMs: number): string {
   return new Date(epochMs).toISOString();
 }
 
+/** The first moment of a day such as `2026-01-02`, in UTC. Undefined for what is none: JavaScript reads 31 February as 3 March. */
+export function parseDay(text: string): number | undefined {
+  const at = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : Number.NaN;
+  return !Number.isNaN(at) && toRfc3339(at).startsWith(text) ? at : undefined;
+}
+
 /** Starts now. Each call returns the milliseconds since the previous call. */
 export function stopwatch(): () => number {
   let last = performance.now();

@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { parseDay } from '../base/clock.ts';
 import { fromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { NAME_PATTERN } from '../base/names.ts';
@@ -129,11 +130,9 @@ export function parseWaitArgument(text: string): number {
 /** Argument parser: milliseconds since the epoch of Unix, whole seconds. A date alone is its first moment in UTC. */
 export function parseDateArgument(text: string): number {
   const form = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2}(Z|[+-]\d{2}:\d{2}))?$/;
-  const time = form.test(text) ? Date.parse(text) : Number.NaN;
-  const day = text.slice(0, 10);
-  // Date.parse takes the 30th of February for a day in March.
-  const isReal = !Number.isNaN(time) && new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
-  if (isReal) return time;
+  const isReal = form.test(text) && parseDay(text.slice(0, 10)) !== undefined;
+  const time = isReal ? Date.parse(text) : Number.NaN;
+  if (!Number.isNaN(time)) return time;
   throw new InvalidArgumentError(
     'Expected a date such as 2027-01-01, or a date with time and zone such as 2027-01-01T06:00:00Z.',
   );

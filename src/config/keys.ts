@@ -1,6 +1,8 @@
 /** How the schema of the config file is written: keys, tables, and the types of values. */
+
 import { resolve } from 'node:path';
 import { z } from 'zod';
+import { parseDay } from '../base/clock.ts';
 import { parseBytes, parseDurationMs } from '../base/units.ts';
 import {
   type HostPort,
@@ -201,13 +203,13 @@ export function hours(what: string, min: number, max: number) {
   });
 }
 
+const DAY_MS = 86_400_000;
+
 /** The end of a day, milliseconds since the epoch. */
 export function date(what: string) {
   return measure(what, 'a date such as "2031-12-31"', (found) => {
-    if (typeof found !== 'string' || !/^\d{4}-\d{2}-\d{2}$/.test(found)) return undefined;
-    const end = Date.parse(`${found}T23:59:59.999Z`);
-    // 31 February is no day, though some parsers take it for one.
-    return !Number.isNaN(end) && new Date(end).toISOString().startsWith(found) ? end : undefined;
+    const begin = typeof found === 'string' ? parseDay(found) : undefined;
+    return begin === undefined ? undefined : begin + DAY_MS - 1;
   });
 }
 

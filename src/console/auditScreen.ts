@@ -1,4 +1,5 @@
 /** The screen Audit trail: find records, check them, and take them away. */
+import { parseDay } from '../base/clock.ts';
 import { Slots } from '../base/slots.ts';
 import { ACTS, auditDigest, parseAuditRecord } from '../manifest/auditRecord.ts';
 import { describeActor, describeObject, type RecordFilter } from '../manifest/auditWords.ts';
@@ -119,9 +120,8 @@ function filterOf(query: URLSearchParams): RecordFilter {
 function dateOf(query: URLSearchParams, name: string): number | undefined {
   const given = query.get(name);
   if (!given) return undefined;
-  const at = /^\d{4}-\d\d-\d\d$/.test(given) ? Date.parse(given) : Number.NaN;
-  // 31 February would be read as 3 March.
-  if (!Number.isNaN(at) && new Date(at).toISOString().startsWith(given)) return at;
+  const at = parseDay(given);
+  if (at !== undefined) return at;
   throw new Refusal(400, words.badDate, words.badDateHow);
 }
 

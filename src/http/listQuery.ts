@@ -1,3 +1,4 @@
+import { parseDay } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import { invalidField } from '../job/fieldValues.ts';
 import { JOB_ID_PATTERN, JOB_PHASES, type JobPhase, VISIBILITIES } from '../job/job.ts';
@@ -116,16 +117,11 @@ const RFC_3339 =
   /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
 function readTime(value: string, name: string): number {
-  if (RFC_3339.test(value) && isInCalendar(value.slice(0, 10))) return Date.parse(value);
+  if (RFC_3339.test(value) && parseDay(value.slice(0, 10)) !== undefined) return Date.parse(value);
   throw invalidField(
     name,
     'must be an RFC 3339 time such as 2026-01-02T03:04:05Z (write + as %2B in a URL).',
   );
-}
-
-/** JavaScript reads 31 February as 3 March. */
-function isInCalendar(date: string): boolean {
-  return new Date(date).toISOString().startsWith(date);
 }
 
 function unknownParameter(name: string, known: string[]): ServiceError {
