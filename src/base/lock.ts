@@ -15,7 +15,7 @@ import { tryLock } from './flock.ts';
 import { remedyFor, systemReason } from './systemReason.ts';
 
 /** Proof that this process alone writes to the state folder. */
-export interface DaemonLock {
+export interface DaemonLock extends Disposable {
   release(): void;
 }
 
@@ -33,7 +33,8 @@ export function acquireLock(path: string, program = 'pdfseald'): DaemonLock {
     throw error;
   }
   noteHolder(file);
-  return { release: () => closeSync(file) };
+  const release = () => closeSync(file);
+  return { release, [Symbol.dispose]: release };
 }
 
 /** Process id of the daemon that holds the lock at `path`, or `unknown`; undefined while none does. Takes no lock and does not wait. */

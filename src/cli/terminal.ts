@@ -94,7 +94,7 @@ function rowsOf(fields: object, prefix = ''): [name: string, value: string][] {
   });
 }
 
-export interface Progress {
+export interface Progress extends Disposable {
   /** Done so far, in the unit of `total`. */
   update(done: number): void;
   stop(): void;
@@ -106,7 +106,7 @@ export interface CountProgress {
   stop(): void;
 }
 
-export const SILENT: Progress = { update: () => {}, stop: () => {} };
+export const SILENT: Progress = { update: () => {}, stop: () => {}, [Symbol.dispose]: () => {} };
 
 /** Shows how many of `total` documents are done, the rate, and the time left: a bar on a terminal, else a line every few seconds. */
 export function showCount(total: number): CountProgress {
@@ -175,7 +175,8 @@ function showBar(
   const update = (done: number): void => {
     if (bar.isActive) bar.update(done);
   };
-  return { update, stop: () => bar.stop() };
+  const stop = () => bar.stop();
+  return { update, stop, [Symbol.dispose]: stop };
 }
 
 const BAR_CELLS = 30;

@@ -127,27 +127,23 @@ export class Submitter {
   async #submitOne(work: Work): Promise<void> {
     const document = await this.#digest(work);
     if (document && this.#skip(work, document)) return;
-    const progress =
+    using progress =
       this.#options.counted || document === undefined
         ? SILENT
         : showProgress(basename(work.name), document.bytes, 'bytes');
     const onWait = this.#onWait(work.name);
-    try {
-      const sha256 = document?.sha256 ?? work.source?.checksum ?? '';
-      const submitted = await this.#submit(work, document, {
-        ...this.#options,
-        saveCopy: this.#copySaver(work),
-        onSent: progress.update,
-        onWait: (why, seconds) => {
-          progress.stop();
-          onWait(why, seconds);
-        },
-      });
-      progress.stop();
-      this.#keep(work, sha256, submitted);
-    } finally {
-      progress.stop();
-    }
+    const sha256 = document?.sha256 ?? work.source?.checksum ?? '';
+    const submitted = await this.#submit(work, document, {
+      ...this.#options,
+      saveCopy: this.#copySaver(work),
+      onSent: progress.update,
+      onWait: (why, seconds) => {
+        progress.stop();
+        onWait(why, seconds);
+      },
+    });
+    progress.stop();
+    this.#keep(work, sha256, submitted);
   }
 
   #submit(

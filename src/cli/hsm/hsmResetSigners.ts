@@ -37,22 +37,18 @@ async function resetSigners(
   { config: file, reason }: { config: string; reason: string },
 ): Promise<void> {
   const config = loadConfig(file, { files: 'unused' });
-  const lock = acquireLock(config.lockFile);
-  try {
-    const aside = await withStore(file, 'write', async (store) => {
-      requireSize(size, (await store.log.head())?.treeSize ?? 0);
-      const act = actOfProcess('command', 'signers.reset', { tree_size: size, reason });
-      return onRecord(store.trail, act, async () => forgetSigned(config, timeSuffix()));
-    });
-    if (isJson()) printJson({ leaves: size, kept: aside ?? null });
-    else {
-      if (aside !== undefined)
-        print(`the signers that the daemon starts begin anew; what they remembered is kept: ${aside}`);
-      // pdfseal-run resets signers that are units of their own if this is the last line.
-      print(`the reason is on the audit trail: the log goes on with ${size} leaves`);
-    }
-  } finally {
-    lock.release();
+  using _lock = acquireLock(config.lockFile);
+  const aside = await withStore(file, 'write', async (store) => {
+    requireSize(size, (await store.log.head())?.treeSize ?? 0);
+    const act = actOfProcess('command', 'signers.reset', { tree_size: size, reason });
+    return onRecord(store.trail, act, async () => forgetSigned(config, timeSuffix()));
+  });
+  if (isJson()) printJson({ leaves: size, kept: aside ?? null });
+  else {
+    if (aside !== undefined)
+      print(`the signers that the daemon starts begin anew; what they remembered is kept: ${aside}`);
+    // pdfseal-run resets signers that are units of their own if this is the last line.
+    print(`the reason is on the audit trail: the log goes on with ${size} leaves`);
   }
 }
 

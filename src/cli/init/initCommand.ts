@@ -155,12 +155,8 @@ async function init(options: InitOptions, command: Command): Promise<void> {
   requireOwned('http.public_url', new URL(config.http.publicUrl).hostname, options.throwaway);
   await refuseExisting(config, options);
   makeFolder(config.stateDir, 0o700);
-  const lock = acquireLock(config.lockFile);
-  try {
-    await make(config, options);
-  } finally {
-    lock.release();
-  }
+  using _lock = acquireLock(config.lockFile);
+  await make(config, options);
   tellNext(config, options);
 }
 

@@ -96,17 +96,13 @@ async function look(store: Store, { log }: Config): Promise<Found> {
 }
 
 async function acceptAlone(config: Config, size: number | true): Promise<Found> {
-  const lock = acquireLock(config.lockFile);
-  try {
-    return await withStore(config.file, 'write', async (store) => {
-      const found = await look(store, config);
-      if (found.doubt === undefined) return found;
-      requireSize(size, found.leaves);
-      return { ...found, accepted: true, aside: await acceptRollback(store, config, found) };
-    });
-  } finally {
-    lock.release();
-  }
+  using _lock = acquireLock(config.lockFile);
+  return await withStore(config.file, 'write', async (store) => {
+    const found = await look(store, config);
+    if (found.doubt === undefined) return found;
+    requireSize(size, found.leaves);
+    return { ...found, accepted: true, aside: await acceptRollback(store, config, found) };
+  });
 }
 
 async function acceptRollback(store: Store, config: Config, { doubt, leaves }: Found) {

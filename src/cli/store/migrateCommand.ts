@@ -73,24 +73,20 @@ async function migrate({ config, to, cancel }: MigrateOptions): Promise<void> {
     Config,
   ];
   assertSameLog(source, target);
-  const files = new Set([source.lockFile, target.lockFile]);
-  const locks = Array.from(files, (file) => acquireLock(file));
-  try {
-    const move = new Move(source, target);
-    if (cancel) {
-      await move.cancel();
-      printResult({ cancelled: true }, `the log stays in ${describeStore(source.store)}`);
-      return;
-    }
-    const size = await move.run();
-    const [left, reached] = [describeStore(source.store), describeStore(target.store)];
-    printResult(
-      { from: left, to: reached, tree_size: size },
-      `${reached}: ${size} leaves, from ${left}, compared and checked. Start the daemon with ${to}`,
-    );
-  } finally {
-    for (const lock of locks) lock.release();
+  using locks = new DisposableStack();
+  for (const file of new Set([source.lockFile, target.lockFile])) locks.use(acquireLock(file));
+  const move = new Move(source, target);
+  if (cancel) {
+    await move.cancel();
+    printResult({ cancelled: true }, `the log stays in ${describeStore(source.store)}`);
+    return;
   }
+  const size = await move.run();
+  const [left, reached] = [describeStore(source.store), describeStore(target.store)];
+  printResult(
+    { from: left, to: reached, tree_size: size },
+    `${reached}: ${size} leaves, from ${left}, compared and checked. Start the daemon with ${to}`,
+  );
 }
 
 /** Throws OperatorError unless both are configurations of one log in two places. */
@@ -267,14 +263,10 @@ async function withProgress(
   note(`pdfseal: ${label}`);
   let total = 0;
   for (const section of SECTIONS) total += await source.count(section);
-  const progress = showProgress(label, total, 'entries');
+  using progress = showProgress(label, total, 'entries');
   let done = 0;
-  try {
-    await work((_section, entries) => {
-      done += entries;
-      progress.update(done);
-    });
-  } finally {
-    progress.stop();
-  }
+  await work((_section, entries) => {
+    done += entries;
+    progress.update(done);
+  });
 }

@@ -76,16 +76,12 @@ export function lockRenewals({ stateDir }: Pick<Config, 'stateDir'>): DaemonLock
 
 /** Opens the store for renewals. */
 export async function withRenewals<T>(file: string, work: (renewing: Renewing) => Promise<T>): Promise<T> {
-  const lock = lockRenewals(loadConfig(file, { files: 'unused' }));
-  try {
-    return await withStore(file, 'write', async (store, config) => {
-      const runs = await store.renewals.runs();
-      const { timestampAuthorities: authorities } = await trustOfStore(store, config);
-      return work({ store, config, authorities, runs, trees: new RenewalTrees(store, runs) });
-    });
-  } finally {
-    lock.release();
-  }
+  using _lock = lockRenewals(loadConfig(file, { files: 'unused' }));
+  return await withStore(file, 'write', async (store, config) => {
+    const runs = await store.renewals.runs();
+    const { timestampAuthorities: authorities } = await trustOfStore(store, config);
+    return work({ store, config, authorities, runs, trees: new RenewalTrees(store, runs) });
+  });
 }
 
 /** What stands until when, and why it is to be renewed now; no reason: it is not. */

@@ -29,17 +29,13 @@ export function repairEpochsCommand(): Command {
 
 async function repairEpochs({ config: file }: { config: string }): Promise<void> {
   const { lockFile } = loadConfig(file, { files: 'unused' });
-  const lock = acquireLock(lockFile);
-  try {
-    const repaired = await withStore(file, 'write', putBack);
-    if (isJson()) printJson({ repaired });
-    else {
-      for (const difference of repaired) note(`pdfseal: ${difference}`);
-      const rest = 'Run `pdfseal check`, find out who changed the store, and export the trust file again';
-      print(repaired.length === 0 ? 'the epochs are those that the log sealed' : `repaired. ${rest}`);
-    }
-  } finally {
-    lock.release();
+  using _lock = acquireLock(lockFile);
+  const repaired = await withStore(file, 'write', putBack);
+  if (isJson()) printJson({ repaired });
+  else {
+    for (const difference of repaired) note(`pdfseal: ${difference}`);
+    const rest = 'Run `pdfseal check`, find out who changed the store, and export the trust file again';
+    print(repaired.length === 0 ? 'the epochs are those that the log sealed' : `repaired. ${rest}`);
   }
 }
 

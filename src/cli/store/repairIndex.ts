@@ -101,19 +101,15 @@ async function look(config: Config): Promise<Result> {
 
 /** Nobody else may write jobs meanwhile, and no daemon may start. */
 async function repairAlone(config: Config, into: string | undefined): Promise<Result> {
-  const lock = acquireLock(config.lockFile);
-  try {
-    const seen = await look(config);
-    const isToDo = seen.report.indexes !== undefined && (seen.interrupted || !isWhole(seen.report));
-    if (!isToDo) return seen;
-    // What an interrupted one copied is from before; what is there now is from its middle.
-    const backup = seen.interrupted ? seen.interrupted.backup : into && nameIn(into);
-    if (!seen.interrupted && backup !== undefined)
-      await makeBackup(config, backup, { flawsMax: Number.POSITIVE_INFINITY });
-    return await withStore(config, 'write', (store) => repair(store, config, { ...seen, backup }));
-  } finally {
-    lock.release();
-  }
+  using _lock = acquireLock(config.lockFile);
+  const seen = await look(config);
+  const isToDo = seen.report.indexes !== undefined && (seen.interrupted || !isWhole(seen.report));
+  if (!isToDo) return seen;
+  // What an interrupted one copied is from before; what is there now is from its middle.
+  const backup = seen.interrupted ? seen.interrupted.backup : into && nameIn(into);
+  if (!seen.interrupted && backup !== undefined)
+    await makeBackup(config, backup, { flawsMax: Number.POSITIVE_INFINITY });
+  return await withStore(config, 'write', (store) => repair(store, config, { ...seen, backup }));
 }
 
 async function repair(store: Store, config: Config, { backup, ...seen }: Result): Promise<Result> {

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import { makeFolder, syncTree } from '../../base/folders.ts';
-import { acquireLock, type DaemonLock } from '../../base/lock.ts';
+import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import type { Checkpoint } from '../../log/checkpoint.ts';
 import { openCheckpoint } from '../../log/signedCheckpoint.ts';
@@ -89,11 +89,10 @@ async function restore({ config: file, input: from, acceptRollback, drill }: Res
   const made = readBackup(from, config);
   await requireUnchanged(from, made);
   makeFolder(config.stateDir, 0o750);
-  const lock = acquireLock(config.lockFile);
-  let renewals: DaemonLock | undefined;
+  using _lock = acquireLock(config.lockFile);
   try {
     // A renewal that goes on in the replaced store would be lost, and its authority's answer with it.
-    renewals = lockRenewals(config);
+    using _renewals = lockRenewals(config);
     if (typeof acceptRollback === 'number') requireSize(acceptRollback, made.tree_size);
     const doubt = await doubtAbout(from, made, config);
     const isAccepted = doubt !== undefined && acceptRollback !== undefined;
@@ -127,9 +126,6 @@ async function restore({ config: file, input: from, acceptRollback, drill }: Res
     }
   } catch (error) {
     throw asOperatorError(error, `cannot restore ${from}`);
-  } finally {
-    renewals?.release();
-    lock.release();
   }
 }
 

@@ -22,22 +22,18 @@ export async function runCheck(store: Store, config: Config, against?: EarlierSt
   const trust = await trustOfStore(store, config);
   const earlier = against && (await earlierOf(store, against, trust));
   const head = await store.log.head();
-  const progress = showProgress('checking', head?.treeSize ?? 0, 'leaves');
-  try {
-    const report = await checkStore(store, {
-      trust,
-      ...(earlier && { earlier }),
-      problemsMax: PROBLEMS_SHOWN_MAX,
-      onLeaves: progress.update,
-    });
-    // Signatures on the newest checkpoint that are too few are found with its receipts.
-    const now = head && signedCheckpoint(head.checkpoint, trust.logs);
-    const problem = earlier && typeof now === 'object' ? epochContradiction(earlier, now) : undefined;
-    if (problem === undefined) return report;
-    return { ...report, problemCount: report.problemCount + 1, problems: [...report.problems, problem] };
-  } finally {
-    progress.stop();
-  }
+  using progress = showProgress('checking', head?.treeSize ?? 0, 'leaves');
+  const report = await checkStore(store, {
+    trust,
+    ...(earlier && { earlier }),
+    problemsMax: PROBLEMS_SHOWN_MAX,
+    onLeaves: progress.update,
+  });
+  // Signatures on the newest checkpoint that are too few are found with its receipts.
+  const now = head && signedCheckpoint(head.checkpoint, trust.logs);
+  const problem = earlier && typeof now === 'object' ? epochContradiction(earlier, now) : undefined;
+  if (problem === undefined) return report;
+  return { ...report, problemCount: report.problemCount + 1, problems: [...report.problems, problem] };
 }
 
 /** Undefined where forged epochs are the reason why no key of the log signed it: the report names them. */
