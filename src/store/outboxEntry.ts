@@ -1,10 +1,18 @@
+import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import { encodeRecord } from './records.ts';
+import type { ServiceTime } from './serviceTime.ts';
 import type { DeadLetter, Delivery, EndpointTally } from './webhookStore.ts';
 
 /** What an entry says beside its key. */
 export type OutboxEntry = Pick<Delivery, 'type' | 'occurredAt' | 'attempts' | 'failure'> &
   Partial<Pick<DeadLetter, 'death'>>;
+
+export interface OutboxOptions {
+  clock: Clock;
+  serviceTime: ServiceTime;
+  backlogMax: number;
+}
 
 /** At most so many entries are changed by one call of sweep: a batch waiting behind it does not notice. */
 export const SWEEP_ENTRIES_MAX = 500;

@@ -12,29 +12,28 @@ import { encodeLeaf, parseLeaf } from './outcomeRecords.ts';
 /** Beside the identity, as the one batch it is about. */
 const ANNOUNCED_KEY = Buffer.from('announced');
 
+/** What is written together with a batch. */
+interface Beside {
+  jobs: JobRecords;
+  outbox: Outbox;
+  epochs: EpochRecords;
+}
+
 /** The transparency log: leaves, tiles, and the batches that explain them. */
 export class LogRecords implements LogStore {
   readonly #databases: Databases;
   readonly #commits: Commits;
-  readonly #jobs: JobRecords;
-  readonly #outbox: Outbox;
-  readonly #epochs: EpochRecords;
+  readonly #beside: Beside;
 
-  constructor(
-    databases: Databases,
-    commits: Commits,
-    { jobs, outbox, epochs }: { jobs: JobRecords; outbox: Outbox; epochs: EpochRecords },
-  ) {
+  constructor(databases: Databases, commits: Commits, beside: Beside) {
     this.#databases = databases;
     this.#commits = commits;
-    this.#jobs = jobs;
-    this.#outbox = outbox;
-    this.#epochs = epochs;
+    this.#beside = beside;
   }
 
   async commit(batch: SealedBatch): Promise<boolean> {
     const { leaves, tiles, epochsRevision, ...evidence } = batch;
-    const epochsChanged = this.#epochs.after(epochsRevision);
+    const epochsChanged = this.#beside.epochs.after(epochsRevision);
     const happened = await this.#commits.inTurn(async () => {
       const { firstLeaf, treeSize, sealedAt } = evidence;
       const announced = await this.announced();
@@ -48,7 +47,7 @@ export class LogRecords implements LogStore {
       assert(leaves.length > 0, 'the batch is empty');
       assert(new Set(leaves.map(({ jobId }) => jobId)).size === leaves.length, 'the batch has a job twice');
       const sealed = leaves.map((one, offset) => {
-        const { key, changes, written } = this.#jobs.seal(one, firstLeaf + offset);
+        const { key, changes, written } = this.#beside.jobs.seal(one, firstLeaf + offset);
         const leaf = {
           database: this.#databases.leaves,
           key: counterKey(firstLeaf + offset),
@@ -74,7 +73,7 @@ export class LogRecords implements LogStore {
       const unless = announced ? [isNext] : [isNext, epochsChanged];
       let isWritten = false;
       try {
-        isWritten = await this.#outbox.tell('job.completed', sealedAt, sealed, { unless, changes });
+        isWritten = await this.#beside.outbox.tell('job.completed', sealedAt, sealed, { unless, changes });
       } finally {
         for (const { written } of sealed) written(isWritten);
       }
@@ -89,7 +88,7 @@ export class LogRecords implements LogStore {
 
   async announce(batch: AnnouncedBatch): Promise<boolean> {
     const { identity: database, leaves } = this.#databases;
-    const epochsChanged = this.#epochs.after(batch.epochsRevision);
+    const epochsChanged = this.#beside.epochs.after(batch.epochsRevision);
     return this.#commits.inTurn(async () => {
       const size = logSize(this.#databases);
       assert(size === batch.firstLeaf, `the log has ${size} leaves, the batch begins at ${batch.firstLeaf}`);

@@ -1,9 +1,13 @@
-import type { Clock } from '../../base/clock.ts';
 import { newUuid } from '../../base/uuid.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
-import { backlogFull, emptyTally, type OutboxEntry, SWEEP_ENTRIES_MAX } from '../outboxEntry.ts';
+import {
+  backlogFull,
+  emptyTally,
+  type OutboxEntry,
+  type OutboxOptions,
+  SWEEP_ENTRIES_MAX,
+} from '../outboxEntry.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
-import type { ServiceTime } from '../serviceTime.ts';
 import type {
   DeadLetter,
   Delivery,
@@ -38,24 +42,15 @@ export class Outbox implements OutboxStore {
   readonly #databases: Databases;
   readonly #commits: Commits;
   readonly #endpoints: EndpointRecords;
-  readonly #clock: Clock;
-  readonly #serviceTime: ServiceTime;
-  readonly #backlogMax: number;
+  readonly #options: OutboxOptions;
   readonly #tallies: Tallies;
   #listener: (endpointIds: readonly string[]) => void = () => {};
 
-  constructor(
-    databases: Databases,
-    commits: Commits,
-    endpoints: EndpointRecords,
-    { clock, serviceTime, backlogMax }: { clock: Clock; serviceTime: ServiceTime; backlogMax: number },
-  ) {
+  constructor(databases: Databases, commits: Commits, endpoints: EndpointRecords, options: OutboxOptions) {
     this.#databases = databases;
     this.#commits = commits;
     this.#endpoints = endpoints;
-    this.#clock = clock;
-    this.#serviceTime = serviceTime;
-    this.#backlogMax = backlogMax;
+    this.#options = options;
     this.#tallies = new Tallies(databases, commits);
   }
 
@@ -87,7 +82,7 @@ export class Outbox implements OutboxStore {
     jobs: readonly { key: Uint8Array; clientId: string }[],
     listening: ReadonlyMap<string, readonly WebhookEndpoint[]>,
   ): Queued {
-    const now = this.#serviceTime.now();
+    const now = this.#options.serviceTime.now();
     const value = encodeRecord(entry);
     const changes: Change[] = [];
     const told = new Set<WebhookEndpoint>();
@@ -97,11 +92,11 @@ export class Outbox implements OutboxStore {
       for (const endpoint of listening.get(clientId) ?? []) {
         const channel = this.#tallies.of(endpoint);
         counting.on(channel);
-        if (channel.tally.pending < this.#backlogMax) {
+        if (channel.tally.pending < this.#options.backlogMax) {
           channel.tally.pending += 1;
           changes.push({ database: this.#databases.outbox, key: deliveryKey(channel.key, now, key), value });
           told.add(endpoint);
-        } else if (channel.tally.deadLetters < this.#backlogMax) {
+        } else if (channel.tally.deadLetters < this.#options.backlogMax) {
           changes.push(this.#bury(channel, now, key, { ...entry, death: 'backlog_full' }));
         } else {
           drop(channel.tally, entry.occurredAt);
@@ -149,7 +144,7 @@ export class Outbox implements OutboxStore {
     }
     if (result.kind === 'delivered') {
       channel.tally.delivered += 1;
-      channel.tally.deliveredAt = this.#clock();
+      channel.tally.deliveredAt = this.#options.clock();
     } else {
       channel.tally.failures += 1;
       channel.tally.failure = result.failure;
@@ -160,15 +155,15 @@ export class Outbox implements OutboxStore {
   async test(endpointId: string): Promise<string | undefined> {
     const webhookId = `msg_${newUuid()}`;
     const message = ownIdKey('msg', webhookId);
-    const now = this.#serviceTime.now();
+    const now = this.#options.serviceTime.now();
     const value = encodeRecord({
       type: 'webhook.test',
-      occurredAt: this.#clock(),
+      occurredAt: this.#options.clock(),
       attempts: 0,
     } satisfies OutboxEntry);
     const endpoint = await this.#endpoints.change(endpointId, asItIs, null, () => {
       const prefix = ownIdKey('we', endpointId);
-      if (countEntries(this.#databases.outbox, prefix) >= this.#backlogMax) throw backlogFull();
+      if (countEntries(this.#databases.outbox, prefix) >= this.#options.backlogMax) throw backlogFull();
       const key = deliveryKey(prefix, now, message);
       return [{ database: this.#databases.outbox, key, value }];
     });
@@ -184,7 +179,8 @@ export class Outbox implements OutboxStore {
     let replayed = 0;
     const wanted = webhookIds && new Set(webhookIds);
     await this.#endpoints.change(endpointId, asItIs, act, () => {
-      const room = this.#backlogMax - countEntries(this.#databases.outbox, ownIdKey('we', endpointId));
+      const room =
+        this.#options.backlogMax - countEntries(this.#databases.outbox, ownIdKey('we', endpointId));
       const changes = this.#replay(endpointId, wanted, Math.max(room, 0));
       replayed = changes.length / 2;
       return replayed > 0 ? changes : undefined;
@@ -263,8 +259,8 @@ export class Outbox implements OutboxStore {
   }
 
   #giveUp(channel: Channel, message: Uint8Array, entry: OutboxEntry): Change[] {
-    if (channel.tally.deadLetters < this.#backlogMax) {
-      return [this.#bury(channel, this.#serviceTime.now(), message, entry)];
+    if (channel.tally.deadLetters < this.#options.backlogMax) {
+      return [this.#bury(channel, this.#options.serviceTime.now(), message, entry)];
     }
     drop(channel.tally, entry.occurredAt);
     return [];
@@ -279,7 +275,7 @@ export class Outbox implements OutboxStore {
   #replay(endpointId: string, wanted: ReadonlySet<string> | undefined, room: number): Change[] {
     const { outbox, deadLetters } = this.#databases;
     const prefix = ownIdKey('we', endpointId);
-    const now = this.#serviceTime.now();
+    const now = this.#options.serviceTime.now();
     const changes: Change[] = [];
     for (const { key, value } of deadLetters.getRange({ start: prefix, end: endOf(prefix) })) {
       if (changes.length >= 2 * room) break;

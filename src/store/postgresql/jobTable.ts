@@ -118,26 +118,18 @@ export interface JobTableOptions {
 export class JobTable implements JobStore {
   readonly #database: Database;
   readonly #writes: Writes;
-  readonly #idempotency: IdempotencyTable;
-  readonly #outbox: Telling;
-  readonly #insertWaiting: JobTableOptions['insertWaiting'];
-  readonly #onAccepted: () => void;
-  /** Called once jobs that were in the store before have their outcome. */
-  readonly onEnded: () => void;
+  readonly #options: JobTableOptions;
   #accepting: Accepting | undefined;
 
-  constructor(
-    database: Database,
-    writes: Writes,
-    { idempotency, outbox, insertWaiting, onAccepted, onEnded }: JobTableOptions,
-  ) {
+  constructor(database: Database, writes: Writes, options: JobTableOptions) {
     this.#database = database;
     this.#writes = writes;
-    this.#idempotency = idempotency;
-    this.#outbox = outbox;
-    this.#insertWaiting = insertWaiting;
-    this.#onAccepted = onAccepted;
-    this.onEnded = onEnded;
+    this.#options = options;
+  }
+
+  /** Called once jobs that were in the store before have their outcome. */
+  onEnded(): void {
+    this.#options.onEnded();
   }
 
   async accept(job: Job, acceptance: Acceptance = {}): Promise<void> {
@@ -149,7 +141,7 @@ export class JobTable implements JobStore {
     if (newJobs.length >= ACCEPTED_MAX) this.#accepting = undefined;
     const refusal = (await refused).get(newJob);
     if (refusal !== undefined) throw refusal;
-    this.#onAccepted();
+    this.#options.onAccepted();
   }
 
   /** Whatever is accepted until the transaction begins goes into it. */
@@ -161,7 +153,7 @@ export class JobTable implements JobStore {
       const accepted = newJobs.filter((one) => !refused.has(one));
       if (accepted.length === 0) return refused;
       const ids = accepted.map(({ job }) => job.id);
-      await together([this.#insert(queries, accepted, replaced), this.#insertWaiting(queries, ids)]);
+      await together([this.#insert(queries, accepted, replaced), this.#options.insertWaiting(queries, ids)]);
       return refused;
     });
     const accepting = { newJobs, refused };
@@ -187,13 +179,16 @@ export class JobTable implements JobStore {
 
   async #insert(queries: Queries, newJobs: readonly NewJob[], replaced: readonly string[]): Promise<void> {
     const entries = newJobs.flatMap(entryOf);
-    await together([insertJobs(queries, newJobs), this.#idempotency.take(queries, entries, replaced)]);
+    await together([
+      insertJobs(queries, newJobs),
+      this.#options.idempotency.take(queries, entries, replaced),
+    ]);
   }
 
   async #refusals(queries: Queries, newJobs: readonly NewJob[]) {
     const [rows, holders] = await together([
       queries.rows<{ id: string }>(KNOWN, [newJobs.map(({ job }) => ownUuid('job', job.id))]),
-      this.#idempotency.holders(queries, newJobs.flatMap(entryOf)),
+      this.#options.idempotency.holders(queries, newJobs.flatMap(entryOf)),
     ]);
     const known = new Set(rows.map(({ id }) => idOf('job', id)));
     const refused = new Map<NewJob, BrokenInvariant>();
@@ -205,7 +200,7 @@ export class JobTable implements JobStore {
     const outrun = (newJob: NewJob, error: ServiceError) =>
       refused.set(newJob, new Outrun(new Map([[newJob.job.id, error]])));
     const others = newJobs.filter((one) => !refused.has(one));
-    const taken = this.#idempotency.taken(others.flatMap(entryOf), holders);
+    const taken = this.#options.idempotency.taken(others.flatMap(entryOf), holders);
     for (const newJob of others) {
       const [entry] = entryOf(newJob);
       if (entry && taken.refused.has(entry)) outrun(newJob, keyInProgress());
@@ -237,11 +232,11 @@ export class JobTable implements JobStore {
       const [job] = await queries.rows<{ client_id: string }>(FAIL, [id, encodeRecord(failure)]);
       assert(job?.client_id, `job ${jobId} waits but is not in the store`);
       await queries.rows(END_SOURCE, [id]);
-      return this.#outbox.tell(queries, 'job.failed', failure.failedAt, [
+      return this.#options.outbox.tell(queries, 'job.failed', failure.failedAt, [
         { id: jobId, clientId: job.client_id },
       ]);
     });
-    this.#outbox.wake(told);
+    this.#options.outbox.wake(told);
     this.onEnded();
   }
 
@@ -308,11 +303,11 @@ export class JobTable implements JobStore {
   }
 
   async idempotency(key: IdempotencyKey): Promise<IdempotencyEntry | undefined> {
-    return this.#idempotency.get(this.#database, key);
+    return this.#options.idempotency.get(this.#database, key);
   }
 
   async sweepIdempotency(before: number, limit: number): Promise<number> {
-    return this.#writes.run((queries) => this.#idempotency.sweep(queries, before, limit));
+    return this.#writes.run((queries) => this.#options.idempotency.sweep(queries, before, limit));
   }
 
   async quotaCounts(): Promise<QuotaCount[]> {

@@ -1,9 +1,13 @@
-import type { Clock } from '../../base/clock.ts';
 import { newUuid } from '../../base/uuid.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
-import { backlogFull, emptyTally, type OutboxEntry, SWEEP_ENTRIES_MAX } from '../outboxEntry.ts';
+import {
+  backlogFull,
+  emptyTally,
+  type OutboxEntry,
+  type OutboxOptions,
+  SWEEP_ENTRIES_MAX,
+} from '../outboxEntry.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
-import type { ServiceTime } from '../serviceTime.ts';
 import type {
   DeadLetter,
   Delivery,
@@ -54,23 +58,14 @@ export class OutboxTable implements OutboxStore {
   readonly #database: Database;
   readonly #writes: Writes;
   readonly #endpoints: EndpointTable;
-  readonly #clock: Clock;
-  readonly #serviceTime: ServiceTime;
-  readonly #backlogMax: number;
+  readonly #options: OutboxOptions;
   #listener: (endpointIds: readonly string[]) => void = () => {};
 
-  constructor(
-    database: Database,
-    writes: Writes,
-    endpoints: EndpointTable,
-    { clock, serviceTime, backlogMax }: { clock: Clock; serviceTime: ServiceTime; backlogMax: number },
-  ) {
+  constructor(database: Database, writes: Writes, endpoints: EndpointTable, options: OutboxOptions) {
     this.#database = database;
     this.#writes = writes;
     this.#endpoints = endpoints;
-    this.#clock = clock;
-    this.#serviceTime = serviceTime;
-    this.#backlogMax = backlogMax;
+    this.#options = options;
   }
 
   onQueued(listener: (endpointIds: readonly string[]) => void): void {
@@ -89,9 +84,9 @@ export class OutboxTable implements OutboxStore {
       jobs.map(({ id }) => ownUuid('job', id)),
       jobs.map(({ clientId }) => clientId),
       type,
-      this.#serviceTime.now(),
+      this.#options.serviceTime.now(),
       encodeRecord(entry),
-      this.#backlogMax,
+      this.#options.backlogMax,
     ]);
     const full: OutboxEntry = { ...entry, death: 'backlog_full' };
     const letters = told.flatMap(({ endpoint_id: endpoint, rest }) =>
@@ -135,7 +130,7 @@ export class OutboxTable implements OutboxStore {
         message,
         result.kind === 'retry' ? Math.trunc(result.dueAt) : undefined,
         encodeRecord(entry),
-        this.#clock(),
+        this.#options.clock(),
         failure && encodeRecord(failure),
       ]);
       if (settled?.was_there && result.kind === 'dead')
@@ -145,12 +140,12 @@ export class OutboxTable implements OutboxStore {
 
   async test(endpointId: string): Promise<string | undefined> {
     const webhookId = `msg_${newUuid()}`;
-    const entry: OutboxEntry = { type: 'webhook.test', occurredAt: this.#clock(), attempts: 0 };
+    const entry: OutboxEntry = { type: 'webhook.test', occurredAt: this.#options.clock(), attempts: 0 };
     const values = [
-      this.#serviceTime.now(),
+      this.#options.serviceTime.now(),
       ownUuid('msg', webhookId),
       encodeRecord(entry),
-      this.#backlogMax,
+      this.#options.backlogMax,
     ];
     const endpoint = await this.#endpoints.change(
       endpointId,
@@ -179,13 +174,13 @@ export class OutboxTable implements OutboxStore {
       (asItIs) => asItIs,
       act,
       async (queries) => {
-        const raised = await queries.rows<MessageRow>(RAISE, [endpoint, wanted, this.#backlogMax]);
+        const raised = await queries.rows<MessageRow>(RAISE, [endpoint, wanted, this.#options.backlogMax]);
         const afresh = raised.map(({ record }) => {
           const { type, occurredAt } = parseRecord<OutboxEntry>(record);
           return encodeRecord({ type, occurredAt, attempts: 0 } satisfies OutboxEntry);
         });
         const messages = raised.map(({ message }) => message);
-        await queries.rows(QUEUE, [endpoint, this.#serviceTime.now(), messages, afresh]);
+        await queries.rows(QUEUE, [endpoint, this.#options.serviceTime.now(), messages, afresh]);
         replayed = raised.length;
         return replayed > 0;
       },
@@ -220,8 +215,8 @@ export class OutboxTable implements OutboxStore {
       letters.map(({ message }) => message),
       letters.map(({ entry }) => encodeRecord(entry)),
       letters.map(({ entry }) => entry.occurredAt),
-      this.#serviceTime.now(),
-      this.#backlogMax,
+      this.#options.serviceTime.now(),
+      this.#options.backlogMax,
     ]);
   }
 
