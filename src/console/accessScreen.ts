@@ -12,7 +12,7 @@ import { type KeySources, keyRoutes } from './keyPage.ts';
 import { NewSecrets } from './newSecrets.ts';
 import { tokenField } from './pageFrame.ts';
 import { type QuotaSources, quotaRoute } from './quotasPage.ts';
-import type { Page, Screen, ScreenRequest } from './screen.ts';
+import { type Page, reading, type Screen, type ScreenRequest } from './screen.ts';
 import { reaches } from './sessions.ts';
 import { type SessionSources, sessionRoutes } from './sessionsPage.ts';
 import { brief, day, figure, state, tableOf } from './values.ts';
@@ -28,10 +28,7 @@ export function accessScreen(sources: AccessSources): Screen {
     path: '/access',
     label: words.title,
     routes: [
-      {
-        ...{ method: 'GET', path: '/access', role: 'auditor' },
-        answer: (request) => accessPage(sources, request, newSecrets),
-      },
+      reading('/access', (request) => accessPage(sources, request, newSecrets)),
       ...keyRoutes(sources, newSecrets),
       quotaRoute(sources),
       ...webhookRoutes(sources, newSecrets),

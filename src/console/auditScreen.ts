@@ -23,7 +23,15 @@ import {
 import { english } from './english.ts';
 import { code, exact, type Html, type HtmlContent, html, named } from './html.ts';
 import { tokenField } from './pageFrame.ts';
-import { type Download, type Page, Refusal, type Screen, type ScreenRequest } from './screen.ts';
+import {
+  changing,
+  type Download,
+  type Page,
+  Refusal,
+  reading,
+  type Screen,
+  type ScreenRequest,
+} from './screen.ts';
 import { definitions, figure, moment, type StateMark, sign, state, tableOf } from './values.ts';
 
 export interface AuditSources {
@@ -40,37 +48,16 @@ const READERS = { of: 'readers of the trail', max: 4, perClientMax: 1 };
 export function auditScreen(sources: AuditSources): Screen {
   const { store } = sources;
   const readers = new Slots(READERS);
-  const role = 'auditor';
   return {
     path: '/audit',
     label: words.title,
     routes: [
-      { method: 'GET', path: '/audit', role, answer: (request) => listPage(store, request) },
-      { method: 'GET', path: '/audit/export', role, answer: (request) => exported(store, readers, request) },
-      {
-        method: 'POST',
-        path: '/audit/check',
-        role,
-        answer: (request) => checkPage(sources, readers, request),
-      },
-      {
-        method: 'GET',
-        path: '/audit/:number',
-        role,
-        answer: async (request) => recordPage(await wanted(store, request)),
-      },
-      {
-        method: 'GET',
-        path: '/audit/:number/record',
-        role,
-        answer: async (request) => recordDownload(await wanted(store, request)),
-      },
-      {
-        method: 'GET',
-        path: '/audit/:number/receipt',
-        role,
-        answer: async (request) => receiptDownload(await wanted(store, request)),
-      },
+      reading('/audit', (request) => listPage(store, request)),
+      reading('/audit/export', (request) => exported(store, readers, request)),
+      changing('/audit/check', 'auditor', (request) => checkPage(sources, readers, request)),
+      reading('/audit/:number', async (request) => recordPage(await wanted(store, request))),
+      reading('/audit/:number/record', async (request) => recordDownload(await wanted(store, request))),
+      reading('/audit/:number/receipt', async (request) => receiptDownload(await wanted(store, request))),
     ],
   };
 }

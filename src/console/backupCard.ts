@@ -4,7 +4,7 @@ import type { AdminStatus } from '../admin/statusSchema.ts';
 import { english } from './english.ts';
 import { type Html, html, named } from './html.ts';
 import { tokenField } from './pageFrame.ts';
-import { Refusal, type ScreenRoute } from './screen.ts';
+import { changing, Refusal, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
 import { type StateMark, sign, when } from './values.ts';
 
@@ -16,13 +16,10 @@ export interface BackupSources {
 const words = english.care.backup;
 
 export function backupRoute({ backups }: BackupSources): ScreenRoute {
-  return {
-    ...{ method: 'POST', path: '/care/backup', role: 'operator' },
-    async answer({ actor }) {
-      if (!(await backups.ask(actor))) throw new Refusal(409, words.underWay, words.underWayHow);
-      return { location: '/care', notice: words.isAsked };
-    },
-  };
+  return changing('/care/backup', 'operator', async ({ actor }) => {
+    if (!(await backups.ask(actor))) throw new Refusal(409, words.underWay, words.underWayHow);
+    return { location: '/care', notice: words.isAsked };
+  });
 }
 
 /** Nothing where the store is in a database, which is backed up with tools of its own. */

@@ -6,7 +6,7 @@ import { type EpochSources, epochsPage } from './epochsPage.ts';
 import { type Html, html } from './html.ts';
 import { sectionHead } from './pageFrame.ts';
 import { type ProposalSources, proposalNote, proposalRoutes } from './proposalCards.ts';
-import type { Page, Screen, ScreenRequest } from './screen.ts';
+import { reading, type Screen, type ScreenRequest } from './screen.ts';
 import { type SettingSources, settingsPage } from './settingsPage.ts';
 import { upkeepCards } from './upkeepCards.ts';
 
@@ -15,16 +15,11 @@ export type CareSources = BackupSources & DrillSources & EpochSources & Proposal
 const words = english.care;
 
 export function careScreen(sources: CareSources): Screen {
-  const get = (
-    path: keyof typeof words.sections,
-    answer: (request: ScreenRequest) => Html | Promise<Html>,
-  ) => ({
-    ...({ method: 'GET', path, role: 'auditor' } as const),
-    answer: async (request: ScreenRequest): Promise<Page> => ({
+  const get = (path: keyof typeof words.sections, answer: (request: ScreenRequest) => Html | Promise<Html>) =>
+    reading(path, async (request) => ({
       title: words.sections[path].heading,
       main: html`${sectionHead(words.title, words.sections, path)}${await answer(request)}`,
-    }),
-  });
+    }));
   return {
     path: '/care',
     label: words.title,

@@ -5,7 +5,7 @@ import { ServiceError } from '../base/errors.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
 import { sureBox, tokenField } from './pageFrame.ts';
-import { type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import { changing, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
 import { figure, state, tableOf, utc, when } from './values.ts';
 
@@ -18,12 +18,11 @@ export interface DrillSources {
 const words = english.care.drill;
 
 export function drillRoutes({ drills, clock }: DrillSources): ScreenRoute[] {
-  const change = (path: string, act: (request: ScreenRequest) => Promise<string>): ScreenRoute => ({
-    ...{ method: 'POST', path: `/care/drill/${path}`, role: 'operator' },
-    async answer(request): Promise<Redirect> {
-      return { location: '/care', notice: await act(request).catch(refuse) };
-    },
-  });
+  const change = (path: string, act: (request: ScreenRequest) => Promise<string>) =>
+    changing(`/care/drill/${path}`, 'operator', async (request) => ({
+      location: '/care',
+      notice: await act(request).catch(refuse),
+    }));
   return [
     change('begin', async ({ form, actor }) => {
       const seconds = form.get('for') ?? '';

@@ -15,7 +15,7 @@ import { english } from './english.ts';
 import { exact, type Html, type HtmlContent, html } from './html.ts';
 import type { NewSecrets } from './newSecrets.ts';
 import { sureBox, tokenField } from './pageFrame.ts';
-import { type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import { changing, type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import type { Session } from './sessions.ts';
 
 export interface EndpointFormSources {
@@ -31,10 +31,10 @@ export function endpointFormRoutes(
   { store, webhookPolicy }: EndpointFormSources,
   newSecrets: NewSecrets,
 ): ScreenRoute[] {
-  const change = (path: string, act: (request: ScreenRequest, id: string) => Promise<Redirect>) => {
-    const answer = (request: ScreenRequest) => act(request, request.params.id ?? '').catch(refuseEndpointAct);
-    return { method: 'POST', path: `${LIST}${path}`, role: 'administrator', answer } as const;
-  };
+  const change = (path: string, act: (request: ScreenRequest, id: string) => Promise<Redirect>) =>
+    changing(`${LIST}${path}`, 'administrator', (request) =>
+      act(request, request.params.id ?? '').catch(refuseEndpointAct),
+    );
   return [
     change('', async ({ form, session, actor }) => {
       const client = form.get('client') ?? '';

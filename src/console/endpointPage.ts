@@ -24,7 +24,7 @@ import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import { messagesCard } from './messages.ts';
 import type { NewSecrets } from './newSecrets.ts';
 import { sureBox, tokenField } from './pageFrame.ts';
-import { type Page, type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import { changing, type Page, Refusal, reading, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
 import { definitions, figure, moment } from './values.ts';
 
@@ -40,21 +40,16 @@ export function endpointRoutes(
     path: 'enable' | 'disable' | 'replay',
     role: ScreenRoute['role'],
     act: (request: ScreenRequest, id: string) => Promise<string>,
-  ): ScreenRoute => ({
-    ...{ method: 'POST', path: `/access/webhooks/:id/${path}`, role },
-    async answer(request): Promise<Redirect> {
+  ) =>
+    changing(`/access/webhooks/:id/${path}`, role, async (request) => {
       const id = request.params.id ?? '';
       const notice = await act(request, id).catch(refuseEndpointAct);
       return { location: `/access/webhooks/${id}`, notice };
-    },
-  });
+    });
   const alter = async (id: string, make: EndpointChange, name: ActName, actor: ScreenRequest['actor']) =>
     alterEndpoint(store, id, make, { name, actor });
   return [
-    {
-      ...{ method: 'GET', path: '/access/webhooks/:id', role: 'auditor' },
-      answer: (request) => endpointPage(store, request, { newSecrets, now: clock() }),
-    },
+    reading('/access/webhooks/:id', (request) => endpointPage(store, request, { newSecrets, now: clock() })),
     change('enable', 'administrator', async ({ form, actor }, id) => {
       await alter(id, unlessStale(enabled, form), 'webhook.enable', actor);
       return words.isEnabled;

@@ -8,7 +8,7 @@ import { english } from './english.ts';
 import { dropZone } from './fileDrop.ts';
 import { exact, type Html, type HtmlContent, html, named } from './html.ts';
 import { jobRoutes, type SealedFiles } from './receiptPage.ts';
-import type { Page, Redirect, Screen, ScreenRequest } from './screen.ts';
+import { type Page, type Redirect, reading, type Screen, type ScreenRequest } from './screen.ts';
 import { brief, state, tableOf, utc } from './values.ts';
 
 export interface FindSources {
@@ -30,10 +30,7 @@ export function findScreen(sources: FindSources): Screen {
   return {
     path: '/find',
     label: words.title,
-    routes: [
-      { method: 'GET', path: '/find', role: 'auditor', answer: (request) => findPage(sources, request) },
-      ...jobRoutes(sources),
-    ],
+    routes: [reading('/find', (request) => findPage(sources, request)), ...jobRoutes(sources)],
   };
 }
 

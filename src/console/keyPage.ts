@@ -13,7 +13,7 @@ import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import type { NewSecrets } from './newSecrets.ts';
 import { tokenField } from './pageFrame.ts';
-import { type Page, type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import { changing, type Page, Refusal, reading, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
 import { definitions, moment, state, tableOf } from './values.ts';
 
@@ -29,25 +29,15 @@ export function keyRoutes({ store, clock }: KeySources, newSecrets: NewSecrets):
   const change = (
     path: string,
     act: (request: ScreenRequest) => Promise<{ apiKey?: string; id: string; notice?: string }>,
-  ): ScreenRoute => ({
-    method: 'POST',
-    path,
-    role: 'administrator',
-    async answer(request): Promise<Redirect> {
+  ) =>
+    changing(path, 'administrator', async (request) => {
       const { apiKey, id, notice } = await act(request).catch(refuse);
       if (apiKey === undefined) return { location: `/access/keys/${id}`, ...(notice && { notice }) };
       return newSecrets.add(request.session, { kind: 'key', secret: apiKey, id });
-    },
-  });
+    });
   return [
-    {
-      ...{ method: 'GET', path: '/access/new', role: 'administrator' },
-      answer: ({ session }) => newSecrets.show(session),
-    },
-    {
-      ...{ method: 'GET', path: '/access/keys/:id', role: 'auditor' },
-      answer: (request) => keyPage(store, request, { newSecrets, now: clock() }),
-    },
+    reading('/access/new', ({ session }) => newSecrets.show(session), 'administrator'),
+    reading('/access/keys/:id', (request) => keyPage(store, request, { newSecrets, now: clock() })),
     change('/access/keys', async ({ form, actor }) => {
       const made = await issueKey(store, keyIn(form), actor);
       return { apiKey: made.apiKey, id: made.credential.id };

@@ -10,7 +10,7 @@ import { type History, SPANS, type Span } from './loadHistory.ts';
 import { ahead, machinery } from './machinery.ts';
 import { proposalConcerns } from './proposalCards.ts';
 import type { Proposals } from './proposals.ts';
-import type { Page, Screen, ScreenRequest } from './screen.ts';
+import { type Page, reading, type Screen, type ScreenRequest } from './screen.ts';
 import { folded, moment, type StateMark, sign } from './values.ts';
 
 export interface NowSources {
@@ -41,15 +41,9 @@ export function nowScreen(sources: NowSources): Screen {
     path: '/',
     label: words.title,
     routes: [
-      { method: 'GET', path: '/', role: 'auditor', answer: share },
-      { method: 'GET', path: '/now', role: 'auditor', isLive: true, answer: share },
-      {
-        method: 'GET',
-        path: '/now/events',
-        role: 'auditor',
-        isLive: true,
-        answer: () => ({ stream: 'events' }),
-      },
+      reading('/', share),
+      { ...reading('/now', share), isLive: true },
+      { ...reading('/now/events', () => ({ stream: 'events' })), isLive: true },
     ],
   };
 }

@@ -13,7 +13,7 @@ import {
   type Proposal,
   type Proposals,
 } from './proposals.ts';
-import { type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import { changing, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
 import { definitions, figure, utc } from './values.ts';
 
@@ -27,17 +27,11 @@ const words = english.proposals;
 const DAY_MS = 86_400_000;
 
 export function proposalRoutes({ proposals, epochActs }: ProposalSources): ScreenRoute[] {
-  const change = (
-    name: string,
-    notice: string,
-    act: (request: ScreenRequest) => Promise<void>,
-  ): ScreenRoute => ({
-    ...{ method: 'POST', path: `/care/epochs/${name}`, role: 'administrator' },
-    async answer(request): Promise<Redirect> {
+  const change = (name: string, notice: string, act: (request: ScreenRequest) => Promise<void>) =>
+    changing(`/care/epochs/${name}`, 'administrator', async (request) => {
       await act(request);
       return { location: '/care/epochs', notice };
-    },
-  });
+    });
   return [
     change('propose', words.proposed, (request) => {
       const { form } = request;

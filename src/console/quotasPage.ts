@@ -5,7 +5,7 @@ import { accessHead, clientFilter, ROWS_MAX } from './accessParts.ts';
 import { meter } from './charts.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
-import type { Page, ScreenRequest, ScreenRoute } from './screen.ts';
+import { type Page, reading, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { brief, figure, tableOf, when } from './values.ts';
 
 export interface QuotaSources {
@@ -23,12 +23,7 @@ const words = english.access.quotas;
 const NEARLY = 0.8;
 
 export function quotaRoute(sources: QuotaSources): ScreenRoute {
-  return {
-    method: 'GET',
-    path: '/access/quotas',
-    role: 'auditor',
-    answer: (request) => quotasPage(sources, request),
-  };
+  return reading('/access/quotas', (request) => quotasPage(sources, request));
 }
 
 async function quotasPage({ quotas, status, clock }: QuotaSources, { query }: ScreenRequest): Promise<Page> {

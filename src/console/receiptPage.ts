@@ -5,7 +5,14 @@ import type { Batch, Store } from '../store/store.ts';
 import { english } from './english.ts';
 import { dropZone } from './fileDrop.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
-import { type Download, type Page, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import {
+  type Download,
+  type Page,
+  Refusal,
+  reading,
+  type ScreenRequest,
+  type ScreenRoute,
+} from './screen.ts';
 import type { Session } from './sessions.ts';
 import { definitions, figure, moment, sign, state } from './values.ts';
 
@@ -30,11 +37,7 @@ const JSON_TYPE = 'application/json';
 
 export function jobRoutes(sources: ReceiptSources): ScreenRoute[] {
   const { evidence } = sources;
-  const get = (path: string, answer: ScreenRoute['answer']): ScreenRoute => ({
-    ...{ method: 'GET', role: 'auditor' },
-    path: `/find/${path}`,
-    answer,
-  });
+  const get = (path: string, answer: ScreenRoute['answer']) => reading(`/find/${path}`, answer);
   const file = (name: string, type: string, read: (sealed: SealedJob, request: ScreenRequest) => Body) =>
     get(`:id/${name}`, async (request): Promise<Download> => {
       const sealed = await sealedJob(sources, request);

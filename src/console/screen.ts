@@ -22,6 +22,14 @@ export interface ScreenRoute {
   answer(request: ScreenRequest): Reply | Promise<Reply>;
 }
 
+export function reading(path: string, answer: ScreenRoute['answer'], role: Role = 'auditor'): ScreenRoute {
+  return { method: 'GET', path, role, answer };
+}
+
+export function changing(path: string, role: Role, answer: ScreenRoute['answer']): ScreenRoute {
+  return { method: 'POST', path, role, answer };
+}
+
 /** A request that passed every check: of its host, its origin, its session, its role, and a change of its form token. */
 export interface ScreenRequest {
   path: string;

@@ -5,7 +5,15 @@ import { accessHead } from './accessParts.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
 import { tokenField } from './pageFrame.ts';
-import { type Page, type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import {
+  changing,
+  type Page,
+  type Redirect,
+  Refusal,
+  reading,
+  type ScreenRequest,
+  type ScreenRoute,
+} from './screen.ts';
 import { reaches, type Session, type Sessions } from './sessions.ts';
 import { tableOf, when } from './values.ts';
 
@@ -19,14 +27,8 @@ const words = english.sessions;
 
 export function sessionRoutes(sources: SessionSources): ScreenRoute[] {
   return [
-    {
-      ...{ method: 'GET', path: '/access/sessions', role: 'auditor' },
-      answer: (request) => sessionsPage(sources, request),
-    },
-    {
-      ...{ method: 'POST', path: '/access/sessions/:id/end', role: 'administrator' },
-      answer: (request) => endSession(sources, request),
-    },
+    reading('/access/sessions', (request) => sessionsPage(sources, request)),
+    changing('/access/sessions/:id/end', 'administrator', (request) => endSession(sources, request)),
   ];
 }
 

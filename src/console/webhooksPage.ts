@@ -7,7 +7,7 @@ import { addressOf, allFaring, endpointState, type Faring, type WebhookSources }
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
 import type { NewSecrets } from './newSecrets.ts';
-import type { Page, ScreenRequest, ScreenRoute } from './screen.ts';
+import { type Page, reading, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
 import { brief, figure, tableOf, when } from './values.ts';
 
@@ -18,10 +18,7 @@ export function webhookRoutes(
   newSecrets: NewSecrets,
 ): ScreenRoute[] {
   return [
-    {
-      ...{ method: 'GET', path: '/access/webhooks', role: 'auditor' },
-      answer: (request) => webhooksPage(sources, request, newSecrets),
-    },
+    reading('/access/webhooks', (request) => webhooksPage(sources, request, newSecrets)),
     ...endpointRoutes(sources, newSecrets),
   ];
 }
