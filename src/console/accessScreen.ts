@@ -79,11 +79,7 @@ function keysTable(credentials: readonly Credential[], now: number): Html {
       expiresAt === undefined ? words.never : day(toRfc3339(expiresAt)),
     ];
   });
-  return tableOf(
-    words.sections['/access'].heading,
-    Object.values(words.columns).map((name) => ({ name })),
-    rows,
-  );
+  return tableOf(words.sections['/access'].heading, Object.values(words.columns), rows);
 }
 
 function issueForm(token: Html): Html {

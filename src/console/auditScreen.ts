@@ -135,7 +135,6 @@ ${query.size > 0 && html`<a href="/audit">${words.reset}</a>`}
 }
 
 function recordsTable(records: readonly ListedRecord[]): Html {
-  const columns = [words.number, words.time, words.act, words.outcome, words.who, words.sealed, words.what];
   const rows = records.map(({ number, record, leafIndex }): HtmlContent[] => {
     const link = html`<a href="/audit/${number}">${number}</a>`;
     if (record === undefined) return [link, words.unreadable];
@@ -152,7 +151,7 @@ function recordsTable(records: readonly ListedRecord[]): Html {
   });
   return tableOf(
     words.title,
-    columns.map((name) => ({ name })),
+    [words.number, words.time, words.act, words.outcome, words.who, words.sealed, words.what],
     rows,
   );
 }

@@ -63,13 +63,7 @@ export function drillCard(
     isOperator && is === 'withdrawn' ? endForm(name, session) : undefined,
   ]);
   const isReady = members.some(({ state }) => state === 'ready');
-  const columns = [
-    { name: words.partition },
-    { name: words.state },
-    { name: words.signatures },
-    { name: words.returns },
-    { name: words.action },
-  ];
+  const columns = [words.partition, words.state, words.signatures, words.returns, words.action];
   return html`<section class="card" id="drill"><h2>${words.title}</h2><p>${words.lead}</p>
 ${members.length > 0 ? tableOf(words.title, columns, rows) : html`<p class="quiet">${words.none}</p>`}
 <p class="small quiet">${english.now.quorum(String(quorum))}</p>

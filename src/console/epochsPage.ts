@@ -39,8 +39,7 @@ function epochCard({ epoch, state: is, from, until, quorum, timestamps, keys }: 
     html`<code>${named(algorithm)}</code>`,
     named(partition),
   ]);
-  const columns = Object.values(words.keyColumns).map((name) => ({ name }));
   return html`<section class="card"><div class="title"><h2>${words.epoch(figure(epoch))}</h2>${is === 'planned' ? html`<span class="quiet">${words.states[is]}</span>` : state('good', words.states[is])}</div>
 ${definitions(pairs)}
-${tableOf(words.keys, columns, rows)}</section>`;
+${tableOf(words.keys, Object.values(words.keyColumns), rows)}</section>`;
 }

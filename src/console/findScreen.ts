@@ -1,5 +1,5 @@
 /** The screen Find: jobs by document, reference, id, client, purpose and day. */
-import { toRfc3339 } from '../base/clock.ts';
+import { parseDay, toRfc3339 } from '../base/clock.ts';
 import { jobIdTime } from '../job/id.ts';
 import { documentSha256, type JobRecord } from '../job/job.ts';
 import { type EveryJobQuery, listEveryClient } from '../store/everyClient.ts';
@@ -23,7 +23,6 @@ const DAY_MS = 86_400_000;
 
 const DIGEST = /^[0-9a-f]{64}$/i;
 const JOB_ID = /^job_[0-9a-f]{32}$/;
-const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const FIELDS = ['q', 'client', 'purpose', 'from', 'to'] as const;
 
 export function findScreen(sources: FindSources): Screen {
@@ -53,17 +52,12 @@ async function findPage({ store }: FindSources, { query }: ScreenRequest): Promi
 
 /** Undefined for what is no day. */
 function timesOf({ from, to }: Fields): Pick<EveryJobQuery, 'createdFrom' | 'createdTo'> | undefined {
-  if (![from, to].every((day) => day === '' || isDay(day))) return undefined;
+  const [first, last] = [parseDay(from), parseDay(to)];
+  if ((from !== '' && first === undefined) || (to !== '' && last === undefined)) return undefined;
   return {
-    ...(from !== '' && { createdFrom: Date.parse(from) }),
-    ...(to !== '' && { createdTo: Date.parse(to) + DAY_MS }),
+    ...(first !== undefined && { createdFrom: first }),
+    ...(last !== undefined && { createdTo: last + DAY_MS }),
   };
-}
-
-/** JavaScript reads 31 February as 3 March. */
-function isDay(text: string): boolean {
-  const at = DAY.test(text) ? Date.parse(text) : Number.NaN;
-  return !Number.isNaN(at) && new Date(at).toISOString().startsWith(text);
 }
 
 async function search(
@@ -105,7 +99,7 @@ function form(fields: Fields): Html {
   const text = (name: 'client' | 'purpose') =>
     html`<p class="field"><label for="${name}">${names[name]}</label><input id="${name}" name="${name}" value="${exact(fields[name])}" maxlength="512" autocomplete="off" spellcheck="false"></p>`;
   const date = (name: 'from' | 'to') =>
-    html`<p class="field"><label for="${name}">${names[name]}</label><input id="${name}" name="${name}" type="date" value="${isDay(fields[name]) && fields[name]}"></p>`;
+    html`<p class="field"><label for="${name}">${names[name]}</label><input id="${name}" name="${name}" type="date" value="${parseDay(fields[name]) !== undefined && fields[name]}"></p>`;
   return html`<form class="card search" method="get" action="/find" role="search">
 <p class="field wide"><label for="q">${names.q}</label><input id="q" name="q" value="${exact(fields.q)}" maxlength="512" autocomplete="off" spellcheck="false" autocapitalize="off" aria-describedby="q-note"><span class="small quiet" id="q-note">${names.qNote}</span></p>
 ${text('client')}${text('purpose')}${date('from')}${date('to')}
@@ -118,8 +112,8 @@ function results(fields: Fields, { records, next }: JobPage): Html {
   const head = html`<div class="title"><h2>${isAsked ? words.found : words.newest}</h2><p class="small quiet">${words.times}</p></div>`;
   const rows = records.map(rowOf);
   const { columns: names } = words;
-  const columns = Object.values(names).map((name) => ({ name }));
-  const body = records.length > 0 ? tableOf(words.found, columns, rows) : nothing(fields, isAsked, next);
+  const body =
+    records.length > 0 ? tableOf(words.found, Object.values(names), rows) : nothing(fields, isAsked, next);
   return html`<section class="card" id="results">${head}
 ${body}
 ${pager(fields, records, next)}

@@ -90,7 +90,6 @@ async function keyPage(
     successors: await activeSuccessors(store, credential.id),
     endpoints: credential.revokedAt === undefined ? [] : await unmanagedEndpoints(store, credential),
   };
-  const columns = Object.values(words.endpointColumns).map((name) => ({ name }));
   return {
     title: words.keyTitle,
     main: html`<div><p class="small"><a href="/access">← ${words.back}</a></p><h1>${words.keyTitle}</h1></div>
@@ -98,7 +97,7 @@ ${newSecrets.notice(session)}
 <div class="columns">
 ${facts(credential, now)}
 <div class="group">${actions(credential, left, session, now)}
-<section class="card"><h2>${words.endpoints}</h2>${rows.length > 0 ? tableOf(words.endpoints, columns, rows) : html`<p class="quiet">${words.noEndpoints}</p>`}</section></div>
+<section class="card"><h2>${words.endpoints}</h2>${rows.length > 0 ? tableOf(words.endpoints, Object.values(words.endpointColumns), rows) : html`<p class="quiet">${words.noEndpoints}</p>`}</section></div>
 </div>`,
   };
 }

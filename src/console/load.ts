@@ -110,11 +110,7 @@ export function errorsTable(history: History, span: Span): Html {
     figure(count),
     meter(count / most, 'bad', words.ofMost(Math.round((100 * count) / most))),
   ]);
-  const columns = [
-    { name: words.code },
-    { name: words.count, isNumber: true as const },
-    { name: words.share },
-  ];
+  const columns = [words.code, { number: words.count }, words.share];
   return html`<section class="card"><h2>${words.errors}</h2>
 ${rows.length === 0 ? html`<p class="quiet">${words.noErrors}</p>` : tableOf(words.errors, columns, rows)}
 </section>`;

@@ -46,13 +46,8 @@ function partitions({ partitions: { members, quorum } }: AdminStatus): HtmlConte
     html`${state(is === 'ready' ? 'good' : 'warning', words.partitionStates[is])}${error !== undefined && is !== 'ready' && html` <span class="small quiet">${named(brief(error, LINE_CHARS_MAX))}</span>`}`,
     figure(signatures),
   ]);
-  const columns = [
-    { name: words.partition },
-    { name: words.state },
-    { name: words.signatures, isNumber: true as const },
-  ];
   return [
-    tableOf(english.parts.partitions, columns, rows),
+    tableOf(english.parts.partitions, [words.partition, words.state, { number: words.signatures }], rows),
     html`<p class="small quiet">${words.quorum(String(quorum))}</p>`,
   ];
 }
@@ -66,12 +61,7 @@ function timestamps({ timestamps }: AdminStatus): HtmlContent {
     figure(tokens),
     figure(failures),
   ]);
-  const columns = [
-    { name: words.authority },
-    { name: words.state },
-    { name: words.stamps, isNumber: true as const },
-    { name: words.failures, isNumber: true as const },
-  ];
+  const columns = [words.authority, words.state, { number: words.stamps }, { number: words.failures }];
   const bound = clock.error_bound_ms;
   const within = bound === undefined ? '' : `, ${words.clockBound(milliseconds(bound))}`;
   return [
@@ -97,12 +87,7 @@ function witnesses({ witnesses }: AdminStatus, now: number): HtmlContent {
     figure(size),
     at === undefined ? words.never : when(at, now),
   ]);
-  const columns = [
-    { name: words.witness },
-    { name: words.state },
-    { name: words.held, isNumber: true as const },
-    { name: words.cosigned },
-  ];
+  const columns = [words.witness, words.state, { number: words.held }, words.cosigned];
   return tableOf(english.parts.witnesses, columns, rows);
 }
 
@@ -173,7 +158,7 @@ export function ahead(status: AdminStatus, epochs: readonly number[], now: numbe
   const near = events.filter(({ at }) => Date.parse(at) - now < AHEAD_MS);
   const placeOf = (at: number) => Math.max(0, (at - now) / AHEAD_MS);
   const rows = events.map(({ at, what }) => [day(at), what, when(at, now)]);
-  const columns = [{ name: words.when }, { name: words.what }, { name: words.left }];
+  const columns = [words.when, words.what, words.left];
   return card(words.ahead, [
     html`<p class="quiet">${words.aheadLead}</p>`,
     timeLine(

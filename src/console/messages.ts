@@ -70,7 +70,7 @@ function waitingTable(waiting: readonly Waiting[], now: number): Html {
     Date.parse(one.due_at) <= now ? words.dueNow : moment(one.due_at),
     attempts(one),
   ]);
-  return tableOf(words.messages, columnsOf(words.waitingColumns), rows);
+  return tableOf(words.messages, Object.values(words.waitingColumns), rows);
 }
 
 /** With a box for each where they can be chosen. */
@@ -83,11 +83,7 @@ function deadTable(letters: readonly Dead[], isChosen: boolean): Html {
     html`${moment(one.given_up_at)} <span class="small quiet">${words.causes[one.cause]}</span>`,
     attempts(one),
   ]);
-  return tableOf(words.messages, columnsOf(words.deadColumns), rows);
-}
-
-function columnsOf(names: Readonly<Record<string, string>>): { name: string }[] {
-  return Object.values(names).map((name) => ({ name }));
+  return tableOf(words.messages, Object.values(words.deadColumns), rows);
 }
 
 function message({ webhook_id: id, type }: Pick<Waiting, 'webhook_id' | 'type'>): Html {

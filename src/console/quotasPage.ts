@@ -4,7 +4,7 @@ import { formatDuration } from '../base/units.ts';
 import { accessHead, clientFilter, ROWS_MAX } from './accessParts.ts';
 import { meter } from './charts.ts';
 import { english } from './english.ts';
-import { type Html, type HtmlContent, html, named } from './html.ts';
+import { type HtmlContent, html, named } from './html.ts';
 import { type Page, reading, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { brief, figure, tableOf, when } from './values.ts';
 
@@ -40,7 +40,7 @@ async function quotasPage({ quotas, status, clock }: QuotaSources, { query }: Sc
     main: html`${accessHead('/access/quotas')}
 <section class="card" id="quotas">
 ${clientFilter('/access/quotas', names, client)}
-${rows.length > 0 ? table(rows.slice(0, ROWS_MAX)) : html`<p><strong>${words.none}</strong></p><p class="remedy">${words.noneHow}</p>`}
+${rows.length > 0 ? tableOf(words.title, Object.values(words.columns), rows.slice(0, ROWS_MAX)) : html`<p><strong>${words.none}</strong></p><p class="remedy">${words.noneHow}</p>`}
 ${rows.length > ROWS_MAX && html`<p class="small quiet">${words.cutOff(figure(ROWS_MAX), figure(rows.length))}</p>`}
 <p class="small quiet">${words.how}</p>
 </section>`,
@@ -82,9 +82,4 @@ function rowsOf({ client, limits }: ReturnType<typeof limitsOf>, now: number): H
       one.hasWindow ? when(one.resets_at, now) : undefined,
     ];
   });
-}
-
-function table(rows: readonly HtmlContent[][]): Html {
-  const columns = Object.values(words.columns).map((name) => ({ name }));
-  return tableOf(words.title, columns, rows);
 }

@@ -44,11 +44,10 @@ function sessionsPage({ sessions, clock }: SessionSources, { session: own }: Scr
       ago(usedMs),
       id === own.id ? html`<span class="quiet">${words.yours}</span>` : endForm(id, person.name, own),
     ]);
-  const columns = Object.values(words.columns).map((name) => ({ name }));
   return {
     title: words.title,
     main: html`${accessHead('/access/sessions')}
-<section class="card" id="sessions">${tableOf(words.title, columns, rows)}
+<section class="card" id="sessions">${tableOf(words.title, Object.values(words.columns), rows)}
 <p class="small quiet">${words.how}</p>
 <pre class="wrap"><code>${words.command}</code></pre>
 <p class="small quiet">${words.certificateNote}</p></section>

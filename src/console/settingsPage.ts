@@ -51,9 +51,8 @@ function waiting(settings: readonly ShownSetting[]): HtmlContent {
   const rows = settings
     .slice(0, ROWS_MAX)
     .map(({ key, value, next }) => [keyOf(key), spelling(value), spelling(next?.value)]);
-  const columns = [words.key, words.now, words.next].map((name) => ({ name }));
   return html`<section class="card" id="waiting"><h2 class="state warning">${sign('warning')}<span>${words.waits}</span></h2>
-${tableOf(words.waits, columns, rows)}
+${tableOf(words.waits, [words.key, words.now, words.next], rows)}
 <p class="remedy">${words.waitsHow}</p></section>`;
 }
 
@@ -68,7 +67,7 @@ function fileCard({ file, sha256, loaded_at: loaded, pending }: AdminStatus['con
 }
 
 function settingsTable(settings: readonly ShownSetting[]): Html {
-  const columns = [words.key, words.value, words.source].map((name) => ({ name }));
+  const columns = [words.key, words.value, words.source];
   const rows = settings.map(({ key, value, source }) => [keyOf(key), spelling(value), words.sources[source]]);
   return tableOf(words.now, columns, rows);
 }

@@ -86,10 +86,8 @@ export function folded(text: string, id: string): Html {
   return html`<details id="${id}"><summary>${named(short)}</summary><p>${named(text)}</p></details>`;
 }
 
-export interface Column {
-  name: string;
-  isNumber?: true;
-}
+/** By its name; those of numbers are set on the right. */
+type Column = string | { number: string };
 
 /** A table whose cells name their columns where the screen is too narrow for columns. */
 export function tableOf(
@@ -97,14 +95,15 @@ export function tableOf(
   columns: readonly Column[],
   rows: readonly (readonly HtmlContent[])[],
 ): Html {
-  const sided = ({ isNumber }: Column) => isNumber && html` class="right"`;
+  const nameOf = (column: Column) => (typeof column === 'string' ? column : column.number);
+  const sided = (column: Column) => typeof column !== 'string' && html` class="right"`;
   return html`<table>
 <caption class="hidden">${caption}</caption>
-<thead><tr>${columns.map((column) => html`<th scope="col"${sided(column)}>${column.name}</th>`)}</tr></thead>
+<thead><tr>${columns.map((column) => html`<th scope="col"${sided(column)}>${nameOf(column)}</th>`)}</tr></thead>
 <tbody>
 ${rows.map(
   (cells) =>
-    html`<tr>${cells.map((cell, n) => html`<td data-column="${columns[n]?.name}"${columns[n] && sided(columns[n])}>${cell}</td>`)}</tr>\n`,
+    html`<tr>${cells.map((cell, n) => html`<td data-column="${nameOf(columns[n] ?? '')}"${sided(columns[n] ?? '')}>${cell}</td>`)}</tr>\n`,
 )}</tbody>
 </table>`;
 }

@@ -47,10 +47,9 @@ ${reaches(session.person.role, 'administrator') && addForm(session, 'clients')}`
 }
 
 function table(rows: readonly Faring[], session: Session, now: number): Html {
-  const columns = Object.values(words.columns).map((name) => ({ name }));
   return tableOf(
     words.title,
-    columns,
+    Object.values(words.columns),
     rows.map(({ endpoint: { id, clientId, url }, tally, is }): HtmlContent[] => [
       named(brief(clientId)),
       html`<a href="/access/webhooks/${id}">${named(brief(addressOf(url, session)))}</a>`,
