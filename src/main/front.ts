@@ -5,6 +5,7 @@ import { Metrics } from '../admin/metrics.ts';
 import { openAdministration } from '../admin/server.ts';
 import { stopwatch } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
+import { startRounds } from '../base/rounds.ts';
 import type { Config } from '../config/config.ts';
 import type { LiveConfig } from '../config/reload.ts';
 import { trustOf } from '../config/trustAnchors.ts';
@@ -229,20 +230,9 @@ async function followEpochs(
   parts: AsyncDisposableStack,
 ): Promise<() => Awaited<ReturnType<Store['epochs']['newest']>>> {
   let newest = await store.epochs.newest();
-  let looking: Promise<void> | undefined;
   const look = async () => {
     newest = await store.epochs.newest();
   };
-  const timer = setInterval(() => {
-    looking ??= look()
-      .catch(onFatal)
-      .finally(() => {
-        looking = undefined;
-      });
-  }, EPOCHS_MS).unref();
-  parts.defer(async () => {
-    clearInterval(timer);
-    await looking;
-  });
+  parts.defer(startRounds(look, EPOCHS_MS, onFatal).close);
   return () => newest;
 }

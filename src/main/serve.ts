@@ -11,6 +11,7 @@ import { fromEnvironment, watchdogMs } from '../base/env.ts';
 import { acquireLock } from '../base/lock.ts';
 import { createLogger } from '../base/logger.ts';
 import { packageVersion } from '../base/package.ts';
+import type { Rounds } from '../base/rounds.ts';
 import { assertAgreement } from '../config/agreement.ts';
 import { loadConfig } from '../config/config.ts';
 import { LiveConfig } from '../config/reload.ts';
@@ -32,7 +33,7 @@ import { actOfProcess } from '../store/acts.ts';
 import { DiskSpace } from '../store/diskSpace.ts';
 import { openStoreAt } from '../store/engines.ts';
 import { startArrivalFeed } from '../watch/arrivalFeed.ts';
-import { type AuditFeed, startAuditFeed } from '../watch/auditFeed.ts';
+import { startAuditFeed } from '../watch/auditFeed.ts';
 import { Canary } from '../watch/canary.ts';
 import { Supervision } from '../watch/supervision.ts';
 import { startSweeping } from '../watch/sweep.ts';
@@ -157,7 +158,7 @@ export async function serve(file: string): Promise<void> {
       onFatal,
     }),
   );
-  let feed: AuditFeed | undefined;
+  let feed: Rounds | undefined;
   const onBegin = (epoch: Epoch) => {
     recordBegin(store, epoch).catch(onFatal);
   };
@@ -175,7 +176,7 @@ export async function serve(file: string): Promise<void> {
       logger,
       onSigned: (key, durationMs) => metrics.signed(kmsKeyId(key), durationMs),
       onRefused,
-      onChange: async () => feed?.catchUp(),
+      onChange: async () => feed?.now(),
       onBegin,
       onFatal,
     }),

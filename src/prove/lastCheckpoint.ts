@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import type { Logger } from 'pino';
 import { OperatorError } from '../base/errors.ts';
 import { syncFolder } from '../base/folders.ts';
+import { startRounds } from '../base/rounds.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { type Checkpoint, encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
 import { NOTE_LENGTH_MAX } from '../log/note.ts';
@@ -75,26 +76,22 @@ export async function openLastCheckpoint({
     newest = await noteHead(store, file, newest);
     currentAt = lookedAt;
   };
-  let last = Promise.resolve();
-  const catchUp = () => {
-    // The log is safe without this file; only the protection against a later rollback suffers.
-    last = last.then(update).catch((err) => {
-      if (err instanceof Contradicted) return onFatal(err);
-      if (err instanceof StoreUnavailable) return; // It is the database, and the file is brought up to date afterwards.
-      const fields = { event: 'witness_not_written', err, file };
-      logger.error(fields, 'the last-checkpoint file could not be written');
-    });
-    return last;
+  // The log is safe without this file; only the protection against a later rollback suffers.
+  const onError = (err: unknown) => {
+    if (err instanceof Contradicted) return onFatal(err);
+    if (err instanceof StoreUnavailable) return; // It is the database, and the file is brought up to date afterwards.
+    const fields = { event: 'witness_not_written', err, file };
+    logger.error(fields, 'the last-checkpoint file could not be written');
   };
-  await catchUp();
-  const timer = setInterval(catchUp, intervalMs);
+  const rounds = startRounds(update, intervalMs, onError);
+  await rounds.now();
   return {
     get noted() {
       return { treeSize: newest?.treeSize ?? 0, ...(currentAt !== undefined && { currentAt }) };
     },
     close: async () => {
-      clearInterval(timer);
-      await catchUp();
+      await rounds.now();
+      await rounds.close();
     },
   };
 }

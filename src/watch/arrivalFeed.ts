@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import type { ErrorCode } from '../base/errors.ts';
+import { startRounds } from '../base/rounds.ts';
 import type { Job } from '../job/job.ts';
 import type { Fetching } from '../seal/fetching.ts';
 import type { Sealer } from '../seal/sealer.ts';
@@ -31,48 +32,28 @@ const INTERVAL_MS = 1000;
 export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promise<void> } {
   const { arrivals, sealer, intervalMs = INTERVAL_MS, onFatal } = options;
   const clients = new KnownClients(options.store);
-  let isClosed = false;
-  const look = async () => {
-    while (!isClosed) {
+  const look = async (signal: AbortSignal) => {
+    while (!signal.aborted) {
       const found = await arrivals.look((jobId) => sealer.knows(jobId), options.jobsMax());
       if (found.length === 0) return;
       await clients.learn(found);
       for (const arrival of found) await take(arrival, clients, options);
     }
   };
-  let looking: Promise<void> | undefined;
-  let again = false;
-  const catchUp = () => {
-    again = looking !== undefined;
-    looking ??= look()
-      .catch(onFatal)
-      .then(() => {
-        looking = undefined;
-        if (again) catchUp();
-      });
-  };
-  arrivals.onRing(() => {
-    if (!isClosed) catchUp();
-  });
   let told: ErrorCode | undefined | null = null;
-  let telling: Promise<void> = Promise.resolve();
-  const tell = () => {
+  const tell = async () => {
     const code = sealer.obstacle()?.code;
-    if (code === told) return;
+    if (code !== told) await arrivals.tell(code);
     told = code;
-    telling = telling.then(() => arrivals.tell(code)).catch(onFatal);
   };
-  const timer = setInterval(() => {
-    tell();
-    catchUp();
-  }, intervalMs).unref();
-  tell();
-  catchUp();
+  const telling = startRounds(tell, intervalMs, onFatal);
+  const looking = startRounds(look, intervalMs, onFatal);
+  arrivals.onRing(looking.now);
+  void telling.now();
+  void looking.now();
   return {
     close: async () => {
-      isClosed = true;
-      clearInterval(timer);
-      await Promise.all([looking, telling]);
+      await Promise.all([looking.close(), telling.close()]);
     },
   };
 }

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { type Rounds, startRounds } from '../base/rounds.ts';
 import { auditDigest, isAboutEpochs, parseAuditRecord } from '../manifest/auditRecord.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import type { Store } from '../store/store.ts';
@@ -21,17 +22,12 @@ export interface AuditFeedOptions {
 const INTERVAL_MS = 1000;
 const PAGE = 100;
 
-export interface AuditFeed {
-  /** Resolves once every record of now is with the sealer. */
-  catchUp(): Promise<void>;
-  close(): Promise<void>;
-}
-
 /**
  * Passes records that any process adds to the audit trail to the sealer, and writes a line to the daemon's log for
- * each. Once that line was forwarded to another machine, nobody can remove the record unnoticed.
+ * each. Once that line was forwarded to another machine, nobody can remove the record unnoticed. After a round, every
+ * record of its beginning is with the sealer.
  */
-export function startAuditFeed({ intervalMs = INTERVAL_MS, ...options }: AuditFeedOptions): AuditFeed {
+export function startAuditFeed({ intervalMs = INTERVAL_MS, ...options }: AuditFeedOptions): Rounds {
   const { store, sealer, proveEpochs, logger, onFatal } = options;
   let seen = options.after;
   const look = async () => {
@@ -44,19 +40,7 @@ export function startAuditFeed({ intervalMs = INTERVAL_MS, ...options }: AuditFe
       }
     }
   };
-  let looking: Promise<void> = Promise.resolve();
-  const catchUp = () => {
-    looking = looking.then(look).catch(onFatal);
-    return looking;
-  };
-  const timer = setInterval(catchUp, intervalMs).unref();
-  return {
-    catchUp,
-    close: async () => {
-      clearInterval(timer);
-      await looking;
-    },
-  };
+  return startRounds(look, intervalMs, onFatal);
 }
 
 /** The fields for the log: they identify the record, and say nothing of its object. */

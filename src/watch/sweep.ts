@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { startRounds } from '../base/rounds.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import { IDEMPOTENCY_RETENTION_MS, type JobCopy, QUOTA_RETENTION_MS, type Store } from '../store/store.ts';
 
@@ -23,17 +24,14 @@ export interface SweepOptions {
  * Removes what has expired, at once and then every minute: idempotency entries, counts of past quota windows, and
  * copies of documents. Returns the function that ends the sweep after its current step.
  */
-export function startSweeping({ onFatal, ...options }: SweepOptions): () => Promise<void> {
-  const stop = new AbortController();
-  let sweeping = sweep(options, stop.signal).catch(onFatal);
-  const timer = setInterval(() => {
-    sweeping = sweeping.then(() => sweep(options, stop.signal)).catch(onFatal);
-  }, options.intervalMs ?? INTERVAL_MS);
-  return async () => {
-    stop.abort();
-    clearInterval(timer);
-    await sweeping;
-  };
+export function startSweeping({
+  onFatal,
+  intervalMs = INTERVAL_MS,
+  ...options
+}: SweepOptions): () => Promise<void> {
+  const rounds = startRounds((signal) => sweep(options, signal), intervalMs, onFatal);
+  void rounds.now();
+  return rounds.close;
 }
 
 type Sweep = Omit<SweepOptions, 'onFatal' | 'intervalMs'>;

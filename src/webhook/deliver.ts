@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { assert } from '../base/assert.ts';
 import { type Clock, toRfc3339 } from '../base/clock.ts';
+import { type Rounds, startRounds } from '../base/rounds.ts';
 import type { JobRecord } from '../job/job.ts';
 import type { HttpExchange } from '../net/httpClient.ts';
 import { NoAnswer } from '../net/noAnswer.ts';
@@ -71,8 +72,7 @@ export class Deliverer {
   #isCutOff = false;
   #wake = Promise.withResolvers<void>();
   #loop: Promise<void> = Promise.resolve();
-  #sweeping: Promise<void> = Promise.resolve();
-  #sweeper: NodeJS.Timeout | undefined;
+  #sweeping: Rounds | undefined;
 
   constructor(options: DelivererOptions) {
     this.#options = options;
@@ -84,9 +84,7 @@ export class Deliverer {
     const { store, onFatal } = this.#options;
     store.webhooks.outbox.onQueued((endpointIds) => this.#noticed(endpointIds));
     this.#loop = this.#run().catch(onFatal);
-    this.#sweeper = setInterval(() => {
-      this.#sweeping = this.#sweeping.then(() => this.#sweep()).catch(onFatal);
-    }, SWEEP_MS);
+    this.#sweeping = startRounds(() => this.#sweep(), SWEEP_MS, onFatal);
   }
 
   async status(): Promise<WebhookStatus> {
@@ -116,9 +114,8 @@ export class Deliverer {
   /** Waits for deliveries under way, but not for long. */
   async close(): Promise<void> {
     this.#isClosing = true;
-    clearInterval(this.#sweeper);
     this.#wake.resolve();
-    await Promise.all([this.#loop, this.#sweeping]);
+    await Promise.all([this.#loop, this.#sweeping?.close()]);
     const patience = setTimeout(() => this.#cutOff(), CLOSE_MS_MAX);
     await Promise.all(this.#attempts);
     clearTimeout(patience);

@@ -1,12 +1,13 @@
 import { EventEmitter } from 'node:events';
 import { pino } from 'pino';
+import type { Rounds } from '../../src/base/rounds.ts';
 import { Partitions } from '../../src/kms/partitions.ts';
 import { type Epoch, termAt } from '../../src/log/epochs.ts';
 import { openSealer } from '../../src/seal/openSealer.ts';
 import type { Sealer } from '../../src/seal/sealer.ts';
 import { Signing } from '../../src/seal/signing.ts';
 import type { Store } from '../../src/store/store.ts';
-import { type AuditFeed, startAuditFeed } from '../../src/watch/auditFeed.ts';
+import { startAuditFeed } from '../../src/watch/auditFeed.ts';
 import { GIVE_UP_MS } from './checker.ts';
 import type { AuthorityModel, PartitionModel, WitnessModel } from './devices.ts';
 
@@ -15,7 +16,7 @@ export interface Daemon {
   store: Store;
   sealer: Sealer;
   signing: Signing;
-  feed: AuditFeed;
+  feed: Rounds;
   /** Callers who wait. */
   callers: Set<AbortController>;
   /** Jobs whose documents are being fetched. */
@@ -48,7 +49,7 @@ export async function openDaemon({ store, partitions, ...outside }: Surroundings
   const epochs = await store.epochs.newest();
   const { epoch } = termAt(epochs, Math.max(clock(), (await store.log.head())?.sealedAt ?? 0));
   onBegin(epoch);
-  let feed: AuditFeed | undefined;
+  let feed: Rounds | undefined;
   const signing = new Signing(
     {
       store,
@@ -58,7 +59,7 @@ export async function openDaemon({ store, partitions, ...outside }: Surroundings
       signTimeoutMs: 1000,
       clock,
       logger,
-      onChange: async () => feed?.catchUp(),
+      onChange: async () => feed?.now(),
       onBegin,
       onFatal,
     },
