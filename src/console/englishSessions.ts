@@ -5,11 +5,11 @@ export const englishSessions = {
   columns: { name: 'Person', role: 'Role', began: 'Since', used: 'Last used', action: 'Action' },
   yours: 'this session',
   end: 'End',
-  ended: (name: string) => `A session of ${name} is ended.`,
+  ended: (name: string) => `A session of ${name} has ended.`,
   gone: 'This session is over already',
   goneHow: 'Nothing was changed. Look at the list of the sessions again.',
   how: 'To end every session and every unused link of a person, run this on the machine of the service as root:',
   command: 'pdfseal console logout --as NAME',
   certificateNote:
-    'Whoever has a certificate that opens the console can sign in again, until the configuration no longer names it.',
+    'A person with a certificate can sign in again until the configuration no longer names the certificate.',
 };

@@ -39,8 +39,8 @@ t.test('pages of it, the newest first, and what fits a filter', async (t) => {
   t.match(keys, /<option value="key" selected.*value="Anna"/s, 'the form shows the filter');
   await record(test, 'console.login', 'Anna', {});
   t.match(await get('/audit?act=console'), /<td data-column="What"><\/td>/, 'a narrow screen leaves it out');
-  t.match(await get('/audit?act=key.revoke'), /No record fits/);
-  t.match(await get('/audit?until=2020-01-01'), /No record fits/);
+  t.match(await get('/audit?act=key.revoke'), /No record matches/);
+  t.match(await get('/audit?until=2020-01-01'), /No record matches/);
   for (const day of ['yesterday', '2026-02-31', '2026-13-01'])
     t.match(await test.get(`/audit?since=${day}`, { cookie }), {
       status: 400,

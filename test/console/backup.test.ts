@@ -30,14 +30,14 @@ t.test('an operator asks for one, and the unit’s command makes it', async (t) 
   t.match(await test.submit('/care/backup', {}, 'auditor'), { status: 403 });
   t.match(await test.post('/care/backup', {}, test.signedIn('operator')), { status: 403 }, 'no token');
   const asked = await ask();
-  t.match(asked, { status: 303, location: '/care', shown: /is asked for.*Asked for, .*Berta/s });
+  t.match(asked, { status: 303, location: '/care', shown: /have asked for a backup.*Requested, .*Berta/s });
   t.notMatch(asked.shown, /Make a backup<\/button>/);
   const unit = readFileSync(new URL('pdfseald-backup@.path', UNITS), 'utf8');
   const [, watched = ''] = /^PathExists=\/var\/lib\/pdfseal\/%i\/(.*)$/m.exec(unit) ?? [];
   const request = join(stateDir, watched);
   t.equal(watched, basename(watched));
   t.ok(existsSync(request), 'the file that the unit waits for');
-  t.match(await ask(), { status: 409, text: /under way already/ });
+  t.match(await ask(), { status: 409, text: /already under way/ });
   now += BACKUP_BEGINS_MS_MAX + 1;
   t.match(await shown(), /not begun.*systemctl restart pdfseald-backup@test\.path/s);
 
@@ -45,19 +45,19 @@ t.test('an operator asks for one, and the unit’s command makes it', async (t) 
   mkdirSync(backups);
   t.match(await run(backups), { status: 0 });
   t.notOk(existsSync(request), 'one request is one backup');
-  t.match(await shown(), /was made and found good/);
+  t.match(await shown(), /is complete and good/);
 
   t.match(await ask(), { status: 303 });
   writeFileSync(join(sandbox.dir, 'file'), '');
   t.match(await run(join(sandbox.dir, 'file')), { status: 1 });
   t.notOk(existsSync(request), 'a request that failed is not tried for ever');
-  t.match(await shown(), /The last one failed.*cannot.*write.*journalctl/s);
+  t.match(await shown(), /The last backup failed.*cannot.*write.*journalctl/s);
 
   beginBackup(stateDir, new Date(now));
-  t.match(await shown(), /Under way since/);
+  t.match(await shown(), /Begun, /);
   t.match(await ask(), { status: 409 });
   now += BACKUP_MS_MAX + 1;
-  t.match(await shown(), /did not say how it ended/);
+  t.match(await shown(), /is not known/);
   const service = readFileSync(new URL('pdfseald-backup@.service', UNITS), 'utf8');
   t.match(service, new RegExp(`^TimeoutStartSec=${BACKUP_MS_MAX / 3_600_000}h$`, 'm'));
 

@@ -100,7 +100,7 @@ t.test('a drill begins and ends, on record with the name of who did it', async (
   const begun = await test.submit('/care/drill/begin', DRILL, 'operator');
   t.equal(begun.status, 303);
   t.match(plain(begun.shown), /west\/ ?log- ?2026 withdrawn 1,204 in (1h|59m)/);
-  t.match(begun.shown, /Without any of those that sign, too few would be left/);
+  t.match(begun.shown, /All partitions that sign are needed/);
   t.notMatch(begun.shown, /<select id="partition"/, 'what would be refused is not offered');
   t.strictSame([...out], ['west/log-2026']);
   const second = await test.submit('/care/drill/begin', { ...DRILL, partition: 'east/log-2026' }, 'operator');
@@ -128,11 +128,7 @@ t.test('a drill begins and ends, on record with the name of who did it', async (
 t.test('who may not, and what is not taken', async (t) => {
   const { test, out } = await openDrills(t);
   for (const path of ['/care/drill/begin', '/care/drill/end']) {
-    t.match(
-      await test.submit(path, DRILL, 'auditor'),
-      { status: 403, text: /takes the role operator/ },
-      path,
-    );
+    t.match(await test.submit(path, DRILL, 'auditor'), { status: 403, text: /need the role operator/ }, path);
     const { cookie } = test.signedIn('operator');
     t.match(await test.post(path, DRILL, { cookie }), { status: 403, text: /out of date/ }, 'no token');
     const unknown = await test.submit(path, { ...DRILL, partition: HOSTILE.replace('\0', '') }, 'operator');

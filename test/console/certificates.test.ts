@@ -71,7 +71,7 @@ t.test('who shows no certificate, or one that does not count, is told so', async
   const cases: [string, KeyPair, RegExp, number?][] = [
     ['of another authority', stranger, /is not accepted/],
     ['expired', old, /has expired/, 2 * DAY_MS],
-    ['of nobody', other, /stands for nobody here.*CN=eve.*console\.tls\.people/s],
+    ['of nobody', other, /the configuration does not name it.*CN=eve.*console\.tls\.people/s],
   ];
   for (const [what, as, why, aheadMs = 0] of cases) {
     console.aheadMs = aheadMs;
@@ -108,7 +108,7 @@ t.test('a session belongs to the certificate that began it', async (t) => {
     { token: auditor.token },
     { as: bert, cookie: auditor.cookie },
   );
-  t.match(asked, { status: 403, text: /takes the role administrator/ }, 'the role of another');
+  t.match(asked, { status: 403, text: /need the role administrator/ }, 'the role of another');
 });
 
 t.test('whoever is revoked, expires, or is taken from the configuration is out at once', async (t) => {
@@ -171,7 +171,7 @@ t.test('its names, and other sites', async (t) => {
   for (const site of ['cross-site', 'same-site'])
     t.match(
       await console.post('/login', {}, { as: anna, site }),
-      { status: 403, text: /own pages only/ },
+      { status: 403, text: /from its own pages/ },
       site,
     );
   t.equal((await console.test.acts()).length, 1);

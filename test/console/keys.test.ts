@@ -75,7 +75,7 @@ t.test('what the end of a key left is named, and can be ended too', async (t) =>
   if (next === undefined) throw new Error('no key was made');
   const link = `replace it:</p><ul><li><a href="/access/keys/${next.id}"`;
   const revoked = await test.submit(`${at}/revoke`, { sure: 'yes' });
-  t.match(revoked.shown, /The key is revoked\. A key that replaced it is valid still\./);
+  t.match(revoked.shown, /The key is revoked\. A key that replaced it is still valid\./);
   t.ok(revoked.shown.includes(link), 'where to');
   t.match(revoked.shown, /End what is left of the key.*name="successors"/s);
   t.notMatch(revoked.shown, /id="rotate"/);
@@ -83,7 +83,7 @@ t.test('what the end of a key left is named, and can be ended too', async (t) =>
   t.ok(read.text.includes(link));
   t.notMatch(read.text, /method="post" action="\/access/);
   const both = await test.submit(`${at}/revoke`, { sure: 'yes', successors: 'yes' });
-  t.notMatch(both.shown, /id="revoke"|replaced it is valid/);
+  t.notMatch(both.shown, /id="revoke"|replaced it is still valid/);
   t.ok((await store.credentials.all()).every(({ revokedAt }) => revokedAt !== undefined));
   await store.webhooks.endpoints.add(sampleEndpoint({ clientId: 'billing' }), 5, null);
   t.match((await test.get(at, test.signedIn())).text, /End what is left/, 'as if it had stopped half way');
@@ -125,7 +125,7 @@ t.test('who may not, and what is not taken', async (t) => {
     for (const role of ['auditor', 'operator'] as const)
       t.match(
         await test.submit(path, fields, role),
-        { status: 403, text: /takes the role administrator/ },
+        { status: 403, text: /need the role administrator/ },
         path,
       );
     const { cookie } = test.signedIn();
@@ -203,7 +203,7 @@ t.test('by keyboard, and on every screen', async (t) => {
   );
   await page.navigate(`${test.url}/access`);
   await look(t, page, 'hostile names');
-  t.match(await page.evaluate(`document.querySelector('#keys').textContent`), /200 of 253 are shown/);
+  t.match(await page.evaluate(`document.querySelector('#keys').textContent`), /200 of 253 keys are shown/);
   t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
   await page.navigate(`${test.url}/access/keys/key_2`);
   await look(t, page, 'a hostile key');

@@ -44,7 +44,7 @@ t.test('a person has a share of the pages under way, and of those that wait', as
   t.equal(answers.filter(({ status }) => status === 200).length, 19, 'who waits is answered');
   t.match(
     answers.find(({ status }) => status === 503),
-    { headers: { 'retry-after': '2', connection: 'close' }, text: /asked for at once.*reload/s },
+    { headers: { 'retry-after': '2', connection: 'close' }, text: /requested at the same time.*reload/s },
   );
   t.strictSame(most, { all: 4, anna: 2 });
   t.equal((await ask('Anna')).status, 200, 'and everything was given back');

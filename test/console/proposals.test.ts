@@ -144,7 +144,7 @@ t.test('nobody is two people, and nobody else has a say', async (t) => {
     for (const step of ['approve', 'refuse'])
       t.match(
         await send('Bert', step, yes, role),
-        { status: 403, text: /takes the role administrator/ },
+        { status: 403, text: /need the role administrator/ },
         `${role} ${step}`,
       );
   t.match(await page('/care/epochs', 'Bert', 'auditor'), /Only an administrator can/);

@@ -83,7 +83,10 @@ t.test('it can be read on every screen', async (t) => {
   const page = await test.browse(t, 'auditor');
   await page.navigate(`${test.url}/access/quotas`);
   await look(t, page, 'quotas');
-  t.match(await page.evaluate(`document.querySelector('#quotas').textContent`), /200 of 407 are shown/);
+  t.match(
+    await page.evaluate(`document.querySelector('#quotas').textContent`),
+    /200 of 407 limits are shown/,
+  );
   t.match(
     await page.evaluate(`document.querySelector('tbody tr').textContent`),
     /script/,

@@ -46,7 +46,7 @@ t.test('an administrator sees who is signed in, and ends one session', async (t)
   t.match(await test.submit(path, {}, 'operator'), { status: 403 });
   t.match(await test.post(path, {}, { cookie: test.signedIn().cookie }), { status: 403 }, 'no token');
   const ended = await test.submit(path, {});
-  t.match(ended, { status: 303, shown: /A session of Clara is ended\..*<tbody>(?!.*Clara)/s });
+  t.match(ended, { status: 303, shown: /A session of Clara has ended\..*<tbody>(?!.*Clara)/s });
   t.match(await test.get('/', { cookie: other.cookie }), { status: 401 });
   t.match(await test.get('/', { cookie: anna.cookie }), { status: 200 });
   t.match(await test.submit(path, {}), { status: 404, text: /is over already/ });

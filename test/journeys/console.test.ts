@@ -54,7 +54,7 @@ t.test('a person opens it, sees that all is well, and is sent away', async (t) =
     return (await page.evaluate(`document.querySelector('table').textContent.includes('not yet')`)) === false;
   });
   await page.evaluate(`document.querySelector('form[action="/audit/check"] button').click()`);
-  await page.until(`document.querySelector('h1').textContent === 'The records are whole'`);
+  await page.until(`document.querySelector('h1').textContent === 'The records are complete and unaltered'`);
 
   await page.navigate(`${origin}/care/epochs`);
   t.match(await page.evaluate('document.body.innerText'), /Epoch 1.*in force.*local\/sandbox-2026/s);
@@ -65,13 +65,13 @@ t.test('a person opens it, sees that all is well, and is sent away', async (t) =
   t.match(drill, /too few would be left/, 'the only partition must stay');
   await page.evaluate(`document.querySelector('#backup button').click()`);
   await page.until(
-    `document.querySelector('[role=status]')?.textContent.startsWith('A backup is asked for')`,
+    `document.querySelector('[role=status]')?.textContent.startsWith('You have asked for a backup')`,
   );
   t.ok(existsSync(join(sandbox.dir, 'state', 'backup-asked.json')), 'for the unit that waits for it');
   const copies = ['--output', join(sandbox.dir, 'copies'), '--dated'];
   t.match(await sandbox.pdfseal(['backup', ...copies, ...config]), { status: 0 });
   await page.navigate(`${origin}/care`);
-  t.match(await page.evaluate(`document.querySelector('#backup').innerText`), /was made and found good/);
+  t.match(await page.evaluate(`document.querySelector('#backup').innerText`), /is complete and good/);
   await page.navigate(`${origin}/access/sessions`);
   t.match(await page.evaluate(`document.querySelector('#sessions').innerText`), /berta.*this session/s);
   for (const path of ['/access/quotas', '/access/webhooks']) {

@@ -38,7 +38,7 @@ t.test('a partition is taken out and put back, and documents are sealed meanwhil
   t.notOk(canary.signers.includes(name), 'the others sign');
 
   await page.evaluate(`document.querySelector('form[action="/care/drill/end"] button').click()`);
-  await saysOf(page, /is out for no drill any more/);
+  await saysOf(page, /has ended/);
   await until('it signs again', async () => (await stateOf()) === 'ready');
   t.strictSame(page.complaints, []);
 

@@ -72,7 +72,10 @@ client_ca_file = "${authority.certificateFile}"\nclient_crl_file = "${crl}"\n${p
   edit(person('anna'), '');
   daemon.child.kill('SIGHUP');
   await until('anna is out', async () => (await first.get('/')).status === 403);
-  t.match(await askOverTls(port, 'GET', '/', { as: anna }), { status: 403, text: /stands for nobody here/ });
+  t.match(await askOverTls(port, 'GET', '/', { as: anna }), {
+    status: 403,
+    text: /the configuration does not name it/,
+  });
   revoke(dir, crl, authority, [bert]);
   daemon.child.kill('SIGHUP');
   await until('bert is out', async () => (await second.get('/')).status === 403);
