@@ -108,24 +108,24 @@ export const englishConcerns = {
   partitionRemedy: 'Bring its token back; pdfseal doctor says what is wrong with it.',
   partitionRefused: (times: number) =>
     times === 1 ? 'its signer has refused to sign once' : `its signer has refused to sign ${times} times`,
-  refusedRemedy: 'Find out what it was asked to sign: see "A signer refuses to sign" in the manual.',
+  refusedRemedy: 'Find out why: see "A signer refuses to sign" in the manual.',
   partitionReturns: (at: string) => `It is out for a drill, and returns by itself at ${at} UTC.`,
   authority: (name: string) => `Time-stamp authority ${name}`,
   authorityRemedy:
-    'The others give the time-stamps meanwhile. pdfseal doctor asks it and says what is wrong.',
+    'Meanwhile, the other authorities give the time-stamps. pdfseal doctor says what is wrong with this one.',
   witness: (name: string) => `Witness ${name}`,
-  witnessRemedy: 'Ask whoever runs it; the others cosign meanwhile.',
+  witnessRemedy: 'Ask its operator. Meanwhile, the other witnesses cosign.',
   certificate: (role: string, authority: string) =>
     role === 'client-crl' ? `Revocation list of ${authority}` : `Certificate (${role}) of ${authority}`,
   certificateIs: { expired: 'has ended', not_yet_valid: 'is not valid yet', missing: 'is missing' },
   certificateEnds: (days: number) => `ends in ${days} days`,
-  renewIt: 'Renew it: see "Certificates" in the manual.',
+  renewIt: 'Renew it: see "Alarms" in the manual.',
   disk: 'The disk is nearly full',
   diskIs: (free: string, least: string) => `${free} are free. Below ${least}, no job is accepted.`,
   diskRemedy: 'Make room, or move state_dir to a larger disk: see "Full disk" in the manual.',
   never: 'None is on record.',
-  ahead: 'Its note is dated in the future, so when it was done is not known.',
-  aheadHow: 'Look at the clock of the machine, then do it again.',
+  ahead: 'Its record is dated in the future, so nobody knows when it was done.',
+  aheadHow: 'Check the clock of the machine, then do it again.',
   last: (ago: string) => `The last one was ${ago}`,
   chores: {
     backup: {
@@ -140,7 +140,7 @@ export const englishConcerns = {
     },
     restore_drill: {
       name: 'Restore drill',
-      how: 'Run pdfseal restore --drill every three months, to know that a backup can be restored.',
+      how: 'Run pdfseal restore --drill every three months, to make sure that you can restore a backup.',
       badly: 'it found problems',
     },
     renewal: {
@@ -151,12 +151,12 @@ export const englishConcerns = {
   },
   webhooks: 'Webhooks',
   webhooksFail: (endpoints: string) => `Deliveries keep failing: ${endpoints}`,
-  webhooksRemedy: 'See which, and why.',
+  webhooksRemedy: 'See which endpoints fail, and why.',
   deadLetters: (letters: string) => `Given up: ${letters}`,
-  deadRemedy: 'Once the endpoint is well, send them again.',
+  deadRemedy: 'When the endpoint works again, send them again.',
   config: 'Configuration',
   configWaits: (keys: string) => `These keys wait for a restart: ${keys}`,
-  configRemedy: 'Restart the daemon when it suits you.',
+  configRemedy: 'Restart the daemon at a time of your choice.',
   /** By their addresses. */
   pages: {
     '/access/webhooks': 'To the webhooks',

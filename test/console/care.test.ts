@@ -45,7 +45,7 @@ t.test('when each chore was done, and what to do about one that was not', async 
   status = { ...well, upkeep: { backup: { ...note, finished_at: '9999-12-31T23:59:59.999Z' } } };
   t.match(
     await shown(),
-    /Backup not known Last in [\d,]+ days Log then .*dated in the future.* Look at the clock/,
+    /Backup not known Last in [\d,]+ days Log then .*dated in the future.* Check the clock/,
   );
   status = { ...well, upkeep: { backup: { ...note, finished_at: ago(40) } } };
   t.match((await test.get('/', { cookie })).text, /<dt>Backup<\/dt><dd><span class="state warning">/);

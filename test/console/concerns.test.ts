@@ -39,7 +39,7 @@ t.test('each trouble, with what to do', async (t) => {
   for (const finished_at of [toRfc3339(NOW + HOUR_MS), '9999-12-31T23:59:59.999Z']) {
     const upkeep = { ...well.upkeep, backup: { ...late(0), finished_at } };
     const [concern] = concernsOf(sampleStatus({ upkeep }, NOW), NOW);
-    t.match(concern, { what: 'Backup', detail: /dated in the future/, remedy: /Look at the clock/ });
+    t.match(concern, { what: 'Backup', detail: /dated in the future/, remedy: /Check the clock/ });
   }
   t.strictSame(named({ upkeep: { ...well.upkeep, check: { ...late(1), good: false } } }), [
     'warning: Check of the store',

@@ -59,7 +59,7 @@ t.test('it is changed, its secret replaced, and it is removed', async (t) => {
   const seen = async () => ({ ...fields, revision: String((await endpoints.get(id))?.revision) });
   const former = await seen();
   const changed = await test.submit(`${at}/change`, former);
-  t.match(changed, { status: 303, location: at, shown: /is as you said.*hooks\.<wbr>.*ours/s });
+  t.match(changed, { status: 303, location: at, shown: /is changed.*hooks\.<wbr>.*ours/s });
   t.match(await endpoints.get(id), { url: URL_ALLOWED, events: ['job.completed'], description: 'ours' });
   t.match(await test.submit(`${at}/change`, former), { status: 303 }, 'it is so already');
   const other = { ...former, description: 'theirs' };

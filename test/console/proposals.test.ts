@@ -89,7 +89,7 @@ t.test('one proposes, another approves, and both are on record', async (t) => {
   t.match(parseTrust(readFileSync(sandbox.trustFile, 'utf8')), { logs: [{ epochs: { length: 2 } }] });
   t.match(await send('Bert', 'approve', { proposal: id, sure: 'yes' }), {
     status: 409,
-    text: /does not wait/,
+    text: /no longer waits/,
   });
   await until('Now says so', async () => !/A proposal waits/.test(await page('/')));
   const object = { proposal: id, proposed_by: 'Anna', act: 'epoch.plan', from: AT, quorum: 1 };
@@ -137,7 +137,7 @@ t.test('nobody is two people, and nobody else has a say', async (t) => {
   const proposal = await waiting();
   const yes = { proposal, sure: 'yes' };
   for (const name of ['Anna', 'ANNA', 'anna', '\uFF21nna'])
-    t.match(await send(name, 'approve', yes), { status: 403, text: /under the same name/ }, name);
+    t.match(await send(name, 'approve', yes), { status: 403, text: /your own name/ }, name);
   t.match(await page('/care/epochs', 'Anna'), /You proposed this.*Withdraw it/s);
   t.notMatch(await page('/care/epochs', 'Anna'), /Approve it/);
   for (const role of roles)
@@ -155,7 +155,7 @@ t.test('nobody is two people, and nobody else has a say', async (t) => {
     'no token',
   );
   t.match(await send('Bert', 'approve', { ...yes, proposal: 'other' }), { status: 409 });
-  t.match(await send('Bert', 'propose', PLAN), { status: 409, text: /Another proposal waits/ });
+  t.match(await send('Bert', 'propose', PLAN), { status: 409, text: /Another proposal already waits/ });
   t.strictSame(await quorums(), [2]);
   t.match(await send('Anna', 'refuse', { proposal }), { status: 303 }, 'she can withdraw it');
   t.equal(await waiting(), 'none');
@@ -175,7 +175,7 @@ t.test('a certificate and a link of one name are one person', async (t) => {
   const proposed = await console.post('/care/epochs/propose', { ...PLAN, token }, { as: anna, cookie });
   t.match(proposed, { status: 303 });
   const { answer } = people(console.test);
-  t.match(await answer('Anna', 'approve'), { status: 403, text: /under the same name/ });
+  t.match(await answer('Anna', 'approve'), { status: 403, text: /your own name/ });
   t.strictSame(await quorums(), [2]);
   t.match(await answer('Berta', 'approve'), { status: 303 }, 'another person with a link');
   t.strictSame(await quorums(), [2, 1]);
@@ -183,7 +183,7 @@ t.test('a certificate and a link of one name are one person', async (t) => {
 
 t.test('what would do something else by now is not done', async (t) => {
   const { send, answer, acts, quorums, configure, sandbox } = await openConsole(t);
-  const stale = { status: 409, text: /out of date.*Nothing was done/s };
+  const stale = { status: 409, text: /out of date.*Nothing was changed/s };
   await send('Anna', 'propose', PLAN);
   configure('quorum = 1', 'quorum = 3');
   t.match(await answer('Bert', 'approve'), stale, 'the configuration says another quorum');
@@ -197,7 +197,7 @@ t.test('what would do something else by now is not done', async (t) => {
   await cli('plan', '--new-keys', 'none', '--from', `${LATER}:30Z`);
   t.match(
     await answer('Bert', 'approve'),
-    { status: 409, text: /already planned.*Nothing was done/s },
+    { status: 409, text: /already planned.*Nothing was changed/s },
     'another plan',
   );
   await send('Anna', 'propose', { act: 'cancel' });
@@ -248,7 +248,7 @@ t.test('a new key that is there already', async (t) => {
   t.match(await send('Anna', 'propose', planned), { status: 303 });
   t.match(
     (await page('/care/epochs')).replaceAll('<wbr>', ''),
-    /sandbox-2026<\/bdi> signs no more.*sandbox-2026-e2<\/bdi> signs from then on.*All other keys stay/s,
+    /sandbox-2026<\/bdi> no longer signs.*sandbox-2026-e2<\/bdi> signs from then on.*All other keys stay/s,
   );
   t.match(await answer('Bert', 'approve'), { status: 303 });
   const [, epoch] = (await store.epochs.newest()).list;
@@ -312,14 +312,14 @@ t.test('by pointer and by keyboard, on every screen', async (t) => {
   await look(t, anna, 'the form that proposes');
   await anna.emulate(1280, 'light');
   await anna.evaluate(`document.querySelector('#proposal button').click()`);
-  await anna.until(`/It is proposed/.test(document.querySelector('[role=status]')?.textContent)`);
+  await anna.until(`/The proposal waits/.test(document.querySelector('[role=status]')?.textContent)`);
   await look(t, anna, 'what she proposed');
   await anna.emulate(1280, 'light');
   await anna.evaluate(`document.querySelector('#proposal [formaction]').click()`);
-  await anna.until(`/It was refused/.test(document.querySelector('[role=status]')?.textContent)`);
+  await anna.until(`/The proposal was refused/.test(document.querySelector('[role=status]')?.textContent)`);
   await tabTo(t, anna, 'Propose the next epoch');
   await anna.press('Enter');
-  await anna.until(`/It is proposed/.test(document.querySelector('[role=status]')?.textContent)`);
+  await anna.until(`/The proposal waits/.test(document.querySelector('[role=status]')?.textContent)`);
   const bert = await test.browse(t, 'administrator', 'Bert');
   await look(t, bert, 'Now');
   await bert.emulate(1280, 'light');

@@ -99,7 +99,7 @@ t.test('pages of the messages, and those that were given up are sent again', asy
   await test.send('POST', `${at}/replay`, headers, `token=${token}&message=${first}&message=${second}`);
   t.match(
     (await test.get(at, { cookie })).text,
-    /One message is queued again\. 1 of those that you chose stay/,
+    /One message is queued again\. 1 of the messages that you chose stay/,
   );
   const all = await test.submit(`${at}/replay`, { all: 'yes', sure: 'yes' }, 'operator');
   t.match(all.shown, /118 messages are queued again.*No message was given up|118 messages are queued/s);
@@ -108,7 +108,7 @@ t.test('pages of the messages, and those that were given up are sent again', asy
   for (const fields of [{ all: 'yes', sure: 'yes' }, { message: first }] as Record<string, string>[])
     t.match(await test.submit(`${at}/replay`, fields, 'operator'), {
       status: 409,
-      text: /No message is queued again.*no dead letters any more/s,
+      text: /No message is queued again.*no longer dead letters/s,
     });
   const actor = { via: 'console', person: 'Berta', role: 'operator' };
   t.match(
@@ -127,7 +127,7 @@ t.test('an endpoint is disabled and enabled', async (t) => {
   const { endpoints } = test.store.webhooks;
   const at = `/access/webhooks/${id}`;
   const seen = async () => ({ sure: 'yes', revision: String((await endpoints.get(id))?.revision) });
-  t.match(await test.submit(`${at}/disable`, {}), { status: 400, text: /misses the messages/ });
+  t.match(await test.submit(`${at}/disable`, {}), { status: 400, text: /gets no messages/ });
   const ended = await test.submit(`${at}/disable`, await seen());
   t.match(ended, { status: 303, shown: /The endpoint is disabled.*Disabled since.*Enable the endpoint/s });
   t.match(ended.shown, /Once it is enabled, they can be sent again/);
