@@ -1,7 +1,7 @@
 /** How a page of the console looks to every reader. */
 import type { Test } from 'tap';
 import type { BrowserPage } from '../page/chromium.ts';
-import { AXE, FOCUSED, LAYOUT, VIOLATIONS } from '../page/looks.ts';
+import { AXE, FOCUSED, LAYOUT, THIN_OUT, VIOLATIONS } from '../page/looks.ts';
 
 const SCREENS = [
   { width: 360, scheme: 'light' },
@@ -12,6 +12,7 @@ const WIDTHS = [320, 360, 768, 1100, 1280, 1920, 2560];
 
 /** Holds the page that is shown to the rules of axe in both colour schemes, and its layout on every width. */
 export async function look(t: Test, page: BrowserPage, name: string): Promise<void> {
+  await page.evaluate(THIN_OUT);
   await page.evaluate(AXE);
   for (const { width, scheme } of SCREENS) {
     await page.emulate(width, scheme);
