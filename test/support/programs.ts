@@ -18,7 +18,8 @@ export async function programFile(name: 'main' | 'cli' | 'witness/start', code: 
 
 /**
  * A command ran for half of its time to find, read and link some 300 modules, and the tests run hundreds of commands. What a program
- * finds by its own address (add-ons, signers, workers, package.json) it finds beside the sources.
+ * finds by its own address (add-ons, signers, workers, package.json) it finds beside the sources. A script of Node's older kind is
+ * not linked at all, but has no `await` outside of functions.
  */
 async function bundlePrograms(dir: string): Promise<void> {
   const { build } = await import('esbuild');
@@ -26,26 +27,21 @@ async function bundlePrograms(dir: string): Promise<void> {
     entryPoints: ['cli', 'main', 'witness/start'].map((name) => join(ROOT, `src/${name}.ts`)),
     outdir: dir,
     bundle: true,
-    splitting: true,
     platform: 'node',
-    format: 'esm',
+    format: 'cjs',
     target: `node${process.versions.node}`,
     keepNames: true,
     logLevel: 'error',
     // Add-ons, and what starts threads.
     external: ['lmdb', 'pino', 'piscina'],
-    banner: {
-      js: `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);`,
-    },
     plugins: [
       {
         name: 'own address',
         setup: ({ onLoad }) =>
           onLoad({ filter: /\.ts$/ }, async ({ path }) => ({
-            contents: (await readFile(path, 'utf8')).replaceAll(
-              'import.meta.url',
-              `'${pathToFileURL(path).href}'`,
-            ),
+            contents: (await readFile(path, 'utf8'))
+              .replaceAll('import.meta.url', `'${pathToFileURL(path).href}'`)
+              .replace(/^await main\(/m, 'void main('),
             loader: 'ts',
           })),
       },
