@@ -25,7 +25,7 @@ import { TlsCertificates, type TlsFiles, type TlsTable } from '../net/tls.ts';
 import { openScanner, type Scanner } from '../scan/scanner.ts';
 import { Fetching, type FetchingOptions } from '../seal/fetching.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
-import { openTimestamping, type Timestamping } from '../seal/timestamping.ts';
+import { openTimestamping, stampedAt, type Timestamping } from '../seal/timestamping.ts';
 import { SourceClient } from '../source/sourceClient.ts';
 import type { Store } from '../store/store.ts';
 import type { ClockSource } from '../tsa/synchronization.ts';
@@ -58,11 +58,13 @@ export async function openClockOf(
   logger: Logger,
   parts: AsyncDisposableStack,
 ): Promise<TrustedClock> {
-  const lastSealedAt = (await store.log.head())?.sealedAt ?? 0;
+  const head = await store.log.head();
+  const lastSealedAt = head?.sealedAt ?? 0;
   const opened = await openTrustedClock({
     source: timestamp.authorities.length === 0 ? { trust: 'system' } : reachable(clock),
     accuracyMs: timestamp.accuracyMs,
     lastSealedAt,
+    lastStampedAt: stampedAt(head),
     lastDate: store.serviceTime.lastDate ?? Math.max(lastSealedAt, store.identity.createdAt),
     logger,
   });

@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import type { AuthorityAlgorithm } from '../asn1/signatureAlgorithm.ts';
 import { bearsOut, checkpointImprint } from '../asn1/stamping.ts';
 import type { MessageImprint } from '../asn1/timestampQuery.ts';
+import { parseTimestampToken } from '../asn1/timestampToken.ts';
 import { toBase64 } from '../base/bytes.ts';
 import { tokenOrder } from '../kms/order.ts';
 import {
@@ -13,7 +14,7 @@ import {
 import type { Term } from '../log/epochs.ts';
 import type { HttpExchange } from '../net/httpClient.ts';
 import type { RenewalToken } from '../store/renewalStore.ts';
-import type { BatchTimestamp } from '../store/store.ts';
+import type { Batch, BatchTimestamp } from '../store/store.ts';
 import {
   type BuiltInAuthority,
   openAuthority,
@@ -133,6 +134,12 @@ export class Timestamping {
   sealed(sealedAt: number): void {
     this.#clock.raiseFloor(sealedAt);
   }
+}
+
+/** The time in the token of a batch, milliseconds since the epoch; 0 where it has none. */
+export function stampedAt(batch: Pick<Batch, 'timestamp'> | undefined): number {
+  const { token } = batch?.timestamp ?? {};
+  return token === undefined ? 0 : parseTimestampToken(Buffer.from(token, 'base64')).info.genTime;
 }
 
 /**

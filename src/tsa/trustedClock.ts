@@ -10,6 +10,8 @@ export interface TrustedClockOptions {
   accuracyMs: number;
   /** Newest `sealed_at` of the log, milliseconds since the epoch. An earlier time is not trusted. */
   lastSealedAt: number;
+  /** The time in the newest token of the log; default: none. */
+  lastStampedAt?: number;
   /** The last trusted date of the previous run; default: the system clock's. */
   lastDate?: number;
   logger: Logger;
@@ -67,6 +69,8 @@ export class TrustedClock {
   readonly #timer: NodeJS.Timeout;
 
   #floor: number;
+  /** What {@link now} gave last. */
+  #given: number;
   #reading: (Synchronization & { atMs: number }) | undefined;
   #readFailure = 'not asked yet';
   /** Wall clock minus monotonic clock, when last trusted. */
@@ -86,6 +90,7 @@ export class TrustedClock {
     this.#clock = options.clock ?? systemClock;
     this.#monotonicMs = options.monotonicMs ?? (() => performance.now());
     this.#floor = options.lastSealedAt;
+    this.#given = options.lastStampedAt ?? 0;
     this.#believed = { date: options.lastDate ?? this.#clock(), atMs: this.#monotonicMs() };
     this.#timer = setInterval(() => void this.read(), this.#intervalMs).unref();
   }
@@ -95,7 +100,10 @@ export class TrustedClock {
     const wall = this.#clock();
     const fault = this.#judge(wall);
     if (fault !== undefined) throw new TimestampUnavailable(fault.trouble, `the clock: ${fault.detail}`);
-    return wall;
+    // Within its accuracy a trusted clock may go back, as by a leap second. What is dated by it does not.
+    const isSameTime = this.#given - wall <= this.accuracyMs;
+    this.#given = Math.max(wall, this.#floor, isSameTime ? this.#given : 0);
+    return this.#given;
   }
 
   isTrusted(): boolean {

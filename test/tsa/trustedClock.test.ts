@@ -101,7 +101,9 @@ interface Bench {
 
 async function openBench(
   t: Test,
-  options: Partial<Pick<TrustedClockOptions, 'accuracyMs' | 'lastSealedAt' | 'lastDate' | 'source'>> = {},
+  options: Partial<
+    Pick<TrustedClockOptions, 'accuracyMs' | 'lastSealedAt' | 'lastStampedAt' | 'lastDate' | 'source'>
+  > = {},
 ): Promise<Bench> {
   const output = join(t.testdir({ tracking: CHRONY.synchronized }), 'tracking');
   const lines: string[] = [];
@@ -249,13 +251,30 @@ t.test('a step taken back', async (t) => {
 
 t.test('no time before the last seal', async (t) => {
   const bench = await openBench(t, { lastSealedAt: START + 100 });
-  t.equal(bench.clock.now(), START, 'within the accuracy it is the same time');
+  t.equal(bench.clock.now(), START + 100, 'within the accuracy it is the same time, and that of the log');
   bench.clock.raiseFloor(START + 101);
   distrusts(t, bench, 'clock_backwards', /sealed at 2026-03-04T12:00:00.101Z/);
   bench.clock.raiseFloor(START);
   distrusts(t, bench, 'clock_backwards', /sealed at/);
   bench.pass(1);
-  t.equal(bench.clock.now(), START + 1);
+  t.equal(bench.clock.now(), START + 101);
+});
+
+t.test('no time comes before one that was given, unless the clock was set', async (t) => {
+  const bench = await openBench(t, { lastSealedAt: 0, lastStampedAt: START + 50 });
+  const { clock } = bench;
+  t.equal(clock.now(), START + 50, 'nor before that in the newest token');
+  bench.pass(60);
+  t.equal(clock.now(), START + 60);
+  bench.step(-100);
+  t.equal(clock.now(), START + 60);
+  bench.pass(101);
+  t.equal(clock.now(), START + 61);
+  bench.step(-3_600_000);
+  t.notOk(clock.isTrusted());
+  bench.pass(30_000);
+  await clock.read();
+  t.equal(clock.now(), START + 30_061 - 3_600_000, 'nothing was sealed since it was set back');
 });
 
 t.test('a wait for the clock can be given up', async (t) => {
