@@ -196,8 +196,10 @@ export class TrustedClock {
     const offset = wall - now;
     this.#offsetMs ??= synchronized ? offset : undefined;
     if (this.#offsetMs === undefined) return;
-    if (Math.abs(offset - this.#offsetMs) <= this.accuracyMs) this.#steppedAtMs = undefined;
-    else this.#steppedAtMs ??= now;
+    const departureMs = Math.abs(offset - this.#offsetMs);
+    // A leap second is just as long as the default accuracy. If the same edge counted both ways, the clock would be trusted and not, in turns.
+    if (departureMs > this.accuracyMs) this.#steppedAtMs ??= now;
+    else if (departureMs <= this.accuracyMs / 2) this.#steppedAtMs = undefined;
     if (synchronized && this.#steppedAtMs !== undefined && now - this.#steppedAtMs >= STEP_HOLD_MS) {
       this.#offsetMs = offset;
       this.#steppedAtMs = undefined;

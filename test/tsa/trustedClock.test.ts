@@ -249,6 +249,22 @@ t.test('a step taken back', async (t) => {
   t.ok(bench.clock.isTrusted());
 });
 
+t.test('a step of just the accuracy, by clocks that differ by a millisecond now and then', async (t) => {
+  const bench = await openBench(t, { lastSealedAt: 0 });
+  bench.step(-100);
+  t.ok(bench.clock.isTrusted(), 'it is within the accuracy');
+  bench.step(-1);
+  distrusts(t, bench, 'clock_stepped', /it was set/);
+  bench.step(1);
+  distrusts(t, bench, 'clock_stepped', /it was set/);
+  bench.pass(30_000);
+  await bench.clock.read();
+  for (const jitter of [-1, 1, 1, -1]) {
+    bench.step(jitter);
+    t.ok(bench.clock.isTrusted(), 'the source has had its time to notice');
+  }
+});
+
 t.test('no time before the last seal', async (t) => {
   const bench = await openBench(t, { lastSealedAt: START + 100 });
   t.equal(bench.clock.now(), START + 100, 'within the accuracy it is the same time, and that of the log');
