@@ -120,7 +120,7 @@ for entry in lzma.open(sys.argv[1], "rt", encoding="utf-8").read().split("\n\n")
 case "${1-}" in
   --tests) install_debian_packages /usr/lib/chromium/chromium-headless-shell:chromium-headless-shell clamd:clamav-daemon \
       qpdf:qpdf mutool:mupdf-tools pdftoppm:poppler-utils exiftool:libimage-exiftool-perl \
-      promtool:prometheus faketime:faketime strace:strace ssh-agent:openssh-client mandoc:mandoc groff:groff-base zsh:zsh fish:fish \
+      promtool:prometheus faketime:faketime chronyd:chrony fiu-run:fiu-utils strace:strace ssh-agent:openssh-client mandoc:mandoc groff:groff-base zsh:zsh fish:fish \
       zbarimg:zbar-tools ip:iproute2 unshare:util-linux /usr/lib/postgresql:postgresql \
       java:default-jre-headless /usr/share/java/bcpkix.jar:libbcpkix-java ;;
   *) install_debian_packages ;;

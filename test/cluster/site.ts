@@ -26,7 +26,7 @@ export class Supervised {
     this.sandbox = sandbox;
     this.date = new FakeTime(sandbox.dir);
     this.date.reachSigners(sandbox.configFile);
-    sandbox.through = ['env', ...Object.entries(this.date.env).map(([name, value]) => `${name}=${value}`)];
+    sandbox.through = this.date.through;
   }
 
   start(): void {

@@ -31,6 +31,11 @@ export class FakeTime {
     writeFileSync(this.#file, `${hours < 0 ? '' : '+'}${hours * 3600}\n`);
   }
 
+  /** What a command line begins with, to run by this date. */
+  get through(): string[] {
+    return ['env', ...Object.entries(this.env).map(([name, value]) => `${name}=${value}`)];
+  }
+
   /** Lets the signers of a config file see the date that the daemon sees: on one machine, they do. */
   reachSigners(configFile: string): void {
     const variables = Object.entries(this.env).map(([name, value]) => `${name} = "${value}", `);
