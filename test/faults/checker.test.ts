@@ -6,7 +6,8 @@ import { encodeCanonical } from '../../src/manifest/jcs.ts';
 import { brokenPromises, PROMISES, type PromiseName, rootsOf } from './checker.ts';
 import { emptyHistory, type FinalState, goBack, type History, type Terms } from './history.ts';
 
-const TERMS: Terms = { listener: 'loud', limited: { client: 'small', jobs: 2 } };
+const BEGUN = Date.UTC(2026, 0, 1);
+const TERMS: Terms = { listener: 'loud', limited: { client: 'small', jobs: 2 }, vouchedFrom: BEGUN };
 const JOBS = 6;
 
 interface Tale {
@@ -30,7 +31,7 @@ function goodTale(): Tale {
       document: `document ${n}`,
       outcome: 'sealed',
       leafIndex: n,
-      isCounted: clientOf(n) === TERMS.limited.client,
+      ...(clientOf(n) === TERMS.limited.client && { window: BEGUN }),
     })),
     leaves: ids.map((jobId, n) => ({ jobId, data: data[n]?.toString('hex') ?? '' })),
     receipts: {},
@@ -41,8 +42,9 @@ function goodTale(): Tale {
       { number: 1, jobId: 'job_audit', text: '{"act":"key.issue","object":{"client":"loud"}}' },
       { number: 2, jobId: 'job_audit', text: '{"act":"epoch.begin","from":"2026-01-01T00:00:05Z"}' },
     ],
-    quotaCounts: [{ client: TERMS.limited.client, jobs: TERMS.limited.jobs }],
+    quotaCounts: [{ client: TERMS.limited.client, window: BEGUN, jobs: TERMS.limited.jobs }],
     check: { status: 0, output: 'good' },
+    readAt: Date.UTC(2026, 0, 2),
     late: [],
   };
   final.witness = { held: noteOf(ids.length), refusals: [] };
@@ -60,7 +62,7 @@ function goodTale(): Tale {
     const text = JSON.stringify({
       manifest: manifests[n],
       ...sealedAt,
-      evidence: { checkpoint: noteOf(n + 1) },
+      evidence: { checkpoint: noteOf(n + 1), timestamps: [] },
     });
     final.receipts[id] = text;
     history.receipts.push({ jobId: id, text });
@@ -106,7 +108,6 @@ const LIES: Record<PromiseName, ((tale: Tale) => unknown)[]> = {
         client: 'x',
         document: 'late',
         outcome: 'waiting',
-        isCounted: false,
       });
       history.tries.push({ client: 'x', document: 'late', answer: { status: 202, jobId: 'job_late' } });
     },
@@ -121,13 +122,19 @@ const LIES: Record<PromiseName, ((tale: Tale) => unknown)[]> = {
         document: 'x',
         outcome: 'sealed',
         leafIndex: 0,
-        isCounted: false,
       }),
     ({ final }) => Object.assign(final.jobs[1] ?? {}, { leafIndex: 0 }),
   ],
   'a receipt never changes': [
     ({ history }) => history.receipts.push({ jobId: 'job_0', text: history.receipts[1]?.text ?? '' }),
     ({ final }) => final.unverified.push('job_0'),
+  ],
+  'the time of the log never goes back': [
+    ({ final }) => Object.assign(final.receipts, { job_3: final.receipts.job_3?.replace(':03.', ':01.') }),
+  ],
+  'every date is true': [
+    ({ final }) => Object.assign(final.receipts, { job_5: final.receipts.job_5?.replace('2026', '2036') }),
+    ({ final }) => Object.assign(final.receipts, { job_0: final.receipts.job_0?.replace('2026', '2016') }),
   ],
   'the log only grows': [
     ({ final }) =>
@@ -159,7 +166,6 @@ const LIES: Record<PromiseName, ((tale: Tale) => unknown)[]> = {
         client: 'x',
         document: 'document 0',
         outcome: 'failed',
-        isCounted: false,
       }),
   ],
   'no webhook is lost': [
@@ -169,8 +175,10 @@ const LIES: Record<PromiseName, ((tale: Tale) => unknown)[]> = {
   ],
   'quotas are exact': [
     ({ final }) => Object.assign(final, { quotaCounts: [] }),
+    ({ final }) => final.quotaCounts.push({ client: 'small', window: BEGUN, jobs: 3 }),
+    ({ final }) => Object.assign(final.jobs[4] ?? {}, { window: BEGUN - 1 }),
     ({ final }) =>
-      final.jobs.push({ id: 'job_z', client: 'small', document: 'z', outcome: 'failed', isCounted: true }),
+      final.jobs.push({ id: 'job_z', client: 'small', document: 'z', outcome: 'failed', window: BEGUN }),
   ],
   'the audit trail is complete': [
     ({ history }) => history.acts.push({ act: 'key.issue', word: 'loud' }),
@@ -216,7 +224,7 @@ t.test('500 is an answer only while system calls fail', async (t) => {
 
 t.test('nothing is said of jobs that a slow machine has not done', async (t) => {
   const { history, final } = goodTale();
-  final.jobs.push({ id: 'job_l', client: 'loud', document: 'l', outcome: 'waiting', isCounted: false });
+  final.jobs.push({ id: 'job_l', client: 'loud', document: 'l', outcome: 'waiting' });
   history.tries.push({ client: 'loud', document: 'l', answer: { status: 202, jobId: 'job_l' } });
   history.messages.pop();
   const broken = () => Object.keys(brokenPromises(history, final, TERMS));

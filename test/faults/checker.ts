@@ -4,7 +4,9 @@
  * code under test.
  */
 import { createHash } from 'node:crypto';
+import { parseTimestampToken } from '../../src/asn1/timestampToken.ts';
 import { encodeCanonical } from '../../src/manifest/jcs.ts';
+import type { Receipt } from '../../src/manifest/receipt.ts';
 import type { FinalState, History, Terms, Try } from './history.ts';
 
 type Promised = (history: History, final: FinalState, terms: Terms) => string[];
@@ -72,6 +74,32 @@ export const PROMISES = {
   // A verifier passes over a wrong signature where enough others are right.
   'no wrong signature is released': (_, { wrongSignatures }) => wrongSignatures,
 
+  // A clock may go back, by a leap second or because somebody set it. The log does not.
+  'the time of the log never goes back': (_, { jobs, receipts }) => {
+    const inOrder = jobs
+      .flatMap(({ id, leafIndex, outcome }) => {
+        const text = receipts[id];
+        return outcome === 'sealed' && text ? [{ id, leafIndex: leafIndex ?? 0, times: timesIn(text) }] : [];
+      })
+      .sort((one, other) => one.leafIndex - other.leafIndex);
+    return inOrder.flatMap(({ id, times }, index) => {
+      const before = inOrder[index - 1]?.times;
+      const back = Object.entries(times).filter(
+        ([what, time]) => time < (before?.[what as keyof Times] ?? 0),
+      );
+      return back.map(([what, time]) => `${id}: ${what} goes back to ${new Date(time).toISOString()}`);
+    });
+  },
+
+  'every date is true': (_, { receipts, readAt }, { vouchedFrom }) => {
+    if (vouchedFrom === undefined) return [];
+    return Object.entries(receipts).flatMap(([id, text]) =>
+      Object.entries(timesIn(text))
+        .filter(([, time]) => time < vouchedFrom || time > readAt)
+        .map(([what, time]) => `${id}: ${what} is ${new Date(time).toISOString()}`),
+    );
+  },
+
   'the log only grows': ({ checkpoints, receipts }, final) => {
     const roots = rootsOf(final.leaves.map(({ data }) => Buffer.from(data, 'hex')));
     const notes = [
@@ -128,12 +156,21 @@ export const PROMISES = {
     ];
   },
 
+  // Each window of a quota counts for itself. The newest was used until it was refused.
   'quotas are exact': (_, { jobs, quotaCounts }, { limited }) => {
-    const used = jobs.filter(({ client, isCounted }) => client === limited.client && isCounted).length;
-    const counted = quotaCounts.find(({ client }) => client === limited.client)?.jobs ?? 0;
-    return used === limited.jobs && counted === used
-      ? []
-      : [`${limited.client} has ${used} jobs of ${limited.jobs}, and the count says ${counted}`];
+    const own = jobs.filter(({ client, window }) => client === limited.client && window !== undefined);
+    const used = Map.groupBy(own, ({ window = 0 }) => window);
+    const newest = Math.max(...used.keys());
+    const counts = new Map(
+      quotaCounts.filter(({ client }) => client === limited.client).map(({ window, jobs }) => [window, jobs]),
+    );
+    return [...used, ...(used.size === 0 ? [[newest, []] as const] : [])].flatMap(([window, { length }]) => {
+      const counted = counts.get(window) ?? (window === newest ? 0 : length); // those that are over are swept
+      const isUsed = window === newest ? length === limited.jobs : length <= limited.jobs;
+      return isUsed && counted === length
+        ? []
+        : [`${limited.client} has ${length} jobs of ${limited.jobs}, and the count says ${counted}`];
+    });
   },
 
   'the audit trail is complete': ({ acts }, { trail, jobs, late }) => {
@@ -207,6 +244,21 @@ export function brokenPromises(
 
 function isClient(client: string, { listener, limited }: Terms): boolean {
   return client === listener || client === limited.client;
+}
+
+interface Times {
+  sealed_at: number;
+  /** Of the time-stamp, where there is one. */
+  genTime?: number;
+}
+
+function timesIn(text: string): Times {
+  const { sealed_at, evidence } = JSON.parse(text) as Pick<Receipt, 'sealed_at' | 'evidence'>;
+  const [stamp] = evidence.timestamps;
+  return {
+    sealed_at: Date.parse(sealed_at),
+    ...(stamp && { genTime: parseTimestampToken(Buffer.from(stamp.token, 'base64')).info.genTime }),
+  };
 }
 
 /** As dates of epochs are written, without the zone. */

@@ -85,6 +85,7 @@ export async function readFinalState(
     wrongSignatures: wrongSignatures(notes, trust),
     checkpoint,
     check: await check(sandbox),
+    readAt: Date.now(),
   };
 }
 
@@ -138,7 +139,7 @@ function areRecordsSealed({ trail, jobs }: Left): boolean {
 }
 
 /** `pending`: the jobs whose webhooks are still to be sent. */
-async function readStore(location: StoreLocation): Promise<Left & { pending: string[] }> {
+export async function readStore(location: StoreLocation): Promise<Left & { pending: string[] }> {
   const store = await openStoreAt(location, { readOnly: true });
   try {
     const jobs: FinalState['jobs'] = [];
@@ -149,7 +150,7 @@ async function readStore(location: StoreLocation): Promise<Left & { pending: str
         document: documentSha256(job),
         outcome: outcome?.kind ?? 'waiting',
         ...(outcome?.kind === 'sealed' && { leafIndex: outcome.leafIndex }),
-        isCounted: job.quota !== undefined,
+        ...(job.quota && { window: job.quota.startsAt }),
       });
     }
     const pending: string[] = [];
@@ -162,7 +163,11 @@ async function readStore(location: StoreLocation): Promise<Left & { pending: str
       pending,
       leaves: leaves.map(({ jobId, data }) => ({ jobId, data: Buffer.from(data).toString('hex') })),
       trail: await store.trail.entries(0, Number.MAX_SAFE_INTEGER),
-      quotaCounts: (await store.jobs.quotaCounts()).map(({ clientId: client, jobs }) => ({ client, jobs })),
+      quotaCounts: (await store.jobs.quotaCounts()).map(({ clientId: client, startsAt: window, jobs }) => ({
+        client,
+        window,
+        jobs,
+      })),
     };
   } finally {
     await store.close();

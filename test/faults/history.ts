@@ -66,7 +66,8 @@ export interface FinalState {
     document: string;
     outcome: 'sealed' | 'failed' | 'waiting';
     leafIndex?: number;
-    isCounted: boolean;
+    /** Where it counts against a quota: when the window begins. */
+    window?: number;
   }[];
   /** In their order; `data` in hex. */
   leaves: { jobId: string; data: string }[];
@@ -78,13 +79,15 @@ export interface FinalState {
   wrongSignatures: string[];
   checkpoint: string;
   trail: { number: number; jobId: string; text: string }[];
-  quotaCounts: { client: string; jobs: number }[];
+  quotaCounts: { client: string; window: number; jobs: number }[];
   /** `pdfseal check`. */
   check: Check;
   /** The newest backup. */
   backup?: Pick<FinalState, 'jobs' | 'leaves' | 'check'>;
   /** What the witness of the log holds, and every word that it or the daemon said against the log. */
   witness?: { held: string | undefined; refusals: string[] };
+  /** When it was read; milliseconds since the epoch. */
+  readAt: number;
   /** Jobs that nothing can be said of: they, or their webhooks, were still under way on a machine that did nothing else in time either. */
   late: string[];
 }
@@ -102,6 +105,8 @@ export interface Terms {
   limited: { client: string; jobs: number };
   /** System calls of the daemon fail on purpose, so it may answer 500 meanwhile. */
   callsFail?: boolean;
+  /** Something vouched for the clock from this date on, the real one, so no receipt may have another; milliseconds since the epoch. */
+  vouchedFrom?: number;
 }
 
 export function emptyHistory(): History {

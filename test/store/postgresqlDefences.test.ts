@@ -114,7 +114,6 @@ async function finalState(store: Store): Promise<FinalState> {
       client: job.clientId,
       document: documentSha256(job),
       outcome: outcome?.kind ?? 'waiting',
-      isCounted: false,
     });
   return {
     jobs,
@@ -126,6 +125,7 @@ async function finalState(store: Store): Promise<FinalState> {
     trail: [],
     quotaCounts: [],
     check: { status: 0, output: '' },
+    readAt: 0,
     late: [],
   };
 }
