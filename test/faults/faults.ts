@@ -5,9 +5,11 @@ import { CALLS, failCall } from './failingCalls.ts';
 import { COMMAND_NAMES, failCommand } from './failingCommands.ts';
 import { failDisk } from './failingDisk.ts';
 import { AFFLICTIONS, failPartition, failQuorum } from './failingModules.ts';
+import { failTimeService } from './failingTimeService.ts';
 import { flipBits } from './flippedBits.ts';
-import { jumpDate } from './jumpingClock.ts';
+import { jumpDate, REACHES, type Reach, TRUSTS } from './jumpingClock.ts';
 import { killPart, PARTS, type Part } from './killedParts.ts';
+import { insertLeapSecond, SHOWN } from './leapSecond.ts';
 import { cutMoves } from './movedStores.ts';
 import {
   BIT_MUTANTS,
@@ -48,8 +50,8 @@ export interface Fault {
 async function runMutant(mutant: Mutant, seed: number): Promise<Outcome> {
   return withMutant(mutant, async (code) => {
     const isWitnessed = mutant.breaks === 'the witness never refuses the log';
-    const { disturb = killing(1) } = mutant;
-    return caught(mutant, await playRound(seed, disturb, { code, isWitnessed }));
+    const { play = (seed, options) => playRound(seed, killing(1), options) } = mutant;
+    return caught(mutant, await play(seed, { code, isWitnessed }));
   });
 }
 
@@ -135,7 +137,23 @@ export const FAULTS: readonly Fault[] = [
   ...COMMAND_NAMES.map(
     (name): Fault => ({ group: 'commands', name, run: (seed) => failCommand(name, seed) }),
   ),
-  { group: 'clocks', name: 'the date jumps by seconds to hours', run: jumpDate },
+  ...TRUSTS.flatMap((trust) =>
+    Object.keys(REACHES).map(
+      (reach): Fault => ({
+        group: 'clocks',
+        name: `the date jumps by ${reach}, with clock.trust = "${trust}"`,
+        run: (seed) => jumpDate(trust, reach as Reach, seed),
+      }),
+    ),
+  ),
+  { group: 'clocks', name: 'nobody vouches for the date', run: (seed) => failTimeService(seed) },
+  ...SHOWN.map(
+    (shown): Fault => ({
+      group: 'clocks',
+      name: `a leap second, ${shown}`,
+      run: (seed) => insertLeapSecond(shown, seed),
+    }),
+  ),
   {
     group: 'power',
     name: 'power cut at any moment',

@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { PromiseName } from './checker.ts';
-import { beginEpoch, type Round } from './play.ts';
+import { jumpDate } from './jumpingClock.ts';
+import { insertLeapSecond } from './leapSecond.ts';
+import { beginEpoch, type PlayedRound, playRound, type RoundOptions } from './play.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -26,7 +28,7 @@ export interface Mutant extends DarkMutant {
   /** What must be reported as broken, whatever else is. */
   breaks: PromiseName;
   /** Default: one kill. */
-  disturb?: (round: Round) => Promise<string>;
+  play?: (seed: number, options: RoundOptions) => Promise<PlayedRound>;
 }
 
 export const MUTANTS: readonly Mutant[] = [
@@ -134,7 +136,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'main/sealEpochs.js',
     line: "await store.trail.append(actOfProcess('daemon', 'epoch.begin', epochObject(store.identity.logOrigin, epoch)));",
     instead: '',
-    disturb: beginEpoch,
+    play: (seed, options) => playRound(seed, beginEpoch, options),
   },
   {
     name: 'leaves jobs out of the lists',
@@ -142,6 +144,23 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'store/lmdb/jobRecords.js',
     line: '...this.#postings.changesFor(job, key),',
     instead: '...this.#postings.changesFor(job, key).slice(1),',
+  },
+  {
+    name: 'believes every clock',
+    breaks: 'every date is true',
+    file: 'tsa/trustedClock.js',
+    line: 'const reading = this.#reading;',
+    instead: 'return undefined;',
+    play: (seed, options) => jumpDate('chrony', 'seconds to hours', seed, options),
+  },
+  {
+    name: 'dates tokens by the clock alone',
+    breaks: 'the time of the log never goes back',
+    file: 'tsa/trustedClock.js',
+    line: 'this.#given = Math.max(wall, this.#floor, isSameTime ? this.#given : 0);',
+    instead: 'this.#given = wall;',
+    play: (seed, options) =>
+      insertLeapSecond('as a second that comes twice', seed, { ...options, accuracy: '1s' }),
   },
 ];
 

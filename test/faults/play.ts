@@ -19,7 +19,7 @@ export interface Outcome {
   ending: string;
   /** What speaks against the daemon; empty when it kept every promise. */
   against: string[];
-  /** Where something does: the last lines of the daemons' logs that warn of something. */
+  /** Where something does, or was too slow: the last lines of the daemons' logs that warn of something. */
   warnings?: string[];
   /** The longest that it took to listen again, in milliseconds. */
   recoveryMs?: number;
@@ -41,6 +41,8 @@ export class Round {
   daemon: Daemon;
   recoveryMs = 0;
   readonly witness: RealWitness | undefined;
+  /** Has it called when the round is over. */
+  readonly teardown: (close: () => unknown) => unknown;
   /** One after the other. */
   readonly daemons: Daemon[];
 
@@ -50,12 +52,14 @@ export class Round {
     daemon: Daemon,
     seed: number,
     witness: RealWitness | undefined,
+    teardown: Round['teardown'],
   ) {
     this.sandbox = sandbox;
     this.workload = workload;
     this.daemon = daemon;
     this.daemons = [daemon];
     this.witness = witness;
+    this.teardown = teardown;
     this.random = randomFrom(seed + 1);
   }
 
@@ -79,6 +83,8 @@ export interface RoundOptions {
   callsFail?: boolean;
   /** Added to {@link SITE}. */
   site?: SandboxOptions;
+  /** See {@link Terms.vouchedFrom}; from the beginning on. */
+  isVouched?: boolean;
   /** Nothing is released before a witness has cosigned it; see {@link Round.witness}. */
   isWitnessed?: boolean;
 }
@@ -90,19 +96,19 @@ export interface RoundOptions {
 export async function playRound(
   seed: number,
   disturb: (round: Round) => Promise<string>,
-  { code = 'dist', callsFail = false, isWitnessed = false, site = {} }: RoundOptions = {},
+  { code = 'dist', callsFail = false, isVouched = false, isWitnessed = false, site = {} }: RoundOptions = {},
 ): Promise<PlayedRound> {
-  const closes: (() => void)[] = [];
+  const closes: (() => unknown)[] = [];
+  const begun = Date.now();
   const tables = { ...SITE.tables, ...site.tables, ...(isWitnessed && { witness: REQUIRED }) };
   const sandbox = await openSandbox({ ...SITE, ...site, tables, code });
   let witness: RealWitness | undefined;
   try {
     if (isWitnessed) witness = await RealWitness.open(sandbox);
     const daemon = await sandbox.start();
-    const workload = await Workload.open({ teardown: (close) => closes.push(close) }, sandbox, seed, {
-      hasSource: true,
-    });
-    const round = new Round(sandbox, workload, daemon, seed, witness);
+    const teardown: Round['teardown'] = (close) => closes.push(close);
+    const workload = await Workload.open({ teardown }, sandbox, seed, { hasSource: true });
+    const round = new Round(sandbox, workload, daemon, seed, witness, teardown);
     let isOver = false;
     const sending = workload.run(() => isOver);
     let ending: string;
@@ -115,16 +121,18 @@ export async function playRound(
     }
     const final = await readFinalState(sandbox, round.daemon, workload);
     if (witness) final.witness = await wordOf(witness, round.daemons);
-    const broken = brokenPromises(workload.history, final, { ...TERMS, callsFail });
+    const terms = { ...TERMS, callsFail, ...(isVouched && { vouchedFrom: begun }) };
+    const broken = brokenPromises(workload.history, final, terms);
     const against = lines(broken);
     const isLate = against.length === 0 && final.late.length > 0;
-    const warnings = against.length === 0 ? [] : round.daemons.flatMap(({ log }) => warningsIn(log));
+    const logged = round.daemons.flatMap(({ log }) => warningsIn(log));
+    const warnings = against.length > 0 ? logged : isLate ? [`late: ${final.late.join(' ')}`, ...logged] : [];
     return { ending: isLate ? TOO_SLOW : ending, broken, against, warnings, recoveryMs: round.recoveryMs };
   } catch (error) {
     const broken = { 'every answer is one of the API': [`the round broke off: ${error}`] };
     return { ending: 'broke off', broken, against: lines(broken) };
   } finally {
-    for (const close of closes) close();
+    for (const close of closes) await close();
     await sandbox.kill();
     await witness?.close();
     await sandbox.close();
