@@ -38,7 +38,7 @@ export const FAILURES = {
 } as const satisfies Record<string, string>;
 
 const UNKNOWN =
-  'Repair the disk, or make room on it. Then see whether the command has taken effect, and run it again if it has not.';
+  'Repair the disk or the database, or make room on it. Then see whether the command has taken effect, and run it again if it has not.';
 
 const REPEAT = 'Repeat the command later; no document is sealed twice.';
 

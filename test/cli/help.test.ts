@@ -237,7 +237,7 @@ t.test('a write that failed is a fault of the disk, not of the program', async (
   t.match(failure, {
     code: 'internal_error',
     message: 'the store cannot tell whether its last write is on disk (No space left on device)',
-    remedy: /^Repair the disk, or make room on it/,
+    remedy: /^Repair the disk or the database, or make room on it/,
   });
 });
 
