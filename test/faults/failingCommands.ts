@@ -87,7 +87,8 @@ const EFFECTS = ['error=EIO', 'error=ENOSPC', 'error=EINTR', 'signal=SIGKILL'];
 /** Before the calls of a command itself, Node opens so many files: mostly its own. */
 const OPENS_MAX = 400;
 const TRIES = 24;
-const STRACE = ['strace', '-D', '-f', '-q', '--seccomp-bpf', '-o', '/dev/null'];
+/** Begins a command line whose calls fail. */
+export const INJECTING = ['strace', '-D', '-f', '-q', '--seccomp-bpf', '-o', '/dev/null'];
 
 /** Fails calls of one command, one after the other; then the store must be as good as before. */
 export async function failCommand(name: string, seed: number): Promise<Outcome> {
@@ -104,7 +105,7 @@ export async function failCommand(name: string, seed: number): Promise<Outcome> 
       const nth = 1 + Math.floor(call === 'openat' ? random() * OPENS_MAX : random() ** 3 * 6);
       const inject = `inject=${call}:${effect}:when=${nth}`;
       await before(sandbox);
-      sandbox.through = [...STRACE, '-e', `trace=${call}`, '-e', inject];
+      sandbox.through = [...INJECTING, '-e', `trace=${call}`, '-e', inject];
       const { status, signal, stderr } = await pdfseal(sandbox, ...args(sandbox));
       sandbox.through = [];
       endings.set(status, (endings.get(status) ?? 0) + 1);

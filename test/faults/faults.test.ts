@@ -7,7 +7,14 @@ import { random } from '../support/seed.ts';
 import { CALLS, failCall } from './failingCalls.ts';
 import { failPartition, failQuorum } from './failingModules.ts';
 import { flipBits } from './flippedBits.ts';
-import { BIT_MUTANTS, DISK_MUTANTS, MODULE_MUTANTS, MUTANTS, POWER_MUTANTS } from './mutants.ts';
+import {
+  BIT_MUTANTS,
+  DISK_MUTANTS,
+  MODULE_MUTANTS,
+  MOVE_MUTANTS,
+  MUTANTS,
+  POWER_MUTANTS,
+} from './mutants.ts';
 import { killing, playRound } from './play.ts';
 import { cutPower } from './powerCut.ts';
 
@@ -41,7 +48,14 @@ t.test('whatever reached the disk before a power cut, everything acknowledged is
 });
 
 t.test('the line that each mutant changes is there', async (t) => {
-  for (const mutant of [...MUTANTS, ...MODULE_MUTANTS, ...DISK_MUTANTS, ...BIT_MUTANTS, ...POWER_MUTANTS]) {
+  for (const mutant of [
+    ...MUTANTS,
+    ...MODULE_MUTANTS,
+    ...DISK_MUTANTS,
+    ...BIT_MUTANTS,
+    ...MOVE_MUTANTS,
+    ...POWER_MUTANTS,
+  ]) {
     const parts = readFileSync(join(ROOT, 'dist', mutant.file), 'utf8').split(mutant.line);
     t.equal(parts.length, 2, mutant.name);
   }

@@ -1,6 +1,7 @@
 /** Every fault there is, by group. To add one, write a function from a seed to an {@link Outcome}, and list it here. */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { breakMoves } from './brokenMoves.ts';
 import { CALLS, failCall } from './failingCalls.ts';
 import { COMMAND_NAMES, failCommand } from './failingCommands.ts';
 import { failDisk } from './failingDisk.ts';
@@ -19,6 +20,7 @@ import {
   DISK_MUTANTS,
   type DiskMutant,
   MODULE_MUTANTS,
+  MOVE_MUTANTS,
   type ModuleMutant,
   MUTANTS,
   type Mutant,
@@ -37,6 +39,7 @@ export interface Fault {
     | 'bits'
     | 'calls'
     | 'commands'
+    | 'moves'
     | 'clocks'
     | 'power'
     | 'schedules'
@@ -95,6 +98,15 @@ async function runPowerMutant(mutant: PowerMutant, seed: number): Promise<Outcom
   });
 }
 
+async function runMoveMutant(mutant: DarkMutant, seed: number): Promise<Outcome> {
+  return withMutant(mutant, async (code) => {
+    const { ending, against } = await breakMoves(seed, { code });
+    return against.length > 0
+      ? { ending: 'caught', against: [] }
+      : { ending: 'not caught', against: [ending] };
+  });
+}
+
 async function withMutant(
   mutant: DarkMutant,
   run: (code: { dist: string }) => Promise<Outcome>,
@@ -137,6 +149,7 @@ export const FAULTS: readonly Fault[] = [
   ...COMMAND_NAMES.map(
     (name): Fault => ({ group: 'commands', name, run: (seed) => failCommand(name, seed) }),
   ),
+  { group: 'moves', name: 'into a database, and back', run: (seed) => breakMoves(seed) },
   ...TRUSTS.flatMap((trust) =>
     Object.keys(REACHES).map(
       (reach): Fault => ({
@@ -181,6 +194,9 @@ export const FAULTS: readonly Fault[] = [
   ),
   ...BIT_MUTANTS.map(
     (mutant): Fault => ({ group: 'mutants', name: mutant.name, run: (seed) => runBitMutant(mutant, seed) }),
+  ),
+  ...MOVE_MUTANTS.map(
+    (mutant): Fault => ({ group: 'mutants', name: mutant.name, run: (seed) => runMoveMutant(mutant, seed) }),
   ),
   ...POWER_MUTANTS.map(
     (mutant): Fault => ({ group: 'mutants', name: mutant.name, run: (seed) => runPowerMutant(mutant, seed) }),

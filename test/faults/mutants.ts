@@ -247,6 +247,22 @@ export const BIT_MUTANTS: readonly BitMutant[] = [
   },
 ];
 
+/** Mutants that lose a log, or double it, only while it moves. */
+export const MOVE_MUTANTS: readonly DarkMutant[] = [
+  {
+    name: 'moves a log and goes on with the store that it left',
+    file: 'cli/store/migrateCommand.js',
+    line: 'if (await frozen.leave(left))',
+    instead: 'if (left)',
+  },
+  {
+    name: 'concludes a move whenever it is repeated',
+    file: 'cli/store/migrateCommand.js',
+    line: 'if (later.some(({ text }) => parseAuditRecord(text)?.concludes === concludes))',
+    instead: 'if (false)',
+  },
+];
+
 /** A mutant that breaks a promise only in a power cut. */
 export interface PowerMutant extends DarkMutant {
   /** Shows while commands replace the store, and not while the daemon writes. */
