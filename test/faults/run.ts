@@ -60,9 +60,9 @@ function note(fault: Fault, seed: number, { ending, against, warnings = [], reco
   row.recoveryMs = Math.max(row.recoveryMs, recoveryMs);
   const isBroken = against.length > 0;
   console.error(`${isBroken ? 'BROKEN ' : ''}${fault.group}: ${fault.name}, seed ${seed}: ${ending}`);
+  for (const line of [...against, ...warnings]) console.error(`  ${line}`);
   if (!isBroken) return;
   row.broken += 1;
-  for (const line of [...against, ...warnings]) console.error(`  ${line}`);
   console.error(`  again: npm run faults -- --runs 1 --seed ${seed} --only '${fault.group}: ${fault.name}'`);
 }
 
