@@ -9,13 +9,13 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { brokenPromises } from '../faults/checker.ts';
+import { brokenPromises, PROMISES } from '../faults/checker.ts';
 import { readFinalState } from '../faults/finalState.ts';
 import { buildMutant } from '../faults/mutants.ts';
 import { randomFrom } from '../faults/random.ts';
 import { TERMS, Workload } from '../faults/workload.ts';
 import { until } from '../support/until.ts';
-import { ATTACKS } from './attacks.ts';
+import { ATTACKS, type Attack } from './attacks.ts';
 import { type ClusterMutant, MUTANTS } from './mutants.ts';
 import { PatroniCluster } from './patroni.ts';
 import { Site } from './site.ts';
@@ -24,6 +24,15 @@ const APART = '--apart';
 /** After an attack, whatever the machine is doing besides. Patroni lets a leader go after 20 s. */
 const RECOVERY_SECONDS_MAX = 240;
 const CALM_MS = 15_000;
+/** Hours of it can be looked at in the end, one receipt after the other, and a cluster on one machine has no other load. */
+const LOAD = { lanes: 4, pauseMs: 100 };
+
+interface Round {
+  attack: string;
+  /** Who took over. */
+  outcome: string;
+  seconds: number;
+}
 
 const { values } = parseArgs({
   options: {
@@ -55,6 +64,8 @@ async function play(): Promise<void> {
   const mutant = values.mutant === undefined ? undefined : mutantNamed(values.mutant);
   const code = mutant && buildMutant(mutant.name, mutant.edits);
   const chosen = ATTACKS.filter(({ name }) => name.includes(mutant?.attack ?? values.only));
+  /** Each has its turn before one comes again. */
+  const deck: Attack[] = [];
   const random = randomFrom(seed);
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-cluster-'));
   chmodSync(dir, 0o755);
@@ -74,12 +85,15 @@ async function play(): Promise<void> {
     const workload = await Workload.open({ teardown: (close) => closes.push(close) }, site.door, seed);
     await site.addFronts(cluster, 2); // Clients manage webhook endpoints elsewhere.
     let isOver = false;
-    const sending = workload.run(() => isOver);
-    const recoveries: { name: string; seconds: number }[] = [];
+    const sending = workload.run(() => isOver, LOAD);
+    const leaders = async () => ({ server: await cluster.primary(), daemon: await site.active() });
+    const rounds: Round[] = [];
     const end = performance.now() + minutes * 60_000;
     for (let round = 0; round < attacks && performance.now() < end; round++) {
-      const attack = chosen[Math.floor(random() * chosen.length)];
+      if (deck.length === 0) deck.push(...chosen);
+      const [attack] = deck.splice(Math.floor(random() * deck.length), 1);
       if (attack === undefined) throw new Error('there is no such attack');
+      const before = await leaders();
       await attack.run(cluster, site, random);
       const begun = performance.now();
       const isBack = async () => (await cluster.isReplicated()) && (await workload.isSealing());
@@ -96,10 +110,12 @@ async function play(): Promise<void> {
         return;
       }
       const seconds = (performance.now() - begun) / 1000;
-      recoveries.push({ name: attack.name, seconds });
-      console.error(
-        `${String(round + 1).padStart(4)}  ${attack.name}: sealing again after ${seconds.toFixed(1)} s`,
-      );
+      const after = await leaders();
+      const others = (['server', 'daemon'] as const).filter((one) => before[one] !== after[one]);
+      const outcome = others.length > 0 ? `another ${others.join(' and ')}` : 'as before';
+      rounds.push({ attack: attack.name, outcome, seconds });
+      const number = String(round + 1).padStart(4);
+      console.error(`${number}  ${attack.name}: ${outcome}, sealing again after ${seconds.toFixed(1)} s`);
     }
     isOver = true;
     await sending;
@@ -118,10 +134,12 @@ async function play(): Promise<void> {
     if (active === undefined) throw new Error('nobody is active');
     const final = await readFinalState(active.sandbox, site, workload); // It writes its last checkpoint as it stops.
     const broken = brokenPromises(workload.history, final, { ...TERMS, callsFail: true });
-    report(recoveries, final.leaves.length, workload.history.tries.length);
-    for (const [promise, against] of Object.entries(broken))
-      console.log(`BROKEN ${promise}: ${against.slice(0, 5).join('; ')}`);
-    if (Object.keys(broken).length === 0) console.log('every promise was kept');
+    report(rounds, broken);
+    const { tries, receipts, checkpoints, messages } = workload.history;
+    console.log(
+      `\n${tries.length} creates, ${receipts.length} receipts and ${checkpoints.length} checkpoints were answered;`,
+      `${final.leaves.length} leaves, ${messages.length} messages to webhooks`,
+    );
     const isAsExpected = mutant ? mutant.breaks in broken : Object.keys(broken).length === 0;
     process.exitCode = isAsExpected ? 0 : 1;
   } catch (error) {
@@ -139,11 +157,16 @@ function mutantNamed(text: string): ClusterMutant {
   return mutant;
 }
 
-function report(recoveries: { name: string; seconds: number }[], leaves: number, creates: number): void {
-  console.log(`\n${creates} creates, ${leaves} leaves\n`);
-  console.log('| Attack | Times | Slowest recovery |\n| --- | ---: | ---: |');
-  for (const [name, all] of Map.groupBy(recoveries, ({ name }) => name)) {
+function report(rounds: Round[], broken: ReturnType<typeof brokenPromises>): void {
+  console.log('\n| Attack | Rounds | Who leads after it | Slowest recovery |\n| --- | ---: | --- | ---: |');
+  for (const [attack, all] of Map.groupBy(rounds, ({ attack }) => attack)) {
+    const outcomes = [...Map.groupBy(all, ({ outcome }) => outcome)]
+      .map(([outcome, { length }]) => `${outcome}: ${length}`)
+      .join(', ');
     const slowest = Math.max(...all.map(({ seconds }) => seconds));
-    console.log(`| ${name} | ${all.length} | ${slowest.toFixed(1)} s |`);
+    console.log(`| ${attack} | ${all.length} | ${outcomes} | ${slowest.toFixed(1)} s |`);
   }
+  console.log('\n| Promise | What speaks against it |\n| --- | --- |');
+  for (const promise of Object.keys(PROMISES) as (keyof typeof PROMISES)[])
+    console.log(`| ${promise} | ${broken[promise]?.slice(0, 5).join('; ') ?? 'nothing'} |`);
 }
