@@ -202,6 +202,32 @@ t.test('a front tells nothing that standbys may not have', async (t) => {
   t.match(await front.jobs.get(next.id), { job: next }, 'and goes on');
 });
 
+t.test(
+  'while standbys are away, a front does not fill the server with connections that wait for them',
+  async (t) => {
+    const { database } = await openNodes(t, postgres);
+    const location = { urls: [postgres.url(database, 'node')] };
+    const front = await openInPostgresql({ location, front: true, awayMsMax: 500 });
+    t.teardown(() => front.close());
+    const standbys = (names: string) =>
+      postgres
+        .query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`)
+        .then(() => postgres.query('SELECT pg_reload_conf()'));
+    await standbys('nobody');
+    t.teardown(() => standbys(''));
+    const since = performance.now();
+    while (performance.now() - since < 10_000) {
+      const job = sampleJob();
+      const asked = [front.jobs.accept(job), ...Array.from({ length: 9 }, () => front.jobs.get(job.id))];
+      for (const { status } of await Promise.allSettled(asked)) if (status === 'fulfilled') t.fail(status);
+    }
+    const waiting = await postgres.query(
+      `SELECT FROM pg_stat_activity WHERE datname = '${database}' AND wait_event = 'SyncRep'`,
+    );
+    t.ok(waiting.length <= 7, `${waiting.length}: of those that read, and two that write`);
+  },
+);
+
 t.test('the service time of a front is never far ahead of that which is kept', (t) => {
   let elapsed = 0;
   const point = { elapsedMs: 1_000_000, begunAt: 0 };

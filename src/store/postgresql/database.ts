@@ -4,16 +4,15 @@ import { ServiceError } from '../../base/errors.ts';
 import { Turns } from '../../base/turns.ts';
 import { UnknownOutcome } from '../store.ts';
 import { StoreUnavailable } from '../storeUnavailable.ts';
+import { beginBarrier, commitBarrier, passBarrier } from './barrier.ts';
 import {
   begin,
   COMMIT_MS_MAX,
   clientConfig,
   clientOf,
-  commitForSure,
   isLost,
   isRepeatable,
   type Location,
-  Unsure,
 } from './pgSession.ts';
 
 /** A statement, prepared once per connection under its name. */
@@ -81,9 +80,6 @@ export interface DatabaseOptions {
   isFront?: boolean;
 }
 
-/** Writes to the log of the server, and so makes the commit of what otherwise only reads wait for the disk and for standbys. */
-const BEGIN_BARRIER = `BEGIN; SELECT pg_logical_emit_message(true, 'pdfseal', '')`;
-
 /** The database, for reading. It is always a primary that is read. */
 export class Database implements Queries {
   readonly location: Location;
@@ -131,10 +127,7 @@ export class Database implements Queries {
           client.on('error', () => {}); // Whatever is done with it next fails.
           await begin(client, { statementMsMax: this.answerMsMax(statementMsMax), fence: this.#fence });
           // A server that was restarted shows what it had not told anybody, as standbys may not have it.
-          if (this.#fence !== undefined) {
-            await client.query(BEGIN_BARRIER);
-            await passBarrier(client, COMMIT_MS_MAX);
-          }
+          if (this.#fence !== undefined) await commitBarrier(client);
         },
       });
       pool.on('error', () => {}); // An idle connection was lost: the next statement takes another.
@@ -193,7 +186,7 @@ export class Database implements Queries {
       answered();
       try {
         const { name, text } = query;
-        if (hasBarrier) await client.query(BEGIN_BARRIER);
+        if (hasBarrier) await beginBarrier(client);
         const { rows } = await client.query({ name, text, values: [...values] });
         if (hasBarrier) await passBarrier(client, this.answerMsMax(COMMIT_MS_MAX));
         client.release();
@@ -311,13 +304,4 @@ export class Database implements Queries {
 
 function isCanceled(error: unknown): boolean {
   return (error as { code?: string }).code === CANCELED;
-}
-
-/** Once this resolves, everything that the transaction has read is durable. What it read is read again where that cannot be told. */
-async function passBarrier(client: ClientBase, msMax: number): Promise<void> {
-  try {
-    await commitForSure(client, msMax);
-  } catch (error) {
-    throw error instanceof UnknownOutcome ? new Unsure(error) : error;
-  }
 }

@@ -2,6 +2,7 @@ import { Client } from 'pg';
 import { BrokenInvariant } from '../../base/assert.ts';
 import { UnknownOutcome } from '../store.ts';
 import { StoreUnavailable } from '../storeUnavailable.ts';
+import { commitBarrier } from './barrier.ts';
 import type { Database, Queries } from './database.ts';
 import { begin, COMMIT_MS_MAX, clientConfig, commitForSure, isLost, Superseded } from './pgSession.ts';
 
@@ -157,6 +158,8 @@ export class Writes {
     try {
       await client.connect();
       await begin(client, { statementMsMax: 0, fence: this.#turn?.fence });
+      // Where no standby answers, the first COMMIT that waits for one is the last that is begun, and keeps its connection.
+      if (this.#turn === undefined) await commitBarrier(client, this.#database.answerMsMax(COMMIT_MS_MAX));
     } catch (error) {
       client.end().catch(() => {});
       throw error;
