@@ -255,6 +255,33 @@ t.test('a spare tries the next server when nobody acknowledges its turn at the f
   t.same(await postgres.query('SELECT count(*)::int FROM pdfseal.jobs', current), [{ count: 1 }]);
 });
 
+t.test('a server that lets nobody in is passed over, as long as another does', async (t) => {
+  const database = await postgres.createDatabase(template);
+  const closed = postgres.url(database, 'stranger'); // As a standby that was set up otherwise, or has not heard of the role yet.
+  const proxy = await PostgresProxy.start(postgres.dir);
+  t.teardown(() => proxy.close());
+  const open = postgres.url(database).replace(postgres.dir, proxy.dir);
+  const store = await openAs(t, [closed, open]);
+  const [first, second] = [sampleJob(), sampleJob({ id: 'job_0199f3a07c8870008000000000000002' })];
+  await store.jobs.accept(first);
+  const wasCut = once(proxy, 'BEGIN', 'cut before');
+  await store.jobs.accept(second);
+  t.ok(wasCut());
+  t.same(await store.jobs.get(first.id), { job: first });
+  t.same(await store.jobs.get(second.id), { job: second });
+
+  const refused = { name: 'OperatorError', message: /cannot be used: / };
+  await t.rejects(openInPostgresql({ location: { urls: [closed, closed] } }), refused);
+  const away = await openInPostgresql({ location: { urls: [open, closed] } });
+  t.teardown(() => away.close());
+  await postgres.query('ALTER ROLE pdfseal NOLOGIN');
+  t.teardown(() => postgres.query('ALTER ROLE pdfseal LOGIN'));
+  await postgres.query(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${database}'`,
+  );
+  await t.rejects(away.jobs.get(first.id), { code: /^28/ }, 'nobody lets it in');
+});
+
 t.test('a spare says who is active, whatever standbys it asks meanwhile', async (t) => {
   const [database, standby] = [
     await postgres.createDatabase(template),

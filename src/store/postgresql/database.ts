@@ -12,6 +12,7 @@ import {
   clientOf,
   isLost,
   isRepeatable,
+  isShutOut,
   type Location,
 } from './pgSession.ts';
 
@@ -248,12 +249,12 @@ export class Database implements Queries {
   }
 
   /**
-   * Calls `work` with the number of a server; again, with the next one, while servers are lost, and where it could not go on beside another
-   * transaction. Throws what {@link fail} gives where servers gave no answer for too long: `work` tells of each answer.
+   * Calls `work` with the number of a server; again, with the next one, while servers are lost or one of them lets nobody in, and where it
+   * could not go on beside another transaction. Throws what {@link fail} gives where servers gave no answer for too long: `work` tells of each answer.
    */
   async retrying<T>(work: (server: number, answered: () => void) => Promise<T>): Promise<T> {
     const since = stopwatch();
-    for (let awayMs = 0, repeats = 0; ; ) {
+    for (let awayMs = 0, repeats = 0, refusals = 0; ; ) {
       this.#assertUsable();
       const server = this.#current;
       try {
@@ -266,7 +267,9 @@ export class Database implements Queries {
           since();
           continue;
         }
-        if (!isLost(error)) throw error;
+        refusals = isShutOut(error) ? refusals + 1 : 0;
+        const isElsewhere = refusals > 0 && refusals < this.location.urls.length;
+        if (!isLost(error) && !isElsewhere) throw error;
         awayMs += since();
         if (awayMs > this.#awayMsMax) throw this.fail(error);
         if (this.#current === server) this.#current = (server + 1) % this.location.urls.length;

@@ -153,6 +153,12 @@ export function isLost(error: unknown): boolean {
   return /^08|^57P0|^53300$|^25006$|^25P0[34]$/.test(code) || /^E(?!RR_)[A-Z_]{3,}$/.test(code);
 }
 
+/** Whether the server did not let this process in (classes 28 and 3D: refused login, no such database), or is not the one that is meant, as TLS has it. */
+export function isShutOut(error: unknown): boolean {
+  const { code = '' } = error as { code?: string };
+  return /^28|^3D000$|^ERR_TLS_|CERT|^UNABLE_TO_/.test(code);
+}
+
 export const OWNER_REMEDY =
   'name the role that made the store; it owns the database, and the schema pdfseal with all that is in it';
 
@@ -174,8 +180,7 @@ export function setupFault(cause: unknown): OperatorError | undefined {
       cause,
       remedy: 'name the file that has it: store.password_file',
     });
-  // Classes 28 and 3D: refused login, no such database. Otherwise what TLS has against the server's certificate.
-  if (!/^28|^3D000$|^ERR_TLS_|CERT|^UNABLE_TO_/.test(code)) return undefined;
+  if (!isShutOut(cause)) return undefined;
   return new OperatorError(`the database of the store cannot be used: ${message}`, {
     cause,
     remedy: 'check store.url, store.password_file, the role and the database, and pg_hba.conf of the server',
