@@ -23,6 +23,8 @@ import { Site } from './site.ts';
 const APART = '--apart';
 /** After an attack, whatever the machine is doing besides. Patroni lets a leader go after 20 s. */
 const RECOVERY_SECONDS_MAX = 240;
+/** A document is sent so often until one is sealed: one that came too early can wait for as long as a client may. */
+const PROBE_MS = 1_000;
 const CALM_MS = 15_000;
 /** Hours of it can be looked at in the end, one receipt after the other, and a cluster on one machine has no other load. */
 const LOAD = { lanes: 4, pauseMs: 100 };
@@ -88,6 +90,7 @@ async function play(): Promise<void> {
     const sending = workload.run(() => isOver, LOAD);
     const leaders = async () => ({ server: await cluster.primary(), daemon: await site.active() });
     const rounds: Round[] = [];
+    const probes: Promise<void>[] = [];
     const end = performance.now() + minutes * 60_000;
     for (let round = 0; round < attacks && performance.now() < end; round++) {
       if (deck.length === 0) deck.push(...chosen);
@@ -96,7 +99,17 @@ async function play(): Promise<void> {
       const before = await leaders();
       await attack.run(cluster, site, random);
       const begun = performance.now();
-      const isBack = async () => (await cluster.isReplicated()) && (await workload.isSealing());
+      let [sentAt, isSealed] = [0, false];
+      const isBack = async () => {
+        if (performance.now() - sentAt > PROBE_MS) {
+          sentAt = performance.now();
+          const noted = (is: boolean) => {
+            isSealed = is || isSealed;
+          };
+          probes.push(workload.isSealing().then(noted));
+        }
+        return isSealed && (await cluster.isReplicated());
+      };
       try {
         await until(`sealing goes on after: ${attack.name}`, isBack, RECOVERY_SECONDS_MAX);
       } catch (error) {
@@ -118,7 +131,7 @@ async function play(): Promise<void> {
       console.error(`${number}  ${attack.name}: ${outcome}, sealing again after ${seconds.toFixed(1)} s`);
     }
     isOver = true;
-    await sending;
+    await Promise.all([sending, ...probes]);
     // Patroni may not be done with the last attack when the first document is sealed after it.
     let calmSince = performance.now();
     await until(
