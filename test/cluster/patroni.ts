@@ -266,6 +266,8 @@ export class PatroniCluster {
       'initial-cluster': members,
       'heartbeat-interval': '250',
       'election-timeout': '2500',
+      'pre-vote': 'true', // One that was cut off ends no other's turn when it is back.
+      'enable-v2': 'true',
       'unsafe-no-fsync': 'true', // Of etcd nothing is expected here that a crash of this machine could undo.
     };
     const args = Object.entries(options).map(([name, value]) => `--${name}=${value}`);
@@ -285,7 +287,9 @@ export class PatroniCluster {
       scope: 'pdfseal',
       name: node,
       restapi: { listen: `${host}:8008`, connect_address: `${host}:8008` },
-      etcd3: { hosts: NODES.map((one) => `${addressOf(one)}:2379`).join() },
+      // Over version 3 of the API, Patroni 3.0.2 reads from one server what may be old, and writes that it leads whatever is there: a former primary
+      // that is back takes the lead from the one that was promoted. Over version 2, it writes so only where its own name is.
+      etcd: { hosts: NODES.map((one) => `${addressOf(one)}:2379`).join() },
       bootstrap: {
         dcs: {
           ttl: 20,
