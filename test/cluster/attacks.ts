@@ -2,7 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { until } from '../support/until.ts';
-import { NODES, type NodeName, type PatroniCluster } from './patroni.ts';
+import { NODES, type NodeName } from './configuration.ts';
+import type { PatroniCluster } from './patroni.ts';
 import type { Site } from './site.ts';
 
 export interface Attack {

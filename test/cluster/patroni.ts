@@ -5,14 +5,18 @@ import { setPriority } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { issueCertificate, makeAuthority } from '../support/certificates.ts';
-import { programs } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
+import {
+  addressOf,
+  type Certificate,
+  etcdOptions,
+  NETWORK,
+  NODES,
+  type NodeName,
+  PASSWORD,
+  patroniConfig,
+} from './configuration.ts';
 
-export const NODES = ['n1', 'n2', 'n3'] as const;
-export type NodeName = (typeof NODES)[number];
-
-const NETWORK = '10.77.0';
-const PASSWORD = 'a password of this cluster';
 /** Whatever the machine is doing besides. */
 const READY_SECONDS_MAX = 300;
 /** Of the cluster, as a nice value: on a busy machine it goes before the load, as a cluster that has machines of its own. */
@@ -251,88 +255,23 @@ export class PatroniCluster {
   }
 
   #startEtcd(node: NodeName): void {
-    const [client, peer] = [`http://${addressOf(node)}:2379`, `http://${addressOf(node)}:2380`];
-    const members = NODES.map((one) => `${one}=http://${addressOf(one)}:2380`).join();
     const data = join(this.dir, `${node}-etcd`);
     mkdirSync(data, { mode: 0o700 });
     execFileSync('chown', ['postgres:', data]);
-    const options = {
-      name: node,
-      'data-dir': data,
-      'listen-client-urls': client,
-      'advertise-client-urls': client,
-      'listen-peer-urls': peer,
-      'initial-advertise-peer-urls': peer,
-      'initial-cluster': members,
-      'heartbeat-interval': '250',
-      'election-timeout': '2500',
-      'pre-vote': 'true', // One that was cut off ends no other's turn when it is back.
-      'enable-v2': 'true',
-      'unsafe-no-fsync': 'true', // Of etcd nothing is expected here that a crash of this machine could undo.
-    };
-    const args = Object.entries(options).map(([name, value]) => `--${name}=${value}`);
+    const args = Object.entries(etcdOptions(node, data)).map(([name, value]) => `--${name}=${value}`);
     this.#spawn(node, `${node}-etcd.log`, 'etcd', ...args);
   }
 
-  #configure(node: NodeName, tls: { certificateFile: string; keyFile: string }): void {
-    const host = addressOf(node);
+  #configure(node: NodeName, tls: Certificate): void {
     const data = join(this.dir, `${node}-data`);
-    const sockets = join(this.dir, `${node}-sockets`); // Not in the data, which is copied while the server runs.
+    const sockets = join(this.dir, `${node}-sockets`);
     for (const folder of [data, sockets]) {
       mkdirSync(folder, { mode: 0o700 });
       execFileSync('chown', ['postgres:', folder]);
     }
-    // YAML holds JSON.
-    const config = {
-      scope: 'pdfseal',
-      name: node,
-      restapi: { listen: `${host}:8008`, connect_address: `${host}:8008` },
-      // Over version 3 of the API, Patroni 3.0.2 reads from one server what may be old, and writes that it leads whatever is there: a former primary
-      // that is back takes the lead from the one that was promoted. Over version 2, it writes so only where its own name is.
-      etcd: { hosts: NODES.map((one) => `${addressOf(one)}:2379`).join() },
-      bootstrap: {
-        dcs: {
-          ttl: 20,
-          loop_wait: 2,
-          retry_timeout: 8, // Longer than etcd takes to choose another leader: a primary that could not wait so long would step down.
-          synchronous_mode: true,
-          synchronous_mode_strict: true,
-          postgresql: { use_pg_rewind: true },
-        },
-        initdb: [{ encoding: 'UTF8' }, { locale: 'C.UTF-8' }, 'data-checksums'],
-      },
-      postgresql: {
-        listen: `${host}:5432`,
-        connect_address: `${host}:5432`,
-        data_dir: data,
-        bin_dir: programs(),
-        // A former primary that cannot be rewound is made anew, as an administrator would.
-        remove_data_directory_on_rewind_failure: true,
-        remove_data_directory_on_diverged_timelines: true,
-        authentication: {
-          superuser: { username: 'postgres', password: PASSWORD },
-          replication: { username: 'replicator', password: PASSWORD },
-          rewind: { username: 'rewinder', password: PASSWORD },
-        },
-        pg_hba: [
-          'local all postgres peer',
-          'host all postgres,rewinder samenet scram-sha-256',
-          'host replication replicator samenet scram-sha-256',
-          'hostssl pdfseal pdfseal,front samenet scram-sha-256',
-        ],
-        parameters: {
-          unix_socket_directories: sockets,
-          shared_buffers: '32MB',
-          ssl: 'on',
-          ssl_cert_file: tls.certificateFile,
-          ssl_key_file: tls.keyFile,
-          wal_log_hints: 'on',
-          max_connections: 100,
-        },
-      },
-    };
     const file = join(this.dir, `${node}.yml`);
-    writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
+    const config = patroniConfig(node, { data, sockets, tls });
+    writeFileSync(file, JSON.stringify(config), { mode: 0o600 }); // YAML holds JSON.
     execFileSync('chown', ['postgres:', file]);
   }
 
@@ -356,10 +295,6 @@ export class PatroniCluster {
       await until(make, isThere, READY_SECONDS_MAX);
     }
   }
-}
-
-function addressOf(node: NodeName): string {
-  return `${NETWORK}.${NODES.indexOf(node) + 1}`;
 }
 
 /** Before the processes of other sessions, where the kernel shares processors among sessions first, and before those of its own. */
