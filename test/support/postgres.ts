@@ -199,8 +199,10 @@ function makeServerFolder(): string {
   return dir;
 }
 
-/** The newest programs of Debian's packages. */
+/** The folder of the programs that `PDFSEALD_POSTGRESQL` names, or of the newest of Debian's packages. */
 export function programs(): string {
+  const named = process.env.PDFSEALD_POSTGRESQL;
+  if (named) return named;
   const versions = existsSync(PROGRAMS) ? readdirSync(PROGRAMS) : [];
   const newest = Math.max(...versions.map(Number).filter(Number.isInteger));
   const path = `${PROGRAMS}/${newest}/bin`;
