@@ -2,6 +2,8 @@
 import t from 'tap';
 import { Limits } from '../../src/limits/limits.ts';
 import { NO_LIMITS } from '../../src/limits/policies.ts';
+import { Bell } from '../../src/store/postgresql/bell.ts';
+import { Database } from '../../src/store/postgresql/database.ts';
 import { openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
 import type { Store } from '../../src/store/store.ts';
 import { startPostgres } from '../support/postgres.ts';
@@ -40,6 +42,27 @@ t.test('a request that one node took counts on the others', async (t) => {
   await until('the other way too', () => (here.rate('acme')?.remaining ?? 100) <= 100 - 31 - 1);
   t.match([here.rate('acme')?.remaining, there.rate('acme')?.remaining], [68, 68], 'and once');
   await front.close();
+});
+
+t.test('what is said waits for no answer', async (t) => {
+  const warnings: string[] = [];
+  const note = ({ message }: Error) => warnings.push(message);
+  process.on('warning', note);
+  t.teardown(() => process.off('warning', note));
+  const connections = new Database({ urls: [postgres.url(database)] }, { awayMsMax: 10_000 });
+  const bell = new Bell(connections, 'pdfseal_ended');
+  t.teardown(async () => {
+    await bell.close();
+    await connections.close();
+  });
+  const sayings = ['one', 'two', 'three'];
+  const heard: string[] = [];
+  bell.onSaid((text) => sayings.includes(text) && heard.push(text));
+  await until('it hears', () => bell.isConnected);
+  for (const saying of sayings) bell.say(saying);
+  await until('the last is heard', () => heard.includes('three'));
+  t.strictSame(heard, sayings);
+  t.strictSame(warnings, []);
 });
 
 t.test('whatever is said, nodes go on', async (t) => {

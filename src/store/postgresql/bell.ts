@@ -77,7 +77,10 @@ export class Bell {
 
   /** Never rejects: it is tried again when the connection has ended. */
   async #connect(): Promise<void> {
-    const client = clientOf(this.#database.location, this.#database.current, ANSWER_MS_MAX);
+    // What is said does not wait for the answer to what was said before.
+    const client = clientOf(this.#database.location, this.#database.current, ANSWER_MS_MAX, {
+      pipeline: true,
+    });
     client.on('notification', ({ channel, payload = '' }) => {
       if (channel === SAYINGS) this.#onSaid(payload);
       else this.#hear();

@@ -47,8 +47,14 @@ export function clientConfig(url: string, password: string | undefined): ClientC
 }
 
 /** A connection to a server of the database, not begun yet. Once it is lost, its next statement fails. */
-export function clientOf({ urls, password }: Location, server: number, queryMsMax: number): Client {
-  const client = new Client({ ...clientConfig(urls[server] ?? '', password), query_timeout: queryMsMax });
+export function clientOf(
+  { urls, password }: Location,
+  server: number,
+  queryMsMax: number,
+  options: Pick<ClientConfig, 'pipeline'> = {},
+): Client {
+  const config = { ...clientConfig(urls[server] ?? '', password), ...options, query_timeout: queryMsMax };
+  const client = new Client(config);
   client.on('error', () => {});
   return client;
 }
