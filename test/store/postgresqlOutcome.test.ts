@@ -1,5 +1,5 @@
 /** What a store in PostgreSQL does when the way to the database, or the database itself, is lost. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { ReceivedJob } from '../../src/job/job.ts';
@@ -280,6 +280,18 @@ t.test('a server that lets nobody in is passed over, as long as another does', a
     `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${database}'`,
   );
   await t.rejects(away.jobs.get(first.id), { code: /^28/ }, 'nobody lets it in');
+});
+
+t.test('a server whose files are gone is passed over', async (t) => {
+  const broken = await startPostgres(t);
+  rmSync(join(broken.dir, 'data/global/pg_filenode.map')); // As while a standby is made anew.
+  const store = await openAs(t, [
+    broken.url('postgres'),
+    postgres.url(await postgres.createDatabase(template)),
+  ]);
+  const job = sampleJob();
+  await store.jobs.accept(job);
+  t.same(await store.jobs.get(job.id), { job });
 });
 
 t.test('a spare says who is active, whatever standbys it asks meanwhile', async (t) => {

@@ -155,8 +155,8 @@ export function isLost(error: unknown): boolean {
   if ([NotPrimary, ElsewherePrimary, Unsure].some((lost) => error instanceof lost)) return true;
   const { code, message = '' } = error as { code?: string; message?: string };
   if (code === undefined) return LOST.test(message);
-  // Class 08: connection exceptions; 57P: shut down, crashed, starting up; 53300: too many connections; 25006: no primary any more; 25P03, 25P04: took too long.
-  return /^08|^57P0|^53300$|^25006$|^25P0[34]$/.test(code) || /^E(?!RR_)[A-Z_]{3,}$/.test(code);
+  // Class 08: connection exceptions; 57P: shut down, crashed, starting up; 58: its files cannot be read; 53300: too many connections; 25006: no primary any more; 25P03, 25P04: took too long.
+  return /^08|^57P0|^58|^53300$|^25006$|^25P0[34]$/.test(code) || /^E(?!RR_)[A-Z_]{3,}$/.test(code);
 }
 
 /** Whether the server did not let this process in (classes 28 and 3D: refused login, no such database), or is not the one that is meant, as TLS has it. */
