@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
+import { type InTurn, takingTurns } from '../base/inTurn.ts';
 import type { Partitions } from '../kms/partitions.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
 import { actOfProcess, onRecord } from '../store/acts.ts';
@@ -27,7 +28,7 @@ export class Drills {
   readonly #options: DrillsOptions;
   readonly #withdrawn = new Map<string, Withdrawal>();
   /** By partition: the end of the queue. */
-  readonly #turns = new Map<string, Promise<unknown>>();
+  readonly #turns = new Map<string, InTurn>();
 
   constructor(options: DrillsOptions) {
     this.#options = options;
@@ -77,12 +78,9 @@ export class Drills {
 
   /** After all that was begun before on that partition: what ends a drill waits until it has begun. */
   #inTurn<Result>(name: string, act: () => Promise<Result>): Promise<Result> {
-    const turn = (this.#turns.get(name) ?? Promise.resolve()).then(act);
-    this.#turns.set(
-      name,
-      turn.catch(() => {}),
-    );
-    return turn;
+    const inTurn = this.#turns.get(name) ?? takingTurns();
+    this.#turns.set(name, inTurn);
+    return inTurn(act);
   }
 
   async #end(name: string, actor?: Actor): Promise<void> {

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
+import { takingTurns } from '../base/inTurn.ts';
 import type { ActObject } from '../manifest/auditRecord.ts';
 import { type Config, loadConfig } from './config.ts';
 import { meaningOf } from './document.ts';
@@ -95,8 +96,7 @@ export class LiveConfig {
   #next: Config;
   #loadedAt: number;
   #pending: readonly string[] = [];
-  /** Reloads take turns. */
-  #turn: Promise<void> = Promise.resolve();
+  readonly #inTurn = takingTurns();
 
   constructor(config: Config, clock: Clock, logger: Logger) {
     this.#started = config;
@@ -138,8 +138,7 @@ export class LiveConfig {
     const next = this.#read();
     if (next === undefined) return;
     this.#logger.level = next.logging.level;
-    this.#turn = this.#turn.then(() => this.#adopt(next));
-    await this.#turn;
+    await this.#inTurn(() => this.#adopt(next));
   }
 
   #read(): Config | undefined {

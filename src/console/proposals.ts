@@ -1,7 +1,9 @@
 /** Acts that take two people: one proposes, another approves. In memory, so a restart drops what waits. */
+
 import { randomBytes } from 'node:crypto';
 import type { PresentedEpoch } from '../admin/presentEpochs.ts';
 import { OperatorError } from '../base/errors.ts';
+import { takingTurns } from '../base/inTurn.ts';
 import type { ActName, Actor } from '../manifest/auditRecord.ts';
 import { actorOfProcess, onRecord } from '../store/acts.ts';
 import type { Store } from '../store/store.ts';
@@ -77,7 +79,7 @@ export class Proposals {
   readonly #options: ProposalsOptions;
   #waiting: Waiting | undefined;
   /** Each step is recorded before the next begins. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #inTurn = takingTurns();
 
   constructor(options: ProposalsOptions) {
     this.#options = options;
@@ -162,12 +164,6 @@ export class Proposals {
 
   async #record(act: ActName, proposal: Omit<Waiting, 'timer'>, actor: Actor): Promise<void> {
     await this.#options.store.trail.append({ act, actor, object: objectOf(proposal), outcome: 'done' });
-  }
-
-  #inTurn<Result>(step: () => Promise<Result>): Promise<Result> {
-    const result = this.#turn.then(step);
-    this.#turn = result.catch(() => undefined); // its caller is told
-    return result;
   }
 }
 

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { BrokenInvariant } from '../base/assert.ts';
 import { toRfc3339 } from '../base/clock.ts';
+import { takingTurns } from '../base/inTurn.ts';
 import { isReceived, type Job } from '../job/job.ts';
 import { type Epochs, termAt } from '../log/epochs.ts';
 import { describeQuorum, meetsQuorum } from '../log/quorum.ts';
@@ -67,7 +68,7 @@ export class EpochSeal {
   readonly #kept: Kept[] = [];
   #proven: ProvenEpochs | undefined;
   readonly #leaves: ProvenLeaves;
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #inTurn = takingTurns();
 
   /** `onLeaves` is told again and again how many leaves were read to find the newest sealed record: some 15,000 a second. */
   constructor(
@@ -130,12 +131,6 @@ export class EpochSeal {
         `${job.id} waits to seal ${job.customerReference}, but the trail has no such record to seal: somebody else put that job into the store, or altered the trail`,
       );
     });
-  }
-
-  #inTurn<Result>(act: () => Promise<Result>): Promise<Result> {
-    const result = this.#turn.then(act);
-    this.#turn = result.catch(() => undefined); // its caller is told
-    return result;
   }
 
   /** What the store says of the epochs and what the records do, as of one moment. */

@@ -4,6 +4,7 @@ import { toHex } from '../base/bytes.ts';
 import type { Clock } from '../base/clock.ts';
 import { sha256, sha512 } from '../base/crypto.ts';
 import { ServiceError } from '../base/errors.ts';
+import { takingTurns } from '../base/inTurn.ts';
 import { randomIdBytes } from '../base/random.ts';
 import type { HashPool } from '../hash/pool.ts';
 import { newJobId } from '../job/id.ts';
@@ -96,7 +97,7 @@ export class Canary {
   #newest: CanaryRun | undefined;
   #verified: (CanaryRun & { atMs: number }) | undefined;
   /** One run at a time. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #inTurn = takingTurns();
 
   constructor(options: CanaryOptions) {
     this.#options = options;
@@ -109,9 +110,7 @@ export class Canary {
 
   /** Runs a canary that begins after this call, also if canaries run on request only. Never rejects. */
   run(): Promise<CanaryRun> {
-    const run = this.#turn.then(() => this.#attempt());
-    this.#turn = run;
-    return run;
+    return this.#inTurn(() => this.#attempt());
   }
 
   status(): CanaryStatus {
@@ -133,7 +132,7 @@ export class Canary {
   async close(): Promise<void> {
     this.#closing.abort();
     clearTimeout(this.#timer);
-    await this.#turn;
+    await this.#inTurn(async () => {});
   }
 
   get #isOn(): boolean {

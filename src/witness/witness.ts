@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import { assert } from '../base/assert.ts';
 import { bytesEqual } from '../base/bytes.ts';
 import { type Clock, toRfc3339 } from '../base/clock.ts';
+import { type InTurn, takingTurns } from '../base/inTurn.ts';
 import { parseAddCheckpoint } from '../log/addCheckpoint.ts';
 import {
   type Cosigner,
@@ -57,8 +58,8 @@ const WAITING_MAX = 8;
  */
 export class Witness {
   readonly #options: WitnessOptions;
-  /** The last request of each log, and how many wait. */
-  readonly #queues = new Map<string, { last: Promise<unknown>; waiting: number }>();
+  /** The requests of each log, and how many wait. */
+  readonly #queues = new Map<string, { inTurn: InTurn; waiting: number }>();
 
   constructor(options: WitnessOptions) {
     this.#options = options;
@@ -82,16 +83,14 @@ export class Witness {
 
   /** One after the other for each log: each begins at what the one before it left. */
   async #inTurn(origin: string, task: () => Promise<WitnessReply>): Promise<WitnessReply> {
-    const queue = this.#queues.get(origin) ?? { last: Promise.resolve(), waiting: 0 };
+    const queue = this.#queues.get(origin) ?? { inTurn: takingTurns(), waiting: 0 };
     this.#queues.set(origin, queue);
     if (queue.waiting >= WAITING_MAX)
       return refusal(429, 'requests of this log wait already; ask again later');
     queue.waiting += 1;
-    const reply = queue.last.then(task).finally(() => {
+    return queue.inTurn(task).finally(() => {
       queue.waiting -= 1;
     });
-    queue.last = reply.catch(() => {});
-    return reply;
   }
 
   async #extend(opened: Opened, oldSize: number, proof: readonly Uint8Array[]): Promise<WitnessReply> {

@@ -1,3 +1,4 @@
+import { takingTurns } from '../../base/inTurn.ts';
 import type { DiskSpace } from '../diskSpace.ts';
 import { UnknownOutcome } from '../store.ts';
 import type { Databases, NamedDatabase } from './databases.ts';
@@ -47,7 +48,8 @@ export class Commits {
   #pending: Pending[] = [];
   #draining: Promise<void> | undefined;
   #failure: UnknownOutcome | undefined;
-  #turn: Promise<unknown> = Promise.resolve();
+  /** For writes that depend on what is stored: each decides on what the one before left on disk. */
+  readonly inTurn = takingTurns();
 
   constructor(databases: Databases, { commitMsMax = COMMIT_MS_MAX, diskSpace }: CommitsOptions = {}) {
     this.#databases = databases;
@@ -62,13 +64,6 @@ export class Commits {
       this.#pending.push({ ...write, resolve, reject });
       this.#draining ??= this.#drain();
     });
-  }
-
-  /** For writes that depend on what is stored: they take turns, so that each decides on what the one before left on disk. */
-  async inTurn<T>(decide: () => Promise<T>): Promise<T> {
-    const result = this.#turn.then(decide);
-    this.#turn = result.catch(() => undefined); // its caller is told; the next one decides for itself
-    return result;
   }
 
   /** Resolves when everything written so far is on disk or has failed. */

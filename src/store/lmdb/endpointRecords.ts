@@ -1,3 +1,4 @@
+import { takingTurns } from '../../base/inTurn.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { EndpointStore, NewEndpoint, WebhookEndpoint, WebhookEvent } from '../webhookStore.ts';
@@ -24,7 +25,7 @@ export class EndpointRecords implements EndpointStore {
   readonly #databases: Databases;
   readonly #trail: TrailRecords;
   #snapshot: Snapshot | undefined;
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #inTurn = takingTurns();
 
   constructor(databases: Databases, trail: TrailRecords) {
     this.#databases = databases;
@@ -86,10 +87,8 @@ export class EndpointRecords implements EndpointStore {
   }
 
   /** Changes of this process take turns: of several decided at once, all but one would find their revision taken and start again. */
-  async #change(act: Act | null, decide: (revision: number) => Change[] | undefined): Promise<boolean> {
-    const written = this.#turn.then(() => this.#write(act, decide));
-    this.#turn = written.catch(() => {});
-    return written;
+  #change(act: Act | null, decide: (revision: number) => Change[] | undefined): Promise<boolean> {
+    return this.#inTurn(() => this.#write(act, decide));
   }
 
   /** Writes the changes that `decide` returns; returns false where there are none. Decides again when another process was faster. */
