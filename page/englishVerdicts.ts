@@ -29,12 +29,12 @@ export const CHECKS: Record<string, CheckWords> = {
     unknown: 'The document is missing, so nothing is known about it.',
   },
   manifest: {
-    passed: 'The receipt says the same as the statement that it brings along.',
+    passed: 'The receipt says the same as the statement in it.',
     failed: 'The statement does not belong to such a receipt.',
     unknown: 'The statement cannot be judged.',
   },
   leaf: {
-    passed: 'The statement is in the checkpoint that the receipt brings along.',
+    passed: 'The statement is in the checkpoint of the receipt.',
     failed: 'The receipt does not show that the statement is in its checkpoint.',
     unknown: 'Whether the statement is in the checkpoint cannot be judged.',
   },
@@ -109,7 +109,7 @@ export const BAD: Record<string, Trouble> = {
       'Do not rely on it. If you have an old trust file, ask the administrator of the log for the present one, and check again.',
   },
   canary: {
-    lead: 'This receipt is for no document.',
+    lead: 'This receipt is not for a document.',
     remedy:
       'It belongs to a test with which the service monitors itself. Ask for the receipt of your document.',
   },
@@ -120,7 +120,7 @@ export const BAD: Record<string, Trouble> = {
   document: {
     lead: 'This is not the document of this receipt.',
     remedy:
-      'Make sure that you chose the right file, and that no program saved it again: a single changed byte makes another document.',
+      'Make sure that you chose the right file, and that no program has saved it again: a single changed byte makes it another document.',
   },
   'evidence-record': {
     lead: 'The evidence record does not prove this receipt.',
@@ -128,7 +128,8 @@ export const BAD: Record<string, Trouble> = {
   },
   gap: {
     lead: 'The evidence record was renewed too late.',
-    remedy: 'This cannot be mended. Ask the administrator of the log for another record of this receipt.',
+    remedy:
+      'Nobody can repair this record. Ask the administrator of the log for another record of this receipt.',
   },
   authority: {
     lead: 'The trust file does not trust a time-stamp of the evidence record.',
@@ -182,7 +183,7 @@ export const UNKNOWN: Record<string, Trouble> = {
     remedy: 'Ask the service for the newest record of this receipt.',
   },
   future: {
-    lead: 'The evidence record is of a later time than the clock of this computer.',
+    lead: 'The evidence record is of a later time than this computer’s clock shows.',
     remedy: 'Set the clock of this computer, and check again.',
   },
   untrusted: {

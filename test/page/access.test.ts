@@ -121,7 +121,7 @@ t.test('the page', async (t) => {
       const { name, isVisible } = (await page.evaluate(FOCUSED)) as { name: string; isVisible: boolean };
       t.ok(isVisible, `the focus is seen on ${name}`);
       order.push(name);
-      if (name === 'Print the protocol') break;
+      if (name === 'Print the report') break;
     }
     const checks = order.filter((name) => name.endsWith('(Passed)+') || name.endsWith('(Passed)'));
     t.equal(checks.length, 8, 'each check can be reached');
@@ -129,7 +129,7 @@ t.test('the page', async (t) => {
       order.filter((name) => !checks.includes(name)),
       [
         ...['document', 'receipt', 'record', 'Remove', 'Remove', 'Remove', 'Start again'],
-        ...['expected', 'Logs, epochs and time-stamp authorities', 'Print the protocol'],
+        ...['expected', 'Logs, epochs and time-stamp authorities', 'Print the report'],
       ],
     );
     await page.evaluate(`document.querySelector('.check summary').focus()`);

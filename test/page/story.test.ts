@@ -65,7 +65,7 @@ t.test('the sentences of a verdict', async (t) => {
       SEALED.replace(' (± 1 s)', ''),
       'It has not changed since.',
       SCANNED,
-      'The time is the word of the service: no time-stamp authority bears it out.',
+      'Only the service states this time: no time-stamp authority confirms it.',
       SOFTWARE,
     ],
     [
@@ -73,7 +73,7 @@ t.test('the sentences of a verdict', async (t) => {
       'This is not the document of this receipt.',
       `The receipt itself is genuine: it is for another document, sealed on 21 November 2026, 23:38:51 UTC (± 1 s), by ${ORIGIN}.`,
     ],
-    ['canary', 'This receipt is for no document.'],
+    ['canary', 'This receipt is not for a document.'],
     ['other reference', 'This receipt contradicts its own statement.'],
     ['altered', 'This receipt is damaged or was altered.'],
     ['forged', 'The log did not sign this receipt as the trust file requires.'],
@@ -129,18 +129,12 @@ t.test('a check that passed says what it found, and no more, whatever the verdic
   const [receipt, document, leaf, checkpoint, epoch] = [
     'The receipt is not damaged: its checksum fits.',
     'The document is, byte for byte, the one that this receipt describes.',
-    'The statement is in the checkpoint that the receipt brings along.',
+    'The statement is in the checkpoint of the receipt.',
     'The receipt names a log of the trust file.',
     'The trust file has keys of the log for the time that the receipt states.',
   ];
   t.strictSame(said('forged'), [
-    ...[
-      receipt,
-      document,
-      'The receipt says the same as the statement that it brings along.',
-      leaf,
-      checkpoint,
-    ],
+    ...[receipt, document, 'The receipt says the same as the statement in it.', leaf, checkpoint],
     'The log has not signed this as the trust file requires.',
     'The time-stamps are as the trust file requires.',
     epoch,
@@ -164,7 +158,7 @@ t.test('each fault of an evidence record has its own remedy', async (t) => {
     ['bad', 'gap', 'The evidence record was renewed too late.', /another record/],
     ['bad', 'authority', /^The trust file does not trust a time-stamp/, /old trust file/],
     ['unknown', 'expired', 'The evidence record has ended.', /the newest record/],
-    ['unknown', 'future', /later time than the clock of this computer/, /^Set the clock/],
+    ['unknown', 'future', /later time than this computer/, /^Set the clock/],
     ['unknown', 'untrusted', 'The trust file does not know who stamped the evidence record.', /trust file/],
     ['unknown', 'unsupported', /does not know this kind/, /newer version of this page/],
     ['unknown', undefined, 'The evidence record cannot be judged.', /newest record and trust file/],
