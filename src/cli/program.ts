@@ -123,7 +123,7 @@ const COMMANDS: Entry[] = [
   },
   {
     name: 'witness',
-    summary: 'have a witness cosign that no network reaches',
+    summary: 'let a witness without a network cosign',
     load: async () => (await import('./daemon/witnessCommand.ts')).witnessCommand(),
   },
   {

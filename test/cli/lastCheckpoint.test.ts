@@ -80,7 +80,7 @@ t.test(
       const wrong = await pdfseal('last-checkpoint', '--accept-rollback', `${(size ?? 0) - 1}`);
       t.match(wrong, { status: 1, stderr: `the log has ${size} leaves, not ${(size ?? 0) - 1}` });
       const accepted = await pdfseal('last-checkpoint', '--accept-rollback', `${size}`);
-      t.match(accepted, { status: 0, stdout: `begun anew with ${size} leaves` });
+      t.match(accepted, { status: 0, stdout: `begun again with ${size} leaves` });
       t.equal(noted(), size);
     }
     const listed = await pdfseal('audit', 'list', '--act', 'rollback', '--json');
@@ -165,7 +165,7 @@ t.test('what is appended to the file makes no older copy the newest state', asyn
 
   put(older);
   const accepted = await pdfseal('last-checkpoint', '--accept-rollback', `${then.size}`);
-  t.match(accepted, { status: 0, stdout: `begun anew with ${then.size} leaves` });
+  t.match(accepted, { status: 0, stdout: `begun again with ${then.size} leaves` });
   t.equal(noted(), then.size, 'no larger size is left in the file');
   await (await sandbox.start()).stop();
 });

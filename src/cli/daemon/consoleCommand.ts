@@ -21,7 +21,7 @@ export function consoleCommand(): Command {
   const command = explain(
     new Command('console')
       .description(
-        'Opens the console of the running daemon for you, on this machine: prints a link that works once, and leads a loopback port to ' +
+        'Opens the console of the running daemon for you, on this machine: prints a link that works once, and forwards a loopback port to ' +
           'the console until Ctrl-C. The name on record is that of your login, the role administrator. Needs the table [console] in the ' +
           'configuration; root and the user of the daemon can do this.',
       )
@@ -38,7 +38,7 @@ function loginCommand(): Command {
       .summary('print a one-time link to the console for a person')
       .description(
         'Prints a link that opens the console once, within five minutes, and how to reach the console from another machine. What the ' +
-          'person does is recorded in the audit trail with that name. An auditor reads; an operator also does what changes nobody’s access; ' +
+          'person does is recorded in the audit trail with that name. An auditor reads; an operator also asks for backups, runs drills and sends webhooks again; ' +
           'an administrator does everything that the console offers.',
       )
       .addOption(configOption())
@@ -61,7 +61,7 @@ function logoutCommand(): Command {
     new Command('logout')
       .summary('end sessions of the console')
       .description(
-        'Ends every session of the console at once, or those of one person, and makes the links useless that were not opened yet.',
+        'Ends every session of the console at once, or those of one person, and all links that nobody has opened yet.',
       )
       .addOption(configOption())
       .addOption(new Option('--as <name>', 'the sessions of this person'))

@@ -15,7 +15,7 @@ import { askAdministration } from './adminClient.ts';
 export function witnessCommand(): Command {
   return new Command('witness')
     .description(
-      'Has the log cosigned by a witness that no network reaches: somebody carries the request to the witness, and its answer back. ' +
+      'Lets a witness without a network cosign the log: you carry the request to the witness, and its answer back. ' +
         'Needs the running daemon.',
     )
     .addCommand(requestCommand())
@@ -70,7 +70,7 @@ function acceptCommand(): Command {
     {
       exit: {
         0: 'the answer was accepted; if something was printed, it is the next request to carry',
-        1: 'the answer was not accepted, the witness told the size that was known, or it holds another history of the log',
+        1: 'the answer was not accepted, it has the size that was known already, or the witness holds another history of the log',
       },
       examples: [
         'pdfseal witness accept --witness vault <answer',

@@ -52,7 +52,7 @@ function passwordRule({ passwordFile }: { passwordFile?: string }): Rule[] {
 /** What an earlier version called otherwise works on. */
 export function diagnoseNames({ formerNames }: Config): Diagnosis[] {
   if (formerNames.length === 0) return [];
-  return [warning('names', formerNames.join('\n'), 'the former names go on working')];
+  return [warning('names', formerNames.join('\n'), 'use the new names; the old names still work')];
 }
 
 function judge(

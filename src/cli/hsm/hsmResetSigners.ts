@@ -46,7 +46,7 @@ async function resetSigners(
   if (isJson()) printJson({ leaves: size, kept: aside ?? null });
   else {
     if (aside !== undefined)
-      print(`the signers that the daemon starts begin anew; what they remembered is kept: ${aside}`);
+      print(`the signers that the daemon starts begin again; what they remembered is kept: ${aside}`);
     // pdfseal-run resets signers that are units of their own if this is the last line.
     print(`the reason is on the audit trail: the log goes on with ${size} leaves`);
   }

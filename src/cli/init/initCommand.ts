@@ -67,13 +67,16 @@ export function initCommand(): Command {
   return explain(
     new Command('init')
       .description(
-        'Makes what an environment needs, once: a signing key in every HSM partition of the config file, the keys of its ' +
-          'time-stamp authority and their certificates, an empty log and store, and the trust file. Run it as the user the ' +
-          'daemon runs as. Nothing that exists is ever overwritten.',
+        'Makes what a new environment needs: a signing key in every HSM partition of the config file, the keys of its ' +
+          'time-stamp authority and their certificates, an empty log and store, and the trust file. Run it as the ' +
+          "daemon's user, for example with pdfseal-run. It never overwrites anything.",
       )
       .addOption(configOption())
       .addOption(
-        new Option('--algorithm <name>', 'algorithm of the log keys it makes, where their tables say none')
+        new Option(
+          '--algorithm <name>',
+          'algorithm of the log keys, if their tables in the config file name none',
+        )
           .choices(CLASSICAL_ALGORITHMS)
           .default('ed25519'),
       )
@@ -84,7 +87,7 @@ export function initCommand(): Command {
       )
       .option(
         '--use-existing-keys',
-        'take the keys that partitions hold already, make those that are missing',
+        'use the keys that exist in the partitions, and make those that are missing',
       )
       .option('--external-ca', 'make no root and no certificates: your own authority will issue them')
       .option('--subject-organization <name>', 'organization (O) in root and certificates', parseNamePart)
@@ -98,10 +101,7 @@ export function initCommand(): Command {
           .argParser(parseValidityArgument)
           .default(VALIDITY_DEFAULT_MS, '1825d'),
       )
-      .option(
-        '--throwaway',
-        'the log is for trying out: its origin may be one of an example, such as seal.example.com',
-      )
+      .option('--throwaway', 'the log is for a trial: its origin may be an example, such as seal.example.com')
       .option(
         '--interactive',
         'ask for what a configuration needs, try each answer, and write the config file first',
@@ -113,21 +113,21 @@ export function initCommand(): Command {
       .option('--origin <origin>', '… whose log has this origin')
       .option('--listen <address>', '… whose API listens there')
       .option('--add-partition <list>', '… which has this partition; may be repeated', parsePartitionArgument)
-      .option('--quorum <rule>', '… and so many of them must sign (default: most of them)')
+      .option('--quorum <rule>', '… and this quorum: how many of them must sign (default: most of them)')
       .option('--authority <name>', '… with this time-stamp authority: built-in, none, or URL,FILE')
       .option('--clock <name>', '… whose clock chrony, timedatectl or system vouches for')
       .action(init),
     {
       formerly: { '--organization-name': '--subject-organization' },
-      notes: `Time-stamping keys are certified by a root that is made beside the first of them, with "-root" behind its label, and never
-leaves the HSM either. A site with a certificate authority says --external-ca, sends it what \`pdfseal hsm csr\` prints, and
-installs the answer with \`pdfseal hsm install-certificate\`.`,
+      notes: `A root certifies the time-stamping keys. The command makes the root in the token of the first of these keys, with "-root" at the end
+of its label; like them, it never leaves the HSM. If you have a certificate authority of your own, add --external-ca, send the output
+of \`pdfseal hsm csr\` to the authority, and install its answer with \`pdfseal hsm install-certificate\`.`,
       examples: [
         'pdfseal init --interactive --config /etc/pdfseal/production.toml',
         'pdfseal init --config /etc/pdfseal/production.toml --origin seal.acme.com/production --add-partition ' +
           'region=eu,module=/usr/lib/softhsm/libsofthsm2.so,token=seal-eu,pin-file=/etc/pdfseal/production.pins/eu',
         'pdfseal init --config /etc/pdfseal/sandbox.toml --throwaway',
-        'runuser -u pdfseal -- pdfseal init --config /etc/pdfseal/production.toml --subject-organization "Example Corp"',
+        'pdfseal-run production init --subject-organization "Example Corp"',
         'pdfseal init --config /etc/pdfseal/production.toml --external-ca --timestamp-algorithm rsa-3072',
       ],
     },
@@ -292,7 +292,7 @@ async function makeKeys(
   const existing = found.filter((key) => key !== undefined).filter(({ software }) => !software);
   if (existing.length > 0 && !useExistingKeys) {
     throw new OperatorError(
-      `there is a key already: ${existing.map(kmsKeyId).join(', ')}; --use-existing-keys takes it, if nothing else ever signed with it`,
+      `there is a key already: ${existing.map(kmsKeyId).join(', ')}. If nothing else ever signed with it, use it: --use-existing-keys`,
     );
   }
   const made: MadeKey[] = [];
@@ -315,7 +315,8 @@ async function makeOne(
   try {
     return await initKey(wanted.token, algorithm);
   } catch (error) {
-    if (othersMade) note('The keys above were made; repeat with --use-existing-keys once this is mended:');
+    if (othersMade)
+      note('The keys above are made. Correct this fault, and repeat the command with --use-existing-keys:');
     throw error;
   }
 }

@@ -37,7 +37,7 @@ export function backupCommand(): Command {
       .option('--dated', 'make the copy within that folder instead, named after the time')
       .option(
         '--keep <count>',
-        'with --dated: keep so many of the newest copies, and the last one of each of so many days',
+        'with --dated: keep this number of the newest copies, and the last copy of each of this number of days',
         parseCountArgument,
       )
       .action(backup),

@@ -49,8 +49,8 @@ export function jobsCommand(): Command {
       .addOption(new Option('--phase <name>', 'only jobs in this phase').choices(LISTED_PHASES))
       .option('--since <date>', 'only jobs created at this date or later', parseDateArgument)
       .option('--until <date>', 'only jobs created before this date', parseDateArgument)
-      .option('--limit <count>', 'at most so many jobs', parseCountArgument, LIMIT_DEFAULT)
-      .option('--cursor <job_id>', 'go on after this job, the last one of the previous list')
+      .option('--limit <count>', 'how many jobs the list has at most', parseCountArgument, LIMIT_DEFAULT)
+      .option('--cursor <job_id>', 'continue after this job, the last one of the previous list')
       .option('--wide', 'show whole digests and references, and the size of each document')
       .action(list),
     {

@@ -71,7 +71,7 @@ async function lastCheckpoint({ config: file, acceptRollback }: LastCheckpointCo
     });
   if (doubt !== undefined) note(`pdfseal: ${doubt.reason}${accepted ? '' : `. ${doubt.remedy}`}`);
   if (aside !== undefined) note(`the former file is kept: ${aside}`);
-  if (accepted) print(`${path}: begun anew with ${leaves} leaves`);
+  if (accepted) print(`${path}: begun again with ${leaves} leaves`);
   else if (doubt === undefined)
     print(`${path}: ${noted ?? 0} leaves; the log has ${leaves} and contains them`);
 }

@@ -41,7 +41,7 @@ export function storeCommand(): Command {
           'From its beginning on, no daemon starts on the store that the log leaves; once the copy is found good, that store says for ever where ' +
           'its log has gone. Two stores that grew from one log would contradict each other. Therefore both configurations must name the same ' +
           'last-checkpoint file: it also stops a backup of the old store from growing.\n\n' +
-          'If the command is interrupted, run it again: it goes on where it was. With --cancel, the log stays where it is.',
+          'If the command is interrupted, run it again: it continues. With --cancel, the log stays where it is.',
       )
       .addOption(configOption())
       .requiredOption('--to <file>', 'config file that names the store to move to, which the command makes')
@@ -153,7 +153,7 @@ class Move {
     });
     const act: Act = { ...this.#act(), outcome: 'failed', concludes: mark.concludes };
     await this.#look(this.#source, ({ trail }) => trail.append(act));
-    note(`pdfseal: what was copied to ${mark.other} is of no use any more: remove it`);
+    note(`pdfseal: the copy in ${mark.other} is useless now: remove it`);
   }
 
   /** Before anything is copied: from now on nobody writes to the store. */

@@ -35,7 +35,7 @@ export function renewCommand(): Command {
         'Renews the time-stamps of all checkpoints when they are due: half a year before the first of their certificates or algorithms ends, or when ' +
           'the hash function changes. One new time-stamp covers the whole log, however large it is, and receipts stay as they are. The ' +
           'evidence records (RFC 4998) that the daemon serves contain the renewals.\n\n' +
-          'The running daemon gives the time-stamp. If the command is interrupted, call it again: it goes on where it was. Without ' +
+          'The running daemon gives the time-stamp. If the command is interrupted, run it again: it continues. Without ' +
           'options, you can call it at any time; a timer of the package calls it every day.\n\n' +
           'Where no network reaches the authority, `request` writes a query (RFC 3161) to standard output. Carry it to an authority that ' +
           'the configuration names in timestamp.remotes, with or without a URL. `accept` reads the answer on standard input, verifies it ' +
@@ -56,7 +56,7 @@ export function renewCommand(): Command {
         ).choices(RENEWAL_DIGESTS),
       )
       .option('--now', 'renew also if nothing is due')
-      .option('--shorter', 'renew also if the new time-stamp ends before what it renews, or hardly later')
+      .option('--shorter', 'renew also if the new time-stamp ends before the old ones, or not much later')
       .option('--dry-run', 'only say what is due, and until when everything holds')
       .option(
         '--distrust <file>',

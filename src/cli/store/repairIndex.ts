@@ -20,25 +20,25 @@ export function repairIndexCommand(): Command {
   return explain(
     new Command('repair-index')
       .description(
-        'Derives the indexes of the store again, while its daemon is stopped: tiles, outcomes of sealed jobs, the list of what waits, the lists and ' +
-          'lookups of clients, times of idempotency entries, counts of quotas, what webhooks are to tell. Only entries that are not as they follow are ' +
-          'written. What they follow from is checked first and never changed: leaves, checkpoints, jobs, idempotency entries, endpoints. Damage ' +
-          'there is reported, and then nothing is changed: restore a backup.\n\n' +
-          'A repair that is interrupted leaves a mark in the store, with which no daemon starts; run the same command again.',
+        'Derives the indexes of the store again: tiles, outcomes of sealed jobs, waiting jobs, the lists and lookups of clients, times of ' +
+          'idempotency entries, counts of quotas, and waiting webhooks. Stop the daemon first. The command writes only entries that are wrong. It first ' +
+          'checks the data that indexes follow from, and never changes this data: leaves, checkpoints, jobs, idempotency entries, endpoints. If it ' +
+          'finds damage there, it says so and changes nothing: restore a backup.\n\n' +
+          'An interrupted repair leaves a mark in the store. With this mark, no daemon starts: run the same command again.',
       )
       .addOption(configOption())
       .option(
         '--backup-output <path>',
-        'first copies the state into here, named after the time, and checks the copy',
+        'first copy the state into this folder, named after the time, and check the copy',
       )
-      .option('--no-backup', 'makes no copy first')
-      .option('--dry-run', 'only says what is to be mended, also beside the running daemon')
+      .option('--no-backup', 'make no copy first')
+      .option('--dry-run', 'only say what is wrong; the daemon can keep running')
       .action(repairIndex),
     {
       formerly: { '--backup-into': '--backup-output' },
       exit: {
-        0: 'every index is as it follows, or is again',
-        1: 'something does not hold together: the last line says what mends it',
+        0: 'every index is good, or is good again',
+        1: 'bad: the last line says what to do',
         2: 'could not tell, or could not write',
       },
       examples: [
@@ -86,7 +86,7 @@ async function repairIndex(options: RepairIndexOptions, command: Command): Promi
 
 function asMendable(error: OperatorError | UnknownOutcome): OperatorError {
   if (error instanceof OperatorError) return error;
-  return new OperatorError(`${error.message}: mend the disk, or make room on it, and run this again`, {
+  return new OperatorError(`${error.message}: repair the disk, or make room on it, and run this again`, {
     cause: error,
   });
 }

@@ -52,7 +52,7 @@ export function restoreCommand(): Command {
       )
       .option(
         '--accept-rollback [leaves]',
-        'restore a backup that is older than the last-checkpoint file; with a number: only if the backup has so many leaves',
+        'restore a backup that is older than the last-checkpoint file; with a number: only if the backup has this number of leaves',
         parseSizeArgument,
       )
       .action(restore),

@@ -134,7 +134,7 @@ function addRotate(parent: Command): void {
 function addDeliveries(parent: Command): void {
   onEndpoint(parent, 'deliveries', 'Lists the messages that wait, the next one first.', '--dead')
     .option('--dead', 'list the dead letters instead: messages that are no longer tried')
-    .option('--limit <count>', 'at most so many messages', parseCountArgument, LIMIT_DEFAULT)
+    .option('--limit <count>', 'how many messages the list has at most', parseCountArgument, LIMIT_DEFAULT)
     .action(deliveries);
   onEndpoint(
     parent,
