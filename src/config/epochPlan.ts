@@ -94,7 +94,7 @@ export async function changeEpochs(
   } catch (cause) {
     if (!(cause instanceof OperatorError)) throw cause;
     throw new OperatorError(
-      `the epochs are changed, but not the trust file: ${cause.message}; mend that, and write the file with pdfseal trust export`,
+      `the epochs are changed, but not the trust file: ${cause.message}; correct this, and write the file with pdfseal trust export`,
       { cause },
     );
   }

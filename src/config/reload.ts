@@ -148,7 +148,7 @@ export class LiveConfig {
       if (!(error instanceof OperatorError)) throw error;
       this.#logger.error(
         { event: 'config_refused', reason: error.message },
-        'the configuration is refused, the one before stays',
+        'the configuration was refused; the previous one stays in effect',
       );
       return undefined;
     }

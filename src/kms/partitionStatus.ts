@@ -60,6 +60,6 @@ export function logState(logger: Logger, state: PartitionState, failure?: Signer
   else
     logger.error(
       { event: 'partition_useless', ...record },
-      'HSM partition is of no use until somebody mends it',
+      'HSM partition cannot sign until an administrator repairs it',
     );
 }

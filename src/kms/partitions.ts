@@ -302,6 +302,6 @@ export function belowQuorum(): ServiceError {
 function wouldBreakQuorum(left: readonly HeldKey[], quorum: QuorumPolicy): ServiceError {
   return new ServiceError(
     'below_quorum',
-    `Without it ${left.length} partitions would sign, and ${encodeQuorum(quorum)} must: nothing could be sealed. Allow that, or mend the others first.`,
+    `Without it ${left.length} partitions would sign, and ${encodeQuorum(quorum)} must: nothing could be sealed. Repair the other partitions first, or allow a drill below the quorum.`,
   );
 }

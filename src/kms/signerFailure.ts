@@ -61,7 +61,7 @@ export function isPinTrouble({ code }: SignerFailure): boolean {
 }
 
 const FORKED =
-  'the store may be an older copy, or of another log: restore the newest backup. If the log is to go on as it is, stop the daemon and run `pdfseal hsm reset-signers`';
+  'the store may be an older copy, or of another log: restore the newest backup. To continue the log as it is, stop the daemon and run `pdfseal hsm reset-signers`';
 
 /** What the administrator can do, for failures that waiting does not mend. A code missing here is worth a retry. */
 const REMEDIES: Record<string, string> = {
@@ -80,7 +80,7 @@ const REMEDIES: Record<string, string> = {
   key_unprotected: 'the token made a key that can leave it; the key was removed again',
   tree_unknown: FORKED,
   tree_inconsistent: FORKED,
-  tree_file_damaged: 'have the signers begin anew: stop the daemon and run `pdfseal hsm reset-signers`',
+  tree_file_damaged: 'reset the signers: stop the daemon and run `pdfseal hsm reset-signers`',
   tree_file_unusable: 'give the signer its folder, writable to its user and to nobody else',
   token_not_allowed: 'the unit of the signer has another configuration: restart it',
   pin_file_unreadable: 'correct the path, or who may read it: the daemon reads it as its own user',

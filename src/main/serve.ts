@@ -340,6 +340,6 @@ export async function serve(file: string): Promise<void> {
 
 /** Everything acknowledged is on disk, so the process can end at a broken invariant and be started again. */
 function endAtOnce(logger: Logger, err: unknown): void {
-  logger.fatal({ event: 'cannot_go_on', err }, 'pdfseald cannot go on');
+  logger.fatal({ event: 'cannot_go_on', err }, 'pdfseald cannot continue');
   process.exit(EXIT_SOFTWARE);
 }

@@ -324,7 +324,7 @@ export class Pipeline {
   async #pause({ abandoned, term }: Flight): Promise<undefined> {
     if (abandoned) return;
     const { clock, logger } = this.#options;
-    logger.info('a batch reached over an end of its epoch and is drafted again');
+    logger.info('an epoch ended while a batch was being sealed: the batch is drafted again');
     const earlyMs = term.epoch.from - clock();
     await sleep(Math.min(Math.max(earlyMs, STRADDLE_PAUSE_MS), EARLY_PAUSE_MS_MAX));
   }

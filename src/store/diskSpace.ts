@@ -58,7 +58,10 @@ export class DiskSpace {
       'the disk is full: writes wait for room',
     );
     while (this.#measure() < bytes) await sleep(POLL_MS);
-    logger.info({ event: 'writes_go_on', free_bytes: this.#freeBytes }, 'writes go on');
+    logger.info(
+      { event: 'writes_go_on', free_bytes: this.#freeBytes },
+      'there is room again: writes continue',
+    );
   }
 
   /** Whether no more jobs are accepted. Full and free are an eighth apart, so that the state does not flutter. */

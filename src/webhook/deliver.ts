@@ -269,7 +269,7 @@ export class Deliverer {
     if (delayMs === undefined) {
       logger.warn(
         { event: 'webhook_given_up', ...fields },
-        'a webhook was given up and is a dead letter now',
+        'the last retry of a webhook failed: it is a dead letter now',
       );
       return store.webhooks.outbox.settle(delivery, { kind: 'dead', failure });
     }

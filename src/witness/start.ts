@@ -122,7 +122,7 @@ async function serve(memory: Memory, listen: string, logger: Logger): Promise<vo
   if (address === undefined)
     throw new OperatorError('--listen: write an address such as 127.0.0.1:8410 or unix:/path');
   const onFatal = (err: unknown) => {
-    logger.fatal({ event: 'cannot_go_on', err }, 'the witness cannot go on');
+    logger.fatal({ event: 'cannot_go_on', err }, 'the witness cannot continue');
     process.exit(EXIT_SOFTWARE);
   };
   process.on('uncaughtException', onFatal);

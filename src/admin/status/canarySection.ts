@@ -76,7 +76,7 @@ export function canaryPart({
     'canary',
     ready,
     ready || last ? said : `${detail}${age}`,
-    'mend what the other parts name; if they are well, the log says what failed',
+    'repair what the other parts name; if they are well, the log says what failed',
   );
 }
 
