@@ -191,19 +191,21 @@ export class Deliverer {
     return queue.maySend(this.#options, inFlightMax - this.#attempts.size, failing);
   }
 
-  /** When the queue's next delivery is due. Reads deliveries that are due already into its buffer. */
+  /** When the queue's next delivery is due, 0 for at once. Reads deliveries that are due already into its buffer. */
   async #dueAt(queue: EndpointQueue): Promise<number> {
     const { store } = this.#options;
-    if (queue.buffer.length > 0) return queue.buffer[0]?.at ?? 0;
+    if (queue.buffer.length > 0) return 0;
     if (queue.lookAt > this.#now) return queue.lookAt;
     queue.lookAt = Number.POSITIVE_INFINITY;
     const limit = BUFFER_DELIVERIES + queue.inFlight.size;
     const pending = await store.webhooks.outbox.pending(queue.endpoint.id, { limit });
     const open = pending.filter(({ webhookId }) => !queue.inFlight.has(webhookId));
     const now = this.#now;
-    queue.buffer = open.filter(({ at }) => at <= now);
-    queue.lookAt = Math.min(queue.lookAt, open.find(({ at }) => at > now)?.at ?? queue.lookAt);
-    return queue.buffer[0]?.at ?? queue.lookAt;
+    // A crash takes service time back by up to a minute. What was never tried is due all the same.
+    const isDue = ({ at, attempts }: Delivery) => at <= now || attempts === 0;
+    queue.buffer = open.filter(isDue);
+    queue.lookAt = Math.min(queue.lookAt, open.find((one) => !isDue(one))?.at ?? queue.lookAt);
+    return queue.buffer.length > 0 ? 0 : queue.lookAt;
   }
 
   #sendNext(queue: EndpointQueue): boolean {

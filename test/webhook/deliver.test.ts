@@ -321,6 +321,20 @@ t.test('a date that jumps makes nothing overdue, and repeats come no sooner', as
   t.same(await rig.store.webhooks.outbox.deadLetters(endpoint.id, ALL), []);
 });
 
+t.test('a crash takes service time back, and what was never tried is sent at once', async (t) => {
+  let servedMs = 50_000;
+  const rig = await openDeliveryRig(t, { monotonicMs: () => performance.now() + servedMs });
+  const receiver = await Receiver.open(t);
+  const endpoint = await rig.endpoint(receiver);
+  await rig.deliverer().close();
+  await rig.seal(endpoint, 3);
+  servedMs = 0;
+  await rig.restart();
+  const pending = async () => (await rig.store.webhooks.outbox.pending(endpoint.id, ALL)).length;
+  await until('nothing waits for the minute that was lost', async () => (await pending()) === 0, 30);
+  t.equal(receiver.counts().size, 3);
+});
+
 t.test('dead endpoints cost others nothing', async (t) => {
   const rig = await openDeliveryRig(t, { timeoutMs: 5000, probeIntervalMs: 60_000, inFlightMax: 16 });
   const dead = await Promise.all(Array.from({ length: 8 }, () => Receiver.open(t, () => {})));

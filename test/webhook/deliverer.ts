@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import { systemClock } from '../../src/base/clock.ts';
+import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { createLogger } from '../../src/base/logger.ts';
 import type { Job } from '../../src/job/job.ts';
 import { HttpClient } from '../../src/net/httpClient.ts';
@@ -34,11 +34,16 @@ export function clientOf(ca?: string): HttpClient {
 
 export async function openDeliveryRig(
   t: Test,
-  options: Partial<DelivererOptions> & { backlogMax?: number } = {},
+  options: Partial<DelivererOptions> & { backlogMax?: number; monotonicMs?: Clock } = {},
 ): Promise<DeliveryRig> {
   const path = join(t.testdir(), 'store');
   await createStore({ path, identity, epoch });
-  const store = await openStore({ path, ...(options.backlogMax && { backlogMax: options.backlogMax }) });
+  const { backlogMax, monotonicMs } = options;
+  const store = await openStore({
+    path,
+    ...(backlogMax && { backlogMax }),
+    ...(monotonicMs && { monotonicMs }),
+  });
   const lines: Record<string, unknown>[] = [];
   const open = (more: Partial<DelivererOptions> = {}) => {
     const deliverer = new Deliverer({
