@@ -1,6 +1,7 @@
 /** Reads how a daemon was left: through its API while it runs, then from its store. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { bytesEqual } from '../../src/base/bytes.ts';
 import { loadConfig } from '../../src/config/config.ts';
 import { documentSha256 } from '../../src/job/job.ts';
@@ -10,6 +11,7 @@ import type { Receipt } from '../../src/manifest/receipt.ts';
 import { parseTrust, type TrustFile } from '../../src/manifest/trustFile.ts';
 import { createVerifier } from '../../src/prove/verify.ts';
 import { openStoreAt, type StoreLocation } from '../../src/store/engines.ts';
+import { askAdmin } from '../support/admin.ts';
 import type { Client } from '../support/client.ts';
 import type { Daemon } from '../support/daemon.ts';
 import type { Sandbox } from '../support/sandbox.ts';
@@ -18,6 +20,8 @@ import type { FinalState } from './history.ts';
 import { TERMS, type Workload } from './workload.ts';
 
 const SETTLE_SECONDS = 60;
+/** What is tried again waits for service time, of which a crash loses up to a minute. */
+const TOLD_SECONDS = 90;
 
 /** Waits until nothing is left to do, reads everything, and stops the daemon. */
 export async function readFinalState(
@@ -44,11 +48,12 @@ export async function readFinalState(
       if (status === 200) receipts[id] = text;
     }
     if (name !== TERMS.listener) continue;
-    const isTold = () => {
+    const isTold = async () => {
       const told = toldOf(workload);
-      return Object.keys(receipts).every((id) => told.has(id));
+      if (Object.keys(receipts).every((id) => told.has(id))) return true;
+      return (await askAdmin(sandbox, '/status')).json<AdminStatus>().webhooks.pending === 0;
     };
-    await until('all are told', isTold, SETTLE_SECONDS / 4).catch(() => {});
+    await until('all are told', isTold, TOLD_SECONDS).catch(() => {});
   }
   const { store } = loadConfig(sandbox.configFile, { files: 'unused' });
   // The daemon looks once a second for the records of commands. The checker names those that it leaves.
