@@ -82,7 +82,7 @@ export function jumpDate(
       const hours = REACHES[reach] * (2 * round.random() - 1) ** 3;
       if (hours < SEALABLE_HOURS) latest = Math.max(latest, hours);
       machine.date.jump(hours);
-      await sleep(300 + round.random() * 700);
+      await sleep(1000 + round.random() * 2000); // long enough to seal, also on a busy machine
       const chance = round.random();
       if (chance < 0.5) {
         await round.daemon.kill();
