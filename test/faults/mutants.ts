@@ -256,10 +256,10 @@ export const MOVE_MUTANTS: readonly DarkMutant[] = [
     instead: 'if (left)',
   },
   {
-    name: 'concludes a move whenever it is repeated',
+    name: 'moves a log to where no daemon may start',
     file: 'cli/store/migrateCommand.js',
-    line: 'if (later.some(({ text }) => parseAuditRecord(text)?.concludes === concludes))',
-    instead: 'if (false)',
+    line: 'await target.setIdentity(withoutMark(await target.identity()));',
+    instead: '',
   },
 ];
 
