@@ -103,6 +103,20 @@ const HANGS = 'hung';
 /** It stops within its drain time-out and a margin. */
 const STOP_MS_MAX = 60_000;
 
+/** How the calls of a daemon are made to fail, and what may follow. */
+export interface Injection {
+  /** For a message. */
+  what: string;
+  /** The signal by which the daemon may end. */
+  signal?: string | undefined;
+  mayHang?: boolean;
+  through(round: Round): string[];
+  /** What else is done while the daemon is watched. */
+  during?(round: Round): Promise<void>;
+  /** Whether a call has failed; absent: nobody can tell. */
+  isReached?(round: Round, ended: number | string): boolean;
+}
+
 /** Fails one call of a kind. Consecutive seeds go through its effects, and then to later calls of a thread. */
 export function failCall(
   { call, effects, file, nthMin = 0, nthMax, crashes, mayHang = false }: FailingCall,
@@ -111,47 +125,47 @@ export function failCall(
   const effect = effects[seed % effects.length] ?? '';
   const nth = nthMin + 1 + ((Math.floor(seed / effects.length) * STRIDE) % nthMax);
   const inject = `inject=${call}:${effect}:when=${nth}`;
+  const logOf = ({ sandbox }: Round) => join(sandbox.dir, 'strace');
+  return failUnder(seed, {
+    what: `${inject} ${file ?? ''}`,
+    signal: effect.includes('SIGKILL') ? 'SIGKILL' : crashes,
+    mayHang,
+    through: (round) => {
+      const where = file ? ['-P', join(round.sandbox.dir, file)] : [];
+      const strace = ['strace', '-D', '-f', '-q', '--seccomp-bpf', '-o', logOf(round)];
+      return [...strace, ...where, '-e', `trace=${call}`, '-e', inject];
+    },
+    isReached: (round, ended) =>
+      ended === 'SIGKILL' || /\((?:INJECTED|DELAYED)\)/.test(readFileSync(logOf(round), 'latin1')),
+  });
+}
+
+/** Starts the daemon again under an injection, and then without one. */
+export function failUnder(seed: number, injection: Injection): Promise<Outcome> {
+  const { what, signal, mayHang = false, isReached = () => true } = injection;
   const disturb = async (round: Round) => {
-    const log = join(round.sandbox.dir, 'strace');
-    const where = file ? ['-P', join(round.sandbox.dir, file)] : [];
-    const strace = [
-      'strace',
-      '-D',
-      '-f',
-      '-q',
-      '--seccomp-bpf',
-      '-o',
-      log,
-      ...where,
-      '-e',
-      `trace=${call}`,
-      '-e',
-      inject,
-    ];
     await round.daemon.stop();
     const answered = round.workload.history.tries.length;
-    const ended = await watch(round, strace);
-    const isReached = ended === 'SIGKILL' || /\((?:INJECTED|DELAYED)\)/.test(readFileSync(log, 'latin1'));
-    const hangs = mayHang && ended === HANGS;
-    if (!hangs)
-      assertLegal(ended, `${inject} ${file ?? ''}`, effect.includes('SIGKILL') ? 'SIGKILL' : crashes);
+    const ended = await watch(round, injection);
+    if (!(mayHang && ended === HANGS)) assertLegal(ended, what, signal);
+    const wasReached = isReached(round, ended);
     await round.start();
     await sleep(500);
     const hasRefused = round.workload.history.tries
       .slice(answered)
       .some(({ answer }) => (answer?.status ?? 0) >= 500 && answer?.code !== 'shutting_down');
-    if (!isReached) return 'not reached';
+    if (!wasReached) return 'not reached';
     if (ended !== 0) return endingOf(ended);
     return hasRefused ? 'answered 5xx and went on' : 'went on';
   };
   return playRound(seed, disturb, { callsFail: true });
 }
 
-/** Runs the daemon under strace; returns how it ended by itself, or 0 when it was stopped. */
-async function watch(round: Round, strace: string[]): Promise<number | string> {
+/** Runs the daemon under an injection; returns how it ended by itself, or 0 when it was stopped. */
+async function watch(round: Round, { through, during }: Injection): Promise<number | string> {
   try {
     const late = sleep(START_MS_MAX, HANGS, { ref: false });
-    if ((await Promise.race([round.start(strace), late])) === HANGS) {
+    if ((await Promise.race([round.start(through(round)), late])) === HANGS) {
       await round.sandbox.kill();
       return HANGS;
     }
@@ -164,7 +178,8 @@ async function watch(round: Round, strace: string[]): Promise<number | string> {
     return /^\d+$/.test(how) ? Number(how) : how;
   }
   const { daemon } = round;
-  const ended = await Promise.race([daemon.ended(), sleep(WATCH_MS)]);
+  const watched = Promise.all([sleep(WATCH_MS), during?.(round)]).then(() => undefined);
+  const ended = await Promise.race([daemon.ended(), watched]);
   return ended ?? stopInTime(daemon);
 }
 

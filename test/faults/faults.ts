@@ -5,6 +5,7 @@ import { breakMoves } from './brokenMoves.ts';
 import { CALLS, failCall } from './failingCalls.ts';
 import { COMMAND_NAMES, failCommand } from './failingCommands.ts';
 import { failDisk } from './failingDisk.ts';
+import { failLibrary, POINTS } from './failingLibrary.ts';
 import { AFFLICTIONS, failPartition, failQuorum } from './failingModules.ts';
 import { failTimeService } from './failingTimeService.ts';
 import { flipBits } from './flippedBits.ts';
@@ -144,6 +145,13 @@ export const FAULTS: readonly Fault[] = [
       group: 'calls',
       name: `${kind.call} of ${kind.file ?? 'any file'}`,
       run: (seed) => failCall(kind, seed),
+    }),
+  ),
+  ...POINTS.map(
+    (point): Fault => ({
+      group: 'calls',
+      name: `${point.point} by libfiu`,
+      run: (seed) => failLibrary(point, seed),
     }),
   ),
   ...COMMAND_NAMES.map(
