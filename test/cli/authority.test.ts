@@ -56,7 +56,7 @@ t.test('what was made half-way is taken, and nothing is overwritten', async (t) 
 
   t.match(await init(sandbox), {
     status: 1,
-    stderr: /a key already: .*timestamp-2026-root; --use-existing-keys/,
+    stderr: /a key already: .*timestamp-2026-root\. .*--use-existing-keys/,
   });
   const repeated = await init(sandbox, '--use-existing-keys');
   t.equal(repeated.status, 0, repeated.stderr);

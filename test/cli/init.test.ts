@@ -65,7 +65,7 @@ t.test('a key that exists is only taken when that is asked for', async (t) => {
   const refused = await init(sandbox);
   t.match(refused, {
     status: 1,
-    stderr: /there is a key already: eu-north\/sandbox-2026; --use-existing-keys/,
+    stderr: /there is a key already: eu-north\/sandbox-2026\. .*--use-existing-keys/,
   });
   await t.rejects(readKey(west), /key_not_found/, 'no key was made before the refusal');
   t.notOk(existsSync(join(sandbox.dir, 'state/store')));
@@ -90,7 +90,10 @@ t.test('what fails half-way can be repeated', async (t) => {
   editToken(north, (module, session) => destroy(module, session, pkcs11.CKO_PRIVATE_KEY));
 
   const failed = await init(sandbox);
-  t.match(failed, { status: 1, stderr: /repeat with --use-existing-keys[\s\S]*eu-north[\s\S]*key_exists/ });
+  t.match(failed, {
+    status: 1,
+    stderr: /repeat the command with --use-existing-keys[\s\S]*eu-north[\s\S]*key_exists/,
+  });
   t.notOk(existsSync(join(sandbox.dir, 'state/store')));
   const made = await readKey(west);
 
