@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { PromiseName } from './checker.ts';
-import { jumpDate } from './jumpingClock.ts';
 import { insertLeapSecond } from './leapSecond.ts';
 import { beginEpoch, type PlayedRound, playRound, type RoundOptions } from './play.ts';
 
@@ -144,14 +143,6 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'store/lmdb/jobRecords.js',
     line: '...this.#postings.changesFor(job, key),',
     instead: '...this.#postings.changesFor(job, key).slice(1),',
-  },
-  {
-    name: 'believes every clock',
-    breaks: 'every date is true',
-    file: 'tsa/trustedClock.js',
-    line: 'const reading = this.#reading;',
-    instead: 'return undefined;',
-    play: (seed, options) => jumpDate('chrony', 'seconds to hours', seed, options),
   },
   {
     name: 'dates tokens by the clock alone',
