@@ -31,6 +31,9 @@ t.test('each hears of the others, and of one that ended no more', async (t) => {
 
 t.test('a request that one node took counts on the others', async (t) => {
   const front = await openFront();
+  // What is said before a node hears is not said again.
+  await until('it is heard', () => rolesOf(active)?.includes('front') === true);
+  await until('it hears', () => rolesOf(front)?.includes('sealing') === true);
   const policies = { ...NO_LIMITS, rate: { requests: 100, windowMs: 3_600_000 } };
   const [here, there] = [new Limits(policies, [], Date.now), new Limits(policies, [], Date.now)];
   active.nodes?.share(here);
