@@ -1,6 +1,6 @@
 /**
- * One, two and three fronts before a daemon that seals: `node test/bench/nodes.ts [--rounds N] [--round-ms N] [--connections N]`. Prints what a
- * seal costs at each of them, and from it how many processors other rates need. All of them share this machine, so the rates here show
+ * One, two and three fronts before a daemon that seals: `node test/bench/nodes.ts [--rounds N] [--round-ms N] [--connections N]`. Prints
+ * how long one client waits at the daemon that seals and at a front, what a seal costs at each of them, and from it how many processors other rates need. All of them share this machine, so the rates here show
  * only whether the costs add up.
  */
 import { cpus } from 'node:os';
@@ -11,7 +11,7 @@ import { number, ratio, table } from './format.ts';
 import { type Load, openLoad } from './http.ts';
 import { cpuSeconds, threadSeconds } from './machine.ts';
 import { spawnDaemon, startDaemon } from './servers.ts';
-import { medianOf } from './stats.ts';
+import { median, medianOf } from './stats.ts';
 import { Workspace } from './workspace.ts';
 
 const { values } = parseArgs({
@@ -47,7 +47,11 @@ try {
   const postgres = await startPostgres(scope);
   const store = `engine = "postgresql"\nurl = "${postgres.url(await postgres.createDatabase())}"`;
   const regions = ['north', 'south'];
-  const { pid, apiKey, sandbox } = await startDaemon(workspace, { regions, init: false, tables: { store } });
+  const { pid, port, apiKey, sandbox } = await startDaemon(workspace, {
+    regions,
+    init: false,
+    tables: { store },
+  });
   const fronts: { pid: number; port: number; load: Load }[] = [];
   for (let number = 1; number <= FRONTS_MAX; number++) {
     const { configFile, port } = await installFront(scope, postgres, sandbox, `front-${number}`);
@@ -85,6 +89,20 @@ try {
     };
   };
   const roundMs = Number(values['round-ms']);
+  const [front] = fronts;
+  if (front === undefined) throw new Error('there is no front');
+  const waits = [port, front.port].map((port) => ({ port, ms: [] as number[] }));
+  // The first turn is not counted.
+  for (let turn = -1; turn < Number(values.rounds); turn++)
+    for (const { port, ms } of waits) {
+      const order = { documentBytes: DOCUMENT_BYTES, apiKey, connections: 1, durationMs: roundMs / 2 };
+      const { latenciesMs } = await front.load({ ...order, port });
+      if (turn >= 0) ms.push(...latenciesMs);
+    }
+  const [own = 0, across = 0] = waits.map(({ ms }) => median(ms));
+  console.log(
+    `one client waits ${number(own)} ms at the daemon that seals, ${number(across)} ms at a front (p50): ${number(across - own)} ms more\n`,
+  );
   const rounds = new Map(fronts.map((_, n) => [n + 1, [] as Round[]]));
   for (const used of rounds.keys()) await play(used, roundMs / 2);
   for (let round = 0; round < Number(values.rounds); round++)
