@@ -62,7 +62,7 @@ t.test('a person opens it, sees that all is well, and is sent away', async (t) =
   t.match(await page.evaluate('document.body.innerText'), /sandbox\.toml.*console\.listen/s);
   await page.navigate(`${origin}/care`);
   const drill = await page.evaluate(`document.querySelector('#drill').innerText`);
-  t.match(drill, /too few would be left/, 'the only partition must stay');
+  t.match(drill, /All partitions that sign are needed/, 'the only partition must stay');
   await page.evaluate(`document.querySelector('#backup button').click()`);
   await page.until(
     `document.querySelector('[role=status]')?.textContent.startsWith('You have asked for a backup')`,
