@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { assert } from '../base/assert.ts';
+import { within } from '../base/deadline.ts';
 import { siblingModule } from '../base/package.ts';
 import { type Engine, type Hashed, type Piece, TASKS_PER_THREAD } from './engine.ts';
 import type { SlabPiece, WasmTask, WasmWorkerData } from './wasmWorker.ts';
@@ -100,15 +101,9 @@ class WasmEngine implements Engine {
     }
   }
 
-  async #run(task: WasmTask): Promise<Hashed[]> {
+  #run(task: WasmTask): Promise<Hashed[]> {
     // Piscina never settles a task when the module of its worker no longer loads.
-    const { promise: expired, reject } = Promise.withResolvers<never>();
-    const lost = () => reject(new Error(`no hash worker answered within ${this.#taskTimeoutMs} ms`));
-    const timer = setTimeout(lost, this.#taskTimeoutMs);
-    try {
-      return await Promise.race([this.#piscina.run(task), expired]);
-    } finally {
-      clearTimeout(timer);
-    }
+    const lost = () => new Error(`no hash worker answered within ${this.#taskTimeoutMs} ms`);
+    return within(this.#taskTimeoutMs, this.#piscina.run(task), lost);
   }
 }

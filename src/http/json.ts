@@ -1,4 +1,5 @@
 import { koaBody } from 'koa-body';
+import { within } from '../base/deadline.ts';
 import { ServiceError } from '../base/errors.ts';
 import { invalidField } from '../job/fieldValues.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
@@ -26,15 +27,9 @@ const receive = koaBody({
 /** Reads a JSON body. No object in the body may name a member twice. Throws ServiceError. */
 export async function readJson(ctx: RequestContext, timeoutMs: number): Promise<unknown> {
   askForBody(ctx);
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    late.reject(new ServiceError('body_timeout', 'The body did not arrive in time. Send it again.'));
-  }, timeoutMs);
-  try {
-    await Promise.race([receive(ctx, async () => {}), late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const late = () => new ServiceError('body_timeout', 'The body did not arrive in time. Send it again.');
+  const received = receive(ctx, async () => {});
+  await within(timeoutMs, received, late);
   return parseJson(Buffer.from(ctx.request.rawBody ?? '', 'latin1'), 'body');
 }
 

@@ -1,3 +1,4 @@
+import { within } from '../../base/deadline.ts';
 import { takingTurns } from '../../base/inTurn.ts';
 import type { DiskSpace } from '../diskSpace.ts';
 import { UnknownOutcome } from '../store.ts';
@@ -78,7 +79,9 @@ export class Commits {
       const group = this.#nextGroup();
       try {
         await this.#diskSpace?.forCommit(group.reduce((sum, { changes }) => sum + changes.length, 0));
-        await this.#inTime(this.#commit(group).catch(rejectWithCause));
+        const commit = this.#commit(group).catch(rejectWithCause);
+        const late = () => new Error(`a commit took more than ${this.#commitMsMax / 1000} s`);
+        await within(this.#commitMsMax, commit, late);
       } catch (error) {
         this.#break(error, group);
       }
@@ -107,17 +110,6 @@ export class Commits {
       return Promise.all([committed, ...happened]);
     });
     for (const [index, write] of group.entries()) write.resolve(results[index + 1] === true);
-  }
-
-  async #inTime(commit: Promise<void>): Promise<void> {
-    const late = Promise.withResolvers<never>();
-    const reason = new Error(`a commit took more than ${this.#commitMsMax / 1000} s`);
-    const timer = setTimeout(() => late.reject(reason), this.#commitMsMax);
-    try {
-      await Promise.race([commit, late.promise]);
-    } finally {
-      clearTimeout(timer);
-    }
   }
 
   #break(cause: unknown, group: Pending[]): void {

@@ -1,5 +1,6 @@
 import { type ClientBase, Pool } from 'pg';
 import { stopwatch } from '../../base/clock.ts';
+import { within } from '../../base/deadline.ts';
 import { ServiceError } from '../../base/errors.ts';
 import { Turns } from '../../base/turns.ts';
 import { UnknownOutcome } from '../store.ts';
@@ -139,14 +140,8 @@ export class Database implements Queries {
   async rows<Row>(query: Query, values: readonly unknown[] = []): Promise<Row[]> {
     const rows = this.#rows<Row>(query, values);
     if (!this.#isFront) return rows;
-    const { promise: late, reject } = Promise.withResolvers<never>();
-    const giveUp = () => reject(new StoreUnavailable(new Error(`no answer to ${query.name} in time`)));
-    const timer = setTimeout(giveUp, this.#awayMsMax);
-    try {
-      return await Promise.race([rows, late]);
-    } finally {
-      clearTimeout(timer);
-    }
+    const late = () => new StoreUnavailable(new Error(`no answer to ${query.name} in time`));
+    return within(this.#awayMsMax, rows, late);
   }
 
   async #rows<Row>(query: Query, values: readonly unknown[]): Promise<Row[]> {
