@@ -1,6 +1,7 @@
 /** Reads how a daemon was left: through its API while it runs, then from its store. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { bytesEqual } from '../../src/base/bytes.ts';
 import { loadConfig } from '../../src/config/config.ts';
@@ -12,7 +13,7 @@ import { parseTrust, type TrustFile } from '../../src/manifest/trustFile.ts';
 import { createVerifier } from '../../src/prove/verify.ts';
 import { openStoreAt, type StoreLocation } from '../../src/store/engines.ts';
 import { askAdmin } from '../support/admin.ts';
-import type { Client } from '../support/client.ts';
+import type { Answer, Client } from '../support/client.ts';
 import type { Daemon } from '../support/daemon.ts';
 import type { Sandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
@@ -22,6 +23,8 @@ import { TERMS, type Workload } from './workload.ts';
 const SETTLE_SECONDS = 60;
 /** What is tried again waits for service time, of which a crash loses up to a minute. */
 const TOLD_SECONDS = 90;
+const READS_MAX = 20;
+const AGAIN_MS = 1_000;
 
 /** Waits until nothing is left to do, reads everything, and stops the daemon. */
 export async function readFinalState(
@@ -44,7 +47,7 @@ export async function readFinalState(
       },
     );
     for (const { id } of await jobs()) {
-      const { status, text } = await client.get(`/v1/jobs/${id}/receipt.json`);
+      const { status, text } = await read(client, `/v1/jobs/${id}/receipt.json`);
       if (status === 200) receipts[id] = text;
     }
     if (name !== TERMS.listener) continue;
@@ -59,7 +62,7 @@ export async function readFinalState(
   // The daemon looks once a second for the records of commands. The checker names those that it leaves.
   const isTrailSealed = async () => areRecordsSealed(await readStore(store));
   await until('all records are sealed', isTrailSealed, SETTLE_SECONDS / 4).catch(() => {});
-  const checkpoint = (await workload.client(TERMS.listener).get('/v1/log/checkpoint')).text;
+  const checkpoint = (await read(workload.client(TERMS.listener), '/v1/log/checkpoint')).text;
   const status = await daemon.stop();
   if (status !== 0) history.faults.push(`the daemon ended with ${status}`);
   history.messages = receiver.received.map(({ webhookId, body }) => ({ webhookId, body }));
@@ -120,6 +123,15 @@ function wrongSignatures(notes: string[], { logs }: TrustFile): string[] {
   });
 }
 
+/** Again where the service is too busy to answer, as a client does. */
+async function read(client: Client, path: string): Promise<Answer> {
+  for (let left = READS_MAX; ; left--) {
+    const answer = await client.get(path);
+    if (answer.status !== 503 || left === 0) return answer;
+    await sleep(AGAIN_MS);
+  }
+}
+
 interface JobPage {
   jobs: { id: string; phase: string }[];
   next_cursor?: string;
@@ -128,7 +140,7 @@ interface JobPage {
 async function listAll(client: Client): Promise<JobPage['jobs']> {
   const found: JobPage['jobs'] = [];
   for (let cursor: string | undefined = ''; cursor !== undefined; ) {
-    const answer = await client.get(`/v1/jobs?limit=100${cursor && `&cursor=${cursor}`}`);
+    const answer = await read(client, `/v1/jobs?limit=100${cursor && `&cursor=${cursor}`}`);
     const page: JobPage = answer.json<JobPage>();
     found.push(...page.jobs);
     cursor = page.next_cursor;
