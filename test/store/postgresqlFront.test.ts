@@ -163,12 +163,8 @@ t.test('a front tells nothing that standbys may not have', async (t) => {
   const front = await openFront();
   const job = sampleJob();
   await front.jobs.accept(job);
-  const standbys = (names: string) =>
-    postgres
-      .query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`)
-      .then(() => postgres.query('SELECT pg_reload_conf()'));
-  await standbys('nobody');
-  t.teardown(() => standbys(''));
+  await postgres.setStandbys('nobody');
+  t.teardown(() => postgres.setStandbys(''));
   await postgres.query(
     `SET synchronous_commit = local; INSERT INTO pdfseal.leaves VALUES (0, '${job.id.slice(4)}', decode(repeat('00', 64), 'hex'))`,
     database,
@@ -186,17 +182,17 @@ t.test('a front tells nothing that standbys may not have', async (t) => {
   );
   await until('it waits again', async () => (await postgres.query(waiting)).length > 0);
   t.notOk(isTold, 'nor is it told so where that wait was ended');
-  await standbys('');
+  await postgres.setStandbys('');
   t.match(await reading, { outcome: { kind: 'sealed' } });
 
-  await standbys('nobody');
+  await postgres.setStandbys('nobody');
   const late = front.jobs.accept(sampleJob()).catch((error) => error.name);
   await until('its own commit waits', async () => (await postgres.query(waiting)).length > 0);
   await postgres.query(
     `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'`,
   );
   t.equal(await late, 'StoreUnavailable', 'it acknowledges nothing that standbys may not have');
-  await standbys('');
+  await postgres.setStandbys('');
   const next = sampleJob();
   await front.jobs.accept(next);
   t.match(await front.jobs.get(next.id), { job: next }, 'and goes on');
@@ -209,12 +205,8 @@ t.test(
     const location = { urls: [postgres.url(database, 'node')] };
     const front = await openInPostgresql({ location, front: true, awayMsMax: 500 });
     t.teardown(() => front.close());
-    const standbys = (names: string) =>
-      postgres
-        .query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`)
-        .then(() => postgres.query('SELECT pg_reload_conf()'));
-    await standbys('nobody');
-    t.teardown(() => standbys(''));
+    await postgres.setStandbys('nobody');
+    t.teardown(() => postgres.setStandbys(''));
     const since = performance.now();
     while (performance.now() - since < 10_000) {
       const job = sampleJob();

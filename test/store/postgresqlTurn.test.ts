@@ -17,11 +17,7 @@ t.test(
     const postgres = await startPostgres(t);
     const location = { urls: [postgres.url(await postgres.createDatabase())] };
     await createInPostgresql({ location, identity, epoch });
-    const standbys = (names: string) =>
-      postgres
-        .query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`)
-        .then(() => postgres.query('SELECT pg_reload_conf()'));
-    await standbys('nobody');
+    await postgres.setStandbys('nobody');
 
     const waits: Obstacle[] = [];
     const opening = openInPostgresql({
@@ -37,7 +33,7 @@ t.test(
     await until('it gives up on a server that does not answer', () =>
       reasons().includes('Query read timeout'),
     );
-    await standbys('');
+    await postgres.setStandbys('');
     const store = await opening;
     t.match(store.identity, identity);
     await store.close();

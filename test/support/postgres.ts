@@ -88,6 +88,12 @@ export class Postgres {
     }
   }
 
+  /** From now on, each commit waits for a standby of one of these names; with none, for nobody. */
+  async setStandbys(names: string): Promise<void> {
+    await this.query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
+    await this.query('SELECT pg_reload_conf()');
+  }
+
   /** Starts it, after {@link stop} or {@link kill}, and resolves when it takes connections. */
   async start(): Promise<void> {
     await until('PostgreSQL starts', () => this.#tryToStart());
