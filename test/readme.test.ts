@@ -28,6 +28,15 @@ t.test('the README is short, and every page is reached from it', async (t) => {
   t.strictSame([...reached].toSorted(), MANUAL.map(({ path }) => path).toSorted());
 });
 
+t.test('the README names the Debian packages that the set-up installs', async (t) => {
+  const named = new Set(readFileSync(join(ROOT, 'README.md'), 'utf8').match(/[a-z0-9.+-]+/g));
+  const setUp = readFileSync(join(ROOT, 'test/setup.sh'), 'utf8');
+  const pairs = setUp.matchAll(/ (?!compile:)[\w/.-]+:([a-z0-9.+-]+)(?=[ ;])/g);
+  const missing = Array.from(pairs, ([, name = '']) => name).filter((name) => !named.has(name));
+  t.strictSame(missing, []);
+  t.match(setUp, / softhsm2-util:softhsm2 .* chronyd:chrony /s, 'as it is written there');
+});
+
 t.test('links within lead somewhere', async (t) => {
   const links = MANUAL.flatMap((page) => linksOf(page).map((link) => ({ from: page.path, ...link })));
   t.ok(links.length > 60, `${links.length} of them`);
