@@ -191,7 +191,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   'forgets what is due later': {
     file: 'webhook/deliver.ts',
-    line: 'queue.lookAt = Math.min(queue.lookAt, open.find(({ at }) => at > now)?.at ?? queue.lookAt);',
+    line: 'queue.lookAt = Math.min(queue.lookAt, open.find((one) => !isDue(one))?.at ?? queue.lookAt);',
     instead: '',
   },
   'does not stop while an endpoint hangs': {
