@@ -51,6 +51,18 @@ function paste(shell: string, dir: string, env: Record<string, string> = {}): st
   return stdout + stderr;
 }
 
+const FAKE_TIME_TRIES = 5;
+
+/** On a busy machine, libfaketime sometimes fails a process whose parent has just ended. That says nothing of the recipe. */
+function pasteLater(dir: string, env: Record<string, string>): string {
+  let said = '';
+  for (let tries = 0; tries < FAKE_TIME_TRIES; tries++) {
+    said = paste('bash', dir, env);
+    if (!said.includes('libfaketime:')) break;
+  }
+  return said;
+}
+
 for (const algorithm of ['ed25519', 'ecdsa-p256'] as const) {
   t.test(algorithm, async (t) => {
     const dir = await sealed(t, algorithm);
@@ -63,7 +75,7 @@ for (const algorithm of ['ed25519', 'ecdsa-p256'] as const) {
       t.match(said, /signed by a key of eu: good\nsigned by a key of us: good\n.* requires: 2\n/);
       t.match(said, /Verification: OK\nstamped at /);
     }
-    t.match(paste('bash', dir, time.env), /Verification: OK\n/, 'after the certificates have expired');
+    t.match(pasteLater(dir, time.env), /Verification: OK\n/, 'after the certificates have expired');
   });
 }
 
