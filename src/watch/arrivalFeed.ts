@@ -32,12 +32,24 @@ const INTERVAL_MS = 1000;
 export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promise<void> } {
   const { arrivals, sealer, intervalMs = INTERVAL_MS, onFatal } = options;
   const clients = new KnownClients(options.store);
+  let known = new Set<string>();
   const look = async (signal: AbortSignal) => {
     while (!signal.aborted) {
-      const found = await arrivals.look((jobId) => sealer.knows(jobId), options.jobsMax());
+      // What was known a moment ago may have got its outcome since the store was read: it is left out once, and not read for nothing.
+      const before = known;
+      known = new Set();
+      const isKnown = (jobId: string) => {
+        if (!sealer.knows(jobId)) return before.has(jobId);
+        known.add(jobId);
+        return true;
+      };
+      const found = await arrivals.look(isKnown, options.jobsMax());
       if (found.length === 0) return;
       await clients.learn(found);
-      for (const arrival of found) await take(arrival, clients, options);
+      for (const arrival of found) {
+        await take(arrival, clients, options);
+        known.add(arrival.jobId);
+      }
     }
   };
   let told: ErrorCode | undefined | null = null;
