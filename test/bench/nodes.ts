@@ -1,12 +1,17 @@
 /**
  * One, two and three fronts before a daemon that seals: `node test/bench/nodes.ts [--rounds N] [--round-ms N] [--connections N]`. Prints
- * how long one client waits at the daemon that seals and at a front, what a seal costs at each of them, and from it how many processors other rates need. All of them share this machine, so the rates here show
- * only whether the costs add up.
+ * how long one client waits at the daemon that seals and at a front, what a seal costs at each of them, and from it how many processors other
+ * rates need. All of them share this machine, so the rates here show only whether the costs add up. At last, the daemon that seals finds at its
+ * start what a front accepted in the meantime: how many leaves it adds in a second when it has nothing else to do.
  */
+import { once } from 'node:events';
 import { cpus } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { installFront } from '../journeys/onDatabase.ts';
+import { askAdmin, parseMetrics, sampleOf } from '../support/admin.ts';
 import { startPostgres } from '../support/postgres.ts';
+import type { Sandbox } from '../support/sandbox.ts';
 import { number, ratio, table } from './format.ts';
 import { type Load, openLoad } from './http.ts';
 import { cpuSeconds, threadSeconds } from './machine.ts';
@@ -23,6 +28,7 @@ const { values } = parseArgs({
 });
 const DOCUMENT_BYTES = 10_000;
 const FRONTS_MAX = 3;
+const EMPTY_POLL_MS = 20;
 const RATES = [1_000, 10_000, 100_000];
 
 /** Milliseconds of processor for each seal. */
@@ -47,7 +53,7 @@ try {
   const postgres = await startPostgres(scope);
   const store = `engine = "postgresql"\nurl = "${postgres.url(await postgres.createDatabase())}"`;
   const regions = ['north', 'south'];
-  const { pid, port, apiKey, sandbox } = await startDaemon(workspace, {
+  const { pid, port, apiKey, sandbox, daemon } = await startDaemon(workspace, {
     regions,
     init: false,
     tables: { store },
@@ -109,8 +115,33 @@ try {
     for (const [used, of] of rounds) of.push(await play(used, roundMs));
   const medians = [...rounds].map(([used, of]) => [used, medianOf(of)] as const);
   report(medians);
+
+  const before = await leavesOf(sandbox);
+  daemon.kill('SIGTERM');
+  await once(daemon, 'exit');
+  const order = { documentBytes: DOCUMENT_BYTES, apiKey, connections: Number(values.connections) };
+  const backlog = { ...order, form: 'asynchronous', durationMs: 2 * roundMs } as const;
+  const { length: accepted } = (await front.load({ ...backlog, port: front.port })).latenciesMs;
+  const again = await spawnDaemon(workspace, sandbox);
+  const leaves = before + accepted - (await leavesOf(sandbox));
+  const start = {
+    ms: performance.now(),
+    mainThread: threadSeconds(again.pid),
+    database: cpuSeconds(postgres.pid),
+  };
+  while ((await leavesOf(sandbox)) < before + accepted) await sleep(EMPTY_POLL_MS);
+  const rate = (leaves * 1000) / (performance.now() - start.ms);
+  const perLeaf = (seconds: number) => `${number((seconds * 1000) / leaves)} ms`;
+  console.log(
+    `\na backlog of ${leaves} jobs: ${number(rate)} leaves/s; for each, the main thread takes`,
+    `${perLeaf(threadSeconds(again.pid) - start.mainThread)}, the database ${perLeaf(cpuSeconds(postgres.pid) - start.database)}`,
+  );
 } finally {
   await workspace.close();
+}
+
+async function leavesOf(sandbox: Sandbox): Promise<number> {
+  return sampleOf(parseMetrics((await askAdmin(sandbox, '/metrics')).text), 'pdfseal_log_leaves') ?? 0;
 }
 
 function total({ fronts, sealing, database, load }: Costs): number {
