@@ -38,13 +38,15 @@ export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promis
       // What was known a moment ago may have got its outcome since the store was read: it is left out once, and not read for nothing.
       const before = known;
       known = new Set();
+      let isLeftOut = false;
       const isKnown = (jobId: string) => {
-        if (!sealer.knows(jobId)) return before.has(jobId);
-        known.add(jobId);
+        if (sealer.knows(jobId)) known.add(jobId);
+        else if (before.has(jobId)) isLeftOut = true;
+        else return false;
         return true;
       };
       const found = await arrivals.look(isKnown, options.jobsMax());
-      if (found.length === 0) return;
+      if (found.length === 0 && !isLeftOut) return;
       await clients.learn(found);
       for (const arrival of found) {
         await take(arrival, clients, options);
