@@ -111,17 +111,17 @@ export class RemoteSealer {
    * it was refused: then it never was.
    */
   async settled(jobId: string, signal: AbortSignal): Promise<Outcome | undefined> {
-    const accepting = this.#accepting.get(jobId);
-    if (accepting !== undefined) await accepting;
-    else if ((await this.#options.store.jobs.get(jobId)) === undefined) throw refusedBefore();
-    if (signal.aborted) return undefined;
     const { promise, resolve } = Promise.withResolvers<Outcome | undefined>();
     const waiters = this.#waiters.get(jobId) ?? new Set();
-    this.#waiters.set(jobId, waiters.add(resolve));
+    this.#waiters.set(jobId, waiters.add(resolve)); // From now on, it hears of the outcome.
     const stop = () => resolve(undefined);
-    signal.addEventListener('abort', stop, { once: true });
-    this.#look(); // It may have ended before.
     try {
+      const accepting = this.#accepting.get(jobId);
+      if (accepting !== undefined) await accepting;
+      else if ((await this.#options.store.jobs.get(jobId)) === undefined) throw refusedBefore();
+      else this.#look(); // It may have ended before.
+      if (signal.aborted) return undefined;
+      signal.addEventListener('abort', stop, { once: true });
       return await promise;
     } finally {
       signal.removeEventListener('abort', stop);
