@@ -3,13 +3,15 @@ import { faultOfAccepted } from '../../job/acceptedJob.ts';
 import type { Arrival, ArrivalStore } from '../arrivals.ts';
 import { parseRecord } from '../records.ts';
 import type { Bell } from './bell.ts';
-import type { Database } from './database.ts';
+import type { Database, Query } from './database.ts';
 import { idOf, ownUuid } from './ids.ts';
 import { JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
 import type { Writes } from './writes.ts';
 
-/** So many of each login at most, in turn: one front holds up no other. The logins are found without looking at all rows. */
-const IDS = {
+/**
+ * What this daemon takes from here is told to nobody before a commit of its own, which comes after it at every standby: so its reading waits for no
+ * other commit. So many of each login at most, in turn: one front holds up no other. The logins are found without looking at all rows. */
+const IDS: Query = {
   name: 'arrivals',
   text: `WITH RECURSIVE logins AS (
       (SELECT accepted_by FROM arrivals ORDER BY accepted_by LIMIT 1)
@@ -20,12 +22,14 @@ const IDS = {
       SELECT job_id, row_number() OVER (ORDER BY job_id) AS place FROM arrivals
         WHERE accepted_by = logins.accepted_by ORDER BY job_id LIMIT $1) AS of_login
     ORDER BY place, job_id`,
+  isInternal: true,
 };
-const ROWS = {
+const ROWS: Query = {
   name: 'arrived_jobs',
   text: `SELECT ${JOB_COLUMNS}, (SELECT record FROM sources WHERE job_id = j.id) AS source,
       EXISTS (SELECT FROM waiting WHERE job_id = j.id) AS is_own
     FROM unnest($1::uuid[]) WITH ORDINALITY AS found (id, place) JOIN jobs j USING (id) ORDER BY place`,
+  isInternal: true,
 };
 const FORGET = { name: 'forget_arrivals', text: 'DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[])' };
 
