@@ -123,6 +123,7 @@ export class Database implements Queries {
       const pool = new Pool({
         ...clientConfig(url, this.location.password),
         max,
+        pipeline: this.#isFront,
         query_timeout: this.answerMsMax(READ_MS_MAX) + 1_000,
         ...(this.#fence !== undefined && { idleTimeoutMillis: 0 }), // Each begins with a barrier.
         onConnect: async (client: ClientBase) => {
@@ -177,14 +178,18 @@ export class Database implements Queries {
 
   #read<Row>({ pools }: Readers, query: Query, values: readonly unknown[]): Promise<Row[]> {
     const hasBarrier = this.#isFront && query.isInternal !== true;
+    // It is sent together with the statement, and waits for it.
+    const commitMsMax = this.answerMsMax(READ_MS_MAX) + this.answerMsMax(COMMIT_MS_MAX);
     return this.retrying(async (server, answered) => {
       const client = await (pools[server] as Pool).connect();
       answered();
       try {
         const { name, text } = query;
-        if (hasBarrier) await beginBarrier(client);
-        const { rows } = await client.query({ name, text, values: [...values] });
-        if (hasBarrier) await passBarrier(client, this.answerMsMax(COMMIT_MS_MAX));
+        const read = () => client.query({ name, text, values: [...values] });
+        // Where the server refuses one of the three, the last one says so too.
+        const [, { rows }] = hasBarrier
+          ? await together([beginBarrier(client), read(), passBarrier(client, commitMsMax)])
+          : [undefined, await read()];
         client.release();
         if (!hasBarrier && query.isInternal !== true) await this.#committing;
         return rows as Row[];
