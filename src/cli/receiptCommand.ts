@@ -77,7 +77,7 @@ function initialRecord(path: string, { evidence }: ReceivedReceipt): Uint8Array 
   const [token, ...pool] = [timestamp.token, ...certificates].map(fromBase64);
   const known = pool.filter((der) => der !== undefined);
   if (token === undefined || known.length < pool.length)
-    throw new OperatorError(`${path} proves nothing: what is not Base64 is in its evidence`);
+    throw new OperatorError(`${path} proves nothing: its evidence contains what is not Base64`);
   const record = encodeChains([{ digest: 'sha512', timestamps: [{ token }] }], certificates);
   const stamped = { checkpoint, certificates: [], tokens: [] };
   const { finding } = checkEvidenceRecord({ record, at: Date.now() }, stamped, []);

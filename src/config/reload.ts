@@ -165,6 +165,6 @@ export class LiveConfig {
     this.#pending = deferred;
     for (const listener of this.#listeners) listener(config);
     this.#logger.info({ event: 'config_read', keys: applied }, 'the configuration was read again');
-    if (deferred.length > 0) this.#logger.warn({ keys: deferred }, 'these keys wait for a restart');
+    if (deferred.length > 0) this.#logger.warn({ keys: deferred }, 'these keys take effect after a restart');
   }
 }

@@ -11,7 +11,7 @@ import type { Caller, Middleware, RequestContext } from './requestContext.ts';
 export interface AuthOptions {
   store: Pick<Store, 'credentials' | 'serviceTime'>;
   environment: string;
-  /** Each organisation, with the partner organisations that can read its jobs of visibility `partner`. */
+  /** Each organization, with the partner organizations that can read its jobs of visibility `partner`. */
   organizations(): Readonly<Record<string, { readonly partners: readonly string[] }>>;
   clock: Clock;
   /** What TLS says of the client. Absent: there are no client certificates here. No header ever says it. */

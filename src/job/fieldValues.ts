@@ -13,7 +13,7 @@ const IDEMPOTENCY_KEY_DEMAND = 'must be 8 to 128 visible ASCII characters.';
  */
 export const fieldSchemas = {
   visibility: oneOf(VISIBILITIES).describe(
-    'Who may see the job: `private` the creating client, `organization` every client of its organisation, `partner` also the organisations it lists as partners.',
+    'Who may see the job: `private` the creating client, `organization` every client of its organization, `partner` also the organizations it lists as partners.',
   ),
   mode: oneOf(JOB_MODES).describe('`blocking` keeps the connection open until the job is completed.'),
   preserve_metadata: trueOrFalse().describe(

@@ -41,7 +41,7 @@ export async function renewalProblems(
       if (found === undefined) continue;
       const remedy =
         'isUntrusted' in judged && judged.isUntrusted
-          ? `; no backup mends this: ${putBack(token.authority)}`
+          ? `; a backup does not help: ${putBack(token.authority)}`
           : '';
       problems.push(`the token of ${token.authority} in renewal ${run.number}: ${found}${remedy}`);
     }
@@ -61,9 +61,9 @@ async function shapeFault(
   const isPath = (one: number[]) =>
     one.length === before.length &&
     one.every((index, n) => index === SKIPPED || before[n]?.tokens[index] !== undefined);
-  if (![path, ...older.map((one) => one.path)].every(isPath)) return 'goes on with a token that is not there';
+  if (![path, ...older.map((one) => one.path)].every(isPath)) return 'builds on a token that does not exist';
   if (from !== renewedUntil(before, run) || to < (before.at(-1)?.to ?? 0))
-    return 'does not follow the one before';
+    return 'does not follow the renewal before it';
   return to > 0 && (await log.batchAt(to)) === undefined
     ? `ends at ${to} leaves, where no checkpoint is`
     : undefined;
@@ -88,7 +88,7 @@ async function treeFault(
 
 /** What puts the root of an authority back among those that are trusted. */
 function putBack(authority: string): string {
-  return `put the authority back into the configuration: [timestamp.remotes.${authority}] with its roots_file, and no url; older trust files have the root`;
+  return `add the authority to the configuration again: [timestamp.remotes.${authority}] with its roots_file and without url; older trust files contain the root`;
 }
 
 /**
@@ -105,7 +105,7 @@ export async function missingRoots(
       if (openToken(token, certificates, authorities).timestamp === undefined)
         missing.set(authority, [...(missing.get(authority) ?? []), number]);
   return Array.from(missing, ([authority, runs]) => ({
-    detail: `renewal ${runs.join(', ')} is of ${authority}, whose root the configuration does not name: verifiers cannot tell what it proves`,
+    detail: `renewal ${runs.join(', ')} is from ${authority}, whose root the configuration does not name: verifiers cannot tell what it proves`,
     remedy: putBack(authority),
   }));
 }
@@ -160,7 +160,7 @@ export async function renewalLapses(
   const words = Array.from(lost, ([first, { batches, leaf, since }]) => {
     const what = `the time-stamps of ${batches} checkpoints, the first from leaf ${leaf}, ended`;
     return first
-      ? `${what} before renewal ${first.number}: no time-stamp proves any more when these were sealed`
+      ? `${what} before renewal ${first.number}: no time-stamp proves any longer when these were sealed`
       : `${what} since ${toRfc3339(since)}, and no renewal proves them: run \`pdfseal renew\`, so that no more end; what witnesses cosigned still proves the order of the log`;
   });
   return [...found, ...words];
@@ -177,7 +177,7 @@ function whyLeftOut(
   const renewedAt = next ? Math.min(...next.map(({ genTime }) => genTime)) : at;
   return until < renewedAt
     ? `ended ${toRfc3339(until)}, before anything renewed it`
-    : 'was made of what had ended, or was of a stolen key';
+    : 'was made from a time-stamp that had ended, or with a stolen key';
 }
 
 /** Checkpoints whose own time-stamps ended before the first renewal in their records. */

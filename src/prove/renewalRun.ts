@@ -191,7 +191,7 @@ export async function orderFault(
   const faultOf = (renewed: number): string | undefined =>
     renewed < genTime
       ? undefined
-      : `the token is of ${toRfc3339(genTime)}, and a time-stamp that it renews is of ${toRfc3339(renewed)}`;
+      : `the token says ${toRfc3339(genTime)}, but a time-stamp that it renews says ${toRfc3339(renewed)}`;
   const fault = faultOf(newest);
   if (fault !== undefined) return fault;
   // No token is further from the time of its batch than this, and batches are in the order of their times.

@@ -61,7 +61,7 @@ export function reasonToRenew(
   if (digest !== former && firstOf(standing)) return `${digest} replaces ${former}`;
   const first = firstOf(standing.filter(({ due }) => due && due.renewAt <= at));
   if (first === undefined) return undefined;
-  if (first.at === 0) return 'a time-stamp is of an authority that the configuration does not name';
+  if (first.at === 0) return 'a time-stamp is from an authority that the configuration does not name';
   return first.at <= at
     ? 'a time-stamp has ended'
     : `a time-stamp ends within ${RENEW_BEFORE_MS / 86_400_000} days`;

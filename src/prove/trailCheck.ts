@@ -71,7 +71,7 @@ async function keptRecord(store: Store, entry: TrailEntry, receipts: boolean): P
   try {
     return { number, text, receipt: await readReceipt(store, job, outcome.leafIndex) };
   } catch (error) {
-    return { number, text, problem: `its receipt cannot be had: ${(error as Error).message}` };
+    return { number, text, problem: `its receipt cannot be read: ${(error as Error).message}` };
   }
 }
 

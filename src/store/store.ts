@@ -314,7 +314,7 @@ export interface JobReference {
 export interface Viewer {
   clientId: string;
   organization: string;
-  /** Organisations that list the viewer's organisation as a partner. */
+  /** Organizations that list the viewer's organization as a partner. */
   partnerOf: string[];
 }
 

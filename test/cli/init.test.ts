@@ -201,13 +201,13 @@ t.test('a configuration by flags, and by answers of which some will not do', asy
   const asked = await ask('asked.toml', `${answers.join('\n')}\n`);
   server.close();
   for (const said of [
-    /"A B" will not do/,
+    /"A B" is not accepted/,
     /without scheme/,
     /seal\.example\.com, a host of examples/,
     /address already in use/,
     /there is "token-us"/,
-    /✓ the token "token-us" is there and takes the PIN/,
-    /"2" will not do: a number from 1 to 1/,
+    /✓ the token "token-us" exists and accepts the PIN/,
+    /"2" is not accepted: a number from 1 to 1/,
     /asked\.toml is written/,
   ])
     t.match(asked.stderr, said);

@@ -104,7 +104,7 @@ t.test('a log that grows is good, and its receipts are in it', async (t) => {
     stdout: `${origin}: 300 leaves, first run\ngood\n`,
     stderr: '',
   });
-  t.match(await monitor('--first'), { status: 2, stderr: /state is there already: leave out --first/ });
+  t.match(await monitor('--first'), { status: 2, stderr: /state exists already: leave out --first/ });
   mkdirSync(join(dir, 'receipts/2026'));
   for (const index of [0, 255, 299])
     writeFileSync(

@@ -230,12 +230,13 @@ t.test('a query whose renewal has ended stays, and its answer saves what nothing
     const judged = async (at: number) =>
       judgeToken(known, drafted, await lasting.stamp(digest, drafted.root, at));
     t.match(await judged(BEGIN + 21 * DAY_MS), {
-      fault: /^it is of 2026-01-22T.*, when a renewal had ended with which the query goes on$/,
+      fault: /^the token says 2026-01-22T.*, but by then a renewal that the query builds on had ended$/,
       remedy: /pdfseal renew request/,
     });
     await t.rejects(queryToKeep(known, {}), {
-      message: /^a query is out .* has ended: nothing is renewed until its answer comes, or until 2/,
-      remedy: /^bring the answer, if .* that end: .*\. Otherwise .* pdfseal renew request/,
+      message:
+        /^a query that builds on .* is still open: nothing is renewed until its answer comes, or until 2/,
+      remedy: /^if the authority answered before that end, .*\. Otherwise .* pdfseal renew request/,
     });
     t.match(await draftNow(known, digest, { query }), { scope: { path: [0] } }, 'the timer leaves it alone');
     t.strictSame(await store.renewals.draft(), query);

@@ -38,7 +38,8 @@ t.test('a record with as many hash renewals as verifiers take is not renewed wit
     t.equal(warned, n + 1 < 51 ? 0 : 1, `${n + 1} hash renewals`);
   }
   await t.rejects(next('sha512'), {
-    message: /^an evidence record has 63 hash renewals, and verifiers take 63: .*, so nothing is renewed$/,
+    message:
+      /^an evidence record has 63 hash renewals, and verifiers accept at most 63: .*, so nothing is renewed$/,
     remedy: /^stay with the hash function of the last renewal/,
   });
   t.equal(await memory.renewals.draft(), undefined);

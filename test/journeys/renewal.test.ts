@@ -230,7 +230,8 @@ t.test('renewals', async (t) => {
     outside.reply(file('distrusted.tsq'), file('distrusted.tsr'));
     t.match(await pdfseal(['renew', 'accept'], readFileSync(file('distrusted.tsr'))), {
       status: 1,
-      stderr: /the answer is not taken: .* is distrusted from 2\S+ on, as was said after the last renewal\n/,
+      stderr:
+        /the answer is not accepted: .* is distrusted from 2\S+ on, as was said after the last renewal\n/,
     });
   });
 
@@ -263,7 +264,7 @@ t.test('renewals', async (t) => {
     t.match(await pdfseal(['renew', '--now']), {
       status: 1,
       stderr:
-        /^a query is out: this is the renewal that it asks for, with sha384\n[\s\S]*no time-stamp of built-in for the renewal: .* is distrusted from 2.*\n.*name another authority; .*take it back: pdfseal renew --distrust ROOT/,
+        /^a query is open: this is the renewal that it asks for, with sha384\n[\s\S]*no time-stamp of built-in for the renewal: .* is distrusted from 2.*\n.*name another authority; .*take it back: pdfseal renew --distrust ROOT/,
     });
     const back = ['--distrust', file('own.pem'), '--since', '9999-12-31'];
     const looked = await pdfseal(['renew', ...back]);
@@ -278,7 +279,7 @@ t.test('renewals', async (t) => {
 
   await t.test('an authority that the configuration does not name any more', async (t) => {
     const config = readFileSync(sandbox.configFile, 'utf8');
-    const missing = /renewal 2 is of outside, whose root .*\n.*\[timestamp\.remotes\.outside\]/;
+    const missing = /renewal 2 is from outside, whose root .*\n.*\[timestamp\.remotes\.outside\]/;
     writeFileSync(sandbox.configFile, config.replace(/\[timestamp\.remotes\.outside\]\n.*\n/, ''));
     t.match(await pdfseal(['trust', 'export']), { status: 0, stderr: missing });
     const { stdout } = await pdfseal(['doctor']);

@@ -66,7 +66,7 @@ t.test('two authorities, a witness and a restore', async (t) => {
     writeFileSync(sandbox.configFile, config.replace(/\[timestamp\.remotes\.north\]\n.*\n/, ''));
     t.match(await accept(second), {
       status: 0,
-      stderr: /^the time-stamp of north, brought before, is of no use: .*\nkept: 1 of 2 time-stamps\. /,
+      stderr: /^the earlier time-stamp of north cannot be used: .*\nkept: 1 of 2 time-stamps\. /,
     });
     writeFileSync(sandbox.configFile, config);
     t.match(await accept(first), { status: 0, stdout: /^renewal 1: south and north stamped everything / });

@@ -141,10 +141,10 @@ t.test('a check finds what was changed', async (t) => {
   t.strictSame(await problems(late), [], 'what ended too early is no damage');
   t.strictSame(await missingRoots((await made()).store, trusted), []);
   t.match(await missingRoots((await made()).store, [alpha.trusted]), [
-    { detail: /^renewal 1, 2 is of beta, whose root /, remedy: /\[timestamp\.remotes\.beta\]/ },
+    { detail: /^renewal 1, 2 is from beta, whose root /, remedy: /\[timestamp\.remotes\.beta\]/ },
   ]);
   t.match(await renewalProblems((await made()).store, [alpha.trusted], WIDTH), [
-    /^the token of beta in renewal 1: .*no trusted root.*; no backup mends this: put the authority back/,
+    /^the token of beta in renewal 1: .*no trusted root.*; a backup does not help: add the authority to the configuration/,
     /^the token of beta in renewal 2/,
   ]);
 });
@@ -187,12 +187,12 @@ t.test('a token must be younger than all that it renews', async (t) => {
   await memory.seal(1, BEGIN + DAY_MS, alpha);
   await memory.seal(1, BEGIN + DAY_MS + 5_000, beta);
   const fault = (at: number) => orderFault(memory.store, { to: 2 }, newestOf([]), BEGIN + DAY_MS + at);
-  t.match(await fault(5_000), /^the token is of .*, and a time-stamp that it renews is of /);
-  t.match(await fault(2_000), /renews is of/);
+  t.match(await fault(5_000), /^the token says .*, but a time-stamp that it renews says /);
+  t.match(await fault(2_000), /renews says/);
   t.equal(await fault(6_000), undefined);
   await renew(memory.store, { digest: 'sha512', at: BEGIN + 2 * DAY_MS, authorities: [alpha] });
   const newest = newestOf(await memory.renewals.runs());
-  t.match(await orderFault(memory.store, { to: 2 }, newest, BEGIN + 2 * DAY_MS), /renews is of/);
+  t.match(await orderFault(memory.store, { to: 2 }, newest, BEGIN + 2 * DAY_MS), /renews says/);
 });
 
 t.test('a survey tells what time-stamps rest on, and goes on where the last one ended', async (t) => {

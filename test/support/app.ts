@@ -58,7 +58,7 @@ export interface TestApp {
   fetching: Fetching;
   app: App;
   server: HttpServer;
-  /** With a key of `acme-web` of the organisation `acme`, which may do everything. */
+  /** With a key of `acme-web` of the organization `acme`, which may do everything. */
   client: Client;
   /** The lines logged so far. */
   log(): Record<string, unknown>[];

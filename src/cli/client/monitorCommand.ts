@@ -136,7 +136,7 @@ async function follow({
 
 /** The checkpoint of the last run; undefined in the first run. */
 function readState(path: string, isFirst: boolean, trust: TrustFile): EpochCheckpoint | undefined {
-  if (isFirst && existsSync(path)) throw new OperatorError(`${path} is there already: leave out --first`);
+  if (isFirst && existsSync(path)) throw new OperatorError(`${path} exists already: leave out --first`);
   if (isFirst) return undefined;
   if (!existsSync(path))
     throw new OperatorError(

@@ -73,7 +73,7 @@ export function readApiKey({ keyFile, tlsCertificate }: ReachOptions): string | 
   }
   // The error about an invalid header value would show the key.
   if (!/^[\x21-\x7e]+$/.test(apiKey))
-    throw new OperatorError('the API key is not one line of visible ASCII characters');
+    throw new OperatorError('the API key must be one line of visible ASCII characters');
   // A key decides who the caller is, also where the certificate stands for another client.
   if (keyFile === undefined && tlsCertificate !== undefined)
     note('with the API key of PDFSEAL_API_KEY: unset it if the certificate alone stands for the client');

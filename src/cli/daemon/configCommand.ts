@@ -47,7 +47,7 @@ async function show({ config: file, changed }: ShowOptions): Promise<void> {
   if (isJson()) for (const setting of settings) printJson(present(setting));
   else for (const line of toTomlLines(settings)) print(line);
   if (hidesSecrets(settings))
-    note('pdfseal: what may be a secret is not shown: PINs, queries of URLs, variables of such names');
+    note('pdfseal: possible secrets are not shown: PINs, queries of URLs, variables with such names');
   for (const line of await differences(config)) note(`pdfseal: ${line}`);
 }
 

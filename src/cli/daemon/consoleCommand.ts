@@ -104,7 +104,7 @@ async function openHere({ config: file }: { config: string }): Promise<void> {
   const url = urlOf(config, port, link);
   if (isJson()) printJson({ url, name: link.name, role: link.role });
   else {
-    note('it works once, within five minutes; Ctrl-C closes this way to the console');
+    note('it works once, within five minutes; Ctrl-C closes this connection to the console');
     print(url);
   }
 }

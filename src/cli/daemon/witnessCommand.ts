@@ -110,7 +110,7 @@ async function accept({ config, witness, raiseForkAlarm, ...form }: WitnessOptio
   const text = await readText(process.stdin);
   if (text.trim() === '')
     throw new OperatorError('standard input is empty', {
-      remedy: 'give the answer of the witness: pdfseal witness accept <answer',
+      remedy: 'pass the answer of the witness on standard input: pdfseal witness accept <answer',
     });
   const query = { witness, raise_fork_alarm: raiseForkAlarm };
   const found = await ask<PresentedOutcome>(config, 'answer', query, text);

@@ -150,7 +150,7 @@ const REMEDIES: Partial<Record<PresentedPartition['state'], string>> = {
 };
 
 const REFUSED =
-  'find what asked it to sign: the journal of the daemon, event partition_useless, and of the signer has each refusal. If it was not a restored store or a clock that jumped, treat the daemon as broken into: "What is trusted for what" in the manual';
+  'find out what asked it to sign: the journals of the daemon (event partition_useless) and of the signer have each refusal. If neither a restored store nor a clock that jumped explains it, assume that somebody has broken into the machine: "What is trusted for what" in the manual';
 
 /** A lost partition is a warning while the others meet the quorum. */
 function judgePartition(

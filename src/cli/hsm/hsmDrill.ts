@@ -97,7 +97,7 @@ async function carryOut(socket: SocketPath, options: DrillOptions): Promise<Repo
     await askAdministration(socket, 'POST', `/partitions/${encodeURIComponent(name)}/in`);
   }
   const backAt = performance.now();
-  note(`${name} is back in service`);
+  note(`${name} is in service again`);
   await untilItSigns(socket, name);
   process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
   return {

@@ -164,7 +164,7 @@ async function init(options: InitOptions, command: Command): Promise<void> {
 function tellOtherUser(file: string): boolean {
   const instance = instanceOf(resolve(file));
   if (instance === undefined || process.geteuid?.() !== 0) return false;
-  note(`Next: look whether the daemon can use it:  pdfseal-run ${instance} check-config`);
+  note(`Next: check that the daemon can use it:  pdfseal-run ${instance} check-config`);
   note(`      make keys, log and store:            pdfseal-run ${instance} init`);
   return true;
 }

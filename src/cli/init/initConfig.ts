@@ -84,7 +84,7 @@ export async function makeConfig(given: InitAnswers): Promise<void> {
         'run this as a user that may write there; in the package that is root, without pdfseal-run';
       throw new OperatorError(cause.message, { cause, remedy });
     }
-    note(`${file} is written: what it does not say is at its default`);
+    note(`${file} is written: every key that it does not name has its default`);
   } finally {
     questions?.close();
   }
@@ -166,13 +166,13 @@ const CLOCK_PROGRAMS = ['/usr/bin/chronyc', '/usr/bin/timedatectl'];
 function matching(pattern: RegExp, expected: string): ReadAnswer<string> {
   return (text) => {
     if (pattern.test(text)) return text;
-    throw new OperatorError(`"${text}" will not do: ${expected}`);
+    throw new OperatorError(`"${text}" is not accepted: ${expected}`);
   };
 }
 
 function readOrigin(text: string, throwaway: true | undefined): string {
   if (!/^(?!.*:\/\/)[^\s+]{1,255}$/u.test(text) || !text.includes('.'))
-    throw new OperatorError(`"${text}" will not do: a host name and a path, without scheme and blanks`);
+    throw new OperatorError(`"${text}" is not accepted: a host name and a path, without scheme and blanks`);
   requireOwned('the origin', hostOfOrigin(text), throwaway);
   return text;
 }
@@ -189,7 +189,7 @@ export function requireOwned(what: string, host: string, throwaway: true | undef
 async function readFreeAddress(text: string): Promise<string> {
   const address = parseListenAddress(text);
   if (address === undefined)
-    throw new OperatorError(`"${text}" will not do: an address such as ${LISTEN_DEFAULT}`);
+    throw new OperatorError(`"${text}" is not accepted: an address such as ${LISTEN_DEFAULT}`);
   if ('path' in address) return text;
   const server = createServer();
   try {
@@ -270,14 +270,14 @@ function readVariables(text: string): Record<string, string> {
 /** Whether the token is there and takes the PIN, which it is shown once. */
 async function tryToken(answer: PartitionAnswer): Promise<void> {
   await probeToken({ ...answer, keyLabel: 'none yet' } satisfies PartitionOptions);
-  note(`  ✓ the token "${answer.tokenLabel}" is there and takes the PIN`);
+  note(`  ✓ the token "${answer.tokenLabel}" exists and accepts the PIN`);
 }
 
 function readQuorum(text: string, partitions: readonly PartitionAnswer[]): QuorumPolicy {
   const quorum = parseQuorum(/^\d+$/.test(text) ? Number(text) : text);
   if (quorum !== undefined && meetsQuorum(quorum, partitions)) return quorum;
   throw new OperatorError(
-    `"${text}" will not do: a number from 1 to ${partitions.length}, or "2 of eu, us, ap"`,
+    `"${text}" is not accepted: a number from 1 to ${partitions.length}, or "2 of eu, us, ap"`,
   );
 }
 
@@ -288,7 +288,7 @@ function readAuthority(text: string): Authority {
   const at = text.indexOf(',');
   const [url, rootsFile] = [text.slice(0, at), readExisting(text.slice(at + 1))];
   if (at < 0 || !URL.canParse(url))
-    throw new OperatorError(`"${text}" will not do: built-in, none, or URL,FILE`);
+    throw new OperatorError(`"${text}" is not accepted: built-in, none, or URL,FILE`);
   certificatesIn(rootsFile);
   return { url, rootsFile };
 }

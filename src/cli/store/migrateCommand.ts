@@ -153,7 +153,7 @@ class Move {
     });
     const act: Act = { ...this.#act(), outcome: 'failed', concludes: mark.concludes };
     await this.#look(this.#source, ({ trail }) => trail.append(act));
-    note(`pdfseal: the copy in ${mark.other} is useless now: remove it`);
+    note(`pdfseal: the copy in ${mark.other} is no longer needed: remove it`);
   }
 
   /** Before anything is copied: from now on nobody writes to the store. */

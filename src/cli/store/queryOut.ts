@@ -21,10 +21,10 @@ export async function queryToKeep(
   if (hasWays(draft, waysAt(renewing, draft.thefts ?? [], systemClock()))) return draft;
   const until = toRfc3339(endOfDraft(draft));
   throw new OperatorError(
-    `a query is out that goes on with a renewal which has ended: nothing is renewed until its answer comes, or until ${until}`,
+    `a query that builds on an ended renewal is still open: nothing is renewed until its answer comes, or until ${until}`,
     {
       remedy:
-        'bring the answer, if the authority gave it before that end: pdfseal renew accept <answer.tsr. Otherwise do without it, and write another query: pdfseal renew request >query.tsq',
+        'if the authority answered before that end, pass the answer on: pdfseal renew accept <answer.tsr. Otherwise write another query: pdfseal renew request >query.tsq',
     },
   );
 }

@@ -178,7 +178,7 @@ async function renewNow(
       remedy: 'name another one: renewal.hash in the configuration, or --hash',
     });
   const query = theft ? undefined : await queryToKeep(renewing, survey, options.hash);
-  if (query) note(`a query is out: this is the renewal that it asks for, with ${query.digest}`);
+  if (query) note(`a query is open: this is the renewal that it asks for, with ${query.digest}`);
   const drafted = await draftNow(renewing, digest, { theft, query });
   const draft = await store.renewals.draft();
   // As the option takes it: whole seconds.
@@ -223,7 +223,7 @@ async function request({ config, hash }: RenewOptions, theft: Theft | undefined)
     note(
       `a query for renewal ${number}, over ${counted(to, 'leaf', 'leaves')}, ${digest}: carry it to an authority,`,
     );
-    note(`  and its answer, which is taken until ${until}, to pdfseal renew accept <answer.tsr`);
+    note(`  and pass its answer on until ${until}: pdfseal renew accept <answer.tsr`);
   });
 }
 
@@ -246,8 +246,8 @@ async function accept({ config: file, shorter }: RenewOptions): Promise<void> {
       const found = await judgeToken(renewing, drafted, one);
       if (!('fault' in found)) judged.push(found);
       else if (one !== token)
-        note(`the time-stamp of ${one.authority}, brought before, is of no use: ${found.fault}`);
-      else throw new OperatorError(`the answer is not taken: ${found.fault}`, found);
+        note(`the earlier time-stamp of ${one.authority} cannot be used: ${found.fault}`);
+      else throw new OperatorError(`the answer is not accepted: ${found.fault}`, found);
     }
     const { first } = await surveyNow(renewing, draft.digest);
     for (const one of judged) {

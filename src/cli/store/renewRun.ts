@@ -143,9 +143,9 @@ export async function draftNow(
   const progress = showProgress('hashing', scope.to, 'leaves');
   const wanted = { at: systemClock(), ...scope, ...(thefts.length > 0 && { thefts }) };
   const drafted = await draftRun(store, trees, wanted, progress.update).finally(progress.stop);
-  if (theft) note('what you said of the key is kept, also if nothing is renewed now');
+  if (theft) note('what you reported about the key is kept, even if nothing is renewed now');
   if (former?.nonce !== undefined && (await store.renewals.draft())?.nonce !== former.nonce)
-    note('the answer to the query that was written before is not taken any more');
+    note('an answer to the earlier query is no longer accepted');
   return drafted;
 }
 
@@ -154,7 +154,7 @@ function assertRoom(level: RecordLevel | undefined): void {
   if (level === undefined || level.count + level.next <= level.max) return;
   const { count, what, max, remedy } = level;
   throw new OperatorError(
-    `an evidence record has ${count} ${what}, and verifiers take ${max}: another renewal would make it worthless, so nothing is renewed`,
+    `an evidence record has ${count} ${what}, and verifiers accept at most ${max}: another renewal would make it worthless, so nothing is renewed`,
     { remedy },
   );
 }
@@ -194,19 +194,19 @@ export async function judgeToken(
   // Every later renewal would have to be later still, and no run can be taken back.
   const now = systemClock();
   if (genTime > now + STAMPING_TOLERANCE_MS)
-    return { fault: `the token is of ${toRfc3339(genTime)}, and it is ${toRfc3339(now)} here` };
+    return { fault: `the token says ${toRfc3339(genTime)}, but the time here is ${toRfc3339(now)}` };
   const thefts = theftsOf([...runs, { thefts: [...drafted.thefts] }]);
   const theft = thefts.find(({ root, since }) => since <= now && isLast(judged.timestamp.chain, root));
   if (theft) return { fault: describeTheft(theft), remedy: `name another authority; ${TAKE_BACK}` };
   // A run that has ended since the query was written may still hold at the time of the token.
   if (!hasWays(drafted.scope, waysAt(renewing, drafted.thefts, genTime)))
     return {
-      fault: `it is of ${toRfc3339(genTime)}, when a renewal had ended with which the query goes on`,
-      remedy: 'write another query, which does without it: pdfseal renew request >query.tsq',
+      fault: `the token says ${toRfc3339(genTime)}, but by then a renewal that the query builds on had ended`,
+      remedy: 'write another query, which does not build on it: pdfseal renew request >query.tsq',
     };
   const wanted = config.timestamp.remotes[token.authority]?.policy;
   if (wanted !== undefined && policy !== wanted)
-    return { fault: `the token is of policy ${policy}, and the configuration asks for ${wanted}` };
+    return { fault: `the token has the policy ${policy}, but the configuration requires ${wanted}` };
   const strength = strengthOf(token.token, token.certificates, authorities);
   const due = dueOf(strength, config.renewal.sunsets) ?? { at: notAfter, renewAt: notAfter, reason: '' };
   const fault = await orderFault(store, drafted.scope, newestOf(runs), genTime);
@@ -257,14 +257,14 @@ export async function stampNow(
   const carry = `carry a query to an authority yourself: ${request} >query.tsq`;
   if (config.timestamp.authorities.length === 0)
     throw new OperatorError(
-      'timestamp.authorities is empty: nobody can be asked, and nothing is renewed yet',
+      'timestamp.authorities is empty: there is no authority to ask, so nothing is renewed yet',
       {
         remedy: `name an authority there, or ${carry}`,
       },
     );
   const given = needed === 1 ? 'no authority' : `${found.length} of ${needed} authorities`;
   throw new OperatorError(`${given} gave a time-stamp: nothing is renewed yet`, {
-    remedy: `the lines above say why. Mend that, or ${carry}. What was computed is kept for a day`,
+    remedy: `the lines above say why. Correct the cause, or ${carry}. The result of the computation is kept for a day`,
   });
 }
 

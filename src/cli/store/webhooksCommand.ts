@@ -267,7 +267,7 @@ async function replay(id: string, webhookIds: string[], { config }: CommonOption
     const { replayed, isDisabled } = await replayLetters(store, id, wanted, actorOfProcess('command'));
     if (isJson()) printJson({ id, replayed });
     else if (replayed === 0)
-      note(`no dead letter of ${id} was queued: none was chosen, or the backlog is full`);
+      note(`no dead letter of ${id} was queued: no dead letter matches, or the backlog is full`);
     else {
       const waits = isDisabled ? '; nothing is sent until the endpoint is enabled' : '';
       note(`queued again of ${id}: ${counted(replayed, 'dead letter')}${waits}`);
