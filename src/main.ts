@@ -1,4 +1,4 @@
-#!/usr/bin/env -S node --disable-sigusr1 --max-semi-space-size=16
+#!/usr/bin/env -S node --disable-sigusr1 --max-semi-space-size=16 --max-old-space-size=2000
 import './base/inspector.ts';
 import { parseArgs } from 'node:util';
 import { BrokenInvariant, DamagedRecord } from './base/assert.ts';

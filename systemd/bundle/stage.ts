@@ -31,7 +31,7 @@ const COMPLETIONS: Record<Shell, (program: string) => string> = {
 /** As they are started; the units say the same. Nobody opens Node's inspector, by signal or by environment, and no core is written. */
 const START = 'unset NODE_OPTIONS; ulimit -c 0; exec /usr/lib/pdfseald/bin/node --disable-sigusr1';
 const PROGRAMS = {
-  pdfseald: `${START} --max-semi-space-size=16 /usr/lib/pdfseald/dist/main.js "$@"`,
+  pdfseald: `${START} --max-semi-space-size=16 --max-old-space-size=2000 /usr/lib/pdfseald/dist/main.js "$@"`,
   pdfseal: `${START} /usr/lib/pdfseald/dist/cli.js "$@"`,
   'pdfseal-witness': `${START} --jitless /usr/lib/pdfseald/dist/witness/start.js "$@"`,
 };
