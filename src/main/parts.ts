@@ -63,8 +63,7 @@ export async function openClockOf(
   const opened = await openTrustedClock({
     source: timestamp.authorities.length === 0 ? { trust: 'system' } : reachable(clock),
     accuracyMs: timestamp.accuracyMs,
-    lastSealedAt,
-    lastStampedAt: stampedAt(head),
+    newest: Math.max(lastSealedAt, stampedAt(head)),
     lastDate: store.serviceTime.lastDate ?? Math.max(lastSealedAt, store.identity.createdAt),
     logger,
   });

@@ -16,7 +16,7 @@ import type { SealedJobs, SealerObserver } from './observer.ts';
 import { forkAlarm, obstacleOf, unstampable, unwitnessed } from './obstacle.ts';
 import type { Pending, Sealable } from './pending.ts';
 import type { Signing } from './signing.ts';
-import type { Timestamping } from './timestamping.ts';
+import { stampedAt, type Timestamping } from './timestamping.ts';
 
 export interface PipelineOptions {
   store: Store;
@@ -59,6 +59,8 @@ interface Flight {
   waitedMs: number[];
   /** It will not be committed: its jobs are in the queue again. */
   abandoned: boolean;
+  /** Resolves once an authority was asked for its time-stamp, or never will be. */
+  dated: PromiseWithResolvers<void>;
   /** Resolves once it is committed or abandoned. Never rejects. */
   landed: Promise<void>;
 }
@@ -66,6 +68,8 @@ interface Flight {
 /** A batch with its evidence, and how long that took. */
 interface Evidence extends Pick<SealedJobs, 'signMs' | 'stampMs'> {
   batch: Batch;
+  /** The time in its token; 0 where it has none. */
+  stampedAt: number;
   /** Witnesses may have seen it. */
   isAnnounced?: true;
 }
@@ -138,9 +142,9 @@ export class Pipeline {
     );
     const waitedMs = jobs.map(({ job }) => store.serviceTime.since(job.since));
     const growth = growthOf(draft, this.#edge, this.#tilesWith(draft));
-    const ahead = this.#flights.at(-1)?.landed;
-    const flight: Flight = { draft, term, jobs, waitedMs, abandoned: false, landed: Promise.resolve() };
-    this.#send(flight, () => this.#evidence(flight, growth), ahead);
+    const ahead = this.#flights.at(-1);
+    const flight = flightOf(draft, term, jobs, waitedMs);
+    this.#send(flight, () => this.#evidence(flight, growth, ahead?.dated.promise), ahead?.landed);
   }
 
   /** Takes up the batch that was announced when the daemon ended: it is the first, and has its evidence. Throws BrokenInvariant. */
@@ -156,8 +160,12 @@ export class Pipeline {
     const isIt = jobs.length === jobIds.length && batch.checkpoint.startsWith(`${draft.text}\n`);
     assert(isIt, 'the announced batch is not of its jobs');
     const waitedMs = jobs.map(({ job }) => store.serviceTime.since(job.since));
-    const flight: Flight = { draft, term, jobs, waitedMs, abandoned: false, landed: Promise.resolve() };
-    this.#send(flight, async () => ({ batch, signMs: 0, isAnnounced: true }), undefined);
+    const flight = flightOf(draft, term, jobs, waitedMs);
+    this.#send(
+      flight,
+      async () => ({ batch, stampedAt: stampedAt(batch), signMs: 0, isAnnounced: true }),
+      undefined,
+    );
   }
 
   /** It is under way before anything is asked for it, since it can be thrown away at once. */
@@ -167,7 +175,8 @@ export class Pipeline {
     ahead: Promise<void> | undefined,
   ): void {
     this.#flights.push(flight);
-    flight.landed = this.#fly(flight, collect(), ahead).catch((error) => {
+    const evidence = collect().finally(() => flight.dated.resolve());
+    flight.landed = this.#fly(flight, evidence, ahead).catch((error) => {
       for (const one of this.#flights) one.abandoned = true;
       this.#flights = [];
       this.#events.broken(error);
@@ -205,7 +214,7 @@ export class Pipeline {
     lap: () => number,
   ): Promise<boolean> {
     const { store, timestamping, cosigners, observer } = this.#options;
-    const { batch, isAnnounced: _, ...steps } = evidence;
+    const { batch, stampedAt, isAnnounced: _, ...steps } = evidence;
     if (!(await this.#isCosigned({ draft, term, jobs }, evidence))) return false;
     // A job that is being made durable by itself must not become durable twice.
     while (jobs.some(({ keeping }) => keeping)) await Promise.all(jobs.map(({ keeping }) => keeping));
@@ -234,7 +243,7 @@ export class Pipeline {
     this.#edge = draft.edge;
     this.#sealedAt = draft.sealedAt;
     cosigners?.released();
-    timestamping?.sealed(draft.sealedAt);
+    timestamping?.sealed(Math.max(draft.sealedAt, stampedAt));
     for (const { job } of added) observer?.accepted(job);
     const { firstLeaf, sealedAt } = draft;
     for (const [n, one] of jobs.entries())
@@ -287,8 +296,15 @@ export class Pipeline {
     return async (level, index) => tiles.get(`${level}/${index}`) ?? log.tile(level, index);
   }
 
-  /** Collects signatures, then a time-stamp. Undefined if they are not available within the epoch: the batch cannot be sealed. */
-  async #evidence(flight: Flight, growth: Growth): Promise<Evidence | undefined> {
+  /**
+   * Collects signatures, then a time-stamp. Undefined if they are not available within the epoch: the batch cannot be sealed. A batch can be
+   * signed before the one ahead of it. It is not dated before that one, since the dates of the log never go back.
+   */
+  async #evidence(
+    flight: Flight,
+    growth: Growth,
+    aheadIsDated: Promise<void> | undefined,
+  ): Promise<Evidence | undefined> {
     const { signing, store, timestamping, cosigners, clock, logger } = this.#options;
     const { draft, term } = flight;
     try {
@@ -302,12 +318,15 @@ export class Pipeline {
       const checkpoint = signCheckpoint(draft.text, store.identity.logOrigin, signatures);
       if (cosigners?.accept(checkpoint.note) === false) throw unwitnessed();
       if (term.epoch.timestamps !== 'required')
-        return { batch: batchOf(draft, checkpoint, undefined), signMs };
+        return { batch: batchOf(draft, checkpoint, undefined), stampedAt: 0, signMs };
       if (!timestamping) throw unstampable();
-      const timestamp = await timestamping.stamp(checkpoint.note, draft.sealedAt, term, this.#cutOff.signal);
-      return timestamp
-        ? { batch: batchOf(draft, checkpoint, timestamp), signMs, stampMs: lap() }
-        : await this.#pause(flight);
+      await aheadIsDated;
+      const stamping = timestamping.stamp(checkpoint.note, draft.sealedAt, term, this.#cutOff.signal);
+      flight.dated.resolve();
+      const stamped = await stamping;
+      if (stamped === undefined) return await this.#pause(flight);
+      const batch = batchOf(draft, checkpoint, stamped.timestamp);
+      return { batch, stampedAt: stamped.genTime, signMs, stampMs: lap() };
     } catch (error) {
       const obstacle = obstacleOf(error);
       if (!obstacle) throw error;
@@ -328,4 +347,9 @@ export class Pipeline {
     const earlyMs = term.epoch.from - clock();
     await sleep(Math.min(Math.max(earlyMs, STRADDLE_PAUSE_MS), EARLY_PAUSE_MS_MAX));
   }
+}
+
+function flightOf(draft: Draft, term: Term, jobs: Sealable[], waitedMs: number[]): Flight {
+  const dated = Promise.withResolvers<void>();
+  return { draft, term, jobs, waitedMs, abandoned: false, dated, landed: Promise.resolve() };
 }

@@ -94,7 +94,7 @@ export class Timestamping {
     sealedAt: number,
     { epoch, end }: Term,
     signal?: AbortSignal,
-  ): Promise<BatchTimestamp | undefined> {
+  ): Promise<{ timestamp: BatchTimestamp; genTime: number } | undefined> {
     const { token, timestamp } = await this.#timestamps.stamp(checkpointImprint(note).digest, signal);
     if (!bearsOut(timestamp, sealedAt)) {
       throw new TimestampUnavailable(
@@ -104,7 +104,8 @@ export class Timestamping {
     }
     if (timestamp.genTime < epoch.from || timestamp.genTime >= end) return undefined;
     // The verifier has the root already; a copy from us would prove nothing.
-    return { token: toBase64(token), certificates: timestamp.chain.slice(0, -1).map(toBase64) };
+    const certificates = timestamp.chain.slice(0, -1).map(toBase64);
+    return { timestamp: { token: toBase64(token), certificates }, genTime: timestamp.genTime };
   }
 
   /**
@@ -131,8 +132,8 @@ export class Timestamping {
   }
 
   /** Tells the clock the newest time in the log: earlier times are not trusted from now on. */
-  sealed(sealedAt: number): void {
-    this.#clock.raiseFloor(sealedAt);
+  sealed(newest: number): void {
+    this.#clock.raiseFloor(newest);
   }
 }
 

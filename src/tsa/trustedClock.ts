@@ -8,10 +8,8 @@ export interface TrustedClockOptions {
   source: ClockSource;
   /** The accuracy that tokens state, in milliseconds. When the clock can be wrong by more, nothing is stamped. */
   accuracyMs: number;
-  /** Newest `sealed_at` of the log, milliseconds since the epoch. An earlier time is not trusted. */
-  lastSealedAt: number;
-  /** The time in the newest token of the log; default: none. */
-  lastStampedAt?: number;
+  /** Newest time in the log, `sealed_at` or of a token, milliseconds since the epoch. An earlier time is not trusted. */
+  newest: number;
   /** The last trusted date of the previous run; default: the system clock's. */
   lastDate?: number;
   logger: Logger;
@@ -70,7 +68,7 @@ export class TrustedClock {
 
   #floor: number;
   /** What {@link now} gave last. */
-  #given: number;
+  #given = 0;
   #reading: (Synchronization & { atMs: number }) | undefined;
   #readFailure = 'not asked yet';
   /** Wall clock minus monotonic clock, when last trusted. */
@@ -89,8 +87,7 @@ export class TrustedClock {
     this.#intervalMs = options.intervalMs ?? INTERVAL_MS;
     this.#clock = options.clock ?? systemClock;
     this.#monotonicMs = options.monotonicMs ?? (() => performance.now());
-    this.#floor = options.lastSealedAt;
-    this.#given = options.lastStampedAt ?? 0;
+    this.#floor = options.newest;
     this.#believed = { date: options.lastDate ?? this.#clock(), atMs: this.#monotonicMs() };
     this.#timer = setInterval(() => void this.read(), this.#intervalMs).unref();
   }
@@ -134,9 +131,9 @@ export class TrustedClock {
     }
   }
 
-  /** The log sealed at this time. From now on, no earlier time is trusted. */
-  raiseFloor(sealedAt: number): void {
-    this.#floor = Math.max(this.#floor, sealedAt);
+  /** The log has this time. From now on, no earlier one is trusted. */
+  raiseFloor(time: number): void {
+    this.#floor = Math.max(this.#floor, time);
   }
 
   status(): ClockStatus {
@@ -184,7 +181,7 @@ export class TrustedClock {
     if (this.#steppedAtMs !== undefined) return { trouble: 'clock_stepped', detail: 'it was set' };
     // Times within the accuracy count as equal: a disciplined clock goes back a little now and then.
     if (wall + this.accuracyMs < this.#floor) {
-      const detail = `it says ${toRfc3339(wall)}, but the log was sealed at ${toRfc3339(this.#floor)}`;
+      const detail = `it says ${toRfc3339(wall)}, but the newest time in the log is ${toRfc3339(this.#floor)}`;
       return { trouble: 'clock_backwards', detail };
     }
     return undefined;

@@ -107,7 +107,7 @@ async function openTimestamps(): Promise<Timestamping> {
     inUse,
   );
   const source = { trust: 'system' } as const;
-  const clock = await openTrustedClock({ source, accuracyMs: 1000, lastSealedAt: 0, logger });
+  const clock = await openTrustedClock({ source, accuracyMs: 1000, newest: 0, logger });
   const units = [{ signer: unitSigner(signer), chain: [certificate, root] }];
   const authority = openAuthority({ units, policy: '1.3.6.1.4.1.99999.1.2', clock, logger });
   return new Timestamping(clock, new Timestamps({ authorities: [authority], clock, logger }), authority);

@@ -24,11 +24,11 @@ const ORIGIN = 'seal.example.com/test/2026';
 const HOUR_MS = 3_600_000;
 
 /** Two partitions, a store made for their keys, and sealers opened on them; all of it real. */
-async function makeHouse(t: Test) {
+async function makeHouse(t: Test, epoch: Parameters<typeof firstEpoch>[1] = {}) {
   const site = await makeSite(t, 'ed25519', 'ecdsa-p256');
   const path = join(t.testdirName, 'store');
   const identity = { environment: 'test', logOrigin: ORIGIN, createdAt: Date.now() };
-  await createStore({ path, identity, epoch: firstEpoch(site.keys) });
+  await createStore({ path, identity, epoch: firstEpoch(site.keys, epoch) });
   let now = Date.parse('2026-03-04T05:06:07.008Z');
   let elapsed = 0;
   const openOwn = () => openStore({ path, clock: () => now, monotonicMs: () => elapsed });
@@ -406,6 +406,31 @@ t.test(
     await assertSealed(t, store, list, trust);
   },
 );
+
+t.test('a batch that was signed before the one ahead of it is not dated before that one', async (t) => {
+  const { open, signing } = await makeHouse(t, { timestamps: 'required' });
+  const { held, asked } = makeTurnstile(signing, 2);
+  const dated: number[] = [];
+  const timestamping: SealerOptions['timestamping'] = {
+    stamp: async (text) => {
+      dated.push(sizeIn({ text }));
+      return { timestamp: { token: '', certificates: [] }, genTime: 0 };
+    },
+    sealed: () => {},
+    canStamp: () => true,
+    recovered: async () => {},
+  };
+  const { sealer } = await open({ signing: held, timestamping, batchJobsMax: 2 });
+  const list = jobs(4);
+  await Promise.all(list.map((job) => sealer.accept(job)));
+  await until('two batches are at the HSM', () => asked.length === 2);
+  asked[1]?.go();
+  await sleep(50);
+  t.same(dated, []);
+  asked[0]?.go();
+  await settleAll(sealer, list);
+  t.same(dated, [2, 4]);
+});
 
 t.test('with one session, one batch is on its way', async (t) => {
   const { open, signing } = await makeHouse(t);

@@ -126,8 +126,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   'time-stamps something else': {
     file: 'seal/pipeline.ts',
-    line: 'await timestamping.stamp(checkpoint.note,',
-    instead: 'await timestamping.stamp(draft.text,',
+    line: 'timestamping.stamp(checkpoint.note,',
+    instead: 'timestamping.stamp(draft.text,',
   },
   'gives a job the leaf of another': {
     file: 'seal/draft.ts',

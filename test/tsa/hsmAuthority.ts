@@ -54,7 +54,7 @@ export async function openHsmAuthority(
   const clock = await openTrustedClock({
     source: { trust: 'system' },
     accuracyMs: 1000,
-    lastSealedAt: 0,
+    newest: 0,
     logger: SILENT,
   });
   t.teardown(() => clock.close());

@@ -67,7 +67,7 @@ async function openBench(
   const trusted = await openTrustedClock({
     source: { trust: 'system' },
     accuracyMs: 1000,
-    lastSealedAt: 0,
+    newest: 0,
     logger: SILENT,
     ...(clock && { clock, monotonicMs: () => 0 }),
   });
@@ -511,7 +511,7 @@ t.test('without a clock nobody is asked', async (t) => {
   const clock = await openTrustedClock({
     source: { trust: 'chrony', program: '/bin/false' },
     accuracyMs: 1000,
-    lastSealedAt: 0,
+    newest: 0,
     logger: SILENT,
   });
   t.teardown(() => clock.close());
