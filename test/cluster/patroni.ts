@@ -24,7 +24,9 @@ const PRIORITY = -10;
 /** Whom a server follows, and who follows it. */
 const STANDING = `SELECT pg_is_in_recovery() AS follows, current_setting('primary_conninfo') AS whom,
   (SELECT json_agg(r) FROM pg_stat_wal_receiver r) AS receiver, (SELECT json_agg(s) FROM pg_stat_replication s) AS standbys,
-  (SELECT json_agg(s) FROM pg_replication_slots s) AS slots, current_setting('synchronous_standby_names') AS synchronous`;
+  (SELECT json_agg(s) FROM pg_replication_slots s) AS slots, current_setting('synchronous_standby_names') AS synchronous,
+  (SELECT json_agg(json_build_array(usename, application_name, client_addr, state, wait_event, now() - query_start, left(query, 120)))
+    FROM pg_stat_activity WHERE datname = 'pdfseal') AS sessions`;
 
 /**
  * Three machines, as far as their networks go, each with etcd and a PostgreSQL under Patroni, as `docs/operate/postgresql.md` has it: a commit

@@ -1,6 +1,6 @@
 /**
- * `npm run test:cluster -- [--minutes N] [--attacks N] [--seed S] [--only TEXT] [--mutant TEXT]`: three machines under Patroni and etcd, two
- * daemons, a load on them, and everything that can happen to a cluster, one thing after the other, in an order of the seed. In the end, all
+ * `npm run test:cluster -- [--minutes N] [--attacks N] [--seed S] [--only TEXT] [--mutant TEXT]`: three machines under Patroni and etcd, three
+ * daemons and two fronts, a load on them, and everything that can happen to a cluster, one thing after the other, in an order of the seed. In the end, all
  * that was ever answered is held against what is there. Ends with 1 if a promise was broken; with `--mutant`, if the checker did not see what
  * that daemon breaks; with 2 if the cluster itself did not come back. Needs root.
  */
@@ -71,7 +71,12 @@ async function play(): Promise<void> {
   const random = randomFrom(seed);
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-cluster-'));
   chmodSync(dir, 0o755);
-  const closes: (() => void | Promise<void>)[] = [() => rmSync(dir, { recursive: true, force: true })];
+  /** Whoever looks for the reason needs all that was said. */
+  let isKept = false;
+  const closes: (() => void | Promise<void>)[] = [
+    () =>
+      isKept ? console.error(`the files are left in ${dir}`) : rmSync(dir, { recursive: true, force: true }),
+  ];
   if (code) closes.push(() => rmSync(dirname(code.dist), { recursive: true, force: true }));
   /** What is to be known where sealing does not go on. */
   const tells: (() => Promise<string>)[] = [];
@@ -80,9 +85,9 @@ async function play(): Promise<void> {
     const cluster = await PatroniCluster.open(dir);
     closes.push(() => cluster.close());
     tells.push(() => cluster.describe());
-    const site = await Site.open(cluster, 2, code);
+    const site = await Site.open(cluster, 3, code);
     closes.push(() => site.close());
-    tells.push(() => site.describe());
+    tells.push(() => site.describe(dir));
     await until('a daemon listens', async () => (await site.active()) !== undefined);
     const workload = await Workload.open({ teardown: (close) => closes.push(close) }, site.door, seed);
     await site.addFronts(cluster, 2); // Clients manage webhook endpoints elsewhere.
@@ -115,6 +120,7 @@ async function play(): Promise<void> {
       } catch (error) {
         if (await cluster.isReplicated()) throw error;
         // Patroni leaves a standby as it is that went further than the server which it promoted.
+        isKept = true;
         for (const tell of tells) console.error(await tell());
         console.log(`no standby follows the primary any more after: ${attack.name}; nothing can be told`);
         process.exitCode = 2;
@@ -156,6 +162,7 @@ async function play(): Promise<void> {
     const isAsExpected = mutant ? mutant.breaks in broken : Object.keys(broken).length === 0;
     process.exitCode = isAsExpected ? 0 : 1;
   } catch (error) {
+    isKept = true;
     for (const tell of tells) console.error(await tell());
     throw error;
   } finally {

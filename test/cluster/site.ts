@@ -141,11 +141,16 @@ export class Site {
     return this.nodes.find(({ isFrozen }, number) => listening[number] && !isFrozen);
   }
 
-  /** Who is active, and what each daemon said last. */
-  async describe(): Promise<string> {
+  /** Who is active, and what each daemon said last. All that each said goes into files in the folder. */
+  async describe(folder: string): Promise<string> {
     const active = await this.active();
     return [...this.nodes, ...this.fronts]
       .map((node, number) => {
+        const all = node.daemons.flatMap(({ log, stderr }) => [
+          ...log.map((line) => JSON.stringify(line)),
+          stderr,
+        ]);
+        writeFileSync(join(folder, `daemon-${number + 1}.log`), all.join('\n'));
         const lines = node.daemons.slice(-2).flatMap(({ log, stderr }) => [...log.slice(-12), stderr]);
         const state = node === active ? 'active' : node.isFrozen ? 'frozen' : 'not active';
         return `daemon ${number + 1} is ${state}, and was started ${node.daemons.length} times:\n${lines.map((line) => JSON.stringify(line)).join('\n')}`;
