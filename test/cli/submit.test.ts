@@ -85,7 +85,7 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
     t.match(none, { status: 1, stderr: /no API key: name a file with --key-file, or set PDFSEAL_API_KEY/ });
     writeFileSync(join(dir, 'two'), 'seal_one\nseal_two');
     const two = await pdfseal(['submit', 'c.pdf', '--key-file', 'two', ...target], {});
-    t.match(two, { status: 1, stderr: /not one line/ });
+    t.match(two, { status: 1, stderr: /must be one line/ });
     const wrong = await pdfseal(['submit', 'c.pdf', ...target], {
       env: { PDFSEAL_API_KEY: `${env.PDFSEAL_API_KEY}x` },
     });
