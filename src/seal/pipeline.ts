@@ -16,7 +16,7 @@ import type { SealedJobs, SealerObserver } from './observer.ts';
 import { forkAlarm, obstacleOf, unstampable, unwitnessed } from './obstacle.ts';
 import type { Pending, Sealable } from './pending.ts';
 import type { Signing } from './signing.ts';
-import { stampedAt, type Timestamping } from './timestamping.ts';
+import type { Timestamping } from './timestamping.ts';
 
 export interface PipelineOptions {
   store: Store;
@@ -68,8 +68,6 @@ interface Flight {
 /** A batch with its evidence, and how long that took. */
 interface Evidence extends Pick<SealedJobs, 'signMs' | 'stampMs'> {
   batch: Batch;
-  /** The time in its token; 0 where it has none. */
-  stampedAt: number;
   /** Witnesses may have seen it. */
   isAnnounced?: true;
 }
@@ -161,11 +159,7 @@ export class Pipeline {
     assert(isIt, 'the announced batch is not of its jobs');
     const waitedMs = jobs.map(({ job }) => store.serviceTime.since(job.since));
     const flight = flightOf(draft, term, jobs, waitedMs);
-    this.#send(
-      flight,
-      async () => ({ batch, stampedAt: stampedAt(batch), signMs: 0, isAnnounced: true }),
-      undefined,
-    );
+    this.#send(flight, async () => ({ batch, signMs: 0, isAnnounced: true }), undefined);
   }
 
   /** It is under way before anything is asked for it, since it can be thrown away at once. */
@@ -214,7 +208,7 @@ export class Pipeline {
     lap: () => number,
   ): Promise<boolean> {
     const { store, timestamping, cosigners, observer } = this.#options;
-    const { batch, stampedAt, isAnnounced: _, ...steps } = evidence;
+    const { batch, isAnnounced: _, ...steps } = evidence;
     if (!(await this.#isCosigned({ draft, term, jobs }, evidence))) return false;
     // A job that is being made durable by itself must not become durable twice.
     while (jobs.some(({ keeping }) => keeping)) await Promise.all(jobs.map(({ keeping }) => keeping));
@@ -243,7 +237,7 @@ export class Pipeline {
     this.#edge = draft.edge;
     this.#sealedAt = draft.sealedAt;
     cosigners?.released();
-    timestamping?.sealed(Math.max(draft.sealedAt, stampedAt));
+    timestamping?.sealed(batch);
     for (const { job } of added) observer?.accepted(job);
     const { firstLeaf, sealedAt } = draft;
     for (const [n, one] of jobs.entries())
@@ -318,15 +312,15 @@ export class Pipeline {
       const checkpoint = signCheckpoint(draft.text, store.identity.logOrigin, signatures);
       if (cosigners?.accept(checkpoint.note) === false) throw unwitnessed();
       if (term.epoch.timestamps !== 'required')
-        return { batch: batchOf(draft, checkpoint, undefined), stampedAt: 0, signMs };
+        return { batch: batchOf(draft, checkpoint, undefined), signMs };
       if (!timestamping) throw unstampable();
       await aheadIsDated;
       const stamping = timestamping.stamp(checkpoint.note, draft.sealedAt, term, this.#cutOff.signal);
       flight.dated.resolve();
-      const stamped = await stamping;
-      if (stamped === undefined) return await this.#pause(flight);
-      const batch = batchOf(draft, checkpoint, stamped.timestamp);
-      return { batch, stampedAt: stamped.genTime, signMs, stampMs: lap() };
+      const timestamp = await stamping;
+      return timestamp
+        ? { batch: batchOf(draft, checkpoint, timestamp), signMs, stampMs: lap() }
+        : await this.#pause(flight);
     } catch (error) {
       const obstacle = obstacleOf(error);
       if (!obstacle) throw error;

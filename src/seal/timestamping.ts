@@ -94,7 +94,7 @@ export class Timestamping {
     sealedAt: number,
     { epoch, end }: Term,
     signal?: AbortSignal,
-  ): Promise<{ timestamp: BatchTimestamp; genTime: number } | undefined> {
+  ): Promise<BatchTimestamp | undefined> {
     const { token, timestamp } = await this.#timestamps.stamp(checkpointImprint(note).digest, signal);
     if (!bearsOut(timestamp, sealedAt)) {
       throw new TimestampUnavailable(
@@ -104,8 +104,7 @@ export class Timestamping {
     }
     if (timestamp.genTime < epoch.from || timestamp.genTime >= end) return undefined;
     // The verifier has the root already; a copy from us would prove nothing.
-    const certificates = timestamp.chain.slice(0, -1).map(toBase64);
-    return { timestamp: { token: toBase64(token), certificates }, genTime: timestamp.genTime };
+    return { token: toBase64(token), certificates: timestamp.chain.slice(0, -1).map(toBase64) };
   }
 
   /**
@@ -132,8 +131,8 @@ export class Timestamping {
   }
 
   /** Tells the clock the newest time in the log: earlier times are not trusted from now on. */
-  sealed(newest: number): void {
-    this.#clock.raiseFloor(newest);
+  sealed(batch: Pick<Batch, 'sealedAt' | 'timestamp'>): void {
+    this.#clock.raiseFloor(Math.max(batch.sealedAt, stampedAt(batch)));
   }
 }
 

@@ -108,7 +108,7 @@ t.test('a run that was made of a lapsed one goes on for what it covered itself',
   t.strictSame(await outcomes(memory, day(401)), ['bad', 'bad', 'good']);
   t.match(await renewalLapses(memory.store, trusted, day(401)), [
     /^renewal 1 ended 2\S+, before anything renewed it: the evidence records of leaves 0 to 1 leave it out; run `pdfseal renew`: /,
-    /^renewal 2 was made of what had ended, .*: the evidence records of leaves 0 to 1 leave it out; run /,
+    /^renewal 2 was made from a time-stamp that had ended, .*: the evidence records of leaves 0 to 1 leave it out; run /,
     /^the time-stamps of 1 checkpoints, the first from leaf 0, ended since 2\S+, and no renewal proves them: run /,
   ]);
   t.match(await renewBy(memory, long, day(410)), { from: 0, path: [-1, 0] });

@@ -414,7 +414,7 @@ t.test('a batch that was signed before the one ahead of it is not dated before t
   const timestamping: SealerOptions['timestamping'] = {
     stamp: async (text) => {
       dated.push(sizeIn({ text }));
-      return { timestamp: { token: '', certificates: [] }, genTime: 0 };
+      return { token: '', certificates: [] };
     },
     sealed: () => {},
     canStamp: () => true,

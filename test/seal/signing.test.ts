@@ -256,7 +256,7 @@ t.test('a clock behind an epoch that requires time-stamps has nothing signed in 
   setTime(SWITCH - 60_000);
   const signed = t.capture(signing, 'sign', signing.sign);
   const timestamping = {
-    stamp: async () => ({ timestamp: { token: '', certificates: [] }, genTime: SWITCH }),
+    stamp: async () => ({ token: '', certificates: [] }),
     sealed: () => {},
     canStamp: () => true,
     recovered: async () => {},

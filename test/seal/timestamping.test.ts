@@ -157,7 +157,7 @@ t.test('the next authority stamps where the first cannot, and only those named a
   const { port } = server.address() as AddressInfo;
   const remotes = { acme: { url: `http://127.0.0.1:${port}/`, timeoutMs: 1000, rootsFile } };
   const both = await open({ authorities: ['acme', 'built-in'], remotes });
-  t.match(await both.stamp('a note', Date.now(), TERM), { timestamp: { token: String } });
+  t.match(await both.stamp('a note', Date.now(), TERM), { token: String });
   t.equal(asked, 1);
   const over = { ...TERM, end: Date.now() };
   t.equal(await both.stamp('a note', Date.now(), over), undefined, 'a token of after the epoch');

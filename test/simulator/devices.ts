@@ -131,7 +131,7 @@ export class AuthorityModel extends Device {
         const stamp = () => {
           const genTime = this.#date();
           return genTime >= epoch.from && genTime < end
-            ? { timestamp: { token: tokenOf(note), certificates: [] }, genTime }
+            ? { token: tokenOf(note), certificates: [] }
             : undefined;
         };
         const lose = () => {

@@ -55,9 +55,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   'throws a batch away before it is under way': {
     file: 'seal/pipeline.ts',
-    line: 'this.#flights.push(flight);\n    flight.landed = this.#fly(flight, collect(), ahead)',
-    instead:
-      'const coming = collect(); this.#flights.push(flight); flight.landed = this.#fly(flight, coming, ahead)',
+    line: 'this.#flights.push(flight);\n    const evidence = collect()',
+    instead: 'const coming = collect(); this.#flights.push(flight);\n    const evidence = coming',
   },
   'seals on in a fork': {
     file: 'seal/pipeline.ts',
