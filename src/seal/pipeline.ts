@@ -315,6 +315,7 @@ export class Pipeline {
         return { batch: batchOf(draft, checkpoint, undefined), signMs };
       if (!timestamping) throw unstampable();
       await aheadIsDated;
+      if (flight.abandoned) return undefined;
       const stamping = timestamping.stamp(checkpoint.note, draft.sealedAt, term, this.#cutOff.signal);
       flight.dated.resolve();
       const timestamp = await stamping;
