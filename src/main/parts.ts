@@ -25,7 +25,7 @@ import { TlsCertificates, type TlsFiles, type TlsTable } from '../net/tls.ts';
 import { openScanner, type Scanner } from '../scan/scanner.ts';
 import { Fetching, type FetchingOptions } from '../seal/fetching.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
-import { openTimestamping, stampedAt, type Timestamping } from '../seal/timestamping.ts';
+import { newestTimeOf, openTimestamping, type Timestamping } from '../seal/timestamping.ts';
 import { SourceClient } from '../source/sourceClient.ts';
 import type { Store } from '../store/store.ts';
 import type { ClockSource } from '../tsa/synchronization.ts';
@@ -63,7 +63,7 @@ export async function openClockOf(
   const opened = await openTrustedClock({
     source: timestamp.authorities.length === 0 ? { trust: 'system' } : reachable(clock),
     accuracyMs: timestamp.accuracyMs,
-    newest: Math.max(lastSealedAt, stampedAt(head)),
+    newest: newestTimeOf(head),
     lastDate: store.serviceTime.lastDate ?? Math.max(lastSealedAt, store.identity.createdAt),
     logger,
   });

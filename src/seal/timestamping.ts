@@ -132,14 +132,15 @@ export class Timestamping {
 
   /** Tells the clock the newest time in the log: earlier times are not trusted from now on. */
   sealed(batch: Pick<Batch, 'sealedAt' | 'timestamp'>): void {
-    this.#clock.raiseFloor(Math.max(batch.sealedAt, stampedAt(batch)));
+    this.#clock.raiseFloor(newestTimeOf(batch));
   }
 }
 
-/** The time in the token of a batch, milliseconds since the epoch; 0 where it has none. */
-export function stampedAt(batch: Pick<Batch, 'timestamp'> | undefined): number {
-  const { token } = batch?.timestamp ?? {};
-  return token === undefined ? 0 : parseTimestampToken(Buffer.from(token, 'base64')).info.genTime;
+/** When a batch was sealed or, if that is later, the time in its token; milliseconds since the epoch. 0 for no batch. */
+export function newestTimeOf(batch: Pick<Batch, 'sealedAt' | 'timestamp'> | undefined): number {
+  const { sealedAt = 0, timestamp } = batch ?? {};
+  if (timestamp === undefined) return sealedAt;
+  return Math.max(sealedAt, parseTimestampToken(Buffer.from(timestamp.token, 'base64')).info.genTime);
 }
 
 /**

@@ -143,6 +143,21 @@ t.test('a clock behind the log stamps nothing', async (t) => {
   t.doesNotThrow(() => sealer.admit('async'));
 });
 
+t.test('nor does one behind the newest token of the log, whenever its batch was sealed', async (t) => {
+  const { open } = await makeHouse(t);
+  const timestamp = await (await open()).stamp('a note', Date.now(), TERM);
+  const clock = await openTrustedClock({
+    ...{ source: { trust: 'system' }, accuracyMs: 1000, newest: 0, logger: LOGGER },
+    clock: () => Date.now() - DAY_MS,
+  });
+  t.teardown(() => clock.close());
+  const timestamping = await open({ clock });
+  timestamping.sealed({ sealedAt: Date.now() - DAY_MS });
+  t.ok(timestamping.canStamp());
+  timestamping.sealed({ sealedAt: Date.now() - DAY_MS, ...(timestamp && { timestamp }) });
+  t.match(timestamping.status(), { clock: { trouble: 'clock_backwards', detail: /newest time in the log/ } });
+});
+
 t.test('the next authority stamps where the first cannot, and only those named are asked', async (t) => {
   const { open, dir, chain } = await makeHouse(t);
   let asked = 0;
