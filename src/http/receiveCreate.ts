@@ -129,18 +129,8 @@ async function receiveUpload(
   request: () => CreateRequest,
 ): Promise<ReceivedCreate> {
   intake.scanner?.admit();
-  const { clientId } = callerOf(ctx).viewer;
-  const leave = slots.take(clientId);
-  let gone: AbortSignal | undefined;
-  const owner = {
-    clientId,
-    // Few uploads last long enough to need it.
-    get signal() {
-      gone ??= goneSignal(ctx);
-      return gone;
-    },
-    isAwaited: true,
-  };
+  const owner = new Uploader(ctx);
+  const leave = slots.take(owner.clientId);
   try {
     const upload = await receive(owner);
     // An upload can take long. A key that was revoked or has expired meanwhile must create nothing.
@@ -149,6 +139,28 @@ async function receiveUpload(
     return { source: 'upload', request: request(), documentSha256: sha256, upload };
   } finally {
     leave();
+  }
+}
+
+/**
+ * The client of an upload. This is a class because of its accessor: for each object literal with one, V8 makes a hidden class that keeps
+ * everything the accessor can see, so the whole request, until the whole heap is collected.
+ */
+class Uploader implements Owner {
+  readonly clientId: string;
+  readonly isAwaited = true;
+  readonly #ctx: RequestContext;
+  #gone: AbortSignal | undefined;
+
+  constructor(ctx: RequestContext) {
+    this.clientId = callerOf(ctx).viewer.clientId;
+    this.#ctx = ctx;
+  }
+
+  /** Few uploads last long enough to need it. */
+  get signal(): AbortSignal {
+    this.#gone ??= goneSignal(this.#ctx);
+    return this.#gone;
   }
 }
 
