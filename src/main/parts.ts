@@ -63,7 +63,7 @@ export async function openClockOf(
   const opened = await openTrustedClock({
     source: timestamp.authorities.length === 0 ? { trust: 'system' } : reachable(clock),
     accuracyMs: timestamp.accuracyMs,
-    newest: newestTimeOf(head),
+    newest: newestTimeOf(head, timestamp.policy),
     lastDate: store.serviceTime.lastDate ?? Math.max(lastSealedAt, store.identity.createdAt),
     logger,
   });

@@ -24,7 +24,7 @@ import {
 import { readInstalled } from '../tsa/installed.ts';
 import { certificatesIn } from '../tsa/pki.ts';
 import { RemoteAuthority } from '../tsa/remoteAuthority.ts';
-import type { TimestampAuthority } from '../tsa/stamp.ts';
+import { GRANULARITY_MS, type TimestampAuthority } from '../tsa/stamp.ts';
 import { type AuthorityStatus, Timestamps } from '../tsa/timestamps.ts';
 import type { ClockStatus, TrustedClock } from '../tsa/trustedClock.ts';
 import { TimestampUnavailable } from '../tsa/unavailable.ts';
@@ -132,15 +132,24 @@ export class Timestamping {
 
   /** Tells the clock the newest time in the log: earlier times are not trusted from now on. */
   sealed(batch: Pick<Batch, 'sealedAt' | 'timestamp'>): void {
-    this.#clock.raiseFloor(newestTimeOf(batch));
+    this.#clock.raiseFloor(newestTimeOf(batch, this.authority?.tokenPolicy));
   }
 }
 
-/** When a batch was sealed or, if that is later, the time in its token; milliseconds since the epoch. 0 for no batch. */
-export function newestTimeOf(batch: Pick<Batch, 'sealedAt' | 'timestamp'> | undefined): number {
+/**
+ * When a batch was sealed or, if that is later, the time in its token; milliseconds since the epoch. 0 for no batch. The clock of another
+ * authority than the built-in one, whose policy is `builtInPolicy`, can be ahead of ours while both are right: of its time, only what is past
+ * for certain counts.
+ */
+export function newestTimeOf(
+  batch: Pick<Batch, 'sealedAt' | 'timestamp'> | undefined,
+  builtInPolicy: string | undefined,
+): number {
   const { sealedAt = 0, timestamp } = batch ?? {};
   if (timestamp === undefined) return sealedAt;
-  return Math.max(sealedAt, parseTimestampToken(Buffer.from(timestamp.token, 'base64')).info.genTime);
+  const { info } = parseTimestampToken(Buffer.from(timestamp.token, 'base64'));
+  const accuracyMs = info.policy === builtInPolicy ? 0 : (info.accuracyMs ?? GRANULARITY_MS);
+  return Math.max(sealedAt, info.genTime - accuracyMs);
 }
 
 /**

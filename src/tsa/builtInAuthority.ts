@@ -98,6 +98,11 @@ export class BuiltInAuthority {
     this.roots = options.units.flatMap(({ chain }) => chain.slice(-1));
   }
 
+  /** The policy that all its tokens name. */
+  get tokenPolicy(): string {
+    return this.#options.policy;
+  }
+
   /**
    * The TimeStampResp to a TimeStampReq, both in DER: granted, or rejected with its reason in the standard's own words.
    * The promise never rejects, whatever the query is.

@@ -33,7 +33,7 @@ export interface Stamp {
 
 const NONCE_BYTES = 8;
 /** Many authorities state whole seconds, and some state no accuracy. */
-const GRANULARITY_MS = 1000;
+export const GRANULARITY_MS = 1000;
 
 /**
  * Gets one token over a digest from one authority and verifies it: imprint, nonce, policy,

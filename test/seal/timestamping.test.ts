@@ -14,10 +14,11 @@ import { verifyReceipt } from '../../src/prove/verify.ts';
 import { openSealer } from '../../src/seal/openSealer.ts';
 import { openTimestamping, type TimestampingOptions } from '../../src/seal/timestamping.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
+import { openAuthority } from '../../src/tsa/builtInAuthority.ts';
 import { certificateFile } from '../../src/tsa/installed.ts';
 import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
 import { openTrustedClock } from '../../src/tsa/trustedClock.ts';
-import { DAY_MS, POLICY } from '../support/authority.ts';
+import { DAY_MS, HeldClock, makePki, makeToken as makeTimestamp, POLICY } from '../support/authority.ts';
 import { hostilityOf, openHostile } from '../support/hostile.ts';
 import { makeSite, makeToken, NEVER } from '../support/partitions.ts';
 import { firstEpoch, makeJob, oneEpoch } from '../support/sealing.ts';
@@ -157,6 +158,36 @@ t.test('nor does one behind the newest token of the log, whenever its batch was 
   timestamping.sealed({ sealedAt: Date.now() - DAY_MS, ...(timestamp && { timestamp }) });
   t.match(timestamping.status(), { clock: { trouble: 'clock_backwards', detail: /newest time in the log/ } });
 });
+
+t.test(
+  'one behind the clock of another authority is trusted, as far as that clock can be wrong',
+  async (t) => {
+    const { open } = await makeHouse(t);
+    const clock = await openTrustedClock({
+      source: { trust: 'system' },
+      accuracyMs: 100,
+      newest: 0,
+      logger: LOGGER,
+    });
+    t.teardown(() => clock.close());
+    const timestamping = await open({ clock });
+    const { unit } = await makePki();
+    const seal = async (aheadMs: number, accuracyMs: number, policy = '1.3.6.1.4.1.32473.1') => {
+      const ahead = new HeldClock(Date.now() + aheadMs, accuracyMs);
+      const token = await makeTimestamp(
+        openAuthority({ units: [unit], policy, clock: ahead, logger: LOGGER }),
+      );
+      timestamping.sealed({
+        sealedAt: Date.now(),
+        timestamp: { token: token.toString('base64'), certificates: [] },
+      });
+    };
+    await seal(60_000, 60_000);
+    t.ok(timestamping.canStamp(), 'both clocks are right');
+    await seal(60_000, 60_000, POLICY);
+    t.notOk(timestamping.canStamp(), 'nothing is dated before a token of the built-in authority');
+  },
+);
 
 t.test('the next authority stamps where the first cannot, and only those named are asked', async (t) => {
   const { open, dir, chain } = await makeHouse(t);
