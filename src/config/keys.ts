@@ -239,7 +239,7 @@ export function objectIdentifier(what: string) {
 export const clamdAddress = value(
   'where clamd listens: "unix:/run/clamav/clamd.ctl" or "tcp:127.0.0.1:3310"',
   (found): ListenAddress | undefined => {
-    const [, scheme, rest = ''] = /^(unix|tcp):(.+)$/.exec(String(found)) ?? [];
+    const [, scheme, rest = ''] = typeof found === 'string' ? (/^(unix|tcp):(.+)$/.exec(found) ?? []) : [];
     // Longer paths do not fit into a socket's address (unix(7)).
     if (scheme === 'unix')
       return rest.startsWith('/') && Buffer.byteLength(rest) < 108 ? { path: rest } : undefined;

@@ -277,6 +277,14 @@ t.test('where clamd is', async (t) => {
   ]) {
     t.throws(() => at(wrong), { message: /scan\.clamd: found .*; expected where clamd listens/ }, wrong);
   }
+  for (const other of ['{}', '["unix:/run/clamav/clamd.ctl"]', '{ path = "/run/clamav/clamd.ctl" }']) {
+    const text = `${MINIMAL}\n[scan]\nclamd = ${other}`;
+    t.throws(
+      () => parseConfig(text, 'c.toml'),
+      { name: 'OperatorError', message: /scan\.clamd: .*expected/ },
+      other,
+    );
+  }
 });
 
 t.test('the administration', async (t) => {
