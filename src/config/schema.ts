@@ -192,7 +192,7 @@ export const configSchema = table({
   log: table({
     origin: text(
       'the origin line of the log: a schema-less URL you own, such as "seal.example.com/production/2026"',
-      /^(?!.*:\/\/)[^\s+]{1,255}$/u,
+      /^(?!.*:\/\/)[^\s\p{Cc}+]{1,255}$/u, // what a checkpoint can begin with (C2SP signed-note)
     ),
     public: flag('whether /v1/log answers without an API key').prefault(false),
     lastCheckpointFile: omissible(

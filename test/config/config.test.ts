@@ -421,6 +421,11 @@ t.test('what is wrong is named: file, line, key, what was found and what is expe
       (s) => s.replace('origin = "', 'origin = "https://'),
       'c.toml:5: log.origin: found',
     ],
+    [
+      'origin with a control character, which no signed note can have',
+      (s) => s.replace('origin = "', String.raw`origin = "\u0007`),
+      'c.toml:5: log.origin: found',
+    ],
     ['underscore', (s) => s.replace('"test"', '"a_b"'), 'c.toml:2: environment: found "a_b"'],
     [
       'number for a duration',
