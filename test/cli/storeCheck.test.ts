@@ -63,6 +63,29 @@ t.test('a log that holds together', async (t) => {
   t.strictSame(seen, [1, 3, 253, 283]);
 });
 
+t.test('what a daemon seals meanwhile, however much, is not read', async (t) => {
+  const store = await openStore({ path: good, readOnly: true });
+  const atFirst = await store.log.batchOf(2);
+  let heads = 0;
+  const asked: [from: number, to: number][] = [];
+  const log = inFrontOf(store.log, {
+    head: async () => (heads++ === 0 ? atFirst : store.log.head()),
+    leaves: async (from, to) => {
+      asked.push([from, to]);
+      return store.log.leaves(from, to);
+    },
+  });
+  const growing = inFrontOf(store, { log });
+  const options = { trust: trusting(1), problemsMax: 9, onLeaves: () => {} };
+  t.match(await checkStore(growing, options), { leaves: 3, problemCount: 0 });
+  await store.close();
+  t.match(asked.slice(0, 3), [
+    [0, 1],
+    [1, 3],
+    [SIZE, Number.MAX_SAFE_INTEGER],
+  ]);
+});
+
 t.test('an empty log', async (t) => {
   const path = join(dir, 'empty');
   await makeEmptyStore(path);
@@ -388,3 +411,13 @@ t.test('a log that goes back to the signatures of an earlier epoch is bad', asyn
   t.match(await said(against), /has the signatures of an earlier epoch only, but a later epoch had begun/);
   t.notMatch(await said({ text: head, from: 'head' }), /earlier epoch/);
 });
+
+/** The same, but for some members. */
+function inFrontOf<T extends object>(behind: T, members: Partial<T>): T {
+  return new Proxy(behind, {
+    get: (_, name) => {
+      const value: unknown = Reflect.get(name in members ? members : behind, name);
+      return typeof value === 'function' ? value.bind(behind) : value;
+    },
+  });
+}

@@ -63,7 +63,7 @@ export async function checkStore(store: Store, options: CheckOptions): Promise<S
   const check = new StoreCheck(store, options);
   const size = (await store.log.head())?.treeSize ?? 0;
   await check.guarded('the log', () => check.batches(size));
-  await check.guarded('what is behind its end', () => check.end(size));
+  await check.guarded('what is behind its end', () => check.end());
   await check.guarded('the jobs', () => check.jobs(size));
   await check.guarded('what is kept of jobs', () => check.references());
   await check.guarded('the copies', async () => {
@@ -162,10 +162,14 @@ class StoreCheck {
     }
   }
 
-  /** Behind the newest checkpoint there is nothing; a daemon that goes on meanwhile moves it. */
-  async end(size: number): Promise<void> {
+  /**
+   * Behind the newest checkpoint there is nothing. A daemon that goes on meanwhile moves it: what it sealed since the check began can be more than
+   * fits into memory, so it is not read.
+   */
+  async end(): Promise<void> {
+    const size = await this.#size();
     const leaves = await this.#store.log.leaves(size, Number.MAX_SAFE_INTEGER);
-    if (((await this.#store.log.head())?.treeSize ?? 0) !== size) return;
+    if ((await this.#size()) !== size) return;
     if (leaves.length > 0) this.#problem(`${leaves.length} leaves are behind the newest checkpoint, ${size}`);
   }
 
@@ -214,12 +218,17 @@ class StoreCheck {
         leafIndexMax = Math.max(leafIndexMax, outcome.leafIndex);
       }
     }
-    const sizeNow = (await this.#store.log.head())?.treeSize ?? 0;
+    const sizeNow = await this.#size();
     if (leafIndexMax >= sizeNow) {
       this.#problem(
         `a job is completed as leaf ${leafIndexMax}, but the log has ${sizeNow} leaves: it was cut`,
       );
     }
+  }
+
+  /** Of the tree that the newest checkpoint commits to, as of now. */
+  async #size(): Promise<number> {
+    return (await this.#store.log.head())?.treeSize ?? 0;
   }
 
   /** A record that was removed is still known by what seals it. */
