@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, type Option } from 'commander';
 import { parseDay } from '../base/clock.ts';
 import { fromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -12,14 +12,22 @@ import type { ActName, ActObject } from '../manifest/auditRecord.ts';
 import { actOfProcess, onRecord } from '../store/acts.ts';
 import { openStoreAt, type StoreLocation, type StoreOptions, storeExists } from '../store/engines.ts';
 import type { Store } from '../store/store.ts';
+import { ConfigOption, option } from './command.ts';
 
 const CONFIG_FOLDER = '/etc/pdfseal';
 
 export const CONFIG_DESCRIPTION = `config file of the environment (default: PDFSEAL_CONFIG, or the only *.toml in ${CONFIG_FOLDER})`;
 
-class ConfigOption extends Option {}
+/** Of every command that works on an environment. Where it is left out, {@link completeConfig} fills it in. */
+export const CONFIG = option('--config <file>', CONFIG_DESCRIPTION, { isConfig: true });
 
-/** `--config FILE`, of every command that works on an environment. Where it is left out, {@link completeConfig} fills it in. */
+export const TRUST = option(
+  '--trust <file>',
+  'trust file, from a source that you trust (pdfseal trust export)',
+  { required: true },
+);
+
+/** As {@link CONFIG}, for commands that are not in a table yet. */
 export function configOption(): Option {
   return new ConfigOption('--config <file>', CONFIG_DESCRIPTION);
 }

@@ -77,6 +77,19 @@ export function report(error: unknown, failed: ExitStatus = EXIT.failed): ExitSt
   return EXIT.software;
 }
 
+/** Does what ends as undecided, or as `failed` says, where an administrator can correct what kept it from being done. */
+export async function orUndecided(
+  work: () => Promise<void>,
+  failed: ExitStatus = EXIT.unknown,
+): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    process.exitCode = report(error, failed);
+  }
+}
+
 /** Commander has written its own words to standard error already, unless JSON is wanted. */
 function reportUsage(error: CommanderError): ExitStatus {
   if (error.exitCode === 0) return EXIT.ok;

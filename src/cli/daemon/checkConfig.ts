@@ -1,35 +1,28 @@
-import { Command } from 'commander';
+import { command } from '../command.ts';
 import { printDiagnoses } from '../doctor/diagnosis.ts';
 import { diagnoseStart } from '../doctor/startDiagnosis.ts';
 import { EXIT } from '../exit.ts';
-import { explain } from '../help.ts';
-import { configOption } from '../options.ts';
+import { CONFIG } from '../options.ts';
 import { isJson, print } from '../terminal.ts';
 
-export function checkConfigCommand(): Command {
-  return explain(
-    new Command('check-config')
-      .description(
-        'Checks whether the daemon would start with this configuration: reads every file that a start reads, as the user who runs the ' +
-          'command, and tries the addresses. Does not use the HSM, and changes nothing. With pdfseal-run, it reads the files and credentials ' +
-          'as the daemon does. `pdfseald --check-config` does the same.',
-      )
-      .addOption(configOption())
-      .action(async ({ config }: { config: string }) => {
-        process.exitCode = (await checkConfig(config)) ? EXIT.ok : EXIT.failed;
-      }),
-    {
-      exit: {
-        0: 'the daemon would start, as far as could be checked',
-        1: 'the daemon would refuse to start',
-      },
-      examples: [
-        'pdfseal-run production check-config',
-        'pdfseal check-config --config /etc/pdfseal/production.toml --json | jq -r \'select(.verdict != "good") | .remedy\'',
-      ],
-    },
-  );
-}
+export const checkConfigCommand = command('check-config', {
+  description:
+    'Checks whether the daemon would start with this configuration: reads every file that a start reads, as the user who runs the ' +
+    'command, and tries the addresses. Does not use the HSM, and changes nothing. With pdfseal-run, it reads the files and credentials ' +
+    'as the daemon does. `pdfseald --check-config` does the same.',
+  options: [CONFIG],
+  exit: {
+    0: 'the daemon would start, as far as could be checked',
+    1: 'the daemon would refuse to start',
+  },
+  examples: [
+    'pdfseal-run production check-config',
+    'pdfseal check-config --config /etc/pdfseal/production.toml --json | jq -r \'select(.verdict != "good") | .remedy\'',
+  ],
+  async run({ config }) {
+    process.exitCode = (await checkConfig(config)) ? EXIT.ok : EXIT.failed;
+  },
+});
 
 /** Prints what a start would find. Returns whether the daemon would start. Throws OperatorError if the config file is not valid. */
 export async function checkConfig(file: string): Promise<boolean> {

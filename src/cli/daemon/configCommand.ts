@@ -1,55 +1,41 @@
-import { Command } from 'commander';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { effectiveSettings, type Setting } from '../../config/effective.ts';
 import { hidesSecrets, toTomlLines, withoutSecrets } from '../../config/settingsToml.ts';
 import { formatKeyPath } from '../../config/toml.ts';
-import { explain } from '../help.ts';
-import { configOption } from '../options.ts';
+import { command, group, option } from '../command.ts';
+import { CONFIG } from '../options.ts';
 import { isJson, note, print, printJson } from '../terminal.ts';
 import { askAdministration, NobodyAnswers } from './adminClient.ts';
 
-export function configCommand(): Command {
-  const command = new Command('config').description(
-    'Shows the configuration of an environment. To find errors in a config file, use `pdfseal check-config`.',
-  );
-  explain(
-    command
-      .command('show')
-      .description(
-        'Prints the configuration in effect: every key with its value, and whether the value is from the file or a default. The output ' +
-          'is a valid config file with the same meaning; paths are absolute, and secrets are left out. Warns if a running daemon has ' +
-          'loaded an older version of the file.',
-      )
-      .addOption(configOption())
-      .option('--changed', 'only values that differ from the default')
-      .action(show),
-    {
-      examples: [
-        'pdfseal config show --config /etc/pdfseal/production.toml --changed',
-        `pdfseal config show --config /etc/pdfseal/production.toml --json | jq -r 'select(.source == "file") | .key'`,
-      ],
-    },
-  );
-  return command;
-}
+const showCommand = command('show', {
+  description:
+    'Prints the configuration in effect: every key with its value, and whether the value is from the file or a default. The output ' +
+    'is a valid config file with the same meaning; paths are absolute, and secrets are left out. Warns if a running daemon has ' +
+    'loaded an older version of the file.',
+  options: [CONFIG, option('--changed', 'only values that differ from the default')],
+  examples: [
+    'pdfseal config show --config /etc/pdfseal/production.toml --changed',
+    `pdfseal config show --config /etc/pdfseal/production.toml --json | jq -r 'select(.source == "file") | .key'`,
+  ],
+  async run({ config: file, changed }) {
+    const config = loadConfig(file, { files: 'unused' });
+    const all = effectiveSettings(config);
+    const settings = changed ? all.filter((one) => one.changed) : all;
+    if (isJson()) for (const setting of settings) printJson(present(setting));
+    else for (const line of toTomlLines(settings)) print(line);
+    if (hidesSecrets(settings))
+      note('pdfseal: possible secrets are not shown: PINs, queries of URLs, variables with such names');
+    for (const line of await differences(config)) note(`pdfseal: ${line}`);
+  },
+});
 
-interface ShowOptions {
-  config: string;
-  changed?: true;
-}
-
-async function show({ config: file, changed }: ShowOptions): Promise<void> {
-  const config = loadConfig(file, { files: 'unused' });
-  const all = effectiveSettings(config);
-  const settings = changed ? all.filter((one) => one.changed) : all;
-  if (isJson()) for (const setting of settings) printJson(present(setting));
-  else for (const line of toTomlLines(settings)) print(line);
-  if (hidesSecrets(settings))
-    note('pdfseal: possible secrets are not shown: PINs, queries of URLs, variables with such names');
-  for (const line of await differences(config)) note(`pdfseal: ${line}`);
-}
+export const configCommand = group(
+  'config',
+  'Shows the configuration of an environment. To find errors in a config file, use `pdfseal check-config`.',
+  [showCommand],
+);
 
 function present({ path, value, source, changed }: Setting) {
   return { key: formatKeyPath(path), value: withoutSecrets(value) ?? null, source, changed };

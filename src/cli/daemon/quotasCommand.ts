@@ -1,65 +1,51 @@
-import { Command } from 'commander';
 import type { AdminQuotas, PresentedLimit } from '../../admin/status/quotasSection.ts';
 import { storedQuotas } from '../../admin/status/quotasSection.ts';
 import { systemClock } from '../../base/clock.ts';
 import { formatDuration } from '../../base/units.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import type { Store } from '../../store/store.ts';
-import { explain } from '../help.ts';
-import { configOption, parseNameArgument, withStore } from '../options.ts';
+import { command, group, option } from '../command.ts';
+import { CONFIG, parseNameArgument, withStore } from '../options.ts';
 import { printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { askAdministration, NobodyAnswers } from './adminClient.ts';
 
-export function quotasCommand(): Command {
-  const command = new Command('quotas').description(
-    'Shows how much of their limits clients have used. The config file sets the limits: [quotas.<purpose>], [limits.rate], [clients.<name>].',
-  );
-  explain(
-    command
-      .command('list')
-      .description(
-        'Lists how much of its quotas each client has used in the current window. Rates of requests are listed while the daemon ' +
-          'runs, because only the daemon counts them.',
-      )
-      .addOption(configOption())
-      .option('--client <name>', 'only limits of this client', parseNameArgument)
-      .action(list),
-    {
-      examples: [
-        'pdfseal quotas list --config /etc/pdfseal/production.toml --client invoices',
-        `pdfseal quotas list --config /etc/pdfseal/production.toml --json | jq 'select(.used >= .limit)'`,
-      ],
-    },
-  );
-  return command;
-}
+const listCommand = command('list', {
+  description:
+    'Lists how much of its quotas each client has used in the current window. Rates of requests are listed while the daemon ' +
+    'runs, because only the daemon counts them.',
+  options: [CONFIG, option('--client <name>', 'only limits of this client', parseNameArgument)],
+  examples: [
+    'pdfseal quotas list --config /etc/pdfseal/production.toml --client invoices',
+    `pdfseal quotas list --config /etc/pdfseal/production.toml --json | jq 'select(.used >= .limit)'`,
+  ],
+  async run({ config: file, client }) {
+    const rates = await ratesOf(loadConfig(file, { files: 'unused' }));
+    const usages = [...rates, ...(await withStore(file, 'read', quotasOf))]
+      .filter((one) => client === undefined || one.client === client)
+      .sort((a, b) => (a.client === b.client ? 0 : a.client < b.client ? -1 : 1));
+    printRows(usages, {
+      CLIENT: (one) => one.client,
+      'LIMIT OF': ({ kind, name }) => (kind === 'rate' ? 'requests' : `jobs: ${name}`),
+      USED: ({ used }) => String(used),
+      LIMIT: ({ limit }) => String(limit),
+      WINDOW: ({ window_seconds: seconds }) => formatDuration(seconds * 1000),
+      RESETS: ({ resets_at: at }) => forPeople(at),
+    });
+  },
+});
+
+export const quotasCommand = group(
+  'quotas',
+  'Shows how much of their limits clients have used. The config file sets the limits: [quotas.<purpose>], [limits.rate], [clients.<name>].',
+  [listCommand],
+);
 
 interface Usage extends PresentedLimit {
   client: string;
   kind: 'quota' | 'rate';
   /** The purpose a quota is for, or `default`. */
   name?: string;
-}
-
-interface ListOptions {
-  config: string;
-  client?: string;
-}
-
-async function list({ config: file, client }: ListOptions): Promise<void> {
-  const rates = await ratesOf(loadConfig(file, { files: 'unused' }));
-  const usages = [...rates, ...(await withStore(file, 'read', quotasOf))]
-    .filter((one) => client === undefined || one.client === client)
-    .sort((a, b) => (a.client === b.client ? 0 : a.client < b.client ? -1 : 1));
-  printRows(usages, {
-    CLIENT: (one) => one.client,
-    'LIMIT OF': ({ kind, name }) => (kind === 'rate' ? 'requests' : `jobs: ${name}`),
-    USED: ({ used }) => String(used),
-    LIMIT: ({ limit }) => String(limit),
-    WINDOW: ({ window_seconds: seconds }) => formatDuration(seconds * 1000),
-    RESETS: ({ resets_at: at }) => forPeople(at),
-  });
 }
 
 async function quotasOf(store: Store, { policies }: Config): Promise<Usage[]> {
