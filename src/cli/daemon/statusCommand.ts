@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { InvalidArgumentError } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { loadConfig } from '../../config/config.ts';
+import { command, option } from '../command.ts';
 import { EXIT } from '../exit.ts';
-import { explain } from '../help.ts';
-import { configOption, parseWaitArgument } from '../options.ts';
+import { CONFIG_DESCRIPTION, parseWaitArgument } from '../options.ts';
 import { commandFailure, report } from '../report.ts';
 import { isJson, printJson } from '../terminal.ts';
 import { readStatus } from './adminClient.ts';
@@ -15,49 +15,36 @@ import { type Look, render } from './statusReport.ts';
 const WATCH_MS = 2_000;
 const WATCH_MS_MIN = 200;
 
-export function statusCommand(): Command {
-  return explain(
-    new Command('status')
-      .description(
-        'Shows the state of the running daemon on one screen: its parts, partitions, queue, log, certificates, backup and check, and what ' +
-          'to do about each problem. Give --config more than once to see several environments: each has one line, and its problems below it.',
-      )
-      .addOption(configOption().argParser((file: string, files: string[] = []) => [...files, file]))
-      .addOption(
-        new Option('--watch [interval]', 'repeat until Ctrl-C (every 2s, if you give no interval)').argParser(
-          parseInterval,
-        ),
-      )
-      .action(showStatus),
-    {
-      exit: { 0: 'ready', 1: 'not ready, or no daemon answers (with --watch: at the last look)' },
-      examples: [
-        'pdfseal status --config /etc/pdfseal/production.toml',
-        'pdfseal status --config /etc/pdfseal/production.toml --config /etc/pdfseal/sandbox.toml --watch 5s',
-        'pdfseal status --config /etc/pdfseal/production.toml --json | jq .queue',
-      ],
-    },
-  );
-}
-
-interface StatusOptions {
-  config: string[];
-  /** Milliseconds, or true for the default. */
-  watch?: number | true;
-}
-
-async function showStatus({ config: files, watch }: StatusOptions): Promise<void> {
-  if (watch === undefined) return show(await lookAt(files));
-  // The exit status is that of the last look. Before the first one, nothing is known to be ready.
-  process.exitCode = EXIT.failed;
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit());
-  for (;;) {
-    const looks = await lookAt(files);
-    if (process.stdout.isTTY && !isJson()) repaint(looks);
-    else show(looks);
-    await sleep(watch === true ? WATCH_MS : watch);
-  }
-}
+export const statusCommand = command('status', {
+  description:
+    'Shows the state of the running daemon on one screen: its parts, partitions, queue, log, certificates, backup and check, and what ' +
+    'to do about each problem. Give --config more than once to see several environments: each has one line, and its problems below it.',
+  options: [
+    option('--config <file>', CONFIG_DESCRIPTION, {
+      isConfig: true,
+      parse: (file: string, files: string[] = []) => [...files, file],
+    }),
+    option('--watch [interval]', 'repeat until Ctrl-C (every 2s, if you give no interval)', parseInterval),
+  ],
+  exit: { 0: 'ready', 1: 'not ready, or no daemon answers (with --watch: at the last look)' },
+  examples: [
+    'pdfseal status --config /etc/pdfseal/production.toml',
+    'pdfseal status --config /etc/pdfseal/production.toml --config /etc/pdfseal/sandbox.toml --watch 5s',
+    'pdfseal status --config /etc/pdfseal/production.toml --json | jq .queue',
+  ],
+  async run({ config: files, watch }) {
+    if (watch === undefined) return show(await lookAt(files));
+    // The exit status is that of the last look. Before the first one, nothing is known to be ready.
+    process.exitCode = EXIT.failed;
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit());
+    for (;;) {
+      const looks = await lookAt(files);
+      if (process.stdout.isTTY && !isJson()) repaint(looks);
+      else show(looks);
+      await sleep(watch === true ? WATCH_MS : watch);
+    }
+  },
+});
 
 function show(looks: readonly LookOrError[]): void {
   const [only] = looks;

@@ -1,111 +1,90 @@
 import { text as readText } from 'node:stream/consumers';
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { InvalidArgumentError } from 'commander';
 import type { PresentedOutcome, PresentedRequest } from '../../admin/carriedSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { counted } from '../../base/phrases.ts';
 import { loadConfig } from '../../config/config.ts';
 import { parseCount } from '../../log/checkpoint.ts';
-import { explain } from '../help.ts';
-import { configOption } from '../options.ts';
+import { command, type Given, group, option } from '../command.ts';
+import { CONFIG } from '../options.ts';
 import { qrAsSvg, qrForTerminal } from '../qrCode.ts';
 import { isJson, note, printJson, printResult } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { askAdministration } from './adminClient.ts';
 
-export function witnessCommand(): Command {
-  return new Command('witness')
-    .description(
-      'Lets a witness without a network cosign the log: you carry the request to the witness, and its answer back. ' +
-        'Needs the running daemon.',
-    )
-    .addCommand(requestCommand())
-    .addCommand(acceptCommand());
-}
+const FORM_OPTIONS = [
+  CONFIG,
+  option('--witness <name>', 'name in the policy (default: the only one, or the only one without a URL)'),
+  option('--qr', 'print the request as a QR code for the terminal', { conflicts: 'svg' }),
+  option('--svg', 'print the request as a QR code in SVG'),
+] as const;
 
-function requestCommand(): Command {
-  return explain(
-    addForms(
-      new Command('request')
-        .summary('print the newest checkpoint for a witness, to be carried there')
-        .description(
-          'Prints the body of an add-checkpoint request (C2SP tlog-witness): the newest checkpoint, and the proof that its tree contains ' +
-            'the tree that the witness cosigned last. Send it to the witness from any machine, as the examples show. The daemon keeps the ' +
-            'checkpoint until its answer comes, also when the log has grown since.',
-        ),
-    )
-      .option(
-        '--tree-size <leaves>',
-        'the checkpoint of that size again, which another witness was given: a quorum cosigns one checkpoint',
-        parseSizeArgument,
-      )
-      .action(request),
-    {
-      examples: [
-        'pdfseal witness request --witness vault >request',
-        'curl -si --data-binary @request http://127.0.0.1:8410/add-checkpoint >answer     # there',
-        'pdfseal witness accept --witness vault <answer',
-        'pdfseal witness request --witness vault --svg >request.svg',
-      ],
-    },
-  );
-}
+type FormOptions = Given<typeof FORM_OPTIONS>;
 
-function acceptCommand(): Command {
-  return explain(
-    addForms(
-      new Command('accept')
-        .summary('take the answer of a witness')
-        .description(
-          'Reads the answer of a witness on standard input, verifies it, and says what is next. The answer is signature lines; or a ' +
-            'number, the size of the tree that the witness holds: then the command prints the next request; or the whole HTTP answer, as ' +
-            'curl --include writes it. An answer that is wrong or old changes nothing. Nor does one with which the witness contradicts the ' +
-            'log: nothing signs it, so the command says what to compare first.',
-        ),
-    )
-      .option(
-        '--raise-fork-alarm',
-        'you have made sure of the answer: if it is whole and contradicts the log, raise the fork alarm, and nothing more is sealed',
-      )
-      .action(accept),
-    {
-      exit: {
-        0: 'the answer was accepted; if something was printed, it is the next request to carry',
-        1: 'the answer was not accepted, it has the size that was known already, or the witness holds another history of the log',
-      },
-      examples: [
-        'pdfseal witness accept --witness vault <answer',
-        'pdfseal witness accept <answer >next-request',
-      ],
-    },
-  );
-}
+const requestCommand = command('request', {
+  summary: 'print the newest checkpoint for a witness, to be carried there',
+  description:
+    'Prints the body of an add-checkpoint request (C2SP tlog-witness): the newest checkpoint, and the proof that its tree contains ' +
+    'the tree that the witness cosigned last. Send it to the witness from any machine, as the examples show. The daemon keeps the ' +
+    'checkpoint until its answer comes, also when the log has grown since.',
+  options: [
+    ...FORM_OPTIONS,
+    option(
+      '--tree-size <leaves>',
+      'the checkpoint of that size again, which another witness was given: a quorum cosigns one checkpoint',
+      parseSizeArgument,
+    ),
+  ],
+  examples: [
+    'pdfseal witness request --witness vault >request',
+    'curl -si --data-binary @request http://127.0.0.1:8410/add-checkpoint >answer     # there',
+    'pdfseal witness accept --witness vault <answer',
+    'pdfseal witness request --witness vault --svg >request.svg',
+  ],
+  async run({ config, witness, treeSize, ...form }) {
+    const asked = await ask<PresentedRequest>(config, 'request', { witness, tree_size: treeSize });
+    printResult(asked, () => printRequest(asked, form));
+  },
+});
 
-function addForms(command: Command): Command {
-  return command
-    .addOption(configOption())
-    .option('--witness <name>', 'name in the policy (default: the only one, or the only one without a URL)')
-    .addOption(new Option('--qr', 'print the request as a QR code for the terminal').conflicts('svg'))
-    .option('--svg', 'print the request as a QR code in SVG');
-}
+const acceptCommand = command('accept', {
+  summary: 'take the answer of a witness',
+  description:
+    'Reads the answer of a witness on standard input, verifies it, and says what is next. The answer is signature lines; or a ' +
+    'number, the size of the tree that the witness holds: then the command prints the next request; or the whole HTTP answer, as ' +
+    'curl --include writes it. An answer that is wrong or old changes nothing. Nor does one with which the witness contradicts the ' +
+    'log: nothing signs it, so the command says what to compare first.',
+  options: [
+    ...FORM_OPTIONS,
+    option(
+      '--raise-fork-alarm',
+      'you have made sure of the answer: if it is whole and contradicts the log, raise the fork alarm, and nothing more is sealed',
+    ),
+  ],
+  exit: {
+    0: 'the answer was accepted; if something was printed, it is the next request to carry',
+    1: 'the answer was not accepted, it has the size that was known already, or the witness holds another history of the log',
+  },
+  examples: [
+    'pdfseal witness accept --witness vault <answer',
+    'pdfseal witness accept <answer >next-request',
+  ],
+  run: accept,
+});
 
-interface Form {
-  qr?: true;
-  svg?: true;
-}
+export const witnessCommand = group(
+  'witness',
+  'Lets a witness without a network cosign the log: you carry the request to the witness, and its answer back. ' +
+    'Needs the running daemon.',
+  [requestCommand, acceptCommand],
+);
 
-interface WitnessOptions extends Form {
-  config: string;
-  witness?: string;
-  treeSize?: number;
-  raiseForkAlarm?: true;
-}
-
-async function request({ config, witness, treeSize, ...form }: WitnessOptions): Promise<void> {
-  const asked = await ask<PresentedRequest>(config, 'request', { witness, tree_size: treeSize });
-  printResult(asked, () => printRequest(asked, form));
-}
-
-async function accept({ config, witness, raiseForkAlarm, ...form }: WitnessOptions): Promise<void> {
+async function accept({
+  config,
+  witness,
+  raiseForkAlarm,
+  ...form
+}: FormOptions & { raiseForkAlarm?: true }): Promise<void> {
   if (process.stdin.isTTY) note('scan or paste the answer; Ctrl-D ends it');
   const text = await readText(process.stdin);
   if (text.trim() === '')
@@ -142,7 +121,7 @@ async function accept({ config, witness, raiseForkAlarm, ...form }: WitnessOptio
 
 function printRequest(
   { witness, old_size: from, tree_size: to, request }: PresentedRequest,
-  { qr, svg }: Form,
+  { qr, svg }: Pick<FormOptions, 'qr' | 'svg'>,
 ): void {
   const { columns, rows } = process.stdout;
   const form = qr ? qrForTerminal(request, columns, rows) : svg ? qrAsSvg(request) : request;
