@@ -1,4 +1,3 @@
-import { Command, Option } from 'commander';
 import { writeFileAtomically } from '../base/atomicFile.ts';
 import { fromBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -10,55 +9,44 @@ import { checkEvidenceRecord } from '../prove/evidenceCheck.ts';
 import { checkReceiptLeaf } from '../prove/manifestCheck.ts';
 import { encodeChains } from '../prove/renewals.ts';
 import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../prove/verify.ts';
+import { argument, command, group, option } from './command.ts';
 import { readTextFile } from './files.ts';
-import { explain } from './help.ts';
 
-export function receiptCommand(): Command {
-  return new Command('receipt')
-    .description('Writes a receipt in the formats of other tools. Needs only the receipt, and no network.')
-    .addCommand(exportCommand());
-}
+const exportCommand = command('export', {
+  summary: 'write what a receipt proves in the format of other tools',
+  description:
+    'Writes what a receipt proves for other tools. tlog-proof: the inclusion proof, the signed checkpoint and the manifest as a ' +
+    'C2SP tlog-proof, which verifiers of transparency logs read; the time-stamp is not in it. ers: the time-stamp as an evidence ' +
+    'record (RFC 4998) over the signed checkpoint, which archives read and renew; renewals of the log are not in it. Keep the receipt.',
+  arguments: [argument('<receipt>', 'the receipt')],
+  options: [
+    option('--format <name>', 'the format', { choices: ['tlog-proof', 'ers'], default: 'tlog-proof' }),
+    option('--output <path>', 'write to this file instead of standard output'),
+  ],
+  examples: [
+    'pdfseal receipt export contract.pdf.receipt.json --format tlog-proof --output contract.pdf.tlog-proof',
+    'pdfseal receipt export contract.pdf.receipt.json --format ers --output contract.pdf.ers',
+  ],
+  run({ format, output }, path) {
+    const parsed = parseReceipt(parseReceiptJson(readTextFile(path, RECEIPT_BYTES_MAX)));
+    if (parsed.kind !== 'receipt') throw new OperatorError(`${path}: not a receipt: ${parsed.detail}`);
+    const { receipt } = parsed;
+    const { outcome, detail } = checkReceiptLeaf(
+      receipt,
+      openCheckpoint(receipt.evidence.checkpoint)?.checkpoint,
+    );
+    if (outcome !== 'passed') throw new OperatorError(`${path} proves nothing: ${detail}`);
+    const content = format === 'ers' ? initialRecord(path, receipt) : tlogProof(receipt);
+    if (output === undefined) process.stdout.write(content);
+    else writeFileAtomically(output, content);
+  },
+});
 
-function exportCommand(): Command {
-  return explain(
-    new Command('export')
-      .summary('write what a receipt proves in the format of other tools')
-      .description(
-        'Writes what a receipt proves for other tools. tlog-proof: the inclusion proof, the signed checkpoint and the manifest as a ' +
-          'C2SP tlog-proof, which verifiers of transparency logs read; the time-stamp is not in it. ers: the time-stamp as an evidence ' +
-          'record (RFC 4998) over the signed checkpoint, which archives read and renew; renewals of the log are not in it. Keep the receipt.',
-      )
-      .argument('<receipt>', 'the receipt')
-      .addOption(
-        new Option('--format <name>', 'the format').choices(['tlog-proof', 'ers']).default('tlog-proof'),
-      )
-      .option('--output <path>', 'write to this file instead of standard output')
-      .action(exportReceipt),
-    {
-      examples: [
-        'pdfseal receipt export contract.pdf.receipt.json --format tlog-proof --output contract.pdf.tlog-proof',
-        'pdfseal receipt export contract.pdf.receipt.json --format ers --output contract.pdf.ers',
-      ],
-    },
-  );
-}
-
-function exportReceipt(
-  path: string,
-  { format, output }: { format: 'tlog-proof' | 'ers'; output?: string },
-): void {
-  const parsed = parseReceipt(parseReceiptJson(readTextFile(path, RECEIPT_BYTES_MAX)));
-  if (parsed.kind !== 'receipt') throw new OperatorError(`${path}: not a receipt: ${parsed.detail}`);
-  const { receipt } = parsed;
-  const { outcome, detail } = checkReceiptLeaf(
-    receipt,
-    openCheckpoint(receipt.evidence.checkpoint)?.checkpoint,
-  );
-  if (outcome !== 'passed') throw new OperatorError(`${path} proves nothing: ${detail}`);
-  const content = format === 'ers' ? initialRecord(path, receipt) : tlogProof(receipt);
-  if (output === undefined) process.stdout.write(content);
-  else writeFileAtomically(output, content);
-}
+export const receiptCommand = group(
+  'receipt',
+  'Writes a receipt in the formats of other tools. Needs only the receipt, and no network.',
+  [exportCommand],
+);
 
 function tlogProof({ manifest, evidence }: ReceivedReceipt): string {
   return encodeTlogProof({

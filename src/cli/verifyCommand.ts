@@ -1,67 +1,53 @@
-import { Command } from 'commander';
 import { RECORD_BYTES_MAX } from '../asn1/evidenceRecord.ts';
 import { toHex } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
-import { OperatorError } from '../base/errors.ts';
 import { RECEIPT_BYTES_MAX, type Verdict, verifyReceiptText } from '../prove/verify.ts';
+import { argument, command, option } from './command.ts';
 import { EXIT } from './exit.ts';
 import { digestFile, readSmallFile, readTextFile } from './files.ts';
-import { explain } from './help.ts';
-import { report } from './report.ts';
+import { TRUST } from './options.ts';
+import { orUndecided } from './report.ts';
 import { print, printResult } from './terminal.ts';
 
 const EXIT_OF = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown } as const;
 const WORDS = { good: 'good', bad: 'bad', unknown: 'could not tell' } as const;
 
-export function verifyCommand(): Command {
-  return explain(
-    new Command('verify')
-      .description(
-        'Verifies that a log of the trust file issued this receipt for exactly this document. Needs only the three files, and no ' +
-          'network. Prints one line for each check.',
-      )
-      .argument('<document>', 'the document, byte for byte as it was sealed, or its copy without metadata')
-      .argument('<receipt>', 'the receipt of the document')
-      .requiredOption('--trust <file>', 'trust file, from a source that you trust (pdfseal trust export)')
-      .option(
-        '--evidence-record <file>',
-        'evidence record of the receipt (RFC 4998): must prove today that its checkpoint existed',
-      )
-      .action(verify),
-    {
-      exit: {
-        0: 'good',
-        1: 'bad',
-        2: 'undecided: a file cannot be read, the log is not in the trust file, or the evidence record has ended',
-      },
-      examples: [
-        'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json',
-        'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json --evidence-record contract.pdf.ers',
-        'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json --json | jq .outcome',
-      ],
-    },
-  );
-}
-
-interface VerifyOptions {
-  trust: string;
-  evidenceRecord?: string;
-}
-
-async function verify(documentPath: string, receiptPath: string, options: VerifyOptions): Promise<void> {
-  try {
-    const trust = readSmallFile(options.trust, RECEIPT_BYTES_MAX);
-    const verdict = await judge(documentPath, receiptPath, trust, options.evidenceRecord);
-    process.exitCode = EXIT_OF[verdict.outcome];
-    const trustSha256 = toHex(sha256(trust));
-    printResult({ ...wireVerdict(verdict), trust_file_sha256: trustSha256 }, () =>
-      printVerdict(verdict, trustSha256),
-    );
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    process.exitCode = report(error, EXIT.unknown);
-  }
-}
+export const verifyCommand = command('verify', {
+  description:
+    'Verifies that a log of the trust file issued this receipt for exactly this document. Needs only the three files, and no ' +
+    'network. Prints one line for each check.',
+  arguments: [
+    argument('<document>', 'the document, byte for byte as it was sealed, or its copy without metadata'),
+    argument('<receipt>', 'the receipt of the document'),
+  ],
+  options: [
+    TRUST,
+    option(
+      '--evidence-record <file>',
+      'evidence record of the receipt (RFC 4998): must prove today that its checkpoint existed',
+    ),
+  ],
+  exit: {
+    0: 'good',
+    1: 'bad',
+    2: 'undecided: a file cannot be read, the log is not in the trust file, or the evidence record has ended',
+  },
+  examples: [
+    'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json',
+    'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json --evidence-record contract.pdf.ers',
+    'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json --json | jq .outcome',
+  ],
+  run: (options, documentPath, receiptPath) =>
+    orUndecided(async () => {
+      const trust = readSmallFile(options.trust, RECEIPT_BYTES_MAX);
+      const verdict = await judge(documentPath, receiptPath, trust, options.evidenceRecord);
+      process.exitCode = EXIT_OF[verdict.outcome];
+      const trustSha256 = toHex(sha256(trust));
+      printResult({ ...wireVerdict(verdict), trust_file_sha256: trustSha256 }, () =>
+        printVerdict(verdict, trustSha256),
+      );
+    }),
+});
 
 async function judge(
   documentPath: string,

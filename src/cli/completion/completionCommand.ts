@@ -1,28 +1,22 @@
-import { Argument, Command } from 'commander';
-import { explain } from '../help.ts';
+import type { Command } from 'commander';
+import { argument, command } from '../command.ts';
 import { print } from '../terminal.ts';
 import { candidatesFor } from './candidates.ts';
-import { FILES, SCRIPTS, SHELLS, type Shell } from './scripts.ts';
+import { FILES, SCRIPTS, SHELLS } from './scripts.ts';
 
-export function completionCommand(): Command {
-  return explain(
-    new Command('completion')
-      .description(
-        'Prints the completion script for a shell. It completes commands, options, their values, and the partitions and keys that the ' +
-          'config file names. The Debian package installs all three scripts.',
-      )
-      .addArgument(new Argument('<shell>', 'which shell').choices(SHELLS))
-      .action((shell: Shell) => void process.stdout.write(SCRIPTS[shell])),
-    {
-      withoutJson: true,
-      examples: [
-        'source <(pdfseal completion bash)',
-        'pdfseal completion zsh >/usr/share/zsh/vendor-completions/_pdfseal',
-        'pdfseal completion fish >~/.config/fish/completions/pdfseal.fish',
-      ],
-    },
-  );
-}
+export const completionCommand = command('completion', {
+  description:
+    'Prints the completion script for a shell. It completes commands, options, their values, and the partitions and keys that the ' +
+    'config file names. The Debian package installs all three scripts.',
+  arguments: [argument('<shell>', 'which shell', { choices: SHELLS })],
+  withoutJson: true,
+  examples: [
+    'source <(pdfseal completion bash)',
+    'pdfseal completion zsh >/usr/share/zsh/vendor-completions/_pdfseal',
+    'pdfseal completion fish >~/.config/fish/completions/pdfseal.fish',
+  ],
+  run: (_, shell) => void process.stdout.write(SCRIPTS[shell]),
+});
 
 /** Answers a shell: a line for each word that fits, its meaning behind a tab. */
 export function answerShell(program: Command, words: readonly string[]): void {

@@ -1,11 +1,10 @@
-import { Command } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { MANUAL_FOLDER } from '../../base/package.ts';
 import { type Config, type LoadOptions, loadConfig } from '../../config/config.ts';
+import { command } from '../command.ts';
 import { EXIT } from '../exit.ts';
-import { explain } from '../help.ts';
-import { configOption } from '../options.ts';
+import { CONFIG } from '../options.ts';
 import { isJson, print } from '../terminal.ts';
 import { diagnoseCertificates, diagnoseServed, diagnoseTls, servedWithTls } from './certificateDiagnosis.ts';
 import { askDaemon } from './daemonDiagnosis.ts';
@@ -17,32 +16,25 @@ import { diagnoseStore } from './storeDiagnosis.ts';
 import { diagnosePostQuantum, diagnoseSeparation, probeTokens } from './tokenDiagnosis.ts';
 import { diagnoseUpkeep } from './upkeepDiagnosis.ts';
 
-export function doctorCommand(): Command {
-  return explain(
-    new Command('doctor')
-      .description(
-        'Checks every part of an installation, and says what is wrong and what to do. If the daemon runs, the command asks the daemon. ' +
-          'If not, it opens the tokens itself, one key after the other, and tries a refused PIN only once.',
-      )
-      .addOption(configOption())
-      .action(diagnose),
-    {
-      exit: { 0: 'all good', 1: 'something is broken', 2: 'everything works, but something needs attention' },
-      examples: [
-        'pdfseal doctor --config /etc/pdfseal/production.toml',
-        'pdfseal doctor --config /etc/pdfseal/production.toml --json | jq -r \'select(.verdict != "good") | .remedy\'',
-      ],
-    },
-  );
-}
-
-async function diagnose({ config: file }: { config: string }): Promise<void> {
-  const verdicts = await printDiagnoses(diagnosesOf(file));
-  const worst = verdicts.has('bad') ? EXIT.failed : verdicts.has('warning') ? EXIT.attention : EXIT.ok;
-  process.exitCode = worst;
-  if (!isJson() && worst !== EXIT.ok) print(`The manual: ${MANUAL_FOLDER}/index.html`);
-  if (!isJson()) print(SUMMARIES[worst]);
-}
+export const doctorCommand = command('doctor', {
+  description:
+    'Checks every part of an installation, and says what is wrong and what to do. If the daemon runs, the command asks the daemon. ' +
+    'If not, it opens the tokens itself, one key after the other, and tries a refused PIN only once.',
+  options: [CONFIG],
+  exit: { 0: 'all good', 1: 'something is broken', 2: 'everything works, but something needs attention' },
+  examples: [
+    'pdfseal doctor --config /etc/pdfseal/production.toml',
+    'pdfseal doctor --config /etc/pdfseal/production.toml --json | jq -r \'select(.verdict != "good") | .remedy\'',
+  ],
+  async run({ config: file }) {
+    const verdicts = await printDiagnoses(diagnosesOf(file));
+    const worst = verdicts.has('bad') ? EXIT.failed : verdicts.has('warning') ? EXIT.attention : EXIT.ok;
+    process.exitCode = worst;
+    if (isJson()) return;
+    if (worst !== EXIT.ok) print(`The manual: ${MANUAL_FOLDER}/index.html`);
+    print(SUMMARIES[worst]);
+  },
+});
 
 const SUMMARIES = {
   [EXIT.ok]: 'all good',
