@@ -1,6 +1,5 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { Command } from 'commander';
 import { unusable, writeFileAtomically } from '../../base/atomicFile.ts';
 import { toHex } from '../../base/bytes.ts';
 import { sha256 } from '../../base/crypto.ts';
@@ -17,20 +16,24 @@ import {
   signedCheckpoint,
 } from '../../prove/history.ts';
 import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
+import { command, type Given, option } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { readTextFile } from '../files.ts';
-import { explain } from '../help.ts';
-import { report } from '../report.ts';
-import { isJson, print, printJson, showCount } from '../terminal.ts';
+import { TRUST } from '../options.ts';
+import { orUndecided } from '../report.ts';
+import { print, printResult, showCount } from '../terminal.ts';
 import { ApiClient } from './apiClient.ts';
-import { type ReachOptions, reaching, reachOf, readApiKey } from './reachOptions.ts';
+import { REACH_OPTIONS, reachMisuse, reachOf, readApiKey } from './reachOptions.ts';
 
-interface MonitorOptions extends ReachOptions {
-  trust: string;
-  state: string;
-  first?: true;
-  receipts?: string;
-}
+const MONITOR_OPTIONS = [
+  ...REACH_OPTIONS,
+  TRUST,
+  option('--state <path>', 'file in which the command keeps the newest checkpoint that it verified', {
+    required: true,
+  }),
+  option('--first', 'there is no state file yet: begin with what the log shows now'),
+  option('--receipts <folder>', 'folder with receipts, *.receipt.json, which the log must contain'),
+] as const;
 
 /** What the log showed, and what is wrong with it. */
 interface Followed {
@@ -46,56 +49,39 @@ const ANSWER_BYTES_MAX = 1 << 20;
 /** Full tiles have 8 KiB. */
 const TILES_KEPT = 2_048;
 
-export function monitorCommand(): Command {
-  return explain(
-    reaching(new Command('monitor'))
-      .description(
-        'Follows a log from outside, for example every hour by cron: fetches its newest checkpoint, verifies who signed it, and proves from ' +
-          'its tiles that the tree contains the whole tree of the last run. With --receipts, also proves that the log still contains every ' +
-          'receipt of a folder. A log that forgot or changed anything is found out.',
-      )
-      .requiredOption('--trust <file>', 'trust file, from a source that you trust (pdfseal trust export)')
-      .requiredOption(
-        '--state <path>',
-        'file in which the command keeps the newest checkpoint that it verified',
-      )
-      .option('--first', 'there is no state file yet: begin with what the log shows now')
-      .option('--receipts <folder>', 'folder with receipts, *.receipt.json, which the log must contain')
-      .action(monitor),
-    {
-      exit: {
-        0: 'good: the log has only grown',
-        1: 'bad: the log contradicts what it showed before, or lacks a receipt; keep the state file as evidence',
-        2: 'undecided: the log cannot be reached, or a file cannot be read',
-      },
-      examples: [
-        'pdfseal monitor --url https://seal.example.com --key-file auditor.key --trust trust.json --state seal.checkpoint --first',
-        'pdfseal monitor --url https://seal.example.com --key-file auditor.key --trust trust.json --state seal.checkpoint --receipts archive/ --json',
-      ],
-    },
-  );
-}
-
-async function monitor(options: MonitorOptions): Promise<void> {
-  try {
-    const followed = await follow(options);
-    const { now, earlier, receipts, problems } = followed;
-    process.exitCode = problems.length === 0 ? EXIT.ok : EXIT.failed;
-    if (isJson()) {
-      printJson({
-        outcome: problems.length === 0 ? 'good' : 'bad',
+export const monitorCommand = command('monitor', {
+  description:
+    'Follows a log from outside, for example every hour by cron: fetches its newest checkpoint, verifies who signed it, and proves from ' +
+    'its tiles that the tree contains the whole tree of the last run. With --receipts, also proves that the log still contains every ' +
+    'receipt of a folder. A log that forgot or changed anything is found out.',
+  options: MONITOR_OPTIONS,
+  exit: {
+    0: 'good: the log has only grown',
+    1: 'bad: the log contradicts what it showed before, or lacks a receipt; keep the state file as evidence',
+    2: 'undecided: the log cannot be reached, or a file cannot be read',
+  },
+  examples: [
+    'pdfseal monitor --url https://seal.example.com --key-file auditor.key --trust trust.json --state seal.checkpoint --first',
+    'pdfseal monitor --url https://seal.example.com --key-file auditor.key --trust trust.json --state seal.checkpoint --receipts archive/ --json',
+  ],
+  misuse: reachMisuse,
+  run: (options) =>
+    orUndecided(async () => {
+      const followed = await follow(options);
+      const { now, earlier, receipts, problems } = followed;
+      const isGood = problems.length === 0;
+      process.exitCode = isGood ? EXIT.ok : EXIT.failed;
+      const found = {
+        outcome: isGood ? 'good' : 'bad',
         log_origin: now.origin,
         tree_size: now.treeSize,
         ...(earlier && { earlier_tree_size: earlier.treeSize }),
         ...(receipts !== undefined && { receipts }),
         problems,
-      });
-    } else printFollowed(followed);
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    process.exitCode = report(error, EXIT.unknown);
-  }
-}
+      };
+      printResult(found, () => printFollowed(followed));
+    }),
+});
 
 async function follow({
   trust: trustFile,
@@ -103,7 +89,7 @@ async function follow({
   first,
   receipts,
   ...reach
-}: MonitorOptions): Promise<Followed> {
+}: Given<typeof MONITOR_OPTIONS>): Promise<Followed> {
   const trust = parseTrust(readTextFile(trustFile, RECEIPT_BYTES_MAX));
   const earlier = readState(state, first ?? false, trust);
   const log = new ServedLog(new ApiClient(reach.url, readApiKey(reach), reachOf(reach)));

@@ -1,45 +1,40 @@
 import { X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
-import { type Command, InvalidArgumentError } from 'commander';
+import { InvalidArgumentError } from 'commander';
 import { fromEnvironment } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { type Given, option } from '../command.ts';
 import { readTextFile } from '../files.ts';
 import { note } from '../terminal.ts';
 import type { Reach } from './apiClient.ts';
 
-/** How to reach the service, as the command line says it. */
-export interface ReachOptions {
-  url: URL;
-  keyFile?: string;
-  tlsCa?: string;
-  tlsCertificate?: string;
-  tlsKey?: string;
-  unixSocket?: string;
-}
-
 /** More than any key or certificate file has. */
 const FILE_BYTES_MAX = 16 << 20;
 
-/** Adds the {@link ReachOptions} to a command. */
-export function reaching(command: Command): Command {
-  return command
-    .requiredOption('--url <url>', 'URL of pdfseald, such as https://seal.example.com', parseUrl)
-    .option(
-      '--key-file <file>',
-      'file with the API key (default: the environment variable PDFSEAL_API_KEY; with --tls-certificate, none is needed if the certificate stands for the client)',
-    )
-    .option(
-      '--tls-ca <file>',
-      'PEM file with the authorities of the server certificate (default: those of Node.js)',
-    )
-    .option('--tls-certificate <file>', 'PEM file with a client certificate, if the server asks for one')
-    .option('--tls-key <file>', 'PEM file with the key of the client certificate')
-    .option('--unix-socket <path>', 'connect to this socket on the same machine')
-    .hook('preAction', (_, called) => {
-      const { tlsCertificate, tlsKey } = called.opts<ReachOptions>();
-      if ((tlsCertificate === undefined) !== (tlsKey === undefined))
-        called.error('error: --tls-certificate and --tls-key need each other');
-    });
+/** How to reach the service. */
+export const REACH_OPTIONS = [
+  option('--url <url>', 'URL of pdfseald, such as https://seal.example.com', {
+    parse: parseUrl,
+    required: true,
+  }),
+  option(
+    '--key-file <file>',
+    'file with the API key (default: the environment variable PDFSEAL_API_KEY; with --tls-certificate, none is needed if the certificate stands for the client)',
+  ),
+  option(
+    '--tls-ca <file>',
+    'PEM file with the authorities of the server certificate (default: those of Node.js)',
+  ),
+  option('--tls-certificate <file>', 'PEM file with a client certificate, if the server asks for one'),
+  option('--tls-key <file>', 'PEM file with the key of the client certificate'),
+  option('--unix-socket <path>', 'connect to this socket on the same machine'),
+] as const;
+
+export type ReachOptions = Given<typeof REACH_OPTIONS>;
+
+export function reachMisuse({ tlsCertificate, tlsKey }: ReachOptions): string | undefined {
+  const isHalf = (tlsCertificate === undefined) !== (tlsKey === undefined);
+  return isHalf ? '--tls-certificate and --tls-key need each other' : undefined;
 }
 
 /** Throws OperatorError. */

@@ -1,32 +1,15 @@
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { InvalidArgumentError } from 'commander';
 import { IDEMPOTENCY_KEY_PATTERN } from '../../job/id.ts';
-import { JOB_MODES, type JobMode, VISIBILITIES, type Visibility } from '../../job/job.ts';
+import { JOB_MODES, VISIBILITIES } from '../../job/job.ts';
 import { parseTrust } from '../../manifest/trustFile.ts';
+import { argument, command, type Given, option } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { readTextFile } from '../files.ts';
-import { explain } from '../help.ts';
 import { parseCountArgument, parseDigestArgument, parseWaitArgument } from '../options.ts';
 import { ApiClient } from './apiClient.ts';
-import { parseUrl, type ReachOptions, reaching, reachOf, readApiKey } from './reachOptions.ts';
+import { parseUrl, REACH_OPTIONS, reachMisuse, reachOf, readApiKey } from './reachOptions.ts';
 import { Submitter } from './submitter.ts';
 import { findDocuments, hostedDocuments } from './worklist.ts';
-
-interface SubmitOptions extends ReachOptions {
-  visibility: Visibility;
-  purpose?: string;
-  customerReference?: string;
-  mode: JobMode;
-  preserveMetadata?: true;
-  strippedCopy?: true;
-  idempotencyKey?: string;
-  digestOnly?: true;
-  sourceUrl?: string[];
-  checksum?: string[];
-  parallel?: number;
-  trust?: string;
-  timeout: number;
-  force?: true;
-}
 
 const PARALLEL_IN_FOLDERS = 4;
 const PARALLEL_MAX = 64;
@@ -34,106 +17,96 @@ const PATIENCE_MS_DEFAULT = 10 * 60_000;
 /** More than any receipt or key file has. */
 const FILE_BYTES_MAX = 16 << 20;
 
-export function submitCommand(): Command {
-  return explain(
-    reaching(new Command('submit'))
-      .description(
-        'Seals documents: uploads each document, waits for its receipt, and saves the receipt beside it as <document>.receipt.json. ' +
-          'Temporary errors (no connection, 429, 503) are tried again. If you run the command again within 48 hours for the same ' +
-          'document and options, you get the same job and receipt. For a folder, the command seals every *.pdf below it that has no ' +
-          'receipt yet; after an interruption, run it again.',
-      )
-      .argument('[document...]', 'PDF files and folders')
-      .addOption(
-        new Option('--visibility <name>', 'who may see the jobs').choices(VISIBILITIES).makeOptionMandatory(),
-      )
-      .option('--purpose <text>', 'label for quotas, statistics and support')
-      .option('--customer-reference <text>', 'your own reference; the receipt contains it unchanged')
-      .addOption(
-        new Option(
-          '--mode <name>',
-          'blocking: the server answers when the job ends; async: the command polls',
-        )
-          .choices(JOB_MODES)
-          .default('blocking'),
-      )
-      .option('--preserve-metadata', 'keep XMP metadata (matters only in compliance mode)')
-      .option(
-        '--stripped-copy',
-        'also save the copy without XMP metadata, as <document>.stripped.pdf (compliance mode)',
-      )
-      .option(
-        '--digest-only',
-        'send only the digests of the documents; the service then does not scan the documents',
-      )
-      .option(
-        '--source-url <url>',
-        'URL from which the service fetches the document; once for each document, in the same order',
-        parseSourceUrls,
-      )
-      .addOption(
-        new Option(
-          '--checksum <sha256>',
-          'SHA-256 of the document of a --source-url, if you have no local copy; once for each',
-        ).argParser((text, previous?: string[]) => collect(parseDigestArgument(text), previous)),
-      )
-      .option(
-        '--parallel <count>',
-        `documents sent at the same time (default: ${PARALLEL_IN_FOLDERS} with folders, else 1)`,
-        parseParallel,
-      )
-      .option(
-        '--trust <file>',
-        'for folders: skip a document only if its receipt verifies with this trust file',
-      )
-      .option(
-        '--idempotency-key <key>',
-        'for one document: use this key instead of one derived from document and options',
-        parseIdempotencyKey,
-      )
-      .addOption(
-        new Option('--timeout <duration>', 'how long to try and wait for each document')
-          .argParser(parseWaitArgument)
-          .default(PATIENCE_MS_DEFAULT, '10m'),
-      )
-      .option('--force', 'replace an existing, different receipt file')
-      .action(submit),
-    {
-      examples: [
-        'PDFSEAL_API_KEY=$(cat seal.key) pdfseal submit contract.pdf --url https://seal.example.com --visibility private',
-        'pdfseal submit *.pdf --url http://127.0.0.1:8400 --key-file seal.key --visibility organization --json',
-        'pdfseal submit archive/ --digest-only --url http://127.0.0.1:8400 --key-file seal.key --visibility private',
-        'pdfseal submit a.pdf --source-url https://files.example.com/a.pdf --url … --key-file seal.key --visibility private',
-      ],
-    },
-  );
-}
+const SUBMIT_OPTIONS = [
+  ...REACH_OPTIONS,
+  option('--visibility <name>', 'who may see the jobs', { choices: VISIBILITIES, required: true }),
+  option('--purpose <text>', 'label for quotas, statistics and support'),
+  option('--customer-reference <text>', 'your own reference; the receipt contains it unchanged'),
+  option('--mode <name>', 'blocking: the server answers when the job ends; async: the command polls', {
+    choices: JOB_MODES,
+    default: 'blocking',
+  }),
+  option('--preserve-metadata', 'keep XMP metadata (matters only in compliance mode)'),
+  option(
+    '--stripped-copy',
+    'also save the copy without XMP metadata, as <document>.stripped.pdf (compliance mode)',
+  ),
+  option(
+    '--digest-only',
+    'send only the digests of the documents; the service then does not scan the documents',
+  ),
+  option(
+    '--source-url <url>',
+    'URL from which the service fetches the document; once for each document, in the same order',
+    parseSourceUrls,
+  ),
+  option(
+    '--checksum <sha256>',
+    'SHA-256 of the document of a --source-url, if you have no local copy; once for each',
+    (text: string, previous?: string[]) => collect(parseDigestArgument(text), previous),
+  ),
+  option(
+    '--parallel <count>',
+    `documents sent at the same time (default: ${PARALLEL_IN_FOLDERS} with folders, else 1)`,
+    parseParallel,
+  ),
+  option('--trust <file>', 'for folders: skip a document only if its receipt verifies with this trust file'),
+  option(
+    '--idempotency-key <key>',
+    'for one document: use this key instead of one derived from document and options',
+    parseIdempotencyKey,
+  ),
+  option('--timeout <duration>', 'how long to try and wait for each document', {
+    parse: parseWaitArgument,
+    default: PATIENCE_MS_DEFAULT,
+    shown: '10m',
+  }),
+  option('--force', 'replace an existing, different receipt file'),
+] as const;
 
-async function submit(documents: string[], options: SubmitOptions, command: Command): Promise<void> {
-  const misused = misuse(documents, options);
-  if (misused !== undefined) command.error(`error: ${misused}`);
-  const { sourceUrl: urls, trust, parallel, timeout: patienceMs } = options;
-  const works =
-    urls === undefined ? findDocuments(documents) : hostedDocuments(urls, documents, options.checksum ?? []);
-  const isFolder = works.some(({ found }) => found) || works.length === 0;
-  const submitter = new Submitter({
-    client: new ApiClient(options.url, readApiKey(options), reachOf(options)),
-    fields: fieldsOf(options),
-    patienceMs,
-    idempotencyKey: options.idempotencyKey,
-    digestOnly: options.digestOnly ?? false,
-    parallel: parallel ?? (isFolder ? PARALLEL_IN_FOLDERS : 1),
-    counted: isFolder,
-    trust: trust === undefined ? undefined : parseTrust(readTextFile(trust, FILE_BYTES_MAX)),
-    strippedCopy: options.strippedCopy ?? false,
-    force: options.force ?? false,
-  });
-  const { failed } = await submitter.run(works);
-  if (failed > 0) process.exitCode = EXIT.failed;
-}
+type SubmitOptions = Given<typeof SUBMIT_OPTIONS>;
+
+export const submitCommand = command('submit', {
+  description:
+    'Seals documents: uploads each document, waits for its receipt, and saves the receipt beside it as <document>.receipt.json. ' +
+    'Temporary errors (no connection, 429, 503) are tried again. If you run the command again within 48 hours for the same ' +
+    'document and options, you get the same job and receipt. For a folder, the command seals every *.pdf below it that has no ' +
+    'receipt yet; after an interruption, run it again.',
+  arguments: [argument('[document...]', 'PDF files and folders')],
+  options: SUBMIT_OPTIONS,
+  examples: [
+    'PDFSEAL_API_KEY=$(cat seal.key) pdfseal submit contract.pdf --url https://seal.example.com --visibility private',
+    'pdfseal submit *.pdf --url http://127.0.0.1:8400 --key-file seal.key --visibility organization --json',
+    'pdfseal submit archive/ --digest-only --url http://127.0.0.1:8400 --key-file seal.key --visibility private',
+    'pdfseal submit a.pdf --source-url https://files.example.com/a.pdf --url … --key-file seal.key --visibility private',
+  ],
+  misuse: (options, documents) => reachMisuse(options) ?? misuse(documents, options),
+  async run(options, documents) {
+    const { sourceUrl: urls, trust, parallel, timeout: patienceMs } = options;
+    const works =
+      urls === undefined
+        ? findDocuments(documents)
+        : hostedDocuments(urls, documents, options.checksum ?? []);
+    const isFolder = works.some(({ found }) => found) || works.length === 0;
+    const submitter = new Submitter({
+      client: new ApiClient(options.url, readApiKey(options), reachOf(options)),
+      fields: fieldsOf(options),
+      patienceMs,
+      idempotencyKey: options.idempotencyKey,
+      digestOnly: options.digestOnly ?? false,
+      parallel: parallel ?? (isFolder ? PARALLEL_IN_FOLDERS : 1),
+      counted: isFolder,
+      trust: trust === undefined ? undefined : parseTrust(readTextFile(trust, FILE_BYTES_MAX)),
+      strippedCopy: options.strippedCopy ?? false,
+      force: options.force ?? false,
+    });
+    const { failed } = await submitter.run(works);
+    if (failed > 0) process.exitCode = EXIT.failed;
+  },
+});
 
 /** What is wrong with this combination of options. */
-function misuse(documents: string[], options: SubmitOptions): string | undefined {
+function misuse(documents: readonly string[], options: SubmitOptions): string | undefined {
   const { sourceUrl: urls, checksum: checksums = [], digestOnly, idempotencyKey } = options;
   if (urls === undefined) {
     if (documents.length === 0) return "missing required argument 'document'";
