@@ -1,4 +1,3 @@
-import { Command } from 'commander';
 import { toHex } from '../../base/bytes.ts';
 import { systemClock } from '../../base/clock.ts';
 import { sha256 } from '../../base/crypto.ts';
@@ -9,74 +8,59 @@ import type { PartitionOptions } from '../../kms/partitions.ts';
 import { comingAt, type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
 import { readSynchronization } from '../../tsa/synchronization.ts';
-import { explain } from '../help.ts';
-import { actOnRecord, configOption, withStore } from '../options.ts';
+import { argument, command, option } from '../command.ts';
+import { actOnRecord, CONFIG, withStore } from '../options.ts';
 import { printResult } from '../terminal.ts';
 import { rootBeside } from './hsmKeys.ts';
 
-interface DestroyOptions {
-  config: string;
-  confirm: string;
-  token?: string;
-}
+export const destroyKeyCommand = command('destroy-key', {
+  summary: 'destroy a retired key in its token',
+  description:
+    'Destroys a key pair that you no longer need: a key of a past or cancelled epoch, or a time-stamping key that the config file ' +
+    'no longer names. This cannot be undone. What the key signed stays valid. The command refuses every key that is in use or ' +
+    'planned, and does not reach copies in backups of the HSM.',
+  arguments: [argument('<key>', 'the key as <region>/<label>, as `pdfseal epochs list` shows it')],
+  options: [
+    CONFIG,
+    option('--confirm <label>', 'the label of the key again, to confirm', { required: true }),
+    option('--token <name>', 'label or serial number of the token, if the region has several tokens'),
+  ],
+  examples: [
+    'pdfseal hsm destroy-key eu-west/production-e2 --config production.toml --confirm production-e2',
+  ],
+  misuse: (_, name) => (KEY_NAME.test(name) ? undefined : `${name}: name the key as <region>/<label>`),
+  async run({ config: file, confirm, token: tokenName }, name) {
+    const [, region = '', keyLabel = ''] = KEY_NAME.exec(name) ?? [];
+    if (confirm !== keyLabel)
+      throw new OperatorError(`--confirm ${confirm} is not the label of ${name}; nothing was done`);
+    const config = loadConfig(file);
+    await requireTrustedClock(config);
+    const epochs = await withStore(file, 'read', (store) => store.epochs.newest());
+    const inUse = keysInUse(epochs);
+    const stamping = config.timestamp.keys.flatMap((key) => [key, rootBeside(key)]).map(kmsKeyId);
+    if (inUse.some((key) => kmsKeyId(key) === name))
+      throw new OperatorError(
+        `${name} signs the log in the epoch in force or in the planned one, so it was not destroyed`,
+      );
+    if (stamping.includes(name))
+      throw new OperatorError(
+        `${name} is a key of timestamp.keys, or the root of one, so it was not destroyed`,
+      );
+    const token = { ...tokenOf({ region, keyLabel }, tokenName, config, epochs), keyLabel };
+    const { algorithm, spki } = await useKey(token, async (found) => found);
+    if (inUse.some((key) => key.spki === spki))
+      throw new OperatorError(
+        `${name} is a key that signs the log under another name, so it was not destroyed`,
+      );
+    const spkiSha256 = toHex(sha256(Buffer.from(spki, 'base64')));
+    await actOnRecord(file, ['hsm.destroy_key', { key: name, algorithm, spki_sha256: spkiSha256 }], () =>
+      destroyKey(token),
+    );
+    printResult({ destroyed: name, algorithm }, `key    ${name}  ${algorithm}  destroyed`);
+  },
+});
 
-export function destroyKeyCommand(): Command {
-  return explain(
-    new Command('destroy-key')
-      .summary('destroy a retired key in its token')
-      .description(
-        'Destroys a key pair that you no longer need: a key of a past or cancelled epoch, or a time-stamping key that the config file ' +
-          'no longer names. This cannot be undone. What the key signed stays valid. The command refuses every key that is in use or ' +
-          'planned, and does not reach copies in backups of the HSM.',
-      )
-      .argument('<key>', 'the key as <region>/<label>, as `pdfseal epochs list` shows it')
-      .addOption(configOption())
-      .requiredOption('--confirm <label>', 'the label of the key again, to confirm')
-      .option('--token <name>', 'label or serial number of the token, if the region has several tokens')
-      .action(destroy),
-    {
-      examples: [
-        'pdfseal hsm destroy-key eu-west/production-e2 --config production.toml --confirm production-e2',
-      ],
-    },
-  );
-}
-
-async function destroy(
-  name: string,
-  { config: file, confirm, token: tokenName }: DestroyOptions,
-  command: Command,
-): Promise<void> {
-  const [, region = '', keyLabel = ''] = /^([^/]+)\/(.+)$/.exec(name) ?? [];
-  if (keyLabel === '') command.error(`error: ${name}: name the key as <region>/<label>`);
-  if (confirm !== keyLabel)
-    throw new OperatorError(`--confirm ${confirm} is not the label of ${name}; nothing was done`);
-  const config = loadConfig(file);
-  await requireTrustedClock(config);
-  const epochs = await withStore(file, 'read', (store) => store.epochs.newest());
-  const inUse = keysInUse(epochs);
-  const stamping = config.timestamp.keys.flatMap((key) => [key, rootBeside(key)]).map(kmsKeyId);
-  if (inUse.some((key) => kmsKeyId(key) === name))
-    throw new OperatorError(
-      `${name} signs the log in the epoch in force or in the planned one, so it was not destroyed`,
-    );
-  if (stamping.includes(name))
-    throw new OperatorError(
-      `${name} is a key of timestamp.keys, or the root of one, so it was not destroyed`,
-    );
-  const token = { ...tokenOf({ region, keyLabel }, tokenName, config, epochs), keyLabel };
-  const key = await useKey(token, async (found) => found);
-  if (inUse.some(({ spki }) => spki === key.spki))
-    throw new OperatorError(
-      `${name} is a key that signs the log under another name, so it was not destroyed`,
-    );
-  const { algorithm, spki } = key;
-  const spkiSha256 = toHex(sha256(Buffer.from(spki, 'base64')));
-  await actOnRecord(file, ['hsm.destroy_key', { key: name, algorithm, spki_sha256: spkiSha256 }], () =>
-    destroyKey(token),
-  );
-  printResult({ destroyed: name, algorithm: key.algorithm }, `key    ${name}  ${key.algorithm}  destroyed`);
-}
+const KEY_NAME = /^([^/]+)\/(.+)$/;
 
 /** The clock decides whether an epoch is over, and a destroyed key cannot come back. Throws OperatorError if the clock is not trusted. */
 async function requireTrustedClock({ clock, timestamp }: Config): Promise<void> {

@@ -1,16 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Command, Option } from 'commander';
 import type { PresentedRun } from '../../admin/status/canarySection.ts';
 import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { loadConfig } from '../../config/config.ts';
 import type { SocketPath } from '../../net/address.ts';
+import { command, type Given, option } from '../command.ts';
 import { askAdministration } from '../daemon/adminClient.ts';
 import { EXIT } from '../exit.ts';
-import { explain } from '../help.ts';
-import { configOption, parseDurationArgument } from '../options.ts';
-import { isJson, note, print, printJson } from '../terminal.ts';
+import { CONFIG, parseDurationArgument } from '../options.ts';
+import { note, print, printResult } from '../terminal.ts';
 
 /** How long a partition may take until it signs again; a slow token needs some seconds to start. */
 const RETURN_MS_MAX = 60_000;
@@ -18,44 +17,41 @@ const LOOK_MS = 100;
 /** How long before the daemon puts the partition back the last canary is sealed. */
 const LEAD_MS = 1_000;
 
-export function drillCommand(): Command {
-  return explain(
-    new Command('drill')
-      .summary('rehearse the loss of a partition')
-      .description(
-        'Takes one partition of the running daemon out of service, as if its token were lost. Seals canaries meanwhile and prints which ' +
-          'partitions signed them, then puts the partition back and waits until it signs again. No request fails. If this command is ' +
-          'interrupted, the daemon puts the partition back after the given time.',
-      )
-      .addOption(configOption())
-      .requiredOption('--partition <name>', 'region of the partition, or <region>/<key label>')
-      .addOption(
-        new Option('--for <duration>', 'how long the partition is out, at most 1h')
-          .argParser(parseDurationArgument)
-          .default(30_000, '30s'),
-      )
-      .option('--below-quorum', 'also if nothing can be sealed meanwhile')
-      .action(drill),
-    {
-      exit: {
-        0: 'sealing continued, and the partition signs again',
-        1: 'sealing stopped, the partition does not sign, or the drill was refused',
-      },
-      examples: [
-        'pdfseal hsm drill --config /etc/pdfseal/production.toml --partition eu-west',
-        'pdfseal hsm drill --config /etc/pdfseal/production.toml --partition eu-north --for 5m --json',
-      ],
-    },
-  );
-}
+const DRILL_OPTIONS = [
+  CONFIG,
+  option('--partition <name>', 'region of the partition, or <region>/<key label>', { required: true }),
+  option('--for <duration>', 'how long the partition is out, at most 1h', {
+    parse: parseDurationArgument,
+    default: 30_000,
+    shown: '30s',
+  }),
+  option('--below-quorum', 'also if nothing can be sealed meanwhile'),
+] as const;
 
-interface DrillOptions {
-  config: string;
-  partition: string;
-  /** Milliseconds. */
-  for: number;
-  belowQuorum?: true;
-}
+type DrillOptions = Given<typeof DRILL_OPTIONS>;
+
+export const drillCommand = command('drill', {
+  summary: 'rehearse the loss of a partition',
+  description:
+    'Takes one partition of the running daemon out of service, as if its token were lost. Seals canaries meanwhile and prints which ' +
+    'partitions signed them, then puts the partition back and waits until it signs again. No request fails. If this command is ' +
+    'interrupted, the daemon puts the partition back after the given time.',
+  options: DRILL_OPTIONS,
+  exit: {
+    0: 'sealing continued, and the partition signs again',
+    1: 'sealing stopped, the partition does not sign, or the drill was refused',
+  },
+  examples: [
+    'pdfseal hsm drill --config /etc/pdfseal/production.toml --partition eu-west',
+    'pdfseal hsm drill --config /etc/pdfseal/production.toml --partition eu-north --for 5m --json',
+  ],
+  async run(options) {
+    const { socket } = loadConfig(options.config, { files: 'unused' }).admin;
+    const report = await carryOut(socket, options);
+    printResult(report, () => describe(report).forEach(print));
+    if (!report.sealing_went_on && !options.belowQuorum) process.exitCode = EXIT.failed;
+  },
+});
 
 interface Report {
   partition: string;
@@ -68,14 +64,6 @@ interface Report {
   signs_after_ms: number;
   /** Whether every canary verified, and none of them by this partition. */
   sealing_went_on: boolean;
-}
-
-async function drill(options: DrillOptions): Promise<void> {
-  const { socket } = loadConfig(options.config, { files: 'unused' }).admin;
-  const report = await carryOut(socket, options);
-  if (isJson()) printJson(report);
-  else for (const line of describe(report)) print(line);
-  if (!report.sealing_went_on && !options.belowQuorum) process.exitCode = EXIT.failed;
 }
 
 async function carryOut(socket: SocketPath, options: DrillOptions): Promise<Report> {

@@ -1,15 +1,14 @@
 import { existsSync } from 'node:fs';
-import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import { loadConfig } from '../../config/config.ts';
 import { signerFailureOf } from '../../kms/epochKeys.ts';
 import { inspectKey, type KeyInspection } from '../../kms/keyOperations.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
 import { certificateFile } from '../../tsa/installed.ts';
+import { command } from '../command.ts';
 import { EXIT } from '../exit.ts';
-import { explain } from '../help.ts';
-import { configOption } from '../options.ts';
-import { isJson, note, printJson, printTable } from '../terminal.ts';
+import { CONFIG } from '../options.ts';
+import { isJson, note, printRows } from '../terminal.ts';
 import { keysInService, rootBeside, type WantedKey } from './hsmKeys.ts';
 
 /** A key as it was found; `state` is `ready`, `missing`, `exposed` (it can leave the token), or the code of a failure. */
@@ -20,43 +19,40 @@ interface KeyReport extends WantedKey {
   inspection?: KeyInspection;
 }
 
-export function listCommand(): Command {
-  return explain(
-    new Command('list')
-      .summary('sign with every key, and check how its token protects it')
-      .description(
-        'Signs with every key that is in use or planned, and checks that the token reports the key as protected: ' +
-          'CKA_TOKEN, CKA_PRIVATE, CKA_SENSITIVE, not CKA_EXTRACTABLE. A PIN that is refused is tried only once.',
-      )
-      .addOption(configOption())
-      .action(listKeys),
-    {
-      exit: {
-        0: 'every key exists and signs, and none can leave its token; a software key is in a file',
-        1: 'a key does not (standard error says why)',
-      },
-      examples: [
-        'pdfseal hsm list --config /etc/pdfseal/production.toml',
-        'pdfseal hsm list --config /etc/pdfseal/production.toml --json | jq -r \'select(.state != "ready") | .detail\'',
-      ],
-    },
-  );
-}
-
-async function listKeys({ config: file }: { config: string }): Promise<void> {
-  const config = loadConfig(file);
-  const roots = config.timestamp.keys
-    .map(rootBeside)
-    .filter((token) => existsSync(certificateFile(config.certificatesDir, token)))
-    .map((token) => ({ purpose: 'root' as const, token }));
-  const reports: KeyReport[] = [];
-  for (const wanted of [...(await keysInService(config)), ...roots]) {
-    reports.push(await inspect(wanted));
-  }
-  if (isJson()) for (const report of reports) printJson(present(report));
-  else printReports(reports);
-  if (reports.some(({ state }) => state !== 'ready')) process.exitCode = EXIT.failed;
-}
+export const listCommand = command('list', {
+  summary: 'sign with every key, and check how its token protects it',
+  description:
+    'Signs with every key that is in use or planned, and checks that the token reports the key as protected: ' +
+    'CKA_TOKEN, CKA_PRIVATE, CKA_SENSITIVE, not CKA_EXTRACTABLE. A PIN that is refused is tried only once.',
+  options: [CONFIG],
+  exit: {
+    0: 'every key exists and signs, and none can leave its token; a software key is in a file',
+    1: 'a key does not (standard error says why)',
+  },
+  examples: [
+    'pdfseal hsm list --config /etc/pdfseal/production.toml',
+    'pdfseal hsm list --config /etc/pdfseal/production.toml --json | jq -r \'select(.state != "ready") | .detail\'',
+  ],
+  async run({ config: file }) {
+    const config = loadConfig(file);
+    const roots = config.timestamp.keys
+      .map(rootBeside)
+      .filter((token) => existsSync(certificateFile(config.certificatesDir, token)))
+      .map((token) => ({ purpose: 'root' as const, token }));
+    const rows: ReturnType<typeof present>[] = [];
+    for (const wanted of [...(await keysInService(config)), ...roots])
+      rows.push(present(await inspect(wanted)));
+    printRows(rows, {
+      PURPOSE: ({ purpose }) => purpose,
+      KEY: ({ region, key_label: label }) => `${region}/${label}`,
+      ALGORITHM: ({ algorithm = '' }) => algorithm,
+      STATE: ({ state }) => state,
+      PROTECTION: describeProtection,
+    });
+    if (!isJson()) for (const { detail } of rows) if (detail !== undefined) note(`pdfseal: ${detail}`);
+    if (rows.some(({ state }) => state !== 'ready')) process.exitCode = EXIT.failed;
+  },
+});
 
 async function inspect(wanted: WantedKey): Promise<KeyReport> {
   try {
@@ -86,21 +82,9 @@ function judge({ purpose, token }: WantedKey, inspection: KeyInspection): Omit<K
   return { state: 'exposed', detail, inspection };
 }
 
-function printReports(reports: KeyReport[]): void {
-  printTable(
-    ['PURPOSE', 'KEY', 'ALGORITHM', 'STATE', 'PROTECTION'],
-    reports.map(({ purpose, token, state, inspection }) => [
-      purpose,
-      kmsKeyId(token),
-      inspection?.algorithm ?? '',
-      state,
-      inspection === undefined ? '' : describeProtection(inspection),
-    ]),
-  );
-  for (const { detail } of reports) if (detail !== undefined) note(`pdfseal: ${detail}`);
-}
-
-function describeProtection({ exposures, wasAlwaysInside, software }: KeyInspection): string {
+function describeProtection(row: ReturnType<typeof present>): string {
+  const { exposures, always_inside: wasAlwaysInside, software } = row;
+  if (exposures === undefined) return '';
   if (software) return 'none: a software key';
   if (exposures.length > 0) return exposures.join(', ');
   return wasAlwaysInside

@@ -1,56 +1,45 @@
 import { existsSync, renameSync } from 'node:fs';
-import { Command } from 'commander';
 import { syncName } from '../../base/atomicFile.ts';
 import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
-import { explain } from '../help.ts';
-import { configOption, parseSizeArgument, requireSize, withStore } from '../options.ts';
-import { isJson, print, printJson } from '../terminal.ts';
+import { argument, command, option } from '../command.ts';
+import { CONFIG, parseSizeArgument, requireSize, withStore } from '../options.ts';
+import { print, printResult } from '../terminal.ts';
 
-export function resetSignersCommand(): Command {
-  return explain(
-    new Command('reset-signers')
-      .summary('have the signers continue the log as it is now')
-      .description(
-        'Has the signers of the log continue the log as it is now. Each signer remembers the newest trees that it signed, and refuses a log ' +
-          'that does not contain them: the store can be an older copy, and a log that grows from an older copy contradicts receipts.\n\n' +
-          'First restore the newest backup, if you have one. If not, you take the responsibility that the log, as it is now, is the one to ' +
-          'continue. The command sets aside what the signers remember, and records the reason on the audit trail. The daemon must not ' +
-          'run. Signers that are units of their own are reset only where you run the command by pdfseal-run.',
-      )
-      .argument('<leaves>', 'the number of leaves that the log has now', parseSizeArgument)
-      .requiredOption('--reason <text>', 'why the log went back, for the audit trail')
-      .addOption(configOption())
-      .action(resetSigners),
-    {
-      exit: { 1: 'the log has another number of leaves, or the daemon runs' },
-      examples: [
-        'pdfseal hsm reset-signers 48213 --reason "restored after a disk failure" --config /etc/pdfseal/production.toml',
-      ],
-    },
-  );
-}
-
-async function resetSigners(
-  size: number,
-  { config: file, reason }: { config: string; reason: string },
-): Promise<void> {
-  const config = loadConfig(file, { files: 'unused' });
-  using _lock = acquireLock(config.lockFile);
-  const aside = await withStore(file, 'write', async (store) => {
-    requireSize(size, (await store.log.head())?.treeSize ?? 0);
-    const act = actOfProcess('command', 'signers.reset', { tree_size: size, reason });
-    return onRecord(store.trail, act, async () => forgetSigned(config, timeSuffix()));
-  });
-  if (isJson()) printJson({ leaves: size, kept: aside ?? null });
-  else {
-    if (aside !== undefined)
-      print(`the signers that the daemon starts begin again; what they remembered is kept: ${aside}`);
-    // pdfseal-run resets signers that are units of their own if this is the last line.
-    print(`the reason is on the audit trail: the log goes on with ${size} leaves`);
-  }
-}
+export const resetSignersCommand = command('reset-signers', {
+  summary: 'have the signers continue the log as it is now',
+  description:
+    'Has the signers of the log continue the log as it is now. Each signer remembers the newest trees that it signed, and refuses a log ' +
+    'that does not contain them: the store can be an older copy, and a log that grows from an older copy contradicts receipts.\n\n' +
+    'First restore the newest backup, if you have one. If not, you take the responsibility that the log, as it is now, is the one to ' +
+    'continue. The command sets aside what the signers remember, and records the reason on the audit trail. The daemon must not ' +
+    'run. Signers that are units of their own are reset only where you run the command by pdfseal-run.',
+  arguments: [argument('<leaves>', 'the number of leaves that the log has now', parseSizeArgument)],
+  options: [
+    option('--reason <text>', 'why the log went back, for the audit trail', { required: true }),
+    CONFIG,
+  ],
+  exit: { 1: 'the log has another number of leaves, or the daemon runs' },
+  examples: [
+    'pdfseal hsm reset-signers 48213 --reason "restored after a disk failure" --config /etc/pdfseal/production.toml',
+  ],
+  async run({ config: file, reason }, size) {
+    const config = loadConfig(file, { files: 'unused' });
+    using _lock = acquireLock(config.lockFile);
+    const aside = await withStore(file, 'write', async (store) => {
+      requireSize(size, (await store.log.head())?.treeSize ?? 0);
+      const act = actOfProcess('command', 'signers.reset', { tree_size: size, reason });
+      return onRecord(store.trail, act, async () => forgetSigned(config, timeSuffix()));
+    });
+    printResult({ leaves: size, kept: aside ?? null }, () => {
+      if (aside !== undefined)
+        print(`the signers that the daemon starts begin again; what they remembered is kept: ${aside}`);
+      // pdfseal-run resets signers that are units of their own if this is the last line.
+      print(`the reason is on the audit trail: the log goes on with ${size} leaves`);
+    });
+  },
+});
 
 /** Sets aside what the signers remember that are children of the daemon. The new name, if there was anything. */
 export function forgetSigned({ signersDir }: Pick<Config, 'signersDir'>, suffix: string): string | undefined {
