@@ -1,6 +1,4 @@
-import { Command } from 'commander';
 import { type Certificate, describeSubject } from '../../asn1/certificate.ts';
-import type { DistinguishedName } from '../../asn1/issue.ts';
 import { OID } from '../../asn1/oid.ts';
 import { encodePem } from '../../asn1/pem.ts';
 import { toBase64, toHex } from '../../base/bytes.ts';
@@ -12,9 +10,9 @@ import { kmsKeyId } from '../../log/verifierKey.ts';
 import type { ActObject } from '../../manifest/auditRecord.ts';
 import type { CertifiedKey, KeyName } from '../../tsa/installed.ts';
 import { chainForKey, requestCertificate } from '../../tsa/pki.ts';
-import { explain } from '../help.ts';
+import { argument, command, option } from '../command.ts';
 import { actOnRecord, parseDateArgument } from '../options.ts';
-import { isJson, note, printJson, printResult } from '../terminal.ts';
+import { note, printResult } from '../terminal.ts';
 import {
   findOwnRoot,
   installChain,
@@ -25,77 +23,59 @@ import {
   readCertificatesFrom,
   VALIDITY_DEFAULT_MS,
 } from './authorityCertificates.ts';
-import { configuredKeys, type KeyChoice, pickKey, useAuthorityKey, withKeyOptions } from './hsmKeys.ts';
+import { configuredKeys, KEY_OPTIONS, type KeyOptions, pickKey, useAuthorityKey } from './hsmKeys.ts';
 import { parseNamePart, parseSubjectArgument } from './subject.ts';
 
-interface KeyOptions extends KeyChoice {
-  config: string;
-}
+export const csrCommand = command('csr', {
+  summary: 'print a certificate request for a time-stamping key',
+  description:
+    'Prints a certificate request (PKCS#10, PEM) for a time-stamping key, signed by that key, for your certificate authority. The ' +
+    'request asks for the critical extended key usage timeStamping only.',
+  options: [
+    ...KEY_OPTIONS,
+    option('--subject <name>', 'such as "CN=Time-stamping 1,O=Example Corp,C=DE"', {
+      parse: parseSubjectArgument,
+      required: true,
+    }),
+  ],
+  examples: [
+    'pdfseal hsm csr --config production.toml --key-label tsa-2026 --subject "CN=Time-stamping 1,O=Example Corp" >tsa.csr',
+  ],
+  async run(options) {
+    const token = pickTimestampKey(loadConfig(options.config), options);
+    const request = await useAuthorityKey(token, (key) => requestCertificate(options.subject, key));
+    const csr = encodePem('CERTIFICATE REQUEST', request);
+    printResult({ ...presentName(token), csr }, () => process.stdout.write(csr));
+  },
+});
 
-export function csrCommand(): Command {
-  return explain(
-    withKeyOptions(new Command('csr'))
-      .summary('print a certificate request for a time-stamping key')
-      .description(
-        'Prints a certificate request (PKCS#10, PEM) for a time-stamping key, signed by that key, for your certificate authority. The ' +
-          'request asks for the critical extended key usage timeStamping only.',
-      )
-      .requiredOption(
-        '--subject <name>',
-        'such as "CN=Time-stamping 1,O=Example Corp,C=DE"',
-        parseSubjectArgument,
-      )
-      .action(printRequest),
-    {
-      examples: [
-        'pdfseal hsm csr --config production.toml --key-label tsa-2026 --subject "CN=Time-stamping 1,O=Example Corp" >tsa.csr',
-      ],
-    },
-  );
-}
-
-async function printRequest(options: KeyOptions & { subject: DistinguishedName }): Promise<void> {
-  const token = pickTimestampKey(loadConfig(options.config), options);
-  const request = await useAuthorityKey(token, (key) => requestCertificate(options.subject, key));
-  const csr = encodePem('CERTIFICATE REQUEST', request);
-  if (isJson()) printJson({ ...presentName(token), csr });
-  else process.stdout.write(csr);
-}
-
-export function installCertificateCommand(): Command {
-  return explain(
-    withKeyOptions(new Command('install-certificate'))
-      .summary('install the certificate from your certificate authority')
-      .description(
-        'Installs the certificate of a time-stamping key, with all certificates up to the self-signed root: in one file or several, in ' +
-          'any order, PEM or DER. First checks that the certificate is for the key in the HSM, that timeStamping is its only usage, and ' +
-          'that the chain is valid today, or when the certificate begins. Keeps the previous certificates beside the new ones.',
-      )
-      .argument('<file...>', 'files with certificates')
-      .action(installCertificate),
-    {
-      notes: `Restart the daemon: it reads certificates only at its start.`,
-      examples: [
-        'pdfseal hsm install-certificate tsa.pem site-ca.pem --config production.toml --key-label tsa-2026',
-      ],
-    },
-  );
-}
-
-async function installCertificate(files: string[], options: KeyOptions): Promise<void> {
-  const config = loadConfig(options.config);
-  const token = pickTimestampKey(config, options);
-  const certificates = files.flatMap(readCertificatesFrom);
-  const chain = await useAuthorityKey(token, async ({ key }) =>
-    chainForKey(key, certificates, beginOf(certificates, key)),
-  );
-  const installed = await actOnRecord(
-    options.config,
-    ['hsm.install_certificate', { key: kmsKeyId(token), ...audited(chain) }],
-    async () => installChain(config.certificatesDir, token, chain),
-  );
-  report(installed, token, chain);
-}
+export const installCertificateCommand = command('install-certificate', {
+  summary: 'install the certificate from your certificate authority',
+  description:
+    'Installs the certificate of a time-stamping key, with all certificates up to the self-signed root: in one file or several, in ' +
+    'any order, PEM or DER. First checks that the certificate is for the key in the HSM, that timeStamping is its only usage, and ' +
+    'that the chain is valid today, or when the certificate begins. Keeps the previous certificates beside the new ones.',
+  arguments: [argument('<file...>', 'files with certificates')],
+  options: KEY_OPTIONS,
+  notes: `Restart the daemon: it reads certificates only at its start.`,
+  examples: [
+    'pdfseal hsm install-certificate tsa.pem site-ca.pem --config production.toml --key-label tsa-2026',
+  ],
+  async run(options, files) {
+    const config = loadConfig(options.config);
+    const token = pickTimestampKey(config, options);
+    const certificates = files.flatMap(readCertificatesFrom);
+    const chain = await useAuthorityKey(token, async ({ key }) =>
+      chainForKey(key, certificates, beginOf(certificates, key)),
+    );
+    const installed = await actOnRecord(
+      options.config,
+      ['hsm.install_certificate', { key: kmsKeyId(token), ...audited(chain) }],
+      async () => installChain(config.certificatesDir, token, chain),
+    );
+    report(installed, token, chain);
+  },
+});
 
 /** What the audit trail says about a chain, leaf first. */
 function audited(chain: readonly Certificate[]): ActObject {
@@ -108,86 +88,78 @@ function beginOf(certificates: readonly Certificate[], { spki }: CertifiedKey): 
   return Math.max(systemClock(), ...own.map(({ notBefore }) => notBefore));
 }
 
-export function certifyCommand(): Command {
-  return explain(
-    withKeyOptions(new Command('certify'))
-      .summary('certify a time-stamping key with the root in the HSM')
-      .description(
-        'For sites without a certificate authority: issues and installs a certificate for a time-stamping key, for a new key or before ' +
-          'the old certificate expires. The issuer is the root that `pdfseal init` created in the HSM. If that root is lost, or never ' +
-          'existed, --new-root creates one first.',
-      )
-      .option(
-        '--new-root',
-        'create a root with the same algorithm in the token of this key, and certify with that root',
-      )
-      .option(
-        '--subject-organization <name>',
-        'organization (O) in the certificate (default: as in the root)',
-        parseNamePart,
-      )
-      .option(
-        '--validity <duration>',
-        'how long the certificate is valid (default: 1825d, but not longer than the root)',
-        parseValidityArgument,
-      )
-      .option('--from <date>', 'when the certificate begins (default: now)', parseDateArgument)
-      .action(certifyKey),
-    {
-      formerly: { '--organization-name': '--subject-organization' },
-      notes: `Restart the daemon: it reads certificates only at its start. To change to a new key on a date: put the new key before the old
+export const certifyCommand = command('certify', {
+  summary: 'certify a time-stamping key with the root in the HSM',
+  description:
+    'For sites without a certificate authority: issues and installs a certificate for a time-stamping key, for a new key or before ' +
+    'the old certificate expires. The issuer is the root that `pdfseal init` created in the HSM. If that root is lost, or never ' +
+    'existed, --new-root creates one first.',
+  options: [
+    ...KEY_OPTIONS,
+    option(
+      '--new-root',
+      'create a root with the same algorithm in the token of this key, and certify with that root',
+    ),
+    option(
+      '--subject-organization <name>',
+      'organization (O) in the certificate (default: as in the root)',
+      parseNamePart,
+    ),
+    option(
+      '--validity <duration>',
+      'how long the certificate is valid (default: 1825d, but not longer than the root)',
+      parseValidityArgument,
+    ),
+    option('--from <date>', 'when the certificate begins (default: now)', parseDateArgument),
+  ],
+  formerly: { '--organization-name': '--subject-organization' },
+  notes: `Restart the daemon: it reads certificates only at its start. To change to a new key on a date: put the new key before the old
 one in timestamp.keys, certify it with --from, and restart the daemon before that date.`,
-      examples: [
-        'pdfseal hsm certify --config production.toml --key-label tsa-2027 --subject-organization "Example Corp"',
-        'pdfseal hsm certify --config production.toml --key-label tsa-2027 --new-root',
-      ],
-    },
-  );
-}
-
-async function certifyKey(
-  options: KeyOptions & { subjectOrganization?: string; validity?: number; from?: number; newRoot?: true },
-): Promise<void> {
-  const config = loadConfig(options.config);
-  const token = pickTimestampKey(config, options);
-  const key = await useAuthorityKey(token, async ({ key }) => key);
-  const root = options.newRoot
-    ? await makeOwnRoot(config, token, {
-        algorithm: key.algorithm,
-        organization: options.subjectOrganization,
-        rootValidityMs: ROOT_VALIDITY_DEFAULT_MS,
-      })
-    : findOwnRoot(config);
-  if (root === undefined) {
-    throw new OperatorError(
-      'no key of timestamp.keys has a root in the HSM: create one with --new-root, or request a certificate with `pdfseal hsm csr`',
-    );
-  }
-  const from = options.from ?? systemClock();
-  const terms = {
-    organization: options.subjectOrganization ?? organizationOf(root.certificate),
-    certificateValidityMs:
-      options.validity ?? Math.min(VALIDITY_DEFAULT_MS, root.certificate.notAfter - from),
-  };
-  const { chain, file } = await actOnRecord(
-    options.config,
-    ['hsm.certify', { key: kmsKeyId(token), root: kmsKeyId(root.token), from: toRfc3339(from) }],
-    async () => {
-      const chain = await useAuthorityKey(root.token, (rootKey) =>
-        issueChain(config, key, root.certificate, rootKey, terms, from),
+  examples: [
+    'pdfseal hsm certify --config production.toml --key-label tsa-2027 --subject-organization "Example Corp"',
+    'pdfseal hsm certify --config production.toml --key-label tsa-2027 --new-root',
+  ],
+  async run(options) {
+    const config = loadConfig(options.config);
+    const token = pickTimestampKey(config, options);
+    const key = await useAuthorityKey(token, async ({ key }) => key);
+    const root = options.newRoot
+      ? await makeOwnRoot(config, token, {
+          algorithm: key.algorithm,
+          organization: options.subjectOrganization,
+          rootValidityMs: ROOT_VALIDITY_DEFAULT_MS,
+        })
+      : findOwnRoot(config);
+    if (root === undefined)
+      throw new OperatorError(
+        'no key of timestamp.keys has a root in the HSM: create one with --new-root, or request a certificate with `pdfseal hsm csr`',
       );
-      return { chain, file: installChain(config.certificatesDir, token, chain) };
-    },
-    ({ chain }) => audited(chain),
-  );
-  report(file, token, chain);
-}
+    const from = options.from ?? systemClock();
+    const terms = {
+      organization: options.subjectOrganization ?? organizationOf(root.certificate),
+      certificateValidityMs:
+        options.validity ?? Math.min(VALIDITY_DEFAULT_MS, root.certificate.notAfter - from),
+    };
+    const { chain, file } = await actOnRecord(
+      options.config,
+      ['hsm.certify', { key: kmsKeyId(token), root: kmsKeyId(root.token), from: toRfc3339(from) }],
+      async () => {
+        const chain = await useAuthorityKey(root.token, (rootKey) =>
+          issueChain(config, key, root.certificate, rootKey, terms, from),
+        );
+        return { chain, file: installChain(config.certificatesDir, token, chain) };
+      },
+      ({ chain }) => audited(chain),
+    );
+    report(file, token, chain);
+  },
+});
 
 function organizationOf({ name }: Certificate): string | undefined {
   return name.find(({ type }) => type === OID.organizationName)?.text;
 }
 
-function pickTimestampKey(config: Config, choice: KeyChoice) {
+function pickTimestampKey(config: Config, choice: KeyOptions) {
   const keys = configuredKeys(config).filter(({ purpose }) => purpose === 'time-stamp');
   return pickKey(keys, choice).token;
 }

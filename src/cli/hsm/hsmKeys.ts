@@ -1,4 +1,3 @@
-import type { Command } from 'commander';
 import type { AuthorityAlgorithm } from '../../asn1/signatureAlgorithm.ts';
 import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
@@ -11,7 +10,8 @@ import { comingAt, termAt } from '../../log/epochs.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
 import { storeExists } from '../../store/engines.ts';
 import type { CertifiedKey } from '../../tsa/installed.ts';
-import { configOption, withStore } from '../options.ts';
+import { type Given, option } from '../command.ts';
+import { CONFIG, withStore } from '../options.ts';
 
 /** What a key signs: checkpoints of the log, time-stamps, or the certificates of time-stamping keys. */
 export type KeyPurpose = 'log' | 'time-stamp' | 'root';
@@ -54,20 +54,19 @@ export function rootBeside(token: PartitionOptions): PartitionOptions {
 }
 
 /** Options that choose a configured key; either may be left out. */
-export interface KeyChoice {
-  region?: string;
-  keyLabel?: string;
-}
+export const KEY_OPTIONS = [
+  CONFIG,
+  option('--region <name>', 'region of the key'),
+  option('--key-label <label>', 'label of the key'),
+] as const;
 
-export function withKeyOptions(command: Command): Command {
-  return command
-    .addOption(configOption())
-    .option('--region <name>', 'region of the key')
-    .option('--key-label <label>', 'label of the key');
-}
+export type KeyOptions = Given<typeof KEY_OPTIONS>;
 
 /** The key that is meant. Throws OperatorError, with all names, unless it is exactly one. */
-export function pickKey(keys: readonly WantedKey[], { region, keyLabel }: KeyChoice): WantedKey {
+export function pickKey(
+  keys: readonly WantedKey[],
+  { region, keyLabel }: Omit<KeyOptions, 'config'>,
+): WantedKey {
   const [found, second] = keys.filter(
     ({ token }) =>
       (region === undefined || token.region === region) &&
