@@ -1,6 +1,5 @@
 import { existsSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { Command, Option } from 'commander';
 import { AUTHORITY_ALGORITHMS, type AuthorityAlgorithm } from '../../asn1/signatureAlgorithm.ts';
 import { writeFileAtomically } from '../../base/atomicFile.ts';
 import { systemClock } from '../../base/clock.ts';
@@ -16,7 +15,6 @@ import { initKey } from '../../kms/keyOperations.ts';
 import type { Epoch } from '../../log/epochs.ts';
 import {
   CLASSICAL_ALGORITHMS,
-  type ClassicalAlgorithm,
   describeKey,
   kmsKeyId,
   type SignatureAlgorithm,
@@ -26,7 +24,7 @@ import { encodeTrust } from '../../manifest/trustFile.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import { assertMayCreateAt, createStoreAt, describeStore, storeExists } from '../../store/engines.ts';
 import { certificateFile } from '../../tsa/installed.ts';
-import { explain } from '../help.ts';
+import { command, type Given, option } from '../command.ts';
 import {
   certifyKeys,
   parseValidityArgument,
@@ -42,123 +40,99 @@ import {
   type WantedKey,
 } from '../hsm/hsmKeys.ts';
 import { parseNamePart } from '../hsm/subject.ts';
-import { configOption } from '../options.ts';
+import { CONFIG } from '../options.ts';
 import { instanceOf } from '../systemd.ts';
 import { isJson, note, print, printJson } from '../terminal.ts';
-import {
-  type InitAnswers,
-  isWanted,
-  makeConfig,
-  parsePartitionArgument,
-  requireOwned,
-} from './initConfig.ts';
+import { isWanted, makeConfig, parsePartitionArgument, requireOwned } from './initConfig.ts';
 
-interface InitOptions extends InitAnswers {
-  algorithm: ClassicalAlgorithm;
-  timestampAlgorithm: AuthorityAlgorithm;
-  useExistingKeys?: true;
-  externalCa?: true;
-  subjectOrganization?: string;
-  rootValidity: number;
-  certificateValidity: number;
-}
+const INIT_OPTIONS = [
+  CONFIG,
+  option('--algorithm <name>', 'algorithm of the log keys, if their tables in the config file name none', {
+    choices: CLASSICAL_ALGORITHMS,
+    default: 'ed25519',
+  }),
+  option('--timestamp-algorithm <name>', 'algorithm of the time-stamping keys and the root', {
+    choices: AUTHORITY_ALGORITHMS,
+    default: 'ecdsa-p256',
+  }),
+  option('--use-existing-keys', 'use the keys that exist in the partitions, and make those that are missing'),
+  option('--external-ca', 'make no root and no certificates: your own authority will issue them'),
+  option('--subject-organization <name>', 'organization (O) in root and certificates', parseNamePart),
+  option('--root-validity <duration>', 'how long the root is valid', {
+    parse: parseValidityArgument,
+    default: ROOT_VALIDITY_DEFAULT_MS,
+    shown: '9125d',
+  }),
+  option('--certificate-validity <duration>', 'how long the time-stamping certificates are valid', {
+    parse: parseValidityArgument,
+    default: VALIDITY_DEFAULT_MS,
+    shown: '1825d',
+  }),
+  option('--throwaway', 'the log is for a trial: its origin may be an example, such as seal.example.com'),
+  option(
+    '--interactive',
+    'ask for what a configuration needs, try each answer, and write the config file first',
+  ),
+  option(
+    '--environment <name>',
+    'write the config file first, of this environment (default: the name of the file)',
+  ),
+  option('--origin <origin>', '… whose log has this origin'),
+  option('--listen <address>', '… whose API listens there'),
+  option('--add-partition <list>', '… which has this partition; may be repeated', parsePartitionArgument),
+  option('--quorum <rule>', '… and this quorum: how many of them must sign (default: most of them)'),
+  option('--authority <name>', '… with this time-stamp authority: built-in, none, or URL,FILE'),
+  option('--clock <name>', '… whose clock chrony, timedatectl or system vouches for'),
+] as const;
 
-export function initCommand(): Command {
-  return explain(
-    new Command('init')
-      .description(
-        'Makes what a new environment needs: a signing key in every HSM partition of the config file, the keys of its ' +
-          'time-stamp authority and their certificates, an empty log and store, and the trust file. Run it as the ' +
-          "daemon's user, for example with pdfseal-run. It never overwrites anything.",
-      )
-      .addOption(configOption())
-      .addOption(
-        new Option(
-          '--algorithm <name>',
-          'algorithm of the log keys, if their tables in the config file name none',
-        )
-          .choices(CLASSICAL_ALGORITHMS)
-          .default('ed25519'),
-      )
-      .addOption(
-        new Option('--timestamp-algorithm <name>', 'algorithm of the time-stamping keys and the root')
-          .choices(AUTHORITY_ALGORITHMS)
-          .default('ecdsa-p256'),
-      )
-      .option(
-        '--use-existing-keys',
-        'use the keys that exist in the partitions, and make those that are missing',
-      )
-      .option('--external-ca', 'make no root and no certificates: your own authority will issue them')
-      .option('--subject-organization <name>', 'organization (O) in root and certificates', parseNamePart)
-      .addOption(
-        new Option('--root-validity <duration>', 'how long the root is valid')
-          .argParser(parseValidityArgument)
-          .default(ROOT_VALIDITY_DEFAULT_MS, '9125d'),
-      )
-      .addOption(
-        new Option('--certificate-validity <duration>', 'how long the time-stamping certificates are valid')
-          .argParser(parseValidityArgument)
-          .default(VALIDITY_DEFAULT_MS, '1825d'),
-      )
-      .option('--throwaway', 'the log is for a trial: its origin may be an example, such as seal.example.com')
-      .option(
-        '--interactive',
-        'ask for what a configuration needs, try each answer, and write the config file first',
-      )
-      .option(
-        '--environment <name>',
-        'write the config file first, of this environment (default: the name of the file)',
-      )
-      .option('--origin <origin>', '… whose log has this origin')
-      .option('--listen <address>', '… whose API listens there')
-      .option('--add-partition <list>', '… which has this partition; may be repeated', parsePartitionArgument)
-      .option('--quorum <rule>', '… and this quorum: how many of them must sign (default: most of them)')
-      .option('--authority <name>', '… with this time-stamp authority: built-in, none, or URL,FILE')
-      .option('--clock <name>', '… whose clock chrony, timedatectl or system vouches for')
-      .action(init),
-    {
-      formerly: { '--organization-name': '--subject-organization' },
-      notes: `A root certifies the time-stamping keys. The command makes the root in the token of the first of these keys, with "-root" at the end
+type InitOptions = Given<typeof INIT_OPTIONS>;
+
+export const initCommand = command('init', {
+  description:
+    'Makes what a new environment needs: a signing key in every HSM partition of the config file, the keys of its ' +
+    'time-stamp authority and their certificates, an empty log and store, and the trust file. Run it as the ' +
+    "daemon's user, for example with pdfseal-run. It never overwrites anything.",
+  options: INIT_OPTIONS,
+  formerly: { '--organization-name': '--subject-organization' },
+  notes: `A root certifies the time-stamping keys. The command makes the root in the token of the first of these keys, with "-root" at the end
 of its label; like them, it never leaves the HSM. If you have a certificate authority of your own, add --external-ca, send the output
 of \`pdfseal hsm csr\` to the authority, and install its answer with \`pdfseal hsm install-certificate\`.`,
-      examples: [
-        'pdfseal init --interactive --config /etc/pdfseal/production.toml',
-        'pdfseal init --config /etc/pdfseal/production.toml --origin seal.acme.com/production --add-partition ' +
-          'region=eu,module=/usr/lib/softhsm/libsofthsm2.so,token=seal-eu,pin-file=/etc/pdfseal/production.pins/eu',
-        'pdfseal init --config /etc/pdfseal/sandbox.toml --throwaway',
-        'pdfseal-run production init --subject-organization "Example Corp"',
-        'pdfseal init --config /etc/pdfseal/production.toml --external-ca --timestamp-algorithm rsa-3072',
-      ],
-    },
-  );
-}
+  examples: [
+    'pdfseal init --interactive --config /etc/pdfseal/production.toml',
+    'pdfseal init --config /etc/pdfseal/production.toml --origin seal.acme.com/production --add-partition ' +
+      'region=eu,module=/usr/lib/softhsm/libsofthsm2.so,token=seal-eu,pin-file=/etc/pdfseal/production.pins/eu',
+    'pdfseal init --config /etc/pdfseal/sandbox.toml --throwaway',
+    'pdfseal-run production init --subject-organization "Example Corp"',
+    'pdfseal init --config /etc/pdfseal/production.toml --external-ca --timestamp-algorithm rsa-3072',
+  ],
+  misuse: ({ rootValidity, certificateValidity }) =>
+    rootValidity < certificateValidity
+      ? '--certificate-validity: a certificate cannot outlive its root (--root-validity)'
+      : undefined,
+  async run(options) {
+    if (isWanted(options)) {
+      await makeConfig(options);
+      if (tellOtherUser(options.config)) return;
+    }
+    const config = loadConfig(options.config);
+    if (config.isFront)
+      throw new OperatorError(
+        `${config.file}: without [kms] this is the configuration of a front, which makes no log`,
+        {
+          remedy: 'run it with the configuration of the daemon that seals',
+        },
+      );
+    requireOwned('log.origin', hostOfOrigin(config.log.origin), options.throwaway);
+    requireOwned('http.public_url', new URL(config.http.publicUrl).hostname, options.throwaway);
+    await refuseExisting(config, options);
+    makeFolder(config.stateDir, 0o700);
+    using _lock = acquireLock(config.lockFile);
+    await make(config, options);
+    tellNext(config, options);
+  },
+});
 
 const WORDS: Record<KeyPurpose, string> = { log: 'key', 'time-stamp': 'stamp', root: 'root' };
-
-async function init(options: InitOptions, command: Command): Promise<void> {
-  if (options.rootValidity < options.certificateValidity)
-    command.error('error: --certificate-validity: a certificate cannot outlive its root (--root-validity)');
-  if (isWanted(options)) {
-    await makeConfig(options);
-    if (tellOtherUser(options.config)) return;
-  }
-  const config = loadConfig(options.config);
-  if (config.isFront)
-    throw new OperatorError(
-      `${config.file}: without [kms] this is the configuration of a front, which makes no log`,
-      {
-        remedy: 'run it with the configuration of the daemon that seals',
-      },
-    );
-  requireOwned('log.origin', hostOfOrigin(config.log.origin), options.throwaway);
-  requireOwned('http.public_url', new URL(config.http.publicUrl).hostname, options.throwaway);
-  await refuseExisting(config, options);
-  makeFolder(config.stateDir, 0o700);
-  using _lock = acquireLock(config.lockFile);
-  await make(config, options);
-  tellNext(config, options);
-}
 
 /** In the package root writes the configuration, and the daemon's user makes all the rest. */
 function tellOtherUser(file: string): boolean {
