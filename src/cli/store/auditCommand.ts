@@ -1,72 +1,67 @@
-import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import { type AuditRecord, auditDigest, parseAuditRecord } from '../../manifest/auditRecord.ts';
-import { describeActor, describeObject, fitsFilter, type RecordFilter } from '../../manifest/auditWords.ts';
+import { describeActor, describeObject, fitsFilter } from '../../manifest/auditWords.ts';
 import { parseReceipt } from '../../manifest/received.ts';
 import { type KeptRecord, storedTrail } from '../../prove/trailCheck.ts';
-import { explain } from '../help.ts';
-import { configOption, parseCountArgument, parseDateArgument, withStore } from '../options.ts';
-import { isJson, print, printJson, printTable } from '../terminal.ts';
+import { argument, command, group, option } from '../command.ts';
+import { CONFIG, parseCountArgument, parseDateArgument, withStore } from '../options.ts';
+import { isJson, print, printJson, printResult, printTable } from '../terminal.ts';
 import { exportTrailCommand, verifyTrailCommand } from './auditExport.ts';
 
-export function auditCommand(): Command {
-  return new Command('audit')
-    .description(
-      'Shows and verifies the audit trail: who administered what, when. Each record contains the digest of the previous one and is ' +
-        'sealed into the log like a document. So nobody can alter or remove a record unnoticed, and anyone can verify a record offline.',
-    )
-    .addCommand(listCommand())
-    .addCommand(showCommand())
-    .addCommand(exportTrailCommand())
-    .addCommand(verifyTrailCommand());
-}
+const listCommand = command('list', {
+  summary: 'list the records, the newest last',
+  description:
+    'Lists the records, the newest last. A later record concludes an act whose outcome is "begun". If there is no such record, the ' +
+    'act was interrupted, and may be complete or not. Long values are cut: `pdfseal audit show` has them whole.',
+  options: [
+    CONFIG,
+    option('--since <date>', 'only records of this date or later', parseDateArgument),
+    option('--until <date>', 'only records before this date', parseDateArgument),
+    option('--act <name>', 'only this act, such as key.issue, or all acts of a group, such as key'),
+    option('--who <text>', 'only records whose actor contains this text'),
+  ],
+  examples: [
+    'pdfseal audit list --config production.toml --since 2026-11-01 --act key',
+    "pdfseal audit list --config production.toml --json | jq -r 'select(.sealed | not) | .number'",
+  ],
+  async run({ config, ...filters }) {
+    await withStore(config, 'read', async (store) => {
+      const rows: string[][] = [];
+      for await (const kept of storedTrail(store)) {
+        const record = parseAuditRecord(kept.text);
+        if (record !== undefined && !fitsFilter(record, filters)) continue;
+        if (isJson()) printJson(present(kept, record));
+        else rows.push(rowOf(kept, record));
+      }
+      if (!isJson()) printTable(['NUMBER', 'TIME', 'ACT', 'OUTCOME', 'WHO', 'SEALED', 'WHAT'], rows);
+    });
+  },
+});
 
-function listCommand(): Command {
-  const command = new Command('list')
-    .summary('list the records, the newest last')
-    .description(
-      'Lists the records, the newest last. A later record concludes an act whose outcome is "begun". If there is no such record, the ' +
-        'act was interrupted, and may be complete or not. Long values are cut: `pdfseal audit show` has them whole.',
-    )
-    .addOption(configOption())
-    .option('--since <date>', 'only records of this date or later', parseDateArgument)
-    .option('--until <date>', 'only records before this date', parseDateArgument)
-    .option('--act <name>', 'only this act, such as key.issue, or all acts of a group, such as key')
-    .option('--who <text>', 'only records whose actor contains this text')
-    .action(list);
-  return explain(command, {
-    examples: [
-      'pdfseal audit list --config production.toml --since 2026-11-01 --act key',
-      "pdfseal audit list --config production.toml --json | jq -r 'select(.sealed | not) | .number'",
-    ],
-  });
-}
+const showCommand = command('show', {
+  description: 'Shows one record, and whether it is sealed.',
+  arguments: [argument('<number>', 'number of the record', parseCountArgument)],
+  options: [CONFIG],
+  examples: ['pdfseal audit show 17 --config production.toml'],
+  async run({ config }, number) {
+    await withStore(config, 'read', async (store) => {
+      const entry = await store.trail.entry(number);
+      if (entry === undefined) throw new OperatorError(`there is no audit record ${number}`);
+      for await (const kept of storedTrail(store, { after: number - 1 })) {
+        const shown = { ...present(kept, parseAuditRecord(kept.text)), job_id: entry.jobId };
+        const lines = () => JSON.stringify(shown, undefined, 2).split('\n');
+        return printResult(shown, () => lines().forEach(print));
+      }
+    });
+  },
+});
 
-function showCommand(): Command {
-  const command = new Command('show')
-    .description('Shows one record, and whether it is sealed.')
-    .argument('<number>', 'number of the record', parseCountArgument)
-    .addOption(configOption())
-    .action(show);
-  return explain(command, { examples: ['pdfseal audit show 17 --config production.toml'] });
-}
-
-interface ListOptions extends RecordFilter {
-  config: string;
-}
-
-async function list({ config, ...filters }: ListOptions): Promise<void> {
-  await withStore(config, 'read', async (store) => {
-    const rows: string[][] = [];
-    for await (const kept of storedTrail(store)) {
-      const record = parseAuditRecord(kept.text);
-      if (record !== undefined && !fitsFilter(record, filters)) continue;
-      if (isJson()) printJson(present(kept, record));
-      else rows.push(rowOf(kept, record));
-    }
-    if (!isJson()) printTable(['NUMBER', 'TIME', 'ACT', 'OUTCOME', 'WHO', 'SEALED', 'WHAT'], rows);
-  });
-}
+export const auditCommand = group(
+  'audit',
+  'Shows and verifies the audit trail: who administered what, when. Each record contains the digest of the previous one and is ' +
+    'sealed into the log like a document. So nobody can alter or remove a record unnoticed, and anyone can verify a record offline.',
+  [listCommand, showCommand, exportTrailCommand, verifyTrailCommand],
+);
 
 function rowOf(kept: KeptRecord, record: AuditRecord | undefined): string[] {
   const number = String(kept.number);
@@ -92,17 +87,4 @@ function present(kept: KeptRecord, record: AuditRecord | undefined) {
     ...(leafIndex !== undefined && { leaf_index: leafIndex }),
     ...(kept.problem !== undefined && { problem: kept.problem }),
   };
-}
-
-async function show(number: number, { config }: { config: string }): Promise<void> {
-  await withStore(config, 'read', async (store) => {
-    const entry = await store.trail.entry(number);
-    if (entry === undefined) throw new OperatorError(`there is no audit record ${number}`);
-    for await (const kept of storedTrail(store, { after: number - 1 })) {
-      const shown = { ...present(kept, parseAuditRecord(kept.text)), job_id: entry.jobId };
-      if (isJson()) printJson(shown);
-      else for (const line of JSON.stringify(shown, undefined, 2).split('\n')) print(line);
-      return;
-    }
-  });
 }

@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { Command } from 'commander';
 import { createFileAtomically } from '../../base/atomicFile.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { makeFolder } from '../../base/folders.ts';
@@ -19,101 +18,105 @@ import {
   trailOfStore,
 } from '../../prove/trailCheck.ts';
 import { createVerifier } from '../../prove/verify.ts';
+import { command, type Given, option } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { readTextFile } from '../files.ts';
-import { explain } from '../help.ts';
-import {
-  CONFIG_DESCRIPTION,
-  configOption,
-  defaultConfigFile,
-  parseCountArgument,
-  withStore,
-} from '../options.ts';
+import { CONFIG, CONFIG_DESCRIPTION, defaultConfigFile, parseCountArgument, withStore } from '../options.ts';
 import { note, print, printResult } from '../terminal.ts';
 import { examineExportedEpochs } from './exportedEpochs.ts';
 import { exportedNumbers, exportedTrail } from './exportedTrail.ts';
 import { apiKeyProblems } from './keyCheck.ts';
 
-export function exportTrailCommand(): Command {
-  const command = new Command('export')
-    .summary('write records and receipts as files that anyone can verify')
-    .description(
-      'Writes each record, and its receipt once it is sealed, into a folder. Existing files must have the same content and are left ' +
-        'alone. So a folder on another machine shows if the trail was cut, or continued from an older copy.',
-    )
-    .addOption(configOption())
-    .requiredOption('--output <path>', 'folder of the files; the command creates it, or adds to it')
-    .action(exportTrail);
-  return explain(command, {
-    formerly: { '--into': '--output' },
-    exit: { 1: 'failed, or the folder has records that the store does not have' },
-    examples: [
-      'pdfseal audit export --config production.toml --output /srv/audit',
-      `pdfseal verify ${recordFile(17)} ${receiptFile(17)} --trust trust.json`,
-    ],
-  });
-}
-
-export function verifyTrailCommand(): Command {
-  const command = new Command('verify')
-    .summary('check that no record is missing or altered')
-    .description(
-      'Checks that no record is missing, that each contains the digest of the previous one, and that each receipt verifies. Reads the ' +
-        'store of --config, or, with --input and --trust, a folder that `pdfseal audit export` wrote; the latter works offline. The ' +
-        'store must have the last checkpoint of the log, so that no older copy passes, and exactly the API keys that the trail issued.\n\n' +
-        'A folder without its newest records looks whole. Therefore name, with --newest, the number of the newest record that you know ' +
-        'of: from your last verification, from `pdfseal audit list`, or from a log of the daemon that was forwarded to another machine.',
-    )
-    .option('--config <file>', CONFIG_DESCRIPTION)
-    .option('--input <folder>', 'folder that `pdfseal audit export` wrote')
-    .option('--trust <file>', 'trust file, from a source that you trust (pdfseal trust export)')
-    .option(
-      '--newest <number>',
-      'the newest record has at least this number; with --input, the result cannot be good without it',
-      parseCountArgument,
-    )
-    .action(verify);
-  return explain(command, {
-    formerly: { '--folder': '--input' },
-    exit: {
-      0: 'good',
-      1: 'bad',
-      2: 'could not tell: records without receipts, records of epochs that have no effect, no records, a folder whose newest record is not known, or a check that could not run',
-    },
-    examples: [
-      'pdfseal audit verify --config production.toml',
-      'pdfseal audit verify --input /srv/audit --trust trust.json --newest 57',
-    ],
-  });
-}
-
-async function exportTrail({ config, output }: { config: string; output: string }): Promise<void> {
-  await withStore(config, 'read', async (store) => {
-    makeFolder(output);
-    let newest = 0;
-    const written = { records: 0, receipts: 0 };
-    for await (const { number, text, receipt, problem } of storedTrail(store)) {
-      if (problem !== undefined) throw new OperatorError(`audit record ${number}: ${problem}`);
-      if (writeOnce(join(output, recordFile(number)), text)) written.records += 1;
-      // A receipt is put together from the store, always in the same way.
-      const isNew =
-        receipt !== undefined &&
-        writeOnce(join(output, receiptFile(number)), encodeReceipt(receipt as Receipt));
-      if (isNew) written.receipts += 1;
-      newest = number;
-    }
-    const beyond = exportedNumbers(output).at(-1) ?? 0;
-    if (beyond > newest) {
-      throw new OperatorError(
-        `${output} has audit record ${beyond}, but the trail ends with ${newest}: records were removed, or the store is an older copy`,
+export const exportTrailCommand = command('export', {
+  summary: 'write records and receipts as files that anyone can verify',
+  description:
+    'Writes each record, and its receipt once it is sealed, into a folder. Existing files must have the same content and are left ' +
+    'alone. So a folder on another machine shows if the trail was cut, or continued from an older copy.',
+  options: [
+    CONFIG,
+    option('--output <path>', 'folder of the files; the command creates it, or adds to it', {
+      required: true,
+    }),
+  ],
+  formerly: { '--into': '--output' },
+  exit: { 1: 'failed, or the folder has records that the store does not have' },
+  examples: [
+    'pdfseal audit export --config production.toml --output /srv/audit',
+    `pdfseal verify ${recordFile(17)} ${receiptFile(17)} --trust trust.json`,
+  ],
+  async run({ config, output }) {
+    await withStore(config, 'read', async (store) => {
+      makeFolder(output);
+      let newest = 0;
+      const written = { records: 0, receipts: 0 };
+      for await (const { number, text, receipt, problem } of storedTrail(store)) {
+        if (problem !== undefined) throw new OperatorError(`audit record ${number}: ${problem}`);
+        if (writeOnce(join(output, recordFile(number)), text)) written.records += 1;
+        // A receipt is put together from the store, always in the same way.
+        const isNew =
+          receipt !== undefined &&
+          writeOnce(join(output, receiptFile(number)), encodeReceipt(receipt as Receipt));
+        if (isNew) written.receipts += 1;
+        newest = number;
+      }
+      const beyond = exportedNumbers(output).at(-1) ?? 0;
+      if (beyond > newest) {
+        throw new OperatorError(
+          `${output} has audit record ${beyond}, but the trail ends with ${newest}: records were removed, or the store is an older copy`,
+        );
+      }
+      printResult(
+        { folder: output, newest, ...written },
+        `${output}: ${newest} records; ${written.records} new records and ${written.receipts} new receipts written`,
       );
+    });
+  },
+});
+
+const VERIFY_OPTIONS = [
+  option('--config <file>', CONFIG_DESCRIPTION),
+  option('--input <folder>', 'folder that `pdfseal audit export` wrote'),
+  option('--trust <file>', 'trust file, from a source that you trust (pdfseal trust export)'),
+  option(
+    '--newest <number>',
+    'the newest record has at least this number; with --input, the result cannot be good without it',
+    parseCountArgument,
+  ),
+] as const;
+
+export const verifyTrailCommand = command('verify', {
+  summary: 'check that no record is missing or altered',
+  description:
+    'Checks that no record is missing, that each contains the digest of the previous one, and that each receipt verifies. Reads the ' +
+    'store of --config, or, with --input and --trust, a folder that `pdfseal audit export` wrote; the latter works offline. The ' +
+    'store must have the last checkpoint of the log, so that no older copy passes, and exactly the API keys that the trail issued.\n\n' +
+    'A folder without its newest records looks whole. Therefore name, with --newest, the number of the newest record that you know ' +
+    'of: from your last verification, from `pdfseal audit list`, or from a log of the daemon that was forwarded to another machine.',
+  options: VERIFY_OPTIONS,
+  formerly: { '--folder': '--input' },
+  exit: {
+    0: 'good',
+    1: 'bad',
+    2: 'could not tell: records without receipts, records of epochs that have no effect, no records, a folder whose newest record is not known, or a check that could not run',
+  },
+  examples: [
+    'pdfseal audit verify --config production.toml',
+    'pdfseal audit verify --input /srv/audit --trust trust.json --newest 57',
+  ],
+  async run(options) {
+    try {
+      const report = await judge(options);
+      const { problems, doubts } = report;
+      const outcome = problems.length > 0 ? 'bad' : doubts.length > 0 ? 'unknown' : 'good';
+      process.exitCode = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown }[outcome];
+      printResult({ outcome, ...report }, () => printReport(report));
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      process.exitCode = EXIT.unknown;
+      note(`pdfseal: ${error.message}`);
     }
-    printResult(
-      { folder: output, newest, ...written },
-      `${output}: ${newest} records; ${written.records} new records and ${written.receipts} new receipts written`,
-    );
-  });
-}
+  },
+});
 
 const FILE_BYTES_MAX = 1 << 24;
 
@@ -126,28 +129,8 @@ function writeOnce(file: string, text: string): boolean {
   );
 }
 
-interface VerifyOptions {
-  config?: string;
-  input?: string;
-  trust?: string;
-  newest?: number;
-}
-
-async function verify(options: VerifyOptions): Promise<void> {
-  try {
-    const report = await judge(options);
-    const { problems, doubts } = report;
-    const outcome = problems.length > 0 ? 'bad' : doubts.length > 0 ? 'unknown' : 'good';
-    process.exitCode = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown }[outcome];
-    printResult({ outcome, ...report }, () => printReport(report));
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    process.exitCode = EXIT.unknown;
-    note(`pdfseal: ${error.message}`);
-  }
-}
-
-async function judge({ config, input, trust, newest }: VerifyOptions): Promise<TrailReport> {
+async function judge(options: Given<typeof VERIFY_OPTIONS>): Promise<TrailReport> {
+  const { config, input, trust, newest } = options;
   const newestMin = newest === undefined ? {} : { newestMin: newest };
   if (input === undefined && trust === undefined) {
     return withStore(config ?? defaultConfigFile(), 'read', async (store, config) => {
