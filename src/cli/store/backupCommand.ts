@@ -1,6 +1,5 @@
 import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import { syncTree } from '../../base/folders.ts';
 import { packageVersion } from '../../base/package.ts';
@@ -9,8 +8,8 @@ import type { ActName, ActObject } from '../../manifest/auditRecord.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import { requireFolder } from '../../store/engines.ts';
 import { copyStore } from '../../store/lmdb/copyStore.ts';
-import { explain } from '../help.ts';
-import { configOption, parseCountArgument, withStore, withStoreAt } from '../options.ts';
+import { command, option } from '../command.ts';
+import { CONFIG, parseCountArgument, withStore, withStoreAt } from '../options.ts';
 import { printResult } from '../terminal.ts';
 import {
   asOperatorError,
@@ -24,48 +23,35 @@ import {
 } from './backupFolder.ts';
 import { noteBackup, noteChore } from './chores.ts';
 
-export function backupCommand(): Command {
-  return explain(
-    new Command('backup')
-      .description(
-        'Copies the state of an environment: the store at one moment, the certificates and the stripped documents. The daemon can keep ' +
-          'running. The command opens the copy, checks it as `pdfseal check` does, and only then gives the folder its name, so a folder ' +
-          'with that name is complete. Keys stay in the HSM; back them up with the tools of its vendor.',
-      )
-      .addOption(configOption())
-      .requiredOption('--output <path>', 'folder of the copy, which must not exist yet')
-      .option('--dated', 'make the copy within that folder instead, named after the time')
-      .option(
-        '--keep <count>',
-        'with --dated: keep this number of the newest copies, and the last copy of each of this number of days',
-        parseCountArgument,
-      )
-      .action(backup),
-    {
-      formerly: { '--into': '--output --dated' },
-      examples: [
-        'pdfseal backup --config /etc/pdfseal/production.toml --output /backup/before-upgrade',
-        'pdfseal backup --config /etc/pdfseal/production.toml --output /var/backups/pdfseal/production --dated --keep 14',
-      ],
-    },
-  );
-}
-
-interface BackupOptions {
-  config: string;
-  output: string;
-  dated?: true;
-  keep?: number;
-}
-
-async function backup({ config: file, output, dated, keep }: BackupOptions): Promise<void> {
-  const config = loadConfig(file, { files: 'unused' });
-  const target = dated ? nameIn(output) : resolve(output);
-  const make = () => makeBackup(config, target);
-  const made = dated ? await noteBackup(config.stateDir, make) : await make();
-  printResult({ backup: target, ...made }, `${target}: ${made.tree_size} leaves, checked`);
-  if (dated && keep !== undefined) await removeOldest(config, output, keep);
-}
+export const backupCommand = command('backup', {
+  description:
+    'Copies the state of an environment: the store at one moment, the certificates and the stripped documents. The daemon can keep ' +
+    'running. The command opens the copy, checks it as `pdfseal check` does, and only then gives the folder its name, so a folder ' +
+    'with that name is complete. Keys stay in the HSM; back them up with the tools of its vendor.',
+  options: [
+    CONFIG,
+    option('--output <path>', 'folder of the copy, which must not exist yet', { required: true }),
+    option('--dated', 'make the copy within that folder instead, named after the time'),
+    option(
+      '--keep <count>',
+      'with --dated: keep this number of the newest copies, and the last copy of each of this number of days',
+      parseCountArgument,
+    ),
+  ],
+  formerly: { '--into': '--output --dated' },
+  examples: [
+    'pdfseal backup --config /etc/pdfseal/production.toml --output /backup/before-upgrade',
+    'pdfseal backup --config /etc/pdfseal/production.toml --output /var/backups/pdfseal/production --dated --keep 14',
+  ],
+  async run({ config: file, output, dated, keep }) {
+    const config = loadConfig(file, { files: 'unused' });
+    const target = dated ? nameIn(output) : resolve(output);
+    const make = () => makeBackup(config, target);
+    const made = dated ? await noteBackup(config.stateDir, make) : await make();
+    printResult({ backup: target, ...made }, `${target}: ${made.tree_size} leaves, checked`);
+    if (dated && keep !== undefined) await removeOldest(config, output, keep);
+  },
+});
 
 const IN_DATABASE =
   'back up the database with its own tools, and copy the configuration and state_dir; see "PostgreSQL" in the manual';

@@ -1,62 +1,66 @@
-import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { evidenceOf } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
-import { openStoreAt, type Sequencing } from '../../store/engines.ts';
+import type { Sequencing } from '../../store/engines.ts';
 import type { RepairMark } from '../../store/indexStore.ts';
 import { type Store, UnknownOutcome } from '../../store/store.ts';
+import { command, option } from '../command.ts';
 import { EXIT } from '../exit.ts';
-import { explain } from '../help.ts';
-import { configOption } from '../options.ts';
+import { CONFIG, withStoreAt } from '../options.ts';
 import { report } from '../report.ts';
 import { note, print, printResult, printTable } from '../terminal.ts';
 import { makeBackup, nameIn } from './backupCommand.ts';
 import { printReport, reportJson, runCheck } from './runCheck.ts';
 import { emptyIndexReport, flawCount, type IndexReport, isWhole, type StoreReport } from './storeCheck.ts';
 
-export function repairIndexCommand(): Command {
-  return explain(
-    new Command('repair-index')
-      .description(
-        'Derives the indexes of the store again: tiles, outcomes of sealed jobs, waiting jobs, the lists and lookups of clients, times of ' +
-          'idempotency entries, counts of quotas, and waiting webhooks. Stop the daemon first. The command writes only entries that are wrong. It first ' +
-          'checks the data that indexes follow from, and never changes this data: leaves, checkpoints, jobs, idempotency entries, endpoints. If it ' +
-          'finds damage there, it says so and changes nothing: restore a backup.\n\n' +
-          'An interrupted repair leaves a mark in the store. With this mark, no daemon starts: run the same command again.',
-      )
-      .addOption(configOption())
-      .option(
-        '--backup-output <path>',
-        'first copy the state into this folder, named after the time, and check the copy',
-      )
-      .option('--no-backup', 'make no copy first')
-      .option('--dry-run', 'only say what is wrong; the daemon can keep running')
-      .action(repairIndex),
-    {
-      formerly: { '--backup-into': '--backup-output' },
-      exit: {
-        0: 'every index is good, or is good again',
-        1: 'bad: the last line says what to do',
-        2: 'could not tell, or could not write',
-      },
-      examples: [
-        'pdfseal repair-index --config /etc/pdfseal/production.toml --dry-run',
-        'systemctl stop pdfseald@production',
-        'pdfseal repair-index --config /etc/pdfseal/production.toml --backup-output /var/backups/pdfseal/before-repair',
-      ],
-    },
-  );
-}
-
-interface RepairIndexOptions {
-  config: string;
-  backupOutput?: string;
-  /** False with --no-backup. */
-  backup: boolean;
-  dryRun?: true;
-}
+export const repairIndexCommand = command('repair-index', {
+  description:
+    'Derives the indexes of the store again: tiles, outcomes of sealed jobs, waiting jobs, the lists and lookups of clients, times of ' +
+    'idempotency entries, counts of quotas, and waiting webhooks. Stop the daemon first. The command writes only entries that are wrong. It first ' +
+    'checks the data that indexes follow from, and never changes this data: leaves, checkpoints, jobs, idempotency entries, endpoints. If it ' +
+    'finds damage there, it says so and changes nothing: restore a backup.\n\n' +
+    'An interrupted repair leaves a mark in the store. With this mark, no daemon starts: run the same command again.',
+  options: [
+    CONFIG,
+    option(
+      '--backup-output <path>',
+      'first copy the state into this folder, named after the time, and check the copy',
+    ),
+    option('--no-backup', 'make no copy first'),
+    option('--dry-run', 'only say what is wrong; the daemon can keep running'),
+  ],
+  formerly: { '--backup-into': '--backup-output' },
+  exit: {
+    0: 'every index is good, or is good again',
+    1: 'bad: the last line says what to do',
+    2: 'could not tell, or could not write',
+  },
+  examples: [
+    'pdfseal repair-index --config /etc/pdfseal/production.toml --dry-run',
+    'systemctl stop pdfseald@production',
+    'pdfseal repair-index --config /etc/pdfseal/production.toml --backup-output /var/backups/pdfseal/before-repair',
+  ],
+  misuse: ({ backupOutput, backup, dryRun }) =>
+    !dryRun && backup && backupOutput === undefined
+      ? 'name a folder with --backup-output, or say --no-backup'
+      : undefined,
+  async run({ config: file, backupOutput, backup, dryRun }) {
+    try {
+      const config = loadConfig(file, { files: 'unused' });
+      const result = dryRun
+        ? await look(config)
+        : await repairAlone(config, backup ? backupOutput : undefined);
+      process.exitCode = isWhole(result.report) ? EXIT.ok : EXIT.failed;
+      printResult(resultJson(result), () => printRepair(result));
+    } catch (error) {
+      const isMendable = error instanceof OperatorError || error instanceof UnknownOutcome;
+      if (!isMendable) throw error;
+      process.exitCode = report(asMendable(error), EXIT.unknown);
+    }
+  },
+});
 
 /** What became of the store. */
 interface Result {
@@ -66,22 +70,6 @@ interface Result {
   backup?: string | undefined;
   /** A repair that did not come to its end. */
   interrupted?: RepairMark | undefined;
-}
-
-async function repairIndex(options: RepairIndexOptions, command: Command): Promise<void> {
-  const { backupOutput, backup, dryRun } = options;
-  if (!dryRun && backup && backupOutput === undefined)
-    command.error('error: name a folder with --backup-output, or say --no-backup');
-  try {
-    const config = loadConfig(options.config, { files: 'unused' });
-    const result = dryRun ? await look(config) : await repairAlone(config, backup ? backupOutput : undefined);
-    process.exitCode = isWhole(result.report) ? EXIT.ok : EXIT.failed;
-    printResult(resultJson(result), () => printRepair(result));
-  } catch (error) {
-    const isMendable = error instanceof OperatorError || error instanceof UnknownOutcome;
-    if (!isMendable) throw error;
-    process.exitCode = report(asMendable(error), EXIT.unknown);
-  }
 }
 
 function asMendable(error: OperatorError | UnknownOutcome): OperatorError {
@@ -142,22 +130,18 @@ const AT_ONCE: Sequencing = {
   },
 };
 
-async function withStore<T>(
-  config: Config,
+function withStore<T>(
+  { store, environment, log }: Config,
   access: 'read' | 'write',
   work: (store: Store) => Promise<T>,
 ): Promise<T> {
-  const store = await openStoreAt(config.store, {
-    expected: { environment: config.environment, logOrigin: config.log.origin },
+  const options = {
+    expected: { environment, logOrigin: log.origin },
     readOnly: access === 'read',
     repairing: true,
     ...(access === 'write' && { sequencing: AT_ONCE }),
-  });
-  try {
-    return await work(store);
-  } finally {
-    await store.close();
-  }
+  };
+  return withStoreAt(store, options, work);
 }
 
 async function checkAll(store: Store, config: Config): Promise<StoreReport> {

@@ -1,7 +1,6 @@
 import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import { makeFolder, syncTree } from '../../base/folders.ts';
 import { acquireLock } from '../../base/lock.ts';
@@ -13,10 +12,10 @@ import { contradiction } from '../../prove/history.ts';
 import { type Doubt, doubtOf, restartLastCheckpoint } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import { describeStore, requireFolder, type StoreLocation } from '../../store/engines.ts';
-import { explain } from '../help.ts';
+import { command, type Given, option } from '../command.ts';
 import { forgetSigned, timeSuffix } from '../hsm/hsmResetSigners.ts';
-import { configOption, parseSizeArgument, requireSize, withStoreAt } from '../options.ts';
-import { isJson, note, print, printJson, printResult } from '../terminal.ts';
+import { CONFIG, parseSizeArgument, requireSize, withStoreAt } from '../options.ts';
+import { note, print, printResult } from '../terminal.ts';
 import {
   asOperatorError,
   type BackupFile,
@@ -31,54 +30,45 @@ import {
 import { noteChore } from './chores.ts';
 import { lockRenewals } from './renewRun.ts';
 
-export function restoreCommand(): Command {
-  return explain(
-    new Command('restore')
-      .description(
-        'Restores the state of an environment from a backup, after checking the backup. Stop the daemon first. Each replaced folder is ' +
-          'kept beside the new one, with the time at the end of its name.\n\n' +
-          'The command refuses a backup that is older than the last checkpoint in the last-checkpoint file: newer receipts would not be in the ' +
-          'log, and a log that grows from this backup would contradict them. If you have no newer backup, --accept-rollback restores it ' +
-          'anyway, sets the last-checkpoint file aside and begins it anew. Then begin a new log (a new log.origin and state_dir), and keep ' +
-          'this one for what it still proves.\n\n' +
-          'If there is no last-checkpoint file, as on a new machine, the command restores the backup, but the daemon does not start before ' +
-          'you accept the size of the log: see pdfseal last-checkpoint.',
-      )
-      .addOption(configOption())
-      .requiredOption('--input <folder>', 'folder of the backup')
-      .option(
-        '--drill',
-        'only try: restore into a temporary folder (TMPDIR), check the copy, and note the time; the daemon can keep running',
-      )
-      .option(
-        '--accept-rollback [leaves]',
-        'restore a backup that is older than the last-checkpoint file; with a number: only if the backup has this number of leaves',
-        parseSizeArgument,
-      )
-      .action(restore),
-    {
-      formerly: { '--from': '--input' },
-      examples: [
-        'systemctl stop pdfseald@production',
-        'pdfseal restore --config /etc/pdfseal/production.toml --input /var/backups/pdfseal/production/2026-11-20T023000.000Z',
-        'pdfseal restore --drill --config /etc/pdfseal/production.toml --input /var/backups/pdfseal/production/2026-11-20T023000.000Z',
-      ],
-    },
-  );
-}
+const RESTORE_OPTIONS = [
+  CONFIG,
+  option('--input <folder>', 'folder of the backup', { required: true }),
+  option(
+    '--drill',
+    'only try: restore into a temporary folder (TMPDIR), check the copy, and note the time; the daemon can keep running',
+  ),
+  option(
+    '--accept-rollback [leaves]',
+    'restore a backup that is older than the last-checkpoint file; with a number: only if the backup has this number of leaves',
+    parseSizeArgument,
+  ),
+] as const;
+
+export const restoreCommand = command('restore', {
+  description:
+    'Restores the state of an environment from a backup, after checking the backup. Stop the daemon first. Each replaced folder is ' +
+    'kept beside the new one, with the time at the end of its name.\n\n' +
+    'The command refuses a backup that is older than the last checkpoint in the last-checkpoint file: newer receipts would not be in the ' +
+    'log, and a log that grows from this backup would contradict them. If you have no newer backup, --accept-rollback restores it ' +
+    'anyway, sets the last-checkpoint file aside and begins it anew. Then begin a new log (a new log.origin and state_dir), and keep ' +
+    'this one for what it still proves.\n\n' +
+    'If there is no last-checkpoint file, as on a new machine, the command restores the backup, but the daemon does not start before ' +
+    'you accept the size of the log: see pdfseal last-checkpoint.',
+  options: RESTORE_OPTIONS,
+  formerly: { '--from': '--input' },
+  examples: [
+    'systemctl stop pdfseald@production',
+    'pdfseal restore --config /etc/pdfseal/production.toml --input /var/backups/pdfseal/production/2026-11-20T023000.000Z',
+    'pdfseal restore --drill --config /etc/pdfseal/production.toml --input /var/backups/pdfseal/production/2026-11-20T023000.000Z',
+  ],
+  run: restore,
+});
 
 const IN_DATABASE =
   'restore the database with its own tools, and then run `pdfseal check`; see "PostgreSQL" in the manual';
 
-interface RestoreOptions {
-  config: string;
-  input: string;
-  /** True without a number. */
-  acceptRollback?: number | true;
-  drill?: true;
-}
-
-async function restore({ config: file, input: from, acceptRollback, drill }: RestoreOptions): Promise<void> {
+async function restore(options: Given<typeof RESTORE_OPTIONS>): Promise<void> {
+  const { config: file, input: from, acceptRollback, drill } = options;
   const config = loadConfig(file, { files: 'unused' });
   if (drill) {
     const { tree_size } = await drillRestore(from, config);
@@ -115,15 +105,14 @@ async function restore({ config: file, input: from, acceptRollback, drill }: Res
         restartLastCheckpoint(lastCheckpointFile, store, suffix),
       );
     }
-    if (isJson()) printJson({ restored: from, tree_size: made.tree_size, kept: aside, rollback });
-    else {
+    printResult({ restored: from, tree_size: made.tree_size, kept: aside, rollback }, () => {
       if (isAccepted) note(`pdfseal: rolled back: ${rollback}`);
       else if (doubt !== undefined) note(`pdfseal: ${doubt.reason}. ${doubt.remedy}`);
       if (aside.length > 0) note(`the replaced folders are kept: ${aside.join(', ')}`);
       if (made.index_flaws > 0)
         note('this backup was made before a repair of indexes: run `pdfseal repair-index`');
       print(`${config.stateDir}: ${made.tree_size} leaves, from ${from}`);
-    }
+    });
   } catch (error) {
     throw asOperatorError(error, `cannot restore ${from}`);
   }
