@@ -1,43 +1,33 @@
-import { Command } from 'commander';
 import { OperatorError } from '../../base/errors.ts';
 import { acquireLock } from '../../base/lock.ts';
 import { loadConfig } from '../../config/config.ts';
 import { EpochSeal, examineEpochs, NOT_SEALED } from '../../prove/epochSeal.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
-import { explain } from '../help.ts';
-import { configOption, withStore } from '../options.ts';
-import { isJson, note, print, printJson } from '../terminal.ts';
+import { command } from '../command.ts';
+import { CONFIG, withStore } from '../options.ts';
+import { note, print, printResult } from '../terminal.ts';
 
-export function repairEpochsCommand(): Command {
-  return explain(
-    new Command('repair')
-      .summary('put the list of epochs back as the log sealed it')
-      .description(
-        'Puts the list of epochs in the store back as the sealed records of the audit trail have it, and records this. The daemon must ' +
-          'not run. The command changes nothing if the records themselves were altered, or if the log has not sealed a record that ' +
-          'changes the epochs: then restore a backup.',
-      )
-      .addOption(configOption())
-      .action(repairEpochs),
-    {
-      exit: { 0: 'the list is as the log sealed it, or is so again' },
-      examples: ['pdfseal epochs repair --config /etc/pdfseal/production.toml'],
-    },
-  );
-}
-
-async function repairEpochs({ config: file }: { config: string }): Promise<void> {
-  const { lockFile } = loadConfig(file, { files: 'unused' });
-  using _lock = acquireLock(lockFile);
-  const repaired = await withStore(file, 'write', putBack);
-  if (isJson()) printJson({ repaired });
-  else {
-    for (const difference of repaired) note(`pdfseal: ${difference}`);
-    const rest = 'Run `pdfseal check`, find out who changed the store, and export the trust file again';
-    print(repaired.length === 0 ? 'the epochs are those that the log sealed' : `repaired. ${rest}`);
-  }
-}
+export const repairEpochsCommand = command('repair', {
+  summary: 'put the list of epochs back as the log sealed it',
+  description:
+    'Puts the list of epochs in the store back as the sealed records of the audit trail have it, and records this. The daemon must ' +
+    'not run. The command changes nothing if the records themselves were altered, or if the log has not sealed a record that ' +
+    'changes the epochs: then restore a backup.',
+  options: [CONFIG],
+  exit: { 0: 'the list is as the log sealed it, or is so again' },
+  examples: ['pdfseal epochs repair --config /etc/pdfseal/production.toml'],
+  async run({ config: file }) {
+    const { lockFile } = loadConfig(file, { files: 'unused' });
+    using _lock = acquireLock(lockFile);
+    const repaired = await withStore(file, 'write', putBack);
+    printResult({ repaired }, () => {
+      for (const difference of repaired) note(`pdfseal: ${difference}`);
+      const rest = 'Run `pdfseal check`, find out who changed the store, and export the trust file again';
+      print(repaired.length === 0 ? 'the epochs are those that the log sealed' : `repaired. ${rest}`);
+    });
+  },
+});
 
 /** What differed, in lines. */
 async function putBack(store: Store): Promise<string[]> {
