@@ -1,21 +1,14 @@
-import { Command, Option } from 'commander';
 import { toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
-import {
-  documentSha256,
-  type JobPhase,
-  type JobRecord,
-  VISIBILITIES,
-  type Visibility,
-} from '../../job/job.ts';
+import { documentSha256, type JobPhase, type JobRecord, VISIBILITIES } from '../../job/job.ts';
 import { environmentId } from '../../manifest/manifest.ts';
 import { encodeReceipt } from '../../manifest/receipt.ts';
 import { readReceipt } from '../../prove/receipts.ts';
 import { type EveryJobQuery, listEveryClient } from '../../store/everyClient.ts';
 import type { Store } from '../../store/store.ts';
-import { explain } from '../help.ts';
+import { argument, command, group, option } from '../command.ts';
 import {
-  configOption,
+  CONFIG,
   parseCountArgument,
   parseDateArgument,
   parseDigestArgument,
@@ -28,88 +21,81 @@ const LIMIT_DEFAULT = 50;
 
 /** The store knows how a job ended. Which step a waiting job has reached, only the daemon knows. */
 const LISTED_PHASES = ['queued', 'completed', 'failed'] as const satisfies JobPhase[];
-type ListedPhase = (typeof LISTED_PHASES)[number];
 const OUTCOME_OF = { queued: 'waiting', completed: 'sealed', failed: 'failed' } as const;
 const PHASE_OF = { waiting: 'queued', sealed: 'completed', failed: 'failed' } as const;
 
-export function jobsCommand(): Command {
-  const command = new Command('jobs').description(
-    'Shows the jobs of all clients, as the store has them, with and without a running daemon. A job that is being sealed shows as ' +
-      'queued.',
-  );
-  explain(
-    command
-      .command('list')
-      .description('Lists jobs, newest first. Times are in UTC.')
-      .addOption(configOption())
-      .option('--client <name>', 'only jobs of this client', parseNameArgument)
-      .option('--document-sha256 <sha256>', 'only jobs of this document (hexadecimal)', parseDigestArgument)
-      .option('--customer-reference <text>', 'only jobs with exactly this reference')
-      .addOption(new Option('--visibility <name>', 'only jobs of this visibility').choices(VISIBILITIES))
-      .addOption(new Option('--phase <name>', 'only jobs in this phase').choices(LISTED_PHASES))
-      .option('--since <date>', 'only jobs created at this date or later', parseDateArgument)
-      .option('--until <date>', 'only jobs created before this date', parseDateArgument)
-      .option('--limit <count>', 'how many jobs the list has at most', parseCountArgument, LIMIT_DEFAULT)
-      .option('--cursor <job_id>', 'continue after this job, the last one of the previous list')
-      .option('--wide', 'show whole digests and references, and the size of each document')
-      .action(list),
-    {
-      examples: [
-        'pdfseal jobs list --config production.toml --phase failed --since 2026-11-01',
-        'pdfseal jobs list --config production.toml --document-sha256 $(sha256sum <contract.pdf | cut -c-64) --json',
-      ],
-    },
-  );
-  explain(
-    command
-      .command('show')
-      .description('Shows one job.')
-      .argument('<job_id>', 'id of the job (job_…)')
-      .addOption(configOption())
-      .option('--receipt', 'print its receipt instead, byte for byte as the API returns it')
-      .action(show),
-    {
-      examples: [
-        'pdfseal jobs show job_019… --config production.toml',
-        'pdfseal jobs show job_019… --config production.toml --receipt >contract.pdf.receipt.json',
-      ],
-    },
-  );
-  return command;
-}
+const listCommand = command('list', {
+  description: 'Lists jobs, newest first. Times are in UTC.',
+  options: [
+    CONFIG,
+    option('--client <name>', 'only jobs of this client', parseNameArgument),
+    option('--document-sha256 <sha256>', 'only jobs of this document (hexadecimal)', parseDigestArgument),
+    option('--customer-reference <text>', 'only jobs with exactly this reference'),
+    option('--visibility <name>', 'only jobs of this visibility', { choices: VISIBILITIES }),
+    option('--phase <name>', 'only jobs in this phase', { choices: LISTED_PHASES }),
+    option('--since <date>', 'only jobs created at this date or later', parseDateArgument),
+    option('--until <date>', 'only jobs created before this date', parseDateArgument),
+    option('--limit <count>', 'how many jobs the list has at most', {
+      parse: parseCountArgument,
+      default: LIMIT_DEFAULT,
+    }),
+    option('--cursor <job_id>', 'continue after this job, the last one of the previous list'),
+    option('--wide', 'show whole digests and references, and the size of each document'),
+  ],
+  examples: [
+    'pdfseal jobs list --config production.toml --phase failed --since 2026-11-01',
+    'pdfseal jobs list --config production.toml --document-sha256 $(sha256sum <contract.pdf | cut -c-64) --json',
+  ],
+  async run({ config, client, phase, since, until, limit, cursor, wide, ...filters }) {
+    await withStore(config, 'read', async (store) => {
+      const query = {
+        ...filters,
+        ...(client !== undefined && { clientId: client }),
+        ...(phase !== undefined && { outcome: OUTCOME_OF[phase] }),
+        ...(since !== undefined && { createdFrom: since }),
+        ...(until !== undefined && { createdTo: until }),
+        ...(cursor !== undefined && { before: cursor }),
+      };
+      // One more than is shown tells whether there are more.
+      const records = await newestOf(store, query, limit + 1);
+      const jobs = await Promise.all(records.slice(0, limit).map((record) => present(store, record)));
+      printRows(jobs, wide ? WIDE_COLUMNS : COLUMNS);
+      if (records.length > limit) note(`There are more jobs: repeat this with --cursor ${jobs.at(-1)?.id}`);
+    });
+  },
+});
 
-interface ListOptions {
-  config: string;
-  client?: string;
-  documentSha256?: string;
-  customerReference?: string;
-  visibility?: Visibility;
-  phase?: ListedPhase;
-  since?: number;
-  until?: number;
-  limit: number;
-  cursor?: string;
-  wide?: true;
-}
+const showCommand = command('show', {
+  description: 'Shows one job.',
+  arguments: [argument('<job_id>', 'id of the job (job_…)')],
+  options: [CONFIG, option('--receipt', 'print its receipt instead, byte for byte as the API returns it')],
+  examples: [
+    'pdfseal jobs show job_019… --config production.toml',
+    'pdfseal jobs show job_019… --config production.toml --receipt >contract.pdf.receipt.json',
+  ],
+  async run({ config, receipt }, jobId) {
+    await withStore(config, 'read', async (store) => {
+      const record = await store.jobs.get(jobId);
+      if (record === undefined) throw new OperatorError(`there is no job ${jobId}`, { code: 'not_found' });
+      if (!receipt) {
+        const job = await present(store, record);
+        return printResult(job, () => printFields(job));
+      }
+      if (record.outcome?.kind !== 'sealed')
+        throw new OperatorError(`${jobId} is not completed and has no receipt`, {
+          code: 'receipt_not_ready',
+        });
+      process.stdout.write(encodeReceipt(await readReceipt(store, record.job, record.outcome.leafIndex)));
+    });
+  },
+});
 
-async function list(options: ListOptions): Promise<void> {
-  const { config, client, phase, since, until, limit, cursor, wide, ...filters } = options;
-  await withStore(config, 'read', async (store) => {
-    const query = {
-      ...filters,
-      ...(client !== undefined && { clientId: client }),
-      ...(phase !== undefined && { outcome: OUTCOME_OF[phase] }),
-      ...(since !== undefined && { createdFrom: since }),
-      ...(until !== undefined && { createdTo: until }),
-      ...(cursor !== undefined && { before: cursor }),
-    };
-    // One more than is shown tells whether there are more.
-    const records = await newestOf(store, query, limit + 1);
-    const jobs = await Promise.all(records.slice(0, limit).map((record) => present(store, record)));
-    printRows(jobs, wide ? WIDE_COLUMNS : COLUMNS);
-    if (records.length > limit) note(`There are more jobs: repeat this with --cursor ${jobs.at(-1)?.id}`);
-  });
-}
+export const jobsCommand = group(
+  'jobs',
+  'Shows the jobs of all clients, as the store has them, with and without a running daemon. A job that is being sealed shows as ' +
+    'queued.',
+  [listCommand, showCommand],
+);
 
 const REFERENCE_CHARACTERS = 20;
 const DIGEST_CHARACTERS = 12;
@@ -159,26 +145,6 @@ async function newestOf(
     before = page.next;
   } while (before !== undefined && found.length < limit);
   return found;
-}
-
-interface ShowOptions {
-  config: string;
-  receipt?: true;
-}
-
-async function show(jobId: string, { config, receipt }: ShowOptions): Promise<void> {
-  await withStore(config, 'read', async (store) => {
-    const record = await store.jobs.get(jobId);
-    if (record === undefined) throw new OperatorError(`there is no job ${jobId}`, { code: 'not_found' });
-    if (!receipt) {
-      const job = await present(store, record);
-      printResult(job, () => printFields(job));
-      return;
-    }
-    if (record.outcome?.kind !== 'sealed')
-      throw new OperatorError(`${jobId} is not completed and has no receipt`, { code: 'receipt_not_ready' });
-    process.stdout.write(encodeReceipt(await readReceipt(store, record.job, record.outcome.leafIndex)));
-  });
 }
 
 type PresentedJob = Awaited<ReturnType<typeof present>>;

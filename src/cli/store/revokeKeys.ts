@@ -6,19 +6,11 @@ import { endKey } from '../../webhook/endKey.ts';
 import { withStore } from '../options.ts';
 import { isJson, note, printJson } from '../terminal.ts';
 
-interface RevokeOptions {
-  config: string;
-  withSuccessors?: true;
-}
-
 /** `pdfseal keys revoke` */
-export async function revokeKey(keyId: string, { config, withSuccessors }: RevokeOptions): Promise<void> {
+export async function revokeKey(config: string, keyId: string, withSuccessors: boolean): Promise<void> {
   await withStore(config, 'write', async (store) => {
-    const actor = actorOfProcess('command');
-    const { revoked, ended, active, endpoints } = await endKey(store, keyId, {
-      withSuccessors: withSuccessors === true,
-      actor,
-    });
+    const wanted = { withSuccessors, actor: actorOfProcess('command') };
+    const { revoked, ended, active, endpoints } = await endKey(store, keyId, wanted);
     if (isJson()) {
       const webhook_endpoints = endpoints.map(({ shown }) => shown);
       const others = { revoked_successors: ended, active_successors: active };
