@@ -1,4 +1,3 @@
-import { Command } from 'commander';
 import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import {
@@ -9,72 +8,52 @@ import {
 } from '../../prove/lastCheckpoint.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
+import { command, option } from '../command.ts';
 import { EXIT } from '../exit.ts';
-import { explain } from '../help.ts';
 import { forgetSigned, timeSuffix } from '../hsm/hsmResetSigners.ts';
-import { configOption, parseSizeArgument, requireSize, withStore } from '../options.ts';
-import { isJson, note, print, printJson } from '../terminal.ts';
+import { CONFIG, parseSizeArgument, requireSize, withStore } from '../options.ts';
+import { note, print, printResult } from '../terminal.ts';
 
-export function lastCheckpointCommand(): Command {
-  return explain(
-    new Command('last-checkpoint')
-      .description(
-        'Compares the log with its last checkpoint in the file that the daemon keeps outside the store (log.last_checkpoint_file). If the ' +
-          'file is missing or damaged, or if the log contradicts it, the daemon does not start: the store can be an older copy, and a log ' +
-          'that grows from an older copy contradicts receipts.\n\n' +
-          'First restore the file or the newest backup, if you have one. If not, compare the log with the newest receipt that anybody has ' +
-          '(pdfseal check --against). With --accept-rollback, you take the responsibility that the log, as it is now, is the one to ' +
-          'continue: the command sets the file aside, begins a new one, and records this on the audit trail. The daemon must not run.',
-      )
-      .addOption(configOption())
-      .option(
-        '--accept-rollback [leaves]',
-        'continue the log as it is now; the number of its leaves is required, and shown without this option',
-        parseSizeArgument,
-      )
-      .action(lastCheckpoint),
-    {
-      exit: {
-        0: 'the log contains the last checkpoint, or the rollback is accepted',
-        1: 'the daemon would refuse to start, and standard error says why',
-      },
-      examples: [
-        'pdfseal last-checkpoint --config /etc/pdfseal/production.toml',
-        'pdfseal last-checkpoint --config /etc/pdfseal/production.toml --accept-rollback 48213',
-      ],
-    },
-  );
-}
-
-interface LastCheckpointCommandOptions {
-  config: string;
-  acceptRollback?: number | true;
-}
-
-async function lastCheckpoint({ config: file, acceptRollback }: LastCheckpointCommandOptions) {
-  const config = loadConfig(file, { files: 'unused' });
-  const found =
-    acceptRollback === undefined
-      ? await withStore(file, 'read', look)
-      : await acceptAlone(config, acceptRollback);
-  const { doubt, leaves, noted, accepted, aside } = found;
-  if (doubt !== undefined && !accepted) process.exitCode = EXIT.failed;
-  const { lastCheckpointFile: path } = config.log;
-  if (isJson())
-    return printJson({
-      file: path,
-      tree_size: noted ?? null,
-      leaves,
-      doubt: doubt?.reason ?? null,
-      accepted,
-      kept: aside ?? null,
+export const lastCheckpointCommand = command('last-checkpoint', {
+  description:
+    'Compares the log with its last checkpoint in the file that the daemon keeps outside the store (log.last_checkpoint_file). If the ' +
+    'file is missing or damaged, or if the log contradicts it, the daemon does not start: the store can be an older copy, and a log ' +
+    'that grows from an older copy contradicts receipts.\n\n' +
+    'First restore the file or the newest backup, if you have one. If not, compare the log with the newest receipt that anybody has ' +
+    '(pdfseal check --against). With --accept-rollback, you take the responsibility that the log, as it is now, is the one to ' +
+    'continue: the command sets the file aside, begins a new one, and records this on the audit trail. The daemon must not run.',
+  options: [
+    CONFIG,
+    option(
+      '--accept-rollback [leaves]',
+      'continue the log as it is now; the number of its leaves is required, and shown without this option',
+      parseSizeArgument,
+    ),
+  ],
+  exit: {
+    0: 'the log contains the last checkpoint, or the rollback is accepted',
+    1: 'the daemon would refuse to start, and standard error says why',
+  },
+  examples: [
+    'pdfseal last-checkpoint --config /etc/pdfseal/production.toml',
+    'pdfseal last-checkpoint --config /etc/pdfseal/production.toml --accept-rollback 48213',
+  ],
+  async run({ config: file, acceptRollback: size }) {
+    const config = loadConfig(file, { files: 'unused' });
+    const found = size === undefined ? await withStore(file, 'read', look) : await acceptAlone(config, size);
+    const { doubt, leaves, noted, accepted, aside } = found;
+    if (doubt !== undefined && !accepted) process.exitCode = EXIT.failed;
+    const { lastCheckpointFile: path } = config.log;
+    const shown = { file: path, tree_size: noted ?? null, leaves, doubt: doubt?.reason ?? null };
+    printResult({ ...shown, accepted, kept: aside ?? null }, () => {
+      if (doubt !== undefined) note(`pdfseal: ${doubt.reason}${accepted ? '' : `. ${doubt.remedy}`}`);
+      if (aside !== undefined) note(`the former file is kept: ${aside}`);
+      if (accepted) print(`${path}: begun again with ${leaves} leaves`);
+      else if (doubt === undefined)
+        print(`${path}: ${noted ?? 0} leaves; the log has ${leaves} and contains them`);
     });
-  if (doubt !== undefined) note(`pdfseal: ${doubt.reason}${accepted ? '' : `. ${doubt.remedy}`}`);
-  if (aside !== undefined) note(`the former file is kept: ${aside}`);
-  if (accepted) print(`${path}: begun again with ${leaves} leaves`);
-  else if (doubt === undefined)
-    print(`${path}: ${noted ?? 0} leaves; the log has ${leaves} and contains them`);
-}
+  },
+});
 
 interface Found {
   doubt: Doubt | undefined;

@@ -1,4 +1,3 @@
-import { Command } from 'commander';
 import { BrokenInvariant } from '../../base/assert.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { acquireLock } from '../../base/lock.ts';
@@ -20,74 +19,62 @@ import { parseRecord } from '../../store/records.ts';
 import type { Store, StoreIdentity } from '../../store/store.ts';
 import { compareContents, copyContents, SECTIONS, type StoreContents } from '../../store/storeContents.ts';
 import type { StoreMove } from '../../store/storeMove.ts';
-import { explain } from '../help.ts';
-import { configOption, withStoreAt } from '../options.ts';
+import { command, group, option } from '../command.ts';
+import { CONFIG, withStoreAt } from '../options.ts';
 import { note, printResult, showProgress } from '../terminal.ts';
-import { addRolesCommand } from './rolesCommand.ts';
+import { rolesCommand } from './rolesCommand.ts';
 import { printReport, runCheck } from './runCheck.ts';
 import { isWhole } from './storeCheck.ts';
 
-export function storeCommand(): Command {
-  const command = new Command('store').description(
-    'Moves a log from one store to another, and makes the roles of a database.',
-  );
-  explain(
-    command
-      .command('migrate')
-      .description(
-        'Moves a log, with everything else in its store, to the store that another configuration names: from the embedded store into ' +
-          'PostgreSQL, or back. Stop the daemon first, and make a backup. The command checks the store as `pdfseal check` does, copies it, ' +
-          'compares every byte, and checks the copy. Keys stay in the HSM.\n\n' +
-          'From its beginning on, no daemon starts on the store that the log leaves; once the copy is found good, that store says for ever where ' +
-          'its log has gone. Two stores that grew from one log would contradict each other. Therefore both configurations must name the same ' +
-          'last-checkpoint file: it also stops a backup of the old store from growing.\n\n' +
-          'If the command is interrupted, run it again: it continues. With --cancel, the log stays where it is.',
-      )
-      .addOption(configOption())
-      .requiredOption('--to <file>', 'config file that names the store to move to, which the command makes')
-      .option('--cancel', 'end an interrupted move: the log stays where it is')
-      .action(migrate),
-    {
-      examples: [
-        'systemctl stop pdfseald@production',
-        'pdfseal store migrate --config /etc/pdfseal/production.toml --to /etc/pdfseal/postgresql.toml',
-      ],
-    },
-  );
-  addRolesCommand(command);
-  return command;
-}
+const migrateCommand = command('migrate', {
+  description:
+    'Moves a log, with everything else in its store, to the store that another configuration names: from the embedded store into ' +
+    'PostgreSQL, or back. Stop the daemon first, and make a backup. The command checks the store as `pdfseal check` does, copies it, ' +
+    'compares every byte, and checks the copy. Keys stay in the HSM.\n\n' +
+    'From its beginning on, no daemon starts on the store that the log leaves; once the copy is found good, that store says for ever where ' +
+    'its log has gone. Two stores that grew from one log would contradict each other. Therefore both configurations must name the same ' +
+    'last-checkpoint file: it also stops a backup of the old store from growing.\n\n' +
+    'If the command is interrupted, run it again: it continues. With --cancel, the log stays where it is.',
+  options: [
+    CONFIG,
+    option('--to <file>', 'config file that names the store to move to, which the command makes', {
+      required: true,
+    }),
+    option('--cancel', 'end an interrupted move: the log stays where it is'),
+  ],
+  examples: [
+    'systemctl stop pdfseald@production',
+    'pdfseal store migrate --config /etc/pdfseal/production.toml --to /etc/pdfseal/postgresql.toml',
+  ],
+  async run({ config, to, cancel }) {
+    const source = loadConfig(config, { files: 'unused' });
+    const target = loadConfig(to, { files: 'unused' });
+    assertSameLog(source, target);
+    using locks = new DisposableStack();
+    for (const file of new Set([source.lockFile, target.lockFile])) locks.use(acquireLock(file));
+    const move = new Move(source, target);
+    if (cancel) {
+      await move.cancel();
+      printResult({ cancelled: true }, `the log stays in ${describeStore(source.store)}`);
+      return;
+    }
+    const size = await move.run();
+    const [left, reached] = [describeStore(source.store), describeStore(target.store)];
+    printResult(
+      { from: left, to: reached, tree_size: size },
+      `${reached}: ${size} leaves, from ${left}, compared and checked. Start the daemon with ${to}`,
+    );
+  },
+});
+
+export const storeCommand = group(
+  'store',
+  'Moves a log from one store to another, and makes the roles of a database.',
+  [migrateCommand, rolesCommand],
+);
 
 /** More acts than this do not come between two steps of a move. */
 const ENTRIES_MAX = 1000;
-
-interface MigrateOptions {
-  config: string;
-  to: string;
-  cancel?: true;
-}
-
-async function migrate({ config, to, cancel }: MigrateOptions): Promise<void> {
-  const [source, target] = [config, to].map((file) => loadConfig(file, { files: 'unused' })) as [
-    Config,
-    Config,
-  ];
-  assertSameLog(source, target);
-  using locks = new DisposableStack();
-  for (const file of new Set([source.lockFile, target.lockFile])) locks.use(acquireLock(file));
-  const move = new Move(source, target);
-  if (cancel) {
-    await move.cancel();
-    printResult({ cancelled: true }, `the log stays in ${describeStore(source.store)}`);
-    return;
-  }
-  const size = await move.run();
-  const [left, reached] = [describeStore(source.store), describeStore(target.store)];
-  printResult(
-    { from: left, to: reached, tree_size: size },
-    `${reached}: ${size} leaves, from ${left}, compared and checked. Start the daemon with ${to}`,
-  );
-}
 
 /** Throws OperatorError unless both are configurations of one log in two places. */
 function assertSameLog(source: Config, target: Config): void {

@@ -1,32 +1,21 @@
-import type { Command } from 'commander';
 import { loadConfig } from '../../config/config.ts';
 import { makeRolesAt } from '../../store/engines.ts';
-import { explain } from '../help.ts';
-import { configOption } from '../options.ts';
+import { command } from '../command.ts';
+import { CONFIG } from '../options.ts';
 import { printResult } from '../terminal.ts';
 
-/** Adds `pdfseal store roles`. */
-export function addRolesCommand(store: Command): void {
-  explain(
-    store
-      .command('roles')
-      .description(
-        'Makes the roles pdfseal_front, pdfseal_seal and pdfseal_admin of PostgreSQL where the server lacks them, and gives them their rights in ' +
-          'the database of the log, and no others. The configuration must log in as the owner of the tables. Where that role may make no roles, ' +
-          'the command says what a superuser has to execute first. It also brings the tables up to date. Run it again at any time.',
-      )
-      .addOption(configOption())
-      .action(makeRoles),
-    {
-      examples: [
-        'pdfseal store roles --config /etc/pdfseal/production.toml',
-        'runuser -u postgres -- psql --command=\'GRANT pdfseal_front TO "front1"\'',
-      ],
-    },
-  );
-}
-
-async function makeRoles({ config }: { config: string }): Promise<void> {
-  const roles = await makeRolesAt(loadConfig(config, { files: 'unused' }).store);
-  printResult({ roles }, `${roles.join(', ')}: they have their rights in the database of the log`);
-}
+export const rolesCommand = command('roles', {
+  description:
+    'Makes the roles pdfseal_front, pdfseal_seal and pdfseal_admin of PostgreSQL where the server lacks them, and gives them their rights in ' +
+    'the database of the log, and no others. The configuration must log in as the owner of the tables. Where that role may make no roles, ' +
+    'the command says what a superuser has to execute first. It also brings the tables up to date. Run it again at any time.',
+  options: [CONFIG],
+  examples: [
+    'pdfseal store roles --config /etc/pdfseal/production.toml',
+    'runuser -u postgres -- psql --command=\'GRANT pdfseal_front TO "front1"\'',
+  ],
+  async run({ config }) {
+    const roles = await makeRolesAt(loadConfig(config, { files: 'unused' }).store);
+    printResult({ roles }, `${roles.join(', ')}: they have their rights in the database of the log`);
+  },
+});

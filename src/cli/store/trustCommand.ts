@@ -1,4 +1,3 @@
-import { Command } from 'commander';
 import { writeFileAtomically } from '../../base/atomicFile.ts';
 import { fromUtf8, toHex } from '../../base/bytes.ts';
 import { toRfc3339 } from '../../base/clock.ts';
@@ -13,32 +12,44 @@ import { doubtOf } from '../../prove/lastCheckpoint.ts';
 import { missingRoots } from '../../prove/renewalCheck.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
-import { explain } from '../help.ts';
-import { configOption, withStore } from '../options.ts';
+import { command, group, option } from '../command.ts';
+import { CONFIG, withStore } from '../options.ts';
 import { note, printResult } from '../terminal.ts';
 
-export function trustCommand(): Command {
-  const command = new Command('trust').description('Exports the trust file.');
-  explain(
-    command
-      .command('export')
-      .description(
-        'Writes the trust file: the log, the keys and the quorum of each epoch (also of a planned one, once its plan is sealed), and the ' +
-          'time-stamp authorities. Refuses if the epochs in the store are not those that the log sealed. ' +
-          'Give it to everyone who verifies receipts, in a way that they trust. It contains no secret.',
-      )
-      .addOption(configOption())
-      .option('--output <path>', 'write to this file instead of standard output')
-      .action(exportTrust),
-    {
-      examples: [
-        'pdfseal trust export --config /etc/pdfseal/production.toml --output trust.json',
-        'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json',
-      ],
-    },
-  );
-  return command;
-}
+const exportCommand = command('export', {
+  description:
+    'Writes the trust file: the log, the keys and the quorum of each epoch (also of a planned one, once its plan is sealed), and the ' +
+    'time-stamp authorities. Refuses if the epochs in the store are not those that the log sealed. ' +
+    'Give it to everyone who verifies receipts, in a way that they trust. It contains no secret.',
+  options: [CONFIG, option('--output <path>', 'write to this file instead of standard output')],
+  examples: [
+    'pdfseal trust export --config /etc/pdfseal/production.toml --output trust.json',
+    'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json',
+  ],
+  async run({ config: file, output }) {
+    const { text, digest } = await withStore(file, 'write', async (store, config) => {
+      const trust = trustOf(store.identity, await publishedEpochs(store, config), config);
+      for (const { detail, remedy } of await missingRoots(store, trust.timestampAuthorities)) {
+        note(`pdfseal: ${detail}`);
+        note(`  → ${remedy}`);
+      }
+      const text = encodeTrust(trust);
+      const digest = toHex(sha256(fromUtf8(text)));
+      await store.trail.append(actOfProcess('command', 'trust.export', { sha256: digest }));
+      return { text, digest };
+    });
+    if (output === undefined) {
+      process.stdout.write(text);
+      return;
+    }
+    writeFileAtomically(output, text);
+    printResult({ trust_file: output, sha256: digest }, () =>
+      note(`wrote ${output}, SHA-256 ${digest}; verifiers compare this with what pdfseal verify prints`),
+    );
+  },
+});
+
+export const trustCommand = group('trust', 'Exports the trust file.', [exportCommand]);
 
 /** The epochs that the log sealed, and no others. Says on standard error what is left out, and why. Throws OperatorError. */
 async function publishedEpochs(store: Store, { log }: Config): Promise<Epoch[]> {
@@ -58,27 +69,4 @@ async function publishedEpochs(store: Store, { log }: Config): Promise<Epoch[]> 
       `pdfseal: the epoch from ${toRfc3339(from)} on is left out: the log has not sealed its plan yet. Start the daemon, and export again`,
     );
   return epochs.list.filter((_, index) => isPublished(index));
-}
-
-async function exportTrust(options: { config: string; output?: string }): Promise<void> {
-  const { text, digest } = await withStore(options.config, 'write', async (store, config) => {
-    const trust = trustOf(store.identity, await publishedEpochs(store, config), config);
-    for (const { detail, remedy } of await missingRoots(store, trust.timestampAuthorities)) {
-      note(`pdfseal: ${detail}`);
-      note(`  → ${remedy}`);
-    }
-    const text = encodeTrust(trust);
-    const digest = toHex(sha256(fromUtf8(text)));
-    await store.trail.append(actOfProcess('command', 'trust.export', { sha256: digest }));
-    return { text, digest };
-  });
-  if (options.output === undefined) process.stdout.write(text);
-  else {
-    writeFileAtomically(options.output, text);
-    printResult({ trust_file: options.output, sha256: digest }, () =>
-      note(
-        `wrote ${options.output}, SHA-256 ${digest}; verifiers compare this with what pdfseal verify prints`,
-      ),
-    );
-  }
 }
