@@ -14,7 +14,7 @@ const TEST_MS_MAX = 20_000;
 const TEST_LOOK_MS = 200;
 
 /** Queues a message of type `webhook.test`, and waits for its first attempt. Throws OperatorError if the attempt fails. */
-export async function testWebhook(id: string, { config }: { config: string }): Promise<void> {
+export async function testWebhook(config: string, id: string): Promise<void> {
   await withStore(config, 'write', async (store, { webhooks, lockFile }) => {
     await requireTestable(store, id, lockFile);
     const webhookId = (await store.webhooks.outbox.test(id)) ?? '';
