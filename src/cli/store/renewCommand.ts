@@ -1,5 +1,4 @@
 import { buffer as readBytes } from 'node:stream/consumers';
-import { Argument, Command, Option } from 'commander';
 import { toBase64 } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
@@ -8,8 +7,8 @@ import { encodeRenewalQuery, newNonce, readRenewalAnswer } from '../../prove/ren
 import { draftRun, endOfDraft, RenewedElsewhere } from '../../prove/renewalRun.ts';
 import type { Theft } from '../../prove/thefts.ts';
 import { isDraftOf, RENEWAL_DIGESTS } from '../../store/renewalStore.ts';
-import { explain } from '../help.ts';
-import { configOption, parseDateArgument } from '../options.ts';
+import { argument, command, type Given, memberOf, option, type Parameter } from '../command.ts';
+import { CONFIG, parseDateArgument } from '../options.ts';
 import { isJson, note, printJson, printResult } from '../terminal.ts';
 import { noteChore } from './chores.ts';
 import { queryToKeep } from './queryOut.ts';
@@ -28,96 +27,91 @@ import {
 } from './renewRun.ts';
 import { findTheft, printTheft, readTheft, theftJson } from './theft.ts';
 
-export function renewCommand(): Command {
-  return explain(
-    new Command('renew')
-      .description(
-        'Renews the time-stamps of all checkpoints when they are due: half a year before the first of their certificates or algorithms ends, or when ' +
-          'the hash function changes. One new time-stamp covers the whole log, however large it is, and receipts stay as they are. The ' +
-          'evidence records (RFC 4998) that the daemon serves contain the renewals.\n\n' +
-          'The running daemon gives the time-stamp. If the command is interrupted, run it again: it continues. Without ' +
-          'options, you can call it at any time; a timer of the package calls it every day.\n\n' +
-          'Where no network reaches the authority, `request` writes a query (RFC 3161) to standard output. Carry it to an authority that ' +
-          'the configuration names in timestamp.remotes, with or without a URL. `accept` reads the answer on standard input, verifies it ' +
-          'as any verifier would, and makes the renewal. For 30 days, `request` writes the same query again. If renewal.authorities is ' +
-          '2, carry the query to two authorities.',
-      )
-      .addArgument(
-        new Argument('[step]', 'write a query for an outside authority, or take its answer').choices([
-          'request',
-          'accept',
-        ]),
-      )
-      .addOption(configOption())
-      .addOption(
-        new Option(
-          '--hash <name>',
-          'hash function; a change renews every checkpoint by itself (default: renewal.hash)',
-        ).choices(RENEWAL_DIGESTS),
-      )
-      .option('--now', 'renew also if nothing is due')
-      .option('--shorter', 'renew also if the new time-stamp ends before the old ones, or not much later')
-      .option('--dry-run', 'only say what is due, and until when everything holds')
-      .option(
-        '--distrust <file>',
-        'root certificate of an authority whose key was stolen: list what stands on it',
-      )
-      .option('--since <date>', 'when the key was stolen, such as 2027-03-01T12:00:00Z', parseDateArgument)
-      .action((step: Step | undefined, options: RenewOptions, command: Command) => {
-        const { run, takes } = STEPS[step ?? 'renew'];
-        const wrong = command.options.find(
-          (option) => option.attributeName() in options && !takes.includes(option.attributeName()),
-        );
-        if (wrong !== undefined) command.error(`error: pdfseal renew ${step} takes no ${wrong.long}`);
-        const { distrust, since } = options;
-        if ((distrust === undefined) !== (since === undefined))
-          command.error('error: name --distrust and --since together');
-        return run(
-          options,
-          distrust === undefined || since === undefined ? undefined : readTheft(distrust, since),
-        );
-      }),
-    {
-      exit: {
-        0: 'renewed, or nothing is due',
-        1: 'not renewed, and standard error says why',
-      },
-      examples: [
-        'pdfseal renew --config /etc/pdfseal/production.toml --dry-run',
-        'pdfseal renew --config /etc/pdfseal/production.toml --hash sha384',
-        'pdfseal renew --config /etc/pdfseal/production.toml --distrust acme-root.pem --since 2027-03-01',
-        'pdfseal renew request --config /etc/pdfseal/production.toml >query.tsq',
-        'curl -H "Content-Type: application/timestamp-query" --data-binary @query.tsq https://tsa.example.com >answer.tsr',
-        'pdfseal renew accept --config /etc/pdfseal/production.toml <answer.tsr',
-      ],
-    },
-  );
-}
+const HASH = option(
+  '--hash <name>',
+  'hash function; a change renews every checkpoint by itself (default: renewal.hash)',
+  { choices: RENEWAL_DIGESTS },
+);
+const SHORTER = option(
+  '--shorter',
+  'renew also if the new time-stamp ends before the old ones, or not much later',
+);
+const THEFT = [
+  option(
+    '--distrust <file>',
+    'root certificate of an authority whose key was stolen: list what stands on it',
+  ),
+  option('--since <date>', 'when the key was stolen, such as 2027-03-01T12:00:00Z', parseDateArgument),
+] as const;
+const RENEW_OPTIONS = [
+  CONFIG,
+  HASH,
+  option('--now', 'renew also if nothing is due'),
+  SHORTER,
+  option('--dry-run', 'only say what is due, and until when everything holds'),
+  ...THEFT,
+] as const;
+
+type RenewOptions = Given<typeof RENEW_OPTIONS>;
+
+export const renewCommand = command('renew', {
+  description:
+    'Renews the time-stamps of all checkpoints when they are due: half a year before the first of their certificates or algorithms ends, or when ' +
+    'the hash function changes. One new time-stamp covers the whole log, however large it is, and receipts stay as they are. The ' +
+    'evidence records (RFC 4998) that the daemon serves contain the renewals.\n\n' +
+    'The running daemon gives the time-stamp. If the command is interrupted, run it again: it continues. Without ' +
+    'options, you can call it at any time; a timer of the package calls it every day.\n\n' +
+    'Where no network reaches the authority, `request` writes a query (RFC 3161) to standard output. Carry it to an authority that ' +
+    'the configuration names in timestamp.remotes, with or without a URL. `accept` reads the answer on standard input, verifies it ' +
+    'as any verifier would, and makes the renewal. For 30 days, `request` writes the same query again. If renewal.authorities is ' +
+    '2, carry the query to two authorities.',
+  arguments: [
+    argument('[step]', 'write a query for an outside authority, or take its answer', {
+      choices: ['request', 'accept'],
+    }),
+  ],
+  options: RENEW_OPTIONS,
+  exit: {
+    0: 'renewed, or nothing is due',
+    1: 'not renewed, and standard error says why',
+  },
+  examples: [
+    'pdfseal renew --config /etc/pdfseal/production.toml --dry-run',
+    'pdfseal renew --config /etc/pdfseal/production.toml --hash sha384',
+    'pdfseal renew --config /etc/pdfseal/production.toml --distrust acme-root.pem --since 2027-03-01',
+    'pdfseal renew request --config /etc/pdfseal/production.toml >query.tsq',
+    'curl -H "Content-Type: application/timestamp-query" --data-binary @query.tsq https://tsa.example.com >answer.tsr',
+    'pdfseal renew accept --config /etc/pdfseal/production.toml <answer.tsr',
+  ],
+  misuse(options, step) {
+    const { takes } = STEPS[step ?? 'renew'];
+    const wrong = RENEW_OPTIONS.find((one) => memberOf(one) in options && !takes.includes(one));
+    if (wrong !== undefined) return `pdfseal renew ${step} takes no ${wrong.flags.split(' ')[0]}`;
+    const { distrust, since } = options;
+    return (distrust === undefined) === (since === undefined)
+      ? undefined
+      : 'name --distrust and --since together';
+  },
+  run(options, step) {
+    const { distrust, since } = options;
+    const isTheft = distrust !== undefined && since !== undefined;
+    return STEPS[step ?? 'renew'].run(options, isTheft ? readTheft(distrust, since) : undefined);
+  },
+});
 
 type Step = 'request' | 'accept';
 /** What each step does, and the options that it takes. */
 const STEPS: Record<
   Step | 'renew',
-  { run(options: RenewOptions, theft: Theft | undefined): Promise<void>; takes: readonly string[] }
+  {
+    run(options: RenewOptions, theft: Theft | undefined): Promise<void>;
+    takes: readonly Parameter[];
+  }
 > = {
-  renew: {
-    run: renew,
-    takes: ['config', 'json', 'hash', 'now', 'shorter', 'dryRun', 'distrust', 'since'],
-  },
-  request: { run: request, takes: ['config', 'json', 'hash', 'distrust', 'since'] },
-  accept: { run: accept, takes: ['config', 'json', 'shorter'] },
+  renew: { run: renew, takes: RENEW_OPTIONS },
+  request: { run: request, takes: [CONFIG, HASH, ...THEFT] },
+  accept: { run: accept, takes: [CONFIG, SHORTER] },
 };
-
-interface RenewOptions {
-  config: string;
-  hash?: (typeof RENEWAL_DIGESTS)[number];
-  now?: true;
-  shorter?: true;
-  dryRun?: true;
-  distrust?: string;
-  /** Milliseconds since the epoch. */
-  since?: number;
-}
 
 async function renew(options: RenewOptions, theft: Theft | undefined): Promise<void> {
   const { now, dryRun } = options;
