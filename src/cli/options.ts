@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Command, InvalidArgumentError, type Option } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { parseDay } from '../base/clock.ts';
 import { fromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -26,11 +26,6 @@ export const TRUST = option(
   'trust file, from a source that you trust (pdfseal trust export)',
   { required: true },
 );
-
-/** As {@link CONFIG}, for commands that are not in a table yet. */
-export function configOption(): Option {
-  return new ConfigOption('--config <file>', CONFIG_DESCRIPTION);
-}
 
 /** The config files of the environments of this machine. */
 export function configFiles(folder = CONFIG_FOLDER): string[] {
