@@ -68,7 +68,7 @@ async function* decode(input: Chunks, decoder: Decoder): Chunks {
 
 function unpredicting(parameters: Dictionary): Stage[] {
   const predictor = predictorOf(parameters);
-  return predictor.predictor === 1 ? [] : [(input) => decode(input, predictorDecoder(predictor) as Decoder)];
+  return predictor.predictor === 1 ? [] : [(input) => decode(input, predictorDecoder(predictor))];
 }
 
 function predictorOf(parameters: Dictionary): PredictorParameters {

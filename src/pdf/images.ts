@@ -1,6 +1,5 @@
 import { JP2_BOX_NAME, JPEG_SEGMENT_NAMES } from './packets.ts';
-import type { ByteSource } from './window.ts';
-import { Window } from './window.ts';
+import { type ByteSource, Window } from './window.ts';
 
 /** Bytes `start` to `end`, exclusive. */
 export interface Extent {

@@ -91,10 +91,6 @@ export class MetadataScan implements Visitor {
     this.#findings.hinder('it has XMP in a string');
   }
 
-  tooDeep(): never {
-    throw new NotStrippable('its objects are nested deeper than any document needs');
-  }
-
   async #sweep(start: number): Promise<void> {
     const before = Math.min(start, MARK_BYTES_MAX);
     const data = this.#source.read(start - before, before + SWEEP_BYTES + MARK_BYTES_MAX);

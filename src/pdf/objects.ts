@@ -1,4 +1,5 @@
 import type { Lexer, Token } from './lexer.ts';
+import { NotStrippable } from './notStrippable.ts';
 
 /** Something that is no value of interest: a string, a boolean, a word that does not belong there. */
 export const OTHER = Symbol('other');
@@ -22,8 +23,6 @@ export interface Visitor {
   reference(objectNumber: number, key: string | undefined): void;
   /** A string with XMP in it. */
   xmpString(): void;
-  /** Objects lie within objects deeper than any document needs. */
-  tooDeep(): never;
 }
 
 export interface Walked {
@@ -113,7 +112,8 @@ class Walk {
   }
 
   #open(isDictionary: boolean): void {
-    if (this.#frames.length === DEPTH_MAX) this.#visitor.tooDeep();
+    if (this.#frames.length === DEPTH_MAX)
+      throw new NotStrippable('its objects are nested deeper than any document needs');
     const frame: Frame = { isDictionary, filled: false };
     if (this.#isKept()) frame.kept = isDictionary ? new Map() : [];
     this.#value(frame.kept ?? OTHER);

@@ -12,9 +12,8 @@ export interface PredictorParameters {
 /** Of a row: more than any image has; a row is held in memory. */
 export const ROW_BYTES_MAX = 1 << 20;
 
-/** What undoes a predictor; undefined where none is applied. */
-export function predictorDecoder(parameters: PredictorParameters): Decoder | undefined {
-  if (parameters.predictor === 1) return undefined;
+/** What undoes a predictor, of those that change anything. */
+export function predictorDecoder(parameters: PredictorParameters): Decoder {
   return parameters.predictor === 2 ? new TiffDecoder(parameters) : new PngDecoder(parameters);
 }
 
