@@ -3,37 +3,32 @@ import { faultOfAccepted } from '../../job/acceptedJob.ts';
 import type { Arrival, ArrivalStore } from '../arrivals.ts';
 import { parseRecord } from '../records.ts';
 import type { Bell } from './bell.ts';
-import type { Database, Query } from './database.ts';
+import { type Database, internalStatements, statements } from './database.ts';
 import { idOf, ownUuid } from './ids.ts';
 import { JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
 import type { Writes } from './writes.ts';
 
-/**
- * What this daemon takes from here is told to nobody before a commit of its own, which comes after it at every standby: so its reading waits for no
- * other commit. So many of each login at most, in turn: one front holds up no other. The logins are found without looking at all rows. */
-const IDS: Query = {
-  name: 'arrivals',
-  text: `WITH RECURSIVE logins AS (
-      (SELECT accepted_by FROM arrivals ORDER BY accepted_by LIMIT 1)
-      UNION ALL
-      SELECT (SELECT accepted_by FROM arrivals WHERE accepted_by > logins.accepted_by ORDER BY accepted_by LIMIT 1)
-        FROM logins WHERE accepted_by IS NOT NULL)
-    SELECT job_id FROM logins CROSS JOIN LATERAL (
-      SELECT job_id, row_number() OVER (ORDER BY job_id) AS place FROM arrivals
-        WHERE accepted_by = logins.accepted_by ORDER BY job_id LIMIT $1) AS of_login
-    ORDER BY place, job_id`,
-  isInternal: true,
-};
-const ROWS: Query = {
-  name: 'arrived_jobs',
-  text: `SELECT ${JOB_COLUMNS}, (SELECT record FROM sources WHERE job_id = j.id) AS source,
-      EXISTS (SELECT FROM waiting WHERE job_id = j.id) AS is_own
-    FROM unnest($1::uuid[]) WITH ORDINALITY AS found (id, place) JOIN jobs j USING (id) ORDER BY place`,
-  isInternal: true,
-};
-const FORGET = { name: 'forget_arrivals', text: 'DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[])' };
-
-const TELL = { name: 'tell_obstacle', text: 'UPDATE sequencer SET obstacle = $1' };
+const INTERNAL = internalStatements({
+  /**
+   * What this daemon takes from here is told to nobody before a commit of its own, which comes after it at every standby: so its reading waits for no
+   * other commit. So many of each login at most, in turn: one front holds up no other. The logins are found without looking at all rows. */
+  arrivals: `WITH RECURSIVE logins AS (
+    (SELECT accepted_by FROM arrivals ORDER BY accepted_by LIMIT 1)
+    UNION ALL
+    SELECT (SELECT accepted_by FROM arrivals WHERE accepted_by > logins.accepted_by ORDER BY accepted_by LIMIT 1)
+      FROM logins WHERE accepted_by IS NOT NULL)
+  SELECT job_id FROM logins CROSS JOIN LATERAL (
+    SELECT job_id, row_number() OVER (ORDER BY job_id) AS place FROM arrivals
+      WHERE accepted_by = logins.accepted_by ORDER BY job_id LIMIT $1) AS of_login
+  ORDER BY place, job_id`,
+  arrived_jobs: `SELECT ${JOB_COLUMNS}, (SELECT record FROM sources WHERE job_id = j.id) AS source,
+    EXISTS (SELECT FROM waiting WHERE job_id = j.id) AS is_own
+  FROM unnest($1::uuid[]) WITH ORDINALITY AS found (id, place) JOIN jobs j USING (id) ORDER BY place`,
+});
+const SQL = statements({
+  forget_arrivals: 'DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[])',
+  tell_obstacle: 'UPDATE sequencer SET obstacle = $1',
+});
 
 /** Jobs that are examined in one go. */
 const PAGE_JOBS = 500;
@@ -57,21 +52,21 @@ export class ArrivalTable implements ArrivalStore {
   }
 
   async look(isKnown: (jobId: string) => boolean, max: number): Promise<Arrival[]> {
-    const ids = await this.#database.rows<{ job_id: string }>(IDS, [max]);
+    const ids = await this.#database.rows<{ job_id: string }>(INTERNAL.arrivals, [max]);
     const unknown = ids.map(({ job_id }) => idOf('job', job_id)).filter((jobId) => !isKnown(jobId));
     if (unknown.length === 0) return [];
-    const rows = await this.#database.rows<ArrivedRow>(ROWS, [
+    const rows = await this.#database.rows<ArrivedRow>(INTERNAL.arrived_jobs, [
       unknown.slice(0, PAGE_JOBS).map((jobId) => ownUuid('job', jobId)),
     ]);
     const isOver = ({ is_own, leaf_index, failure }: ArrivedRow) =>
       is_own || leaf_index !== null || failure !== null;
     const over = rows.filter(isOver).map(({ id }) => id);
-    if (over.length > 0) await this.#writes.run((queries) => queries.rows(FORGET, [over]));
+    if (over.length > 0) await this.#writes.run((queries) => queries.rows(SQL.forget_arrivals, [over]));
     return rows.filter((row) => !isOver(row)).map(examine);
   }
 
   async tell(obstacle: ErrorCode | undefined): Promise<void> {
-    await this.#writes.run((queries) => queries.rows(TELL, [obstacle ?? '']));
+    await this.#writes.run((queries) => queries.rows(SQL.tell_obstacle, [obstacle ?? '']));
   }
 
   onRing(listener: () => void): void {

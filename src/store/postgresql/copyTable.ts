@@ -1,6 +1,6 @@
 import { parseRecord } from '../records.ts';
 import type { CopyStore, JobCopy, StoredCopy } from '../store.ts';
-import type { Database, PagedQuery } from './database.ts';
+import { type Database, statements } from './database.ts';
 import { idOf, LEAST_UUID, ownUuid, uuidOf } from './ids.ts';
 import type { Writes } from './writes.ts';
 
@@ -9,12 +9,11 @@ interface CopyRow {
   record: Buffer;
 }
 
-const GET = { name: 'get_copy', text: 'SELECT job_id, record FROM copies WHERE job_id = $1' };
-const ALL: PagedQuery<CopyRow> = {
-  name: 'all_copies',
-  text: 'SELECT job_id, record FROM copies WHERE job_id > $1 ORDER BY job_id LIMIT $2',
-};
-const FORGET = { name: 'forget_copies', text: 'DELETE FROM copies WHERE job_id = ANY ($1::uuid[])' };
+const SQL = statements({
+  get_copy: 'SELECT job_id, record FROM copies WHERE job_id = $1',
+  all_copies: 'SELECT job_id, record FROM copies WHERE job_id > $1 ORDER BY job_id LIMIT $2',
+  forget_copies: 'DELETE FROM copies WHERE job_id = ANY ($1::uuid[])',
+});
 
 /** Where the copies of documents are, by job. */
 export class CopyTable implements CopyStore {
@@ -29,16 +28,19 @@ export class CopyTable implements CopyStore {
   async get(jobId: string): Promise<StoredCopy | undefined> {
     const id = uuidOf('job', jobId);
     if (id === undefined) return undefined;
-    const [row] = await this.#database.rows<CopyRow>(GET, [id]);
+    const [row] = await this.#database.rows<CopyRow>(SQL.get_copy, [id]);
     return row && parse(row).copy;
   }
 
   async *all(): AsyncIterable<JobCopy> {
-    for await (const row of this.#database.pages(ALL, ({ job_id }) => job_id, LEAST_UUID)) yield parse(row);
+    for await (const row of this.#database.pages<CopyRow>(SQL.all_copies, ({ job_id }) => job_id, LEAST_UUID))
+      yield parse(row);
   }
 
   async forget(jobIds: readonly string[]): Promise<void> {
-    await this.#writes.run((queries) => queries.rows(FORGET, [jobIds.map((id) => ownUuid('job', id))]));
+    await this.#writes.run((queries) =>
+      queries.rows(SQL.forget_copies, [jobIds.map((id) => ownUuid('job', id))]),
+    );
   }
 }
 

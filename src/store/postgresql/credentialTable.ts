@@ -2,7 +2,7 @@ import { assert } from '../../base/assert.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
 import type { Credential, CredentialChange, CredentialStore } from '../credentialStore.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
-import type { Database, Queries, Query } from './database.ts';
+import { type Database, internalStatements, type Queries, statements } from './database.ts';
 import { lockRevision } from './revisions.ts';
 import { SharedReads } from './sharedReads.ts';
 import type { TrailTable } from './trailTable.ts';
@@ -10,21 +10,15 @@ import type { Writes } from './writes.ts';
 
 const HASH = /^[0-9a-f]{64}$/;
 
-const GET: Query = {
-  name: 'credential',
-  text: 'SELECT key_hash, record FROM credentials WHERE key_hash = ANY ($1::bytea[])',
-  isInternal: true,
-};
-const ALL: Query = { name: 'credentials', text: 'SELECT record FROM credentials ORDER BY key_hash' };
-const PUT: Query = {
-  name: 'put_credentials',
-  text: `INSERT INTO credentials SELECT * FROM unnest($1::bytea[], $2::bytea[])
+const INTERNAL = internalStatements({
+  credential: 'SELECT key_hash, record FROM credentials WHERE key_hash = ANY ($1::bytea[])',
+});
+const SQL = statements({
+  credentials: 'SELECT record FROM credentials ORDER BY key_hash',
+  put_credentials: `INSERT INTO credentials SELECT * FROM unnest($1::bytea[], $2::bytea[])
     ON CONFLICT (key_hash) DO UPDATE SET record = excluded.record`,
-};
-const FORGET: Query = {
-  name: 'forget_credentials',
-  text: 'DELETE FROM credentials WHERE key_hash = ANY ($1)',
-};
+  forget_credentials: 'DELETE FROM credentials WHERE key_hash = ANY ($1)',
+});
 
 /** API keys and client certificates in PostgreSQL. Every read asks the database: so revoking a key acts at once, on every node. */
 export class CredentialTable implements CredentialStore {
@@ -33,7 +27,7 @@ export class CredentialTable implements CredentialStore {
   readonly #trail: TrailTable;
   readonly #records = new SharedReads(async (keyHashes) => {
     const keys = keyHashes.map((keyHash) => Buffer.from(keyHash, 'hex'));
-    const rows = await this.#database.rows<{ key_hash: Buffer; record: Buffer }>(GET, [keys]);
+    const rows = await this.#database.rows<{ key_hash: Buffer; record: Buffer }>(INTERNAL.credential, [keys]);
     return new Map(rows.map(({ key_hash, record }) => [key_hash.toString('hex'), record]));
   });
 
@@ -70,7 +64,7 @@ export class CredentialTable implements CredentialStore {
       const decision = decide(await allCredentials(queries));
       if (decision === undefined) return undefined;
       await putAll(queries, decision.credentials);
-      await queries.rows(FORGET, [(decision.forgotten ?? []).map(keyOf)]);
+      await queries.rows(SQL.forget_credentials, [(decision.forgotten ?? []).map(keyOf)]);
       await this.#trail.record(queries, decision.act);
       return decision;
     });
@@ -78,12 +72,12 @@ export class CredentialTable implements CredentialStore {
 }
 
 async function allCredentials(queries: Queries): Promise<Credential[]> {
-  const rows = await queries.rows<{ record: Buffer }>(ALL);
+  const rows = await queries.rows<{ record: Buffer }>(SQL.credentials);
   return rows.map(({ record }) => parseRecord<Credential>(record));
 }
 
 async function putAll(queries: Queries, credentials: readonly Credential[]): Promise<void> {
-  await queries.rows(PUT, [credentials.map(keyOf), credentials.map(encodeRecord)]);
+  await queries.rows(SQL.put_credentials, [credentials.map(keyOf), credentials.map(encodeRecord)]);
 }
 
 function keyOf({ keyHash }: Credential): Buffer {

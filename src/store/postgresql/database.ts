@@ -25,9 +25,18 @@ export interface Query {
   isInternal?: true;
 }
 
-/** A statement whose first parameter is the key after which its rows begin, and the second how many of them at most. */
-export interface PagedQuery<Row> extends Query {
-  row?: Row;
+/** Statements, each under its name. */
+export function statements<Name extends string>(texts: Readonly<Record<Name, string>>): Record<Name, Query> {
+  const named = Object.entries<string>(texts).map(([name, text]) => [name, { name, text }]);
+  return Object.fromEntries(named);
+}
+
+/** The same, for those that are {@link Query.isInternal}. */
+export function internalStatements<Name extends string>(
+  texts: Readonly<Record<Name, string>>,
+): Record<Name, Query> {
+  const named = Object.entries<string>(texts).map(([name, text]) => [name, { name, text, isInternal: true }]);
+  return Object.fromEntries(named);
 }
 
 /** Statements that see one transaction, or one connection. */
@@ -208,12 +217,8 @@ export class Database implements Queries {
     this.#committing = settled;
   }
 
-  /** All rows of a statement, page by page. */
-  async *pages<Row>(
-    query: PagedQuery<Row>,
-    keyOf: (row: Row) => unknown,
-    start: unknown,
-  ): AsyncIterable<Row> {
+  /** All rows of a statement, page by page: its first parameter is the key after which a page begins, the second how many rows it has at most. */
+  async *pages<Row>(query: Query, keyOf: (row: Row) => unknown, start: unknown): AsyncIterable<Row> {
     for (let after = start; ; ) {
       const rows = await this.rows<Row>(query, [after, PAGE_ROWS]);
       yield* rows;

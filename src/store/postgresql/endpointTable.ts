@@ -1,34 +1,25 @@
 import type { Act } from '../../manifest/auditRecord.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { EndpointStore, NewEndpoint, WebhookEndpoint, WebhookEvent } from '../webhookStore.ts';
-import type { Database, Queries, Query } from './database.ts';
+import { type Database, internalStatements, type Queries, statements } from './database.ts';
 import { ownUuid, uuidOf } from './ids.ts';
 import { lockRevision, raiseRevision, readRevision } from './revisions.ts';
 import { SharedReads } from './sharedReads.ts';
 import type { TrailTable } from './trailTable.ts';
 import type { Writes } from './writes.ts';
 
-const ALL: Query = {
-  name: 'endpoints',
-  text: 'SELECT record FROM endpoints WHERE client_id = coalesce($1, client_id) ORDER BY id',
-};
-const GET: Query = { name: 'endpoint', text: 'SELECT record FROM endpoints WHERE id = $1' };
-const COUNT: Query = {
-  name: 'count_endpoints',
-  text: 'SELECT count(*) AS endpoints FROM endpoints WHERE client_id = $1',
-};
-const TOLD: Query = {
-  name: 'told_clients',
-  text: 'SELECT client_id, told FROM endpoints WHERE client_id = ANY ($1::text[])',
-  isInternal: true,
-};
-const PUT: Query = {
-  name: 'put_endpoint',
-  text: `INSERT INTO endpoints VALUES ($1, $2, $3, $4)
+const INTERNAL = internalStatements({
+  told_clients: 'SELECT client_id, told FROM endpoints WHERE client_id = ANY ($1::text[])',
+});
+const SQL = statements({
+  endpoints: 'SELECT record FROM endpoints WHERE client_id = coalesce($1, client_id) ORDER BY id',
+  endpoint: 'SELECT record FROM endpoints WHERE id = $1',
+  count_endpoints: 'SELECT count(*) AS endpoints FROM endpoints WHERE client_id = $1',
+  put_endpoint: `INSERT INTO endpoints VALUES ($1, $2, $3, $4)
     ON CONFLICT (id) DO UPDATE SET client_id = excluded.client_id, told = excluded.told, record = excluded.record`,
-};
-const BEGIN_TALLY: Query = { name: 'begin_tally', text: 'INSERT INTO tallies (endpoint_id) VALUES ($1)' };
-const REMOVE: Query = { name: 'remove_endpoint', text: 'DELETE FROM endpoints WHERE id = $1 RETURNING id' };
+  begin_tally: 'INSERT INTO tallies (endpoint_id) VALUES ($1)',
+  remove_endpoint: 'DELETE FROM endpoints WHERE id = $1 RETURNING id',
+});
 
 /** Webhook endpoints in PostgreSQL. */
 export class EndpointTable implements EndpointStore {
@@ -38,7 +29,9 @@ export class EndpointTable implements EndpointStore {
   /** The events of which any endpoint of a client is told. */
   readonly #told = new SharedReads(async (clientIds) => {
     const told = new Map<string, string[]>();
-    const rows = await this.#database.rows<{ client_id: string; told: string[] }>(TOLD, [clientIds]);
+    const rows = await this.#database.rows<{ client_id: string; told: string[] }>(INTERNAL.told_clients, [
+      clientIds,
+    ]);
     for (const row of rows) told.set(row.client_id, [...(told.get(row.client_id) ?? []), ...row.told]);
     return told;
   });
@@ -50,7 +43,7 @@ export class EndpointTable implements EndpointStore {
   }
 
   async all(clientId?: string): Promise<WebhookEndpoint[]> {
-    const rows = await this.#database.rows<{ record: Buffer }>(ALL, [clientId]);
+    const rows = await this.#database.rows<{ record: Buffer }>(SQL.endpoints, [clientId]);
     return rows.map(({ record }) => parseRecord<WebhookEndpoint>(record));
   }
 
@@ -68,10 +61,10 @@ export class EndpointTable implements EndpointStore {
 
   async add(endpoint: NewEndpoint, perClientMax: number, act: Act | null): Promise<boolean> {
     return this.#change(act, async (queries, revision) => {
-      const [count] = await queries.rows<{ endpoints: number }>(COUNT, [endpoint.clientId]);
+      const [count] = await queries.rows<{ endpoints: number }>(SQL.count_endpoints, [endpoint.clientId]);
       if (count === undefined || count.endpoints >= perClientMax) return false;
       await put(queries, { ...endpoint, revision });
-      await queries.rows(BEGIN_TALLY, [ownUuid('we', endpoint.id)]);
+      await queries.rows(SQL.begin_tally, [ownUuid('we', endpoint.id)]);
       return true;
     });
   }
@@ -97,7 +90,7 @@ export class EndpointTable implements EndpointStore {
 
   async remove(endpointId: string, act: Act | null): Promise<boolean> {
     return this.#change(act, async (queries) => {
-      const removed = await queries.rows(REMOVE, [uuidOf('we', endpointId)]);
+      const removed = await queries.rows(SQL.remove_endpoint, [uuidOf('we', endpointId)]);
       return removed.length > 0;
     });
   }
@@ -116,12 +109,12 @@ export class EndpointTable implements EndpointStore {
 }
 
 async function read(queries: Queries, endpointId: string): Promise<WebhookEndpoint | undefined> {
-  const [row] = await queries.rows<{ record: Buffer }>(GET, [uuidOf('we', endpointId)]);
+  const [row] = await queries.rows<{ record: Buffer }>(SQL.endpoint, [uuidOf('we', endpointId)]);
   return row && parseRecord<WebhookEndpoint>(row.record);
 }
 
 async function put(queries: Queries, endpoint: WebhookEndpoint): Promise<void> {
   const { id, clientId, events, disabled } = endpoint;
   const told = disabled === undefined ? events : [];
-  await queries.rows(PUT, [ownUuid('we', id), clientId, told, encodeRecord(endpoint)]);
+  await queries.rows(SQL.put_endpoint, [ownUuid('we', id), clientId, told, encodeRecord(endpoint)]);
 }

@@ -3,18 +3,14 @@ import type { Epoch, Epochs } from '../../log/epochs.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { EpochStore } from '../store.ts';
-import type { Database, Queries } from './database.ts';
+import { type Database, type Queries, statements } from './database.ts';
 import type { Writes } from './writes.ts';
 
-const NEWEST = {
-  name: 'newest_epochs',
-  text: `SELECT revision, record FROM revisions JOIN epochs USING (revision) WHERE name = 'epochs'`,
-};
-const RAISE = {
-  name: 'raise_epochs',
-  text: `UPDATE revisions SET revision = revision + 1 WHERE name = 'epochs' AND revision = $1 RETURNING revision`,
-};
-const INSERT = { name: 'insert_epochs', text: 'INSERT INTO epochs (revision, record) VALUES ($1, $2)' };
+const SQL = statements({
+  newest_epochs: `SELECT revision, record FROM revisions JOIN epochs USING (revision) WHERE name = 'epochs'`,
+  raise_epochs: `UPDATE revisions SET revision = revision + 1 WHERE name = 'epochs' AND revision = $1 RETURNING revision`,
+  insert_epochs: 'INSERT INTO epochs (revision, record) VALUES ($1, $2)',
+});
 
 /** Records an act in the transaction of what it changes, as the last thing of it. */
 interface Recording {
@@ -35,7 +31,7 @@ export class EpochTable implements EpochStore {
   }
 
   async newest(): Promise<Epochs> {
-    const [row] = await this.#database.rows<{ revision: number; record: Buffer }>(NEWEST);
+    const [row] = await this.#database.rows<{ revision: number; record: Buffer }>(SQL.newest_epochs);
     assert(row, 'the store has no epochs');
     const { revision, record } = row;
     // By its bytes: after a failover, a revision can be another one than before.
@@ -47,9 +43,9 @@ export class EpochTable implements EpochStore {
 
   async change(list: readonly Epoch[], revision: number, act: Act | null): Promise<boolean> {
     return this.#writes.runAlone(async (queries) => {
-      const [raised] = await queries.rows<{ revision: number }>(RAISE, [revision]);
+      const [raised] = await queries.rows<{ revision: number }>(SQL.raise_epochs, [revision]);
       if (raised === undefined) return false;
-      await queries.rows(INSERT, [raised.revision, encodeRecord(list)]);
+      await queries.rows(SQL.insert_epochs, [raised.revision, encodeRecord(list)]);
       await this.#trail.record(queries, act);
       return true;
     });

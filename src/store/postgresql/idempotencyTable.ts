@@ -3,35 +3,26 @@ import { ServiceError } from '../../base/errors.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { ServiceTime } from '../serviceTime.ts';
 import { IDEMPOTENCY_RETENTION_MS, type IdempotencyEntry, type IdempotencyKey } from '../store.ts';
-import type { Database, Queries, Query } from './database.ts';
+import { type Database, internalStatements, type Queries, statements } from './database.ts';
 import { ownUuid } from './ids.ts';
 
-/** What is told of the job that holds the key is read after it. */
-const GET: Query = {
-  name: 'get_idempotency',
-  text: 'SELECT record FROM idempotency WHERE key = $1',
-  isInternal: true,
-};
-const HOLDERS = {
-  name: 'idempotency_holders',
-  text: `SELECT i.key, i.record, f.job_id IS NOT NULL AS has_failed
+const INTERNAL = internalStatements({
+  /** What is told of the job that holds the key is read after it. */
+  get_idempotency: 'SELECT record FROM idempotency WHERE key = $1',
+});
+const SQL = statements({
+  idempotency_holders: `SELECT i.key, i.record, f.job_id IS NOT NULL AS has_failed
     FROM idempotency i LEFT JOIN failures f USING (job_id) WHERE i.key = ANY ($1::bytea[]) ORDER BY i.key FOR UPDATE OF i`,
-};
-/** Only an entry that was seen to be free is replaced: its job is named. */
-const TAKE = {
-  name: 'take_idempotency',
-  text: `INSERT INTO idempotency (key, job_id, accepted_at, record)
+  /** Only an entry that was seen to be free is replaced: its job is named. */
+  take_idempotency: `INSERT INTO idempotency (key, job_id, accepted_at, record)
     SELECT * FROM unnest($1::bytea[], $2::uuid[], $3::bigint[], $4::bytea[]) AS taken ORDER BY 1
     ON CONFLICT (key) DO UPDATE SET job_id = excluded.job_id, accepted_at = excluded.accepted_at, record = excluded.record
       WHERE idempotency.job_id = ANY ($5::uuid[])
     RETURNING key`,
-};
-const SWEEP = {
-  name: 'sweep_idempotency',
-  text: `DELETE FROM idempotency WHERE key IN (
+  sweep_idempotency: `DELETE FROM idempotency WHERE key IN (
       SELECT key FROM idempotency WHERE accepted_at < $1 ORDER BY accepted_at LIMIT $2 FOR UPDATE SKIP LOCKED)
     RETURNING key`,
-};
+});
 
 /** As of the server itself (serialization_failure). */
 const REPEAT = '40001';
@@ -56,14 +47,16 @@ export class IdempotencyTable {
   }
 
   async get(database: Database, key: IdempotencyKey): Promise<IdempotencyEntry | undefined> {
-    const [row] = await database.rows<{ record: Buffer }>(GET, [idempotencyBytes(key)]);
+    const [row] = await database.rows<{ record: Buffer }>(INTERNAL.get_idempotency, [idempotencyBytes(key)]);
     const entry = row && parse(row.record);
     return entry && this.#isLive(entry) ? entry : undefined;
   }
 
   /** The rows that hold the keys of these entries, locked. */
   async holders(queries: Queries, entries: readonly IdempotencyEntry[]): Promise<KeyHolder[]> {
-    return entries.length === 0 ? [] : queries.rows<KeyHolder>(HOLDERS, [entries.map(idempotencyBytes)]);
+    return entries.length === 0
+      ? []
+      : queries.rows<KeyHolder>(SQL.idempotency_holders, [entries.map(idempotencyBytes)]);
   }
 
   /** Of these entries those whose key a job holds that did not fail, or another of them before it. */
@@ -89,7 +82,7 @@ export class IdempotencyTable {
     replaced: readonly string[],
   ): Promise<void> {
     if (entries.length === 0) return;
-    const written = await queries.rows(TAKE, [
+    const written = await queries.rows(SQL.take_idempotency, [
       entries.map(idempotencyBytes),
       entries.map(({ jobId }) => ownUuid('job', jobId)),
       entries.map(({ acceptedAt }) => acceptedAt),
@@ -102,7 +95,7 @@ export class IdempotencyTable {
   }
 
   async sweep(queries: Queries, before: number, limit: number): Promise<number> {
-    return (await queries.rows(SWEEP, [before, limit])).length;
+    return (await queries.rows(SQL.sweep_idempotency, [before, limit])).length;
   }
 
   #isLive({ acceptedAt }: IdempotencyEntry): boolean {

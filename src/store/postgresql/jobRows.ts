@@ -3,7 +3,7 @@ import { documentSha256, isReceived, type Job, type JobRecord } from '../../job/
 import { encodeJob, parseContent, parseJob } from '../jobCodec.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { NewJob } from '../store.ts';
-import { type Queries, together } from './database.ts';
+import { type Queries, statements, together } from './database.ts';
 import { idOf, ownUuid } from './ids.ts';
 
 /** A job with what became of it, as {@link JOB_COLUMNS} select it. */
@@ -32,42 +32,27 @@ export function parseJobRow({ id, record, content, leaf_index, failure }: JobRow
   return { job, outcome: { kind: 'failed', failure: parseRecord(failure, `the failure of ${jobId}`) } };
 }
 
-const INSERT_JOBS = {
-  name: 'insert_jobs',
-  text: `INSERT INTO jobs (id, client_id, organization, visibility, document_sha256, reference_sha256, record)
+const SQL = statements({
+  insert_jobs: `INSERT INTO jobs (id, client_id, organization, visibility, document_sha256, reference_sha256, record)
     SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[])`,
-};
-const INSERT_WAITING = {
-  name: 'insert_waiting',
-  text: 'INSERT INTO waiting (job_id) SELECT unnest($1::uuid[])',
-};
-const INSERT_SOURCES = {
-  name: 'insert_sources',
-  text: 'INSERT INTO sources (job_id, record) SELECT * FROM unnest($1::uuid[], $2::bytea[])',
-};
-const INSERT_ARRIVALS = {
-  name: 'insert_arrivals',
-  text: 'INSERT INTO arrivals (job_id) SELECT unnest($1::uuid[])',
-};
-export const INSERT_COPIES = {
-  name: 'insert_copies',
-  text: 'INSERT INTO copies (job_id, record) SELECT * FROM unnest($1::uuid[], $2::bytea[])',
-};
-/** In the order of the key, as everybody does it: so two who count the same quotas never wait for each other in a circle. */
-const COUNT_QUOTAS = {
-  name: 'count_quotas',
-  text: `INSERT INTO quotas (client_id, name, starts_at, ends_at, jobs)
+  insert_waiting: 'INSERT INTO waiting (job_id) SELECT unnest($1::uuid[])',
+  insert_sources: 'INSERT INTO sources (job_id, record) SELECT * FROM unnest($1::uuid[], $2::bytea[])',
+  insert_arrivals: 'INSERT INTO arrivals (job_id) SELECT unnest($1::uuid[])',
+  insert_copies: 'INSERT INTO copies (job_id, record) SELECT * FROM unnest($1::uuid[], $2::bytea[])',
+  /** In the order of the key, as everybody does it: so two who count the same quotas never wait for each other in a circle. */
+  count_quotas: `INSERT INTO quotas (client_id, name, starts_at, ends_at, jobs)
     SELECT client_id, name, starts_at, ends_at, count(*)
     FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS counted (client_id, name, starts_at, ends_at)
     GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
     ON CONFLICT (client_id, name, starts_at, ends_at) DO UPDATE SET jobs = quotas.jobs + excluded.jobs`,
-};
+});
+export const INSERT_COPIES = SQL.insert_copies;
 
 /** Adds jobs with their sources, copies and counts. Of their idempotency entries see `idempotencyTable.ts`; they do not wait yet. */
 export async function insertJobs(queries: Queries, newJobs: readonly NewJob[]): Promise<void> {
   if (newJobs.length === 0) return;
   const jobs = newJobs.map(({ job }) => job);
-  const inserted = queries.rows(INSERT_JOBS, [
+  const inserted = queries.rows(SQL.insert_jobs, [
     jobs.map(({ id }) => ownUuid('job', id)),
     jobs.map(({ clientId }) => clientId),
     jobs.map(({ organization }) => organization),
@@ -78,7 +63,7 @@ export async function insertJobs(queries: Queries, newJobs: readonly NewJob[]): 
   ]);
   await together([
     inserted,
-    insertBeside(queries, INSERT_SOURCES, newJobs, ({ sourceUrl }) => sourceUrl),
+    insertBeside(queries, SQL.insert_sources, newJobs, ({ sourceUrl }) => sourceUrl),
     insertBeside(queries, INSERT_COPIES, newJobs, ({ copy }) => copy),
     countQuotas(queries, jobs),
   ]);
@@ -87,7 +72,7 @@ export async function insertJobs(queries: Queries, newJobs: readonly NewJob[]): 
 async function countQuotas(queries: Queries, jobs: readonly Job[]): Promise<void> {
   const counted = jobs.flatMap(({ clientId, quota }) => (quota ? [{ clientId, ...quota }] : []));
   if (counted.length === 0) return;
-  await queries.rows(COUNT_QUOTAS, [
+  await queries.rows(SQL.count_quotas, [
     counted.map(({ clientId }) => clientId),
     counted.map(({ name }) => name),
     counted.map(({ startsAt }) => startsAt),
@@ -96,12 +81,12 @@ async function countQuotas(queries: Queries, jobs: readonly Job[]): Promise<void
 }
 
 export async function insertWaiting(queries: Queries, jobIds: readonly string[]): Promise<void> {
-  await queries.rows(INSERT_WAITING, [jobIds.map((id) => ownUuid('job', id))]);
+  await queries.rows(SQL.insert_waiting, [jobIds.map((id) => ownUuid('job', id))]);
 }
 
 /** The same for jobs that a front accepted: the daemon that seals examines them. */
 export async function insertArrivals(queries: Queries, jobIds: readonly string[]): Promise<void> {
-  await queries.rows(INSERT_ARRIVALS, [jobIds.map((id) => ownUuid('job', id))]);
+  await queries.rows(SQL.insert_arrivals, [jobIds.map((id) => ownUuid('job', id))]);
 }
 
 async function insertBeside(

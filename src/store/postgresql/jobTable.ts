@@ -18,7 +18,7 @@ import type {
   StoredCopy,
 } from '../store.ts';
 import type { WebhookEvent } from '../webhookStore.ts';
-import { type Database, type PagedQuery, type Queries, together } from './database.ts';
+import { type Database, type Queries, type Query, statements, together } from './database.ts';
 import { type IdempotencyTable, keyInProgress } from './idempotencyTable.ts';
 import { idOf, LEAST_UUID, ownUuid, uuidOf } from './ids.ts';
 import { INSERT_COPIES, insertJobs, JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
@@ -29,52 +29,30 @@ import type { Writes } from './writes.ts';
 /** Jobs accepted in one go. */
 const ACCEPTED_MAX = 1000;
 
-const KNOWN = { name: 'known_jobs', text: 'SELECT id FROM jobs WHERE id = ANY ($1::uuid[])' };
-const GET = { name: 'get_job', text: `SELECT ${JOB_COLUMNS} FROM jobs j WHERE j.id = $1` };
-const ALL: PagedQuery<JobRow> = {
-  name: 'all_jobs',
-  text: `SELECT ${JOB_COLUMNS} FROM jobs j WHERE j.id > $1 ORDER BY j.id LIMIT $2`,
-};
-const WAITING = {
-  name: 'waiting_jobs',
-  text: `SELECT ${JOB_COLUMNS} FROM waiting w CROSS JOIN LATERAL (SELECT id, record FROM jobs WHERE id = w.job_id LIMIT 1) j
+const SQL = statements({
+  known_jobs: 'SELECT id FROM jobs WHERE id = ANY ($1::uuid[])',
+  get_job: `SELECT ${JOB_COLUMNS} FROM jobs j WHERE j.id = $1`,
+  all_jobs: `SELECT ${JOB_COLUMNS} FROM jobs j WHERE j.id > $1 ORDER BY j.id LIMIT $2`,
+  waiting_jobs: `SELECT ${JOB_COLUMNS} FROM waiting w CROSS JOIN LATERAL (SELECT id, record FROM jobs WHERE id = w.job_id LIMIT 1) j
     WHERE w.job_id > $1 ORDER BY w.job_id LIMIT $2`,
-};
-const WAITING_COUNT = {
-  name: 'waiting_count',
-  text: 'SELECT (SELECT count(*) FROM waiting) + (SELECT count(*) FROM arrivals) AS count',
-};
-const END_WAITING = {
-  name: 'end_waiting',
-  text: `WITH arrived AS (DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[]) RETURNING job_id),
+  waiting_count: 'SELECT (SELECT count(*) FROM waiting) + (SELECT count(*) FROM arrivals) AS count',
+  end_waiting: `WITH arrived AS (DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[]) RETURNING job_id),
       waited AS (DELETE FROM waiting WHERE job_id = ANY ($1::uuid[]) RETURNING job_id)
     SELECT job_id FROM arrived UNION SELECT job_id FROM waited`,
-};
-const LOCK_WAITING = {
-  name: 'lock_waiting',
-  text: `SELECT job_id FROM (SELECT job_id FROM waiting WHERE job_id = $1 FOR SHARE) AS waiting
+  lock_waiting: `SELECT job_id FROM (SELECT job_id FROM waiting WHERE job_id = $1 FOR SHARE) AS waiting
     UNION SELECT job_id FROM (SELECT job_id FROM arrivals WHERE job_id = $1 FOR SHARE) AS arrived`,
-};
-/** An announced batch is taken up at the next start, before anything arrives. */
-const KEEP_ARRIVALS = {
-  name: 'keep_arrivals',
-  text: `WITH arrived AS (DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[]) RETURNING job_id)
+  /** An announced batch is taken up at the next start, before anything arrives. */
+  keep_arrivals: `WITH arrived AS (DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[]) RETURNING job_id)
     INSERT INTO waiting SELECT job_id FROM arrived ON CONFLICT DO NOTHING`,
-};
-const END_SOURCES = {
-  name: 'end_sources',
-  text: `DELETE FROM sources WHERE job_id = ANY ($1::uuid[])
+  end_sources: `DELETE FROM sources WHERE job_id = ANY ($1::uuid[])
     RETURNING job_id AS id, EXISTS (SELECT FROM contents WHERE contents.job_id = sources.job_id) AS is_received,
       (SELECT record FROM jobs WHERE id = sources.job_id) AS record`,
-};
-const END_SOURCE = { name: 'end_source', text: 'DELETE FROM sources WHERE job_id = $1 RETURNING job_id' };
-const SOURCE = { name: 'get_source', text: 'SELECT record FROM sources WHERE job_id = $1' };
-const RECEIVE = { name: 'receive', text: 'INSERT INTO contents (job_id, record) VALUES ($1, $2)' };
-const FAIL = {
-  name: 'fail',
-  text: `INSERT INTO failures (job_id, record) VALUES ($1, $2)
+  end_source: 'DELETE FROM sources WHERE job_id = $1 RETURNING job_id',
+  get_source: 'SELECT record FROM sources WHERE job_id = $1',
+  receive: 'INSERT INTO contents (job_id, record) VALUES ($1, $2)',
+  fail: `INSERT INTO failures (job_id, record) VALUES ($1, $2)
     RETURNING (SELECT client_id FROM jobs WHERE id = $1)`,
-};
+});
 
 /** Where each kind of what is kept beside a job is. */
 const BESIDE = [
@@ -187,7 +165,7 @@ export class JobTable implements JobStore {
 
   async #refusals(queries: Queries, newJobs: readonly NewJob[]) {
     const [rows, holders] = await together([
-      queries.rows<{ id: string }>(KNOWN, [newJobs.map(({ job }) => ownUuid('job', job.id))]),
+      queries.rows<{ id: string }>(SQL.known_jobs, [newJobs.map(({ job }) => ownUuid('job', job.id))]),
       this.#options.idempotency.holders(queries, newJobs.flatMap(entryOf)),
     ]);
     const known = new Set(rows.map(({ id }) => idOf('job', id)));
@@ -214,12 +192,12 @@ export class JobTable implements JobStore {
     assertCopied(jobId, content, copy);
     const id = ownUuid('job', jobId);
     await this.#writes.run(async (queries) => {
-      const waiting = await queries.rows(LOCK_WAITING, [id]);
+      const waiting = await queries.rows(SQL.lock_waiting, [id]);
       assert(waiting.length === 1, `job ${jobId} is unknown or has an outcome already`);
-      const ended = await queries.rows(END_SOURCE, [id]);
+      const ended = await queries.rows(SQL.end_source, [id]);
       assert(ended.length === 1, `job ${jobId} has its content already`);
       await together([
-        queries.rows(RECEIVE, [id, encodeContent(content)]),
+        queries.rows(SQL.receive, [id, encodeContent(content)]),
         copy && queries.rows(INSERT_COPIES, [[id], [encodeRecord(copy)]]),
       ]);
     });
@@ -229,9 +207,9 @@ export class JobTable implements JobStore {
     const id = ownUuid('job', jobId);
     const told = await this.#writes.run(async (queries) => {
       await this.endWaiting(queries, [jobId]);
-      const [job] = await queries.rows<{ client_id: string }>(FAIL, [id, encodeRecord(failure)]);
+      const [job] = await queries.rows<{ client_id: string }>(SQL.fail, [id, encodeRecord(failure)]);
       assert(job?.client_id, `job ${jobId} waits but is not in the store`);
-      await queries.rows(END_SOURCE, [id]);
+      await queries.rows(SQL.end_source, [id]);
       return this.#options.outbox.tell(queries, 'job.failed', failure.failedAt, [
         { id: jobId, clientId: job.client_id },
       ]);
@@ -242,7 +220,7 @@ export class JobTable implements JobStore {
 
   /** A job waits exactly as long as it has no outcome. Throws BrokenInvariant when one of these does not. */
   async endWaiting(queries: Queries, jobIds: readonly string[]): Promise<void> {
-    const ended = await queries.rows<{ job_id: string }>(END_WAITING, [
+    const ended = await queries.rows<{ job_id: string }>(SQL.end_waiting, [
       jobIds.map((id) => ownUuid('job', id)),
     ]);
     if (ended.length === jobIds.length) return;
@@ -253,13 +231,13 @@ export class JobTable implements JobStore {
 
   /** From now on, jobs that a front accepted are like those of this process: they were examined. */
   async keepArrivals(queries: Queries, jobIds: readonly string[]): Promise<void> {
-    await queries.rows(KEEP_ARRIVALS, [jobIds.map((id) => ownUuid('job', id))]);
+    await queries.rows(SQL.keep_arrivals, [jobIds.map((id) => ownUuid('job', id))]);
   }
 
   /** Throws BrokenInvariant when the document of one is still to be fetched. A source that a front added to a job without need is removed. */
   async assertFetched(queries: Queries, jobIds: readonly string[]): Promise<void> {
     const ids = jobIds.map((id) => ownUuid('job', id));
-    const sources = await queries.rows<JobRow & { is_received: boolean }>(END_SOURCES, [ids]);
+    const sources = await queries.rows<JobRow & { is_received: boolean }>(SQL.end_sources, [ids]);
     for (const { id, is_received, record } of sources) {
       const jobId = idOf('job', id);
       assert(
@@ -272,7 +250,7 @@ export class JobTable implements JobStore {
   async get(jobId: string): Promise<JobRecord | undefined> {
     const id = uuidOf('job', jobId);
     if (id === undefined) return undefined;
-    const [row] = await this.#database.rows<JobRow>(GET, [id]);
+    const [row] = await this.#database.rows<JobRow>(SQL.get_job, [id]);
     return row && parseJobRow(row);
   }
 
@@ -281,24 +259,25 @@ export class JobTable implements JobStore {
   }
 
   async *all(): AsyncIterable<JobRecord> {
-    for await (const row of this.#database.pages(ALL, ({ id }) => id, LEAST_UUID)) yield parseJobRow(row);
+    for await (const row of this.#database.pages<JobRow>(SQL.all_jobs, ({ id }) => id, LEAST_UUID))
+      yield parseJobRow(row);
   }
 
   async waiting(limit: number, after?: string): Promise<Job[]> {
     const from = after === undefined ? LEAST_UUID : ownUuid('job', after);
-    const rows = await this.#database.rows<JobRow>(WAITING, [from, limit]);
+    const rows = await this.#database.rows<JobRow>(SQL.waiting_jobs, [from, limit]);
     return rows.map((row) => parseJobRow(row).job);
   }
 
   async waitingCount(): Promise<number> {
-    const [row] = await this.#database.rows<{ count: number }>(WAITING_COUNT);
+    const [row] = await this.#database.rows<{ count: number }>(SQL.waiting_count);
     return row?.count ?? 0;
   }
 
   async sourceUrl(jobId: string): Promise<string | undefined> {
     const id = uuidOf('job', jobId);
     if (id === undefined) return undefined;
-    const [row] = await this.#database.rows<{ record: Buffer }>(SOURCE, [id]);
+    const [row] = await this.#database.rows<{ record: Buffer }>(SQL.get_source, [id]);
     return row && parseRecord<string>(row.record, `the source of ${jobId}`);
   }
 
@@ -320,20 +299,26 @@ export class JobTable implements JobStore {
 
   async *references(): AsyncIterable<JobReference> {
     for (const [kind, table] of BESIDE) {
-      for await (const { job_id } of this.#database.pages(
-        jobsOf(table, 'job_id'),
-        (row) => row.job_id,
-        LEAST_UUID,
-      ))
-        yield { kind, jobId: idOf('job', job_id) };
+      const rows = this.#database.pages<JobOf>(jobsOf(table, 'job_id'), (row) => row.job_id, LEAST_UUID);
+      for await (const { job_id } of rows) yield { kind, jobId: idOf('job', job_id) };
     }
-    const entries = this.#database.pages(jobsOf('idempotency', 'key'), (row) => row.key, Buffer.alloc(0));
+    const entries = this.#database.pages<JobOf>(
+      jobsOf('idempotency', 'key'),
+      (row) => row.key,
+      Buffer.alloc(0),
+    );
     for await (const { job_id } of entries) yield { kind: 'idempotency', jobId: idOf('job', job_id) };
   }
 }
 
+/** A row that is about a job. */
+interface JobOf {
+  job_id: string;
+  key: Buffer;
+}
+
 /** The jobs that a table is about, in the order of its key. */
-function jobsOf(table: string, key: string): PagedQuery<{ job_id: string; key: Buffer }> {
+function jobsOf(table: string, key: string): Query {
   return {
     name: `jobs_of_${table}`,
     text: `SELECT * FROM ${table} WHERE ${key} > $1 ORDER BY ${key} LIMIT $2`,

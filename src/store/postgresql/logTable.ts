@@ -2,50 +2,30 @@ import { assert } from '../../base/assert.ts';
 import { sha256 } from '../../base/crypto.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { AnnouncedBatch, Batch, Leaf, LogStore, NewJob, SealedBatch } from '../store.ts';
-import { type Database, type Queries, type Query, together } from './database.ts';
+import { type Database, type Queries, type Query, statements, together } from './database.ts';
 import { idOf, ownUuid } from './ids.ts';
 import type { JobTable, Telling } from './jobTable.ts';
 import { putNote, readNote, removeNotes } from './notes.ts';
 import type { Writes } from './writes.ts';
 
-/** Until the transaction ends, nobody changes the epochs. */
-const LOCK_EPOCHS = {
-  name: 'lock_epochs',
-  text: `SELECT revision FROM revisions WHERE name = 'epochs' FOR SHARE`,
-};
-const LOCK_HEAD = { name: 'lock_head', text: 'SELECT tree_size, checkpoint_sha256 FROM log_head FOR UPDATE' };
-const SWAP_HEAD = {
-  name: 'swap_head',
-  text: `UPDATE log_head SET tree_size = $1, checkpoint_sha256 = $2
+const SQL = statements({
+  /** Until the transaction ends, nobody changes the epochs. */
+  lock_epochs: `SELECT revision FROM revisions WHERE name = 'epochs' FOR SHARE`,
+  lock_head: 'SELECT tree_size, checkpoint_sha256 FROM log_head FOR UPDATE',
+  swap_head: `UPDATE log_head SET tree_size = $1, checkpoint_sha256 = $2
     WHERE tree_size = $3 AND checkpoint_sha256 = $4 RETURNING tree_size`,
-};
-const INSERT_LEAVES = {
-  name: 'insert_leaves',
-  text: 'INSERT INTO leaves (leaf_index, job_id, data) SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bytea[])',
-};
-const PUT_TILES = {
-  name: 'put_tiles',
-  text: `INSERT INTO tiles (level, index, hashes) SELECT * FROM unnest($1::smallint[], $2::bigint[], $3::bytea[])
+  insert_leaves:
+    'INSERT INTO leaves (leaf_index, job_id, data) SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bytea[])',
+  put_tiles: `INSERT INTO tiles (level, index, hashes) SELECT * FROM unnest($1::smallint[], $2::bigint[], $3::bytea[])
     ON CONFLICT (level, index) DO UPDATE SET hashes = excluded.hashes`,
-};
-const INSERT_BATCH = {
-  name: 'insert_batch',
-  text: 'INSERT INTO batches (tree_size, record) VALUES ($1, $2)',
-};
-export const NEWEST_BATCH = {
-  name: 'newest_batch',
-  text: 'SELECT record FROM batches ORDER BY tree_size DESC LIMIT 1',
-};
-const BATCH_OF = {
-  name: 'batch_of',
-  text: 'SELECT record FROM batches WHERE tree_size > $1 ORDER BY tree_size LIMIT 1',
-};
-const BATCH_AT = { name: 'batch_at', text: 'SELECT record FROM batches WHERE tree_size = $1' };
-const LEAVES = {
-  name: 'leaves',
-  text: 'SELECT job_id, data FROM leaves WHERE leaf_index >= $1 AND leaf_index < $2 ORDER BY leaf_index',
-};
-const TILE = { name: 'tile', text: 'SELECT hashes FROM tiles WHERE level = $1 AND index = $2' };
+  insert_batch: 'INSERT INTO batches (tree_size, record) VALUES ($1, $2)',
+  newest_batch: 'SELECT record FROM batches ORDER BY tree_size DESC LIMIT 1',
+  batch_of: 'SELECT record FROM batches WHERE tree_size > $1 ORDER BY tree_size LIMIT 1',
+  batch_at: 'SELECT record FROM batches WHERE tree_size = $1',
+  leaves: 'SELECT job_id, data FROM leaves WHERE leaf_index >= $1 AND leaf_index < $2 ORDER BY leaf_index',
+  tile: 'SELECT hashes FROM tiles WHERE level = $1 AND index = $2',
+});
+export const NEWEST_BATCH = SQL.newest_batch;
 
 interface Head {
   tree_size: number;
@@ -103,17 +83,17 @@ export class LogTable implements LogStore {
         waiting.length > 0 && this.#jobs.endWaiting(queries, waiting),
         waiting.length > 0 && this.#jobs.assertFetched(queries, waiting),
         addJobs(),
-        queries.rows(INSERT_LEAVES, [
+        queries.rows(SQL.insert_leaves, [
           leaves.map((_, offset) => firstLeaf + offset),
           leaves.map(({ jobId }) => ownUuid('job', jobId)),
           leaves.map(({ data }) => Buffer.from(data)),
         ]),
-        queries.rows(PUT_TILES, [
+        queries.rows(SQL.put_tiles, [
           tiles.map(({ level }) => level),
           tiles.map(({ index }) => index),
           tiles.map(({ hashes }) => Buffer.from(hashes)),
         ]),
-        queries.rows(INSERT_BATCH, [treeSize, encodeRecord(evidence)]),
+        queries.rows(SQL.insert_batch, [treeSize, encodeRecord(evidence)]),
         announced && removeNotes(queries, ['announced']),
         this.#swapHead(queries, head, batch),
       ]);
@@ -145,7 +125,7 @@ export class LogTable implements LogStore {
 
   /** Throws BrokenInvariant unless the log ends where the batch begins, and as this process left it. */
   async #lockHead(queries: Queries, firstLeaf: number): Promise<Head> {
-    const [head] = await queries.rows<Head>(LOCK_HEAD);
+    const [head] = await queries.rows<Head>(SQL.lock_head);
     assert(head, 'the store has no head of the log');
     const { tree_size, checkpoint_sha256 } = head;
     assert(tree_size === firstLeaf, `the log has ${tree_size} leaves, the batch begins at ${firstLeaf}`);
@@ -155,7 +135,7 @@ export class LogTable implements LogStore {
   }
 
   async #swapHead(queries: Queries, from: Head, to: Pick<Batch, 'treeSize' | 'checkpoint'>): Promise<void> {
-    const swapped = await queries.rows(SWAP_HEAD, [
+    const swapped = await queries.rows(SQL.swap_head, [
       to.treeSize,
       hashOf(to.checkpoint),
       from.tree_size,
@@ -173,11 +153,11 @@ export class LogTable implements LogStore {
   }
 
   async batchOf(leafIndex: number): Promise<Batch | undefined> {
-    return this.#batch(BATCH_OF, leafIndex);
+    return this.#batch(SQL.batch_of, leafIndex);
   }
 
   async batchAt(treeSize: number): Promise<Batch | undefined> {
-    return this.#batch(BATCH_AT, treeSize);
+    return this.#batch(SQL.batch_at, treeSize);
   }
 
   async #batch(query: Query, ...values: number[]): Promise<Batch | undefined> {
@@ -186,18 +166,18 @@ export class LogTable implements LogStore {
   }
 
   async leaves(from: number, to: number): Promise<Leaf[]> {
-    const rows = await this.#database.rows<{ job_id: string; data: Buffer }>(LEAVES, [from, to]);
+    const rows = await this.#database.rows<{ job_id: string; data: Buffer }>(SQL.leaves, [from, to]);
     return rows.map(({ job_id, data }) => ({ jobId: idOf('job', job_id), data }));
   }
 
   async tile(level: number, index: number): Promise<Uint8Array | undefined> {
-    const [row] = await this.#database.rows<{ hashes: Buffer }>(TILE, [level, index]);
+    const [row] = await this.#database.rows<{ hashes: Buffer }>(SQL.tile, [level, index]);
     return row?.hashes;
   }
 }
 
 async function isAsDrafted(queries: Queries, epochsRevision: number): Promise<boolean> {
-  const [row] = await queries.rows<{ revision: number }>(LOCK_EPOCHS);
+  const [row] = await queries.rows<{ revision: number }>(SQL.lock_epochs);
   return row?.revision === epochsRevision;
 }
 

@@ -4,7 +4,7 @@ import type { OutboxEntry } from '../outboxEntry.ts';
 import { encodeRecord, readable } from '../records.ts';
 import type { Batch } from '../store.ts';
 import type { DeliveryFailure, WebhookEndpoint } from '../webhookStore.ts';
-import type { Queries, Query } from './database.ts';
+import { type Queries, type Query, statements } from './database.ts';
 import { idOf, LEAST_UUID } from './ids.ts';
 import { readRevision } from './revisions.ts';
 
@@ -61,30 +61,23 @@ const removeMessage = (table: MessageTable, count: string): Query => ({
     ) UPDATE tallies SET ${count} = ${count} - (SELECT count(*) FROM removed) WHERE endpoint_id = $1`,
 });
 
-/** Also of removed endpoints: without a tally their messages would never be swept. */
-const TALLIES: Query = {
-  name: 'checked_tallies',
-  text: `SELECT known.endpoint_id, t.endpoint_id IS NOT NULL AS is_there, t.failure,
+const SQL = statements({
+  /** Also of removed endpoints: without a tally their messages would never be swept. */
+  checked_tallies: `SELECT known.endpoint_id, t.endpoint_id IS NOT NULL AS is_there, t.failure,
       (t.pending, t.dead_letters) = (coalesce(o.n, 0), coalesce(d.n, 0)) AS is_right
     FROM (SELECT id AS endpoint_id FROM endpoints UNION SELECT endpoint_id FROM outbox
       UNION SELECT endpoint_id FROM dead_letters UNION SELECT endpoint_id FROM tallies) AS known
       LEFT JOIN tallies t USING (endpoint_id)
       LEFT JOIN (SELECT endpoint_id, count(*) AS n FROM outbox GROUP BY 1) AS o USING (endpoint_id)
       LEFT JOIN (SELECT endpoint_id, count(*) AS n FROM dead_letters GROUP BY 1) AS d USING (endpoint_id)`,
-};
-const MEND_TALLY: Query = {
-  name: 'mend_tally',
-  text: `INSERT INTO tallies (endpoint_id, pending, dead_letters, failure)
+  mend_tally: `INSERT INTO tallies (endpoint_id, pending, dead_letters, failure)
     SELECT $1, (SELECT count(*) FROM outbox WHERE endpoint_id = $1), (SELECT count(*) FROM dead_letters WHERE endpoint_id = $1), $2
     ON CONFLICT (endpoint_id) DO UPDATE
       SET pending = excluded.pending, dead_letters = excluded.dead_letters, failure = excluded.failure`,
-};
-const ENDPOINTS: Query = { name: 'checked_endpoints', text: 'SELECT record FROM endpoints' };
-const MEND_REVISION: Query = {
-  name: 'mend_endpoints_revision',
-  text: `INSERT INTO revisions VALUES ('endpoints', $1)
+  checked_endpoints: 'SELECT record FROM endpoints',
+  mend_endpoints_revision: `INSERT INTO revisions VALUES ('endpoints', $1)
     ON CONFLICT (name) DO UPDATE SET revision = greatest(revisions.revision, excluded.revision)`,
-};
+});
 
 /**
  * Clients are told of their own jobs only, and how these ended; and how many messages there are is counted right. What belongs to removed
@@ -93,24 +86,24 @@ const MEND_REVISION: Query = {
 export async function* messageFlaws(queries: Queries): AsyncIterable<TableFlaw> {
   yield* revision(queries);
   for (const { table, afresh } of TABLES) yield* messages(queries, table, afresh);
-  for (const tally of await queries.rows<CheckedTally>(TALLIES)) {
+  for (const tally of await queries.rows<CheckedTally>(SQL.checked_tallies)) {
     const isReadable = tally.failure === null || readable<DeliveryFailure>(tally.failure) !== undefined;
     if (tally.is_right && isReadable) continue;
     yield {
       index: 'tallies',
       kind: tally.is_there ? 'wrong' : 'missing',
       entry: idOf('we', tally.endpoint_id),
-      mend: (queries) => queries.rows(MEND_TALLY, [tally.endpoint_id, isReadable ? tally.failure : null]),
+      mend: (queries) => queries.rows(SQL.mend_tally, [tally.endpoint_id, isReadable ? tally.failure : null]),
     };
   }
 }
 
 /** No change of an endpoint may have a revision that is still to come. */
 async function* revision(queries: Queries): AsyncIterable<TableFlaw> {
-  const rows = await queries.rows<{ record: Buffer }>(ENDPOINTS);
+  const rows = await queries.rows<{ record: Buffer }>(SQL.checked_endpoints);
   const newest = Math.max(0, ...rows.map(({ record }) => readable<WebhookEndpoint>(record)?.revision ?? 0));
   if (newest <= (await readRevision(queries, 'endpoints'))) return;
-  const mend = (queries: Queries) => queries.rows(MEND_REVISION, [newest]);
+  const mend = (queries: Queries) => queries.rows(SQL.mend_endpoints_revision, [newest]);
   yield { index: 'endpoint_revisions', kind: 'wrong', entry: `${newest}`, mend };
 }
 

@@ -1,5 +1,5 @@
 import type { OneRecord } from '../records.ts';
-import type { Database, Queries, Query } from './database.ts';
+import { type Database, type Queries, statements } from './database.ts';
 import type { Writes } from './writes.ts';
 
 /** What there is once in a store, each a record under its name. */
@@ -11,25 +11,24 @@ export type NoteName =
   | 'renewal_draft'
   | 'renewal_survey';
 
-const READ: Query = { name: 'note', text: 'SELECT record FROM notes WHERE name = $1' };
-const PUT: Query = {
-  name: 'put_note',
-  text: 'INSERT INTO notes VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET record = excluded.record',
-};
-const REMOVE: Query = { name: 'remove_notes', text: 'DELETE FROM notes WHERE name = ANY ($1)' };
+const SQL = statements({
+  note: 'SELECT record FROM notes WHERE name = $1',
+  put_note: 'INSERT INTO notes VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET record = excluded.record',
+  remove_notes: 'DELETE FROM notes WHERE name = ANY ($1)',
+});
 
 /** The bytes of a note; undefined where there is none. */
 export async function readNote(queries: Queries, name: NoteName): Promise<Buffer | undefined> {
-  const [row] = await queries.rows<{ record: Buffer }>(READ, [name]);
+  const [row] = await queries.rows<{ record: Buffer }>(SQL.note, [name]);
   return row?.record;
 }
 
 export async function putNote(queries: Queries, name: NoteName, record: Buffer): Promise<void> {
-  await queries.rows(PUT, [name, record]);
+  await queries.rows(SQL.put_note, [name, record]);
 }
 
 export async function removeNotes(queries: Queries, names: readonly NoteName[]): Promise<void> {
-  await queries.rows(REMOVE, [names]);
+  await queries.rows(SQL.remove_notes, [names]);
 }
 
 export function noteIn(database: Database, writes: Writes, name: NoteName): OneRecord {

@@ -1,14 +1,13 @@
-import type { Query } from './database.ts';
+import { type Query, statements } from './database.ts';
 
 /**
  * What changes messages and their counts. Every statement locks the tallies of its endpoints first, in the order of their ids: so the bounds
  * hold, the counts are right, and no two wait for each other.
  */
 
-/** Messages to every endpoint that is told of that event, as many as its backlog takes; `rest` are those it does not take. */
-export const TELL: Query = {
-  name: 'tell',
-  text: `WITH channel AS (
+export const OUTBOX_SQL = statements({
+  /** Messages to every endpoint that is told of that event, as many as its backlog takes; `rest` are those it does not take. */
+  tell: `WITH channel AS (
       SELECT id, client_id, $6 - pending AS room FROM endpoints JOIN tallies ON endpoint_id = id
       WHERE client_id = ANY ($2) AND $3 = ANY (told)
       ORDER BY id FOR UPDATE OF tallies
@@ -26,12 +25,8 @@ export const TELL: Query = {
     )
     UPDATE tallies SET pending = pending + queued FROM told WHERE tallies.endpoint_id = told.endpoint_id
     RETURNING told.endpoint_id, queued, rest`,
-};
-
-/** Dead letters, as many as are kept; those beyond are dropped and counted. Of removed endpoints there are none. */
-export const BURY: Query = {
-  name: 'bury',
-  text: `WITH channel AS (
+  /** Dead letters, as many as are kept; those beyond are dropped and counted. Of removed endpoints there are none. */
+  bury: `WITH channel AS (
       SELECT endpoint_id, $6 - dead_letters AS graves FROM tallies JOIN endpoints ON id = endpoint_id
       WHERE endpoint_id = ANY ($1)
       ORDER BY endpoint_id FOR UPDATE OF tallies
@@ -55,12 +50,8 @@ export const BURY: Query = {
       dropped_from = least(tallies.dropped_from, dead.dropped_from),
       dropped_to = greatest(tallies.dropped_to, dead.dropped_to)
     FROM dead WHERE tallies.endpoint_id = dead.endpoint_id`,
-};
-
-/** Takes a message out of the backlog and, where it is due again, puts it back. An entry that is gone is not put back; nothing happens to an endpoint that is. */
-export const SETTLE: Query = {
-  name: 'settle',
-  text: `WITH channel AS (
+  /** Takes a message out of the backlog and, where it is due again, puts it back. An entry that is gone is not put back; nothing happens to an endpoint that is. */
+  settle: `WITH channel AS (
       SELECT endpoint_id FROM tallies JOIN endpoints ON id = endpoint_id WHERE id = $1 FOR UPDATE OF tallies
     ), gone AS (
       DELETE FROM outbox USING channel
@@ -78,21 +69,13 @@ export const SETTLE: Query = {
       failure = coalesce($7, failure)
     FROM channel, moved WHERE tallies.endpoint_id = channel.endpoint_id
     RETURNING gone > 0 AS was_there`,
-};
-
-/** A message to one endpoint, unless its backlog is full. */
-export const QUEUE_ONE: Query = {
-  name: 'queue_message',
-  text: `WITH channel AS (
+  /** A message to one endpoint, unless its backlog is full. */
+  queue_message: `WITH channel AS (
       UPDATE tallies SET pending = pending + 1 WHERE endpoint_id = $1 AND pending < $5 RETURNING endpoint_id
     )
     INSERT INTO outbox SELECT endpoint_id, $2, $3, $4 FROM channel RETURNING at`,
-};
-
-/** Takes the oldest dead letters of an endpoint, all or those named, as many as its backlog has room for; they count as pending from now on. */
-export const RAISE: Query = {
-  name: 'raise_dead_letters',
-  text: `WITH channel AS (
+  /** Takes the oldest dead letters of an endpoint, all or those named, as many as its backlog has room for; they count as pending from now on. */
+  raise_dead_letters: `WITH channel AS (
       SELECT greatest($3 - pending, 0) AS room FROM tallies WHERE endpoint_id = $1 FOR UPDATE
     ), wanted AS (
       SELECT at, message FROM dead_letters
@@ -107,14 +90,14 @@ export const RAISE: Query = {
       FROM (SELECT count(*) AS raised FROM raised) AS number WHERE endpoint_id = $1
     )
     SELECT message, record FROM raised`,
-};
-
-/** Messages that count as pending already. */
-export const QUEUE: Query = {
-  name: 'queue_messages',
-  text: `INSERT INTO outbox
+  /** Messages that count as pending already. */
+  queue_messages: `INSERT INTO outbox
     SELECT $1, $2, message, record FROM unnest($3::uuid[], $4::bytea[]) AS raised (message, record)`,
-};
+  end_tallies: `DELETE FROM tallies AS ended
+    WHERE NOT EXISTS (SELECT FROM endpoints WHERE id = endpoint_id)
+      AND NOT EXISTS (SELECT FROM outbox WHERE endpoint_id = ended.endpoint_id)
+      AND NOT EXISTS (SELECT FROM dead_letters WHERE endpoint_id = ended.endpoint_id)`,
+});
 
 /** Takes, at most `$2`, what is older than `$1`, and everything of removed endpoints: these keep a tally until nothing of theirs is left. */
 function takeOld(name: string, table: 'outbox' | 'dead_letters', count: 'pending' | 'dead_letters'): Query {
@@ -142,14 +125,6 @@ function takeOld(name: string, table: 'outbox' | 'dead_letters', count: 'pending
 
 export const TAKE_OVERDUE = takeOld('take_overdue', 'outbox', 'pending');
 export const TAKE_FORGOTTEN = takeOld('take_forgotten', 'dead_letters', 'dead_letters');
-
-export const END_TALLIES: Query = {
-  name: 'end_tallies',
-  text: `DELETE FROM tallies AS ended
-    WHERE NOT EXISTS (SELECT FROM endpoints WHERE id = endpoint_id)
-      AND NOT EXISTS (SELECT FROM outbox WHERE endpoint_id = ended.endpoint_id)
-      AND NOT EXISTS (SELECT FROM dead_letters WHERE endpoint_id = ended.endpoint_id)`,
-};
 
 function page(name: string, table: 'outbox' | 'dead_letters'): Query {
   return {

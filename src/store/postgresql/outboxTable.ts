@@ -21,19 +21,7 @@ import type {
 import type { Database, Queries, Query } from './database.ts';
 import type { EndpointTable } from './endpointTable.ts';
 import { idOf, ownUuid, uuidOf } from './ids.ts';
-import {
-  BURY,
-  DEAD_LETTERS,
-  END_TALLIES,
-  PENDING,
-  QUEUE,
-  QUEUE_ONE,
-  RAISE,
-  SETTLE,
-  TAKE_FORGOTTEN,
-  TAKE_OVERDUE,
-  TELL,
-} from './outboxQueries.ts';
+import { DEAD_LETTERS, OUTBOX_SQL, PENDING, TAKE_FORGOTTEN, TAKE_OVERDUE } from './outboxQueries.ts';
 import { lockRevision } from './revisions.ts';
 import { readTallies } from './tallyTable.ts';
 import type { Writes } from './writes.ts';
@@ -80,14 +68,17 @@ export class OutboxTable implements OutboxStore {
     jobs: readonly { id: string; clientId: string }[],
   ): Promise<string[]> {
     const entry: OutboxEntry = { type, occurredAt, attempts: 0 };
-    const told = await queries.rows<{ endpoint_id: string; queued: number; rest: string[] }>(TELL, [
-      jobs.map(({ id }) => ownUuid('job', id)),
-      jobs.map(({ clientId }) => clientId),
-      type,
-      this.#options.serviceTime.now(),
-      encodeRecord(entry),
-      this.#options.backlogMax,
-    ]);
+    const told = await queries.rows<{ endpoint_id: string; queued: number; rest: string[] }>(
+      OUTBOX_SQL.tell,
+      [
+        jobs.map(({ id }) => ownUuid('job', id)),
+        jobs.map(({ clientId }) => clientId),
+        type,
+        this.#options.serviceTime.now(),
+        encodeRecord(entry),
+        this.#options.backlogMax,
+      ],
+    );
     const full: OutboxEntry = { ...entry, death: 'backlog_full' };
     const letters = told.flatMap(({ endpoint_id: endpoint, rest }) =>
       rest.map((message): Letter => ({ endpoint, message, entry: full })),
@@ -124,7 +115,7 @@ export class OutboxTable implements OutboxStore {
     const failure = result.kind === 'delivered' ? undefined : result.failure;
     const entry: OutboxEntry = { type, occurredAt, attempts: attempts + 1, ...(failure && { failure }) };
     await this.#writes.run(async (queries) => {
-      const [settled] = await queries.rows<{ was_there: boolean }>(SETTLE, [
+      const [settled] = await queries.rows<{ was_there: boolean }>(OUTBOX_SQL.settle, [
         endpoint,
         delivery.at,
         message,
@@ -152,7 +143,7 @@ export class OutboxTable implements OutboxStore {
       (asItIs) => asItIs,
       null,
       async (queries) => {
-        const queued = await queries.rows(QUEUE_ONE, [uuidOf('we', endpointId), ...values]);
+        const queued = await queries.rows(OUTBOX_SQL.queue_message, [uuidOf('we', endpointId), ...values]);
         if (queued.length === 0) throw backlogFull();
         return true;
       },
@@ -174,13 +165,22 @@ export class OutboxTable implements OutboxStore {
       (asItIs) => asItIs,
       act,
       async (queries) => {
-        const raised = await queries.rows<MessageRow>(RAISE, [endpoint, wanted, this.#options.backlogMax]);
+        const raised = await queries.rows<MessageRow>(OUTBOX_SQL.raise_dead_letters, [
+          endpoint,
+          wanted,
+          this.#options.backlogMax,
+        ]);
         const afresh = raised.map(({ record }) => {
           const { type, occurredAt } = parseRecord<OutboxEntry>(record);
           return encodeRecord({ type, occurredAt, attempts: 0 } satisfies OutboxEntry);
         });
         const messages = raised.map(({ message }) => message);
-        await queries.rows(QUEUE, [endpoint, this.#options.serviceTime.now(), messages, afresh]);
+        await queries.rows(OUTBOX_SQL.queue_messages, [
+          endpoint,
+          this.#options.serviceTime.now(),
+          messages,
+          afresh,
+        ]);
         replayed = raised.length;
         return replayed > 0;
       },
@@ -203,14 +203,14 @@ export class OutboxTable implements OutboxStore {
         return { endpoint, message, entry: { ...entry, death: 'overdue' } };
       });
       await this.#bury(queries, letters);
-      await queries.rows(END_TALLIES);
+      await queries.rows(OUTBOX_SQL.end_tallies);
       return forgotten.length + overdue.length;
     });
   }
 
   async #bury(queries: Queries, letters: readonly Letter[]): Promise<void> {
     if (letters.length === 0) return;
-    await queries.rows(BURY, [
+    await queries.rows(OUTBOX_SQL.bury, [
       letters.map(({ endpoint }) => endpoint),
       letters.map(({ message }) => message),
       letters.map(({ entry }) => encodeRecord(entry)),

@@ -8,7 +8,7 @@ import { encodeRecord, parseRecord } from '../records.ts';
 import type { Batch, QuotaCount, StoreIdentity } from '../store.ts';
 import type { Frozen, Section, StoreContents, StoreEntry } from '../storeContents.ts';
 import type { EndpointTally } from '../webhookStore.ts';
-import { Database, type Queries, type Query } from './database.ts';
+import { Database, type Queries, statements } from './database.ts';
 import { NEWEST_BATCH } from './logTable.ts';
 import { type NoteName, putNote, readNote } from './notes.ts';
 import { AWAY_MS_MAX, begin, clientOf, commitForSure, type Location } from './pgSession.ts';
@@ -23,31 +23,21 @@ const PAGE_ENTRIES = 2000;
 /** As long as one statement may take: a large table is counted, or emptied. */
 const STATEMENT_MS_MAX = 600_000;
 
-const NOTES: Query = { name: 'all_notes', text: `SELECT name, record FROM notes WHERE name <> 'identity'` };
-const ARRIVED: Query = { name: 'any_arrival', text: 'SELECT job_id FROM arrivals LIMIT 1' };
-const TALLIES: Query = { name: 'all_tallies', text: 'SELECT * FROM tallies ORDER BY endpoint_id' };
-const PUT_TALLY: Query = {
-  name: 'put_tally',
-  text: `INSERT INTO tallies (endpoint_id, delivered, failures, dropped, dropped_from, dropped_to, delivered_at, failure)
+const SQL = statements({
+  all_notes: `SELECT name, record FROM notes WHERE name <> 'identity'`,
+  any_arrival: 'SELECT job_id FROM arrivals LIMIT 1',
+  all_tallies: 'SELECT * FROM tallies ORDER BY endpoint_id',
+  put_tally: `INSERT INTO tallies (endpoint_id, delivered, failures, dropped, dropped_from, dropped_to, delivered_at, failure)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
     ON CONFLICT (endpoint_id) DO UPDATE SET delivered = excluded.delivered, failures = excluded.failures,
       dropped = excluded.dropped, dropped_from = excluded.dropped_from, dropped_to = excluded.dropped_to,
       delivered_at = excluded.delivered_at, failure = excluded.failure`,
-};
-const COUNT_MESSAGES: Query = {
-  name: 'count_messages',
-  text: `UPDATE tallies SET
+  count_messages: `UPDATE tallies SET
       pending = (SELECT count(*) FROM outbox WHERE endpoint_id = tallies.endpoint_id),
       dead_letters = (SELECT count(*) FROM dead_letters WHERE endpoint_id = tallies.endpoint_id)`,
-};
-const SET_EPOCHS_REVISION: Query = {
-  name: 'set_epochs_revision',
-  text: `UPDATE revisions SET revision = (SELECT max(revision) FROM epochs) WHERE name = 'epochs'`,
-};
-const SET_HEAD: Query = {
-  name: 'set_head',
-  text: 'UPDATE log_head SET tree_size = $1, checkpoint_sha256 = $2',
-};
+  set_epochs_revision: `UPDATE revisions SET revision = (SELECT max(revision) FROM epochs) WHERE name = 'epochs'`,
+  set_head: 'UPDATE log_head SET tree_size = $1, checkpoint_sha256 = $2',
+});
 
 /** Every table but that of the fence: whoever takes over reads the mark. */
 const WRITTEN = [
@@ -91,7 +81,7 @@ export class PostgresqlContents implements StoreContents {
       awayMsMax: AWAY_MS_MAX,
     });
     const contents = new PostgresqlContents(location, turn);
-    const arrived = await contents.#database.rows(ARRIVED);
+    const arrived = await contents.#database.rows(SQL.any_arrival);
     if (arrived.length === 0) return contents;
     await contents.close();
     throw new OperatorError('jobs that fronts accepted are not sealed yet', {
@@ -148,12 +138,12 @@ export class PostgresqlContents implements StoreContents {
 
   async finish(): Promise<void> {
     await this.#writes.run(async (queries) => {
-      await queries.rows(SET_EPOCHS_REVISION);
-      await queries.rows(COUNT_MESSAGES);
+      await queries.rows(SQL.set_epochs_revision);
+      await queries.rows(SQL.count_messages);
       const [newest] = await queries.rows<{ record: Buffer }>(NEWEST_BATCH);
       if (newest === undefined) return;
       const { treeSize, checkpoint } = parseRecord<Batch>(newest.record);
-      await queries.rows(SET_HEAD, [treeSize, Buffer.from(sha256(Buffer.from(checkpoint)))]);
+      await queries.rows(SQL.set_head, [treeSize, Buffer.from(sha256(Buffer.from(checkpoint)))]);
     });
   }
 
@@ -199,7 +189,7 @@ export class PostgresqlContents implements StoreContents {
   /** A section that is small, and kept in another form. */
   async #few(section: Section): Promise<StoreEntry[]> {
     if (section === 'notes') {
-      const notes = await this.#database.rows<{ name: string; record: Buffer }>(NOTES);
+      const notes = await this.#database.rows<{ name: string; record: Buffer }>(SQL.all_notes);
       return notes.map(({ name, record }) => ({ key: Buffer.from(name), value: record }));
     }
     if (section === 'revision') {
@@ -210,7 +200,7 @@ export class PostgresqlContents implements StoreContents {
       const counts = await quotaCounts(this.#database);
       return counts.map((count) => ({ key: quotaKey(count.clientId, count), value: encodeCount(count) }));
     }
-    const rows = await this.#database.rows<TallyRow & { endpoint_id: string }>(TALLIES);
+    const rows = await this.#database.rows<TallyRow & { endpoint_id: string }>(SQL.all_tallies);
     return rows.map((row) => ({
       key: Buffer.from(row.endpoint_id.replaceAll('-', ''), 'hex'),
       value: portableTally(tallyOf(row)),
@@ -226,7 +216,7 @@ async function addOne(queries: Queries, section: Section, { key, value }: StoreE
     const tally = parseRecord<EndpointTally>(value);
     const { delivered, failures, dropped, droppedFrom, droppedTo, deliveredAt, failure } = tally;
     const counts = [delivered, failures, dropped, droppedFrom, droppedTo, deliveredAt];
-    await queries.rows(PUT_TALLY, [key.toString('hex'), ...counts, failure && encodeRecord(failure)]);
+    await queries.rows(SQL.put_tally, [key.toString('hex'), ...counts, failure && encodeRecord(failure)]);
   }
 }
 

@@ -1,37 +1,26 @@
 import { toRfc3339 } from '../../base/clock.ts';
 import { ServiceError } from '../../base/errors.ts';
 import type { NewJob, QuotaCount } from '../store.ts';
-import type { Queries, Query } from './database.ts';
+import { internalStatements, type Queries, statements } from './database.ts';
 
-/** Locks the counts, in the order in which everybody counts, and begins those that are missing. */
-const LOCK = {
-  name: 'lock_quotas',
-  text: `INSERT INTO quotas (client_id, name, starts_at, ends_at, jobs)
+const INTERNAL = internalStatements({
+  quotas: 'SELECT client_id, name, starts_at, ends_at, jobs FROM quotas',
+});
+const SQL = statements({
+  /** Locks the counts, in the order in which everybody counts, and begins those that are missing. */
+  lock_quotas: `INSERT INTO quotas (client_id, name, starts_at, ends_at, jobs)
     SELECT DISTINCT client_id, name, starts_at, ends_at, 0
     FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS counted (client_id, name, starts_at, ends_at)
     ORDER BY 1, 2, 3, 4
     ON CONFLICT (client_id, name, starts_at, ends_at) DO UPDATE SET jobs = quotas.jobs
     RETURNING client_id, name, starts_at, ends_at, jobs`,
-};
-
-const COUNTS: Query = {
-  name: 'quotas',
-  text: 'SELECT client_id, name, starts_at, ends_at, jobs FROM quotas',
-  isInternal: true,
-};
-const SWEEP = {
-  name: 'sweep_quotas',
-  text: `DELETE FROM quotas WHERE (client_id, name, starts_at, ends_at) IN (
+  sweep_quotas: `DELETE FROM quotas WHERE (client_id, name, starts_at, ends_at) IN (
       SELECT client_id, name, starts_at, ends_at FROM quotas WHERE ends_at < $1 ORDER BY ends_at LIMIT $2
       FOR UPDATE SKIP LOCKED)
     RETURNING jobs`,
-};
-
-const PUT: Query = {
-  name: 'put_quota',
-  text: `INSERT INTO quotas VALUES ($1, $2, $3, $4, $5)
+  put_quota: `INSERT INTO quotas VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (client_id, name, starts_at, ends_at) DO UPDATE SET jobs = excluded.jobs`,
-};
+});
 
 interface Row {
   client_id: string;
@@ -53,7 +42,7 @@ export async function overQuota(
   });
   const over = new Map<NewJob, ServiceError>();
   if (limited.length === 0) return over;
-  const rows = await queries.rows<Row>(LOCK, [
+  const rows = await queries.rows<Row>(SQL.lock_quotas, [
     limited.map(({ clientId }) => clientId),
     limited.map(({ quota }) => quota.name),
     limited.map(({ quota }) => quota.startsAt),
@@ -72,7 +61,7 @@ export async function overQuota(
 }
 
 export async function quotaCounts(queries: Queries): Promise<QuotaCount[]> {
-  const rows = await queries.rows<Row>(COUNTS);
+  const rows = await queries.rows<Row>(INTERNAL.quotas);
   return rows.map(({ client_id, name, starts_at, ends_at, jobs }) => ({
     clientId: client_id,
     name,
@@ -85,11 +74,11 @@ export async function quotaCounts(queries: Queries): Promise<QuotaCount[]> {
 /** Replaces the count of its window. */
 export async function putQuota(queries: Queries, count: QuotaCount): Promise<void> {
   const { clientId, name, startsAt, endsAt, jobs } = count;
-  await queries.rows(PUT, [clientId, name, startsAt, endsAt, jobs]);
+  await queries.rows(SQL.put_quota, [clientId, name, startsAt, endsAt, jobs]);
 }
 
 export async function sweepQuotas(queries: Queries, epochMs: number, limit: number): Promise<number> {
-  return (await queries.rows(SWEEP, [epochMs, limit])).length;
+  return (await queries.rows(SQL.sweep_quotas, [epochMs, limit])).length;
 }
 
 function nameOf(...columns: unknown[]): string {

@@ -13,27 +13,21 @@ import {
   type RenewalSurvey,
   type RenewalTile,
 } from '../renewalStore.ts';
-import type { Database, Queries, Query } from './database.ts';
+import { type Database, type Queries, statements } from './database.ts';
 import { putNote, readNote, removeNotes } from './notes.ts';
 import { lockRevision } from './revisions.ts';
 import type { TrailTable } from './trailTable.ts';
 import type { Writes } from './writes.ts';
 
-const RUNS: Query = { name: 'renewals', text: 'SELECT record FROM renewals ORDER BY run' };
-const ROW: Query = {
-  name: 'renewal_row',
-  text: 'SELECT record FROM renewal_rows WHERE run = $1 AND row = $2',
-};
-const COUNTS: Query = {
-  name: 'renewal_counts',
-  text: 'SELECT tree_size, (SELECT count(*) FROM renewal_rows WHERE run = $1) AS rows FROM log_head',
-};
-const ADD_RUN: Query = { name: 'add_renewal', text: 'INSERT INTO renewals VALUES ($1, $2)' };
-const ADD_ROW: Query = {
-  name: 'add_renewal_row',
-  text: 'INSERT INTO renewal_rows VALUES ($1, $2, $3)',
-};
-const FORGET_ROWS: Query = { name: 'forget_renewal_rows', text: 'DELETE FROM renewal_rows WHERE run = $1' };
+const SQL = statements({
+  renewals: 'SELECT record FROM renewals ORDER BY run',
+  renewal_row: 'SELECT record FROM renewal_rows WHERE run = $1 AND row = $2',
+  renewal_counts:
+    'SELECT tree_size, (SELECT count(*) FROM renewal_rows WHERE run = $1) AS rows FROM log_head',
+  add_renewal: 'INSERT INTO renewals VALUES ($1, $2)',
+  add_renewal_row: 'INSERT INTO renewal_rows VALUES ($1, $2, $3)',
+  forget_renewal_rows: 'DELETE FROM renewal_rows WHERE run = $1',
+});
 
 /** Renewals in PostgreSQL. */
 export class RenewalTable implements RenewalStore {
@@ -64,7 +58,7 @@ export class RenewalTable implements RenewalStore {
       await lockRevision(queries, 'renewals');
       if (draft.number <= (await allRuns(queries)).length) return false;
       if (!isSameDraft(await readDraft(queries), former)) return false;
-      if (!isDraftOf(former, draft)) await queries.rows(FORGET_ROWS, [draft.number]);
+      if (!isDraftOf(former, draft)) await queries.rows(SQL.forget_renewal_rows, [draft.number]);
       await putNote(queries, 'renewal_draft', encodeRecord(draft));
       return true;
     });
@@ -77,7 +71,7 @@ export class RenewalTable implements RenewalStore {
       const { number } = run;
       const [kept, before] = [await readRow(queries, number, row), await readRow(queries, number, row - 1)];
       if (isNewRow(run, row, tiles, { kept, before }))
-        await queries.rows(ADD_ROW, [number, row, encodeRecord(tiles)]);
+        await queries.rows(SQL.add_renewal_row, [number, row, encodeRecord(tiles)]);
       return true;
     });
   }
@@ -87,10 +81,12 @@ export class RenewalTable implements RenewalStore {
       await lockRevision(queries, 'renewals');
       const runs = await allRuns(queries);
       if (run.number <= runs.length || !isRunOfDraft(await readDraft(queries), run)) return false;
-      const [counts] = await queries.rows<{ tree_size: number; rows: number }>(COUNTS, [run.number]);
+      const [counts] = await queries.rows<{ tree_size: number; rows: number }>(SQL.renewal_counts, [
+        run.number,
+      ]);
       const { rows = 0, tree_size: logSize = 0 } = counts ?? {};
       assertFollows(run, { runs, rows, logSize });
-      await queries.rows(ADD_RUN, [run.number, encodeRecord(run)]);
+      await queries.rows(SQL.add_renewal, [run.number, encodeRecord(run)]);
       await removeNotes(queries, ['renewal_draft', 'renewal_survey']);
       await this.#trail.record(queries, act);
       return true;
@@ -108,12 +104,12 @@ export class RenewalTable implements RenewalStore {
 }
 
 async function allRuns(queries: Queries): Promise<RenewalRun[]> {
-  const rows = await queries.rows<{ record: Buffer }>(RUNS);
+  const rows = await queries.rows<{ record: Buffer }>(SQL.renewals);
   return rows.map(({ record }, n) => parseRecord<RenewalRun>(record, `renewal ${n + 1}`));
 }
 
 async function readRow(queries: Queries, run: number, row: number): Promise<RenewalTile[] | undefined> {
-  const [found] = await queries.rows<{ record: Buffer }>(ROW, [run, row]);
+  const [found] = await queries.rows<{ record: Buffer }>(SQL.renewal_row, [run, row]);
   return found && parseRecord<RenewalTile[]>(found.record, `row ${row} of renewal ${run}`);
 }
 

@@ -1,4 +1,4 @@
-import type { Queries, Query } from './database.ts';
+import { type Queries, statements } from './database.ts';
 
 /**
  * What changes of it are decided on the newest state, by any process, one after the other. Who takes several of these locks takes them in this
@@ -6,24 +6,23 @@ import type { Queries, Query } from './database.ts';
  */
 export type Revised = 'endpoints' | 'renewals' | 'trail';
 
-const LOCK: Query = {
-  name: 'lock_revision',
-  text: 'SELECT revision FROM revisions WHERE name = $1 FOR UPDATE',
-};
-const RAISE: Query = { name: 'raise_revision', text: 'UPDATE revisions SET revision = $2 WHERE name = $1' };
-const READ: Query = { name: 'revision', text: 'SELECT revision FROM revisions WHERE name = $1' };
+const SQL = statements({
+  lock_revision: 'SELECT revision FROM revisions WHERE name = $1 FOR UPDATE',
+  raise_revision: 'UPDATE revisions SET revision = $2 WHERE name = $1',
+  revision: 'SELECT revision FROM revisions WHERE name = $1',
+});
 
 /** Holds off changes by others until the transaction ends. Its next statement sees all that were before. Returns the revision. */
 export async function lockRevision(queries: Queries, name: Revised): Promise<number> {
-  return only(await queries.rows(LOCK, [name]));
+  return only(await queries.rows(SQL.lock_revision, [name]));
 }
 
 export async function raiseRevision(queries: Queries, name: Revised, revision: number): Promise<void> {
-  await queries.rows(RAISE, [name, revision]);
+  await queries.rows(SQL.raise_revision, [name, revision]);
 }
 
 export async function readRevision(queries: Queries, name: Revised): Promise<number> {
-  return only(await queries.rows(READ, [name]));
+  return only(await queries.rows(SQL.revision, [name]));
 }
 
 function only(rows: { revision: number }[]): number {

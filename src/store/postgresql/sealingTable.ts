@@ -4,26 +4,23 @@ import type { SealingNode, SealingView } from '../arrivals.ts';
 import { parseRecord } from '../records.ts';
 import type { Batch } from '../store.ts';
 import type { Bell } from './bell.ts';
-import type { Database, Query } from './database.ts';
+import { type Database, internalStatements, statements } from './database.ts';
 import { idOf, ownUuid } from './ids.ts';
 import { JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
 import { IS_ACTIVE } from './sequencer.ts';
 
-const NODE: Query = {
-  name: 'sealing_node',
-  text: `SELECT holder, obstacle, has_table_privilege('leaves', 'INSERT') AS is_privileged, (${IS_ACTIVE}) AS is_active,
-      (SELECT count(*) FROM waiting) + (SELECT count(*) FROM arrivals WHERE accepted_by = session_user::text) AS waiting
-    FROM sequencer`,
-  isInternal: true,
-};
-const ENDED: Query = {
-  name: 'ended_jobs',
-  text: `SELECT ${JOB_COLUMNS}, (SELECT b.record FROM batches b
+const INTERNAL = internalStatements({
+  sealing_node: `SELECT holder, obstacle, has_table_privilege('leaves', 'INSERT') AS is_privileged, (${IS_ACTIVE}) AS is_active,
+    (SELECT count(*) FROM waiting) + (SELECT count(*) FROM arrivals WHERE accepted_by = session_user::text) AS waiting
+  FROM sequencer`,
+});
+const SQL = statements({
+  ended_jobs: `SELECT ${JOB_COLUMNS}, (SELECT b.record FROM batches b
       WHERE b.tree_size > (SELECT leaf_index FROM leaves WHERE job_id = j.id) ORDER BY b.tree_size LIMIT 1) AS batch
     FROM jobs j WHERE j.id = ANY ($1::uuid[])
     AND ((SELECT leaf_index FROM leaves WHERE job_id = j.id) IS NOT NULL
       OR (SELECT record FROM failures WHERE job_id = j.id) IS NOT NULL)`,
-};
+});
 
 /** With the batch of a job that was sealed: who waits is told when. */
 interface EndedRow extends JobRow {
@@ -49,7 +46,7 @@ export class SealingTable implements SealingView {
   }
 
   async node(): Promise<SealingNode> {
-    const [row] = await this.#database.rows<NodeRow>(NODE);
+    const [row] = await this.#database.rows<NodeRow>(INTERNAL.sealing_node);
     return {
       isActive: row?.is_active === true,
       holder: row?.holder ?? '',
@@ -61,7 +58,7 @@ export class SealingTable implements SealingView {
 
   async outcomes(jobIds: readonly string[]): Promise<Map<string, Outcome>> {
     const ids = jobIds.map((jobId) => ownUuid('job', jobId));
-    const rows = await this.#database.rows<EndedRow>(ENDED, [ids]);
+    const rows = await this.#database.rows<EndedRow>(SQL.ended_jobs, [ids]);
     return new Map(
       rows.flatMap((row): [string, Outcome][] => {
         const { outcome } = parseJobRow(row);

@@ -7,7 +7,7 @@ import type { IndexFlaw, IndexStore, RepairOptions } from '../indexStore.ts';
 import { parseJob } from '../jobCodec.ts';
 import { encodeRecord } from '../records.ts';
 import { QUOTA_RETENTION_MS, type QuotaCount, type StoreIdentity } from '../store.ts';
-import type { Database, Queries, Query } from './database.ts';
+import { type Database, type Queries, type Query, statements } from './database.ts';
 import { idOf, LEAST_UUID, ownUuid } from './ids.ts';
 import { referenceSha256 } from './jobRows.ts';
 import { announcedBatch } from './logTable.ts';
@@ -34,59 +34,30 @@ interface CheckedJob {
   has_source: boolean;
 }
 
-const JOBS: Query = {
-  name: 'checked_jobs',
-  text: `SELECT j.*, ${isBeside('leaves')} OR ${isBeside('failures')} AS ended, ${isBeside('contents')} AS received,
+const SQL = statements({
+  checked_jobs: `SELECT j.*, ${isBeside('leaves')} OR ${isBeside('failures')} AS ended, ${isBeside('contents')} AS received,
       ${isBeside('waiting')} OR ${isBeside('arrivals')} AS waits, ${isBeside('sources')} AS has_source
     FROM jobs j WHERE j.id > $1 ORDER BY j.id LIMIT ${PAGE_JOBS}`,
-};
-/** Of jobs that are not there. */
-const STRAYS: Query = {
-  name: 'stray_waiting',
-  text: 'SELECT job_id FROM waiting w WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.id = w.job_id)',
-};
-const LEAVES: Query = {
-  name: 'checked_leaves',
-  text: 'SELECT data FROM leaves WHERE leaf_index >= $1 AND leaf_index < $2 ORDER BY leaf_index',
-};
-const SIZE: Query = { name: 'checked_size', text: 'SELECT tree_size FROM log_head' };
-const TILE: Query = {
-  name: 'checked_tile',
-  text: 'SELECT hashes FROM tiles WHERE level = $1 AND index = $2',
-};
-const TILES: Query = {
-  name: 'checked_tiles',
-  text: 'SELECT level, index FROM tiles WHERE (level, index) > ($1, $2) ORDER BY level, index LIMIT 1000',
-};
-
-const PUT_TILE: Query = {
-  name: 'mend_tile',
-  text: 'INSERT INTO tiles VALUES ($1, $2, $3) ON CONFLICT (level, index) DO UPDATE SET hashes = excluded.hashes',
-};
-const REMOVE_TILE: Query = { name: 'remove_tile', text: 'DELETE FROM tiles WHERE level = $1 AND index = $2' };
-const REMOVE_WAITING: Query = {
-  name: 'remove_waiting',
-  text: 'WITH arrived AS (DELETE FROM arrivals WHERE job_id = $1) DELETE FROM waiting WHERE job_id = $1',
-};
-const ADD_WAITING: Query = {
-  name: 'add_waiting',
-  text: 'INSERT INTO waiting VALUES ($1) ON CONFLICT DO NOTHING',
-};
-/** What a front accepted looks as what a daemon did: it is examined before it is sealed. */
-const ADD_ARRIVAL: Query = {
-  name: 'add_arrival',
-  text: 'INSERT INTO arrivals VALUES ($1) ON CONFLICT DO NOTHING',
-};
-const REMOVE_SOURCE: Query = { name: 'remove_source', text: 'DELETE FROM sources WHERE job_id = $1' };
-const MEND_JOB: Query = {
-  name: 'mend_job',
-  text: `UPDATE jobs SET client_id = $2, organization = $3, visibility = $4, document_sha256 = $5, reference_sha256 = $6
+  /** Of jobs that are not there. */
+  stray_waiting: 'SELECT job_id FROM waiting w WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.id = w.job_id)',
+  checked_leaves: 'SELECT data FROM leaves WHERE leaf_index >= $1 AND leaf_index < $2 ORDER BY leaf_index',
+  checked_size: 'SELECT tree_size FROM log_head',
+  checked_tile: 'SELECT hashes FROM tiles WHERE level = $1 AND index = $2',
+  checked_tiles:
+    'SELECT level, index FROM tiles WHERE (level, index) > ($1, $2) ORDER BY level, index LIMIT 1000',
+  mend_tile:
+    'INSERT INTO tiles VALUES ($1, $2, $3) ON CONFLICT (level, index) DO UPDATE SET hashes = excluded.hashes',
+  remove_tile: 'DELETE FROM tiles WHERE level = $1 AND index = $2',
+  remove_waiting:
+    'WITH arrived AS (DELETE FROM arrivals WHERE job_id = $1) DELETE FROM waiting WHERE job_id = $1',
+  add_waiting: 'INSERT INTO waiting VALUES ($1) ON CONFLICT DO NOTHING',
+  /** What a front accepted looks as what a daemon did: it is examined before it is sealed. */
+  add_arrival: 'INSERT INTO arrivals VALUES ($1) ON CONFLICT DO NOTHING',
+  remove_source: 'DELETE FROM sources WHERE job_id = $1',
+  mend_job: `UPDATE jobs SET client_id = $2, organization = $3, visibility = $4, document_sha256 = $5, reference_sha256 = $6
     WHERE id = $1`,
-};
-const REMOVE_QUOTA: Query = {
-  name: 'remove_quota',
-  text: 'DELETE FROM quotas WHERE client_id = $1 AND name = $2 AND starts_at = $3 AND ends_at = $4',
-};
+  remove_quota: 'DELETE FROM quotas WHERE client_id = $1 AND name = $2 AND starts_at = $3 AND ends_at = $4',
+});
 
 /**
  * What follows from other tables, and could differ from them: tiles, waiting jobs, sources that are done with, the columns that jobs are
@@ -145,9 +116,11 @@ export class TableCheck implements IndexStore {
 
 /** The tiles of the tree that the leaves make (C2SP tlog-tiles), and no others. */
 async function* tiles(queries: Queries): AsyncIterable<TableFlaw> {
-  const [{ tree_size: size } = { tree_size: 0 }] = await queries.rows<{ tree_size: number }>(SIZE);
+  const [{ tree_size: size } = { tree_size: 0 }] = await queries.rows<{ tree_size: number }>(
+    SQL.checked_size,
+  );
   for (let edge = emptyEdge(); edge.size < size; ) {
-    const rows = await queries.rows<{ data: Buffer }>(LEAVES, [
+    const rows = await queries.rows<{ data: Buffer }>(SQL.checked_leaves, [
       edge.size,
       Math.min(edge.size + PAGE_LEAVES, size),
     ]);
@@ -163,11 +136,11 @@ async function* tiles(queries: Queries): AsyncIterable<TableFlaw> {
     }
   }
   for (let last = [-1, 0]; ; ) {
-    const rows = await queries.rows<{ level: number; index: number }>(TILES, last);
+    const rows = await queries.rows<{ level: number; index: number }>(SQL.checked_tiles, last);
     for (const { level, index } of rows) {
       if (tileWidth(level, index, size) > 0) continue;
       const entry = tilePath({ level, index, width: TILE_WIDTH });
-      const mend = (queries: Queries) => queries.rows(REMOVE_TILE, [level, index]);
+      const mend = (queries: Queries) => queries.rows(SQL.remove_tile, [level, index]);
       yield { index: 'tiles', kind: 'superfluous', entry, mend };
     }
     const end = rows.at(-1);
@@ -177,16 +150,16 @@ async function* tiles(queries: Queries): AsyncIterable<TableFlaw> {
 }
 
 async function* tileFlaw(queries: Queries, { level, index, hashes }: Tile): AsyncIterable<TableFlaw> {
-  const [stored] = await queries.rows<{ hashes: Buffer }>(TILE, [level, index]);
+  const [stored] = await queries.rows<{ hashes: Buffer }>(SQL.checked_tile, [level, index]);
   if (stored && bytesEqual(stored.hashes, hashes)) return;
   const entry = tilePath({ level, index, width: TILE_WIDTH });
-  const mend = (queries: Queries) => queries.rows(PUT_TILE, [level, index, Buffer.from(hashes)]);
+  const mend = (queries: Queries) => queries.rows(SQL.mend_tile, [level, index, Buffer.from(hashes)]);
   yield { index: 'tiles', kind: stored ? 'wrong' : 'missing', entry, mend };
 }
 
 async function* strays(queries: Queries): AsyncIterable<TableFlaw> {
-  for (const { job_id } of await queries.rows<{ job_id: string }>(STRAYS)) {
-    const mend = (queries: Queries) => queries.rows(REMOVE_WAITING, [job_id]);
+  for (const { job_id } of await queries.rows<{ job_id: string }>(SQL.stray_waiting)) {
+    const mend = (queries: Queries) => queries.rows(SQL.remove_waiting, [job_id]);
     yield { index: 'waiting', kind: 'superfluous', entry: idOf('job', job_id), mend };
   }
 }
@@ -198,7 +171,7 @@ async function* jobs(
   announced: ReadonlySet<string>,
 ): AsyncIterable<TableFlaw> {
   for (let last = LEAST_UUID; ; ) {
-    const rows = await queries.rows<CheckedJob>(JOBS, [last]);
+    const rows = await queries.rows<CheckedJob>(SQL.checked_jobs, [last]);
     for (const row of rows) {
       const job = readable(row);
       if (job === undefined) continue; // The check of the records themselves tells.
@@ -232,22 +205,23 @@ function* jobFlaws(row: CheckedJob, job: Job, isToBeExamined: boolean): Iterable
     entry: job.id,
     mend: (queries) => queries.rows(query, values),
   });
-  if (row.waits && row.ended) yield of('waiting', 'superfluous', REMOVE_WAITING);
-  if (!row.waits && !row.ended) yield of('waiting', 'missing', isToBeExamined ? ADD_ARRIVAL : ADD_WAITING);
+  if (row.waits && row.ended) yield of('waiting', 'superfluous', SQL.remove_waiting);
+  if (!row.waits && !row.ended)
+    yield of('waiting', 'missing', isToBeExamined ? SQL.add_arrival : SQL.add_waiting);
   const isFetched = job.content !== undefined || row.received || row.ended;
-  if (row.has_source && isFetched) yield of('sources', 'superfluous', REMOVE_SOURCE);
+  if (row.has_source && isFetched) yield of('sources', 'superfluous', SQL.remove_source);
   const columns = [job.clientId, job.organization, job.visibility];
   const document = Buffer.from(documentSha256(job), 'hex');
   const reference = referenceSha256(job.customerReference) ?? null;
   const mending = [id, ...columns, document, reference];
   const isSeen = columns.join('\n') === [row.client_id, row.organization, row.visibility].join('\n');
-  if (!isSeen) yield of('scopes', 'wrong', MEND_JOB, mending);
+  if (!isSeen) yield of('scopes', 'wrong', SQL.mend_job, mending);
   const isFound =
     document.equals(row.document_sha256) &&
     (reference === null
       ? row.reference_sha256 === null
       : reference.equals(row.reference_sha256 ?? Buffer.of()));
-  if (!isFound) yield of('lookups', 'wrong', MEND_JOB, mending);
+  if (!isFound) yield of('lookups', 'wrong', SQL.mend_job, mending);
 }
 
 /** The count of a window is that of its jobs. Windows that are long over go with the sweep. */
@@ -275,7 +249,7 @@ class Counts {
       this.#counts.delete(entry);
       if (counted?.jobs === jobs || (counted === undefined && endsAt < this.#overBefore)) continue;
       const mend = (queries: Queries): Promise<unknown> =>
-        counted ? putQuota(queries, counted) : queries.rows(REMOVE_QUOTA, columns);
+        counted ? putQuota(queries, counted) : queries.rows(SQL.remove_quota, columns);
       yield { index: 'quotas', kind: counted ? 'wrong' : 'superfluous', entry, mend };
     }
     for (const [entry, count] of this.#counts)

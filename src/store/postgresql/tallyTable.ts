@@ -1,7 +1,7 @@
 import { emptyTally } from '../outboxEntry.ts';
 import { parseRecord } from '../records.ts';
 import type { DeliveryFailure, EndpointTally } from '../webhookStore.ts';
-import type { Queries, Query } from './database.ts';
+import { type Queries, statements } from './database.ts';
 import { idOf, uuidOf } from './ids.ts';
 
 export interface TallyRow {
@@ -16,10 +16,9 @@ export interface TallyRow {
   failure: Buffer | null;
 }
 
-const READ: Query = {
-  name: 'tallies',
-  text: 'SELECT tallies.* FROM tallies JOIN endpoints ON id = endpoint_id WHERE id = ANY($1::uuid[])',
-};
+const SQL = statements({
+  tallies: 'SELECT tallies.* FROM tallies JOIN endpoints ON id = endpoint_id WHERE id = ANY($1::uuid[])',
+});
 
 /** How endpoints fare, in their order; empty for one that is not there. */
 export async function readTallies(
@@ -27,7 +26,7 @@ export async function readTallies(
   endpointIds: readonly string[],
 ): Promise<EndpointTally[]> {
   const uuids = endpointIds.flatMap((id) => uuidOf('we', id) ?? []);
-  const rows = await queries.rows<TallyRow & { endpoint_id: string }>(READ, [uuids]);
+  const rows = await queries.rows<TallyRow & { endpoint_id: string }>(SQL.tallies, [uuids]);
   const byId = new Map(rows.map((row) => [idOf('we', row.endpoint_id), tallyOf(row)]));
   return endpointIds.map((id) => byId.get(id) ?? emptyTally());
 }

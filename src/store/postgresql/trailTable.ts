@@ -3,7 +3,7 @@ import type { ReceivedJob } from '../../job/job.ts';
 import { type Act, encodeAuditRecord } from '../../manifest/auditRecord.ts';
 import { auditJob, encodeTrailEntry, parseTrailEntry } from '../auditJob.ts';
 import type { TrailEntry, TrailStore } from '../trail.ts';
-import { type Database, type Queries, type Query, together } from './database.ts';
+import { type Database, type Queries, statements, together } from './database.ts';
 import { lockRevision } from './revisions.ts';
 import type { Writes } from './writes.ts';
 
@@ -12,15 +12,11 @@ interface TrailRow {
   record: Buffer;
 }
 
-const NEWEST: Query = {
-  name: 'newest_trail_entry',
-  text: 'SELECT number, record FROM trail ORDER BY number DESC LIMIT 1',
-};
-const ENTRIES: Query = {
-  name: 'trail_entries',
-  text: 'SELECT number, record FROM trail WHERE number > $1 ORDER BY number LIMIT $2',
-};
-const ADD: Query = { name: 'add_trail_entry', text: 'INSERT INTO trail VALUES ($1, $2)' };
+const SQL = statements({
+  newest_trail_entry: 'SELECT number, record FROM trail ORDER BY number DESC LIMIT 1',
+  trail_entries: 'SELECT number, record FROM trail WHERE number > $1 ORDER BY number LIMIT $2',
+  add_trail_entry: 'INSERT INTO trail VALUES ($1, $2)',
+});
 
 interface TrailOptions {
   environment: string;
@@ -58,7 +54,7 @@ export class TrailTable implements TrailStore {
   }
 
   async entries(after: number, limit: number): Promise<TrailEntry[]> {
-    return (await this.#database.rows<TrailRow>(ENTRIES, [after, limit])).map(entryOf);
+    return (await this.#database.rows<TrailRow>(SQL.trail_entries, [after, limit])).map(entryOf);
   }
 
   async newest(): Promise<number> {
@@ -73,7 +69,7 @@ export class TrailTable implements TrailStore {
     const text = encodeAuditRecord(act, { number, previous: previous?.text, atMs, environment });
     const job = auditJob(number, text, atMs);
     await together([
-      queries.rows(ADD, [number, encodeTrailEntry({ jobId: job.id, text })]),
+      queries.rows(SQL.add_trail_entry, [number, encodeTrailEntry({ jobId: job.id, text })]),
       accept(queries, job),
     ]);
     return number;
@@ -81,7 +77,7 @@ export class TrailTable implements TrailStore {
 }
 
 async function newestEntry(queries: Queries): Promise<TrailEntry | undefined> {
-  const [row] = await queries.rows<TrailRow>(NEWEST);
+  const [row] = await queries.rows<TrailRow>(SQL.newest_trail_entry);
   return row && entryOf(row);
 }
 
