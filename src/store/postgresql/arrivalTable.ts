@@ -1,4 +1,3 @@
-import type { ErrorCode } from '../../base/errors.ts';
 import { faultOfAccepted } from '../../job/acceptedJob.ts';
 import type { Arrival, ArrivalStore } from '../arrivals.ts';
 import { parseRecord } from '../records.ts';
@@ -40,38 +39,30 @@ interface ArrivedRow extends JobRow {
 }
 
 /** What fronts accepted. Their words are taken for what a client asked and which digests a document has, and for nothing else. */
-export class ArrivalTable implements ArrivalStore {
-  readonly #database: Database;
-  readonly #writes: Writes;
-  readonly #bell: Bell;
+export function arrivalTable(database: Database, writes: Writes, bell: Bell): ArrivalStore {
+  return {
+    async look(isKnown, max) {
+      const ids = await database.rows<{ job_id: string }>(INTERNAL.arrivals, [max]);
+      const unknown = ids.map(({ job_id }) => idOf('job', job_id)).filter((jobId) => !isKnown(jobId));
+      if (unknown.length === 0) return [];
+      const rows = await database.rows<ArrivedRow>(INTERNAL.arrived_jobs, [
+        unknown.slice(0, PAGE_JOBS).map((jobId) => ownUuid('job', jobId)),
+      ]);
+      const isOver = ({ is_own, leaf_index, failure }: ArrivedRow) =>
+        is_own || leaf_index !== null || failure !== null;
+      const over = rows.filter(isOver).map(({ id }) => id);
+      if (over.length > 0) await writes.run((queries) => queries.rows(SQL.forget_arrivals, [over]));
+      return rows.filter((row) => !isOver(row)).map(examine);
+    },
 
-  constructor(database: Database, writes: Writes, bell: Bell) {
-    this.#database = database;
-    this.#writes = writes;
-    this.#bell = bell;
-  }
+    async tell(obstacle) {
+      await writes.run((queries) => queries.rows(SQL.tell_obstacle, [obstacle ?? '']));
+    },
 
-  async look(isKnown: (jobId: string) => boolean, max: number): Promise<Arrival[]> {
-    const ids = await this.#database.rows<{ job_id: string }>(INTERNAL.arrivals, [max]);
-    const unknown = ids.map(({ job_id }) => idOf('job', job_id)).filter((jobId) => !isKnown(jobId));
-    if (unknown.length === 0) return [];
-    const rows = await this.#database.rows<ArrivedRow>(INTERNAL.arrived_jobs, [
-      unknown.slice(0, PAGE_JOBS).map((jobId) => ownUuid('job', jobId)),
-    ]);
-    const isOver = ({ is_own, leaf_index, failure }: ArrivedRow) =>
-      is_own || leaf_index !== null || failure !== null;
-    const over = rows.filter(isOver).map(({ id }) => id);
-    if (over.length > 0) await this.#writes.run((queries) => queries.rows(SQL.forget_arrivals, [over]));
-    return rows.filter((row) => !isOver(row)).map(examine);
-  }
-
-  async tell(obstacle: ErrorCode | undefined): Promise<void> {
-    await this.#writes.run((queries) => queries.rows(SQL.tell_obstacle, [obstacle ?? '']));
-  }
-
-  onRing(listener: () => void): void {
-    this.#bell.onRing(listener);
-  }
+    onRing(listener) {
+      bell.onRing(listener);
+    },
+  };
 }
 
 function examine(row: ArrivedRow): Arrival {

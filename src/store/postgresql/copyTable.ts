@@ -16,32 +16,26 @@ const SQL = statements({
 });
 
 /** Where the copies of documents are, by job. */
-export class CopyTable implements CopyStore {
-  readonly #database: Database;
-  readonly #writes: Writes;
+export function copyTable(database: Database, writes: Writes): CopyStore {
+  return {
+    async get(jobId) {
+      const id = uuidOf('job', jobId);
+      if (id === undefined) return undefined;
+      const [row] = await database.rows<CopyRow>(SQL.get_copy, [id]);
+      return row && parse(row).copy;
+    },
 
-  constructor(database: Database, writes: Writes) {
-    this.#database = database;
-    this.#writes = writes;
-  }
+    async *all() {
+      for await (const row of database.pages<CopyRow>(SQL.all_copies, ({ job_id }) => job_id, LEAST_UUID))
+        yield parse(row);
+    },
 
-  async get(jobId: string): Promise<StoredCopy | undefined> {
-    const id = uuidOf('job', jobId);
-    if (id === undefined) return undefined;
-    const [row] = await this.#database.rows<CopyRow>(SQL.get_copy, [id]);
-    return row && parse(row).copy;
-  }
-
-  async *all(): AsyncIterable<JobCopy> {
-    for await (const row of this.#database.pages<CopyRow>(SQL.all_copies, ({ job_id }) => job_id, LEAST_UUID))
-      yield parse(row);
-  }
-
-  async forget(jobIds: readonly string[]): Promise<void> {
-    await this.#writes.run((queries) =>
-      queries.rows(SQL.forget_copies, [jobIds.map((id) => ownUuid('job', id))]),
-    );
-  }
+    async forget(jobIds) {
+      await writes.run((queries) =>
+        queries.rows(SQL.forget_copies, [jobIds.map((id) => ownUuid('job', id))]),
+      );
+    },
+  };
 }
 
 function parse({ job_id, record }: CopyRow): JobCopy {

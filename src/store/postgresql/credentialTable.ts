@@ -1,5 +1,4 @@
 import { assert } from '../../base/assert.ts';
-import type { Act } from '../../manifest/auditRecord.ts';
 import type { Credential, CredentialChange, CredentialStore } from '../credentialStore.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import { type Database, internalStatements, type Queries, statements } from './database.ts';
@@ -21,54 +20,45 @@ const SQL = statements({
 });
 
 /** API keys and client certificates in PostgreSQL. Every read asks the database: so revoking a key acts at once, on every node. */
-export class CredentialTable implements CredentialStore {
-  readonly #database: Database;
-  readonly #writes: Writes;
-  readonly #trail: TrailTable;
-  readonly #records = new SharedReads(async (keyHashes) => {
+export function credentialTable(database: Database, writes: Writes, trail: TrailTable): CredentialStore {
+  const records = new SharedReads(async (keyHashes) => {
     const keys = keyHashes.map((keyHash) => Buffer.from(keyHash, 'hex'));
-    const rows = await this.#database.rows<{ key_hash: Buffer; record: Buffer }>(INTERNAL.credential, [keys]);
+    const rows = await database.rows<{ key_hash: Buffer; record: Buffer }>(INTERNAL.credential, [keys]);
     return new Map(rows.map(({ key_hash, record }) => [key_hash.toString('hex'), record]));
   });
 
-  constructor(database: Database, writes: Writes, trail: TrailTable) {
-    this.#database = database;
-    this.#writes = writes;
-    this.#trail = trail;
-  }
+  return {
+    async get(keyHash) {
+      if (!HASH.test(keyHash)) return undefined;
+      const record = await records.get(keyHash);
+      return record && parseRecord<Credential>(record);
+    },
 
-  async get(keyHash: string): Promise<Credential | undefined> {
-    if (!HASH.test(keyHash)) return undefined;
-    const record = await this.#records.get(keyHash);
-    return record && parseRecord<Credential>(record);
-  }
+    all: async () => allCredentials(database),
 
-  async all(): Promise<Credential[]> {
-    return allCredentials(this.#database);
-  }
+    async put(credentials, act) {
+      await writes.runAlone(async (queries) => {
+        // Before the rows: so two changes of the same ones never wait for each other.
+        await lockRevision(queries, 'trail');
+        await putAll(queries, credentials);
+        await trail.record(queries, act);
+      });
+    },
 
-  async put(credentials: Credential[], act: Act | null): Promise<void> {
-    await this.#writes.runAlone(async (queries) => {
-      // Before the rows: so two changes of the same ones never wait for each other.
-      await lockRevision(queries, 'trail');
-      await putAll(queries, credentials);
-      await this.#trail.record(queries, act);
-    });
-  }
-
-  async change<Decision extends CredentialChange>(
-    decide: (all: readonly Credential[]) => Decision | undefined,
-  ): Promise<Decision | undefined> {
-    return this.#writes.runAlone(async (queries) => {
-      await lockRevision(queries, 'trail'); // no act of any process comes between
-      const decision = decide(await allCredentials(queries));
-      if (decision === undefined) return undefined;
-      await putAll(queries, decision.credentials);
-      await queries.rows(SQL.forget_credentials, [(decision.forgotten ?? []).map(keyOf)]);
-      await this.#trail.record(queries, decision.act);
-      return decision;
-    });
-  }
+    async change<Decision extends CredentialChange>(
+      decide: (all: readonly Credential[]) => Decision | undefined,
+    ): Promise<Decision | undefined> {
+      return writes.runAlone(async (queries) => {
+        await lockRevision(queries, 'trail'); // no act of any process comes between
+        const decision = decide(await allCredentials(queries));
+        if (decision === undefined) return undefined;
+        await putAll(queries, decision.credentials);
+        await queries.rows(SQL.forget_credentials, [(decision.forgotten ?? []).map(keyOf)]);
+        await trail.record(queries, decision.act);
+        return decision;
+      });
+    },
+  };
 }
 
 async function allCredentials(queries: Queries): Promise<Credential[]> {

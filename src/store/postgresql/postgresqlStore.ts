@@ -2,13 +2,13 @@ import type { Clock } from '../../base/clock.ts';
 import { openServiceTime } from '../runningTime.ts';
 import type { Store, StoreIdentity } from '../store.ts';
 import { witnessStoreIn } from '../witnessStore.ts';
-import { ArrivalTable } from './arrivalTable.ts';
+import { arrivalTable } from './arrivalTable.ts';
 import { Bell } from './bell.ts';
-import { CopyTable } from './copyTable.ts';
-import { CredentialTable } from './credentialTable.ts';
+import { copyTable } from './copyTable.ts';
+import { credentialTable } from './credentialTable.ts';
 import { type Database, together } from './database.ts';
 import { EndpointTable } from './endpointTable.ts';
-import { EpochTable } from './epochTable.ts';
+import { epochTable } from './epochTable.ts';
 import { followServiceTime } from './followServiceTime.ts';
 import { IdempotencyTable } from './idempotencyTable.ts';
 import { insertArrivals, insertJobs, insertWaiting } from './jobRows.ts';
@@ -18,10 +18,10 @@ import { LogTable, NEWEST_BATCH } from './logTable.ts';
 import { NodeTalk } from './nodeTalk.ts';
 import { noteIn } from './notes.ts';
 import { OutboxTable } from './outboxTable.ts';
-import { RenewalTable } from './renewalTable.ts';
-import { SealingTable } from './sealingTable.ts';
+import { renewalTable } from './renewalTable.ts';
+import { sealingTable } from './sealingTable.ts';
 import { TableCheck } from './tableCheck.ts';
-import { TrailTable } from './trailTable.ts';
+import { trailTable } from './trailTable.ts';
 import type { Writes } from './writes.ts';
 
 export interface PostgresqlParts {
@@ -48,7 +48,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
   const bell =
     use === 'command' ? undefined : new Bell(database, isFront ? 'pdfseal_ended' : 'pdfseal_accepted');
   const nodes = bell && new NodeTalk(bell, isFront ? 'front' : 'sealing');
-  const trail = new TrailTable(database, writes, {
+  const trail = trailTable(database, writes, {
     environment: identity.environment,
     clock,
     accept: async (queries, job) => {
@@ -70,19 +70,19 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
   return {
     identity,
     jobs,
-    copies: new CopyTable(database, writes),
+    copies: copyTable(database, writes),
     log: new LogTable(database, writes, { jobs, outbox }),
-    epochs: new EpochTable(database, writes, trail),
-    credentials: new CredentialTable(database, writes, trail),
+    epochs: epochTable(database, writes, trail),
+    credentials: credentialTable(database, writes, trail),
     webhooks: { endpoints, outbox },
     trail,
     witnessing: witnessStoreIn(noteIn(database, writes, 'witnessing')),
-    renewals: new RenewalTable(database, writes, trail),
+    renewals: renewalTable(database, writes, trail),
     serviceTime,
     indexes: new TableCheck(database, writes, identity, clock),
     ...(nodes && { nodes }),
-    ...(bell && !isFront && { arrivals: new ArrivalTable(database, writes, bell) }),
-    ...(bell && isFront && { sealing: new SealingTable(database, bell) }),
+    ...(bell && !isFront && { arrivals: arrivalTable(database, writes, bell) }),
+    ...(bell && isFront && { sealing: sealingTable(database, bell) }),
     close: async () => {
       unfollow?.();
       nodes?.close();

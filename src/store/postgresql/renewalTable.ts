@@ -1,4 +1,3 @@
-import type { Act } from '../../manifest/auditRecord.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import {
   assertFollows,
@@ -8,7 +7,6 @@ import {
   isSameDraft,
   type RenewalDraft,
   type RenewalRun,
-  type RenewalScope,
   type RenewalStore,
   type RenewalSurvey,
   type RenewalTile,
@@ -30,77 +28,61 @@ const SQL = statements({
 });
 
 /** Renewals in PostgreSQL. */
-export class RenewalTable implements RenewalStore {
-  readonly #database: Database;
-  readonly #writes: Writes;
-  readonly #trail: TrailTable;
+export function renewalTable(database: Database, writes: Writes, trail: TrailTable): RenewalStore {
+  return {
+    runs: async () => allRuns(database),
+    row: async (run, row) => readRow(database, run, row),
+    draft: async () => readDraft(database),
 
-  constructor(database: Database, writes: Writes, trail: TrailTable) {
-    this.#database = database;
-    this.#writes = writes;
-    this.#trail = trail;
-  }
+    async keepDraft(draft, former) {
+      return writes.runAlone(async (queries) => {
+        await lockRevision(queries, 'renewals');
+        if (draft.number <= (await allRuns(queries)).length) return false;
+        if (!isSameDraft(await readDraft(queries), former)) return false;
+        if (!isDraftOf(former, draft)) await queries.rows(SQL.forget_renewal_rows, [draft.number]);
+        await putNote(queries, 'renewal_draft', encodeRecord(draft));
+        return true;
+      });
+    },
 
-  async runs(): Promise<RenewalRun[]> {
-    return allRuns(this.#database);
-  }
+    async addRow(run, row, tiles) {
+      return writes.runAlone(async (queries) => {
+        await lockRevision(queries, 'renewals');
+        if (!isDraftOf(await readDraft(queries), run)) return false;
+        const { number } = run;
+        const [kept, before] = [await readRow(queries, number, row), await readRow(queries, number, row - 1)];
+        if (isNewRow(run, row, tiles, { kept, before }))
+          await queries.rows(SQL.add_renewal_row, [number, row, encodeRecord(tiles)]);
+        return true;
+      });
+    },
 
-  async row(run: number, row: number): Promise<RenewalTile[] | undefined> {
-    return readRow(this.#database, run, row);
-  }
+    async commit(run, act) {
+      return writes.runAlone(async (queries) => {
+        await lockRevision(queries, 'renewals');
+        const runs = await allRuns(queries);
+        if (run.number <= runs.length || !isRunOfDraft(await readDraft(queries), run)) return false;
+        const [counts] = await queries.rows<{ tree_size: number; rows: number }>(SQL.renewal_counts, [
+          run.number,
+        ]);
+        const { rows = 0, tree_size: logSize = 0 } = counts ?? {};
+        assertFollows(run, { runs, rows, logSize });
+        await queries.rows(SQL.add_renewal, [run.number, encodeRecord(run)]);
+        await removeNotes(queries, ['renewal_draft', 'renewal_survey']);
+        await trail.record(queries, act);
+        return true;
+      });
+    },
 
-  async draft(): Promise<RenewalDraft | undefined> {
-    return readDraft(this.#database);
-  }
+    async survey() {
+      const bytes = await readNote(database, 'renewal_survey');
+      return bytes && parseRecord<RenewalSurvey>(bytes, 'the survey of time-stamps');
+    },
 
-  async keepDraft(draft: RenewalDraft, former: RenewalDraft | undefined): Promise<boolean> {
-    return this.#writes.runAlone(async (queries) => {
-      await lockRevision(queries, 'renewals');
-      if (draft.number <= (await allRuns(queries)).length) return false;
-      if (!isSameDraft(await readDraft(queries), former)) return false;
-      if (!isDraftOf(former, draft)) await queries.rows(SQL.forget_renewal_rows, [draft.number]);
-      await putNote(queries, 'renewal_draft', encodeRecord(draft));
-      return true;
-    });
-  }
-
-  async addRow(run: RenewalScope, row: number, tiles: readonly RenewalTile[]): Promise<boolean> {
-    return this.#writes.runAlone(async (queries) => {
-      await lockRevision(queries, 'renewals');
-      if (!isDraftOf(await readDraft(queries), run)) return false;
-      const { number } = run;
-      const [kept, before] = [await readRow(queries, number, row), await readRow(queries, number, row - 1)];
-      if (isNewRow(run, row, tiles, { kept, before }))
-        await queries.rows(SQL.add_renewal_row, [number, row, encodeRecord(tiles)]);
-      return true;
-    });
-  }
-
-  async commit(run: RenewalRun, act: Act | null): Promise<boolean> {
-    return this.#writes.runAlone(async (queries) => {
-      await lockRevision(queries, 'renewals');
-      const runs = await allRuns(queries);
-      if (run.number <= runs.length || !isRunOfDraft(await readDraft(queries), run)) return false;
-      const [counts] = await queries.rows<{ tree_size: number; rows: number }>(SQL.renewal_counts, [
-        run.number,
-      ]);
-      const { rows = 0, tree_size: logSize = 0 } = counts ?? {};
-      assertFollows(run, { runs, rows, logSize });
-      await queries.rows(SQL.add_renewal, [run.number, encodeRecord(run)]);
-      await removeNotes(queries, ['renewal_draft', 'renewal_survey']);
-      await this.#trail.record(queries, act);
-      return true;
-    });
-  }
-
-  async survey(): Promise<RenewalSurvey | undefined> {
-    const bytes = await readNote(this.#database, 'renewal_survey');
-    return bytes && parseRecord<RenewalSurvey>(bytes, 'the survey of time-stamps');
-  }
-
-  async keepSurvey(survey: RenewalSurvey): Promise<void> {
-    await this.#writes.run((queries) => putNote(queries, 'renewal_survey', encodeRecord(survey)));
-  }
+    async keepSurvey(survey) {
+      await writes.run((queries) => putNote(queries, 'renewal_survey', encodeRecord(survey)));
+    },
+  };
 }
 
 async function allRuns(queries: Queries): Promise<RenewalRun[]> {

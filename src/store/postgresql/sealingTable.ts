@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Outcome } from '../../job/job.ts';
-import type { SealingNode, SealingView } from '../arrivals.ts';
+import type { SealingView } from '../arrivals.ts';
 import { parseRecord } from '../records.ts';
 import type { Batch } from '../store.ts';
 import type { Bell } from './bell.ts';
@@ -36,41 +36,35 @@ interface NodeRow {
 }
 
 /** What a front sees of sealing in PostgreSQL. */
-export class SealingTable implements SealingView {
-  readonly #database: Database;
-  readonly #bell: Bell;
+export function sealingTable(database: Database, bell: Bell): SealingView {
+  return {
+    async node() {
+      const [row] = await database.rows<NodeRow>(INTERNAL.sealing_node);
+      return {
+        isActive: row?.is_active === true,
+        holder: row?.holder ?? '',
+        waiting: row?.waiting ?? 0,
+        isPrivileged: row?.is_privileged === true,
+        ...(row?.obstacle && { obstacle: row.obstacle }),
+      };
+    },
 
-  constructor(database: Database, bell: Bell) {
-    this.#database = database;
-    this.#bell = bell;
-  }
+    async outcomes(jobIds) {
+      const ids = jobIds.map((jobId) => ownUuid('job', jobId));
+      const rows = await database.rows<EndedRow>(SQL.ended_jobs, [ids]);
+      return new Map(
+        rows.flatMap((row): [string, Outcome][] => {
+          const { outcome } = parseJobRow(row);
+          if (outcome === undefined) return [];
+          const sealedAt = row.batch && parseRecord<Batch>(row.batch).sealedAt;
+          const told = outcome.kind === 'sealed' && sealedAt !== null ? { ...outcome, sealedAt } : outcome;
+          return [[idOf('job', row.id), told]];
+        }),
+      );
+    },
 
-  async node(): Promise<SealingNode> {
-    const [row] = await this.#database.rows<NodeRow>(INTERNAL.sealing_node);
-    return {
-      isActive: row?.is_active === true,
-      holder: row?.holder ?? '',
-      waiting: row?.waiting ?? 0,
-      isPrivileged: row?.is_privileged === true,
-      ...(row?.obstacle && { obstacle: row.obstacle }),
-    };
-  }
-
-  async outcomes(jobIds: readonly string[]): Promise<Map<string, Outcome>> {
-    const ids = jobIds.map((jobId) => ownUuid('job', jobId));
-    const rows = await this.#database.rows<EndedRow>(SQL.ended_jobs, [ids]);
-    return new Map(
-      rows.flatMap((row): [string, Outcome][] => {
-        const { outcome } = parseJobRow(row);
-        if (outcome === undefined) return [];
-        const sealedAt = row.batch && parseRecord<Batch>(row.batch).sealedAt;
-        const told = outcome.kind === 'sealed' && sealedAt !== null ? { ...outcome, sealedAt } : outcome;
-        return [[idOf('job', row.id), told]];
-      }),
-    );
-  }
-
-  onRing(listener: () => void): void {
-    this.#bell.onRing(listener);
-  }
+    onRing(listener) {
+      bell.onRing(listener);
+    },
+  };
 }

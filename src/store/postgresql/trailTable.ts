@@ -25,44 +25,24 @@ interface TrailOptions {
   accept(queries: Queries, job: ReceivedJob): Promise<void>;
 }
 
+export type TrailTable = ReturnType<typeof trailTable>;
+
 /** The audit trail in PostgreSQL. */
-export class TrailTable implements TrailStore {
-  readonly #database: Database;
-  readonly #writes: Writes;
-  readonly #options: TrailOptions;
-
-  constructor(database: Database, writes: Writes, options: TrailOptions) {
-    this.#database = database;
-    this.#writes = writes;
-    this.#options = options;
-  }
-
-  async append(act: Act): Promise<number> {
-    return this.#writes.runAlone((queries) => this.#add(queries, act));
-  }
-
+export function trailTable(database: Database, writes: Writes, options: TrailOptions) {
   /**
    * Records an act in the transaction of what it changes, which is one that {@link Writes.runAlone} began; `null` is nobody's act. Until that
    * transaction ends, no other process records any: so this comes last, after everything that can wait for others.
    */
-  async record(queries: Queries, act: Act | null): Promise<void> {
-    if (act !== null) await this.#add(queries, act);
+  async function record(queries: Queries, act: Act | null): Promise<void> {
+    if (act !== null) await add(queries, act);
   }
 
-  async entry(number: number): Promise<TrailEntry | undefined> {
-    return (await this.entries(number - 1, 1)).find((entry) => entry.number === number);
+  async function entries(after: number, limit: number): Promise<TrailEntry[]> {
+    return (await database.rows<TrailRow>(SQL.trail_entries, [after, limit])).map(entryOf);
   }
 
-  async entries(after: number, limit: number): Promise<TrailEntry[]> {
-    return (await this.#database.rows<TrailRow>(SQL.trail_entries, [after, limit])).map(entryOf);
-  }
-
-  async newest(): Promise<number> {
-    return (await newestEntry(this.#database))?.number ?? 0;
-  }
-
-  async #add(queries: Queries, act: Act): Promise<number> {
-    const { environment, clock, accept } = this.#options;
+  async function add(queries: Queries, act: Act): Promise<number> {
+    const { environment, clock, accept } = options;
     const [, previous] = await together([lockRevision(queries, 'trail'), newestEntry(queries)]);
     const number = (previous?.number ?? 0) + 1;
     const atMs = clock();
@@ -74,6 +54,15 @@ export class TrailTable implements TrailStore {
     ]);
     return number;
   }
+
+  const store: TrailStore = {
+    append: async (act) => writes.runAlone((queries) => add(queries, act)),
+    entry: async (number) => (await entries(number - 1, 1)).find((entry) => entry.number === number),
+    entries,
+
+    newest: async () => (await newestEntry(database))?.number ?? 0,
+  };
+  return { ...store, record };
 }
 
 async function newestEntry(queries: Queries): Promise<TrailEntry | undefined> {
