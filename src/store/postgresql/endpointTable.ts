@@ -1,6 +1,6 @@
 import type { Act } from '../../manifest/auditRecord.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
-import type { EndpointStore, NewEndpoint, WebhookEndpoint, WebhookEvent } from '../webhookStore.ts';
+import type { EndpointStore, NewEndpoint, WebhookEndpoint } from '../webhookStore.ts';
 import { type Database, internalStatements, type Queries, statements } from './database.ts';
 import { ownUuid, uuidOf } from './ids.ts';
 import { lockRevision, raiseRevision, readRevision } from './revisions.ts';
@@ -21,63 +21,29 @@ const SQL = statements({
   remove_endpoint: 'DELETE FROM endpoints WHERE id = $1 RETURNING id',
 });
 
+export type EndpointTable = ReturnType<typeof endpointTable>;
+
 /** Webhook endpoints in PostgreSQL. */
-export class EndpointTable implements EndpointStore {
-  readonly #database: Database;
-  readonly #writes: Writes;
-  readonly #trail: TrailTable;
+export function endpointTable(database: Database, writes: Writes, trail: TrailTable) {
   /** The events of which any endpoint of a client is told. */
-  readonly #told = new SharedReads(async (clientIds) => {
+  const told = new SharedReads(async (clientIds) => {
     const told = new Map<string, string[]>();
-    const rows = await this.#database.rows<{ client_id: string; told: string[] }>(INTERNAL.told_clients, [
+    const rows = await database.rows<{ client_id: string; told: string[] }>(INTERNAL.told_clients, [
       clientIds,
     ]);
     for (const row of rows) told.set(row.client_id, [...(told.get(row.client_id) ?? []), ...row.told]);
     return told;
   });
 
-  constructor(database: Database, writes: Writes, trail: TrailTable) {
-    this.#database = database;
-    this.#writes = writes;
-    this.#trail = trail;
-  }
-
-  async all(clientId?: string): Promise<WebhookEndpoint[]> {
-    const rows = await this.#database.rows<{ record: Buffer }>(SQL.endpoints, [clientId]);
-    return rows.map(({ record }) => parseRecord<WebhookEndpoint>(record));
-  }
-
-  async get(endpointId: string): Promise<WebhookEndpoint | undefined> {
-    return read(this.#database, endpointId);
-  }
-
-  async revision(): Promise<number> {
-    return readRevision(this.#database, 'endpoints');
-  }
-
-  async isListening(clientId: string, event: WebhookEvent): Promise<boolean> {
-    return (await this.#told.get(clientId))?.includes(event) === true;
-  }
-
-  async add(endpoint: NewEndpoint, perClientMax: number, act: Act | null): Promise<boolean> {
-    return this.#change(act, async (queries, revision) => {
-      const [count] = await queries.rows<{ endpoints: number }>(SQL.count_endpoints, [endpoint.clientId]);
-      if (count === undefined || count.endpoints >= perClientMax) return false;
-      await put(queries, { ...endpoint, revision });
-      await queries.rows(SQL.begin_tally, [ownUuid('we', endpoint.id)]);
-      return true;
-    });
-  }
-
   /** What `also` writes goes into the same transaction; where it returns false, the endpoint stays as it is. */
-  async change(
+  async function change(
     endpointId: string,
     change: (current: WebhookEndpoint) => NewEndpoint | undefined,
     act: Act | null,
     also: (queries: Queries) => Promise<boolean> = async () => true,
   ): Promise<WebhookEndpoint | undefined> {
     let found: WebhookEndpoint | undefined;
-    await this.#change(act, async (queries, revision) => {
+    await changeAny(act, async (queries, revision) => {
       found = await read(queries, endpointId);
       const next = found && change(found);
       if (next === undefined || !(await also(queries))) return false;
@@ -88,24 +54,49 @@ export class EndpointTable implements EndpointStore {
     return found;
   }
 
-  async remove(endpointId: string, act: Act | null): Promise<boolean> {
-    return this.#change(act, async (queries) => {
-      const removed = await queries.rows(SQL.remove_endpoint, [uuidOf('we', endpointId)]);
-      return removed.length > 0;
-    });
-  }
-
   /** Calls `decide` with the next revision, which is taken unless it returns false or undefined. */
-  async #change<T>(act: Act | null, decide: (queries: Queries, revision: number) => Promise<T>): Promise<T> {
-    return this.#writes.runAlone(async (queries) => {
+  async function changeAny<T>(
+    act: Act | null,
+    decide: (queries: Queries, revision: number) => Promise<T>,
+  ): Promise<T> {
+    return writes.runAlone(async (queries) => {
       const revision = (await lockRevision(queries, 'endpoints')) + 1;
       const decision = await decide(queries, revision);
       if (!decision) return decision;
       await raiseRevision(queries, 'endpoints', revision);
-      await this.#trail.record(queries, act);
+      await trail.record(queries, act);
       return decision;
     });
   }
+
+  const store: Omit<EndpointStore, 'change'> = {
+    async all(clientId) {
+      const rows = await database.rows<{ record: Buffer }>(SQL.endpoints, [clientId]);
+      return rows.map(({ record }) => parseRecord<WebhookEndpoint>(record));
+    },
+
+    get: async (endpointId) => read(database, endpointId),
+    revision: async () => readRevision(database, 'endpoints'),
+    isListening: async (clientId, event) => (await told.get(clientId))?.includes(event) === true,
+
+    async add(endpoint, perClientMax, act) {
+      return changeAny(act, async (queries, revision) => {
+        const [count] = await queries.rows<{ endpoints: number }>(SQL.count_endpoints, [endpoint.clientId]);
+        if (count === undefined || count.endpoints >= perClientMax) return false;
+        await put(queries, { ...endpoint, revision });
+        await queries.rows(SQL.begin_tally, [ownUuid('we', endpoint.id)]);
+        return true;
+      });
+    },
+
+    async remove(endpointId, act) {
+      return changeAny(act, async (queries) => {
+        const removed = await queries.rows(SQL.remove_endpoint, [uuidOf('we', endpointId)]);
+        return removed.length > 0;
+      });
+    },
+  };
+  return { ...store, change };
 }
 
 async function read(queries: Queries, endpointId: string): Promise<WebhookEndpoint | undefined> {

@@ -1,5 +1,4 @@
 import { newUuid } from '../../base/uuid.ts';
-import type { Act } from '../../manifest/auditRecord.ts';
 import {
   backlogFull,
   emptyTally,
@@ -12,10 +11,8 @@ import type {
   DeadLetter,
   Delivery,
   DeliveryPage,
-  DeliveryResult,
   EndpointTally,
   OutboxStore,
-  SweepBounds,
   WebhookEvent,
 } from '../webhookStore.ts';
 import type { Database, Queries, Query } from './database.ts';
@@ -41,27 +38,19 @@ interface Letter {
 /** Sorts before every message. */
 const FIRST = { at: -1, webhookId: `msg_${'0'.repeat(32)}` };
 
+export type OutboxTable = ReturnType<typeof outboxTable>;
+
 /** What is still to be sent, and what was given up, in PostgreSQL. */
-export class OutboxTable implements OutboxStore {
-  readonly #database: Database;
-  readonly #writes: Writes;
-  readonly #endpoints: EndpointTable;
-  readonly #options: OutboxOptions;
-  #listener: (endpointIds: readonly string[]) => void = () => {};
-
-  constructor(database: Database, writes: Writes, endpoints: EndpointTable, options: OutboxOptions) {
-    this.#database = database;
-    this.#writes = writes;
-    this.#endpoints = endpoints;
-    this.#options = options;
-  }
-
-  onQueued(listener: (endpointIds: readonly string[]) => void): void {
-    this.#listener = listener;
-  }
+export function outboxTable(
+  database: Database,
+  writes: Writes,
+  endpoints: EndpointTable,
+  options: OutboxOptions,
+) {
+  let whoListens: (endpointIds: readonly string[]) => void = () => {};
 
   /** Queues, in the transaction that ends these jobs, the messages that tell their clients. Returns the endpoints to {@link wake} after it. */
-  async tell(
+  async function tell(
     queries: Queries,
     type: WebhookEvent,
     occurredAt: number,
@@ -74,160 +63,48 @@ export class OutboxTable implements OutboxStore {
         jobs.map(({ id }) => ownUuid('job', id)),
         jobs.map(({ clientId }) => clientId),
         type,
-        this.#options.serviceTime.now(),
+        options.serviceTime.now(),
         encodeRecord(entry),
-        this.#options.backlogMax,
+        options.backlogMax,
       ],
     );
     const full: OutboxEntry = { ...entry, death: 'backlog_full' };
     const letters = told.flatMap(({ endpoint_id: endpoint, rest }) =>
       rest.map((message): Letter => ({ endpoint, message, entry: full })),
     );
-    await this.#bury(queries, letters);
+    await bury(queries, letters);
     return told.filter(({ queued }) => queued > 0).map(({ endpoint_id }) => idOf('we', endpoint_id));
   }
 
   /** Once the transaction in which these endpoints were told is durable. */
-  wake(endpointIds: readonly string[]): void {
-    if (endpointIds.length > 0) this.#listener(endpointIds);
+  function wake(endpointIds: readonly string[]): void {
+    if (endpointIds.length > 0) whoListens(endpointIds);
   }
 
-  async pending(endpointId: string, page: DeliveryPage): Promise<Delivery[]> {
-    return this.#list(PENDING, endpointId, page);
+  async function tallies(endpointIds: readonly string[]): Promise<EndpointTally[]> {
+    return readTallies(database, endpointIds);
   }
 
-  async deadLetters(endpointId: string, page: DeliveryPage): Promise<DeadLetter[]> {
-    return this.#list(DEAD_LETTERS, endpointId, page) as Promise<DeadLetter[]>;
-  }
-
-  async tally(endpointId: string): Promise<EndpointTally> {
-    const [tally = emptyTally()] = await this.tallies([endpointId]);
-    return tally;
-  }
-
-  async tallies(endpointIds: readonly string[]): Promise<EndpointTally[]> {
-    return readTallies(this.#database, endpointIds);
-  }
-
-  async settle(delivery: Delivery, result: DeliveryResult): Promise<void> {
-    const { type, occurredAt, attempts } = delivery;
-    const [endpoint, message] = [ownUuid('we', delivery.endpointId), ownUuid('msg', delivery.webhookId)];
-    const failure = result.kind === 'delivered' ? undefined : result.failure;
-    const entry: OutboxEntry = { type, occurredAt, attempts: attempts + 1, ...(failure && { failure }) };
-    await this.#writes.run(async (queries) => {
-      const [settled] = await queries.rows<{ was_there: boolean }>(OUTBOX_SQL.settle, [
-        endpoint,
-        delivery.at,
-        message,
-        result.kind === 'retry' ? Math.trunc(result.dueAt) : undefined,
-        encodeRecord(entry),
-        this.#options.clock(),
-        failure && encodeRecord(failure),
-      ]);
-      if (settled?.was_there && result.kind === 'dead')
-        await this.#bury(queries, [{ endpoint, message, entry: { ...entry, death: 'exhausted' } }]);
-    });
-  }
-
-  async test(endpointId: string): Promise<string | undefined> {
-    const webhookId = `msg_${newUuid()}`;
-    const entry: OutboxEntry = { type: 'webhook.test', occurredAt: this.#options.clock(), attempts: 0 };
-    const values = [
-      this.#options.serviceTime.now(),
-      ownUuid('msg', webhookId),
-      encodeRecord(entry),
-      this.#options.backlogMax,
-    ];
-    const endpoint = await this.#endpoints.change(
-      endpointId,
-      (asItIs) => asItIs,
-      null,
-      async (queries) => {
-        const queued = await queries.rows(OUTBOX_SQL.queue_message, [uuidOf('we', endpointId), ...values]);
-        if (queued.length === 0) throw backlogFull();
-        return true;
-      },
-    );
-    this.#listener([endpointId]);
-    return endpoint && webhookId;
-  }
-
-  async replay(
-    endpointId: string,
-    webhookIds: readonly string[] | undefined,
-    act: Act | null,
-  ): Promise<number> {
-    const endpoint = uuidOf('we', endpointId);
-    const wanted = webhookIds?.flatMap((id) => uuidOf('msg', id) ?? []);
-    let replayed = 0;
-    await this.#endpoints.change(
-      endpointId,
-      (asItIs) => asItIs,
-      act,
-      async (queries) => {
-        const raised = await queries.rows<MessageRow>(OUTBOX_SQL.raise_dead_letters, [
-          endpoint,
-          wanted,
-          this.#options.backlogMax,
-        ]);
-        const afresh = raised.map(({ record }) => {
-          const { type, occurredAt } = parseRecord<OutboxEntry>(record);
-          return encodeRecord({ type, occurredAt, attempts: 0 } satisfies OutboxEntry);
-        });
-        const messages = raised.map(({ message }) => message);
-        await queries.rows(OUTBOX_SQL.queue_messages, [
-          endpoint,
-          this.#options.serviceTime.now(),
-          messages,
-          afresh,
-        ]);
-        replayed = raised.length;
-        return replayed > 0;
-      },
-    );
-    this.#listener([endpointId]);
-    return replayed;
-  }
-
-  async sweep({ dueBefore, diedBefore }: SweepBounds): Promise<number> {
-    return this.#writes.runAlone(async (queries) => {
-      await lockRevision(queries, 'endpoints'); // none is removed meanwhile
-      const forgotten = await queries.rows(TAKE_FORGOTTEN, [diedBefore, SWEEP_ENTRIES_MAX]);
-      const room = SWEEP_ENTRIES_MAX - forgotten.length;
-      const overdue = await queries.rows<MessageRow & { endpoint_id: string }>(TAKE_OVERDUE, [
-        dueBefore,
-        room,
-      ]);
-      const letters = overdue.map(({ endpoint_id: endpoint, message, record }): Letter => {
-        const entry = parseRecord<OutboxEntry>(record);
-        return { endpoint, message, entry: { ...entry, death: 'overdue' } };
-      });
-      await this.#bury(queries, letters);
-      await queries.rows(OUTBOX_SQL.end_tallies);
-      return forgotten.length + overdue.length;
-    });
-  }
-
-  async #bury(queries: Queries, letters: readonly Letter[]): Promise<void> {
+  async function bury(queries: Queries, letters: readonly Letter[]): Promise<void> {
     if (letters.length === 0) return;
     await queries.rows(OUTBOX_SQL.bury, [
       letters.map(({ endpoint }) => endpoint),
       letters.map(({ message }) => message),
       letters.map(({ entry }) => encodeRecord(entry)),
       letters.map(({ entry }) => entry.occurredAt),
-      this.#options.serviceTime.now(),
-      this.#options.backlogMax,
+      options.serviceTime.now(),
+      options.backlogMax,
     ]);
   }
 
-  async #list(
+  async function list(
     query: Query,
     endpointId: string,
     { limit, after = FIRST }: DeliveryPage,
   ): Promise<(Delivery | DeadLetter)[]> {
     const last = uuidOf('msg', after.webhookId) ?? uuidOf('msg', FIRST.webhookId);
     const values = [uuidOf('we', endpointId), after.at, last, limit];
-    const rows = await this.#database.rows<MessageRow & { at: number }>(query, values);
+    const rows = await database.rows<MessageRow & { at: number }>(query, values);
     return rows.map(({ at, message, record }) => ({
       endpointId,
       at,
@@ -235,4 +112,115 @@ export class OutboxTable implements OutboxStore {
       ...parseRecord<OutboxEntry>(record),
     }));
   }
+
+  const store: OutboxStore = {
+    onQueued(listener) {
+      whoListens = listener;
+    },
+
+    pending: async (endpointId, page) => list(PENDING, endpointId, page),
+    deadLetters: async (endpointId, page) => list(DEAD_LETTERS, endpointId, page) as Promise<DeadLetter[]>,
+
+    async tally(endpointId) {
+      const [tally = emptyTally()] = await tallies([endpointId]);
+      return tally;
+    },
+    tallies,
+
+    async settle(delivery, result) {
+      const { type, occurredAt, attempts } = delivery;
+      const [endpoint, message] = [ownUuid('we', delivery.endpointId), ownUuid('msg', delivery.webhookId)];
+      const failure = result.kind === 'delivered' ? undefined : result.failure;
+      const entry: OutboxEntry = { type, occurredAt, attempts: attempts + 1, ...(failure && { failure }) };
+      await writes.run(async (queries) => {
+        const [settled] = await queries.rows<{ was_there: boolean }>(OUTBOX_SQL.settle, [
+          endpoint,
+          delivery.at,
+          message,
+          result.kind === 'retry' ? Math.trunc(result.dueAt) : undefined,
+          encodeRecord(entry),
+          options.clock(),
+          failure && encodeRecord(failure),
+        ]);
+        if (settled?.was_there && result.kind === 'dead')
+          await bury(queries, [{ endpoint, message, entry: { ...entry, death: 'exhausted' } }]);
+      });
+    },
+
+    async test(endpointId) {
+      const webhookId = `msg_${newUuid()}`;
+      const entry: OutboxEntry = { type: 'webhook.test', occurredAt: options.clock(), attempts: 0 };
+      const values = [
+        options.serviceTime.now(),
+        ownUuid('msg', webhookId),
+        encodeRecord(entry),
+        options.backlogMax,
+      ];
+      const endpoint = await endpoints.change(
+        endpointId,
+        (asItIs) => asItIs,
+        null,
+        async (queries) => {
+          const queued = await queries.rows(OUTBOX_SQL.queue_message, [uuidOf('we', endpointId), ...values]);
+          if (queued.length === 0) throw backlogFull();
+          return true;
+        },
+      );
+      whoListens([endpointId]);
+      return endpoint && webhookId;
+    },
+
+    async replay(endpointId, webhookIds, act) {
+      const endpoint = uuidOf('we', endpointId);
+      const wanted = webhookIds?.flatMap((id) => uuidOf('msg', id) ?? []);
+      let replayed = 0;
+      await endpoints.change(
+        endpointId,
+        (asItIs) => asItIs,
+        act,
+        async (queries) => {
+          const raised = await queries.rows<MessageRow>(OUTBOX_SQL.raise_dead_letters, [
+            endpoint,
+            wanted,
+            options.backlogMax,
+          ]);
+          const afresh = raised.map(({ record }) => {
+            const { type, occurredAt } = parseRecord<OutboxEntry>(record);
+            return encodeRecord({ type, occurredAt, attempts: 0 } satisfies OutboxEntry);
+          });
+          const messages = raised.map(({ message }) => message);
+          await queries.rows(OUTBOX_SQL.queue_messages, [
+            endpoint,
+            options.serviceTime.now(),
+            messages,
+            afresh,
+          ]);
+          replayed = raised.length;
+          return replayed > 0;
+        },
+      );
+      whoListens([endpointId]);
+      return replayed;
+    },
+
+    async sweep({ dueBefore, diedBefore }) {
+      return writes.runAlone(async (queries) => {
+        await lockRevision(queries, 'endpoints'); // none is removed meanwhile
+        const forgotten = await queries.rows(TAKE_FORGOTTEN, [diedBefore, SWEEP_ENTRIES_MAX]);
+        const room = SWEEP_ENTRIES_MAX - forgotten.length;
+        const overdue = await queries.rows<MessageRow & { endpoint_id: string }>(TAKE_OVERDUE, [
+          dueBefore,
+          room,
+        ]);
+        const letters = overdue.map(({ endpoint_id: endpoint, message, record }): Letter => {
+          const entry = parseRecord<OutboxEntry>(record);
+          return { endpoint, message, entry: { ...entry, death: 'overdue' } };
+        });
+        await bury(queries, letters);
+        await queries.rows(OUTBOX_SQL.end_tallies);
+        return forgotten.length + overdue.length;
+      });
+    },
+  };
+  return { ...store, tell, wake };
 }

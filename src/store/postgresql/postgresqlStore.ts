@@ -7,7 +7,7 @@ import { Bell } from './bell.ts';
 import { copyTable } from './copyTable.ts';
 import { credentialTable } from './credentialTable.ts';
 import { type Database, together } from './database.ts';
-import { EndpointTable } from './endpointTable.ts';
+import { endpointTable } from './endpointTable.ts';
 import { epochTable } from './epochTable.ts';
 import { followServiceTime } from './followServiceTime.ts';
 import { IdempotencyTable } from './idempotencyTable.ts';
@@ -17,7 +17,7 @@ import type { Use } from './layout.ts';
 import { LogTable, NEWEST_BATCH } from './logTable.ts';
 import { NodeTalk } from './nodeTalk.ts';
 import { noteIn } from './notes.ts';
-import { OutboxTable } from './outboxTable.ts';
+import { outboxTable } from './outboxTable.ts';
 import { renewalTable } from './renewalTable.ts';
 import { sealingTable } from './sealingTable.ts';
 import { TableCheck } from './tableCheck.ts';
@@ -55,8 +55,8 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
       await together([insertJobs(queries, [{ job, acceptance: {} }]), insertWaiting(queries, [job.id])]);
     },
   });
-  const endpoints = new EndpointTable(database, writes, trail);
-  const outbox = new OutboxTable(database, writes, endpoints, { clock, serviceTime, backlogMax });
+  const endpoints = endpointTable(database, writes, trail);
+  const outbox = outboxTable(database, writes, endpoints, { clock, serviceTime, backlogMax });
   const idempotency = new IdempotencyTable(isFront ? undefined : serviceTime);
   const jobs = new JobTable(database, writes, {
     idempotency,
