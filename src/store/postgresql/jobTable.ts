@@ -1,28 +1,17 @@
 import { assert, BrokenInvariant } from '../../base/assert.ts';
 import type { ServiceError } from '../../base/errors.ts';
-import { type Content, type Failure, isReceived, type Job, type JobRecord } from '../../job/job.ts';
+import { isReceived } from '../../job/job.ts';
 import { encodeContent, parseJob } from '../jobCodec.ts';
 import { assertAcceptable, assertCopied } from '../jobRules.ts';
 import { Outrun } from '../outrun.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
-import type {
-  Acceptance,
-  IdempotencyEntry,
-  IdempotencyKey,
-  JobPage,
-  JobQuery,
-  JobReference,
-  JobStore,
-  NewJob,
-  QuotaCount,
-  StoredCopy,
-} from '../store.ts';
-import type { WebhookEvent } from '../webhookStore.ts';
+import type { IdempotencyEntry, JobStore, NewJob } from '../store.ts';
 import { type Database, type Queries, type Query, statements, together } from './database.ts';
 import { type IdempotencyTable, keyInProgress } from './idempotencyTable.ts';
 import { idOf, LEAST_UUID, ownUuid, uuidOf } from './ids.ts';
 import { INSERT_COPIES, insertJobs, JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
 import { findJobs } from './listing.ts';
+import type { OutboxTable } from './outboxTable.ts';
 import { overQuota, quotaCounts, sweepQuotas } from './quotaRows.ts';
 import type { Writes } from './writes.ts';
 
@@ -62,19 +51,6 @@ const BESIDE = [
   ['copy', 'copies'],
 ] as const;
 
-/** Tells clients how their jobs ended. */
-export interface Telling {
-  /** Queues what the endpoints of these jobs' clients are to be told, in the transaction that ends the jobs; the endpoints it queued for. */
-  tell(
-    queries: Queries,
-    type: WebhookEvent,
-    occurredAt: number,
-    jobs: readonly { id: string; clientId: string }[],
-  ): Promise<string[]>;
-  /** Once that transaction is durable. */
-  wake(endpointIds: readonly string[]): void;
-}
-
 /** Jobs that are to be accepted in one go. */
 interface Accepting {
   newJobs: NewJob[];
@@ -84,7 +60,8 @@ interface Accepting {
 
 export interface JobTableOptions {
   idempotency: IdempotencyTable;
-  outbox: Telling;
+  /** Tells clients how their jobs ended. */
+  outbox: OutboxTable;
   /** Makes jobs wait that were accepted. */
   insertWaiting(queries: Queries, jobIds: readonly string[]): Promise<void>;
   /** Called once a job is accepted. */
@@ -93,45 +70,26 @@ export interface JobTableOptions {
   onEnded(): void;
 }
 
-export class JobTable implements JobStore {
-  readonly #database: Database;
-  readonly #writes: Writes;
-  readonly #options: JobTableOptions;
-  #accepting: Accepting | undefined;
+export type JobTable = ReturnType<typeof jobTable>;
 
-  constructor(database: Database, writes: Writes, options: JobTableOptions) {
-    this.#database = database;
-    this.#writes = writes;
-    this.#options = options;
-  }
+export function jobTable(database: Database, writes: Writes, options: JobTableOptions) {
+  let current: Accepting | undefined;
 
   /** Called once jobs that were in the store before have their outcome. */
-  onEnded(): void {
-    this.#options.onEnded();
-  }
-
-  async accept(job: Job, acceptance: Acceptance = {}): Promise<void> {
-    const newJob = { job, acceptance };
-    assertAcceptable(newJob);
-    this.#accepting ??= this.#accept();
-    const { newJobs, refused } = this.#accepting;
-    newJobs.push(newJob);
-    if (newJobs.length >= ACCEPTED_MAX) this.#accepting = undefined;
-    const refusal = (await refused).get(newJob);
-    if (refusal !== undefined) throw refusal;
-    this.#options.onAccepted();
+  function onEnded(): void {
+    options.onEnded();
   }
 
   /** Whatever is accepted until the transaction begins goes into it. */
-  #accept(): Accepting {
+  function acceptTogether(): Accepting {
     const newJobs: NewJob[] = [];
-    const refused = this.#writes.run(async (queries) => {
-      if (this.#accepting === accepting) this.#accepting = undefined;
-      const { refused, replaced } = await this.#refusals(queries, newJobs);
+    const refused = writes.run(async (queries) => {
+      if (current === accepting) current = undefined;
+      const { refused, replaced } = await refusals(queries, newJobs);
       const accepted = newJobs.filter((one) => !refused.has(one));
       if (accepted.length === 0) return refused;
       const ids = accepted.map(({ job }) => job.id);
-      await together([this.#insert(queries, accepted, replaced), this.#options.insertWaiting(queries, ids)]);
+      await together([insert(queries, accepted, replaced), options.insertWaiting(queries, ids)]);
       return refused;
     });
     const accepting = { newJobs, refused };
@@ -142,31 +100,32 @@ export class JobTable implements JobStore {
    * Looks whether jobs can be added that do not wait. Returns what adds them: their leaves are written with them. Throws BrokenInvariant
    * when one of them cannot be accepted.
    */
-  async admit(queries: Queries, newJobs: readonly NewJob[]): Promise<() => Promise<void>> {
+  async function admit(queries: Queries, newJobs: readonly NewJob[]): Promise<() => Promise<void>> {
     if (newJobs.length === 0) return async () => {};
     for (const newJob of newJobs) assertAcceptable(newJob);
-    const { refused, replaced } = await this.#refusals(queries, newJobs);
+    const { refused, replaced } = await refusals(queries, newJobs);
     const outrun = new Map<string, ServiceError>();
     for (const refusal of refused.values()) {
       if (!(refusal instanceof Outrun)) throw refusal;
       for (const [jobId, error] of refusal.refused) outrun.set(jobId, error);
     }
     if (outrun.size > 0) throw new Outrun(outrun);
-    return () => this.#insert(queries, newJobs, replaced);
+    return () => insert(queries, newJobs, replaced);
   }
 
-  async #insert(queries: Queries, newJobs: readonly NewJob[], replaced: readonly string[]): Promise<void> {
+  async function insert(
+    queries: Queries,
+    newJobs: readonly NewJob[],
+    replaced: readonly string[],
+  ): Promise<void> {
     const entries = newJobs.flatMap(entryOf);
-    await together([
-      insertJobs(queries, newJobs),
-      this.#options.idempotency.take(queries, entries, replaced),
-    ]);
+    await together([insertJobs(queries, newJobs), options.idempotency.take(queries, entries, replaced)]);
   }
 
-  async #refusals(queries: Queries, newJobs: readonly NewJob[]) {
+  async function refusals(queries: Queries, newJobs: readonly NewJob[]) {
     const [rows, holders] = await together([
       queries.rows<{ id: string }>(SQL.known_jobs, [newJobs.map(({ job }) => ownUuid('job', job.id))]),
-      this.#options.idempotency.holders(queries, newJobs.flatMap(entryOf)),
+      options.idempotency.holders(queries, newJobs.flatMap(entryOf)),
     ]);
     const known = new Set(rows.map(({ id }) => idOf('job', id)));
     const refused = new Map<NewJob, BrokenInvariant>();
@@ -178,7 +137,7 @@ export class JobTable implements JobStore {
     const outrun = (newJob: NewJob, error: ServiceError) =>
       refused.set(newJob, new Outrun(new Map([[newJob.job.id, error]])));
     const others = newJobs.filter((one) => !refused.has(one));
-    const taken = this.#options.idempotency.taken(others.flatMap(entryOf), holders);
+    const taken = options.idempotency.taken(others.flatMap(entryOf), holders);
     for (const newJob of others) {
       const [entry] = entryOf(newJob);
       if (entry && taken.refused.has(entry)) outrun(newJob, keyInProgress());
@@ -188,38 +147,8 @@ export class JobTable implements JobStore {
     return { refused, replaced: taken.replaced };
   }
 
-  async receive(jobId: string, content: Content, copy?: StoredCopy): Promise<void> {
-    assertCopied(jobId, content, copy);
-    const id = ownUuid('job', jobId);
-    await this.#writes.run(async (queries) => {
-      const waiting = await queries.rows(SQL.lock_waiting, [id]);
-      assert(waiting.length === 1, `job ${jobId} is unknown or has an outcome already`);
-      const ended = await queries.rows(SQL.end_source, [id]);
-      assert(ended.length === 1, `job ${jobId} has its content already`);
-      await together([
-        queries.rows(SQL.receive, [id, encodeContent(content)]),
-        copy && queries.rows(INSERT_COPIES, [[id], [encodeRecord(copy)]]),
-      ]);
-    });
-  }
-
-  async fail(jobId: string, failure: Failure): Promise<void> {
-    const id = ownUuid('job', jobId);
-    const told = await this.#writes.run(async (queries) => {
-      await this.endWaiting(queries, [jobId]);
-      const [job] = await queries.rows<{ client_id: string }>(SQL.fail, [id, encodeRecord(failure)]);
-      assert(job?.client_id, `job ${jobId} waits but is not in the store`);
-      await queries.rows(SQL.end_source, [id]);
-      return this.#options.outbox.tell(queries, 'job.failed', failure.failedAt, [
-        { id: jobId, clientId: job.client_id },
-      ]);
-    });
-    this.#options.outbox.wake(told);
-    this.onEnded();
-  }
-
   /** A job waits exactly as long as it has no outcome. Throws BrokenInvariant when one of these does not. */
-  async endWaiting(queries: Queries, jobIds: readonly string[]): Promise<void> {
+  async function endWaiting(queries: Queries, jobIds: readonly string[]): Promise<void> {
     const ended = await queries.rows<{ job_id: string }>(SQL.end_waiting, [
       jobIds.map((id) => ownUuid('job', id)),
     ]);
@@ -230,12 +159,12 @@ export class JobTable implements JobStore {
   }
 
   /** From now on, jobs that a front accepted are like those of this process: they were examined. */
-  async keepArrivals(queries: Queries, jobIds: readonly string[]): Promise<void> {
+  async function keepArrivals(queries: Queries, jobIds: readonly string[]): Promise<void> {
     await queries.rows(SQL.keep_arrivals, [jobIds.map((id) => ownUuid('job', id))]);
   }
 
   /** Throws BrokenInvariant when the document of one is still to be fetched. A source that a front added to a job without need is removed. */
-  async assertFetched(queries: Queries, jobIds: readonly string[]): Promise<void> {
+  async function assertFetched(queries: Queries, jobIds: readonly string[]): Promise<void> {
     const ids = jobIds.map((id) => ownUuid('job', id));
     const sources = await queries.rows<JobRow & { is_received: boolean }>(SQL.end_sources, [ids]);
     for (const { id, is_received, record } of sources) {
@@ -247,68 +176,100 @@ export class JobTable implements JobStore {
     }
   }
 
-  async get(jobId: string): Promise<JobRecord | undefined> {
-    const id = uuidOf('job', jobId);
-    if (id === undefined) return undefined;
-    const [row] = await this.#database.rows<JobRow>(SQL.get_job, [id]);
-    return row && parseJobRow(row);
-  }
+  const store: JobStore = {
+    async accept(job, acceptance = {}) {
+      const newJob = { job, acceptance };
+      assertAcceptable(newJob);
+      current ??= acceptTogether();
+      const { newJobs, refused } = current;
+      newJobs.push(newJob);
+      if (newJobs.length >= ACCEPTED_MAX) current = undefined;
+      const refusal = (await refused).get(newJob);
+      if (refusal !== undefined) throw refusal;
+      options.onAccepted();
+    },
 
-  async list(query: JobQuery): Promise<JobPage> {
-    return findJobs(this.#database, query);
-  }
+    async receive(jobId, content, copy) {
+      assertCopied(jobId, content, copy);
+      const id = ownUuid('job', jobId);
+      await writes.run(async (queries) => {
+        const waiting = await queries.rows(SQL.lock_waiting, [id]);
+        assert(waiting.length === 1, `job ${jobId} is unknown or has an outcome already`);
+        const ended = await queries.rows(SQL.end_source, [id]);
+        assert(ended.length === 1, `job ${jobId} has its content already`);
+        await together([
+          queries.rows(SQL.receive, [id, encodeContent(content)]),
+          copy && queries.rows(INSERT_COPIES, [[id], [encodeRecord(copy)]]),
+        ]);
+      });
+    },
 
-  async *all(): AsyncIterable<JobRecord> {
-    for await (const row of this.#database.pages<JobRow>(SQL.all_jobs, ({ id }) => id, LEAST_UUID))
-      yield parseJobRow(row);
-  }
+    async fail(jobId, failure) {
+      const id = ownUuid('job', jobId);
+      const told = await writes.run(async (queries) => {
+        await endWaiting(queries, [jobId]);
+        const [job] = await queries.rows<{ client_id: string }>(SQL.fail, [id, encodeRecord(failure)]);
+        assert(job?.client_id, `job ${jobId} waits but is not in the store`);
+        await queries.rows(SQL.end_source, [id]);
+        return options.outbox.tell(queries, 'job.failed', failure.failedAt, [
+          { id: jobId, clientId: job.client_id },
+        ]);
+      });
+      options.outbox.wake(told);
+      onEnded();
+    },
 
-  async waiting(limit: number, after?: string): Promise<Job[]> {
-    const from = after === undefined ? LEAST_UUID : ownUuid('job', after);
-    const rows = await this.#database.rows<JobRow>(SQL.waiting_jobs, [from, limit]);
-    return rows.map((row) => parseJobRow(row).job);
-  }
+    async get(jobId) {
+      const id = uuidOf('job', jobId);
+      if (id === undefined) return undefined;
+      const [row] = await database.rows<JobRow>(SQL.get_job, [id]);
+      return row && parseJobRow(row);
+    },
 
-  async waitingCount(): Promise<number> {
-    const [row] = await this.#database.rows<{ count: number }>(SQL.waiting_count);
-    return row?.count ?? 0;
-  }
+    list: async (query) => findJobs(database, query),
 
-  async sourceUrl(jobId: string): Promise<string | undefined> {
-    const id = uuidOf('job', jobId);
-    if (id === undefined) return undefined;
-    const [row] = await this.#database.rows<{ record: Buffer }>(SQL.get_source, [id]);
-    return row && parseRecord<string>(row.record, `the source of ${jobId}`);
-  }
+    async *all() {
+      for await (const row of database.pages<JobRow>(SQL.all_jobs, ({ id }) => id, LEAST_UUID))
+        yield parseJobRow(row);
+    },
 
-  async idempotency(key: IdempotencyKey): Promise<IdempotencyEntry | undefined> {
-    return this.#options.idempotency.get(this.#database, key);
-  }
+    async waiting(limit, after) {
+      const from = after === undefined ? LEAST_UUID : ownUuid('job', after);
+      const rows = await database.rows<JobRow>(SQL.waiting_jobs, [from, limit]);
+      return rows.map((row) => parseJobRow(row).job);
+    },
 
-  async sweepIdempotency(before: number, limit: number): Promise<number> {
-    return this.#writes.run((queries) => this.#options.idempotency.sweep(queries, before, limit));
-  }
+    async waitingCount() {
+      const [row] = await database.rows<{ count: number }>(SQL.waiting_count);
+      return row?.count ?? 0;
+    },
 
-  async quotaCounts(): Promise<QuotaCount[]> {
-    return quotaCounts(this.#database);
-  }
+    async sourceUrl(jobId) {
+      const id = uuidOf('job', jobId);
+      if (id === undefined) return undefined;
+      const [row] = await database.rows<{ record: Buffer }>(SQL.get_source, [id]);
+      return row && parseRecord<string>(row.record, `the source of ${jobId}`);
+    },
 
-  async sweepQuotas(epochMs: number, limit: number): Promise<number> {
-    return this.#writes.run((queries) => sweepQuotas(queries, epochMs, limit));
-  }
+    idempotency: async (key) => options.idempotency.get(database, key),
 
-  async *references(): AsyncIterable<JobReference> {
-    for (const [kind, table] of BESIDE) {
-      const rows = this.#database.pages<JobOf>(jobsOf(table, 'job_id'), (row) => row.job_id, LEAST_UUID);
-      for await (const { job_id } of rows) yield { kind, jobId: idOf('job', job_id) };
-    }
-    const entries = this.#database.pages<JobOf>(
-      jobsOf('idempotency', 'key'),
-      (row) => row.key,
-      Buffer.alloc(0),
-    );
-    for await (const { job_id } of entries) yield { kind: 'idempotency', jobId: idOf('job', job_id) };
-  }
+    async sweepIdempotency(before, limit) {
+      return writes.run((queries) => options.idempotency.sweep(queries, before, limit));
+    },
+
+    quotaCounts: async () => quotaCounts(database),
+    sweepQuotas: async (epochMs, limit) => writes.run((queries) => sweepQuotas(queries, epochMs, limit)),
+
+    async *references() {
+      for (const [kind, table] of BESIDE) {
+        const rows = database.pages<JobOf>(jobsOf(table, 'job_id'), (row) => row.job_id, LEAST_UUID);
+        for await (const { job_id } of rows) yield { kind, jobId: idOf('job', job_id) };
+      }
+      const entries = database.pages<JobOf>(jobsOf('idempotency', 'key'), (row) => row.key, Buffer.alloc(0));
+      for await (const { job_id } of entries) yield { kind: 'idempotency', jobId: idOf('job', job_id) };
+    },
+  };
+  return { ...store, onEnded, admit, endWaiting, keepArrivals, assertFetched };
 }
 
 /** A row that is about a job. */

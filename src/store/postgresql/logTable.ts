@@ -1,11 +1,12 @@
 import { assert } from '../../base/assert.ts';
 import { sha256 } from '../../base/crypto.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
-import type { AnnouncedBatch, Batch, Leaf, LogStore, NewJob, SealedBatch } from '../store.ts';
+import type { AnnouncedBatch, Batch, LogStore, NewJob } from '../store.ts';
 import { type Database, type Queries, type Query, statements, together } from './database.ts';
 import { idOf, ownUuid } from './ids.ts';
-import type { JobTable, Telling } from './jobTable.ts';
+import type { JobTable } from './jobTable.ts';
 import { putNote, readNote, removeNotes } from './notes.ts';
+import type { OutboxTable } from './outboxTable.ts';
 import type { Writes } from './writes.ts';
 
 const SQL = statements({
@@ -33,108 +34,30 @@ interface Head {
 }
 
 /** The transparency log. Its head is swapped against the one that this process wrote or read last: whatever else happened, there is one log. */
-export class LogTable implements LogStore {
-  readonly #database: Database;
-  readonly #writes: Writes;
-  readonly #jobs: JobTable;
-  readonly #outbox: Telling;
+export function logTable(
+  database: Database,
+  writes: Writes,
+  { jobs, outbox }: { jobs: JobTable; outbox: OutboxTable },
+): LogStore {
   /** SHA-256 of the newest checkpoint; undefined until the first batch of this process. */
-  #newest: Buffer | undefined;
-
-  constructor(database: Database, writes: Writes, { jobs, outbox }: { jobs: JobTable; outbox: Telling }) {
-    this.#database = database;
-    this.#writes = writes;
-    this.#jobs = jobs;
-    this.#outbox = outbox;
-  }
-
-  async commit(batch: SealedBatch): Promise<boolean> {
-    const { leaves, tiles, epochsRevision, ...evidence } = batch;
-    const { firstLeaf, treeSize, sealedAt, checkpoint } = evidence satisfies Batch;
-    assert(treeSize - firstLeaf === leaves.length, 'the batch has not as many leaves as it says');
-    assert(leaves.length > 0, 'the batch is empty');
-    assert(new Set(leaves.map(({ jobId }) => jobId)).size === leaves.length, 'the batch has a job twice');
-    const newJobs: NewJob[] = [];
-    const waiting: string[] = [];
-    for (const { jobId, newJob } of leaves) {
-      if (newJob === undefined) waiting.push(jobId);
-      else {
-        assert(newJob.job.id === jobId && newJob.job.content, `${jobId} is not the new job of its leaf`);
-        newJobs.push(newJob);
-      }
-    }
-    const told = await this.#writes.run(async (queries) => {
-      const [isCurrent, announced, head, addJobs] = await together([
-        isAsDrafted(queries, epochsRevision),
-        announcedBatch(queries),
-        this.#lockHead(queries, firstLeaf),
-        this.#jobs.admit(queries, newJobs),
-      ]);
-      const isOther = announced !== undefined && announced.checkpoint !== checkpoint;
-      assert(!isOther, 'witnesses may have seen another batch');
-      if (!isCurrent && announced === undefined) return undefined;
-      const [told] = await together([
-        this.#outbox.tell(
-          queries,
-          'job.completed',
-          sealedAt,
-          leaves.map(({ jobId, clientId }) => ({ id: jobId, clientId })),
-        ),
-        waiting.length > 0 && this.#jobs.endWaiting(queries, waiting),
-        waiting.length > 0 && this.#jobs.assertFetched(queries, waiting),
-        addJobs(),
-        queries.rows(SQL.insert_leaves, [
-          leaves.map((_, offset) => firstLeaf + offset),
-          leaves.map(({ jobId }) => ownUuid('job', jobId)),
-          leaves.map(({ data }) => Buffer.from(data)),
-        ]),
-        queries.rows(SQL.put_tiles, [
-          tiles.map(({ level }) => level),
-          tiles.map(({ index }) => index),
-          tiles.map(({ hashes }) => Buffer.from(hashes)),
-        ]),
-        queries.rows(SQL.insert_batch, [treeSize, encodeRecord(evidence)]),
-        announced && removeNotes(queries, ['announced']),
-        this.#swapHead(queries, head, batch),
-      ]);
-      return told;
-    });
-    if (told === undefined) return false;
-    this.#newest = hashOf(checkpoint);
-    this.#outbox.wake(told);
-    if (waiting.length > 0) this.#jobs.onEnded();
-    return true;
-  }
-
-  async announce(batch: AnnouncedBatch): Promise<boolean> {
-    return this.#writes.run(async (queries) => {
-      const [isCurrent, , announced] = await together([
-        isAsDrafted(queries, batch.epochsRevision),
-        this.#lockHead(queries, batch.firstLeaf),
-        announcedBatch(queries),
-      ]);
-      assert(announced === undefined, 'another batch is announced');
-      if (!isCurrent) return false;
-      await together([
-        this.#jobs.keepArrivals(queries, batch.jobIds),
-        putNote(queries, 'announced', encodeRecord(batch)),
-      ]);
-      return true;
-    });
-  }
+  let newest: Buffer | undefined;
 
   /** Throws BrokenInvariant unless the log ends where the batch begins, and as this process left it. */
-  async #lockHead(queries: Queries, firstLeaf: number): Promise<Head> {
+  async function lockHead(queries: Queries, firstLeaf: number): Promise<Head> {
     const [head] = await queries.rows<Head>(SQL.lock_head);
     assert(head, 'the store has no head of the log');
     const { tree_size, checkpoint_sha256 } = head;
     assert(tree_size === firstLeaf, `the log has ${tree_size} leaves, the batch begins at ${firstLeaf}`);
-    const isKnown = this.#newest === undefined || this.#newest.equals(checkpoint_sha256);
+    const isKnown = newest === undefined || newest.equals(checkpoint_sha256);
     assert(isKnown, `the newest checkpoint of the log is not the one that this process wrote`);
     return head;
   }
 
-  async #swapHead(queries: Queries, from: Head, to: Pick<Batch, 'treeSize' | 'checkpoint'>): Promise<void> {
+  async function swapHead(
+    queries: Queries,
+    from: Head,
+    to: Pick<Batch, 'treeSize' | 'checkpoint'>,
+  ): Promise<void> {
     const swapped = await queries.rows(SQL.swap_head, [
       to.treeSize,
       hashOf(to.checkpoint),
@@ -144,36 +67,102 @@ export class LogTable implements LogStore {
     assert(swapped.length === 1, 'the head of the log changed while a batch was written');
   }
 
-  async announced(): Promise<AnnouncedBatch | undefined> {
-    return announcedBatch(this.#database);
-  }
-
-  async head(): Promise<Batch | undefined> {
-    return this.#batch(NEWEST_BATCH);
-  }
-
-  async batchOf(leafIndex: number): Promise<Batch | undefined> {
-    return this.#batch(SQL.batch_of, leafIndex);
-  }
-
-  async batchAt(treeSize: number): Promise<Batch | undefined> {
-    return this.#batch(SQL.batch_at, treeSize);
-  }
-
-  async #batch(query: Query, ...values: number[]): Promise<Batch | undefined> {
-    const [row] = await this.#database.rows<{ record: Buffer }>(query, values);
+  async function batch(query: Query, ...values: number[]): Promise<Batch | undefined> {
+    const [row] = await database.rows<{ record: Buffer }>(query, values);
     return row && parseRecord<Batch>(row.record);
   }
 
-  async leaves(from: number, to: number): Promise<Leaf[]> {
-    const rows = await this.#database.rows<{ job_id: string; data: Buffer }>(SQL.leaves, [from, to]);
-    return rows.map(({ job_id, data }) => ({ jobId: idOf('job', job_id), data }));
-  }
+  return {
+    async commit(batch) {
+      const { leaves, tiles, epochsRevision, ...evidence } = batch;
+      const { firstLeaf, treeSize, sealedAt, checkpoint } = evidence satisfies Batch;
+      assert(treeSize - firstLeaf === leaves.length, 'the batch has not as many leaves as it says');
+      assert(leaves.length > 0, 'the batch is empty');
+      assert(new Set(leaves.map(({ jobId }) => jobId)).size === leaves.length, 'the batch has a job twice');
+      const newJobs: NewJob[] = [];
+      const waiting: string[] = [];
+      for (const { jobId, newJob } of leaves) {
+        if (newJob === undefined) waiting.push(jobId);
+        else {
+          assert(newJob.job.id === jobId && newJob.job.content, `${jobId} is not the new job of its leaf`);
+          newJobs.push(newJob);
+        }
+      }
+      const told = await writes.run(async (queries) => {
+        const [isCurrent, announced, head, addJobs] = await together([
+          isAsDrafted(queries, epochsRevision),
+          announcedBatch(queries),
+          lockHead(queries, firstLeaf),
+          jobs.admit(queries, newJobs),
+        ]);
+        const isOther = announced !== undefined && announced.checkpoint !== checkpoint;
+        assert(!isOther, 'witnesses may have seen another batch');
+        if (!isCurrent && announced === undefined) return undefined;
+        const [told] = await together([
+          outbox.tell(
+            queries,
+            'job.completed',
+            sealedAt,
+            leaves.map(({ jobId, clientId }) => ({ id: jobId, clientId })),
+          ),
+          waiting.length > 0 && jobs.endWaiting(queries, waiting),
+          waiting.length > 0 && jobs.assertFetched(queries, waiting),
+          addJobs(),
+          queries.rows(SQL.insert_leaves, [
+            leaves.map((_, offset) => firstLeaf + offset),
+            leaves.map(({ jobId }) => ownUuid('job', jobId)),
+            leaves.map(({ data }) => Buffer.from(data)),
+          ]),
+          queries.rows(SQL.put_tiles, [
+            tiles.map(({ level }) => level),
+            tiles.map(({ index }) => index),
+            tiles.map(({ hashes }) => Buffer.from(hashes)),
+          ]),
+          queries.rows(SQL.insert_batch, [treeSize, encodeRecord(evidence)]),
+          announced && removeNotes(queries, ['announced']),
+          swapHead(queries, head, batch),
+        ]);
+        return told;
+      });
+      if (told === undefined) return false;
+      newest = hashOf(checkpoint);
+      outbox.wake(told);
+      if (waiting.length > 0) jobs.onEnded();
+      return true;
+    },
 
-  async tile(level: number, index: number): Promise<Uint8Array | undefined> {
-    const [row] = await this.#database.rows<{ hashes: Buffer }>(SQL.tile, [level, index]);
-    return row?.hashes;
-  }
+    async announce(batch) {
+      return writes.run(async (queries) => {
+        const [isCurrent, , announced] = await together([
+          isAsDrafted(queries, batch.epochsRevision),
+          lockHead(queries, batch.firstLeaf),
+          announcedBatch(queries),
+        ]);
+        assert(announced === undefined, 'another batch is announced');
+        if (!isCurrent) return false;
+        await together([
+          jobs.keepArrivals(queries, batch.jobIds),
+          putNote(queries, 'announced', encodeRecord(batch)),
+        ]);
+        return true;
+      });
+    },
+
+    announced: async () => announcedBatch(database),
+    head: async () => batch(NEWEST_BATCH),
+    batchOf: async (leafIndex) => batch(SQL.batch_of, leafIndex),
+    batchAt: async (treeSize) => batch(SQL.batch_at, treeSize),
+
+    async leaves(from, to) {
+      const rows = await database.rows<{ job_id: string; data: Buffer }>(SQL.leaves, [from, to]);
+      return rows.map(({ job_id, data }) => ({ jobId: idOf('job', job_id), data }));
+    },
+
+    async tile(level, index) {
+      const [row] = await database.rows<{ hashes: Buffer }>(SQL.tile, [level, index]);
+      return row?.hashes;
+    },
+  };
 }
 
 async function isAsDrafted(queries: Queries, epochsRevision: number): Promise<boolean> {

@@ -12,15 +12,15 @@ import { epochTable } from './epochTable.ts';
 import { followServiceTime } from './followServiceTime.ts';
 import { IdempotencyTable } from './idempotencyTable.ts';
 import { insertArrivals, insertJobs, insertWaiting } from './jobRows.ts';
-import { JobTable } from './jobTable.ts';
+import { jobTable } from './jobTable.ts';
 import type { Use } from './layout.ts';
-import { LogTable, NEWEST_BATCH } from './logTable.ts';
+import { logTable, NEWEST_BATCH } from './logTable.ts';
 import { NodeTalk } from './nodeTalk.ts';
 import { noteIn } from './notes.ts';
 import { outboxTable } from './outboxTable.ts';
 import { renewalTable } from './renewalTable.ts';
 import { sealingTable } from './sealingTable.ts';
-import { TableCheck } from './tableCheck.ts';
+import { tableCheck } from './tableCheck.ts';
 import { trailTable } from './trailTable.ts';
 import type { Writes } from './writes.ts';
 
@@ -58,7 +58,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
   const endpoints = endpointTable(database, writes, trail);
   const outbox = outboxTable(database, writes, endpoints, { clock, serviceTime, backlogMax });
   const idempotency = new IdempotencyTable(isFront ? undefined : serviceTime);
-  const jobs = new JobTable(database, writes, {
+  const jobs = jobTable(database, writes, {
     idempotency,
     outbox,
     insertWaiting: isFront ? insertArrivals : insertWaiting,
@@ -71,7 +71,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     identity,
     jobs,
     copies: copyTable(database, writes),
-    log: new LogTable(database, writes, { jobs, outbox }),
+    log: logTable(database, writes, { jobs, outbox }),
     epochs: epochTable(database, writes, trail),
     credentials: credentialTable(database, writes, trail),
     webhooks: { endpoints, outbox },
@@ -79,7 +79,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     witnessing: witnessStoreIn(noteIn(database, writes, 'witnessing')),
     renewals: renewalTable(database, writes, trail),
     serviceTime,
-    indexes: new TableCheck(database, writes, identity, clock),
+    indexes: tableCheck(database, writes, identity, clock),
     ...(nodes && { nodes }),
     ...(bell && !isFront && { arrivals: arrivalTable(database, writes, bell) }),
     ...(bell && isFront && { sealing: sealingTable(database, bell) }),

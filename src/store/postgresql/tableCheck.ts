@@ -3,7 +3,7 @@ import type { Clock } from '../../base/clock.ts';
 import { documentSha256, isOfClient, type Job } from '../../job/job.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath, tileWidth } from '../../log/tiles.ts';
 import { appendLeaves, emptyEdge, leafHash } from '../../log/tree.ts';
-import type { IndexFlaw, IndexStore, RepairOptions } from '../indexStore.ts';
+import type { IndexFlaw, IndexStore } from '../indexStore.ts';
 import { parseJob } from '../jobCodec.ts';
 import { encodeRecord } from '../records.ts';
 import { QUOTA_RETENTION_MS, type QuotaCount, type StoreIdentity } from '../store.ts';
@@ -64,42 +64,18 @@ const SQL = statements({
  * found by, counts of quotas, messages to endpoints and their counts. All of it is read in one snapshot, so what a running daemon writes is no flaw. Indexes proper are the
  * database's own (`amcheck`).
  */
-export class TableCheck implements IndexStore {
-  readonly #database: Database;
-  readonly #writes: Writes;
-  readonly #identity: StoreIdentity;
-  readonly #clock: Clock;
-
-  constructor(database: Database, writes: Writes, identity: StoreIdentity, clock: Clock) {
-    this.#database = database;
-    this.#writes = writes;
-    this.#identity = identity;
-    this.#clock = clock;
-  }
-
-  check(): AsyncIterable<IndexFlaw> {
-    return this.#flaws();
-  }
-
-  async repair({ backup, onMended, isGood }: RepairOptions): Promise<boolean> {
-    const { repair, ...whole } = this.#identity;
-    const mark = repair ?? { begunAt: this.#clock(), ...(backup !== undefined && { backup }) };
-    await this.#mark({ ...whole, repair: mark });
-    for await (const flaw of this.#flaws()) {
-      await this.#writes.run((queries) => flaw.mend(queries));
-      onMended(flaw);
-    }
-    if (!(await isGood())) return false;
-    await this.#mark(whole);
-    return true;
-  }
-
-  async *#flaws(): AsyncIterable<TableFlaw> {
-    const snapshot = await this.#database.snapshot();
+export function tableCheck(
+  database: Database,
+  writes: Writes,
+  identity: StoreIdentity,
+  clock: Clock,
+): IndexStore {
+  async function* flaws(): AsyncIterable<TableFlaw> {
+    const snapshot = await database.snapshot();
     try {
       yield* tiles(snapshot.queries);
       yield* strays(snapshot.queries);
-      const counts = new Counts(this.#clock() - QUOTA_RETENTION_MS);
+      const counts = new Counts(clock() - QUOTA_RETENTION_MS);
       const announced = new Set((await announcedBatch(snapshot.queries))?.jobIds);
       yield* jobs(snapshot.queries, counts, announced);
       yield* counts.flaws(snapshot.queries);
@@ -109,9 +85,28 @@ export class TableCheck implements IndexStore {
     }
   }
 
-  async #mark(identity: StoreIdentity): Promise<void> {
-    await this.#writes.run((queries) => putNote(queries, 'identity', encodeRecord(identity)));
+  async function keepIdentity(identity: StoreIdentity): Promise<void> {
+    await writes.run((queries) => putNote(queries, 'identity', encodeRecord(identity)));
   }
+
+  return {
+    check() {
+      return flaws();
+    },
+
+    async repair({ backup, onMended, isGood }) {
+      const { repair, ...whole } = identity;
+      const mark = repair ?? { begunAt: clock(), ...(backup !== undefined && { backup }) };
+      await keepIdentity({ ...whole, repair: mark });
+      for await (const flaw of flaws()) {
+        await writes.run((queries) => flaw.mend(queries));
+        onMended(flaw);
+      }
+      if (!(await isGood())) return false;
+      await keepIdentity(whole);
+      return true;
+    },
+  };
 }
 
 /** The tiles of the tree that the leaves make (C2SP tlog-tiles), and no others. */
