@@ -17,91 +17,57 @@ interface Snapshot {
   listening: Record<WebhookEvent, Map<string, WebhookEndpoint[]>>;
 }
 
+export type EndpointRecords = ReturnType<typeof endpointRecords>;
+
 /**
  * Webhook endpoints, kept in memory: sealing asks for them with every batch. Every change by any process takes the next revision. So one
  * look for that key tells whether memory is still right; and of two changes decided on the same state only one finds its key free.
  */
-export class EndpointRecords implements EndpointStore {
-  readonly #databases: Databases;
-  readonly #trail: TrailRecords;
-  #snapshot: Snapshot | undefined;
-  readonly #inTurn = takingTurns();
-
-  constructor(databases: Databases, trail: TrailRecords) {
-    this.#databases = databases;
-    this.#trail = trail;
-  }
-
-  async all(clientId?: string): Promise<WebhookEndpoint[]> {
-    const all = [...this.current().byId.values()];
-    return clientId === undefined ? all : all.filter((endpoint) => endpoint.clientId === clientId);
-  }
-
-  async get(endpointId: string): Promise<WebhookEndpoint | undefined> {
-    return this.current().byId.get(endpointId);
-  }
-
-  async revision(): Promise<number> {
-    return this.current().revision;
-  }
-
-  async isListening(clientId: string, event: WebhookEvent): Promise<boolean> {
-    return this.current().listening[event].has(clientId);
-  }
-
-  async add(endpoint: NewEndpoint, perClientMax: number, act: Act | null): Promise<boolean> {
-    return this.#change(act, (revision) => {
-      const endpoints = [...this.current().byId.values()];
-      const own = endpoints.filter(({ clientId }) => clientId === endpoint.clientId);
-      return own.length < perClientMax ? [this.#put({ ...endpoint, revision })] : undefined;
-    });
-  }
+export function endpointRecords(databases: Databases, trail: TrailRecords) {
+  let known: Snapshot | undefined;
+  const inTurn = takingTurns();
 
   /** The changes of `also` go into the same transaction; where it returns undefined, nothing is changed. */
-  async change(
+  async function change(
     endpointId: string,
     change: (current: WebhookEndpoint) => NewEndpoint | undefined,
     act: Act | null,
     also: () => Change[] | undefined = () => [],
   ): Promise<WebhookEndpoint | undefined> {
     let found: WebhookEndpoint | undefined;
-    await this.#change(act, (revision) => {
-      found = this.current().byId.get(endpointId);
+    await changeInTurn(act, (revision) => {
+      found = current().byId.get(endpointId);
       const next = found && change(found);
       const others = next && also();
       if (next === undefined || others === undefined) return undefined;
       found = { ...next, revision };
-      return [this.#put(found), ...others];
+      return [put(found), ...others];
     });
     return found;
   }
 
-  async remove(endpointId: string, act: Act | null): Promise<boolean> {
-    return this.#change(
-      act,
-      () =>
-        this.current().byId.get(endpointId) && [
-          { database: this.#databases.endpoints, key: ownIdKey('we', endpointId) },
-        ],
-    );
-  }
-
   /** Changes of this process take turns: of several decided at once, all but one would find their revision taken and start again. */
-  #change(act: Act | null, decide: (revision: number) => Change[] | undefined): Promise<boolean> {
-    return this.#inTurn(() => this.#write(act, decide));
+  function changeInTurn(
+    act: Act | null,
+    decide: (revision: number) => Change[] | undefined,
+  ): Promise<boolean> {
+    return inTurn(() => write(act, decide));
   }
 
   /** Writes the changes that `decide` returns; returns false where there are none. Decides again when another process was faster. */
-  async #write(act: Act | null, decide: (revision: number) => Change[] | undefined): Promise<boolean> {
-    const { endpointRevisions: database } = this.#databases;
+  async function write(
+    act: Act | null,
+    decide: (revision: number) => Change[] | undefined,
+  ): Promise<boolean> {
+    const { endpointRevisions: database } = databases;
     for (;;) {
-      const revision = this.current().revision + 1;
+      const revision = current().revision + 1;
       const changes = decide(revision);
       if (changes === undefined) return false;
       const key = counterKey(revision);
       const taken = [{ database, key, value: NOTHING }];
       const oldest = Math.max(revision - REVISIONS_KEPT, 0);
-      const happened = await this.#trail.write(act, {
+      const happened = await trail.write(act, {
         unless: [{ database, key }],
         changes: [...changes, ...taken, { database, key: counterKey(oldest) }],
       });
@@ -109,30 +75,27 @@ export class EndpointRecords implements EndpointStore {
     }
   }
 
-  #put(endpoint: WebhookEndpoint): Change {
+  function put(endpoint: WebhookEndpoint): Change {
     return {
-      database: this.#databases.endpoints,
+      database: databases.endpoints,
       key: ownIdKey('we', endpoint.id),
       value: encodeRecord(endpoint),
     };
   }
 
   /** As of the newest change by any process. */
-  current(): Snapshot {
-    this.#databases.root.resetReadTxn();
-    const { endpointRevisions } = this.#databases;
-    if (
-      this.#snapshot !== undefined &&
-      !endpointRevisions.doesExist(counterKey(this.#snapshot.revision + 1))
-    ) {
-      return this.#snapshot;
+  function current(): Snapshot {
+    databases.root.resetReadTxn();
+    const { endpointRevisions } = databases;
+    if (known !== undefined && !endpointRevisions.doesExist(counterKey(known.revision + 1))) {
+      return known;
     }
-    this.#snapshot = this.#read();
-    return this.#snapshot;
+    known = readAll();
+    return known;
   }
 
-  #read(): Snapshot {
-    const { endpoints, endpointRevisions } = this.#databases;
+  function readAll(): Snapshot {
+    const { endpoints, endpointRevisions } = databases;
     const snapshot: Snapshot = {
       revision: 0,
       byId: new Map(),
@@ -154,4 +117,34 @@ export class EndpointRecords implements EndpointStore {
     }
     return snapshot;
   }
+
+  const store: Omit<EndpointStore, 'change'> = {
+    async all(clientId) {
+      const all = [...current().byId.values()];
+      return clientId === undefined ? all : all.filter((endpoint) => endpoint.clientId === clientId);
+    },
+
+    get: async (endpointId) => current().byId.get(endpointId),
+    revision: async () => current().revision,
+    isListening: async (clientId, event) => current().listening[event].has(clientId),
+
+    async add(endpoint, perClientMax, act) {
+      return changeInTurn(act, (revision) => {
+        const endpoints = [...current().byId.values()];
+        const own = endpoints.filter(({ clientId }) => clientId === endpoint.clientId);
+        return own.length < perClientMax ? [put({ ...endpoint, revision })] : undefined;
+      });
+    },
+
+    async remove(endpointId, act) {
+      return changeInTurn(
+        act,
+        () =>
+          current().byId.get(endpointId) && [
+            { database: databases.endpoints, key: ownIdKey('we', endpointId) },
+          ],
+      );
+    },
+  };
+  return { ...store, change, current };
 }

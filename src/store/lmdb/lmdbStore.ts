@@ -4,20 +4,20 @@ import { openServiceTime, type ServiceTimeOptions } from '../runningTime.ts';
 import type { Store, StoreIdentity } from '../store.ts';
 import { witnessStoreIn } from '../witnessStore.ts';
 import { Commits } from './commits.ts';
-import { CopyRecords } from './copyRecords.ts';
-import { CredentialRecords } from './credentialRecords.ts';
+import { copyRecords } from './copyRecords.ts';
+import { credentialRecords } from './credentialRecords.ts';
 import type { Databases } from './databases.ts';
-import { EndpointRecords } from './endpointRecords.ts';
-import { EpochRecords } from './epochRecords.ts';
+import { endpointRecords } from './endpointRecords.ts';
+import { epochRecords } from './epochRecords.ts';
 import { IdempotencyEntries } from './idempotencyEntries.ts';
-import { IndexRepair } from './indexRepair.ts';
+import { indexRepair } from './indexRepair.ts';
 import { JobRecords } from './jobRecords.ts';
 import { LogRecords } from './logRecords.ts';
 import { Outbox } from './outbox.ts';
 import { PageUse } from './pageUse.ts';
 import { QuotaCounts } from './quotaCounts.ts';
-import { RenewalRecords } from './renewalRecords.ts';
-import { TrailRecords } from './trailRecords.ts';
+import { renewalRecords } from './renewalRecords.ts';
+import { trailRecords } from './trailRecords.ts';
 
 interface LmdbOptions extends ServiceTimeOptions {
   backlogMax: number;
@@ -35,15 +35,15 @@ export async function lmdbStore(
   const one = (name: string) => besideIdentity(databases, commits, name);
   const [newest] = databases.batches.getRange({ reverse: true, limit: 1 });
   const serviceTime = await openServiceTime(one('service_time'), newest?.value, options);
-  const trail = new TrailRecords(databases, commits, {
+  const trail = trailRecords(databases, commits, {
     environment: identity.environment,
     clock,
     accept: (job) => jobs.changesFor(job),
   });
-  const epochs = new EpochRecords(databases, trail);
-  const endpoints = new EndpointRecords(databases, trail);
+  const epochs = epochRecords(databases, trail);
+  const endpoints = endpointRecords(databases, trail);
   const outbox = new Outbox(databases, commits, endpoints, { clock, serviceTime, backlogMax });
-  const copies = new CopyRecords(databases, commits);
+  const copies = copyRecords(databases, commits);
   const jobs = new JobRecords(databases, commits, {
     idempotency: new IdempotencyEntries(databases, serviceTime),
     quotas: new QuotaCounts(databases),
@@ -56,13 +56,13 @@ export async function lmdbStore(
     copies,
     log: new LogRecords(databases, commits, { jobs, outbox, epochs }),
     epochs,
-    credentials: new CredentialRecords(databases, trail),
+    credentials: credentialRecords(databases, trail),
     webhooks: { endpoints, outbox },
     trail,
     witnessing: witnessStoreIn(one('witnessing')),
-    renewals: new RenewalRecords(databases, commits, trail),
+    renewals: renewalRecords(databases, commits, trail),
     serviceTime,
-    indexes: new IndexRepair(databases, commits, identity, clock),
+    indexes: indexRepair(databases, commits, identity, clock),
     pages: new PageUse(databases, options.monotonicMs),
     close: async () => {
       await commits.idle();

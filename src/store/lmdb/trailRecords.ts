@@ -15,28 +15,14 @@ export interface AuditOptions {
   accept(job: ReceivedJob): Change[];
 }
 
+export type TrailRecords = ReturnType<typeof trailRecords>;
+
 /** The audit trail in the embedded store. The number of the next record makes writes of all processes take turns. */
-export class TrailRecords implements TrailStore {
-  readonly #databases: Databases;
-  readonly #commits: Commits;
-  readonly #options: AuditOptions;
-
-  constructor(databases: Databases, commits: Commits, options: AuditOptions) {
-    this.#databases = databases;
-    this.#commits = commits;
-    this.#options = options;
-  }
-
-  async append(act: Act): Promise<number> {
-    const number = await this.decide(() => ({ act, write: { changes: [] } }));
-    assert(number !== undefined, 'a record without a condition is always written');
-    return number;
-  }
-
+export function trailRecords(databases: Databases, commits: Commits, options: AuditOptions) {
   /** Writes an act and its record, or neither: false when the condition of the write forbade it. `null`: it is nobody's act. */
-  async write(act: Act | null, write: Write): Promise<boolean> {
-    if (act === null) return this.#commits.write(write);
-    return (await this.decide(() => ({ act, write }))) !== undefined;
+  async function write(act: Act | null, write: Write): Promise<boolean> {
+    if (act === null) return commits.write(write);
+    return (await decide(() => ({ act, write }))) !== undefined;
   }
 
   /**
@@ -44,59 +30,72 @@ export class TrailRecords implements TrailStore {
    * its decision and the write. Resolves with the number of the record; undefined when there was no decision, or when the condition of
    * the write forbade it.
    */
-  async decide(decide: () => { act: Act; write: Write } | undefined): Promise<number | undefined> {
-    const { trail } = this.#databases;
+  async function decide(decide: () => { act: Act; write: Write } | undefined): Promise<number | undefined> {
+    const { trail } = databases;
     for (;;) {
-      const { number, previous } = await this.#place();
+      const { number, previous } = await place();
       const decided = decide();
       if (decided === undefined) return undefined;
       const { changes, unless = [] } = decided.write;
       const taken = { database: trail, key: counterKey(number) };
-      const happened = await this.#commits.write({
+      const happened = await commits.write({
         unless: [...unless, taken],
-        changes: [...changes, ...this.#changes(decided.act, number, previous)],
+        changes: [...changes, ...changesFor(decided.act, number, previous)],
       });
       if (happened) return number;
       // If another record took the number, try again with the next; otherwise the write's own condition forbade it.
-      if ((await this.newest()) < number) return undefined;
+      if ((await newestNumber()) < number) return undefined;
     }
   }
 
-  async entry(number: number): Promise<TrailEntry | undefined> {
-    return (await this.entries(number - 1, 1)).find((entry) => entry.number === number);
+  async function entry(number: number): Promise<TrailEntry | undefined> {
+    return (await entries(number - 1, 1)).find((entry) => entry.number === number);
   }
 
-  async entries(after: number, limit: number): Promise<TrailEntry[]> {
-    this.#refresh();
+  async function entries(after: number, limit: number): Promise<TrailEntry[]> {
+    refresh();
     const start = counterKey(Math.max(after, 0) + 1);
-    return Array.from(this.#databases.trail.getRange({ start, limit }), ({ key, value }) =>
+    return Array.from(databases.trail.getRange({ start, limit }), ({ key, value }) =>
       parseTrailEntry(parseCounterKey(key), value),
     );
   }
 
-  async newest(): Promise<number> {
-    this.#refresh();
-    for (const key of this.#databases.trail.getKeys({ reverse: true, limit: 1 })) return parseCounterKey(key);
+  async function newestNumber(): Promise<number> {
+    refresh();
+    for (const key of databases.trail.getKeys({ reverse: true, limit: 1 })) return parseCounterKey(key);
     return 0;
   }
 
-  async #place(): Promise<{ number: number; previous: string | undefined }> {
-    const newest = await this.newest();
-    const previous = newest === 0 ? undefined : await this.entry(newest);
+  async function place(): Promise<{ number: number; previous: string | undefined }> {
+    const newest = await newestNumber();
+    const previous = newest === 0 ? undefined : await entry(newest);
     return { number: newest + 1, previous: previous?.text };
   }
 
-  #changes(act: Act, number: number, previous: string | undefined): Change[] {
-    const { environment, clock, accept } = this.#options;
+  function changesFor(act: Act, number: number, previous: string | undefined): Change[] {
+    const { environment, clock, accept } = options;
     const atMs = clock();
     const text = encodeAuditRecord(act, { number, previous, atMs, environment });
     const job = auditJob(number, text, atMs);
     const value = encodeTrailEntry({ jobId: job.id, text });
-    return [{ database: this.#databases.trail, key: counterKey(number), value }, ...accept(job)];
+    return [{ database: databases.trail, key: counterKey(number), value }, ...accept(job)];
   }
 
   /** Other processes write here too. */
-  #refresh(): void {
-    this.#databases.root.resetReadTxn();
+  function refresh(): void {
+    databases.root.resetReadTxn();
   }
+
+  const store: TrailStore = {
+    async append(act) {
+      const number = await decide(() => ({ act, write: { changes: [] } }));
+      assert(number !== undefined, 'a record without a condition is always written');
+      return number;
+    },
+
+    entry,
+    entries,
+    newest: newestNumber,
+  };
+  return { ...store, write, decide };
 }
