@@ -67,8 +67,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'store/lmdb/jobRecords.js',
     line: '{ ...outcome, key },\n            { database: waiting, key },',
     // The daemon itself finds records of the audit trail that are sealed twice.
-    instead:
-      "{ ...outcome, key }, ...(this.#job(key).source === 'audit' ? [{ database: waiting, key }] : []),",
+    instead: "{ ...outcome, key }, ...(jobAt(key).source === 'audit' ? [{ database: waiting, key }] : []),",
   },
   {
     name: 'says another key in each receipt',
@@ -103,7 +102,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'tells nobody of jobs that are sealed together',
     breaks: 'no webhook is lost',
-    file: 'store/lmdb/outbox.js',
+    file: 'store/lmdb/outboxRecords.js',
     line: 'if (listening.size === 0)',
     instead: 'if (listening.size === 0 || jobs.length > 1)',
   },
@@ -141,8 +140,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'leaves jobs out of the lists',
     breaks: 'the check is good',
     file: 'store/lmdb/jobRecords.js',
-    line: '...this.#postings.changesFor(job, key),',
-    instead: '...this.#postings.changesFor(job, key).slice(1),',
+    line: '...postings.changesFor(job, key),',
+    instead: '...postings.changesFor(job, key).slice(1),',
   },
   {
     name: 'dates tokens by the clock alone',

@@ -1,34 +1,15 @@
 import { assert } from '../../base/assert.ts';
-import {
-  type Content,
-  type Failure,
-  isReceived,
-  type Job,
-  type JobRecord,
-  type Outcome,
-} from '../../job/job.ts';
+import { isReceived, type Job, type JobRecord, type Outcome } from '../../job/job.ts';
 import { encodeContent, encodeJob, parseContent, parseJob } from '../jobCodec.ts';
 import { assertAcceptable, assertCopied, CANDIDATES_MAX, isOrUnset, matches } from '../jobRules.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
-import type {
-  Acceptance,
-  IdempotencyEntry,
-  IdempotencyKey,
-  JobPage,
-  JobQuery,
-  JobReference,
-  JobStore,
-  NewJob,
-  QuotaCount,
-  SealedLeaf,
-  StoredCopy,
-} from '../store.ts';
+import type { JobStore, NewJob, SealedLeaf } from '../store.ts';
 import type { Change, Commits } from './commits.ts';
 import type { CopyRecords } from './copyRecords.ts';
 import { type Databases, scanKeys } from './databases.ts';
 import type { IdempotencyEntries } from './idempotencyEntries.ts';
 import { idKey, NOTHING, ownIdKey, parseJobKey } from './keyLayout.ts';
-import type { Outbox } from './outbox.ts';
+import type { OutboxRecords } from './outboxRecords.ts';
 import { encodeFailed, encodeSealed, parseOutcome } from './outcomeRecords.ts';
 import { Postings } from './postings.ts';
 import type { QuotaCounts } from './quotaCounts.ts';
@@ -38,7 +19,7 @@ interface Beside {
   idempotency: IdempotencyEntries;
   quotas: QuotaCounts;
   copies: CopyRecords;
-  outbox: Outbox;
+  outbox: OutboxRecords;
 }
 
 interface Adding {
@@ -47,118 +28,63 @@ interface Adding {
   written(happened: boolean): void;
 }
 
+export type JobRecords = ReturnType<typeof jobRecords>;
+
 /** Jobs by id. A condition inside each transaction holds off a second process that writes the same. */
-export class JobRecords implements JobStore {
-  readonly #databases: Databases;
-  readonly #commits: Commits;
-  readonly #beside: Beside;
-  readonly #postings: Postings;
-
-  constructor(databases: Databases, commits: Commits, beside: Beside) {
-    this.#databases = databases;
-    this.#commits = commits;
-    this.#beside = beside;
-    this.#postings = new Postings(databases);
-  }
-
-  async accept(job: Job, acceptance: Acceptance = {}): Promise<void> {
-    const { jobs } = this.#databases;
-    const { key, changes, written } = this.#adding({ job, acceptance });
-    let happened = false;
-    try {
-      const write = { unless: [{ database: jobs, key }], changes: [...changes, this.#waits(key)] };
-      happened = await this.#commits.write(write);
-    } finally {
-      written(happened);
-    }
-    assert(happened, `job ${job.id} is in the store already`);
-  }
+export function jobRecords(databases: Databases, commits: Commits, beside: Beside) {
+  const postings = new Postings(databases);
 
   /** The changes that add a job, of which nobody knows yet how it ends. Write them at once, and then tell `written` whether they were. */
-  #adding(newJob: NewJob): Adding {
+  function adding(newJob: NewJob): Adding {
     assertAcceptable(newJob);
     const { job, acceptance } = newJob;
     const { idempotency, sourceUrl, copy } = acceptance;
-    const { sources } = this.#databases;
+    const { sources } = databases;
     const key = ownIdKey('job', job.id);
-    const taken = idempotency && this.#beside.idempotency.take(idempotency, (id) => this.#hasFailed(id));
-    const changes = [...this.#recordOf(job, key), ...(taken?.changes ?? [])];
+    const taken = idempotency && beside.idempotency.take(idempotency, (id) => hasFailed(id));
+    const changes = [...recordOf(job, key), ...(taken?.changes ?? [])];
     if (sourceUrl !== undefined) changes.push({ database: sources, key, value: encodeRecord(sourceUrl) });
-    if (copy !== undefined) changes.push(this.#beside.copies.change(job.id, copy));
+    if (copy !== undefined) changes.push(beside.copies.change(job.id, copy));
     const written = (happened: boolean) => {
       taken?.written();
-      if (!happened && job.quota) this.#beside.quotas.uncount(job.clientId, job.quota);
+      if (!happened && job.quota) beside.quotas.uncount(job.clientId, job.quota);
     };
     return { key, changes, written };
   }
 
   /** The changes that add a job that nothing else is written with, and make it wait for its outcome. */
-  changesFor(job: Job): Change[] {
+  function changesFor(job: Job): Change[] {
     const key = ownIdKey('job', job.id);
-    return [...this.#recordOf(job, key), this.#waits(key)];
+    return [...recordOf(job, key), waits(key)];
   }
 
   /** A job, its place in the lists, and its quota. */
-  #recordOf(job: Job, key: Buffer): Change[] {
+  function recordOf(job: Job, key: Buffer): Change[] {
     return [
-      { database: this.#databases.jobs, key, value: encodeJob(job) },
-      ...this.#postings.changesFor(job, key),
-      ...(job.quota ? [this.#beside.quotas.count(job.clientId, job.quota)] : []),
+      { database: databases.jobs, key, value: encodeJob(job) },
+      ...postings.changesFor(job, key),
+      ...(job.quota ? [beside.quotas.count(job.clientId, job.quota)] : []),
     ];
   }
 
-  #waits(key: Buffer): Change {
-    return { database: this.#databases.waiting, key, value: NOTHING };
-  }
-
-  async receive(jobId: string, content: Content, copy?: StoredCopy): Promise<void> {
-    assertCopied(jobId, content, copy);
-    const happened = await this.#commits.inTurn(async () => {
-      const key = this.#unfinished(jobId);
-      const { contents, sources } = this.#databases;
-      assert(sources.doesExist(key), `job ${jobId} has its content already`);
-      const changes: Change[] = [
-        { database: contents, key, value: encodeContent(content) },
-        { database: sources, key },
-      ];
-      if (copy !== undefined) changes.push(this.#beside.copies.change(jobId, copy));
-      return this.#commits.write({ unless: [{ database: contents, key }], changes });
-    });
-    assert(happened, `the content of ${jobId} was written by another process`);
-  }
-
-  async fail(jobId: string, failure: Failure): Promise<void> {
-    const happened = await this.#commits.inTurn(async () => {
-      const key = this.#unfinished(jobId);
-      const { outcomes, waiting, sources } = this.#databases;
-      const job = this.#job(key);
-      assert(job, `job ${jobId} waits but is not in the store`);
-      const { clientId } = job;
-      const changes: Change[] = [
-        { database: outcomes, key, value: encodeFailed(failure) },
-        { database: waiting, key },
-        { database: sources, key },
-      ];
-      const write = { unless: [{ database: outcomes, key }], changes };
-      return this.#beside.outbox.tell('job.failed', failure.failedAt, [{ key, clientId }], write);
-    });
-    assert(happened, `the outcome of ${jobId} was written by another process`);
+  function waits(key: Buffer): Change {
+    return { database: databases.waiting, key, value: NOTHING };
   }
 
   /**
    * The changes that complete a job as that leaf. Throws BrokenInvariant unless the job waits and has its content, or is new. Write them
    * at once, and then tell `written` whether they were.
    */
-  seal({ jobId, newJob }: Pick<SealedLeaf, 'jobId' | 'newJob'>, leafIndex: number): Adding {
-    const { jobs, outcomes, waiting, sources } = this.#databases;
+  function seal({ jobId, newJob }: Pick<SealedLeaf, 'jobId' | 'newJob'>, leafIndex: number): Adding {
+    const { jobs, outcomes, waiting, sources } = databases;
     const outcome = { database: outcomes, value: encodeSealed(leafIndex) };
     if (newJob !== undefined) {
       assert(newJob.job.id === jobId && isReceived(newJob.job), `${jobId} is not the new job of its leaf`);
-      const { key, changes, written } = this.#adding(newJob);
+      const { key, changes, written } = adding(newJob);
       assert(!jobs.doesExist(key), `job ${jobId} is in the store already`);
       return { key, changes: [...changes, { ...outcome, key }], written };
     }
-    const key = this.#unfinished(jobId);
+    const key = unfinished(jobId);
     assert(!sources.doesExist(key), `the document of job ${jobId} was not received`);
     const changes = [
       { ...outcome, key },
@@ -167,125 +93,166 @@ export class JobRecords implements JobStore {
     return { key, changes, written: () => {} };
   }
 
-  async get(jobId: string): Promise<JobRecord | undefined> {
-    const key = idKey('job', jobId);
-    return key && this.#record(key);
-  }
-
-  async list(query: JobQuery): Promise<JobPage> {
-    const records: JobRecord[] = [];
-    let last: Uint8Array | undefined;
-    let candidates = 0;
-    for (const key of this.#postings.find(query)) {
-      const isFull = records.length >= query.limit || candidates >= CANDIDATES_MAX;
-      if (isFull) return { records, ...(last && { next: parseJobKey(last) }) };
-      const outcome = this.#outcome(key);
-      const record = isOrUnset(query.outcome, outcome?.kind ?? 'waiting') ? this.#record(key) : undefined;
-      if (record !== undefined && matches(query, record)) records.push(record);
-      last = key;
-      candidates += 1;
-    }
-    return { records };
-  }
-
-  async *all(): AsyncIterable<JobRecord> {
-    for await (const key of scanKeys(this.#databases, 'jobs')) {
-      const record = this.#record(key);
-      if (record !== undefined) yield record;
-    }
-  }
-
-  async waiting(limit: number, after?: string): Promise<Job[]> {
-    const start = after === undefined ? undefined : ownIdKey('job', after);
-    const keys = this.#databases.waiting.getKeys({ ...(start && { start, exclusiveStart: true }), limit });
-    return Array.from(keys, (key) => {
-      const job = this.#job(key);
-      assert(job !== undefined, `job ${parseJobKey(key)} waits but is not in the store`);
-      return job;
-    });
-  }
-
-  async waitingCount(): Promise<number> {
-    return this.#databases.waiting.getStats().entryCount ?? 0;
-  }
-
-  async sourceUrl(jobId: string): Promise<string | undefined> {
-    const key = idKey('job', jobId);
-    const bytes = key && this.#databases.sources.getBinary(key);
-    return bytes && parseRecord<string>(bytes, `the source of ${jobId}`);
-  }
-
-  async idempotency(key: IdempotencyKey): Promise<IdempotencyEntry | undefined> {
-    return this.#beside.idempotency.get(key);
-  }
-
-  async sweepIdempotency(before: number, limit: number): Promise<number> {
-    return this.#commits.inTurn(async () => {
-      const expired = Array.from(this.#beside.idempotency.expired(before, limit));
-      if (expired.length > 0) await this.#commits.write({ changes: expired.flat() });
-      return expired.length;
-    });
-  }
-
-  async quotaCounts(): Promise<QuotaCount[]> {
-    return this.#beside.quotas.all();
-  }
-
-  async sweepQuotas(epochMs: number, limit: number): Promise<number> {
-    return this.#commits.inTurn(async () => {
-      const changes = this.#beside.quotas.ended(epochMs, limit);
-      if (changes.length > 0) await this.#commits.write({ changes });
-      return changes.length;
-    });
-  }
-
-  async *references(): AsyncIterable<JobReference> {
-    const kinds = { outcome: 'outcomes', content: 'contents', source: 'sources', copy: 'copies' } as const;
-    for (const kind of ['outcome', 'content', 'source', 'copy'] as const) {
-      for await (const key of scanKeys(this.#databases, kinds[kind])) {
-        if (kind === 'outcome' && this.#outcome(key)?.kind !== 'failed') continue;
-        yield { kind, jobId: parseJobKey(key) };
-      }
-    }
-    for await (const key of scanKeys(this.#databases, 'idempotency')) {
-      const jobId = this.#beside.idempotency.jobOf(key);
-      if (jobId !== undefined) yield { kind: 'idempotency', jobId };
-    }
-  }
-
   /** A job waits exactly as long as it has no outcome. */
-  #unfinished(jobId: string): Buffer {
+  function unfinished(jobId: string): Buffer {
     const key = idKey('job', jobId);
-    assert(
-      key && this.#databases.waiting.doesExist(key),
-      `job ${jobId} is unknown or has an outcome already`,
-    );
+    assert(key && databases.waiting.doesExist(key), `job ${jobId} is unknown or has an outcome already`);
     return key;
   }
 
-  #hasFailed(jobId: string): boolean {
+  function hasFailed(jobId: string): boolean {
     const key = idKey('job', jobId);
-    return key !== undefined && this.#outcome(key)?.kind === 'failed';
+    return key !== undefined && outcomeAt(key)?.kind === 'failed';
   }
 
-  #job(key: Uint8Array): Job | undefined {
-    const bytes = this.#databases.jobs.getBinary(key);
+  function jobAt(key: Uint8Array): Job | undefined {
+    const bytes = databases.jobs.getBinary(key);
     if (bytes === undefined) return undefined;
     const job = parseJob(parseJobKey(key), bytes);
     if (isReceived(job)) return job;
-    const content = this.#databases.contents.getBinary(key);
+    const content = databases.contents.getBinary(key);
     return content === undefined ? job : { ...job, content: parseContent(content) };
   }
 
-  #record(key: Uint8Array): JobRecord | undefined {
-    const job = this.#job(key);
+  function recordAt(key: Uint8Array): JobRecord | undefined {
+    const job = jobAt(key);
     if (job === undefined) return undefined;
-    const outcome = this.#outcome(key);
+    const outcome = outcomeAt(key);
     return outcome === undefined ? { job } : { job, outcome };
   }
 
-  #outcome(key: Uint8Array): Outcome | undefined {
-    const bytes = this.#databases.outcomes.getBinary(key);
+  function outcomeAt(key: Uint8Array): Outcome | undefined {
+    const bytes = databases.outcomes.getBinary(key);
     return bytes && parseOutcome(bytes);
   }
+
+  const store: JobStore = {
+    async accept(job, acceptance = {}) {
+      const { jobs } = databases;
+      const { key, changes, written } = adding({ job, acceptance });
+      let happened = false;
+      try {
+        const write = { unless: [{ database: jobs, key }], changes: [...changes, waits(key)] };
+        happened = await commits.write(write);
+      } finally {
+        written(happened);
+      }
+      assert(happened, `job ${job.id} is in the store already`);
+    },
+
+    async receive(jobId, content, copy) {
+      assertCopied(jobId, content, copy);
+      const happened = await commits.inTurn(async () => {
+        const key = unfinished(jobId);
+        const { contents, sources } = databases;
+        assert(sources.doesExist(key), `job ${jobId} has its content already`);
+        const changes: Change[] = [
+          { database: contents, key, value: encodeContent(content) },
+          { database: sources, key },
+        ];
+        if (copy !== undefined) changes.push(beside.copies.change(jobId, copy));
+        return commits.write({ unless: [{ database: contents, key }], changes });
+      });
+      assert(happened, `the content of ${jobId} was written by another process`);
+    },
+
+    async fail(jobId, failure) {
+      const happened = await commits.inTurn(async () => {
+        const key = unfinished(jobId);
+        const { outcomes, waiting, sources } = databases;
+        const job = jobAt(key);
+        assert(job, `job ${jobId} waits but is not in the store`);
+        const { clientId } = job;
+        const changes: Change[] = [
+          { database: outcomes, key, value: encodeFailed(failure) },
+          { database: waiting, key },
+          { database: sources, key },
+        ];
+        const write = { unless: [{ database: outcomes, key }], changes };
+        return beside.outbox.tell('job.failed', failure.failedAt, [{ key, clientId }], write);
+      });
+      assert(happened, `the outcome of ${jobId} was written by another process`);
+    },
+
+    async get(jobId) {
+      const key = idKey('job', jobId);
+      return key && recordAt(key);
+    },
+
+    async list(query) {
+      const records: JobRecord[] = [];
+      let last: Uint8Array | undefined;
+      let candidates = 0;
+      for (const key of postings.find(query)) {
+        const isFull = records.length >= query.limit || candidates >= CANDIDATES_MAX;
+        if (isFull) return { records, ...(last && { next: parseJobKey(last) }) };
+        const outcome = outcomeAt(key);
+        const record = isOrUnset(query.outcome, outcome?.kind ?? 'waiting') ? recordAt(key) : undefined;
+        if (record !== undefined && matches(query, record)) records.push(record);
+        last = key;
+        candidates += 1;
+      }
+      return { records };
+    },
+
+    async *all() {
+      for await (const key of scanKeys(databases, 'jobs')) {
+        const record = recordAt(key);
+        if (record !== undefined) yield record;
+      }
+    },
+
+    async waiting(limit, after) {
+      const start = after === undefined ? undefined : ownIdKey('job', after);
+      const keys = databases.waiting.getKeys({ ...(start && { start, exclusiveStart: true }), limit });
+      return Array.from(keys, (key) => {
+        const job = jobAt(key);
+        assert(job !== undefined, `job ${parseJobKey(key)} waits but is not in the store`);
+        return job;
+      });
+    },
+
+    waitingCount: async () => databases.waiting.getStats().entryCount ?? 0,
+
+    async sourceUrl(jobId) {
+      const key = idKey('job', jobId);
+      const bytes = key && databases.sources.getBinary(key);
+      return bytes && parseRecord<string>(bytes, `the source of ${jobId}`);
+    },
+
+    idempotency: async (key) => beside.idempotency.get(key),
+
+    async sweepIdempotency(before, limit) {
+      return commits.inTurn(async () => {
+        const expired = Array.from(beside.idempotency.expired(before, limit));
+        if (expired.length > 0) await commits.write({ changes: expired.flat() });
+        return expired.length;
+      });
+    },
+
+    quotaCounts: async () => beside.quotas.all(),
+
+    async sweepQuotas(epochMs, limit) {
+      return commits.inTurn(async () => {
+        const changes = beside.quotas.ended(epochMs, limit);
+        if (changes.length > 0) await commits.write({ changes });
+        return changes.length;
+      });
+    },
+
+    async *references() {
+      const kinds = { outcome: 'outcomes', content: 'contents', source: 'sources', copy: 'copies' } as const;
+      for (const kind of ['outcome', 'content', 'source', 'copy'] as const) {
+        for await (const key of scanKeys(databases, kinds[kind])) {
+          if (kind === 'outcome' && outcomeAt(key)?.kind !== 'failed') continue;
+          yield { kind, jobId: parseJobKey(key) };
+        }
+      }
+      for await (const key of scanKeys(databases, 'idempotency')) {
+        const jobId = beside.idempotency.jobOf(key);
+        if (jobId !== undefined) yield { kind: 'idempotency', jobId };
+      }
+    },
+  };
+  return { ...store, changesFor, seal };
 }

@@ -11,9 +11,9 @@ import { endpointRecords } from './endpointRecords.ts';
 import { epochRecords } from './epochRecords.ts';
 import { IdempotencyEntries } from './idempotencyEntries.ts';
 import { indexRepair } from './indexRepair.ts';
-import { JobRecords } from './jobRecords.ts';
-import { LogRecords } from './logRecords.ts';
-import { Outbox } from './outbox.ts';
+import { jobRecords } from './jobRecords.ts';
+import { logRecords } from './logRecords.ts';
+import { outboxRecords } from './outboxRecords.ts';
 import { PageUse } from './pageUse.ts';
 import { QuotaCounts } from './quotaCounts.ts';
 import { renewalRecords } from './renewalRecords.ts';
@@ -42,9 +42,9 @@ export async function lmdbStore(
   });
   const epochs = epochRecords(databases, trail);
   const endpoints = endpointRecords(databases, trail);
-  const outbox = new Outbox(databases, commits, endpoints, { clock, serviceTime, backlogMax });
+  const outbox = outboxRecords(databases, commits, endpoints, { clock, serviceTime, backlogMax });
   const copies = copyRecords(databases, commits);
-  const jobs = new JobRecords(databases, commits, {
+  const jobs = jobRecords(databases, commits, {
     idempotency: new IdempotencyEntries(databases, serviceTime),
     quotas: new QuotaCounts(databases),
     copies,
@@ -54,7 +54,7 @@ export async function lmdbStore(
     identity,
     jobs,
     copies,
-    log: new LogRecords(databases, commits, { jobs, outbox, epochs }),
+    log: logRecords(databases, commits, { jobs, outbox, epochs }),
     epochs,
     credentials: credentialRecords(databases, trail),
     webhooks: { endpoints, outbox },
