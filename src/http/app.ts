@@ -14,44 +14,24 @@ import { Reservations } from './acceptJob.ts';
 import { isElsewhere, refuseAtFront } from './atFront.ts';
 import { type AuthOptions, requireKey } from './authentication.ts';
 import { createInBulk } from './bulkRoute.ts';
-import { type CreateOptions, createDigestJob, createSealJob } from './createRoutes.ts';
+import { type CreateOptions, createJob } from './createRoutes.ts';
 import { type DocumentRouteOptions, getDocument } from './documentRoute.ts';
 import { serveErrorIndex, serveErrorPage } from './errorPages.ts';
 import { type AnswerOptions, answerErrors } from './errorResponses.ts';
-import {
-  getEvidenceRecord,
-  getJob,
-  getReceipt,
-  getTlogProof,
-  type JobsOptions,
-  listJobs,
-} from './jobRoutes.ts';
+import { type JobsOptions, jobHandlers } from './jobRoutes.ts';
 import { rotateOwnKey } from './keyRoutes.ts';
-import { getCheckpoint, getTile, getWitnessedCheckpoint } from './logRoutes.ts';
+import { logHandlers } from './logRoutes.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
 import type { Operation } from './openapiParts.ts';
-import { type JobOperationId, OPERATIONS, type OperationId, type WebhookOperationId } from './operations.ts';
+import { OPERATIONS, type OperationId } from './operations.ts';
+import type { Site } from './presentJob.ts';
 import { limitAtOnce, limitRate } from './rateLimit.ts';
 import { linger } from './requestBody.ts';
 import { JSON_TYPE, type Middleware, type RequestState } from './requestContext.ts';
 import { RequestLog } from './requestLog.ts';
 import { answerTimestampQuery, type TimestampOptions } from './timestampRoute.ts';
-import {
-  changeEndpoint,
-  createEndpoint,
-  deleteEndpoint,
-  disableEndpoint,
-  enableEndpoint,
-  getEndpoint,
-  listDeadLetters,
-  listDeliveries,
-  listEndpoints,
-  replayDeadLetters,
-  rotateSecret,
-  sendTestMessage,
-  type WebhooksOptions,
-} from './webhookRoutes.ts';
+import { type WebhooksOptions, webhookHandlers } from './webhookRoutes.ts';
 
 /** The parts of the API. The caller opens and closes each part. */
 export interface AppParts {
@@ -157,13 +137,17 @@ function routesOf(parts: AppParts, connections: ConnectionLimits): Routes {
     if (access === 'anyone' || (access === 'log' && logPublic)) return [];
     return [access === 'log' || access === 'any_key' ? requireKey(auth) : requireKey(auth, access)];
   };
+  const changes = new Slots({ of: 'changes to webhook endpoints', max: WEBHOOK_CHANGES_MAX });
+  // The audit trail and the log keep each change for ever, so the rate of changes must be limited.
+  const limitChanges = [limitRate(parts.limits), limitAtOnce(changes)];
   const router: ApiRouter = new Router({ sensitive: true, strict: true });
   const literals: Routes['literals'] = new Map();
-  const handlers = { ...jobHandlers(parts), ...webhookHandlers(parts), ...publicHandlers(parts) };
-  for (const [id, { method, path, access }] of Object.entries(OPERATIONS)) {
-    const handler = parts.isFront && isElsewhere(path) ? [refuseAtFront] : handlers[id as OperationId];
+  const handlers = handlersOf(parts);
+  for (const [id, { method, path, access, isLimited }] of Object.entries<Operation>(OPERATIONS)) {
+    const handler = parts.isFront && isElsewhere(path) ? refuseAtFront : handlers[id as OperationId];
     if (handler === undefined) continue;
-    const route = [...guardOf(access), ...handler];
+    const isChange = access === 'webhooks:manage' && isLimited && !parts.isFront;
+    const route = [...guardOf(access), ...(isChange ? limitChanges : []), ...[handler].flat()];
     router[method](`/v1${routePath(path)}`, ...route);
     if (!path.includes('{')) literals.set(`${method.toUpperCase()} /v1${path}`, route);
   }
@@ -188,13 +172,39 @@ export function routePath(path: string): string {
   return path.replace('{path}', '*path').replaceAll(/\{(\w+)\}/g, ':$1');
 }
 
-/** Each list has the order in which its middlewares see a request. An undefined list means that this service lacks the operation. */
-type Handlers<Id extends OperationId> = Record<Id, Middleware[] | undefined>;
+/** A list has the order in which its middlewares see a request. An undefined handler means that this service lacks the operation. */
+function handlersOf(parts: AppParts): Record<OperationId, Middleware | Middleware[] | undefined> {
+  const { store, sealer, authorities, authority, limits, publicUrl } = parts;
+  const clock = parts.time.date;
+  const bodyTimeoutMs = parts.intake.bodyIdleTimeoutMs;
+  const rotations = new Slots({ of: 'rotations of API keys', max: KEY_ROTATIONS_MAX });
+  return {
+    ...createHandlers(parts),
+    ...jobHandlers({ store, sealer, site: siteOf(parts), authorities }),
+    getDocumentCopy: getDocument({
+      store,
+      copies: parts.copies,
+      retentionMs: parts.documentRetentionMs,
+      downloads: new Slots({ of: 'downloads', max: parts.downloadsMax }),
+      patience: {
+        idleTimeoutMs: bodyTimeoutMs,
+        bytesPerSecondMin: parts.intake.bodyBytesPerSecondMin,
+      },
+      time: parts.time,
+      logger: parts.logger,
+    }),
+    ...webhookHandlers({ store, policy: parts.webhookPolicy, bodyTimeoutMs, publicUrl, clock }),
+    rotateKey: [limitRate(limits), limitAtOnce(rotations), rotateOwnKey({ store, bodyTimeoutMs, clock })],
+    createTimestamp: authority && [limitRate(limits), answerTimestampQuery({ authority, bodyTimeoutMs })],
+    ...logHandlers({ store, public: parts.logPublic }),
+    getOpenapi: serveDescription(describeApi(publicUrl)),
+    getErrorIndex: serveErrorIndex,
+    getErrorPage: serveErrorPage,
+  };
+}
 
-function jobHandlers(parts: AppParts): Handlers<JobOperationId> {
-  const { store, sealer, authorities, time, publicUrl, intake, limits, logger, onFatal } = parts;
-  const site = { environment: store.identity.environment, publicUrl };
-  const jobs = { store, sealer, site, authorities };
+function createHandlers(parts: AppParts) {
+  const { store, sealer, intake, sources, limits, blockingTimeoutMs, time, logger, onFatal } = parts;
   const uploads = new Slots({
     of: 'uploads',
     max: parts.uploadsMax,
@@ -208,75 +218,22 @@ function jobHandlers(parts: AppParts): Handlers<JobOperationId> {
     slots: uploads,
     limits,
     intake,
-    sources: parts.sources,
-    site,
-    blockingTimeoutMs: parts.blockingTimeoutMs,
+    sources,
+    site: siteOf(parts),
+    blockingTimeoutMs,
     capabilities: capabilitiesOf(parts),
     time,
   };
   const batches = new Slots({ of: 'batches', max: parts.batchesMax, code: 'too_many_uploads' });
-  const document = {
-    store,
-    copies: parts.copies,
-    retentionMs: parts.documentRetentionMs,
-    downloads: new Slots({ of: 'downloads', max: parts.downloadsMax }),
-    patience: { idleTimeoutMs: intake.bodyIdleTimeoutMs, bytesPerSecondMin: intake.bodyBytesPerSecondMin },
-    time,
-    logger,
-  };
   return {
-    createSealJob: [createSealJob(create)],
-    createDigestJob: [createDigestJob(create)],
-    createDigestBatch: [createInBulk({ ...create, store, batches, logger, onFatal })],
-    listSealJobs: [listJobs(jobs)],
-    getSealJob: [getJob(jobs)],
-    getSealReceipt: [getReceipt(jobs)],
-    getSealProof: [getTlogProof(jobs)],
-    getEvidenceRecord: [getEvidenceRecord(jobs)],
-    getDocumentCopy: [getDocument(document)],
+    createSealJob: createJob('createSealJob', create),
+    createDigestJob: createJob('createDigestJob', create),
+    createDigestBatch: createInBulk({ ...create, store, batches, logger, onFatal }),
   };
 }
 
-function webhookHandlers(parts: AppParts): Handlers<WebhookOperationId> {
-  const { store, webhookPolicy: policy, intake, publicUrl, time } = parts;
-  const webhooks = { store, policy, bodyTimeoutMs: intake.bodyIdleTimeoutMs, publicUrl, clock: time.date };
-  const slots = new Slots({ of: 'changes to webhook endpoints', max: WEBHOOK_CHANGES_MAX });
-  // The audit trail and the log keep each change for ever, so the rate of changes must be limited.
-  const limited = [limitRate(parts.limits), limitAtOnce(slots)];
-  return {
-    createWebhookEndpoint: [...limited, createEndpoint(webhooks)],
-    listWebhookEndpoints: [listEndpoints(webhooks)],
-    getWebhookEndpoint: [getEndpoint(webhooks)],
-    changeWebhookEndpoint: [...limited, changeEndpoint(webhooks)],
-    deleteWebhookEndpoint: [...limited, deleteEndpoint(webhooks)],
-    rotateWebhookSecret: [...limited, rotateSecret(webhooks)],
-    enableWebhookEndpoint: [...limited, enableEndpoint(webhooks)],
-    disableWebhookEndpoint: [...limited, disableEndpoint(webhooks)],
-    testWebhookEndpoint: [...limited, sendTestMessage(webhooks)],
-    listWebhookDeliveries: [listDeliveries(webhooks)],
-    listWebhookDeadLetters: [listDeadLetters(webhooks)],
-    replayWebhookDeadLetters: [...limited, replayDeadLetters(webhooks)],
-  };
-}
-
-function publicHandlers(
-  parts: AppParts,
-): Handlers<Exclude<OperationId, JobOperationId | WebhookOperationId>> {
-  const { store, logPublic, authority, limits, intake, publicUrl, time } = parts;
-  const log = { store, public: logPublic };
-  const stamp = authority && { authority, bodyTimeoutMs: intake.bodyIdleTimeoutMs };
-  const keys = { store, bodyTimeoutMs: intake.bodyIdleTimeoutMs, clock: time.date };
-  const rotations = new Slots({ of: 'rotations of API keys', max: KEY_ROTATIONS_MAX });
-  return {
-    rotateKey: [limitRate(limits), limitAtOnce(rotations), rotateOwnKey(keys)],
-    createTimestamp: stamp && [limitRate(limits), answerTimestampQuery(stamp)],
-    getCheckpoint: [getCheckpoint(log)],
-    getWitnessedCheckpoint: [getWitnessedCheckpoint(log)],
-    getTile: [getTile(log)],
-    getOpenapi: [serveDescription(describeApi(publicUrl))],
-    getErrorIndex: [serveErrorIndex],
-    getErrorPage: [serveErrorPage],
-  };
+function siteOf({ store, publicUrl }: AppParts): Site {
+  return { environment: store.identity.environment, publicUrl };
 }
 
 function capabilitiesOf({ store, timestamped }: AppParts): CreateOptions['capabilities'] {

@@ -12,7 +12,7 @@ import {
 } from './acceptJob.ts';
 import { ASK_AGAIN_SECONDS, jobUrl, presentJob, sealedAtOf, withSealedAt } from './presentJob.ts';
 import { withAllowance } from './rateLimit.ts';
-import { type Receive, receiverOfDigests, receiverOfDocument } from './receiveCreate.ts';
+import { receiverOfDigests, receiverOfDocument } from './receiveCreate.ts';
 import { JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
 
 export interface CreateOptions extends AcceptOptions {
@@ -22,23 +22,11 @@ export interface CreateOptions extends AcceptOptions {
 }
 
 /**
- * `POST /v1/jobs/seal`: section 4.1 of the contract. Everything that can be refused is refused before the body is requested, so that a
- * client with `Expect: 100-continue` never sends it.
+ * `POST /v1/jobs/seal` and, for a document that stays with its owner, `POST /v1/digests/seal`: section 4.1 of the contract. Everything
+ * that can be refused is refused before the body is requested, so that a client with `Expect: 100-continue` never sends it.
  */
-export function createSealJob(options: CreateOptions): Middleware {
-  return createJob('createSealJob', receiverOfDocument, options);
-}
-
-/** `POST /v1/digests/seal`: the same for a document that stays with its owner. */
-export function createDigestJob(options: CreateOptions): Middleware {
-  return createJob('createDigestJob', receiverOfDigests, options);
-}
-
-function createJob(
-  operation: Create['operation'],
-  receiverOf: (ctx: RequestContext) => Receive,
-  options: CreateOptions,
-): Middleware {
+export function createJob(operation: Create['operation'], options: CreateOptions): Middleware {
+  const receiverOf = operation === 'createSealJob' ? receiverOfDocument : receiverOfDigests;
   return async (ctx) => {
     const receive = receiverOf(ctx);
     const key = readIdempotencyKey(ctx.req);

@@ -23,60 +23,78 @@ export interface JobsOptions {
   authorities(): readonly TrustedAuthority[];
 }
 
-/** `GET /v1/jobs/:job_id`: section 4.2 of the contract. */
-export function getJob({ store, sealer, site }: JobsOptions): Middleware {
-  return async (ctx) => {
-    const record = await visibleJob(ctx, store);
-    if (!record.outcome) ctx.set('Retry-After', String(ASK_AGAIN_SECONDS));
-    const sealedAt = await sealedAtOf(store, record.outcome);
-    answerJson(ctx, 200, presentJob(record, sealer.phase(record), site, sealedAt));
-  };
-}
+type Handlers = Record<
+  'listSealJobs' | 'getSealJob' | 'getSealReceipt' | 'getSealProof' | 'getEvidenceRecord',
+  Middleware
+>;
 
-/** `GET /v1/jobs/:job_id/receipt.json`: section 4.3 of the contract. */
-export function getReceipt({ store }: JobsOptions): Middleware {
-  return async (ctx) => {
-    const { job, outcome } = await sealedJob(ctx, store);
-    const receipt = await readReceipt(store, job, outcome.leafIndex);
-    ctx.status = 200;
-    ctx.etag = receipt.receipt_sha512;
-    ctx.vary('Authorization');
-    ctx.set('Cache-Control', 'private, max-age=31536000, immutable');
-    ctx.type = JSON_TYPE;
-    if (ctx.fresh) ctx.status = 304;
-    else ctx.body = encodeReceipt(receipt);
-  };
-}
+/** How the operations that read jobs are answered. */
+export function jobHandlers({ store, sealer, site, authorities }: JobsOptions): Handlers {
+  const evidence = new RecordsInTurn(
+    new EvidenceRecords(store, { path: pathsNow(authorities, systemClock) }),
+  );
+  return {
+    /** A page with a cursor can be short or even empty. */
+    async listSealJobs(ctx) {
+      const { phase, ...query } = decodeListQuery(ctx.querystring, callerOf(ctx).viewer);
+      const { records, next } = await store.jobs.list(query);
+      const all = await Promise.all(
+        records.map(async (record) =>
+          presentJob(record, sealer.phase(record), site, await sealedAtOf(store, record.outcome)),
+        ),
+      );
+      const jobs = all.filter((job) => phase === undefined || job.phase === phase);
+      const page: JobList = { jobs, ...(next !== undefined && { next_cursor: encodeCursor(next) }) };
+      answerJson(ctx, 200, page);
+    },
 
-/** `GET /v1/jobs/:job_id/receipt.tlog-proof`: the same leaf as in the receipt (C2SP tlog-proof). */
-export function getTlogProof({ store }: JobsOptions): Middleware {
-  return async (ctx) => {
-    const { job, outcome } = await sealedJob(ctx, store);
-    ctx.vary('Authorization');
-    ctx.set('Cache-Control', 'private, no-cache');
-    ctx.type = 'text/plain; charset=utf-8';
-    ctx.body = await readTlogProof(store, job, outcome.leafIndex);
-  };
-}
+    /** Section 4.2 of the contract. */
+    async getSealJob(ctx) {
+      const record = await visibleJob(ctx, store);
+      if (!record.outcome) ctx.set('Retry-After', String(ASK_AGAIN_SECONDS));
+      const sealedAt = await sealedAtOf(store, record.outcome);
+      answerJson(ctx, 200, presentJob(record, sealer.phase(record), site, sealedAt));
+    },
 
-/** `GET /v1/jobs/:job_id/receipt.ers`: the time-stamp of the receipt with all its renewals (RFC 4998). No media type is registered for it. */
-export function getEvidenceRecord({ store, authorities }: JobsOptions): Middleware {
-  const records = new RecordsInTurn(new EvidenceRecords(store, { path: pathsNow(authorities, systemClock) }));
-  return async (ctx) => {
-    const { job, outcome } = await sealedJob(ctx, store);
-    const batch = await store.log.batchOf(outcome.leafIndex);
-    assert(batch, `no batch holds leaf ${outcome.leafIndex} of ${job.id}`);
-    const record = await records.of(batch, callerOf(ctx).viewer.clientId);
-    if (record === undefined) {
-      const message = 'The receipt has no time-stamp, so there is no evidence record of it.';
-      throw new ServiceError('not_found', message);
-    }
-    ctx.vary('Authorization');
-    ctx.set('Cache-Control', 'private, no-cache');
-    ctx.set('Content-Disposition', `attachment; filename="${job.id}.ers"`);
-    ctx.type = 'application/octet-stream';
-    // koa would serialise any other Uint8Array as JSON.
-    ctx.body = Buffer.from(record);
+    /** Section 4.3 of the contract. */
+    async getSealReceipt(ctx) {
+      const { job, outcome } = await sealedJob(ctx, store);
+      const receipt = await readReceipt(store, job, outcome.leafIndex);
+      ctx.status = 200;
+      ctx.etag = receipt.receipt_sha512;
+      ctx.vary('Authorization');
+      ctx.set('Cache-Control', 'private, max-age=31536000, immutable');
+      ctx.type = JSON_TYPE;
+      if (ctx.fresh) ctx.status = 304;
+      else ctx.body = encodeReceipt(receipt);
+    },
+
+    /** The same leaf as in the receipt (C2SP tlog-proof). */
+    async getSealProof(ctx) {
+      const { job, outcome } = await sealedJob(ctx, store);
+      ctx.vary('Authorization');
+      ctx.set('Cache-Control', 'private, no-cache');
+      ctx.type = 'text/plain; charset=utf-8';
+      ctx.body = await readTlogProof(store, job, outcome.leafIndex);
+    },
+
+    /** The time-stamp of the receipt with all its renewals (RFC 4998). No media type is registered for it. */
+    async getEvidenceRecord(ctx) {
+      const { job, outcome } = await sealedJob(ctx, store);
+      const batch = await store.log.batchOf(outcome.leafIndex);
+      assert(batch, `no batch holds leaf ${outcome.leafIndex} of ${job.id}`);
+      const record = await evidence.of(batch, callerOf(ctx).viewer.clientId);
+      if (record === undefined) {
+        const message = 'The receipt has no time-stamp, so there is no evidence record of it.';
+        throw new ServiceError('not_found', message);
+      }
+      ctx.vary('Authorization');
+      ctx.set('Cache-Control', 'private, no-cache');
+      ctx.set('Content-Disposition', `attachment; filename="${job.id}.ers"`);
+      ctx.type = 'application/octet-stream';
+      // koa would serialise any other Uint8Array as JSON.
+      ctx.body = Buffer.from(record);
+    },
   };
 }
 
@@ -97,22 +115,6 @@ async function sealedJob(
     );
   }
   return { job, outcome };
-}
-
-/** `GET /v1/jobs`: the jobs that the caller can read, newest first. A page with a cursor can be short or even empty. */
-export function listJobs({ store, sealer, site }: JobsOptions): Middleware {
-  return async (ctx) => {
-    const { phase, ...query } = decodeListQuery(ctx.querystring, callerOf(ctx).viewer);
-    const { records, next } = await store.jobs.list(query);
-    const all = await Promise.all(
-      records.map(async (record) =>
-        presentJob(record, sealer.phase(record), site, await sealedAtOf(store, record.outcome)),
-      ),
-    );
-    const jobs = all.filter((job) => phase === undefined || job.phase === phase);
-    const page: JobList = { jobs, ...(next !== undefined && { next_cursor: encodeCursor(next) }) };
-    answerJson(ctx, 200, page);
-  };
 }
 
 /** The caller gets the same error for an unknown job, a malformed id and a job of others. */

@@ -342,5 +342,3 @@ export const OPERATIONS = {
   ...aboutItself('/errors'),
 } satisfies Record<string, Operation>;
 export type OperationId = keyof typeof OPERATIONS;
-export type JobOperationId = keyof typeof JOB_OPERATIONS;
-export type WebhookOperationId = keyof typeof WEBHOOK_OPERATIONS;

@@ -140,6 +140,7 @@ export const WEBHOOK_OPERATIONS = {
     failures: [...CHANGE_FAILURES, ...WITH_BODY],
   },
 } satisfies Record<string, Operation>;
+export type WebhookOperationId = keyof typeof WEBHOOK_OPERATIONS;
 
 /** The messages that endpoints receive: `webhooks` of OpenAPI 3.1. */
 export function describeWebhooks(tag: string): Record<string, object> {

@@ -10,7 +10,6 @@ import {
   disabled,
   ENDPOINTS_PER_CLIENT_MAX,
   type EndpointChange,
-  type EndpointFields,
   enabled,
   newEndpoint,
   readEndpointFields,
@@ -29,6 +28,7 @@ import { readJson, readOptionalJson, readOverlapMs } from './json.ts';
 import { readPage } from './listQuery.ts';
 import { requireMediaType } from './requestBody.ts';
 import { actOfCaller, answerJson, callerOf, type Middleware, type RequestContext } from './requestContext.ts';
+import type { WebhookOperationId } from './webhookOperations.ts';
 import { OVERLAP_SECONDS, REPLAYED_BY_NAME_MAX, type WebhookAnswers } from './webhookSchemas.ts';
 
 export interface WebhooksOptions {
@@ -42,159 +42,129 @@ export interface WebhooksOptions {
 
 const HOW_TO_SEND = 'Content-Type must be application/json.';
 
-/** `POST /v1/webhook-endpoints`. Only this answer shows the secret. */
-export function createEndpoint(options: WebhooksOptions): Middleware {
-  return async (ctx) => {
-    const { store, policy, clock, publicUrl } = options;
-    const body = await readBody(ctx, options);
-    const fields = readEndpointFields(body, ['url', 'events', 'description', 'secret'], policy);
-    const { secret = newSecret() } = fields;
-    const endpoint = newEndpoint(callerOf(ctx).viewer.clientId, { ...fields, secret }, clock());
-    const act = actOn(ctx, 'webhook.add', endpoint);
-    if (!(await store.webhooks.endpoints.add(endpoint, ENDPOINTS_PER_CLIENT_MAX, act)))
-      throw tooManyEndpoints();
-    ctx.set('Location', `${publicUrl}/v1/webhook-endpoints/${endpoint.id}`);
-    answer<'WebhookEndpointWithSecret'>(ctx, 201, { ...presentEndpoint(endpoint, clock()), secret });
+/** How the operations on the webhook endpoints of the caller's client are answered. */
+export function webhookHandlers(options: WebhooksOptions): Record<WebhookOperationId, Middleware> {
+  const { policy, clock, publicUrl } = options;
+  const { webhooks, serviceTime } = options.store;
+  const { endpoints, outbox } = webhooks;
+
+  /** The caller gets the same error for an unknown endpoint, a malformed id and an endpoint of another client. */
+  async function ownEndpoint(ctx: RequestContext): Promise<WebhookEndpoint> {
+    const endpoint = await endpoints.get(ctx.params.endpoint_id ?? '');
+    if (endpoint?.clientId !== callerOf(ctx).viewer.clientId) throw notFound();
+    return endpoint;
+  }
+
+  async function change(
+    ctx: RequestContext,
+    make: EndpointChange,
+    name: ActName,
+  ): Promise<WebhookAnswers['WebhookEndpoint']> {
+    const endpoint = await ownEndpoint(ctx);
+    const act = actOn(ctx, name, make(endpoint) ?? endpoint);
+    const changed = await endpoints.change(endpoint.id, make, act);
+    if (changed === undefined) throw notFound();
+    return presentEndpoint(changed, clock());
+  }
+
+  const dateOf = (stamp: number) => serviceTime.dateOf(stamp);
+
+  return {
+    /** Only this answer shows the secret. */
+    async createWebhookEndpoint(ctx) {
+      const body = await readBody(ctx, options);
+      const fields = readEndpointFields(body, ['url', 'events', 'description', 'secret'], policy);
+      const { secret = newSecret() } = fields;
+      const endpoint = newEndpoint(callerOf(ctx).viewer.clientId, { ...fields, secret }, clock());
+      const act = actOn(ctx, 'webhook.add', endpoint);
+      if (!(await endpoints.add(endpoint, ENDPOINTS_PER_CLIENT_MAX, act))) throw tooManyEndpoints();
+      ctx.set('Location', `${publicUrl}/v1/webhook-endpoints/${endpoint.id}`);
+      answer<'WebhookEndpointWithSecret'>(ctx, 201, { ...presentEndpoint(endpoint, clock()), secret });
+    },
+
+    /** There are only a few. */
+    async listWebhookEndpoints(ctx) {
+      const all = await endpoints.all(callerOf(ctx).viewer.clientId);
+      answer<'WebhookEndpointList'>(ctx, 200, {
+        webhook_endpoints: all.map((one) => presentEndpoint(one, clock())),
+      });
+    },
+
+    async getWebhookEndpoint(ctx) {
+      const endpoint = await ownEndpoint(ctx);
+      const deliveries = presentTally(await outbox.tally(endpoint.id));
+      const shown = { ...presentEndpoint(endpoint, clock()), deliveries };
+      answer<'WebhookEndpointWithDeliveries'>(ctx, 200, shown);
+    },
+
+    async changeWebhookEndpoint(ctx) {
+      await ownEndpoint(ctx);
+      const body = await readBody(ctx, options);
+      const fields = readEndpointFields(body, ['url', 'events', 'description'], policy);
+      answer<'WebhookEndpoint'>(ctx, 200, await change(ctx, withFields(fields), 'webhook.change'));
+    },
+
+    async deleteWebhookEndpoint(ctx) {
+      const endpoint = await ownEndpoint(ctx);
+      const act = actOn(ctx, 'webhook.remove', endpoint);
+      if (!(await endpoints.remove(endpoint.id, act))) throw notFound();
+      ctx.status = 204;
+    },
+
+    /** Only this answer shows the new secret. */
+    async rotateWebhookSecret(ctx) {
+      await ownEndpoint(ctx);
+      const { overlap_seconds, ...rest } = await readOptionalBody(ctx, options);
+      const { secret = newSecret() } = readEndpointFields(rest, ['secret'], policy);
+      const overlapMs = readOverlapMs(overlap_seconds, OVERLAP_SECONDS);
+      const changed = await change(ctx, withSecret(secret, overlapMs, clock()), 'webhook.rotate');
+      answer<'WebhookEndpointWithSecret'>(ctx, 200, { ...changed, secret });
+    },
+
+    async enableWebhookEndpoint(ctx) {
+      answer<'WebhookEndpoint'>(ctx, 200, await change(ctx, enabled, 'webhook.enable'));
+    },
+
+    async disableWebhookEndpoint(ctx) {
+      answer<'WebhookEndpoint'>(ctx, 200, await change(ctx, disabled(clock()), 'webhook.disable'));
+    },
+
+    async testWebhookEndpoint(ctx) {
+      const { id } = await ownEndpoint(ctx);
+      const webhookId = await outbox.test(id);
+      if (webhookId === undefined) throw notFound();
+      answer<'WebhookTest'>(ctx, 202, { webhook_id: webhookId });
+    },
+
+    async listWebhookDeliveries(ctx) {
+      const { id } = await ownEndpoint(ctx);
+      const page = readPage(ctx.querystring, decodeCursor);
+      const found = await outbox.pending(id, page);
+      const deliveries = found.map((one) => presentDelivery(one, dateOf));
+      answer<'WebhookDeliveryList'>(ctx, 200, { deliveries, ...nextOf(found, page) });
+    },
+
+    async listWebhookDeadLetters(ctx) {
+      const { id } = await ownEndpoint(ctx);
+      const page = readPage(ctx.querystring, decodeCursor);
+      const found = await outbox.deadLetters(id, page);
+      const letters = found.map((one) => presentDeadLetter(one, dateOf));
+      answer<'WebhookDeadLetterList'>(ctx, 200, { dead_letters: letters, ...nextOf(found, page) });
+    },
+
+    async replayWebhookDeadLetters(ctx) {
+      const endpoint = await ownEndpoint(ctx);
+      const { webhook_ids, ...rest } = await readOptionalBody(ctx, options);
+      readEndpointFields(rest, [], policy);
+      const act = actOn(ctx, 'webhook.replay', endpoint);
+      const replayed = await outbox.replay(endpoint.id, readWebhookIds(webhook_ids), act);
+      answer<'Replay'>(ctx, 202, { replayed });
+    },
   };
-}
-
-/** `GET /v1/webhook-endpoints`: all endpoints of the caller's client; there are only a few. */
-export function listEndpoints({ store, clock }: WebhooksOptions): Middleware {
-  return async (ctx) => {
-    const endpoints = await store.webhooks.endpoints.all(callerOf(ctx).viewer.clientId);
-    answer<'WebhookEndpointList'>(ctx, 200, {
-      webhook_endpoints: endpoints.map((one) => presentEndpoint(one, clock())),
-    });
-  };
-}
-
-/** `GET /v1/webhook-endpoints/:endpoint_id`, with the state of its deliveries. */
-export function getEndpoint({ store, clock }: WebhooksOptions): Middleware {
-  return async (ctx) => {
-    const endpoint = await ownEndpoint(ctx, store);
-    const deliveries = presentTally(await store.webhooks.outbox.tally(endpoint.id));
-    answer<'WebhookEndpointWithDeliveries'>(ctx, 200, { ...presentEndpoint(endpoint, clock()), deliveries });
-  };
-}
-
-/** `PATCH /v1/webhook-endpoints/:endpoint_id`. */
-export function changeEndpoint(options: WebhooksOptions): Middleware {
-  return async (ctx) => {
-    await ownEndpoint(ctx, options.store);
-    const body = await readBody(ctx, options);
-    const fields: EndpointFields = readEndpointFields(body, ['url', 'events', 'description'], options.policy);
-    const changed = await change(ctx, withFields(fields), 'webhook.change', options);
-    answer<'WebhookEndpoint'>(ctx, 200, changed);
-  };
-}
-
-/** `DELETE /v1/webhook-endpoints/:endpoint_id`: also deletes its pending messages. */
-export function deleteEndpoint({ store }: WebhooksOptions): Middleware {
-  return async (ctx) => {
-    const endpoint = await ownEndpoint(ctx, store);
-    const act = actOn(ctx, 'webhook.remove', endpoint);
-    if (!(await store.webhooks.endpoints.remove(endpoint.id, act))) throw notFound();
-    ctx.status = 204;
-  };
-}
-
-/** `POST /v1/webhook-endpoints/:endpoint_id/rotate-secret`. Only this answer shows the new secret. */
-export function rotateSecret(options: WebhooksOptions): Middleware {
-  return async (ctx) => {
-    await ownEndpoint(ctx, options.store);
-    const { overlap_seconds, ...rest } = await readOptionalBody(ctx, options);
-    const { secret = newSecret() } = readEndpointFields(rest, ['secret'], options.policy);
-    const overlapMs = readOverlapMs(overlap_seconds, OVERLAP_SECONDS);
-    const make = withSecret(secret, overlapMs, options.clock());
-    const changed = await change(ctx, make, 'webhook.rotate', options);
-    answer<'WebhookEndpointWithSecret'>(ctx, 200, { ...changed, secret });
-  };
-}
-
-export function enableEndpoint(options: WebhooksOptions): Middleware {
-  return async (ctx) =>
-    answer<'WebhookEndpoint'>(ctx, 200, await change(ctx, enabled, 'webhook.enable', options));
-}
-
-export function disableEndpoint(options: WebhooksOptions): Middleware {
-  return async (ctx) =>
-    answer<'WebhookEndpoint'>(
-      ctx,
-      200,
-      await change(ctx, disabled(options.clock()), 'webhook.disable', options),
-    );
-}
-
-/** `POST /v1/webhook-endpoints/:endpoint_id/test`: sends a message of type `webhook.test`. */
-export function sendTestMessage({ store }: WebhooksOptions): Middleware {
-  return async (ctx) => {
-    const { id } = await ownEndpoint(ctx, store);
-    const webhookId = await store.webhooks.outbox.test(id);
-    if (webhookId === undefined) throw notFound();
-    answer<'WebhookTest'>(ctx, 202, { webhook_id: webhookId });
-  };
-}
-
-/** `GET /v1/webhook-endpoints/:endpoint_id/deliveries`: pending deliveries, the earliest due first. */
-export function listDeliveries({ store }: WebhooksOptions): Middleware {
-  return async (ctx) => {
-    const { id } = await ownEndpoint(ctx, store);
-    const page = readPage(ctx.querystring, decodeCursor);
-    const deliveries = await store.webhooks.outbox.pending(id, page);
-    const shown = deliveries.map((one) => presentDelivery(one, (stamp) => store.serviceTime.dateOf(stamp)));
-    answer<'WebhookDeliveryList'>(ctx, 200, { deliveries: shown, ...nextOf(deliveries, page) });
-  };
-}
-
-/** `GET /v1/webhook-endpoints/:endpoint_id/dead-letters`: dead letters, the oldest first. */
-export function listDeadLetters({ store }: WebhooksOptions): Middleware {
-  return async (ctx) => {
-    const { id } = await ownEndpoint(ctx, store);
-    const page = readPage(ctx.querystring, decodeCursor);
-    const letters = await store.webhooks.outbox.deadLetters(id, page);
-    const shown = letters.map((one) => presentDeadLetter(one, (stamp) => store.serviceTime.dateOf(stamp)));
-    answer<'WebhookDeadLetterList'>(ctx, 200, { dead_letters: shown, ...nextOf(letters, page) });
-  };
-}
-
-/** `POST /v1/webhook-endpoints/:endpoint_id/replay`: sends dead letters again, either all of them or the named ones. */
-export function replayDeadLetters(options: WebhooksOptions): Middleware {
-  return async (ctx) => {
-    const endpoint = await ownEndpoint(ctx, options.store);
-    const { webhook_ids, ...rest } = await readOptionalBody(ctx, options);
-    readEndpointFields(rest, [], options.policy);
-    const act = actOn(ctx, 'webhook.replay', endpoint);
-    const replayed = await options.store.webhooks.outbox.replay(
-      endpoint.id,
-      readWebhookIds(webhook_ids),
-      act,
-    );
-    answer<'Replay'>(ctx, 202, { replayed });
-  };
-}
-
-async function change(
-  ctx: RequestContext,
-  make: EndpointChange,
-  name: ActName,
-  { store, clock }: WebhooksOptions,
-): Promise<WebhookAnswers['WebhookEndpoint']> {
-  const endpoint = await ownEndpoint(ctx, store);
-  const act = actOn(ctx, name, make(endpoint) ?? endpoint);
-  const changed = await store.webhooks.endpoints.change(endpoint.id, make, act);
-  if (changed === undefined) throw notFound();
-  return presentEndpoint(changed, clock());
 }
 
 function actOn(ctx: RequestContext, act: ActName, endpoint: NewEndpoint): Act {
   return actOfCaller(callerOf(ctx), act, auditedEndpoint(endpoint));
-}
-
-/** The caller gets the same error for an unknown endpoint, a malformed id and an endpoint of another client. */
-async function ownEndpoint(ctx: RequestContext, store: Pick<Store, 'webhooks'>): Promise<WebhookEndpoint> {
-  const endpoint = await store.webhooks.endpoints.get(ctx.params.endpoint_id ?? '');
-  if (endpoint?.clientId !== callerOf(ctx).viewer.clientId) throw notFound();
-  return endpoint;
 }
 
 function notFound(): ServiceError {
