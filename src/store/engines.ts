@@ -4,7 +4,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
-import { LmdbContents } from './lmdb/lmdbContents.ts';
+import { lmdbContents } from './lmdb/lmdbContents.ts';
 import { createStore, type OpenStoreOptions, openStore } from './lmdb/open.ts';
 import type { ServerFacts } from './postgresql/inspection.ts';
 import type { Sequencing } from './postgresql/sequencer.ts';
@@ -50,9 +50,9 @@ export async function openStoreAt(location: StoreLocation, options: StoreOptions
 
 /** Opens the inside of a store, which no daemon may use meanwhile. Throws OperatorError while one is active in the database. */
 export async function openContents(location: StoreLocation): Promise<StoreContents> {
-  if (location.engine === 'lmdb') return LmdbContents.open(location.path);
-  const { PostgresqlContents } = await import('./postgresql/postgresqlContents.ts');
-  return PostgresqlContents.open(reachable(location));
+  if (location.engine === 'lmdb') return lmdbContents(location.path);
+  const { postgresqlContents } = await import('./postgresql/postgresqlContents.ts');
+  return postgresqlContents(reachable(location));
 }
 
 /** Whether there is a store, whatever state it is in. Throws OperatorError when that cannot be told. */

@@ -1,7 +1,7 @@
 /** What the server does for the statements that run with every job, in a store with many of them. */
 import t, { type Test } from 'tap';
 import { encodeJob } from '../../src/store/jobCodec.ts';
-import { PostgresqlContents } from '../../src/store/postgresql/postgresqlContents.ts';
+import { postgresqlContents } from '../../src/store/postgresql/postgresqlContents.ts';
 import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
 import { startPostgres } from '../support/postgres.ts';
 import {
@@ -120,7 +120,7 @@ t.test('a page of a list reads what it gives, whatever comes before and after it
     if (before === undefined) break;
   }
   await collected(store.indexes.check());
-  const contents = await PostgresqlContents.open(location);
+  const contents = await postgresqlContents(location);
   t.teardown(() => contents.close());
   for (const section of ['jobs', 'leaves', 'outbox'] as const) await collected(contents.pages(section));
 

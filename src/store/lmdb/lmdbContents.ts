@@ -4,7 +4,7 @@ import { parseJob } from '../jobCodec.ts';
 import { emptyTally, portableTally } from '../outboxEntry.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { IdempotencyEntry, StoreIdentity } from '../store.ts';
-import type { Frozen, Section, StoreContents, StoreEntry } from '../storeContents.ts';
+import type { Section, StoreContents, StoreEntry } from '../storeContents.ts';
 import type { EndpointTally } from '../webhookStore.ts';
 import { type Change, Commits } from './commits.ts';
 import { type DatabaseName, type Databases, openDatabases, scanKeys } from './databases.ts';
@@ -67,48 +67,23 @@ const INDEXED: Partial<Record<Section, DatabaseName[]>> = {
 const ENDPOINTS = Buffer.from('endpoints');
 
 /** The inside of an embedded store. */
-export class LmdbContents implements StoreContents {
-  readonly #databases: Databases;
-  readonly #commits: Commits;
-  readonly #postings: Postings;
+export async function lmdbContents(path: string): Promise<StoreContents> {
+  const databases = await openDatabases(path, { readOnly: false });
+  const commits = new Commits(databases);
+  const postings = new Postings(databases);
 
-  private constructor(databases: Databases) {
-    this.#databases = databases;
-    this.#commits = new Commits(this.#databases);
-    this.#postings = new Postings(this.#databases);
-  }
-
-  static async open(path: string): Promise<LmdbContents> {
-    return new LmdbContents(await openDatabases(path, { readOnly: false }));
-  }
-
-  async identity(): Promise<StoreIdentity> {
-    const bytes = this.#databases.identity.getBinary(Buffer.from('identity'));
-    assert(bytes, 'the store has no identity');
-    return parseRecord<StoreIdentity>(bytes, 'the identity of the store');
-  }
-
-  async setIdentity(identity: StoreIdentity): Promise<void> {
-    await this.#commits.write({ changes: [identityChange(this.#databases, identity)] });
-  }
-
-  async count(section: Section): Promise<number> {
-    const place = PLACES[section];
-    return (place && this.#databases[place.name].getStats().entryCount) ?? 0;
-  }
-
-  async *pages(section: Section, after?: Buffer): AsyncIterable<StoreEntry[]> {
+  async function* pages(section: Section, after?: Buffer): AsyncIterable<StoreEntry[]> {
     const place = PLACES[section];
     if (place === undefined) {
-      yield this.#few(section);
+      yield entriesOf(section);
       return;
     }
     const { name, prefix = NOTHING } = place;
     const end = Buffer.concat([prefix, Buffer.alloc(64, 0xff)]);
     let start = after === undefined ? (prefix.length > 0 ? prefix : Buffer.alloc(1)) : join(prefix, after);
     for (;;) {
-      this.#databases.root.resetReadTxn();
-      const range = this.#databases[name].getRange({ start, exclusiveStart: true, end, limit: PAGE_ENTRIES });
+      databases.root.resetReadTxn();
+      const range = databases[name].getRange({ start, exclusiveStart: true, end, limit: PAGE_ENTRIES });
       const raw = Array.from(range, ({ key, value }) => ({
         key: Buffer.from(key),
         value: Buffer.from(value),
@@ -123,64 +98,8 @@ export class LmdbContents implements StoreContents {
     }
   }
 
-  async last(section: Section): Promise<Buffer | undefined> {
-    const place = PLACES[section];
-    if (place === undefined) return undefined;
-    const { name, prefix = NOTHING } = place;
-    const start = Buffer.concat([prefix, Buffer.alloc(64, 0xff)]);
-    const [key] = this.#databases[name].getKeys({ start, end: prefix, reverse: true, limit: 1 });
-    return key && Buffer.from(key).subarray(prefix.length);
-  }
-
-  async add(section: Section, entries: readonly StoreEntry[]): Promise<void> {
-    const changes = entries.flatMap((entry) => this.#changes(section, entry));
-    if (changes.length > 0) await this.#commits.write({ changes });
-  }
-
-  async clear(section: Section): Promise<void> {
-    for (const name of INDEXED[section] ?? []) {
-      for await (const key of scanKeys(this.#databases, name))
-        await this.#commits.write({ changes: [{ database: this.#databases[name], key: Buffer.from(key) }] });
-    }
-    for await (const entries of this.pages(section)) {
-      const changes = entries.flatMap((entry) => this.#changes(section, entry));
-      await this.#commits.write({ changes: changes.map(({ database, key }) => ({ database, key })) });
-    }
-  }
-
-  async finish(): Promise<void> {} // Everything is written with its section.
-
-  async freeze(): Promise<Frozen> {
-    this.#databases.root.resetReadTxn();
-    const { root, lock, identity: database } = this.#databases;
-    assertAlone(root);
-    const newest = () => (root.getStats() as { lastTxnId?: number }).lastTxnId;
-    const seen = newest();
-    return {
-      leave: async (identity) => {
-        const { key, value = NOTHING } = identityChange(this.#databases, identity);
-        return lock.holding('shared', async () => {
-          let put: Promise<boolean> | undefined;
-          root.transactionSync(() => {
-            if (newest() === seen) put = database.put(key, value);
-          });
-          await put;
-          await root.flushed;
-          return put !== undefined;
-        });
-      },
-      end: async () => {},
-    };
-  }
-
-  async close(): Promise<void> {
-    await this.#commits.idle();
-    await this.#databases.close();
-  }
-
   /** A section that is small, and kept in another form. */
-  #few(section: Section): StoreEntry[] {
-    const databases = this.#databases;
+  function entriesOf(section: Section): StoreEntry[] {
     if (section === 'notes')
       return Object.entries(NOTES).flatMap(([note, { name, key }]) => {
         const value = databases[name].getBinary(key);
@@ -190,25 +109,24 @@ export class LmdbContents implements StoreContents {
       const [newest] = databases.endpointRevisions.getKeys({ reverse: true, limit: 1 });
       return [{ key: ENDPOINTS, value: newest === undefined ? counterKey(0) : Buffer.from(newest) }];
     }
-    return this.#endpointKeys().map((key) => {
+    return endpointKeys().map((key) => {
       const bytes = databases.tallies.getBinary(key);
       return { key, value: portableTally(bytes && parseRecord<EndpointTally>(bytes)) };
     });
   }
 
   /** Of endpoints that are there, and of those that have something left. */
-  #endpointKeys(): Buffer[] {
+  function endpointKeys(): Buffer[] {
     const keys = new Set<string>();
     for (const name of ['endpoints', 'tallies', 'outbox', 'deadLetters'] as const) {
-      for (const key of this.#databases[name].getKeys({}))
+      for (const key of databases[name].getKeys({}))
         keys.add(Buffer.from(key).toString('hex', 0, ENDPOINT_KEY_BYTES));
     }
     return [...keys].sort().map((hex) => Buffer.from(hex, 'hex'));
   }
 
   /** An entry, and what follows from it. */
-  #changes(section: Section, { key, value }: StoreEntry): Change[] {
-    const databases = this.#databases;
+  function changesFor(section: Section, { key, value }: StoreEntry): Change[] {
     if (section === 'notes') {
       const note = NOTES[key.toString()];
       assert(note, `this version does not know the note ${key}`);
@@ -232,13 +150,13 @@ export class LmdbContents implements StoreContents {
     const stored = section === 'failures' ? Buffer.concat([FAILED, value]) : value;
     return [
       { database: databases[name], key: Buffer.concat([prefix, key]), value: stored },
-      ...this.#following(section, { key, value }),
+      ...following(section, { key, value }),
     ];
   }
 
-  #following(section: Section, { key, value }: StoreEntry): Change[] {
-    const { outcomes, expiry } = this.#databases;
-    if (section === 'jobs') return this.#postings.changesFor(parseJob(parseJobKey(key), value), key);
+  function following(section: Section, { key, value }: StoreEntry): Change[] {
+    const { outcomes, expiry } = databases;
+    if (section === 'jobs') return postings.changesFor(parseJob(parseJobKey(key), value), key);
     if (section === 'idempotency') {
       const { acceptedAt } = parseRecord<IdempotencyEntry>(value);
       return [{ database: expiry, key: expiryKey(acceptedAt, key), value: NOTHING }];
@@ -249,6 +167,80 @@ export class LmdbContents implements StoreContents {
     }
     return [];
   }
+
+  return {
+    async identity() {
+      const bytes = databases.identity.getBinary(Buffer.from('identity'));
+      assert(bytes, 'the store has no identity');
+      return parseRecord<StoreIdentity>(bytes, 'the identity of the store');
+    },
+
+    async setIdentity(identity) {
+      await commits.write({ changes: [identityChange(databases, identity)] });
+    },
+
+    async count(section) {
+      const place = PLACES[section];
+      return (place && databases[place.name].getStats().entryCount) ?? 0;
+    },
+
+    pages,
+
+    async last(section) {
+      const place = PLACES[section];
+      if (place === undefined) return undefined;
+      const { name, prefix = NOTHING } = place;
+      const start = Buffer.concat([prefix, Buffer.alloc(64, 0xff)]);
+      const [key] = databases[name].getKeys({ start, end: prefix, reverse: true, limit: 1 });
+      return key && Buffer.from(key).subarray(prefix.length);
+    },
+
+    async add(section, entries) {
+      const changes = entries.flatMap((entry) => changesFor(section, entry));
+      if (changes.length > 0) await commits.write({ changes });
+    },
+
+    async clear(section) {
+      for (const name of INDEXED[section] ?? []) {
+        for await (const key of scanKeys(databases, name))
+          await commits.write({ changes: [{ database: databases[name], key: Buffer.from(key) }] });
+      }
+      for await (const entries of pages(section)) {
+        const changes = entries.flatMap((entry) => changesFor(section, entry));
+        await commits.write({ changes: changes.map(({ database, key }) => ({ database, key })) });
+      }
+    },
+
+    finish: async () => {}, // Everything is written with its section.
+
+    async freeze() {
+      databases.root.resetReadTxn();
+      const { root, lock, identity: database } = databases;
+      assertAlone(root);
+      const newest = () => (root.getStats() as { lastTxnId?: number }).lastTxnId;
+      const seen = newest();
+      return {
+        leave: async (identity) => {
+          const { key, value = NOTHING } = identityChange(databases, identity);
+          return lock.holding('shared', async () => {
+            let put: Promise<boolean> | undefined;
+            root.transactionSync(() => {
+              if (newest() === seen) put = database.put(key, value);
+            });
+            await put;
+            await root.flushed;
+            return put !== undefined;
+          });
+        },
+        end: async () => {},
+      };
+    },
+
+    async close() {
+      await commits.idle();
+      await databases.close();
+    },
+  };
 }
 
 function valueIn(section: Section, value: Buffer): Buffer {

@@ -28,64 +28,57 @@ interface Heard extends OtherNode {
 }
 
 /** Sends and hears what nodes say by NOTIFY: nothing of it is in a table. */
-export class NodeTalk implements Nodes {
-  readonly #bell: Bell;
-  readonly #id = randomUUID();
-  readonly #name = `process ${process.pid} on ${hostname()}`.slice(0, 100);
-  readonly #version = packageVersion();
-  readonly #role: OtherNode['role'];
-  readonly #heard = new Map<string, Heard>();
-  readonly #timer: NodeJS.Timeout;
-  #counts: RequestCounts | undefined;
+export function nodeTalk(bell: Bell, role: OtherNode['role']): Nodes & { close(): void } {
+  const ownId = randomUUID();
+  const ownName = `process ${process.pid} on ${hostname()}`.slice(0, 100);
+  const ownVersion = packageVersion();
+  const heard = new Map<string, Heard>();
+  const timer = setInterval(say, SAY_MS).unref();
+  let shared: RequestCounts | undefined;
+  bell.onSaid(hear);
 
-  constructor(bell: Bell, role: OtherNode['role']) {
-    this.#bell = bell;
-    this.#role = role;
-    bell.onSaid((text) => this.#hear(text));
-    this.#timer = setInterval(() => this.#say(), SAY_MS).unref();
-  }
-
-  share(counts: RequestCounts): void {
-    this.#counts = counts;
-  }
-
-  others(): OtherNode[] {
-    this.#forget();
-    return Array.from(this.#heard.values(), ({ at: _, ...node }) => node);
-  }
-
-  close(): void {
-    clearInterval(this.#timer);
-  }
-
-  #say(): void {
-    if (!this.#bell.isConnected) return;
+  function say(): void {
+    if (!bell.isConnected) return;
     const counts: (readonly [string, number])[] = [];
     let bytes = 0;
-    for (const [clientId, requests] of this.#counts?.uncountedElsewhere() ?? []) {
+    for (const [clientId, requests] of shared?.uncountedElsewhere() ?? []) {
       const one = [clientId, Math.min(requests, REQUESTS_MAX)] as const;
       counts.push(one);
       bytes += Buffer.byteLength(JSON.stringify(one)) + 1;
       if (bytes > COUNTS_BYTES_MAX) break;
     }
-    this.#bell.say(JSON.stringify([this.#id, this.#name, this.#role, this.#version, counts]));
+    bell.say(JSON.stringify([ownId, ownName, role, ownVersion, counts]));
   }
 
-  #hear(text: string): void {
+  function hear(text: string): void {
     const said = saying.safeParse(parsed(text)).data;
     if (said === undefined) return;
     const [id, name, role, version, counts] = said;
-    if (id === this.#id) return;
-    this.#forget();
-    if (this.#heard.size < NODES_MAX || this.#heard.has(id))
-      this.#heard.set(id, { name, role, version, at: performance.now() });
-    for (const [clientId, requests] of counts) this.#counts?.countElsewhere(clientId, requests);
+    if (id === ownId) return;
+    forget();
+    if (heard.size < NODES_MAX || heard.has(id))
+      heard.set(id, { name, role, version, at: performance.now() });
+    for (const [clientId, requests] of counts) shared?.countElsewhere(clientId, requests);
   }
 
-  #forget(): void {
-    for (const [id, { at }] of this.#heard)
-      if (performance.now() - at > SILENT_MS_MAX) this.#heard.delete(id);
+  function forget(): void {
+    for (const [id, { at }] of heard) if (performance.now() - at > SILENT_MS_MAX) heard.delete(id);
   }
+
+  return {
+    share(counts) {
+      shared = counts;
+    },
+
+    others() {
+      forget();
+      return Array.from(heard.values(), ({ at: _, ...node }) => node);
+    },
+
+    close() {
+      clearInterval(timer);
+    },
+  };
 }
 
 function parsed(text: string): unknown {

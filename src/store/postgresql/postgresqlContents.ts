@@ -6,7 +6,7 @@ import { encodeCount } from '../lmdb/quotaCounts.ts';
 import { portableTally } from '../outboxEntry.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { Batch, QuotaCount, StoreIdentity } from '../store.ts';
-import type { Frozen, Section, StoreContents, StoreEntry } from '../storeContents.ts';
+import type { Section, StoreContents, StoreEntry } from '../storeContents.ts';
 import type { EndpointTally } from '../webhookStore.ts';
 import { Database, type Queries, statements } from './database.ts';
 import { NEWEST_BATCH } from './logTable.ts';
@@ -56,156 +56,149 @@ const REFUSE_WRITES = [
 
 const REVISED = 'endpoints';
 
-/** The inside of a store in PostgreSQL. */
-export class PostgresqlContents implements StoreContents {
-  readonly #location: Location;
-  readonly #database: Database;
-  readonly #writes: Writes;
-  readonly #turn: Sequencer | undefined;
-
-  private constructor(location: Location, turn: Sequencer | undefined) {
-    this.#location = location;
-    this.#turn = turn;
-    this.#database = new Database(location, { awayMsMax: AWAY_MS_MAX, fence: turn?.fence });
-    this.#writes = new Writes(this.#database, turn);
-  }
-
-  /** Takes the turn of the daemon, whose store it may be. Throws OperatorError while one is active. */
-  static async open(location: Location): Promise<PostgresqlContents> {
-    const busy = new AbortController();
-    const onWait = (obstacle: Obstacle) => busy.abort(inUse(obstacle));
-    const turn = await Sequencer.open(location, {
-      onWait,
-      signal: busy.signal,
-      onLost: () => {}, // The next write tells.
-      awayMsMax: AWAY_MS_MAX,
-    });
-    const contents = new PostgresqlContents(location, turn);
-    const arrived = await contents.#database.rows(SQL.any_arrival);
-    if (arrived.length === 0) return contents;
-    await contents.close();
+/** The inside of a store in PostgreSQL. Takes the turn of the daemon, whose store it may be. Throws OperatorError while one is active. */
+export async function postgresqlContents(location: Location): Promise<StoreContents> {
+  const busy = new AbortController();
+  const onWait = (obstacle: Obstacle) => busy.abort(inUse(obstacle));
+  const turn = await Sequencer.open(location, {
+    onWait,
+    signal: busy.signal,
+    onLost: () => {}, // The next write tells.
+    awayMsMax: AWAY_MS_MAX,
+  });
+  const database = new Database(location, { awayMsMax: AWAY_MS_MAX, fence: turn.fence });
+  const writes = new Writes(database, turn);
+  const arrived = await database.rows(SQL.any_arrival);
+  if (arrived.length > 0) {
+    await close();
     throw new OperatorError('jobs that fronts accepted are not sealed yet', {
       remedy: 'stop the fronts, start the daemon that seals, and stop it when no job waits',
     });
   }
 
-  async identity(): Promise<StoreIdentity> {
-    const bytes = await readNote(this.#database, 'identity');
-    assert(bytes, 'the store has no identity');
-    return parseRecord<StoreIdentity>(bytes, 'the identity of the store');
-  }
-
-  async setIdentity(identity: StoreIdentity): Promise<void> {
-    await this.#writes.run((queries) => putNote(queries, 'identity', encodeRecord(identity)));
-  }
-
-  async count(section: Section): Promise<number> {
-    const table = TABLES[section];
-    if (table === undefined) return 0;
-    const text = `SELECT greatest(reltuples, 0)::bigint AS n FROM pg_class WHERE oid = '${table.table}'::regclass`;
-    const [row] = await this.#database.rows<{ n: number }>({ name: `count_${table.table}`, text });
-    return row?.n ?? 0;
-  }
-
-  async *pages(section: Section, after?: Buffer): AsyncIterable<StoreEntry[]> {
-    const table = TABLES[section];
-    if (table === undefined) {
-      yield (await this.#few(section)).toSorted((a, b) => Buffer.compare(a.key, b.key));
-      return;
-    }
-    for (let last = after; ; ) {
-      const query = readTable(table, last === undefined, PAGE_ENTRIES);
-      const entries = await this.#database.rows<StoreEntry>(query, last && [last]);
-      if (entries.length > 0) yield entries;
-      last = entries.at(-1)?.key;
-      if (last === undefined || entries.length < PAGE_ENTRIES) return;
-    }
-  }
-
-  async last(section: Section): Promise<Buffer | undefined> {
-    const table = TABLES[section];
-    const [row] = table ? await this.#database.rows<{ key: Buffer }>(lastOfTable(table)) : [];
-    return row?.key;
-  }
-
-  async add(section: Section, entries: readonly StoreEntry[]): Promise<void> {
-    const table = TABLES[section];
-    await this.#writes.run(async (queries) => {
-      if (table === undefined) for (const entry of entries) await addOne(queries, section, entry);
-      else await queries.rows(...addToTable(table, entries));
-    });
-  }
-
-  async finish(): Promise<void> {
-    await this.#writes.run(async (queries) => {
-      await queries.rows(SQL.set_epochs_revision);
-      await queries.rows(SQL.count_messages);
-      const [newest] = await queries.rows<{ record: Buffer }>(NEWEST_BATCH);
-      if (newest === undefined) return;
-      const { treeSize, checkpoint } = parseRecord<Batch>(newest.record);
-      await queries.rows(SQL.set_head, [treeSize, Buffer.from(sha256(Buffer.from(checkpoint)))]);
-    });
-  }
-
-  async clear(section: Section): Promise<void> {
-    if (section === 'revision') return;
-    const name = TABLES[section]?.table ?? section;
-    const text =
-      section === 'notes' ? `DELETE FROM notes WHERE name <> 'identity'` : `TRUNCATE ${name} CASCADE`;
-    await this.#writes.run((queries) => queries.rows({ name: `clear_${name}`, text }));
-  }
-
-  /** Whoever writes waits until the end; and in a store that the log has left, fails then. */
-  async freeze(): Promise<Frozen> {
-    const client = await this.#database.retrying(async (server) => {
-      const client = clientOf(this.#location, server, STATEMENT_MS_MAX);
-      await client.connect();
-      await begin(client, { statementMsMax: 0 });
-      return client;
-    });
-    await client.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0');
-    await client.query(`LOCK TABLE ${WRITTEN.join(', ')} IN SHARE MODE`);
-    return {
-      leave: async (identity) => {
-        const { rows } = await client.query<{ fence: string }>('SELECT fence FROM sequencer FOR SHARE');
-        if (rows[0]?.fence !== this.#turn?.fence) return false;
-        await client.query(`UPDATE notes SET record = $1 WHERE name = 'identity'`, [encodeRecord(identity)]);
-        await client.query(REFUSE_WRITES);
-        await commitForSure(client);
-        return true;
-      },
-      end: async () => {
-        await client.end().catch(() => {});
-      },
-    };
-  }
-
-  async close(): Promise<void> {
-    await this.#writes.close();
-    await this.#turn?.close();
-    await this.#database.close();
+  async function close(): Promise<void> {
+    await writes.close();
+    await turn.close();
+    await database.close();
   }
 
   /** A section that is small, and kept in another form. */
-  async #few(section: Section): Promise<StoreEntry[]> {
+  async function entriesOf(section: Section): Promise<StoreEntry[]> {
     if (section === 'notes') {
-      const notes = await this.#database.rows<{ name: string; record: Buffer }>(SQL.all_notes);
+      const notes = await database.rows<{ name: string; record: Buffer }>(SQL.all_notes);
       return notes.map(({ name, record }) => ({ key: Buffer.from(name), value: record }));
     }
     if (section === 'revision') {
-      const revision = await readRevision(this.#database, REVISED);
+      const revision = await readRevision(database, REVISED);
       return [{ key: Buffer.from(REVISED), value: counterKey(revision) }];
     }
     if (section === 'quotas') {
-      const counts = await quotaCounts(this.#database);
+      const counts = await quotaCounts(database);
       return counts.map((count) => ({ key: quotaKey(count.clientId, count), value: encodeCount(count) }));
     }
-    const rows = await this.#database.rows<TallyRow & { endpoint_id: string }>(SQL.all_tallies);
+    const rows = await database.rows<TallyRow & { endpoint_id: string }>(SQL.all_tallies);
     return rows.map((row) => ({
       key: Buffer.from(row.endpoint_id.replaceAll('-', ''), 'hex'),
       value: portableTally(tallyOf(row)),
     }));
   }
+
+  return {
+    async identity() {
+      const bytes = await readNote(database, 'identity');
+      assert(bytes, 'the store has no identity');
+      return parseRecord<StoreIdentity>(bytes, 'the identity of the store');
+    },
+
+    async setIdentity(identity) {
+      await writes.run((queries) => putNote(queries, 'identity', encodeRecord(identity)));
+    },
+
+    async count(section) {
+      const table = TABLES[section];
+      if (table === undefined) return 0;
+      const text = `SELECT greatest(reltuples, 0)::bigint AS n FROM pg_class WHERE oid = '${table.table}'::regclass`;
+      const [row] = await database.rows<{ n: number }>({ name: `count_${table.table}`, text });
+      return row?.n ?? 0;
+    },
+
+    async *pages(section, after) {
+      const table = TABLES[section];
+      if (table === undefined) {
+        yield (await entriesOf(section)).toSorted((a, b) => Buffer.compare(a.key, b.key));
+        return;
+      }
+      for (let last = after; ; ) {
+        const query = readTable(table, last === undefined, PAGE_ENTRIES);
+        const entries = await database.rows<StoreEntry>(query, last && [last]);
+        if (entries.length > 0) yield entries;
+        last = entries.at(-1)?.key;
+        if (last === undefined || entries.length < PAGE_ENTRIES) return;
+      }
+    },
+
+    async last(section) {
+      const table = TABLES[section];
+      const [row] = table ? await database.rows<{ key: Buffer }>(lastOfTable(table)) : [];
+      return row?.key;
+    },
+
+    async add(section, entries) {
+      const table = TABLES[section];
+      await writes.run(async (queries) => {
+        if (table === undefined) for (const entry of entries) await addOne(queries, section, entry);
+        else await queries.rows(...addToTable(table, entries));
+      });
+    },
+
+    async finish() {
+      await writes.run(async (queries) => {
+        await queries.rows(SQL.set_epochs_revision);
+        await queries.rows(SQL.count_messages);
+        const [newest] = await queries.rows<{ record: Buffer }>(NEWEST_BATCH);
+        if (newest === undefined) return;
+        const { treeSize, checkpoint } = parseRecord<Batch>(newest.record);
+        await queries.rows(SQL.set_head, [treeSize, Buffer.from(sha256(Buffer.from(checkpoint)))]);
+      });
+    },
+
+    async clear(section) {
+      if (section === 'revision') return;
+      const name = TABLES[section]?.table ?? section;
+      const text =
+        section === 'notes' ? `DELETE FROM notes WHERE name <> 'identity'` : `TRUNCATE ${name} CASCADE`;
+      await writes.run((queries) => queries.rows({ name: `clear_${name}`, text }));
+    },
+
+    /** Whoever writes waits until the end; and in a store that the log has left, fails then. */
+    async freeze() {
+      const client = await database.retrying(async (server) => {
+        const client = clientOf(location, server, STATEMENT_MS_MAX);
+        await client.connect();
+        await begin(client, { statementMsMax: 0 });
+        return client;
+      });
+      await client.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0');
+      await client.query(`LOCK TABLE ${WRITTEN.join(', ')} IN SHARE MODE`);
+      return {
+        leave: async (identity) => {
+          const { rows } = await client.query<{ fence: string }>('SELECT fence FROM sequencer FOR SHARE');
+          if (rows[0]?.fence !== turn.fence) return false;
+          await client.query(`UPDATE notes SET record = $1 WHERE name = 'identity'`, [
+            encodeRecord(identity),
+          ]);
+          await client.query(REFUSE_WRITES);
+          await commitForSure(client);
+          return true;
+        },
+        end: async () => {
+          await client.end().catch(() => {});
+        },
+      };
+    },
+
+    close,
+  };
 }
 
 async function addOne(queries: Queries, section: Section, { key, value }: StoreEntry): Promise<void> {

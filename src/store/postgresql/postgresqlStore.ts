@@ -15,7 +15,7 @@ import { insertArrivals, insertJobs, insertWaiting } from './jobRows.ts';
 import { jobTable } from './jobTable.ts';
 import type { Use } from './layout.ts';
 import { logTable, NEWEST_BATCH } from './logTable.ts';
-import { NodeTalk } from './nodeTalk.ts';
+import { nodeTalk } from './nodeTalk.ts';
 import { noteIn } from './notes.ts';
 import { outboxTable } from './outboxTable.ts';
 import { renewalTable } from './renewalTable.ts';
@@ -47,7 +47,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
   const unfollow = isFront ? followServiceTime(database, serviceTime) : undefined;
   const bell =
     use === 'command' ? undefined : new Bell(database, isFront ? 'pdfseal_ended' : 'pdfseal_accepted');
-  const nodes = bell && new NodeTalk(bell, isFront ? 'front' : 'sealing');
+  const nodes = bell && nodeTalk(bell, isFront ? 'front' : 'sealing');
   const trail = trailTable(database, writes, {
     environment: identity.environment,
     clock,
