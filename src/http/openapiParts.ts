@@ -93,6 +93,21 @@ const ANY_REQUEST: ErrorCode[] = [
 ];
 const KEYED: ErrorCode[] = ['authentication_required', 'invalid_api_key', 'storage_unavailable'];
 
+/** Error codes of operations with a query. */
+export const QUERY_FAILURES: ErrorCode[] = ['invalid_parameter', 'unknown_parameter', 'duplicate_parameter'];
+
+/** Error codes of operations with a JSON body. */
+export const JSON_FAILURES: ErrorCode[] = [
+  'body_timeout',
+  'malformed_json',
+  'body_too_large',
+  'unsupported_media_type',
+  ...QUERY_FAILURES,
+];
+
+/** Error codes of operations of which only so many can be under way at once. */
+export const BUSY_FAILURES: ErrorCode[] = ['too_many_requests', 'queue_full'];
+
 /** All kinds of path parameters. */
 const PATH_PARAMETERS: Readonly<Record<string, { description?: string; schema: Schema }>> = {
   job_id: { schema: { type: 'string', pattern: '^job_[A-Za-z0-9]+$' } },

@@ -7,14 +7,17 @@ import { QUERY_BYTES_MAX } from '../tsa/builtInAuthority.ts';
 import { BULK_LINES_MAX, LINE_BYTES_MAX } from './bulkLines.ts';
 import {
   aboutItself,
+  BUSY_FAILURES,
   CACHE_CONTROL,
   file,
   header,
   headerParameter,
+  JSON_FAILURES,
   json,
   jsonBody,
   type Operation,
   optional,
+  QUERY_FAILURES,
   queryParameters,
   RETRY_AFTER,
   ref,
@@ -24,17 +27,11 @@ import { WEBHOOK_OPERATIONS } from './webhookOperations.ts';
 
 /** The error codes of every create, in any form. */
 const CREATE_FAILURES: ErrorCode[] = [
-  'invalid_parameter',
+  ...JSON_FAILURES,
   'missing_parameter',
-  'unknown_parameter',
-  'duplicate_parameter',
-  'malformed_json',
-  'body_timeout',
   'invalid_idempotency_key',
   'idempotency_in_progress',
   'idempotency_key_reused',
-  'body_too_large',
-  'unsupported_media_type',
   'rate_limit_exceeded',
   'quota_exceeded',
   'kms_partition_unavailable',
@@ -61,6 +58,9 @@ const DOCUMENT_FAILURES: ErrorCode[] = [
   'too_many_requests',
   'scanner_unavailable',
 ];
+
+/** The error codes of what is read of a receipt. */
+const RECEIPT_FAILURES: ErrorCode[] = ['job_not_found', 'receipt_not_ready', 'receipt_unavailable'];
 
 const TRACEPARENT = headerParameter('traceparent', 'W3C Trace Context.');
 const DIGESTS_PATTERN = '^sha-256=:[^:]+:, sha-512=:[^:]+:$';
@@ -150,13 +150,7 @@ const JOB_OPERATIONS = {
     access: 'jobs:read',
     parameters: queryParameters(LIST_PARAMETERS),
     answers: { 200: json('JobList', 'A page of jobs.') },
-    failures: [
-      'invalid_parameter',
-      'unknown_parameter',
-      'duplicate_parameter',
-      'too_many_requests',
-      'queue_full',
-    ],
+    failures: [...QUERY_FAILURES, ...BUSY_FAILURES],
   },
   getSealJob: {
     method: 'get',
@@ -179,7 +173,7 @@ const JOB_OPERATIONS = {
       }),
       304: { description: 'The receipt has not changed since the client downloaded it.' },
     },
-    failures: ['job_not_found', 'receipt_not_ready', 'receipt_unavailable'],
+    failures: RECEIPT_FAILURES,
   },
   getSealProof: {
     method: 'get',
@@ -189,7 +183,7 @@ const JOB_OPERATIONS = {
       'The line `extra` is the manifest of the receipt in canonical form (RFC 8785); the entry of the log is its SHA-512, 64 bytes. The proof has no time-stamp.',
     access: 'jobs:read',
     answers: { 200: file('text/plain', 'A proof and the signed checkpoint that it leads to.') },
-    failures: ['job_not_found', 'receipt_not_ready', 'receipt_unavailable'],
+    failures: RECEIPT_FAILURES,
   },
   getEvidenceRecord: {
     method: 'get',
@@ -206,14 +200,7 @@ const JOB_OPERATIONS = {
         ),
       }),
     },
-    failures: [
-      'job_not_found',
-      'receipt_not_ready',
-      'receipt_unavailable',
-      'not_found',
-      'too_many_requests',
-      'queue_full',
-    ],
+    failures: [...RECEIPT_FAILURES, 'not_found', ...BUSY_FAILURES],
   },
   getDocumentCopy: {
     method: 'get',
@@ -243,8 +230,7 @@ const JOB_OPERATIONS = {
       'document_not_ready',
       'document_unavailable',
       'document_expired',
-      'too_many_requests',
-      'queue_full',
+      ...BUSY_FAILURES,
     ],
   },
 } satisfies Record<string, Operation>;
@@ -260,20 +246,7 @@ const KEY_OPERATIONS = {
     isLimited: true,
     requestBody: { ...jsonBody('RotateKey'), required: false },
     answers: { 200: json('RotatedKey', 'The new key.', CACHE_CONTROL) },
-    failures: [
-      'invalid_parameter',
-      'unknown_parameter',
-      'duplicate_parameter',
-      'malformed_json',
-      'body_timeout',
-      'body_too_large',
-      'unsupported_media_type',
-      'key_not_rotatable',
-      'not_found',
-      'rate_limit_exceeded',
-      'too_many_requests',
-      'queue_full',
-    ],
+    failures: [...JSON_FAILURES, 'key_not_rotatable', 'not_found', 'rate_limit_exceeded', ...BUSY_FAILURES],
   },
 } satisfies Record<string, Operation>;
 
@@ -301,8 +274,7 @@ const LOG_OPERATIONS = {
       'body_too_large',
       'unsupported_media_type',
       'rate_limit_exceeded',
-      'too_many_requests',
-      'queue_full',
+      ...BUSY_FAILURES,
     ],
   },
   getCheckpoint: {

@@ -1,7 +1,16 @@
 /** The operations on webhook endpoints, and the messages that endpoints receive. */
 import type { ErrorCode } from '../base/errors.ts';
 import { WEBHOOK_EVENTS } from '../store/webhookStore.ts';
-import { header, json, jsonBody, type Operation, queryParameters } from './openapiParts.ts';
+import {
+  BUSY_FAILURES,
+  header,
+  JSON_FAILURES,
+  json,
+  jsonBody,
+  type Operation,
+  QUERY_FAILURES,
+  queryParameters,
+} from './openapiParts.ts';
 import { LIST_PARAMETERS } from './schemas.ts';
 
 const ALL = '/webhook-endpoints';
@@ -9,23 +18,12 @@ const ONE = '/webhook-endpoints/{endpoint_id}';
 const access = 'webhooks:manage';
 const { limit, cursor } = LIST_PARAMETERS;
 
-const WITH_BODY: ErrorCode[] = [
-  'body_timeout',
-  'malformed_json',
-  'body_too_large',
-  'unsupported_media_type',
-  'unknown_parameter',
-  'duplicate_parameter',
-  'invalid_parameter',
-];
-
 /** Changes are limited: by the rate of the client, and by the number of simultaneous changes. */
 const CHANGE_FAILURES: ErrorCode[] = [
   'webhook_endpoint_not_found',
   'not_found',
   'rate_limit_exceeded',
-  'too_many_requests',
-  'queue_full',
+  ...BUSY_FAILURES,
 ];
 const change = { method: 'post', access, isLimited: true, failures: CHANGE_FAILURES } as const;
 
@@ -33,13 +31,7 @@ const page = {
   method: 'get',
   access,
   parameters: queryParameters({ limit, cursor }),
-  failures: [
-    'webhook_endpoint_not_found',
-    'not_found',
-    'invalid_parameter',
-    'unknown_parameter',
-    'duplicate_parameter',
-  ] satisfies ErrorCode[],
+  failures: ['webhook_endpoint_not_found', 'not_found', ...QUERY_FAILURES] satisfies ErrorCode[],
 } as const;
 
 export const WEBHOOK_OPERATIONS = {
@@ -55,7 +47,7 @@ export const WEBHOOK_OPERATIONS = {
     },
     failures: [
       ...CHANGE_FAILURES.filter((code) => code !== 'webhook_endpoint_not_found'),
-      ...WITH_BODY,
+      ...JSON_FAILURES,
       'missing_parameter',
       'webhook_url_not_allowed',
       'too_many_webhook_endpoints',
@@ -84,7 +76,7 @@ export const WEBHOOK_OPERATIONS = {
     summary: 'Change the URL, events or description of an endpoint',
     requestBody: jsonBody('ChangeWebhookEndpoint'),
     answers: { 200: json('WebhookEndpoint', 'The endpoint.') },
-    failures: [...CHANGE_FAILURES, ...WITH_BODY, 'webhook_url_not_allowed'],
+    failures: [...CHANGE_FAILURES, ...JSON_FAILURES, 'webhook_url_not_allowed'],
   },
   deleteWebhookEndpoint: {
     ...change,
@@ -99,7 +91,7 @@ export const WEBHOOK_OPERATIONS = {
     summary: 'Sign with a new secret, and for a time with the old secret too',
     requestBody: jsonBody('RotateWebhookSecret', false),
     answers: { 200: json('WebhookEndpointWithSecret', 'The endpoint, with its new secret.') },
-    failures: [...CHANGE_FAILURES, ...WITH_BODY],
+    failures: [...CHANGE_FAILURES, ...JSON_FAILURES],
   },
   enableWebhookEndpoint: {
     ...change,
@@ -137,7 +129,7 @@ export const WEBHOOK_OPERATIONS = {
     summary: 'Send dead letters again',
     requestBody: jsonBody('ReplayDeadLetters', false),
     answers: { 202: json('Replay', 'The replayed messages are due now.') },
-    failures: [...CHANGE_FAILURES, ...WITH_BODY],
+    failures: [...CHANGE_FAILURES, ...JSON_FAILURES],
   },
 } satisfies Record<string, Operation>;
 export type WebhookOperationId = keyof typeof WEBHOOK_OPERATIONS;
