@@ -1,13 +1,12 @@
-import { assert } from '../../base/assert.ts';
 import { sha256 } from '../../base/crypto.ts';
 import type { QuotaWindow } from '../../job/job.ts';
+import { type IdKind, ownUuid, uuidOf } from '../ids.ts';
 import type { IdempotencyKey } from '../store.ts';
 
 /**
  * Keys are short and fixed in length, so that indexes stay small and names of any length fit: what is not a number or a
  * job id is a truncated SHA-256. Readers of such an index check the record itself.
  */
-const ID = /^(job|we|msg)_([0-9a-f]{32})$/;
 const CREDENTIAL_HASH = /^[0-9a-f]{64}$/;
 export const TERM_BYTES = 8;
 const IDEMPOTENCY_BYTES = 16;
@@ -22,20 +21,15 @@ export const JOB_KEY_END = Buffer.alloc(JOB_KEY_BYTES + 1, 0xff);
 /** The value of an entry whose key says everything. */
 export const NOTHING = Buffer.alloc(0);
 
-/** What has an id: a job, a webhook endpoint, a message to one. */
-type Kind = 'job' | 'we' | 'msg';
-
 /** The 16 bytes of a UUID; undefined when the id is not of that kind, or not of the form this store gives out. */
-export function idKey(kind: Kind, id: string): Buffer | undefined {
-  const [, prefix, hex = ''] = ID.exec(id) ?? [];
-  return prefix === kind ? Buffer.from(hex, 'hex') : undefined;
+export function idKey(kind: IdKind, id: string): Buffer | undefined {
+  const uuid = uuidOf(kind, id);
+  return uuid === undefined ? undefined : Buffer.from(uuid, 'hex');
 }
 
 /** The same; throws BrokenInvariant for an id that this service did not give out. */
-export function ownIdKey(kind: Kind, id: string): Buffer {
-  const key = idKey(kind, id);
-  assert(key !== undefined, `${id} is not an id of this service`);
-  return key;
+export function ownIdKey(kind: IdKind, id: string): Buffer {
+  return Buffer.from(ownUuid(kind, id), 'hex');
 }
 
 export function parseJobKey(key: Uint8Array): string {

@@ -25,11 +25,6 @@ const MAP_GROWTH = 4;
 /** For Node itself. */
 const MAP_BYTES_SPARE = 16 * 2 ** 30;
 
-interface CreateStoreOptions extends NewStore {
-  /** Folder of the store; must not exist. */
-  path: string;
-}
-
 export interface OpenStoreOptions extends OpenOptions {
   path: string;
   /** Opens for reading only. */
@@ -44,8 +39,13 @@ export interface OpenStoreOptions extends OpenOptions {
   diskSpace?: DiskSpace;
 }
 
-/** Makes an empty store, whole or not at all. Throws OperatorError when the folder exists already. */
-export async function createStore({ path, identity, epoch, act }: CreateStoreOptions): Promise<void> {
+/** Makes an empty store, whole or not at all, in the folder `path`. Throws OperatorError when that exists already. */
+export async function createStore({
+  path,
+  identity,
+  epoch,
+  act,
+}: NewStore & { path: string }): Promise<void> {
   if (existsSync(path)) throw new OperatorError(`${path} exists already: a store is never overwritten`);
   const draft = `${path}.new`;
   rmSync(draft, { recursive: true, force: true });

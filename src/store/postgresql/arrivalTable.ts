@@ -1,9 +1,9 @@
 import { faultOfAccepted } from '../../job/acceptedJob.ts';
 import type { Arrival, ArrivalStore } from '../arrivals.ts';
+import { idOf, ownUuid } from '../ids.ts';
 import { parseRecord } from '../records.ts';
 import type { Bell } from './bell.ts';
 import { type Database, internalStatements, statements } from './database.ts';
-import { idOf, ownUuid } from './ids.ts';
 import { JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
 import type { Writes } from './writes.ts';
 

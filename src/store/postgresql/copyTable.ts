@@ -1,7 +1,7 @@
+import { idOf, LEAST_UUID, ownUuid, uuidOf } from '../ids.ts';
 import { parseRecord } from '../records.ts';
 import type { CopyStore, JobCopy, StoredCopy } from '../store.ts';
 import { type Database, statements } from './database.ts';
-import { idOf, LEAST_UUID, ownUuid, uuidOf } from './ids.ts';
 import type { Writes } from './writes.ts';
 
 interface CopyRow {

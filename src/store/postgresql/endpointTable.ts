@@ -1,8 +1,8 @@
 import type { Act } from '../../manifest/auditRecord.ts';
+import { ownUuid, uuidOf } from '../ids.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { EndpointStore, NewEndpoint, WebhookEndpoint } from '../webhookStore.ts';
 import { type Database, internalStatements, type Queries, statements } from './database.ts';
-import { ownUuid, uuidOf } from './ids.ts';
 import { lockRevision, raiseRevision, readRevision } from './revisions.ts';
 import { SharedReads } from './sharedReads.ts';
 import type { TrailTable } from './trailTable.ts';

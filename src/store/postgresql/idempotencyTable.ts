@@ -1,10 +1,10 @@
 import { sha256 } from '../../base/crypto.ts';
 import { ServiceError } from '../../base/errors.ts';
+import { ownUuid } from '../ids.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { ServiceTime } from '../serviceTime.ts';
 import { IDEMPOTENCY_RETENTION_MS, type IdempotencyEntry, type IdempotencyKey } from '../store.ts';
 import { type Database, internalStatements, type Queries, statements } from './database.ts';
-import { ownUuid } from './ids.ts';
 
 const INTERNAL = internalStatements({
   /** What is told of the job that holds the key is read after it. */

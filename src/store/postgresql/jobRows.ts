@@ -1,10 +1,10 @@
 import { sha256 } from '../../base/crypto.ts';
 import { documentSha256, isReceived, type Job, type JobRecord } from '../../job/job.ts';
+import { idOf, ownUuid } from '../ids.ts';
 import { encodeJob, parseContent, parseJob } from '../jobCodec.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { NewJob } from '../store.ts';
 import { type Queries, statements, together } from './database.ts';
-import { idOf, ownUuid } from './ids.ts';
 
 /** A job with what became of it, as {@link JOB_COLUMNS} select it. */
 export interface JobRow {

@@ -1,6 +1,7 @@
 import { assert, BrokenInvariant } from '../../base/assert.ts';
 import type { ServiceError } from '../../base/errors.ts';
 import { isReceived } from '../../job/job.ts';
+import { idOf, LEAST_UUID, ownUuid, uuidOf } from '../ids.ts';
 import { encodeContent, parseJob } from '../jobCodec.ts';
 import { assertAcceptable, assertCopied } from '../jobRules.ts';
 import { Outrun } from '../outrun.ts';
@@ -8,7 +9,6 @@ import { encodeRecord, parseRecord } from '../records.ts';
 import type { IdempotencyEntry, JobStore, NewJob } from '../store.ts';
 import { type Database, type Queries, type Query, statements, together } from './database.ts';
 import { type IdempotencyTable, keyInProgress } from './idempotencyTable.ts';
-import { idOf, LEAST_UUID, ownUuid, uuidOf } from './ids.ts';
 import { INSERT_COPIES, insertJobs, JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
 import { findJobs } from './listing.ts';
 import type { OutboxTable } from './outboxTable.ts';

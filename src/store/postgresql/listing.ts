@@ -1,7 +1,7 @@
+import { idOf, LEAST_UUID, uuidOf } from '../ids.ts';
 import { CANDIDATES_MAX, ID_SKEW_MS, matches } from '../jobRules.ts';
 import type { JobPage, JobQuery, Viewer } from '../store.ts';
 import type { Database, Query } from './database.ts';
-import { idOf, LEAST_UUID, uuidOf } from './ids.ts';
 import { JOB_COLUMNS, type JobRow, parseJobRow, referenceSha256 } from './jobRows.ts';
 
 /** Sorts after every UUID that was given out. */

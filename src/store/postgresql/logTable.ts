@@ -1,9 +1,9 @@
 import { assert } from '../../base/assert.ts';
 import { sha256 } from '../../base/crypto.ts';
+import { idOf, ownUuid } from '../ids.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { AnnouncedBatch, Batch, LogStore, NewJob } from '../store.ts';
 import { type Database, type Queries, type Query, statements, together } from './database.ts';
-import { idOf, ownUuid } from './ids.ts';
 import type { JobTable } from './jobTable.ts';
 import { putNote, readNote, removeNotes } from './notes.ts';
 import type { OutboxTable } from './outboxTable.ts';

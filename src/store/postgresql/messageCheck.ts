@@ -1,11 +1,11 @@
 import type { Failure } from '../../job/job.ts';
+import { idOf, LEAST_UUID } from '../ids.ts';
 import type { IndexFlaw } from '../indexStore.ts';
 import type { OutboxEntry } from '../outboxEntry.ts';
 import { encodeRecord, readable } from '../records.ts';
 import type { Batch } from '../store.ts';
 import type { DeliveryFailure, WebhookEndpoint } from '../webhookStore.ts';
-import { type Queries, type Query, statements } from './database.ts';
-import { idOf, LEAST_UUID } from './ids.ts';
+import { type Queries, statements } from './database.ts';
 import { readRevision } from './revisions.ts';
 
 /** A flaw, and what mends it. */
@@ -39,28 +39,6 @@ type MessageTable = (typeof TABLES)[number]['table'];
 
 const PAGE_MESSAGES = 1000;
 
-const messagesOf = (table: MessageTable): Query => ({
-  name: `checked_${table}`,
-  text: `SELECT m.endpoint_id, m.at, m.message, m.record, f.record AS failure, b.record AS batch
-    FROM ${table} m CROSS JOIN LATERAL (SELECT client_id FROM endpoints WHERE id = m.endpoint_id LIMIT 1) e
-      LEFT JOIN LATERAL (SELECT id FROM jobs WHERE id = m.message AND client_id = e.client_id LIMIT 1) j ON true
-      LEFT JOIN LATERAL (SELECT record FROM failures WHERE job_id = j.id LIMIT 1) f ON true
-      LEFT JOIN LATERAL (SELECT leaf_index FROM leaves WHERE job_id = j.id LIMIT 1) l ON true
-      LEFT JOIN LATERAL (SELECT record FROM batches WHERE tree_size > l.leaf_index ORDER BY tree_size LIMIT 1) b ON true
-    WHERE (m.endpoint_id, m.at, m.message) > ($1, $2, $3)
-    ORDER BY m.endpoint_id, m.at, m.message LIMIT ${PAGE_MESSAGES}`,
-});
-const mendMessage = (table: MessageTable): Query => ({
-  name: `mend_${table}`,
-  text: `UPDATE ${table} SET record = $4 WHERE endpoint_id = $1 AND at = $2 AND message = $3`,
-});
-const removeMessage = (table: MessageTable, count: string): Query => ({
-  name: `remove_${table}`,
-  text: `WITH removed AS (
-      DELETE FROM ${table} WHERE endpoint_id = $1 AND at = $2 AND message = $3 RETURNING at
-    ) UPDATE tallies SET ${count} = ${count} - (SELECT count(*) FROM removed) WHERE endpoint_id = $1`,
-});
-
 const SQL = statements({
   /** Also of removed endpoints: without a tally their messages would never be swept. */
   checked_tallies: `SELECT known.endpoint_id, t.endpoint_id IS NOT NULL AS is_there, t.failure,
@@ -77,7 +55,34 @@ const SQL = statements({
   checked_endpoints: 'SELECT record FROM endpoints',
   mend_endpoints_revision: `INSERT INTO revisions VALUES ('endpoints', $1)
     ON CONFLICT (name) DO UPDATE SET revision = greatest(revisions.revision, excluded.revision)`,
+  checked_outbox: messagesOf('outbox'),
+  checked_dead_letters: messagesOf('dead_letters'),
+  mend_outbox: mendMessage('outbox'),
+  mend_dead_letters: mendMessage('dead_letters'),
+  remove_outbox: removeMessage('outbox', 'pending'),
+  remove_dead_letters: removeMessage('dead_letters', 'dead_letters'),
 });
+
+function messagesOf(table: MessageTable): string {
+  return `SELECT m.endpoint_id, m.at, m.message, m.record, f.record AS failure, b.record AS batch
+    FROM ${table} m CROSS JOIN LATERAL (SELECT client_id FROM endpoints WHERE id = m.endpoint_id LIMIT 1) e
+      LEFT JOIN LATERAL (SELECT id FROM jobs WHERE id = m.message AND client_id = e.client_id LIMIT 1) j ON true
+      LEFT JOIN LATERAL (SELECT record FROM failures WHERE job_id = j.id LIMIT 1) f ON true
+      LEFT JOIN LATERAL (SELECT leaf_index FROM leaves WHERE job_id = j.id LIMIT 1) l ON true
+      LEFT JOIN LATERAL (SELECT record FROM batches WHERE tree_size > l.leaf_index ORDER BY tree_size LIMIT 1) b ON true
+    WHERE (m.endpoint_id, m.at, m.message) > ($1, $2, $3)
+    ORDER BY m.endpoint_id, m.at, m.message LIMIT ${PAGE_MESSAGES}`;
+}
+
+function mendMessage(table: MessageTable): string {
+  return `UPDATE ${table} SET record = $4 WHERE endpoint_id = $1 AND at = $2 AND message = $3`;
+}
+
+function removeMessage(table: MessageTable, count: string): string {
+  return `WITH removed AS (
+      DELETE FROM ${table} WHERE endpoint_id = $1 AND at = $2 AND message = $3 RETURNING at
+    ) UPDATE tallies SET ${count} = ${count} - (SELECT count(*) FROM removed) WHERE endpoint_id = $1`;
+}
 
 /**
  * Clients are told of their own jobs only, and how these ended; and how many messages there are is counted right. What belongs to removed
@@ -112,9 +117,8 @@ async function* messages(
   table: MessageTable,
   afresh: Pick<OutboxEntry, 'death'>,
 ): AsyncIterable<TableFlaw> {
-  const count = table === 'outbox' ? 'pending' : 'dead_letters';
   for (let last: unknown[] = [LEAST_UUID, -1, LEAST_UUID]; ; ) {
-    const rows = await queries.rows<CheckedMessage>(messagesOf(table), last);
+    const rows = await queries.rows<CheckedMessage>(SQL[`checked_${table}`], last);
     for (const row of rows) {
       const entry = readable<OutboxEntry>(row.record);
       if (entry?.type === 'webhook.test') continue;
@@ -122,11 +126,11 @@ async function* messages(
       const place = [row.endpoint_id, row.at, row.message];
       const about = { index: table, entry: idOf('msg', row.message) } as const;
       if (told === undefined) {
-        const mend = (queries: Queries) => queries.rows(removeMessage(table, count), place);
+        const mend = (queries: Queries) => queries.rows(SQL[`remove_${table}`], place);
         yield { ...about, kind: 'superfluous', mend };
       } else if (entry?.type !== told.type || entry.occurredAt !== told.occurredAt) {
         const record = encodeRecord({ attempts: 0, ...afresh, ...entry, ...told });
-        const mend = (queries: Queries) => queries.rows(mendMessage(table), [...place, record]);
+        const mend = (queries: Queries) => queries.rows(SQL[`mend_${table}`], [...place, record]);
         yield { ...about, kind: 'wrong', mend };
       }
     }

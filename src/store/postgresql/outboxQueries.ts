@@ -1,4 +1,4 @@
-import { type Query, statements } from './database.ts';
+import { statements } from './database.ts';
 
 /**
  * What changes messages and their counts. Every statement locks the tallies of its endpoints first, in the order of their ids: so the bounds
@@ -97,42 +97,34 @@ export const OUTBOX_SQL = statements({
     WHERE NOT EXISTS (SELECT FROM endpoints WHERE id = endpoint_id)
       AND NOT EXISTS (SELECT FROM outbox WHERE endpoint_id = ended.endpoint_id)
       AND NOT EXISTS (SELECT FROM dead_letters WHERE endpoint_id = ended.endpoint_id)`,
+  take_overdue: takeOld('outbox', 'pending'),
+  take_forgotten: takeOld('dead_letters', 'dead_letters'),
+  pending: page('outbox'),
+  dead_letters: page('dead_letters'),
 });
 
 /** Takes, at most `$2`, what is older than `$1`, and everything of removed endpoints: these keep a tally until nothing of theirs is left. */
-function takeOld(name: string, table: 'outbox' | 'dead_letters', count: 'pending' | 'dead_letters'): Query {
-  return {
-    name,
-    text: `WITH old AS (
-        SELECT old.* FROM tallies LEFT JOIN endpoints ON id = endpoint_id CROSS JOIN LATERAL (
-          SELECT endpoint_id, at, message FROM ${table}
-          WHERE endpoint_id = tallies.endpoint_id AND (id IS NULL OR at < $1)
-          ORDER BY at, message LIMIT $2
-        ) AS old
-        ORDER BY old.endpoint_id, old.at, old.message LIMIT $2 FOR UPDATE OF tallies
-      ), taken AS (
-        DELETE FROM ${table} AS entry USING old
-        WHERE (entry.endpoint_id, entry.at, entry.message) = (old.endpoint_id, old.at, old.message)
-        RETURNING entry.*
-      ), counted AS (
-        UPDATE tallies SET ${count} = ${count} - n
-        FROM (SELECT endpoint_id, count(*) AS n FROM taken GROUP BY endpoint_id) AS taken
-        WHERE tallies.endpoint_id = taken.endpoint_id
-      )
-      SELECT endpoint_id, message, record FROM taken`,
-  };
+function takeOld(table: 'outbox' | 'dead_letters', count: 'pending' | 'dead_letters'): string {
+  return `WITH old AS (
+      SELECT old.* FROM tallies LEFT JOIN endpoints ON id = endpoint_id CROSS JOIN LATERAL (
+        SELECT endpoint_id, at, message FROM ${table}
+        WHERE endpoint_id = tallies.endpoint_id AND (id IS NULL OR at < $1)
+        ORDER BY at, message LIMIT $2
+      ) AS old
+      ORDER BY old.endpoint_id, old.at, old.message LIMIT $2 FOR UPDATE OF tallies
+    ), taken AS (
+      DELETE FROM ${table} AS entry USING old
+      WHERE (entry.endpoint_id, entry.at, entry.message) = (old.endpoint_id, old.at, old.message)
+      RETURNING entry.*
+    ), counted AS (
+      UPDATE tallies SET ${count} = ${count} - n
+      FROM (SELECT endpoint_id, count(*) AS n FROM taken GROUP BY endpoint_id) AS taken
+      WHERE tallies.endpoint_id = taken.endpoint_id
+    )
+    SELECT endpoint_id, message, record FROM taken`;
 }
 
-export const TAKE_OVERDUE = takeOld('take_overdue', 'outbox', 'pending');
-export const TAKE_FORGOTTEN = takeOld('take_forgotten', 'dead_letters', 'dead_letters');
-
-function page(name: string, table: 'outbox' | 'dead_letters'): Query {
-  return {
-    name,
-    text: `SELECT at, message, record FROM ${table}
-      WHERE endpoint_id = $1 AND (at, message) > ($2, $3) ORDER BY at, message LIMIT $4`,
-  };
+function page(table: 'outbox' | 'dead_letters'): string {
+  return `SELECT at, message, record FROM ${table}
+    WHERE endpoint_id = $1 AND (at, message) > ($2, $3) ORDER BY at, message LIMIT $4`;
 }
-
-export const PENDING = page('pending', 'outbox');
-export const DEAD_LETTERS = page('dead_letters', 'dead_letters');

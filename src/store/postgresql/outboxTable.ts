@@ -1,4 +1,5 @@
 import { newUuid } from '../../base/uuid.ts';
+import { idOf, ownUuid, uuidOf } from '../ids.ts';
 import {
   backlogFull,
   emptyTally,
@@ -17,8 +18,7 @@ import type {
 } from '../webhookStore.ts';
 import type { Database, Queries, Query } from './database.ts';
 import type { EndpointTable } from './endpointTable.ts';
-import { idOf, ownUuid, uuidOf } from './ids.ts';
-import { DEAD_LETTERS, OUTBOX_SQL, PENDING, TAKE_FORGOTTEN, TAKE_OVERDUE } from './outboxQueries.ts';
+import { OUTBOX_SQL } from './outboxQueries.ts';
 import { lockRevision } from './revisions.ts';
 import { readTallies } from './tallyTable.ts';
 import type { Writes } from './writes.ts';
@@ -118,8 +118,9 @@ export function outboxTable(
       whoListens = listener;
     },
 
-    pending: async (endpointId, page) => list(PENDING, endpointId, page),
-    deadLetters: async (endpointId, page) => list(DEAD_LETTERS, endpointId, page) as Promise<DeadLetter[]>,
+    pending: async (endpointId, page) => list(OUTBOX_SQL.pending, endpointId, page),
+    deadLetters: async (endpointId, page) =>
+      list(OUTBOX_SQL.dead_letters, endpointId, page) as Promise<DeadLetter[]>,
 
     async tally(endpointId) {
       const [tally = emptyTally()] = await tallies([endpointId]);
@@ -206,9 +207,9 @@ export function outboxTable(
     async sweep({ dueBefore, diedBefore }) {
       return writes.runAlone(async (queries) => {
         await lockRevision(queries, 'endpoints'); // none is removed meanwhile
-        const forgotten = await queries.rows(TAKE_FORGOTTEN, [diedBefore, SWEEP_ENTRIES_MAX]);
+        const forgotten = await queries.rows(OUTBOX_SQL.take_forgotten, [diedBefore, SWEEP_ENTRIES_MAX]);
         const room = SWEEP_ENTRIES_MAX - forgotten.length;
-        const overdue = await queries.rows<MessageRow & { endpoint_id: string }>(TAKE_OVERDUE, [
+        const overdue = await queries.rows<MessageRow & { endpoint_id: string }>(OUTBOX_SQL.take_overdue, [
           dueBefore,
           room,
         ]);

@@ -14,7 +14,7 @@ import { type NoteName, putNote, readNote } from './notes.ts';
 import { AWAY_MS_MAX, begin, clientOf, commitForSure, type Location } from './pgSession.ts';
 import { putQuota, quotaCounts } from './quotaRows.ts';
 import { raiseRevision, readRevision } from './revisions.ts';
-import { type Obstacle, Sequencer } from './sequencer.ts';
+import { type Obstacle, takeTurn } from './sequencer.ts';
 import { addToTable, lastOfTable, readTable, TABLES } from './tableContents.ts';
 import { type TallyRow, tallyOf } from './tallyTable.ts';
 import { Writes } from './writes.ts';
@@ -60,7 +60,7 @@ const REVISED = 'endpoints';
 export async function postgresqlContents(location: Location): Promise<StoreContents> {
   const busy = new AbortController();
   const onWait = (obstacle: Obstacle) => busy.abort(inUse(obstacle));
-  const turn = await Sequencer.open(location, {
+  const turn = await takeTurn(location, {
     onWait,
     signal: busy.signal,
     onLost: () => {}, // The next write tells.

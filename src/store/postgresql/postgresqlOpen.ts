@@ -22,7 +22,7 @@ import {
 } from './pgSession.ts';
 import { postgresqlStore } from './postgresqlStore.ts';
 import { createRoles, ROLE_NAMES } from './roles.ts';
-import { Sequencer, type Sequencing } from './sequencer.ts';
+import { type Sequencing, takeTurn } from './sequencer.ts';
 import { Writes } from './writes.ts';
 
 const THERE = { place: 'the database', remedy: 'check store.url' };
@@ -33,10 +33,6 @@ const CLOSE_DATABASE = `DO $$ BEGIN
     EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());
   END IF;
 END $$`;
-
-interface CreateInPostgresql extends NewStore {
-  location: Location;
-}
 
 interface OpenInPostgresql extends OpenOptions {
   location: Location;
@@ -54,7 +50,7 @@ export async function createInPostgresql({
   identity,
   epoch,
   act,
-}: CreateInPostgresql): Promise<void> {
+}: NewStore & { location: Location }): Promise<void> {
   await onPrimary(location, async (client) => {
     await client.query('BEGIN');
     const layout = await layoutOf(client);
@@ -103,7 +99,7 @@ export async function openInPostgresql({
     assertExpected(identityIn(rows[0]?.record), expected, THERE);
     if (layout < LAYOUT) await bringUpToDate(client);
   };
-  const turn = sequencing && (await Sequencer.open(location, { ...sequencing, awayMsMax, prepare }));
+  const turn = sequencing && (await takeTurn(location, { ...sequencing, awayMsMax, prepare }));
   const database = new Database(location, { awayMsMax, fence: turn?.fence, isFront: use === 'front' });
   const writes = new Writes(database, turn);
   const close = async () => {

@@ -1,11 +1,11 @@
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Outcome } from '../../job/job.ts';
 import type { SealingView } from '../arrivals.ts';
+import { idOf, ownUuid } from '../ids.ts';
 import { parseRecord } from '../records.ts';
 import type { Batch } from '../store.ts';
 import type { Bell } from './bell.ts';
 import { type Database, internalStatements, statements } from './database.ts';
-import { idOf, ownUuid } from './ids.ts';
 import { JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
 import { IS_ACTIVE } from './sequencer.ts';
 

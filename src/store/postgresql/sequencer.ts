@@ -15,7 +15,6 @@ import {
   Superseded,
   setupFault,
 } from './pgSession.ts';
-import type { Turn } from './writes.ts';
 
 const POLL_MS = 250;
 const BEAT_MS = 500;
@@ -71,94 +70,77 @@ const END_PROCESS = `SELECT pg_terminate_backend(other.pid)
   FROM pg_stat_activity one JOIN pg_stat_activity other USING (usesysid, datid, application_name)
   WHERE one.pid = $1 AND one.application_name LIKE 'pdfseal %' AND one.usename = current_user AND other.pid <> pg_backend_pid()`;
 
-/**
- * The turn of this daemon: the fence, which is the truth, and signs of life, for which others look before they take over. Nobody can hold
- * up a take-over: there is no lock for it. Who takes over too early does no harm.
- */
-export class Sequencer implements Turn {
+/** While it is the turn of this daemon, it may write. */
+export interface Turn {
+  /** UUID under which this daemon took over: that of the store, until another takes over. */
   readonly fence: string;
-  readonly #location: Location;
-  readonly #onLost: (error: Error) => void;
-  readonly #awayMsMax: number;
-  #client: Client;
-  #timer: NodeJS.Timeout | undefined;
-  #isOver = false;
+  close(): Promise<void>;
+}
 
-  private constructor(
-    client: Client,
-    fence: string,
-    location: Location,
-    { onLost, awayMsMax }: { onLost(error: Error): void; awayMsMax: number },
-  ) {
-    this.#client = client;
-    this.fence = fence;
-    this.#location = location;
-    this.#onLost = onLost;
-    this.#awayMsMax = awayMsMax;
-    this.#next();
-  }
+/**
+ * Waits until no other daemon is active at this log, and takes its place: raises the fence, in a commit of its own. That commit is also the
+ * barrier: once standbys have it, they have everything that this process is about to read, also what a daemon before it wrote without
+ * being told so. What `prepare` throws on a primary is thrown before this process
+ * waits. Where a server does not answer that commit in time, or says that standbys may not have it, the next server is asked.
+ *
+ * The fence is the truth; signs of life are what others look for before they take over. Nobody can hold up a take-over: there is no lock for
+ * it. Who takes over too early does no harm.
+ */
+export async function takeTurn(
+  location: Location,
+  { onWait, signal, onLost, awayMsMax, prepare }: Sequencing & { awayMsMax: number; prepare?: Prepare },
+): Promise<Turn> {
+  const silentMs = measureSilence();
+  let fence = '';
+  const attempt = async (client: Client): Promise<Obstacle | undefined> => {
+    const last = await lastTurn(client);
+    const isSilent = silentMs(last) > SILENT_MS_MAX;
+    if (last.is_connected && !isSilent) return { holder: last.holder };
+    if (last.is_connected) await client.query(END_PROCESS, [last.session]);
+    const raised = await raiseFence(client, last.fence);
+    if (raised === undefined) return { holder: 'another daemon' };
+    fence = raised;
+    return undefined;
+  };
+  let client = await sessionOf(location, { onWait, signal, prepare, attempt });
+  let timer: NodeJS.Timeout | undefined;
+  let isOver = false;
 
-  /**
-   * Waits until no other daemon is active at this log, and takes its place: raises the fence, in a commit of its own. That commit is also the
-   * barrier: once standbys have it, they have everything that this process is about to read, also what a daemon before it wrote without
-   * being told so. What `prepare` throws on a primary is thrown before this process
-   * waits. Where a server does not answer that commit in time, or says that standbys may not have it, the next server is asked.
-   */
-  static async open(
-    location: Location,
-    { onWait, signal, onLost, awayMsMax, prepare }: Sequencing & { awayMsMax: number; prepare?: Prepare },
-  ): Promise<Sequencer> {
-    const silence = new Silence();
-    let fence = '';
-    const attempt = async (client: Client): Promise<Obstacle | undefined> => {
-      const last = await lastTurn(client);
-      const isSilent = silence.ofMs(last) > SILENT_MS_MAX;
-      if (last.is_connected && !isSilent) return { holder: last.holder };
-      if (last.is_connected) await client.query(END_PROCESS, [last.session]);
-      const raised = await raiseFence(client, last.fence);
-      if (raised === undefined) return { holder: 'another daemon' };
-      fence = raised;
-      return undefined;
-    };
-    const client = await sessionOf(location, { onWait, signal, prepare, attempt });
-    return new Sequencer(client, fence, location, { onLost, awayMsMax });
-  }
-
-  async close(): Promise<void> {
-    this.#isOver = true;
-    clearTimeout(this.#timer);
-    await this.#client.end().catch(() => {});
-  }
-
-  #next(): void {
-    this.#timer = setTimeout(() => {
-      this.#beat().catch((error) => this.#end(error));
-    }, BEAT_MS).unref();
+  function showLater(): void {
+    timer = setTimeout(() => void show().catch(end), BEAT_MS).unref();
   }
 
   /** Shows whoever waits that this daemon is alive, and finds out whether its turn is over. */
-  async #beat(): Promise<void> {
-    const { fence } = this;
+  async function show(): Promise<void> {
     try {
-      await beat(this.#client, fence);
+      await beat(client, fence);
     } catch (error) {
-      if (!isLost(error) || this.#isOver) throw error;
-      this.#client.end().catch(() => {});
-      const signal = AbortSignal.timeout(this.#awayMsMax);
-      const onWait = () => {};
+      if (!isLost(error) || isOver) throw error;
+      client.end().catch(() => {});
+      const signal = AbortSignal.timeout(awayMsMax);
       const attempt = (client: Client) => beat(client, fence);
-      this.#client = await sessionOf(this.#location, { onWait, signal, fence, attempt });
+      client = await sessionOf(location, { onWait: () => {}, signal, fence, attempt });
     }
-    if (this.#isOver) await this.#client.end().catch(() => {});
-    else this.#next();
+    if (isOver) await client.end().catch(() => {});
+    else showLater();
   }
 
-  #end(error: Error): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#client.end().catch(() => {});
-    this.#onLost(error);
+  function end(error: Error): void {
+    if (isOver) return;
+    isOver = true;
+    client.end().catch(() => {});
+    onLost(error);
   }
+
+  showLater();
+  return {
+    fence,
+    async close() {
+      isOver = true;
+      clearTimeout(timer);
+      await client.end().catch(() => {});
+    },
+  };
 }
 
 async function beat(client: Client, fence: string): Promise<undefined> {
@@ -253,16 +235,15 @@ function isTransient(error: unknown): boolean {
 }
 
 /** For how long a daemon has given no sign of life, by the monotonic clock of this process. */
-class Silence {
-  #last = '';
-  #ms = 0;
-  readonly #since = stopwatch();
-
-  ofMs({ fence, beat }: LastTurn): number {
+function measureSilence(): (turn: LastTurn) => number {
+  const since = stopwatch();
+  let last = '';
+  let ms = 0;
+  return ({ fence, beat }) => {
     const seen = `${fence} ${beat}`;
-    const elapsedMs = this.#since();
-    this.#ms = seen === this.#last ? this.#ms + elapsedMs : 0;
-    this.#last = seen;
-    return this.#ms;
-  }
+    const elapsedMs = since();
+    ms = seen === last ? ms + elapsedMs : 0;
+    last = seen;
+    return ms;
+  };
 }

@@ -1,4 +1,5 @@
 import { documentSha256 } from '../../job/job.ts';
+import { idOf, ownUuid } from '../ids.ts';
 import { parseJob } from '../jobCodec.ts';
 import { parseRecord } from '../records.ts';
 import type { IdempotencyEntry } from '../store.ts';
@@ -6,7 +7,6 @@ import type { Section, StoreEntry } from '../storeContents.ts';
 import type { WebhookEndpoint } from '../webhookStore.ts';
 import type { Query } from './database.ts';
 import { idempotencyBytes } from './idempotencyTable.ts';
-import { idOf, ownUuid } from './ids.ts';
 import { referenceSha256 } from './jobRows.ts';
 
 /** A section that is a table. The database itself makes keys and values, which are bytes, of columns, and columns of them. */

@@ -1,8 +1,8 @@
+import { idOf, uuidOf } from '../ids.ts';
 import { emptyTally } from '../outboxEntry.ts';
 import { parseRecord } from '../records.ts';
 import type { DeliveryFailure, EndpointTally } from '../webhookStore.ts';
 import { type Queries, statements } from './database.ts';
-import { idOf, uuidOf } from './ids.ts';
 
 export interface TallyRow {
   pending: number;

@@ -5,6 +5,7 @@ import { StoreUnavailable } from '../storeUnavailable.ts';
 import { commitBarrier } from './barrier.ts';
 import type { Database, Queries } from './database.ts';
 import { begin, COMMIT_MS_MAX, clientConfig, commitForSure, isLost, Superseded } from './pgSession.ts';
+import type { Turn } from './sequencer.ts';
 
 type Work<T> = (queries: Queries) => Promise<T>;
 
@@ -19,12 +20,6 @@ interface Pending {
 const GROUP_WORKS_MAX = 256;
 /** A statement of a transaction that takes longer is given up with its connection. */
 const STATEMENT_MS_MAX = 30_000;
-
-/** A daemon writes only while it is its turn. */
-export interface Turn {
-  /** UUID under which this daemon took over: that of the store, until another takes over. */
-  readonly fence: string;
-}
 
 /**
  * Group commit: one transaction of this process at a time is on its way to the disk, and what is to be written meanwhile becomes the next
