@@ -1,7 +1,7 @@
 import { parseDay } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
-import { invalidField } from '../job/fieldValues.ts';
-import { JOB_ID_PATTERN, JOB_PHASES, type JobPhase, VISIBILITIES } from '../job/job.ts';
+import { invalidField, parseField } from '../job/fieldValues.ts';
+import { JOB_ID_PATTERN, JOB_PHASES, type JobPhase } from '../job/job.ts';
 import type { JobQuery, Viewer } from '../store/store.ts';
 
 export const PAGE_LIMIT_DEFAULT = 50;
@@ -26,11 +26,13 @@ const OUTCOME_OF_PHASE = {
 const READERS: Readonly<Record<string, Reader>> = {
   limit: (value, name) => ({ limit: readLimit(value, name) }),
   cursor: (value, name) => ({ before: decodeCursor(value, name) }),
-  document_sha256: (value, name) => ({ documentSha256: readDigest(value, name) }),
-  customer_reference: (value, name) => ({ customerReference: readReference(value, name) }),
-  visibility: (value, name) => ({ visibility: readChoice(VISIBILITIES, value, name) }),
+  document_sha256: (value) => ({ documentSha256: parseField('document_sha256', value) }),
+  // The decoder writes U+FFFD for bytes that are not UTF-8. A reference with U+FFFD finds nothing anyway.
+  customer_reference: (value) => ({ customerReference: parseField('customer_reference', value) }),
+  visibility: (value) => ({ visibility: parseField('visibility', value) }),
   phase: (value, name) => {
-    const phase = readChoice(JOB_PHASES, value, name);
+    const phase = JOB_PHASES.find((one) => one === value);
+    if (phase === undefined) throw invalidField(name, `must be one of: ${JOB_PHASES.join(', ')}.`);
     return { phase, outcome: OUTCOME_OF_PHASE[phase] };
   },
   created_from: (value, name) => ({ createdFrom: readTime(value, name) }),
@@ -93,24 +95,6 @@ function readLimit(value: string, name: string): number {
   const limit = /^[0-9]{1,3}$/.test(value) ? Number(value) : 0;
   if (limit >= 1 && limit <= PAGE_LIMIT_MAX) return limit;
   throw invalidField(name, `must be an integer from 1 to ${PAGE_LIMIT_MAX}.`);
-}
-
-function readDigest(value: string, name: string): string {
-  if (/^[0-9A-Fa-f]{64}$/.test(value)) return value.toLowerCase();
-  throw invalidField(name, 'must be 64 hexadecimal characters.');
-}
-
-function readReference(value: string, name: string): string {
-  // The decoder writes U+FFFD for bytes that are not UTF-8. A reference with U+FFFD finds nothing anyway.
-  const length = [...value].length;
-  if (length >= 1 && length <= 512) return value;
-  throw invalidField(name, 'must be 1 to 512 characters.');
-}
-
-function readChoice<const T extends string>(choices: readonly T[], value: string, name: string): T {
-  const choice = choices.find((one) => one === value);
-  if (choice !== undefined) return choice;
-  throw invalidField(name, `must be one of: ${choices.join(', ')}.`);
 }
 
 const RFC_3339 =

@@ -42,9 +42,12 @@ export type FieldName = keyof typeof fieldSchemas;
 export type FieldValues = { [Name in FieldName]?: z.infer<(typeof fieldSchemas)[Name]> };
 
 /** Parses the value of a field. Throws ServiceError that names the field and its permitted values. */
-export function parseField(name: FieldName, value: unknown): FieldValues[FieldName] {
+export function parseField<Name extends FieldName>(
+  name: Name,
+  value: unknown,
+): z.infer<(typeof fieldSchemas)[Name]> {
   const parsed = fieldSchemas[name].safeParse(value);
-  if (parsed.success) return parsed.data;
+  if (parsed.success) return parsed.data as z.infer<(typeof fieldSchemas)[Name]>;
   const code = name === 'idempotency_key' ? 'invalid_idempotency_key' : 'invalid_parameter';
   throw faultIn(name, code, parsed.error.issues[0]?.message ?? 'is not valid.');
 }
