@@ -19,12 +19,8 @@ export function makeFolder(path: string, mode = 0o777): void {
 
 /** Waits until a file, or the list of names in a folder, is on disk. A new name survives power loss only once its folder is. */
 export async function syncFolder(path: string): Promise<void> {
-  const file = await open(path, 'r');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
+  await using file = await open(path, 'r');
+  await file.sync();
 }
 
 /**

@@ -150,12 +150,10 @@ export class Copies {
   }
 
   async #inTurn(task: StripTask, { clientId, signal, isAwaited }: Owner): Promise<StripResult> {
-    const give = await this.#turns.take(clientId, { signal, waitMs: isAwaited ? WORKER_WAIT_MS : undefined });
-    try {
-      return await this.#run(task, signal);
-    } finally {
-      give();
-    }
+    const waitMs = isAwaited ? WORKER_WAIT_MS : undefined;
+    using held = new DisposableStack();
+    held.defer(await this.#turns.take(clientId, { signal, waitMs }));
+    return await this.#run(task, signal);
   }
 
   /** An aborted worker ends at any point of its work. A lost worker leaves its file behind. */
@@ -205,19 +203,13 @@ function newName(): string {
 
 /** The bytes of a document. */
 export async function* readCiphered({ path, key, bytes }: CipheredFile): AsyncGenerator<Buffer> {
-  const file = await open(path, 'r');
+  await using file = await open(path, 'r');
   const keystream = new Keystream(key);
-  try {
-    for (let position = 0; position < bytes; ) {
-      const { bytesRead, buffer } = await file.read(
-        Buffer.allocUnsafe(Math.min(READ_BYTES, bytes - position)),
-      );
-      if (bytesRead === 0) throw new Error('a copy is shorter than when it was written');
-      position += bytesRead;
-      yield keystream.apply(buffer.subarray(0, bytesRead));
-    }
-  } finally {
-    await file.close();
+  for (let position = 0; position < bytes; ) {
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(Math.min(READ_BYTES, bytes - position)));
+    if (bytesRead === 0) throw new Error('a copy is shorter than when it was written');
+    position += bytesRead;
+    yield keystream.apply(buffer.subarray(0, bytesRead));
   }
 }
 

@@ -67,16 +67,12 @@ export async function acceptJob(
   };
   const earlier = (await stored(key, options)) ?? reservations.sealing(key);
   if (earlier) return repeat(ctx, earlier, create, options);
-  const reservation = reservations.take(key);
-  try {
-    // Look again: the request that held the key until now may have been accepted in between.
-    const accepted = await stored(key, options);
-    return await (accepted
-      ? repeat(ctx, accepted, create, options)
-      : acceptNew(ctx, reservation, create, options));
-  } finally {
-    reservation.release();
-  }
+  using reservation = reservations.take(key);
+  // Look again: the request that held the key until now may have been accepted in between.
+  const accepted = await stored(key, options);
+  return await (accepted
+    ? repeat(ctx, accepted, create, options)
+    : acceptNew(ctx, reservation, create, options));
 }
 
 /** The earlier request with the key. The failure of a blocking create is temporary, so its key is free again. */
@@ -242,11 +238,10 @@ interface Earlier {
 }
 
 /** A key that one request holds until its job is on disk. */
-interface Reservation {
+interface Reservation extends Disposable {
   readonly key: IdempotencyKey;
   /** The request was received, and its job is being sealed: repeats can share its outcome. */
   sealing(request: Earlier): void;
-  release(): void;
 }
 
 /**
@@ -275,7 +270,7 @@ export class Reservations {
     return {
       key,
       sealing: (request) => this.#held.set(name, request),
-      release: () => this.#held.delete(name),
+      [Symbol.dispose]: () => this.#held.delete(name),
     };
   }
 }

@@ -80,12 +80,8 @@ class BulkRequest {
     res.flushHeaders();
     void this.#run();
     for (let chunk = await this.#next(); chunk !== ''; chunk = await this.#next()) {
-      const stalled = setTimeout(() => res.destroy(), this.#options.intake.bodyIdleTimeoutMs);
-      try {
-        yield chunk;
-      } finally {
-        clearTimeout(stalled);
-      }
+      using _stalled = setTimeout(() => res.destroy(), this.#options.intake.bodyIdleTimeoutMs);
+      yield chunk;
     }
     // If unread bytes remain, the socket resets the connection and the client loses the answer.
     if (!req.complete && !req.destroyed) await discard(req);

@@ -102,12 +102,8 @@ export async function settledWithin(
   sealer: Pick<Sealer, 'settled'>,
   patience: AbortController,
 ): Promise<Outcome | undefined> {
-  const timer = setTimeout(() => patience.abort(), waitMs);
-  try {
-    return await sealer.settled(jobId, patience.signal);
-  } finally {
-    clearTimeout(timer);
-  }
+  using _timer = setTimeout(() => patience.abort(), waitMs);
+  return await sealer.settled(jobId, patience.signal);
 }
 
 /** The error of a blocking create whose job failed. */

@@ -126,11 +126,7 @@ async function* inTime(
 ): AsyncGenerator<Buffer> {
   for await (const chunk of chunks) {
     const slowestMs = bytesPerSecondMin === 0 ? 0 : (1000 * chunk.length) / bytesPerSecondMin;
-    const stalled = setTimeout(giveUp, idleTimeoutMs + slowestMs);
-    try {
-      yield chunk;
-    } finally {
-      clearTimeout(stalled);
-    }
+    using _stalled = setTimeout(giveUp, idleTimeoutMs + slowestMs);
+    yield chunk;
   }
 }

@@ -46,12 +46,9 @@ export function limitRate(limits: Limits): Middleware {
 /** Limits how many short requests, without large bodies, are under way at once. */
 export function limitAtOnce(slots: Slots): Middleware {
   return async (ctx, next) => {
-    const leave = slots.take(callerOf(ctx).viewer.clientId);
-    try {
-      await next();
-    } finally {
-      leave();
-    }
+    using held = new DisposableStack();
+    held.defer(slots.take(callerOf(ctx).viewer.clientId));
+    await next();
   };
 }
 

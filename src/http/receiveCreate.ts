@@ -130,16 +130,13 @@ async function receiveUpload(
 ): Promise<ReceivedCreate> {
   intake.scanner?.admit();
   const owner = new Uploader(ctx);
-  const leave = slots.take(owner.clientId);
-  try {
-    const upload = await receive(owner);
-    // An upload can take long. A key that was revoked or has expired meanwhile must create nothing.
-    await discardOnFailure(upload, () => callerOf(ctx).confirm());
-    const { sha256 } = upload.content.document;
-    return { source: 'upload', request: request(), documentSha256: sha256, upload };
-  } finally {
-    leave();
-  }
+  using held = new DisposableStack();
+  held.defer(slots.take(owner.clientId));
+  const upload = await receive(owner);
+  // An upload can take long. A key that was revoked or has expired meanwhile must create nothing.
+  await discardOnFailure(upload, () => callerOf(ctx).confirm());
+  const { sha256 } = upload.content.document;
+  return { source: 'upload', request: request(), documentSha256: sha256, upload };
 }
 
 /**

@@ -54,19 +54,15 @@ export async function readWhole(
   if (Number(ctx.req.headers['content-length'] ?? 0) > bytesMax) throw tooLong();
   const body = new IncomingBody(ctx.req, { idleTimeoutMs: timeoutMs });
   const late = new ServiceError('body_timeout', 'The body did not arrive in time. Send it again.');
-  const timer = setTimeout(() => body.fail(late), timeoutMs);
+  using _timer = setTimeout(() => body.fail(late), timeoutMs);
   const chunks: Buffer[] = [];
   let bytes = 0;
   askForBody(ctx);
-  try {
-    await body.read((chunk) => {
-      bytes += chunk.length;
-      if (bytes > bytesMax) throw tooLong();
-      chunks.push(chunk);
-    });
-  } finally {
-    clearTimeout(timer);
-  }
+  await body.read((chunk) => {
+    bytes += chunk.length;
+    if (bytes > bytesMax) throw tooLong();
+    chunks.push(chunk);
+  });
   return Buffer.concat(chunks);
 }
 
@@ -98,7 +94,7 @@ async function* answerThenDiscard(answer: Buffer, req: IncomingMessage): AsyncGe
 /** Discards the rest of the body until it ends, the client disconnects, or the limits are reached. */
 export async function discard(req: IncomingMessage): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const patience = setTimeout(resolve, LINGER_MS_MAX);
+  using _patience = setTimeout(resolve, LINGER_MS_MAX);
   let discardedBytes = 0;
   req.on('data', (chunk: Buffer) => {
     discardedBytes += chunk.length;
@@ -107,5 +103,4 @@ export async function discard(req: IncomingMessage): Promise<void> {
   for (const event of ['end', 'close', 'error']) req.once(event, () => resolve());
   req.resume();
   await promise;
-  clearTimeout(patience);
 }

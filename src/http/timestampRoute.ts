@@ -36,14 +36,11 @@ export function answerTimestampQuery({ authority, bodyTimeoutMs }: TimestampOpti
       timeoutMs: bodyTimeoutMs,
     });
     const { clientId } = callerOf(ctx).viewer;
-    const leave = slots.take(clientId);
-    try {
-      const end = await turns.take(clientId);
-      // koa would serialise any other Uint8Array as JSON.
-      ctx.body = Buffer.from(await authority.answerQuery(query).finally(end));
-      ctx.type = REPLY_TYPE;
-    } finally {
-      leave();
-    }
+    using held = new DisposableStack();
+    held.defer(slots.take(clientId));
+    held.defer(await turns.take(clientId));
+    // koa would serialise any other Uint8Array as JSON.
+    ctx.body = Buffer.from(await authority.answerQuery(query));
+    ctx.type = REPLY_TYPE;
   };
 }

@@ -110,8 +110,7 @@ async function startListening(server: Server, at: ListenOptions | InheritedSocke
 /** Stops listening, and closes what is still open after `graceMs`. Resolves when no connection is left; removes a Unix socket. */
 export async function closeServer(server: HttpServer, graceMs: number): Promise<void> {
   const closed = once(server, 'close');
-  const timer = setTimeout(() => server.closeAllConnections(), graceMs);
+  using _timer = setTimeout(() => server.closeAllConnections(), graceMs);
   server.close();
   await closed;
-  clearTimeout(timer);
 }

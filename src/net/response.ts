@@ -55,12 +55,11 @@ export async function discardBody(
   bytesMax: number,
   timeoutMs: number,
 ): Promise<void> {
-  const timer = setTimeout(() => answer.destroy(), timeoutMs);
+  using _timer = setTimeout(() => answer.destroy(), timeoutMs);
   let bytes = 0;
   answer.on('data', (chunk: Buffer) => {
     bytes += chunk.length;
     if (bytes > bytesMax) answer.destroy();
   });
   if (!answer.closed) await new Promise((resolve) => answer.on('close', resolve));
-  clearTimeout(timer);
 }

@@ -208,7 +208,7 @@ export async function takesStreamOf(
   timeoutMs: number,
 ): Promise<boolean> {
   const socket = await openSocket(address, timeoutMs);
-  const timer = setTimeout(() => socket.destroy(new Error('time-out')), timeoutMs);
+  using _timer = setTimeout(() => socket.destroy(new Error('time-out')), timeoutMs);
   const length = Buffer.alloc(4);
   length.writeUInt32BE(Math.min(bytes, 0xffffffff));
   socket.end(Buffer.concat([Buffer.from('zINSTREAM\0'), length]));
@@ -222,7 +222,6 @@ export async function takesStreamOf(
     const reason = systemReason(cause);
     throw new ScannerFailure('closed', `clamd did not state its size limit (${reason})`, { cause });
   } finally {
-    clearTimeout(timer);
     socket.destroy();
   }
   if (answer === '') return true;

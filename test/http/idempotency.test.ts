@@ -55,9 +55,9 @@ t.test('one request at a time holds a key', async (t) => {
   const key = { clientId: 'a', operation: 'createSealJob', key: 'k' } as const;
   const reservation = reservations.take(key);
   t.throws(() => reservations.take(key), { code: 'idempotency_in_progress' });
-  reservations.take({ ...key, clientId: 'b' }).release();
-  reservation.release();
-  reservations.take(key).release();
+  reservations.take({ ...key, clientId: 'b' })[Symbol.dispose]();
+  reservation[Symbol.dispose]();
+  reservations.take(key)[Symbol.dispose]();
 });
 
 t.test('a repeat gets the first answer, byte for byte', async (t) => {
