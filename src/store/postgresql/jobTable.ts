@@ -75,11 +75,6 @@ export type JobTable = ReturnType<typeof jobTable>;
 export function jobTable(database: Database, writes: Writes, options: JobTableOptions) {
   let current: Accepting | undefined;
 
-  /** Called once jobs that were in the store before have their outcome. */
-  function onEnded(): void {
-    options.onEnded();
-  }
-
   /** Whatever is accepted until the transaction begins goes into it. */
   function acceptTogether(): Accepting {
     const newJobs: NewJob[] = [];
@@ -216,7 +211,7 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
         ]);
       });
       options.outbox.wake(told);
-      onEnded();
+      options.onEnded();
     },
 
     async get(jobId) {
@@ -269,7 +264,7 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
       for await (const { job_id } of entries) yield { kind: 'idempotency', jobId: idOf('job', job_id) };
     },
   };
-  return { ...store, onEnded, admit, endWaiting, keepArrivals, assertFetched };
+  return { ...store, admit, endWaiting, keepArrivals, assertFetched };
 }
 
 /** A row that is about a job. */

@@ -37,7 +37,7 @@ interface Head {
 export function logTable(
   database: Database,
   writes: Writes,
-  { jobs, outbox }: { jobs: JobTable; outbox: OutboxTable },
+  { jobs, outbox, onEnded }: { jobs: JobTable; outbox: OutboxTable; onEnded(): void },
 ): LogStore {
   /** SHA-256 of the newest checkpoint; undefined until the first batch of this process. */
   let newest: Buffer | undefined;
@@ -127,7 +127,7 @@ export function logTable(
       if (told === undefined) return false;
       newest = hashOf(checkpoint);
       outbox.wake(told);
-      if (waiting.length > 0) jobs.onEnded();
+      if (waiting.length > 0) onEnded();
       return true;
     },
 

@@ -58,6 +58,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
   const endpoints = endpointTable(database, writes, trail);
   const outbox = outboxTable(database, writes, endpoints, { clock, serviceTime, backlogMax });
   const idempotency = new IdempotencyTable(isFront ? undefined : serviceTime);
+  const onEnded = () => bell?.ring('pdfseal_ended');
   const jobs = jobTable(database, writes, {
     idempotency,
     outbox,
@@ -65,13 +66,13 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     onAccepted: () => {
       if (isFront) bell?.ring('pdfseal_accepted');
     },
-    onEnded: () => bell?.ring('pdfseal_ended'),
+    onEnded,
   });
   return {
     identity,
     jobs,
     copies: copyTable(database, writes),
-    log: logTable(database, writes, { jobs, outbox }),
+    log: logTable(database, writes, { jobs, outbox, onEnded }),
     epochs: epochTable(database, writes, trail),
     credentials: credentialTable(database, writes, trail),
     webhooks: { endpoints, outbox },
