@@ -52,13 +52,7 @@ function withDraft<T>(
 ): T {
   const draft = `${path}.${process.pid}.new`;
   try {
-    const file = openSync(draft, 'wx', mode);
-    try {
-      writeFileSync(file, content);
-      fsyncSync(file);
-    } finally {
-      closeSync(file);
-    }
+    writeFileSync(draft, content, { flag: 'wx', mode, flush: true });
     const published = publish(draft);
     syncName(path);
     return published;
