@@ -5,9 +5,10 @@ import { formatDuration } from '../../base/units.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import type { Store } from '../../store/store.ts';
 import { command, group, option } from '../command.ts';
-import { CONFIG, parseNameArgument, withStore } from '../options.ts';
+import { CONFIG, parseNameArgument } from '../options.ts';
 import { printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
+import { withStore } from '../withStore.ts';
 import { askAdministration, NobodyAnswers } from './adminClient.ts';
 
 const listCommand = command('list', {

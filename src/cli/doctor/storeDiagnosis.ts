@@ -10,7 +10,7 @@ import { type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
 import { EpochSeal, NOT_SEALED } from '../../prove/epochSeal.ts';
 import { doubtOf } from '../../prove/lastCheckpoint.ts';
 import type { Store } from '../../store/store.ts';
-import { withStoreAt } from '../options.ts';
+import { withStoreAt } from '../withStore.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 import { diagnoseRenewals } from './renewalDiagnosis.ts';
 import { diagnoseWitnesses } from './witnessDiagnosis.ts';

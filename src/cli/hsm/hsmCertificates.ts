@@ -11,8 +11,9 @@ import type { ActObject } from '../../manifest/auditRecord.ts';
 import type { CertifiedKey, KeyName } from '../../tsa/installed.ts';
 import { chainForKey, requestCertificate } from '../../tsa/pki.ts';
 import { argument, command, option } from '../command.ts';
-import { actOnRecord, parseDateArgument } from '../options.ts';
+import { parseDateArgument } from '../options.ts';
 import { note, printResult } from '../terminal.ts';
+import { actOnRecord } from '../withStore.ts';
 import {
   findOwnRoot,
   installChain,

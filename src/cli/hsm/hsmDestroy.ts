@@ -9,8 +9,9 @@ import { comingAt, type EpochKey, type Epochs, termAt } from '../../log/epochs.t
 import { kmsKeyId } from '../../log/verifierKey.ts';
 import { readSynchronization } from '../../tsa/synchronization.ts';
 import { argument, command, option } from '../command.ts';
-import { actOnRecord, CONFIG, withStore } from '../options.ts';
+import { CONFIG } from '../options.ts';
 import { printResult } from '../terminal.ts';
+import { actOnRecord, withStore } from '../withStore.ts';
 import { rootBeside } from './hsmKeys.ts';
 
 export const destroyKeyCommand = command('destroy-key', {

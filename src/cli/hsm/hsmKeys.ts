@@ -11,7 +11,8 @@ import { kmsKeyId } from '../../log/verifierKey.ts';
 import { storeExists } from '../../store/engines.ts';
 import type { CertifiedKey } from '../../tsa/installed.ts';
 import { type Given, option } from '../command.ts';
-import { CONFIG, withStore } from '../options.ts';
+import { CONFIG } from '../options.ts';
+import { withStore } from '../withStore.ts';
 
 /** What a key signs: checkpoints of the log, time-stamps, or the certificates of time-stamping keys. */
 export type KeyPurpose = 'log' | 'time-stamp' | 'root';

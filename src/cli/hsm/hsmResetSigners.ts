@@ -4,8 +4,9 @@ import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
 import { argument, command, option } from '../command.ts';
-import { CONFIG, parseSizeArgument, requireSize, withStore } from '../options.ts';
+import { CONFIG, parseSizeArgument, requireSize } from '../options.ts';
 import { print, printResult } from '../terminal.ts';
+import { withStore } from '../withStore.ts';
 
 export const resetSignersCommand = command('reset-signers', {
   summary: 'have the signers continue the log as it is now',

@@ -4,8 +4,9 @@ import { describeActor, describeObject, fitsFilter } from '../../manifest/auditW
 import { parseReceipt } from '../../manifest/received.ts';
 import { type KeptRecord, storedTrail } from '../../prove/trailCheck.ts';
 import { argument, command, group, option } from '../command.ts';
-import { CONFIG, parseCountArgument, parseDateArgument, withStore } from '../options.ts';
+import { CONFIG, parseCountArgument, parseDateArgument } from '../options.ts';
 import { isJson, print, printJson, printResult, printTable } from '../terminal.ts';
+import { withStore } from '../withStore.ts';
 import { exportTrailCommand, verifyTrailCommand } from './auditExport.ts';
 
 const listCommand = command('list', {

@@ -9,8 +9,9 @@ import { actOfProcess } from '../../store/acts.ts';
 import { requireFolder } from '../../store/engines.ts';
 import { copyStore } from '../../store/lmdb/copyStore.ts';
 import { command, option } from '../command.ts';
-import { CONFIG, parseCountArgument, withStore, withStoreAt } from '../options.ts';
+import { CONFIG, parseCountArgument } from '../options.ts';
 import { printResult } from '../terminal.ts';
+import { withStore, withStoreAt } from '../withStore.ts';
 import {
   asOperatorError,
   type BackupFile,

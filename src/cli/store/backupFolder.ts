@@ -9,8 +9,8 @@ import { contradiction, type EarlierState } from '../../prove/history.ts';
 import { describeStore, type StoreLocation, storeExists } from '../../store/engines.ts';
 import type { Store } from '../../store/store.ts';
 import { digestFile } from '../files.ts';
-import { withStoreAt } from '../options.ts';
 import { note } from '../terminal.ts';
+import { withStoreAt } from '../withStore.ts';
 import { runCheck } from './runCheck.ts';
 import { flawCount, type StoreReport } from './storeCheck.ts';
 

@@ -12,9 +12,10 @@ import { EpochSeal, examineEpochs } from '../../prove/epochSeal.ts';
 import { actorOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
 import { command, group, option } from '../command.ts';
-import { CONFIG, parseDateArgument, withStore } from '../options.ts';
+import { CONFIG, parseDateArgument } from '../options.ts';
 import { isJson, note, print, printResult, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
+import { withStore } from '../withStore.ts';
 import { keyMaker } from './keyMaker.ts';
 import { repairEpochsCommand } from './repairEpochs.ts';
 

@@ -13,9 +13,9 @@ import {
   parseDateArgument,
   parseDigestArgument,
   parseNameArgument,
-  withStore,
 } from '../options.ts';
 import { note, printFields, printResult, printRows } from '../terminal.ts';
+import { withStore } from '../withStore.ts';
 
 const LIMIT_DEFAULT = 50;
 

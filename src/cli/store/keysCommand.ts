@@ -4,9 +4,10 @@ import { actorOfProcess } from '../../store/acts.ts';
 import { type Credential, SCOPES, type Scope } from '../../store/credentialStore.ts';
 import { issueKey, replaceKey } from '../../store/keyActs.ts';
 import { argument, command, group, option } from '../command.ts';
-import { CONFIG, parseDurationArgument, parseNameArgument, withStore } from '../options.ts';
+import { CONFIG, parseDurationArgument, parseNameArgument } from '../options.ts';
 import { note, print, printResult, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
+import { withStore } from '../withStore.ts';
 import { parseCertificateName, readBinding, requireClientCa } from './certificateOptions.ts';
 import { presentKey, revokeKey } from './revokeKeys.ts';
 

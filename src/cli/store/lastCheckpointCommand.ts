@@ -11,8 +11,9 @@ import type { Store } from '../../store/store.ts';
 import { command, option } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { forgetSigned, timeSuffix } from '../hsm/hsmResetSigners.ts';
-import { CONFIG, parseSizeArgument, requireSize, withStore } from '../options.ts';
+import { CONFIG, parseSizeArgument, requireSize } from '../options.ts';
 import { note, print, printResult } from '../terminal.ts';
+import { withStore } from '../withStore.ts';
 
 export const lastCheckpointCommand = command('last-checkpoint', {
   description:

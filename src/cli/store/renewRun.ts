@@ -56,8 +56,8 @@ import {
 } from '../../store/renewalStore.ts';
 import type { Store } from '../../store/store.ts';
 import { AdminRefusal, askAdministration } from '../daemon/adminClient.ts';
-import { withStore } from '../options.ts';
 import { note, showProgress } from '../terminal.ts';
+import { withStore } from '../withStore.ts';
 import { type Gain, GainsNothing, gainFault, type Unusable } from './renewalGain.ts';
 
 /** What a renewal works with. */

@@ -5,8 +5,9 @@ import { EpochSeal, examineEpochs, NOT_SEALED } from '../../prove/epochSeal.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
 import { command } from '../command.ts';
-import { CONFIG, withStore } from '../options.ts';
+import { CONFIG } from '../options.ts';
 import { note, print, printResult } from '../terminal.ts';
+import { withStore } from '../withStore.ts';
 
 export const repairEpochsCommand = command('repair', {
   summary: 'put the list of epochs back as the log sealed it',

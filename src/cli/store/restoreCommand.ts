@@ -14,8 +14,9 @@ import { actOfProcess } from '../../store/acts.ts';
 import { describeStore, requireFolder, type StoreLocation } from '../../store/engines.ts';
 import { command, type Given, option } from '../command.ts';
 import { forgetSigned, timeSuffix } from '../hsm/hsmResetSigners.ts';
-import { CONFIG, parseSizeArgument, requireSize, withStoreAt } from '../options.ts';
+import { CONFIG, parseSizeArgument, requireSize } from '../options.ts';
 import { note, print, printResult } from '../terminal.ts';
+import { withStoreAt } from '../withStore.ts';
 import {
   asOperatorError,
   type BackupFile,

@@ -3,8 +3,8 @@ import { actorOfProcess } from '../../store/acts.ts';
 import type { Credential } from '../../store/credentialStore.ts';
 import { keyState } from '../../store/keyActs.ts';
 import { endKey } from '../../webhook/endKey.ts';
-import { withStore } from '../options.ts';
 import { isJson, note, printJson } from '../terminal.ts';
+import { withStore } from '../withStore.ts';
 
 /** `pdfseal keys revoke` */
 export async function revokeKey(config: string, keyId: string, withSuccessors: boolean): Promise<void> {

@@ -13,8 +13,9 @@ import { missingRoots } from '../../prove/renewalCheck.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
 import { command, group, option } from '../command.ts';
-import { CONFIG, withStore } from '../options.ts';
+import { CONFIG } from '../options.ts';
 import { note, printResult } from '../terminal.ts';
+import { withStore } from '../withStore.ts';
 
 const exportCommand = command('export', {
   description:

@@ -6,8 +6,8 @@ import type { Config } from '../../config/config.ts';
 import type { Store } from '../../store/store.ts';
 import type { Delivery } from '../../store/webhookStore.ts';
 import { findEndpoint } from '../../webhook/endpointActs.ts';
-import { withStore } from '../options.ts';
 import { isJson, note, print, printJson } from '../terminal.ts';
+import { withStore } from '../withStore.ts';
 
 /** How long a test message is waited for: longer than an attempt may take. */
 const TEST_MS_MAX = 20_000;

@@ -26,15 +26,10 @@ import {
   presentTally,
 } from '../../webhook/presentEndpoint.ts';
 import { argument, command, group, option } from '../command.ts';
-import {
-  CONFIG,
-  parseCountArgument,
-  parseDurationArgument,
-  parseNameArgument,
-  withStore,
-} from '../options.ts';
+import { CONFIG, parseCountArgument, parseDurationArgument, parseNameArgument } from '../options.ts';
 import { note, print, printFields, printResult, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
+import { withStore } from '../withStore.ts';
 import { testWebhook } from './webhookTest.ts';
 
 const LIMIT_DEFAULT = 50;

@@ -1,0 +1,54 @@
+import { type Config, loadConfig } from '../config/config.ts';
+import type { ActName, ActObject } from '../manifest/auditRecord.ts';
+import { actOfProcess, onRecord } from '../store/acts.ts';
+import { openStoreAt, type StoreLocation, type StoreOptions, storeExists } from '../store/engines.ts';
+import type { Store } from '../store/store.ts';
+
+/**
+ * Runs `work` on the store of a config file, and closes it. `thorough`: reads, after a look at every page. Works beside the running daemon;
+ * needs no HSM.
+ */
+export async function withStore<T>(
+  file: string,
+  access: 'read' | 'thorough' | 'write',
+  work: (store: Store, config: Config) => Promise<T>,
+): Promise<T> {
+  const config = loadConfig(file, { files: 'unused' });
+  const options = {
+    expected: { environment: config.environment, logOrigin: config.log.origin },
+    readOnly: access !== 'write',
+    isThorough: access === 'thorough',
+    backlogMax: config.webhooks.backlogMax,
+  };
+  return withStoreAt(config.store, options, (store) => work(store, config));
+}
+
+/** Runs `work` on a store, and closes it. */
+export async function withStoreAt<T>(
+  location: StoreLocation,
+  options: StoreOptions,
+  work: (store: Store) => Promise<T>,
+): Promise<T> {
+  const store = await openStoreAt(location, options);
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+/**
+ * Does what is no write to the store, as {@link onRecord} has it. Where there is no log yet there is no audit trail either: that
+ * begins with `pdfseal init`, which names what it finds.
+ */
+export async function actOnRecord<Result>(
+  file: string,
+  [name, object]: [ActName, ActObject],
+  work: () => Promise<Result>,
+  describe?: (result: Result) => ActObject,
+): Promise<Result> {
+  const { store } = loadConfig(file, { files: 'unused' });
+  if (!(await storeExists(store))) return work();
+  const act = actOfProcess('command', name, object);
+  return withStore(file, 'write', ({ trail }) => onRecord(trail, act, work, describe));
+}
