@@ -27,7 +27,9 @@ export interface Calibration {
   unsound: string[];
 }
 
-/** Enough for ten rounds on a slow core. The whole calibration stays below 100 ms. */
+/** So many short slices of each kernel tell which is fastest. */
+const ROUNDS_MAX = 10;
+/** Enough for all rounds on a slow core. The whole calibration stays below 100 ms. */
 const BUDGET_MS = 60;
 
 /**
@@ -45,7 +47,7 @@ export function calibrate(addon: Kernels, budgetMs = BUDGET_MS): Calibration {
     throw new Error(`the native hash kernels compute wrong digests: ${unsound.join(', ')}`);
   // The first kernel, OpenSSL, is measured even when no time is left: it is good enough. Then the most demanding kernels.
   const rates = slots([first, ...others.toReversed()]);
-  for (let round = 0; round === 0 || performance.now() < endMs; round += 1) {
+  for (let round = 0; round < ROUNDS_MAX && (round === 0 || performance.now() < endMs); round += 1) {
     for (const rate of rates) {
       if (performance.now() >= endMs && (round > 0 || rate.kernel !== first)) break;
       rate.megabytesPerSecond = Math.max(rate.megabytesPerSecond, addon.measure(rate.kernel, rate.streams));
