@@ -91,7 +91,6 @@ function routesOf(parts: AdminParts): Router<RequestState> {
   const { status, metrics, canary, drills, trail, clock, forAnyone } = parts;
   const mayRead = readersOf(parts);
   const mayChange = requireIdentity(parts);
-  const description = JSON.stringify(describeAdministration());
   const stamps = new Slots({ of: 'time-stamps', max: STAMPS_MAX });
   const router = new Router<RequestState>({ sensitive: true, strict: true });
   router.get('/healthz', (ctx) => answerJson(ctx, 200, { alive: true }));
@@ -185,7 +184,10 @@ function routesOf(parts: AdminParts): Router<RequestState> {
     await trail.append({ act, actor: actorOf(ctx), object, outcome: 'done' });
     answerJson(ctx, 200, { sessions });
   });
+  let description: string | undefined;
   router.get('/openapi.json', (ctx) => {
+    // Described for the first who asks: every start would pay for it.
+    description ??= JSON.stringify(describeAdministration());
     ctx.set('Cache-Control', 'no-cache');
     ctx.type = JSON_TYPE;
     ctx.body = description;

@@ -197,7 +197,7 @@ function handlersOf(parts: AppParts): Record<OperationId, Middleware | Middlewar
     rotateKey: [limitRate(limits), limitAtOnce(rotations), rotateOwnKey({ store, bodyTimeoutMs, clock })],
     createTimestamp: authority && [limitRate(limits), answerTimestampQuery({ authority, bodyTimeoutMs })],
     ...logHandlers({ store, public: parts.logPublic }),
-    getOpenapi: serveDescription(describeApi(publicUrl)),
+    getOpenapi: serveDescription(() => describeApi(publicUrl)),
     getErrorIndex: serveErrorIndex,
     getErrorPage: serveErrorPage,
   };
@@ -247,9 +247,11 @@ function capabilitiesOf({ store, timestamped }: AppParts): CreateOptions['capabi
   ];
 }
 
-function serveDescription(description: object): Middleware {
-  const body = JSON.stringify(description);
+/** Described for the first who asks: every start would pay for it. */
+function serveDescription(describe: () => object): Middleware {
+  let body: string | undefined;
   return (ctx) => {
+    body ??= JSON.stringify(describe());
     ctx.set('Cache-Control', 'public, max-age=300');
     ctx.type = JSON_TYPE;
     ctx.body = body;
