@@ -80,10 +80,13 @@ interface Checked {
   isFront: boolean;
 }
 
+/** Or zod writes and compiles a parser for each table, which pays only where a schema is used often. */
+const ONCE = { jitless: true };
+
 /** Throws OperatorError with a line for each fault, as the file stands. */
 function refuseFaults(document: object, { text, file, isFront }: Checked): void {
   const schema = configSchema.check((payload) => consistent(payload, isFront));
-  const { error } = schema.safeParse(document, { reportInput: true });
+  const { error } = schema.safeParse(document, { reportInput: true, ...ONCE });
   if (error === undefined) return;
   const faults = error.issues.flatMap((issue) => describe(issue, text, file));
   throw new OperatorError(faults.join('\n'), { code: 'invalid_config' });
@@ -128,7 +131,7 @@ function toConfig(text: string, file: string) {
   const whole = () => (isFront ? { ...FRONT_TABLES, ...document } : document);
   refuseFaults(whole(), { text, file, isFront });
   makePathsAbsolute(document, folder);
-  const { limits, quotas, clients, store, console, ...tables } = configSchema.parse(whole());
+  const { limits, quotas, clients, store, console, ...tables } = configSchema.parse(whole(), ONCE);
   const { environment, stateDir, http, log, kms, timestamp } = tables;
   const { rate, ...otherLimits } = limits;
   const { tls, ...otherHttp } = http;
