@@ -6,8 +6,6 @@ import { EXIT_SOFTWARE, inspectError, isUsageError } from './base/ending.ts';
 import { OperatorError } from './base/errors.ts';
 import { refuseStart } from './base/logger.ts';
 import { packageVersion } from './base/package.ts';
-import { checkConfig } from './cli/daemon/checkConfig.ts';
-import { serve } from './main/serve.ts';
 import { USAGE } from './main/usage.ts';
 
 async function main(): Promise<void> {
@@ -24,9 +22,11 @@ async function main(): Promise<void> {
   if (values.config === undefined)
     throw new OperatorError(`name the config file with --config FILE\n\n${USAGE}`);
   if (values['check-config']) {
+    const { checkConfig } = await import('./cli/daemon/checkConfig.ts');
     process.exitCode = (await checkConfig(values.config)) ? 0 : 1;
     return;
   }
+  const { serve } = await import('./main/serve.ts');
   await serve(values.config);
 }
 
