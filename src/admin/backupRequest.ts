@@ -1,7 +1,7 @@
 /** A backup that somebody asks the daemon for. The daemon leaves a request, the unit of the nightly backup takes it, and notes how it fares. */
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { writeNote } from './upkeepNotes.ts';
 
 const askedNote = z.object({ asked_at: z.iso.datetime(), person: z.string() });

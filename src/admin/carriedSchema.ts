@@ -1,5 +1,5 @@
 /** What the administration says of requests that are carried to witnesses, and of their answers. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { toRfc3339 } from '../base/clock.ts';
 import type { CarriedOutcome, CarriedRequest } from '../watch/carrying.ts';
 import { WIRE } from './status/section.ts';

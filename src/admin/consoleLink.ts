@@ -1,6 +1,6 @@
 /** Who is let into the console, and by whom: root, or the user of the daemon. */
 
-import { z } from 'zod';
+import * as z from 'zod';
 import { PERSON_NAME_RULE, type Person, ROLES, readPersonName } from '../base/people.ts';
 import { invalidField } from '../job/fieldValues.ts';
 import { WIRE } from './status/section.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { ErrorCode } from '../base/errors.ts';
 import { ROLES } from '../base/people.ts';
 import {

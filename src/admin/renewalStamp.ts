@@ -1,6 +1,6 @@
 /** A time-stamp over the root of a renewal, for `pdfseal renew`: keys and authorities are the daemon's. */
 
-import { z } from 'zod';
+import * as z from 'zod';
 import { fromHex } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';

@@ -1,5 +1,5 @@
 /** The answers of the administration; members have the spelling of the API. The same schemas give the types and `openapi.json`. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { carriedOutcomeSchema, carriedRequestSchema } from './carriedSchema.ts';
 import { consoleLinkSchema, consoleLogoutSchema } from './consoleLink.ts';
 import { renewalStampSchema } from './renewalStamp.ts';

@@ -1,7 +1,7 @@
 /** Notes that `pdfseal backup`, `check`, `renew` and `restore --drill` leave for the daemon's status: when they ended, and how. */
 import { closeSync, fchmodSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 
 export const upkeepNote = z.object({
   finished_at: z.iso.datetime(),

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parse as parseToml, TomlError } from 'smol-toml';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { assert } from '../base/assert.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';

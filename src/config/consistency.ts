@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { encodeQuorum, quorumFault } from '../log/quorum.ts';
 import { formatAddress, isLoopback } from '../net/address.ts';
 import { BUILT_IN, type ConfigTables } from './schema.ts';

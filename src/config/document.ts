@@ -1,5 +1,5 @@
 /** The config file beside its schema: which keys there are, and what a document says of each. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { noteOf } from './keys.ts';
 import { configSchema } from './schema.ts';
 import type { KeyPath } from './toml.ts';

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { z } from 'zod';
+import * as z from 'zod';
 import { formatAddress } from '../net/address.ts';
 import type { Config } from './config.ts';
 import { leavesOf } from './document.ts';

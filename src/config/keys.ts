@@ -1,7 +1,7 @@
 /** How the schema of the config file is written: keys, tables, and the types of values. */
 
 import { resolve } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { parseDay } from '../base/clock.ts';
 import { parseBytes, parseDurationMs } from '../base/units.ts';
 import {

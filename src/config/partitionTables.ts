@@ -1,5 +1,5 @@
 /** The tables of keys in the configuration: `[[kms.partitions]]` and `[[timestamp.keys]]`. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { NAME_PATTERN } from '../base/names.ts';
 import { SIGNATURE_ALGORITHMS } from '../log/verifierKey.ts';
 import { choice, credential, omissible, path, table, text, variables } from './keys.ts';

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import { z } from 'zod';
+import * as z from 'zod';
 import { NAME_PATTERN } from '../base/names.ts';
 import { parseQuorum } from '../log/quorum.ts';
 import { parseAllowed } from '../net/policy.ts';

@@ -1,5 +1,5 @@
 /** The table `[store]` of the configuration: the engine that keeps the log. */
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { databaseUrlFault, withoutPassword } from '../store/postgresql/databaseUrl.ts';
 import { choice, credential, omissible, path, section, spelled, value } from './keys.ts';
 import type { KeyPath } from './toml.ts';

@@ -1,5 +1,5 @@
 /** Builds OpenAPI 3.1 from a table of operations. The same table routes the requests. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { ERROR_CODES, ERROR_KINDS } from '../base/errorKinds.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Scope } from '../store/credentialStore.ts';

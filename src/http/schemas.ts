@@ -2,7 +2,7 @@
  * The answers of the API, and other bodies that callers send; members have the spelling of the API. One set of schemas gives both the
  * types of the code and `openapi.json`. Answers are not validated at run time.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { ERROR_CODES, ERROR_TYPES } from '../base/errorKinds.ts';
 import { CREATE_FORMS } from '../job/fields.ts';
 import { fieldSchemas } from '../job/fieldValues.ts';

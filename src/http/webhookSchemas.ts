@@ -1,5 +1,5 @@
 /** Webhook endpoints in requests and answers, and the messages to endpoints; members have the spelling of the API. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { DEATHS, WEBHOOK_EVENTS } from '../store/webhookStore.ts';
 import { ENDPOINTS_PER_CLIENT_MAX, OVERLAP_MS_DEFAULT } from '../webhook/endpoints.ts';
 import { jobId, SCHEMAS, time } from './schemas.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { fieldSchemas } from './fieldValues.ts';
 import { JOB_SOURCES, type Job, SCAN_VERDICTS } from './job.ts';
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
 import { IDEMPOTENCY_KEY_PATTERN } from './id.ts';
 import { JOB_MODES, VISIBILITIES } from './job.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { toHex } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
 import { ServiceError } from '../base/errors.ts';

@@ -4,7 +4,7 @@
  * {@link ANSWER_HEADER} either the head of the server's answer, whose body is then streamed, or why there is none.
  */
 import type { IncomingMessage } from 'node:http';
-import { z } from 'zod';
+import * as z from 'zod';
 import { HttpClient, type HttpExchange, type HttpRequest } from './httpClient.ts';
 import { NO_ANSWER_REASONS, NoAnswer } from './noAnswer.ts';
 import { readBody } from './response.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import { daysLeft, URGENCIES, urgencyOf } from '../../base/validity.ts';
 import {

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { KernelRate } from '../../hash/calibrate.ts';
 import type { HashPool } from '../../hash/pool.ts';
 import type { Fetching } from '../../seal/fetching.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { EgressStatus } from '../../net/egressClient.ts';
 import { plain, type StatusMetric, WIRE } from './section.ts';
 

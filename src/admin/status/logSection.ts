@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import type { LastCheckpointStatus } from '../../prove/lastCheckpoint.ts';
 import { epochSeconds, plain, type StatusMetric, WIRE } from './section.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { OtherNode } from '../../store/nodes.ts';
 import { by, type StatusMetric } from './section.ts';
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import { KEY_ALGORITHMS } from '../../kms/keyAlgorithm.ts';
 import type { PartitionStatus } from '../../kms/partitionStatus.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { WaitingJobs } from '../../seal/pending.ts';
 import { by, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
 

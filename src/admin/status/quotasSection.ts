@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import { type ClientUsage, Limits, type Standing } from '../../limits/limits.ts';
 import type { LimitPolicies } from '../../limits/policies.ts';

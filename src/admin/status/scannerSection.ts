@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import type { ScannerHealth } from '../../scan/scanner.ts';
 import { by, epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';

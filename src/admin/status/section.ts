@@ -2,7 +2,7 @@
  * What the sections of the status share. A section is one file: what is told of a part of the daemon, how it is read, which metrics show it, and
  * whether it stands in the way of sealing.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** Members of the status, in the spelling of the wire. */
 export const WIRE = {

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Timestamping } from '../../seal/timestamping.ts';
 import { by, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
 

@@ -1,5 +1,5 @@
 import { statfs } from 'node:fs/promises';
-import { z } from 'zod';
+import * as z from 'zod';
 import { formatBytes } from '../../base/units.ts';
 import { describeStore, type StoreLocation, storeBytes } from '../../store/engines.ts';
 import type { StorePages } from '../../store/store.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { WebhookStatus } from '../../webhook/deliver.ts';
 import { ageSeconds, by, plain, type StatusMetric, WIRE } from './section.ts';
 

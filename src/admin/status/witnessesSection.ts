@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import type { Witnessing } from '../../watch/witnessing.ts';
 import type { WitnessStatus } from '../../watch/witnessStatus.ts';

@@ -1,6 +1,6 @@
 import { cpSync, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { OperatorError } from '../../base/errors.ts';
 import { systemReason } from '../../base/systemReason.ts';
 import type { Config } from '../../config/config.ts';

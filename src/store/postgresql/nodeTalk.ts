@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { z } from 'zod';
+import * as z from 'zod';
 import { packageVersion } from '../../base/package.ts';
 import type { Nodes, OtherNode, RequestCounts } from '../nodes.ts';
 import type { Bell } from './bell.ts';
