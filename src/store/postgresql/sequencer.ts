@@ -107,7 +107,7 @@ export async function takeTurn(
   let isOver = false;
 
   function showLater(): void {
-    timer = setTimeout(() => void show().catch(end), BEAT_MS).unref();
+    timer = setTimeout(() => show().catch(end), BEAT_MS).unref();
   }
 
   /** Shows whoever waits that this daemon is alive, and finds out whether its turn is over. */
