@@ -68,6 +68,8 @@ interface Flight {
 /** A batch with its evidence, and how long that took. */
 interface Evidence extends Pick<SealedJobs, 'signMs' | 'stampMs'> {
   batch: Batch;
+  /** How long it waited for the batch ahead before its time-stamp, in milliseconds. */
+  aheadMs?: number;
   /** Witnesses may have seen it. */
   isAnnounced?: true;
 }
@@ -208,7 +210,7 @@ export class Pipeline {
     lap: () => number,
   ): Promise<boolean> {
     const { store, timestamping, cosigners, observer } = this.#options;
-    const { batch, isAnnounced: _, ...steps } = evidence;
+    const { batch, aheadMs = 0, isAnnounced: _, ...steps } = evidence;
     if (!(await this.#isCosigned({ draft, term, jobs }, evidence))) return false;
     // A job that is being made durable by itself must not become durable twice.
     while (jobs.some(({ keeping }) => keeping)) await Promise.all(jobs.map(({ keeping }) => keeping));
@@ -233,7 +235,7 @@ export class Pipeline {
     const isCommitted = await outcome;
     for (const one of added) one.committing = undefined;
     if (!isCommitted) return false;
-    const commitMs = lap();
+    const commitMs = aheadMs + lap();
     this.#edge = draft.edge;
     this.#sealedAt = draft.sealedAt;
     cosigners?.released();
@@ -315,12 +317,13 @@ export class Pipeline {
         return { batch: batchOf(draft, checkpoint, undefined), signMs };
       if (!timestamping) throw unstampable();
       await aheadIsDated;
+      const aheadMs = lap();
       if (flight.abandoned) return undefined;
       const stamping = timestamping.stamp(checkpoint.note, draft.sealedAt, term, this.#cutOff.signal);
       flight.dated.resolve();
       const timestamp = await stamping;
       return timestamp
-        ? { batch: batchOf(draft, checkpoint, timestamp), signMs, stampMs: lap() }
+        ? { batch: batchOf(draft, checkpoint, timestamp), signMs, aheadMs, stampMs: lap() }
         : await this.#pause(flight);
     } catch (error) {
       const obstacle = obstacleOf(error);

@@ -9,6 +9,7 @@ import { encodeReceipt } from '../../src/manifest/receipt.ts';
 import type { TrustFile } from '../../src/manifest/trustFile.ts';
 import { readReceipt } from '../../src/prove/receipts.ts';
 import { verifyReceipt } from '../../src/prove/verify.ts';
+import type { SealedJobs } from '../../src/seal/observer.ts';
 import { openSealer } from '../../src/seal/openSealer.ts';
 import type { Sealer, SealerOptions } from '../../src/seal/sealer.ts';
 import type { Signing } from '../../src/seal/signing.ts';
@@ -410,6 +411,20 @@ t.test(
 t.test('a batch that was signed before the one ahead of it is not dated before that one', async (t) => {
   const { open, signing } = await makeHouse(t, { timestamps: 'required' });
   const { held, asked } = makeTurnstile(signing, 2);
+  const signed: number[] = [];
+  const noting: typeof held = withFault(held, {
+    sign: async (...order) => {
+      const signatures = await held.sign(...order);
+      signed.push(performance.now());
+      return signatures;
+    },
+  });
+  const observed: SealedJobs[] = [];
+  const observer = {
+    accepted: () => {},
+    failed: () => {},
+    sealed: (batch: SealedJobs) => observed.push(batch),
+  };
   const dated: number[] = [];
   const timestamping: SealerOptions['timestamping'] = {
     stamp: async (text) => {
@@ -420,16 +435,20 @@ t.test('a batch that was signed before the one ahead of it is not dated before t
     canStamp: () => true,
     recovered: async () => {},
   };
-  const { sealer } = await open({ signing: held, timestamping, batchJobsMax: 2 });
+  const { sealer } = await open({ signing: noting, timestamping, observer, batchJobsMax: 2 });
   const list = jobs(4);
   await Promise.all(list.map((job) => sealer.accept(job)));
   await until('two batches are at the HSM', () => asked.length === 2);
   asked[1]?.go();
-  await sleep(50);
+  await until('the second is signed', () => signed.length === 1);
+  await sleep(200);
   t.same(dated, []);
+  const waitedMs = performance.now() - (signed[0] ?? 0);
   asked[0]?.go();
   await settleAll(sealer, list);
   t.same(dated, [2, 4]);
+  const { commitMs = 0 } = observed[1] ?? {};
+  t.ok(commitMs > waitedMs / 2, 'the wait for the first is none of the authority');
 });
 
 t.test('with one session, one batch is on its way', async (t) => {
