@@ -109,26 +109,24 @@ function routesOf(parts: AdminParts): Router<RequestState> {
   });
   router.post('/canary', mayChange, async (ctx) => {
     queryOf(ctx, []);
-    answerJson(ctx, 200, presentRun(await sealingPartOf(canary).run(), clock()));
+    answerJson(ctx, 200, presentRun(await existing(canary, IS_FRONT).run(), clock()));
   });
   router.post('/partitions/:name/out', mayChange, async (ctx) => {
-    const name = await sealingPartOf(drills).takeOut(ctx.params.name ?? '', withdrawalOf(ctx), actorOf(ctx));
-    answerJson(ctx, 200, await partitionOf(name));
+    const name = ctx.params.name ?? '';
+    const out = await existing(drills, IS_FRONT).takeOut(name, withdrawalOf(ctx), actorOf(ctx));
+    answerJson(ctx, 200, await partitionOf(out));
   });
   router.post('/partitions/:name/in', mayChange, async (ctx) => {
     queryOf(ctx, []);
-    answerJson(
-      ctx,
-      200,
-      await partitionOf(await sealingPartOf(drills).putBack(ctx.params.name ?? '', actorOf(ctx))),
-    );
+    const back = await existing(drills, IS_FRONT).putBack(ctx.params.name ?? '', actorOf(ctx));
+    answerJson(ctx, 200, await partitionOf(back));
   });
   router.post('/witness/request', mayChange, async (ctx) => {
     const { witness, tree_size: size } = queryOf(ctx, ['witness', 'tree_size']);
     const treeSize = size === undefined ? undefined : parseCount(size);
     if (size !== undefined && treeSize === undefined)
       throw invalidField('tree_size', 'must be a number of leaves.');
-    const carrying = carryingOf(parts);
+    const carrying = existing(parts.carrying, NO_WITNESS);
     const object = carriedObject(witness, treeSize === undefined ? {} : { tree_size: treeSize });
     const found = await onRecord(
       trail,
@@ -142,7 +140,7 @@ function routesOf(parts: AdminParts): Router<RequestState> {
     const { witness, raise_fork_alarm: raise } = queryOf(ctx, ['witness', 'raise_fork_alarm']);
     const raisesAlarm = booleanOf('raise_fork_alarm', raise);
     const text = (await readWhole(ctx, WITNESS_ANSWER)).toString();
-    const carrying = carryingOf(parts);
+    const carrying = existing(parts.carrying, NO_WITNESS);
     const object = carriedObject(witness, { raise_fork_alarm: raisesAlarm });
     const found = await onRecord(
       trail,
@@ -164,7 +162,7 @@ function routesOf(parts: AdminParts): Router<RequestState> {
   });
   router.post('/console/link', ownersOnly, async (ctx) => {
     const { name, role } = queryOf(ctx, ['name', 'role']);
-    const door = doorOf(parts);
+    const door = existing(parts.console, NO_CONSOLE);
     const person = personOf(name, role);
     await trail.append({
       act: 'console.invite',
@@ -176,7 +174,7 @@ function routesOf(parts: AdminParts): Router<RequestState> {
   });
   router.post('/console/logout', ownersOnly, async (ctx) => {
     const { name: given } = queryOf(ctx, ['name']);
-    const door = doorOf(parts);
+    const door = existing(parts.console, NO_CONSOLE);
     const name = given === undefined ? undefined : personName(given);
     const sessions = door.endAll(name);
     const act = name === undefined ? 'console.logout_all' : 'console.logout';
@@ -202,23 +200,14 @@ function routesOf(parts: AdminParts): Router<RequestState> {
   }
 }
 
-/** Throws ServiceError where this is a front. */
-function sealingPartOf<Part>(part: Part | undefined): Part {
+const IS_FRONT = 'This is a front, which seals nothing. Ask the daemon that seals.';
+const NO_WITNESS = 'No witness is configured: name their policy in witness.policy.';
+const NO_CONSOLE = 'No console is configured: add the table [console], and restart the daemon.';
+
+/** Throws ServiceError, which says why, for a part that this daemon does not have. */
+function existing<Part>(part: Part | undefined, otherwise: string): Part {
   if (part !== undefined) return part;
-  throw new ServiceError('not_found', 'This is a front, which seals nothing. Ask the daemon that seals.');
-}
-
-function carryingOf({ carrying }: AdminParts): Pick<Carrying, 'request' | 'accept'> {
-  if (carrying !== undefined) return carrying;
-  throw new ServiceError('not_found', 'No witness is configured: name their policy in witness.policy.');
-}
-
-function doorOf({ console }: AdminParts): ConsoleDoor {
-  if (console !== undefined) return console;
-  throw new ServiceError(
-    'not_found',
-    'No console is configured: add the table [console], and restart the daemon.',
-  );
+  throw new ServiceError('not_found', otherwise);
 }
 
 /** Who asks, for shares. */

@@ -40,30 +40,14 @@ const ADMIN_SCOPES: readonly Scope[] = ['admin:read', 'admin'];
 
 /** Builds the administration and starts to listen. Throws OperatorError if the address is not available. */
 export async function openAdministration(options: AdministrationOptions): Promise<Administration> {
-  const { listen, signing, metrics, carrying, console, auth, logger, onFatal } = options;
-  const {
-    clock,
-    store: { trail },
-  } = options.status;
+  const { listen, signing, logger } = options;
+  const { clock, timestamping, store } = options.status;
   const status = new StatusReader({
     ...options.status,
     signing: signing && { ...signing, quorum: () => signing.partitions.epoch.quorum },
   });
-  const { timestamping } = options.status;
-  const parts = {
-    timestamping,
-    status,
-    metrics,
-    canary: signing?.canary,
-    drills: signing?.drills,
-    carrying,
-    console,
-    trail,
-    auth,
-    clock,
-    logger,
-    onFatal,
-  };
+  const { canary, drills } = signing ?? {};
+  const parts = { ...options, status, canary, drills, clock, timestamping, trail: store.trail };
   const open = (forAnyone: boolean, at: ListenAddress) =>
     openAdminListener(createAdminApp({ ...parts, forAnyone }), at, logger);
   await using opened = new AsyncDisposableStack();
