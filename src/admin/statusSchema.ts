@@ -91,7 +91,7 @@ const DAEMON_METRICS: StatusMetric<AdminStatus>[] = [
       return [{ labels: { version, node, environment, ...engines }, value: 1 }];
     },
   },
-  plain('pdfseal_ready', '1 while every part is ready, as /readyz answers', ({ ready }) => ready),
+  plain('pdfseal_ready', '1 while every part is ready, as /readyz answers', 'ready'),
   by('part', 'pdfseal_part_ready', '1 while this part is ready', ({ parts }) =>
     parts.map(({ name, ready }) => [name, ready]),
   ),

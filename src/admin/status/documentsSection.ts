@@ -88,17 +88,17 @@ export const SOURCE_METRICS: StatusMetric<SourcesSection>[] = [
 ];
 
 export const COPY_METRICS: StatusMetric<CopiesSection>[] = [
-  plain('pdfseal_copies', 'Copies without metadata that are kept', (copies) => copies.files),
-  plain('pdfseal_copies_bytes', 'What these copies take on disk', (copies) => copies.bytes),
+  plain('pdfseal_copies', 'Copies without metadata that are kept', 'files'),
+  plain('pdfseal_copies_bytes', 'What these copies take on disk', 'bytes'),
   plain(
     'pdfseal_copies_oldest_age_seconds',
     'Since the job of the oldest copy was made; 0 when there is none',
-    (copies) => copies.oldest_age_seconds,
+    'oldest_age_seconds',
   ),
   plain(
     'pdfseal_copies_kept_seconds',
     'How long a copy is kept (retention.document_hours); what is older waits to be deleted',
-    (copies) => copies.kept_seconds,
+    'kept_seconds',
   ),
 ];
 
@@ -113,16 +113,8 @@ export const HASH_METRICS: StatusMetric<HashSection>[] = [
         value: megabytes_per_second * 1e6,
       })),
   },
-  plain(
-    'pdfseal_hash_documents',
-    'Documents that are being hashed as their bytes arrive',
-    (hash) => hash.documents,
-  ),
-  plain(
-    'pdfseal_hash_pending_bytes',
-    'Bytes received that still wait for a hash worker',
-    (hash) => hash.pending_bytes,
-  ),
-  plain('pdfseal_hash_tasks', 'Tasks the hash workers have in hand', (hash) => hash.tasks),
-  plain('pdfseal_hash_tasks_max', 'Tasks they can have in hand', (hash) => hash.tasks_max),
+  plain('pdfseal_hash_documents', 'Documents that are being hashed as their bytes arrive', 'documents'),
+  plain('pdfseal_hash_pending_bytes', 'Bytes received that still wait for a hash worker', 'pending_bytes'),
+  plain('pdfseal_hash_tasks', 'Tasks the hash workers have in hand', 'tasks'),
+  plain('pdfseal_hash_tasks_max', 'Tasks they can have in hand', 'tasks_max'),
 ];

@@ -26,11 +26,11 @@ export const EGRESS_METRICS: StatusMetric<EgressSection | undefined>[] = [
   plain(
     'pdfseal_egress_up',
     '1 if the egress process answered the newest request; absent until it is needed',
-    (egress) => egress?.answers,
+    'answers',
   ),
   plain(
     'pdfseal_egress_restarts_total',
     'Egress processes that ended and were started again by the daemon',
-    (egress) => egress?.restarts,
+    'restarts',
   ),
 ];

@@ -23,15 +23,11 @@ export function presentLastCheckpoint({ treeSize, currentAt }: LastCheckpointSta
 }
 
 export const AUDIT_METRICS: StatusMetric<z.infer<typeof auditSchema>>[] = [
-  plain(
-    'pdfseal_audit_unsealed',
-    'Records of the audit trail that wait to be sealed',
-    (audit) => audit.unsealed,
-  ),
+  plain('pdfseal_audit_unsealed', 'Records of the audit trail that wait to be sealed', 'unsealed'),
 ];
 
 export const LOG_METRICS: StatusMetric<z.infer<typeof logSchema>>[] = [
-  plain('pdfseal_log_leaves', 'Size of the log: sealed jobs, canaries too', (log) => log.tree_size),
+  plain('pdfseal_log_leaves', 'Size of the log: sealed jobs, canaries too', 'tree_size'),
   plain(
     'pdfseal_log_sealed_timestamp_seconds',
     'When the newest checkpoint was sealed; absent while the log is empty',
@@ -40,11 +36,7 @@ export const LOG_METRICS: StatusMetric<z.infer<typeof logSchema>>[] = [
 ];
 
 export const LAST_CHECKPOINT_METRICS: StatusMetric<LastCheckpointSection>[] = [
-  plain(
-    'pdfseal_witness_leaves',
-    'Size of the log as the last-checkpoint file has it',
-    (last) => last.tree_size,
-  ),
+  plain('pdfseal_witness_leaves', 'Size of the log as the last-checkpoint file has it', 'tree_size'),
   plain(
     'pdfseal_witness_current_timestamp_seconds',
     'When the last-checkpoint file was last known to hold the newest checkpoint; absent until it is',

@@ -122,14 +122,10 @@ export const PARTITION_METRICS: StatusMetric<PartitionsSection>[] = [
     'trees_given_up',
   ),
   total('pdfseal_partition_restarts_total', 'Signer processes that were replaced', 'restarts'),
-  plain(
-    'pdfseal_quorum',
-    'How many must sign (kms.quorum), in the epoch in force',
-    (partitions) => partitions.needed,
-  ),
+  plain('pdfseal_quorum', 'How many must sign (kms.quorum), in the epoch in force', 'needed'),
   plain(
     'pdfseal_quorum_signers',
     'How many of those that sign count towards the quorum; below it nothing is sealed',
-    (partitions) => partitions.signing,
+    'signing',
   ),
 ];

@@ -49,5 +49,5 @@ export const QUEUE_METRICS: StatusMetric<QueueSection>[] = [
     'Since the acceptance of the job that waits longest in this phase; 0 when none is in it',
     (queue) => Object.entries(queue.oldest_age_seconds_by_phase),
   ),
-  plain('pdfseal_jobs_max', 'Jobs that may wait (limits.queue_jobs_max)', (queue) => queue.jobs_max),
+  plain('pdfseal_jobs_max', 'Jobs that may wait (limits.queue_jobs_max)', 'jobs_max'),
 ];

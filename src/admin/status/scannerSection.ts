@@ -64,12 +64,12 @@ export const SCANNER_METRICS: StatusMetric<ScannerSection | undefined>[] = [
   plain(
     'pdfseal_scanner_connections_max',
     'Connections there may be (scan.connections_max)',
-    (scanner) => scanner?.connections_max,
+    'connections_max',
   ),
   plain(
     'pdfseal_scanner_documents_waiting',
     'Documents that wait for a connection to the virus scanner',
-    (scanner) => scanner?.documents_waiting,
+    'documents_waiting',
   ),
   plain(
     'pdfseal_scanner_signatures_timestamp_seconds',

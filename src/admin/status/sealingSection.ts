@@ -53,11 +53,7 @@ export function sealingPart(
 
 /** Only of a front. */
 export const SEALING_METRICS: StatusMetric<SealingSection | undefined>[] = [
-  plain(
-    'pdfseal_sealing_active',
-    'In a front: 1 while a daemon that seals is active',
-    (sealing) => sealing?.active,
-  ),
+  plain('pdfseal_sealing_active', 'In a front: 1 while a daemon that seals is active', 'active'),
   plain(
     'pdfseal_sealing_last_commit_timestamp_seconds',
     'In a front: sealed_at of the newest batch of the log',

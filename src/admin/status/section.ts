@@ -33,13 +33,20 @@ function sample(value: Value, labels?: Record<string, string>): Sample[] {
   return value === undefined ? [] : [{ ...(labels && { labels }), value: Number(value) }];
 }
 
-/** A metric of one value without labels. */
+/** Members of a section that are a value. */
+type ValueOf<Section> = {
+  [Name in keyof Section]: Section[Name] extends Value ? Name : never;
+}[keyof Section];
+
+/** A metric of one value without labels: that member, or what is told from the section. */
 export function plain<Section>(
   name: string,
   help: string,
-  value: (section: Section) => Value,
+  value: ValueOf<NonNullable<Section>> | ((section: Section) => Value),
 ): StatusMetric<Section> {
-  return { name, help, samples: (section) => sample(value(section)) };
+  const read = (section: Section): Value =>
+    typeof value === 'function' ? value(section) : (section?.[value] as Value);
+  return { name, help, samples: (section) => sample(read(section)) };
 }
 
 /** A metric of one value for each of what the label tells apart. */

@@ -124,27 +124,23 @@ export function presentUpkeep(stateDir: string): UpkeepSection {
 }
 
 export const STORE_METRICS: StatusMetric<StoreSection>[] = [
-  plain('pdfseal_store_bytes', 'What the store takes on disk', (store) => store.bytes),
+  plain('pdfseal_store_bytes', 'What the store takes on disk', 'bytes'),
   plain(
     'pdfseal_store_free_bytes',
     'Of that, what holds nothing and will be used again; of the embedded store',
-    (store) => store.free_bytes,
+    'free_bytes',
   ),
   plain(
     'pdfseal_store_oldest_reader_age_seconds',
     'For so long a process has read an old state of the embedded store, whose pages are not used again until it ends; 0 when none does',
     (store) => (store.free_bytes === undefined ? undefined : (store.oldest_reader?.age_seconds ?? 0)),
   ),
-  plain(
-    'pdfseal_store_disk_free_bytes',
-    'What is left of the disk the store is on',
-    (store) => store.disk_free_bytes,
-  ),
-  plain('pdfseal_store_disk_bytes', 'Size of the disk the store is on', (store) => store.disk_bytes),
+  plain('pdfseal_store_disk_free_bytes', 'What is left of the disk the store is on', 'disk_free_bytes'),
+  plain('pdfseal_store_disk_bytes', 'Size of the disk the store is on', 'disk_bytes'),
   plain(
     'pdfseal_store_disk_free_min_bytes',
     'Below so much left no job is accepted (storage.free_bytes_min)',
-    (store) => store.disk_free_bytes_min,
+    'disk_free_bytes_min',
   ),
 ];
 

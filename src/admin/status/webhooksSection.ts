@@ -42,30 +42,22 @@ export const WEBHOOK_METRICS: StatusMetric<WebhooksSection>[] = [
     ({ endpoints, disabled, failing }) =>
       Object.entries({ enabled: endpoints - disabled, disabled, failing }),
   ),
-  plain('pdfseal_webhooks_pending', 'Webhooks still to be sent', (webhooks) => webhooks.pending),
+  plain('pdfseal_webhooks_pending', 'Webhooks still to be sent', 'pending'),
   plain(
     'pdfseal_webhooks_oldest_due_age_seconds',
     'Since when the webhook that is due the longest is due; 0 when none is',
-    (webhooks) => webhooks.oldest_due_age_seconds,
+    'oldest_due_age_seconds',
   ),
-  plain(
-    'pdfseal_webhooks_dead_letters',
-    'Webhooks that were given up and can be replayed',
-    (webhooks) => webhooks.dead_letters,
-  ),
-  plain(
-    'pdfseal_webhooks_delivered_total',
-    'Webhooks delivered to the endpoints there are',
-    (webhooks) => webhooks.delivered,
-  ),
+  plain('pdfseal_webhooks_dead_letters', 'Webhooks that were given up and can be replayed', 'dead_letters'),
+  plain('pdfseal_webhooks_delivered_total', 'Webhooks delivered to the endpoints there are', 'delivered'),
   plain(
     'pdfseal_webhooks_failed_attempts_total',
     'Attempts to deliver a webhook that failed',
-    (webhooks) => webhooks.failed_attempts,
+    'failed_attempts',
   ),
   plain(
     'pdfseal_webhooks_dropped_total',
     'Webhooks that found backlog and dead letters of their endpoint full',
-    (webhooks) => webhooks.dropped,
+    'dropped',
   ),
 ];

@@ -111,12 +111,12 @@ export const WITNESS_METRICS: StatusMetric<Section>[] = [
   plain(
     'pdfseal_fork_alarm',
     '1 while a witness holds another history of the log, and nothing is sealed; absent without witnesses',
-    (witnesses) => witnesses?.fork_alarm,
+    'fork_alarm',
   ),
   plain(
     'pdfseal_witnessing_by_hand',
     '1 if the quorum needs a witness without a URL, to which somebody carries the requests',
-    (witnesses) => witnesses?.by_hand,
+    'by_hand',
   ),
   plain(
     'pdfseal_witnessed_leaves',
