@@ -4,25 +4,22 @@ import { type Credential, SCOPES } from '../store/credentialStore.ts';
 import { clientNamesIn } from '../store/everyClient.ts';
 import { keyState } from '../store/keyActs.ts';
 import { accessHead, clientFilter, ROWS_MAX } from './accessParts.ts';
-import type { EndpointFormSources } from './endpointForms.ts';
-import type { WebhookSources } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
-import { type KeySources, keyRoutes } from './keyPage.ts';
+import { keyRoutes } from './keyPage.ts';
 import { NewSecrets } from './newSecrets.ts';
 import { tokenField } from './pageFrame.ts';
-import { type QuotaSources, quotaRoute } from './quotasPage.ts';
+import { quotaRoute } from './quotasPage.ts';
 import { type Page, reading, type Screen, type ScreenRequest } from './screen.ts';
 import { reaches } from './sessions.ts';
-import { type SessionSources, sessionRoutes } from './sessionsPage.ts';
+import { sessionRoutes } from './sessionsPage.ts';
+import type { Sources } from './sources.ts';
 import { brief, day, figure, state, tableOf } from './values.ts';
 import { webhookRoutes } from './webhooksPage.ts';
 
-export type AccessSources = KeySources & QuotaSources & WebhookSources & EndpointFormSources & SessionSources;
-
 const words = english.access;
 
-export function accessScreen(sources: AccessSources): Screen {
+export function accessScreen(sources: Sources): Screen {
   const newSecrets = new NewSecrets();
   return {
     path: '/access',
@@ -38,7 +35,7 @@ export function accessScreen(sources: AccessSources): Screen {
 }
 
 async function accessPage(
-  { store, clock }: KeySources,
+  { store, clock }: Sources,
   { query, session }: ScreenRequest,
   newSecrets: NewSecrets,
 ): Promise<Page> {

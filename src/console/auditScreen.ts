@@ -4,13 +4,7 @@ import { Slots } from '../base/slots.ts';
 import { ACTS, auditDigest, parseAuditRecord } from '../manifest/auditRecord.ts';
 import { describeActor, describeObject, type RecordFilter } from '../manifest/auditWords.ts';
 import { encodeReceipt, type Receipt } from '../manifest/receipt.ts';
-import {
-  type KeptRecord,
-  receiptFile,
-  recordFile,
-  some,
-  type TrailCheckOptions,
-} from '../prove/trailCheck.ts';
+import { type KeptRecord, receiptFile, recordFile, some } from '../prove/trailCheck.ts';
 import type { Store } from '../store/store.ts';
 import {
   archiveOf,
@@ -32,20 +26,15 @@ import {
   type Screen,
   type ScreenRequest,
 } from './screen.ts';
+import type { Sources } from './sources.ts';
 import { definitions, figure, moment, type StateMark, sign, state, tableOf } from './values.ts';
-
-export interface AuditSources {
-  store: Store;
-  /** Verifies receipts of this log, as anybody with its trust file does. */
-  verifier(): TrailCheckOptions['verify'];
-}
 
 const words = english.audit;
 const DAY_MS = 86_400_000;
 /** Checks and exports, which read the whole trail. */
 const READERS = { of: 'readers of the trail', max: 4, perClientMax: 1 };
 
-export function auditScreen(sources: AuditSources): Screen {
+export function auditScreen(sources: Sources): Screen {
   const { store } = sources;
   const readers = new Slots(READERS);
   return {
@@ -233,7 +222,7 @@ function exported(store: Store, readers: Slots, request: ScreenRequest): Downloa
 }
 
 async function checkPage(
-  { store, verifier }: AuditSources,
+  { store, verifier }: Sources,
   readers: Slots,
   request: ScreenRequest,
 ): Promise<Page> {

@@ -1,21 +1,17 @@
 /** Of the screen Care: asks for a backup, and shows how it fares. */
-import type { BackupState, Backups } from '../admin/backups.ts';
+import type { BackupState } from '../admin/backups.ts';
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { english } from './english.ts';
 import { type Html, html, named } from './html.ts';
 import { tokenField } from './pageFrame.ts';
 import { changing, Refusal, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
+import type { Sources } from './sources.ts';
 import { type StateMark, sign, when } from './values.ts';
-
-export interface BackupSources {
-  backups: Pick<Backups, 'state' | 'ask'>;
-  environment: string;
-}
 
 const words = english.care.backup;
 
-export function backupRoute({ backups }: BackupSources): ScreenRoute {
+export function backupRoute({ backups }: Sources): ScreenRoute {
   return changing('/care/backup', 'operator', async ({ actor }) => {
     if (!(await backups.ask(actor))) throw new Refusal(409, words.underWay, words.underWayHow);
     return { location: '/care', notice: words.isAsked };
@@ -24,7 +20,7 @@ export function backupRoute({ backups }: BackupSources): ScreenRoute {
 
 /** Nothing where the store is in a database, which is backed up with tools of its own. */
 export function backupCard(
-  { backups, environment }: BackupSources,
+  { backups, environment }: Sources,
   { store }: AdminStatus,
   session: Session,
   now: number,

@@ -1,20 +1,19 @@
 /** The screen Care: upkeep, drills, epochs and the configuration. */
-import { type BackupSources, backupCard, backupRoute } from './backupCard.ts';
-import { type DrillSources, drillCard, drillRoutes } from './drillCard.ts';
+import { backupCard, backupRoute } from './backupCard.ts';
+import { drillCard, drillRoutes } from './drillCard.ts';
 import { english } from './english.ts';
-import { type EpochSources, epochsPage } from './epochsPage.ts';
+import { epochsPage } from './epochsPage.ts';
 import { type Html, html } from './html.ts';
 import { sectionHead } from './pageFrame.ts';
-import { type ProposalSources, proposalNote, proposalRoutes } from './proposalCards.ts';
+import { proposalNote, proposalRoutes } from './proposalCards.ts';
 import { reading, type Screen, type ScreenRequest } from './screen.ts';
-import { type SettingSources, settingsPage } from './settingsPage.ts';
+import { settingsPage } from './settingsPage.ts';
+import type { Sources } from './sources.ts';
 import { upkeepCards } from './upkeepCards.ts';
-
-export type CareSources = BackupSources & DrillSources & EpochSources & ProposalSources & SettingSources;
 
 const words = english.care;
 
-export function careScreen(sources: CareSources): Screen {
+export function careScreen(sources: Sources): Screen {
   const get = (path: keyof typeof words.sections, answer: (request: ScreenRequest) => Html | Promise<Html>) =>
     reading(path, async (request) => ({
       title: words.sections[path].heading,
@@ -34,7 +33,7 @@ export function careScreen(sources: CareSources): Screen {
   };
 }
 
-async function carePage(sources: CareSources, { session }: ScreenRequest): Promise<Html> {
+async function carePage(sources: Sources, { session }: ScreenRequest): Promise<Html> {
   const { status: reader, clock } = sources;
   const status = await reader.read();
   const now = clock();

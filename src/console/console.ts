@@ -9,14 +9,15 @@ import { networkLimits, openOverTls, openPlain } from './listeners.ts';
 import { Streams } from './liveStreams.ts';
 import { History } from './loadHistory.ts';
 import { Proposals } from './proposals.ts';
-import { type ScreenSources, screensOf } from './screens.ts';
+import { screensOf } from './screens.ts';
 import { Sessions } from './sessions.ts';
+import type { Sources } from './sources.ts';
 
 export type ConsoleOptions = Omit<
   ConsoleAppOptions,
   'screens' | 'sessions' | 'streams' | 'assets' | 'store'
 > &
-  Omit<ScreenSources, 'history' | 'sessions' | 'proposals'> & {
+  Omit<Sources, 'history' | 'sessions' | 'proposals'> & {
     proposalMsMax?: number;
     /** How often open pages are told that there is news, milliseconds. */
     beatMs?: number;

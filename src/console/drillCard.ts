@@ -1,5 +1,4 @@
 /** Of the screen Care: takes a partition out of service on purpose, and puts it back. */
-import type { Drills } from '../admin/drills.ts';
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { ServiceError } from '../base/errors.ts';
 import { english } from './english.ts';
@@ -7,17 +6,12 @@ import { type Html, type HtmlContent, html, named } from './html.ts';
 import { sureBox, tokenField } from './pageFrame.ts';
 import { changing, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
+import type { Sources } from './sources.ts';
 import { figure, state, tableOf, utc, when } from './values.ts';
-
-export interface DrillSources {
-  status: { read(): Promise<AdminStatus> };
-  drills: Pick<Drills, 'takeOut' | 'putBack' | 'spare'>;
-  clock(): number;
-}
 
 const words = english.care.drill;
 
-export function drillRoutes({ drills, clock }: DrillSources): ScreenRoute[] {
+export function drillRoutes({ drills, clock }: Sources): ScreenRoute[] {
   const change = (path: string, act: (request: ScreenRequest) => Promise<string>) =>
     changing(`/care/drill/${path}`, 'operator', async (request) => ({
       location: '/care',
@@ -48,7 +42,7 @@ function refuse(error: unknown): never {
 }
 
 export function drillCard(
-  { drills: { spare } }: DrillSources,
+  { drills: { spare } }: Sources,
   { partitions }: AdminStatus,
   session: Session,
   now: number,

@@ -1,6 +1,4 @@
 /** What an administrator does with webhook endpoints: adds, changes and removes them, and replaces their secrets. */
-import type { TargetPolicy } from '../net/policy.ts';
-import type { Store } from '../store/store.ts';
 import { WEBHOOK_EVENTS, type WebhookEndpoint } from '../store/webhookStore.ts';
 import { addEndpoint, alterEndpoint, removeEndpoint, replaceSecret } from '../webhook/endpointActs.ts';
 import {
@@ -17,20 +15,12 @@ import type { NewSecrets } from './newSecrets.ts';
 import { sureBox, tokenField } from './pageFrame.ts';
 import { changing, type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import type { Session } from './sessions.ts';
-
-export interface EndpointFormSources {
-  store: Store;
-  /** The URLs that endpoints can have. */
-  webhookPolicy: Pick<TargetPolicy, 'guard'>;
-}
+import type { Sources } from './sources.ts';
 
 const words = english.webhooks;
 const LIST = '/access/webhooks';
 
-export function endpointFormRoutes(
-  { store, webhookPolicy }: EndpointFormSources,
-  newSecrets: NewSecrets,
-): ScreenRoute[] {
+export function endpointFormRoutes({ store, webhookPolicy }: Sources, newSecrets: NewSecrets): ScreenRoute[] {
   const change = (path: string, act: (request: ScreenRequest, id: string) => Promise<Redirect>) =>
     changing(`${LIST}${path}`, 'administrator', (request) =>
       act(request, request.params.id ?? '').catch(refuseEndpointAct),
@@ -60,7 +50,7 @@ export function endpointFormRoutes(
 }
 
 /** Throws ServiceError that names the field at fault. */
-function fieldsIn(form: URLSearchParams, policy: EndpointFormSources['webhookPolicy']): EndpointFields {
+function fieldsIn(form: URLSearchParams, policy: Sources['webhookPolicy']): EndpointFields {
   const [url, description] = [form.get('url'), form.get('description')];
   const fields = { url, events: form.getAll('event'), description: description ?? '' };
   return readEndpointFields(fields, ['url', 'events', 'description'], policy);

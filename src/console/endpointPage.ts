@@ -3,13 +3,7 @@ import type { ActName } from '../manifest/auditRecord.ts';
 import type { Store } from '../store/store.ts';
 import { alterEndpoint, findEndpoint, replayLetters } from '../webhook/endpointActs.ts';
 import { disabled, type EndpointChange, enabled } from '../webhook/endpoints.ts';
-import {
-  type EndpointFormSources,
-  endpointFormRoutes,
-  endpointForms,
-  revisionField,
-  unlessStale,
-} from './endpointForms.ts';
+import { endpointFormRoutes, endpointForms, revisionField, unlessStale } from './endpointForms.ts';
 import {
   addressOf,
   allFaring,
@@ -17,7 +11,6 @@ import {
   type Faring,
   refuseEndpointAct,
   requireSure,
-  type WebhookSources,
 } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
@@ -26,15 +19,13 @@ import type { NewSecrets } from './newSecrets.ts';
 import { sureBox, tokenField } from './pageFrame.ts';
 import { changing, type Page, Refusal, reading, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
+import type { Sources } from './sources.ts';
 import { definitions, figure, moment } from './values.ts';
 
 const words = english.webhooks;
 const MESSAGE_ID = /^msg_[0-9a-f]{32}$/;
 
-export function endpointRoutes(
-  sources: WebhookSources & EndpointFormSources,
-  newSecrets: NewSecrets,
-): ScreenRoute[] {
+export function endpointRoutes(sources: Sources, newSecrets: NewSecrets): ScreenRoute[] {
   const { store, clock } = sources;
   const change = (
     path: 'enable' | 'disable' | 'replay',

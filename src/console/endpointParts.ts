@@ -9,11 +9,6 @@ import { Refusal } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
 import { state } from './values.ts';
 
-export interface WebhookSources {
-  store: Store;
-  clock(): number;
-}
-
 const words = english.webhooks;
 
 export type Faring = ReturnType<typeof faring>;

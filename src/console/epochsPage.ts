@@ -2,18 +2,14 @@
 import type { PresentedEpoch } from '../admin/presentEpochs.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
-import { type ProposalSources, proposalCard } from './proposalCards.ts';
+import { proposalCard } from './proposalCards.ts';
 import type { ScreenRequest } from './screen.ts';
+import type { Sources } from './sources.ts';
 import { definitions, figure, moment, state, tableOf } from './values.ts';
-
-export interface EpochSources {
-  /** Every epoch of the log, the first one first. */
-  epochs(): readonly PresentedEpoch[];
-}
 
 const words = english.care.epochs;
 
-export function epochsPage(sources: EpochSources & ProposalSources, request: ScreenRequest): Html {
+export function epochsPage(sources: Sources, request: ScreenRequest): Html {
   const all = sources.epochs();
   const shown = all.filter(({ state }) => state !== 'past');
   const past = all.length - shown.length;

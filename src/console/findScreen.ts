@@ -3,18 +3,14 @@ import { parseDay, toRfc3339 } from '../base/clock.ts';
 import { jobIdTime } from '../job/id.ts';
 import { documentSha256, type JobRecord } from '../job/job.ts';
 import { type EveryJobQuery, listEveryClient } from '../store/everyClient.ts';
-import type { JobPage, Store } from '../store/store.ts';
+import type { JobPage } from '../store/store.ts';
 import { english } from './english.ts';
 import { dropZone } from './fileDrop.ts';
 import { exact, type Html, type HtmlContent, html, named } from './html.ts';
-import { jobRoutes, type SealedFiles } from './receiptPage.ts';
+import { jobRoutes } from './receiptPage.ts';
 import { type Page, type Redirect, reading, type Screen, type ScreenRequest } from './screen.ts';
+import type { Sources } from './sources.ts';
 import { brief, state, tableOf, utc } from './values.ts';
-
-export interface FindSources {
-  store: Pick<Store, 'jobs' | 'credentials' | 'log' | 'trail'>;
-  evidence: SealedFiles;
-}
 
 const words = english.find;
 const PAGE_JOBS = 25;
@@ -25,7 +21,7 @@ const DIGEST = /^[0-9a-f]{64}$/i;
 const JOB_ID = /^job_[0-9a-f]{32}$/;
 const FIELDS = ['q', 'client', 'purpose', 'from', 'to'] as const;
 
-export function findScreen(sources: FindSources): Screen {
+export function findScreen(sources: Sources): Screen {
   return {
     path: '/find',
     label: words.title,
@@ -35,7 +31,7 @@ export function findScreen(sources: FindSources): Screen {
 
 type Fields = Record<(typeof FIELDS)[number] | 'before', string>;
 
-async function findPage({ store }: FindSources, { query }: ScreenRequest): Promise<Page | Redirect> {
+async function findPage({ store }: Sources, { query }: ScreenRequest): Promise<Page | Redirect> {
   const of = (name: string) => query.get(name) ?? '';
   const [q, client, purpose, from, to] = FIELDS.map(of) as [string, string, string, string, string];
   const fields = { q, client, purpose, from, to, before: of('before') };
@@ -61,7 +57,7 @@ function timesOf({ from, to }: Fields): Pick<EveryJobQuery, 'createdFrom' | 'cre
 }
 
 async function search(
-  store: FindSources['store'],
+  store: Sources['store'],
   { q, client, purpose, before }: Fields,
   times: Pick<EveryJobQuery, 'createdFrom' | 'createdTo'>,
 ): Promise<JobPage> {

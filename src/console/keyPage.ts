@@ -15,17 +15,13 @@ import type { NewSecrets } from './newSecrets.ts';
 import { tokenField } from './pageFrame.ts';
 import { changing, type Page, Refusal, reading, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
+import type { Sources } from './sources.ts';
 import { definitions, moment, state, tableOf } from './values.ts';
-
-export interface KeySources {
-  store: Store;
-  clock(): number;
-}
 
 const words = english.access;
 const DAY_MS = 86_400_000;
 
-export function keyRoutes({ store, clock }: KeySources, newSecrets: NewSecrets): ScreenRoute[] {
+export function keyRoutes({ store, clock }: Sources, newSecrets: NewSecrets): ScreenRoute[] {
   const change = (
     path: string,
     act: (request: ScreenRequest) => Promise<{ apiKey?: string; id: string; notice?: string }>,

@@ -1,32 +1,23 @@
 /** The screen Now: whether all is well, what to do if not, and how the daemon does. */
-import type { PresentedEpoch } from '../admin/presentEpochs.ts';
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { describeSeconds } from '../base/phrases.ts';
 import { type Concern, concernsOf } from './concerns.ts';
 import { english } from './english.ts';
 import { type Html, html, named } from './html.ts';
 import { charts, errorsTable, figures, spanChoice } from './load.ts';
-import { type History, SPANS, type Span } from './loadHistory.ts';
+import { SPANS, type Span } from './loadHistory.ts';
 import { ahead, machinery } from './machinery.ts';
 import { proposalConcerns } from './proposalCards.ts';
-import type { Proposals } from './proposals.ts';
 import { type Page, reading, type Screen, type ScreenRequest } from './screen.ts';
+import type { Sources } from './sources.ts';
 import { folded, moment, type StateMark, sign } from './values.ts';
-
-export interface NowSources {
-  status: { read(): Promise<AdminStatus> };
-  epochs(): readonly Pick<PresentedEpoch, 'from'>[];
-  history: History;
-  proposals: Pick<Proposals, 'waiting'>;
-  clock(): number;
-}
 
 const words = english.now;
 
 /** Pages that keep themselves current ask at the same moment. They are given the same, and so is whoever opens one then. */
 const SHARED_MS = 1_000;
 
-export function nowScreen(sources: NowSources): Screen {
+export function nowScreen(sources: Sources): Screen {
   const shared = new Map<Span, { at: number; page: Promise<Page> }>();
   const share = (request: ScreenRequest) => {
     const span = spanOf(request);
@@ -49,7 +40,7 @@ export function nowScreen(sources: NowSources): Screen {
 }
 
 async function nowPage(
-  { status: reader, epochs, history, proposals, clock }: NowSources,
+  { status: reader, epochs, history, proposals, clock }: Sources,
   span: Span,
 ): Promise<Page> {
   const status = await reader.read();

@@ -5,28 +5,16 @@ import type { Concern } from './concerns.ts';
 import { english } from './english.ts';
 import { type Html, html, named } from './html.ts';
 import { sureBox, tokenField } from './pageFrame.ts';
-import {
-  type EpochActs,
-  isSameName,
-  type PlanChoice,
-  type Prepared,
-  type Proposal,
-  type Proposals,
-} from './proposals.ts';
+import { isSameName, type PlanChoice, type Prepared, type Proposal, type Proposals } from './proposals.ts';
 import { changing, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
+import type { Sources } from './sources.ts';
 import { definitions, figure, utc } from './values.ts';
-
-export interface ProposalSources {
-  proposals: Pick<Proposals, 'waiting' | 'propose' | 'approve' | 'refuse'>;
-  epochActs: EpochActs;
-  clock(): number;
-}
 
 const words = english.proposals;
 const DAY_MS = 86_400_000;
 
-export function proposalRoutes({ proposals, epochActs }: ProposalSources): ScreenRoute[] {
+export function proposalRoutes({ proposals, epochActs }: Sources): ScreenRoute[] {
   const change = (name: string, notice: string, act: (request: ScreenRequest) => Promise<void>) =>
     changing(`/care/epochs/${name}`, 'administrator', async (request) => {
       await act(request);
@@ -108,14 +96,14 @@ export function proposalConcerns({ waiting }: Pick<Proposals, 'waiting'>): Conce
 }
 
 /** For the first page of Care, which does not show the epochs. */
-export function proposalNote({ proposals: { waiting } }: ProposalSources): Html | undefined {
+export function proposalNote({ proposals: { waiting } }: Sources): Html | undefined {
   if (waiting === undefined) return undefined;
   return html`<p class="remedy"><a href="/care/epochs">${words.waits}</a></p>`;
 }
 
 /** `shown`: the epoch in force, and the planned one if there is one, which can be cancelled. */
 export function proposalCard(
-  { proposals: { waiting }, clock }: ProposalSources,
+  { proposals: { waiting }, clock }: Sources,
   { session }: ScreenRequest,
   shown: readonly PresentedEpoch[],
 ): Html {

@@ -6,15 +6,8 @@ import { meter } from './charts.ts';
 import { english } from './english.ts';
 import { type HtmlContent, html, named } from './html.ts';
 import { type Page, reading, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import type { Sources } from './sources.ts';
 import { brief, figure, tableOf, when } from './values.ts';
-
-export interface QuotaSources {
-  /** Of every client with a key, the jobs as the store counts them. */
-  quotas(): Promise<readonly ClientLimits[]>;
-  /** Requests are counted by this daemon, of clients that sent some. */
-  status: { quotas(): AdminQuotas };
-  clock(): number;
-}
 
 type ClientLimits = AdminQuotas['clients'][number];
 
@@ -22,11 +15,11 @@ const words = english.access.quotas;
 /** From this share on, somebody should know. */
 const NEARLY = 0.8;
 
-export function quotaRoute(sources: QuotaSources): ScreenRoute {
+export function quotaRoute(sources: Sources): ScreenRoute {
   return reading('/access/quotas', (request) => quotasPage(sources, request));
 }
 
-async function quotasPage({ quotas, status, clock }: QuotaSources, { query }: ScreenRequest): Promise<Page> {
+async function quotasPage({ quotas, status, clock }: Sources, { query }: ScreenRequest): Promise<Page> {
   const client = query.get('client') ?? '';
   const rates = new Map(status.quotas().clients.map(({ client_id: id, rate }) => [id, rate]));
   const all = (await quotas()).map((one) => limitsOf(one, rates.get(one.client_id) ?? one.rate));

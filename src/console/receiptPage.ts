@@ -1,7 +1,7 @@
 /** The page of a job: what the service recorded, the verdict that the browser computes, and the files. */
 import { toRfc3339 } from '../base/clock.ts';
 import type { Job, JobRecord, Outcome, Sealed } from '../job/job.ts';
-import type { Batch, Store } from '../store/store.ts';
+import type { Batch } from '../store/store.ts';
 import { english } from './english.ts';
 import { dropZone } from './fileDrop.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
@@ -14,28 +14,13 @@ import {
   type ScreenRoute,
 } from './screen.ts';
 import type { Session } from './sessions.ts';
+import type { Sources } from './sources.ts';
 import { definitions, figure, moment, sign, state } from './values.ts';
-
-/** The files of sealed jobs, as the API hands them out. */
-export interface SealedFiles {
-  receipt(job: Job, outcome: Sealed): Promise<string>;
-  proof(job: Job, outcome: Sealed): Promise<string>;
-  /** Undefined for a batch that nothing has stamped. `reader`: who shares the time with others. */
-  record(batch: Batch, reader: string): Promise<Uint8Array | undefined>;
-  /** The copy without metadata; undefined where there is none, or no longer. Nothing is read before the first chunk is asked for. */
-  copy(job: Job): Promise<AsyncIterable<Uint8Array> | undefined>;
-  trust(): string;
-}
-
-export interface ReceiptSources {
-  store: Pick<Store, 'jobs' | 'log' | 'trail'>;
-  evidence: SealedFiles;
-}
 
 const words = english.find;
 const JSON_TYPE = 'application/json';
 
-export function jobRoutes(sources: ReceiptSources): ScreenRoute[] {
+export function jobRoutes(sources: Sources): ScreenRoute[] {
   const { evidence } = sources;
   const get = (path: string, answer: ScreenRoute['answer']) => reading(`/find/${path}`, answer);
   const file = (name: string, type: string, read: (sealed: SealedJob, request: ScreenRequest) => Body) =>
@@ -66,7 +51,7 @@ const READ = new WeakMap<Session, Set<string>>();
 
 /** Before anything of it is sent: a customer's document leaves the house. */
 async function recordReading(
-  { store }: ReceiptSources,
+  { store }: Sources,
   { id, clientId }: Job,
   { session, actor }: ScreenRequest,
 ): Promise<void> {
@@ -87,13 +72,13 @@ interface SealedJob {
   batch: Batch;
 }
 
-async function jobOf({ store }: ReceiptSources, { params }: ScreenRequest): Promise<JobRecord> {
+async function jobOf({ store }: Sources, { params }: ScreenRequest): Promise<JobRecord> {
   const record = await store.jobs.get(params.id ?? '');
   if (record === undefined) throw new Refusal(404, words.noJob, words.noJobHow);
   return record;
 }
 
-async function sealedJob(sources: ReceiptSources, request: ScreenRequest): Promise<SealedJob> {
+async function sealedJob(sources: Sources, request: ScreenRequest): Promise<SealedJob> {
   const { job, outcome } = await jobOf(sources, request);
   const batch = outcome?.kind === 'sealed' ? await sources.store.log.batchOf(outcome.leafIndex) : undefined;
   if (outcome?.kind !== 'sealed' || batch === undefined)
@@ -101,7 +86,7 @@ async function sealedJob(sources: ReceiptSources, request: ScreenRequest): Promi
   return { job, outcome, batch };
 }
 
-async function jobPage(sources: ReceiptSources, request: ScreenRequest): Promise<Page> {
+async function jobPage(sources: Sources, request: ScreenRequest): Promise<Page> {
   const { job, outcome } = await jobOf(sources, request);
   const head = (title: string) =>
     html`<div><p class="small"><a href="/find">← ${words.back}</a></p><h1>${title}</h1></div>`;

@@ -1,15 +1,13 @@
 /** Every screen of the console, in the order of the menu. */
-import { type AccessSources, accessScreen } from './accessScreen.ts';
-import { type AuditSources, auditScreen } from './auditScreen.ts';
-import { type CareSources, careScreen } from './careScreen.ts';
-import { type FindSources, findScreen } from './findScreen.ts';
-import { type NowSources, nowScreen } from './nowScreen.ts';
+import { accessScreen } from './accessScreen.ts';
+import { auditScreen } from './auditScreen.ts';
+import { careScreen } from './careScreen.ts';
+import { findScreen } from './findScreen.ts';
+import { nowScreen } from './nowScreen.ts';
 import type { Screen } from './screen.ts';
+import type { Sources } from './sources.ts';
 
-/** What the screens read and change. */
-export type ScreenSources = NowSources & FindSources & AuditSources & AccessSources & CareSources;
-
-export function screensOf(sources: ScreenSources): Screen[] {
+export function screensOf(sources: Sources): Screen[] {
   return [
     nowScreen(sources),
     findScreen(sources),

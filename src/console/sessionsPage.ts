@@ -1,6 +1,5 @@
 /** Of the screen Access: who is signed in to the console. An administrator ends a session. */
 import { toRfc3339 } from '../base/clock.ts';
-import type { Store } from '../store/store.ts';
 import { accessHead } from './accessParts.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
@@ -14,25 +13,20 @@ import {
   type ScreenRequest,
   type ScreenRoute,
 } from './screen.ts';
-import { reaches, type Session, type Sessions } from './sessions.ts';
+import { reaches, type Session } from './sessions.ts';
+import type { Sources } from './sources.ts';
 import { tableOf, when } from './values.ts';
-
-export interface SessionSources {
-  sessions: Pick<Sessions, 'list' | 'endOne'>;
-  store: { trail: Pick<Store['trail'], 'append'> };
-  clock(): number;
-}
 
 const words = english.sessions;
 
-export function sessionRoutes(sources: SessionSources): ScreenRoute[] {
+export function sessionRoutes(sources: Sources): ScreenRoute[] {
   return [
     reading('/access/sessions', (request) => sessionsPage(sources, request)),
     changing('/access/sessions/:id/end', 'administrator', (request) => endSession(sources, request)),
   ];
 }
 
-function sessionsPage({ sessions, clock }: SessionSources, { session: own }: ScreenRequest): Page {
+function sessionsPage({ sessions, clock }: Sources, { session: own }: ScreenRequest): Page {
   const now = clock();
   const ago = (ms: number) => when(toRfc3339(Math.round(now - ms)), now);
   const rows = sessions
@@ -61,10 +55,7 @@ function endForm(id: string, name: string, own: Session): Html | undefined {
 }
 
 /** Ended first: a store that is full keeps nobody in. */
-async function endSession(
-  { sessions, store }: SessionSources,
-  { params, actor }: ScreenRequest,
-): Promise<Redirect> {
+async function endSession({ sessions, store }: Sources, { params, actor }: ScreenRequest): Promise<Redirect> {
   const person = sessions.endOne(params.id ?? '');
   if (person === undefined) throw new Refusal(404, words.gone, words.goneHow);
   await store.trail.append({

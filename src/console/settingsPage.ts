@@ -4,30 +4,14 @@ import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import type { ScreenRequest } from './screen.ts';
 import { reaches } from './sessions.ts';
+import type { ShownSetting, Sources } from './sources.ts';
 import { chooser, definitions, figure, moment, sign, tableOf } from './values.ts';
-
-/** A key of the configuration. Values are spelled as in the file, without secrets; undefined for one that is not set. */
-export interface ShownSetting {
-  key: string;
-  value: string | undefined;
-  source: 'file' | 'default' | 'unset';
-  /** Whether it is other than the default. */
-  changed: boolean;
-  /** What the file says, where that takes a restart. */
-  next?: { value: string | undefined };
-}
-
-export interface SettingSources {
-  /** Unless `isWhole`, without what can be a secret, such as the path of a URL. */
-  settings(how: { isWhole: boolean }): readonly ShownSetting[];
-  status: { read(): Promise<AdminStatus> };
-}
 
 const words = english.care.configuration;
 const ROWS_MAX = 500;
 
 export async function settingsPage(
-  { settings, status }: SettingSources,
+  { settings, status }: Sources,
   { query, session }: ScreenRequest,
 ): Promise<Html> {
   const { config } = await status.read();

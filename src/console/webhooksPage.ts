@@ -1,22 +1,20 @@
 /** Of the screen Access: the webhook endpoints of every client, and how they fare. */
 import { clientsOf } from '../store/everyClient.ts';
 import { accessHead, clientFilter, ROWS_MAX } from './accessParts.ts';
-import { addForm, type EndpointFormSources } from './endpointForms.ts';
+import { addForm } from './endpointForms.ts';
 import { endpointRoutes } from './endpointPage.ts';
-import { addressOf, allFaring, endpointState, type Faring, type WebhookSources } from './endpointParts.ts';
+import { addressOf, allFaring, endpointState, type Faring } from './endpointParts.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
 import type { NewSecrets } from './newSecrets.ts';
 import { type Page, reading, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
+import type { Sources } from './sources.ts';
 import { brief, figure, tableOf, when } from './values.ts';
 
 const words = english.webhooks;
 
-export function webhookRoutes(
-  sources: WebhookSources & EndpointFormSources,
-  newSecrets: NewSecrets,
-): ScreenRoute[] {
+export function webhookRoutes(sources: Sources, newSecrets: NewSecrets): ScreenRoute[] {
   return [
     reading('/access/webhooks', (request) => webhooksPage(sources, request, newSecrets)),
     ...endpointRoutes(sources, newSecrets),
@@ -24,7 +22,7 @@ export function webhookRoutes(
 }
 
 async function webhooksPage(
-  { store, clock }: WebhookSources,
+  { store, clock }: Sources,
   { query, session }: ScreenRequest,
   newSecrets: NewSecrets,
 ): Promise<Page> {

@@ -1,5 +1,5 @@
 import { systemClock } from '../base/clock.ts';
-import type { SealedFiles } from '../console/receiptPage.ts';
+import type { SealedFiles } from '../console/sources.ts';
 import { readVerified } from '../copy/copies.ts';
 import { type DocumentRouteOptions, keptCopy } from '../http/documentRoute.ts';
 import { encodeReceipt } from '../manifest/receipt.ts';

@@ -5,7 +5,7 @@ import { Drills } from '../../src/admin/drills.ts';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { ServiceError } from '../../src/base/errors.ts';
-import type { ShownSetting } from '../../src/console/settingsPage.ts';
+import type { ShownSetting } from '../../src/console/sources.ts';
 import type { TrailStore } from '../../src/store/trail.ts';
 import { HOSTILE } from '../support/receipts.ts';
 import { look, tabTo } from './everyScreen.ts';
