@@ -43,7 +43,7 @@ import { parseNamePart } from '../hsm/subject.ts';
 import { CONFIG } from '../options.ts';
 import { instanceOf } from '../systemd.ts';
 import { isJson, note, print, printJson } from '../terminal.ts';
-import { isWanted, makeConfig, parsePartitionArgument, requireOwned } from './initConfig.ts';
+import { ANSWER_OPTIONS, isWanted, makeConfig, requireOwned } from './initConfig.ts';
 
 const INIT_OPTIONS = [
   CONFIG,
@@ -68,21 +68,7 @@ const INIT_OPTIONS = [
     default: VALIDITY_DEFAULT_MS,
     shown: '1825d',
   }),
-  option('--throwaway', 'the log is for a trial: its origin may be an example, such as seal.example.com'),
-  option(
-    '--interactive',
-    'ask for what a configuration needs, try each answer, and write the config file first',
-  ),
-  option(
-    '--environment <name>',
-    'write the config file first, of this environment (default: the name of the file)',
-  ),
-  option('--origin <origin>', '… whose log has this origin'),
-  option('--listen <address>', '… whose API listens there'),
-  option('--add-partition <list>', '… which has this partition; may be repeated', parsePartitionArgument),
-  option('--quorum <rule>', '… and this quorum: how many of them must sign (default: most of them)'),
-  option('--authority <name>', '… with this time-stamp authority: built-in, none, or URL,FILE'),
-  option('--clock <name>', '… whose clock chrony, timedatectl or system vouches for'),
+  ...ANSWER_OPTIONS,
 ] as const;
 
 type InitOptions = Given<typeof INIT_OPTIONS>;

@@ -12,24 +12,11 @@ import { encodeQuorum, meetsQuorum, parseQuorum, type QuorumPolicy } from '../..
 import { parseListenAddress } from '../../net/address.ts';
 import { listenAt } from '../../net/listen.ts';
 import { certificatesIn } from '../../tsa/pki.ts';
+import { type Given, option } from '../command.ts';
 import { note } from '../terminal.ts';
 import { Questions, type ReadAnswer } from './questions.ts';
 
-/** What a new configuration is made from, as options give it; what is left out is asked, or the default. */
-export interface InitAnswers {
-  config: string;
-  interactive?: true;
-  throwaway?: true;
-  environment?: string;
-  origin?: string;
-  listen?: string;
-  addPartition?: PartitionAnswer[];
-  quorum?: string;
-  authority?: string;
-  clock?: string;
-}
-
-export interface PartitionAnswer {
+interface PartitionAnswer {
   region: string;
   module: string;
   tokenLabel: string;
@@ -42,13 +29,34 @@ const MODULE_DEFAULT = '/usr/lib/softhsm/libsofthsm2.so';
 const PARTITION_FORM =
   'region=NAME,module=FILE,token=LABEL,pin-file=FILE, and for each variable of the module env.NAME=VALUE';
 
+/** What a new configuration is made from; what is left out is asked, or the default. */
+export const ANSWER_OPTIONS = [
+  option('--throwaway', 'the log is for a trial: its origin may be an example, such as seal.example.com'),
+  option(
+    '--interactive',
+    'ask for what a configuration needs, try each answer, and write the config file first',
+  ),
+  option(
+    '--environment <name>',
+    'write the config file first, of this environment (default: the name of the file)',
+  ),
+  option('--origin <origin>', '… whose log has this origin'),
+  option('--listen <address>', '… whose API listens there'),
+  option('--add-partition <list>', '… which has this partition; may be repeated', parsePartitionArgument),
+  option('--quorum <rule>', '… and this quorum: how many of them must sign (default: most of them)'),
+  option('--authority <name>', '… with this time-stamp authority: built-in, none, or URL,FILE'),
+  option('--clock <name>', '… whose clock chrony, timedatectl or system vouches for'),
+] as const;
+
+type InitAnswers = Given<typeof ANSWER_OPTIONS> & { config: string };
+
 /** Whether the options say that a configuration is to be made. */
 export function isWanted({ interactive, environment, origin, addPartition }: InitAnswers): boolean {
   return interactive === true || [environment, origin, addPartition].some((one) => one !== undefined);
 }
 
 /** Argument parser of `--add-partition`, which may be given several times. */
-export function parsePartitionArgument(text: string, before: PartitionAnswer[] = []): PartitionAnswer[] {
+function parsePartitionArgument(text: string, before: PartitionAnswer[] = []): PartitionAnswer[] {
   const pairs = text.split(',').map((part): [string, string] => {
     const at = part.indexOf('=');
     return [part.slice(0, at), part.slice(at + 1)];
@@ -93,70 +101,48 @@ export async function makeConfig(given: InitAnswers): Promise<void> {
 async function gather(given: InitAnswers, file: string, questions: Questions | undefined): Promise<string> {
   /** The option, or else the answer, or else the default. */
   const get = async <T>(
-    option: { name: string; value: string | undefined; question: string; fallback?: string },
+    name: 'environment' | 'origin' | 'listen' | 'quorum' | 'authority' | 'clock',
+    question: string,
     read: ReadAnswer<T>,
+    fallback?: string,
   ): Promise<T> => {
-    const { name, value, question, fallback } = option;
+    const value = given[name];
     if (value !== undefined) return read(value);
     if (questions !== undefined) return questions.ask(question, read, fallback);
     if (fallback !== undefined) return read(fallback);
-    throw new OperatorError(`${name} is missing: ${question}`);
+    throw new OperatorError(`--${name} is missing: ${question}`);
   };
   const folder = dirname(file);
   const environment = await get(
-    {
-      name: '--environment',
-      value: given.environment,
-      question: 'Name of the environment, for ever (a-z, 0-9, dashes)',
-      fallback: basename(file, '.toml'),
-    },
+    'environment',
+    'Name of the environment, for ever (a-z, 0-9, dashes)',
     matching(/^[a-z][a-z0-9-]{0,31}$/, 'a name begins with a letter and has a-z, 0-9 and dashes, at most 32'),
+    basename(file, '.toml'),
   );
   const origin = await get(
-    {
-      name: '--origin',
-      value: given.origin,
-      question: `Origin of the log, for ever: a URL without scheme that you own, such as seal.<your domain>/${environment}`,
-    },
+    'origin',
+    `Origin of the log, for ever: a URL without scheme that you own, such as seal.<your domain>/${environment}`,
     (text) => readOrigin(text, given.throwaway),
   );
-  const listen = await get(
-    {
-      name: '--listen',
-      value: given.listen,
-      question: 'Address and port of the API',
-      fallback: LISTEN_DEFAULT,
-    },
-    readFreeAddress,
-  );
+  const listen = await get('listen', 'Address and port of the API', readFreeAddress, LISTEN_DEFAULT);
   const partitions = await getPartitions(given, questions, { folder, environment });
   const quorum = await get(
-    {
-      name: '--quorum',
-      value: given.quorum,
-      question: `How many of the ${partitions.length} partitions must sign`,
-      fallback: String(Math.floor(partitions.length / 2) + 1),
-    },
+    'quorum',
+    `How many of the ${partitions.length} partitions must sign`,
     (text) => readQuorum(text, partitions),
+    String(Math.floor(partitions.length / 2) + 1),
   );
   const authority = await get(
-    {
-      name: '--authority',
-      value: given.authority,
-      question:
-        'Time-stamp authority: built-in, none, or URL,FILE of an external one and its root certificates',
-      fallback: 'built-in',
-    },
+    'authority',
+    'Time-stamp authority: built-in, none, or URL,FILE of an external one and its root certificates',
     readAuthority,
+    'built-in',
   );
   const clock = await get(
-    {
-      name: '--clock',
-      value: given.clock,
-      question: 'Who vouches for the clock: chrony, timedatectl or system (nobody)',
-      fallback: ['chrony', 'timedatectl'].find((_, n) => existsSync(CLOCK_PROGRAMS[n] ?? '')) ?? 'system',
-    },
+    'clock',
+    'Who vouches for the clock: chrony, timedatectl or system (nobody)',
     matching(/^(chrony|timedatectl|system)$/, 'one of chrony, timedatectl, system'),
+    ['chrony', 'timedatectl'].find((_, n) => existsSync(CLOCK_PROGRAMS[n] ?? '')) ?? 'system',
   );
   return toToml({ environment, origin, listen, partitions, quorum, authority, clock, folder });
 }
