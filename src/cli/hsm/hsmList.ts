@@ -9,14 +9,22 @@ import { command } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { CONFIG } from '../options.ts';
 import { isJson, note, printRows } from '../terminal.ts';
-import { keysInService, rootBeside, type WantedKey } from './hsmKeys.ts';
+import { type KeyPurpose, keysInService, rootBeside, type WantedKey } from './hsmKeys.ts';
 
-/** A key as it was found; `state` is `ready`, `missing`, `exposed` (it can leave the token), or the code of a failure. */
-interface KeyReport extends WantedKey {
+/** A key as it was found. */
+interface KeyRow {
+  purpose: KeyPurpose;
+  region: string;
+  key_label: string;
+  /** `ready`, `missing`, `exposed` (it can leave the token), or the code of a failure. */
   state: string;
+  algorithm?: string;
+  protected?: boolean;
+  software?: true;
+  exposures?: readonly string[];
+  always_inside?: boolean;
   /** What is wrong and what to do, for people. */
   detail?: string;
-  inspection?: KeyInspection;
 }
 
 export const listCommand = command('list', {
@@ -39,9 +47,8 @@ export const listCommand = command('list', {
       .map(rootBeside)
       .filter((token) => existsSync(certificateFile(config.certificatesDir, token)))
       .map((token) => ({ purpose: 'root' as const, token }));
-    const rows: ReturnType<typeof present>[] = [];
-    for (const wanted of [...(await keysInService(config)), ...roots])
-      rows.push(present(await inspect(wanted)));
+    const rows: KeyRow[] = [];
+    for (const wanted of [...(await keysInService(config)), ...roots]) rows.push(await inspect(wanted));
     printRows(rows, {
       PURPOSE: ({ purpose }) => purpose,
       KEY: ({ region, key_label: label }) => `${region}/${label}`,
@@ -54,57 +61,47 @@ export const listCommand = command('list', {
   },
 });
 
-async function inspect(wanted: WantedKey): Promise<KeyReport> {
+async function inspect(wanted: WantedKey): Promise<KeyRow> {
+  const { purpose, token } = wanted;
+  const named = { purpose, region: token.region, key_label: token.keyLabel };
   try {
-    return { ...wanted, ...judge(wanted, await inspectKey(wanted.token)) };
+    const inspection = await inspectKey(token);
+    const { algorithm, exposures, wasAlwaysInside, software } = inspection;
+    const { state, ...why } = judge(wanted, inspection);
+    const found = {
+      algorithm,
+      protected: exposures.length === 0 && !software,
+      ...(software && { software }),
+    };
+    return { ...named, state, ...found, exposures, always_inside: wasAlwaysInside, ...why };
   } catch (error) {
     const failure = signerFailureOf(error);
     if (!(error instanceof OperatorError) || failure === undefined) throw error;
-    return failure.code === 'key_not_found'
-      ? {
-          ...wanted,
-          state: 'missing',
-          detail: `${error.message}; if the key was never created: pdfseal hsm init-key`,
-        }
-      : { ...wanted, state: failure.code, detail: error.message };
+    if (failure.code !== 'key_not_found') return { ...named, state: failure.code, detail: error.message };
+    const detail = `${error.message}; if the key was never created: pdfseal hsm init-key`;
+    return { ...named, state: 'missing', detail };
   }
 }
 
-function judge({ purpose, token }: WantedKey, inspection: KeyInspection): Omit<KeyReport, keyof WantedKey> {
-  const { algorithm, exposures } = inspection;
+function judge(
+  { purpose, token }: WantedKey,
+  { algorithm, exposures }: KeyInspection,
+): Pick<KeyRow, 'state' | 'detail'> {
   const isFit = purpose === 'log' ? algorithm !== 'rsa-3072' : !['ed25519', 'mldsa44'].includes(algorithm);
   if (!isFit) {
     const detail = `${kmsKeyId(token)}: a ${purpose} key cannot be ${algorithm}; choose another key_label`;
-    return { state: 'key_unsupported', detail, inspection };
+    return { state: 'key_unsupported', detail };
   }
-  if (exposures.length === 0) return { state: 'ready', inspection };
+  if (exposures.length === 0) return { state: 'ready' };
   const detail = `${kmsKeyId(token)}: the private key can leave its token (${exposures.join(', ')}); replace it with a key that \`pdfseal hsm init-key\` creates`;
-  return { state: 'exposed', detail, inspection };
+  return { state: 'exposed', detail };
 }
 
-function describeProtection(row: ReturnType<typeof present>): string {
-  const { exposures, always_inside: wasAlwaysInside, software } = row;
+function describeProtection({ exposures, always_inside: wasAlwaysInside, software }: KeyRow): string {
   if (exposures === undefined) return '';
   if (software) return 'none: a software key';
   if (exposures.length > 0) return exposures.join(', ');
   return wasAlwaysInside
     ? 'created in the token, cannot leave it'
     : 'cannot leave the token, but it may have been imported';
-}
-
-function present({ purpose, token, state, detail, inspection }: KeyReport) {
-  return {
-    purpose,
-    region: token.region,
-    key_label: token.keyLabel,
-    state,
-    ...(inspection && {
-      algorithm: inspection.algorithm,
-      protected: inspection.exposures.length === 0 && !inspection.software,
-      ...(inspection.software && { software: inspection.software }),
-      exposures: inspection.exposures,
-      always_inside: inspection.wasAlwaysInside,
-    }),
-    ...(detail !== undefined && { detail }),
-  };
 }
