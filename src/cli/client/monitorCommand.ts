@@ -92,8 +92,8 @@ async function follow({
 }: Given<typeof MONITOR_OPTIONS>): Promise<Followed> {
   const trust = parseTrust(readTextFile(trustFile, RECEIPT_BYTES_MAX));
   const earlier = readState(state, first ?? false, trust);
-  const log = new ServedLog(new ApiClient(reach.url, readApiKey(reach), reachOf(reach)));
-  const note = (await log.fetch('checkpoint')).toString('utf8');
+  const log = new ApiClient(reach.url, readApiKey(reach), reachOf(reach));
+  const note = (await fetchFrom(log, 'checkpoint')).toString('utf8');
   const now = signedCheckpoint(note, trust.logs);
   if (typeof now === 'string')
     throw new OperatorError(`what the log shows as its checkpoint proves nothing: ${now}`);
@@ -101,7 +101,7 @@ async function follow({
     throw new OperatorError(
       `${state} is of another log, ${earlier.origin}: each log needs a state file of its own`,
     );
-  const readTile = log.tilesOf(now.treeSize);
+  const readTile = tilesOf(log, now.treeSize);
   const problem =
     earlier && ((await whyNotGrown(earlier, now, readTile)) ?? epochContradiction(earlier, now));
   if (problem !== undefined) {
@@ -169,46 +169,35 @@ function printFollowed({ now, earlier, receipts, problems }: Followed): void {
   print(problems.length === 0 ? 'good' : 'bad');
 }
 
-/** The log as the API shows it. Nothing of it is trusted. */
-class ServedLog {
-  readonly #client: ApiClient;
+/** What the log shows at a path. Nothing of it is trusted. Throws OperatorError where the log does not answer with it. */
+async function fetchFrom(log: ApiClient, path: string): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  const save = async (body: AsyncIterable<Buffer>) => {
+    for await (const chunk of body) {
+      bytes += chunk.length;
+      if (bytes > ANSWER_BYTES_MAX) throw new OperatorError(`the log answered /v1/log/${path} without end`);
+      chunks.push(chunk);
+    }
+  };
+  const request = { method: 'GET', path: `/log/${path}`, save } as const;
+  const answer = await log.send(request, AbortSignal.timeout(ANSWER_MS_MAX)).catch((cause: Error) => {
+    if (cause instanceof OperatorError) throw cause;
+    throw new OperatorError(`the log cannot be reached: ${cause.message}`, { cause });
+  });
+  if (answer.status === 200) return Buffer.concat(chunks);
+  throw new OperatorError(`the log answered ${answer.status} to /v1/log/${path}`);
+}
 
-  constructor(client: ApiClient) {
-    this.#client = client;
-  }
-
-  /** Throws OperatorError where the log does not answer with it. */
-  async fetch(path: string): Promise<Buffer> {
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    const save = async (body: AsyncIterable<Buffer>) => {
-      for await (const chunk of body) {
-        bytes += chunk.length;
-        if (bytes > ANSWER_BYTES_MAX) throw new OperatorError(`the log answered /v1/log/${path} without end`);
-        chunks.push(chunk);
-      }
-    };
-    const request = { method: 'GET', path: `/log/${path}`, save } as const;
-    const answer = await this.#client
-      .send(request, AbortSignal.timeout(ANSWER_MS_MAX))
-      .catch((cause: Error) => {
-        if (cause instanceof OperatorError) throw cause;
-        throw new OperatorError(`the log cannot be reached: ${cause.message}`, { cause });
-      });
-    if (answer.status === 200) return Buffer.concat(chunks);
-    throw new OperatorError(`the log answered ${answer.status} to /v1/log/${path}`);
-  }
-
-  /** The tiles of the tree of that size. */
-  tilesOf(treeSize: number): ReadTile {
-    const read = remember(TILES_KEPT, (path) => this.fetch(path));
-    return async (level, index) => {
-      const width = tileWidth(level, index, treeSize);
-      const hashes = await read(tilePath({ level, index, width }));
-      if (hashes.length === width * HASH_BYTES) return hashes;
-      throw new OperatorError(
-        `the log answered a tile with ${hashes.length} bytes in the place of ${width * HASH_BYTES}`,
-      );
-    };
-  }
+/** The tiles of the tree of that size. */
+function tilesOf(log: ApiClient, treeSize: number): ReadTile {
+  const read = remember(TILES_KEPT, (path) => fetchFrom(log, path));
+  return async (level, index) => {
+    const width = tileWidth(level, index, treeSize);
+    const hashes = await read(tilePath({ level, index, width }));
+    if (hashes.length === width * HASH_BYTES) return hashes;
+    throw new OperatorError(
+      `the log answered a tile with ${hashes.length} bytes in the place of ${width * HASH_BYTES}`,
+    );
+  };
 }

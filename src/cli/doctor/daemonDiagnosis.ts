@@ -9,9 +9,9 @@ import { describeSeconds } from '../../base/phrases.ts';
 import type { Config } from '../../config/config.ts';
 import { signerRemedy } from '../../kms/signerFailure.ts';
 import { formatAddress } from '../../net/address.ts';
-import { openStoreAt } from '../../store/engines.ts';
 import { askAdministration, NobodyAnswers } from '../daemon/adminClient.ts';
 import { loadedOtherwise } from '../daemon/configCommand.ts';
+import { withStoreAt } from '../options.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 import { judgeEngine } from './hostDiagnosis.ts';
 
@@ -55,13 +55,10 @@ export async function askDaemon(config: Config): Promise<DaemonFindings> {
 async function activeElsewhere({ store: location }: Config, pid: string): Promise<string | undefined> {
   if (location.engine === 'lmdb') return undefined;
   try {
-    const store = await openStoreAt(location, { front: true });
-    try {
-      const { isActive = false, holder } = (await store.sealing?.node()) ?? {};
+    return await withStoreAt(location, { front: true }, async ({ sealing }) => {
+      const { isActive = false, holder } = (await sealing?.node()) ?? {};
       return isActive && holder !== `process ${pid} on ${hostname()}` ? holder : undefined;
-    } finally {
-      await store.close();
-    }
+    });
   } catch {
     return undefined; // What is wrong with the database is another finding.
   }
