@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { diagnoseDatabase } from '../../src/cli/doctor/databaseDiagnosis.ts';
 import type { Diagnosis } from '../../src/cli/doctor/diagnosis.ts';
+import { collected } from '../store/samples.ts';
 import { startPostgres } from '../support/postgres.ts';
 
 const serve = fileURLToPath(new URL('../../src/main/serve.ts', import.meta.url));
@@ -21,7 +22,7 @@ t.test('the servers of a database, and whether they keep what they acknowledge',
   const url = postgres.url(await postgres.createDatabase());
   const away = 'postgresql:///pdfseal?host=/nonexistent';
   const diagnose = async (...urls: string[]) => {
-    return told(await diagnoseDatabase({ store: { engine: 'postgresql', urls } }));
+    return told(await collected(diagnoseDatabase({ store: { engine: 'postgresql', urls } })));
   };
   const stranger = url.replace('user=pdfseal', 'user=stranger');
   const restart = async (settings: Record<string, string>) => {
@@ -44,7 +45,8 @@ t.test('the servers of a database, and whether they keep what they acknowledge',
   t.notMatch(closed, /promote/);
   t.match(await diagnose(url, stranger), /^bad database \S+stranger: /m, 'it would fail at a failover');
   const passwordFile = '/nonexistent/password';
-  const noPassword = await diagnoseDatabase({ store: { engine: 'postgresql', urls: [url], passwordFile } });
+  const store = { engine: 'postgresql' as const, urls: [url], passwordFile };
+  const noPassword = await collected(diagnoseDatabase({ store }));
   t.match(told(noPassword), /^bad database: cannot read the password .* → correct store\.password_file/);
   t.match(
     await diagnose(url, `${url}&port=5432`),
@@ -59,7 +61,7 @@ t.test('the servers of a database, and whether they keep what they acknowledge',
   t.match(await diagnose(url, away), /^good database durability: .* on disk here and at ANY 1 \(b, c\)$/m);
   await restart({ fsync: 'off', full_page_writes: 'off' });
   t.match(await diagnose(url), /^bad database durability: off: fsync, full_page_writes; what/m);
-  t.strictSame(await diagnoseDatabase({ store: { engine: 'lmdb', path: '/nonexistent' } }), []);
+  t.strictSame(await collected(diagnoseDatabase({ store: { engine: 'lmdb', path: '/nonexistent' } })), []);
 });
 
 t.test('without a database, nothing of its client is loaded', async (t) => {

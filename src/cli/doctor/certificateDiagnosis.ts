@@ -9,7 +9,7 @@ import { certificatesInUse } from '../../config/certificatesInUse.ts';
 import type { Config } from '../../config/config.ts';
 import { readTls, type TlsCertificate, type TlsFiles, type TlsTable, tlsUrgencyOf } from '../../net/tls.ts';
 import { type CertificateEntry, listCertificates, validityOf } from '../../tsa/certificateList.ts';
-import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+import { bad, badFrom, type Diagnosis, good, warning } from './diagnosis.ts';
 
 const RENEW_TIMESTAMPING =
   'renew the certificate with `pdfseal hsm certify`, or with `pdfseal hsm csr` and `install-certificate`';
@@ -76,35 +76,33 @@ export function diagnoseTls({ table, files, publicUrl }: Served, now: number): D
       ...all.map((one) => diagnoseDates(table, one, now)),
     ];
   } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
     const remedy = 'correct the files: a running daemon keeps its old pair, but does not start with this one';
-    return [bad('TLS pair', error.message, remedy)];
+    return [badFrom('TLS pair', error, remedy)];
   }
 }
 
 /** Whether the running daemon serves the pair in the files: it keeps an old pair if it refused the new one. */
-export function diagnoseServed({ table, files }: Served, status: AdminStatus | undefined): Diagnosis[] {
-  if (status === undefined) return [];
+export function* diagnoseServed(
+  { table, files }: Served,
+  status: AdminStatus | undefined,
+): Iterable<Diagnosis> {
+  if (status === undefined) return;
   const served = status.certificates.find(({ authority, role }) => authority === table && role === 'server');
-  const remedy =
-    'reload the daemon (systemctl reload), and read its log: it refuses a pair that does not match';
   if (served === undefined)
-    return [warning('TLS served', `the daemon does not serve ${table} yet`, 'restart the daemon')];
+    return yield warning('TLS served', `the daemon does not serve ${table} yet`, 'restart the daemon');
   try {
     const [own] = readTls(table, files).all;
     const isSame =
       own !== undefined && toRfc3339(own.notAfter) === served.not_after && own.subject === served.subject;
-    if (isSame) return [good('TLS served', `the daemon serves the certificate of the file (${table})`)];
-    return [
-      warning(
-        'TLS served',
-        `the daemon serves ${served.subject} until ${served.not_after}, not the certificate of the file`,
-        remedy,
-      ),
-    ];
+    yield isSame
+      ? good('TLS served', `the daemon serves the certificate of the file (${table})`)
+      : warning(
+          'TLS served',
+          `the daemon serves ${served.subject} until ${served.not_after}, not the certificate of the file`,
+          'reload the daemon (systemctl reload), and read its log: it refuses a pair that does not match',
+        );
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    return [];
   }
 }
 

@@ -7,78 +7,68 @@ import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 const START = 'start it, and look into its log; see "PostgreSQL" in the manual';
 
 /** The servers of the database that has the store, and whether they keep what they acknowledge. */
-export async function diagnoseDatabase({ store }: Pick<Config, 'store'>): Promise<Diagnosis[]> {
-  if (store.engine === 'lmdb') return [];
+export async function* diagnoseDatabase({ store }: Pick<Config, 'store'>): AsyncIterable<Diagnosis> {
+  if (store.engine === 'lmdb') return;
   let servers: ServerFacts[];
   try {
     servers = await inspectDatabase(store);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    return [bad('database', error.message, error.remedy ?? 'correct store.password_file')];
+    return yield bad('database', error.message, error.remedy ?? 'correct store.password_file');
   }
   const primaries = servers.filter((server) => server.state === 'primary');
-  return [
-    ...servers.flatMap((server) => diagnoseServer(server, primaries.length > 0)),
-    // One that is silent or lets nobody in may be the primary.
-    ...(servers.every(({ state }) => state === 'standby')
-      ? [bad('database', 'no server is a primary', 'promote one, or correct store.url')]
-      : []),
-    ...(primaries.length > 1
-      ? [
-          bad(
-            'database',
-            `${primaries.length} servers say that they are the primary`,
-            'stop those that are not before you start anything else: the database is split',
-          ),
-        ]
-      : []),
-    ...primaries.flatMap(({ facts }) => diagnosePrimary(facts, servers.length)),
-  ];
+  for (const server of servers) yield diagnoseServer(server, primaries.length > 0);
+  // One that is silent or lets nobody in may be the primary.
+  if (servers.every(({ state }) => state === 'standby'))
+    yield bad('database', 'no server is a primary', 'promote one, or correct store.url');
+  if (primaries.length > 1)
+    yield bad(
+      'database',
+      `${primaries.length} servers say that they are the primary`,
+      'stop those that are not before you start anything else: the database is split',
+    );
+  for (const { facts } of primaries) {
+    yield diagnoseDurability(facts, servers.length);
+    if (facts.isSuperuser)
+      yield warning(
+        'database role',
+        `${facts.role} is a superuser`,
+        'give pdfseald a role that only owns its database',
+      );
+  }
 }
 
-function diagnoseServer(server: ServerFacts, hasPrimary: boolean): Diagnosis[] {
+function diagnoseServer(server: ServerFacts, hasPrimary: boolean): Diagnosis {
   const check = `database ${server.url}`;
-  if (server.state === 'standby') return [good(check, 'a standby')];
+  if (server.state === 'standby') return good(check, 'a standby');
   if (server.state === 'refusing')
-    return [bad(check, server.fault.message, server.fault.remedy ?? 'correct store.url')];
+    return bad(check, server.fault.message, server.fault.remedy ?? 'correct store.url');
   if (server.state === 'unreachable')
-    return [(hasPrimary ? warning : bad)(check, `cannot be reached: ${server.reason}`, START)];
+    return (hasPrimary ? warning : bad)(check, `cannot be reached: ${server.reason}`, START);
   const { version, role, bytes } = server.facts;
-  return [good(check, `PostgreSQL ${version}, the primary; ${formatBytes(bytes)}, role ${role}`)];
+  return good(check, `PostgreSQL ${version}, the primary; ${formatBytes(bytes)}, role ${role}`);
 }
 
-function diagnosePrimary(facts: PrimaryFacts, servers: number): Diagnosis[] {
-  const { fsync, fullPageWrites, synchronousStandbys, isSuperuser } = facts;
+function diagnoseDurability(
+  { fsync, fullPageWrites, synchronousStandbys }: PrimaryFacts,
+  servers: number,
+): Diagnosis {
   const off = Object.entries({ fsync, full_page_writes: fullPageWrites }).filter(
     ([, value]) => value !== 'on',
   );
-  const durability =
-    off.length > 0
-      ? bad(
-          'database durability',
-          `off: ${off.map(([name]) => name).join(', ')}; what is acknowledged can be lost with power`,
-          'set both to on in postgresql.conf; the daemon does not start without them',
-        )
-      : synchronousStandbys === '' && servers > 1
-        ? warning(
-            'database durability',
-            'no standby has to have what is acknowledged: a failover can lose receipts',
-            'set synchronous_standby_names; with Patroni, synchronous_mode and synchronous_mode_strict',
-          )
-        : good(
-            'database durability',
-            synchronousStandbys === ''
-              ? 'what is acknowledged is on the disk of this server alone'
-              : `what is acknowledged is on disk here and at ${synchronousStandbys}`,
-          );
-  const rights = isSuperuser
-    ? [
-        warning(
-          'database role',
-          `${facts.role} is a superuser`,
-          'give pdfseald a role that only owns its database',
-        ),
-      ]
-    : [];
-  return [durability, ...rights];
+  if (off.length > 0)
+    return bad(
+      'database durability',
+      `off: ${off.map(([name]) => name).join(', ')}; what is acknowledged can be lost with power`,
+      'set both to on in postgresql.conf; the daemon does not start without them',
+    );
+  if (synchronousStandbys !== '')
+    return good('database durability', `what is acknowledged is on disk here and at ${synchronousStandbys}`);
+  if (servers === 1)
+    return good('database durability', 'what is acknowledged is on the disk of this server alone');
+  return warning(
+    'database durability',
+    'no standby has to have what is acknowledged: a failover can lose receipts',
+    'set synchronous_standby_names; with Patroni, synchronous_mode and synchronous_mode_strict',
+  );
 }

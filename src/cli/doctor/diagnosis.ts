@@ -1,3 +1,4 @@
+import { OperatorError } from '../../base/errors.ts';
 import { marked, print, printResult } from '../terminal.ts';
 
 /** The result of one check of the doctor. */
@@ -21,6 +22,12 @@ export function warning(check: string, detail: string, remedy: string): Diagnosi
 
 export function bad(check: string, detail: string, remedy: string): Diagnosis {
   return { check, verdict: 'bad', detail, remedy };
+}
+
+/** What an operator must solve is a finding; any other error is thrown again. */
+export function badFrom(check: string, error: unknown, remedy: string): Diagnosis {
+  if (!(error instanceof OperatorError)) throw error;
+  return bad(check, error.message, remedy);
 }
 
 /** Prints each diagnosis as soon as it is there. Returns the verdicts that there were. */

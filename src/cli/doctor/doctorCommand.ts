@@ -1,5 +1,4 @@
 import { systemClock } from '../../base/clock.ts';
-import { OperatorError } from '../../base/errors.ts';
 import { MANUAL_FOLDER } from '../../base/package.ts';
 import { type Config, type LoadOptions, loadConfig } from '../../config/config.ts';
 import { command } from '../command.ts';
@@ -9,7 +8,7 @@ import { isJson, print } from '../terminal.ts';
 import { diagnoseCertificates, diagnoseServed, diagnoseTls, servedWithTls } from './certificateDiagnosis.ts';
 import { askDaemon } from './daemonDiagnosis.ts';
 import { diagnoseDatabase } from './databaseDiagnosis.ts';
-import { bad, type Diagnosis, good, printDiagnoses, warning } from './diagnosis.ts';
+import { badFrom, type Diagnosis, good, printDiagnoses, warning } from './diagnosis.ts';
 import { diagnoseFiles, diagnoseNames } from './fileDiagnosis.ts';
 import { diagnoseClock, diagnoseEngine, diagnoseLimits, diagnoseNode } from './hostDiagnosis.ts';
 import { diagnoseStore } from './storeDiagnosis.ts';
@@ -56,15 +55,15 @@ export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
   if ('check' in usable) return;
   yield* diagnoseNames(usable);
   yield* diagnoseFiles(usable);
-  yield* await diagnoseDatabase(usable);
+  yield* diagnoseDatabase(usable);
   const { diagnoses: ofStore, keys = [] } = await diagnoseStore(usable);
   yield* ofStore;
   const { diagnoses, status, running } = await askDaemon(usable);
   yield* diagnoses;
   if (!running) {
     yield diagnoseEngine(usable);
-    yield* await diagnoseClock(usable);
-    if (usable === config) yield* await probeTokens(usable, keys);
+    yield* diagnoseClock(usable);
+    if (usable === config) yield* probeTokens(usable, keys);
   }
   yield* diagnoseSeparation(usable);
   yield* diagnosePostQuantum(usable);
@@ -81,7 +80,6 @@ function tryConfig(file: string, options: LoadOptions): Config | Diagnosis {
   try {
     return loadConfig(file, options);
   } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return bad('config', error.message, 'correct the file; pdfseald.toml(5) explains every key');
+    return badFrom('config', error, 'correct the file; pdfseald.toml(5) explains every key');
   }
 }

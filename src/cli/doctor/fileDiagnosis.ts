@@ -19,7 +19,7 @@ interface Rule {
 }
 
 /** Owners and permissions of the files. */
-export function diagnoseFiles(config: Config): Diagnosis[] {
+export function* diagnoseFiles(config: Config): Iterable<Diagnosis> {
   const tokens = [...config.kms.partitions, ...config.timestamp.keys];
   const secrets = new Map(
     tokens.map(({ module, pinFile }) => [pinFile, module === undefined ? 'software key' : 'PIN file']),
@@ -37,10 +37,14 @@ export function diagnoseFiles(config: Config): Diagnosis[] {
     ...[...secrets].map(([path, what]) => ({ what, path, never: OTHERS_ANYTHING })),
   ];
   const owner = statOf(config.stateDir);
-  const faults = rules.flatMap((rule) => judge(rule, owner instanceof Error ? undefined : owner));
-  const user = owner instanceof Error ? [] : diagnoseUser(owner);
-  const detail = `${rules.length} files and folders have the right owner, and nobody else can change them`;
-  return [...(faults.length === 0 ? [good('files', detail)] : faults), ...user];
+  const faults = rules.flatMap((rule) => judge(rule, owner instanceof Error ? undefined : owner) ?? []);
+  yield* faults;
+  if (faults.length === 0)
+    yield good(
+      'files',
+      `${rules.length} files and folders have the right owner, and nobody else can change them`,
+    );
+  if (!(owner instanceof Error)) yield* diagnoseUser(owner);
 }
 
 function passwordRule({ passwordFile }: { passwordFile?: string }): Rule[] {
@@ -50,51 +54,45 @@ function passwordRule({ passwordFile }: { passwordFile?: string }): Rule[] {
 }
 
 /** What an earlier version called otherwise works on. */
-export function diagnoseNames({ formerNames }: Config): Diagnosis[] {
-  if (formerNames.length === 0) return [];
-  return [warning('names', formerNames.join('\n'), 'use the new names; the old names still work')];
+export function* diagnoseNames({ formerNames }: Config): Iterable<Diagnosis> {
+  if (formerNames.length > 0)
+    yield warning('names', formerNames.join('\n'), 'use the new names; the old names still work');
 }
 
 function judge(
   { what, path, never, owned = false, optional = false }: Rule,
   owner: Stats | undefined,
-): Diagnosis[] {
+): Diagnosis | undefined {
   const found = statOf(path);
   if (found instanceof Error) {
     const isMissing = 'code' in found && found.code === 'ENOENT';
-    if (isMissing && optional) return [];
+    if (isMissing && optional) return undefined;
     const remedy =
       isMissing && !['PIN file', 'software key', 'password file', 'witness policy'].includes(what)
         ? 'create it with `pdfseal init`, or correct state_dir'
         : 'correct the path, or the permissions';
-    return [bad('files', `the ${what} ${path}: ${systemReason(found)}`, remedy)];
+    return bad('files', `the ${what} ${path}: ${systemReason(found)}`, remedy);
   }
   const excess = found.mode & never;
   if (excess !== 0) {
     const mode = (found.mode & 0o777).toString(8).padStart(4, '0');
     const rights = excess === OTHERS_WRITE ? 'w' : 'rwx';
     const remedy = `chmod o-${rights} ${path}`;
-    return [bad('files', `the ${what} ${path} has mode ${mode}: other users have access`, remedy)];
+    return bad('files', `the ${what} ${path} has mode ${mode}: other users have access`, remedy);
   }
   if (owned && owner !== undefined && found.uid !== owner.uid) {
-    const remedy = `chown ${owner.uid} ${path}`;
-    return [
-      bad(
-        'files',
-        `the ${what} ${path} belongs to user ${found.uid}, but the state folder to user ${owner.uid}`,
-        remedy,
-      ),
-    ];
+    const detail = `the ${what} ${path} belongs to user ${found.uid}, but the state folder to user ${owner.uid}`;
+    return bad('files', detail, `chown ${owner.uid} ${path}`);
   }
-  return [];
+  return undefined;
 }
 
 /** A file that this user cannot read may be readable for the daemon. */
-function diagnoseUser(owner: Stats): Diagnosis[] {
+function* diagnoseUser(owner: Stats): Iterable<Diagnosis> {
   const { uid } = userInfo();
-  if (uid === owner.uid || uid === 0) return [];
+  if (uid === owner.uid || uid === 0) return;
   const detail = `this command runs as user ${uid}, but the installation belongs to user ${owner.uid}`;
-  return [warning('user', detail, 'run it as that user or as root, to see what the daemon sees')];
+  yield warning('user', detail, 'run it as that user or as root, to see what the daemon sees');
 }
 
 function statOf(path: string): Stats | Error {

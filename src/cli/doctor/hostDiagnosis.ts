@@ -1,12 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { presentKernels } from '../../admin/status/documentsSection.ts';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
-import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
 import { chooseEngine } from '../../hash/choose.ts';
 import { readSynchronization } from '../../tsa/synchronization.ts';
 import { describeKernels } from '../daemon/statusReport.ts';
-import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+import { bad, badFrom, type Diagnosis, good, warning } from './diagnosis.ts';
 
 /** The version that pdfseald is tested with; Node 26 does not work with lmdb yet. */
 const NODE_MAJOR = 24;
@@ -43,30 +42,29 @@ export function diagnoseLimits({ http }: Config, pid: number | 'self'): Diagnosi
 }
 
 /** For when no daemon runs that watches the clock. */
-export async function diagnoseClock({ clock, timestamp }: Config): Promise<Diagnosis[]> {
-  if (timestamp.authorities.length === 0) return [];
+export async function* diagnoseClock({ clock, timestamp }: Config): AsyncIterable<Diagnosis> {
+  if (timestamp.authorities.length > 0) yield await judgeClock(clock, timestamp.accuracyMs);
+}
+
+async function judgeClock(clock: Config['clock'], accuracyMs: number): Promise<Diagnosis> {
   const remedy =
     'start and synchronize the time service that clock.trust names; `chronyc tracking` shows its state';
   try {
     const { synchronized, errorBoundMs, detail } = await readSynchronization(clock);
     const bound = errorBoundMs === undefined ? '' : `, wrong by at most ${errorBoundMs.toFixed(3)} ms`;
-    if (!synchronized) return [bad('clock', detail, remedy)];
-    if (errorBoundMs !== undefined && errorBoundMs > timestamp.accuracyMs) {
-      return [bad('clock', `${detail}${bound}: more than timestamp.accuracy`, remedy)];
-    }
-    if (clock.trust === 'system') {
-      return [
-        warning(
-          'clock',
-          'trusted without a check (clock.trust = "system")',
-          'set clock.trust to chrony, unless something else keeps the time',
-        ),
-      ];
-    }
-    return [good('clock', `${detail}${bound}`)];
+    if (!synchronized) return bad('clock', detail, remedy);
+    if (errorBoundMs !== undefined && errorBoundMs > accuracyMs)
+      return bad('clock', `${detail}${bound}: more than timestamp.accuracy`, remedy);
+    if (clock.trust === 'system')
+      return warning(
+        'clock',
+        'trusted without a check (clock.trust = "system")',
+        'set clock.trust to chrony, unless something else keeps the time',
+      );
+    return good('clock', `${detail}${bound}`);
   } catch (error) {
     const reason = error instanceof Error ? error.message.split('\n')[0] : String(error);
-    return [bad('clock', `cannot ask ${clock.trust}: ${reason}`, remedy)];
+    return bad('clock', `cannot ask ${clock.trust}: ${reason}`, remedy);
   }
 }
 
@@ -82,8 +80,7 @@ export function diagnoseEngine({ hash }: Config): Diagnosis {
     if (engine === hash.engine && engine === 'wasm') return good(CHECK, engine);
     return judgeEngine(engine, presentKernels(calibration?.chosen ?? []));
   } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return bad(CHECK, error.message, 'compile the add-on, or set hash.engine = "auto"');
+    return badFrom(CHECK, error, 'compile the add-on, or set hash.engine = "auto"');
   }
 }
 

@@ -47,11 +47,6 @@ export async function diagnoseSize({ log, renewals }: Pick<Store, 'log' | 'renew
   const level = await fullestLevel(log, runs, { digest, ...waysNow(runs) });
   if (level === undefined || level.count + level.next < LEVEL_WARNING * level.max) return [];
   const { count, what, max, remedy } = level;
-  return [
-    warning(
-      'renewals',
-      `an evidence record has ${count} ${what}, and verifiers accept at most ${max}`,
-      remedy,
-    ),
-  ];
+  const detail = `an evidence record has ${count} ${what}, and verifiers accept at most ${max}`;
+  return [warning('renewals', detail, remedy)];
 }

@@ -20,7 +20,7 @@ import { readCertificates } from '../../tsa/pki.ts';
 import { hasSystemd, unitState } from '../systemd.ts';
 import { diagnoseTls, type Served, servedWithTls } from './certificateDiagnosis.ts';
 import { diagnoseDatabase } from './databaseDiagnosis.ts';
-import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+import { bad, badFrom, type Diagnosis, good, warning } from './diagnosis.ts';
 import { diagnoseNames } from './fileDiagnosis.ts';
 import { diagnoseEngine } from './hostDiagnosis.ts';
 import { diagnoseStore } from './storeDiagnosis.ts';
@@ -38,12 +38,11 @@ export async function* diagnoseStart(file: string): AsyncIterable<Diagnosis> {
   yield* diagnoseNames(config);
   yield* diagnoseUser(config);
   yield* diagnosePins(config);
-  yield* diagnoseTlsAtStart(config);
-  yield* Array.from(certificateFiles(config), ([key, path]) =>
-    attempt(key, () => `${readCertificates(readFileSync(path), path).length} certificates in ${path}`),
-  );
+  for (const served of servedWithTls(config)) yield* diagnoseServedAtStart(served, config.environment);
+  for (const [key, path] of certificateFiles(config))
+    yield attempt(key, () => `${readCertificates(readFileSync(path), path).length} certificates in ${path}`);
   yield diagnoseEngine(config);
-  yield* await diagnoseState(config);
+  yield* diagnoseState(config);
   for (const at of config.http.listen)
     if ('port' in at) yield await diagnoseAddress('http.listen', at, config);
   const { console } = config;
@@ -65,52 +64,47 @@ function attempt(check: string, look: () => string): Diagnosis {
 }
 
 /** Root can read everything; what matters is what the daemon's user can read. */
-function diagnoseUser({ stateDir, environment }: Config): Diagnosis[] {
+function* diagnoseUser({ stateDir, environment }: Config): Iterable<Diagnosis> {
   const owner = statSync(stateDir, { throwIfNoEntry: false })?.uid;
   const uid = process.geteuid?.();
   const isOther = owner === undefined ? uid === 0 && hasSystemd() : owner !== uid;
-  if (!isOther) return [];
+  if (!isOther) return;
   const whose =
     owner === undefined
       ? 'the daemon runs as a user of its own'
       : `the state folder belongs to user ${owner}`;
   const detail = `this command runs as user ${uid}, and ${whose}: it is not known whether that user can read each file`;
-  return [warning('user', detail, `pdfseal-run ${environment} check-config`)];
+  yield warning('user', detail, `pdfseal-run ${environment} check-config`);
 }
 
-function diagnosePins({ kms, timestamp, environment }: Config): Diagnosis[] {
-  return [
-    ...checkPinsOf(kms.partitions, (rest) => meetsQuorum(kms.quorum, rest), environment),
-    ...checkPinsOf(timestamp.keys, (rest) => rest.length > 0, environment),
-  ];
+function* diagnosePins({ kms, timestamp, environment }: Config): Iterable<Diagnosis> {
+  yield* checkPinsOf(kms.partitions, (rest) => meetsQuorum(kms.quorum, rest), environment);
+  yield* checkPinsOf(timestamp.keys, (rest) => rest.length > 0, environment);
 }
 
-function checkPinsOf(
+function* checkPinsOf(
   tokens: readonly PartitionOptions[],
   suffices: (rest: readonly PartitionOptions[]) => boolean,
   environment: string,
-): Diagnosis[] {
+): Iterable<Diagnosis> {
   const unseen = tokens.filter(isCredentialOfElsewhere);
-  const faults = tokens
-    .filter((token) => !unseen.includes(token))
-    .flatMap((token) => {
-      const failure = pinFault(token);
-      return failure === undefined ? [] : [{ token, failure }];
-    });
-  const rest = tokens.filter((token) => !faults.some((fault) => fault.token === token));
-  const judge = suffices(rest) ? warning : bad;
-  return [
-    ...unseen.map((token) =>
-      warning(
+  for (const token of unseen)
+    yield warning(
+      `PIN of ${kmsKeyId(token)}`,
+      `not checked: systemd gives ${token.pinSource} only to the unit`,
+      `pdfseal-run ${environment} check-config checks it too`,
+    );
+  const failures = new Map(
+    tokens.filter((token) => !unseen.includes(token)).map((token) => [token, pinFault(token)]),
+  );
+  const judge = suffices(tokens.filter((token) => failures.get(token) === undefined)) ? warning : bad;
+  for (const [token, failure] of failures)
+    if (failure !== undefined)
+      yield judge(
         `PIN of ${kmsKeyId(token)}`,
-        `not checked: systemd gives ${token.pinSource} only to the unit`,
-        `pdfseal-run ${environment} check-config checks it too`,
-      ),
-    ),
-    ...faults.map(({ token, failure }) =>
-      judge(`PIN of ${kmsKeyId(token)}`, failure.detail, signerRemedy(failure) ?? 'correct the PIN file'),
-    ),
-  ];
+        failure.detail,
+        signerRemedy(failure) ?? 'correct the PIN file',
+      );
 }
 
 /** Whether systemd has not passed this credential to us, and no daemon of the unit runs either. */
@@ -133,10 +127,6 @@ function pinFault(token: PartitionOptions): SignerFailure | undefined {
 }
 
 /** The daemon also starts with an expired certificate, which clients refuse: only a pair that cannot be used at all stops it. */
-function diagnoseTlsAtStart(config: Config): Diagnosis[] {
-  return servedWithTls(config).flatMap((served) => diagnoseServedAtStart(served, config.environment));
-}
-
 function diagnoseServedAtStart(served: Served, environment: string): Diagnosis[] {
   const { keyCredential, keyFile } = served.files;
   if (keyCredential !== undefined && isAway(keyFile)) {
@@ -158,39 +148,33 @@ function* certificateFiles({ timestamp, sources, webhooks }: Config): Iterable<[
 }
 
 /** What `pdfseal init` creates. Before that, nothing can be wrong. */
-async function diagnoseState(config: Config): Promise<Diagnosis[]> {
+async function* diagnoseState(config: Config): AsyncIterable<Diagnosis> {
   const { stateDir, store, environment, timestamp, certificatesDir } = config;
   let isMade: boolean;
   try {
     isMade = await storeExists(store);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    return [bad('store', error.message, error.remedy ?? 'correct [store]')];
+    return yield bad('store', error.message, error.remedy ?? 'correct [store]');
   }
-  if (!isMade) {
-    const detail = `${describeStore(store)} does not exist yet`;
-    return [
-      warning(
-        'store',
-        detail,
-        `create it before the first start: pdfseal-run ${environment} init, or pdfseal init`,
-      ),
-    ];
-  }
-  const writable = attempt('state folder', () => {
+  if (!isMade)
+    return yield warning(
+      'store',
+      `${describeStore(store)} does not exist yet`,
+      `create it before the first start: pdfseal-run ${environment} init, or pdfseal init`,
+    );
+  yield attempt('state folder', () => {
     accessSync(stateDir, constants.W_OK);
     return `${stateDir} is writable`;
   });
-  const database = await diagnoseDatabase(config);
+  yield* diagnoseDatabase(config);
   const { diagnoses } = await diagnoseStore(config);
-  const keys = timestamp.authorities.includes(BUILT_IN) ? timestamp.keys : [];
-  const certified = keys.map((key) =>
-    attempt(`certificate of ${kmsKeyId(key)}`, () => {
+  yield* diagnoses.filter(({ check }) => check !== 'disk');
+  for (const key of timestamp.authorities.includes(BUILT_IN) ? timestamp.keys : [])
+    yield attempt(`certificate of ${kmsKeyId(key)}`, () => {
       const { length } = readInstalled(certificatesDir, key).chain;
       return `installed, ${length} certificates up to the root`;
-    }),
-  );
-  return [writable, ...database, ...diagnoses.filter(({ check }) => check !== 'disk'), ...certified];
+    });
 }
 
 /** Whether a server could listen there now. The daemon itself or its socket unit may already do so. */
@@ -210,8 +194,7 @@ async function diagnoseAddress(
     await listenAt(server, at, key);
     return good(check, 'free');
   } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return bad(check, error.message, `change ${key}, or stop the program that uses the address`);
+    return badFrom(check, error, `change ${key}, or stop the program that uses the address`);
   } finally {
     server.close();
   }

@@ -11,7 +11,7 @@ import { EpochSeal, NOT_SEALED } from '../../prove/epochSeal.ts';
 import { doubtOf } from '../../prove/lastCheckpoint.ts';
 import type { Store } from '../../store/store.ts';
 import { withStoreAt } from '../withStore.ts';
-import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+import { bad, badFrom, type Diagnosis, good, warning } from './diagnosis.ts';
 import { diagnoseRenewals } from './renewalDiagnosis.ts';
 import { diagnoseWitnesses } from './witnessDiagnosis.ts';
 
@@ -21,6 +21,8 @@ const FREE_WARNING = 4;
 const ROOM = 'free space on that disk, or move state_dir to a larger disk';
 
 const MEMBER = 'name a role in store.url that is a member of pdfseal_front only: a front needs no more';
+
+const CHECK = 'run `pdfseal check`: its last line says what to do';
 
 /** Where the message does not say what to do. */
 const REMEDIES = {
@@ -51,33 +53,24 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
       const waiting = await store.jobs.waitingCount();
       const epochs = await store.epochs.newest();
       const { epoch } = termAt(epochs, systemClock());
-      const { keys } = epoch;
       const detail = `${head?.treeSize ?? 0} leaves, ${waiting} jobs wait (${store.identity.logOrigin})`;
-      const sealed = await diagnoseSeal(store);
-      const disk = await diagnoseDisk(config);
-      const found = [good('store', detail), ...(await diagnoseRollback(config, store)), ...sealed];
-      const ofWitnesses = await diagnoseWitnesses(config, store, epoch);
-      const renewals = await diagnoseRenewals(config, store);
-      return {
-        diagnoses: [...found, ...diagnoseEpoch(config, epochs), ...renewals, ...ofWitnesses, disk],
-        keys,
-      };
+      const diagnoses = [
+        good('store', detail),
+        ...(await diagnoseRollback(config, store)),
+        await diagnoseSeal(store),
+        diagnoseEpoch(config, epochs),
+        ...(await diagnoseRenewals(config, store)),
+        ...(await diagnoseWitnesses(config, store, epoch)),
+        await diagnoseDisk(config),
+      ];
+      return { diagnoses, keys: epoch.keys };
     });
   } catch (error) {
-    if (!(error instanceof OperatorError)) {
-      const remedy = 'run `pdfseal check`: its last line says what to do';
-      return { diagnoses: [bad('store', String(error), remedy)] };
+    if (!(error instanceof OperatorError)) return { diagnoses: [bad('store', String(error), CHECK)] };
+    if (error.code === 'older_store') {
+      const remedy = 'start the daemon: it upgrades the store, and keeps a copy of the old one';
+      return { diagnoses: [warning('store', error.message, remedy)] };
     }
-    if (error.code === 'older_store')
-      return {
-        diagnoses: [
-          warning(
-            'store',
-            error.message,
-            'start the daemon: it upgrades the store, and keeps a copy of the old one',
-          ),
-        ],
-      };
     const remedy = error.remedy ?? REMEDIES[config.store.engine];
     const disk = await diagnoseDiskOf(config);
     return { diagnoses: [bad('store', error.message, remedy), ...disk] };
@@ -107,38 +100,34 @@ async function diagnoseSealing(store: Store): Promise<Diagnosis[]> {
 }
 
 /** Whether the epochs are those that the log sealed; if not, the daemon does not start. */
-async function diagnoseSeal(store: Store): Promise<Diagnosis[]> {
+async function diagnoseSeal(store: Store): Promise<Diagnosis> {
   try {
     const { sealed } = await new EpochSeal(store).read();
     if (sealed.base === undefined)
-      return [
-        warning('sealed epochs', NOT_SEALED, 'start the daemon once, and run `pdfseal check` afterwards'),
-      ];
+      return warning(
+        'sealed epochs',
+        NOT_SEALED,
+        'start the daemon once, and run `pdfseal check` afterwards',
+      );
     const detail = `${sealed.list.length} in the store, as the log sealed them`;
-    return [good('sealed epochs', [detail, ...sealed.void].join('; '))];
+    return good('sealed epochs', [detail, ...sealed.void].join('; '));
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    const remedy = error.remedy ?? 'run `pdfseal check`: its last line says what to do';
-    return [bad('sealed epochs', error.message, remedy)];
+    return bad('sealed epochs', error.message, error.remedy ?? CHECK);
   }
 }
 
 /** Whether the configuration agrees with the epoch in force; if not, the daemon does not start. */
-function diagnoseEpoch(config: Config, epochs: Epochs): Diagnosis[] {
+function diagnoseEpoch(config: Config, epochs: Epochs): Diagnosis {
   try {
     const now = systemClock();
     assertAgreement(config, epochs, now);
     const { epoch } = termAt(epochs, now);
-    return [good('epoch', `${epoch.keys.length} keys since ${toRfc3339(epoch.from)}, as configured`)];
+    return good('epoch', `${epoch.keys.length} keys since ${toRfc3339(epoch.from)}, as configured`);
   } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return [
-      bad(
-        'epoch',
-        error.message,
-        'restore the previous configuration, or plan an epoch with the new one: `pdfseal epochs plan`',
-      ),
-    ];
+    const remedy =
+      'restore the previous configuration, or plan an epoch with the new one: `pdfseal epochs plan`';
+    return badFrom('epoch', error, remedy);
   }
 }
 

@@ -15,12 +15,8 @@ import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 const RECONNECT = 'check that the token is connected and that its module is configured';
 
 /** Signs with every configured key, one after the other. For when no daemon runs. */
-export async function probeTokens(config: Config, inForce: readonly EpochKey[]): Promise<Diagnosis[]> {
-  const diagnoses: Diagnosis[] = [];
-  for (const wanted of configuredKeys(config)) {
-    diagnoses.push(await probe(inEpoch(wanted, inForce)));
-  }
-  return diagnoses;
+export async function* probeTokens(config: Config, inForce: readonly EpochKey[]): AsyncIterable<Diagnosis> {
+  for (const wanted of configuredKeys(config)) yield await probe(inEpoch(wanted, inForce));
 }
 
 /** Tokens that can seal with any date: each has a time-stamping key, and log keys that meet the quorum on their own. */
@@ -43,17 +39,15 @@ export function diagnoseSeparation({ kms, timestamp }: Config): Diagnosis[] {
 }
 
 /** A key of which nobody asks a signature. */
-export function diagnosePostQuantum({ kms: { quorum, partitions } }: Config): Diagnosis[] {
-  const [key] = partitions.filter(({ algorithm }) => algorithm === 'mldsa44');
-  if (key === undefined || quorum.postQuantum !== undefined) return [];
+export function* diagnosePostQuantum({ kms: { quorum, partitions } }: Config): Iterable<Diagnosis> {
+  const key = partitions.find(({ algorithm }) => algorithm === 'mldsa44');
+  if (key === undefined || quorum.postQuantum !== undefined) return;
   const rule = encodeQuorum({ ...quorum, postQuantum: 1 });
-  return [
-    warning(
-      'post-quantum key',
-      `${kmsKeyId(key)} signs each checkpoint, but kms.quorum asks for no post-quantum signature: receipts without it are good too`,
-      `say quorum = "${rule}", and plan an epoch with it`,
-    ),
-  ];
+  yield warning(
+    'post-quantum key',
+    `${kmsKeyId(key)} signs each checkpoint, but kms.quorum asks for no post-quantum signature: receipts without it are good too`,
+    `say quorum = "${rule}", and plan an epoch with it`,
+  );
 }
 
 type Token = Omit<Config['kms']['partitions'][number], 'algorithm'>;

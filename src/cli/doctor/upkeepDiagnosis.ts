@@ -55,7 +55,7 @@ const RENEWAL: Duty = {
 };
 
 /** Whether backups, checks and restore drills are done, and their timers enabled. */
-export function diagnoseUpkeep({ stateDir, file, timestamp, store }: Config): Diagnosis[] {
+export function* diagnoseUpkeep({ stateDir, file, timestamp, store }: Config): Iterable<Diagnosis> {
   const isStamped = timestamp.authorities.length > 0 || readUpkeep(stateDir, 'renewal') !== undefined;
   // A database is backed up with tools of its own, of which nothing is known here.
   const ofFiles = store.engine === 'lmdb';
@@ -64,14 +64,10 @@ export function diagnoseUpkeep({ stateDir, file, timestamp, store }: Config): Di
     'check',
     ...(isStamped ? (['renewal'] as const) : []),
   ];
-  return [
-    ...[
-      ...DUTIES.filter(({ chore }) => chores.includes(chore) || ofFiles),
-      ...(isStamped ? [RENEWAL] : []),
-    ].map((duty) => judge(duty, stateDir)),
-    ...diagnoseEnd(stateDir),
-    ...diagnoseTimers(file, chores),
-  ];
+  for (const duty of DUTIES) if (ofFiles || chores.includes(duty.chore)) yield judge(duty, stateDir);
+  if (isStamped) yield judge(RENEWAL, stateDir);
+  yield* diagnoseEnd(stateDir);
+  yield* diagnoseTimers(file, chores);
 }
 
 /** `pdfseal renew` renews half a year before the end, and is given ten days to. */
