@@ -11,7 +11,7 @@ import { signerRemedy } from '../../kms/signerFailure.ts';
 import { formatAddress } from '../../net/address.ts';
 import { askAdministration, NobodyAnswers } from '../daemon/adminClient.ts';
 import { loadedOtherwise } from '../daemon/configCommand.ts';
-import { withStoreAt } from '../options.ts';
+import { withStoreAt } from '../withStore.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 import { judgeEngine } from './hostDiagnosis.ts';
 

@@ -1,18 +1,18 @@
 import { toHex } from '../../base/bytes.ts';
-import { systemClock } from '../../base/clock.ts';
 import { sha256 } from '../../base/crypto.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { destroyKey, useKey } from '../../kms/keyOperations.ts';
 import type { PartitionOptions } from '../../kms/partitions.ts';
-import { comingAt, type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
+import type { Epochs } from '../../log/epochs.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
 import { readSynchronization } from '../../tsa/synchronization.ts';
 import { argument, command, option } from '../command.ts';
 import { CONFIG } from '../options.ts';
 import { printResult } from '../terminal.ts';
+
 import { actOnRecord, withStore } from '../withStore.ts';
-import { rootBeside } from './hsmKeys.ts';
+import { keysInUse, rootBeside } from './hsmKeys.ts';
 
 export const destroyKeyCommand = command('destroy-key', {
   summary: 'destroy a retired key in its token',
@@ -74,11 +74,6 @@ async function requireTrustedClock({ clock, timestamp }: Config): Promise<void> 
   throw new OperatorError(
     `the clock is not trusted (${detail}), so it is not certain which epochs are over; nothing was destroyed. Synchronize the clock first; see [clock] in the config file`,
   );
-}
-
-function keysInUse(epochs: Epochs): EpochKey[] {
-  const now = systemClock();
-  return [...termAt(epochs, now).epoch.keys, ...(comingAt(epochs, now)?.keys ?? [])];
 }
 
 /** The token the key is on, as the log knows it, or the only one of the region. */

@@ -6,7 +6,7 @@ import { asConfigured, asLogKey, signerFailureOf } from '../../kms/epochKeys.ts'
 import type { HeldKey } from '../../kms/keyAlgorithm.ts';
 import { type Sign, useKey } from '../../kms/keyOperations.ts';
 import type { PartitionOptions } from '../../kms/partitions.ts';
-import { comingAt, termAt } from '../../log/epochs.ts';
+import { comingAt, type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
 import { storeExists } from '../../store/engines.ts';
 import type { CertifiedKey } from '../../tsa/installed.ts';
@@ -38,8 +38,7 @@ export async function keysInService(config: Config): Promise<WantedKey[]> {
   const all = configuredKeys(config);
   if (!(await storeExists(config.store))) return all;
   const epochs = await withStore(config.file, 'read', (store) => store.epochs.newest());
-  const now = systemClock();
-  const keys = [...termAt(epochs, now).epoch.keys, ...(comingAt(epochs, now)?.keys ?? [])];
+  const keys = keysInUse(epochs);
   const log = config.kms.partitions.flatMap((token) =>
     keys
       .filter(({ region, partition }) => region === token.region && partition === token.keyLabel)
@@ -47,6 +46,12 @@ export async function keysInService(config: Config): Promise<WantedKey[]> {
   );
   const byName = new Map(log.map((wanted) => [kmsKeyId(wanted.token), wanted]));
   return [...byName.values(), ...all.filter(({ purpose }) => purpose !== 'log')];
+}
+
+/** The log keys of the epoch in force and of the planned one. */
+export function keysInUse(epochs: Epochs): EpochKey[] {
+  const now = systemClock();
+  return [...termAt(epochs, now).epoch.keys, ...(comingAt(epochs, now)?.keys ?? [])];
 }
 
 /** The root of a site without a certificate authority: in the token of a time-stamping key. */
