@@ -1,6 +1,7 @@
 /** The programs that tests start. */
+import { rmSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { prepared } from './prepared.ts';
 
@@ -13,20 +14,35 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 export async function programFile(name: 'main' | 'cli' | 'witness/start', code: Code): Promise<string> {
   if (typeof code === 'object') return join(code.dist, `${name}.js`);
   if (code === 'dist') return join(ROOT, `dist/${name}.js`);
-  return join(await prepared('programs', bundlePrograms), `${name}.js`);
+  return join(await prepared('programs', makePrograms), `${basename(name)}.js`);
+}
+
+const PROGRAMS = ['cli', 'main', 'witness/start', 'main/egress', 'kms/signer', 'base/lifelineThread'];
+
+/** What starts another of the programs, and finds it beside itself. */
+const STARTERS = ['src/main/egressProcess.ts', 'src/kms/signerProcess.ts', 'src/base/companionProgram.ts'];
+
+/** Beside the programs while what V8 compiles of them is kept. */
+const RECORDING = 'recording';
+
+async function makePrograms(dir: string): Promise<void> {
+  await bundlePrograms(dir);
+  writeFileSync(join(dir, RECORDING), '');
+  await useOnce(dir);
+  rmSync(join(dir, RECORDING));
 }
 
 /**
  * A command ran for half of its time to find, read and link some 300 modules, and the tests run hundreds of commands. What a program
- * finds by its own address (add-ons, signers, workers, package.json) it finds beside the sources. A script of Node's older kind is
- * not linked at all, but has no `await` outside of functions. White space is left out, and names of its own are not kept: to read
- * the one and to make the others took an eighth of a command.
+ * finds by its own address (add-ons, workers, package.json) it finds beside the sources. A script of Node's older kind is
+ * not linked at all, but has no `await` outside of functions.
  */
 async function bundlePrograms(dir: string): Promise<void> {
   const { build } = await import('esbuild');
-  await build({
-    entryPoints: ['cli', 'main', 'witness/start'].map((name) => join(ROOT, `src/${name}.ts`)),
+  const { outputFiles } = await build({
+    entryPoints: PROGRAMS.map((name) => ({ in: join(ROOT, `src/${name}.ts`), out: basename(name) })),
     outdir: dir,
+    write: false,
     bundle: true,
     platform: 'node',
     format: 'cjs',
@@ -37,18 +53,78 @@ async function bundlePrograms(dir: string): Promise<void> {
     legalComments: 'none',
     logLevel: 'error',
     // Add-ons, and what starts threads.
-    external: ['lmdb', 'pino', 'piscina'],
+    external: ['lmdb', 'pino', 'piscina', 'pkcs11js'],
     plugins: [
       {
         name: 'own address',
         setup: ({ onLoad }) =>
           onLoad({ filter: /\.ts$/ }, async ({ path }) => ({
             contents: (await readFile(path, 'utf8'))
-              .replaceAll('import.meta.url', `'${pathToFileURL(path).href}'`)
+              .replaceAll('import.meta.url', addressOf(path))
               .replace(/^await main\(/m, 'void main('),
             loader: 'ts',
           })),
       },
     ],
   });
+  for (const { path, text } of outputFiles) {
+    const body = text.replace(/^#!.*/, '').replaceAll(/[^\0-\x7f]/g, escaped);
+    writeFileSync(path.replace(/\.js$/, '.body'), `(function (require, __filename) {${body}\n})`);
+    writeFileSync(path, STARTER, { mode: 0o755 });
+  }
+}
+
+function addressOf(path: string): string {
+  return STARTERS.includes(relative(ROOT, path))
+    ? "require('node:url').pathToFileURL(__filename).href"
+    : `'${pathToFileURL(path).href}'`;
+}
+
+/** V8 keeps and reads a text of ASCII in half of the time. */
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+/**
+ * Node keeps what V8 made of a script before its first function ran, so each process compiled the same thousands of functions: a
+ * seventh of a command. Here V8 keeps what it has compiled when a process ends.
+ */
+const STARTER = `#!/usr/bin/env node
+const { existsSync, readFileSync, writeFileSync } = require('node:fs');
+const { Script } = require('node:vm');
+const body = __filename.replace(/js$/, 'body');
+const code = __filename.replace(/js$/, 'code');
+const cachedData = existsSync(code) ? readFileSync(code) : undefined;
+const script = new Script(readFileSync(body, 'latin1'), { filename: __filename, cachedData });
+if (existsSync(__dirname + '/${RECORDING}')) process.on('exit', () => writeFileSync(code, script.createCachedData()));
+script.runInThisContext()(require, __filename);
+`;
+
+/** With an egress process, and a signer for time-stamps. */
+const USED = { stamped: true, tables: { webhooks: 'allow = ["127.0.0.1"]' } };
+
+/** Runs what most tests run. */
+async function useOnce(dir: string): Promise<void> {
+  const { openSandbox } = await import('./sandbox.ts');
+  const sandbox = await openSandbox({ fresh: true, code: { dist: dir }, ...USED });
+  const config = ['--config', sandbox.configFile];
+  try {
+    const document = join(sandbox.dir, 'a.pdf');
+    const key = join(sandbox.dir, 'key');
+    const trust = join(sandbox.dir, 'trust.json');
+    writeFileSync(document, '%PDF-1.4\n%%EOF\n');
+    writeFileSync(key, await sandbox.issueKey(), { mode: 0o600 });
+    const daemon = await sandbox.start();
+    const submit = ['submit', document, '--url', sandbox.url, '--key-file', key, '--visibility', 'private'];
+    for (const command of [submit, ['status', ...config], ['doctor', ...config]])
+      await sandbox.pdfseal(command);
+    await daemon.stop();
+    const { stdout } = await sandbox.pdfseal(['trust', 'export', ...config]);
+    writeFileSync(trust, stdout);
+    const verify = ['verify', document, `${document}.receipt.json`, '--trust', trust];
+    for (const command of [verify, ['check', ...config], ['hsm', 'list', ...config]])
+      await sandbox.pdfseal(command);
+  } finally {
+    await sandbox.close();
+  }
 }
