@@ -1,7 +1,7 @@
 /** What the pages of the screen Access have in common. */
 import { english } from './english.ts';
 import { exact, type Html, html } from './html.ts';
-import { sectionHead } from './pageFrame.ts';
+import { sectionHead, selectField } from './pageFrame.ts';
 import { Refusal } from './screen.ts';
 
 const words = english.access;
@@ -32,8 +32,7 @@ export function durationIn(
 /** For how long what is replaced holds. A day is chosen. */
 export function overlapField(label: string): Html {
   const overlaps = Object.entries(words.overlaps).sort(([a], [b]) => Number(b === '24') - Number(a === '24'));
-  const options = overlaps.map(([hours, name]) => html`<option value="${hours}">${name}</option>`);
-  return html`<p class="field"><label for="overlap">${label}</label><select id="overlap" name="overlap">${options}</select></p>`;
+  return selectField('overlap', label, overlaps);
 }
 
 /** What narrows the list at `action` down to one client. */

@@ -8,7 +8,7 @@ import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import { keyRoutes } from './keyPage.ts';
 import { NewSecrets } from './newSecrets.ts';
-import { tokenField } from './pageFrame.ts';
+import { selectField, tokenField } from './pageFrame.ts';
 import { quotaRoute } from './quotasPage.ts';
 import { type Page, reading, type Screen, type ScreenRequest } from './screen.ts';
 import { reaches } from './sessions.ts';
@@ -84,14 +84,11 @@ function issueForm(token: Html): Html {
     html`<p class="field"><label for="${field}">${label}</label><input id="${field}" name="${field}" required maxlength="63" pattern="[a-z0-9][a-z0-9\\-]*" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="name-note"></p>`;
   const scope = (one: (typeof SCOPES)[number]) =>
     html`<li><label class="chosen"><input type="checkbox" name="scope" value="${one}"${one.startsWith('jobs:') && html` checked`}> <span>${words.scopes[one]} <code class="quiet">${one}</code></span></label></li>`;
-  const lifetimes = Object.entries(words.lifetimes).map(
-    ([days, label]) => html`<option value="${days}"${days === '365' && html` selected`}>${label}</option>`,
-  );
   return html`<section class="card" id="issue"><h2>${words.issue}</h2>
 <form class="search grid" method="post" action="/access/keys">${token}
 ${name('client', words.columns.client)}${name('organization', words.organization)}
 <p class="wide small quiet" id="name-note">${words.nameNote}</p>
-<p class="field"><label for="lifetime">${words.lifetime}</label><select id="lifetime" name="lifetime">${lifetimes}</select></p>
+${selectField('lifetime', words.lifetime, Object.entries(words.lifetimes), '365')}
 <fieldset class="wide"><legend>${words.scopesTitle}</legend><ul class="choices">${SCOPES.map(scope)}</ul></fieldset>
 <p class="wide small quiet">${words.issueNote}</p>
 <p class="wide actions"><button class="strong">${words.issue}</button></p>

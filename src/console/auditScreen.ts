@@ -179,14 +179,11 @@ function recordPage({ number, text, receipt, problem }: KeptRecord): Page {
           [words.outcome, outcomeOf(record.outcome)],
           [words.who, named(describeActor(record.actor))],
           [words.channel, record.actor.via],
-          ...(record.concludes === undefined
-            ? []
-            : [
-                [words.concludes, html`<a href="/audit/${record.concludes}">${record.concludes}</a>`] as [
-                  string,
-                  Html,
-                ],
-              ]),
+          [
+            words.concludes,
+            record.concludes !== undefined &&
+              html`<a href="/audit/${record.concludes}">${record.concludes}</a>`,
+          ],
           ...Object.entries(record.object).map(([name, value]): [string, HtmlContent] => [
             name,
             named(Array.isArray(value) ? value.join(', ') : String(value)),

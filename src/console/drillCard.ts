@@ -3,7 +3,7 @@ import type { AdminStatus } from '../admin/statusSchema.ts';
 import { ServiceError } from '../base/errors.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
-import { sureBox, tokenField } from './pageFrame.ts';
+import { requireSure, selectField, sureBox, tokenField } from './pageFrame.ts';
 import { changing, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
 import type { Sources } from './sources.ts';
@@ -23,7 +23,7 @@ export function drillRoutes({ drills, clock }: Sources): ScreenRoute[] {
       const partition = form.get('partition') ?? '';
       if (partition === '' || !Object.hasOwn(words.durations, seconds))
         throw new Refusal(400, words.badChoice, words.badHow);
-      if (form.get('sure') !== 'yes') throw new Refusal(400, words.sure, words.badHow);
+      requireSure(form, words.sure, words.badHow);
       const forMs = Number(seconds) * 1000;
       const name = await drills.takeOut(partition, { forMs, belowQuorum: false }, actor);
       return words.began(name, utc(new Date(clock() + forMs).toISOString()));
@@ -66,13 +66,10 @@ ${!isOperator ? html`<p class="quiet">${words.operatorOnly}</p>` : spare.length 
 }
 
 function beginForm(names: readonly string[], session: Session): Html {
-  const options = names.map((name) => html`<option value="${name}">${name}</option>`);
-  const durations = Object.entries(words.durations).map(
-    ([seconds, label]) => html`<option value="${seconds}">${label}</option>`,
-  );
+  const partitions = names.map((name) => [name, name] as const);
   return html`<form class="search grid" method="post" action="/care/drill/begin">${tokenField(session)}
-<p class="field"><label for="partition">${words.partition}</label><select id="partition" name="partition">${options}</select></p>
-<p class="field"><label for="for">${words.duration}</label><select id="for" name="for">${durations}</select></p>
+${selectField('partition', words.partition, partitions)}
+${selectField('for', words.duration, Object.entries(words.durations))}
 <div class="wide">${sureBox(words.sure)}</div>
 <p class="wide actions"><button class="danger">${words.begin}</button></p></form>`;
 }

@@ -8,11 +8,11 @@ import {
   withFields,
 } from '../webhook/endpoints.ts';
 import { durationIn, HOUR_MS, overlapField } from './accessParts.ts';
-import { refuseEndpointAct, requireSure } from './endpointParts.ts';
+import { refuseEndpointAct } from './endpointParts.ts';
 import { english } from './english.ts';
 import { exact, type Html, type HtmlContent, html } from './html.ts';
 import type { NewSecrets } from './newSecrets.ts';
-import { sureBox, tokenField } from './pageFrame.ts';
+import { requireSure, sureBox, tokenField } from './pageFrame.ts';
 import { changing, type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import type { Session } from './sessions.ts';
 import type { Sources } from './sources.ts';
@@ -42,7 +42,7 @@ export function endpointFormRoutes({ store, webhookPolicy }: Sources, newSecrets
       return newSecrets.add(session, { kind: 'webhook', secret, id });
     }),
     change('/:id/remove', async ({ form, actor }, id) => {
-      requireSure(form, words.removeSure);
+      requireSure(form, words.removeSure, words.badHow);
       await removeEndpoint(store, id, actor);
       return { location: LIST, notice: words.isRemoved };
     }),

@@ -4,19 +4,12 @@ import type { Store } from '../store/store.ts';
 import { alterEndpoint, findEndpoint, replayLetters } from '../webhook/endpointActs.ts';
 import { disabled, type EndpointChange, enabled } from '../webhook/endpoints.ts';
 import { endpointFormRoutes, endpointForms, revisionField, unlessStale } from './endpointForms.ts';
-import {
-  addressOf,
-  allFaring,
-  endpointState,
-  type Faring,
-  refuseEndpointAct,
-  requireSure,
-} from './endpointParts.ts';
+import { addressOf, allFaring, endpointState, type Faring, refuseEndpointAct } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import { messagesCard } from './messages.ts';
 import type { NewSecrets } from './newSecrets.ts';
-import { sureBox, tokenField } from './pageFrame.ts';
+import { requireSure, sureBox, tokenField } from './pageFrame.ts';
 import { changing, type Page, Refusal, reading, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
 import type { Sources } from './sources.ts';
@@ -46,7 +39,7 @@ export function endpointRoutes(sources: Sources, newSecrets: NewSecrets): Screen
       return words.isEnabled;
     }),
     change('disable', 'administrator', async ({ form, actor }, id) => {
-      requireSure(form, words.disableSure);
+      requireSure(form, words.disableSure, words.badHow);
       await alter(id, unlessStale(disabled(clock()), form), 'webhook.disable', actor);
       return words.isDisabled;
     }),
@@ -69,7 +62,7 @@ export function endpointRoutes(sources: Sources, newSecrets: NewSecrets): Screen
 /** Undefined for all of them. */
 function chosenIn(form: URLSearchParams): string[] | undefined {
   if (form.get('all') === 'yes') {
-    requireSure(form, words.replaySure);
+    requireSure(form, words.replaySure, words.badHow);
     return undefined;
   }
   const chosen = form.getAll('message');

@@ -5,7 +5,7 @@ import type { EndpointTally, WebhookEndpoint } from '../store/webhookStore.ts';
 import { presentEndpoint, presentTally } from '../webhook/presentEndpoint.ts';
 import { english } from './english.ts';
 import type { Html } from './html.ts';
-import { Refusal } from './screen.ts';
+import { Refusal, refuseWith } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
 import { state } from './values.ts';
 
@@ -45,15 +45,11 @@ export function endpointState(is: Faring['is']): Html {
   return state(marks[is], words.states[is]);
 }
 
-export function requireSure(form: URLSearchParams, what: string): void {
-  if (form.get('sure') !== 'yes') throw new Refusal(400, what, words.badHow);
-}
-
 /** What the store does not allow is the person's to mend. */
 export function refuseEndpointAct(error: unknown): never {
-  if (!(error instanceof OperatorError)) throw error;
-  if (error.code === 'not_found') throw new Refusal(404, words.noEndpoint, words.noEndpointHow);
-  throw new Refusal(409, error.message, words.badHow);
+  if (error instanceof OperatorError && error.code === 'not_found')
+    throw new Refusal(404, words.noEndpoint, words.noEndpointHow);
+  return refuseWith(words.badHow)(error);
 }
 
 /** The path of an address can be its secret, so only who may change the endpoint sees it. */

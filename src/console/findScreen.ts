@@ -39,11 +39,11 @@ async function findPage({ store }: Sources, { query }: ScreenRequest): Promise<P
   if (JOB_ID.test(id) && (await store.jobs.get(id)) !== undefined) return { location: `/find/${id}` };
   const times = timesOf(fields);
   if (times === undefined) return lay(fields, html`<p class="warning" role="alert">${words.badDate}</p>`);
-  const { records, next } = await search(store, fields, times);
-  const [only] = records;
-  const isOne = records.length === 1 && next === undefined && fields.before === '';
+  const found = await search(store, fields, times);
+  const [only, second] = found.records;
+  const isOne = second === undefined && found.next === undefined && fields.before === '';
   if (only !== undefined && isOne && DIGEST.test(id)) return { location: `/find/${only.job.id}` };
-  return lay(fields, results(fields, { records, ...(next !== undefined && { next }) }));
+  return lay(fields, results(fields, found));
 }
 
 /** Undefined for what is no day. */
@@ -142,10 +142,9 @@ ${isDigest && html`<p class="long">${words.noneOfDigest(q.trim().toLowerCase())}
 }
 
 function pager(fields: Fields, records: readonly JobRecord[], next: string | undefined): HtmlContent {
-  const link = (before: string | undefined, label: string) => {
-    const given = FIELDS.flatMap((name) => (fields[name] === '' ? [] : [pair(name, fields[name])]));
-    const query = new URLSearchParams([...given, ...(before === undefined ? [] : [pair('before', before)])]);
-    return html`<a class="button" href="/find?${String(query)}">${label}</a>`;
+  const link = (before: string, label: string) => {
+    const given = Object.entries({ ...fields, before }).filter(([, value]) => value !== '');
+    return html`<a class="button" href="/find?${String(new URLSearchParams(given))}">${label}</a>`;
   };
   const isShort = next !== undefined && records.length < PAGE_JOBS;
   const looked = isShort ? jobDay(next) : undefined;
@@ -153,12 +152,8 @@ function pager(fields: Fields, records: readonly JobRecord[], next: string | und
   return html`<nav class="actions" aria-label="${words.found}">
 ${looked !== undefined && html`<span>${words.further(looked)}</span>`}
 ${next !== undefined && link(next, isShort ? words.searchFurther : words.more)}
-${fields.before !== '' && link(undefined, words.first)}
+${fields.before !== '' && link('', words.first)}
 </nav>`;
-}
-
-function pair(name: string, value: string): [string, string] {
-  return [name, value];
 }
 
 function jobDay(jobId: string): string | undefined {

@@ -1,6 +1,5 @@
 /** The page of an API key, and what an administrator does with it. */
 import { toRfc3339 } from '../base/clock.ts';
-import { OperatorError } from '../base/errors.ts';
 import { NAME_PATTERN } from '../base/names.ts';
 import { type Credential, SCOPES } from '../store/credentialStore.ts';
 import { activeSuccessors, issueKey, keyState, replaceKey } from '../store/keyActs.ts';
@@ -12,8 +11,16 @@ import { addressOf, allFaring, endpointState } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import type { NewSecrets } from './newSecrets.ts';
-import { tokenField } from './pageFrame.ts';
-import { changing, type Page, Refusal, reading, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import { requireSure, tokenField } from './pageFrame.ts';
+import {
+  changing,
+  type Page,
+  Refusal,
+  reading,
+  refuseWith,
+  type ScreenRequest,
+  type ScreenRoute,
+} from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
 import type { Sources } from './sources.ts';
 import { definitions, moment, state, tableOf } from './values.ts';
@@ -27,7 +34,7 @@ export function keyRoutes({ store, clock }: Sources, newSecrets: NewSecrets): Sc
     act: (request: ScreenRequest) => Promise<{ apiKey?: string; id: string; notice?: string }>,
   ) =>
     changing(path, 'administrator', async (request) => {
-      const { apiKey, id, notice } = await act(request).catch(refuse);
+      const { apiKey, id, notice } = await act(request).catch(refuseWith(words.refusedHow));
       if (apiKey === undefined) return { location: `/access/keys/${id}`, ...(notice && { notice }) };
       return newSecrets.add(request.session, { kind: 'key', secret: apiKey, id });
     });
@@ -44,18 +51,12 @@ export function keyRoutes({ store, clock }: Sources, newSecrets: NewSecrets): Sc
       return { apiKey: made.apiKey, id: made.successor.id };
     }),
     change('/access/keys/:id/revoke', async ({ form, params, actor }) => {
-      if (form.get('sure') !== 'yes') throw new Refusal(400, words.revokeSure, words.badHow);
+      requireSure(form, words.revokeSure, words.badHow);
       const withSuccessors = form.get('successors') === 'yes';
       const { revoked, active } = await endKey(store, params.id ?? '', { withSuccessors, actor });
       return { id: revoked.id, notice: active.length > 0 ? words.isRevokedAlone : words.isRevoked };
     }),
   ];
-}
-
-/** What the store does not allow is the person's to mend. */
-function refuse(error: unknown): never {
-  if (error instanceof OperatorError) throw new Refusal(409, error.message, words.refusedHow);
-  throw error;
 }
 
 function keyIn(form: URLSearchParams) {

@@ -2,7 +2,7 @@
 import type { AssetUrls } from './assets.ts';
 import { english } from './english.ts';
 import { type Html, html, named } from './html.ts';
-import type { Page, Screen } from './screen.ts';
+import { type Page, Refusal, type Screen } from './screen.ts';
 import type { Session } from './sessions.ts';
 import { chooser, sign } from './values.ts';
 
@@ -89,7 +89,25 @@ export function sectionHead<Path extends string>(
 ${chooser(title, links)}</div>`;
 }
 
+/** A field of a form: the choices by their values, the first of them chosen unless `chosen` is. */
+export function selectField(
+  name: string,
+  label: string,
+  choices: readonly (readonly [value: string, label: string])[],
+  chosen?: string,
+): Html {
+  const options = choices.map(
+    ([value, text]) => html`<option value="${value}"${value === chosen && html` selected`}>${text}</option>`,
+  );
+  return html`<p class="field"><label for="${name}">${label}</label><select id="${name}" name="${name}">${options}</select></p>`;
+}
+
 /** What a form asks for before it does what cannot be undone: `sure=yes`. */
 export function sureBox(text: string): Html {
   return html`<p><label class="chosen"><input type="checkbox" name="sure" value="yes" required> <span>${text}</span></label></p>`;
+}
+
+/** Throws Refusal for a form without what {@link sureBox} asks for. */
+export function requireSure(form: URLSearchParams, text: string, remedy: string): void {
+  if (form.get('sure') !== 'yes') throw new Refusal(400, text, remedy);
 }

@@ -4,7 +4,7 @@ import { describeSeconds } from '../base/phrases.ts';
 import type { Concern } from './concerns.ts';
 import { english } from './english.ts';
 import { type Html, html, named } from './html.ts';
-import { sureBox, tokenField } from './pageFrame.ts';
+import { requireSure, sureBox, tokenField } from './pageFrame.ts';
 import { isSameName, type PlanChoice, type Prepared, type Proposal, type Proposals } from './proposals.ts';
 import { changing, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
@@ -29,7 +29,7 @@ export function proposalRoutes({ proposals, epochActs }: Sources): ScreenRoute[]
     }),
     change('approve', words.approved, (request) => {
       const { form } = request;
-      if (form.get('sure') !== 'yes') throw new Refusal(400, words.sure, words.badTimeHow);
+      requireSure(form, words.sure, words.badTimeHow);
       return proposals.approve(form.get('proposal') ?? '', request);
     }),
     change('refuse', words.refused, (request) =>

@@ -2,13 +2,12 @@
 
 import { randomBytes } from 'node:crypto';
 import type { PresentedEpoch } from '../admin/presentEpochs.ts';
-import { OperatorError } from '../base/errors.ts';
 import { takingTurns } from '../base/inTurn.ts';
 import type { ActName, Actor } from '../manifest/auditRecord.ts';
 import { actorOfProcess, onRecord } from '../store/acts.ts';
 import type { Store } from '../store/store.ts';
 import { english } from './english.ts';
-import { Refusal, type ScreenRequest } from './screen.ts';
+import { Refusal, refuseWith, type ScreenRequest } from './screen.ts';
 import type { Session } from './sessions.ts';
 
 /** A change of the epochs, as it would happen now. */
@@ -94,7 +93,7 @@ export class Proposals {
     return this.#inTurn(async () => {
       requireSession(session);
       if (this.#waiting !== undefined) throw new Refusal(409, words.oneWaits, words.oneWaitsHow);
-      const prepared = await prepare().catch((error: unknown) => refuse(error, words.nothingHow));
+      const prepared = await prepare().catch(refuseWith(words.nothingHow));
       const { proposalMsMax = PROPOSAL_MS_MAX } = this.#options;
       const id = randomBytes(ID_BYTES).toString('hex');
       const by = actor.person ?? '';
@@ -117,12 +116,10 @@ export class Proposals {
       this.#drop(waiting);
       const act = { act: 'console.approve', actor, object: objectOf(waiting), outcome: 'done' } as const;
       await onRecord(this.#options.store.trail, act, async () => {
-        const now = await waiting.prepare().catch((error: unknown) => refuse(error, words.nothingHow));
+        const now = await waiting.prepare().catch(refuseWith(words.nothingHow));
         if (now.sha256 !== waiting.prepared.sha256) throw new Refusal(409, words.stale, words.staleHow);
         requireSession(session);
-        await now
-          .carryOut({ ...actor, proposed_by: waiting.by })
-          .catch((error: unknown) => refuse(error, words.lookHow));
+        await now.carryOut({ ...actor, proposed_by: waiting.by }).catch(refuseWith(words.lookHow));
       });
     });
   }
@@ -182,10 +179,4 @@ export function isSameName(a: string, b: string): boolean {
 function objectOf({ id, by, prepared }: Pick<Proposal, 'id' | 'by' | 'prepared'>) {
   const { act, epoch, sha256 } = prepared;
   return { proposal: id, proposed_by: by, act, from: epoch.from, quorum: epoch.quorum, sha256 };
-}
-
-/** What the epochs or the configuration do not allow is for people to mend. */
-function refuse(error: unknown, remedy: string): never {
-  if (error instanceof OperatorError) throw new Refusal(409, error.message, remedy);
-  throw error;
 }

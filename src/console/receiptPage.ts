@@ -129,10 +129,8 @@ function facts(job: Job, outcome: Outcome | undefined, batch?: Batch): Html {
   const { content } = job;
   const sha256 = content?.document.sha256 ?? job.checksumSha256;
   const pairs: [string, HtmlContent][] = [
-    ...(batch === undefined ? [] : [[names.sealed, time(batch.sealedAt)] as [string, Html]]),
-    ...(outcome?.kind === 'failed'
-      ? [[names.failedAt, time(outcome.failure.failedAt)] as [string, Html]]
-      : []),
+    [names.sealed, batch && time(batch.sealedAt)],
+    [names.failedAt, outcome?.kind === 'failed' && time(outcome.failure.failedAt)],
     [names.accepted, time(job.acceptedAt)],
     [names.client, named(job.clientId)],
     [names.organization, named(job.organization)],

@@ -1,4 +1,5 @@
 /** What a screen of the console is made of. `screens.ts` lists them. */
+import { OperatorError } from '../base/errors.ts';
 import type { Role } from '../base/people.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
 import type { Html } from './html.ts';
@@ -89,4 +90,11 @@ export class Refusal extends Error {
     this.status = status;
     this.remedy = remedy;
   }
+}
+
+/** For `catch`: what cannot be done now is the person's to mend. */
+export function refuseWith(remedy: string): (error: unknown) => never {
+  return (error) => {
+    throw error instanceof OperatorError ? new Refusal(409, error.message, remedy) : error;
+  };
 }
