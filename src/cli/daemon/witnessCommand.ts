@@ -1,12 +1,10 @@
 import { text as readText } from 'node:stream/consumers';
-import { InvalidArgumentError } from 'commander';
 import type { PresentedOutcome, PresentedRequest } from '../../admin/carriedSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { counted } from '../../base/phrases.ts';
 import { loadConfig } from '../../config/config.ts';
-import { parseCount } from '../../log/checkpoint.ts';
 import { command, type Given, group, option } from '../command.ts';
-import { CONFIG } from '../options.ts';
+import { CONFIG, parseSizeArgument } from '../options.ts';
 import { qrAsSvg, qrForTerminal } from '../qrCode.ts';
 import { isJson, note, printJson, printResult } from '../terminal.ts';
 import { forPeople } from '../times.ts';
@@ -146,10 +144,4 @@ function ask<Answer>(
     `/witness/${what}?${new URLSearchParams(given)}`,
     body,
   );
-}
-
-function parseSizeArgument(text: string): number {
-  const size = parseCount(text);
-  if (size !== undefined) return size;
-  throw new InvalidArgumentError('Expected a number of leaves.');
 }
