@@ -38,15 +38,16 @@ export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promis
       // What was known a moment ago may have got its outcome since the store was read: it is left out once, and not read for nothing.
       const before = known;
       known = new Set();
-      let isLeftOut = false;
+      let leftOut = 0;
       const isKnown = (jobId: string) => {
         if (sealer.knows(jobId)) known.add(jobId);
-        else if (before.has(jobId)) isLeftOut = true;
+        else if (before.has(jobId)) leftOut += 1;
         else return false;
         return true;
       };
       const found = await arrivals.look(isKnown, options.jobsMax());
-      if (found.length === 0 && !isLeftOut) return;
+      // Each look reads the ids of all that wait. A new job rings, so until most of these have ended there is nothing to look for at once.
+      if (found.length === 0 && leftOut <= known.size) return;
       await clients.learn(found);
       for (const arrival of found) {
         await take(arrival, clients, options);

@@ -1,0 +1,65 @@
+/** How often the store is asked for what fronts accepted. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { newJobId } from '../../src/job/id.ts';
+import { startArrivalFeed } from '../../src/watch/arrivalFeed.ts';
+import { until } from '../support/until.ts';
+
+const LOGGER = pino({ level: 'silent' });
+const NEVER_MS = 2 ** 31 - 1;
+
+/** A feed of jobs that the sealer knows already. After each look, `ended` of them end. */
+function openFeed(t: Test, jobs: number, ended: number) {
+  const waiting = new Set(Array.from({ length: jobs }, newJobId));
+  let listed = [...waiting];
+  const looks: number[] = [];
+  let ring = () => {};
+  const feed = startArrivalFeed({
+    store: { jobs: {}, credentials: { all: async () => [] } } as never,
+    arrivals: {
+      look: async (isKnown: (jobId: string) => boolean) => {
+        looks.push(listed.length);
+        const over = listed.filter((jobId) => !isKnown(jobId));
+        listed = listed.filter((jobId) => !over.includes(jobId));
+        for (const jobId of [...waiting].slice(0, ended)) waiting.delete(jobId);
+        return [];
+      },
+      tell: async () => {},
+      onRing: (listener) => {
+        ring = listener;
+      },
+    },
+    sealer: { knows: (jobId: string) => waiting.has(jobId), take: () => {}, obstacle: () => undefined },
+    sources: { take: () => {} },
+    jobsMax: () => jobs,
+    clock: Date.now,
+    logger: LOGGER,
+    intervalMs: NEVER_MS,
+    onFatal: (error) => t.fail(String(error)),
+  });
+  t.teardown(() => feed.close());
+  return { looks, ring: () => ring() };
+}
+
+t.test(
+  'while jobs that wait are sealed a few at a time, their ids are not read again and again',
+  async (t) => {
+    const { looks, ring } = openFeed(t, 500, 1);
+    await until('it has looked', () => looks.length === 1);
+    ring();
+    await until('it has looked again', () => looks.length > 1);
+    await sleep(50);
+    t.same(looks, [500, 500]);
+  },
+);
+
+t.test('what is left over of the last of them is forgotten at once', async (t) => {
+  const { looks, ring } = openFeed(t, 3, 3);
+  await until('it has looked', () => looks.length === 1);
+  ring();
+  await until('it has looked again', () => looks.length > 2);
+  ring();
+  await until('there is nothing any more', () => looks.at(-1) === 0);
+  t.same(looks, [3, 3, 3, 0]);
+});
