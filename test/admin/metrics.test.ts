@@ -32,7 +32,6 @@ t.test('metrics', async (t) => {
   );
   const port = await freePort();
   const sandbox = await openSandbox({
-    code: 'dist',
     stamped: true,
     head: 'compliance_mode = true',
     tables: {

@@ -17,7 +17,7 @@ function edit({ configFile }: Sandbox, change: (text: string) => string): () => 
 }
 
 t.test('what a start refuses, the check refuses too, and says what to do', async (t) => {
-  const sandbox = await openSandbox({ code: 'dist', stamped: true });
+  const sandbox = await openSandbox({ stamped: true });
   t.teardown(() => sandbox.close());
   const authority = makeAuthority(sandbox.dir, 'authority');
   const pair = issueCertificate(sandbox.dir, 'server', authority);
@@ -118,13 +118,11 @@ t.test('what a start refuses, the check refuses too, and says what to do', async
   const daemon = await sandbox.start();
   t.match(await check(sandbox), { status: 0, stdout: /✓ address .*: not tried, because a daemon runs/ });
   const ofDaemon = await sandbox.pdfseald(['--check-config', '--config', sandbox.configFile]);
-  const withoutRates = (text: string) => text.replace(/hash engine: .*/, '');
+  // The daemon seals its first leaves meanwhile.
+  const steady = (text: string) =>
+    text.replace(/hash engine: .*/, '').replace(/\d+ leaves, \d+ jobs wait/, '');
   t.equal(ofDaemon.status, 0);
-  t.equal(
-    withoutRates(ofDaemon.stdout),
-    withoutRates((await check(sandbox)).stdout),
-    'the same by its other name',
-  );
+  t.equal(steady(ofDaemon.stdout), steady((await check(sandbox)).stdout), 'the same by its other name');
   t.equal(await daemon.stop(), 0);
 });
 

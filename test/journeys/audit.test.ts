@@ -24,7 +24,7 @@ import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 import { tamper } from '../support/wholeStore.ts';
 
-const sandbox = await openSandbox({ code: 'dist', tables: { webhooks: 'allow = ["127.0.0.0/8"]' } });
+const sandbox = await openSandbox({ tables: { webhooks: 'allow = ["127.0.0.0/8"]' } });
 t.teardown(() => sandbox.close());
 const config = ['--config', sandbox.configFile];
 const storeDir = join(sandbox.dir, 'state', 'store');

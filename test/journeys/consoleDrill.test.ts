@@ -11,7 +11,6 @@ import { browseConsole, saysOf } from './browseConsole.ts';
 t.test('a partition is taken out and put back, and documents are sealed meanwhile', async (t) => {
   const listen = `127.0.0.1:${await freePort()}`;
   const sandbox = await openSandbox({
-    code: 'dist',
     regions: ['eu', 'us'],
     quorum: 1,
     tail: `[console]\nlisten = "${listen}"\n`,

@@ -9,7 +9,6 @@ import { browseConsole, saysOf } from './browseConsole.ts';
 
 t.test('a dead letter reaches its client after all', async (t) => {
   const sandbox = await openSandbox({
-    code: 'dist',
     tables: { webhooks: 'allow = ["127.0.0.0/8"]\nretries = ["50ms"]\nprobe_interval = "50ms"' },
     tail: `[console]\nlisten = "127.0.0.1:${await freePort()}"\n`,
   });

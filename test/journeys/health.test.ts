@@ -41,7 +41,6 @@ t.test('ready is who sealed and verified a document of its own', async (t) => {
   const chronyc = makeChronyc(t);
   chronyc.say(UNSYNCHRONIZED);
   const sandbox = await openSandbox({
-    code: 'dist',
     regions: ['eu', 'us'],
     quorum: 2,
     stamped: true,
@@ -105,7 +104,7 @@ t.test('ready is who sealed and verified a document of its own', async (t) => {
 });
 
 t.test('metrics, drills and who may ask for them', async (t) => {
-  const sandbox = await openSandbox({ code: 'dist', regions: ['eu', 'us'], stamped: true });
+  const sandbox = await openSandbox({ regions: ['eu', 'us'], stamped: true });
   t.teardown(() => sandbox.close());
   const apiKey = await sandbox.issueKey();
   await sandbox.start();
@@ -251,7 +250,7 @@ t.test('metrics, drills and who may ask for them', async (t) => {
 });
 
 t.test('without canaries it is ready by what its parts know, and seals none', async (t) => {
-  const sandbox = await openSandbox({ code: 'dist', tables: { health: 'canary_interval = "off"' } });
+  const sandbox = await openSandbox({ tables: { health: 'canary_interval = "off"' } });
   t.teardown(() => sandbox.close());
   await sandbox.start();
   const { ready, parts } = (await askAdmin(sandbox, '/readyz')).json<Readiness>();
@@ -268,7 +267,7 @@ t.test(
   'on a loopback address, all but life and readiness takes a key, and the address for a host',
   async (t) => {
     const port = await freePort();
-    const sandbox = await openSandbox({ code: 'dist', tables: { admin: `listen = "127.0.0.1:${port}"` } });
+    const sandbox = await openSandbox({ tables: { admin: `listen = "127.0.0.1:${port}"` } });
     t.teardown(() => sandbox.close());
     const clerk = await sandbox.issueKey();
     const monitor = await sandbox.issueKey('prometheus', 'acme', '--scopes', 'admin:read');

@@ -7,7 +7,6 @@ import { until } from '../support/until.ts';
 const DOCUMENT = Buffer.from('%PDF-1.7\na small document\n%%EOF\n');
 
 const sandbox = await openSandbox({
-  code: 'dist',
   tail: '[quotas.default]\njobs = 100000\nwindow = "366d"\n',
 });
 t.teardown(() => sandbox.close());

@@ -76,7 +76,6 @@ interface Victim {
 async function openHouse(t: Test, quorum: number, algorithm: ClassicalAlgorithm): Promise<House> {
   const module = buildFaultyModule(t.testdir());
   const sandbox = await openSandbox({
-    code: 'dist',
     regions: ['eu', 'us', 'ap'],
     quorum,
     algorithm,

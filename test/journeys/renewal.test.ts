@@ -16,7 +16,6 @@ import { openSandbox } from '../support/sandbox.ts';
 
 t.test('renewals', async (t) => {
   const sandbox = await openSandbox({
-    code: 'dist',
     stamped: true,
     tables: { health: 'canary_interval = "off"' },
   });

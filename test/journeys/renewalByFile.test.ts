@@ -17,7 +17,6 @@ const DOCUMENT = Buffer.from('%PDF-1.7\na document\n%%EOF\n');
 
 t.test('two authorities, a witness and a restore', async (t) => {
   const sandbox = await openSandbox({
-    code: 'dist',
     stamped: true,
     tables: { health: 'canary_interval = "off"' },
   });

@@ -11,7 +11,6 @@ import { until } from '../support/until.ts';
 t.test('a site with a scanner', async (t) => {
   const clamd = await startClamd(t);
   const sandbox = await openSandbox({
-    code: 'dist',
     tables: {
       limits: 'document_bytes_max = "32MiB"',
       scan: `clamd = "unix:${clamd.socket}"\ntimeout = "10s"`,
@@ -67,7 +66,7 @@ t.test('a site with a scanner', async (t) => {
 });
 
 t.test('a site without one is told so at every start, and in every receipt', async (t) => {
-  const sandbox = await openSandbox({ code: 'dist' });
+  const sandbox = await openSandbox();
   t.teardown(() => sandbox.close());
   const apiKey = await sandbox.issueKey();
   const daemon = await sandbox.start();

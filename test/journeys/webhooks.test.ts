@@ -13,7 +13,6 @@ const CLIENTS = 4;
 
 t.test(`killed ${KILLS} times in the middle of deliveries, it loses none and keeps every id`, async (t) => {
   const sandbox = await openSandbox({
-    code: 'dist',
     tables: {
       webhooks:
         'allow = ["127.0.0.0/8"]\ntimeout = "2s"\nretries = ["20ms", "50ms", "100ms", "1s", "1s", "1s", "1s", "5s", "5s", "1m"]\nprobe_interval = "100ms"',

@@ -12,7 +12,8 @@
  * 4. **An installation**: `openSandbox` here, 0.02 s. Folder, tokens, config file, keys and store, for `pdfseal` as a process: the
  *    rung for tests of the command line.
  * 5. **The daemon as a process**: `start` of a sandbox, 1.5 s. For journeys: what survives SIGKILL, what signals, sockets, other
- *    users and files do. `code: 'dist'` runs what is shipped. `admin.ts` asks it how it is.
+ *    users and files do. `admin.ts` asks it how it is. `code: 'dist'` runs what is shipped, file by file, and adds half a second to
+ *    each start: for what depends on the files, or on the memory and the processes of an installation.
  * 6. **The daemon among others**: a sandbox beside the programs it talks to. `clamd.ts`, `litewitness.ts`, `receiver.ts` (webhooks), `sources.ts`,
  *    `clocks.ts` (chronyc, a date that jumps), `hostile.ts` (a server that misbehaves), `machine.ts` (networks apart), and
  *    `journeys/serviceManager.ts`.
