@@ -18,6 +18,7 @@ import { type CreateOptions, createJob } from './createRoutes.ts';
 import { type DocumentRouteOptions, getDocument } from './documentRoute.ts';
 import { serveErrorIndex, serveErrorPage } from './errorPages.ts';
 import { type AnswerOptions, answerErrors } from './errorResponses.ts';
+import { beginFewPerTurn } from './fewPerTurn.ts';
 import { type JobsOptions, jobHandlers } from './jobRoutes.ts';
 import { rotateOwnKey } from './keyRoutes.ts';
 import { logHandlers } from './logRoutes.ts';
@@ -100,6 +101,7 @@ export function createApp(parts: AppParts): App {
   // Only a connection that broke during an answer causes this event. The log line of the request records it.
   koa.on('error', (error) => logger.debug({ err: error }, 'the client went away'));
   koa.use(observe(log, parts.onRequest));
+  koa.use(beginFewPerTurn());
   koa.use(linger);
   koa.use(answerErrors(parts));
   koa.use(refuseWhileDraining(lifecycle));
