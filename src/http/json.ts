@@ -1,30 +1,36 @@
+import { koaBody } from 'koa-body';
+import { within } from '../base/deadline.ts';
 import { ServiceError } from '../base/errors.ts';
 import { invalidField } from '../job/fieldValues.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
-import { readWhole, requireMediaType } from './requestBody.ts';
+import { askForBody, requireMediaType } from './requestBody.ts';
 import type { RequestContext } from './requestContext.ts';
 
 const JSON_BYTES_MAX = 64 * 1024;
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** Reads a JSON body. No object in the body may name a member twice, or `__proto__`. Throws ServiceError. */
-export async function readJson(ctx: RequestContext, timeoutMs: number): Promise<unknown> {
-  const bytes = await readWhole(ctx, { what: 'A JSON body', bytesMax: JSON_BYTES_MAX, timeoutMs });
-  const body = parseJson(bytes, 'body');
-  if (namesPrototype(body)) throw malformed('body');
-  return body;
-}
+/** In Latin-1 each byte is one character, so that nothing is silently replaced before {@link parseJson} decodes the body. */
+const receive = koaBody({
+  json: true,
+  jsonLimit: JSON_BYTES_MAX,
+  jsonStrict: false,
+  encoding: 'latin1',
+  includeUnparsed: true,
+  multipart: false,
+  urlencoded: false,
+  text: false,
+  onError: (error) => {
+    throw bodyFailure(error);
+  },
+});
 
-/** Whether an object in the value has a member that, once copied, would be the prototype of the copy. Without recursion, since the writer chooses the depth. */
-function namesPrototype(value: unknown): boolean {
-  const open: unknown[] = [value];
-  while (open.length > 0) {
-    const next = open.pop();
-    if (typeof next !== 'object' || next === null) continue;
-    if (Object.hasOwn(next, '__proto__')) return true;
-    open.push(...Object.values(next));
-  }
-  return false;
+/** Reads a JSON body. No object in the body may name a member twice. Throws ServiceError. */
+export async function readJson(ctx: RequestContext, timeoutMs: number): Promise<unknown> {
+  askForBody(ctx);
+  const late = () => new ServiceError('body_timeout', 'The body did not arrive in time. Send it again.');
+  const received = receive(ctx, async () => {});
+  await within(timeoutMs, received, late);
+  return parseJson(Buffer.from(ctx.request.rawBody ?? '', 'latin1'), 'body');
 }
 
 /** Reads the members of a JSON body that the caller can leave out. Throws ServiceError. */
@@ -49,6 +55,19 @@ export function readOverlapMs(given: unknown, bounds: { min: number; max: number
   if (typeof seconds === 'number' && Number.isInteger(seconds) && seconds >= min && seconds <= max)
     return seconds * 1000;
   throw invalidField('overlap_seconds', `must be an integer from ${min} to ${max}.`);
+}
+
+/** Translates the `type` of a koa-body error. Its errors carry the body, so they are never kept as a cause. */
+function bodyFailure(error: Error & { type?: string }): ServiceError {
+  switch (error.type) {
+    case 'entity.too.large':
+      return new ServiceError('body_too_large', `A JSON body can have at most ${JSON_BYTES_MAX} bytes.`);
+    case 'request.aborted':
+    case 'request.size.invalid':
+      return new ServiceError('incomplete_body', 'The body ended too early. Send it again.');
+    default:
+      return malformed('body');
+  }
 }
 
 /** Parses a body, or one line of a batch. Throws ServiceError. */
