@@ -57,6 +57,7 @@ t.test('no statement that runs with every job reads a table that grows from end 
     await store.log.commit(sampleBatch(n, [job]));
     await store.jobs.get(job.id);
     await store.log.head();
+    await store.log.batchOf(n);
     await store.jobs.waiting(10);
     const document = { documentSha256: job.content.document.sha256 };
     for (const filter of [

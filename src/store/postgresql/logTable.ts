@@ -7,6 +7,7 @@ import { type Database, type Queries, type Query, statements, together } from '.
 import type { JobTable } from './jobTable.ts';
 import { putNote, readNote, removeNotes } from './notes.ts';
 import type { OutboxTable } from './outboxTable.ts';
+import { SharedReads } from './sharedReads.ts';
 import type { Writes } from './writes.ts';
 
 const SQL = statements({
@@ -21,7 +22,12 @@ const SQL = statements({
     ON CONFLICT (level, index) DO UPDATE SET hashes = excluded.hashes`,
   insert_batch: 'INSERT INTO batches (tree_size, record) VALUES ($1, $2)',
   newest_batch: 'SELECT record FROM batches ORDER BY tree_size DESC LIMIT 1',
-  batch_of: 'SELECT record FROM batches WHERE tree_size > $1 ORDER BY tree_size LIMIT 1',
+  /** Each batch once, however many of these leaves it has: with its time-stamp it is some kilobytes. */
+  batches_of: `SELECT tree_size, record FROM (
+      SELECT DISTINCT (SELECT tree_size FROM batches WHERE tree_size > leaf ORDER BY tree_size LIMIT 1) AS size
+      FROM unnest($1::bigint[]) AS leaf
+    ) AS sizes CROSS JOIN LATERAL (SELECT tree_size, record FROM batches WHERE tree_size = size LIMIT 1) AS batch
+    ORDER BY tree_size`,
   batch_at: 'SELECT record FROM batches WHERE tree_size = $1',
   leaves: 'SELECT job_id, data FROM leaves WHERE leaf_index >= $1 AND leaf_index < $2 ORDER BY leaf_index',
   tile: 'SELECT hashes FROM tiles WHERE level = $1 AND index = $2',
@@ -39,6 +45,8 @@ export function logTable(
   writes: Writes,
   { jobs, outbox, onEnded }: { jobs: JobTable; outbox: OutboxTable; onEnded(): void },
 ): LogStore {
+  /** By leaf. A page of jobs asks for those of all of them at one moment. */
+  const batches = new SharedReads(async (leaves) => batchesOf(database, leaves));
   /** SHA-256 of the newest checkpoint; undefined until the first batch of this process. */
   let newest: Buffer | undefined;
 
@@ -150,7 +158,7 @@ export function logTable(
 
     announced: async () => announcedBatch(database),
     head: async () => batch(NEWEST_BATCH),
-    batchOf: async (leafIndex) => batch(SQL.batch_of, leafIndex),
+    batchOf: async (leafIndex) => (await batches.get(`${leafIndex}`))?.(),
     batchAt: async (treeSize) => batch(SQL.batch_at, treeSize),
 
     async leaves(from, to) {
@@ -173,6 +181,25 @@ async function isAsDrafted(queries: Queries, epochsRevision: number): Promise<bo
 export async function announcedBatch(queries: Queries): Promise<AnnouncedBatch | undefined> {
   const bytes = await readNote(queries, 'announced');
   return bytes && parseRecord<AnnouncedBatch>(bytes, 'the announced batch');
+}
+
+/** By leaf, what reads its batch: of those who asked at one moment, a damaged one fails only for who needs it. */
+async function batchesOf(queries: Queries, leaves: readonly string[]): Promise<Map<string, () => Batch>> {
+  const rows = await queries.rows<{ tree_size: number; record: Buffer }>(SQL.batches_of, [leaves]);
+  const batches = rows.map(({ tree_size, record }) => {
+    let batch: Batch | undefined;
+    const read = () => {
+      batch ??= parseRecord<Batch>(record);
+      return batch;
+    };
+    return { treeSize: tree_size, read };
+  });
+  const found = new Map<string, () => Batch>();
+  for (const leaf of leaves) {
+    const batch = batches.find(({ treeSize }) => treeSize > Number(leaf));
+    if (batch !== undefined) found.set(leaf, batch.read);
+  }
+  return found;
 }
 
 function hashOf(checkpoint: string): Buffer {
