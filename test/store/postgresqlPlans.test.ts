@@ -4,6 +4,7 @@ import { encodeJob } from '../../src/store/jobCodec.ts';
 import { postgresqlContents } from '../../src/store/postgresql/postgresqlContents.ts';
 import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
 import {
   collected,
   epoch,
@@ -65,6 +66,7 @@ t.test('no statement that runs with every job reads a table that grows from end 
       document,
       { customerReference: `reference ${n}` },
       { outcome: 'sealed' as const },
+      { outcome: 'failed' as const, visibility: 'partner' as const },
     ])
       await store.jobs.list({ viewer, limit: 20, ...filter });
   }
@@ -133,6 +135,58 @@ t.test('a page of a list reads what it gives, whatever comes before and after it
     return read > READ_PER_ROW_MAX * (given + 1);
   });
   t.strictSame(wasteful, []);
+});
+
+/** Jobs of that client with these numbers; all have the same reference. */
+const fillOf = (client: string, record: Buffer, [from, to]: [number, number]) => `SET search_path = pdfseal;
+  INSERT INTO jobs SELECT lpad(to_hex(n), 32, '0')::uuid, '${client}', 'of ${client}', 'partner', sha256(n::text::bytea),
+    sha256('often'), '\\x${record.toString('hex')}' FROM generate_series(${from}, ${to}) AS n;
+  INSERT INTO leaves SELECT n, lpad(to_hex(n), 32, '0')::uuid, decode(repeat('00', 64), 'hex')
+    FROM generate_series(${from}, ${to}) AS n`;
+
+t.test('a page of a list reads no jobs but those it looks for, whatever the planner knows', async (t) => {
+  const postgres = await startExplaining(t, {
+    autovacuum: 'off',
+    'auto_explain.log_analyze': 'on',
+    'auto_explain.log_timing': 'off',
+  });
+  const database = await postgres.createDatabase();
+  const location = { urls: [postgres.url(database)] };
+  await createInPostgresql({ location, identity, epoch });
+  const store = await openInPostgresql({ location });
+  t.teardown(() => store.close());
+  const viewer = { clientId: 'billing', organization: 'of billing', partnerOf: ['a', 'b', 'c'] };
+  const filters = [
+    {},
+    { outcome: 'sealed' as const },
+    { visibility: 'partner' as const },
+    { createdFrom: 0, customerReference: 'of none' },
+  ];
+  const isWasteful = (plan: string) => {
+    const read = rowsIn(plan, /Index (?:Only )?Scan (?:Backward )?using \S+ on /).reduce((a, b) => a + b, 0);
+    return read > READ_PER_ROW_MAX * 21 || /Sort {2}\(|Seq Scan|Bitmap|HashAggregate/.test(plan);
+  };
+  const wasteful = async () => {
+    const before = postgres.log.length;
+    for (const filter of filters) await store.jobs.list({ viewer, limit: 20, ...filter });
+    const pages = () =>
+      plansIn(postgres.log.slice(before)).filter((plan) => /Query Text: [\s\S]*LIMIT/.test(plan));
+    await until('the server logged each plan', async () => pages().length === filters.length);
+    return pages().filter(isWasteful);
+  };
+
+  t.strictSame(await wasteful(), []);
+  const job = encodeJob(
+    sampleJob({ clientId: 'billing', organization: 'of billing', visibility: 'partner' }),
+  );
+  await postgres.query(fillOf('other', job, [PAGED_JOBS + 1, 2 * PAGED_JOBS]), database);
+  t.strictSame(await wasteful(), [], 'with plans that were made for empty tables');
+  await postgres.query('ANALYZE', database);
+  t.strictSame(await wasteful(), [], 'where all jobs are of one client');
+  await postgres.query(fillOf('billing', job, [1, PAGED_JOBS]), database);
+  t.strictSame(await wasteful(), [], 'for a client that came later');
+  await postgres.query('ANALYZE', database);
+  t.strictSame(await wasteful(), [], 'where half of the jobs are of the client');
 });
 
 function plansIn(log: string): string[] {

@@ -7,6 +7,7 @@ import { UnknownOutcome } from '../store.ts';
 import { StoreUnavailable } from '../storeUnavailable.ts';
 import { beginBarrier, commitBarrier, passBarrier } from './barrier.ts';
 import {
+  type BeginOptions,
   begin,
   COMMIT_MS_MAX,
   clientConfig,
@@ -118,7 +119,7 @@ export class Database implements Queries {
     this.#readers = { turns, pools: this.#pools(READERS_MAX, READ_MS_MAX) };
     this.#listers = {
       turns: new Turns({ of: 'listings', max: LISTERS_MAX }),
-      pools: this.#pools(LISTERS_MAX, LISTING_MS_MAX),
+      pools: this.#pools(LISTERS_MAX, LISTING_MS_MAX, { isForLists: true }),
     };
   }
 
@@ -127,7 +128,7 @@ export class Database implements Queries {
     return this.#isFront ? Math.min(this.#awayMsMax, statementMsMax) : statementMsMax;
   }
 
-  #pools(max: number, statementMsMax: number): Pool[] {
+  #pools(max: number, statementMsMax: number, options: Pick<BeginOptions, 'isForLists'> = {}): Pool[] {
     return this.location.urls.map((url) => {
       const pool = new Pool({
         ...clientConfig(url, this.location.password),
@@ -137,7 +138,11 @@ export class Database implements Queries {
         ...(this.#fence !== undefined && { idleTimeoutMillis: 0 }), // Each begins with a barrier.
         onConnect: async (client: ClientBase) => {
           client.on('error', () => {}); // Whatever is done with it next fails.
-          await begin(client, { statementMsMax: this.answerMsMax(statementMsMax), fence: this.#fence });
+          await begin(client, {
+            ...options,
+            statementMsMax: this.answerMsMax(statementMsMax),
+            fence: this.#fence,
+          });
           // A server that was restarted shows what it had not told anybody, as standbys may not have it.
           if (this.#fence !== undefined) await commitBarrier(client);
         },

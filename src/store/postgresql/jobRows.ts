@@ -15,11 +15,14 @@ export interface JobRow {
   failure: Buffer | null;
 }
 
+/** Of `jobs AS j`. */
+export const CONTENT = '(SELECT record FROM contents WHERE job_id = j.id) AS content';
+
 /**
  * Of `jobs AS j`. What is beside a job is looked up for each job that is selected: a plan of a join can read the other table from its beginning,
  * with every page of a list again.
  */
-export const JOB_COLUMNS = `j.id, j.record, (SELECT record FROM contents WHERE job_id = j.id) AS content,
+export const JOB_COLUMNS = `j.id, j.record, ${CONTENT},
   (SELECT leaf_index FROM leaves WHERE job_id = j.id) AS leaf_index,
   (SELECT record FROM failures WHERE job_id = j.id) AS failure`;
 

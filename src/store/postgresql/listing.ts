@@ -1,122 +1,152 @@
-import { idOf, LEAST_UUID, uuidOf } from '../ids.ts';
-import { CANDIDATES_MAX, ID_SKEW_MS, matches } from '../jobRules.ts';
+import { idOf, uuidOf } from '../ids.ts';
+import { CANDIDATES_MAX, ID_SKEW_MS, isOrUnset, matches } from '../jobRules.ts';
 import type { JobPage, JobQuery, Viewer } from '../store.ts';
 import type { Database, Query } from './database.ts';
-import { JOB_COLUMNS, type JobRow, parseJobRow, referenceSha256 } from './jobRows.ts';
+import { CONTENT, type JobRow, parseJobRow, referenceSha256 } from './jobRows.ts';
 
-/** Sorts after every UUID that was given out. */
-const GREATEST = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+const UUID_HEX = 32;
 const TIME_HEX = 12;
+/** Sort before and after every UUID that was given out. */
+const LEAST = '0'.repeat(UUID_HEX);
+const GREATEST = 'f'.repeat(UUID_HEX);
 
 interface Found extends JobRow {
-  /** How many jobs were looked at, and the oldest of them. */
-  looked: number;
-  oldest: string;
+  /** Whether it is the last one that the page may look at; then it is there whatever its outcome and visibility are. */
+  is_last: boolean;
+}
+
+/** What tells one statement from another. */
+interface Shape {
+  by: 'jobs' | 'documents' | 'references';
+  hasLeast: boolean;
+  isFiltered: boolean;
+  partners: number;
 }
 
 /**
- * The newest jobs of the viewer's circles (one range of an index each), and of those the ones with that outcome. The work is that of
- * `$6` entries of an index for each circle, however large the store is. Parameters: client, organizations and visibilities of the other
- * circles, the bounds of the id, candidates per circle, outcome, visibility, rows, and what the document or reference is.
+ * Where all jobs have the same reference, as far as the planner knows, it takes an index without references for as good, and would read all jobs in
+ * search of another one. The comparison excludes nothing, but makes the right index cheaper.
  */
-function listing(name: string, filter: string): Query {
-  const range = `AND id < $4 AND id >= $5 ${filter} ORDER BY id DESC LIMIT $6`;
+const soughtIn = (column: string) => `AND ${column} = $5 AND (${column}, id) < ($5, $3)`;
+
+const SOUGHT = {
+  jobs: '',
+  documents: soughtIn('document_sha256'),
+  references: soughtIn('reference_sha256'),
+} as const;
+
+/**
+ * The newest jobs of the viewer's circles (one range of an index each), and of those the ones with that outcome and visibility. The ranges are merged
+ * as they are read, and jobs looked up until the page is full: the work is that of the entries that it looks at, however large the store is.
+ * Parameters: client, organization, the id that all are below, rows; where there are such filters, the document or reference, the least id, outcome and
+ * visibility; partners.
+ */
+function listing({ by, hasLeast, isFiltered, partners }: Shape): Query {
+  let parameters = by === 'jobs' ? 4 : 5;
+  const parameter = () => `$${++parameters}`;
+  const least = hasLeast ? `AND id >= ${parameter()}` : '';
+  const [outcome, visibility] = isFiltered ? [`${parameter()}::text`, `${parameter()}::text`] : [];
+  const circles = [
+    'client_id = $1',
+    `organization = $2 AND visibility = 'organization'`,
+    `organization = $2 AND visibility = 'partner'`,
+    ...Array.from({ length: partners }, () => `organization = ${parameter()} AND visibility = 'partner'`),
+  ];
+  // With a number here, the planner compares whole ranges. Of these, only what the page needs is read.
+  const newest = `ORDER BY id DESC LIMIT ${CANDIDATES_MAX}`;
+  const ranges = circles.map(
+    (circle) => `(SELECT id FROM jobs WHERE ${circle} ${SOUGHT[by]} AND id < $3 ${least} ${newest})`,
+  );
+  const isLast = isFiltered ? `row_number() OVER (ORDER BY id DESC) = ${CANDIDATES_MAX}` : 'false';
+  // What the filter does not need is not looked up.
+  const unless = (kind: string) => (isFiltered ? `${outcome} IS DISTINCT FROM '${kind}'` : 'true');
+  const isWanted = `(is_last OR ${outcome} IS NULL OR ${outcome} =
+          CASE WHEN leaf_index IS NOT NULL THEN 'sealed' WHEN failure IS NOT NULL THEN 'failed' ELSE 'waiting' END)
+        AND (is_last OR ${visibility} IS NULL OR ${visibility} = j.visibility)`;
+  // Each step is in the order of the one before, and OFFSET keeps them apart: what one of them looked up, the next does not look up again.
+  const step = 'ORDER BY id DESC OFFSET 0';
   return {
-    name: `list_${name}`,
-    text: `WITH found AS MATERIALIZED (
-        SELECT id FROM (
-          (SELECT id FROM jobs WHERE client_id = $1 ${range})
-          UNION
-          SELECT other.id FROM unnest($2::text[], $3::text[]) AS circle (organization, visibility)
-          CROSS JOIN LATERAL (
-            SELECT id FROM jobs WHERE organization = circle.organization AND visibility = circle.visibility
-              AND visibility <> 'private' ${range}
-          ) other
-        ) seen ORDER BY id DESC LIMIT $6),
-      looked AS (SELECT count(*) AS looked, (SELECT id FROM found ORDER BY id LIMIT 1) AS oldest FROM found)
-      SELECT ${JOB_COLUMNS}, looked, oldest
-      FROM looked LEFT JOIN (found JOIN jobs j USING (id)) ON
-        ($7::text IS NULL OR $7 = CASE WHEN (SELECT leaf_index FROM leaves WHERE job_id = j.id) IS NOT NULL THEN 'sealed'
-          WHEN (SELECT record FROM failures WHERE job_id = j.id) IS NOT NULL THEN 'failed' ELSE 'waiting' END)
-        AND ($8::text IS NULL OR $8 = j.visibility)
-      ORDER BY j.id DESC LIMIT $9`,
+    name: `list_${by}_${hasLeast ? 'since_' : ''}${isFiltered ? 'filtered_' : ''}${partners}`,
+    text: `WITH found AS (SELECT DISTINCT id FROM (${ranges.join(' UNION ALL ')}) AS seen ${newest}),
+        numbered AS (SELECT id, ${isLast} AS is_last FROM found),
+        sealed AS (SELECT id, is_last,
+          CASE WHEN ${unless('failed')} THEN (SELECT leaf_index FROM leaves WHERE job_id = numbered.id) END AS leaf_index
+          FROM numbered ${step}),
+        ended AS (SELECT id, is_last, leaf_index,
+          CASE WHEN leaf_index IS NULL AND ${unless('sealed')} THEN (SELECT record FROM failures WHERE job_id = sealed.id) END AS failure
+          FROM sealed ${step})
+      SELECT j.id, j.record, ${CONTENT}, leaf_index, failure, is_last
+      FROM ended CROSS JOIN LATERAL (SELECT id, visibility, record FROM jobs WHERE id = ended.id LIMIT 1) j
+      ${isFiltered ? `WHERE ${isWanted}` : ''} ORDER BY ended.id DESC LIMIT $4`,
   };
 }
 
-const ALL = listing('jobs', '');
-const BY_DOCUMENT = listing('documents', 'AND document_sha256 = $10');
-const BY_REFERENCE = listing('references', 'AND reference_sha256 = $10');
+const listings = new Map<string, Query>();
 
-/** So many candidates for each job of a page are enough for most filters; where they are not, all are looked at that a page may look at. */
-const CANDIDATES_PER_JOB = 4;
+/** The statement of that shape; its text is made once. */
+function listingOf(shape: Shape): Query {
+  const key = Object.values(shape).join(' ');
+  const known = listings.get(key) ?? listing(shape);
+  listings.set(key, known);
+  return known;
+}
 
 export async function findJobs(database: Database, query: JobQuery): Promise<JobPage> {
-  const { limit, outcome, visibility } = query;
-  const isFiltered = outcome !== undefined || visibility !== undefined;
-  if (!isFiltered) return lookAt(database, query, limit + 1);
-  const few = CANDIDATES_PER_JOB * (limit + 1);
-  if (few < CANDIDATES_MAX) {
-    const page = await lookAt(database, query, few);
-    if (page.records.length === limit || page.next === undefined) return page;
-  }
-  return lookAt(database, query, CANDIDATES_MAX);
-}
-
-/** A page of the newest so many jobs that the viewer sees. */
-async function lookAt(database: Database, query: JobQuery, candidates: number): Promise<JobPage> {
-  const { viewer, limit, outcome, visibility } = query;
+  const { viewer, outcome, visibility } = query;
+  const limit = Math.min(query.limit, CANDIDATES_MAX - 1); // One more is looked at, to know whether there is one.
   const [least, below] = bounds(query);
-  const circles = circlesOf(viewer);
-  const [statement, ...sought] = lookupOf(query);
-  const rows = await database.listing<Found>(viewer.clientId, statement, [
+  const [by, ...sought] = lookupOf(query);
+  const isFiltered = outcome !== undefined || visibility !== undefined;
+  const partners = partnersOf(viewer);
+  const shape = { by, hasLeast: least !== undefined, isFiltered, partners: partners.length };
+  const rows = await database.listing<Found>(viewer.clientId, listingOf(shape), [
     viewer.clientId,
-    circles.map(([organization]) => organization),
-    circles.map(([, visibility]) => visibility),
+    viewer.organization,
     below,
-    least,
-    candidates,
-    outcome ?? null,
-    visibility ?? null,
     limit + 1,
     ...sought,
+    ...(least === undefined ? [] : [least]),
+    ...(isFiltered ? [outcome ?? null, visibility ?? null] : []),
+    ...partners,
   ]);
-  const [{ looked, oldest } = { looked: 0, oldest: LEAST_UUID }] = rows;
-  const found = rows.filter(({ id }) => id !== null);
-  const page = found.slice(0, limit);
-  const records = page.map(parseJobRow).filter((record) => matches(query, record));
-  const last = found.length > limit ? page.at(-1)?.id : looked >= candidates ? oldest : undefined;
-  return { records, ...(last !== undefined && { next: idOf('job', last) }) };
+  const page = rows.slice(0, limit);
+  const records = page
+    .map(parseJobRow)
+    .filter((record) => matches(query, record) && isOrUnset(outcome, record.outcome?.kind ?? 'waiting'));
+  const hasMore = rows.length > limit || rows.at(-1)?.is_last === true;
+  const last = page.at(-1);
+  return { records, ...(hasMore && last && { next: idOf('job', last.id) }) };
 }
 
-/** Whose jobs a viewer sees beside the own ones. */
-function circlesOf({ organization, partnerOf }: Viewer): [organization: string, visibility: string][] {
-  const own = ['organization', 'partner'].map((visibility): [string, string] => [organization, visibility]);
+/**
+ * The partners whose jobs a viewer sees, filled up to a power of two with what no job has: a statement is prepared for each number of them.
+ */
+function partnersOf({ organization, partnerOf }: Viewer): (string | null)[] {
   const partners = [...new Set(partnerOf)].filter((partner) => partner !== organization);
-  return [...own, ...partners.map((partner): [string, string] => [partner, 'partner'])];
+  const length = partners.length === 0 ? 0 : 2 ** Math.ceil(Math.log2(partners.length));
+  return Array.from({ length }, (_, n) => partners[n] ?? null);
 }
 
 /** By the document or the reference, whichever is named; another filter beside it is applied to what is found. */
-function lookupOf({ documentSha256, customerReference }: JobQuery): [Query, Buffer?] {
-  if (documentSha256 !== undefined) return [BY_DOCUMENT, Buffer.from(documentSha256, 'hex')];
+function lookupOf({ documentSha256, customerReference }: JobQuery): [Shape['by'], Buffer?] {
+  if (documentSha256 !== undefined) return ['documents', Buffer.from(documentSha256, 'hex')];
   const reference = referenceSha256(customerReference);
-  return reference === undefined ? [ALL] : [BY_REFERENCE, reference];
+  return reference === undefined ? ['jobs'] : ['references', reference];
 }
 
-/** The smallest id asked for, and the one all must be below. Nothing is below a malformed one. */
-function bounds({ before, createdFrom = 0, createdTo }: JobQuery): [string, string] {
-  const below = [GREATEST];
-  if (before !== undefined) below.push(dashed(uuidOf('job', before) ?? ''.padEnd(32, '0')));
-  if (createdTo !== undefined) below.push(idAt(createdTo + ID_SKEW_MS));
-  const [least = GREATEST] = below.sort();
-  return [idAt(createdFrom - ID_SKEW_MS), least];
+/** The smallest id asked for, if there is one, and the one all must be below. Nothing is below a malformed one. */
+function bounds({ before, createdFrom, createdTo }: JobQuery): [string | undefined, string] {
+  let below = GREATEST;
+  if (before !== undefined) below = uuidOf('job', before) ?? LEAST;
+  if (createdTo !== undefined) {
+    const end = idAt(createdTo + ID_SKEW_MS);
+    if (end < below) below = end;
+  }
+  return [createdFrom === undefined ? undefined : idAt(createdFrom - ID_SKEW_MS), below];
 }
 
 /** The smallest id of that millisecond (RFC 9562, section 5.7: a UUIDv7 begins with it). */
 function idAt(epochMs: number): string {
   const ms = Math.min(Math.max(epochMs, 0), 2 ** 48 - 1);
-  return dashed(ms.toString(16).padStart(TIME_HEX, '0').padEnd(32, '0'));
-}
-
-function dashed(hex: string): string {
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+  return ms.toString(16).padStart(TIME_HEX, '0').padEnd(UUID_HEX, '0');
 }

@@ -95,19 +95,38 @@ export interface BeginOptions {
   statementMsMax: number;
   /** Of a daemon's turn: only a server that has it is used. */
   fence?: string | undefined;
+  /** Whether it is for pages of lists. */
+  isForLists?: boolean;
 }
+
+/**
+ * For pages of lists: ranges of indexes are merged in their order, and nothing is read from end to end or sorted, whatever the planner guesses of
+ * numbers that it does not know. It counts no reading of pages: it would take the jobs of all, whose index is in the order of the table, for cheaper
+ * than those of one client.
+ */
+const IN_ORDER = `
+    SET plan_cache_mode = force_generic_plan;
+    SET enable_seqscan = off;
+    SET enable_sort = off;
+    SET enable_hashagg = off;
+    SET seq_page_cost = 0;
+    SET random_page_cost = 0;`;
 
 /**
  * What every session begins with. Names mean the tables of pdfseal, a commit waits for the disk (and for synchronous standbys), and a client
  * that is gone is noticed within half a minute. A page of a list is the beginning of a range of an index: nothing is gathered from a whole range and
  * sorted, which the planner prefers where a range is short on average, however long this one is. Throws NotPrimary on a standby.
  */
-export async function begin(client: ClientBase, { statementMsMax, fence }: BeginOptions): Promise<void> {
-  const results = (await client.query(`
+export async function begin(
+  client: ClientBase,
+  { statementMsMax, fence, isForLists }: BeginOptions,
+): Promise<void> {
+  const results = (await client.query(`${isForLists ? IN_ORDER : ''}
     SET search_path = pdfseal, pg_temp;
     SET default_transaction_isolation = 'read committed';
     SET statement_timeout = ${statementMsMax};
     SET enable_bitmapscan = off;
+    SET jit = off;
     SET lock_timeout = 10000;
     SET client_min_messages = warning;
     SET idle_in_transaction_session_timeout = 5000;
