@@ -16,7 +16,7 @@ import type { Section, StoreEntry } from '../../src/store/storeContents.ts';
 import { epoch, identity, leafData, sampleJob } from '../store/samples.ts';
 import { type Postgres, startPostgres } from '../support/postgres.ts';
 import { number, ratio, table } from './format.ts';
-import { median } from './stats.ts';
+import { percentile } from './stats.ts';
 import { Workspace } from './workspace.ts';
 
 const { values } = parseArgs({
@@ -32,6 +32,8 @@ const ROUNDS = Number(values.rounds);
 const PAGE_JOBS = 20_000;
 /** Pages of one engine before it is the turn of the other. */
 const PAGES_PER_TURN = 20;
+/** On a machine that others share, the median tells more of them than of the page. */
+const SHARE = 0.1;
 /** One job each second. */
 const SPACING_MS = 1000;
 const BEGIN_MS = Date.UTC(2026, 0, 1);
@@ -148,8 +150,8 @@ function cpuMs(pids: readonly string[]): number {
   return (user + system) / 1e3 + pids.reduce((sum, pid) => sum + (seen.get(pid) ?? 0), 0) / 1e6;
 }
 
-/** The cost of one page in each store, taken in turns; and how many jobs it had. */
-async function measure(stores: Store[], query: JobQuery, postgres: Postgres) {
+/** The cost of reading once from each store, taken in turns; and how many jobs it found. */
+async function measure(stores: Store[], read: (store: Store) => Promise<number>, postgres: Postgres) {
   const samples = stores.map((): number[] => []);
   const cpu = stores.map(() => 0);
   let found = 0;
@@ -159,16 +161,19 @@ async function measure(stores: Store[], query: JobQuery, postgres: Postgres) {
       const before = cpuMs(pids);
       for (let page = 0; page < PAGES_PER_TURN; page++) {
         const startedAt = performance.now();
-        const { records } = await store.jobs.list(query);
+        const count = await read(store);
         if (turn >= 0) samples[n]?.push(performance.now() - startedAt);
-        if (n > 0 && records.length !== found) throw new Error('the engines differ');
-        found = records.length;
+        if (n > 0 && count !== found) throw new Error('the engines differ');
+        found = count;
       }
       if (turn >= 0) cpu[n] = (cpu[n] ?? 0) + cpuMs(pids) - before;
       // Those that the first pages made are there to the end.
       else pids = backendsOf(postgres);
     }
-  const costs = samples.map((all, n): Cost => ({ ms: median(all), cpuMs: (cpu[n] ?? 0) / all.length }));
+  const costs = samples.map((all, n): Cost => {
+    const ms = percentile(Float64Array.from(all).sort(), SHARE);
+    return { ms, cpuMs: (cpu[n] ?? 0) / all.length };
+  });
   return { costs, found };
 }
 
@@ -200,24 +205,31 @@ try {
   workspace.onClose(async () => {
     for (const store of stores) await store.close();
   });
-  const rows: string[][] = [];
+  const reads: [string, (store: Store) => Promise<number>][] = [
+    // What the way to a server and back takes at least.
+    ['a job by its id', async (store) => ((await store.jobs.get(idOf(ONE))) ? 1 : 0)],
+  ];
   for (const [name, filter] of Object.entries(FILTERS)) {
     for (const [place, before] of [
       ['first', undefined],
       ['deep', idOf(Math.floor(JOBS / 3))],
     ] as const) {
       const query = { viewer, limit: Number(values.limit), ...filter, ...(before && { before }) };
-      const { costs, found } = await measure(stores, query, postgres);
-      const [embedded, far] = costs;
-      if (!embedded || !far) continue;
-      const figures = [embedded.ms, far.ms].map(number);
-      const processor = [embedded.cpuMs, far.cpuMs].map(number);
-      rows.push([
-        ...[`${name}, ${place}`, `${found}`],
-        ...[...figures, ratio(far.ms, embedded.ms)],
-        ...[...processor, ratio(far.cpuMs, embedded.cpuMs)],
-      ]);
+      reads.push([`${name}, ${place}`, async (store) => (await store.jobs.list(query)).records.length]);
     }
+  }
+  const rows: string[][] = [];
+  for (const [name, read] of reads) {
+    const { costs, found } = await measure(stores, read, postgres);
+    const [embedded, far] = costs;
+    if (!embedded || !far) continue;
+    const figures = [embedded.ms, far.ms].map(number);
+    const processor = [embedded.cpuMs, far.cpuMs].map(number);
+    rows.push([
+      ...[name, `${found}`],
+      ...[...figures, ratio(far.ms, embedded.ms)],
+      ...[...processor, ratio(far.cpuMs, embedded.cpuMs)],
+    ]);
   }
   const header = [
     'filter, page',
