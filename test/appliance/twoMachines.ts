@@ -194,6 +194,9 @@ t.test('it comes back and waits; then the two change places on purpose', async (
   await until('it waits', () => /on seal2 is active/.test(status(first)));
   second.machine.must('systemctl stop pdfseald@production');
   await until('the first one is active', () => /jobs wait/.test(status(first)));
+  // What is still written cannot be copied.
+  second.machine.must('touch /srv/production/stop');
+  await until('the load has ended', () => second.machine.run('pgrep -f /srv/load[.]sh').status === 1);
   cpSync(join(second.machine.root, 'srv/production'), join(first.machine.root, 'srv/production'), {
     recursive: true,
   });
