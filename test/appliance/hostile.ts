@@ -119,7 +119,10 @@ export async function tryHostileDaemon(t: Test, site: Installation): Promise<voi
   t.equal(check.status, 1, 'and what it wrote is seen');
   t.match(check.stdout + check.stderr, /bad|damaged|does not/);
   machine.must(`rm -r ${STATE}/store && mv /srv/store-before ${STATE}/store
-    systemctl start pdfseald@production.socket ${daemon}`);
+    systemctl start pdfseald@production.socket ${daemon} || {
+      journalctl --namespace=pdfseald --no-pager -n 40 -t pdfseald -t systemd >&2
+      exit 1
+    }`);
   await site.sealed('production', 3);
   t.equal(machine.run('pdfseal-run production check').status, 0);
 }
