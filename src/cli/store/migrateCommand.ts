@@ -44,7 +44,7 @@ const migrateCommand = command('migrate', {
     option('--cancel', 'end an interrupted move: the log stays where it is'),
   ],
   examples: [
-    'systemctl stop pdfseald@production',
+    'systemctl stop pdfseald@production.socket pdfseald@production.service',
     'pdfseal store migrate --config /etc/pdfseal/production.toml --to /etc/pdfseal/postgresql.toml',
   ],
   async run({ config, to, cancel }) {

@@ -40,7 +40,7 @@ export const repairIndexCommand = command('repair-index', {
   },
   examples: [
     'pdfseal repair-index --config /etc/pdfseal/production.toml --dry-run',
-    'systemctl stop pdfseald@production',
+    'systemctl stop pdfseald@production.socket pdfseald@production.service',
     'pdfseal repair-index --config /etc/pdfseal/production.toml --backup-output /var/backups/pdfseal/before-repair',
   ],
   misuse: ({ backupOutput, backup, dryRun }) =>

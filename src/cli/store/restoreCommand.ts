@@ -58,7 +58,7 @@ export const restoreCommand = command('restore', {
   options: RESTORE_OPTIONS,
   formerly: { '--from': '--input' },
   examples: [
-    'systemctl stop pdfseald@production',
+    'systemctl stop pdfseald@production.socket pdfseald@production.service',
     'pdfseal restore --config /etc/pdfseal/production.toml --input /var/backups/pdfseal/production/2026-11-20T023000.000Z',
     'pdfseal restore --drill --config /etc/pdfseal/production.toml --input /var/backups/pdfseal/production/2026-11-20T023000.000Z',
   ],
