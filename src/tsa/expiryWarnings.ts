@@ -7,7 +7,7 @@ import {
   type CertificateSources,
   listCertificates,
   validityOf,
-} from '../tsa/certificateList.ts';
+} from './certificateList.ts';
 
 export interface ExpiryOptions {
   /** The certificates in use. */

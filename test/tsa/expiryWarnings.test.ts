@@ -5,8 +5,8 @@ import t, { type Test } from 'tap';
 import { encodePem } from '../../src/asn1/pem.ts';
 import { daysLeft } from '../../src/base/validity.ts';
 import { listCertificates, validityOf } from '../../src/tsa/certificateList.ts';
+import { ExpiryWarnings, startExpiryWarnings } from '../../src/tsa/expiryWarnings.ts';
 import { certificateFile } from '../../src/tsa/installed.ts';
-import { ExpiryWarnings, startExpiryWarnings } from '../../src/watch/expiryWarnings.ts';
 import { DAY_MS, makePki } from '../support/authority.ts';
 
 const pki = await makePki();
