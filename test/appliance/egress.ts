@@ -14,7 +14,7 @@ export async function tryEgress(t: Test, site: Installation): Promise<void> {
     'sandbox',
     'keys issue --client hooks --organization acme --scopes jobs:create,webhooks:manage',
   );
-  const api = `curl -sf -H 'Authorization: Bearer ${key}'`;
+  const api = `curl -s --fail-with-body -H 'Authorization: Bearer ${key}'`;
   const told = () => new Set(machine.run('cat /srv/told').stdout.split('\n')).size;
   const seal = () =>
     machine.must(
