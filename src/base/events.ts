@@ -33,6 +33,7 @@ export const EVENTS = {
   tls_certificate_new: '829baee1527c4095a6a7e73258a00545',
   tls_certificate_refused: '9326141c18614d9e92ed85568f2fab47',
   tls_certificate_ends: '919516e4df2543e0aeea1d6dde2d3e34',
+  queue_exceeds_memory: '0d97db5885e24306a62bcea493eb2fe7',
   disk_nearly_full: '2b7531b7c7ce4260906a388967afa9ea',
   disk_has_room: 'e0f1fc2160f2429caa7e97eaf634eae7',
   writes_wait: 'fe8a761c70c3434f972f54bd03229011',

@@ -58,6 +58,7 @@ import {
   openWitnessingOf,
   statusSettings,
 } from './parts.ts';
+import { warnOfQueueMemory } from './queueMemory.ts';
 import { runUntilStopped } from './running.ts';
 import { completeEpochRecords, recordBegin } from './sealEpochs.ts';
 import { sealedFilesOf } from './sealedFiles.ts';
@@ -106,6 +107,7 @@ export async function serve(file: string): Promise<void> {
     logger.info({ event: 'stopped' }, 'stopped');
     return;
   }
+  warnOfQueueMemory(live, logger);
   const egress = openEgress(config, logger, parts);
   const diskSpace = new DiskSpace({
     path: config.diskDir,

@@ -106,7 +106,15 @@ t.test('SIGHUP changes limits under load, and fails no request', async (t) => {
   await reload(text.replace('[blocking]', '[blocking]\ntimeout = "9s"'), {
     keys: ['blocking.timeout'],
   });
-  await reload(text.replace('[limits]', '[limits]\nqueue_jobs_max = 1'), { keys: ['limits.queue_jobs_max'] });
+  const hasWarned = () => daemon.log.some(({ event }) => event === 'queue_exceeds_memory');
+  t.notOk(hasWarned());
+  const queue = (jobsMax: number) =>
+    reload(text.replace('[limits]', `[limits]\nqueue_jobs_max = ${jobsMax}`), {
+      keys: ['limits.queue_jobs_max'],
+    });
+  await queue(10_000_000);
+  await until('it warns of a queue that it could not hold', hasWarned);
+  await queue(1);
   await reload(text.replace('[logging]', '[logging]\nlevel = "error"'));
   // The line of the refused file is written in any case, after whatever the request before it left.
   await until('requests are no longer logged', async () => {
