@@ -49,10 +49,7 @@ class ArmSha256 {
 
 PDFSEAL_INLINE void sha256Block(ArmSha256& sha256, const std::uint8_t* block) {
   sha256.begin(block);
-  [&]<std::size_t... q>(std::index_sequence<q...>) __attribute__((always_inline)) {
-    (sha256.fourRounds<q>(), ...);
-  }
-  (std::make_index_sequence<16>());
+  unrolled<16>([&]<std::size_t q>() __attribute__((always_inline)) { sha256.fourRounds<q>(); });
   sha256.end();
 }
 

@@ -73,10 +73,7 @@ void both(Chain& chain, const std::uint8_t* data, std::size_t strides) {
   sha512.load(chain.sha512);
   for (; strides > 0; strides--, data += kStrideBytes) {
     sha512.begin(data);
-    [&]<std::size_t... j>(std::index_sequence<j...>) __attribute__((always_inline)) {
-      (step<j>(sha256, sha512, data), ...);
-    }
-    (std::make_index_sequence<40>());
+    unrolled<40>([&]<std::size_t j>() __attribute__((always_inline)) { step<j>(sha256, sha512, data); });
     sha512.end();
   }
   sha256.store(chain.sha256);
@@ -88,10 +85,7 @@ void onlySha512(std::uint64_t* chain, const std::uint8_t* data, std::size_t bloc
   sha512.load(chain);
   for (; blocks > 0; blocks--, data += kStrideBytes) {
     sha512.begin(data);
-    [&]<std::size_t... j>(std::index_sequence<j...>) __attribute__((always_inline)) {
-      (sha512.twoRounds<j>(), ...);
-    }
-    (std::make_index_sequence<40>());
+    unrolled<40>([&]<std::size_t j>() __attribute__((always_inline)) { sha512.twoRounds<j>(); });
     sha512.end();
   }
   sha512.store(chain);

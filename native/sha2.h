@@ -13,6 +13,15 @@
 
 namespace pdfseal {
 
+// Calls the function with each number below `count` as a constant.
+template <std::size_t count, class Function>
+PDFSEAL_INLINE void unrolled(Function function) {
+  [&]<std::size_t... i>(std::index_sequence<i...>) __attribute__((always_inline)) {
+    (function.template operator()<i>(), ...);
+  }
+  (std::make_index_sequence<count>());
+}
+
 // What differs between the two: word size, rounds and the rotations of section 4.1.2 and 4.1.3.
 struct Sha256 {
   using Word = std::uint32_t;
@@ -79,10 +88,9 @@ struct Compression {
     round<i>(s, hkw);
   }
 
-  template <bool last, std::size_t... i>
-  static PDFSEAL_INLINE void sixteen(Word (&s)[8], Word (&w)[16], const typename Hash::Word* k,
-                                     std::index_sequence<i...>) {
-    (roundAndExpand<i, last>(s, w, k), ...);
+  template <bool last>
+  static PDFSEAL_INLINE void sixteen(Word (&s)[8], Word (&w)[16], const typename Hash::Word* k) {
+    unrolled<16>([&]<std::size_t i>() __attribute__((always_inline)) { roundAndExpand<i, last>(s, w, k); });
   }
 
   // One block: `w` holds its sixteen words in host order and is consumed.
@@ -91,9 +99,8 @@ struct Compression {
     for (int j = 0; j < 8; j++) s[j] = state[j];
     int t = 0;
 #pragma GCC unroll 1
-    for (; t < Hash::kRounds - 16; t += 16)
-      sixteen<false>(s, w, Hash::kRound + t, std::make_index_sequence<16>());
-    sixteen<true>(s, w, Hash::kRound + t, std::make_index_sequence<16>());
+    for (; t < Hash::kRounds - 16; t += 16) sixteen<false>(s, w, Hash::kRound + t);
+    sixteen<true>(s, w, Hash::kRound + t);
     for (int j = 0; j < 8; j++) state[j] = Ops::add(state[j], s[j]);
   }
 };

@@ -117,31 +117,24 @@ class Interleaved {
   PDFSEAL_INLINE void advance(Chain& chain, const std::uint8_t* data, std::size_t strides) {
     sha256_.load(chain.sha256);
     sha512_.load(chain.sha512);
-    eachRow([&]<std::size_t j>() __attribute__((always_inline)) { schedule_.template expand<j>(data); });
+    unrolled<kRows>([&]<std::size_t j>() __attribute__((always_inline)) { schedule_.template expand<j>(data); });
 #pragma GCC unroll 1
     for (; strides > 0; strides--, data += kStrideBytes) {
       // Behind the last stride there is nothing to look at: its own schedule is made again and dropped.
       const std::uint8_t* next = strides > 1 ? data + kStrideBytes : data;
-      eachRow([&]<std::size_t j>() __attribute__((always_inline)) { step<j>(data, next); });
+      unrolled<kRows>([&]<std::size_t j>() __attribute__((always_inline)) { step<j>(data, next); });
       sha512_.end(chain.sha512);
     }
     sha256_.store(chain.sha256);
   }
 
  private:
-  template <class Function>
-  static PDFSEAL_INLINE void eachRow(Function function) {
-    [&]<std::size_t... j>(std::index_sequence<j...>) __attribute__((always_inline)) {
-      (function.template operator()<j>(), ...);
-    }
-    (std::make_index_sequence<Schedule<Ops>::kRows>());
-  }
+  static constexpr std::size_t kRows = Schedule<Ops>::kRows;
 
   // Rounds 2j and 2j + 1 of SHA-512, and what of the two others is due meanwhile.
   template <std::size_t j>
   PDFSEAL_INLINE void step(const std::uint8_t* data, const std::uint8_t* next) {
-    constexpr std::size_t kSteps = Schedule<Ops>::kRows;
-    constexpr std::size_t quad = j * 32 / kSteps, quadAfter = (j + 1) * 32 / kSteps;
+    constexpr std::size_t quad = j * 32 / kRows, quadAfter = (j + 1) * 32 / kRows;
     sha512_.round<(2 * j) & 7>(schedule_.template row<j>()[0]);
     if constexpr (quadAfter > quad) {
       if constexpr (quad % 16 == 0) sha256_.begin(data + quad * 4);

@@ -145,10 +145,7 @@ class BothOfEight {
     for (int t = 0; t < 7; t++) odd[t] = _mm512_shrdi_epi64(pair[t], pair[t + 1], 32);
 #pragma GCC unroll 1
     for (std::size_t from = 8; from < 32; from += 8) {
-      [&]<std::size_t... t>(std::index_sequence<t...>) __attribute__((always_inline)) {
-        (expand256<t>(pair, odd, to, from), ...);
-      }
-      (std::make_index_sequence<8>());
+      unrolled<8>([&]<std::size_t t>() __attribute__((always_inline)) { expand256<t>(pair, odd, to, from); });
     }
   }
 
@@ -186,10 +183,7 @@ class BothOfEight {
                    : "memory", LOW_REGISTERS, "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30",
                      "xmm31");
     }
-    [&]<std::size_t... i>(std::index_sequence<i...>) __attribute__((always_inline)) {
-      (lastRound512<i>(s), ...);
-    }
-    (std::make_index_sequence<16>());
+    unrolled<16>([&]<std::size_t i>() __attribute__((always_inline)) { lastRound512<i>(s); });
     for (int i = 0; i < 8; i++) {
       Wide64::store(sha512_.word[i], Wide64::add(s[i], Wide64::load(sha512_.word[i])));
     }

@@ -50,10 +50,7 @@ void shaSha256(std::uint32_t* chain, const std::uint8_t* data, std::size_t block
   sha256.load(chain);
   for (; blocks > 0; blocks--, data += 64) {
     sha256.begin(data);
-    [&]<std::size_t... q>(std::index_sequence<q...>) __attribute__((always_inline)) {
-      (sha256.template fourRounds<q>(), ...);
-    }
-    (std::make_index_sequence<16>());
+    unrolled<16>([&]<std::size_t q>() __attribute__((always_inline)) { sha256.fourRounds<q>(); });
     sha256.end();
   }
   sha256.store(chain);

@@ -8,16 +8,6 @@
 namespace pdfseal {
 namespace {
 
-template <std::size_t q, std::size_t width>
-PDFSEAL_INLINE void fourRoundsOfEach(ShaNi (&streams)[width]) {
-  for (ShaNi& stream : streams) stream.fourRounds<q>();
-}
-
-template <std::size_t width, std::size_t... q>
-PDFSEAL_INLINE void blockOfEach(ShaNi (&streams)[width], std::index_sequence<q...>) {
-  (fourRoundsOfEach<q>(streams), ...);
-}
-
 // For exactly as many lanes as its width.
 template <std::size_t width>
 void advanceSha256(std::span<const Lane> lanes, std::size_t strides) {
@@ -29,7 +19,9 @@ void advanceSha256(std::span<const Lane> lanes, std::size_t strides) {
   }
   for (std::size_t block = 0; block < 2 * strides; block++) {
     for (std::size_t i = 0; i < width; i++, data[i - 1] += 64) streams[i].begin(data[i]);
-    blockOfEach(streams, std::make_index_sequence<16>());
+    unrolled<16>([&]<std::size_t q>() __attribute__((always_inline)) {
+      for (ShaNi& stream : streams) stream.fourRounds<q>();
+    });
     for (ShaNi& stream : streams) stream.end();
   }
   for (std::size_t i = 0; i < width; i++) streams[i].store(lanes[i].chain->sha256);
