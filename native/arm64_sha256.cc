@@ -47,9 +47,6 @@ const Kernel kArm64Sha256 = {
     .both = both,
     .sha256 = armSha256,
     .sha512 = sha512,
-    .lanesBoth = {},
-    .lanes256 = {},
-    .lanes512 = {},
 };
 
 }  // namespace pdfseal

@@ -99,9 +99,6 @@ const Kernel kArm64Sha512 = {
     .both = both,
     .sha256 = armSha256,
     .sha512 = onlySha512,
-    .lanesBoth = {},
-    .lanes256 = {},
-    .lanes512 = {},
 };
 
 }  // namespace pdfseal

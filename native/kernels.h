@@ -44,9 +44,9 @@ struct Kernel {
   void (*sha256)(std::uint32_t* chain, const std::uint8_t* data, std::size_t blocks);
   void (*sha512)(std::uint64_t* chain, const std::uint8_t* data, std::size_t blocks);
   // Both hashes, or one of them. Widest first.
-  std::span<const LaneFunction> lanesBoth;
-  std::span<const LaneFunction> lanes256;
-  std::span<const LaneFunction> lanes512;
+  std::span<const LaneFunction> lanesBoth = {};
+  std::span<const LaneFunction> lanes256 = {};
+  std::span<const LaneFunction> lanes512 = {};
 };
 
 // Which kernel advances how many streams: one each for 1, 2 or 3, 4 to 7, 8 to 15, and kLanesMax.

@@ -63,9 +63,6 @@ const Kernel kOpenSsl = {
     .both = both,
     .sha256 = sha256,
     .sha512 = sha512,
-    .lanesBoth = {},
-    .lanes256 = {},
-    .lanes512 = {},
 };
 
 }  // namespace pdfseal

@@ -29,9 +29,6 @@ const Kernel kPortable = {
     .both = both,
     .sha256 = sha256,
     .sha512 = sha512,
-    .lanesBoth = {},
-    .lanes256 = {},
-    .lanes512 = {},
 };
 
 }  // namespace pdfseal

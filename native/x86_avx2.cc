@@ -13,64 +13,37 @@
 #pragma GCC target("avx2,bmi,bmi2")
 #include <immintrin.h>
 
-#include "lanes.h"
 #include "scalar.h"
-#include "x86_transpose.h"
+#include "x86_words256.h"
 
 namespace pdfseal {
 namespace {
 
-struct Avx2 {
+template <class Vector>
+struct Avx2 : Vector {
   using Word = __m256i;
-  static PDFSEAL_INLINE Word load(const void* from) {
-    return _mm256_load_si256(static_cast<const Word*>(from));
-  }
-  static PDFSEAL_INLINE void store(void* to, Word x) { _mm256_store_si256(static_cast<Word*>(to), x); }
   static PDFSEAL_INLINE Word exclusiveOr(Word a, Word b, Word c) { return a ^ b ^ c; }
   static PDFSEAL_INLINE Word choose(Word e, Word f, Word g) { return ((f ^ g) & e) ^ g; }
   // The compiler keeps a ^ b: it is the next round's b ^ c.
   static PDFSEAL_INLINE Word majority(Word a, Word b, Word c) { return ((a ^ b) & (b ^ c)) ^ b; }
 };
 
-struct Avx2With32 : Avx2 {
-  static constexpr std::size_t kWidth = 8;
-  static PDFSEAL_INLINE Word add(Word a, Word b) { return _mm256_add_epi32(a, b); }
+struct Avx2Of32 : Avx2<Vector256Of32> {
   template <int n>
   static PDFSEAL_INLINE Word rotateRight(Word x) {
     return _mm256_srli_epi32(x, n) | _mm256_slli_epi32(x, 32 - n);
   }
-  template <int n>
-  static PDFSEAL_INLINE Word shiftRight(Word x) {
-    return _mm256_srli_epi32(x, n);
-  }
-  static PDFSEAL_INLINE Word constant(std::uint32_t k) { return _mm256_set1_epi32(static_cast<int>(k)); }
-  static PDFSEAL_INLINE void blocks(Word (&w)[16], const std::uint8_t* const (&data)[kWidth]) {
-    transpose8x8(w, data, 0);
-    transpose8x8(w + 8, data, 32);
-  }
 };
 
-struct Avx2With64 : Avx2 {
-  static constexpr std::size_t kWidth = 4;
-  static PDFSEAL_INLINE Word add(Word a, Word b) { return _mm256_add_epi64(a, b); }
+struct Avx2Of64 : Avx2<Vector256Of64> {
   template <int n>
   static PDFSEAL_INLINE Word rotateRight(Word x) {
     return _mm256_srli_epi64(x, n) | _mm256_slli_epi64(x, 64 - n);
   }
-  template <int n>
-  static PDFSEAL_INLINE Word shiftRight(Word x) {
-    return _mm256_srli_epi64(x, n);
-  }
-  static PDFSEAL_INLINE Word constant(std::uint64_t k) {
-    return _mm256_set1_epi64x(static_cast<long long>(k));
-  }
-  static PDFSEAL_INLINE void blocks(Word (&w)[16], const std::uint8_t* const (&data)[kWidth]) {
-    for (int i = 0; i < 4; i++) transpose4x4(w + 4 * i, data, 32 * i);
-  }
 };
 
 constexpr LaneFunction kLanes256[] = {
-    {.width = 8, .worthwhile = 2, .advance = advanceLanes<Sha256, Avx2With32>},
+    {.width = 8, .worthwhile = 2, .advance = advanceLanes<Sha256, Avx2Of32>},
 };
 
 constexpr LaneFunction kLanes512[] = {
@@ -82,7 +55,7 @@ constexpr LaneFunction kLanes512[] = {
 bool hasBmi2() { return __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2"); }
 
 void avx2FourSha512(std::span<const Lane> lanes, std::size_t strides) {
-  advanceLanes<Sha512, Avx2With64>(lanes, strides);
+  advanceLanes<Sha512, Avx2Of64>(lanes, strides);
 }
 
 void bmi2Sha256(std::uint32_t* chain, const std::uint8_t* data, std::size_t blocks) {
@@ -104,7 +77,6 @@ const Kernel kAvx2 = {
     .both = bmi2Both,
     .sha256 = bmi2Sha256,
     .sha512 = bmi2Sha512,
-    .lanesBoth = {},
     .lanes256 = kLanes256,
     .lanes512 = kLanes512,
 };

@@ -46,7 +46,6 @@ const Kernel kAvx512 = {
     .both = bmi2Both,
     .sha256 = bmi2Sha256,
     .sha512 = bmi2Sha512,
-    .lanesBoth = {},
     .lanes256 = kLanes256,
     .lanes512 = kLanes512,
 };

@@ -2,8 +2,8 @@
 // Included below the #pragma that names the instruction set.
 #pragma once
 
-#include "lanes.h"
 #include "x86_transpose512.h"
+#include "x86_words256.h"
 
 namespace pdfseal {
 namespace {
@@ -63,12 +63,9 @@ struct Wide64 : Wide {
   }
 };
 
-struct Half {
+template <class Vector>
+struct Half : Vector {
   using Word = __m256i;
-  static PDFSEAL_INLINE Word load(const void* from) {
-    return _mm256_load_si256(static_cast<const Word*>(from));
-  }
-  static PDFSEAL_INLINE void store(void* to, Word x) { _mm256_store_si256(static_cast<Word*>(to), x); }
   static PDFSEAL_INLINE Word exclusiveOr(Word a, Word b, Word c) {
     return _mm256_ternarylogic_epi64(a, b, c, kExclusiveOr);
   }
@@ -80,40 +77,17 @@ struct Half {
   }
 };
 
-struct Half32 : Half {
-  static constexpr std::size_t kWidth = 8;
-  static PDFSEAL_INLINE Word add(Word a, Word b) { return _mm256_add_epi32(a, b); }
+struct Half32 : Half<Vector256Of32> {
   template <int n>
   static PDFSEAL_INLINE Word rotateRight(Word x) {
     return _mm256_ror_epi32(x, n);
   }
-  template <int n>
-  static PDFSEAL_INLINE Word shiftRight(Word x) {
-    return _mm256_srli_epi32(x, n);
-  }
-  static PDFSEAL_INLINE Word constant(std::uint32_t k) { return _mm256_set1_epi32(static_cast<int>(k)); }
-  static PDFSEAL_INLINE void blocks(Word (&w)[16], const std::uint8_t* const (&data)[kWidth]) {
-    transpose8x8(w, data, 0);
-    transpose8x8(w + 8, data, 32);
-  }
 };
 
-struct Half64 : Half {
-  static constexpr std::size_t kWidth = 4;
-  static PDFSEAL_INLINE Word add(Word a, Word b) { return _mm256_add_epi64(a, b); }
+struct Half64 : Half<Vector256Of64> {
   template <int n>
   static PDFSEAL_INLINE Word rotateRight(Word x) {
     return _mm256_ror_epi64(x, n);
-  }
-  template <int n>
-  static PDFSEAL_INLINE Word shiftRight(Word x) {
-    return _mm256_srli_epi64(x, n);
-  }
-  static PDFSEAL_INLINE Word constant(std::uint64_t k) {
-    return _mm256_set1_epi64x(static_cast<long long>(k));
-  }
-  static PDFSEAL_INLINE void blocks(Word (&w)[16], const std::uint8_t* const (&data)[kWidth]) {
-    for (int i = 0; i < 4; i++) transpose4x4(w + 4 * i, data, 32 * i);
   }
 };
 

@@ -62,7 +62,6 @@ const Kernel kAvx2Sha = {
     .both = both,
     .sha256 = shaSha256,
     .sha512 = bmi2Sha512,
-    .lanesBoth = {},
     .lanes256 = kSha256Lanes,
     .lanes512 = kLanes512,
 };
