@@ -11,7 +11,6 @@ import type { LiveConfig } from '../config/reload.ts';
 import { trustOf } from '../config/trustAnchors.ts';
 import { createApp } from '../http/app.ts';
 import { termAt } from '../log/epochs.ts';
-import { openLastCheckpoint } from '../prove/lastCheckpoint.ts';
 import { Probing } from '../seal/probing.ts';
 import { RemoteSealer } from '../seal/remoteSealer.ts';
 import { Timekeeping } from '../seal/timekeeping.ts';
@@ -21,16 +20,18 @@ import type { Store } from '../store/store.ts';
 import { StoreUnavailable } from '../store/storeUnavailable.ts';
 import type { Supervision } from '../watch/supervision.ts';
 import {
-  apiSettings,
+  administrationOf,
+  apiOf,
   openClockOf,
   openCopiesOf,
   openEgress,
   openHashing,
+  openLastCheckpointOf,
   openLimits,
   openScannerOf,
   openServer,
   openTlsOf,
-  statusSettings,
+  type Shared,
 } from './parts.ts';
 import type { Running } from './running.ts';
 import { UNREACHABLE_MS_MAX } from './turn.ts';
@@ -85,15 +86,7 @@ export async function openFront(
   const clock = await openClockOf(config, store, logger, parts);
   const time = new Timekeeping(store.serviceTime, clock);
   const metrics = new Metrics();
-  const lastCheckpoint = adopt(
-    await openLastCheckpoint({
-      file: config.log.lastCheckpointFile,
-      store,
-      intervalMs: config.log.lastCheckpointIntervalMs,
-      logger,
-      onFatal,
-    }),
-  );
+  const lastCheckpoint = await openLastCheckpointOf(config, store, { logger, onFatal, parts });
   const epochs = await followEpochs(store, onFatal, parts);
   const scanner = await openScannerOf(config, { metrics, logger, parts });
   const hash = await openHashing(config, { metrics, logger, parts });
@@ -114,14 +107,16 @@ export async function openFront(
       'the role in store.url may write the log: a front needs one that is a member of pdfseal_front only',
     );
   const copies = await openCopiesOf(config, store, parts);
-  const { documentBytesMax } = config.limits;
+  const document = { pool: hash.pool, documentBytesMax: config.limits.documentBytesMax, scanner };
   const source = new SourceClient(egress.to('source'), config.sources.answerTimeoutMs);
-  const probing = new Probing({ source, document: { documentBytesMax }, logger, signal: options.signal });
+  const probing = new Probing({ source, document, logger, signal: options.signal });
   const tls = openTlsOf('http.tls', config.http.tls, { logger, parts });
-  const organizations = () => live.current.organizations;
+  const shared: Shared = {
+    ...{ config, live, store, egress, document, scanner, hash, copies, limits, time, lastCheckpoint, tls },
+    ...{ metrics, logger, onFatal },
+  };
   const app = createApp({
-    ...apiSettings(config),
-    store,
+    ...apiOf(shared),
     sealer,
     isFront: true,
     authorities: () => trustOf(store.identity, epochs().list, config).timestampAuthorities,
@@ -129,53 +124,26 @@ export async function openFront(
       probe: (clientId, url, checksum) => probing.probe(clientId, url, checksum),
       accept: (job, acceptance) => sealer.accept(job, acceptance),
     },
-    intake: {
-      pool: hash.pool,
-      documentBytesMax,
-      scanner,
-      bodyIdleTimeoutMs: config.http.bodyIdleTimeoutMs,
-      bodyBytesPerSecondMin: config.http.bodyBytesPerSecondMin,
-    },
-    organizations,
-    tls,
-    limits,
     timestamped: () => termAt(epochs(), time.date()).epoch.timestamps === 'required',
-    copies,
-    time,
-    logger,
-    onFatal,
-    onRequest: (request) => metrics.request(request),
-    onUnlogged: () => metrics.unlogged(),
   });
+  const { status, ...administration } = administrationOf(shared);
   adopt(
     await openAdministration({
-      listen: config.admin,
+      ...administration,
       status: {
-        ...statusSettings(config, live),
-        store,
+        ...status,
         sealer,
         outlook: () => sealer.outlook,
         timestamping: undefined,
-        scanner,
         sources: { status: () => NO_FETCHES },
-        egress,
-        copies,
-        limits,
-        lastCheckpoint,
         witnessing: undefined,
-        time,
         webhooks: { status: async () => NO_DELIVERIES },
         tls: tls === undefined ? [] : [tls],
         lifecycle: app.lifecycle,
-        hash,
       },
       signing: undefined,
-      metrics,
       carrying: undefined,
       console: undefined,
-      auth: { store, environment: config.environment, organizations, clock: time.date },
-      logger,
-      onFatal,
     }),
   );
   const server = await openServer(app, config, { logger, tls });

@@ -14,6 +14,7 @@ import { type Copies, openCopies, stripAnswerMsMax } from '../copy/copies.ts';
 import { chooseEngine } from '../hash/choose.ts';
 import { type HashPool, openHashPool } from '../hash/pool.ts';
 import type { App } from '../http/app.ts';
+import type { AnsweredRequest } from '../http/observe.ts';
 import { presentEvent } from '../http/presentJob.ts';
 import { type HttpServer, listen } from '../http/server.ts';
 import type { RefusalListener } from '../kms/partitions.ts';
@@ -22,7 +23,9 @@ import { Limits } from '../limits/limits.ts';
 import { parseWitnessPolicy } from '../log/witnessPolicy.ts';
 import { TargetPolicy } from '../net/policy.ts';
 import { TlsCertificates, type TlsFiles, type TlsTable } from '../net/tls.ts';
+import { type LastCheckpoint, openLastCheckpoint } from '../prove/lastCheckpoint.ts';
 import { openScanner, type Scanner } from '../scan/scanner.ts';
+import type { DocumentOptions } from '../seal/documentPass.ts';
 import { Fetching, type FetchingOptions } from '../seal/fetching.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import { newestTimeOf, openTimestamping, type Timestamping } from '../seal/timestamping.ts';
@@ -75,6 +78,16 @@ export async function openClockOf(
 function reachable(source: ClockSource): ClockSource {
   const socket = fromEnvironment('PDFSEALD_CLOCK_SOCKET');
   return source.trust === 'chrony' && socket !== undefined ? { ...source, socket } : source;
+}
+
+/** Refuses a store that lacks what was released. */
+export async function openLastCheckpointOf(
+  { log: { lastCheckpointFile: file, lastCheckpointIntervalMs: intervalMs } }: Config,
+  store: Store,
+  { logger, onFatal, parts }: Pick<Shared, 'logger' | 'onFatal'> & { parts: AsyncDisposableStack },
+): Promise<LastCheckpoint> {
+  const opened = await openLastCheckpoint({ file, store, intervalMs, logger, onFatal });
+  return parts.adopt(opened, (open) => open.close());
 }
 
 /** What a signer of the log may do that is a child of this process. */
@@ -267,9 +280,31 @@ export function consoleTlsOf(
   return { tls: { listen, certificates, date, people: () => live.current.people } };
 }
 
-/** What the configuration alone says of the API. */
-export function apiSettings({ http, blocking, webhooks, log, retention }: Config) {
+/** What a daemon that seals has as a front does. */
+export interface Shared {
+  config: Config;
+  live: LiveConfig;
+  store: Store;
+  egress: Egress;
+  document: DocumentOptions;
+  scanner: Scanner | undefined;
+  hash: StatusSources['hash'];
+  copies: Copies;
+  limits: Limits;
+  time: Timekeeping;
+  lastCheckpoint: LastCheckpoint;
+  /** Of the API. */
+  tls: TlsCertificates | undefined;
+  metrics: Metrics;
+  logger: Logger;
+  onFatal(error: unknown): void;
+}
+
+export function apiOf({ config, live, document, metrics, ...shared }: Shared) {
+  const { http, blocking, webhooks, log, retention } = config;
+  const { store, tls, limits, copies, time, logger, onFatal } = shared;
   return {
+    ...{ store, tls, limits, copies, time, logger, onFatal },
     publicUrl: http.publicUrl,
     connectionsMax: http.connectionsMax,
     connectionsPerAddressMax: http.connectionsPerAddressMax,
@@ -281,25 +316,40 @@ export function apiSettings({ http, blocking, webhooks, log, retention }: Config
     webhookPolicy: new TargetPolicy(webhooks.allow),
     logPublic: log.public,
     documentRetentionMs: retention.documentMs,
+    intake: {
+      ...document,
+      bodyIdleTimeoutMs: http.bodyIdleTimeoutMs,
+      bodyBytesPerSecondMin: http.bodyBytesPerSecondMin,
+    },
+    organizations: () => live.current.organizations,
+    onRequest: (request: AnsweredRequest) => metrics.request(request),
+    onUnlogged: () => metrics.unlogged(),
   };
 }
 
-/** And of the status. */
-export function statusSettings(config: Config, live: LiveConfig) {
+export function administrationOf({ config, live, metrics, logger, onFatal, ...shared }: Shared) {
+  const { store, time } = shared;
+  const organizations = () => live.current.organizations;
   return {
-    stateDir: config.stateDir,
-    location: config.store,
-    diskDir: config.diskDir,
-    documentRetentionMs: config.retention.documentMs,
-    certificates: certificatesInUse(config),
-    storeFreeBytesMin: config.storage.freeBytesMin,
-    queueJobsMax: () => live.current.limits.queueJobsMax,
-    config: () => {
-      const { at, pending } = live.loaded;
-      const { file, sha256 } = live.current;
-      return { file, sha256, loaded_at: toRfc3339(at), pending };
+    ...{ metrics, logger, onFatal },
+    listen: config.admin,
+    auth: { store, environment: config.environment, organizations, clock: time.date },
+    status: {
+      ...shared,
+      stateDir: config.stateDir,
+      location: config.store,
+      diskDir: config.diskDir,
+      documentRetentionMs: config.retention.documentMs,
+      certificates: certificatesInUse(config),
+      storeFreeBytesMin: config.storage.freeBytesMin,
+      queueJobsMax: () => live.current.limits.queueJobsMax,
+      config: () => {
+        const { at, pending } = live.loaded;
+        const { file, sha256 } = live.current;
+        return { file, sha256, loaded_at: toRfc3339(at), pending };
+      },
+      clock: systemClock,
     },
-    clock: systemClock,
   };
 }
 

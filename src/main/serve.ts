@@ -23,7 +23,6 @@ import type { Epoch } from '../log/epochs.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
 import type { ActName, ActObject } from '../manifest/auditRecord.ts';
 import { EpochSeal } from '../prove/epochSeal.ts';
-import { openLastCheckpoint } from '../prove/lastCheckpoint.ts';
 import { createVerifier } from '../prove/verify.ts';
 import type { FetchAttempt } from '../seal/fetching.ts';
 import { openSealer } from '../seal/openSealer.ts';
@@ -40,7 +39,8 @@ import { startSweeping } from '../watch/sweep.ts';
 import { epochActsOf } from './epochActs.ts';
 import { openFront } from './front.ts';
 import {
-  apiSettings,
+  administrationOf,
+  apiOf,
   consoleTlsOf,
   loadConsole,
   logDuties,
@@ -50,13 +50,14 @@ import {
   openEgress,
   openFetching,
   openHashing,
+  openLastCheckpointOf,
   openLimits,
   openScannerOf,
   openServer,
   openTimestampingOf,
   openTlsOf,
   openWitnessingOf,
-  statusSettings,
+  type Shared,
 } from './parts.ts';
 import { warnOfQueueMemory } from './queueMemory.ts';
 import { runUntilStopped } from './running.ts';
@@ -151,15 +152,7 @@ export async function serve(file: string): Promise<void> {
   parts.defer(time.start({ onFatal, isFull: () => diskSpace.isFull }));
   assertAgreement(config, await store.epochs.newest(), time.date());
   // Before anything is sealed: jobs that wait in an older copy of the store must not be signed into a second history of the log.
-  const lastCheckpoint = adopt(
-    await openLastCheckpoint({
-      file: config.log.lastCheckpointFile,
-      store,
-      intervalMs: config.log.lastCheckpointIntervalMs,
-      logger,
-      onFatal,
-    }),
-  );
+  const lastCheckpoint = await openLastCheckpointOf(config, store, { logger, onFatal, parts });
   let feed: Rounds | undefined;
   const onBegin = (epoch: Epoch) => {
     recordBegin(store, epoch).catch(onFatal);
@@ -236,29 +229,18 @@ export async function serve(file: string): Promise<void> {
   const tls = openTlsOf('http.tls', config.http.tls, { logger, parts });
   const consoleTls = openTlsOf('console.tls', config.console?.tls, { logger, parts });
   const trust = () => trustOf(store.identity, signing.epochs.list, config);
-  const api = apiSettings(config);
+  const shared: Shared = {
+    ...{ config, live, store, egress, document, scanner, hash, copies, limits, time, lastCheckpoint, tls },
+    ...{ metrics, logger, onFatal },
+  };
+  const api = apiOf(shared);
   const app = createApp({
     ...api,
-    store,
     sealer,
-    authorities: () => trust().timestampAuthorities,
     sources,
-    intake: {
-      ...document,
-      bodyIdleTimeoutMs: config.http.bodyIdleTimeoutMs,
-      bodyBytesPerSecondMin: config.http.bodyBytesPerSecondMin,
-    },
-    organizations: () => live.current.organizations,
-    tls,
-    limits,
+    authorities: () => trust().timestampAuthorities,
     timestamped: () => signing.epoch.timestamps === 'required',
     authority: timestamping?.authority,
-    copies,
-    time,
-    logger,
-    onFatal,
-    onRequest: (request) => metrics.request(request),
-    onUnlogged: () => metrics.unlogged(),
   });
   const common = { clock: systemClock, logger, onFatal };
   const canary = adopt(
@@ -274,38 +256,19 @@ export async function serve(file: string): Promise<void> {
     }),
   );
   const drills = adopt(new Drills({ ...common, partitions: signing, trail: store.trail }));
+  const { status: known, ...administrationParts } = administrationOf(shared);
   const administration = adopt(
     await openAdministration({
-      ...common,
-      listen: config.admin,
+      ...administrationParts,
       status: {
-        ...statusSettings(config, live),
-        store,
-        sealer,
-        timestamping,
-        scanner,
-        sources,
-        egress,
-        copies,
-        limits,
-        lastCheckpoint,
-        witnessing,
-        time,
-        webhooks,
+        ...known,
+        ...{ sealer, timestamping, sources, witnessing, webhooks },
         tls: [tls, consoleTls].filter((one) => one !== undefined),
         lifecycle: app.lifecycle,
-        hash,
       },
       signing: { partitions: signing, canary, drills },
-      metrics,
       carrying: witnessing?.carrying,
       console: console?.sessions,
-      auth: {
-        store,
-        environment: config.environment,
-        organizations: () => live.current.organizations,
-        clock: time.date,
-      },
     }),
   );
   if (console !== undefined) {
