@@ -23,7 +23,7 @@ import {
 } from '../tsa/builtInAuthority.ts';
 import { readInstalled } from '../tsa/installed.ts';
 import { certificatesIn } from '../tsa/pki.ts';
-import { RemoteAuthority } from '../tsa/remoteAuthority.ts';
+import { remoteAuthority } from '../tsa/remoteAuthority.ts';
 import { GRANULARITY_MS, type TimestampAuthority } from '../tsa/stamp.ts';
 import { type AuthorityStatus, Timestamps } from '../tsa/timestamps.ts';
 import type { ClockStatus, TrustedClock } from '../tsa/trustedClock.ts';
@@ -166,9 +166,11 @@ export async function openTimestamping(
     if (name === BUILT_IN) return builtIn ? [builtIn] : [];
     const remote = options.remotes[name];
     if (remote?.url === undefined) return [];
-    const authority = openRemote(name, { ...remote, url: remote.url }, options.clientOf(name));
-    adopt(() => authority.close());
-    return [authority];
+    const { timeoutMs, policy } = remote;
+    const [url, roots] = [new URL(remote.url), certificatesIn(remote.rootsFile)];
+    const client = options.clientOf(name);
+    adopt(() => client.close());
+    return [remoteAuthority({ name, url, timeoutMs, roots, policy, client })];
   });
   return new Timestamping(clock, new Timestamps({ authorities: inOrder, clock, logger }), builtIn);
 }
@@ -208,20 +210,4 @@ export function unitSigner(signer: PartitionSigner<AuthorityAlgorithm>): UnitSig
     sign: (signedAttributes, content, certificate) =>
       signer.sign(tokenOrder(signedAttributes, content, certificate)),
   };
-}
-
-function openRemote(
-  name: string,
-  { url, timeoutMs, rootsFile, policy }: RemoteOptions & { url: string },
-  client: HttpExchange,
-): RemoteAuthority {
-  const roots = certificatesIn(rootsFile);
-  return new RemoteAuthority({
-    name,
-    url: new URL(url),
-    timeoutMs,
-    roots,
-    ...(policy !== undefined && { policy }),
-    client,
-  });
 }

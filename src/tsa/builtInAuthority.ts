@@ -89,7 +89,6 @@ export class BuiltInAuthority {
   readonly name = 'built-in';
   /** The root certificates of its tokens. */
   readonly roots: readonly Certificate[];
-  readonly intermediates: readonly Uint8Array[] = [];
   readonly #options: AuthorityOptions;
 
   /** Use {@link openAuthority}. */

@@ -14,8 +14,6 @@ export interface TimestampAuthority {
   readonly name: string;
   /** The only roots that the authority's tokens can chain up to. */
   readonly roots: readonly Certificate[];
-  /** DER of certificates that the authority can leave out of its tokens. */
-  readonly intermediates: readonly Uint8Array[];
   /** The policy to ask for. Without it, the authority uses its own. */
   readonly policy?: string | undefined;
   /** A TimeStampResp in DER, not yet verified. Can throw TimestampUnavailable, and does so soon when the signal aborts. */
@@ -56,7 +54,6 @@ export async function requestStamp(
     token,
     messageImprint: imprint,
     trustedRoots: authority.roots,
-    certificates: authority.intermediates,
     nonce,
     ...(policy !== undefined && { policy }),
   });

@@ -14,7 +14,7 @@ import { encodeGranted, encodeRejection } from '../../src/asn1/timestampResponse
 import { sha512 } from '../../src/base/crypto.ts';
 import { HttpClient } from '../../src/net/httpClient.ts';
 import { readCertificates } from '../../src/tsa/pki.ts';
-import { RemoteAuthority, type RemoteAuthorityOptions } from '../../src/tsa/remoteAuthority.ts';
+import { type RemoteAuthorityOptions, remoteAuthority } from '../../src/tsa/remoteAuthority.ts';
 import type { TimestampAuthority } from '../../src/tsa/stamp.ts';
 import { Timestamps } from '../../src/tsa/timestamps.ts';
 import { openTrustedClock } from '../../src/tsa/trustedClock.ts';
@@ -44,9 +44,9 @@ function remote(
   }: Partial<RemoteAuthorityOptions> & { url: URL; roots: readonly Certificate[]; ca?: string },
 ) {
   const client = new HttpClient({ ca, idleConnectionsMax: 1 });
-  const authority = new RemoteAuthority({ name: 'remote', timeoutMs: 60_000, client, ...options });
-  t.teardown(() => authority.close());
-  return authority;
+  t.teardown(() => client.close());
+  const authority = remoteAuthority({ name: 'remote', timeoutMs: 60_000, client, ...options });
+  return { ...authority, close: () => client.close() };
 }
 
 interface Bench {
@@ -494,7 +494,6 @@ t.test('a clock that fails meanwhile is not held against the authority', async (
   const stepping: TimestampAuthority = {
     name: 'stepping',
     roots: builtIn.roots,
-    intermediates: [],
     answerQuery: async (query) => {
       wall += 10_000;
       return builtIn.answerQuery(query);
