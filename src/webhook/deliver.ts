@@ -9,7 +9,7 @@ import type { Store } from '../store/store.ts';
 import type { Delivery, DeliveryFailure, WebhookEndpoint } from '../store/webhookStore.ts';
 import { EndpointQueue, type QueueLimits } from './endpointQueue.ts';
 import type { EndpointChange } from './endpoints.ts';
-import { type Answer, Poster } from './post.ts';
+import { type Answer, post } from './post.ts';
 import { nextDelayMs, parseRetryAfterMs, type Waits } from './schedule.ts';
 import { signatureHeaders } from './signature.ts';
 
@@ -64,7 +64,6 @@ const CLOSE_MS_MAX = 2000;
  */
 export class Deliverer {
   readonly #options: DelivererOptions;
-  readonly #poster: Poster;
   readonly #queues = new Map<string, EndpointQueue>();
   readonly #attempts = new Set<Promise<void>>();
   #revision = -1;
@@ -76,7 +75,6 @@ export class Deliverer {
 
   constructor(options: DelivererOptions) {
     this.#options = options;
-    this.#poster = new Poster(options.client, options.timeoutMs);
   }
 
   /** Begins to deliver. Called once. */
@@ -129,7 +127,7 @@ export class Deliverer {
 
   #cutOff(): void {
     this.#isCutOff = true;
-    this.#poster.close();
+    this.#options.client.close();
   }
 
   #noticed(endpointIds: readonly string[]): void {
@@ -295,7 +293,7 @@ export class Deliverer {
     { webhookId }: Delivery,
     body: Uint8Array,
   ): Promise<Answer | NoAnswer | undefined> {
-    const { clock, date = clock } = this.#options;
+    const { client, timeoutMs, clock, date = clock } = this.#options;
     const [sentAt, today] = [clock(), date()];
     const secrets = endpoint.secrets
       .filter(({ expiresAt }) => expiresAt === undefined || today < expiresAt)
@@ -305,7 +303,7 @@ export class Deliverer {
       ...signatureHeaders({ webhookId, sentAt, body, secrets }),
     };
     try {
-      return await this.#poster.post(new URL(endpoint.url), headers, body);
+      return await post(client, { url: new URL(endpoint.url), headers, body, timeoutMs });
     } catch (error) {
       if (this.#isCutOff) return undefined;
       if (!(error instanceof NoAnswer)) throw error;

@@ -1,5 +1,4 @@
-import type { IncomingMessage } from 'node:http';
-import type { HttpExchange } from '../net/httpClient.ts';
+import type { HttpExchange, HttpRequest } from '../net/httpClient.ts';
 import { discardBody } from '../net/response.ts';
 
 export interface Answer {
@@ -12,40 +11,18 @@ export interface Answer {
 const BODY_BYTES_MAX = 64 * 1024;
 const BODY_MS_MAX = 1000;
 
-/** Posts to targets that clients name. Follows no redirects. */
-export class Poster {
-  readonly #timeoutMs: number;
-  readonly #client: HttpExchange;
-
-  /** `timeoutMs`: for connecting, sending and the head of the answer together. */
-  constructor(client: HttpExchange, timeoutMs: number) {
-    this.#timeoutMs = timeoutMs;
-    this.#client = client;
-  }
-
-  /** Throws NoAnswer within the time-out. Reads only the status and Retry-After of an answer. */
-  post(url: URL, headers: Record<string, string>, body: Uint8Array): Promise<Answer> {
-    const request = {
-      method: 'POST',
-      url,
-      headers,
-      body,
-      timeoutMs: this.#timeoutMs,
-      timed: 'head',
-    } as const;
-    return this.#client.exchange(request, async (answer) => {
-      await discardBody(answer, BODY_BYTES_MAX, BODY_MS_MAX);
-      return answerOf(answer);
-    });
-  }
-
-  /** Cuts off requests under way. */
-  close(): void {
-    this.#client.close();
-  }
-}
-
-function answerOf({ statusCode = 0, headers }: IncomingMessage): Answer {
-  const retryAfter = headers['retry-after'];
-  return { status: statusCode, ...(retryAfter !== undefined && { retryAfter }) };
+/**
+ * Posts to a target that a client names. Follows no redirects. Reads only the status and Retry-After of an answer. `timeoutMs`: for connecting,
+ * sending and the head of the answer together. Throws NoAnswer.
+ */
+export function post(
+  client: HttpExchange,
+  request: Pick<HttpRequest, 'url' | 'headers' | 'body' | 'timeoutMs'>,
+): Promise<Answer> {
+  return client.exchange({ ...request, method: 'POST', timed: 'head' }, async (answer) => {
+    await discardBody(answer, BODY_BYTES_MAX, BODY_MS_MAX);
+    const { statusCode: status = 0, headers } = answer;
+    const retryAfter = headers['retry-after'];
+    return { status, ...(retryAfter !== undefined && { retryAfter }) };
+  });
 }

@@ -1,9 +1,9 @@
 import { pino } from 'pino';
-import { HttpClient } from '../../src/net/httpClient.ts';
+import type { HttpExchange } from '../../src/net/httpClient.ts';
 import { NoAnswer } from '../../src/net/noAnswer.ts';
 import type { Delivery, WebhookEndpoint } from '../../src/store/webhookStore.ts';
 import { Deliverer } from '../../src/webhook/deliver.ts';
-import { type Answer, Poster } from '../../src/webhook/post.ts';
+import type { Answer } from '../../src/webhook/post.ts';
 import { OutboxModel } from './outboxModel.ts';
 import { Broken, type End, World } from './world.ts';
 
@@ -58,8 +58,6 @@ export class OutboxSchedule {
         bodies: new Map(),
       });
     }
-    Poster.prototype.post = (url, headers, body) => this.#post(url, headers, body);
-    Poster.prototype.close = () => this.#cutOff.abort(new NoAnswer('closed', 'closed'));
   }
 
   /** Throws {@link Broken} when a promise is broken. */
@@ -113,7 +111,10 @@ export class OutboxSchedule {
     this.#cutOff = new AbortController();
     this.#deliverer = new Deliverer({
       store: this.#outbox.open(),
-      client: new HttpClient({}),
+      client: {
+        exchange: ({ url, headers = {}, body = new Uint8Array() }) => this.#post(url, headers, body),
+        close: () => this.#cutOff.abort(new NoAnswer('closed', 'closed')),
+      } as HttpExchange,
       timeoutMs: 10_000,
       retryDelaysMs: RETRY_DELAYS_MS,
       ...LIMITS,
