@@ -14,29 +14,28 @@ const ANSWER_BYTES_MAX = 4096;
 const PENDING_BYTES_MAX = 256 * 1024;
 const END_OF_STREAM = Buffer.alloc(4);
 
-interface Expected {
-  resolve(answer: string): void;
-  reject(failure: ScannerFailure): void;
+interface Expected extends PromiseWithResolvers<string> {
   /** Set once clamd has everything that it needs for the answer. */
   timer?: NodeJS.Timeout;
 }
 
 /**
- * One connection to clamd, as a session of its protocol (clamd(8): IDSESSION). Commands are numbered from 1, and
- * each answer carries its command's number. Any unexpected byte closes the connection and fails all pending
- * answers.
+ * One connection to clamd, as a session of its protocol (clamd(8): IDSESSION). Commands are numbered from 1, each
+ * answer carries its command's number, and the next command follows it. Any unexpected byte closes the connection and
+ * fails the pending answer.
  */
 export class ClamdSession {
   readonly #socket: Socket;
   readonly #timeoutMs: number;
-  readonly #expected = new Map<number, Expected>();
   readonly #closed = Promise.withResolvers<void>();
   #room: PromiseWithResolvers<void> | undefined;
   #commands = 0;
   #received = '';
   #failure: ScannerFailure | undefined;
-  /** The current document: its command's number, and clamd's answer. */
-  #stream: { id: number; answer: Promise<string> } | undefined;
+  /** The answer to the last command. */
+  #expected: Expected | undefined;
+  /** Whether a document has begun and not ended. */
+  #isStreaming = false;
 
   /** Use {@link openSession}. */
   constructor(socket: Socket, timeoutMs: number) {
@@ -60,21 +59,14 @@ export class ClamdSession {
 
   /** The answer to VERSION, unparsed. */
   version(): Promise<string> {
-    this.#requireUse();
-    this.#socket.write('zVERSION\0');
-    this.#commands += 1;
-    return this.#answerTo(this.#commands, this.#timer());
+    return this.#inTime(this.#command('zVERSION\0'));
   }
 
   /** Begins a document. No other command can be sent until the document ends. */
   begin(): void {
-    this.#requireUse();
-    this.#socket.write('zINSTREAM\0');
-    this.#commands += 1;
-    const answer = this.#answerTo(this.#commands);
     // The answer can reject before anyone awaits it. A later `await` still gets the error.
-    answer.catch(() => {});
-    this.#stream = { id: this.#commands, answer };
+    this.#command('zINSTREAM\0').promise.catch(() => {});
+    this.#isStreaming = true;
   }
 
   /**
@@ -97,13 +89,11 @@ export class ClamdSession {
   /** Ends the document and returns clamd's answer, unparsed. Rejects with ScannerFailure. */
   async end(): Promise<string> {
     this.#requireUse();
-    const { id, answer } = this.#stream ?? {};
-    const expected = id === undefined ? undefined : this.#expected.get(id);
-    assert(answer && expected, 'a document begins before it ends');
-    this.#stream = undefined;
-    expected.timer = this.#timer();
+    const expected = this.#expected;
+    assert(expected && this.#isStreaming, 'a document begins before it ends');
+    this.#isStreaming = false;
     this.#socket.write(END_OF_STREAM);
-    return answer;
+    return this.#inTime(expected);
   }
 
   /** Can be called again. clamd drops an unfinished document. */
@@ -115,15 +105,20 @@ export class ClamdSession {
     if (this.#failure) throw this.#failure;
   }
 
-  #answerTo(id: number, timer?: NodeJS.Timeout): Promise<string> {
-    return new Promise((resolve, reject) => {
-      this.#expected.set(id, { resolve, reject, ...(timer && { timer }) });
-    });
+  #command(text: string): Expected {
+    this.#requireUse();
+    this.#socket.write(text);
+    this.#commands += 1;
+    const expected: Expected = Promise.withResolvers<string>();
+    this.#expected = expected;
+    return expected;
   }
 
-  #timer(): NodeJS.Timeout {
+  /** The time for the answer begins now. */
+  #inTime(expected: Expected): Promise<string> {
     const late = () => this.#fail('timed_out', `clamd did not answer within ${this.#timeoutMs} ms`);
-    return setTimeout(late, this.#timeoutMs);
+    expected.timer = setTimeout(late, this.#timeoutMs);
+    return expected.promise;
   }
 
   /** Answers end with a NUL, since the commands begin with `z`. */
@@ -137,14 +132,13 @@ export class ClamdSession {
   #take(answer: string): void {
     if (this.#failure) return;
     const [, digits = '', text = ''] = /^(\d{1,10}): (.*)$/s.exec(answer) ?? [];
-    const id = Number(digits);
-    const expected = this.#expected.get(id);
+    const expected = Number(digits) === this.#commands ? this.#expected : undefined;
     if (expected === undefined || answer.length > ANSWER_BYTES_MAX) {
       this.#garbled();
-    } else if (id === this.#stream?.id) {
+    } else if (this.#isStreaming) {
       this.#refused(text);
     } else {
-      this.#expected.delete(id);
+      this.#expected = undefined;
       clearTimeout(expected.timer);
       expected.resolve(text);
     }
@@ -182,11 +176,8 @@ export class ClamdSession {
     if (this.#failure) return;
     this.#failure = new ScannerFailure(trouble, message);
     this.#socket.destroy();
-    for (const { reject, timer } of this.#expected.values()) {
-      clearTimeout(timer);
-      reject(this.#failure);
-    }
-    this.#expected.clear();
+    clearTimeout(this.#expected?.timer);
+    this.#expected?.reject(this.#failure);
     this.#room?.reject(this.#failure);
     this.#closed.resolve();
   }
