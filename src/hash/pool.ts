@@ -6,7 +6,7 @@ import type { Engine, EngineName, Hashed, Piece } from './engine.ts';
 import { crossChecked, type Hasher } from './hasher.ts';
 import { type Digests, Lane } from './lane.ts';
 import { calibrateAddon, openNativeEngine } from './native.ts';
-import { openWasmEngine, type WasmEngineOptions } from './wasmEngine.ts';
+import { WasmEngine, type WasmEngineOptions } from './wasmEngine.ts';
 
 /** With more pending bytes than this, a document waits; with more in the pool, all wait (and each keeps one chunk at most). */
 const LANE_PENDING_BYTES_MAX = 256 * 1024;
@@ -48,10 +48,10 @@ export async function openHashPool(options: HashPoolOptions): Promise<HashPool> 
   const pool = new EnginePool(
     options.engine === 'native'
       ? openNativeEngine(options.workers, options.calibration ?? calibrateAddon())
-      : openWasmEngine(options),
+      : new WasmEngine(options),
   );
   // The second engine, for documents that both engines hash.
-  const other = share > 0 ? new EnginePool(openWasmEngine({ ...options, workers: 1 })) : undefined;
+  const other = share > 0 ? new EnginePool(new WasmEngine({ ...options, workers: 1 })) : undefined;
   const close = async () => void (await Promise.all([pool.close(), other?.close()]));
   try {
     await Promise.all([pool.probe(), other?.probe()]);

@@ -25,11 +25,7 @@ const ATTEMPTS_MAX = 3;
  * nothing, so the engine can send a task again after its worker died: the bytes are still in the slab, and the
  * states in the message.
  */
-export function openWasmEngine(options: WasmEngineOptions): Engine {
-  return new WasmEngine(options);
-}
-
-class WasmEngine implements Engine {
+export class WasmEngine implements Engine {
   readonly tasksMax: number;
   readonly taskBytesMax = SLAB_BYTES;
   readonly shareBytesMin = SLAB_BYTES / 32;
