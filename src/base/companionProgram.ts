@@ -1,10 +1,10 @@
 /** The companion's own end of what `companion.ts` starts. */
 import { readSync } from 'node:fs';
 import { Socket } from 'node:net';
-import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { STREAM_FD } from './companion.ts';
 import { openDatagramAddon } from './journal.ts';
+import { siblingModule } from './package.ts';
 
 /** Standard input: the charter is its first line, and its end is the end of whoever started this process. */
 export const LIFELINE_FD = 0;
@@ -47,9 +47,8 @@ export class Lifeline {
   readonly #underWay = new Set<{ at: bigint }>();
 
   constructor() {
-    const program = new URL(`./lifelineThread${extname(import.meta.url)}`, import.meta.url);
-    const worker = new Worker(program, { workerData: this.#deadline.buffer });
-    worker.unref();
+    const program = siblingModule('lifelineThread', import.meta.url);
+    new Worker(program, { workerData: this.#deadline.buffer }).unref();
   }
 
   /** The process ends if `work` takes longer, in milliseconds. */

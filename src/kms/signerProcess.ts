@@ -1,7 +1,7 @@
-import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Companion } from '../base/companion.ts';
 import { encodeFrame, readFrames } from '../base/frames.ts';
+import { siblingModule } from '../base/package.ts';
 import {
   type Charter,
   type Duties,
@@ -14,8 +14,7 @@ import {
 import { TreeUnknown } from './signedTrees.ts';
 import { SignerFailure } from './signerFailure.ts';
 
-/** `signer.ts` in development, `signer.js` once compiled: whatever this file is. */
-const PROGRAM = fileURLToPath(new URL(`./signer${extname(import.meta.url)}`, import.meta.url));
+const PROGRAM = fileURLToPath(siblingModule('signer', import.meta.url));
 
 /** A signer inherits nothing else: the daemon's environment may hold credentials, and a vendor's module is foreign code. */
 const BASE_ENVIRONMENT = { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' };
