@@ -3,14 +3,15 @@
  * of all of them together and locks itself after a few: so a PIN that the token refused is not tried again.
  */
 
+import { type InTurn, takingTurns } from '../base/inTurn.ts';
 import { pinFileVersion } from './pinFile.ts';
 import type { TokenOptions } from './protocol.ts';
 import { isPinRefusal, SignerFailure, toSignerFailure } from './signerFailure.ts';
 
 /** By token: the version of the PIN file it refused. */
 const refused = new Map<string, string>();
-/** By token: the end of the queue, because two log-ins at once would be two attempts. */
-const turns = new Map<string, Promise<unknown>>();
+/** By token: two log-ins at once would be two attempts. */
+const turns = new Map<string, InTurn>();
 
 /**
  * Logs in, after all earlier log-ins to the same token. Throws what `logIn` throws; throws SignerFailure `pin_refused` without calling it
@@ -18,12 +19,9 @@ const turns = new Map<string, Promise<unknown>>();
  */
 export function logInOnce(token: TokenOptions, logIn: () => Promise<null>): Promise<null> {
   const name = nameOf(token);
-  const turn = (turns.get(name) ?? Promise.resolve()).then(() => attempt(name, token, logIn));
-  turns.set(
-    name,
-    turn.catch(() => {}),
-  );
-  return turn;
+  const inTurn = turns.get(name) ?? takingTurns();
+  turns.set(name, inTurn);
+  return inTurn(() => attempt(name, token, logIn));
 }
 
 async function attempt(name: string, token: TokenOptions, logIn: () => Promise<null>): Promise<null> {
