@@ -1,5 +1,5 @@
 import { createPublicKey } from 'node:crypto';
-import { type ClassicalAlgorithm, SPKI_FORMS } from '../log/verifierKey.ts';
+import { type ClassicalAlgorithm, type SignatureAlgorithm, SPKI_FORMS } from '../log/verifierKey.ts';
 
 /** CKA_EC_PARAMS per algorithm: the curve's object identifier in DER (RFC 8410, section 3; RFC 5480, section 2.1.1.1). */
 export const EC_PARAMS: Record<ClassicalAlgorithm, Buffer> = {
@@ -9,14 +9,6 @@ export const EC_PARAMS: Record<ClassicalAlgorithm, Buffer> = {
 
 /** PKCS#11 3.0, section 2.3.10, also lets a token name the curve as PrintableString "edwards25519". */
 export const EDWARDS25519_BY_NAME = Buffer.from('130c656477617264733235353139', 'hex');
-
-/** SubjectPublicKeyInfo up to the key itself, whose length the algorithm fixes. */
-const SPKI_PREFIX: Record<ClassicalAlgorithm, Buffer> = {
-  ed25519: Buffer.from('302a300506032b6570032100', 'hex'),
-  'ecdsa-p256': Buffer.from('3059301306072a8648ce3d020106082a8648ce3d030107034200', 'hex'),
-};
-
-const POINT_BYTES: Record<ClassicalAlgorithm, number> = { ed25519: 32, 'ecdsa-p256': 65 };
 
 const OCTET_STRING = 0x04;
 const INTEGER = 0x02;
@@ -30,24 +22,18 @@ export function algorithmOfCurve(ecParams: Uint8Array): ClassicalAlgorithm | und
 }
 
 /**
- * DER SubjectPublicKeyInfo of a CKA_EC_POINT. Tokens differ: most wrap the point into an OCTET STRING, some return it
- * bare; the lengths tell them apart. Throws RangeError or an OpenSSL error for what is no point of the curve.
+ * DER SubjectPublicKeyInfo of a CKA_EC_POINT, or of the CKA_VALUE of an ML-DSA-44 key (RFC 9881, section 4). Tokens differ: most wrap the
+ * point into an OCTET STRING, some return it bare; the lengths tell them apart. Throws RangeError or an OpenSSL error for what is no key.
  */
-export function encodeSpki(algorithm: ClassicalAlgorithm, ecPoint: Uint8Array): Buffer {
-  const bytes = POINT_BYTES[algorithm];
-  const wrapped = ecPoint.length === bytes + 2 && ecPoint[0] === OCTET_STRING && ecPoint[1] === bytes;
-  const point = wrapped ? ecPoint.subarray(2) : ecPoint;
-  if (point.length !== bytes) throw new RangeError(`a public key of ${ecPoint.length} bytes`);
-  const spki = Buffer.concat([SPKI_PREFIX[algorithm], point]);
+export function encodeSpki(algorithm: SignatureAlgorithm, key: Uint8Array): Buffer {
+  const { prefix, bytes, pointAt } = SPKI_FORMS[algorithm];
+  const length = bytes - pointAt;
+  const wrapped = key.length === length + 2 && key[0] === OCTET_STRING && key[1] === length;
+  const bare = wrapped ? key.subarray(2) : key;
+  if (bare.length !== length) throw new RangeError(`a public key of ${key.length} bytes`);
+  const spki = Buffer.concat([Buffer.from(prefix, 'hex').subarray(0, pointAt), bare]);
   createPublicKey({ key: spki, format: 'der', type: 'spki' });
   return spki;
-}
-
-/** DER SubjectPublicKeyInfo of the CKA_VALUE of an ML-DSA-44 key (RFC 9881, section 4). Throws RangeError for one of another length. */
-export function encodeMlDsaSpki(key: Uint8Array): Buffer {
-  const { prefix, bytes, pointAt } = SPKI_FORMS.mldsa44;
-  if (key.length !== bytes - pointAt) throw new RangeError(`an ML-DSA key of ${key.length} bytes`);
-  return Buffer.concat([Buffer.from(prefix, 'hex'), key]);
 }
 
 /** DER SubjectPublicKeyInfo of a CKA_MODULUS and CKA_PUBLIC_EXPONENT. Throws RangeError for other than 3072 bits. */

@@ -54,30 +54,18 @@ export function useKey<Result>(
   use: (key: HeldKey, sign: Sign) => Promise<Result>,
 ): Promise<Result> {
   return withSigner(options, 'read', async (signer) => {
-    const { key, sign } = await provenKey(
-      options,
-      signer,
-      await signer.ask({ kind: 'findKey' }, START_TIMEOUT_MS),
-    );
+    const { key, sign } = await findProven(options, signer);
     return use(key, sign);
   });
 }
 
 /** A key, proven by a signature, and how its token keeps it; any signer does this. Throws OperatorError when there is none. */
 export function inspectKey(options: PartitionOptions): Promise<KeyInspection> {
-  return withSigner(
-    options,
-    'read',
-    async (signer) => {
-      const { key } = await provenKey(
-        options,
-        signer,
-        await signer.ask({ kind: 'findKey' }, START_TIMEOUT_MS),
-      );
-      return { ...key, ...(await signer.ask({ kind: 'inspectKey' }, START_TIMEOUT_MS)) };
-    },
-    {},
-  );
+  const inspect = async (signer: SignerProcess) => {
+    const { key } = await findProven(options, signer);
+    return { ...key, ...(await signer.ask({ kind: 'inspectKey' }, START_TIMEOUT_MS)) };
+  };
+  return withSigner(options, 'read', inspect, {});
 }
 
 /**
@@ -109,6 +97,10 @@ async function withSigner<Result>(
   } finally {
     await signer.close();
   }
+}
+
+async function findProven(options: PartitionOptions, signer: SignerProcess) {
+  return provenKey(options, signer, await signer.ask({ kind: 'findKey' }, START_TIMEOUT_MS));
 }
 
 async function provenKey<Algorithm extends KeyAlgorithm>(

@@ -108,6 +108,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     this.#ended = this.#supervise();
   }
 
+  /** Whether it is healthy, as far as is known without asking it. */
   get ready(): boolean {
     return this.#state === 'ready';
   }

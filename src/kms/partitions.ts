@@ -5,7 +5,7 @@ import { encodeQuorum, meetsQuorum, type QuorumPolicy, quorumFault } from '../lo
 import { lineSignature } from '../log/signedCheckpoint.ts';
 import { kmsKeyId, type SignatureAlgorithm } from '../log/verifierKey.ts';
 import type { HeldKey, KeyAlgorithm } from './keyAlgorithm.ts';
-import { checkpointOrder, type Growth, type Order } from './order.ts';
+import { checkpointOrder, type Growth } from './order.ts';
 import { Partition, type PartitionSettings } from './partition.ts';
 import type { PartitionStatus } from './partitionStatus.ts';
 import type { TokenOptions } from './protocol.ts';
@@ -26,13 +26,10 @@ export interface PartitionSignature<Algorithm extends KeyAlgorithm = SignatureAl
 }
 
 /** A single partition, where it matters which key signs. */
-export interface PartitionSigner<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
-  readonly key: HeldKey<Algorithm>;
-  /** Whether it is healthy, as far as is known without asking it. */
-  readonly ready: boolean;
-  /** A verified signature, or undefined if the partition cannot give one. Never rejects. */
-  sign(order: Order): Promise<Uint8Array | undefined>;
-}
+export type PartitionSigner<Algorithm extends KeyAlgorithm = SignatureAlgorithm> = Pick<
+  Partition<HeldKey<Algorithm>>,
+  'key' | 'ready' | 'sign'
+>;
 
 /** Told once of each code by which the signer of a key refuses to sign; must not throw. */
 export type RefusalListener = (key: Pick<HeldKey, 'region' | 'keyLabel'>, code: string) => void;
@@ -175,11 +172,11 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
 
   /** Whether enough partitions are healthy, as far as is known without asking them. */
   canSign(): boolean {
-    const ready = this.#members.filter((member) => member.ready);
-    return meetsQuorum(
-      this.#quorum,
-      ready.map(({ key }) => key),
-    );
+    return meetsQuorum(this.#quorum, this.#readyKeys);
+  }
+
+  get #readyKeys(): HeldKey<Algorithm>[] {
+    return this.#members.filter((member) => member.ready).map(({ key }) => key);
   }
 
   /** How many messages every ready partition signs at the same time: as many as the least of them; 1 while none is ready. */
@@ -207,7 +204,7 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
   async withdraw(name: string, { belowQuorum = false } = {}): Promise<void> {
     const member = this.#named(name);
     const keepQuorum = () => {
-      const left = this.#members.filter((other) => other.ready && other !== member).map(({ key }) => key);
+      const left = this.#readyKeys.filter((key) => key !== member.key);
       if (!meetsQuorum(this.#quorum, left) && !belowQuorum) throw wouldBreakQuorum(left, this.#quorum);
     };
     if (await member.withdraw(keepQuorum)) return;
@@ -220,13 +217,9 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
 
   /** Full names of the partitions without which the others would meet the quorum now. */
   get spare(): string[] {
-    const ready = this.#members.filter((member) => member.ready).map(({ key }) => key);
-    const isSpare = (key: (typeof ready)[number]) =>
-      meetsQuorum(
-        this.#quorum,
-        ready.filter((other) => other !== key),
-      );
-    return ready.filter(isSpare).map(kmsKeyId);
+    const ready = this.#readyKeys;
+    const without = (key: HeldKey<Algorithm>) => ready.filter((other) => other !== key);
+    return ready.filter((key) => meetsQuorum(this.#quorum, without(key))).map(kmsKeyId);
   }
 
   /** Puts it back into service; nothing happens to one that was not withdrawn. Throws ServiceError `not_found`. */

@@ -1,14 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import pkcs11 from 'pkcs11js';
 import { toBase64 } from '../base/bytes.ts';
-import {
-  algorithmOfCurve,
-  EC_PARAMS,
-  EDWARDS25519_BY_NAME,
-  encodeMlDsaSpki,
-  encodeRsaSpki,
-  encodeSpki,
-} from './encoding.ts';
+import { algorithmOfCurve, EC_PARAMS, EDWARDS25519_BY_NAME, encodeRsaSpki, encodeSpki } from './encoding.ts';
 import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
 import { asPkcs11Error, findToken, loadModule } from './module.ts';
 import { logInWithPin } from './pinLogIn.ts';
@@ -219,7 +212,7 @@ export class HsmToken {
   #readMlDsaKey(handle: Buffer): TokenPublicKey {
     if (readUlong(this.#attribute(handle, CKA_PARAMETER_SET)) !== CKP_ML_DSA_44)
       throw new SignerFailure('key_unsupported', 'the key is an ML-DSA key of another parameter set');
-    const spki = encodeMlDsaSpki(this.#attribute(handle, pkcs11.CKA_VALUE));
+    const spki = encodeSpki('mldsa44', this.#attribute(handle, pkcs11.CKA_VALUE));
     return { algorithm: 'mldsa44', spki: toBase64(spki) };
   }
 
