@@ -1,4 +1,5 @@
 import { ServiceError } from '../base/errors.ts';
+import { type Rounds, startRounds } from '../base/rounds.ts';
 import type { Job, JobMode, JobPhase, JobRecord, Outcome, ReceivedJob } from '../job/job.ts';
 import type { SealingNode, SealingView } from '../store/arrivals.ts';
 import { refusalOf } from '../store/outrun.ts';
@@ -53,23 +54,21 @@ export class RemoteSealer {
   readonly #accepting = new Map<string, Promise<void>>();
   /** Who waits for an outcome, by the id of the job. */
   readonly #waiters = new Map<string, Set<(outcome: Outcome) => void>>();
-  readonly #timer: NodeJS.Timeout;
+  readonly #refreshing: Rounds;
+  /** Looks for outcomes: what is heard during a look is looked for in the next. */
+  readonly #looking: Rounds;
   #node: SealingNode;
   /** Of the monotonic clock, milliseconds. */
   #activeAtMs = performance.now();
   /** Accepted here since the node was looked at. */
   #added = 0;
-  #looking: Promise<void> | undefined;
-  #isStale = false;
 
   private constructor(options: RemoteSealerOptions, node: SealingNode) {
     this.#options = options;
     this.#node = node;
-    this.#timer = setInterval(() => {
-      this.#refresh().catch(options.onFatal);
-      this.#look();
-    }, LOOK_MS).unref();
-    options.sealing.onRing(() => this.#look());
+    this.#refreshing = startRounds(() => this.#refresh(), LOOK_MS, options.onFatal);
+    this.#looking = startRounds(() => this.#look(), LOOK_MS, options.onFatal);
+    options.sealing.onRing(this.#looking.now);
   }
 
   static async open(options: RemoteSealerOptions): Promise<RemoteSealer> {
@@ -119,7 +118,7 @@ export class RemoteSealer {
       const accepting = this.#accepting.get(jobId);
       if (accepting !== undefined) await accepting;
       else if ((await this.#options.store.jobs.get(jobId)) === undefined) throw refusedBefore();
-      else this.#look(); // It may have ended before.
+      else void this.#looking.now(); // It may have ended before.
       if (signal.aborted) return undefined;
       signal.addEventListener('abort', stop, { once: true });
       return await promise;
@@ -151,8 +150,8 @@ export class RemoteSealer {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await Promise.allSettled([...this.#accepting.values(), this.#looking]);
+    const rounds = [this.#refreshing.close(), this.#looking.close()];
+    await Promise.allSettled([...this.#accepting.values(), ...rounds]);
   }
 
   #obstacle(): ServiceError | undefined {
@@ -168,22 +167,10 @@ export class RemoteSealer {
     if (this.#node.isActive) this.#activeAtMs = performance.now();
   }
 
-  /** Looks for outcomes, one look at a time: what is heard meanwhile is looked for afterwards. */
-  #look(): void {
-    this.#isStale = true;
-    this.#looking ??= this.#lookWhileStale()
-      .catch(this.#options.onFatal)
-      .finally(() => {
-        this.#looking = undefined;
-      });
-  }
-
-  async #lookWhileStale(): Promise<void> {
-    while (this.#isStale && this.#waiters.size > 0) {
-      this.#isStale = false;
-      const outcomes = await this.#options.sealing.outcomes([...this.#waiters.keys()]);
-      for (const [jobId, outcome] of outcomes)
-        for (const resolve of this.#waiters.get(jobId) ?? []) resolve(outcome);
-    }
+  async #look(): Promise<void> {
+    if (this.#waiters.size === 0) return;
+    const outcomes = await this.#options.sealing.outcomes([...this.#waiters.keys()]);
+    for (const [jobId, outcome] of outcomes)
+      for (const resolve of this.#waiters.get(jobId) ?? []) resolve(outcome);
   }
 }
