@@ -22,24 +22,17 @@ const INTERVAL_MS = 3_600_000;
 
 /** Warns of certificates that expire soon: at once, and then once a day for each. Returns the function that ends the warnings. */
 export function startExpiryWarnings({ intervalMs = INTERVAL_MS, ...options }: ExpiryOptions): () => void {
-  const warnings = new ExpiryWarnings(options);
-  warnings.look();
-  const timer = setInterval(() => warnings.look(), intervalMs).unref();
+  const look = expiryWarnings(options);
+  look();
+  const timer = setInterval(look, intervalMs).unref();
   return () => clearInterval(timer);
 }
 
-export class ExpiryWarnings {
-  readonly #options: Omit<ExpiryOptions, 'intervalMs'>;
+/** Returns the function that logs the warnings that were not logged today. */
+export function expiryWarnings({ sources, clock, logger }: Omit<ExpiryOptions, 'intervalMs'>): () => void {
   /** The day of the last warning, by the warning's name. */
-  #saidOn = new Map<string, string>();
-
-  constructor(options: Omit<ExpiryOptions, 'intervalMs'>) {
-    this.#options = options;
-  }
-
-  /** Logs the warnings that were not logged today. */
-  look(): void {
-    const { sources, clock, logger } = this.#options;
+  let saidOn = new Map<string, string>();
+  return () => {
     const now = clock();
     const today = toRfc3339(now).slice(0, 10);
     const saidToday = new Map<string, string>();
@@ -48,10 +41,10 @@ export class ExpiryWarnings {
       if (warning === undefined) continue;
       const { name, level, message, fields } = warning;
       saidToday.set(name, today);
-      if (this.#saidOn.get(name) !== today) logger[level](fields, message);
+      if (saidOn.get(name) !== today) logger[level](fields, message);
     }
-    this.#saidOn = saidToday;
-  }
+    saidOn = saidToday;
+  };
 }
 
 interface Warning {

@@ -31,7 +31,8 @@ const INTERVAL_MS = 1000;
  */
 export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promise<void> } {
   const { arrivals, sealer, intervalMs = INTERVAL_MS, onFatal } = options;
-  const clients = new KnownClients(options.store);
+  /** Clients that had a credential when it was last looked for. */
+  let clients = new Set<string>();
   let known = new Set<string>();
   const look = async (signal: AbortSignal) => {
     while (!signal.aborted) {
@@ -48,7 +49,8 @@ export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promis
       const found = await arrivals.look(isKnown, options.jobsMax());
       // Each look reads the ids of all that wait. A new job rings, so until most of these have ended there is nothing to look for at once.
       if (found.length === 0 && leftOut <= known.size) return;
-      await clients.learn(found);
+      if (!found.every(({ job }) => job === undefined || clients.has(nameOf(job))))
+        clients = new Set((await options.store.credentials.all()).map(nameOf));
       for (const arrival of found) {
         await take(arrival, clients, options);
         known.add(arrival.jobId);
@@ -75,10 +77,10 @@ export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promis
 
 async function take(
   { jobId, job, fault }: Arrival,
-  clients: KnownClients,
+  clients: ReadonlySet<string>,
   { store, sealer, sources, clock, logger }: ArrivalFeedOptions,
 ): Promise<void> {
-  const isOfNobody = job !== undefined && !clients.has(job);
+  const isOfNobody = job !== undefined && !clients.has(nameOf(job));
   if (job !== undefined && !isOfNobody) {
     sealer.take(job);
     if (job.content === undefined) sources.take(job);
@@ -88,26 +90,6 @@ async function take(
   logger.error({ event: 'arrival_refused', job_id: jobId, detail }, 'a front accepted what cannot be sealed');
   const message = 'The service accepted this job in a form that it does not seal. Send the request again.';
   await store.jobs.fail(jobId, { code: 'internal_error', message, failedAt: clock() });
-}
-
-/** Clients that had a credential when it was last looked for. */
-class KnownClients {
-  readonly #store: Pick<Store, 'credentials'>;
-  #known = new Set<string>();
-
-  constructor(store: Pick<Store, 'credentials'>) {
-    this.#store = store;
-  }
-
-  has(of: Pick<Job, 'clientId' | 'organization'>): boolean {
-    return this.#known.has(nameOf(of));
-  }
-
-  /** Looks once for all that are not known yet. */
-  async learn(arrivals: readonly Arrival[]): Promise<void> {
-    if (arrivals.every(({ job }) => job === undefined || this.has(job))) return;
-    this.#known = new Set((await this.#store.credentials.all()).map(nameOf));
-  }
 }
 
 function nameOf({ clientId, organization }: Pick<Job, 'clientId' | 'organization'>): string {

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import { encodePem } from '../../src/asn1/pem.ts';
 import { daysLeft } from '../../src/base/validity.ts';
 import { listCertificates, validityOf } from '../../src/tsa/certificateList.ts';
-import { ExpiryWarnings, startExpiryWarnings } from '../../src/tsa/expiryWarnings.ts';
+import { expiryWarnings, startExpiryWarnings } from '../../src/tsa/expiryWarnings.ts';
 import { certificateFile } from '../../src/tsa/installed.ts';
 import { DAY_MS, makePki } from '../support/authority.ts';
 
@@ -27,14 +27,14 @@ function makeWatch(t: Test) {
   let now = 0;
   const options = { sources: { certificatesDir: dir, keys: [KEY], remotes: {} }, clock: () => now, logger };
   const setDaysLeft = (days: number) => (now = notAfter - days * DAY_MS);
-  return { options, file, setDaysLeft, said: () => lines.splice(0), warnings: new ExpiryWarnings(options) };
+  return { options, file, setDaysLeft, said: () => lines.splice(0), warn: expiryWarnings(options) };
 }
 
 t.test('tells of a certificate from 60 days on, once a day, and louder in the last week', async (t) => {
-  const { setDaysLeft, said, warnings } = makeWatch(t);
+  const { setDaysLeft, said, warn } = makeWatch(t);
   const look = (days: number) => {
     setDaysLeft(days);
-    warnings.look();
+    warn();
     return said().map(({ level, urgency, days_left }) => [level, urgency, days_left]);
   };
   t.strictSame(look(61.5), []);
@@ -47,13 +47,13 @@ t.test('tells of a certificate from 60 days on, once a day, and louder in the la
 });
 
 t.test('tells of one that is gone', async (t) => {
-  const { file, setDaysLeft, said, warnings } = makeWatch(t);
+  const { file, setDaysLeft, said, warn } = makeWatch(t);
   setDaysLeft(100);
-  warnings.look();
+  warn();
   t.strictSame(said(), []);
   rmSync(file);
-  warnings.look();
-  warnings.look();
+  warn();
+  warn();
   t.match(said(), [{ level: 'error', authority: 'built-in eu/stamp', detail: /has no certificate/ }]);
 });
 
