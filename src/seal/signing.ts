@@ -5,7 +5,6 @@ import {
   openPartitions,
   type PartitionOptions,
   type PartitionSignature,
-  type PartitionSigner,
   type Partitions,
   type PartitionsOptions,
 } from '../kms/partitions.ts';
@@ -130,10 +129,6 @@ export class Signing {
   }
 
   /** The partitions of the epoch in force, in the order of the configuration. */
-  get signers(): readonly PartitionSigner[] {
-    return this.#current.partitions.signers;
-  }
-
   status(): PartitionStatus[] {
     return this.#current.partitions.status();
   }

@@ -80,7 +80,7 @@ t.test(
     t.equal(await signing.sign(last, CHECKPOINT, SWITCH), undefined, 'an epoch that is over signs nothing');
     const next = await signing.term(SWITCH);
     t.match(next, { epoch: { from: SWITCH }, end: Infinity });
-    await until('the new keys are open', () => signing.signers.every(({ ready }) => ready));
+    await until('the new keys are open', () => signing.status().every(({ state }) => state === 'ready'));
     t.strictSame(
       (await signing.sign(next, CHECKPOINT, SWITCH))?.map(({ keyLabel }) => keyLabel),
       ['log-2', 'log'],
@@ -107,7 +107,7 @@ t.test('who waits for a quorum hears of the new epoch', async (t) => {
   const signing = await open();
   t.intercept(signing, 'canSign', { value: () => false });
   await store.epochs.change([first, { ...second, quorum: { needed: 2 } }], 0, null);
-  for (const { key } of signing.signers) await signing.withdraw(`${key.region}/log`, { belowQuorum: true });
+  for (const { region } of signing.status()) await signing.withdraw(`${region}/log`, { belowQuorum: true });
   const recovered = signing.recovered(NEVER);
   setTime(SWITCH);
   await t.resolves(recovered);
