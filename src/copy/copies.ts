@@ -8,7 +8,7 @@ import { ServiceError } from '../base/errors.ts';
 import { makeFolder, syncFolder } from '../base/folders.ts';
 import { siblingModule } from '../base/package.ts';
 import { Turns } from '../base/turns.ts';
-import { Keystream } from './cipher.ts';
+import { keystream } from './cipher.ts';
 import { type CipheredFile, Spool } from './spool.ts';
 import { requireDiskSpace, storageFull } from './storage.ts';
 import type { StripResult, StripTask } from './worker.ts';
@@ -204,12 +204,12 @@ function newName(): string {
 /** The bytes of a document. */
 export async function* readCiphered({ path, key, bytes }: CipheredFile): AsyncGenerator<Buffer> {
   await using file = await open(path, 'r');
-  const keystream = new Keystream(key);
+  const decrypt = keystream(key);
   for (let position = 0; position < bytes; ) {
     const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(Math.min(READ_BYTES, bytes - position)));
     if (bytesRead === 0) throw new Error('a copy is shorter than when it was written');
     position += bytesRead;
-    yield keystream.apply(buffer.subarray(0, bytesRead));
+    yield decrypt(buffer.subarray(0, bytesRead));
   }
 }
 

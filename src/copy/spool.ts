@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Keystream, newKey } from './cipher.ts';
+import { keystream, newKey } from './cipher.ts';
 import { requireDiskSpace, storageFailure } from './storage.ts';
 
 /** An encrypted file with a document. Without the key, the file is unreadable. */
@@ -21,7 +21,7 @@ export class Spool {
   readonly #name: string;
   readonly #path: string;
   readonly #key = newKey();
-  readonly #keystream = new Keystream(this.#key);
+  readonly #encrypt = keystream(this.#key);
   readonly #freeBytesMin: number;
   readonly #file: Promise<FileHandle>;
   #pending: Buffer[] = [];
@@ -41,7 +41,7 @@ export class Spool {
 
   /** When this returns a promise, the caller must wait for it before it writes more. It rejects when the bytes cannot be written. */
   update(bytes: Uint8Array): Promise<void> | undefined {
-    this.#pending.push(this.#keystream.apply(bytes));
+    this.#pending.push(this.#encrypt(bytes));
     this.#pendingBytes += bytes.length;
     this.#bytes += bytes.length;
     this.#writing ??= this.#writeAll();

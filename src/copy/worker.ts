@@ -3,7 +3,7 @@ import type { Edit } from '../pdf/findings.ts';
 import { NotStrippable } from '../pdf/notStrippable.ts';
 import type { ByteSource } from '../pdf/window.ts';
 import { applyEdits } from '../pdf/xmp.ts';
-import { Keystream, newKey } from './cipher.ts';
+import { keystream, newKey } from './cipher.ts';
 import { isStorageFull } from './storage.ts';
 import { StripperLost, StripperProcess } from './stripperProcess.ts';
 
@@ -99,7 +99,7 @@ async function reading<T>(
       if (count === 0) throw new Error('a document is shorter than when it was written');
       filled += count;
     }
-    return new Keystream(key, position).apply(data);
+    return keystream(key, position)(data);
   };
   try {
     return await use({ bytes, read });
@@ -111,13 +111,13 @@ async function reading<T>(
 /** The copy has its own key: two texts under one keystream would reveal their differences. */
 function copy(document: ByteSource, edits: Edit[], path: string): Uint8Array {
   const key = newKey();
-  const keystream = new Keystream(key);
+  const encrypt = keystream(key);
   const file = openSync(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600);
   try {
     for (let position = 0; position < document.bytes; position += CHUNK_BYTES) {
       const data = document.read(position, CHUNK_BYTES);
       applyEdits(data, position, edits);
-      writeWhole(file, keystream.apply(data));
+      writeWhole(file, encrypt(data));
     }
     fsyncSync(file);
   } finally {

@@ -14,7 +14,7 @@ import { buffer } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
 import { toHex } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/crypto.ts';
-import { Keystream, newKey } from '../../src/copy/cipher.ts';
+import { keystream, newKey } from '../../src/copy/cipher.ts';
 import {
   type Copies,
   type CopiesOptions,
@@ -52,14 +52,10 @@ async function spooled(copies: Copies, document: Buffer, chunkBytes = document.l
 t.test('a keystream begins anywhere', async (t) => {
   const key = newKey();
   const data = randomBytes(100);
-  const whole = new Keystream(key).apply(data);
+  const whole = keystream(key)(data);
   t.notSame(whole, data);
   for (const position of [0, 1, 15, 16, 17, 33, 99]) {
-    t.same(
-      new Keystream(key, position).apply(whole.subarray(position)),
-      data.subarray(position),
-      `${position}`,
-    );
+    t.same(keystream(key, position)(whole.subarray(position)), data.subarray(position), `${position}`);
   }
 });
 
