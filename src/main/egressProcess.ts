@@ -57,7 +57,7 @@ export class Egress {
   start(): Promise<string> {
     const { socket } = this.#options;
     if (socket !== undefined) return Promise.resolve(socket);
-    this.#listening ??= new Promise((resolve) => this.#spawn(resolve));
+    this.#listening ??= this.#spawn();
     return this.#listening;
   }
 
@@ -84,8 +84,10 @@ export class Egress {
     clearTimeout(timer);
   }
 
-  #spawn(listening: (socket: string) => void): void {
-    if (this.#isClosed) return;
+  /** Resolves to the socket of the child, or of one that comes after it. */
+  #spawn(): Promise<string> {
+    const { promise, resolve } = Promise.withResolvers<string>();
+    if (this.#isClosed) return promise;
     const startedAt = performance.now();
     // In a folder of its own, which nobody else can enter. The child removes both when it ends in order.
     const socket = join(mkdtempSync(join(tmpdir(), 'pdfseald-egress-')), 'socket');
@@ -95,7 +97,7 @@ export class Egress {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
     this.#child = child;
-    child.once('message', () => listening(socket));
+    child.once('message', () => resolve(socket));
     child.once('error', (err) => this.#options.logger.error({ err }, 'the egress process does not start'));
     child.once('close', (status, signal) => {
       this.#child = undefined;
@@ -104,23 +106,15 @@ export class Egress {
       if (performance.now() - startedAt > HEALTHY_MS) this.#pauseMs = PAUSE_MS_MIN;
       const fields = { event: 'egress_ended', how: signal ?? status, retry_ms: this.#pauseMs };
       this.#options.logger.error(fields, 'the egress process ended and is started again');
-      this.#startAgain(listening);
-    });
-  }
-
-  /** Requests wait for the new child within their own time-outs. */
-  #startAgain(waiting: (socket: string) => void): void {
-    this.#status.restarts += 1;
-    const { promise, resolve } = Promise.withResolvers<string>();
-    this.#listening = promise;
-    this.#timer = setTimeout(() => {
-      this.#spawn((socket) => {
-        resolve(socket);
-        // Of those that waited while no child came to listen.
-        waiting(socket);
+      this.#status.restarts += 1;
+      // Requests wait for the new child within their own time-outs, also those that waited while none came to listen.
+      this.#listening = new Promise((again) => {
+        this.#timer = setTimeout(() => again(this.#spawn()), this.#pauseMs);
       });
-    }, this.#pauseMs);
-    this.#pauseMs = Math.min(this.#pauseMs * 2, PAUSE_MS_MAX);
+      this.#listening.then(resolve);
+      this.#pauseMs = Math.min(this.#pauseMs * 2, PAUSE_MS_MAX);
+    });
+    return promise;
   }
 
   #noticed(trouble?: NoAnswer): void {
