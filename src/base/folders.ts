@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs';
-import { open, readdir } from 'node:fs/promises';
+import { open, readdir, rename } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { syncName, unusable } from './atomicFile.ts';
 
@@ -21,6 +21,21 @@ export function makeFolder(path: string, mode = 0o777): void {
 export async function syncFolder(path: string): Promise<void> {
   await using file = await open(path, 'r');
   await file.sync();
+}
+
+/**
+ * Makes or replaces a file. Once this resolves, it survives a power cut. If it rejects, the old file or the new one does. Nobody else may
+ * write it at the same time.
+ */
+export async function replaceFile(path: string, content: string | Uint8Array, mode: number): Promise<void> {
+  const draft = `${path}.new`;
+  {
+    await using file = await open(draft, 'w', mode);
+    await file.writeFile(content);
+    await file.sync();
+  }
+  await rename(draft, path);
+  await syncFolder(dirname(path));
 }
 
 /**

@@ -1,9 +1,8 @@
 import { constants } from 'node:fs';
-import { type FileHandle, open, rename } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { type FileHandle, open } from 'node:fs/promises';
 import { fromUtf8 } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
-import { syncFolder } from '../base/folders.ts';
+import { replaceFile } from '../base/folders.ts';
 import { NOTHING_SIGNED, type SignedTrees } from './signedTrees.ts';
 import { SignerFailure } from './signerFailure.ts';
 
@@ -42,7 +41,8 @@ export class TreeFile {
   static async open(path: string): Promise<TreeFile> {
     const file = await open(path, DURABLE).catch(async (error) => {
       if (error.code !== 'ENOENT') throw error;
-      await make(path);
+      const slot = encodeSlot({ turn: 0, held: NOTHING_SIGNED });
+      await replaceFile(path, Buffer.concat([slot, slot]), 0o600);
       return open(path, DURABLE);
     });
     const bytes = await file.readFile();
@@ -78,19 +78,6 @@ export class TreeFile {
   async #put(slot: Slot): Promise<void> {
     await this.#file.write(encodeSlot(slot), 0, SLOT_BYTES, (slot.turn % SLOTS) * SLOT_BYTES);
   }
-}
-
-async function make(path: string): Promise<void> {
-  const draft = await open(`${path}.new`, 'w', 0o600);
-  try {
-    const slot = encodeSlot({ turn: 0, held: NOTHING_SIGNED });
-    await draft.write(Buffer.concat([slot, slot]));
-    await draft.sync();
-  } finally {
-    await draft.close();
-  }
-  await rename(`${path}.new`, path);
-  await syncFolder(dirname(path));
 }
 
 function encodeSlot(slot: Slot): Buffer {

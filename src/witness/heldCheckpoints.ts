@@ -1,9 +1,9 @@
-import { open, readFile, rename } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { toHex } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
-import { syncFolder } from '../base/folders.ts';
+import { replaceFile } from '../base/folders.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { type Cosigner, cosignaturesIn } from '../log/cosignature.ts';
 import { type Opened, openCheckpoint, signersOf } from '../log/signedCheckpoint.ts';
@@ -63,17 +63,7 @@ export class HeldCheckpoints {
 
   /** Once this resolves, the note survives a power cut. If it rejects, the old or the new one does. */
   async put(origin: string, note: string): Promise<void> {
-    const path = this.#pathOf(origin);
-    const draft = `${path}.new`;
-    const file = await open(draft, 'w', 0o644);
-    try {
-      await file.writeFile(note);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(draft, path);
-    await syncFolder(this.#folder);
+    await replaceFile(this.#pathOf(origin), note, 0o644);
     this.#notes.set(nameOf(origin), note);
   }
 
