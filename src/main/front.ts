@@ -11,7 +11,7 @@ import type { LiveConfig } from '../config/reload.ts';
 import { trustOf } from '../config/trustAnchors.ts';
 import { createApp } from '../http/app.ts';
 import { termAt } from '../log/epochs.ts';
-import { Probing } from '../seal/probing.ts';
+import { probing } from '../seal/probing.ts';
 import { RemoteSealer } from '../seal/remoteSealer.ts';
 import { Timekeeping } from '../seal/timekeeping.ts';
 import { SourceClient } from '../source/sourceClient.ts';
@@ -109,7 +109,7 @@ export async function openFront(
   const copies = await openCopiesOf(config, store, parts);
   const document = { pool: hash.pool, documentBytesMax: config.limits.documentBytesMax, scanner };
   const source = new SourceClient(egress.to('source'), config.sources.answerTimeoutMs);
-  const probing = new Probing({ source, document, logger, signal: options.signal });
+  const probe = probing({ source, document, logger, signal: options.signal });
   const tls = openTlsOf('http.tls', config.http.tls, { logger, parts });
   const shared: Shared = {
     ...{ config, live, store, egress, document, scanner, hash, copies, limits, time, lastCheckpoint, tls },
@@ -120,10 +120,7 @@ export async function openFront(
     sealer,
     isFront: true,
     authorities: () => trustOf(store.identity, epochs().list, config).timestampAuthorities,
-    sources: {
-      probe: (clientId, url, checksum) => probing.probe(clientId, url, checksum),
-      accept: (job, acceptance) => sealer.accept(job, acceptance),
-    },
+    sources: { probe, accept: (job, acceptance) => sealer.accept(job, acceptance) },
     timestamped: () => termAt(epochs(), time.date()).epoch.timestamps === 'required',
   });
   const { status, ...administration } = administrationOf(shared);

@@ -9,7 +9,7 @@ import { unfetchableNow } from '../source/fetchFailure.ts';
 import { announcedBytes, type SourceClient } from '../source/sourceClient.ts';
 import { type Acceptance, type Store, UnknownOutcome } from '../store/store.ts';
 import { type DocumentOptions, DocumentPass, type ReceivedDocument, tooLarge } from './documentPass.ts';
-import { describeSource, Probing } from './probing.ts';
+import { describeSource, type Probe, probing } from './probing.ts';
 import type { Sealer } from './sealer.ts';
 
 export interface FetchingOptions {
@@ -68,12 +68,13 @@ export class Fetching {
   readonly #running = new Set<Promise<void>>();
   readonly #turns: Turns;
   #queued = 0;
-  readonly #probing: Probing;
+  /** See {@link probing}. */
+  readonly probe: Probe;
 
   constructor(options: FetchingOptions) {
     this.#options = options;
     this.#turns = new Turns({ of: 'fetches', max: options.concurrentMax });
-    this.#probing = new Probing({ ...options, signal: this.#stop.signal });
+    this.probe = probing({ ...options, signal: this.#stop.signal });
   }
 
   /** Continues with the jobs that an earlier process left. Called once. */
@@ -84,11 +85,6 @@ export class Fetching {
       this.#hashingUnlessScanned(job); // The job may have been reported as `hashing` already, and a phase never goes back.
       void this.#add({ job, failures: 0 });
     }
-  }
-
-  /** See {@link Probing.probe}. */
-  probe(clientId: string, sourceUrl: string, checksumSha256: string): Promise<void> {
-    return this.#probing.probe(clientId, sourceUrl, checksumSha256);
   }
 
   /** Makes a job without content durable, and queues it to be fetched. Once this resolves, the job survives any crash. */

@@ -16,23 +16,18 @@ export interface ProbingOptions {
   signal: AbortSignal;
 }
 
-/** Asks sources about documents before their jobs are accepted. */
-export class Probing {
-  readonly #options: ProbingOptions;
-  readonly #probes = new Slots({ of: 'requests to sources', max: PROBES_MAX });
+/** Asks a source about a document of a client. */
+export type Probe = (clientId: string, sourceUrl: string, checksumSha256: string) => Promise<void>;
 
-  constructor(options: ProbingOptions) {
-    this.#options = options;
-  }
-
-  /**
-   * Asks a source about its document before the job is accepted. Throws ServiceError `checksum_mismatch` or
-   * `document_too_large` if the source announces another document, `source_unreachable` or `source_not_allowed` if
-   * the source cannot be asked, `too_many_requests` or `queue_full` if too many such requests are under way.
-   */
-  async probe(clientId: string, sourceUrl: string, checksumSha256: string): Promise<void> {
-    const { source, document, logger, signal } = this.#options;
-    const leave = this.#probes.take(clientId);
+/**
+ * Returns what asks a source about its document before the job is accepted. It throws ServiceError `checksum_mismatch` or
+ * `document_too_large` if the source announces another document, `source_unreachable` or `source_not_allowed` if
+ * the source cannot be asked, `too_many_requests` or `queue_full` if too many such requests are under way.
+ */
+export function probing({ source, document, logger, signal }: ProbingOptions): Probe {
+  const probes = new Slots({ of: 'requests to sources', max: PROBES_MAX });
+  return async (clientId, sourceUrl, checksumSha256) => {
+    const leave = probes.take(clientId);
     try {
       const { sha256, bytes = 0 } = await source.probe(sourceUrl, signal);
       if (bytes > document.documentBytesMax) throw tooLarge('source_url', document.documentBytesMax);
@@ -45,7 +40,7 @@ export class Probing {
     } finally {
       leave();
     }
-  }
+  };
 }
 
 /** The fields for the log: only the origin of the URL, because the rest can hold secrets. */
