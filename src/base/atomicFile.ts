@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { dirname, isAbsolute } from 'node:path';
 import { OperatorError } from './errors.ts';
-import { systemReason } from './systemReason.ts';
+import { codeOf, systemReason } from './systemReason.ts';
 
 /** The bytes of a file. Throws OperatorError where it cannot be read. */
 export function readWholeFile(path: string): Buffer {
@@ -38,7 +38,7 @@ export function linkedAs(path: string, draft: string): boolean {
     linkSync(draft, path);
     return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    if (codeOf(error) === 'EEXIST') return false;
     throw unusable('write', path, error);
   }
 }
@@ -69,7 +69,7 @@ export function syncName(path: string): void {
   try {
     fsyncSync(folder);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EINVAL') throw error;
+    if (codeOf(error) !== 'EINVAL') throw error;
   } finally {
     closeSync(folder);
   }

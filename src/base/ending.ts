@@ -1,3 +1,5 @@
+import { codeOf } from './systemReason.ts';
+
 /** The exit status for a fault of the program itself (sysexits.h, EX_SOFTWARE): the service manager starts it again. */
 export const EXIT_SOFTWARE = 70;
 
@@ -10,7 +12,7 @@ export function stopSignal(): Promise<NodeJS.Signals> {
 
 /** Whether `parseArgs` refused the command line. */
 export function isUsageError(error: unknown): boolean {
-  return error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS_');
+  return error instanceof TypeError && codeOf(error).startsWith('ERR_PARSE_ARGS_');
 }
 
 /** The stack of an error, where it has one. */

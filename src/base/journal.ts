@@ -6,6 +6,7 @@ import { escapeControls } from './controls.ts';
 import { fromEnvironment } from './env.ts';
 import { EVENTS, type EventName } from './events.ts';
 import type { LogOutput } from './logWriter.ts';
+import { codeOf } from './systemReason.ts';
 
 /** Datagrams over Unix sockets, which Node lacks. Neither function waits. */
 export interface DatagramAddon {
@@ -80,20 +81,14 @@ export function toJournal(addon: Pick<DatagramAddon, 'send'>, socket = JOURNAL_S
       const sent = addon.send(socket, entries);
       return lines.slice(0, sent).reduce((sum, line) => sum + line.length, 0);
     } catch (error) {
-      throw isAway(error)
+      throw AWAY.includes(codeOf(error))
         ? Object.assign(new Error('the journal is busy', { cause: error }), { code: 'EAGAIN' })
         : error;
     }
   };
 }
 
-function isAway(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    'code' in error &&
-    ['EAGAIN', 'ECONNREFUSED', 'ENOENT'].includes(String(error.code))
-  );
-}
+const AWAY = ['EAGAIN', 'ECONNREFUSED', 'ENOENT'];
 
 const NEWLINE = 0x0a;
 

@@ -12,7 +12,7 @@ import {
 import { dirname } from 'node:path';
 import { OperatorError } from './errors.ts';
 import { tryLock } from './flock.ts';
-import { remedyFor, systemReason } from './systemReason.ts';
+import { codeOf, remedyFor, systemReason } from './systemReason.ts';
 
 /** Proof that this process alone writes to the state folder. */
 export interface DaemonLock extends Disposable {
@@ -78,7 +78,7 @@ function makeLockFile(path: string): number | undefined {
     if (process.getuid?.() === 0) fchownSync(file, uid, gid);
     return file;
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return undefined;
+    if (codeOf(error) === 'EEXIST') return undefined;
     throw error;
   }
 }

@@ -1,6 +1,7 @@
 import { constants, fstatSync, openSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { toRfc3339 } from './clock.ts';
+import { codeOf } from './systemReason.ts';
 
 /** How long a line may wait to be written together with others. */
 const LINE_DELAY_MS_MAX = 100;
@@ -75,7 +76,7 @@ export class LogWriter {
       this.#length = 0;
       this.#writeUnwritten();
     } catch (error) {
-      if (isBusy(error)) this.#tryLater();
+      if (codeOf(error) === 'EAGAIN') this.#tryLater();
       else this.#loseAll();
     }
   }
@@ -111,10 +112,6 @@ export class LogWriter {
 
 const LINES_LOST = 'lines of this log are missing here: they could not be written';
 const NEWLINE = 0x0a;
-
-function isBusy(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'EAGAIN';
-}
 
 /** Writes to a file descriptor of any kind. */
 export function toDescriptor(fd: number): LogOutput {

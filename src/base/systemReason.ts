@@ -7,10 +7,14 @@ const REMEDIES: Readonly<Record<string, string>> = {
   EMFILE: 'raise the number of files this process may open (LimitNOFILE=)',
 };
 
+/** The code of an error of the system, of Node.js or of OpenSSL; empty where the error has none. */
+export function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
+
 /** What an administrator can do so that a file can be opened. */
 export function remedyFor(cause: unknown): string {
-  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
-  return REMEDIES[code] ?? 'run this as the user that owns the folder';
+  return REMEDIES[codeOf(cause)] ?? 'run this as the user that owns the folder';
 }
 
 /** The system's own message, such as "permission denied", for messages to administrators. */

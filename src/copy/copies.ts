@@ -7,6 +7,7 @@ import { assert } from '../base/assert.ts';
 import { ServiceError } from '../base/errors.ts';
 import { makeFolder, syncFolder } from '../base/folders.ts';
 import { siblingModule } from '../base/package.ts';
+import { codeOf } from '../base/systemReason.ts';
 import { Turns } from '../base/turns.ts';
 import { keystream } from './cipher.ts';
 import { type CipheredFile, Spool } from './spool.ts';
@@ -194,7 +195,7 @@ export class Copies {
 }
 
 function unlessMissing(error: unknown): undefined {
-  if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
+  if (codeOf(error) !== 'ENOENT') throw error;
 }
 
 function newName(): string {

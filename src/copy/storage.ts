@@ -1,6 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { ServiceError } from '../base/errors.ts';
+import { codeOf } from '../base/systemReason.ts';
 
 const RETRY_AFTER_SECONDS = 60;
 const FULL = new Set(['ENOSPC', 'EDQUOT']);
@@ -17,7 +18,7 @@ export function storageFailure(error: unknown): unknown {
 }
 
 export function isStorageFull(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && FULL.has(String(error.code));
+  return FULL.has(codeOf(error));
 }
 
 export function storageFull(cause?: unknown): ServiceError {

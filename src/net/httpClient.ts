@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
 import { createSecureContext, getCACertificates } from 'node:tls';
-import { codeOf, NoAnswer, toNoAnswer } from './noAnswer.ts';
+import { codeOf } from '../base/systemReason.ts';
+import { NoAnswer, toNoAnswer } from './noAnswer.ts';
 import type { TargetPolicy } from './policy.ts';
 import { answerTo } from './response.ts';
 

@@ -4,7 +4,7 @@ import type { Server as HttpServer } from 'node:http';
 import { connect, type ListenOptions, type Server } from 'node:net';
 import { dirname } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
-import { systemReason } from '../base/systemReason.ts';
+import { codeOf, systemReason } from '../base/systemReason.ts';
 import { formatAddress, type HostPort, type ListenAddress } from './address.ts';
 
 /** A listening socket that the daemon inherits, for example from the service manager. */
@@ -43,8 +43,7 @@ export async function listenAt(
 }
 
 function remedyOf(cause: unknown, at: ListenAddress | InheritedSocket): string | undefined {
-  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
-  return 'port' in at ? REMEDIES[code]?.(at) : undefined;
+  return 'port' in at ? REMEDIES[codeOf(cause)]?.(at) : undefined;
 }
 
 const REMEDIES: Readonly<Record<string, (at: HostPort) => string>> = {

@@ -1,3 +1,4 @@
+import { codeOf } from '../base/systemReason.ts';
 import { TargetRefused } from './policy.ts';
 
 /** Why there is no answer. Safe to show to the client that named the target. */
@@ -32,11 +33,6 @@ export function toNoAnswer(error: unknown): NoAnswer {
   if (error instanceof NoAnswer) return error;
   const message = error instanceof Error && error.message !== '' ? error.message : codeOf(error);
   return new NoAnswer(reasonOf(error), message, { cause: error });
-}
-
-/** The error code of Node.js or OpenSSL; empty where the error has none. */
-export function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
 function reasonOf(error: unknown): NoAnswerReason {

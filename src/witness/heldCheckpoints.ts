@@ -4,7 +4,7 @@ import { toHex } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
 import { replaceFile } from '../base/folders.ts';
-import { systemReason } from '../base/systemReason.ts';
+import { codeOf, systemReason } from '../base/systemReason.ts';
 import { type Cosigner, cosignaturesIn } from '../log/cosignature.ts';
 import { type Opened, openCheckpoint, signersOf } from '../log/signedCheckpoint.ts';
 import type { VerifierKey } from '../log/verifierKey.ts';
@@ -72,7 +72,7 @@ export class HeldCheckpoints {
     try {
       return await readFile(path, 'utf8');
     } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+      if (codeOf(cause) === 'ENOENT') return undefined;
       throw new OperatorError(`cannot read ${path} (${systemReason(cause)})`, { cause });
     }
   }

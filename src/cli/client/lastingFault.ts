@@ -1,6 +1,7 @@
 import { connect } from 'node:tls';
 import { OperatorError } from '../../base/errors.ts';
-import { codeOf, toNoAnswer } from '../../net/noAnswer.ts';
+import { codeOf } from '../../base/systemReason.ts';
+import { toNoAnswer } from '../../net/noAnswer.ts';
 
 /** How the command tried to reach the service, for messages. */
 export interface Attempted {
