@@ -2,9 +2,8 @@ import { assert } from '../base/assert.ts';
 import { toBase64, toHex } from '../base/bytes.ts';
 import { sha512 } from '../base/crypto.ts';
 import type { ReceivedJob } from '../job/job.ts';
-import { parseCheckpoint } from '../log/checkpoint.ts';
-import { parseNote } from '../log/note.ts';
 import { verifyInclusion } from '../log/proof.ts';
+import { openCheckpoint } from '../log/signedCheckpoint.ts';
 import { leafHash } from '../log/tree.ts';
 import { CLASSICAL_ALGORITHMS, type ClassicalAlgorithm } from '../log/verifierKey.ts';
 import { encodeCanonical } from './jcs.ts';
@@ -72,7 +71,7 @@ export function receiptAlgorithm(algorithm: ClassicalAlgorithm): ReceiptAlgorith
 /** Builds the receipt. Throws BrokenInvariant when the proof does not lead from this job to the checkpoint. */
 export function assembleReceipt({ job, environment, batch, leafIndex, proof }: ReceiptParts): Receipt {
   const manifest = manifestOf(job, environment, batch.sealedAt);
-  const checkpoint = parseCheckpoint(parseNote(batch.checkpoint)?.text ?? '');
+  const checkpoint = openCheckpoint(batch.checkpoint)?.checkpoint;
   const leaf = leafHash(leafData(manifest));
   assert(
     checkpoint?.treeSize === batch.treeSize &&

@@ -4,9 +4,10 @@ import type { ReceivedJob } from '../job/job.ts';
 import type { Growth } from '../kms/order.ts';
 import type { PartitionSignature } from '../kms/partitions.ts';
 import type { Step } from '../kms/protocol.ts';
-import { encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
-import { encodeNote, parseNote } from '../log/note.ts';
+import { encodeCheckpoint } from '../log/checkpoint.ts';
+import { encodeNote } from '../log/note.ts';
 import { consistencyProof, growthProof } from '../log/proof.ts';
+import { openCheckpoint } from '../log/signedCheckpoint.ts';
 import type { ReadTile, Tile } from '../log/tiles.ts';
 import { appendLeaves, type Edge, leafHash, loadEdge, rootOf } from '../log/tree.ts';
 import { type ClassicalAlgorithm, isClassical, kmsKeyId, noteKeyId } from '../log/verifierKey.ts';
@@ -115,8 +116,7 @@ export function batchOf(
 
 /** The edge of the tree that the checkpoint commits to; undefined if tiles are missing or give a different root. */
 export async function committedEdge(head: Batch, readTile: ReadTile): Promise<Edge | undefined> {
-  const text = parseNote(head.checkpoint)?.text;
-  const checkpoint = text === undefined ? undefined : parseCheckpoint(text);
+  const checkpoint = openCheckpoint(head.checkpoint)?.checkpoint;
   try {
     const edge = await loadEdge(head.treeSize, readTile);
     const isIts = checkpoint?.treeSize === edge.size && bytesEqual(checkpoint.root, rootOf(edge));

@@ -47,60 +47,54 @@ const TIMEOUT_MS = 10_000;
 const PAUSES_MS = [10, 250];
 const TRIES_MAX = 3;
 
-/** Asks witnesses to cosign (C2SP tlog-witness, "add-checkpoint"). Follows no redirects: only the URL of the policy is asked. */
-export class WitnessClient {
-  readonly #client: HttpExchange;
-  #isClosed = false;
+/** Whom to ask. */
+export interface Asked {
+  witness: PolicyWitness;
+  url: URL;
+  /** Of the tree that it is thought to hold. */
+  heldSize: number;
+}
 
-  constructor(client: HttpExchange) {
-    this.#client = client;
+/**
+ * Asks a witness to cosign (C2SP tlog-witness, "add-checkpoint"), at most three times, and not again once the signal is aborted. Follows no
+ * redirects: only the URL of the policy is asked.
+ */
+export async function askToCosign(
+  client: HttpExchange,
+  { witness, url, heldSize }: Asked,
+  submission: Submission,
+  closing: AbortSignal,
+): Promise<Cosigning> {
+  const { treeSize } = submission.checkpoint;
+  let oldSize = Math.min(heldSize, treeSize);
+  for (let tries = 1; ; tries++) {
+    const body = await requestBody(submission, oldSize);
+    if (body === undefined) return trouble('log_damaged', 'the tiles of the log do not give its checkpoint');
+    const answer = await ask(client, url, body);
+    const found = await judge(answer, { witness, submission, oldSize });
+    if (found.kind !== 'trouble' || tries === TRIES_MAX || closing.aborted) return found;
+    if (answer.kind === 'other_size' && answer.size <= treeSize) oldSize = answer.size;
+    else if (answer.kind === 'fault' || answer.kind === 'none') await sleep(PAUSES_MS[tries - 1]);
+    else return found;
   }
+}
 
-  /** Asks at most three times. `heldSize`: of the tree that the witness is thought to hold. */
-  async cosign(
-    witness: PolicyWitness,
-    url: URL,
-    heldSize: number,
-    submission: Submission,
-  ): Promise<Cosigning> {
-    const { treeSize } = submission.checkpoint;
-    let oldSize = Math.min(heldSize, treeSize);
-    for (let tries = 1; ; tries++) {
-      const body = await requestBody(submission, oldSize);
-      if (body === undefined)
-        return trouble('log_damaged', 'the tiles of the log do not give its checkpoint');
-      const answer = await this.#ask(url, body);
-      const found = await judge(answer, { witness, submission, oldSize });
-      if (found.kind !== 'trouble' || tries === TRIES_MAX || this.#isClosed) return found;
-      if (answer.kind === 'other_size' && answer.size <= treeSize) oldSize = answer.size;
-      else if (answer.kind === 'fault' || answer.kind === 'none') await sleep(PAUSES_MS[tries - 1]);
-      else return found;
-    }
-  }
-
-  /** Cancels the requests under way. */
-  close(): void {
-    this.#isClosed = true;
-    this.#client.close();
-  }
-
-  async #ask(prefix: URL, body: string): Promise<Answer> {
-    const request = {
-      method: 'POST',
-      url: submissionUrl(prefix),
-      headers: { 'Content-Type': 'text/plain; charset=utf-8' },
-      body: Buffer.from(body),
-      timeoutMs: TIMEOUT_MS,
-    } as const;
-    try {
-      return await this.#client.exchange(request, async (answer) => {
-        const text = (await readBody(answer, ANSWER_BYTES_MAX)).toString();
-        return parseWitnessAnswer(answer.statusCode ?? 0, answer.headers['content-type'] ?? '', text);
-      });
-    } catch (error) {
-      const { reason, message } = toNoAnswer(error);
-      return { kind: 'none', message: `${reason}: ${message}` };
-    }
+async function ask(client: HttpExchange, prefix: URL, body: string): Promise<Answer> {
+  const request = {
+    method: 'POST',
+    url: submissionUrl(prefix),
+    headers: { 'Content-Type': 'text/plain; charset=utf-8' },
+    body: Buffer.from(body),
+    timeoutMs: TIMEOUT_MS,
+  } as const;
+  try {
+    return await client.exchange(request, async (answer) => {
+      const text = (await readBody(answer, ANSWER_BYTES_MAX)).toString();
+      return parseWitnessAnswer(answer.statusCode ?? 0, answer.headers['content-type'] ?? '', text);
+    });
+  } catch (error) {
+    const { reason, message } = toNoAnswer(error);
+    return { kind: 'none', message: `${reason}: ${message}` };
   }
 }
 

@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { assert } from '../base/assert.ts';
 import type { Clock } from '../base/clock.ts';
-import { parseCheckpoint } from '../log/checkpoint.ts';
 import { cosignaturesIn } from '../log/cosignature.ts';
 import { type NoteSignature, parseNote } from '../log/note.ts';
+import { openCheckpoint } from '../log/signedCheckpoint.ts';
 import type { ReadTile } from '../log/tiles.ts';
 import type { LogKey } from '../log/verifierKey.ts';
 import { satisfiesPolicy, type WitnessPolicy } from '../log/witnessPolicy.ts';
@@ -14,7 +14,7 @@ import type { Cosigners } from '../seal/cosigners.ts';
 import type { Store } from '../store/store.ts';
 import { Carrying } from './carrying.ts';
 import { dateFault, linesFor } from './cosignatureLines.ts';
-import { type Submission, WitnessClient } from './witnessClient.ts';
+import { askToCosign, type Submission } from './witnessClient.ts';
 import { type Gathered, type KnownWitness, WitnessMemory } from './witnessMemory.ts';
 import type { WitnessingStatus, WitnessStatus } from './witnessStatus.ts';
 
@@ -69,7 +69,6 @@ const OTHERS_MS_MAX = 5_000;
  */
 export class Witnessing implements Cosigners {
   readonly #options: WitnessingOptions;
-  readonly #client: WitnessClient;
   readonly #memory: WitnessMemory;
   readonly #members: Member[];
   readonly carrying: Carrying;
@@ -80,12 +79,11 @@ export class Witnessing implements Cosigners {
   readonly #recovery = new EventEmitter();
   #timer: NodeJS.Timeout | undefined;
   readonly #underWay = new Set<Promise<void>>();
-  #isClosed = false;
+  readonly #closing = new AbortController();
 
   /** Use {@link openWitnessing}. */
   constructor(options: WitnessingOptions, memory: WitnessMemory) {
     this.#options = options;
-    this.#client = new WitnessClient(options.client);
     this.#memory = memory;
     this.#members = memory.witnesses.map((known) => {
       return { known, answered: Promise.resolve(), spared: 0, from: 0 };
@@ -183,9 +181,9 @@ export class Witnessing implements Cosigners {
 
   /** Cancels the requests under way. */
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.#closing.abort();
     clearTimeout(this.#timer);
-    this.#client.close();
+    this.#options.client.close();
     await Promise.all(this.#underWay);
   }
 
@@ -197,7 +195,8 @@ export class Witnessing implements Cosigners {
   /** Never rejects: the process ends instead. */
   async #next(): Promise<void> {
     await this.#showAndAsk();
-    if (!this.#isClosed) this.#timer = setTimeout(() => void this.#next(), this.#options.intervalMs);
+    if (!this.#closing.signal.aborted)
+      this.#timer = setTimeout(() => void this.#next(), this.#options.intervalMs);
   }
 
   /** Never rejects: the process ends instead. */
@@ -247,11 +246,11 @@ export class Witnessing implements Cosigners {
         return true;
       }),
     );
-    if (asked.includes(true) && !this.#isClosed) await this.#memory.keep();
+    if (asked.includes(true) && !this.#closing.signal.aborted) await this.#memory.keep();
   }
 
   #isDue({ known: { witness, record }, from }: Member, { checkpoint: { treeSize } }: Shown): boolean {
-    if (witness.url === undefined || this.#isClosed || performance.now() < from) return false;
+    if (witness.url === undefined || this.#closing.signal.aborted || performance.now() < from) return false;
     const { cosignedAt = 0 } = record;
     return record.treeSize !== treeSize || this.#options.clock() - cosignedAt * 1000 >= REFRESH_MS;
   }
@@ -265,9 +264,9 @@ export class Witnessing implements Cosigners {
   /** Undefined where no key signed that a witness could know. */
   #submission(text: string, readTile: ReadTile): Submission | undefined {
     const { policy } = this.#options;
-    const note = parseNote(text);
-    const checkpoint = note && parseCheckpoint(note.text);
-    if (note === undefined || checkpoint === undefined) return undefined;
+    const opened = openCheckpoint(text);
+    if (opened === undefined) return undefined;
+    const { note, checkpoint } = opened;
     const signatures = linesFor(policy, checkpoint, note, this.#options.keys());
     if (signatures.length === 0) return undefined;
     const sizeNow = () => this.#sizeNow();
@@ -285,8 +284,10 @@ export class Witnessing implements Cosigners {
     const { known } = member;
     const { witness } = known;
     if (witness.url === undefined) return;
-    const found = await this.#client.cosign(witness, witness.url, known.record.treeSize, shown);
-    if (this.#isClosed) return;
+    const asked = { witness, url: witness.url, heldSize: known.record.treeSize };
+    const { signal } = this.#closing;
+    const found = await askToCosign(this.#options.client, asked, shown, signal);
+    if (signal.aborted) return;
     member.spared = found.kind === 'trouble' && found.trouble === 'too_often' ? member.spared + 1 : 0;
     member.from = performance.now() + pauseMs(member.spared, this.#options.intervalMs);
     switch (found.kind) {
