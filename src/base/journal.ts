@@ -72,6 +72,9 @@ export function isJournal(fd: number): boolean {
   return stream === `${dev}:${ino}`;
 }
 
+/** The codes of a journal that has no room now, or is being restarted. */
+const AWAY = ['EAGAIN', 'ECONNREFUSED', 'ENOENT'];
+
 /** Makes a journal entry of each line. Lines wait while the journal is not available, as during its restart. */
 export function toJournal(addon: Pick<DatagramAddon, 'send'>, socket = JOURNAL_SOCKET): LogOutput {
   return (bytes) => {
@@ -87,8 +90,6 @@ export function toJournal(addon: Pick<DatagramAddon, 'send'>, socket = JOURNAL_S
     }
   };
 }
-
-const AWAY = ['EAGAIN', 'ECONNREFUSED', 'ENOENT'];
 
 const NEWLINE = 0x0a;
 
