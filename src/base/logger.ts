@@ -1,5 +1,7 @@
 import { existsSync } from 'node:fs';
 import { type DestinationStream, type Logger, pino } from 'pino';
+import { EXIT_SOFTWARE, inspectError, isUsageError } from './ending.ts';
+import { OperatorError } from './errors.ts';
 import { isJournal, JOURNAL_SOCKET, openDatagramAddon, toJournal } from './journal.ts';
 import { type LogOutput, LogWriter, toDescriptor } from './logWriter.ts';
 
@@ -27,6 +29,13 @@ export function createLogger(
   };
   const logger: Logger = pino({ ...options, onChild: (child) => follow(logger, child) }, destination);
   return logger;
+}
+
+/** Ends a program with what its start threw: 1 for what an administrator can mend, and 70 with the stack for a bug. */
+export function endRefused(program: string, error: unknown): never {
+  const isMendable = error instanceof OperatorError || isUsageError(error);
+  refuseStart(`${program}: ${isMendable ? (error as Error).message : inspectError(error)}`);
+  process.exit(isMendable ? 1 : EXIT_SOFTWARE);
 }
 
 /** Says why the process does not start: in a line of plain text, or in a journal entry if stdout and stderr lead to the journal. */

@@ -10,10 +10,10 @@ import '../base/inspector.ts';
 import { existsSync, readFileSync, rmdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { EXIT_SOFTWARE, inspectError, isUsageError, stopSignal } from '../base/ending.ts';
+import { stopSignal } from '../base/ending.ts';
 import { fromEnvironment, inheritedSockets } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
-import { createLogger, refuseStart } from '../base/logger.ts';
+import { createLogger, endRefused } from '../base/logger.ts';
 import { packageVersion } from '../base/package.ts';
 import { type Config, loadConfig, parseConfig } from '../config/config.ts';
 import { openEgressServer } from '../net/egressServer.ts';
@@ -74,8 +74,4 @@ function readConfig(file: string): Config {
     : loadConfig(file, { files: 'unused' });
 }
 
-main().catch((error: unknown) => {
-  const isMendable = error instanceof OperatorError || isUsageError(error);
-  refuseStart(`pdfseal-egress: ${isMendable ? (error as Error).message : inspectError(error)}`);
-  process.exit(isMendable ? 1 : EXIT_SOFTWARE);
-});
+main().catch((error: unknown) => endRefused('pdfseal-egress', error));

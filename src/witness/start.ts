@@ -8,11 +8,11 @@ import { parseArgs } from 'node:util';
 import type { Logger } from 'pino';
 import { readWholeFile } from '../base/atomicFile.ts';
 import { systemClock } from '../base/clock.ts';
-import { EXIT_SOFTWARE, inspectError, isUsageError, stopSignal } from '../base/ending.ts';
+import { EXIT_SOFTWARE, stopSignal } from '../base/ending.ts';
 import { inheritedSockets } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { acquireLock } from '../base/lock.ts';
-import { createLogger, refuseStart } from '../base/logger.ts';
+import { createLogger, endRefused } from '../base/logger.ts';
 import { packageVersion } from '../base/package.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { encodeCosigner } from '../log/cosignature.ts';
@@ -198,8 +198,4 @@ function print(text: string): void {
   }
 }
 
-main().catch((error: unknown) => {
-  const isMendable = error instanceof OperatorError || isUsageError(error);
-  refuseStart(`pdfseal-witness: ${isMendable ? (error as Error).message : inspectError(error)}`);
-  process.exit(isMendable ? 1 : EXIT_SOFTWARE);
-});
+main().catch((error: unknown) => endRefused('pdfseal-witness', error));
