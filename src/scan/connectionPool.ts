@@ -8,7 +8,7 @@ export interface ConnectionPoolOptions {
   /** Time-out for an answer of clamd, and for a document that waits for a connection. */
   timeoutMs: number;
   connectionsMax: number;
-  /** Size of the largest document to scan. */
+  /** Size of the largest document to scan. clamd's own limits must allow it. */
   documentBytesMax: number;
   /** Called with every version that clamd reports. */
   onVersion(version: ClamdVersion): void;

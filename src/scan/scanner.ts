@@ -2,28 +2,16 @@ import type { Logger } from 'pino';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { ClamdVersion } from './clamdReply.ts';
-import { ConnectionPool } from './connectionPool.ts';
-import {
-  DocumentScan,
-  type DocumentScanOptions,
-  type EncryptedPolicy,
-  type Scan,
-  unavailable,
-} from './documentScan.ts';
+import { ConnectionPool, type ConnectionPoolOptions } from './connectionPool.ts';
+import { DocumentScan, type DocumentScanOptions, type Scan, unavailable } from './documentScan.ts';
 import { ScannerFailure, type ScannerTrouble } from './scannerFailure.ts';
 import { type ClamdAddress, takesStreamOf } from './session.ts';
 
-export interface ScannerOptions {
+export interface ScannerOptions
+  extends Omit<ConnectionPoolOptions, 'address' | 'onVersion'>,
+    Omit<DocumentScanOptions, 'connections'> {
   clamd: ClamdAddress;
-  /** Time-out for an answer of clamd. */
-  timeoutMs: number;
-  connectionsMax: number;
-  /** What to do with documents that clamd cannot read. */
-  encrypted: EncryptedPolicy;
-  /** Size of the largest document to scan. clamd's own limits must allow it. */
-  documentBytesMax: number;
   logger: Logger;
-  onScan?: DocumentScanOptions['onScan'];
   /** Interval between checks of clamd: normally, and while clamd is not available. */
   intervalMs?: number;
   retryMs?: number;
@@ -82,13 +70,8 @@ export class Scanner {
   constructor(options: ScannerOptions) {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#connections = new ConnectionPool({
-      address: options.clamd,
-      timeoutMs: options.timeoutMs,
-      connectionsMax: options.connectionsMax,
-      documentBytesMax: options.documentBytesMax,
-      onVersion: (version) => this.#learn(version),
-    });
+    const onVersion = (version: ClamdVersion) => this.#learn(version);
+    this.#connections = new ConnectionPool({ ...options, address: options.clamd, onVersion });
   }
 
   /** Throws ServiceError `scanner_unavailable` while no document can be scanned. */
@@ -97,8 +80,7 @@ export class Scanner {
   }
 
   scan(): Scan {
-    const { encrypted, onScan } = this.#options;
-    return new DocumentScan({ connections: this.#connections, encrypted, ...(onScan && { onScan }) });
+    return new DocumentScan({ ...this.#options, connections: this.#connections });
   }
 
   health(): ScannerHealth {

@@ -1,4 +1,3 @@
-import type { Logger } from 'pino';
 import type { AuthorityAlgorithm } from '../asn1/signatureAlgorithm.ts';
 import { bearsOut, checkpointImprint } from '../asn1/stamping.ts';
 import type { MessageImprint } from '../asn1/timestampQuery.ts';
@@ -9,7 +8,7 @@ import {
   openPartitions,
   type PartitionOptions,
   type PartitionSigner,
-  type RefusalListener,
+  type PartitionsOptions,
 } from '../kms/partitions.ts';
 import type { Term } from '../log/epochs.ts';
 import type { HttpExchange } from '../net/httpClient.ts';
@@ -38,7 +37,8 @@ export interface RemoteOptions {
   policy?: string;
 }
 
-export interface TimestampingOptions {
+export interface TimestampingOptions
+  extends Pick<PartitionsOptions, 'sessions' | 'signTimeoutMs' | 'onRefused' | 'logger'> {
   /** Names in the order of preference: `built-in`, or one of `remotes`. */
   authorities: readonly string[];
   remotes: Readonly<Record<string, RemoteOptions>>;
@@ -49,12 +49,6 @@ export interface TimestampingOptions {
   certificatesDir: string;
   policy: string;
   clock: TrustedClock;
-  /** Of each key of the built-in authority, and the time-out of its signatures: see PartitionSettings. */
-  sessions: number;
-  signTimeoutMs: number;
-  /** As of {@link PartitionsOptions}, for the keys of the built-in authority. */
-  onRefused?: RefusalListener;
-  logger: Logger;
 }
 
 export interface TimestampingStatus {

@@ -1,21 +1,14 @@
 import type { IncomingMessage } from 'node:http';
-import type { Certificate } from '../asn1/certificate.ts';
 import type { HttpExchange } from '../net/httpClient.ts';
 import { readBody } from '../net/response.ts';
 import type { TimestampAuthority } from './stamp.ts';
 import { TimestampUnavailable } from './unavailable.ts';
 
-export interface RemoteAuthorityOptions {
-  /** Name of the authority in logs and status. */
-  name: string;
+export interface RemoteAuthorityOptions extends Omit<TimestampAuthority, 'answerQuery'> {
   /** `http:` or `https:`. */
   url: URL;
   /** Time-out for one token, from connecting to the last byte of the answer; milliseconds. */
   timeoutMs: number;
-  /** The only roots that the authority's tokens can chain up to. */
-  roots: readonly Certificate[];
-  /** Dotted object identifier of the policy to ask for. */
-  policy?: string | undefined;
   /** Reaches the URL. To close it cancels the requests under way. */
   client: HttpExchange;
 }

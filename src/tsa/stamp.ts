@@ -11,10 +11,11 @@ import { TimestampUnavailable } from './unavailable.ts';
 
 /** A time-stamp authority: the built-in one, or a remote one. */
 export interface TimestampAuthority {
+  /** In logs and status. */
   readonly name: string;
   /** The only roots that the authority's tokens can chain up to. */
   readonly roots: readonly Certificate[];
-  /** The policy to ask for. Without it, the authority uses its own. */
+  /** The policy to ask for, a dotted object identifier. Without it, the authority uses its own. */
   readonly policy?: string | undefined;
   /** A TimeStampResp in DER, not yet verified. Can throw TimestampUnavailable, and does so soon when the signal aborts. */
   answerQuery(query: Uint8Array, signal?: AbortSignal): Promise<Uint8Array>;
