@@ -31,69 +31,51 @@ export function talksOutwards({ sources, webhooks, timestamp, witness }: Config)
  * Documents can be fetched from what `sources.allow` lists, and events posted to what `webhooks.allow` lists: with a wildcard there,
  * to any public address. Throws OperatorError, or the error of the file system.
  */
-export function destinationsOf(config: Config): Destinations {
-  const { sources, webhooks, timestamp } = config;
-  const authorities = Object.entries(timestamp.remotes).filter(([name]) =>
-    timestamp.authorities.includes(name),
-  );
-  return new Map<string, Destination>([
-    [
-      'source',
-      {
-        client: new HttpClient({ policy: new TargetPolicy(sources.allow), ca: readAuthorities(sources) }),
-        methods: ['GET', 'HEAD'],
-        headers: ['accept-encoding', 'want-repr-digest'],
-        redirectsMax: 3,
-        requestsMax: sources.concurrentMax + SOURCE_REQUESTS_SPARE,
-      },
-    ],
-    [
-      'webhook',
-      {
-        client: new HttpClient({
-          policy: new TargetPolicy(webhooks.allow),
-          ca: readAuthorities(webhooks),
-          idleConnectionsMax: WEBHOOK_CONNECTIONS_IDLE,
-        }),
-        methods: ['POST'],
-        headers: ['content-type', 'webhook-id', 'webhook-timestamp', 'webhook-signature'],
-        redirectsMax: 0,
-        requestsMax: webhooks.inFlightMax + WEBHOOK_REQUESTS_SPARE,
-      },
-    ],
-    ...authorities.map(([name, { url, tlsCaFile }]): [string, Destination] => [
-      authorityPurpose(name),
-      {
-        client: new HttpClient({
-          ca: readAuthorities({ caFile: tlsCaFile, publicCas: false }),
-          idleConnectionsMax: 1,
-        }),
-        urls: new Set(url === undefined ? [] : [new URL(url).href]),
-        methods: ['POST'],
-        headers: ['content-type'],
-        redirectsMax: 0,
-        requestsMax: AUTHORITY_REQUESTS_MAX,
-      },
-    ]),
-    ...witnessesOf(config),
-  ]);
-}
-
-function witnessesOf({ witness, log }: Config): [string, Destination][] {
-  if (witness.policy === undefined) return [];
-  const { witnesses } = parseWitnessPolicy(readFileSync(witness.policy, 'utf8'), log.origin);
-  const urls = witnesses.flatMap(({ url }) => (url === undefined ? [] : [submissionUrl(url).href]));
-  return [
-    [
-      'witness',
-      {
-        client: new HttpClient({ ca: readAuthorities(witness), idleConnectionsMax: 1 }),
-        urls: new Set(urls),
-        methods: ['POST'],
-        headers: ['content-type'],
-        redirectsMax: 0,
-        requestsMax: 2 * urls.length + WITNESS_REQUESTS_MAX,
-      },
-    ],
-  ];
+export function destinationsOf({ sources, webhooks, timestamp, witness, log }: Config): Destinations {
+  const destinations = new Map<string, Destination>();
+  destinations.set('source', {
+    client: new HttpClient({ policy: new TargetPolicy(sources.allow), ca: readAuthorities(sources) }),
+    methods: ['GET', 'HEAD'],
+    headers: ['accept-encoding', 'want-repr-digest'],
+    redirectsMax: 3,
+    requestsMax: sources.concurrentMax + SOURCE_REQUESTS_SPARE,
+  });
+  destinations.set('webhook', {
+    client: new HttpClient({
+      policy: new TargetPolicy(webhooks.allow),
+      ca: readAuthorities(webhooks),
+      idleConnectionsMax: WEBHOOK_CONNECTIONS_IDLE,
+    }),
+    methods: ['POST'],
+    headers: ['content-type', 'webhook-id', 'webhook-timestamp', 'webhook-signature'],
+    redirectsMax: 0,
+    requestsMax: webhooks.inFlightMax + WEBHOOK_REQUESTS_SPARE,
+  });
+  for (const [name, { url, tlsCaFile }] of Object.entries(timestamp.remotes)) {
+    if (!timestamp.authorities.includes(name)) continue;
+    destinations.set(authorityPurpose(name), {
+      client: new HttpClient({
+        ca: readAuthorities({ caFile: tlsCaFile, publicCas: false }),
+        idleConnectionsMax: 1,
+      }),
+      urls: new Set(url === undefined ? [] : [new URL(url).href]),
+      methods: ['POST'],
+      headers: ['content-type'],
+      redirectsMax: 0,
+      requestsMax: AUTHORITY_REQUESTS_MAX,
+    });
+  }
+  if (witness.policy !== undefined) {
+    const { witnesses } = parseWitnessPolicy(readFileSync(witness.policy, 'utf8'), log.origin);
+    const urls = witnesses.flatMap(({ url }) => (url === undefined ? [] : [submissionUrl(url).href]));
+    destinations.set('witness', {
+      client: new HttpClient({ ca: readAuthorities(witness), idleConnectionsMax: 1 }),
+      urls: new Set(urls),
+      methods: ['POST'],
+      headers: ['content-type'],
+      redirectsMax: 0,
+      requestsMax: 2 * urls.length + WITNESS_REQUESTS_MAX,
+    });
+  }
+  return destinations;
 }

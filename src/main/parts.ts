@@ -181,17 +181,13 @@ export async function openCopiesOf(
   return copies;
 }
 
-/** Of a part that talks to other machines. */
-interface Outwards {
-  egress: Egress;
-}
-
 export async function openFetching(
   config: Config,
   {
     egress,
     ...shared
-  }: Pick<FetchingOptions, 'store' | 'sealer' | 'document' | 'logger' | 'onAttempt' | 'onFatal'> & Outwards,
+  }: Pick<FetchingOptions, 'store' | 'sealer' | 'document' | 'logger' | 'onAttempt' | 'onFatal'> &
+    Pick<Shared, 'egress'>,
   parts: AsyncDisposableStack,
 ): Promise<Fetching> {
   const { answerTimeoutMs, bytesPerSecondMin, ...limits } = config.sources;
@@ -209,7 +205,10 @@ export async function openFetching(
 /** Undefined where no witness is asked. It begins to ask when it is started. */
 export async function openWitnessingOf(
   { witness, log }: Config,
-  { egress, ...shared }: Pick<WitnessingOptions, 'store' | 'keys' | 'logger' | 'onFatal'> & Outwards,
+  {
+    egress,
+    ...shared
+  }: Pick<WitnessingOptions, 'store' | 'keys' | 'logger' | 'onFatal'> & Pick<Shared, 'egress'>,
   parts: AsyncDisposableStack,
 ): Promise<Witnessing | undefined> {
   if (witness.policy === undefined) return undefined;
@@ -223,7 +222,10 @@ export async function openWitnessingOf(
 
 export function openDeliverer(
   { webhooks, environment, http: { publicUrl } }: Config,
-  { egress, ...shared }: Pick<DelivererOptions, 'store' | 'date' | 'logger' | 'onFatal'> & Outwards,
+  {
+    egress,
+    ...shared
+  }: Pick<DelivererOptions, 'store' | 'date' | 'logger' | 'onFatal'> & Pick<Shared, 'egress'>,
 ): Deliverer {
   const deliverer = new Deliverer({
     ...webhooks,
