@@ -31,24 +31,15 @@ export interface KeyProtection {
 
 export type TokenAccess = 'read' | 'write';
 
+const NAME_MEMBERS = ['module', 'libraryParameters', 'tokenLabel', 'tokenSerial', 'environment'] as const;
+
 /** What names a token to a signer, which knows by itself where the PIN is. */
-export type TokenName = Omit<TokenOptions, 'keyLabel' | 'pinFile' | 'pinCredential' | 'pinSource' | 'signer'>;
+export type TokenName = Pick<TokenOptions, (typeof NAME_MEMBERS)[number]>;
 
 /** Leaves out what is not part of the name. */
-export function tokenName({
-  module,
-  libraryParameters,
-  tokenLabel,
-  tokenSerial,
-  environment,
-}: TokenName): TokenName {
-  return {
-    ...(module !== undefined && { module }),
-    ...(libraryParameters !== undefined && { libraryParameters }),
-    ...(tokenLabel !== undefined && { tokenLabel }),
-    ...(tokenSerial !== undefined && { tokenSerial }),
-    ...(environment !== undefined && { environment }),
-  };
+export function tokenName(token: TokenName): TokenName {
+  const members = NAME_MEMBERS.filter((member) => token[member] !== undefined);
+  return Object.fromEntries(members.map((member) => [member, token[member]]));
 }
 
 /** What a signer may do, from whoever started it: its unit, or the daemon or command that it is a child of. */
