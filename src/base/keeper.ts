@@ -3,18 +3,15 @@ import type { CompanionProgram } from './companion.ts';
 import { STREAM_FD, startChild } from './companion.ts';
 import { conceal } from './companionProgram.ts';
 
-export interface KeeperOptions {
-  /** What to start for a connection. */
-  companion: Omit<CompanionProgram, 'onOutput'>;
-  /** Companions at the same time. A connection beyond them is closed. */
-  companionsMax: number;
-}
-
 /**
  * The main process of a companion's unit: gives each connection on the socket that the service manager passed (descriptor 3) to a companion
  * of its own, as its descriptor 3. It reads nothing of what they say. A companion ends with its connection, and all of them with this process.
+ * A connection beyond `companionsMax` at the same time is closed.
  */
-export function keepCompanions({ companion: { charter, ...program }, companionsMax }: KeeperOptions): void {
+export function keepCompanions(
+  { charter, ...program }: Omit<CompanionProgram, 'onOutput'>,
+  companionsMax: number,
+): void {
   conceal();
   let companions = 0;
   const server = createServer({ pauseOnConnect: true }, (socket: Socket) => {

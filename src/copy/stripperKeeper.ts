@@ -5,4 +5,4 @@ import { STRIPPER } from './stripperProcess.ts';
 /** Each thread of the daemon that makes copies has up to three connections. */
 const CONNECTIONS_MAX = 256;
 
-keepCompanions({ companion: STRIPPER, companionsMax: CONNECTIONS_MAX });
+keepCompanions(STRIPPER, CONNECTIONS_MAX);

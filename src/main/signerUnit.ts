@@ -60,10 +60,8 @@ function main(): void {
   // Whether this PIN can have a signer, before separate-signer moves it.
   if (check === '--check') return;
   const { sessions } = charter.duties.log ?? { sessions: SIGNERS_MAX };
-  keepCompanions({
-    companion: { ...signerProgram(charter, [name], sessions), execArgv: process.execArgv },
-    companionsMax: SIGNERS_MAX,
-  });
+  const program = { ...signerProgram(charter, [name], sessions), execArgv: process.execArgv };
+  keepCompanions(program, SIGNERS_MAX);
 }
 
 try {

@@ -22,7 +22,7 @@ readFrames(stream, 1000, (message) => {
 const KEEPER = `
 import { keepCompanions } from '${BASE}keeper.ts';
 const [, , program] = process.argv;
-keepCompanions({ companion: { program, args: [], execArgv: [], environment: { PATH: '/' }, charter: 'unit' }, companionsMax: 2 });
+keepCompanions({ program, args: [], execArgv: [], environment: { PATH: '/' }, charter: 'unit' }, 2);
 `;
 
 interface Echo {
