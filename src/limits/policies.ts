@@ -29,12 +29,6 @@ export interface LimitPolicies {
  */
 export const DEFAULT_QUOTA = 'default';
 
-export const NO_LIMITS: LimitPolicies = {
-  rate: { requests: Number.POSITIVE_INFINITY, windowMs: 60_000 },
-  quotas: {},
-  clients: {},
-};
-
 export interface NamedQuota extends QuotaPolicy {
   name: string;
 }

@@ -18,7 +18,6 @@ import { ConsoleApp } from '../../src/console/consoleApp.ts';
 import { linkDoor } from '../../src/console/doors.ts';
 import { Streams } from '../../src/console/liveStreams.ts';
 import type { Screen } from '../../src/console/screen.ts';
-import { NO_LIMITS } from '../../src/limits/policies.ts';
 import { type AuditRecord, parseAuditRecord } from '../../src/manifest/auditRecord.ts';
 import { TargetPolicy } from '../../src/net/policy.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
@@ -26,6 +25,7 @@ import type { Store } from '../../src/store/store.ts';
 import { type BrowserPage, openPage } from '../page/chromium.ts';
 import { epoch, identity } from '../store/samples.ts';
 import { freePort } from '../support/freePort.ts';
+import { NO_LIMITS } from '../support/limits.ts';
 import { sampleEpochs, sampleStatus } from './sampleStatus.ts';
 import { evidenceIn } from './sealedStore.ts';
 

@@ -1,10 +1,10 @@
 import t from 'tap';
 import { hashApiKey } from '../../src/job/apikey.ts';
 import { Limits } from '../../src/limits/limits.ts';
-import { NO_LIMITS } from '../../src/limits/policies.ts';
 import { openTestApp, pdfOf, pullToken } from '../support/app.ts';
 import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';
 import { BatchStream, digestFields, digestLines, digestsOf, sealBatch } from '../support/client.ts';
+import { NO_LIMITS } from '../support/limits.ts';
 import { until } from '../support/until.ts';
 import { Wire } from '../support/wire.ts';
 

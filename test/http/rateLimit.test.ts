@@ -1,9 +1,10 @@
 import t from 'tap';
 import { belowQuorum } from '../../src/kms/partitions.ts';
 import { Limits } from '../../src/limits/limits.ts';
-import { type LimitPolicies, NO_LIMITS } from '../../src/limits/policies.ts';
+import type { LimitPolicies } from '../../src/limits/policies.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';
+import { NO_LIMITS } from '../support/limits.ts';
 import { parseAnswer, slowUpload, Wire } from '../support/wire.ts';
 
 const HOUR_MS = 3_600_000;

@@ -4,10 +4,10 @@ import { toRfc3339 } from '../../src/base/clock.ts';
 import { apiKeyProblems } from '../../src/cli/store/keyCheck.ts';
 import { hashApiKey, isApiKey, successorApiKey } from '../../src/job/apikey.ts';
 import { Limits } from '../../src/limits/limits.ts';
-import { NO_LIMITS } from '../../src/limits/policies.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import { auditedKey, isLiveAt, rotateKey } from '../../src/store/apiKeys.ts';
 import { ENVIRONMENT, openTestApp, type TestApp } from '../support/app.ts';
+import { NO_LIMITS } from '../support/limits.ts';
 
 const HOUR_MS = 3_600_000;
 

@@ -1,7 +1,8 @@
 import t from 'tap';
 import { Allowance } from '../../src/limits/allowance.ts';
 import { Limits } from '../../src/limits/limits.ts';
-import { type LimitPolicies, NO_LIMITS } from '../../src/limits/policies.ts';
+import type { LimitPolicies } from '../../src/limits/policies.ts';
+import { NO_LIMITS } from '../support/limits.ts';
 
 const DAY_MS = 86_400_000;
 const START_MS = Date.UTC(2026, 0, 2, 23, 59, 30);

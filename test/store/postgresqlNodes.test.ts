@@ -1,11 +1,11 @@
 /** What the daemons of one log tell each other. */
 import t from 'tap';
 import { Limits } from '../../src/limits/limits.ts';
-import { NO_LIMITS } from '../../src/limits/policies.ts';
 import { Bell } from '../../src/store/postgresql/bell.ts';
 import { Database } from '../../src/store/postgresql/database.ts';
 import { openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
 import type { Store } from '../../src/store/store.ts';
+import { NO_LIMITS } from '../support/limits.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 import { openNodes } from './openNodes.ts';
