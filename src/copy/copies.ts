@@ -124,7 +124,7 @@ export class Copies {
 
   /** Creates a file for a document that is about to arrive. */
   spool(): Spool {
-    return new Spool(this.#options.path, newName(), this.#options.freeBytesMin);
+    return new Spool(this.#options.path, randomUUID(), this.#options.freeBytesMin);
   }
 
   /**
@@ -135,7 +135,7 @@ export class Copies {
   async strip(source: CipheredFile, owner: Owner): Promise<CipheredFile> {
     this.#usage.files += 1;
     this.#usage.bytes += source.bytes;
-    const name = newName();
+    const name = randomUUID();
     const targetPath = join(this.#options.path, name);
     await requireDiskSpace(targetPath, source.bytes + this.#options.freeBytesMin);
     const { stripperSocket: socket } = this.#options;
@@ -196,10 +196,6 @@ export class Copies {
 
 function unlessMissing(error: unknown): undefined {
   if (codeOf(error) !== 'ENOENT') throw error;
-}
-
-function newName(): string {
-  return randomUUID();
 }
 
 /** The bytes of a document. */

@@ -95,7 +95,9 @@ export class Canary {
   #timer: NodeJS.Timeout | undefined;
   #failurePauseMs = FAILURE_PAUSE_MS_MIN;
   #newest: CanaryRun | undefined;
-  #verified: (CanaryRun & { atMs: number }) | undefined;
+  #verified: CanaryRun | undefined;
+  /** When that ended, on the monotonic clock. */
+  #verifiedAtMs = 0;
   /** One run at a time. */
   readonly #inTurn = takingTurns();
 
@@ -117,14 +119,14 @@ export class Canary {
     const { intervalMs, timeoutMs } = this.#options;
     const ageMsMax = 2 * intervalMs + timeoutMs;
     const verified = this.#verified;
-    const isYoung = verified !== undefined && performance.now() - verified.atMs <= ageMsMax;
+    const isYoung = verified !== undefined && performance.now() - this.#verifiedAtMs <= ageMsMax;
     return {
       ready: !this.#isOn || (isYoung && this.#newest?.verified === true),
       detail: this.#describe(isYoung),
       intervalMs,
       ageMsMax,
       ...(this.#newest && { newest: this.#newest }),
-      ...(verified && { verified: withoutClock(verified) }),
+      ...(verified && { verified }),
     };
   }
 
@@ -180,7 +182,10 @@ export class Canary {
     run.durationMs = performance.now() - startedAtMs;
     this.#report(run);
     this.#newest = run;
-    if (run.verified) this.#verified = { ...run, atMs: performance.now() };
+    if (run.verified) {
+      this.#verified = run;
+      this.#verifiedAtMs = performance.now();
+    }
     onRun?.(run);
     this.#scheduleNext(run);
     return run;
@@ -260,8 +265,4 @@ function signersIn({ evidence, sealed_at }: Receipt, trust: TrustFile): string[]
   const log = trust.logs.find(({ origin }) => origin === evidence.log_origin);
   const epoch = log && epochOf(log, Date.parse(sealed_at));
   return opened && epoch ? signersOf(opened.note, log.origin, epoch.keys).keys.map(kmsKeyId) : [];
-}
-
-function withoutClock({ atMs: _, ...run }: CanaryRun & { atMs: number }): CanaryRun {
-  return run;
 }
