@@ -25,10 +25,10 @@ const LOCK_PAUSE_MS = 50;
 /** Most trees that are named in one line of the log. */
 const NAMED_MAX = 8;
 
-/** A message to sign, and what must be on disk before its signature leaves. */
+/** A message to sign, and what must be on disk before its signature leaves, if anything. */
 export interface Assignment {
   message: Uint8Array;
-  recorded: Promise<void>;
+  recorded?: Promise<void>;
   /** How many trees that were signed are given up for it. */
   abandoned?: number;
 }
@@ -49,15 +49,12 @@ export class KeyDuties {
   async assign(request: SigningRequest, timeoutMs: number): Promise<Assignment> {
     switch (request.kind) {
       case 'signProbe':
-        return { message: probeMessage(), recorded: NOTHING };
+        return { message: probeMessage() };
       case 'signBytes':
         if (!this.#duties.anything) throw refusal('this signer signs no bytes that it does not understand');
-        return { message: bytesOf(request.message), recorded: NOTHING };
+        return { message: bytesOf(request.message) };
       case 'signToken':
-        return {
-          message: this.#token(bytesOf(request.content), bytesOf(request.certificate)),
-          recorded: NOTHING,
-        };
+        return { message: this.#token(bytesOf(request.content), bytesOf(request.certificate)) };
       case 'signCheckpoint':
         return this.#checkpoint(request, timeoutMs);
     }
@@ -78,7 +75,7 @@ export class KeyDuties {
     const { log, anything } = this.#duties;
     if (log === undefined) {
       if (!anything) throw refusal('this signer signs no checkpoints');
-      return { message, recorded: NOTHING };
+      return { message };
     }
     if (checkpoint.origin !== log.origin) throw refusal(`this signer signs for ${log.origin} only`);
     if (step === undefined) throw refusal('a checkpoint comes with the proof that the log only grew');
@@ -123,8 +120,6 @@ export class KeyDuties {
     }
   }
 }
-
-const NOTHING = Promise.resolve();
 
 /**
  * What was signed, for this process alone. The keys of a unit, which serve one epoch after the other, have one line of trees: or a key of the next

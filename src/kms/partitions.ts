@@ -270,11 +270,8 @@ function keyOf<Algorithm extends KeyAlgorithm>(
 }
 
 /** A quorum counts independent signatures, so a key may stand behind one partition only. */
-function checkQuorum({
-  partitions,
-  keys,
-  quorum,
-}: Pick<PartitionsOptions<KeyAlgorithm>, 'partitions' | 'keys' | 'quorum'>): void {
+function checkQuorum<Algorithm extends KeyAlgorithm>(options: PartitionsOptions<Algorithm>): void {
+  const { partitions, keys, quorum } = options;
   const held = partitions.map((token) => keyOf(token, keys));
   if (new Set(held.map(({ spki }) => spki)).size !== held.length) {
     throw new OperatorError('kms.partitions: two partitions name the same key; each needs its own');

@@ -42,7 +42,7 @@ const GENERATION: Record<KeyAlgorithm, number> = {
  * The parameters of a new key, in every form that tokens accept: tokens that know Ed25519 by name do not know its object identifier.
  * CKA_MODULUS_BITS and CKA_PARAMETER_SET are CK_ULONGs, which pkcs11js writes for numbers.
  */
-const PARAMETERS: Record<KeyAlgorithm, [pkcs11.Template, ...pkcs11.Template[]]> = {
+const PARAMETERS: Record<KeyAlgorithm, [pkcs11.Template, byName?: pkcs11.Template]> = {
   ed25519: [
     [{ type: pkcs11.CKA_EC_PARAMS, value: EC_PARAMS.ed25519 }],
     [{ type: pkcs11.CKA_EC_PARAMS, value: EDWARDS25519_BY_NAME }],
@@ -152,11 +152,10 @@ export class HsmToken {
   }
 
   #generatePair(algorithm: KeyAlgorithm): pkcs11.KeyPair {
-    const [parameters, ...others] = PARAMETERS[algorithm];
+    const [parameters, byName] = PARAMETERS[algorithm];
     try {
       return this.#generateWith(algorithm, parameters);
     } catch (error) {
-      const [byName] = others;
       const refusal = asPkcs11Error(error);
       if (byName === undefined || !CURVE_REFUSALS.has(refusal?.code ?? 0)) throw error;
       return this.#generateWith(algorithm, byName);
@@ -164,12 +163,23 @@ export class HsmToken {
   }
 
   #generateWith(algorithm: KeyAlgorithm, parameters: pkcs11.Template): pkcs11.KeyPair {
-    return this.#module.C_GenerateKeyPair(
-      this.#session,
-      { mechanism: GENERATION[algorithm] },
-      [...this.#publicTemplate(algorithm), ...parameters],
-      this.#privateTemplate(algorithm),
-    );
+    const common = (objectClass: number): pkcs11.Template => [
+      { type: pkcs11.CKA_CLASS, value: objectClass },
+      { type: pkcs11.CKA_KEY_TYPE, value: KEY_TYPE[algorithm] },
+      { type: pkcs11.CKA_LABEL, value: this.#keyLabel },
+    ];
+    const ofPublic = [
+      ...common(pkcs11.CKO_PUBLIC_KEY),
+      { type: pkcs11.CKA_TOKEN, value: true },
+      { type: pkcs11.CKA_VERIFY, value: true },
+      ...parameters,
+    ];
+    const ofPrivate = [
+      ...common(pkcs11.CKO_PRIVATE_KEY),
+      ...this.#protection.map(([, type, value]) => ({ type, value })),
+    ];
+    const mechanism = { mechanism: GENERATION[algorithm] };
+    return this.#module.C_GenerateKeyPair(this.#session, mechanism, ofPublic, ofPrivate);
   }
 
   /** Gives both halves one CKA_ID, as stock tools expect of a pair. pdfseald finds the pair by its label, so a token may refuse. */
@@ -243,29 +253,6 @@ export class HsmToken {
 
   #attribute(object: Buffer, type: number): Buffer {
     return attributeOf(object, type, this.#module, this.#session);
-  }
-
-  #publicTemplate(algorithm: KeyAlgorithm): pkcs11.Template {
-    return [
-      ...this.#commonTemplate(pkcs11.CKO_PUBLIC_KEY, algorithm),
-      { type: pkcs11.CKA_TOKEN, value: true },
-      { type: pkcs11.CKA_VERIFY, value: true },
-    ];
-  }
-
-  #privateTemplate(algorithm: KeyAlgorithm): pkcs11.Template {
-    return [
-      ...this.#commonTemplate(pkcs11.CKO_PRIVATE_KEY, algorithm),
-      ...this.#protection.map(([, type, value]) => ({ type, value })),
-    ];
-  }
-
-  #commonTemplate(objectClass: number, algorithm: KeyAlgorithm): pkcs11.Template {
-    return [
-      { type: pkcs11.CKA_CLASS, value: objectClass },
-      { type: pkcs11.CKA_KEY_TYPE, value: KEY_TYPE[algorithm] },
-      { type: pkcs11.CKA_LABEL, value: this.#keyLabel },
-    ];
   }
 }
 
