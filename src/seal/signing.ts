@@ -65,7 +65,8 @@ export class Signing {
     this.#epochs = epochs;
     this.#current = current;
     this.#prepare();
-    this.#timer = setInterval(() => void this.#watch(), options.watchIntervalMs ?? WATCH_INTERVAL_MS).unref();
+    const watch = () => this.#look(options.clock()).catch(options.onFatal);
+    this.#timer = setInterval(watch, options.watchIntervalMs ?? WATCH_INTERVAL_MS).unref();
   }
 
   /** As read from the store, at most a second ago. */
@@ -155,15 +156,6 @@ export class Signing {
     await this.#next?.partitions.close(this.#current.partitions);
     await this.#current.partitions.close();
     await this.#closing;
-  }
-
-  /** Never rejects: the process ends instead. */
-  async #watch(): Promise<void> {
-    try {
-      await this.#look(this.#options.clock());
-    } catch (error) {
-      this.#options.onFatal(error);
-    }
   }
 
   /** Reads which epochs were planned or cancelled, and changes over if the time has come. */

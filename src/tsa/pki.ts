@@ -117,11 +117,7 @@ export function chainForKey(
   return found.chain;
 }
 
-function terms({ notBefore, notAfter }: IssueOptions): {
-  serial: Buffer;
-  notBefore: number;
-  notAfter: number;
-} {
+function terms({ notBefore, notAfter }: IssueOptions) {
   const seconds = (epochMs: number) => Math.floor(epochMs / 1000) * 1000;
   // Clear the sign bit and set the next: positive, never zero, always of the same length (RFC 5280, section 4.1.2.2).
   const serial = randomBytes(SERIAL_BYTES);
