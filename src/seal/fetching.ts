@@ -9,7 +9,7 @@ import { unfetchableNow } from '../source/fetchFailure.ts';
 import { announcedBytes, type SourceClient } from '../source/sourceClient.ts';
 import { type Acceptance, type Store, UnknownOutcome } from '../store/store.ts';
 import { type DocumentOptions, DocumentPass, type ReceivedDocument, tooLarge } from './documentPass.ts';
-import { describeSource, type Probe, probing } from './probing.ts';
+import { type AskSource, describeSource, probing } from './probing.ts';
 import type { Sealer } from './sealer.ts';
 
 export interface FetchingOptions {
@@ -69,7 +69,7 @@ export class Fetching {
   readonly #turns: Turns;
   #queued = 0;
   /** See {@link probing}. */
-  readonly probe: Probe;
+  readonly probe: AskSource;
 
   constructor(options: FetchingOptions) {
     this.#options = options;

@@ -17,14 +17,14 @@ export interface ProbingOptions {
 }
 
 /** Asks a source about a document of a client. */
-export type Probe = (clientId: string, sourceUrl: string, checksumSha256: string) => Promise<void>;
+export type AskSource = (clientId: string, sourceUrl: string, checksumSha256: string) => Promise<void>;
 
 /**
  * Returns what asks a source about its document before the job is accepted. It throws ServiceError `checksum_mismatch` or
  * `document_too_large` if the source announces another document, `source_unreachable` or `source_not_allowed` if
  * the source cannot be asked, `too_many_requests` or `queue_full` if too many such requests are under way.
  */
-export function probing({ source, document, logger, signal }: ProbingOptions): Probe {
+export function probing({ source, document, logger, signal }: ProbingOptions): AskSource {
   const probes = new Slots({ of: 'requests to sources', max: PROBES_MAX });
   return async (clientId, sourceUrl, checksumSha256) => {
     const leave = probes.take(clientId);
