@@ -28,7 +28,7 @@ export async function bundle(source: string): Promise<string> {
 /** The page, whose policy lets run what stands in it, and nothing load or leave. */
 export async function buildPage(): Promise<string> {
   const script = await bundle(read('page.ts'));
-  const style = ['page.css', 'checks.css', 'report.css', 'media.css'].map(read).join('');
+  const style = styleOf('page.css', 'report.css');
   const policy = [
     `default-src 'none'`,
     `script-src ${hashOfSource(script)}`,
@@ -51,6 +51,11 @@ export function hashOfSource(text: string): string {
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 }
 
+/** Own sheets, between those that every page has. */
+function styleOf(...own: string[]): string {
+  return ['base.css', ...own, 'media.css'].map(read).join('');
+}
+
 function read(name: string): string {
   return readFileSync(new URL(name, import.meta.url), 'utf8');
 }
@@ -58,9 +63,7 @@ function read(name: string): string {
 /** What `src/console/assets.ts` reads. */
 async function buildConsole(): Promise<void> {
   mkdirSync(`${ROOT}dist/console`, { recursive: true });
-  const style = ['console/console.css', 'checks.css', 'console/find.css', 'console/access.css']
-    .map(read)
-    .join('');
+  const style = styleOf('console/console.css', 'console/find.css', 'console/access.css');
   const { code } = await transform(style, { loader: 'css', minify: true });
   writeFileSync(`${ROOT}dist/console/console.css`, code);
   for (const name of ['page', 'find', 'receipt'])

@@ -72,7 +72,7 @@ export function timeLine(
   return html`<div class="plot">
 <svg class="chart strip" viewBox="0 0 1000 40" preserveAspectRatio="none" role="img" aria-label="${summary}">
 <path class="grid" d="M0 30H1000${months.map((month) => `${line(month)}26V34`).join('')}"/>
-${marks.map((mark) => html`<path class="mark-${mark.kind}" d="${line(mark)}4V30"/>`)}
+${marks.map((mark) => html`<path class="event ${mark.kind}" d="${line(mark)}4V30"/>`)}
 </svg>
 <div class="axis small" aria-hidden="true">${months.map(({ label }) => html`<span>${label}</span>`)}</div>
 </div>`;

@@ -103,6 +103,16 @@ t.test('a file is hashed in slices, and the newest counts', async (t) => {
   await page.until(`location.pathname === '/find/${contract.id}'`);
 });
 
+t.test('without a script, no place for a file is shown', async (t) => {
+  const { test } = await openFind(t);
+  const page = await test.browse(t, 'auditor');
+  await page.navigate(`${test.url}/find`);
+  const shown = `getComputedStyle(document.querySelector('#drop')).display`;
+  t.equal(await page.evaluate(shown), 'grid');
+  await page.evaluate(`document.querySelector('#drop').hidden = true`);
+  t.equal(await page.evaluate(shown), 'none', 'as it comes from the console');
+});
+
 t.test('by keyboard alone: search, open, compare a document, print', async (t) => {
   const { test, contract } = await openFind(t);
   const dir = t.testdir({ 'contract.pdf': DOCUMENT });
