@@ -19,6 +19,11 @@ export function element<Name extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
+/** Puts the children in the place of those it has. */
+export function fill(parent: Element, ...children: Child[]): void {
+  parent.replaceChildren(...children.filter((child) => child !== undefined));
+}
+
 export function find<Kind extends HTMLElement>(selector: string, kind: new () => Kind): Kind {
   const found = document.querySelector(selector);
   if (!(found instanceof kind)) throw new Error(`no ${selector}`);

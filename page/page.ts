@@ -1,5 +1,6 @@
 import './withoutEval.ts';
-import { digest, element, find, sentence, sign, value, wideSection } from './dom.ts';
+import { takeDropped, unfoldOnPaper } from './browser.ts';
+import { type Child, digest, element, fill, find, sentence, sign, value, wideSection } from './dom.ts';
 import { type Judged, judgeAll } from './judge.ts';
 import { bothTimes, detailsOf, headline, verdictOf } from './resultView.ts';
 import {
@@ -52,19 +53,8 @@ form.addEventListener('reset', () => {
   void judge();
   keepFocus();
 });
-document.addEventListener('dragover', (event) => {
-  event.preventDefault();
-  document.body.classList.add('dragging');
-});
-document.addEventListener('dragleave', ({ relatedTarget }) => {
-  if (relatedTarget === null) document.body.classList.remove('dragging');
-});
-document.addEventListener('drop', (event) => {
-  event.preventDefault();
-  document.body.classList.remove('dragging');
-  take(Array.from(event.dataTransfer?.files ?? []));
-});
-printWhole();
+takeDropped(document.body, (files) => take(files));
+unfoldOnPaper(report);
 showTexts();
 void judge();
 
@@ -125,9 +115,7 @@ function showJudged(judged: Judged, parts: readonly Part[]): void {
   else show(outcomeOf(judged), ...overviewOf(judged, words));
   const trust = parts.find(({ role }) => role === 'trust');
   const details = only !== undefined && isSingle ? detailsOf(only, words) : [tableOf(judged, words)];
-  report.replaceChildren(
-    ...[...details, trust && trustOf(trust, words), protocol()].filter((child) => child !== undefined),
-  );
+  fill(report, ...details, trust && trustOf(trust, words), protocol());
   report.hidden = false;
   outcome.scrollIntoView({ block: 'nearest' });
 }
@@ -153,10 +141,7 @@ function showMissing(missing: readonly Role[]): void {
 
 function showFaults(faults: string[]): void {
   const story = { lead: [words.refused], more: [], remedy: words.refusedRemedy };
-  show(
-    'refused',
-    ...headline('unknown', words.outcomes.unknown, story, words).filter((child) => child !== undefined),
-  );
+  show('refused', ...headline('unknown', words.outcomes.unknown, story, words));
   faultList.replaceChildren(...faults.map((fault) => element('li', {}, fault)));
   faultList.hidden = false;
 }
@@ -206,9 +191,9 @@ function showWork(text: string, done?: number, all = 0): void {
 }
 
 /** Replaces all that was said. */
-function show(state: string, ...children: Parameters<typeof element>[2][]): void {
+function show(state: string, ...children: Child[]): void {
   outcome.className = state;
-  outcome.replaceChildren(...children.filter((child) => child !== undefined));
+  fill(outcome, ...children);
   outcome.hidden = children.length === 0;
   work.hidden = true;
   report.hidden = true;
@@ -235,21 +220,4 @@ function showTexts(): void {
 
 function version(): string {
   return words.footer(document.documentElement.dataset.version ?? '');
-}
-
-/** On paper nothing is folded. */
-function printWhole(): void {
-  let folded: HTMLElement[] = [];
-  addEventListener('beforeprint', () => {
-    folded = [...report.querySelectorAll<HTMLElement>('details:not([open]), tr[hidden]')];
-    for (const one of folded) unfold(one, true);
-  });
-  addEventListener('afterprint', () => {
-    for (const one of folded) unfold(one, false);
-  });
-}
-
-function unfold(one: HTMLElement, isOpen: boolean): void {
-  if (one instanceof HTMLDetailsElement) one.open = isOpen;
-  else one.hidden = !isOpen;
 }

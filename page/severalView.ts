@@ -82,7 +82,7 @@ function rowsOf(result: Result, id: string, columns: readonly string[], words: W
     'td',
     { colspan: String(columns.length) },
     element('div', { class: 'verdict' }, ...verdictOf(result, words)),
-    element('div', { class: 'report' }, ...detailsOf(result, words).filter((child) => child !== undefined)),
+    element('div', { class: 'report' }, ...detailsOf(result, words)),
   );
   const details = element('tr', { id, class: 'details', hidden: true }, cell);
   button.addEventListener('click', () => {

@@ -1,4 +1,5 @@
 /** A document that is chosen, or dropped anywhere on the page: it is hashed here, and stays here. */
+import { takeDropped } from '../browser.ts';
 import { find } from '../dom.ts';
 import { type Digests, digestFile } from '../hashing.ts';
 
@@ -46,16 +47,5 @@ export function takeFiles(then: (hashed: Hashed) => void | Promise<void>): void 
     void take(input.files?.[0]);
     input.value = '';
   });
-  document.addEventListener('dragover', (event) => {
-    event.preventDefault();
-    zone.classList.add('dragging');
-  });
-  document.addEventListener('dragleave', ({ relatedTarget }) => {
-    if (relatedTarget === null) zone.classList.remove('dragging');
-  });
-  document.addEventListener('drop', (event) => {
-    event.preventDefault();
-    zone.classList.remove('dragging');
-    void take(event.dataTransfer?.files[0]);
-  });
+  takeDropped(zone, ([file]) => void take(file));
 }

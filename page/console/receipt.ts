@@ -4,7 +4,8 @@ import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import { verifyReceiptText } from 'pdfseald/verify';
 import { claimedDigests, provenBy } from '../../dist/prove/proven.js';
-import { element, find, section, sign, value } from '../dom.ts';
+import { unfoldOnPaper } from '../browser.ts';
+import { element, fill, find, section, sign, value } from '../dom.ts';
 import { checksOf, headline, type Result, signersOf, verdictOf } from '../resultView.ts';
 import type { Part, Role } from '../roles.ts';
 import { tellReceipt } from '../story.ts';
@@ -26,7 +27,8 @@ const texts = Promise.all([
 ]);
 
 void start();
-printWhole();
+offerPrint();
+unfoldOnPaper(report);
 // At once: what is dropped before anything is fetched would else be opened by the browser.
 takeFiles(async (hashed) => {
   remember(hashed);
@@ -66,13 +68,11 @@ function show(receiptText: string, trustText: string, hashed: Hashed | undefined
   verdictBox.className = `health ${alone ? 'plain' : TONES[verdict.outcome]}`;
   const name =
     hashed && element('p', { class: 'small' }, `${words.slots.document.name}: `, value(hashed.name));
-  verdictBox.replaceChildren(
-    ...[element('div', { class: 'verdict' }, ...said), name].filter((child) => child !== undefined),
-  );
+  fill(verdictBox, element('div', { class: 'verdict' }, ...said), name);
   const checks = section(words.checks.title, checksOf(result, words));
   const signers = proven && section(words.signers.title, ...signersOf(proven, words));
   report.replaceChildren(
-    element('div', { class: 'columns' }, ...[signers, checks].filter((child) => child !== undefined)),
+    element('div', { class: 'columns' }, signers, checks),
     trustOf(partOf('trust', trustText), words),
   );
 }
@@ -88,17 +88,8 @@ async function fetchText(url: string): Promise<string> {
   return response.text();
 }
 
-/** On paper nothing is folded. */
-function printWhole(): void {
+function offerPrint(): void {
   const button = find('#print', HTMLButtonElement);
   button.hidden = false;
   button.addEventListener('click', () => print());
-  let folded: HTMLDetailsElement[] = [];
-  addEventListener('beforeprint', () => {
-    folded = [...report.querySelectorAll<HTMLDetailsElement>('details:not([open])')];
-    for (const one of folded) one.open = true;
-  });
-  addEventListener('afterprint', () => {
-    for (const one of folded) one.open = false;
-  });
 }

@@ -1,0 +1,34 @@
+/** What the pages ask of the browser alike: files that are dropped on them, and paper. */
+
+/** Takes what is dropped anywhere on the page, which would else be opened. While something hovers over it, `marked` says so. */
+export function takeDropped(marked: HTMLElement, take: (files: File[]) => void): void {
+  document.addEventListener('dragover', (event) => {
+    event.preventDefault();
+    marked.classList.add('dragging');
+  });
+  document.addEventListener('dragleave', ({ relatedTarget }) => {
+    if (relatedTarget === null) marked.classList.remove('dragging');
+  });
+  document.addEventListener('drop', (event) => {
+    event.preventDefault();
+    marked.classList.remove('dragging');
+    take(Array.from(event.dataTransfer?.files ?? []));
+  });
+}
+
+/** On paper nothing is folded. */
+export function unfoldOnPaper(report: HTMLElement): void {
+  let folded: HTMLElement[] = [];
+  addEventListener('beforeprint', () => {
+    folded = [...report.querySelectorAll<HTMLElement>('details:not([open]), tr[hidden]')];
+    for (const one of folded) unfold(one, true);
+  });
+  addEventListener('afterprint', () => {
+    for (const one of folded) unfold(one, false);
+  });
+}
+
+function unfold(one: HTMLElement, isOpen: boolean): void {
+  if (one instanceof HTMLDetailsElement) one.open = isOpen;
+  else one.hidden = !isOpen;
+}
