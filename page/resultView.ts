@@ -144,28 +144,13 @@ export function signersOf({ keys, quorum, time, witnesses }: Proven, words: Word
 }
 
 export function checksOf({ verdict, proven }: Result, words: Words): HTMLElement {
-  const { outcomes } = words.checks;
   const item = (check: Check) => {
-    const summary = element(
-      'summary',
-      {},
-      sign(SIGNS[check.outcome]),
-      element('span', {}, tellCheck(check, verdict, proven, words)),
-      element('span', { class: 'hidden' }, ` (${outcomes[check.outcome]})`),
-    );
-    const detail = element(
-      'p',
-      { class: 'detail' },
-      element('code', {}, check.name),
-      ' ',
-      value(check.detail),
-    );
     const { name, outcome } = check;
-    const isOpen = outcome !== 'passed';
+    const said = element('span', {}, tellCheck(check, verdict, proven, words));
     return element(
       'li',
       { class: 'check', 'data-check': name, 'data-outcome': outcome },
-      element('details', { open: isOpen }, summary, detail),
+      folded(outcome, said, detailLine(name, check.detail), words),
     );
   };
   return element('ul', { class: 'checks' }, ...verdict.checks.map(item));
@@ -173,28 +158,15 @@ export function checksOf({ verdict, proven }: Result, words: Words): HTMLElement
 
 /** A line for each time-stamp, oldest first, and until when they hold. */
 function renewalsOf({ lines, holdsUntil }: Evidence, words: Words): Child[] {
-  const { record: names, checks } = words;
+  const { record: names } = words;
   const item = ({ kind, outcome, time, digest, authority, detail }: Evidence['lines'][number]) => {
     const isProven = outcome === 'passed' && time !== undefined;
     const plain = names.lines[kind](names.digests[digest ?? ''] ?? '');
-    const summary = element(
-      'summary',
-      {},
-      sign(SIGNS[outcome]),
-      isProven
-        ? element(
-            'span',
-            {},
-            ...bothTimes(Date.parse(time), words),
-            ` – ${plain} (`,
-            value(authority ?? ''),
-            ')',
-          )
-        : element('span', {}, names.notProven),
-      element('span', { class: 'hidden' }, ` (${checks.outcomes[outcome]})`),
-    );
-    const line = element('p', { class: 'detail' }, element('code', {}, kind), ' ', value(detail));
-    return element('li', {}, element('details', { open: !isProven }, summary, line));
+    const said = isProven
+      ? [...bothTimes(Date.parse(time), words), ` – ${plain} (`, value(authority ?? ''), ')']
+      : [names.notProven];
+    const line = detailLine(kind, detail);
+    return element('li', {}, folded(outcome, element('span', {}, ...said), line, words));
   };
   const end = holdsUntil === undefined ? undefined : utcTime(Date.parse(holdsUntil), words);
   return [
@@ -202,6 +174,22 @@ function renewalsOf({ lines, holdsUntil }: Evidence, words: Words): Child[] {
     element('ol', { class: 'checks renewals' }, ...lines.map(item)),
     end === undefined ? undefined : element('p', { id: 'holds' }, names.until(end)),
   ];
+}
+
+/** What is said in a line with its sign; below it, what the verifier found. It is open unless all is well. */
+function folded(outcome: Check['outcome'], said: Node, found: Node, words: Words): HTMLElement {
+  const summary = element(
+    'summary',
+    {},
+    sign(SIGNS[outcome]),
+    said,
+    element('span', { class: 'hidden' }, ` (${words.checks.outcomes[outcome]})`),
+  );
+  return element('details', { open: outcome !== 'passed' }, summary, found);
+}
+
+function detailLine(name: string, detail: string): HTMLElement {
+  return element('p', { class: 'detail' }, element('code', {}, name), ' ', value(detail));
 }
 
 function filesOf({ receipt, document, record }: Result, words: Words): HTMLElement {
