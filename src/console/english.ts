@@ -28,7 +28,6 @@ export const english = {
   } satisfies Record<Role, string>,
   utc: 'UTC',
   liveOff: 'This page no longer updates by itself. Reload it.',
-  whatToDo: 'What to do',
   signIn: 'Sign in',
   signInLead: 'The console has no passwords: a link that works once opens it.',
   signInHow: 'On the machine of the service, run this as root, and open the link that it prints:',
