@@ -26,7 +26,7 @@ export async function bundle(source: string): Promise<string> {
 }
 
 /** The page, whose policy lets run what stands in it, and nothing load or leave. */
-export async function buildPage(): Promise<string> {
+async function buildPage(): Promise<string> {
   const script = await bundle(read('page.ts'));
   const style = styleOf('page.css', 'report.css');
   const policy = [
@@ -53,7 +53,7 @@ export function hashOfSource(text: string): string {
 
 /** Own sheets, between those that every page has. */
 function styleOf(...own: string[]): string {
-  return ['base.css', ...own, 'media.css'].map(read).join('');
+  return ['palette.css', 'base.css', ...own, 'media.css'].map(read).join('');
 }
 
 function read(name: string): string {

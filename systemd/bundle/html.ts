@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { Marked, type Tokens } from 'marked';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const STYLE = asset('style.css');
+const STYLE = readFileSync(join(ROOT, 'page/palette.css'), 'utf8') + asset('style.css');
 const SEARCH_PAGE = 'search.html';
 
 interface Page {
