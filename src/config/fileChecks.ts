@@ -8,7 +8,7 @@ import { meetsQuorum } from '../log/quorum.ts';
 import type { SignatureAlgorithm } from '../log/verifierKey.ts';
 import { parseWitnessPolicy, satisfiesPolicy, WitnessPolicyError } from '../log/witnessPolicy.ts';
 import { leavesOf } from './document.ts';
-import { noteOf } from './keys.ts';
+import { type NamedFile, noteOf } from './keys.ts';
 import type { ConfigTables } from './schema.ts';
 import { fault, type KeyPath } from './toml.ts';
 
@@ -33,15 +33,10 @@ interface FileCheck {
   credentials: boolean;
 }
 
-interface NamedFile {
+interface FileInUse extends NamedFile {
   /** The key that names it. */
   path: KeyPath;
   file: string;
-  /** Completes the sentence "expected …". */
-  expected: string;
-  isCredential?: true;
-  hasCertificates?: true;
-  hasPolicy?: true;
 }
 
 interface Fault {
@@ -68,7 +63,7 @@ export function checkFiles(config: Config, { text, tell, credentials }: FileChec
   for (const { line } of spared) tell(line);
 }
 
-function namedFiles({ document, environment }: Config): NamedFile[] {
+function namedFiles({ document, environment }: Config): FileInUse[] {
   return leavesOf(document).flatMap(({ path, schema, found }) => {
     const { file: named } = noteOf(schema);
     if (named === undefined || typeof found !== 'string') return [];
@@ -79,7 +74,7 @@ function namedFiles({ document, environment }: Config): NamedFile[] {
   });
 }
 
-function clockProgram({ timestamp, clock }: Config): NamedFile[] {
+function clockProgram({ timestamp, clock }: Config): FileInUse[] {
   if (clock.trust === 'system' || timestamp.authorities.length === 0) return [];
   const expected = `the program of ${clock.trust}: install it, or choose another clock.trust`;
   return [{ path: ['clock', 'program'], file: clock.program, expected }];
@@ -121,7 +116,7 @@ export function signerSocket(credential: string): string | undefined {
 const CERTIFICATE =
   /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]+-----END (?:TRUSTED |X509 )?CERTIFICATE-----/g;
 
-function whyUnusable({ file, hasCertificates, hasPolicy }: NamedFile, config: Config): string | undefined {
+function whyUnusable({ file, hasCertificates, hasPolicy }: FileInUse, config: Config): string | undefined {
   try {
     accessSync(file, constants.R_OK);
     if (!statSync(file).isFile()) return `cannot read ${file} (not a file)`;
