@@ -11,10 +11,10 @@ import { type AuthOptions, requireKey } from '../http/authentication.ts';
 import { serveErrorIndex, serveErrorPage } from '../http/errorPages.ts';
 import { type AnswerOptions, answerErrors } from '../http/errorResponses.ts';
 import { observe } from '../http/observe.ts';
+import { serveDescription } from '../http/openapiParts.ts';
 import { linger, readWhole } from '../http/requestBody.ts';
 import {
   answerJson,
-  JSON_TYPE,
   type Middleware,
   type RequestContext,
   type RequestState,
@@ -182,14 +182,7 @@ function routesOf(parts: AdminParts): Router<RequestState> {
     await trail.append({ act, actor: actorOf(ctx), object, outcome: 'done' });
     answerJson(ctx, 200, { sessions });
   });
-  let description: string | undefined;
-  router.get('/openapi.json', (ctx) => {
-    // Described for the first who asks: every start would pay for it.
-    description ??= JSON.stringify(describeAdministration());
-    ctx.set('Cache-Control', 'no-cache');
-    ctx.type = JSON_TYPE;
-    ctx.body = description;
-  });
+  router.get('/openapi.json', serveDescription(describeAdministration, 'no-cache'));
   router.get('/v1/errors', serveErrorIndex);
   router.get('/v1/errors/:code', serveErrorPage);
   return router;

@@ -24,12 +24,12 @@ import { rotateOwnKey } from './keyRoutes.ts';
 import { logHandlers } from './logRoutes.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
-import type { Operation } from './openapiParts.ts';
+import { type Operation, serveDescription } from './openapiParts.ts';
 import { OPERATIONS, type OperationId } from './operations.ts';
 import type { Site } from './presentJob.ts';
 import { limitAtOnce, limitRate } from './rateLimit.ts';
 import { linger } from './requestBody.ts';
-import { JSON_TYPE, type Middleware, type RequestState } from './requestContext.ts';
+import type { Middleware, RequestState } from './requestContext.ts';
 import { RequestLog } from './requestLog.ts';
 import { answerTimestampQuery, type TimestampOptions } from './timestampRoute.ts';
 import { type WebhooksOptions, webhookHandlers } from './webhookRoutes.ts';
@@ -170,7 +170,7 @@ function takeLiteral(literals: Routes['literals']): Middleware {
 }
 
 /** A path of the table as a route pattern. `{path}` matches the rest of a path, slashes included. */
-export function routePath(path: string): string {
+function routePath(path: string): string {
   return path.replace('{path}', '*path').replaceAll(/\{(\w+)\}/g, ':$1');
 }
 
@@ -199,7 +199,7 @@ function handlersOf(parts: AppParts): Record<OperationId, Middleware | Middlewar
     rotateKey: [limitRate(limits), limitAtOnce(rotations), rotateOwnKey({ store, bodyTimeoutMs, clock })],
     createTimestamp: authority && [limitRate(limits), answerTimestampQuery({ authority, bodyTimeoutMs })],
     ...logHandlers({ store, public: parts.logPublic }),
-    getOpenapi: serveDescription(() => describeApi(publicUrl)),
+    getOpenapi: serveDescription(() => describeApi(publicUrl), 'public, max-age=300'),
     getErrorIndex: serveErrorIndex,
     getErrorPage: serveErrorPage,
   };
@@ -247,17 +247,6 @@ function capabilitiesOf({ store, timestamped }: AppParts): CreateOptions['capabi
       ? ['webhook.job.completed']
       : []),
   ];
-}
-
-/** Described for the first who asks: every start would pay for it. */
-function serveDescription(describe: () => object): Middleware {
-  let body: string | undefined;
-  return (ctx) => {
-    body ??= JSON.stringify(describe());
-    ctx.set('Cache-Control', 'public, max-age=300');
-    ctx.type = JSON_TYPE;
-    ctx.body = body;
-  };
 }
 
 function refuseWhileDraining(lifecycle: App['lifecycle']): Middleware {

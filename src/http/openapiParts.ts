@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { ERROR_CODES, ERROR_KINDS } from '../base/errorKinds.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Scope } from '../store/credentialStore.ts';
+import { JSON_TYPE, type Middleware } from './requestContext.ts';
 
 /** A schema of JSON Schema 2020-12, as OpenAPI 3.1 uses it. */
 type Schema = Record<string, unknown>;
@@ -308,4 +309,15 @@ export function aboutItself<Path extends string>(errors: Path) {
       failures: ['not_found'],
     },
   } satisfies Record<string, Operation>;
+}
+
+/** Described for the first who asks: every start would pay for it. */
+export function serveDescription(describe: () => object, cacheControl: string): Middleware {
+  let body: string | undefined;
+  return (ctx) => {
+    body ??= JSON.stringify(describe());
+    ctx.set('Cache-Control', cacheControl);
+    ctx.type = JSON_TYPE;
+    ctx.body = body;
+  };
 }
