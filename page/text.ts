@@ -3,7 +3,7 @@
 const NAME_CHARS_MAX = 100;
 
 /** What is set apart from the words around it: a value, such as a name. */
-export interface Emphasis {
+interface Emphasis {
   emphasis: string;
 }
 

@@ -9,7 +9,7 @@ export const BACKUP_BEGINS_MS_MAX = 60_000;
 /** `TimeoutStartSec` of `pdfseald-backup@.service`: after that, a run that did not say how it ended was ended. */
 export const BACKUP_MS_MAX = 6 * 3_600_000;
 
-export interface BackupsOptions {
+interface BackupsOptions {
   stateDir: string;
   trail: Pick<TrailStore, 'append'>;
   clock: Clock;

@@ -7,7 +7,7 @@ import type { Actor } from '../manifest/auditRecord.ts';
 import { actOfProcess, onRecord } from '../store/acts.ts';
 import type { TrailStore } from '../store/trail.ts';
 
-export interface DrillsOptions {
+interface DrillsOptions {
   partitions: Pick<Partitions, 'withdraw' | 'restore' | 'nameOf' | 'spare'>;
   /** The audit trail: it records who took a partition out, and who put it back. */
   trail: Pick<TrailStore, 'append'>;

@@ -66,7 +66,7 @@ class StatusGauges {
 }
 
 /** What wants to know of each event, and not of sums. */
-export interface SealingListener {
+interface SealingListener {
   /** A job of a client was sealed, so long after its acceptance (milliseconds). */
   sealed(durationMs: number): void;
   /** A request to the API or a job failed. */

@@ -17,7 +17,7 @@ import type { Metrics } from './metrics.ts';
 import { createAdminApp } from './routes.ts';
 import { StatusReader, type StatusSources } from './statusReader.ts';
 
-export interface AdministrationOptions {
+interface AdministrationOptions {
   listen: { readonly socket: SocketPath; readonly port?: HostPort };
   status: Omit<StatusSources, 'signing'>;
   /** Absent in a front. */
@@ -71,11 +71,11 @@ async function warnOfNoReader({ auth, logger }: AdministrationOptions): Promise<
   );
 }
 
-export interface Administration extends AdminListener {
+interface Administration extends AdminListener {
   readonly status: StatusReader;
 }
 
-export interface AdminListener {
+interface AdminListener {
   /** Stops listening and closes all connections; removes a Unix socket. */
   close(): Promise<void>;
 }

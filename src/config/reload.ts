@@ -82,7 +82,7 @@ function isWithin(path: string, key: string): boolean {
 }
 
 /** Puts on record that another configuration is about to hold; resolves when that is durable. */
-export type RecordReload = (object: ActObject) => Promise<unknown>;
+type RecordReload = (object: ActObject) => Promise<unknown>;
 
 /** The configuration as it is now. What holds for each request is read from here each time; the rest is told. */
 export class LiveConfig {

@@ -13,7 +13,7 @@ export function formatKeyPath(path: KeyPath): string {
  * The line (from 1) on which a key of a well-formed TOML document is set, or the line of the nearest table around it;
  * undefined when neither stands in the text. The parser gives no positions, so this reads headers and keys again.
  */
-export function lineOfKey(toml: string, path: KeyPath): number | undefined {
+function lineOfKey(toml: string, path: KeyPath): number | undefined {
   const wanted = formatKeyPath(path);
   let nearest: { line: number; length: number } | undefined;
   for (const { name, line } of namedLines(toml)) {

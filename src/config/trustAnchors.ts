@@ -17,9 +17,9 @@ import type { Config } from './config.ts';
 import { BUILT_IN } from './schema.ts';
 
 /** The part of the configuration that says who may stamp. */
-export type AuthorityConfig = Pick<Config, 'timestamp' | 'certificatesDir'>;
+type AuthorityConfig = Pick<Config, 'timestamp' | 'certificatesDir'>;
 /** And who may have seen the log. */
-export type TrustConfig = AuthorityConfig & Pick<Config, 'witness'>;
+type TrustConfig = AuthorityConfig & Pick<Config, 'witness'>;
 
 /**
  * What a verifier of this log's receipts trusts: the epochs of the log, a planned one among them, and who may stamp. Throws

@@ -22,7 +22,7 @@ const HTTP = {
   connectionsCheckingInterval: 1_000,
 };
 
-export interface Listener {
+interface Listener {
   close(): Promise<void>;
 }
 

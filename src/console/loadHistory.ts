@@ -93,7 +93,7 @@ function classOf(durationMs: number): number {
 }
 
 /** What the slots have together: all seals, all failures by code, and the time in which that share of the jobs was sealed. */
-export interface Totals {
+interface Totals {
   sealed: number;
   failures: [code: string, count: number][];
   percentile(share: number): number | undefined;

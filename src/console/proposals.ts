@@ -66,7 +66,7 @@ const ID_BYTES = 8;
 
 const words = english.proposals;
 
-export interface ProposalsOptions {
+interface ProposalsOptions {
   store: { trail: Pick<Store['trail'], 'append'> };
   onFatal(error: unknown): void;
   /** How long a proposal waits at most, milliseconds of a clock that only goes forward. */

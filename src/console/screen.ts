@@ -75,7 +75,7 @@ export interface Download {
 }
 
 /** Events, for as long as the session lasts. */
-export interface EventStream {
+interface EventStream {
   stream: 'events';
 }
 

@@ -13,7 +13,7 @@ export interface Session {
 }
 
 /** What a session depends on that a certificate began. */
-export interface Bond {
+interface Bond {
   /** SHA-256 of the certificate. */
   readonly certificate: string;
   /** Whether the certificate still opens the console for that person and role. */

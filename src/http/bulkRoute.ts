@@ -19,7 +19,7 @@ import { askForBody, discard, requireMediaType } from './requestBody.ts';
 import { callerOf, type Middleware, type RequestContext } from './requestContext.ts';
 import type { BulkRefused } from './schemas.ts';
 
-export interface BulkOptions extends CreateOptions, AnswerOptions {
+interface BulkOptions extends CreateOptions, AnswerOptions {
   store: CreateOptions['store'] & Pick<Store, 'identity' | 'log'>;
   batches: Slots;
   logger: Logger;

@@ -116,7 +116,7 @@ export function failureOf({ code, message }: Failure): ServiceError {
 const PIECE = /"(?:[^"\\]|\\.)*"|[^",]+|,/sy;
 
 /** `wait=N` of a `Prefer` header, in milliseconds. The first one counts; an unreadable value is ignored (RFC 7240, section 2). */
-export function preferredWaitMs(header: string): number | undefined {
+function preferredWaitMs(header: string): number | undefined {
   for (const preference of preferencesOf(header)) {
     const [text = ''] = preference.split(';');
     const equals = text.indexOf('=');

@@ -11,7 +11,7 @@ import { readOptionalJson, readOverlapMs } from './json.ts';
 import { actOfCaller, answerJson, callerOf, type Middleware, type RequestContext } from './requestContext.ts';
 import { KEY_OVERLAP_SECONDS, type RotatedKey } from './schemas.ts';
 
-export interface KeyRouteOptions {
+interface KeyRouteOptions {
   store: Pick<Store, 'credentials' | 'serviceTime' | 'identity'>;
   bodyTimeoutMs: number;
   clock: Clock;

@@ -9,7 +9,7 @@ export const PAGE_LIMIT_MAX = 100;
 const CURSOR_EXPECTED = 'must be the next_cursor of an earlier answer.';
 
 /** The query of a list. The store selects by outcome; the page then selects by the phase of jobs without an outcome. */
-export interface ListQuery extends JobQuery {
+interface ListQuery extends JobQuery {
   phase?: JobPhase;
 }
 

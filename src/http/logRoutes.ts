@@ -10,7 +10,7 @@ import {
 import type { Store } from '../store/store.ts';
 import type { Middleware, RequestContext } from './requestContext.ts';
 
-export interface LogOptions {
+interface LogOptions {
   store: Pick<Store, 'log' | 'witnessing'>;
   /** Whether shared caches may keep the answers. */
   public: boolean;

@@ -37,7 +37,7 @@ export function askForBody({ req, res }: RequestContext): void {
   if (req.headers.expect?.toLowerCase() === '100-continue' && req.httpVersion === '1.1') res.writeContinue();
 }
 
-export interface WholeBody {
+interface WholeBody {
   /** The name of the body in the message about its maximum size. */
   what: string;
   bytesMax: number;

@@ -8,7 +8,7 @@ import { bold, literal, prose } from './troff.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-export interface Explanations {
+interface Explanations {
   /** What stands above all keys. */
   heading: string;
   /** By the path of a key or of a table, in which names of an administrator's choice are `<name>`. */

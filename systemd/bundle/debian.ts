@@ -6,7 +6,7 @@ import { MAINTAINER } from './changelog.ts';
 
 const SCRIPTS = fileURLToPath(new URL('debian/', import.meta.url));
 
-export interface DebianPackage {
+interface DebianPackage {
   /** The installation as it will lie below /. Gains a folder DEBIAN. */
   tree: string;
   /** Where the package goes. */

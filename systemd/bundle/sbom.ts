@@ -4,7 +4,7 @@ import { join, posix } from 'node:path';
 import { cpeOf, type Embedded, embeddedIn } from './embedded.ts';
 
 /** A package of npm as it lies in the bundle. */
-export interface Shipped {
+interface Shipped {
   /** Its folder, from the root of the checkout: `node_modules/koa/node_modules/debug`. */
   path: string;
   name: string;

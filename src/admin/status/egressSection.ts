@@ -10,7 +10,7 @@ export const egressSchema = z
     restarts: WIRE.count.describe('Of a child.'),
   })
   .describe('The process that sends what goes to other machines; absent until it is needed.');
-export type EgressSection = z.infer<typeof egressSchema>;
+type EgressSection = z.infer<typeof egressSchema>;
 
 export function presentEgress({
   mode,

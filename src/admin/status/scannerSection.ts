@@ -18,7 +18,7 @@ export const scannerSchema = z
     signatures_built_at: time.exactOptional(),
   })
   .describe('Absent where documents are not scanned.');
-export type ScannerSection = z.infer<typeof scannerSchema>;
+type ScannerSection = z.infer<typeof scannerSchema>;
 
 export function presentScanner(health: ScannerHealth): ScannerSection {
   const { trouble, detail, version, connections, connectionsInUse } = health;

@@ -23,7 +23,7 @@ export const timestampsSchema = z
       .describe('The keys of the built-in authority.'),
   })
   .describe('Absent where receipts carry no time-stamp.');
-export type PresentedTimestamps = z.infer<typeof timestampsSchema>;
+type PresentedTimestamps = z.infer<typeof timestampsSchema>;
 
 export function presentTimestamps(timestamping: Timestamping): PresentedTimestamps {
   const { clock, authorities, units } = timestamping.status();

@@ -36,7 +36,7 @@ export const witnessesSchema = z
     members: z.array(memberSchema),
   })
   .describe('Absent where no witness is asked.');
-export type PresentedWitnesses = z.infer<typeof witnessesSchema>;
+type PresentedWitnesses = z.infer<typeof witnessesSchema>;
 
 export function presentWitnesses(
   witnessing: Pick<Witnessing, 'isForked' | 'status' | 'canCosign'>,
