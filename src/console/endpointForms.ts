@@ -42,7 +42,7 @@ export function endpointFormRoutes({ store, webhookPolicy }: Sources, newSecrets
       return newSecrets.add(session, { kind: 'webhook', secret, id });
     }),
     change('/:id/remove', async ({ form, actor }, id) => {
-      requireSure(form, words.removeSure, words.badHow);
+      requireSure(form, words.removeSure, english.access.badHow);
       await removeEndpoint(store, id, actor);
       return { location: LIST, notice: words.isRemoved };
     }),

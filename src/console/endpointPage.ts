@@ -6,14 +6,14 @@ import { disabled, type EndpointChange, enabled } from '../webhook/endpoints.ts'
 import { endpointFormRoutes, endpointForms, revisionField, unlessStale } from './endpointForms.ts';
 import { addressOf, allFaring, endpointState, type Faring, refuseEndpointAct } from './endpointParts.ts';
 import { english } from './english.ts';
-import { code, type Html, type HtmlContent, html, named } from './html.ts';
+import { code, type Html, html, named } from './html.ts';
 import { messagesCard } from './messages.ts';
 import type { NewSecrets } from './newSecrets.ts';
 import { requireSure, sureBox, tokenField } from './pageFrame.ts';
 import { changing, type Page, Refusal, reading, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
 import type { Sources } from './sources.ts';
-import { definitions, figure, moment } from './values.ts';
+import { card, definitions, figure, moment } from './values.ts';
 
 const words = english.webhooks;
 const MESSAGE_ID = /^msg_[0-9a-f]{32}$/;
@@ -39,7 +39,7 @@ export function endpointRoutes(sources: Sources, newSecrets: NewSecrets): Screen
       return words.isEnabled;
     }),
     change('disable', 'administrator', async ({ form, actor }, id) => {
-      requireSure(form, words.disableSure, words.badHow);
+      requireSure(form, words.disableSure, english.access.badHow);
       await alter(id, unlessStale(disabled(clock()), form), 'webhook.disable', actor);
       return words.isDisabled;
     }),
@@ -62,12 +62,12 @@ export function endpointRoutes(sources: Sources, newSecrets: NewSecrets): Screen
 /** Undefined for all of them. */
 function chosenIn(form: URLSearchParams): string[] | undefined {
   if (form.get('all') === 'yes') {
-    requireSure(form, words.replaySure, words.badHow);
+    requireSure(form, words.replaySure, english.access.badHow);
     return undefined;
   }
   const chosen = form.getAll('message');
   if (chosen.length === 0 || !chosen.every((id) => MESSAGE_ID.test(id)))
-    throw new Refusal(400, words.noneChosen, words.badHow);
+    throw new Refusal(400, words.noneChosen, english.access.badHow);
   return chosen;
 }
 
@@ -127,10 +127,6 @@ function deliveries({ tally }: Faring): Html {
       ],
     ]),
   );
-}
-
-function card(title: string, content: HtmlContent): Html {
-  return html`<section class="card"><h2>${title}</h2>${content}</section>`;
 }
 
 function actions({ endpoint, shown }: Faring, session: Session): Html {

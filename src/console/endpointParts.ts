@@ -49,7 +49,7 @@ export function endpointState(is: Faring['is']): Html {
 export function refuseEndpointAct(error: unknown): never {
   if (error instanceof OperatorError && error.code === 'not_found')
     throw new Refusal(404, words.noEndpoint, words.noEndpointHow);
-  return refuseWith(words.badHow)(error);
+  return refuseWith(english.access.badHow)(error);
 }
 
 /** The path of an address can be its secret, so only who may change the endpoint sees it. */

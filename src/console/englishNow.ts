@@ -80,12 +80,6 @@ export const englishNow = {
   log: 'Log',
   leaves: (count: string) => `${count} leaves`,
   upkeep: 'Upkeep',
-  upkeepNames: {
-    backup: 'Backup',
-    check: 'Check of the store',
-    restore_drill: 'Restore drill',
-    renewal: 'Renewal of time-stamps',
-  },
   never: 'never',
   ahead: 'What is to come',
   aheadLead: 'Certificates that end, and epochs that begin.',

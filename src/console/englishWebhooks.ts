@@ -25,7 +25,6 @@ export const englishWebhooks = {
   endpoint: 'Webhook endpoint',
   noEndpoint: 'There is no such endpoint',
   noEndpointHow: 'Look for it in the list of the webhooks. Nothing was changed.',
-  badHow: 'Go back and correct the form. Nothing was changed.',
   factsTitle: 'Details',
   facts: {
     id: 'Endpoint',

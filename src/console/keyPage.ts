@@ -23,7 +23,7 @@ import {
 } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
 import type { Sources } from './sources.ts';
-import { definitions, moment, state, tableOf } from './values.ts';
+import { card, definitions, moment, state, tableOf } from './values.ts';
 
 const words = english.access;
 const DAY_MS = 86_400_000;
@@ -94,7 +94,7 @@ ${newSecrets.notice(session)}
 <div class="columns">
 ${facts(credential, now)}
 <div class="group">${actions(credential, left, session, now)}
-<section class="card"><h2>${words.endpoints}</h2>${rows.length > 0 ? tableOf(words.endpoints, Object.values(words.endpointColumns), rows) : html`<p class="quiet">${words.noEndpoints}</p>`}</section></div>
+${card(words.endpoints, rows.length > 0 ? tableOf(words.endpoints, Object.values(words.endpointColumns), rows) : html`<p class="quiet">${words.noEndpoints}</p>`)}</div>
 </div>`,
   };
 }
@@ -121,8 +121,7 @@ function facts(credential: Credential, now: number): Html {
     ],
     [names.sha256, certificateName === undefined && code(credential.keyHash)],
   ];
-  return html`<section class="card"><h2>${words.factsTitle}</h2>
-${definitions(pairs)}</section>`;
+  return card(words.factsTitle, definitions(pairs));
 }
 
 /** What the end of a key leaves, or would leave. */

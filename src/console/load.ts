@@ -5,7 +5,7 @@ import { barChart, lineChart, meter, niceTop } from './charts.ts';
 import { english } from './english.ts';
 import { type Html, html, named } from './html.ts';
 import { type History, type Slot, SPANS, type Span, totalsOf } from './loadHistory.ts';
-import { chooser, figure, milliseconds, tableOf } from './values.ts';
+import { card, chooser, figure, milliseconds, tableOf } from './values.ts';
 
 const words = english.now;
 const [HOUR] = SPANS;
@@ -111,9 +111,8 @@ export function errorsTable(history: History, span: Span): Html {
     meter(count / most, 'bad', words.ofMost(Math.round((100 * count) / most))),
   ]);
   const columns = [words.code, { number: words.count }, words.share];
-  return html`<section class="card"><h2>${words.errors}</h2>
-${rows.length === 0 ? html`<p class="quiet">${words.noErrors}</p>` : tableOf(words.errors, columns, rows)}
-</section>`;
+  const table = rows.length > 0 && tableOf(words.errors, columns, rows);
+  return card(words.errors, table || html`<p class="quiet">${words.noErrors}</p>`);
 }
 
 /** The beginning, the middle and the end. */

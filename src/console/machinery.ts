@@ -8,6 +8,7 @@ import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
 import {
   brief,
+  card,
   day,
   definitions,
   figure,
@@ -34,10 +35,6 @@ ${card(english.parts.scanner, scanner(status, now))}
 ${card(words.disk, disk(status, now))}
 ${card(words.upkeep, upkeep(status, now))}
 </div>`;
-}
-
-function card(title: string, content: HtmlContent): Html {
-  return html`<section class="card"><h2>${title}</h2>${content}</section>`;
 }
 
 function partitions({ partitions: { members, quorum } }: AdminStatus): HtmlContent {
@@ -120,18 +117,17 @@ function disk({ store, log }: AdminStatus, now: number): HtmlContent {
 }
 
 function upkeep({ upkeep, store }: AdminStatus, now: number): HtmlContent {
-  const chores = Object.entries(words.upkeepNames) as [keyof typeof words.upkeepNames, string][];
+  const { chores } = english.concerns;
   return definitions(
-    chores
-      .filter(([chore]) => chore === 'check' || chore in upkeep || store.engine === 'lmdb')
-      .map(([chore, name]) => {
+    (Object.keys(chores) as (keyof typeof chores)[])
+      .filter((chore) => chore === 'check' || chore in upkeep || store.engine === 'lmdb')
+      .map((chore) => {
+        const { name } = chores[chore];
         const last = upkeep[chore];
         if (last === undefined) return [name, words.never];
         const is = noteState(chore, last, now);
-        return [
-          name,
-          html`${state(is === 'good' || is === 'bad' ? is : 'warning', '')}${when(last.finished_at, now)}`,
-        ];
+        const mark = is === 'good' || is === 'bad' ? is : 'warning';
+        return [name, html`${state(mark, '')}${when(last.finished_at, now)}`];
       }),
   );
 }

@@ -15,7 +15,7 @@ import {
 } from './screen.ts';
 import type { Session } from './sessions.ts';
 import type { Sources } from './sources.ts';
-import { definitions, figure, moment, sign, state } from './values.ts';
+import { card, definitions, figure, moment, sign, state } from './values.ts';
 
 const words = english.find;
 const JSON_TYPE = 'application/json';
@@ -107,7 +107,7 @@ async function jobPage(sources: Sources, request: ScreenRequest): Promise<Page> 
 ${facts(job, outcome, batch)}
 <div class="group">
 ${downloads(job, { hasCopy, isStamped: batch.timestamp !== undefined })}
-<section class="card"><h2>${words.compare}</h2>${dropZone(words.compareDrop, words.dropNote)}</section>
+${card(words.compare, dropZone(words.compareDrop, words.dropNote))}
 </div>
 </div>
 <div class="group" id="report"></div>`,
@@ -146,8 +146,7 @@ function facts(job: Job, outcome: Outcome | undefined, batch?: Batch): Html {
     [names.trace, code(job.traceId)],
     [names.leaf, outcome?.kind === 'sealed' ? words.leafOf(figure(outcome.leafIndex)) : undefined],
   ];
-  return html`<section class="card"><h2>${words.facts}</h2>
-${definitions(pairs)}</section>`;
+  return card(words.facts, definitions(pairs));
 }
 
 function time(at: number): Html {

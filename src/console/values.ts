@@ -63,6 +63,11 @@ export function chooser(
   )}</ul></nav>`;
 }
 
+/** A heading, and what is under it. */
+export function card(title: string, content: HtmlContent): Html {
+  return html`<section class="card"><h2>${title}</h2>${content}</section>`;
+}
+
 /** Terms with their values, without those that have none. */
 export function definitions(pairs: readonly (readonly [term: HtmlContent, value: HtmlContent])[]): Html {
   const known = pairs.filter(([, value]) => value !== false && value !== undefined);
