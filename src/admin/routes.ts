@@ -10,6 +10,7 @@ import { refuseUnrouted } from '../http/app.ts';
 import { type AuthOptions, requireKey } from '../http/authentication.ts';
 import { serveErrorIndex, serveErrorPage } from '../http/errorPages.ts';
 import { type AnswerOptions, answerErrors } from '../http/errorResponses.ts';
+import { unknownParameter } from '../http/listQuery.ts';
 import { observe } from '../http/observe.ts';
 import { serveDescription } from '../http/openapiParts.ts';
 import { linger, readWhole } from '../http/requestBody.ts';
@@ -273,10 +274,7 @@ function queryOf<Name extends string>(ctx: RequestContext, names: Name[]): Parti
   const values: Partial<Record<Name, string>> = {};
   for (const [given, value] of new URLSearchParams(ctx.querystring)) {
     const name = names.find((known) => known === given);
-    if (name === undefined) {
-      const shown = JSON.stringify(given.slice(0, 64));
-      throw new ServiceError('unknown_parameter', `There is no query parameter ${shown} here.`);
-    }
+    if (name === undefined) throw unknownParameter(given, ' here.');
     if (values[name] !== undefined) {
       throw new ServiceError('duplicate_parameter', `${name} was sent more than once.`, { parameter: name });
     }

@@ -1,6 +1,6 @@
 import { parseDay } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
-import { invalidField, parseField } from '../job/fieldValues.ts';
+import { duplicateField, invalidField, parseField } from '../job/fieldValues.ts';
 import { JOB_ID_PATTERN, JOB_PHASES, type JobPhase } from '../job/job.ts';
 import type { JobQuery, Viewer } from '../store/store.ts';
 
@@ -68,12 +68,8 @@ function decodeQuery<T extends object>(
   const seen = new Set<string>();
   for (const [name, value] of new URLSearchParams(querystring)) {
     const read = Object.hasOwn(readers, name) ? readers[name] : undefined;
-    if (!read) throw unknownParameter(name, Object.keys(readers));
-    if (seen.has(name)) {
-      throw new ServiceError('duplicate_parameter', `${name} was sent more than once. Send it once.`, {
-        parameter: name,
-      });
-    }
+    if (!read) throw unknownParameter(name, `. The parameters are ${Object.keys(readers).join(', ')}.`);
+    if (seen.has(name)) throw duplicateField(name);
     seen.add(name);
     Object.assign(query, read(value, name));
   }
@@ -108,8 +104,8 @@ function readTime(value: string, name: string): number {
   );
 }
 
-function unknownParameter(name: string, known: string[]): ServiceError {
+/** `rest`: how the sentence ends, and what to do. */
+export function unknownParameter(name: string, rest: string): ServiceError {
   const shown = JSON.stringify(name.slice(0, 64));
-  const message = `There is no query parameter ${shown}. The parameters are ${known.join(', ')}.`;
-  return new ServiceError('unknown_parameter', message);
+  return new ServiceError('unknown_parameter', `There is no query parameter ${shown}${rest}`);
 }

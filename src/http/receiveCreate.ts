@@ -22,6 +22,7 @@ import {
   tooLarge,
 } from '../seal/documentPass.ts';
 import { readJson } from './json.ts';
+import { unknownParameter } from './listQuery.ts';
 import { FormParser, type PartSink } from './multipart/form.ts';
 import { boundaryOf, decodeUtf8, malformed, type Part } from './multipart/headers.ts';
 import { askForBody, requireMediaType } from './requestBody.ts';
@@ -106,12 +107,7 @@ export function receivedDigests(request: DigestCreateRequest): ReceivedCreate {
 export function refuseQuery({ querystring }: RequestContext): void {
   if (querystring === '') return;
   const [name] = new URLSearchParams(querystring).keys();
-  if (name === undefined) return;
-  const shown = JSON.stringify(name.slice(0, 64));
-  throw new ServiceError(
-    'unknown_parameter',
-    `There is no query parameter ${shown}. Send the fields of a job in the body.`,
-  );
+  if (name !== undefined) throw unknownParameter(name, '. Send the fields of a job in the body.');
 }
 
 async function receiveReference(ctx: RequestContext, { intake }: ReceiveOptions): Promise<ReceivedCreate> {
