@@ -16,6 +16,8 @@ import { ANSWERS } from './statusSchema.ts';
 
 const CHANGE_FAILURES: ErrorCode[] = ['unknown_parameter', 'duplicate_parameter'];
 
+const change = { method: 'post', access: 'admin', failures: CHANGE_FAILURES } as const;
+
 const WITNESS = {
   witness: z
     .string()
@@ -72,18 +74,15 @@ const OPERATIONS = {
     answers: { 200: file('text/plain', 'The text format, version 0.0.4.') },
   },
   singCanary: {
-    method: 'post',
+    ...change,
     path: '/canary',
     summary: 'Seal and verify a canary now',
-    access: 'admin',
     answers: { 200: json('Run', 'The result of the run; `verified` can be false.') },
-    failures: CHANGE_FAILURES,
   },
   takePartitionOut: {
-    method: 'post',
+    ...change,
     path: '/partitions/{name}/out',
     summary: 'Take a partition out of service for a time',
-    access: 'admin',
     parameters: queryParameters({
       for: z
         .string()
@@ -98,20 +97,18 @@ const OPERATIONS = {
     failures: [...CHANGE_FAILURES, 'invalid_parameter', 'not_found', 'partition_not_ready', 'below_quorum'],
   },
   putPartitionIn: {
-    method: 'post',
+    ...change,
     path: '/partitions/{name}/in',
     summary: 'Put a partition back into service',
-    access: 'admin',
     answers: { 200: json('Partition', 'The partition; it can take a moment until it signs.') },
     failures: [...CHANGE_FAILURES, 'not_found'],
   },
   requestCosignature: {
-    method: 'post',
+    ...change,
     path: '/witness/request',
     summary: 'Get the newest checkpoint for a witness, to be carried there',
     description:
       'The checkpoint is kept until its answer comes. The witnesses on the network are asked to cosign it first.',
-    access: 'admin',
     parameters: queryParameters({
       ...WITNESS,
       tree_size: z
@@ -124,10 +121,9 @@ const OPERATIONS = {
     failures: [...CHANGE_FAILURES, ...WITNESS_FAILURES, 'storage_full'],
   },
   acceptCosignature: {
-    method: 'post',
+    ...change,
     path: '/witness/answer',
     summary: 'Take the answer of a witness that was carried here',
-    access: 'admin',
     description:
       'Without `raise_fork_alarm=true`, the answer that the witness holds another history of the log is refused, and changes nothing: nothing signs such an answer.',
     parameters: queryParameters({
@@ -144,11 +140,10 @@ const OPERATIONS = {
     failures: [...CHANGE_FAILURES, ...WITNESS_FAILURES, 'body_timeout', 'body_too_large', 'storage_full'],
   },
   stampRenewal: {
-    method: 'post',
+    ...change,
     path: '/timestamp',
     summary: 'Get a time-stamp over the root of a renewal',
     description: '`pdfseal renew` asks for it. The time-stamp is verified before it is answered.',
-    access: 'admin',
     parameters: queryParameters({
       digest: z.string().describe('The digest to stamp, in hexadecimal.'),
       algorithm: z.enum(RENEWAL_DIGESTS).default('sha512').describe('The hash function of the digest.'),
@@ -166,11 +161,10 @@ const OPERATIONS = {
     ],
   },
   linkConsole: {
-    method: 'post',
+    ...change,
     path: '/console/link',
     summary: 'Make a one-time link to the console for a person',
     description: OWNERS_ONLY,
-    access: 'admin',
     parameters: queryParameters({
       name: z.string().describe('Whom the link is for: what this person does is recorded with this name.'),
       role: z.enum(ROLES).describe('What this person may do.'),
@@ -179,11 +173,10 @@ const OPERATIONS = {
     failures: [...CHANGE_FAILURES, 'invalid_parameter', 'not_found', 'storage_full'],
   },
   endConsoleSessions: {
-    method: 'post',
+    ...change,
     path: '/console/logout',
     summary: 'End all sessions of the console and all links to it, or those of one person',
     description: OWNERS_ONLY,
-    access: 'admin',
     parameters: queryParameters({
       name: z.string().exactOptional().describe('Whose sessions and links are ended. Default: everybody’s.'),
     }),

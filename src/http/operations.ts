@@ -93,6 +93,8 @@ const create = {
   },
 } as const satisfies Partial<Operation>;
 
+const read = { method: 'get', access: 'jobs:read' } as const;
+
 const JOB_OPERATIONS = {
   createSealJob: {
     ...create,
@@ -144,27 +146,24 @@ const JOB_OPERATIONS = {
     failures: ['unknown_parameter', 'unsupported_media_type', 'too_many_uploads', 'queue_full'],
   },
   listSealJobs: {
-    method: 'get',
+    ...read,
     path: '/jobs',
     summary: 'List the jobs that this key can read, newest first',
-    access: 'jobs:read',
     parameters: queryParameters(LIST_PARAMETERS),
     answers: { 200: json('JobList', 'A page of jobs.') },
     failures: [...QUERY_FAILURES, ...BUSY_FAILURES],
   },
   getSealJob: {
-    method: 'get',
+    ...read,
     path: '/jobs/{job_id}',
     summary: 'Fetch the status of a job',
-    access: 'jobs:read',
     answers: { 200: json('SealJob', 'The job.', RETRY_AFTER) },
     failures: ['job_not_found'],
   },
   getSealReceipt: {
-    method: 'get',
+    ...read,
     path: '/jobs/{job_id}/receipt.json',
     summary: 'Download the receipt of a completed job',
-    access: 'jobs:read',
     parameters: [headerParameter('If-None-Match', 'RFC 9110, section 13.1.2.')],
     answers: {
       200: json('SealReceipt', 'The receipt: the same bytes every time.', {
@@ -176,22 +175,20 @@ const JOB_OPERATIONS = {
     failures: RECEIPT_FAILURES,
   },
   getSealProof: {
-    method: 'get',
+    ...read,
     path: '/jobs/{job_id}/receipt.tlog-proof',
     summary: 'Download the proof that the log contains the document, for other tools (C2SP tlog-proof)',
     description:
       'The line `extra` is the manifest of the receipt in canonical form (RFC 8785); the entry of the log is its SHA-512, 64 bytes. The proof has no time-stamp.',
-    access: 'jobs:read',
     answers: { 200: file('text/plain', 'A proof and the signed checkpoint that it leads to.') },
     failures: RECEIPT_FAILURES,
   },
   getEvidenceRecord: {
-    method: 'get',
+    ...read,
     path: '/jobs/{job_id}/receipt.ers',
     summary: 'Download the time-stamp of the receipt with all its renewals (evidence record, RFC 4998)',
     description:
       'The data object of the record is the signed checkpoint of the receipt, byte for byte. A renewal adds to the record; the receipt stays as it is.',
-    access: 'jobs:read',
     answers: {
       200: file('application/octet-stream', 'An EvidenceRecord in DER.', {
         'Content-Disposition': header(
@@ -203,13 +200,12 @@ const JOB_OPERATIONS = {
     failures: [...RECEIPT_FAILURES, 'not_found', ...BUSY_FAILURES],
   },
   getDocumentCopy: {
-    method: 'get',
+    ...read,
     path: '/jobs/{job_id}/document.pdf',
     summary: 'Download the copy of the document without XMP metadata, if there is one',
     description:
       'The service makes a copy in compliance mode, unless `preserve_metadata` is true; `sealed_document` of the manifest has the digests of the copy. The copy is ' +
       'deleted a fixed time after its job was accepted.',
-    access: 'jobs:read',
     answers: {
       200: file(
         'application/pdf',
@@ -250,6 +246,8 @@ const KEY_OPERATIONS = {
   },
 } satisfies Record<string, Operation>;
 
+const readLog = { method: 'get', access: 'log' } as const;
+
 const LOG_OPERATIONS = {
   createTimestamp: {
     method: 'post',
@@ -278,28 +276,25 @@ const LOG_OPERATIONS = {
     ],
   },
   getCheckpoint: {
-    method: 'get',
+    ...readLog,
     path: '/log/checkpoint',
     summary: 'Fetch the newest checkpoint of the log (C2SP tlog-checkpoint)',
-    access: 'log',
     answers: {
       200: file('text/plain', 'A signed note. Once witnesses have cosigned it, it has their lines as well.'),
     },
     failures: ['not_found'],
   },
   getWitnessedCheckpoint: {
-    method: 'get',
+    ...readLog,
     path: '/log/checkpoint/witnessed',
     summary: 'Fetch the newest checkpoint that the quorum of witnesses has cosigned (C2SP tlog-cosignature)',
-    access: 'log',
     answers: { 200: file('text/plain', 'A signed note: lines of the log, then lines of witnesses.') },
     failures: ['not_found'],
   },
   getTile: {
-    method: 'get',
+    ...readLog,
     path: '/log/tile/{path}',
     summary: 'Fetch a hash tile or entry bundle of the log (C2SP tlog-tiles)',
-    access: 'log',
     answers: { 200: file('application/octet-stream', 'Hashes, or entries, each after its length.') },
     failures: ['not_found'],
   },
