@@ -39,7 +39,9 @@ const CONNECTIONS_MAX = 256;
 const ADMIN_SCOPES: readonly Scope[] = ['admin:read', 'admin'];
 
 /** Builds the administration and starts to listen. Throws OperatorError if the address is not available. */
-export async function openAdministration(options: AdministrationOptions): Promise<Administration> {
+export async function openAdministration(
+  options: AdministrationOptions,
+): Promise<AdminListener & { readonly status: StatusReader }> {
   const { listen, signing, logger } = options;
   const { clock, timestamping, store } = options.status;
   const status = new StatusReader({
@@ -69,10 +71,6 @@ async function warnOfNoReader({ auth, logger }: AdministrationOptions): Promise<
   logger.warn(
     'no API key has the scope admin:read, which reading /metrics and /status requires, because any user of this machine can reach the address in admin.listen',
   );
-}
-
-interface Administration extends AdminListener {
-  readonly status: StatusReader;
 }
 
 interface AdminListener {
