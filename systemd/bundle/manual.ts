@@ -75,7 +75,7 @@ function daemonSections(): Sections {
       ),
     ],
     ['OPTIONS', definitions(DAEMON_OPTIONS)],
-    ['EXIT STATUS', definitions(DAEMON_EXIT_MEANINGS.map(([status, meaning]) => [String(status), meaning]))],
+    ['EXIT STATUS', exitStatuses(DAEMON_EXIT_MEANINGS)],
     ['FILES', definitions(FILES)],
     [
       'EXAMPLES',
@@ -100,7 +100,7 @@ function witnessSections(): Sections {
     ],
     ['COMMANDS', definitions(WITNESS_COMMANDS)],
     ['OPTIONS', definitions(WITNESS_OPTIONS)],
-    ['EXIT STATUS', definitions(WITNESS_EXIT_MEANINGS.map(([status, meaning]) => [String(status), meaning]))],
+    ['EXIT STATUS', exitStatuses(WITNESS_EXIT_MEANINGS)],
     [
       'FILES',
       definitions([
@@ -157,7 +157,6 @@ function runSections(): Sections {
 }
 
 function programSections(program: Command): Sections {
-  const all = EXIT_STATUSES.map((status): [string, string] => [String(status), EXIT_MEANINGS[status]]);
   return [
     ['SYNOPSIS', `${bold('pdfseal')} ${italic('command')} [${italic('options')}]`],
     [
@@ -173,7 +172,7 @@ function programSections(program: Command): Sections {
           'pdfseal-errors(7) lists the codes. The exit status is the same with and without.',
       ),
     ],
-    ['EXIT STATUS', definitions(all)],
+    ['EXIT STATUS', exitStatuses(EXIT_STATUSES.map((status) => [status, EXIT_MEANINGS[status]]))],
     ['ENVIRONMENT', definitions(ENVIRONMENT)],
     ['FILES', definitions([...FILES, ...RECEIPT_FILES])],
     [
@@ -258,17 +257,15 @@ function presentArgument(argument: Argument): [string, string] {
 
 /** What all commands of a page share is said once, what one of them says otherwise below its name. */
 function exitStatusOf(leaves: readonly Command[]): string {
-  const rows = (leaf: Command | undefined) =>
-    exitMeaningsOf((leaf && explanationOf(leaf)?.exit) ?? {}).map(([status, meaning]): [string, string] => [
-      String(status),
-      meaning,
-    ]);
+  const ofLeaf = (leaf: Command | undefined) =>
+    exitStatuses(exitMeaningsOf((leaf && explanationOf(leaf)?.exit) ?? {}));
   const own = leaves.filter((leaf) => explanationOf(leaf)?.exit !== undefined);
-  if (leaves.length === 1) return definitions(rows(leaves[0]));
-  return [
-    definitions(rows(undefined)),
-    ...own.map((leaf) => subsection(fullName(leaf), definitions(rows(leaf)))),
-  ].join('\n');
+  if (leaves.length === 1) return ofLeaf(leaves[0]);
+  return [ofLeaf(undefined), ...own.map((leaf) => subsection(fullName(leaf), ofLeaf(leaf)))].join('\n');
+}
+
+function exitStatuses(meanings: readonly (readonly [status: number, meaning: string])[]): string {
+  return definitions(meanings.map(([status, meaning]) => [String(status), meaning]));
 }
 
 function errorSections(): Sections {
