@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "lifeline.h"
 #include "pin.h"
 #include "system.h"
 
@@ -214,6 +215,8 @@ napi_value lock(napi_env env, napi_callback_info info) {
 napi_value open(napi_env env, napi_value exports) {
   const napi_property_descriptor functions[] = {
       {"flock", nullptr, lock, nullptr, nullptr, nullptr, napi_default, nullptr},
+      {"endAt", nullptr, endAt, nullptr, nullptr, nullptr, napi_default, nullptr},
+      {"watch", nullptr, watch, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"conceal", nullptr, conceal, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"logIn", nullptr, logIn, nullptr, nullptr, nullptr, napi_default, nullptr},
       {"peer", nullptr, peer, nullptr, nullptr, nullptr, napi_default, nullptr},

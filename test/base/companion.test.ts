@@ -6,23 +6,27 @@ import { startUnit } from '../support/unit.ts';
 import { until } from '../support/until.ts';
 
 const BASE = new URL('../../src/base/', import.meta.url).href;
-/** Answers each message with the message and its charter; `hang` occupies its only thread for longer than it may. */
+/** An argument: no add-on is found. */
+const WITHOUT = 'without-addon';
+/** Answers each message with the message and its charter; `hang` occupies its only thread for longer than it may, `stall` for as long as it may. */
 const ECHO = `
-import { Lifeline, openStream, readCharter } from '${BASE}companionProgram.ts';
-import { encodeFrame, readFrames } from '${BASE}frames.ts';
+if (process.argv.includes('${WITHOUT}')) process.dlopen = () => { throw new Error('none was built'); };
+const { Lifeline, openStream, readCharter } = await import('${BASE}companionProgram.ts');
+const { encodeFrame, readFrames } = await import('${BASE}frames.ts');
 const charter = readCharter();
 const lifeline = new Lifeline();
 const stream = openStream();
 stream.on('close', () => process.exit(0));
 readFrames(stream, 1000, (message) => {
   if (message === 'hang') lifeline.within(200, () => { for (;;); });
+  if (message === 'stall') setTimeout(() => lifeline.within(300_000, () => { for (;;); }));
   stream.write(encodeFrame({ message, charter, pid: process.pid, variables: Object.keys(process.env) }));
 });
 `;
 const KEEPER = `
 import { keepCompanions } from '${BASE}keeper.ts';
-const [, , program] = process.argv;
-keepCompanions({ program, args: [], execArgv: [], environment: { PATH: '/' }, charter: 'unit' }, 2);
+const [, , program, ...args] = process.argv;
+keepCompanions({ program, args, execArgv: [], environment: { PATH: '/' }, charter: 'unit' }, 2);
 `;
 
 interface Echo {
@@ -32,10 +36,10 @@ interface Echo {
   variables: string[];
 }
 
-function start(t: Test, charter: unknown): Companion {
+function start(t: Test, charter: unknown, args: string[] = []): Companion {
   const companion = Companion.start({
     program: join(t.testdir({ 'echo.mjs': ECHO }), 'echo.mjs'),
-    args: [],
+    args,
     execArgv: [],
     environment: { PATH: '/usr/bin:/bin' },
     charter,
@@ -64,12 +68,25 @@ t.test('a child has its charter and nothing of our environment', async (t) => {
   t.equal(await companion.gone, 'the process ended with SIGKILL');
 });
 
-t.test('a child that hangs for longer than it may ends itself', async (t) => {
-  const companion = start(t, null);
-  await ask(companion, 'hello');
-  companion.stream.write(encodeFrame('hang'));
-  t.equal(await companion.gone, 'the process ended with SIGKILL');
-});
+for (const args of [[], [WITHOUT]]) {
+  const how = args.length === 0 ? '' : ', without the add-on too';
+
+  t.test(`a child that hangs for longer than it may ends itself${how}`, async (t) => {
+    const companion = start(t, null, args);
+    await ask(companion, 'hello');
+    companion.stream.write(encodeFrame('hang'));
+    t.equal(await companion.gone, 'the process ended with SIGKILL');
+  });
+
+  t.test(`a child that hangs ends with whoever started it${how}`, async (t) => {
+    const dir = t.testdir({ 'echo.mjs': ECHO, 'keeper.mjs': KEEPER });
+    const unit = await startUnit(t, [join(dir, 'keeper.mjs'), join(dir, 'echo.mjs'), ...args]);
+    const { pid } = await ask(Companion.reach(unit.socket), 'stall');
+    t.ok(isAlive(pid));
+    unit.process.kill('SIGKILL');
+    await t.resolves(until('it ends', () => !isAlive(pid)));
+  });
+}
 
 t.test('a child ends with its stream', async (t) => {
   const companion = start(t, null);
