@@ -1,5 +1,6 @@
 /** The programs that tests start. */
-import { rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -30,6 +31,8 @@ async function makePrograms(dir: string): Promise<void> {
   writeFileSync(join(dir, RECORDING), '');
   await useOnce(dir);
   rmSync(join(dir, RECORDING));
+  for (const name of USED_PROGRAMS)
+    if (!existsSync(join(dir, `${name}.code`))) throw new Error(`nothing was kept of ${name}`);
 }
 
 /**
@@ -90,15 +93,25 @@ function escaped(character: string): string {
  * seventh of a command. Here V8 keeps what it has compiled when a process ends.
  */
 const STARTER = `#!/usr/bin/env node
-const { existsSync, readFileSync, writeFileSync } = require('node:fs');
+const { existsSync, readFileSync, renameSync, writeFileSync } = require('node:fs');
 const { Script } = require('node:vm');
 const body = __filename.replace(/js$/, 'body');
 const code = __filename.replace(/js$/, 'code');
 const cachedData = existsSync(code) ? readFileSync(code) : undefined;
 const script = new Script(readFileSync(body, 'latin1'), { filename: __filename, cachedData });
-if (existsSync(__dirname + '/${RECORDING}')) process.on('exit', () => writeFileSync(code, script.createCachedData()));
+if (existsSync(__dirname + '/${RECORDING}')) {
+  const keep = () => {
+    writeFileSync(code + process.pid, script.createCachedData());
+    renameSync(code + process.pid, code);
+  };
+  process.on('exit', keep);
+  // Most signers are killed.
+  setInterval(keep, 100).unref();
+}
 script.runInThisContext()(require, __filename);
 `;
+
+const USED_PROGRAMS = ['cli', 'main', 'start', 'egress', 'signer'];
 
 /** With an egress process, and a signer for time-stamps. */
 const USED = { stamped: true, tables: { webhooks: 'allow = ["127.0.0.1"]' } };
@@ -124,6 +137,8 @@ async function useOnce(dir: string): Promise<void> {
     const verify = ['verify', document, `${document}.receipt.json`, '--trust', trust];
     for (const command of [verify, ['check', ...config], ['hsm', 'list', ...config]])
       await sandbox.pdfseal(command);
+    const keygen = ['keygen', '--name', 'a.example/witness', '--key', join(sandbox.dir, 'witness')];
+    execFileSync(process.execPath, [join(dir, 'start.js'), ...keygen]);
   } finally {
     await sandbox.close();
   }
