@@ -7,6 +7,9 @@ import { prepared } from './prepared.ts';
 /** Go of Debian's sid and libraries for it, where the set-up of the tests unpacked them. */
 const UNPACKED = fileURLToPath(new URL('../../node_modules/.cache/go/usr', import.meta.url));
 
+/** Of what Go compiles, which is all the same however often our sources change: Go itself knows what is still valid. */
+const GOCACHE = fileURLToPath(new URL('../../node_modules/.cache/go-build', import.meta.url));
+
 /** Builds one of the programs beside this file, in Go; its path. */
 export async function goProgram(name: 'readLog' | 'judgeFormats'): Promise<string> {
   const root = join(UNPACKED, 'lib/go-1.26');
@@ -16,7 +19,7 @@ export async function goProgram(name: 'readLog' | 'judgeFormats'): Promise<strin
     const env = {
       PATH: process.env.PATH,
       GOROOT: root,
-      GOCACHE: join(dir, 'cache'),
+      GOCACHE,
       // Debian's packages of Go libraries are for GOPATH.
       GO111MODULE: 'off',
       GOPATH: join(UNPACKED, 'share/gocode'),
