@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 import './base/inspector.ts';
 import { type Command, CommanderError } from 'commander';
+import { OperatorError } from './base/errors.ts';
+import { systemReason } from './base/systemReason.ts';
 import { ASK } from './cli/completion/scripts.ts';
 import { EXIT } from './cli/exit.ts';
 import { commandAt, withSubcommands } from './cli/help.ts';
@@ -11,7 +13,7 @@ import { isJson, note, speakJson } from './cli/terminal.ts';
 const NODE_MAJOR_MIN = 24;
 
 async function main(args: string[]): Promise<void> {
-  exitOnBrokenPipe();
+  exitOnLostOutput();
   if (isNodeTooOld()) return;
   if (args[0] === ASK) return answer(args.slice(1));
   if (args.includes('--json')) speakJson();
@@ -85,14 +87,22 @@ function isNodeTooOld(): boolean {
   return true;
 }
 
-/** `pdfseal jobs list | head` must not end with a stack trace. */
-function exitOnBrokenPipe(): void {
+/** `pdfseal jobs list | head` must not end with a stack trace, and a full disk must not look like a verdict. */
+function exitOnLostOutput(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error;
-      process.exit(EXIT.brokenPipe);
+      if (error.code === 'EPIPE') process.exit(EXIT.brokenPipe);
+      if (stream === process.stdout) report(lostOutput(error));
+      process.exit(EXIT.software);
     });
   }
+}
+
+function lostOutput(cause: Error): OperatorError {
+  return new OperatorError(`standard output cannot be written (${systemReason(cause)})`, {
+    cause,
+    remedy: 'see whether the command has taken effect before you run it again',
+  });
 }
 
 await main(process.argv.slice(2));

@@ -17,7 +17,7 @@ export const EXIT_MEANINGS: Readonly<Record<ExitStatus, string>> = {
   1: 'failure, and standard error says why; a command that checks something found it bad',
   2: 'undecided: verify, audit verify, check or repair-index cannot tell, or doctor found something to attend to',
   64: 'wrong usage, or a Node.js that is too old; nothing was done',
-  70: 'an internal error of pdfseal, or a write to the store that failed',
+  70: 'an internal error of pdfseal, or a write to the store or of the output that failed',
   141: 'the reader of the output closed it',
 };
 

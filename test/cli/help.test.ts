@@ -260,3 +260,22 @@ t.test('a reader that goes away is no failure worth a stack', async (t) => {
   const { status, stderr } = spawnSync('bash', ['-c', script], { encoding: 'utf8' });
   t.match({ status, stderr }, { status: 141, stderr: '' });
 });
+
+t.test('output that cannot be written is told in a line, and is no verdict', async (t) => {
+  for (const [args, told] of [
+    [
+      'completion bash',
+      /^pdfseal: standard output cannot be written \(no space left on device\)\n {2}→ .*\n$/,
+    ],
+    [
+      'hsm make-software-key "$0" --json',
+      /^\{"error":\{"code":"\w+","message":"standard output cannot be written .*\}\n$/m,
+    ],
+  ] as const) {
+    const script = `"${process.execPath}" "${CLI}" ${args} >/dev/full`;
+    const { status, stderr } = spawnSync('bash', ['-c', script, join(t.testdir(), 'key')], {
+      encoding: 'utf8',
+    });
+    t.match({ status, stderr }, { status: 70, stderr: told }, args);
+  }
+});
