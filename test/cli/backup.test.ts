@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   appendFileSync,
@@ -226,6 +227,32 @@ t.test('a rollback is never silent', async (t) => {
     'what was noted is kept',
   );
   await sandbox.start();
+});
+
+t.test('two commands that make the same backup do not take it away from each other', async (t) => {
+  const { sandbox, pdfseal } = await openHouse(t);
+  const copy = join(sandbox.dir, 'copy');
+  mkdirSync(join(`${copy}.part`, 'store', 'of a command that was killed'), { recursive: true });
+  const all = await Promise.all([1, 2, 3].map(() => pdfseal('backup', '--output', copy)));
+  t.strictSame(all.map(({ status }) => status).sort(), [0, 1, 1], all.map(({ stderr }) => stderr).join(''));
+  for (const { status, stderr } of all)
+    if (status === 1) t.match(stderr, /another command writes .*copy\.part|copy already exists/);
+  t.match(await pdfseal('check', '--input', copy), { status: 0, stdout: /good\n$/ });
+  t.notOk(existsSync(`${copy}.part`));
+
+  const other = join(sandbox.dir, 'other');
+  mkdirSync(join(`${other}.part`, 'what it wrote so far'), { recursive: true });
+  const holder = spawn('flock', [`${other}.part`, 'sh', '-c', 'echo locked; cat'], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  await once(holder.stdout, 'data');
+  t.match(await pdfseal('backup', '--output', other), {
+    status: 1,
+    stderr: /another command writes .*other\.part\n/,
+  });
+  t.strictSame(readdirSync(`${other}.part`), ['what it wrote so far']);
+  holder.stdin.end();
+  await once(holder, 'close');
 });
 
 t.test('backups are kept in number; what is damaged or of another log is none', async (t) => {

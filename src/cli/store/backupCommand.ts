@@ -1,7 +1,19 @@
-import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { OperatorError } from '../../base/errors.ts';
-import { syncTree } from '../../base/folders.ts';
+import { tryLock } from '../../base/flock.ts';
+import { makeFolder, syncTree } from '../../base/folders.ts';
 import { packageVersion } from '../../base/package.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import type { ActName, ActObject } from '../../manifest/auditRecord.ts';
@@ -78,15 +90,31 @@ export async function makeBackup(
   options?: { flawsMax: number },
 ): Promise<BackupFile> {
   const folder = requireFolder(config.store, IN_DATABASE);
-  if (existsSync(target))
-    throw new OperatorError(`${target} already exists, and a backup is never overwritten`);
+  refuseExisting(target);
   const draft = `${target}.part`;
   try {
     removeUnfinished(dirname(target));
-    rmSync(draft, { recursive: true, force: true });
-    await copyStore(folder, join(draft, 'store'));
-    for (const name of FOLDERS) copyFolder(join(config.stateDir, name), join(draft, name));
-    const made = await checked(draft, config, options);
+    using _taken = takeDraft(draft);
+    return await publish(draft, target, config, async () => {
+      await copyStore(folder, join(draft, 'store'));
+      for (const name of FOLDERS) copyFolder(join(config.stateDir, name), join(draft, name));
+      return checked(draft, config, options);
+    });
+  } catch (error) {
+    throw asOperatorError(error, `cannot write ${target}`);
+  }
+}
+
+/** Gives the draft its name once `fill` has made a good copy of it; removes it otherwise. */
+async function publish(
+  draft: string,
+  target: string,
+  config: Config,
+  fill: () => Promise<BackupFile>,
+): Promise<BackupFile> {
+  try {
+    refuseExisting(target); // Whoever had the draft before may have finished it.
+    const made = await fill();
     writeFileSync(join(draft, DESCRIPTION), `${JSON.stringify(made, undefined, 2)}\n`);
     await syncTree(draft);
     renameSync(draft, target);
@@ -96,7 +124,41 @@ export async function makeBackup(
     return made;
   } catch (error) {
     rmSync(draft, { recursive: true, force: true });
-    throw asOperatorError(error, `cannot write ${target}`);
+    throw error;
+  }
+}
+
+function refuseExisting(target: string): void {
+  if (existsSync(target))
+    throw new OperatorError(`${target} already exists, and a backup is never overwritten`);
+}
+
+/** A link that was put there is not followed. */
+const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+
+/**
+ * Makes the folder of a draft, for this command alone. A command that was killed may have left it: then it is emptied. The lock is on the
+ * folder itself, so it ends with the process, and leaves no file. Throws OperatorError while another command has it.
+ */
+function takeDraft(draft: string): Disposable {
+  makeFolder(draft, 0o700);
+  using opened = new DisposableStack();
+  const folder = openSync(draft, FOLDER);
+  opened.defer(() => closeSync(folder));
+  // Who had the lock may have given the folder another name, or removed it.
+  const isOwn = isFree(folder) && statSync(draft, { throwIfNoEntry: false })?.ino === fstatSync(folder).ino;
+  if (!isOwn)
+    throw new OperatorError(`another command writes ${draft}`, { remedy: 'wait until it has ended' });
+  for (const name of readdirSync(draft)) rmSync(join(draft, name), { recursive: true });
+  return opened.move();
+}
+
+/** Some file systems of the network lock no folders: there, nobody is kept off. */
+function isFree(folder: number): boolean {
+  try {
+    return tryLock(folder, 'exclusive');
+  } catch {
+    return true;
   }
 }
 
