@@ -163,6 +163,7 @@ t.test('a failure is one object on standard error, with the status it has withou
     [['keys', 'revoke', 'key_1', ...made], 1, 'not_found', /there is no key key_1/],
     [['webhooks', 'show', 'we_1', ...made], 1, 'not_found', /there is no webhook endpoint we_1/],
     [['verify', '/nowhere', '/nowhere', '--trust', '/nowhere'], 2, 'no_such_file', /cannot read \/nowhere/],
+    [['audit', 'verify', '--config', '/nowhere.toml'], 2, 'no_such_file', /cannot read the config file/],
   ];
   for (const [args, status, code, message] of cases) {
     const name = args.join(' ');

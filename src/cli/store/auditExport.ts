@@ -22,6 +22,7 @@ import { command, type Given, option } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { readTextFile } from '../files.ts';
 import { CONFIG, CONFIG_DESCRIPTION, defaultConfigFile, parseCountArgument } from '../options.ts';
+import { orUndecided } from '../report.ts';
 import { note, print, printResult } from '../terminal.ts';
 import { withStore } from '../withStore.ts';
 import { examineExportedEpochs } from './exportedEpochs.ts';
@@ -104,19 +105,14 @@ export const verifyTrailCommand = command('verify', {
     'pdfseal audit verify --config production.toml',
     'pdfseal audit verify --input /srv/audit --trust trust.json --newest 57',
   ],
-  async run(options) {
-    try {
+  run: (options) =>
+    orUndecided(async () => {
       const report = await judge(options);
       const { problems, doubts } = report;
       const outcome = problems.length > 0 ? 'bad' : doubts.length > 0 ? 'unknown' : 'good';
       process.exitCode = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown }[outcome];
       printResult({ outcome, ...report }, () => printReport(report));
-    } catch (error) {
-      if (!(error instanceof OperatorError)) throw error;
-      process.exitCode = EXIT.unknown;
-      note(`pdfseal: ${error.message}`);
-    }
-  },
+    }),
 });
 
 const FILE_BYTES_MAX = 1 << 24;
