@@ -6,6 +6,7 @@ import { meter, timeLine } from './charts.ts';
 import { diskLevel } from './concerns.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
+import { choresOf } from './upkeepCards.ts';
 import {
   brief,
   card,
@@ -116,19 +117,16 @@ function disk({ store, log }: AdminStatus, now: number): HtmlContent {
   ];
 }
 
-function upkeep({ upkeep, store }: AdminStatus, now: number): HtmlContent {
-  const { chores } = english.concerns;
+function upkeep(status: AdminStatus, now: number): HtmlContent {
   return definitions(
-    (Object.keys(chores) as (keyof typeof chores)[])
-      .filter((chore) => chore === 'check' || chore in upkeep || store.engine === 'lmdb')
-      .map((chore) => {
-        const { name } = chores[chore];
-        const last = upkeep[chore];
-        if (last === undefined) return [name, words.never];
-        const is = noteState(chore, last, now);
-        const mark = is === 'good' || is === 'bad' ? is : 'warning';
-        return [name, html`${state(mark, '')}${when(last.finished_at, now)}`];
-      }),
+    choresOf(status).map((chore) => {
+      const { name } = english.concerns.chores[chore];
+      const last = status.upkeep[chore];
+      if (last === undefined) return [name, words.never];
+      const is = noteState(chore, last, now);
+      const mark = is === 'good' || is === 'bad' ? is : 'warning';
+      return [name, html`${state(mark, '')}${when(last.finished_at, now)}`];
+    }),
   );
 }
 

@@ -8,14 +8,18 @@ import { day, definitions, figure, type StateMark, state, when } from './values.
 const words = english.care.chores;
 const { chores, ahead, aheadHow } = english.concerns;
 
-export function upkeepCards({ upkeep, store, timestamps }: AdminStatus, now: number): Html {
-  const isDatabase = store.engine !== 'lmdb';
-  const shown = (['backup', 'check', 'restore_drill', 'renewal'] as const).filter((chore) => {
+export function upkeepCards(status: AdminStatus, now: number): Html {
+  const cards = choresOf(status).map((chore) => choreCard(chore, status.upkeep[chore], now));
+  return html`<div class="columns">${cards}</div>
+${status.store.engine !== 'lmdb' && html`<p class="quiet">${words.database}</p>`}`;
+}
+
+/** Those that this service needs, and those that were done once. */
+export function choresOf({ upkeep, store, timestamps }: AdminStatus) {
+  return (['backup', 'check', 'restore_drill', 'renewal'] as const).filter((chore) => {
     if (upkeep[chore] !== undefined || chore === 'check') return true;
-    return chore === 'renewal' ? timestamps !== undefined : !isDatabase;
+    return chore === 'renewal' ? timestamps !== undefined : store.engine === 'lmdb';
   });
-  return html`<div class="columns">${shown.map((chore) => choreCard(chore, upkeep[chore], now))}</div>
-${isDatabase && html`<p class="quiet">${words.database}</p>`}`;
 }
 
 type Note = NonNullable<AdminStatus['upkeep']['check']>;

@@ -2,6 +2,7 @@
 import t from 'tap';
 import { toRfc3339 } from '../../src/base/clock.ts';
 import { concernsOf } from '../../src/console/concerns.ts';
+import { machinery } from '../../src/console/machinery.ts';
 import { sampleStatus } from './sampleStatus.ts';
 import { openTestConsole } from './testConsole.ts';
 
@@ -14,6 +15,14 @@ const named = (change: Parameters<typeof sampleStatus>[0]) =>
 
 t.test('a service that is well needs nobody', async (t) => {
   t.strictSame(concernsOf(well, NOW), []);
+});
+
+t.test('without time-stamps there is nothing to renew', async (t) => {
+  const { timestamps: _, upkeep, ...others } = well;
+  const { renewal: __, ...noted } = upkeep;
+  t.match(String(machinery(well, NOW)), /Renewal of time-stamps/);
+  t.notMatch(String(machinery({ ...others, upkeep: noted }, NOW)), /Renewal of time-stamps/);
+  t.strictSame(concernsOf({ ...others, upkeep: noted }, NOW), []);
 });
 
 t.test('each trouble, with what to do', async (t) => {
