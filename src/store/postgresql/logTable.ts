@@ -195,8 +195,11 @@ async function batchesOf(queries: Queries, leaves: readonly string[]): Promise<M
     return { treeSize: tree_size, read };
   });
   const found = new Map<string, () => Batch>();
-  for (const leaf of leaves) {
-    const batch = batches.find(({ treeSize }) => treeSize > Number(leaf));
+  // Both rise: each batch is passed once.
+  let at = 0;
+  for (const leaf of leaves.toSorted((a, b) => Number(a) - Number(b))) {
+    while ((batches[at]?.treeSize ?? Infinity) <= Number(leaf)) at += 1;
+    const batch = batches[at];
     if (batch !== undefined) found.set(leaf, batch.read);
   }
   return found;
