@@ -66,6 +66,13 @@ export function parseDurationArgument(text: string): number {
   throw new InvalidArgumentError('Expected a duration such as 30s, 5m, 24h or 90d.');
 }
 
+/** Argument parser: milliseconds that a credential is valid, more than 0. */
+export function parseLifetimeArgument(text: string): number {
+  const milliseconds = parseDurationArgument(text);
+  if (milliseconds > 0) return milliseconds;
+  throw new InvalidArgumentError('Expected a duration above 0, such as 1h or 90d.');
+}
+
 /** A timer of 2^31 ms or more fires at once. */
 const WAIT_MS_MAX = 24 * 86_400_000;
 

@@ -43,7 +43,7 @@ t.test('API keys, in the running daemon', async (t) => {
     t.equal(Date.parse(reader.expires_at) - Date.parse(reader.created_at), 90 * 86_400_000);
     const writer = await issue('--client', 'audit', '--scopes', 'jobs:create');
     t.equal(await statusWith(writer.api_key), 403);
-    const expired = await issue('--client', 'audit', '--for', '0s');
+    const expired = await issue('--client', 'audit', '--for', '1ms');
     t.equal(await statusWith(expired.api_key), 401);
     t.match(await listed(expired.id), { state: 'expired' });
   });
@@ -157,6 +157,7 @@ t.test('API keys, in the running daemon', async (t) => {
         /Expected scopes from jobs:create/,
       ],
       [['issue', '--client', 'a', '--organization', 'b', '--validity', '90'], 64, /Expected a duration/],
+      [['issue', '--client', 'a', '--organization', 'b', '--for', '0s'], 64, /Expected a duration above 0/],
       [['revoke', 'key_0000000000000000'], 1, /there is no key key_0000000000000000/],
     ];
     for (const [args, status, stderr] of cases)

@@ -4,7 +4,7 @@ import { actorOfProcess } from '../../store/acts.ts';
 import { type Credential, SCOPES, type Scope } from '../../store/credentialStore.ts';
 import { issueKey, replaceKey } from '../../store/keyActs.ts';
 import { argument, command, group, option } from '../command.ts';
-import { CONFIG, parseDurationArgument, parseNameArgument } from '../options.ts';
+import { CONFIG, parseDurationArgument, parseLifetimeArgument, parseNameArgument } from '../options.ts';
 import { note, print, printResult, printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { withStore } from '../withStore.ts';
@@ -33,7 +33,7 @@ const issueCommand = command('issue', {
     option(
       '--for <duration>',
       'how long the key is valid, such as 1h or 90d (default: until it is revoked)',
-      parseDurationArgument,
+      parseLifetimeArgument,
     ),
     option(
       '--bind-certificate <file>',
@@ -104,7 +104,7 @@ const rotateCommand = command('rotate', {
     option(
       '--for <duration>',
       'how long the new key is valid (default: as long as the old key was when it was issued)',
-      parseDurationArgument,
+      parseLifetimeArgument,
     ),
     option(
       '--bind-certificate <file>',
