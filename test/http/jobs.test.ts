@@ -202,6 +202,7 @@ t.test('queries that are refused', async (t) => {
     [`cursor=${Buffer.from('job_a').toString('base64url')}%3D`, 'invalid_parameter'],
     ['document_sha256=abc', 'invalid_parameter'],
     ['customer_reference=', 'invalid_parameter'],
+    ['customer_reference=a%00b', 'invalid_parameter'],
     ['visibility=public', 'invalid_parameter'],
     ['phase=done', 'invalid_parameter'],
     ['created_from=yesterday', 'invalid_parameter'],
