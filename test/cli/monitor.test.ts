@@ -231,6 +231,7 @@ t.test('what shows nothing is undecided, and leaves the state', async (t) => {
       /as its checkpoint proves nothing: it is neither a signed checkpoint/,
     ],
     [(_, res) => void res.writeHead(503).end(), /the log answered 503 to \/v1\/log\/checkpoint/],
+    [(_, res) => void res.writeHead(401).end(), /the log answered 401 .*\n.*give the API key/],
     [(_, res) => void res.end(Buffer.alloc(2 << 20)), /answered \/v1\/log\/checkpoint without end/],
     [(req) => req.socket.destroy(), /the log cannot be reached: /],
     [

@@ -186,7 +186,11 @@ async function fetchFrom(log: ApiClient, path: string): Promise<Buffer> {
     throw new OperatorError(`the log cannot be reached: ${cause.message}`, { cause });
   });
   if (answer.status === 200) return Buffer.concat(chunks);
-  throw new OperatorError(`the log answered ${answer.status} to /v1/log/${path}`);
+  throw new OperatorError(`the log answered ${answer.status} to /v1/log/${path}`, {
+    ...(answer.status === 401 && {
+      remedy: 'the log is not public: give the API key of a client, in PDFSEAL_API_KEY or --key-file',
+    }),
+  });
 }
 
 /** The tiles of the tree of that size. */
