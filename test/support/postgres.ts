@@ -88,10 +88,28 @@ export class Postgres {
     }
   }
 
-  /** From now on, each commit waits for a standby of one of these names; with none, for nobody. */
-  async setStandbys(names: string): Promise<void> {
-    await this.query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
+  /** From now on, each commit waits for a standby of this name, which there is not; without a name, for nobody. */
+  async setStandbys(name: string): Promise<void> {
+    await this.query(`ALTER SYSTEM SET synchronous_standby_names = '${name}'`);
     await this.query('SELECT pg_reload_conf()');
+    // One process of the server puts it into effect, when it comes to it.
+    await until('it is in effect', async () => (await this.#commitWaits()) === (name !== ''));
+  }
+
+  async #commitWaits(): Promise<boolean> {
+    let isOver = false;
+    const commit = this.query(`SELECT pg_logical_emit_message(true, 'probe', '')`).then(() => {
+      isOver = true;
+    });
+    while (!isOver) {
+      const cancelled = await this.query(
+        `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%emit_message%'`,
+      );
+      if (cancelled.length === 0) continue;
+      await commit;
+      return true;
+    }
+    return false;
   }
 
   /** Starts it, after {@link stop} or {@link kill}, and resolves when it takes connections. */
