@@ -20,8 +20,6 @@ import type { Store } from '../store/store.ts';
 import { StoreUnavailable } from '../store/storeUnavailable.ts';
 import type { Supervision } from '../watch/supervision.ts';
 import {
-  administrationOf,
-  apiOf,
   openClockOf,
   openCopiesOf,
   openEgress,
@@ -31,9 +29,9 @@ import {
   openScannerOf,
   openServer,
   openTlsOf,
-  type Shared,
 } from './parts.ts';
 import type { Running } from './running.ts';
+import { administrationOf, apiOf, type Shared } from './shared.ts';
 import { UNREACHABLE_MS_MAX } from './turn.ts';
 
 export interface FrontOptions {

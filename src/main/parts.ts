@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
 import type { StatusSources } from '../admin/statusReader.ts';
-import { type Clock, systemClock, toRfc3339 } from '../base/clock.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
 import { fromEnvironment, inheritedSockets } from '../base/env.ts';
 import { makeFolder } from '../base/folders.ts';
 import { certificatesInUse } from '../config/certificatesInUse.ts';
@@ -14,18 +14,15 @@ import { type Copies, openCopies, stripAnswerMsMax } from '../copy/copies.ts';
 import { chooseEngine } from '../hash/choose.ts';
 import { type HashPool, openHashPool } from '../hash/pool.ts';
 import type { App } from '../http/app.ts';
-import type { AnsweredRequest } from '../http/observe.ts';
 import { presentEvent } from '../http/presentJob.ts';
 import { type HttpServer, listen } from '../http/server.ts';
 import type { RefusalListener } from '../kms/partitions.ts';
 import type { Duties } from '../kms/protocol.ts';
 import { Limits } from '../limits/limits.ts';
 import { parseWitnessPolicy } from '../log/witnessPolicy.ts';
-import { TargetPolicy } from '../net/policy.ts';
 import { TlsCertificates, type TlsFiles, type TlsTable } from '../net/tls.ts';
 import { type LastCheckpoint, openLastCheckpoint } from '../prove/lastCheckpoint.ts';
 import { openScanner, type Scanner } from '../scan/scanner.ts';
-import type { DocumentOptions } from '../seal/documentPass.ts';
 import { Fetching, type FetchingOptions } from '../seal/fetching.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import { newestTimeOf, openTimestamping, type Timestamping } from '../seal/timestamping.ts';
@@ -38,6 +35,7 @@ import { openWitnessing, type Witnessing, type WitnessingOptions } from '../watc
 import { Deliverer, type DelivererOptions } from '../webhook/deliver.ts';
 import { authorityPurpose, talksOutwards } from './destinations.ts';
 import { Egress } from './egressProcess.ts';
+import type { Shared } from './shared.ts';
 
 /** What sends to other machines. As a child of this process it is started at once where the configuration names some, else when it is needed. */
 export function openEgress(config: Config, logger: Logger, parts: AsyncDisposableStack): Egress {
@@ -280,79 +278,6 @@ export function consoleTlsOf(
   if (console?.tls === undefined || certificates === undefined) return {};
   const { listen } = console.tls;
   return { tls: { listen, certificates, date, people: () => live.current.people } };
-}
-
-/** What a daemon that seals has as a front does. */
-export interface Shared {
-  config: Config;
-  live: LiveConfig;
-  store: Store;
-  egress: Egress;
-  document: DocumentOptions;
-  scanner: Scanner | undefined;
-  hash: StatusSources['hash'];
-  copies: Copies;
-  limits: Limits;
-  time: Timekeeping;
-  lastCheckpoint: LastCheckpoint;
-  /** Of the API. */
-  tls: TlsCertificates | undefined;
-  metrics: Metrics;
-  logger: Logger;
-  onFatal(error: unknown): void;
-}
-
-export function apiOf({ config, live, document, metrics, ...shared }: Shared) {
-  const { http, blocking, webhooks, log, retention } = config;
-  const { store, tls, limits, copies, time, logger, onFatal } = shared;
-  return {
-    ...{ store, tls, limits, copies, time, logger, onFatal },
-    publicUrl: http.publicUrl,
-    connectionsMax: http.connectionsMax,
-    connectionsPerAddressMax: http.connectionsPerAddressMax,
-    uploadsMax: http.uploadsMax,
-    uploadsPerClientMax: http.uploadsPerClientMax,
-    batchesMax: http.batchesMax,
-    downloadsMax: http.downloadsMax,
-    blockingTimeoutMs: blocking.timeoutMs,
-    webhookPolicy: new TargetPolicy(webhooks.allow),
-    logPublic: log.public,
-    documentRetentionMs: retention.documentMs,
-    intake: {
-      ...document,
-      bodyIdleTimeoutMs: http.bodyIdleTimeoutMs,
-      bodyBytesPerSecondMin: http.bodyBytesPerSecondMin,
-    },
-    organizations: () => live.current.organizations,
-    onRequest: (request: AnsweredRequest) => metrics.request(request),
-    onUnlogged: () => metrics.unlogged(),
-  };
-}
-
-export function administrationOf({ config, live, metrics, logger, onFatal, ...shared }: Shared) {
-  const { store, time } = shared;
-  const organizations = () => live.current.organizations;
-  return {
-    ...{ metrics, logger, onFatal },
-    listen: config.admin,
-    auth: { store, environment: config.environment, organizations, clock: time.date },
-    status: {
-      ...shared,
-      stateDir: config.stateDir,
-      location: config.store,
-      diskDir: config.diskDir,
-      documentRetentionMs: config.retention.documentMs,
-      certificates: certificatesInUse(config),
-      storeFreeBytesMin: config.storage.freeBytesMin,
-      queueJobsMax: () => live.current.limits.queueJobsMax,
-      config: () => {
-        const { at, pending } = live.loaded;
-        const { file, sha256 } = live.current;
-        return { file, sha256, loaded_at: toRfc3339(at), pending };
-      },
-      clock: systemClock,
-    },
-  };
 }
 
 /** Listens where the configuration says, or on the sockets that the service manager passed. */

@@ -39,8 +39,6 @@ import { startSweeping } from '../watch/sweep.ts';
 import { epochActsOf } from './epochActs.ts';
 import { openFront } from './front.ts';
 import {
-  administrationOf,
-  apiOf,
   consoleTlsOf,
   loadConsole,
   logDuties,
@@ -57,12 +55,12 @@ import {
   openTimestampingOf,
   openTlsOf,
   openWitnessingOf,
-  type Shared,
 } from './parts.ts';
 import { warnOfQueueMemory } from './queueMemory.ts';
 import { runUntilStopped } from './running.ts';
 import { completeEpochRecords, recordBegin } from './sealEpochs.ts';
 import { sealedFilesOf } from './sealedFiles.ts';
+import { administrationOf, apiOf, type Shared } from './shared.ts';
 import { noteWhileWaiting } from './standby.ts';
 import { stoppedWaiting, waitForTurn } from './turn.ts';
 
