@@ -1,6 +1,7 @@
 #!/bin/sh
 # Brings a fresh checkout to where it can run: Debian packages, npm packages, the add-ons, compiled sources. With --tests, also
-# what only tests and benchmarks use: a browser, clamd, a witness, Go, and programs that read PDF or manual pages.
+# what `npm test` uses: a browser, clamd, PostgreSQL, a witness. With --all-tests, also what the other tests and the benchmarks use:
+# Go, Java, programs that read PDF or manual pages, clocks, shells.
 # Does only what is missing, so a second run is quick; two runs at the same time wait for each other.
 # Needs nothing but a POSIX shell, Node 20 or newer with npm, and (for the first run) the network.
 set -eu
@@ -125,21 +126,27 @@ for entry in lzma.open(sys.argv[1], "rt", encoding="utf-8").read().split("\n\n")
   touch "$folder/.unpacked"
 }
 
+tests= others=
 case "${1-}" in
-  --tests) install_debian_packages /usr/lib/chromium/chromium-headless-shell:chromium-headless-shell clamd:clamav-daemon \
-      qpdf:qpdf mutool:mupdf-tools pdftoppm:poppler-utils exiftool:libimage-exiftool-perl \
-      promtool:prometheus faketime:faketime chronyd:chrony fiu-run:fiu-utils strace:strace ssh-agent:openssh-client mandoc:mandoc groff:groff-base zsh:zsh fish:fish \
-      zbarimg:zbar-tools ip:iproute2 unshare:util-linux /usr/lib/postgresql:postgresql \
-      java:default-jre-headless /usr/share/java/bcpkix.jar:libbcpkix-java ;;
-  *) install_debian_packages ;;
+  --tests) tests=yes ;;
+  --all-tests) tests=yes others=yes ;;
 esac
+set -- ${tests:+/usr/lib/chromium/chromium-headless-shell:chromium-headless-shell clamd:clamav-daemon ip:iproute2
+  unshare:util-linux /usr/lib/postgresql:postgresql ssh-agent:openssh-client}
+set -- "$@" ${others:+qpdf:qpdf mutool:mupdf-tools pdftoppm:poppler-utils exiftool:libimage-exiftool-perl promtool:prometheus
+  faketime:faketime chronyd:chrony fiu-run:fiu-utils strace:strace mandoc:mandoc groff:groff-base zsh:zsh fish:fish
+  zbarimg:zbar-tools java:default-jre-headless /usr/share/java/bcpkix.jar:libbcpkix-java}
+install_debian_packages "$@"
 install_npm_packages
 build_tap
-if [ "${1-}" = --tests ]; then
-  # litewitness and spicy-torchwood; NSS, whose software token has ML-DSA; and Go, with libraries that read our formats.
+if [ "$tests" ]; then
+  # litewitness and spicy-torchwood.
   unpack_of_sid torchwood \
     torchwood pool/main/t/torchwood/torchwood_0.9.0-6_amd64.deb \
     1b5791fccfb96dac2609cb66aa727839ac4eca2db2d7b14e5882f5fa9c35fcb2
+fi
+if [ "$others" ]; then
+  # NSS, whose software token has ML-DSA; and Go, with libraries that read our formats.
   unpack_of_sid libnss3 \
     libnss3 pool/main/n/nss/libnss3_3.132-1_amd64.deb \
     c3cfd0fade27d433b902cc3b49f4de324ce4771c7367ef880c022b3babcde1b4

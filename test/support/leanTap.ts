@@ -5,8 +5,10 @@
  * that its test did not give it. Source maps are left out as well: Node strips types in place, so lines and columns are those of the
  * sources without any map. And tap comes in one file, from `bundleTap.ts`: its 300 modules took half of the time of an empty test file.
  */
-import { existsSync } from 'node:fs';
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';
+import { relative } from 'node:path';
+import { isMainThread } from 'node:worker_threads';
 
 const BUNDLE = new URL('../../node_modules/@tapjs/test/test-built/dist/tap.mjs', import.meta.url).href;
 /** Not after tap put itself together anew, until `test/setup.sh` runs. */
@@ -22,5 +24,25 @@ registerHooks({
   },
 });
 process.setSourceMapsEnabled = () => {};
-// It was for this process.
+reportTo(process.env.PDFSEALD_EVENTS);
+// These were for this process.
 delete process.env.NODE_OPTIONS;
+delete process.env.PDFSEALD_EVENTS;
+
+/** Appends a line when the test file begins, and one with its processor time when it ends: see `suite/runFiles.ts`. */
+function reportTo(events: string | undefined): void {
+  if (events === undefined || !isMainThread) return;
+  const file = relative(process.cwd(), process.argv[1] ?? '');
+  const report = (more: object) => appendFileSync(events, `${JSON.stringify({ file, ...more })}\n`);
+  report({});
+  process.on('exit', () => report({ cpuMs: cpuMs() }));
+}
+
+/** The processor time of this process, and of those that it started and saw end. */
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  // proc_pid_stat(5): cutime and cstime, in hundredths of a second. The name of the program, in parentheses, may have blanks.
+  const [, fields = ''] = readFileSync('/proc/self/stat', 'utf8').split(/\) (?=[^)]*$)/);
+  const [cutime = 0, cstime = 0] = fields.split(' ').slice(13, 15).map(Number);
+  return (user + system) / 1000 + (cutime + cstime) * 10;
+}
