@@ -23,7 +23,7 @@ import {
   unsignedContent,
 } from '../../src/asn1/der.ts';
 import { bytesEqual, toBinary, toHex } from '../../src/base/bytes.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 /** The element that {@link parseDer} reads in what was written. */
 const reread = (tag: number, content: Uint8Array) => parseDer(primitive(tag, content));
@@ -98,7 +98,7 @@ t.test('whatever is read is written as it was, and any bytes are safe', async ()
       const element = parsed(bytes);
       return element instanceof MalformedDer || bytesEqual(rewritten(element), bytes);
     }),
-    { numRuns: 20_000 },
+    { numRuns: tries(20_000) },
   );
 });
 
@@ -139,7 +139,7 @@ t.test('what is DER is so for node-forge too', async (t) => {
       else if (FORGE_TAKES.includes(element.message)) return true;
       return isDerToForge(bytes) === !(element instanceof MalformedDer);
     }),
-    { numRuns: 3000 },
+    { numRuns: tries(3000) },
   );
   t.ok(accepted > 300, `${accepted} are DER`);
 });

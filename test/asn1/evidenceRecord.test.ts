@@ -24,7 +24,7 @@ import { toHex } from '../../src/base/bytes.ts';
 import { DOCUMENT, makeAuthority, makePki, makeToken } from '../support/authority.ts';
 import { partsOf } from '../support/der.ts';
 import { derOf, makeEra, renew, yearMs } from '../support/evidence.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 const pki = await makePki();
 const token = Uint8Array.from(await makeToken(makeAuthority([pki.unit])));
@@ -93,7 +93,7 @@ t.test('what is written is read, and what is read is written', async (t) => {
       t.equal(toHex(encodeEvidenceRecord(read)), toHex(encoded));
       t.same(read.chains.flat().map(Object.keys), value.chains.flat().map(Object.keys));
     }),
-    { numRuns: 60 },
+    { numRuns: tries(60) },
   );
 });
 

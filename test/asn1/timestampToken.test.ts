@@ -37,7 +37,7 @@ import {
   softKey,
 } from '../support/authority.ts';
 import { partsOf } from '../support/der.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 const pki = await makePki();
 const authority = makeAuthority([pki.unit]);
@@ -304,7 +304,7 @@ t.test(
         if (!mutated.equals(token)) accepted.add(toHex(mutated));
         return parseTstInfo(parseSignedData(mutated).content).genTime === NOON;
       }),
-      { numRuns: 20_000 },
+      { numRuns: tries(20_000) },
     );
     // Versions and the digest list of SignedData are outside of what is signed.
     for (const one of accepted)
@@ -345,7 +345,7 @@ t.test('any bytes are safe', async () => {
       const verdict = verifyTimestampToken({ ...good, token: bytes, certificates: [bytes] });
       return verdict.outcome === 'bad' && !verdict.detail.startsWith('cannot be read');
     }),
-    { numRuns: 5000 },
+    { numRuns: tries(5000) },
   );
 });
 

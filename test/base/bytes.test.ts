@@ -1,7 +1,7 @@
 import t from 'tap';
 import * as browser from '../../src/base/bytes.browser.ts';
 import * as node from '../../src/base/bytes.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 /** Both must have the same functions, of the same types. */
 const IMPLEMENTATIONS: (typeof node)[] = [node, browser];
@@ -37,7 +37,7 @@ t.test('bytes are what they are, in a browser too', async () => {
         )
       );
     }),
-    { numRuns: 2000 },
+    { numRuns: tries(2000) },
   );
 });
 
@@ -47,7 +47,7 @@ t.test('Base64 is read in one spelling only', async (t) => {
     fc.property(fc.array(character, { maxLength: 9 }), (characters) =>
       same(({ fromBase64 }) => fromBase64(characters.join(''))),
     ),
-    { numRuns: 20_000 },
+    { numRuns: tries(20_000) },
   );
   for (const { fromBase64 } of IMPLEMENTATIONS) {
     for (const text of ['QQ', 'QR==', 'QQ==\n', 'Q Q=', '_w==', 'QQ==QQ==', '=', 'ñ']) {

@@ -9,7 +9,7 @@ import { bytesEqual } from '../../src/base/bytes.ts';
 import * as browser from '../../src/base/crypto.browser.ts';
 import * as node from '../../src/base/crypto.ts';
 import { type PublicKey, sha256, sha512 } from '../../src/base/crypto.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 /** Both must have the same functions, of the same types. */
 const IMPLEMENTATIONS: Record<string, typeof node> = { node, browser };
@@ -202,7 +202,7 @@ t.test('whatever is changed, both say the same', async (t) => {
           return of[0] === of[1] && (of[0] === false || changed.equals(signature));
         },
       ),
-      { numRuns: 100 },
+      { numRuns: tries(100) },
     );
   }
 });

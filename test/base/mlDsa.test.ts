@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import * as browser from '../../src/base/crypto.browser.ts';
 import * as node from '../../src/base/crypto.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 const { publicKey, privateKey } = generateKeyPairSync('ml-dsa-44');
 const key = publicKey.export({ format: 'der', type: 'spki' }).subarray(-1312);
@@ -49,6 +49,6 @@ t.test('both judge every changed byte alike', async () => {
       const verdicts = IMPLEMENTATIONS.map(([, verify]) => verify(otherKey, message, other));
       return verdicts.every((verdict) => !verdict);
     }),
-    { numRuns: 50 },
+    { numRuns: tries(50) },
   );
 });

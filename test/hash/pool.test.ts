@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { Digests } from '../../src/hash/lane.ts';
 import { type HashPool, type HashPoolOptions, openHashPool } from '../../src/hash/pool.ts';
-import { fc, randomBytes } from '../support/seed.ts';
+import { fc, randomBytes, tries } from '../support/seed.ts';
 
 const FAULTY_WORKER = new URL('./faulty-worker.ts', import.meta.url);
 const CHUNK_BYTES = 64 * 1024;
@@ -66,7 +66,7 @@ for (const [name, options] of Object.entries(ENGINES)) {
           );
         },
       );
-      await t.resolves(fc.assert(property, { numRuns: 40 }));
+      await t.resolves(fc.assert(property, { numRuns: tries(40) }));
     });
 
     t.test('large documents side by side', async (t) => {

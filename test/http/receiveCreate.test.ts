@@ -5,7 +5,7 @@ import t from 'tap';
 import { ServiceError } from '../../src/base/errors.ts';
 import type { Hasher } from '../../src/hash/hasher.ts';
 import { openHashPool } from '../../src/hash/pool.ts';
-import { fc, randomBytes } from '../support/seed.ts';
+import { fc, randomBytes, tries } from '../support/seed.ts';
 import {
   answerOf,
   BOUNDARY,
@@ -272,7 +272,7 @@ t.test('every way to cut the body gives the same document', async (t) => {
     const pieces = bounds.slice(1).map((end, i) => body.subarray(bounds[i], end));
     assert.deepEqual(await upload(port, pieces), expected);
   });
-  await t.resolves(fc.assert(property, { numRuns: 150 }));
+  await t.resolves(fc.assert(property, { numRuns: tries(150) }));
   t.same(
     await upload(
       port,
@@ -314,14 +314,14 @@ t.test('garbage never gets in, gets stuck or brings it down', async (t) => {
       /^(malformed_multipart|missing_\w+|(duplicate|invalid|unknown)_parameter|not_a_pdf)$/,
     );
   });
-  await t.resolves(fc.assert(property, { numRuns: 300 }));
+  await t.resolves(fc.assert(property, { numRuns: tries(300) }));
   const damage = fc.asyncProperty(fc.nat(good.length - 1), fc.nat(255), async (at, byte) => {
     const body = Buffer.from(good, 'latin1');
     body[at] = byte;
     const { code } = await upload(port, body);
     assert(code === undefined || /^[a-z_]+$/.test(code), code);
   });
-  await t.resolves(fc.assert(damage, { numRuns: 200 }));
+  await t.resolves(fc.assert(damage, { numRuns: tries(200) }));
 });
 
 t.test('a fault is told in the middle of the body', async (t) => {

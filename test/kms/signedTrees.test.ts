@@ -1,7 +1,7 @@
 import t from 'tap';
 import { CREDIT_MAX, follow, heldAt, NOTHING_SIGNED, type SignedTrees } from '../../src/kms/signedTrees.ts';
 import { FORK_AT, History } from '../support/history.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 const LIMITS = { depth: 2, now: 0 };
 
@@ -134,6 +134,6 @@ t.test('whatever it is asked, it never continues both branches of a fork', async
           chosen ??= held.trees[0]?.root === (await log.tree(held.trees[0]?.size ?? 0)).root ? log : fork;
       }
     }),
-    { numRuns: 300 },
+    { numRuns: tries(300) },
   );
 });

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { QuotaWindow } from '../../src/job/job.ts';
 import { Quotas, windowAt } from '../../src/limits/quotas.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -67,7 +67,7 @@ t.test('counts as a list of all jobs in the window would', async () => {
       }
       return true;
     }),
-    { numRuns: 500 },
+    { numRuns: tries(500) },
   );
 });
 

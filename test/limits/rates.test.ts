@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { RatePolicy } from '../../src/limits/policies.ts';
 import { Rates } from '../../src/limits/rates.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 const START_MS = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
 
@@ -44,7 +44,7 @@ t.test('takes as many as tokens that come back one by one allow', async () => {
         return true;
       },
     ),
-    { numRuns: 500 },
+    { numRuns: tries(500) },
   );
 });
 

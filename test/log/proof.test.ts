@@ -9,7 +9,7 @@ import {
 } from '../../src/log/proof.ts';
 import { appendLeaves, emptyEdge, emptyRoot, leafHash } from '../../src/log/tree.ts';
 import { growTree } from '../support/sealing.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 import vectors from '../vectors/rfc6962/tree.json' with { type: 'json' };
 import { mth, path, proof as rfcProof } from './oracle.ts';
 
@@ -103,7 +103,7 @@ t.test('proofs across tiles agree with the RFC, and hold for nothing else', asyn
       t.notOk(verifyConsistency(index + 1, size, consistency, other, root));
       t.notOk(verifyConsistency(index + 1, size, consistency, oldRoot, other));
     }),
-    { numRuns: 100 },
+    { numRuns: tries(100) },
   );
 });
 
@@ -123,7 +123,7 @@ t.test('the proof of growth from an edge is the one from tiles', async (t) => {
       const proof = growthProof(edgeOf(oldSize), leaves.slice(oldSize, newSize));
       t.strictSame(hexAll(proof), hexAll(rfcProof(oldSize, leaves.slice(0, newSize))));
     }),
-    { numRuns: 100 },
+    { numRuns: tries(100) },
   );
 });
 

@@ -8,7 +8,7 @@ import {
   type QuorumPolicy,
   quorumFault,
 } from '../../src/log/quorum.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 const of = (...regions: string[]) => regions.map((region) => ({ region }));
 
@@ -141,7 +141,7 @@ t.test('every policy reads back, and one that was read can be met by somebody', 
       const everybody = one.regions ? of(...one.regions) : of(...Array<string>(one.needed).fill('eu'));
       t.equal(quorumFault(one, everybody), undefined);
     }),
-    { numRuns: 200 },
+    { numRuns: tries(200) },
   );
 });
 
@@ -159,7 +159,7 @@ t.test('any input is safe, and what is read is a policy', async (t) => {
         const { needed, regions } = read;
         return needed >= 1 && (regions === undefined || (needed <= regions.length && !regions.includes('')));
       }),
-      { numRuns: 5000 },
+      { numRuns: tries(5000) },
     ),
   );
 });
@@ -169,6 +169,6 @@ t.test('more signers never make a quorum fail', async (t) => {
     fc.property(policy, fc.array(region), region, (one, regions, more) => {
       if (meetsQuorum(one, of(...regions))) t.ok(meetsQuorum(one, of(...regions, more)));
     }),
-    { numRuns: 200 },
+    { numRuns: tries(200) },
   );
 });

@@ -12,7 +12,7 @@ import {
   rootOf,
 } from '../../src/log/tree.ts';
 import { growTree } from '../support/sealing.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 import vectors from '../vectors/rfc6962/tree.json' with { type: 'json' };
 import tileVectors from '../vectors/tiles/tiles.json' with { type: 'json' };
 import { mth } from './oracle.ts';
@@ -48,7 +48,7 @@ t.test('any batches agree with the recursion of the RFC', async (t) => {
       t.strictSame(hex(rootOf(edge)), hex(mth(leaves.slice(0, edge.size))));
       t.equal(edge.peaks.length, edge.size.toString(2).replaceAll('0', '').length);
     }),
-    { numRuns: 60 },
+    { numRuns: tries(60) },
   );
 });
 

@@ -5,7 +5,7 @@ import { encodeVkey } from '../../src/log/verifierKey.ts';
 import { encodeTrust, epochOf, parseTrust, type TrustFile } from '../../src/manifest/trustFile.ts';
 import { makePki } from '../support/authority.ts';
 import { makeKey } from '../support/sealing.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 const origin = 'seal.example.com/sandbox/2026';
 const { privateKey: _one, ...one } = makeKey('ed25519', 'eu-1');
@@ -157,7 +157,7 @@ t.test('whatever is changed, it is read or refused in words, and what is read re
         if (!(error instanceof OperatorError)) t.fail(`${text}: ${error}`);
       }
     }),
-    { numRuns: 3000 },
+    { numRuns: tries(3000) },
   );
 });
 

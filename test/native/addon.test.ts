@@ -7,7 +7,7 @@ import { WIDTHS } from '../../src/hash/calibrate.ts';
 import type { Hashed, Piece } from '../../src/hash/engine.ts';
 import { loadNativeAddon, type NativeThreads } from '../../src/hash/native.ts';
 import { openWasm } from '../../src/hash/wasm.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 const addon = loadNativeAddon();
 const everyWidth = (kernel: string) => WIDTHS.map(() => kernel);
@@ -174,7 +174,7 @@ for (const [name, kernels] of Object.entries(PLANS)) {
           equal(documents, answers);
         },
       );
-      await t.resolves(fc.assert(property, { numRuns: 60 }));
+      await t.resolves(fc.assert(property, { numRuns: tries(60) }));
     });
 
     t.test('millions of bytes, as many streams as there are', async (t) => {

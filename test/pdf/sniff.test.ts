@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import t from 'tap';
 import { PdfSniffer } from '../../src/pdf/sniff.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 const fill = (length: number) => 'x'.repeat(length);
 
@@ -38,7 +38,7 @@ for (const [name, text, verdict] of [
       const bounds = [0, ...cuts.sort((a, b) => a - b), data.length];
       assert.equal(sniff(bounds.slice(1).map((end, i) => data.subarray(bounds[i], end))), verdict);
     });
-    t.doesNotThrow(() => fc.assert(property, { numRuns: 50 }));
+    t.doesNotThrow(() => fc.assert(property, { numRuns: tries(50) }));
   });
 }
 

@@ -12,7 +12,7 @@ import type { Batch } from '../../src/store/store.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { startBouncyCastle } from '../support/bouncyCastle.ts';
 import { MemoryLog, objectionTo, renew, YearlyAuthority } from '../support/renewals.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 const long = await YearlyAuthority.make('long', 3);
 const short = await YearlyAuthority.make('short', 1);
@@ -207,6 +207,6 @@ t.test('no renewal loses what a record or a time-stamp of its own still proves',
       t.strictSame(await renewalProblems(memory.store, trusted, WIDTH), []);
       return true;
     }),
-    { numRuns: 30 },
+    { numRuns: tries(30) },
   );
 });

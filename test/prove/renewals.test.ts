@@ -10,7 +10,7 @@ import type { Theft } from '../../src/prove/thefts.ts';
 import type { Batch } from '../../src/store/store.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { MemoryLog, objectionTo, renew, YEAR_MS, YearlyAuthority } from '../support/renewals.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 const authorities = [await YearlyAuthority.make('alpha'), await YearlyAuthority.make('beta')] as const;
 const [alpha, beta] = authorities;
@@ -88,7 +88,7 @@ t.test('every record holds at every time, over any runs', async (t) => {
       t.strictSame(await renewalProblems(memory.store, trusted, WIDTH), []);
       return true;
     }),
-    { numRuns: 12 },
+    { numRuns: tries(12) },
   );
 });
 

@@ -13,7 +13,7 @@ import {
 } from '../../src/prove/sealedEpochs.ts';
 import { item } from '../support/partitions.ts';
 import { firstEpoch, makeKey } from '../support/sealing.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 const ORIGIN = 'seal.example.com/test/2026';
 const HOUR_MS = 3_600_000;
@@ -421,7 +421,7 @@ t.test(
         const isSound = base === 1 && list[0]?.form.from === new Date(BEGIN).toISOString();
         return isSound && JSON.stringify(begins) === JSON.stringify(begins.toSorted());
       }),
-      { numRuns: 2000 },
+      { numRuns: tries(2000) },
     );
   },
 );

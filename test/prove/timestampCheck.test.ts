@@ -32,7 +32,7 @@ import {
   stampCheckpoint,
   type TestKey,
 } from '../support/sealing.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 const origin = 'seal.example.com/sandbox/2026';
 const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
@@ -319,7 +319,7 @@ t.test('evidence of different batches never goes together', async (t) => {
         );
         return (verify(forged).outcome === 'good') === sameBatch;
       }),
-      { numRuns: 1000 },
+      { numRuns: tries(1000) },
     ),
   );
 });
@@ -345,7 +345,7 @@ t.test('no token that is changed where it was signed passes, and none makes it t
         const read = parseSignedData(mutated);
         return bytesEqual(read.content, content) && bytesEqual(read.signer.signedBytes, signer.signedBytes);
       }),
-      { numRuns: 10_000, examples: [[unchanged]] },
+      { numRuns: tries(10_000), examples: [[unchanged]] },
     ),
   );
   t.ok(passed > 0, 'what is not changed at all passes');
@@ -362,7 +362,7 @@ t.test('no certificate that is changed passes for the one that was', async (t) =
         mutated.writeUInt8(mutated.readUInt8(at) ^ mask, at);
         return verify(withEvidence({ certificates: [toBase64(mutated)] })).outcome === 'bad';
       }),
-      { numRuns: 1000 },
+      { numRuns: tries(1000) },
     ),
   );
 });

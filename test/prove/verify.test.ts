@@ -13,7 +13,7 @@ import {
   verifyReceiptText,
 } from '../../src/prove/verify.ts';
 import { makeJob, makeKey, oneEpoch, sealJobs, signNote, type TestKey } from '../support/sealing.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 
 const origin = 'seal.example.com/sandbox/2026';
 const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
@@ -383,7 +383,7 @@ t.test('no change of a character passes', async (t) => {
         const changed = text.slice(0, at) + put + text.slice(at + drop);
         return verifyReceiptText(changed, trust, document).outcome !== 'good' || sameJson(changed, text);
       }),
-      { numRuns: 3000 },
+      { numRuns: tries(3000) },
     ),
   );
 });
@@ -434,7 +434,7 @@ t.test('no change of a value passes, even with a receipt_sha512 that fits', asyn
           isDeepStrictEqual(finished, receipt)
         );
       }),
-      { numRuns: 3000 },
+      { numRuns: tries(3000) },
     ),
   );
 });
@@ -456,7 +456,7 @@ t.test('no signature that is changed passes or throws', async (t) => {
           'bad'
         );
       }),
-      { numRuns: 500 },
+      { numRuns: tries(500) },
     ),
   );
 });
@@ -470,7 +470,7 @@ t.test('nothing whatever throws', async (t) => {
         'good',
       );
     }),
-    { numRuns: 500 },
+    { numRuns: tries(500) },
   );
 });
 

@@ -18,7 +18,7 @@ import {
   type Store,
   type Viewer,
 } from '../../src/store/store.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 import { quotas } from './quotaContract.ts';
 import { renewals } from './renewalContract.ts';
 import {
@@ -138,7 +138,7 @@ async function jobs(t: Test, makeStore: MakeStore): Promise<void> {
         t.ok(records.every((record) => record.job.customerReference === customerReference));
         t.ok(records.some((record) => record.job.id === job.id));
       }),
-      { numRuns: 100 },
+      { numRuns: tries(100) },
     );
   });
 
@@ -344,7 +344,7 @@ async function listing(t: Test, makeStore: MakeStore): Promise<void> {
             );
           }
         }),
-        { numRuns: 25 },
+        { numRuns: tries(25) },
       );
     },
   );

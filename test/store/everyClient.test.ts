@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { listEveryClient } from '../../src/store/everyClient.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import type { JobQuery, Store } from '../../src/store/store.ts';
-import { fc } from '../support/seed.ts';
+import { fc, tries } from '../support/seed.ts';
 import { epoch, identity, START_MS, sampleCredential, sampleJob } from './samples.ts';
 
 async function openWith(t: Test, clients: readonly string[]): Promise<Store> {
@@ -65,7 +65,7 @@ t.test('a list of every client is a filter over all jobs, newest first, in pages
         );
       },
     ),
-    { numRuns: 50 },
+    { numRuns: tries(50) },
   );
 });
 

@@ -17,7 +17,7 @@ process.on('exit', (code) => {
   if (code !== 0) console.error(`# ${program} failed; again, with the same choices: PDFSEALD_SEED=${seed}`);
 });
 
-fc.configureGlobal({ ...fc.readConfigureGlobal(), seed });
+fc.configureGlobal({ ...fc.readConfigureGlobal(), seed, numRuns: tries(100) });
 const keystream = createCipheriv(
   'aes-128-ctr',
   createHash('sha256').update(`${seed}`).digest().subarray(16),
@@ -26,9 +26,14 @@ const keystream = createCipheriv(
 
 export { fc };
 
-/** How many changed inputs a test tries: so many, or as many as somebody wants of every test. */
+/** How many random inputs a property tries: `usual`, or the share of them that the quick tier tries. */
+export function tries(usual: number): number {
+  return Math.ceil(usual * Number(process.env.PDFSEALD_SHARE ?? 1));
+}
+
+/** How many changed inputs a test tries: as many as a long run wants of each test, else as {@link tries} says. */
 export function mutations(usual: number): number {
-  return Number(process.env.PDFSEALD_MUTATIONS ?? usual);
+  return Number(process.env.PDFSEALD_MUTATIONS ?? tries(usual));
 }
 
 /** The text with some characters changed, removed, doubled or swapped for a part from elsewhere in it. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import t from 'tap';
 import { FormParser } from '../../../src/http/multipart/form.ts';
-import { fc } from '../../support/seed.ts';
+import { fc, tries } from '../../support/seed.ts';
 
 const BOUNDARY = 'b:longer than seven';
 
@@ -66,7 +66,7 @@ t.test('however a body is cut, it has the parts that another parser finds', asyn
       assert.equal(typeof value === 'string' ? value : bytes, isFile ? content : bytes);
     }
   });
-  await t.resolves(fc.assert(property, { numRuns: 500 }));
+  await t.resolves(fc.assert(property, { numRuns: tries(500) }));
 });
 
 t.test('whatever arrives is read the same, however it is cut, or refused', async (t) => {
@@ -96,7 +96,7 @@ t.test('whatever arrives is read the same, however it is cut, or refused', async
       assert.deepEqual(outcome(cut(body, cuts)), outcome([body]));
     },
   );
-  t.doesNotThrow(() => fc.assert(property, { numRuns: 3000 }));
+  t.doesNotThrow(() => fc.assert(property, { numRuns: tries(3000) }));
 });
 
 t.test('a delimiter ends no headers', async (t) => {
