@@ -31,7 +31,7 @@ t.test('the README is short, and every page is reached from it', async (t) => {
 t.test('the README names the Debian packages that the set-up installs', async (t) => {
   const named = new Set(readFileSync(join(ROOT, 'README.md'), 'utf8').match(/[a-z0-9.+-]+/g));
   const setUp = readFileSync(join(ROOT, 'test/setup.sh'), 'utf8');
-  const pairs = setUp.matchAll(/ (?!compile:)[\w/.-]+:([a-z0-9.+-]+)(?=[ ;])/g);
+  const pairs = setUp.matchAll(/[ '](?!compile:)[\w/.-]+:([a-z0-9.+-]+)(?=[ ;'\n])/g);
   const missing = Array.from(pairs, ([, name = '']) => name).filter((name) => !named.has(name));
   t.strictSame(missing, []);
   t.match(setUp, / softhsm2-util:softhsm2 .* chronyd:chrony /s, 'as it is written there');

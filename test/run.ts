@@ -16,7 +16,7 @@ import { parseArgs } from 'node:util';
 import { nearestTo } from './suite/changed.ts';
 import { runFiles, type Totals } from './suite/runFiles.ts';
 import { recordCosts } from './suite/suiteCosts.ts';
-import { allFiles, leftOut, needsRoot, type Tier, tierFiles } from './suite/tiers.ts';
+import { allFiles, isLeftOut, leftOut, needsRoot, type Tier, tierFiles } from './suite/tiers.ts';
 
 /** More failures than these are no accident. */
 const AGAIN_MAX = 3;
@@ -35,10 +35,10 @@ const tier: Tier = values.all ? 'all' : values.rest ? 'rest' : 'quick';
 const isWhole = !values.changed && positionals.length === 0;
 
 // Tools that only the rest needs are installed only for it. A failed step has said why.
-if (isWhole && tier !== 'quick') step('sh', 'test/setup.sh', '--all-tests');
+const { files, share, afterwards } = pick();
+if (files.some(isLeftOut)) step('sh', 'test/setup.sh', '--all-tests');
 if (isWhole && tier !== 'rest') step('npm', 'run', '--silent', 'check');
 
-const { files, share, afterwards } = pick();
 const rootless = process.getuid?.() === 0 ? [] : files.filter((file) => needsRoot(file) !== undefined);
 for (const file of rootless)
   console.log(`left out, because only root can run it (${needsRoot(file)}): ${file}`);

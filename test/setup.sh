@@ -126,17 +126,20 @@ for entry in lzma.open(sys.argv[1], "rt", encoding="utf-8").read().split("\n\n")
   touch "$folder/.unpacked"
 }
 
+# A program or a file, and the Debian package that brings it.
+tests_need='/usr/lib/chromium/chromium-headless-shell:chromium-headless-shell clamd:clamav-daemon ip:iproute2 unshare:util-linux
+  ssh-agent:openssh-client /usr/lib/postgresql:postgresql'
+others_need='qpdf:qpdf mutool:mupdf-tools pdftoppm:poppler-utils exiftool:libimage-exiftool-perl promtool:prometheus
+  faketime:faketime chronyd:chrony fiu-run:fiu-utils strace:strace mandoc:mandoc groff:groff-base zsh:zsh fish:fish
+  zbarimg:zbar-tools java:default-jre-headless /usr/share/java/bcpkix.jar:libbcpkix-java'
+
 tests= others=
 case "${1-}" in
   --tests) tests=yes ;;
   --all-tests) tests=yes others=yes ;;
 esac
-set -- ${tests:+/usr/lib/chromium/chromium-headless-shell:chromium-headless-shell clamd:clamav-daemon ip:iproute2
-  unshare:util-linux /usr/lib/postgresql:postgresql ssh-agent:openssh-client}
-set -- "$@" ${others:+qpdf:qpdf mutool:mupdf-tools pdftoppm:poppler-utils exiftool:libimage-exiftool-perl promtool:prometheus
-  faketime:faketime chronyd:chrony fiu-run:fiu-utils strace:strace mandoc:mandoc groff:groff-base zsh:zsh fish:fish
-  zbarimg:zbar-tools java:default-jre-headless /usr/share/java/bcpkix.jar:libbcpkix-java}
-install_debian_packages "$@"
+# shellcheck disable=SC2086
+install_debian_packages ${tests:+$tests_need} ${others:+$others_need}
 install_npm_packages
 build_tap
 if [ "$tests" ]; then

@@ -13,7 +13,7 @@ const GOCACHE = fileURLToPath(new URL('../../node_modules/.cache/go-build', impo
 /** Builds one of the programs beside this file, in Go; its path. */
 export async function goProgram(name: 'readLog' | 'judgeFormats'): Promise<string> {
   const root = join(UNPACKED, 'lib/go-1.26');
-  if (!existsSync(root)) throw new Error('there is no Go: sh test/setup.sh --tests unpacks it');
+  if (!existsSync(root)) throw new Error('there is no Go: sh test/setup.sh --all-tests unpacks it');
   const source = fileURLToPath(new URL(`${name}.go`, import.meta.url));
   const build = async (dir: string) => {
     const env = {
