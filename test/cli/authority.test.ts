@@ -15,7 +15,7 @@ import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 const STAMP = { region: 'local', keyLabel: 'timestamp-2026' };
 const ROOT = { region: 'local', keyLabel: 'timestamp-2026-root' };
 
-t.test('keys, a root and certificates that OpenSSL accepts', async (t) => {
+t.test('init makes keys, a root and a certificate, and OpenSSL accepts the certificate', async (t) => {
   const sandbox = await uninitialized(t);
   const names = ['--subject-organization', 'Muster, Söhne', '--timestamp-algorithm', 'rsa-3072'];
   const { status, stdout, stderr } = await init(sandbox, ...names, '--certificate-validity', '90d');
@@ -44,7 +44,7 @@ t.test('keys, a root and certificates that OpenSSL accepts', async (t) => {
   });
 });
 
-t.test('what was made half-way is taken, and nothing is overwritten', async (t) => {
+t.test('init reuses what an interrupted run made, and overwrites nothing', async (t) => {
   const sandbox = await uninitialized(t);
   const token = item(sandbox.partitions, 0);
   // As after a crash: the log key and the root are there, and the root's certificate.
@@ -77,7 +77,7 @@ t.test('what was made half-way is taken, and nothing is overwritten', async (t) 
   t.ok(await useKey(token, async () => true), 'the keys stay');
 });
 
-t.test('certificates without their keys are no reason to make others', async (t) => {
+t.test('init makes no keys if a certificate exists without its key', async (t) => {
   const sandbox = await uninitialized(t);
   mkdirSync(dirOf(sandbox), { recursive: true });
   writeFileSync(certificateFile(dirOf(sandbox), STAMP), 'of a key that was lost');
@@ -89,7 +89,7 @@ t.test('certificates without their keys are no reason to make others', async (t)
 });
 
 t.test(
-  'a key of no use, and a certificate that would outlive its root, are refused before anything',
+  'init refuses an unfit key and a certificate that would outlive its root, before any change',
   async (t) => {
     const sandbox = await uninitialized(t);
     await initKey({ ...item(sandbox.partitions, 0), ...STAMP }, 'ed25519');

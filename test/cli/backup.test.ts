@@ -52,7 +52,7 @@ async function openHouse(t: Test, { stamped = false } = {}) {
   };
 }
 
-t.test('a backup is made beside the running daemon, checked, and restored', async (t) => {
+t.test('a backup made while the daemon runs can be checked and restored', async (t) => {
   const { sandbox, seal, receipt, pdfseal, noted } = await openHouse(t);
   const daemon = await sandbox.start();
   const id = await seal('one');
@@ -86,7 +86,7 @@ t.test('a backup is made beside the running daemon, checked, and restored', asyn
   t.equal(await receipt(id), text, 'the receipt is the same, byte for byte');
 });
 
-t.test('what a killed daemon left behind does not stop a restore', async (t) => {
+t.test('the remains of a killed daemon do not stop a restore', async (t) => {
   const { sandbox, seal, pdfseal, noted } = await openHouse(t);
   const daemon = await sandbox.start();
   await seal('one');
@@ -167,7 +167,7 @@ t.test('each backup is good on its own machine, however far the log has grown', 
   t.match(await pdfseal('check', '--input', newer), { status: 1, stderr: /more has changed since/ });
 });
 
-t.test('a rollback is never silent', async (t) => {
+t.test('a restore, a start and a check refuse an older state until it is accepted', async (t) => {
   const { sandbox, lastCheckpoint, seal, pdfseal, noted } = await openHouse(t);
   const daemon = await sandbox.start();
   await seal('one');
@@ -229,7 +229,7 @@ t.test('a rollback is never silent', async (t) => {
   await sandbox.start();
 });
 
-t.test('two commands that make the same backup do not take it away from each other', async (t) => {
+t.test('two commands that make the same backup do not disturb each other', async (t) => {
   const { sandbox, pdfseal } = await openHouse(t);
   const copy = join(sandbox.dir, 'copy');
   mkdirSync(join(`${copy}.part`, 'store', 'of a command that was killed'), { recursive: true });
@@ -255,7 +255,7 @@ t.test('two commands that make the same backup do not take it away from each oth
   await once(holder, 'close');
 });
 
-t.test('backups are kept in number; what is damaged or of another log is none', async (t) => {
+t.test('the newest backups are kept, and a damaged or foreign one is not restored', async (t) => {
   const { sandbox, pdfseal } = await openHouse(t);
   const folder = join(sandbox.dir, 'backups');
   for (let n = 0; n < 3; n++) {
@@ -298,7 +298,7 @@ t.test('backups are kept in number; what is damaged or of another log is none', 
   t.equal((await pdfseal('backup')).status, 64, 'a place is asked for');
 });
 
-t.test('a last-checkpoint file with a torn end still tells', async (t) => {
+t.test('a last-checkpoint file with a torn end still gives the last whole checkpoint', async (t) => {
   const { sandbox, lastCheckpoint, seal, noted } = await openHouse(t);
   const daemon = await sandbox.start();
   await seal('one');

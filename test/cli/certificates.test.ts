@@ -11,7 +11,7 @@ import { openSandbox } from '../support/sandbox.ts';
 
 const NAME = { region: 'local', keyLabel: 'timestamp-2026' };
 
-t.test('certificates: validity, days left, and an exit status for scripts', async (t) => {
+t.test('the list shows validity and days left, and exits with 1 if a certificate is not valid', async (t) => {
   const sandbox = await openSandbox({
     stamped: true,
     init: false,
@@ -79,7 +79,7 @@ t.test('certificates: validity, days left, and an exit status for scripts', asyn
   );
 });
 
-t.test('certify: a new certificate from the same root', async (t) => {
+t.test('certify: issues a new certificate from the same root', async (t) => {
   const sandbox = await openSandbox({ stamped: true, init: false });
   t.teardown(() => sandbox.close());
   const certify = (validity: string) =>
@@ -121,7 +121,7 @@ t.test('certify: a new certificate from the same root', async (t) => {
   t.equal(exported.status, 0, 'and stands in nobody’s way');
 });
 
-t.test('certify: a new root, where the first one is lost', async (t) => {
+t.test('certify: makes a new root if the first one is lost', async (t) => {
   const sandbox = await openSandbox({ stamped: true });
   t.teardown(() => sandbox.close());
   const pdfseal = (...args: string[]) => sandbox.pdfseal([...args, '--config', sandbox.configFile]);

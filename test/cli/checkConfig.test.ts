@@ -16,7 +16,7 @@ function edit({ configFile }: Sandbox, change: (text: string) => string): () => 
   return () => writeFileSync(configFile, text);
 }
 
-t.test('what a start refuses, the check refuses too, and says what to do', async (t) => {
+t.test('check-config refuses whatever a start refuses, and names a remedy', async (t) => {
   const sandbox = await openSandbox({ stamped: true });
   t.teardown(() => sandbox.close());
   const authority = makeAuthority(sandbox.dir, 'authority');
@@ -126,7 +126,7 @@ t.test('what a start refuses, the check refuses too, and says what to do', async
   t.equal(await daemon.stop(), 0);
 });
 
-t.test('before the first start, as the manual has it', async (t) => {
+t.test('before the first start, check-config warns of a missing store and an unchecked PIN', async (t) => {
   const sandbox = await openSandbox({ init: false });
   t.teardown(() => sandbox.close());
   t.match(await check(sandbox), { status: 0, stdout: /! store: .* does not exist yet\n {4}→ .*init/ });
@@ -149,7 +149,7 @@ t.test('before the first start, as the manual has it', async (t) => {
   t.match(await sandbox.pdfseald(), { status: 1, stderr: /pin_credential: cannot read/ }, 'and as a start');
 });
 
-t.test('every line is an object with --json', async (t) => {
+t.test('check-config --json prints one object per line', async (t) => {
   const sandbox = await openSandbox({ init: false });
   t.teardown(() => sandbox.close());
   const { stdout } = await check(sandbox, '--json');

@@ -72,7 +72,7 @@ function withoutPlace(config: object): unknown {
   return JSON.parse(JSON.stringify(config, (name, value) => (name === 'pinSource' ? '' : value)));
 }
 
-t.test('what is shown is read back as the same configuration, wherever it is put', async (t) => {
+t.test('the shown settings are read back as the same configuration from any folder', async (t) => {
   const dir = t.testdir({ conf: { 'odd.toml': ODD.replace('VENDOR_PIN = "secret"', 'VENDOR = "y"') } });
   for (const file of ['config/sandbox.toml', 'config/production.toml', join(dir, 'conf/odd.toml')]) {
     const { settings, config } = effective(file);
@@ -89,7 +89,7 @@ t.test('what is shown is read back as the same configuration, wherever it is put
   }
 });
 
-t.test('where each key is from, and what differs from its default', async (t) => {
+t.test('each setting is shown with its source, and whether it differs from its default', async (t) => {
   const dir = t.testdir({ 'odd.toml': ODD });
   const { settings } = effective(join(dir, 'odd.toml'));
   const at = (...path: (string | number)[]) => settings.find((one) => one.path.join() === path.join());
@@ -106,7 +106,7 @@ t.test('where each key is from, and what differs from its default', async (t) =>
   t.ok(hidesSecrets(settings));
 });
 
-t.test('whatever a vendor calls a secret, it is not shown', async (t) => {
+t.test('a secret is not shown, whatever a vendor calls it', async (t) => {
   const names = ['VENDOR_PIN', 'HSM_PWD', 'ACCESS_KEY', 'API_AUTH', 'n3_PASSPHRASE', 'session_token'];
   for (const name of names) {
     const setting = {
@@ -125,7 +125,7 @@ t.test('whatever a vendor calls a secret, it is not shown', async (t) => {
   }
 });
 
-t.test('nor what is inside of a URL or a PKCS #11 URI', async (t) => {
+t.test('a secret inside a URL or a PKCS #11 URI is not shown', async (t) => {
   const cases: [value: unknown, spelled: string][] = [
     ['https://tsa.example/tsr?apikey=hidden', '"https://tsa.example/tsr?(not shown)"'],
     [['https://tsa.example/a?hidden', 'b?c'], '["https://tsa.example/a?(not shown)", "b?c"]'],
@@ -160,7 +160,7 @@ t.test('a path of a URL and a variable are shown to administrators only', async 
   t.equal(shown({ CONF: 'a' }, false), '{ CONF = "(not shown)" }');
 });
 
-t.test('beside a daemon that loaded another content of the file', async (t) => {
+t.test('config show warns if the running daemon has loaded another content of the file', async (t) => {
   const sandbox = await openSandbox();
   t.teardown(() => sandbox.close());
   const show = (...args: string[]) =>

@@ -50,7 +50,7 @@ async function damage(change: (databases: Databases) => Promise<unknown>): Promi
   await tamper(store, change);
 }
 
-t.test('a file that is cut short', async (t) => {
+t.test('a store file that is cut short is reported by every command', async (t) => {
   truncateSync(file, 4 * 4096);
   await eachSays(t, /data\.mdb is cut short: it has 16 KiB of \d+ KiB/);
   const backup = join(sandbox.dir, 'backup');
@@ -65,17 +65,17 @@ t.test('a file that is cut short', async (t) => {
   });
 });
 
-t.test('no meta pages', async (t) => {
+t.test('a store without meta pages is reported as damaged', async (t) => {
   writeFileSync(file, readFileSync(file).fill(0, 0, 8192));
   await eachSays(t, /data\.mdb is damaged or not of LMDB/);
 });
 
-t.test('a record of what the store is', async (t) => {
+t.test('a damaged record of the store’s identity is reported', async (t) => {
   await damage(({ identity }) => identity.put(Buffer.from('identity'), Buffer.from('12345678{}')));
   await eachSays(t, /is damaged \(a record in the store is damaged: its checksum is wrong\)/);
 });
 
-t.test('a record of the audit trail', async (t) => {
+t.test('a damaged record of the audit trail is reported, and the daemon does not start', async (t) => {
   await damage(async ({ trail }) => {
     for (const key of [...trail.getKeys({})]) await trail.put(key, Buffer.from('12345678{}'));
   });
@@ -95,7 +95,7 @@ t.test('a record of the audit trail', async (t) => {
   t.match(daemon.stderr, /restore the newest backup/);
 });
 
-t.test('an API key that is not in its place', async (t) => {
+t.test('an API key that is not in its place is reported', async (t) => {
   await damage(async ({ credentials }) => {
     const [entry] = [...credentials.getRange({})];
     if (entry === undefined) throw new Error('there is no API key');
@@ -117,14 +117,14 @@ t.test('an API key that is not in its place', async (t) => {
     );
 });
 
-t.test('a job that waits and is not there', async (t) => {
+t.test('the daemon ends with a remedy if a waiting job is not in the store', async (t) => {
   await damage(({ waiting }) => waiting.put(Buffer.alloc(16, 1), Buffer.alloc(0)));
   const daemon = await sandbox.pdfseald();
   t.match(daemon, { status: 70, stderr: /job .* waits but is not in the store/ });
   t.match(daemon.stderr, remedy);
 });
 
-t.test('the list of epochs, damaged or gone', async (t) => {
+t.test('a list of epochs that is damaged or gone is reported', async (t) => {
   const first = Buffer.alloc(1);
   await damage(async ({ epochs }) => {
     for (const key of [...epochs.getKeys({ start: first })]) await epochs.put(key, Buffer.from('12345678[]'));

@@ -17,7 +17,7 @@ function told(found: Diagnosis[]): string {
     .join('\n');
 }
 
-t.test('the servers of a database, and whether they keep what they acknowledge', async (t) => {
+t.test('each server of a database is shown, and whether commits survive its loss', async (t) => {
   const postgres = await startPostgres(t);
   const url = postgres.url(await postgres.createDatabase());
   const away = 'postgresql:///pdfseal?host=/nonexistent';
@@ -64,7 +64,7 @@ t.test('the servers of a database, and whether they keep what they acknowledge',
   t.strictSame(await collected(diagnoseDatabase({ store: { engine: 'lmdb', path: '/nonexistent' } })), []);
 });
 
-t.test('without a database, nothing of its client is loaded', async (t) => {
+t.test('without a database, its client library is not loaded', async (t) => {
   const script = `await import(${JSON.stringify(serve)});
     const { createRequire } = await import('node:module');
     const loaded = Object.keys(createRequire(${JSON.stringify(serve)}).cache);

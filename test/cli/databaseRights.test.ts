@@ -5,7 +5,7 @@ import t from 'tap';
 import { startPostgres } from '../support/postgres.ts';
 import { openSandbox } from '../support/sandbox.ts';
 
-t.test('a role without rights, and a password that others can read', async (t) => {
+t.test('a role without rights and a password that others can read are reported', async (t) => {
   const postgres = await startPostgres(t);
   const database = await postgres.createDatabase();
   const passwordFile = join(t.testdir({ password: 'nobody asks for it' }), 'password');

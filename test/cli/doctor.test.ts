@@ -281,7 +281,7 @@ const CASES: Case[] = [
   },
 ];
 
-t.test('while the daemon is down', async (t) => {
+t.test('each fault is found while the daemon is down', async (t) => {
   const sandbox = await openSandbox({ regions: ['eu', 'us'], stamped: true });
   t.teardown(() => sandbox.close());
   await keepUp(t, sandbox);
@@ -370,7 +370,7 @@ async function doctor(t: Test, sandbox: Sandbox, status: number): Promise<Diagno
     .map((line) => JSON.parse(line) as Diagnosis);
 }
 
-t.test('a token that can date back is named', async (t) => {
+t.test('a token that can back-date documents is named', async (t) => {
   for (const [options, isNamed] of [
     [{ stamped: true }, true],
     [{ stamped: true, apart: true }, false],
@@ -393,7 +393,7 @@ t.test('a token that can date back is named', async (t) => {
   }
 });
 
-t.test('while it runs: status, doctor and drill', async (t) => {
+t.test('status, doctor and drill report on a running daemon', async (t) => {
   const sandbox = await openSandbox({ code: 'dist', regions: ['eu', 'us'], stamped: true, apart: true });
   t.teardown(() => sandbox.close());
   const daemon = await sandbox.start();
@@ -421,7 +421,7 @@ t.test('while it runs: status, doctor and drill', async (t) => {
     stdout: /^✓ READY {2}pdfseald \d.* env_sandbox .*\n[\s\S]*us\/sandbox-2026 +ready[\s\S]*none waits\n/,
   });
 
-  await t.test('a drill', async (t) => {
+  await t.test('a drill shows that sealing goes on without the partition', async (t) => {
     const drill = (...args: string[]) => sandbox.pdfseal(['hsm', 'drill', ...config, '--json', ...args]);
     const { status, stdout, stderr } = await drill('--partition', 'us', '--for', '1500ms');
     t.equal(status, 0, stderr);

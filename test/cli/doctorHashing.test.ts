@@ -6,7 +6,7 @@ const kernels = (alone: number) => [
   { streams: 16, kernel: 'avx2', megabytes_per_second: 1000 },
 ];
 
-t.test('the hash engine is good where one document alone is hashed at 150 MB/s or more', async (t) => {
+t.test('the hash engine is good if one document alone is hashed at 150 MB/s or more', async (t) => {
   t.match(judgeEngine('native', kernels(150)), {
     verdict: 'good',
     detail: /1: openssl 150 MB\/s, 16: avx2 1000 MB\/s/,

@@ -23,7 +23,7 @@ function makePair(t: Test, days = 365) {
   return { dir, authority, pair, look };
 }
 
-t.test('a pair that is well', async (t) => {
+t.test('a correct TLS pair is good, and its dates are shown', async (t) => {
   const { pair, look } = makePair(t);
   t.strictSame(look(), []);
   const [key, chain, name, dates] = diagnoseTls(
@@ -59,7 +59,7 @@ t.test('a revocation list is shown with its dates', async (t) => {
   t.match(look(31), { check, verdict: 'bad', detail: /: -\d+ days left$/ });
 });
 
-t.test('a pair that is none, or that others may read', async (t) => {
+t.test('a key that others can read or that does not fit its certificate is reported', async (t) => {
   const { dir, authority, pair, look } = makePair(t);
   chmodSync(pair.keyFile, 0o604);
   t.match(look(), [{ check: 'TLS pair', verdict: 'bad', detail: /others than owner and group/ }]);
@@ -71,7 +71,7 @@ t.test('a pair that is none, or that others may read', async (t) => {
   ]);
 });
 
-t.test('a daemon that serves another pair than the files have', async (t) => {
+t.test('a daemon that serves another pair than the files hold is reported', async (t) => {
   const { dir, authority, pair } = makePair(t);
   const look = (files = pair, certificates = readTls('http.tls', pair).all) => {
     const shown = certificates.map(({ role, subject, notAfter }) => ({
@@ -89,7 +89,7 @@ t.test('a daemon that serves another pair than the files have', async (t) => {
   t.match(look(pair, []), [{ verdict: 'warning', detail: /does not serve http\.tls yet/ }]);
 });
 
-t.test('a chain in the wrong order, a name that is another', async (t) => {
+t.test('a chain in the wrong order and a certificate for another name are reported', async (t) => {
   const { dir, authority, pair, look } = makePair(t);
   appendFileSync(pair.certificateFile, readFileSync(authority.certificateFile));
   t.strictSame(look(), [], 'its authority follows');
@@ -107,7 +107,7 @@ t.test('a chain in the wrong order, a name that is another', async (t) => {
   );
 });
 
-t.test('dates, by how long a certificate lives', async (t) => {
+t.test('how early an ending certificate is reported depends on its lifetime', async (t) => {
   const verdicts = (look: (inDays: number) => { verdict: string }[], days: number[]) =>
     days.map((inDays) => look(inDays)[0]?.verdict ?? 'good');
   const year = makePair(t);

@@ -47,7 +47,7 @@ function configure(sandbox: Sandbox, edit: (text: string) => string): void {
   writeFileSync(sandbox.configFile, edit(readFileSync(sandbox.configFile, 'utf8')));
 }
 
-t.test('new keys from a date on: made, checked, listed, and in the trust file ahead', async (t) => {
+t.test('a plan makes new keys, lists them, and puts them into the trust file ahead of time', async (t) => {
   const sandbox = await open(t, { regions: ['eu', 'us'] });
   const [eu, us] = [item(sandbox.partitions, 0), item(sandbox.partitions, 1)];
   t.match(await epochs(sandbox), [{ epoch: 1, state: 'in force', quorum: 1, timestamps: 'none' }]);
@@ -109,7 +109,7 @@ t.test('new keys from a date on: made, checked, listed, and in the trust file ah
   t.match(taken, { status: 0, stdout: /eu\/sandbox-2026-e2 .*found\n.*us\/sandbox-2026-e2 .*made/s });
 });
 
-t.test('roots that become trusted are named, and a trust file that cannot be written', async (t) => {
+t.test('newly trusted roots are named, and a trust file that cannot be written is reported', async (t) => {
   const sandbox = await open(t);
   const retired = retiredDir(join(sandbox.dir, 'state', 'certificates'));
   mkdirSync(retired, { recursive: true });
@@ -134,7 +134,7 @@ function refuses(t: Test, sandbox: Sandbox, command: string[], message: RegExp):
   return t.rejects(parsed, { message }, command.join(' '));
 }
 
-t.test('another quorum, another partition: from the config file, with the keys that stay', async (t) => {
+t.test('a changed quorum or partition in the config file needs an epoch, and kept keys stay', async (t) => {
   const sandbox = await open(t, { regions: ['eu', 'us', 'ap'] });
   const original = readFileSync(sandbox.configFile, 'utf8');
   const without = (region: string) => (text: string) =>
@@ -164,7 +164,7 @@ t.test('another quorum, another partition: from the config file, with the keys t
   });
 });
 
-t.test('nothing is planned or cancelled behind the clock of the log', async (t) => {
+t.test('an epoch that begins before the log’s last checkpoint cannot be cancelled', async (t) => {
   const sandbox = await open(t);
   t.equal((await run(sandbox, 'epochs', 'plan', '--from', inHours(1))).status, 0);
   const store = await openStore({ path: join(sandbox.dir, 'state', 'store') });
@@ -181,7 +181,7 @@ t.test('nothing is planned or cancelled behind the clock of the log', async (t) 
   );
 });
 
-t.test('what cannot be planned', async (t) => {
+t.test('a plan with a wrong date, partition, suffix or key is refused', async (t) => {
   const sandbox = await open(t);
   const partition = item(sandbox.partitions, 0);
   const refused = (message: RegExp, ...args: string[]) =>
@@ -215,7 +215,7 @@ t.test('what cannot be planned', async (t) => {
   t.match(replaced, { status: 0, stdout: /ecdsa-p256 +made/ }, 'a lost key is replaced by a new epoch');
 });
 
-t.test('a key is never taken for one of another kind, though it is the same key', async (t) => {
+t.test('a key in a file is not accepted for one in an HSM, nor the reverse', async (t) => {
   const { privateKey: _, ...key } = makeKey('mldsa44', 'eu');
   const inFile = { region: 'eu', keyLabel: key.keyLabel, algorithm: key.algorithm, pinFile: '/nowhere' };
   const inHsm = { ...inFile, module: '/nowhere.so', tokenLabel: 'none' };

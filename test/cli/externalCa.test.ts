@@ -36,7 +36,7 @@ t.test('from the request to the trust file', async (t) => {
     });
   });
 
-  await t.test('csr', async (t) => {
+  await t.test('csr writes a request that OpenSSL verifies', async (t) => {
     const { stdout } = await pdfseal('hsm', 'csr', '--subject', 'CN=Time-stamping 1,O=Muster\\, Söhne,C=DE');
     writeFileSync(file('tsa.csr'), stdout);
     const utf8 = ['-nameopt', 'utf8,sep_comma_plus_space'];
@@ -68,7 +68,7 @@ t.test('from the request to the trust file', async (t) => {
   }
   issue('tsa.pem', 'ca', 20, '-copy_extensions', 'copyall');
 
-  await t.test('what does not fit is refused, and nothing is installed', async (t) => {
+  await t.test('an unfit certificate is refused, and nothing is installed', async (t) => {
     issue('plain.pem', 'ca', 20);
     issue('ended.pem', 'ca', -1, '-copy_extensions', 'copyall');
     writeFileSync(file('garbage.pem'), 'garbage');
@@ -82,7 +82,7 @@ t.test('from the request to the trust file', async (t) => {
     t.throws(() => readdirSync(certificates), { code: 'ENOENT' });
   });
 
-  await t.test('what fits is installed; the trust file can be made', async (t) => {
+  await t.test('a fitting chain is installed, and the trust file can be made', async (t) => {
     const { status, stdout, stderr } = await install('ca.pem', 'tsa.pem');
     t.equal(status, 0, stderr);
     t.match(stdout, /^local\/timestamp-2026 {2}C=DE, .*CN=Time-stamping 1 {2}valid until /);

@@ -63,7 +63,7 @@ function checkExample(t: Test, line: string): void {
   );
 }
 
-t.test('the same option has the same argument and says the same everywhere', async (t) => {
+t.test('an option has the same argument and description in every command', async (t) => {
   const said = new Map<string, Set<string>>();
   for (const command of commands)
     for (const { flags, long } of shownOptions(command))
@@ -74,7 +74,7 @@ t.test('the same option has the same argument and says the same everywhere', asy
       if (long === '--config') t.equal(description, CONFIG_DESCRIPTION);
 });
 
-t.test('old names of options go on working, and say what they are called now', async (t) => {
+t.test('old names of options still work, and the new name is printed', async (t) => {
   const former = commands.flatMap((command) =>
     Object.entries(explanationOf(command)?.formerly ?? {}).map(
       (names) => [pathOf(command), ...names] as const,
@@ -122,7 +122,7 @@ t.test('old names of options go on working, and say what they are called now', a
   }
 });
 
-t.test('the config file, where none is named', async (t) => {
+t.test('without --config, the environment or the only file of a folder names the config file', async (t) => {
   const dir = t.testdir({
     none: { 'production.pins': '' },
     one: { 'production.toml': '', 'production.pins': '' },
@@ -146,7 +146,7 @@ t.test('the config file, where none is named', async (t) => {
   t.match(stderr, /^pdfseal: named\.toml: /, '--config comes before the environment');
 });
 
-t.test('exit statuses: the help, and the manual', async (t) => {
+t.test('the help and the manual list every exit status', async (t) => {
   const { stdout } = pdfseal('--help');
   const { text: manual } = pageAt('docs/operate/commands.md');
   for (const status of EXIT_STATUSES) {
@@ -155,7 +155,7 @@ t.test('exit statuses: the help, and the manual', async (t) => {
   }
 });
 
-t.test('help of commands within commands, and of what is mistyped', async (t) => {
+t.test('help works for nested commands, and suggests the name of a mistyped one', async (t) => {
   t.match(pdfseal('help', 'verify').stdout, /^Usage: pdfseal verify .*--trust <file>/s);
   t.match(pdfseal('keys', 'rotate', 'key_1', '--help').stdout, /^Usage: pdfseal keys rotate /);
   t.equal(pdfseal('help', 'keys', 'issue').stdout, pdfseal('keys', 'issue', '--help').stdout);
@@ -179,7 +179,7 @@ t.test('help fits a terminal, says what is required, and shows defaults as they 
   t.match(flowed('submit'), /--timeout <duration> .*\(default: 10m\)/);
 });
 
-t.test('wrong usage', async (t) => {
+t.test('wrong usage ends with 64 and a message, without a stack', async (t) => {
   const cases: [args: string[], message: RegExp][] = [
     [['keys', 'rotat'], /unknown command 'rotat'/],
     [['nothing'], /unknown command 'nothing'/],
@@ -214,7 +214,7 @@ t.test('wrong usage', async (t) => {
   }
 });
 
-t.test('a config file that is not right is told in a line, without a stack', async (t) => {
+t.test('a config file that cannot be read is reported in one line, without a stack', async (t) => {
   const { status, stderr } = pdfseal('jobs', 'list', '--config', 'none.toml');
   t.equal(status, 1);
   t.equal(
@@ -223,7 +223,7 @@ t.test('a config file that is not right is told in a line, without a stack', asy
   );
 });
 
-t.test('a fault of its own is told in a line too', async (t) => {
+t.test('an internal error is reported in one line too', async (t) => {
   const failure = commandFailure(new TypeError('x is not a function'));
   t.match(failure, {
     code: 'internal_error',
@@ -232,7 +232,7 @@ t.test('a fault of its own is told in a line too', async (t) => {
   });
 });
 
-t.test('a write that failed is a fault of the disk, not of the program', async (t) => {
+t.test('a failed write is reported as a fault of the disk, not of the program', async (t) => {
   const failure = commandFailure(new UnknownOutcome(new Error('No space left on device')));
   t.match(failure, {
     code: 'internal_error',
@@ -241,7 +241,7 @@ t.test('a write that failed is a fault of the disk, not of the program', async (
   });
 });
 
-t.test('an older node is told apart from every outcome of a command', async (t) => {
+t.test('a Node.js that is too old is reported with exit status 64', async (t) => {
   const pretend = `Object.defineProperty(process.versions, 'node', { value: '20.19.0' })`;
   const old = `data:text/javascript,${encodeURIComponent(pretend)}`;
   const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', old, CLI, 'verify'], {
@@ -253,15 +253,17 @@ t.test('an older node is told apart from every outcome of a command', async (t) 
   );
 });
 
-t.test('version', async (t) => t.match(pdfseal('--version'), { status: 0, stdout: /^\d+\.\d+\.\d+\n$/ }));
+t.test('--version prints the version', async (t) =>
+  t.match(pdfseal('--version'), { status: 0, stdout: /^\d+\.\d+\.\d+\n$/ }),
+);
 
-t.test('a reader that goes away is no failure worth a stack', async (t) => {
+t.test('a closed pipe ends the command with 141, without a stack', async (t) => {
   const script = `"${process.execPath}" "${CLI}" --help | true; exit \${PIPESTATUS[0]}`;
   const { status, stderr } = spawnSync('bash', ['-c', script], { encoding: 'utf8' });
   t.match({ status, stderr }, { status: 141, stderr: '' });
 });
 
-t.test('output that cannot be written is told in a line, and is no verdict', async (t) => {
+t.test('output that cannot be written is an error in one line, not a verdict', async (t) => {
   for (const [args, told] of [
     [
       'completion bash',

@@ -7,7 +7,7 @@ import { item } from '../support/partitions.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
 import { destroyKey, editToken } from '../support/tamper.ts';
 
-t.test('init-key: only keys of the config file, never in the place of another', async (t) => {
+t.test('init-key: makes only keys of the config file, and never replaces one', async (t) => {
   const sandbox = await open(t, { regions: ['eu-west', 'eu-north'] });
   const [west, north] = [item(sandbox.partitions, 0), item(sandbox.partitions, 1)];
   await initKey(west, 'ed25519');
@@ -49,7 +49,7 @@ t.test('init-key: only keys of the config file, never in the place of another', 
   t.match(lost, { status: 1, stderr: /the log already has a key eu-north\/sandbox-2026: restore that key/ });
 });
 
-t.test('list: what is there, whether it signs, and whether it can leave', async (t) => {
+t.test('list: shows each key, whether it signs, and whether it can leave the token', async (t) => {
   const sandbox = await open(t, {
     regions: ['eu-west', 'eu-north'],
     quorum: 2,

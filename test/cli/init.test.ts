@@ -21,7 +21,7 @@ import { freePort } from '../support/freePort.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
 import { editToken, findObjects } from '../support/tamper.ts';
 
-t.test('makes a key in every partition, store and trust file', async (t) => {
+t.test('init makes a key in every partition, the store and the trust file', async (t) => {
   const sandbox = await uninitialized(t, { regions: ['eu-west', 'eu-north'], quorum: 2 });
   const { status, stdout, stderr } = await init(sandbox, '--algorithm', 'ecdsa-p256');
   t.equal(status, 0, stderr);
@@ -46,7 +46,7 @@ t.test('makes a key in every partition, store and trust file', async (t) => {
   t.equal(statSync(join(sandbox.dir, 'state')).mode & 0o077, 0, 'the state folder is nobody else’s');
 });
 
-t.test('never twice', async (t) => {
+t.test('init refuses to run a second time', async (t) => {
   const sandbox = await uninitialized(t);
   await sandbox.init();
   const before = readFileSync(sandbox.trustFile, 'utf8');
@@ -56,7 +56,7 @@ t.test('never twice', async (t) => {
   t.equal(readFileSync(sandbox.trustFile, 'utf8'), before);
 });
 
-t.test('a key that exists is only taken when that is asked for', async (t) => {
+t.test('an existing key is used only with --use-existing-keys', async (t) => {
   const sandbox = await uninitialized(t, { regions: ['eu-west', 'eu-north'] });
   const [west, north] = sandbox.partitions;
   if (!west || !north) throw new Error('two partitions');
@@ -81,7 +81,7 @@ t.test('a key that exists is only taken when that is asked for', async (t) => {
   });
 });
 
-t.test('what fails half-way can be repeated', async (t) => {
+t.test('an init that failed half-way can be repeated', async (t) => {
   const sandbox = await uninitialized(t, { regions: ['eu-west', 'eu-north'] });
   const [west, north] = sandbox.partitions;
   if (!west || !north) throw new Error('two partitions');
@@ -122,7 +122,7 @@ t.test('another user’s state folder is left alone', async (t) => {
   else t.equal(status, 0, 'one’s own folder that is there already is taken');
 });
 
-t.test('no log is made for ever with the origin of an example', async (t) => {
+t.test('init refuses the host of an example unless the log is a throwaway', async (t) => {
   const sandbox = await uninitialized(t);
   const text = readFileSync(sandbox.configFile, 'utf8');
   const own = text.replace('seal.example.com', 'seal.corp.acme.com');
@@ -135,7 +135,7 @@ t.test('no log is made for ever with the origin of an example', async (t) => {
   t.match(await plain(), { status: 0 });
 });
 
-t.test('placeholders', async (t) => {
+t.test('only names that are reserved for examples are placeholders', async (t) => {
   for (const host of ['seal.example.com', 'example.org', 'x.example', 'log.test', 'a.invalid', 'EXAMPLE.COM'])
     t.ok(isPlaceholder(host), host);
   for (const host of [
@@ -150,7 +150,7 @@ t.test('placeholders', async (t) => {
   t.equal(hostOfOrigin('seal.example.com:8443/production/2026'), 'seal.example.com');
 });
 
-t.test('a configuration by flags, and by answers of which some will not do', async (t) => {
+t.test('init takes a configuration from flags or answers, and asks again after a wrong one', async (t) => {
   const sandbox = await uninitialized(t, { regions: ['eu', 'us', 'ap'] });
   const port = await freePort();
   const [eu, us, ap] = sandbox.partitions;

@@ -58,7 +58,7 @@ t.test('every command can speak JSON, and its help says so', async (t) => {
   }
 });
 
-t.test('what every command prints with --json parses', async (t) => {
+t.test('the output of every command with --json parses', async (t) => {
   const sandbox = await openSandbox({
     stamped: true,
     tables: { webhooks: 'allow = ["127.0.0.0/8"]' },

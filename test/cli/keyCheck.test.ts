@@ -47,7 +47,7 @@ const rotate: [string, ActObject] = [
 ];
 const revoke: [string, ActObject] = ['key.revoke', { key: 'key_1', client: 'billing' }];
 
-t.test('keys as they are on record, also while a command writes', async (t) => {
+t.test('keys that match the audit trail are good, even while a command writes', async (t) => {
   for (const [what, store] of [
     ['issued', storeOf([key], [issue])],
     ['rotated', storeOf([ended, next], [issue, rotate])],
@@ -61,7 +61,7 @@ t.test('keys as they are on record, also while a command writes', async (t) => {
     t.strictSame(await apiKeyProblems(store), [], what);
 });
 
-t.test('keys that are not as they are on record', async (t) => {
+t.test('keys that differ from the audit trail are problems', async (t) => {
   for (const [store, problem] of [
     [storeOf([key], []), 'is in the store, but no audit record issued it'],
     [storeOf([key, { ...key, keyHash: 'ab'.repeat(32) }], [issue]), 'is in the store twice'],

@@ -22,7 +22,7 @@ t.test('API keys, in the running daemon', async (t) => {
     return answer.status;
   };
 
-  await t.test('issue: shown once, alone on standard output, valid at once', async (t) => {
+  await t.test('issue: the key is shown once, alone on standard output, and is valid at once', async (t) => {
     const { stdout, stderr } = await keys('issue', '--client', 'invoices', '--organization', 'acme');
     t.match(stdout, /^seal_sandbox_[0-9A-Za-z]{36}\n$/);
     t.match(
@@ -37,7 +37,7 @@ t.test('API keys, in the running daemon', async (t) => {
     );
   });
 
-  await t.test('scopes and expiry', async (t) => {
+  await t.test('issue: scopes and expiry hold for requests with the key', async (t) => {
     const reader = await issue('--client', 'audit', '--scopes', 'jobs:read,admin', '--for', '90d');
     t.strictSame(reader.scopes, ['jobs:read', 'admin']);
     t.equal(Date.parse(reader.expires_at) - Date.parse(reader.created_at), 90 * 86_400_000);
@@ -48,7 +48,7 @@ t.test('API keys, in the running daemon', async (t) => {
     t.match(await listed(expired.id), { state: 'expired' });
   });
 
-  await t.test('the former names of --for', async (t) => {
+  await t.test('issue: the former names of --for still work', async (t) => {
     for (const former of ['--validity', '--expires']) {
       const { status, stderr } = await keys('issue', '--client', 'a', '--organization', 'acme', former, '1h');
       t.equal(status, 0);
@@ -56,7 +56,7 @@ t.test('API keys, in the running daemon', async (t) => {
     }
   });
 
-  await t.test('revoke: at once, and for good', async (t) => {
+  await t.test('revoke: the key is refused at once, and for good', async (t) => {
     const { id, api_key } = await issue('--client', 'gone');
     t.equal(await statusWith(api_key), 200);
     t.match(await keys('revoke', id), { status: 0, stderr: /is revoked/ });
@@ -142,7 +142,7 @@ t.test('API keys, in the running daemon', async (t) => {
     t.strictSame([await statusWith(next.api_key), await statusWith(last.api_key)], [401, 200]);
   });
 
-  await t.test('refusals', async (t) => {
+  await t.test('wrong clients, scopes and durations are refused', async (t) => {
     const cases: [args: string[], status: number, message: RegExp][] = [
       [
         ['issue', '--client', 'invoices', '--organization', 'beta'],

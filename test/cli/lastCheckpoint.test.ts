@@ -25,7 +25,7 @@ async function openHouse(t: Test, interval = '100ms') {
   };
 }
 
-t.test('a log begins its file before its first leaf, so a crash soon after leaves no doubt', async (t) => {
+t.test('the file is begun before the first leaf, so a start after an early crash succeeds', async (t) => {
   const { sandbox, file, noted, seal, pdfseal } = await openHouse(t, '1h');
   t.match(await pdfseal('last-checkpoint'), { status: 0 }, 'an empty log needs no file');
   const daemon = await sandbox.start();
@@ -39,7 +39,7 @@ t.test('a log begins its file before its first leaf, so a crash soon after leave
 });
 
 t.test(
-  'without the file, or with an empty one, nobody continues the log before it is accepted',
+  'a log whose last-checkpoint file is lost or empty is not continued until that is accepted',
   async (t) => {
     const { sandbox, file, noted, seal, pdfseal } = await openHouse(t);
     const daemon = await sandbox.start();
@@ -101,7 +101,7 @@ t.test(
   },
 );
 
-t.test('a checkpoint that the log did not sign is named, and not believed', async (t) => {
+t.test('a checkpoint that the log did not sign is reported, and not believed', async (t) => {
   const { sandbox, file, noted, seal, pdfseal } = await openHouse(t);
   const daemon = await sandbox.start();
   await seal('one');
@@ -125,7 +125,7 @@ t.test('a checkpoint that the log did not sign is named, and not believed', asyn
   await sandbox.start();
 });
 
-t.test('what is appended to the file makes no older copy the newest state', async (t) => {
+t.test('entries appended to the file do not make an older copy the newest state', async (t) => {
   const { sandbox, file, noted, seal, pdfseal } = await openHouse(t);
   const storeDir = join(sandbox.dir, 'state', 'store');
   const [older, newer] = [join(sandbox.dir, 'older'), join(sandbox.dir, 'newer')];

@@ -75,14 +75,14 @@ t.test('every command has a page, and every page its sections in their order', a
   }
 });
 
-t.test('mandoc and groff find nothing to complain of', async (t) => {
+t.test('mandoc and groff report no problems', async (t) => {
   for (const name of Object.keys(pages)) {
     t.match(run('mandoc', '-T', 'lint', '-W', 'warning', name), { status: 0, stdout: '', stderr: '' }, name);
     t.match(run('groff', '-ww', '-man', '-Tutf8', '-z', name), { status: 0, stdout: '', stderr: '' }, name);
   }
 });
 
-t.test('every error code, with its status and its remedy', async (t) => {
+t.test('the manual lists every error code with its status and remedy', async (t) => {
   const page = shown('pdfseal-errors.7');
   const flowed = page.replaceAll(/\s+/g, ' ');
   for (const code of ERROR_CODES) {
@@ -98,7 +98,7 @@ t.test('every error code, with its status and its remedy', async (t) => {
   for (const [code, remedy] of Object.entries(FAILURES)) t.ok(flowed.includes(` ${code} ${remedy} `), code);
 });
 
-t.test('exit statuses, as the commands end with them', async (t) => {
+t.test('the manual lists the exit statuses of the commands', async (t) => {
   const page = shown('pdfseal.1');
   for (const status of EXIT_STATUSES)
     t.ok(page.includes(` ${status} ${EXIT_MEANINGS[status]}\n`), String(status));
@@ -106,7 +106,7 @@ t.test('exit statuses, as the commands end with them', async (t) => {
 });
 
 t.test(
-  'the configuration: each key of the schema below its own table, with what is said of it',
+  'the manual lists each configuration key below its own table, with its form and explanation',
   async (t) => {
     const page = shown('pdfseald.toml.5');
     t.match(page, /\n \[http\]\n listen = "127\.0\.0\.1:8400"\n Where to listen: /);

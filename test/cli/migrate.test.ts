@@ -55,7 +55,7 @@ async function openHouse(t: Test) {
 }
 
 t.test(
-  'a log moves into a database and back, with its receipts, and no daemon starts where it was',
+  'a log and its receipts move into a database and back, and no daemon starts on the old one',
   async (t) => {
     const { sandbox, embedded, database, folder, start, seal, receipt, migrate } = await openHouse(t);
     let daemon = await start(embedded);
@@ -106,7 +106,7 @@ t.test(
 );
 
 t.test(
-  'whenever a move is killed, a daemon starts on one store at most, and the same command ends it',
+  'after a killed move a daemon starts on one store at most, and a repeat completes the move',
   async (t) => {
     const { sandbox, name, embedded, database, folder, places, start, seal, receipt, migrate } =
       await openHouse(t);

@@ -203,7 +203,7 @@ t.test('a receipt that the log does not contain is bad', async (t) => {
   t.match(stdout, /\nreceipts\/broken\.receipt\.json: it does not verify: receipt: /);
 });
 
-t.test('tiles that nobody signed accuse no log of lacking a receipt', async (t) => {
+t.test('tiles that do not match the signed root do not prove that a receipt is missing', async (t) => {
   const { dir, shown, monitor } = await auditor(t);
   writeFileSync(
     join(dir, 'receipts/a.receipt.json'),
@@ -217,7 +217,7 @@ t.test('tiles that nobody signed accuse no log of lacking a receipt', async (t) 
   t.match(await monitor('--first', '--receipts', 'receipts'), { status: 2, stderr: /do not give the root/ });
 });
 
-t.test('what shows nothing is undecided, and leaves the state', async (t) => {
+t.test('an answer that proves nothing is undecided, and leaves the state unchanged', async (t) => {
   const { dir, shown, monitor, state } = await auditor(t);
   await monitor('--first');
   const before = state();
@@ -256,7 +256,7 @@ t.test('what shows nothing is undecided, and leaves the state', async (t) => {
   t.match(await monitor(), { status: 2, stderr: /state proves nothing about this log/ });
 });
 
-t.test('the real daemon', async (t) => {
+t.test('monitor follows the log of a running daemon, and finds its receipts', async (t) => {
   const sandbox = await openSandbox({ stamped: true });
   t.teardown(() => sandbox.close());
   await sandbox.start();

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { parseDurationArgument, parseWaitArgument } from '../../src/cli/options.ts';
 
-t.test('what is waited for is no longer than a timer can be', async (t) => {
+t.test('a wait that is longer than a timer can run is refused', async (t) => {
   t.equal(parseWaitArgument('24d'), 24 * 86_400_000);
   t.throws(() => parseWaitArgument('25d'), /at most 24d/);
   t.throws(() => parseWaitArgument('soon'), /Expected a duration/);

@@ -14,7 +14,7 @@ const requestOf = (bytes: number) => {
   );
 };
 
-t.test('a code gives back each byte, up to the largest', async (t) => {
+t.test('a QR code decodes to the same bytes, up to the largest', async (t) => {
   for (const bytes of [64, 631, 1400, 2953]) {
     const text = requestOf(bytes);
     t.equal(Buffer.byteLength(text), bytes);
@@ -28,7 +28,7 @@ t.test('a code gives back each byte, up to the largest', async (t) => {
   }
 });
 
-t.test('what does not fit says what to do instead', async (t) => {
+t.test('a request that does not fit is refused with a remedy', async (t) => {
   const tooLong = { message: /holds 2953 bytes, and this request has 2954/, remedy: /carry the file/ };
   t.throws(() => qrForTerminal(requestOf(2954), undefined), tooLong);
   t.throws(() => qrAsSvg(requestOf(2954)), tooLong);

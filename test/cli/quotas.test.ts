@@ -2,7 +2,7 @@ import t from 'tap';
 import { Client } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';
 
-t.test('what clients have used of their limits, with and without the daemon', async (t) => {
+t.test('quotas list shows what clients have used of their limits, with and without the daemon', async (t) => {
   const sandbox = await openSandbox({
     tables: { limits: 'rate = { requests = 100, window = "1h" }' },
     tail: `[quotas.invoice]

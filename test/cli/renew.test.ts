@@ -73,13 +73,13 @@ async function setUp(
 
 const anybody = { kept: [] };
 
-t.test('one authority, the first that answers', async (t) => {
+t.test('one time-stamp is taken from the first authority that answers', async (t) => {
   const { renewing, drafted, asked } = await setUp(t, 1, { silent: undefined, alpha, beta });
   t.match(await stampNow(renewing, drafted, anybody), [{ token: { authority: 'alpha' } }]);
   t.strictSame(asked, ['silent', 'alpha']);
 });
 
-t.test('two that are independent, or none', async (t) => {
+t.test('two independent authorities give time-stamps, or nothing is renewed', async (t) => {
   const two = await setUp(t, 2, { alpha, mirror: alpha, beta });
   const found = await stampNow(two.renewing, two.drafted, anybody);
   t.strictSame(
@@ -93,7 +93,7 @@ t.test('two that are independent, or none', async (t) => {
   });
 });
 
-t.test('what was carried here counts, if it is of this renewal', async (t) => {
+t.test('a carried time-stamp counts if it is of this renewal', async (t) => {
   const { renewing, drafted, asked } = await setUp(t, 2, { alpha, beta });
   const kept = [await beta.stamp('sha384', drafted.root, Date.now())];
   t.match(await stampNow(renewing, drafted, { ...anybody, kept }), [
@@ -108,14 +108,14 @@ t.test('what was carried here counts, if it is of this renewal', async (t) => {
   ]);
 });
 
-t.test('none of a time that is to come, and none of another policy', async (t) => {
+t.test('a time-stamp of a future time or of another policy is not used', async (t) => {
   const ahead = await setUp(t, 1, { alpha, beta }, [-3_600_000]);
   t.match(await stampNow(ahead.renewing, ahead.drafted, anybody), [{ token: { authority: 'beta' } }]);
   const other = await setUp(t, 1, { alpha, beta }, [], { alpha: { policy: '1.2.3.4' } });
   t.match(await stampNow(other.renewing, other.drafted, anybody), [{ token: { authority: 'beta' } }]);
 });
 
-t.test('a renewal that has ended is due, and the next one does without it', async (t) => {
+t.test('an ended renewal makes the next one due, which does not build on it', async (t) => {
   const { renewing } = await setUp(t, 1, { alpha });
   const memory = new MemoryLog();
   // The certificates of one have ended; the other's last for decades.
@@ -136,12 +136,12 @@ t.test('a renewal that has ended is due, and the next one does without it', asyn
   t.match(await draftNow(later, 'sha512'), { scope: { number: 2, from: 0, to: 2, path: [-1] } });
 });
 
-t.test('where nobody can be asked, it says so', async (t) => {
+t.test('without authorities, the error says that none is configured', async (t) => {
   const { renewing, drafted } = await setUp(t, 1, {});
   await t.rejects(stampNow(renewing, drafted, anybody), { message: /^timestamp\.authorities is empty/ });
 });
 
-t.test('a query that is out keeps its draft for 30 days, for the timer too', async (t) => {
+t.test('an open query keeps its draft for 30 days, for the timer too', async (t) => {
   const { renewing } = await setUp(t, 1, {});
   const { renewals } = renewing.store;
   const draft = await renewals.draft();
@@ -157,7 +157,7 @@ t.test('a query that is out keeps its draft for 30 days, for the timer too', asy
   t.not((await renewals.draft())?.at, begun.at, 'without a query, a draft lives for a day');
 });
 
-t.test('none of a root that is distrusted', async (t) => {
+t.test('a time-stamp of a distrusted root is not used', async (t) => {
   const { renewing } = await setUp(t, 1, { alpha, beta });
   const theft = { root: alpha.trusted.root, since: SEALED_AT - 1000 };
   const drafted = await draftNow(renewing, 'sha384', { theft });
@@ -171,7 +171,7 @@ t.test('a time-stamp that is not later than what it renews is asked for again', 
   t.strictSame(asked, ['alpha', 'alpha']);
 });
 
-t.test('a renewal gains time, unless --shorter says otherwise', (t) => {
+t.test('a renewal must gain time unless --shorter is given', (t) => {
   const day = 86_400_000;
   const first = { at: 100 * day, renewAt: 0, reason: '' };
   const fault = (at: number, asked: boolean, shorter?: true, more = {}) =>
@@ -209,7 +209,7 @@ t.test('the next authority is asked if the first one gains nothing', async (t) =
   );
 });
 
-t.test('a query whose renewal has ended stays, and its answer saves what nothing else does', async (t) => {
+t.test('a query on an ended renewal stays open, and an answer dated before that end is taken', async (t) => {
   const { renewing } = await setUp(t, 1, {});
   const [own, brief, lasting] = [
     await YearlyAuthority.make('own', 15 / 365),
@@ -252,7 +252,7 @@ t.test('a query whose renewal has ended stays, and its answer saves what nothing
   }
 });
 
-t.test('a query gives way where somebody asks for another one, and where it cannot help', async (t) => {
+t.test('a query is not kept if another one is requested or if it can no longer help', async (t) => {
   const { renewing } = await setUp(t, 1, {});
   const { renewals } = renewing.store;
   const draft = await renewals.draft();
@@ -272,7 +272,7 @@ t.test('a query gives way where somebody asks for another one, and where it cann
   t.equal(await queryToKeep(renewing, {}), undefined, 'after 30 days');
 });
 
-t.test('a run that another process has made meanwhile', async (t) => {
+t.test('a renewal is refused if another process has drafted or made a run meanwhile', async (t) => {
   const { renewing } = await setUp(t, 1, {});
   const memory = new MemoryLog();
   await memory.seal(1, SEALED_AT, alpha);
@@ -294,7 +294,7 @@ t.test('a run that another process has made meanwhile', async (t) => {
   t.match(await store.renewals.runs(), [{ digest: 'sha512', to: 2 }]);
 });
 
-t.test('a theft that another process has said meanwhile', async (t) => {
+t.test('a renewal is refused if another process has distrusted a root meanwhile', async (t) => {
   const { renewing, drafted } = await setUp(t, 1, {});
   const judged = await judgeToken(renewing, drafted, await alpha.stamp('sha384', drafted.root, Date.now()));
   assert(!('fault' in judged), 'the token is good');

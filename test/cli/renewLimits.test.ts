@@ -15,7 +15,7 @@ import { MemoryLog, renew, YearlyAuthority } from '../support/renewals.ts';
 const alpha = await YearlyAuthority.make('alpha', 20);
 const day = (n: number) => BEGIN + n * DAY_MS;
 
-t.test('a record with as many hash renewals as verifiers take is not renewed with another one', async (t) => {
+t.test('a record that reached the limit of hash renewals gets no further one', async (t) => {
   const memory = new MemoryLog();
   for (const n of [1, 2, 3]) await memory.seal(1, day(n), alpha);
   const digests = ['sha384', 'sha512'] as const;
@@ -63,7 +63,7 @@ t.test('a record with as many hash renewals as verifiers take is not renewed wit
 });
 
 t.test(
-  'time-stamps, certificates and bytes are counted, and no record is larger than was said',
+  'time-stamps, certificates and bytes are counted, and no record is larger than its estimate',
   async (t) => {
     const memory = new MemoryLog();
     await memory.seal(1, day(1), alpha);

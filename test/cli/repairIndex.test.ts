@@ -35,7 +35,7 @@ const before = await receipts(client);
 /** The record that goes on with every opening. */
 const SERVICE_TIME = `identity ${Buffer.from('service_time').toString('hex')} `;
 
-t.test('nothing is repaired beside a daemon, but it can be looked at', async (t) => {
+t.test('a repair is refused while a daemon runs, but a dry run is not', async (t) => {
   const refused = await run('repair-index', '--no-backup');
   t.match(refused, {
     status: 2,
@@ -45,11 +45,11 @@ t.test('nothing is repaired beside a daemon, but it can be looked at', async (t)
   t.match(await run('check'), { status: 0, stdout: /\ngood\n$/ });
 });
 
-t.test('what is to be copied first is said', async (t) => {
+t.test('a repair without --backup-output or --no-backup is refused', async (t) => {
   t.match(await run('repair-index'), { status: 64, stderr: /--backup-output, or say --no-backup/ });
 });
 
-t.test('every index is mended, after a backup, and the receipts are as they were', async (t) => {
+t.test('every index is mended after a backup, and the receipts are as they were', async (t) => {
   await daemon.stop();
   const undamaged = await dump(store);
   t.match(await run('repair-index', '--backup-output', backups), { status: 0, stdout: /\ngood\n$/ });
@@ -102,7 +102,7 @@ t.test('every index is mended, after a backup, and the receipts are as they were
   await daemon.stop();
 });
 
-t.test('the copy from before is restored, and repaired again', async (t) => {
+t.test('the backup made before a repair can be restored and repaired again', async (t) => {
   const [name = ''] = readdirSync(backups);
   const restored = await run('restore', '--input', join(backups, name), '--accept-rollback');
   t.match(restored, {
@@ -117,7 +117,7 @@ t.test('the copy from before is restored, and repaired again', async (t) => {
   });
 });
 
-t.test('a repair that was interrupted keeps everybody else out', async (t) => {
+t.test('an interrupted repair locks out the daemon and other commands until it is repeated', async (t) => {
   const left = await openLeft();
   t.match(await sandbox.pdfseald(), {
     status: 1,
@@ -130,7 +130,7 @@ t.test('a repair that was interrupted keeps everybody else out', async (t) => {
   t.match(await run('check'), { status: 0 });
 });
 
-t.test('damage to what indexes follow from is reported, and nothing is changed', async (t) => {
+t.test('damage to the data behind the indexes is reported, and nothing is changed', async (t) => {
   await tamper(store, ({ leaves, scopes }) => [
     leaves.put(counterKey(1), Buffer.alloc(80, 5)),
     ...Array.from(scopes.getKeys({}), (key) => scopes.remove(Buffer.from(key))),
@@ -145,7 +145,7 @@ t.test('damage to what indexes follow from is reported, and nothing is changed',
   t.same(await dump(store), damaged);
 });
 
-t.test('what is no store, or no configuration, cannot be told', async (t) => {
+t.test('a missing store or config file ends with exit status 2', async (t) => {
   const empty = join(sandbox.dir, 'empty.toml');
   writeFileSync(
     empty,

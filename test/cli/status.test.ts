@@ -29,7 +29,7 @@ async function failureAt(config: Config) {
   return commandFailure(await readStatus(config).catch((error: unknown) => error));
 }
 
-t.test('a daemon that cannot be asked: why, and what to do', async (t) => {
+t.test('a daemon that cannot be asked is explained, with a remedy', async (t) => {
   const config = loadConfig(sandbox.configFile);
   t.match(await failureAt(config), {
     code: 'no_daemon',
@@ -127,11 +127,11 @@ const ESC = '\u001b';
 /** What moves or colours, and shows nothing. */
 const CONTROLS = new RegExp(`${ESC}\\[[?0-9;]*[a-zA-Z]`, 'g');
 
-t.test('live, on a terminal', async (t) => {
+t.test('live on a terminal', async (t) => {
   const daemon = await sandbox.start();
   await until('it is ready', async () => (await askAdmin(sandbox, '/readyz')).status === 200);
 
-  await t.test('80 x 24, then wide; Ctrl-C ends it', async (t) => {
+  await t.test('the display follows the size of the terminal, and Ctrl-C ends it', async (t) => {
     const terminal = new Terminal(t, { columns: 80, rows: 24 });
     await terminal.shows(/READY[\s\S]*event loop[\s\S]*READY[\s\S]*event loop/);
     const { output } = terminal;
@@ -152,7 +152,7 @@ t.test('live, on a terminal', async (t) => {
     t.equal(await terminal.end(t), 0);
   });
 
-  await t.test('tiny, without colour', async (t) => {
+  await t.test('a tiny terminal is not overrun, and NO_COLOR turns colour off', async (t) => {
     const terminal = new Terminal(t, { columns: 40, rows: 6 }, { NO_COLOR: '1' });
     await terminal.shows(/READY[\s\S]*READY/);
     t.notMatch(terminal.output, `${ESC}[32m`);
@@ -161,7 +161,7 @@ t.test('live, on a terminal', async (t) => {
     t.equal(await terminal.end(t), 0);
   });
 
-  await t.test('a daemon that stops and comes back; SIGTERM ends it', async (t) => {
+  await t.test('the display follows a daemon that stops and comes back, and SIGTERM ends it', async (t) => {
     const terminal = new Terminal(t, { columns: 120, rows: 24 });
     await terminal.shows(/READY/);
     await daemon.stop();
@@ -177,7 +177,7 @@ t.test('live, on a terminal', async (t) => {
   });
 });
 
-t.test('several environments: a line for each, and below it what is not well', async (t) => {
+t.test('several environments have a line each, with their problems below it', async (t) => {
   const { child } = await sandbox.start();
   await until('it is ready', async () => (await askAdmin(sandbox, '/readyz')).status === 200);
   const both = [...config, '--config', other.configFile];
@@ -203,7 +203,7 @@ t.test('several environments: a line for each, and below it what is not well', a
 
 const CERTIFICATE = { authority: 'http.tls', state: 'valid', subject: 'CN=seal' } as const;
 
-t.test('where there is no room, what is not well stays, and what to do about it', async (t) => {
+t.test('if there is no room, problems and their remedies stay', async (t) => {
   const status = (await askAdmin(sandbox, '/status')).json<AdminStatus>();
   const full: AdminStatus = {
     ...status,

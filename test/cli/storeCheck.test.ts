@@ -38,7 +38,7 @@ const dir = t.testdir();
 const good = join(dir, 'good');
 await makeWholeStore(good);
 
-t.test('a log that holds together', async (t) => {
+t.test('an undamaged log has no problems', async (t) => {
   const seen: number[] = [];
   const store = await openStore({ path: good, readOnly: true });
   const report = await checkStore(store, {
@@ -63,7 +63,7 @@ t.test('a log that holds together', async (t) => {
   t.strictSame(seen, [1, 3, 253, 283]);
 });
 
-t.test('what a daemon seals meanwhile, however much, is not read', async (t) => {
+t.test('leaves that a daemon seals meanwhile are not read', async (t) => {
   const store = await openStore({ path: good, readOnly: true });
   const atFirst = await store.log.batchOf(2);
   let heads = 0;
@@ -86,14 +86,14 @@ t.test('what a daemon seals meanwhile, however much, is not read', async (t) => 
   ]);
 });
 
-t.test('an empty log', async (t) => {
+t.test('an empty log has no problems', async (t) => {
   const path = join(dir, 'empty');
   await makeEmptyStore(path);
   t.match(await check(path), { leaves: 0, batches: 0, problemCount: 0 });
 });
 
 t.test(
-  'every kind of damage to what nothing else tells is found, and no index is judged by it',
+  'every kind of damage to data without a second copy is found, and no index is judged by it',
   async (t) => {
     const stranger = makeKey('ed25519', 'one');
     const cases: [name: string, damage: (databases: Databases) => Promise<unknown>, ...problems: RegExp[]][] =
@@ -334,7 +334,7 @@ t.test('every checkpoint is held to the epoch it was sealed in', async (t) => {
   });
 });
 
-t.test('many problems are counted, few named', async (t) => {
+t.test('all problems are counted, but only the first few are named', async (t) => {
   const path = join(dir, 'many');
   cpSync(good, path, { recursive: true });
   await tamper(path, (databases) => editBatch(databases, SIZE, () => ({ sealedAt: 5 })));

@@ -3,7 +3,7 @@ import t from 'tap';
 import { parseSubjectArgument } from '../../src/cli/hsm/subject.ts';
 import { fc } from '../support/seed.ts';
 
-t.test('subjects', async (t) => {
+t.test('a subject is parsed into its attributes', async (t) => {
   for (const [text, subject] of [
     ['CN=TSU', { commonName: 'TSU' }],
     [
@@ -17,7 +17,7 @@ t.test('subjects', async (t) => {
   }
 });
 
-t.test('what is none', async (t) => {
+t.test('text that is not a subject is refused', async (t) => {
   for (const text of [
     '',
     'TSU',
@@ -39,7 +39,7 @@ t.test('what is none', async (t) => {
   }
 });
 
-t.test('any name can be written', async (t) => {
+t.test('any name can be written in a subject', async (t) => {
   const name = fc
     .string({ unit: 'grapheme-ascii', minLength: 1, maxLength: 64 })
     .filter((text) => text.trim() === text);

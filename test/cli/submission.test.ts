@@ -28,7 +28,7 @@ function refusal(status: number, code: string, headers: Record<string, string> =
   return { status, headers, body: { request_id: 'req_1', error: { type: 'x', code, message: 'because' } } };
 }
 
-t.test('waits out what may pass, always with the same key and the whole document', async (t) => {
+t.test('temporary failures are retried with the same key and the whole document', async (t) => {
   const { submitted, seen, waits } = await submit(t, [
     'cut',
     { status: 502, body: 'a proxy’s page' },
@@ -59,7 +59,7 @@ t.test('waits out what may pass, always with the same key and the whole document
   t.equal(waits.length, 9, 'each pause is told');
 });
 
-t.test('the key follows from document and fields', async (t) => {
+t.test('the idempotency key follows from the document and its fields', async (t) => {
   const keyOf = async (fields: Record<string, string>): Promise<string | undefined> =>
     (await submit(t, [COMPLETED, 'receipt'], { fields })).seen[0]?.key;
   const [one, same, other] = [
@@ -73,12 +73,12 @@ t.test('the key follows from document and fields', async (t) => {
   t.equal(seen[0]?.key, 'my-own-key');
 });
 
-t.test('a replay is told', async (t) => {
+t.test('a replay is reported', async (t) => {
   const replay: Answer = { ...COMPLETED, headers: { 'Idempotent-Replayed': 'true' } };
   t.match((await submit(t, [replay, 'receipt'])).submitted, { replayed: true });
 });
 
-t.test('refusals end it, in the service’s words', async (t) => {
+t.test('a refusal ends the submission, in the service’s words', async (t) => {
   const cases: [name: string, answers: (Answer | 'receipt')[], code: string, message: RegExp][] = [
     ['bad key', [refusal(401, 'invalid_api_key')], 'invalid_api_key', /^because$/],
     ['refused document', [refusal(400, 'not_a_pdf')], 'not_a_pdf', /because/],
@@ -123,7 +123,7 @@ t.test('refusals end it, in the service’s words', async (t) => {
   }
 });
 
-t.test('patience ends', async (t) => {
+t.test('a submission times out when its patience ends', async (t) => {
   const away = new ApiClient(new URL('http://127.0.0.1:1'), 'seal_test');
   await t.rejects(submit(t, [], { client: away, patienceMs: 100 }), {
     code: 'timed_out',
@@ -135,7 +135,7 @@ t.test('patience ends', async (t) => {
   });
 });
 
-t.test('an early refusal is heard though the document is still on its way', async (t) => {
+t.test('a refusal is read while the document is still being sent', async (t) => {
   const bytes = 64 << 20;
   const document = { ...(await digestFile(documentPath(t))), bytes };
   const dir = t.testdir({ 'large.pdf': Buffer.alloc(bytes) });

@@ -18,7 +18,7 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
   const admin = (...args: string[]) => pdfseal([...args, '--config', sandbox.configFile]);
   const read = (name: string): string => readFileSync(join(dir, name), 'utf8');
 
-  await t.test('each receipt lies beside its document and verifies', async (t) => {
+  await t.test('each receipt is written next to its document, and verifies', async (t) => {
     const { status, stdout, stderr } = await submit(
       'a.pdf',
       'b.pdf',
@@ -34,7 +34,7 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
     }
   });
 
-  await t.test('again gives the same job and receipt, as JSON where asked', async (t) => {
+  await t.test('a second submission gives the same job and receipt, as JSON with --json', async (t) => {
     const before = read('a.pdf.receipt.json');
     const { status, stdout } = await submit('a.pdf', '--customer-reference', '\u001b[31m"7"', '--json');
     t.equal(status, 0);
@@ -48,7 +48,7 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
     t.equal(read('a.pdf.receipt.json'), before);
   });
 
-  await t.test('another receipt is not overwritten, unless that is asked for', async (t) => {
+  await t.test('another receipt is overwritten only with --force', async (t) => {
     const before = read('a.pdf.receipt.json');
     const refused = await submit('a.pdf', '--mode', 'async', '--purpose', 'invoices', '--json');
     t.equal(refused.status, 1);
@@ -60,7 +60,7 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
     t.match(JSON.parse(read('a.pdf.receipt.json')), { job_id, manifest: { purpose: 'invoices' } });
   });
 
-  await t.test('what is refused does not stop the rest, and is told', async (t) => {
+  await t.test('a refused document is reported and does not stop the rest', async (t) => {
     const { status, stdout, stderr } = await submit('bad.pdf', 'none.pdf', 'c.pdf');
     t.match({ status, stdout }, { status: 1, stdout: /^c.pdf.receipt.json {2}job_\w+\n$/ });
     t.match(
@@ -77,7 +77,7 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
     );
   });
 
-  await t.test('keys: from a file or the environment, never from the command line', async (t) => {
+  await t.test('the API key comes from a file or the environment, never from the command line', async (t) => {
     writeFileSync(join(dir, 'key'), `${env.PDFSEAL_API_KEY}\n`);
     const fromFile = await pdfseal(['submit', 'c.pdf', '--key-file', 'key', ...target], {});
     t.equal(fromFile.status, 0, fromFile.stderr);
@@ -93,7 +93,7 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
     t.notMatch(wrong.stderr, env.PDFSEAL_API_KEY);
   });
 
-  await t.test('the administrator sees the jobs, and the log holds together beside the daemon', async (t) => {
+  await t.test('the administrator sees the jobs, and the log is good while the daemon runs', async (t) => {
     const list = async (...args: string[]) => {
       const { stdout } = await admin('jobs', 'list', '--json', ...args);
       return stdout
@@ -173,7 +173,7 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
   });
 });
 
-t.test('check cannot tell without a store', async (t) => {
+t.test('check ends with 2 if there is no store', async (t) => {
   const sandbox = await openSandbox({ init: false });
   t.teardown(() => sandbox.close());
   t.match(await sandbox.pdfseal(['check', '--config', sandbox.configFile]), {

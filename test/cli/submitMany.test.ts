@@ -47,7 +47,7 @@ t.test('many documents, with the real daemon', async (t) => {
       name.endsWith('.receipt.json'),
     );
 
-  await t.test('a folder by digests alone: one batch, and again only what is missing', async (t) => {
+  await t.test('a folder is sealed by digests in one batch, and again only what is missing', async (t) => {
     const names = fill('archive', 25);
     writeFileSync(join(dir, 'archive', 'notes.txt'), 'no PDF');
     const first = await submit('archive', '--digest-only', '--customer-reference', 'box 7');
@@ -90,7 +90,7 @@ t.test('many documents, with the real daemon', async (t) => {
     t.equal((await verify(names[4] ?? '')).status, 0);
   });
 
-  await t.test('one document by its digests, and those of many by polling', async (t) => {
+  await t.test('one document is sealed by its digests, and many by polling', async (t) => {
     writeFileSync(join(dir, 'one.pdf'), pdfOf('one'));
     t.equal((await submit('one.pdf', '--digest-only')).status, 0);
     t.equal((await verify('one.pdf')).status, 0);
@@ -99,7 +99,7 @@ t.test('many documents, with the real daemon', async (t) => {
     t.equal(receiptsIn('polled').length, 3);
   });
 
-  await t.test('a folder of uploads, interrupted, goes on where it was', async (t) => {
+  await t.test('an interrupted folder of uploads goes on where it was', async (t) => {
     const names = fill('uploads', 60, 200_000);
     const cli = await programFile('cli', 'src');
     const child = spawn(process.execPath, [cli, 'submit', 'uploads', '--parallel', '2', ...target], {
@@ -122,7 +122,7 @@ t.test('many documents, with the real daemon', async (t) => {
     t.equal((await verify(names[59] ?? '')).status, 0);
   });
 
-  await t.test('hosted documents: with a copy at hand, or by their checksum', async (t) => {
+  await t.test('hosted documents are sealed with a copy at hand, or by their checksum', async (t) => {
     writeFileSync(join(dir, 'copy.pdf'), hosted);
     const url = `${source.origin}/files/hosted.pdf?signature=a%20b`;
     const beside = await submit('copy.pdf', '--source-url', url);
@@ -136,7 +136,7 @@ t.test('many documents, with the real daemon', async (t) => {
     t.equal((await verify('copy.pdf', 'hosted.pdf.receipt.json')).status, 0);
   });
 
-  await t.test('options that contradict each other', async (t) => {
+  await t.test('options that contradict each other are refused', async (t) => {
     const wrong = [
       [],
       ['a.pdf', '--checksum', 'ab'.repeat(32)],

@@ -64,7 +64,7 @@ function rootsOf(config: Config): [string, Uint8Array][] {
 
 const REMOTE = '[timestamp.remotes.acme]\nurl = "http://127.0.0.1:1/tsa"\nroots_file = "acme.pem"';
 
-t.test('every root that ever was ours, and those of the others, each once', async (t) => {
+t.test('each root of ours and of other authorities is in the trust file once', async (t) => {
   const ours = [own, other, before].map(({ root }) => ['built-in', root.der]);
   const config = configOf(['acme', 'built-in'], 'installed', REMOTE);
   t.strictSame(rootsOf(config), [...ours, ['acme', acme.root.der]]);
@@ -80,13 +80,13 @@ t.test('every root that ever was ours, and those of the others, each once', asyn
   });
 });
 
-t.test('whoever is not used any more stays trusted: old receipts rest on it', async (t) => {
+t.test('a root that is no longer used stays trusted, as old receipts need it', async (t) => {
   t.equal(rootsOf(configOf(['acme'], 'installed', REMOTE)).length, 4);
   const none = configOf([], 'installed', REMOTE);
   t.equal(rootsOf(none).length, 4);
 });
 
-t.test('certificates are missed where they are used', async (t) => {
+t.test('a missing certificate is an error only if its authority is used', async (t) => {
   t.strictSame(rootsOf(configOf([], 'nowhere')), []);
   t.throws(() => rootsOf(configOf(['built-in'], 'nowhere')), {
     name: OperatorError.name,
@@ -99,7 +99,7 @@ t.test('certificates are missed where they are used', async (t) => {
   });
 });
 
-t.test('the witnesses of the configuration are in it', async (t) => {
+t.test('the witnesses of the configuration are in the trust file', async (t) => {
   const policy = join(t.testdir({ policy: 'quorum none\n' }), 'policy');
   const withPolicy = configOf([], 'installed', `[witness]\npolicy = "${policy}"`);
   const trust = trustOf(identity, epochs, withPolicy);

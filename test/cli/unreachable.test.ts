@@ -49,7 +49,7 @@ function ask(url: string, reach: Reach = {}, signal = NEVER): Promise<unknown> {
   return new ApiClient(new URL(url), 'seal_test', reach).send(GET, signal);
 }
 
-t.test('what never can come about', async (t) => {
+t.test('a connection that cannot work fails with a code and a remedy', async (t) => {
   const host = await openTls(t, read(own));
   const plain = await listen(
     t,
@@ -122,7 +122,7 @@ t.test('what never can come about', async (t) => {
   t.match(await ask(`https://${picky}`, { ca, ...read(own) }), { status: 200 });
 });
 
-t.test('whatever answers, a request ends: for good, or to be repeated', async (t) => {
+t.test('every hostile answer ends the request, for good or for a retry', async (t) => {
   for (const [scheme, hostilities] of [
     ['http', HOSTILITIES],
     ['https', TLS_HOSTILITIES],
@@ -139,7 +139,7 @@ t.test('whatever answers, a request ends: for good, or to be repeated', async (t
   }
 });
 
-t.test('what answers where the administration should is not waited for', async (t) => {
+t.test('a hostile answer in the place of the administration is not waited for', async (t) => {
   for (const name of ['closes', 'switches protocols', 'switches to nothing', 'closes within the body']) {
     const folder = mkdtempSync(join(tmpdir(), 'pdfseal-admin-')); // its path has to be short
     t.teardown(() => rmSync(folder, { recursive: true }));
@@ -150,7 +150,7 @@ t.test('what answers where the administration should is not waited for', async (
   }
 });
 
-t.test('the command tells it once, however many documents there are, and ends', async (t) => {
+t.test('an unreachable server is reported once, however many documents there are', async (t) => {
   const host = await openTls(t, read(own));
   const folder = t.testdir({ 'a.pdf': '%PDF-1.7 a', 'b.pdf': '%PDF-1.7 b', 'c.pdf': '%PDF-1.7 c' });
   const key = join(folder, 'key');

@@ -80,7 +80,7 @@ const dir = t.testdir({
   'strangers.json': trustFor('other.example.com/log'),
 });
 
-t.test('exit status and one line per check', async (t) => {
+t.test('verify exits with its verdict and prints one line per check', async (t) => {
   const cases: [args: string[], status: number, stdout: RegExp, stderr: RegExp][] = [
     [
       ['a.pdf', 'receipt.json', '--trust', 'trust.json'],
@@ -174,7 +174,7 @@ t.test('a receipt in the format of other tools verifies as well', async (t) => {
   );
 });
 
-t.test('an evidence record', async (t) => {
+t.test('an evidence record is exported, and verified with its renewals', async (t) => {
   const json = ['a.pdf', 'stamped.json', '--trust', 'stampers.json', '--evidence-record', 'a.ers', '--json'];
   const text = (...changes: [index: number, value: string][]) =>
     verify(...changes.reduce((args, [index, value]) => args.with(index, value), json.slice(0, -1)));
@@ -218,7 +218,7 @@ t.test('an evidence record', async (t) => {
   t.match(refused('swapped.json'), { status: 1, stderr: /swapped\.json proves nothing: .*does not cover/ });
 });
 
-t.test('JSON for scripts', async (t) => {
+t.test('--json prints the verdict for scripts', async (t) => {
   const good = verify('a.pdf', 'receipt.json', '--trust', 'trust.json', '--json');
   t.match(JSON.parse(good.stdout), {
     outcome: 'good',

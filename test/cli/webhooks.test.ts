@@ -36,7 +36,7 @@ t.test('webhook endpoints, in the running daemon', async (t) => {
   receiver.secrets = [added.stdout.trim()];
   const [id = ''] = added.stderr.match(/we_[0-9a-f]{32}/) ?? [];
 
-  await t.test('what is added is told at once', async (t) => {
+  await t.test('an added endpoint receives messages at once', async (t) => {
     const job = await seal();
     t.ok(job.capabilities.includes('webhook.job.completed'));
     await came(job.id);
@@ -66,7 +66,7 @@ t.test('webhook endpoints, in the running daemon', async (t) => {
     t.strictSame(receiver.refused, []);
   });
 
-  await t.test('test: says how it went', async (t) => {
+  await t.test('test: reports the outcome of the delivery', async (t) => {
     const webhookId = (await run('test', id)).trim();
     t.equal(receiver.counts().get(webhookId), 1);
     receiver.answering = answerWith(500);
@@ -74,7 +74,7 @@ t.test('webhook endpoints, in the running daemon', async (t) => {
     receiver.answering = OK;
   });
 
-  await t.test('disable and enable', async (t) => {
+  await t.test('disable and enable: messages stop and start again', async (t) => {
     await run('disable', id);
     t.match(await webhooks('test', id), {
       status: 1,
@@ -87,7 +87,7 @@ t.test('webhook endpoints, in the running daemon', async (t) => {
     await came((await seal()).id);
   });
 
-  await t.test('dead letters, and their replay', async (t) => {
+  await t.test('dead letters are listed, and can be sent again', async (t) => {
     receiver.answering = answerWith(503);
     const job = await seal();
     const webhookId = job.id.replace('job_', 'msg_');
@@ -107,7 +107,7 @@ t.test('webhook endpoints, in the running daemon', async (t) => {
     await until('nothing waits', async () => (await run('deliveries', id, '--json')) === '');
   });
 
-  await t.test('refusals, and the end', async (t) => {
+  await t.test('wrong arguments are refused, and a removed endpoint is gone', async (t) => {
     const cases: [args: string[], status: number, message: RegExp][] = [
       [['add', '--client', 'nobody', '--url', receiver.url], 1, /client nobody has no API key/],
       [['add', '--client', 'invoices', '--url', 'http://10.0.0.1/'], 1, /10\.0\.0\.1 is not allowed/],
