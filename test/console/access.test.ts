@@ -60,7 +60,7 @@ function troubled(now: number): AdminStatus {
   };
 }
 
-t.test('the screen Now', async (t) => {
+t.test('the screen Now is readable without jobs, after a busy day and with every trouble', async (t) => {
   const clock = { now: Date.now() };
   let isTroubled = false;
   const test = await openTestConsole(t, {
@@ -90,7 +90,7 @@ t.test('the screen Now', async (t) => {
   );
 });
 
-t.test('by keyboard alone: in, around, and out', async (t) => {
+t.test('the console can be used by keyboard alone, from the login to the logout', async (t) => {
   const test = await openTestConsole(t);
   const page = await test.browse(t, 'auditor');
   await page.emulate(1280, 'light');
@@ -116,7 +116,7 @@ t.test('by keyboard alone: in, around, and out', async (t) => {
   t.equal(await page.evaluate(`document.querySelector('h1').textContent`), 'You are logged out');
 });
 
-t.test('the button that logs out stands in one line beside a long name', async (t) => {
+t.test('the button that logs out stays on one line next to a long name', async (t) => {
   const test = await openTestConsole(t);
   const page = await test.browse(t, 'administrator', 'Anna-Maria Freifrau von Hohenstein zu Waldenburg');
   for (const width of [320, 360]) {
@@ -153,7 +153,7 @@ t.test('a form is sent once, however often its button is clicked', async (t) => 
   t.strictSame(page.complaints, []);
 });
 
-t.test('the page keeps itself current, and what the reader had opened or focused', async (t) => {
+t.test('the page keeps itself current, and keeps what the reader had opened or focused', async (t) => {
   let jobs = 3;
   const test = await openTestConsole(t, {
     read: () => {

@@ -13,7 +13,7 @@ import { openScreens, openTestConsole } from './testConsole.ts';
 
 const minutes = (count: number) => count * 60_000;
 
-t.test('a link works once, and for five minutes', async (t) => {
+t.test('a link works once, within five minutes', async (t) => {
   const test = await openTestConsole(t);
   const link = new URL(test.link('auditor')).pathname;
   const secret = link.split('/')[2] ?? '';
@@ -40,7 +40,7 @@ t.test('a link works once, and for five minutes', async (t) => {
   t.equal((await test.acts()).length, 1);
 });
 
-t.test('who logs in anew ends the session of the same browser, and no other', async (t) => {
+t.test('a new login ends the session of the same browser, and no other', async (t) => {
   const test = await openTestConsole(t);
   const [former, other] = [test.signedIn('administrator'), test.signedIn('administrator')];
   const login = (link: string) => test.post('/login', { link }, { cookie: former.cookie });
@@ -58,7 +58,7 @@ t.test('who logs in anew ends the session of the same browser, and no other', as
   t.match(await test.get('/', { cookie: other.cookie }), { status: 200 });
 });
 
-t.test('links and sessions end', async (t) => {
+t.test('links and sessions end after their time', async (t) => {
   let now = 0;
   const sessions = new Sessions(() => now);
   const anna = { name: 'Anna', role: 'auditor' } as const;
@@ -86,7 +86,7 @@ t.test('links and sessions end', async (t) => {
   t.equal(other?.session.ended.aborted, true);
 });
 
-t.test('there are only so many of them', async (t) => {
+t.test('the number of links and sessions is bounded', async (t) => {
   const sessions = new Sessions(() => 0);
   const anna = { name: 'Anna', role: 'auditor' } as const;
   const links = Array.from({ length: 33 }, () => sessions.invite(anna));
@@ -98,7 +98,7 @@ t.test('there are only so many of them', async (t) => {
   t.equal(sessions.endAll(), 128);
 });
 
-t.test('without a session there is nothing to see', async (t) => {
+t.test('without a session no page is shown', async (t) => {
   const test = await openTestConsole(t);
   for (const path of ['/', '/now', '/now/events', '/nothing', '/logout/x']) {
     const answer = await test.get(path);
@@ -140,7 +140,7 @@ t.test('another site can neither read nor change anything', async (t) => {
   t.match(await test.get('/', { cookie }), { status: 401 }, 'until its owner ends it');
 });
 
-t.test('no page frames it, so that nobody clicks on what he does not see', async (t) => {
+t.test('no page can be framed', async (t) => {
   const test = await openTestConsole(t);
   const { cookie } = test.signedIn('administrator');
   const framed = { cookie, 'sec-fetch-dest': 'iframe', 'sec-fetch-mode': 'navigate' };
@@ -153,7 +153,7 @@ t.test('no page frames it, so that nobody clicks on what he does not see', async
   t.match(headers['content-security-policy'], /frame-ancestors 'none'/, 'nor does a page of its own');
 });
 
-t.test('a name that resolves to loopback is not enough', async (t) => {
+t.test('a host name that resolves to loopback is refused', async (t) => {
   const test = await openTestConsole(t);
   const { cookie } = test.signedIn();
   for (const host of ['evil.example', 'localhost.evil.example', '192.0.2.1', 'xlocalhost'])
@@ -162,7 +162,7 @@ t.test('a name that resolves to loopback is not enough', async (t) => {
     t.match(await test.get('/', { cookie, host }), { status: 200 }, host);
 });
 
-t.test('every answer says what a browser may do with it', async (t) => {
+t.test('every answer has the security headers', async (t) => {
   const test = await openTestConsole(t);
   const { cookie } = test.signedIn();
   const style = /href="(\/assets\/[^"]+)"/.exec((await test.get('/')).text)?.[1] ?? '';
@@ -183,7 +183,7 @@ t.test('every answer says what a browser may do with it', async (t) => {
   }
 });
 
-t.test('a role does what it may, and nothing more', async (t) => {
+t.test('a role can do what it is allowed to, and nothing more', async (t) => {
   const done: string[] = [];
   const screen: Screen = {
     path: '/try',
@@ -215,7 +215,7 @@ t.test('a role does what it may, and nothing more', async (t) => {
   t.equal(done.length, 6);
 });
 
-t.test('what a part of the daemon refuses has the status of that refusal', async (t) => {
+t.test('a refusal by a part of the daemon keeps its status', async (t) => {
   const failing = (path: string, error: Error) => ({
     ...({ method: 'GET', path, role: 'auditor' } as const),
     answer: () => Promise.reject(error),
@@ -246,7 +246,7 @@ t.test('what a part of the daemon refuses has the status of that refusal', async
   t.match(await ask('/nothing', 'DELETE'), { status: 404, headers: { allow: undefined } });
 });
 
-t.test('U+0000 is refused wherever it stands, as a database has no such text', async (t) => {
+t.test('U+0000 is refused everywhere, as a database cannot store it', async (t) => {
   const test = await openTestConsole(t);
   const { cookie, token } = test.signedIn();
   const refused = { status: 400, text: /contains the character U\+0000/ };
@@ -255,7 +255,7 @@ t.test('U+0000 is refused wherever it stands, as a database has no such text', a
   t.match(await test.post('/access/webhooks/x/replay', { message: '\0', token }, { cookie }), refused);
 });
 
-t.test('a form that is still being sent does nothing once its session has ended', async (t) => {
+t.test('a form that is still being sent has no effect once its session has ended', async (t) => {
   const test = await openTestConsole(t);
   const { cookie, token } = test.signedIn('administrator');
   const fields = { token, client: 'late', organization: 'late', lifetime: '365', scope: 'jobs:read' };
@@ -282,7 +282,7 @@ t.test('a form that is still being sent does nothing once its session has ended'
   t.equal((await test.store.credentials.all()).length, 1);
 });
 
-t.test('a file that is being sent ends with its session', async (t) => {
+t.test('a download ends with its session', async (t) => {
   const ends: string[] = [];
   async function* body() {
     try {
@@ -312,7 +312,7 @@ t.test('a file that is being sent ends with its session', async (t) => {
   t.strictSame(ends.sort(), ['the file', 'the source']);
 });
 
-t.test('there are a hundred live pages at most, and ten of a person', async (t) => {
+t.test('a hundred live pages are open at most, and ten of one person', async (t) => {
   const test = await openTestConsole(t, { beatMs: 20 });
   const open = (cookie: string) =>
     new Promise<number>((resolve, reject) => {

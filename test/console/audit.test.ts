@@ -19,7 +19,7 @@ function numbersOf(text: string): number[] {
   return Array.from(text.matchAll(/<a href="\/audit\/(\d+)">/g), ([, number]) => Number(number));
 }
 
-t.test('pages of it, the newest first, and what fits a filter', async (t) => {
+t.test('the trail is shown in pages, newest first, and can be filtered', async (t) => {
   const test = await openTestConsole(t);
   for (let n = 1; n <= 120; n += 1)
     await record(test, n % 10 === 0 ? 'key.issue' : 'config.reload', n <= 60 ? 'Anna' : 'Berta', { n });
@@ -48,7 +48,7 @@ t.test('pages of it, the newest first, and what fits a filter', async (t) => {
     });
 });
 
-t.test('a filter that fits nothing does not read the whole trail', async (t) => {
+t.test('a filter without matches does not read the whole trail', async (t) => {
   const test = await openTestConsole(t);
   const { trail } = test.store;
   const entries = trail.entries.bind(trail);
@@ -68,7 +68,7 @@ t.test('a filter that fits nothing does not read the whole trail', async (t) => 
   t.ok(Math.max(...limits) <= 50, 'and other work comes between small parts of them');
 });
 
-t.test('a record, and what it is kept as', async (t) => {
+t.test('a record is shown escaped, and its file is the record as it is kept', async (t) => {
   const test = await openTestConsole(t);
   await record(test, 'key.issue', 'Anna', { client: HOSTILE, scopes: ['jobs:read', 'x'.repeat(512)] });
   const { cookie } = test.signedIn('auditor');
@@ -92,7 +92,7 @@ t.test('the check says what it cannot prove, and needs the token of the session'
   t.match(checked, { status: 200, text: /not proven yet.*no receipt proves audit record 1/s });
 });
 
-t.test('a person reads the whole trail once at a time, also where the store is slow', async (t) => {
+t.test('a person reads the whole trail once at a time, even if the store is slow', async (t) => {
   const test = await openTestConsole(t);
   await record(test, 'config.reload', 'Anna');
   const { trail } = test.store;
@@ -135,7 +135,7 @@ t.test('the archive has the files of an export', async (t) => {
     t.equal(readFileSync(join(dir, 'out', name), 'utf8'), (await test.store.trail.entry(n + 1))?.text);
 });
 
-t.test('it can be read on every screen', async (t) => {
+t.test('the trail can be read on every screen', async (t) => {
   const test = await openTestConsole(t);
   await record(test, 'key.issue', 'Anna', { client: HOSTILE, scopes: ['x'.repeat(512)] });
   for (let n = 0; n < 5; n += 1)

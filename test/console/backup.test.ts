@@ -10,7 +10,7 @@ import { openTestConsole } from './testConsole.ts';
 
 const UNITS = new URL('../../systemd/units/', import.meta.url);
 
-t.test('an operator asks for one, and the unit’s command makes it', async (t) => {
+t.test('an operator asks for a backup, and the unit’s command makes it', async (t) => {
   const sandbox = await openSandbox();
   t.teardown(() => sandbox.close());
   const stateDir = join(sandbox.dir, 'state');
@@ -70,7 +70,7 @@ t.test('an operator asks for one, and the unit’s command makes it', async (t) 
   ]);
 });
 
-t.test('many who ask at once get one', async (t) => {
+t.test('many requests at once make one backup', async (t) => {
   const sandbox = await openSandbox();
   t.teardown(() => sandbox.close());
   const acts: unknown[] = [];

@@ -22,7 +22,7 @@ function plain(text: string): string {
     .replaceAll(/\s+/g, ' ');
 }
 
-t.test('when each chore was done, and what to do about one that was not', async (t) => {
+t.test('each chore is shown with its last time, and with a remedy if it is overdue', async (t) => {
   const now = Date.now();
   const ago = (hours: number) => new Date(now - hours * HOUR_MS).toISOString();
   const note = { good: true, tree_size: 48_211 };
@@ -95,7 +95,7 @@ async function openDrills(t: Test) {
 
 const DRILL = { partition: 'west/log-2026', for: '3600', sure: 'yes' };
 
-t.test('a drill begins and ends, on record with the name of who did it', async (t) => {
+t.test('a drill begins and ends, on record with the name of its operator', async (t) => {
   const { test, out } = await openDrills(t);
   const begun = await test.submit('/care/drill/begin', DRILL, 'operator');
   t.equal(begun.status, 303);
@@ -125,7 +125,7 @@ t.test('a drill begins and ends, on record with the name of who did it', async (
   ]);
 });
 
-t.test('who may not, and what is not taken', async (t) => {
+t.test('a drill without the role, the token or a valid form is refused', async (t) => {
   const { test, out } = await openDrills(t);
   for (const path of ['/care/drill/begin', '/care/drill/end']) {
     t.match(await test.submit(path, DRILL, 'auditor'), { status: 403, text: /need the role operator/ }, path);
@@ -144,7 +144,7 @@ t.test('who may not, and what is not taken', async (t) => {
   t.notMatch(text, /method="post" action="\/care/);
 });
 
-t.test('the epochs in force and to come', async (t) => {
+t.test('the epochs in force and to come are shown', async (t) => {
   let epochs = sampleEpochs();
   const test = await openTestConsole(t, { epochs: () => epochs });
   const { cookie } = test.signedIn('auditor');
@@ -162,7 +162,7 @@ const SETTINGS: ShownSetting[] = [
   { key: 'http.tls', value: undefined, source: 'unset', changed: false },
 ];
 
-t.test('the configuration in effect, and what awaits a restart', async (t) => {
+t.test('the configuration in effect is shown, with changes that await a restart', async (t) => {
   let settings = SETTINGS;
   const asked: boolean[] = [];
   const test = await openTestConsole(t, {
@@ -189,7 +189,7 @@ t.test('the configuration in effect, and what awaits a restart', async (t) => {
     t.match(await test.get(path), { status: 401 }, path);
 });
 
-t.test('by keyboard, and on every screen', async (t) => {
+t.test('a drill can be started by keyboard, and the pages fit every screen', async (t) => {
   const { test } = await openDrills(t);
   const page = await test.browse(t, 'operator');
   await page.navigate(`${test.url}/care`);
@@ -204,7 +204,7 @@ t.test('by keyboard, and on every screen', async (t) => {
   t.strictSame(page.complaints, []);
 });
 
-t.test('hostile names, on every screen', async (t) => {
+t.test('hostile names are shown safely on every screen', async (t) => {
   const well = sampleStatus();
   const [member] = well.partitions.members;
   const members = [

@@ -53,7 +53,7 @@ t.test('a certificate opens a session for its person, on record with its digest'
   );
 });
 
-t.test('who shows no certificate, or one that does not count, is told so', async (t) => {
+t.test('a person without an accepted certificate is refused with the reason', async (t) => {
   const console = await openTlsConsole(t);
   const link = console.test.link();
   t.match(await console.get('/'), { status: 401, text: /asks for your certificate/ });
@@ -111,7 +111,7 @@ t.test('a session belongs to the certificate that began it', async (t) => {
   t.match(asked, { status: 403, text: /need the role administrator/ }, 'the role of another');
 });
 
-t.test('whoever is revoked, expires, or is taken from the configuration is out at once', async (t) => {
+t.test('a revoked, expired or removed person is signed out at once', async (t) => {
   const console = await openTlsConsole(t, { beatMs: 20 });
   const anna = console.client('anna');
   const events = async (cookie: string) => {
@@ -158,7 +158,7 @@ t.test('whoever is revoked, expires, or is taken from the configuration is out a
   t.match(await console.get('/', { as: anna }), { status: 403, text: /CERT_REVOKED/ });
 });
 
-t.test('its names, and other sites', async (t) => {
+t.test('requests for other host names and from other sites are refused', async (t) => {
   const console = await openTlsConsole(t);
   const anna = console.client('anna');
   const { cookie } = await console.signIn(anna);
@@ -202,7 +202,7 @@ t.test('a person signs in ten times in ten minutes, and logs out', async (t) => 
   );
 });
 
-t.test('strangers who only connect keep nobody out', async (t) => {
+t.test('strangers who only connect do not keep anyone out', async (t) => {
   const console = await openTlsConsole(t);
   const anna = console.client('anna');
   const { cookie } = await console.signIn(anna);
@@ -217,7 +217,7 @@ t.test('strangers who only connect keep nobody out', async (t) => {
   t.match(await console.test.get('/'), { status: 401 }, 'and they do not count on loopback');
 });
 
-t.test('a stranger who expects something is answered as often as it asks', async (t) => {
+t.test('each request of a stranger with an Expect header is answered once', async (t) => {
   const console = await openTlsConsole(t);
   for (const expected of ['100-continue', 'something-else']) {
     const stranger = connectTls({ host: '127.0.0.1', port: console.port, rejectUnauthorized: false });
@@ -232,7 +232,7 @@ t.test('a stranger who expects something is answered as often as it asks', async
   }
 });
 
-t.test('in a browser, by pointer and by keyboard', async (t) => {
+t.test('signing in and out works in a browser, by pointer and by keyboard', async (t) => {
   const console = await openTlsConsole(t);
   const port = await console.portFor(t, console.client('anna'));
   const page = await openPage(t, `https://localhost:${port}/`, { anyCertificate: true });

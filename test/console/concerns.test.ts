@@ -13,7 +13,7 @@ const well = sampleStatus({}, NOW);
 const named = (change: Parameters<typeof sampleStatus>[0]) =>
   concernsOf(sampleStatus(change, NOW), NOW).map(({ level, what }) => `${level}: ${what}`);
 
-t.test('a service that is well needs nobody', async (t) => {
+t.test('a healthy service raises no concerns', async (t) => {
   t.strictSame(concernsOf(well, NOW), []);
 });
 
@@ -25,7 +25,7 @@ t.test('without time-stamps there is nothing to renew', async (t) => {
   t.strictSame(concernsOf({ ...others, upkeep: noted }, NOW), []);
 });
 
-t.test('each trouble, with what to do', async (t) => {
+t.test('each trouble is a concern with a remedy', async (t) => {
   const [first, second] = well.partitions.members;
   if (first === undefined || second === undefined) throw new Error('no partitions');
   const lost = { ...first, state: 'key_lost' as const, last_error: 'CKR_KEY_HANDLE_INVALID' };
@@ -72,7 +72,7 @@ t.test('each trouble, with what to do', async (t) => {
     t.ok(concern.remedy, concern.what);
 });
 
-t.test('what keeps documents from being sealed comes first', async (t) => {
+t.test('a concern that stops sealing comes first', async (t) => {
   const parts = well.parts.map((part) =>
     part.name === 'scanner' ? { ...part, ready: false, remedy: 'look after clamd' } : part,
   );
@@ -82,7 +82,7 @@ t.test('what keeps documents from being sealed comes first', async (t) => {
   ]);
 });
 
-t.test('a long text is shortened, and unfolds', async (t) => {
+t.test('a long text is shortened, and can be unfolded', async (t) => {
   const detail = `${'CKR_DEVICE_ERROR '.repeat(30)}THE-END`;
   const parts = well.parts.map((part) =>
     part.name === 'scanner' ? { ...part, ready: false, detail } : part,

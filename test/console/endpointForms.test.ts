@@ -14,7 +14,7 @@ async function addSample({ store }: TestConsole, fields: Partial<NewEndpoint> = 
   return endpoint;
 }
 
-t.test('an endpoint is added, and its secret shown once', async (t) => {
+t.test('an endpoint is added, and its secret is shown once', async (t) => {
   const test = await openTestConsole(t);
   const { endpoints } = test.store.webhooks;
   await test.store.credentials.put([sampleCredential()], null);
@@ -50,7 +50,7 @@ t.test('an endpoint is added, and its secret shown once', async (t) => {
   t.equal((await test.acts()).length, 16, 'what was refused is no record');
 });
 
-t.test('it is changed, its secret replaced, and it is removed', async (t) => {
+t.test('an endpoint is changed, gets a new secret, and is removed', async (t) => {
   const test = await openTestConsole(t);
   const { endpoints } = test.store.webhooks;
   const { id, secrets } = await addSample(test, { url: 'https://hooks.example.com/old' });
@@ -96,7 +96,7 @@ t.test('it is changed, its secret replaced, and it is removed', async (t) => {
   );
 });
 
-t.test('only an administrator may', async (t) => {
+t.test('only an administrator may add, change or remove an endpoint', async (t) => {
   const test = await openTestConsole(t);
   const { id } = await addSample(test);
   const before = await test.store.webhooks.endpoints.all();

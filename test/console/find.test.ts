@@ -55,7 +55,7 @@ const settled = (page: BrowserPage) => page.until(`/good|bad|warning|plain/.test
 const textOf = (page: BrowserPage, selector: string) =>
   page.evaluate(`document.querySelector(${JSON.stringify(selector)})?.textContent ?? ''`);
 
-t.test('from the login to a receipt by dropping its document: three clicks at most', async (t) => {
+t.test('dropping a document leads from the login to its receipt in three clicks at most', async (t) => {
   const { test, contract } = await openFind(t);
   const dir = t.testdir({ 'contract.pdf': DOCUMENT, 'changed.pdf': CHANGED });
   const page = await test.browse(t, 'auditor'); // the first click: the button of the link
@@ -89,7 +89,7 @@ t.test('from the login to a receipt by dropping its document: three clicks at mo
   t.strictSame(page.complaints, []);
 });
 
-t.test('a file is hashed in slices, and the newest counts', async (t) => {
+t.test('a file is hashed in slices, and the file dropped last counts', async (t) => {
   const { test, contract } = await openFind(t);
   const dir = t.testdir({ 'contract.pdf': DOCUMENT });
   const large = join(dir, 'large.pdf');
@@ -103,7 +103,7 @@ t.test('a file is hashed in slices, and the newest counts', async (t) => {
   await page.until(`location.pathname === '/find/${contract.id}'`);
 });
 
-t.test('without a script, no place for a file is shown', async (t) => {
+t.test('without scripts, no place for dropping a file is shown', async (t) => {
   const { test } = await openFind(t);
   const page = await test.browse(t, 'auditor');
   await page.navigate(`${test.url}/find`);
@@ -113,7 +113,7 @@ t.test('without a script, no place for a file is shown', async (t) => {
   t.equal(await page.evaluate(shown), 'none', 'as it comes from the console');
 });
 
-t.test('by keyboard alone: search, open, compare a document, print', async (t) => {
+t.test('a job can be found, compared and printed by keyboard alone', async (t) => {
   const { test, contract } = await openFind(t);
   const dir = t.testdir({ 'contract.pdf': DOCUMENT });
   const page = await test.browse(t, 'auditor');
@@ -146,7 +146,7 @@ t.test('by keyboard alone: search, open, compare a document, print', async (t) =
   t.strictSame(page.complaints, []);
 });
 
-t.test('every state, on every screen', async (t) => {
+t.test('every state of a job is readable on every screen', async (t) => {
   const { test, hostile, contract, store } = await openFind(t);
   const dir = t.testdir({ 'contract.pdf': DOCUMENT });
   const page = await test.browse(t, 'auditor');
@@ -182,7 +182,7 @@ t.test('every state, on every screen', async (t) => {
   t.strictSame(page.complaints, []);
 });
 
-t.test('a receipt of a megabyte, and one that cannot be fetched', async (t) => {
+t.test('a receipt of a megabyte is verified, and one that cannot be fetched is reported', async (t) => {
   const { store, evidence, contract } = await openFind(t);
   let isGone = false;
   const test = await openTestConsole(t, {

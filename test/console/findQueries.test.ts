@@ -33,7 +33,7 @@ async function openMany(t: Test) {
   return { ...sealed, jobs, test: await openTestConsole(t, sealed) };
 }
 
-t.test('finds by everything that a job has, and goes on where a page ends', async (t) => {
+t.test('jobs are found by each of their fields, page by page', async (t) => {
   const { test, jobs } = await openMany(t);
   const all = async (query: Record<string, string>) => {
     const found: (string | undefined)[] = [];
@@ -89,7 +89,7 @@ t.test('finds by everything that a job has, and goes on where a page ends', asyn
   t.match(await ask(test, { before: 'job_zzz' }), { status: 200, jobs: [] });
 });
 
-t.test('a document that was sealed twice is a list', async (t) => {
+t.test('a document that was sealed twice gives a list', async (t) => {
   const { store, evidence } = await openSealedStore(t, ['one', 'two']);
   const jobs = ['one', 'two'].map((clientId) => jobOf(Buffer.from('same'), { clientId }));
   await sealFirst(store, jobs);
@@ -100,7 +100,7 @@ t.test('a document that was sealed twice is a list', async (t) => {
   t.match(await ask(empty, {}), { status: 200, text: /No job was accepted yet/ });
 });
 
-t.test('the first page reads as much of 100,000 jobs as of a hundred', async (t) => {
+t.test('the first page reads no more of 100,000 jobs than of a hundred', async (t) => {
   const { store, evidence } = await openSealedStore(t, ['one', 'two', 'three']);
   for (let n = 0; n < 100_000; n += 5000) {
     const some = Array.from({ length: 5000 }, (_, more) => {
@@ -138,7 +138,7 @@ t.test('the first page reads as much of 100,000 jobs as of a hundred', async (t)
   t.ok(counts.records > 900, 'and not many fewer, or nobody would get anywhere');
 });
 
-t.test('the files of a receipt, byte for byte; and none of what there is not', async (t) => {
+t.test('the files of a receipt are served byte for byte, and missing files are not found', async (t) => {
   const { test, store, evidence, jobs } = await openMany(t);
   const { cookie } = test.signedIn('auditor');
   const [job] = jobs;
@@ -165,7 +165,7 @@ t.test('the files of a receipt, byte for byte; and none of what there is not', a
   }
 });
 
-t.test('whose document somebody reads is on record, before anything of it is sent', async (t) => {
+t.test('each read of a document is on record before any of it is sent', async (t) => {
   const { store, evidence } = await openSealedStore(t, ['billing']);
   const job = jobOf(Buffer.from('%PDF-1'));
   await sealFirst(store, [job]);

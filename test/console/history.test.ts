@@ -32,7 +32,7 @@ t.test('each event is in the slot of its time', async (t) => {
   t.strictSame(totalsOf(history.slots(DAY)).failures, [['invalid_api_key', 1]]);
 });
 
-t.test('what is older than a span is gone, and memory is bounded', async (t) => {
+t.test('events older than a span are dropped, and memory is bounded', async (t) => {
   const { clock, history } = makeHistory();
   for (let n = 0; n < 1_000; n += 1) {
     history.sealed(5);
@@ -47,7 +47,7 @@ t.test('what is older than a span is gone, and memory is bounded', async (t) => 
   t.equal(totalsOf(history.slots(DAY)).sealed, 0);
 });
 
-t.test('a clock that is set back loses nothing, and makes no second slot of a time', async (t) => {
+t.test('a clock that is set back loses no event and makes no second slot of a time', async (t) => {
   const { clock, history } = makeHistory();
   history.sealed(5);
   clock.now -= 3_600_000;
@@ -71,7 +71,7 @@ t.test('a percentile is right within 9 %', async (t) => {
   }
 });
 
-t.test('what takes no time, or for ever, is in the first and the last class', async (t) => {
+t.test('durations of zero and without end are in the first and the last class', async (t) => {
   const { history } = makeHistory();
   history.sealed(0);
   t.equal(totalsOf(history.slots(HOUR)).percentile(1), 0.25);

@@ -13,7 +13,7 @@ const HOSTILE = [
   'a\u00ad\u061c\u200b\u200c\u200d\u2060\u2061\u2064\ufeffb',
 ];
 
-t.test('text stays text, in an element and in an attribute', async (t) => {
+t.test('text is escaped in an element and in an attribute', async (t) => {
   for (const text of HOSTILE)
     for (const made of [
       html`<p title="${text}">${text}</p>`,
@@ -31,7 +31,7 @@ t.test('the value of a field is sent back as it came', async (t) => {
   t.equal(String(html`<input value="${exact('A\u200fB"<&')}">`), '<input value="A\u200fB&quot;&lt;&amp;">');
 });
 
-t.test('whatever text it is', async (t) => {
+t.test('any text is escaped', async (t) => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
       const made = String(html`${text}`);
@@ -41,14 +41,14 @@ t.test('whatever text it is', async (t) => {
   t.pass('is escaped');
 });
 
-t.test('parts that are not there, lists, and markup', async (t) => {
+t.test('absent parts are left out, and lists and markup are inserted', async (t) => {
   t.equal(
     String(html`<p>${undefined}${false}${0}${[html`<b>${'&'}</b>`, 'x']}</p>`),
     '<p>0<b>&amp;</b>x</p>',
   );
 });
 
-t.test('names and digests can be broken, and are copied whole', async (t) => {
+t.test('names and digests can wrap, and are copied whole', async (t) => {
   t.equal(String(named('west/log-2026')), '<bdi class="name">west/<wbr>log-<wbr>2026</bdi>');
   t.match(String(named('x'.repeat(512))), /^<bdi class="name long">/);
   const digest = 'ab'.repeat(32);

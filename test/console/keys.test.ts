@@ -24,7 +24,7 @@ async function makeOne(t: Test) {
   return { test, made, apiKey, credential };
 }
 
-t.test('a key is shown once, and its making is on record', async (t) => {
+t.test('a key is shown once, and its creation is on record', async (t) => {
   const { test, made, apiKey, credential } = await makeOne(t);
   const { store } = test;
   t.match(made, { status: 303, location: '/access/new' });
@@ -46,7 +46,7 @@ t.test('a key is shown once, and its making is on record', async (t) => {
   t.match(await test.get('/access/new', other), { status: 410 }, 'nor in another session');
 });
 
-t.test('a key is replaced, and revoked with its successors and what only they could manage', async (t) => {
+t.test('a key is replaced, and revoked with its successors and the endpoints of its client', async (t) => {
   const { test, credential } = await makeOne(t);
   const { store } = test;
   await store.webhooks.endpoints.add(sampleEndpoint({ clientId: 'billing' }), 5, null);
@@ -66,7 +66,7 @@ t.test('a key is replaced, and revoked with its successors and what only they co
   );
 });
 
-t.test('what the end of a key left is named, and can be ended too', async (t) => {
+t.test('what a revoked key leaves behind is named, and can be ended too', async (t) => {
   const { test, credential } = await makeOne(t);
   const { store } = test;
   const at = `/access/keys/${credential.id}`;
@@ -92,7 +92,7 @@ t.test('what the end of a key left is named, and can be ended too', async (t) =>
   t.ok((await store.webhooks.endpoints.all('billing')).every(({ disabled }) => disabled !== undefined));
 });
 
-t.test('no key is lost where an answer is', async (t) => {
+t.test('a new key is not lost if its answer is', async (t) => {
   const test = await openTestConsole(t);
   const { cookie, token } = test.signedIn();
   const get = async (path: string) => (await test.get(path, { cookie })).text;
@@ -111,7 +111,7 @@ t.test('no key is lost where an answer is', async (t) => {
   t.match(await test.get('/access/new', { cookie }), { status: 410 });
 });
 
-t.test('who may not, and what is not taken', async (t) => {
+t.test('a key form without the role, the token or valid fields is refused', async (t) => {
   const { test, credential } = await makeOne(t);
   const { store } = test;
   const before = await store.credentials.all();
@@ -160,7 +160,7 @@ t.test('who may not, and what is not taken', async (t) => {
   t.strictSame(await store.credentials.all(), before, 'nothing was changed');
 });
 
-t.test('by keyboard, and on every screen', async (t) => {
+t.test('a key is made by keyboard, and the pages fit every screen', async (t) => {
   const test = await openTestConsole(t);
   const page = await test.browse(t);
   await page.emulate(1280, 'light');
@@ -210,7 +210,7 @@ t.test('by keyboard, and on every screen', async (t) => {
   t.strictSame(page.complaints, []);
 });
 
-t.test('keys that wait to be shown, on every screen', async (t) => {
+t.test('keys that wait to be shown are readable on every screen', async (t) => {
   const test = await openTestConsole(t);
   const page = await test.browse(t);
   await page.navigate(`${test.url}/access`);

@@ -4,7 +4,7 @@ import { html } from '../../src/console/html.ts';
 import { until } from '../support/until.ts';
 import { openScreens } from './testConsole.ts';
 
-t.test('a person has a share of the pages under way, and of those that wait', async (t) => {
+t.test('a person gets only a share of the running and of the waiting pages', async (t) => {
   const underWay: string[] = [];
   const most = { all: 0, anna: 0 };
   const gate = Promise.withResolvers<void>();

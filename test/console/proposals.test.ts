@@ -70,7 +70,7 @@ function people(test: TestConsole) {
   return { send, page, waiting, answer, acts };
 }
 
-t.test('one proposes, another approves, and both are on record', async (t) => {
+t.test('one administrator proposes, another approves, and both are on record', async (t) => {
   const { send, page, waiting, answer, acts, quorums, sandbox } = await openConsole(t);
   t.match(await send('Anna', 'propose', PLAN), { status: 303, headers: { location: '/care/epochs' } });
   t.strictSame(await quorums(), [2], 'nothing has happened');
@@ -128,7 +128,7 @@ t.test('one proposes, another approves, and both are on record', async (t) => {
   t.strictSame(await quorums(), [2]);
 });
 
-t.test('nobody is two people, and nobody else has a say', async (t) => {
+t.test('only a second administrator can approve a proposal', async (t) => {
   const { send, page, waiting, quorums, test } = await openConsole(t);
   const roles = ['auditor', 'operator'] as const;
   for (const role of roles)
@@ -161,13 +161,13 @@ t.test('nobody is two people, and nobody else has a say', async (t) => {
   t.equal(await waiting(), 'none');
 });
 
-t.test('a name in capitals, where a letter becomes two', (t) => {
+t.test('names are compared without case, even if a capital is two letters', (t) => {
   t.ok(isSameName('Groß', 'GROSS'));
   t.notOk(isSameName('Gros', 'GROSS'));
   t.end();
 });
 
-t.test('a certificate and a link of one name are one person', async (t) => {
+t.test('a certificate and a link for the same name count as one person', async (t) => {
   const { store, epochActs, quorums } = await openLog(t);
   const console = await openTlsConsole(t, { store, epochActs });
   const anna = console.client('anna');
@@ -181,7 +181,7 @@ t.test('a certificate and a link of one name are one person', async (t) => {
   t.strictSame(await quorums(), [2, 1]);
 });
 
-t.test('what would do something else by now is not done', async (t) => {
+t.test('a proposal that would now do something else is not carried out', async (t) => {
   const { send, answer, acts, quorums, configure, sandbox } = await openConsole(t);
   const stale = { status: 409, text: /out of date.*Nothing was changed/s };
   await send('Anna', 'propose', PLAN);
@@ -212,7 +212,7 @@ t.test('what would do something else by now is not done', async (t) => {
   t.match(await send('Anna', 'propose', PLAN), { status: 409, text: /not TOML/ });
 });
 
-t.test('what cannot be proposed', async (t) => {
+t.test('a proposal with a wrong time or without effect is refused', async (t) => {
   const { send, acts, configure } = await openConsole(t);
   for (const from of ['', 'tomorrow', '2027-13-01T00:00', `${LATER}Z`, HOSTILE.replace('\0', '')])
     t.match(
@@ -233,7 +233,7 @@ t.test('what cannot be proposed', async (t) => {
   );
 });
 
-t.test('a new key that is there already', async (t) => {
+t.test('a proposal can name only a new key that already exists', async (t) => {
   const { send, page, answer, store, sandbox } = await openConsole(t);
   const planned = { ...PLAN, new: 'eu/sandbox-2026' };
   const missing = /there is no key eu\/sandbox-2026-e2: first make it with pdfseal hsm init-key/;
@@ -264,7 +264,7 @@ t.test('a new key that is there already', async (t) => {
   t.match(listed, { status: 0, stdout: /eu\/sandbox-2026-e2/, stderr: '' });
 });
 
-t.test('two who approve at once do it once, and what waits too long ends by itself', async (t) => {
+t.test('a proposal approved twice at once takes effect once, and an old one expires', async (t) => {
   const { send, waiting, quorums } = await openConsole(t);
   await send('Anna', 'propose', PLAN);
   const yes = { proposal: await waiting(), sure: 'yes' };
@@ -279,7 +279,7 @@ t.test('two who approve at once do it once, and what waits too long ends by itse
   t.strictSame(await brief.quorums(), [2]);
 });
 
-t.test('an approval that takes long does nothing for a session that has ended', async (t) => {
+t.test('a slow approval has no effect once its session has ended', async (t) => {
   const log = await openLog(t);
   const looked = Promise.withResolvers<void>();
   const held = Promise.withResolvers<void>();
@@ -304,7 +304,7 @@ t.test('an approval that takes long does nothing for a session that has ended', 
   t.match((await acts()).at(-1), { act: 'console.approve', outcome: 'failed' });
 });
 
-t.test('by pointer and by keyboard, on every screen', async (t) => {
+t.test('a proposal is made and approved by pointer and keyboard, on every screen', async (t) => {
   const { test, quorums } = await openConsole(t);
   const done = `/on record with both names/.test(document.querySelector('[role=status]')?.textContent)`;
   const anna = await test.browse(t, 'administrator', 'Anna');
@@ -337,7 +337,7 @@ t.test('by pointer and by keyboard, on every screen', async (t) => {
   t.strictSame([...anna.complaints, ...bert.complaints], []);
 });
 
-t.test('hostile names, on every screen', async (t) => {
+t.test('hostile names are shown safely on every screen', async (t) => {
   const keys = [
     { region: HOSTILE, key_label: HOSTILE, partition: HOSTILE, algorithm: 'ed25519' as const },
     ...Array.from({ length: 3 }, (_, n) => ({

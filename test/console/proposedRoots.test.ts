@@ -16,7 +16,7 @@ import { look } from './everyScreen.ts';
 import { sampleEpochs } from './sampleStatus.ts';
 import { openTestConsole } from './testConsole.ts';
 
-t.test('a root that somebody put among the retired ones is shown', async (t) => {
+t.test('a root that was added to the retired ones is shown with the plan', async (t) => {
   const sandbox = await openSandbox({ regions: ['eu', 'us'], quorum: 2 });
   t.teardown(() => sandbox.close());
   writeFileSync(

@@ -45,7 +45,7 @@ function rowsOf(text: string): string[] {
   );
 }
 
-t.test('each limit of each client, those first of which most is used', async (t) => {
+t.test('each limit of each client is listed, the most used first', async (t) => {
   const { test, use } = await limited(t, {
     archive: {
       quotas: { default: { jobs: Infinity, windowMs: DAY_MS } },
@@ -72,7 +72,7 @@ t.test('each limit of each client, those first of which most is used', async (t)
   t.match(await test.get('/access/quotas'), { status: 401 });
 });
 
-t.test('it can be read on every screen', async (t) => {
+t.test('the limits can be read on every screen', async (t) => {
   const many = Array.from({ length: 201 }, (_, n) => `client-${n}`);
   const { test, use } = await limited(t, { [HOSTILE]: { quotas: { [HOSTILE]: day(1) } } }, [
     HOSTILE,

@@ -10,7 +10,7 @@ function logTo(lines: Line[]) {
   return pino({ level: 'warn', base: null }, { write: (line) => void lines.push(JSON.parse(line)) });
 }
 
-t.test('failed logins, forms of others, pages of other roles, other sites', async (t) => {
+t.test('refused logins, forms, roles and sites are logged without secrets', async (t) => {
   const lines: Line[] = [];
   const test = await openTestConsole(t, { logger: logTo(lines) });
   const secret = test.link('administrator').split('/').at(-1) ?? '';
@@ -41,7 +41,7 @@ t.test('failed logins, forms of others, pages of other roles, other sites', asyn
   t.match(lines.at(-1), { path: '/care/drill/begin', person: 'Anna' }, 'a stranger hides nobody');
 });
 
-t.test('in each minute again, with how many were left out', async (t) => {
+t.test('refusals are logged again in each minute, with the number of those left out', async (t) => {
   let now = 0;
   const lines: Line[] = [];
   const log = new RefusalLog(logTo(lines), () => now);

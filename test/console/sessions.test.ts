@@ -54,7 +54,7 @@ t.test('an administrator sees who is signed in, and ends one session', async (t)
   t.match(await test.acts(), [{ act: 'console.logout', actor, object: { name: 'Clara', sessions: 1 } }]);
 });
 
-t.test('a cookie of nobody has no certificate looked at', async (t) => {
+t.test('an unknown cookie does not cause a look at the certificate', async (t) => {
   const sessions = new Sessions(() => 0);
   const looks: string[] = [];
   const holds = () => looks.push('a look') > 0;

@@ -21,7 +21,7 @@ function closed(socket: Socket): Promise<unknown> {
   return once(socket, 'close');
 }
 
-t.test('there are so many connections at most, and whoever says nothing loses its own', async (t) => {
+t.test('the number of connections is bounded, and silent ones are closed', async (t) => {
   const test = await openTestConsole(t);
   const open = async () => {
     const socket = connect(test.port, '127.0.0.1');
@@ -66,7 +66,7 @@ async function openStreams(t: Test) {
   return { sessions, streams, read };
 }
 
-t.test('a reader that takes nothing is dropped, and the others hear everything', async (t) => {
+t.test('a reader that does not read is dropped, and the others miss nothing', async (t) => {
   const { streams, read } = await openStreams(t);
   const slow = await read();
   slow.pause();
@@ -84,7 +84,7 @@ t.test('a reader that takes nothing is dropped, and the others hear everything',
   t.equal(brisk.closed, false);
 });
 
-t.test('a session that ends with a beat ends its stream, and hears nothing after that', async (t) => {
+t.test('a session that ends with a beat ends its stream, and receives nothing after that', async (t) => {
   const { sessions, streams, read } = await openStreams(t);
   const reader = await read();
   let heard = '';

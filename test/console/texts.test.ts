@@ -9,7 +9,7 @@ const ATTRIBUTE = / (?:alt|aria-label|placeholder|title)="([^"$]*)"/g;
 /** A literal that reads like a sentence, or like the beginning of one. */
 const SENTENCE = /'([A-Z][a-z]+ [a-z]+[^']*)'/g;
 
-t.test('no page says anything of its own', (t) => {
+t.test('no page has texts of its own', (t) => {
   const files = readdirSync(CONSOLE).filter((name) => !name.startsWith('english'));
   t.ok(files.length > 30);
   for (const name of files) {

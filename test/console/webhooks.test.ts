@@ -29,7 +29,7 @@ function messagesIn(text: string): string[] {
   return Array.from(text.matchAll(/name="message" value="(msg_\w+)"/g), ([, id = '']) => id);
 }
 
-t.test('every endpoint, those first that need somebody', async (t) => {
+t.test('endpoints are listed, those with trouble first', async (t) => {
   const test = await openTestConsole(t);
   const well = await addEndpoint(test, { clientId: 'archive', url: 'https://archive.example/in?key=s3cret' });
   const bad = await addEndpoint(test, { dead: 2, waiting: 1 });
@@ -50,7 +50,7 @@ t.test('every endpoint, those first that need somebody', async (t) => {
     t.match(await test.get(`/access/webhooks/${id}`, auditor), { status: 404, text: /no such endpoint/ });
 });
 
-t.test('one that fails is listed however many others there are', async (t) => {
+t.test('a failing endpoint is listed even among many others', async (t) => {
   const test = await openTestConsole(t);
   for (let n = 0; n < 205; n += 1) await addEndpoint(test, { clientId: `client-${n}` });
   const { endpoints } = test.store.webhooks;
@@ -63,7 +63,7 @@ t.test('one that fails is listed however many others there are', async (t) => {
   t.equal(listed[0], last.id);
 });
 
-t.test('pages of the messages, and those that were given up are sent again', async (t) => {
+t.test('messages are shown in pages, and those that were given up can be sent again', async (t) => {
   const test = await openTestConsole(t);
   const { id } = await addEndpoint(test, { dead: 120 });
   const { outbox } = test.store.webhooks;
@@ -158,7 +158,7 @@ t.test('an endpoint is disabled and enabled', async (t) => {
   t.match((await test.get('/access/webhooks', test.signedIn('auditor'))).text, /it answered 410/);
 });
 
-t.test('who may not', async (t) => {
+t.test('changes without the role for them or the token are refused', async (t) => {
   const test = await openTestConsole(t);
   const { id } = await addEndpoint(test, { dead: 1 });
   const before = await test.store.webhooks.endpoints.get(id);
@@ -189,7 +189,7 @@ t.test('who may not', async (t) => {
   t.strictSame(await test.acts(), []);
 });
 
-t.test('by keyboard, and on every screen', async (t) => {
+t.test('the pages can be used by keyboard, and fit every screen', async (t) => {
   const test = await openTestConsole(t);
   const page = await test.browse(t, 'operator');
   const show = (path: string) => page.navigate(`${test.url}${path}`);
