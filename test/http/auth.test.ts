@@ -18,7 +18,7 @@ async function codeOf(client: Client, authorization?: string, path = UNKNOWN_JOB
 
 const { client, issue, server, store } = await openTestApp(t);
 
-t.test('who may pass', async (t) => {
+t.test('only a valid key in a Bearer header passes', async (t) => {
   const key = await issue();
   const missing = { status: 401, code: 'authentication_required', challenge: 'Bearer realm="pdfseald"' };
   const refused = {
@@ -95,14 +95,14 @@ t.test('a repeated header is refused', async (t) => {
   t.equal(parseAnswer(wire.received).status, 401);
 });
 
-t.test('the scope is asked for before the body', async (t) => {
+t.test('the scope is checked before the body is read', async (t) => {
   const reader = client.as(await issue({ scopes: ['jobs:read'] }));
   const answer = await reader.seal(pdfOf('a'));
   t.equal(answer.status, 403);
   t.match(answer.headers.get('WWW-Authenticate'), 'scope="jobs:create"');
 });
 
-t.test('visibility', async (t) => {
+t.test('a job is visible to its client, its organization or its partners, as it was created', async (t) => {
   const clients: Record<string, Client> = {
     own: client,
     sibling: client.as(await issue({ clientId: 'acme-desktop' })),

@@ -15,7 +15,7 @@ function hang({ partitions }: TestApp): () => void {
   return () => process.kill(pid, 'SIGCONT');
 }
 
-t.test('a wait that is over is answered with the phase so far, and the job goes on', async (t) => {
+t.test('a wait that times out is answered with the phase so far, and the job goes on', async (t) => {
   const app = await openTestApp(t, { partitions: { signTimeoutMs: 30_000 }, app: { blockingTimeoutMs: 50 } });
   const { client } = app;
   const resume = hang(app);
@@ -56,7 +56,7 @@ t.test('a wait that is over is answered with the phase so far, and the job goes 
   }
 });
 
-t.test('Prefer does not bear on async creates', async (t) => {
+t.test('Prefer has no effect on async creates', async (t) => {
   const { client } = await openTestApp(t);
   const answer = await client.seal(pdfOf('a'), {}, { Prefer: 'wait=5' });
   t.equal(answer.json<JobBody>().phase, 'queued');
@@ -78,7 +78,7 @@ t.test('a repeat of a blocking create waits for the job the first one made', asy
   t.match(patient.json<JobBody>(), { phase: 'completed', id: first.json<JobBody>().id });
 });
 
-t.test('a client that hangs up leaves its job to go on alone', async (t) => {
+t.test('a job goes on after its client has hung up', async (t) => {
   const app = await openTestApp(t, { partitions: { signTimeoutMs: 30_000 } });
   const resume = hang(app);
   const stop = new AbortController();
@@ -97,7 +97,7 @@ t.test('a client that hangs up leaves its job to go on alone', async (t) => {
   t.match(jobs, [{ phase: 'completed' }]);
 });
 
-t.test('too few partitions can sign', async (t) => {
+t.test('with too few partitions, blocking creates are refused and async jobs wait', async (t) => {
   const app = await openTestApp(t, { partitions: { probeIntervalMs: 50 } });
   const { client, store } = app;
   const headers = { 'Idempotency-Key': 'unavailable' };
@@ -121,7 +121,7 @@ t.test('too few partitions can sign', async (t) => {
   );
 });
 
-t.test('a blocking create that cannot be sealed never was, and its key is free', async (t) => {
+t.test('a blocking create that cannot be sealed leaves no job, and its key is free', async (t) => {
   // No probe may notice before the create is admitted.
   const app = await openTestApp(t, { partitions: { signTimeoutMs: 5000, probeIntervalMs: 60_000 } });
   const { client, store } = app;

@@ -182,7 +182,7 @@ async function ask(
 
 const bearer = (apiKey: string) => ({ headers: { Authorization: `Bearer ${apiKey}` } });
 
-t.test('a certificate stands for a client, as a key does', async (t) => {
+t.test('a certificate authenticates a client as its key does', async (t) => {
   const house = await openHouse(t);
   const pair = house.client('invoices', { subject: '/O=Acme/CN=invoices' });
   t.match(await ask(house.port, pair), {
@@ -225,7 +225,7 @@ t.test('a certificate stands for a client, as a key does', async (t) => {
   );
 });
 
-t.test('the audit trail and the log of requests say which certificate it was', async (t) => {
+t.test('the audit trail and the request log name the certificate that was used', async (t) => {
   const house = await openHouse(t);
   const { app, port } = house;
   await house.map('CN=invoices', 'acme-web');
@@ -255,7 +255,7 @@ t.test('the audit trail and the log of requests say which certificate it was', a
   );
 });
 
-t.test('a request ends as the client that it began as', async (t) => {
+t.test('a request ends as the client as which it began', async (t) => {
   const house = await openHouse(t);
   await house.map('DNS:invoices', 'other');
   const certificate = { names: ['CN=invoices', 'DNS:invoices'], sha256: '' };
@@ -275,7 +275,7 @@ t.test('a request ends as the client that it began as', async (t) => {
   });
 });
 
-t.test('alternative names', async (t) => {
+t.test('a certificate is matched by its alternative names, exactly', async (t) => {
   const house = await openHouse(t);
   await house.map('URI:spiffe://acme/invoices', 'uri');
   await house.map('DNS:invoices.acme.example', 'dns');
@@ -308,7 +308,7 @@ function withOtherName(pair: KeyPair, authority: KeyPair): KeyPair {
   return pair;
 }
 
-t.test('no subject that only looks alike', async (t) => {
+t.test('a subject that only looks alike does not match', async (t) => {
   const house = await openHouse(t);
   await house.map('CN=invoices,O=Acme', 'acme-web');
   const alike = [
@@ -345,7 +345,7 @@ t.test('no subject that only looks alike', async (t) => {
   }
 });
 
-t.test('a subject counts as openssl writes it', async (t) => {
+t.test('a subject is matched as openssl writes it', async (t) => {
   const house = await openHouse(t);
   for (const [n, options] of ['RFC2253', 'RFC2253,-esc_msb', 'RFC2253,utf8,-esc_msb'].entries()) {
     const pair = house.client(`written-${n}`, { subject: `/O=Größe, ${n}/CN=a+UID=b+OU=ü` });
@@ -360,7 +360,7 @@ t.test('a subject counts as openssl writes it', async (t) => {
   t.equal((await ask(house.port, other)).status, 401, 'another value');
 });
 
-t.test('a certificate that is not accepted is none', async (t) => {
+t.test('a certificate that is not accepted counts as absent', async (t) => {
   const house = await openHouse(t);
   await house.map('CN=invoices', 'acme-web');
   const stranger = makeAuthority(house.dir, 'strangers');
@@ -390,7 +390,7 @@ t.test('a certificate that is not accepted is none', async (t) => {
   }
 });
 
-t.test('revoked and expired, also on connections that are open', async (t) => {
+t.test('revoked and expired certificates are refused, also on open connections', async (t) => {
   const house = await openHouse(t);
   await house.map('CN=invoices', 'acme-web');
   await house.map('CN=other', 'other');
@@ -441,7 +441,7 @@ t.test('a revocation list that is too old refuses certificates', async (t) => {
   t.match(await ask(house.port, pair, { agent }), { status: 401, message: /expired/ });
 });
 
-t.test('an authority below another: each has its list', async (t) => {
+t.test('an intermediate authority needs a revocation list of its own', async (t) => {
   const house = await openHouse(t, { below: 'root' });
   await house.map('CN=invoices', 'acme-web');
   const pair = house.client('invoices');
@@ -461,7 +461,7 @@ t.test('an authority below another: each has its list', async (t) => {
   t.match(await ask(house.port, pair), { status: 401, message: /UNABLE_TO_GET_CRL/ });
 });
 
-t.test('a fault of one part of the files does not hold up the other', async (t) => {
+t.test('a fault in one of the TLS files does not block changes to the others', async (t) => {
   const house = await openHouse(t);
   await house.map('CN=invoices', 'acme-web');
   const pair = house.client('invoices');
@@ -484,7 +484,7 @@ t.test('a fault of one part of the files does not hold up the other', async (t) 
   t.equal((await ask(house.port, pair)).status, 401, 'revoked as before');
 });
 
-t.test('with a list that begins tomorrow, nobody is accepted', async (t) => {
+t.test('with a revocation list that begins tomorrow, no certificate is accepted', async (t) => {
   const house = await openHouse(t);
   await house.map('CN=invoices', 'acme-web');
   const pair = house.client('invoices');
@@ -503,14 +503,14 @@ t.test('with a list that begins tomorrow, nobody is accepted', async (t) => {
   t.match(await ask(house.port, pair), { status: 401, message: /CRL_NOT_YET_VALID/ });
 });
 
-t.test('a list that ends before it begins is not taken', async (t) => {
+t.test('a revocation list that ends before it begins is refused', async (t) => {
   const house = await openHouse(t);
   revoke(house.dir, house.files.clientCrlFile ?? '', house.authority, [], { validDays: -1 });
   house.tls.reload();
   t.match(house.log.at(-1), { event: 'tls_certificate_refused', reason: /ends before it begins/ });
 });
 
-t.test('a list that ends soon is told when it is put there', async (t) => {
+t.test('a revocation list that ends soon is reported when it is loaded', async (t) => {
   const house = await openHouse(t);
   const ends = () => house.log.filter(({ event }) => event === 'tls_certificate_ends');
   const told = (issuedDaysAgo: number) => {
@@ -566,7 +566,7 @@ t.test('no session is resumed, and no connection changes its certificate', async
   }
 });
 
-t.test('a key that is bound to a certificate', async (t) => {
+t.test('a key that is bound to a certificate works only with that certificate', async (t) => {
   const house = await openHouse(t);
   const pair = house.client('invoices');
   const renewed = house.client('renewed', { subject: '/CN=invoices' });

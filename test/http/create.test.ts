@@ -8,7 +8,7 @@ const codeOf = (answer: Answer) => `${answer.status} ${answer.json<Envelope>().e
 
 const { client, store } = await openTestApp(t);
 
-t.test('async: accepted as queued, completed by itself', async (t) => {
+t.test('an async create is answered as queued, and completes by itself', async (t) => {
   const answer = await client.seal(pdfOf('async'));
   const job = answer.json<JobBody>();
   t.equal(answer.status, 202);
@@ -20,7 +20,7 @@ t.test('async: accepted as queued, completed by itself', async (t) => {
   t.equal(answer.headers.get('X-Content-Type-Options'), 'nosniff');
 });
 
-t.test('blocking: answered with the completed job', async (t) => {
+t.test('a blocking create is answered with the completed job', async (t) => {
   const answer = await client.seal(pdfOf('blocking'), { mode: 'blocking' });
   const job = answer.json<JobBody>();
   t.equal(answer.status, 202);
@@ -31,7 +31,7 @@ t.test('blocking: answered with the completed job', async (t) => {
   t.equal(status.text, answer.text);
 });
 
-t.test('everything asked for is in the receipt', async (t) => {
+t.test('every requested field is in the receipt', async (t) => {
   const document = pdfOf('fields');
   const sha256 = createHash('sha256').update(document).digest('hex');
   const customerReference = '  Rechnung №12\t"é" e\u0301 <b>\u{1f600} ';
@@ -55,7 +55,7 @@ t.test('everything asked for is in the receipt', async (t) => {
   });
 });
 
-t.test('a document that two hash engines differ about ends the process, and is not accepted', async (t) => {
+t.test('a document on which two hash engines disagree ends the process, and is not accepted', async (t) => {
   const worker = new URL('../hash/faulty-worker.ts', import.meta.url);
   const app = await openTestApp(t, { pool: { worker, crossCheckShare: 1 } });
   t.equal(codeOf(await app.client.seal(pdfOf('mishash'), { mode: 'blocking' })), '500 internal_error');
@@ -65,14 +65,14 @@ t.test('a document that two hash engines differ about ends the process, and is n
   t.equal(app.fatal.length, 1);
 });
 
-t.test('the trace of the caller is taken up', async (t) => {
+t.test('the trace of the caller is continued', async (t) => {
   const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
   const answer = await client.seal(pdfOf('a'), {}, { traceparent: `00-${traceId}-00f067aa0ba902b7-01` });
   t.equal(answer.headers.get('Seal-Trace-Id'), traceId);
   t.equal(answer.json<JobBody>().trace_id, traceId);
 });
 
-t.test('what is refused, and how', async (t) => {
+t.test('each faulty create is refused with its code', async (t) => {
   const app = await openTestApp(t, { documentBytesMax: 100_000 });
   const { client } = app;
   const good = pdfOf('good');
@@ -194,7 +194,7 @@ t.test('a refusal in the middle of a large body reaches the client', async (t) =
   t.equal(answer.headers.get('Connection'), 'close');
 });
 
-t.test('uploads at once are bounded, per client and in all', async (t) => {
+t.test('concurrent uploads are limited, per client and in total', async (t) => {
   const { client, issue } = await openTestApp(t, { app: { uploadsMax: 3, uploadsPerClientMax: 2 } });
   const other = client.as(await issue({ clientId: 'other' }));
   const first = await slowUpload(client, pdfOf('slow'));
@@ -208,7 +208,7 @@ t.test('uploads at once are bounded, per client and in all', async (t) => {
   t.equal((await client.seal(pdfOf('fifth'))).status, 202);
 });
 
-t.test('a full queue refuses before the body', async (t) => {
+t.test('a full queue refuses before the body is read', async (t) => {
   const { client } = await openTestApp(t, { sealer: { queueJobsMax: 0 } });
   const answer = await client.seal(pdfOf('a'));
   t.equal(codeOf(answer), '503 queue_full');

@@ -38,7 +38,7 @@ t.test('a document is sealed by its digests', async (t) => {
     },
   });
 
-  await t.test('a repeat is answered with the same, another request with that key is not', async (t) => {
+  await t.test('a repeat gets the same answer, and another request with that key is refused', async (t) => {
     const upper = { ...fields, document_sha256: String(fields.document_sha256).toUpperCase() };
     const again = await post(client, upper, headers);
     t.equal(again.text, answer.text);
@@ -50,7 +50,7 @@ t.test('a document is sealed by its digests', async (t) => {
     t.notOk(upload.headers.has('Idempotent-Replayed'), 'uploads have keys of their own');
   });
 
-  await t.test('what is wrong is named', async (t) => {
+  await t.test('the faulty parameter is named', async (t) => {
     const cases: [object, string, string][] = [
       [{ document_sha256: 'ab' }, '400 invalid_parameter', 'document_sha256'],
       [{ document_sha512: 'ab'.repeat(32) }, '400 invalid_parameter', 'document_sha512'],
@@ -79,7 +79,7 @@ t.test('a document is sealed by its digests', async (t) => {
   t.notMatch(JSON.stringify(log()), digestsOf(DOCUMENT).sha256);
 });
 
-t.test('a batch: each line is a create of its own', async (t) => {
+t.test('each line of a batch is a create of its own', async (t) => {
   const { client, server, store, issue, log } = await openTestApp(t);
   const url = `http://127.0.0.1:${server.port}`;
   const apiKey = await issue();
@@ -137,7 +137,7 @@ t.test('a batch: each line is a create of its own', async (t) => {
     { lines: 12, accepted: 4, replayed: 0, refused: 8 },
   );
 
-  await t.test('keys are those of single creates by digests', async (t) => {
+  await t.test('idempotency keys are shared with single creates by digests', async (t) => {
     const { receipt: _, ...fields } = JSON.parse(lines[4] ?? '');
     delete fields.idempotency_key;
     const single = await post(client, fields, { 'Idempotency-Key': 'in-a-batch' });
@@ -147,7 +147,7 @@ t.test('a batch: each line is a create of its own', async (t) => {
     t.match(again, { replayed: true, job: { id: job.id }, receipt: { job_id: job.id } });
   });
 
-  await t.test('refused as a whole', async (t) => {
+  await t.test('a wrong type, query or scope refuses the whole batch', async (t) => {
     const send = (path: string, type: string) =>
       client.request('POST', path, { headers: { 'Content-Type': type }, body: good });
     t.equal(problemOf(await send('/v1/batches/seal', 'application/json')), '415 unsupported_media_type');
@@ -172,7 +172,7 @@ t.test('a batch: each line is a create of its own', async (t) => {
     t.match(await stream.ended, [{ status: 202 }, { status: 202 }, { status: 202 }]);
   });
 
-  await t.test('a sender that is gone leaves what was answered, and a repeat finds it', async (t) => {
+  await t.test('lines answered before the sender left are kept, and a repeat finds them', async (t) => {
     const all = digestLines(600, { customer_reference: 'broken off' });
     const broken = new BatchStream(url, apiKey);
     broken.send(...all.slice(0, 300));
@@ -193,7 +193,7 @@ t.test('a batch: each line is a create of its own', async (t) => {
     t.equal(new Set(repeated.map((one) => one.job?.id)).size, 600);
   });
 
-  await t.test('a key that is revoked in the middle creates nothing more', async (t) => {
+  await t.test('a key that is revoked during a batch creates nothing more', async (t) => {
     const doomed = await issue();
     const stream = new BatchStream(url, doomed);
     stream.send(good);
@@ -207,13 +207,13 @@ t.test('a batch: each line is a create of its own', async (t) => {
   });
 });
 
-t.test('a batch has an end', async (t) => {
+t.test('a batch is bounded', async (t) => {
   const { server, issue } = await openTestApp(t);
   const url = `http://127.0.0.1:${server.port}`;
   const apiKey = await issue();
   const good = JSON.stringify(digestFields(DOCUMENT));
 
-  await t.test('lines past the last', async (t) => {
+  await t.test('lines past the limit are refused', async (t) => {
     const stream = new BatchStream(url, apiKey);
     stream.send(...Array(10_001).fill('{}'), good);
     await stream.until(10_001);
@@ -224,7 +224,7 @@ t.test('a batch has an end', async (t) => {
     t.match(last, { status: 413, error: { code: 'body_too_large', message: '10000 lines' } });
   });
 
-  await t.test('a line without end', async (t) => {
+  await t.test('a line that is too long is refused', async (t) => {
     const stream = new BatchStream(url, apiKey);
     stream.send(good);
     await stream.until(1);
@@ -247,7 +247,7 @@ t.test('a batch has an end', async (t) => {
   });
 });
 
-t.test('a sender that falls silent is told, and what it sent before goes on', async (t) => {
+t.test('a silent sender gets a timeout, and the lines sent before it go on', async (t) => {
   const { server, issue } = await openTestApp(t, { bodyIdleTimeoutMs: 1_000 });
   const stream = new BatchStream(`http://127.0.0.1:${server.port}`, await issue());
   const good = JSON.stringify(digestFields(DOCUMENT));
@@ -264,7 +264,7 @@ t.test('a sender that falls silent is told, and what it sent before goes on', as
   );
 });
 
-t.test('limits count every line', async (t) => {
+t.test('rates and quotas count every line', async (t) => {
   const limits = new Limits(NO_LIMITS, [], Date.now);
   const { client, server, issue, store } = await openTestApp(t, { app: { limits } });
   const url = `http://127.0.0.1:${server.port}`;
@@ -295,7 +295,7 @@ t.test('limits count every line', async (t) => {
   t.match(described.headers.get('RateLimit'), /^"client";r=5;t=/);
 });
 
-t.test('what cannot be sealed, or has no room, is told line by line', async (t) => {
+t.test('a line that cannot be sealed or does not fit in the queue gets its own refusal', async (t) => {
   const app = await openTestApp(t, { sealer: { queueJobsMax: 10 }, partitions: { probeIntervalMs: 50 } });
   const url = `http://127.0.0.1:${app.server.port}`;
   const apiKey = await app.issue();
@@ -321,7 +321,7 @@ t.test('what cannot be sealed, or has no room, is told line by line', async (t) 
   );
 });
 
-t.test('one client cannot hold all batches', async (t) => {
+t.test('one client cannot take all batches', async (t) => {
   const { server, issue, client } = await openTestApp(t, { app: { batchesMax: 4 } });
   const url = `http://127.0.0.1:${server.port}`;
   const open = async (apiKey: string) => {
@@ -345,7 +345,7 @@ t.test('one client cannot hold all batches', async (t) => {
   await until('places again', async () => (await send(third)).status === 200);
 });
 
-t.test('answers that nobody reads hold up neither the sender nor, for ever, the service', async (t) => {
+t.test('answers that are not read do not block the sender, nor other clients for ever', async (t) => {
   const { server, issue, client, sealer } = await openTestApp(t, {
     bodyIdleTimeoutMs: 2_000,
     sealer: { queueJobsMax: 10_000, batchJobsMax: 4_096 },

@@ -43,7 +43,7 @@ const app = await openTestApp(t, {
 });
 const files = () => readdirSync(app.documentsDir);
 
-t.test('the copy without metadata, and what is sealed of it', async (t) => {
+t.test('the copy without metadata is served, and its digests are sealed', async (t) => {
   const { id, path, receipt } = await sealed(app, WITH_XMP);
   const answer = await app.client.get(path);
   t.equal(answer.status, 200);
@@ -73,7 +73,7 @@ t.test('the copy without metadata, and what is sealed of it', async (t) => {
   t.equal(files().length, 1);
 });
 
-t.test('a document without metadata has a copy too, the same', async (t) => {
+t.test('a document without metadata has an identical copy', async (t) => {
   const { path, receipt } = await sealed(app, WITHOUT_XMP);
   t.same(receipt.manifest.sealed_document, receipt.manifest.document);
   t.same((await app.client.get(path)).bytes, WITHOUT_XMP);
@@ -95,7 +95,7 @@ t.test('preserve_metadata=true seals the document as it is, and keeps no copy', 
   t.strictSame(files(), before);
 });
 
-t.test('what cannot be stripped is refused, and leaves nothing', async (t) => {
+t.test('a document that cannot be stripped is refused, and leaves nothing', async (t) => {
   const before = files();
   const newest = async () =>
     (await app.client.get('/v1/jobs?limit=1')).json<{ jobs: JobBody[] }>().jobs[0]?.id;
@@ -115,7 +115,7 @@ t.test('what cannot be stripped is refused, and leaves nothing', async (t) => {
   t.equal(again.status, 202, 'the key is free for the corrected request');
 });
 
-t.test('a repeat makes no second copy, and a refused upload none', async (t) => {
+t.test('a repeat makes no second copy, and a refused upload makes none', async (t) => {
   const { length } = files();
   const key = { 'Idempotency-Key': 'one-and-the-same' };
   const first = await app.client.seal(WITH_XMP, { mode: 'blocking' }, key);
@@ -128,7 +128,7 @@ t.test('a repeat makes no second copy, and a refused upload none', async (t) => 
   await until('nothing else is left', () => files().length === length + 1);
 });
 
-t.test('who may have it, and when', async (t) => {
+t.test('a copy is served to those who see the job, until it expires', async (t) => {
   const { path } = await sealed(app, WITH_XMP, { visibility: 'organization' });
   const status = async (apiKey: string) => (await app.client.as(apiKey).get(path)).status;
   t.equal(await status(await app.issue({ clientId: 'other' })), 200, 'its organization');
@@ -144,7 +144,7 @@ t.test('who may have it, and when', async (t) => {
   now -= 3_600_000;
 });
 
-t.test('a job that waits, and one that failed', async (t) => {
+t.test('a waiting or failed job has no copy to serve', async (t) => {
   const receiving = await slowUpload(app.client, WITH_XMP);
   const putBack = await pullToken(app);
   const { id } = JSON.parse((await receiving.finish()).text) as JobBody;
@@ -180,7 +180,7 @@ t.test('a copy that is damaged or lost is an error, not a document', async (t) =
   t.strictSame(app.fatal, []);
 });
 
-t.test('the document of a source_url has a copy, too', async (t) => {
+t.test('a document from a source_url has a copy, too', async (t) => {
   const source = await openSource(
     t,
     (req, res) => void res.end(req.url === '/signed.pdf' ? SIGNED : WITH_XMP),
@@ -210,7 +210,7 @@ t.test('the document of a source_url has a copy, too', async (t) => {
   t.equal(files().length, length);
 });
 
-t.test('downloads that nobody reads hold a share of the places, and not for ever', async (t) => {
+t.test('downloads that are not read hold a share of the places, and not for ever', async (t) => {
   const app = await openTestApp(t, {
     compliance: true,
     documentBytesMax: 64 * 2 ** 20,
@@ -236,7 +236,7 @@ t.test('downloads that nobody reads hold a share of the places, and not for ever
   for (const wire of wires) wire.destroy();
 });
 
-t.test('without compliance mode nothing is kept', async (t) => {
+t.test('without compliance mode no copy is kept', async (t) => {
   const app = await openTestApp(t);
   const { path, receipt } = await sealed(app, WITH_XMP);
   t.notOk('sealed_document' in receipt.manifest);
@@ -244,7 +244,7 @@ t.test('without compliance mode nothing is kept', async (t) => {
   t.strictSame(readdirSync(app.documentsDir), []);
 });
 
-t.test('a full disk refuses copies, and nothing else', async (t) => {
+t.test('a full disk refuses only copies', async (t) => {
   const full = await openTestApp(t, { compliance: true, freeBytesMin: 2 ** 60 });
   const refused = await full.client.seal(WITH_XMP);
   t.equal(refused.status, 503);

@@ -15,7 +15,7 @@ function seal(client: Client, query: string, body: Body, headers: Record<string,
 
 const summaryOf = (answer: Answer) => `${answer.status} ${answer.json<Envelope>().error.code}`;
 
-t.test('everything asked for in the query is in the receipt', async (t) => {
+t.test('every field of the query is in the receipt', async (t) => {
   const { client, store } = await openTestApp(t);
   const document = pdfOf('fields');
   const customerReference = '  Rechnung №12+1\t"é" &=% \u{1f600} ';
@@ -42,7 +42,7 @@ t.test('everything asked for in the query is in the receipt', async (t) => {
   }
 });
 
-t.test('a repeat is the same request, whichever form either has', async (t) => {
+t.test('a multipart and a plain body make the same request, so that repeats match', async (t) => {
   const { client } = await openTestApp(t);
   const document = pdfOf('repeat');
   const key = { 'Idempotency-Key': 'repeat-0001' };
@@ -58,7 +58,7 @@ t.test('a repeat is the same request, whichever form either has', async (t) => {
   );
 });
 
-t.test('what is refused, and how', async (t) => {
+t.test('each faulty request is refused with its code', async (t) => {
   const { client, fatal, log } = await openTestApp(t, { documentBytesMax: 100_000 });
   const good = pdfOf('good');
   const chunked = (document: Buffer) =>
@@ -108,7 +108,7 @@ t.test('what is refused, and how', async (t) => {
   t.notOk(log().some(({ level }) => level === 'error' || level === 'fatal'));
 });
 
-t.test('the log has no query', async (t) => {
+t.test('the request log does not contain the query', async (t) => {
   const { client, log } = await openTestApp(t);
   const secret = 'reference-4711';
   await seal(client, `?visibility=private&customer_reference=${secret}`, pdfOf('secret'));
@@ -116,7 +116,7 @@ t.test('the log has no query', async (t) => {
   t.notOk(JSON.stringify(log()).includes(secret));
 });
 
-t.test('compliance mode: a copy, unless it was not to be made', async (t) => {
+t.test('compliance mode keeps a copy unless metadata is preserved', async (t) => {
   const { client } = await openTestApp(t, { compliance: true });
   const document = pdfOf('without metadata');
   const made = (await seal(client, '?visibility=private&mode=blocking', document)).json<JobBody>();

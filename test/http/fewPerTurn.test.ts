@@ -3,7 +3,7 @@ import t from 'tap';
 import { beginFewPerTurn } from '../../src/http/fewPerTurn.ts';
 import type { RequestContext } from '../../src/http/requestContext.ts';
 
-t.test('requests that come together begin a few at a time, in their order', async (t) => {
+t.test('simultaneous requests begin a few at a time, in their order', async (t) => {
   const middleware = beginFewPerTurn();
   const begun: number[] = [];
   const begin = (n: number) => middleware({} as RequestContext, async () => void begun.push(n));
@@ -22,7 +22,7 @@ t.test('requests that come together begin a few at a time, in their order', asyn
   await after;
 });
 
-t.test('a request that fails takes nobody’s turn', async (t) => {
+t.test('a request that fails does not use up the turn of another', async (t) => {
   const middleware = beginFewPerTurn();
   const fault = new Error('a fault');
   const fail = () => middleware({} as RequestContext, () => Promise.reject(fault));

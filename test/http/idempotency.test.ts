@@ -16,7 +16,7 @@ function requestWith(...values: string[]): IncomingMessage {
   return req;
 }
 
-t.test('the header', async (t) => {
+t.test('the header accepts keys of 8 to 128 visible characters, quoted or not', async (t) => {
   const accepted: [string, string][] = [
     ['12345678', '12345678'],
     ['a'.repeat(128), 'a'.repeat(128)],
@@ -116,7 +116,7 @@ t.test('a refusal does not pin the key', async (t) => {
   t.equal(answer.headers.get('Idempotent-Replayed'), null);
 });
 
-t.test('while the first is still being received', async (t) => {
+t.test('a repeat is refused while the first request is still being received', async (t) => {
   const headers = keyed('slow-upload');
   const document = pdfOf('slow');
   const first = await slowUpload(client, document, headers);
@@ -128,7 +128,7 @@ t.test('while the first is still being received', async (t) => {
   t.equal(again.text, accepted.text);
 });
 
-t.test('repeats of what was accepted do not wait for each other', async (t) => {
+t.test('repeats of an accepted request do not wait for each other', async (t) => {
   const headers = keyed('many-repeats');
   const document = pdfOf('many');
   const accepted = await client.seal(document, {}, headers);
@@ -138,7 +138,7 @@ t.test('repeats of what was accepted do not wait for each other', async (t) => {
   t.equal((await first.finish()).text, accepted.text);
 });
 
-t.test('a client that goes away in the middle frees its key and leaves nothing', async (t) => {
+t.test('a client that disconnects during a request frees its key and leaves nothing', async (t) => {
   const headers = keyed('gone-away');
   const before = (await client.get('/v1/jobs')).text;
   const first = await slowUpload(client, pdfOf('gone'), headers);
@@ -150,7 +150,7 @@ t.test('a client that goes away in the middle frees its key and leaves nothing',
   t.not((await client.get('/v1/jobs')).text, before);
 });
 
-t.test('a repeat is answered even where new work is refused', async (t) => {
+t.test('a repeat is answered even if new work is refused', async (t) => {
   const headers = keyed('unavailable');
   const first = await client.seal(pdfOf('u'), { mode: 'blocking' }, headers);
   t.intercept(partitions, 'canSign', { value: () => false });

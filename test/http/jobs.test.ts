@@ -14,7 +14,7 @@ const codeOf = (answer: Answer) => `${answer.status} ${answer.json<Envelope>().e
 const seal = async (by: Client, text: string, fields: Record<string, string> = {}) =>
   (await by.seal(pdfOf(text), { mode: 'blocking', ...fields })).json<JobBody>();
 
-t.test('unknown, malformed and invisible jobs are the same', async (t) => {
+t.test('unknown, malformed and invisible jobs give the same answer', async (t) => {
   const stranger = client.as(await issue({ clientId: 'x', organization: 'x' }));
   const { id } = await seal(stranger, 'secret', { visibility: 'partner' });
   const ids = [
@@ -44,7 +44,7 @@ t.test('unknown, malformed and invisible jobs are the same', async (t) => {
   t.match([...answers][0], 'job_not_found');
 });
 
-t.test('a job says which document it is of, and when that was sealed', async (t) => {
+t.test('a job names its document and the time of sealing', async (t) => {
   const fields = { purpose: 'invoice', customer_reference: 'R-1 ü' };
   const sha256 = createHash('sha256').update(pdfOf('named')).digest('hex');
   const said = { document_sha256: sha256, ...fields };
@@ -66,7 +66,7 @@ t.test('a job says which document it is of, and when that was sealed', async (t)
   for (const absent of ['purpose', 'customer_reference', 'sealed_at']) t.notOk(absent in queued, absent);
 });
 
-t.test('the receipt', async (t) => {
+t.test('the receipt has its digest as ETag, and never changes', async (t) => {
   const { id } = await seal(client, 'receipt');
   const path = `/v1/jobs/${id}/receipt.json`;
   const answer = await client.get(path);
@@ -142,7 +142,7 @@ t.test(
   },
 );
 
-t.test('a list, page by page', async (t) => {
+t.test('jobs are listed page by page, newest first', async (t) => {
   const lister = client.as(await issue({ clientId: 'lister', organization: 'lister' }));
   const sealed: string[] = [];
   for (let n = 0; n < 5; n++) sealed.unshift((await seal(lister, `list ${n}`)).id);
@@ -162,7 +162,7 @@ t.test('a list, page by page', async (t) => {
   );
 });
 
-t.test('filters', async (t) => {
+t.test('filters select jobs by reference, digest, visibility and phase', async (t) => {
   const lister = client.as(await issue({ clientId: 'filter', organization: 'filter' }));
   const a = await seal(lister, 'a', { customer_reference: 'ref&=+ é', visibility: 'organization' });
   const b = await seal(lister, 'b', { customer_reference: 'other' });
@@ -191,7 +191,7 @@ t.test('filters', async (t) => {
   }
 });
 
-t.test('queries that are refused', async (t) => {
+t.test('a malformed query is refused', async (t) => {
   const cases: [string, string][] = [
     ['limit=0', 'invalid_parameter'],
     ['limit=101', 'invalid_parameter'],
@@ -221,7 +221,7 @@ t.test('queries that are refused', async (t) => {
     t.equal(codeOf(await client.get(`/v1/jobs?${query}`)), `400 ${code}`, query);
 });
 
-t.test('a store that contradicts itself ends the process, and tells the caller nothing', async (t) => {
+t.test('a store that contradicts itself ends the process, without details to the caller', async (t) => {
   const app = await openTestApp(t);
   const { id } = await seal(app.client, 'a');
   t.intercept(app.store.log, 'batchOf', { value: async () => undefined });
@@ -232,7 +232,7 @@ t.test('a store that contradicts itself ends the process, and tells the caller n
   t.ok(app.log().some(({ request_id }) => request_id === answer.headers.get('X-Request-Id')));
 });
 
-t.test('an unexpected error is logged with its stack, and tells the caller nothing', async (t) => {
+t.test('an unexpected error is logged with its stack, without details to the caller', async (t) => {
   const app = await openTestApp(t);
   t.intercept(app.store.jobs, 'list', {
     value: async () => {
@@ -252,7 +252,7 @@ t.test('an unexpected error is logged with its stack, and tells the caller nothi
   t.strictSame(app.fatal, [], 'and the process goes on');
 });
 
-t.test('a failed job says why', async (t) => {
+t.test('a failed job gives its reason', async (t) => {
   const job = await seal(client, 'to fail');
   const record = await store.jobs.get(job.id);
   if (!record) throw new Error('no job');

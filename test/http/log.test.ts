@@ -7,7 +7,7 @@ import type { Answer, Envelope } from '../support/client.ts';
 
 const codeOf = (answer: Answer) => `${answer.status} ${answer.json<Envelope>().error.code}`;
 
-t.test('a log of three', async (t) => {
+t.test('the checkpoint and the tiles of a log are served', async (t) => {
   const { client, issue } = await openTestApp(t);
   t.equal(codeOf(await client.get('/v1/log/checkpoint')), '404 not_found', 'an empty log has no checkpoint');
   t.equal(codeOf(await client.get('/v1/log/tile/0/000.p/1')), '404 not_found');
@@ -45,7 +45,7 @@ t.test('a log of three', async (t) => {
 });
 
 t.test(
-  'the newest checkpoint has the lines of witnesses once they are there; the newest witnessed one has a route of its own',
+  'the newest checkpoint has its cosignatures, and the newest witnessed one has its own route',
   async (t) => {
     const { client, store } = await openTestApp(t, { app: { logPublic: true } });
     const anyone = client.as(undefined);
@@ -78,7 +78,7 @@ t.test(
   },
 );
 
-t.test('what is not there', async (t) => {
+t.test('tiles that do not exist are not found', async (t) => {
   const { client } = await openTestApp(t, { app: { logPublic: true } });
   await client.seal(pdfOf('a'), { mode: 'blocking' });
   const anyone = client.as(undefined);

@@ -14,7 +14,7 @@ function* walk(node: unknown, path: string[] = []): Generator<[Record<string, un
   for (const [name, inner] of Object.entries(node)) yield* walk(inner, [...path, name]);
 }
 
-t.test('it is served to anyone, as it is', async (t) => {
+t.test('the description is served to anyone, unchanged', async (t) => {
   const { client } = await openTestApp(t);
   const answer = await client.as(undefined).get('/v1/openapi.json');
   t.strictSame(answer.json(), JSON.parse(JSON.stringify(description)));
@@ -22,7 +22,7 @@ t.test('it is served to anyone, as it is', async (t) => {
   t.strictSame(description.servers, [{ url: `${PUBLIC_URL}/v1` }]);
 });
 
-t.test('every reference leads somewhere', async (t) => {
+t.test('every reference has a target', async (t) => {
   for (const [node, path] of walk(description)) {
     if (typeof node.$ref !== 'string') continue;
     const target = node.$ref
@@ -33,7 +33,7 @@ t.test('every reference leads somewhere', async (t) => {
   }
 });
 
-t.test('the contract is in it', async (t) => {
+t.test('the operations of the contract are described', async (t) => {
   const operations = Object.entries(description.paths).flatMap(([path, item]) =>
     Object.entries(item).flatMap(([verb, operation]) =>
       'operationId' in operation ? [`${verb} ${path} ${operation.operationId}`] : [],
@@ -62,7 +62,7 @@ t.test('every path parameter is declared', async (t) => {
   }
 });
 
-t.test('every code belongs to an operation, but for those that no operation has', async (t) => {
+t.test('every error code belongs to an operation, except three', async (t) => {
   const listed = new Set<unknown>();
   for (const [node, path] of walk(description.paths)) {
     if (path.at(-1) === 'code' && Array.isArray(node.enum)) for (const code of node.enum) listed.add(code);
@@ -92,7 +92,7 @@ t.test('every operation has a tag that is explained, and says whether it takes a
   }
 });
 
-t.test('the check can fail', async (t) => {
+t.test('the check fails for answers that differ from the description', async (t) => {
   const check = new ApiCheck(description);
   const job = {
     id: 'job_1',

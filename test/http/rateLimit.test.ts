@@ -46,7 +46,7 @@ t.test('without policies there are no headers', async (t) => {
   t.strictSame(headersOf(await client.seal(pdfOf('a'))), [null, null, null]);
 });
 
-t.test('requests past the rate are refused, and told when to come again', async (t) => {
+t.test('requests past the rate are refused, with the time to retry', async (t) => {
   const { client, clientId } = await openLimited({ rate: rate(2) });
   const first = await client.seal(pdfOf('a'));
   t.strictSame(headersOf(first), ['"client";q=2;w=60', '"client";r=1;t=30', null]);
@@ -68,7 +68,7 @@ t.test('requests past the rate are refused, and told when to come again', async 
   t.strictSame(headersOf(await client.seal(pdfOf('a'))), ['"client";q=2;w=60', '"client";r=0;t=30', null]);
 });
 
-t.test('changes to webhook endpoints count too, and reading them does not', async (t) => {
+t.test('changes to webhook endpoints count too, but reads do not', async (t) => {
   const { clientId } = await openLimited({ rate: rate(7) });
   const scopes = ['webhooks:manage'] as const;
   const client = app.client.as(await app.issue({ clientId, id: 'key_hooks', scopes: [...scopes] }));
@@ -126,7 +126,7 @@ t.test('jobs past a quota are refused until its window ends', async (t) => {
   t.strictSame(headersOf(await client.seal(pdfOf('c'), invoice))[1], `"purpose";r=1;t=86400;${INVOICE}`);
 });
 
-t.test('rate and quota together', async (t) => {
+t.test('rate and quota are both reported, and a refusal takes nothing of either', async (t) => {
   const { client } = await openLimited({ rate: rate(5), quotas: { default: daily(1) } });
   t.strictSame(headersOf(await client.seal(pdfOf('a'))), [
     `"client";q=5;w=60, "purpose";q=1;w=86400;${DEFAULT}`,
@@ -140,7 +140,7 @@ t.test('rate and quota together', async (t) => {
   );
 });
 
-t.test('any purpose will do, in any alphabet', async (t) => {
+t.test('a purpose can be any text in any alphabet', async (t) => {
   const { client } = await openLimited({ quotas: { 'Übersicht 月': daily(1) } });
   const answer = await client.seal(pdfOf('a'), { purpose: 'Übersicht 月' });
   const [, key = ''] = /pk=:(.*):/.exec(answer.headers.get('RateLimit') ?? '') ?? [];
@@ -149,7 +149,7 @@ t.test('any purpose will do, in any alphabet', async (t) => {
   t.equal((await client.seal(pdfOf('a'), { purpose: '__proto__' })).status, 202);
 });
 
-t.test('what is not accepted does not count', async (t) => {
+t.test('a create that is not accepted does not count', async (t) => {
   const { client, left } = await openLimited({ quotas: { default: daily(1) } });
   const bad = await client.seal(Buffer.from('no PDF'), { purpose: 'p' });
   t.equal(codeOf(bad), '400 not_a_pdf');
@@ -181,7 +181,7 @@ t.test('a blocking create that cannot be sealed gives back what it took', async 
   t.match(await counts(), [{ jobs: 1 }]);
 });
 
-t.test('repeats of what was accepted take nothing of the quota, but of the rate', async (t) => {
+t.test('repeats count against the rate, but not against the quota', async (t) => {
   const { client } = await openLimited({ rate: rate(4), quotas: { default: daily(1) } });
   const key = { 'Idempotency-Key': 'repeated-1' };
   const accepted = await client.seal(pdfOf('a'), { purpose: 'p' }, key);
@@ -200,7 +200,7 @@ t.test('repeats of what was accepted take nothing of the quota, but of the rate'
   t.equal(codeOf(await client.seal(pdfOf('b'))), '429 quota_exceeded');
 });
 
-t.test('creates at once never get past a quota', async (t) => {
+t.test('concurrent creates never exceed a quota', async (t) => {
   const { client, counts } = await openLimited({ quotas: { default: daily(1000), invoice: daily(17) } });
   const answers = await Promise.all(
     Array.from({ length: 60 }, (_, n) =>
@@ -227,7 +227,7 @@ t.test('creates at once never get past a quota', async (t) => {
   );
 });
 
-t.test('a body is not asked for when it is sure to be refused', async (t) => {
+t.test('the body of a request that must be refused is not requested', async (t) => {
   const { client, clientId } = await openLimited({ quotas: { default: daily(1) } });
   await client.seal(pdfOf('a'));
   t.match(await expectContinue(client), { status: 429 });
@@ -236,7 +236,7 @@ t.test('a body is not asked for when it is sure to be refused', async (t) => {
   t.match(await expectContinue(client), { status: 429 });
 });
 
-t.test('a purpose that comes first is refused in the middle of the body', async (t) => {
+t.test('a create whose purpose has no quota left is refused in the middle of the body', async (t) => {
   const { client } = await openLimited({ quotas: { p: daily(1), default: daily(ENDLESS) } });
   t.equal((await client.seal(pdfOf('a'), { purpose: 'p' })).status, 202);
   const endless = new ReadableStream({
@@ -272,7 +272,7 @@ async function expectContinue(client: Client) {
   return answer;
 }
 
-t.test('a create by reference takes of the same quota, and gives back what its source refuses', async (t) => {
+t.test('a create by reference uses the same quota, and returns it if its source fails', async (t) => {
   const { client, counts } = await openLimited({ quotas: { p: daily(1) } });
   const create = () =>
     client.request('POST', '/v1/jobs/seal', {

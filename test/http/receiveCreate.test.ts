@@ -38,7 +38,7 @@ function pdfOf(bytes: number): Buffer {
   return Buffer.concat([Buffer.from('%PDF-1.7\n'), randomBytes(bytes - 15), Buffer.from('\n%%EOF')]);
 }
 
-t.test('a document with all fields, in any order', async (t) => {
+t.test('a document is received with all fields, in any order', async (t) => {
   const { port } = await openUploads(t, { pool });
   const { sha256 } = digestsOf(PDF);
   const parts = [
@@ -65,7 +65,7 @@ t.test('a document with all fields, in any order', async (t) => {
   }
 });
 
-t.test('what else is a good form', async (t) => {
+t.test('unusual but valid forms are accepted', async (t) => {
   const { port } = await openUploads(t, { pool });
   const disposition = (text: string): TestPart => ({ headers: `Content-Disposition: ${text}`, body: PDF });
   const good = form(PRIVATE, file(PDF));
@@ -226,7 +226,7 @@ const REFUSALS = [
   ),
 ];
 
-t.test('refusals', async (t) => {
+t.test('each faulty form is refused with its code', async (t) => {
   const { port } = await openUploads(t, { pool });
   for (const { name, body, contentType, code, ...more } of REFUSALS) {
     const received = await upload(port, body, contentType);
@@ -235,20 +235,20 @@ t.test('refusals', async (t) => {
   t.match(await upload(port, form(PRIVATE, file(PDF))), { document: digestsOf(PDF) }, 'and it still works');
 });
 
-t.test('a document of exactly the limit is taken', async (t) => {
+t.test('a document of exactly the limit is accepted', async (t) => {
   const { port } = await openUploads(t, { pool });
   const document = pdfOf(1024 * 1024);
   t.match(await upload(port, form(PRIVATE, file(document))), { document: digestsOf(document) });
 });
 
-t.test('a body that was there before it was read', async (t) => {
+t.test('a body that arrived before it was read is received whole', async (t) => {
   const { port } = await openUploads(t, { pool, delayMs: 50 });
   const document = pdfOf(1024 * 1024);
   const parts = [PRIVATE, field('customer_reference', 'x'.repeat(512)), file(document)];
   t.match(await upload(port, form(...parts)), { document: digestsOf(document) });
 });
 
-t.test('every way to cut the body gives the same document', async (t) => {
+t.test('a body cut anywhere gives the same document', async (t) => {
   const { port } = await openUploads(t, { pool });
   // Beginnings of the delimiter, everywhere: what a parser that keeps too little would lose.
   const tricky = `\r\n--${BOUNDARY.slice(0, -1)}\r\n-\r\r\n--b\r\n--${BOUNDARY.slice(0, 3)}`.repeat(4);
@@ -283,7 +283,7 @@ t.test('every way to cut the body gives the same document', async (t) => {
   );
 });
 
-t.test('garbage never gets in, gets stuck or brings it down', async (t) => {
+t.test('garbage is always refused, and never hangs or crashes the service', async (t) => {
   const { port } = await openUploads(t, { pool });
   const scraps = fc.constantFrom(
     '--',
@@ -324,7 +324,7 @@ t.test('garbage never gets in, gets stuck or brings it down', async (t) => {
   await t.resolves(fc.assert(damage, { numRuns: tries(200) }));
 });
 
-t.test('a fault is told in the middle of the body', async (t) => {
+t.test('a fault is reported in the middle of the body', async (t) => {
   const { port } = await openUploads(t, { pool, documentBytesMax: 10_000_000 });
   const whole = { 'Content-Type': CONTENT_TYPE, 'Content-Length': 5_000_000 };
   for (const [code, ...parts] of [
@@ -344,7 +344,7 @@ t.test('an announced length over the limit is refused before the body', async (t
   t.match(await answerOf(socket), { code: 'document_too_large', parameter: 'file' });
 });
 
-t.test('a chunked body over the limit is refused when it gets there', async (t) => {
+t.test('a chunked body is refused when it exceeds the limit', async (t) => {
   const { port } = await openUploads(t, { pool, documentBytesMax: 100_000 });
   const socket = startUpload(port, { 'Content-Type': CONTENT_TYPE, 'Transfer-Encoding': 'chunked' });
   const body = form(PRIVATE, file(pdfOf(100_500))).subarray(0, -20);
@@ -353,7 +353,7 @@ t.test('a chunked body over the limit is refused when it gets there', async (t) 
   t.match(await answerOf(socket), { code: 'document_too_large' });
 });
 
-t.test('a body that stands still is given up', async (t) => {
+t.test('a body that stops arriving times out', async (t) => {
   const { port } = await openUploads(t, { pool, bodyIdleTimeoutMs: 100 });
   for (const body of [Buffer.alloc(0), form(PRIVATE, file(PDF)).subarray(0, -30)]) {
     const socket = startUpload(port, { 'Content-Type': CONTENT_TYPE, 'Content-Length': 1000 });
@@ -362,7 +362,7 @@ t.test('a body that stands still is given up', async (t) => {
   }
 });
 
-t.test('a body that trickles is not', async (t) => {
+t.test('a body that arrives slowly but steadily is received', async (t) => {
   const { port } = await openUploads(t, { pool, bodyIdleTimeoutMs: 3000 });
   const body = form(PRIVATE, file(PDF));
   const startedAt = performance.now();
@@ -375,7 +375,7 @@ t.test('a body that trickles is not', async (t) => {
   t.match(await answerOf(socket), { document: digestsOf(PDF) });
 });
 
-t.test('a body that only drips is given up', async (t) => {
+t.test('a body below the minimum speed times out', async (t) => {
   const { port } = await openUploads(t, { pool, bodyIdleTimeoutMs: 500, bodyBytesPerSecondMin: 1000 });
   const socket = startUpload(port, { 'Content-Type': CONTENT_TYPE, 'Content-Length': 1_000_000 });
   socket.write(form(PRIVATE, file(pdfOf(10_000))).subarray(0, -100));
@@ -384,7 +384,7 @@ t.test('a body that only drips is given up', async (t) => {
   t.match(await answerOf(socket), { code: 'body_timeout', message: /1000 bytes per second/ });
 });
 
-t.test('the time in which the service does not read is not the sender’s', async (t) => {
+t.test('time in which the service does not read does not count against the sender', async (t) => {
   const room = Promise.withResolvers<void>();
   const slow = (): Hasher => {
     const hasher = pool.hasher();
@@ -410,7 +410,7 @@ t.test('the time in which the service does not read is not the sender’s', asyn
   t.match(await answerOf(socket), { document: digestsOf(document) });
 });
 
-t.test('a client that goes away leaves nothing', async (t) => {
+t.test('a client that disconnects leaves nothing', async (t) => {
   const open = new Set<Hasher>();
   const watched = () => {
     const hasher = pool.hasher();
@@ -436,7 +436,7 @@ t.test('a client that goes away leaves nothing', async (t) => {
   }
 });
 
-t.test('a stop is told to uploads under way and to new ones', async (t) => {
+t.test('a stop refuses uploads under way and new ones', async (t) => {
   const stop = new AbortController();
   const { port } = await openUploads(t, { pool, signal: stop.signal });
   const socket = startUpload(port, { 'Content-Type': CONTENT_TYPE, 'Content-Length': 1000 });
@@ -457,7 +457,7 @@ t.test('a lost hash worker fails one upload, with an error that is not the calle
   t.match(await upload(port, form(PRIVATE, file(PDF))), { code: /^not a ServiceError: Error: lost/ });
 });
 
-t.test('uploads side by side, slow and fast', async (t) => {
+t.test('fast uploads complete next to slow ones', async (t) => {
   const { port } = await openUploads(t, { pool });
   const slow = Array.from({ length: 200 }, () => {
     const socket = startUpload(port, { 'Content-Type': CONTENT_TYPE, 'Content-Length': 10_000 });

@@ -48,7 +48,7 @@ async function rotate(app: TestApp, key: string, body?: unknown) {
 
 const isLive = async (app: TestApp, key: string) => (await app.client.as(key).get('/v1/jobs')).status === 200;
 
-t.test('rotation', async (t) => {
+t.test('a rotation gives a new key, and the old one ends after the overlap', async (t) => {
   let monotonic = 0;
   const app = await openTestApp(t, { monotonicMs: () => monotonic });
   const old = await issue(app, { scopes: ['jobs:read'] });
@@ -90,7 +90,7 @@ t.test('rotation', async (t) => {
   );
 });
 
-t.test('rotations at the same moment make one key', async (t) => {
+t.test('simultaneous rotations make one key', async (t) => {
   const app = await openTestApp(t);
   const old = await app.issue();
   const all = await Promise.all(Array.from({ length: 6 }, () => rotate(app, old)));
@@ -101,7 +101,7 @@ t.test('rotations at the same moment make one key', async (t) => {
   t.equal(new Set(all.map(({ body }) => body.api_key)).size, 1);
 });
 
-t.test('the new key ends when the old one would have', async (t) => {
+t.test('the new key lives as long as the old one would have', async (t) => {
   const app = await openTestApp(t);
   const expiresAt = Date.now() + 10 * 60_000;
   const boundTo = 'ab'.repeat(32);
@@ -113,7 +113,7 @@ t.test('the new key ends when the old one would have', async (t) => {
   t.match(await rotate(app, bound), { status: 401, body: { error: { code: 'invalid_api_key' } } });
 });
 
-t.test('refusals', async (t) => {
+t.test('a wrong body, an ended key and a replaced key are refused', async (t) => {
   const app = await openTestApp(t);
   const key = await app.issue();
   const bodies: [unknown, string][] = [
@@ -137,7 +137,7 @@ t.test('refusals', async (t) => {
   t.match(await rotate(app, key), { status: 409, body: { error: { message: /has ended/ } } });
 });
 
-t.test('a client has a bounded number of keys, and of requests', async (t) => {
+t.test('a client has a bounded number of keys and of requests', async (t) => {
   let monotonic = 0;
   const app = await openTestApp(t, { monotonicMs: () => monotonic });
   const overlap = { overlap_seconds: 2_592_000 };
@@ -189,7 +189,7 @@ t.test('a repeat reads one key, and ended keys are forgotten', async (t) => {
   );
 });
 
-t.test('a key ends although the clock was set back', async (t) => {
+t.test('a key ends on time even if the clock was set back', async (t) => {
   let monotonic = 0;
   const app = await openTestApp(t, { monotonicMs: () => monotonic });
   const short = await app.issue({
@@ -203,7 +203,7 @@ t.test('a key ends although the clock was set back', async (t) => {
   t.notOk(await isLive(app, short), 'the date says that it is valid, service time says that it has ended');
 });
 
-t.test('a replaced key ends although the date stands', async (t) => {
+t.test('a replaced key ends on time even if the date stands still', async (t) => {
   let monotonic = 0;
   const app = await openTestApp(t, { monotonicMs: () => monotonic });
   const old = await issue(app);
@@ -214,7 +214,7 @@ t.test('a replaced key ends although the date stands', async (t) => {
   t.notOk(await isLive(app, old));
 });
 
-t.test('an overlap of nothing ends the old key at any date', async (t) => {
+t.test('an overlap of zero ends the old key at once, whatever the clock says', async (t) => {
   const app = await openTestApp(t);
   const old = await app.store.credentials.get(hashApiKey(await issue(app)));
   if (!old) throw new Error('no credential');
@@ -224,7 +224,7 @@ t.test('an overlap of nothing ends the old key at any date', async (t) => {
   t.notOk(isLiveAt(replaced, Date.now()), 'the clock of the command is ahead of that of the daemon');
 });
 
-t.test('the old key alone does not tell the new one', async (t) => {
+t.test('the new key does not follow from the old key alone', async (t) => {
   const [salt, other] = [new Uint8Array(32).fill(1), new Uint8Array(32).fill(2)];
   const old = `seal_${ENVIRONMENT}_${'a'.repeat(36)}`;
   const next = successorApiKey(old, salt, ENVIRONMENT);

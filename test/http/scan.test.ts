@@ -30,7 +30,7 @@ t.test('the verdict is in the manifest', async (t) => {
   });
 });
 
-t.test('what the scanner does not let pass is no job, and has no digest', async (t) => {
+t.test('a document that the scanner rejects makes no job, and is never hashed', async (t) => {
   const clamd = await startClamd(t);
   const { scanner } = await startScanner(t, clamd.address);
   const { client, log } = await openTestApp(t, { scanner });
@@ -56,7 +56,7 @@ t.test('what the scanner does not let pass is no job, and has no digest', async 
   t.equal((await client.seal(pdfOf('clean'), {}, key)).status, 202, 'and the key is free');
 });
 
-t.test('without a scanner at hand nothing is accepted, and repeats are answered', async (t) => {
+t.test('without a scanner no document is accepted, but repeats are answered', async (t) => {
   const clamd = await startClamd(t);
   const { scanner } = await startScanner(t, clamd.address);
   const { client, server } = await openTestApp(t, { scanner });
@@ -92,7 +92,7 @@ t.test('without a scanner at hand nothing is accepted, and repeats are answered'
   t.equal(codeOf(await client.seal(INFECTED)), '400 virus_scan_failed');
 });
 
-t.test('a scanner that is lost in the middle of a document', async (t) => {
+t.test('a document whose scanner is lost half-way is refused, and the reason is logged', async (t) => {
   const clamd = await startClamd(t);
   const { scanner } = await startScanner(t, clamd.address, { intervalMs: 600_000 });
   const { client, log } = await openTestApp(t, { scanner });
@@ -120,7 +120,7 @@ t.test('a scanner that is lost in the middle of a document', async (t) => {
   );
 });
 
-t.test('what is fetched from a URL is scanned too, and not being hashed until it may', async (t) => {
+t.test('a fetched document is scanned too, and not hashed before that', async (t) => {
   const clamd = await startClamd(t);
   const { scanner } = await startScanner(t, clamd.address);
   const { client, log } = await openTestApp(t, {

@@ -12,7 +12,7 @@ import { parseAnswer, slowUpload, Wire, type WireAnswer } from '../support/wire.
 const run = promisify(execFile);
 const codeOf = (answer: WireAnswer) => `${answer.status} ${(JSON.parse(answer.text) as Envelope).error.code}`;
 
-t.test('the body is asked for only when nothing speaks against the request', async (t) => {
+t.test('the body is requested only if the head of the request is accepted', async (t) => {
   const { server, client, issue } = await openTestApp(t, { documentBytesMax: 1000 });
   const type = 'multipart/form-data; boundary=b';
   const cases: [string, Record<string, string>, string][] = [
@@ -44,7 +44,7 @@ t.test('the body is asked for only when nothing speaks against the request', asy
   t.equal((await good.finish()).status, 202);
 });
 
-t.test('other expectations are not ours to meet', async (t) => {
+t.test('other expectations are ignored', async (t) => {
   const { client } = await openTestApp(t);
   const wire = new Wire(Number(new URL(client.baseUrl).port));
   wire.send('GET /v1/nothing HTTP/1.1\r\nHost: a\r\nExpect: miracles\r\nConnection: close\r\n\r\n');
@@ -52,7 +52,7 @@ t.test('other expectations are not ours to meet', async (t) => {
   t.equal(codeOf(parseAnswer(wire.received)), '404 not_found');
 });
 
-t.test('curl shows a refusal that comes before its upload is through', async (t) => {
+t.test('curl shows a refusal that comes before its upload is complete', async (t) => {
   const { client } = await openTestApp(t, { documentBytesMax: 1_000_000 });
   const path = join(t.testdir(), 'large.pdf');
   const file = openSync(path, 'w');
@@ -83,7 +83,7 @@ t.test('curl shows a refusal that comes before its upload is through', async (t)
   t.match(await upload(client.apiKey ?? '', ...eager, ...chunked), /document_too_large.* 413$/);
 });
 
-t.test('a drain finishes what is under way and refuses the rest', async (t) => {
+t.test('a drain finishes requests under way and refuses the rest', async (t) => {
   const app = await openTestApp(t, { partitions: { signTimeoutMs: 30_000 } });
   const { client, server, partitions } = app;
   const request = `GET /v1/jobs HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${client.apiKey}\r\n\r\n`;
@@ -118,14 +118,14 @@ t.test('a drain finishes what is under way and refuses the rest', async (t) => {
   await drained;
 });
 
-t.test('a drain ends in time, whatever clients do', async (t) => {
+t.test('a drain ends in time whatever clients do', async (t) => {
   const { client, server } = await openTestApp(t);
   const receiving = await slowUpload(client, pdfOf('never'));
   await server.drain(100);
   await t.rejects(receiving.finish());
 });
 
-t.test('an address in use', async (t) => {
+t.test('an address in use is reported with its configuration key', async (t) => {
   const { server } = await openTestApp(t);
   await t.rejects(openTestApp(t, { server: { listen: [{ host: '127.0.0.1', port: server.port }] } }), {
     name: 'OperatorError',

@@ -10,7 +10,7 @@ const DOCUMENT = Buffer.from(pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadat
 const app = await openTestApp(t, { compliance: true });
 const files = () => readdirSync(app.documentsDir).length;
 
-t.test('stripping stops when its client is gone, and no job is made', async (t) => {
+t.test('stripping stops if its client disconnects, and no job is made', async (t) => {
   const upload = await slowUpload(app.client, LABORIOUS);
   upload.send();
   await until('the document has arrived', () => files() === 1);
@@ -19,7 +19,7 @@ t.test('stripping stops when its client is gone, and no job is made', async (t) 
   t.same(await app.store.jobs.waiting(10), []);
 });
 
-t.test('one client’s documents keep no other client waiting', async (t) => {
+t.test('one client’s documents do not keep another client waiting', async (t) => {
   const greedy = app.client.as(await app.issue({ clientId: 'greedy' }));
   const uploads = await Promise.all([1, 2, 3].map(() => slowUpload(greedy, LABORIOUS)));
   for (const upload of uploads) upload.send();

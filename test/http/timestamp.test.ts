@@ -38,7 +38,7 @@ const ask = (client: Client, query: Uint8Array, headers: Record<string, string> 
 const { authority, partitions, root } = await openHsmAuthority(t, 'ecdsa-p256', 30_000);
 const { client, server, issue } = await openTestApp(t, { app: { authority } });
 
-t.test('openssl ts -query, curl, openssl ts -verify', async (t) => {
+t.test('openssl verifies the time-stamp of a query that curl sent', async (t) => {
   const dir = t.testdir({ document: DOCUMENT, 'root.pem': encodePem('CERTIFICATE', root.der) });
   const file = (name: string) => join(dir, name);
   for (const options of [['-sha256'], ['-sha384', '-no_nonce'], ['-sha512', '-tspolicy', POLICY]]) {
@@ -60,7 +60,7 @@ const fields = partsOf(QUERY);
 const extensions = constructed(contextTag(0), [sequence(oid('1.2.3.4'), octetString(Buffer.alloc(0)))]);
 const sha1 = sequence(sequence(oid('1.3.14.3.2.26')), octetString(Buffer.alloc(20)));
 
-t.test('every rejection of the standard is an answer like any other', async (t) => {
+t.test('every rejection of the standard is given as a time-stamp response', async (t) => {
   const cases: [string, Uint8Array, FailureInfo][] = [
     ['SHA-1', sequence(...fields.with(1, sha1)), 'badAlg'],
     ['version 2', sequence(...fields.with(0, integer(2))), 'badRequest'],
@@ -74,7 +74,7 @@ t.test('every rejection of the standard is an answer like any other', async (t) 
   t.equal(parseResponse((await ask(client, QUERY)).bytes).status, 'granted');
 });
 
-t.test('no key that signs, no time that is trusted: answers too', async (t) => {
+t.test('without a key that signs or a trusted time, the answer is a rejection', async (t) => {
   const { authority, clock, partitions } = await openHsmAuthority(t);
   const { client } = await openTestApp(t, { app: { authority } });
   await partitions.close();
@@ -83,7 +83,7 @@ t.test('no key that signs, no time that is trusted: answers too', async (t) => {
   rejected(t, await ask(client, QUERY), 'timeNotAvailable');
 });
 
-t.test('what fails before the authority is asked has the envelope', async (t) => {
+t.test('a request that does not reach the authority gets the error envelope', async (t) => {
   const cases: [string, () => Promise<Answer>, string][] = [
     ['no key', () => ask(client.as(undefined), QUERY), '401 authentication_required'],
     ['a wrong key', () => ask(client.as('nonsense'), QUERY), '401 invalid_api_key'],
@@ -111,7 +111,7 @@ t.test('what fails before the authority is asked has the envelope', async (t) =>
   t.equal(status, 200, 'the type in capitals and with parameters is the type');
 });
 
-t.test('a query that does not arrive, or byte by byte, is not waited for', async (t) => {
+t.test('a query that arrives too slowly times out', async (t) => {
   const { client, server } = await openTestApp(t, { app: { authority }, bodyIdleTimeoutMs: 500 });
   for (const piece of ['', 'x']) {
     const wire = new Wire(server.port);
@@ -124,7 +124,7 @@ t.test('a query that does not arrive, or byte by byte, is not waited for', async
   }
 });
 
-t.test('only so many are stamped at once, and one client does not get all places', async (t) => {
+t.test('the number of time-stamps under way is bounded, and one client cannot take all places', async (t) => {
   let asked = 0;
   const counted = {
     answerQuery: (query: Uint8Array) => {
@@ -157,7 +157,7 @@ t.test('only so many are stamped at once, and one client does not get all places
   t.equal(parseResponse((await ask(client, QUERY)).bytes).status, 'granted', 'and there is room again');
 });
 
-t.test('an app that stamps for its jobs only', async (t) => {
+t.test('an app that stamps only its own jobs has no time-stamp route', async (t) => {
   const { client } = await openTestApp(t, { app: { timestamped: () => true } });
   t.equal(codeOf(await ask(client, QUERY)), '404 not_found');
   const { capabilities } = (await client.seal(pdfOf('a'))).json<JobBody>();

@@ -28,11 +28,11 @@ const refused: [string, string[] | undefined][] = [
   ['sent twice', [`00-${TRACE_ID}-${PARENT_ID}-01`, `00-${TRACE_ID}-${PARENT_ID}-01`]],
 ];
 
-t.test('a valid traceparent lends its trace-id', async (t) => {
+t.test('a valid traceparent sets the trace id', async (t) => {
   for (const [what, traceparent] of lent) t.equal(traceIdOf([traceparent]), TRACE_ID, what);
 });
 
-t.test('otherwise one is made', async (t) => {
+t.test('a missing or invalid traceparent gets a new trace id', async (t) => {
   for (const [what, traceparents] of refused) {
     const traceId = traceIdOf(traceparents);
     t.match(traceId, /^[0-9a-f]{32}$/, what);

@@ -11,7 +11,7 @@ const get = (target: string, headers = '') =>
   `GET ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${headers}\r\n`;
 const KEY = `Authorization: Bearer ${client.apiKey}\r\n`;
 
-t.test('what is not HTTP has an envelope all the same', async (t) => {
+t.test('a request that is not HTTP gets the error envelope', async (t) => {
   const cases: [string, string, string][] = [
     ['noise', 'hello\r\n\r\n', '400 invalid_request'],
     ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', '400 invalid_request'],
@@ -39,7 +39,7 @@ t.test('what is not HTTP has an envelope all the same', async (t) => {
   }
 });
 
-t.test('HEAD has no body, also where it cannot be read', async (t) => {
+t.test('HEAD has no body, even if the request cannot be read', async (t) => {
   for (const request of [
     'HEAD /v1/jobs HTTP/1.1\r\nHost: a\r\nA : b\r\n\r\n',
     `HEAD /${'a'.repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`,
@@ -51,7 +51,7 @@ t.test('HEAD has no body, also where it cannot be read', async (t) => {
   }
 });
 
-t.test('a tunnel is refused, with the methods that the description has', async (t) => {
+t.test('a tunnel is refused, with the methods of the description', async (t) => {
   const answer = await send('CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n');
   const { paths } = (await client.get('/v1/openapi.json')).json<{ paths: Record<string, object> }>();
   const described = new Set(Object.values(paths).flatMap((operations) => Object.keys(operations)));
@@ -60,14 +60,14 @@ t.test('a tunnel is refused, with the methods that the description has', async (
   t.equal(answer.headers.get('Allow'), methods.sort().join(', '));
 });
 
-t.test('a head that does not arrive', async (t) => {
+t.test('a head that stops arriving times out', async (t) => {
   const wire = new Wire(server.port);
   wire.send('GET /v1/jobs HTTP/1.1\r\nHost: a\r\n');
   await wire.closed;
   t.equal(codeOf(parseAnswer(wire.received)), '408 request_timeout');
 });
 
-t.test('targets', async (t) => {
+t.test('unusual targets are routed or refused like any other', async (t) => {
   const cases: [string, string, string][] = [
     ['long', get(`/${'a'.repeat(10_000)}`), '404 not_found'],
     ['bad percent-encoding', get('/v1/%zz'), '404 not_found'],
@@ -86,7 +86,7 @@ t.test('targets', async (t) => {
   for (const [what, request, expected] of cases) t.equal(codeOf(await send(request)), expected, what);
 });
 
-t.test('methods', async (t) => {
+t.test('a wrong method is refused with the allowed ones', async (t) => {
   const allowed: [string, string][] = [
     ['/v1/jobs', 'GET, HEAD'],
     ['/v1/jobs/job_1', 'GET, HEAD'],
@@ -108,7 +108,7 @@ t.test('methods', async (t) => {
   }
 });
 
-t.test('an upgrade is not taken', async (t) => {
+t.test('an upgrade is ignored', async (t) => {
   const answer = await send(get('/v1/nothing', 'Connection: Upgrade\r\nUpgrade: websocket\r\n'));
   t.equal(codeOf(answer), '404 not_found');
 });
@@ -125,7 +125,7 @@ t.test('HEAD is GET without a body', async (t) => {
   }
 });
 
-t.test('bodies that break off', async (t) => {
+t.test('a body that breaks off is refused, and the server goes on', async (t) => {
   const head = `POST /v1/jobs/seal HTTP/1.1\r\nHost: a\r\n${KEY}Content-Type: multipart/form-data; boundary=b\r\n`;
   const part = '--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n%PDF-1.7';
   const cut = new Wire(server.port);
@@ -143,7 +143,7 @@ t.test('bodies that break off', async (t) => {
   t.equal((await client.get('/v1/jobs')).text, '{"jobs":[]}');
 });
 
-t.test('a body whose type or coding is in doubt', async (t) => {
+t.test('a body whose type or coding is ambiguous is refused', async (t) => {
   const head = `POST /v1/jobs/seal HTTP/1.1\r\nHost: a\r\n${KEY}Connection: close\r\n`;
   const type = 'Content-Type: multipart/form-data; boundary=b\r\n';
   for (const [what, lines] of [
@@ -155,7 +155,7 @@ t.test('a body whose type or coding is in doubt', async (t) => {
   }
 });
 
-t.test('what came before a fault is answered before it', async (t) => {
+t.test('requests before a fault are answered before it', async (t) => {
   const open = `GET /v1/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n`;
   for (const before of [
     open,
@@ -170,7 +170,7 @@ t.test('what came before a fault is answered before it', async (t) => {
   }
 });
 
-t.test('after a fault nothing is read, however much comes', async (t) => {
+t.test('after a fault nothing more is read', async (t) => {
   const answered = Promise.withResolvers<{ records: [] }>();
   const warnings: Error[] = [];
   const onWarning = (warning: Error) => void warnings.push(warning);
@@ -189,7 +189,7 @@ t.test('after a fault nothing is read, however much comes', async (t) => {
   t.strictSame(warnings, [], 'nothing piles up');
 });
 
-t.test('a body that stands still', async (t) => {
+t.test('a body that stands still times out', async (t) => {
   const app = await openTestApp(t, { bodyIdleTimeoutMs: 200 });
   const head = `POST /v1/jobs/seal HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${app.client.apiKey}\r\nContent-Length: 1000\r\n`;
   for (const type of ['multipart/form-data; boundary=b', 'application/json']) {
@@ -201,7 +201,7 @@ t.test('a body that stands still', async (t) => {
   }
 });
 
-t.test('refusals at the door are logged too, and nothing of it was a bug', async (t) => {
+t.test('refusals of the transport are logged, and not as errors', async (t) => {
   const lines = log();
   t.ok(lines.some((line) => line.error_code === 'headers_too_large' && line.request_id));
   t.ok(lines.some((line) => line.error_code === 'request_timeout'));

@@ -41,7 +41,7 @@ const create = async (client: Client, fields: object = {}): Promise<EndpointBody
   return answer.json<EndpointBody>();
 };
 
-t.test('create, show, change, delete', async (t) => {
+t.test('an endpoint can be created, shown, changed and deleted', async (t) => {
   const client = await managerOf('crud');
   const answer = await send(client, 'POST', ALL, { url: 'https://hooks.example.com' });
   const made = answer.json<EndpointBody>();
@@ -94,7 +94,7 @@ t.test('rotation keeps the old secret for the overlap', async (t) => {
   t.strictSame(await stored(), [given]);
 });
 
-t.test('an endpoint is nobody else’s business', async (t) => {
+t.test('an endpoint is invisible to other clients', async (t) => {
   const owner = await managerOf('owner');
   const { id } = await create(owner);
   const colleague = app.client.as(
@@ -128,7 +128,7 @@ t.test('an endpoint is nobody else’s business', async (t) => {
   t.equal(codeOf(await app.client.as(undefined).get(ALL)), '401 authentication_required');
 });
 
-t.test('what is refused names the field', async (t) => {
+t.test('a refusal names the field', async (t) => {
   const client = await managerOf('refused');
   const url = 'https://hooks.example.com/';
   const cases: [body: unknown, code: string, message: RegExp][] = [
@@ -184,7 +184,7 @@ t.test('what is refused names the field', async (t) => {
   t.equal(codeOf(await send(client, 'POST', ALL, { url })), '409 too_many_webhook_endpoints');
 });
 
-t.test('a job says whether an endpoint will be told, and what is told is listed', async (t) => {
+t.test('a job says whether an endpoint will be notified, and lists its notifications', async (t) => {
   const client = await managerOf('told');
   let told = 0;
   const seal = async () => (await client.seal(pdfOf(`told ${told++}`), { mode: 'blocking' })).json<JobBody>();

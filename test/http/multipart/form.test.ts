@@ -48,7 +48,7 @@ function bodyOf(parts: { isFile: boolean; content: string }[]): Buffer {
   return Buffer.from(`${lines.join('')}--${BOUNDARY}--\r\n`, 'latin1');
 }
 
-t.test('however a body is cut, it has the parts that another parser finds', async (t) => {
+t.test('a body cut anywhere has the parts that another parser finds', async (t) => {
   const type = `multipart/form-data; boundary="${BOUNDARY}"`;
   const property = fc.asyncProperty(sent, fc.array(fc.nat(), { maxLength: 8 }), async (parts, cuts) => {
     const body = bodyOf(parts);
@@ -69,7 +69,7 @@ t.test('however a body is cut, it has the parts that another parser finds', asyn
   await t.resolves(fc.assert(property, { numRuns: tries(500) }));
 });
 
-t.test('whatever arrives is read the same, however it is cut, or refused', async (t) => {
+t.test('any input is read the same or refused, wherever it is cut', async (t) => {
   const line = fc.constantFrom(
     `--${BOUNDARY}`,
     `--${BOUNDARY}--`,
@@ -99,7 +99,7 @@ t.test('whatever arrives is read the same, however it is cut, or refused', async
   t.doesNotThrow(() => fc.assert(property, { numRuns: tries(3000) }));
 });
 
-t.test('a delimiter ends no headers', async (t) => {
+t.test('a delimiter does not end the headers of a part', async (t) => {
   const head = `--${BOUNDARY}\r\nContent-Disposition: form-data; name="a"`;
   for (const [what, body] of [
     ['a delimiter in place of a header', `${head}\r\n--${BOUNDARY}\r\nX: y\r\n\r\nz\r\n--${BOUNDARY}--`],

@@ -12,7 +12,7 @@ function block(headers: Record<string, string>): string {
 
 const malformed = { code: 'malformed_multipart' };
 
-t.test('boundaries', async (t) => {
+t.test('the boundary is read from the content type, or refused', async (t) => {
   for (const [contentType, boundary] of [
     ['multipart/form-data; boundary=AaB03x', 'AaB03x'],
     [
@@ -65,14 +65,14 @@ t.test('names are UTF-8, quoted or not', async (t) => {
   });
 });
 
-t.test('text is taken as it is or not at all', async (t) => {
+t.test('text is read as it is, or refused if it is not UTF-8', async (t) => {
   t.equal(decodeUtf8(Buffer.from('\ufeffa\0')), '\ufeffa\0');
   for (const bytes of [[0xff], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xf0, 0x9f, 0x98]]) {
     t.equal(decodeUtf8(Buffer.from(bytes)), undefined);
   }
 });
 
-t.test('any header gives a part or is told to be malformed', async (t) => {
+t.test('any header gives a part or is refused as malformed', async (t) => {
   const text = fc.oneof(fc.string(), fc.string({ unit: fc.constantFrom(...'form-data;name="file\\ *\'') }));
   const property = fc.property(text, text, text, (tail, type, encoding) => {
     const headers = { 'content-disposition': `form-data; ${tail}`, 'content-type': type };
