@@ -35,7 +35,7 @@ function exitOf(run: () => string): number | null {
   }
 }
 
-t.test('two machines without a network between them', async (t) => {
+t.test('witnessing by carried files, between two machines without a network', async (t) => {
   const [site, vault] = [await Machine.open(t), await Machine.open(t)];
   const tables = { witness: 'policy = "policy"', health: 'canary_interval = "off"' };
   const sandbox = await openSandbox({ tables });
@@ -103,7 +103,7 @@ t.test('two machines without a network between them', async (t) => {
   const adminSocket = join(sandbox.dir, 'state', 'admin.sock');
   let daemon = await sandbox.start();
 
-  await t.test('neither reaches the other, nor anything else', async (t) => {
+  await t.test('neither machine reaches the other, nor anything else', async (t) => {
     await until('the witness answers at home', () => {
       try {
         return vault.run(home, 'curl', '-s', 'http://127.0.0.1:8410/') !== '';
@@ -124,7 +124,7 @@ t.test('two machines without a network between them', async (t) => {
     );
   });
 
-  await t.test('first round: the log grows and the daemon restarts before the answer comes', async (t) => {
+  await t.test('first round: the answer is accepted after the log grew and a restart', async (t) => {
     await seal('one');
     const body = await request();
     bringRequest(body);
@@ -173,7 +173,7 @@ t.test('two machines without a network between them', async (t) => {
     }
   });
 
-  await t.test('second round: an answer was lost, and the witness says what it holds', async (t) => {
+  await t.test('second round: after a lost answer, the witness reports what it holds', async (t) => {
     const lost = await request();
     bringRequest(lost);
     atVault();
@@ -241,7 +241,7 @@ t.test('two machines without a network between them', async (t) => {
     t.match(verified, { status: 0, stdout: /witnesses .*vault/ });
   });
 
-  await t.test('an older copy is sealed on: the refusal is carried too, and stops it', async (t) => {
+  await t.test('an older copy that was sealed on is refused, and the carried refusal stops it', async (t) => {
     await seal('six');
     bringRequest(await request());
     atVault();

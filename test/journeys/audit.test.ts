@@ -61,7 +61,7 @@ async function judge(path: string): Promise<TrailReport & { checked: string[] }>
   }
 }
 
-t.test('every act has a record, in one line of numbers, and each is sealed', async (t) => {
+t.test('every act has a one-line record with a number, and each record is sealed', async (t) => {
   const apiKey = await sandbox.issueKey('hooks', 'acme', '--scopes', 'jobs:create,jobs:read,webhooks:manage');
   const [first, second] = await list();
   t.match(first, { number: 1, act: 'log.create', sealed: false, object: { keys: ['local/sandbox-2026'] } });
@@ -111,7 +111,7 @@ t.test('every act has a record, in one line of numbers, and each is sealed', asy
   t.strictSame(shown.json<{ jobs: unknown[] }>().jobs, [], 'no client sees any of it');
 });
 
-t.test('what is exported verifies offline, and nothing else does', async (t) => {
+t.test('an exported trail verifies offline, and a changed one does not', async (t) => {
   t.equal((await run('audit', 'export', '--output', folder, ...config)).status, 0);
   const names = readdirSync(folder).sort();
   t.equal(names.length, 2 * (await list()).length);
@@ -212,7 +212,7 @@ t.test('what is exported verifies offline, and nothing else does', async (t) => 
   t.match(forged, { status: 1, stderr: /1: its receipt is not of this record of the audit trail/ });
 });
 
-t.test('acts wait for no HSM, and are sealed once there is one', async (t) => {
+t.test('acts do not wait for an HSM, and are sealed once there is one', async (t) => {
   const path = join(sandbox.dir, 'token-local', 'tokens');
   renameSync(path, `${path}.gone`);
   await sandbox.issueKey('patient');
@@ -224,7 +224,7 @@ t.test('acts wait for no HSM, and are sealed once there is one', async (t) => {
   cpSync(storeDir, join(sandbox.dir, 'older'), { recursive: true });
 });
 
-t.test('who can write to the store removes or alters nothing that is sealed', async (t) => {
+t.test('a writer to the store cannot remove or change sealed records unnoticed', async (t) => {
   const whole = await judge(storeDir);
   t.match(whole, { problems: [], checked: [] });
   t.equal(whole.unsealed.length, 1, 'the stop');
@@ -273,7 +273,7 @@ t.test('who can write to the store removes or alters nothing that is sealed', as
   }
 });
 
-t.test('the trail of a store is held to the log, to the last checkpoint and to the API keys', async (t) => {
+t.test('the trail is checked against the log, the last checkpoint and the API keys', async (t) => {
   const verify = () => run('audit', 'verify', ...config);
   const stop = await list();
   t.match(await verify(), { status: 2, stderr: `no receipt proves audit record ${stop.length}` });
@@ -350,7 +350,7 @@ t.test('the trail of a store is held to the log, to the last checkpoint and to t
   cpSync(kept, storeDir, { recursive: true });
 });
 
-t.test('an act that is killed half-way, and one that cannot be put on record', async (t) => {
+t.test('an act that is killed half-way stays on record, and without a record no act happens', async (t) => {
   const copy = join(sandbox.dir, 'killed');
   cpSync(storeDir, copy, { recursive: true });
   const { records } = await judge(copy);
@@ -379,7 +379,7 @@ t.test('an act that is killed half-way, and one that cannot be put on record', a
 });
 
 t.test(
-  'a restore is on record in what it restored, and an exported folder shows the older copy',
+  'a restore is on record in the restored store, and an exported folder shows the older copy',
   async (t) => {
     const backup = join(sandbox.dir, 'backup');
     t.equal((await run('backup', '--output', backup, ...config)).status, 0);
@@ -400,7 +400,7 @@ t.test(
   },
 );
 
-t.test('a record is what it says, byte for byte', async (t) => {
+t.test('a record is kept byte for byte', async (t) => {
   const act = {
     act: 'key.revoke',
     actor: { via: 'command', uid: 0 },

@@ -9,7 +9,7 @@ import { openSandbox } from '../support/sandbox.ts';
 
 const LINES = 10_000;
 
-t.test('a full batch, killed half-way, and repeated', async (t) => {
+t.test('a full batch that is killed half-way is completed by a repeat', async (t) => {
   const sandbox = await openSandbox({ regions: ['eu', 'us'], stamped: true });
   t.teardown(() => sandbox.close());
   const apiKey = await sandbox.issueKey();

@@ -12,7 +12,7 @@ const DOCUMENT = pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata() });
 /** What no file of the daemon may hold. */
 const SECRETS = [Buffer.from('a secret'), Buffer.from('%PDF-'), Buffer.from('xpacket')];
 
-t.test('compliance mode, from the shell and through crashes', async (t) => {
+t.test('compliance mode, with the command line and through crashes', async (t) => {
   const sandbox = await openSandbox({
     head: 'compliance_mode = true',
   });
@@ -30,7 +30,7 @@ t.test('compliance mode, from the shell and through crashes', async (t) => {
   const verify = (name: string) =>
     pdfseal('verify', name, 'a.pdf.receipt.json', '--trust', sandbox.trustFile);
 
-  await t.test('the copy comes beside the receipt, and verifies as what it is', async (t) => {
+  await t.test('the copy is written next to the receipt, and verifies as a stripped copy', async (t) => {
     const submitted = await submit('--stripped-copy', '--json');
     t.equal(submitted.status, 0, submitted.stderr);
     t.match(JSON.parse(submitted.stdout), { stripped_copy: 'a.pdf.stripped.pdf' });
@@ -77,7 +77,7 @@ t.test('compliance mode, from the shell and through crashes', async (t) => {
     t.same(readdirSync(documents), before, 'the next start removes it, and only it');
   });
 
-  await t.test('what was accepted survives, and is served as it was sealed', async (t) => {
+  await t.test('accepted copies survive, and are served as they were sealed', async (t) => {
     const client = await Client.connect(sandbox.url, apiKey);
     const accepted = await client.seal(Buffer.from(DOCUMENT));
     const { id } = accepted.json<JobBody>();

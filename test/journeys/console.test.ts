@@ -14,7 +14,7 @@ import { until } from '../support/until.ts';
 
 const SRC = new URL('../../src/', import.meta.url).pathname;
 
-t.test('a person opens it, sees that all is well, and is sent away', async (t) => {
+t.test('a person opens the console, sees that all is well, and is logged out', async (t) => {
   const sandbox = await openSandbox({ code: 'dist', tail: '[console]\n', stamped: true });
   t.teardown(() => sandbox.close());
   await sandbox.start();
@@ -113,7 +113,7 @@ t.test('a person opens it, sees that all is well, and is sent away', async (t) =
   t.match(table.stdout, /console berta \(administrator\)/);
 });
 
-t.test('what the command refuses', async (t) => {
+t.test('a console login is refused if no console is configured', async (t) => {
   const sandbox = await openSandbox();
   t.teardown(() => sandbox.close());
   await sandbox.start();
@@ -127,7 +127,7 @@ t.test('what the command refuses', async (t) => {
   t.match(made, { status: 404, text: /No console is configured/ });
 });
 
-t.test('nothing loads it but the daemon that has one', async (t) => {
+t.test('only a daemon with a console loads its code', async (t) => {
   const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter(
     (path) => path.endsWith('.ts') && !path.startsWith('console/'),
   );

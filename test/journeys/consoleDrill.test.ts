@@ -8,7 +8,7 @@ import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 import { browseConsole, saysOf } from './browseConsole.ts';
 
-t.test('a partition is taken out and put back, and documents are sealed meanwhile', async (t) => {
+t.test('a partition is taken out and put back while documents are sealed', async (t) => {
   const listen = `127.0.0.1:${await freePort()}`;
   const sandbox = await openSandbox({
     regions: ['eu', 'us'],

@@ -14,7 +14,7 @@ import { freePort } from '../support/freePort.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 
-t.test('two people plan an epoch; who is taken out of the file, or revoked, is out', async (t) => {
+t.test('two people plan an epoch, and a removed or revoked person is signed out', async (t) => {
   const dir = t.testdir();
   const authority = makeAuthority(dir, 'people');
   const server = issueCertificate(dir, 'console', makeAuthority(dir, 'servers'));

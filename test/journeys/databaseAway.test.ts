@@ -11,7 +11,7 @@ import { installFront, installOn, isProven } from './onDatabase.ts';
 const postgres = await startPostgres(t);
 const ATTEMPTS = 12;
 
-t.test('a front answers 503 while its database is away, and goes on', async (t) => {
+t.test('a front answers 503 while its database is away, and then goes on', async (t) => {
   const first = await installOn(t, postgres);
   await first.start();
   const front = await installFront(t, postgres, first, 'front');

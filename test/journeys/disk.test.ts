@@ -95,7 +95,7 @@ const disk = new SmallDisk(96 * MIB);
 t.teardown(() => disk.close());
 // Only root may fill a file system to its last byte.
 if (disk.isOwn) {
-  t.test('with nothing left, what was accepted waits for room, over a crash too', async (t) => {
+  t.test('with a full disk, accepted jobs wait for room, even through a crash', async (t) => {
     const { sandbox, daemon, client } = await openHouse(t, disk);
     const [partition] = sandbox.partitions;
     const giveBack = TOKEN_VANISHES.strike(partition as PartitionOptions, daemon);
@@ -157,7 +157,7 @@ if (disk.isOwn) {
 }
 
 t.test(
-  'a write that fails ends the daemon, and what was acknowledged is there at the next start',
+  'a failed write ends the daemon, and every acknowledged job is there after the next start',
   async (t) => {
     const { sandbox, daemon, client } = await openHouse(t);
     const accepted: string[] = [];
@@ -186,7 +186,7 @@ t.test(
   },
 );
 
-t.test('what keeps the daemon from its files is told in a line, with the remedy', async (t) => {
+t.test('a file that the daemon cannot use is reported in one line with its remedy', async (t) => {
   const sandbox = await openSandbox({ code: 'dist' });
   t.teardown(() => sandbox.close());
   const state = join(sandbox.dir, 'state');
@@ -220,7 +220,7 @@ t.test('what keeps the daemon from its files is told in a line, with the remedy'
 const MOUNTING = process.getuid?.() === 0 ? ['--mount'] : ['--mount', '--map-root-user'];
 const mayMount = spawnSync('unshare', [...MOUNTING, 'true']).status === 0;
 
-t.test('a file system that is read-only is told in a line, and what only reads works on it', async (t) => {
+t.test('a read-only file system is reported in one line, and commands that only read work', async (t) => {
   if (!mayMount) {
     const refusal = Object.assign(new Error('EROFS'), { errno: -constants.errno.EROFS, code: 'EROFS' });
     t.equal(

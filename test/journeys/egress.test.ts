@@ -45,7 +45,7 @@ async function subscribe(client: Client, receiver: Receiver): Promise<void> {
   receiver.secrets = [made.json<{ secret: string }>().secret];
 }
 
-t.test('killed during a time-stamp, a fetch and a delivery, the egress process loses nothing', async (t) => {
+t.test('an egress process that is killed during its work loses nothing', async (t) => {
   const authority = await openHostile(t, hostilityOf('says nothing'));
   let whole = false;
   const halfway: SourceHandler = (req, res) => {
@@ -113,7 +113,7 @@ t.test('killed during a time-stamp, a fetch and a delivery, the egress process l
   t.strictSame(await daemon.stop(), 0);
 });
 
-t.test('no egress process is left over by a daemon, and none is started without need', async (t) => {
+t.test('no egress process outlives its daemon, and none is started without need', async (t) => {
   const idle = await openSandbox({ code: 'dist' });
   t.teardown(() => idle.close());
   const daemon = await idle.start();
@@ -130,7 +130,7 @@ t.test('no egress process is left over by a daemon, and none is started without 
 });
 
 t.test(
-  'a daemon that is told a socket starts no egress process of its own, and finds it once it is there',
+  'a daemon with an egress socket starts no egress process itself, and waits for the socket',
   async (t) => {
     const receiver = await Receiver.open(t);
     const sandbox = await openSandbox({ code: 'dist', tables: { webhooks: WEBHOOKS } });

@@ -147,7 +147,7 @@ async function killAround(t: Test, house: House): Promise<void> {
   t.equal(await next.stop(), 0);
 }
 
-t.test('new keys in the middle of the work', async (t) => {
+t.test('new keys come into force under load and through kills', async (t) => {
   const [calm, killed] = await Promise.all([openHouse(t), openHouse(t)]);
   await Promise.all([rotateUnderLoad(t, calm), killAround(t, killed)]);
 });

@@ -77,7 +77,7 @@ async function useEverything(): Promise<number[]> {
 }
 
 for (const [way, begin] of Object.entries(WAYS)) {
-  t.test(`beside ${way} of one client another gets everything`, async (t) => {
+  t.test(`despite ${way} of one client, another is served in full`, async (t) => {
     const greed = begin(target);
     t.teardown(() => greed.stop());
     const isFelt = () =>

@@ -71,7 +71,7 @@ async function forge(t: Test, damage: (databases: Databases) => unknown): Promis
   });
 }
 
-t.test('a log with two epochs, of which each seals a record of itself', async (t) => {
+t.test('each of two epochs of a log seals a record of itself', async (t) => {
   const daemon = await sandbox.start();
   const client = await Client.connect(sandbox.url, await sandbox.issueKey());
   const seal = async (n: number) =>
@@ -109,7 +109,7 @@ async function refusesAll(t: Test, message: RegExp): Promise<void> {
   t.match(await run(...plan), { status: 1, stderr: message }, 'nor does a new trust file come from a plan');
 }
 
-t.test('a past epoch becomes the attacker’s own: one key, no time-stamps', async (t) => {
+t.test('a past epoch that is changed to an attacker’s key without time-stamps is refused', async (t) => {
   const { privateKey: _, ...key } = makeKey('ed25519', 'eu');
   await forge(t, (databases) =>
     change(databases, ([first, ...later]) => {
@@ -125,7 +125,7 @@ t.test('a past epoch becomes the attacker’s own: one key, no time-stamps', asy
   await repairs(t);
 });
 
-t.test('an epoch is put into the past', async (t) => {
+t.test('an epoch that is inserted into the past is refused', async (t) => {
   const { privateKey: _, ...key } = makeKey('ed25519', 'eu');
   await forge(t, (databases) =>
     change(databases, (list) => {
@@ -139,7 +139,7 @@ t.test('an epoch is put into the past', async (t) => {
   await repairs(t);
 });
 
-t.test('the records are cut off where the second epoch was planned', async (t) => {
+t.test('records that are cut off where the second epoch was planned are missed', async (t) => {
   const [, plan] = await records();
   await forge(t, (databases) => {
     change(databases, (list) => list.slice(0, 1));
@@ -153,7 +153,7 @@ t.test('the records are cut off where the second epoch was planned', async (t) =
   t.match(await run('epochs', 'repair'), { status: 1 }, 'nothing is left to repair it from');
 });
 
-t.test('other records wait where the end of the trail was cut off', async (t) => {
+t.test('a trail whose end was replaced by other records is refused', async (t) => {
   const [, plan] = await records();
   await forge(t, (databases) => {
     change(databases, (list) => list.slice(0, 1));
@@ -170,7 +170,7 @@ t.test('other records wait where the end of the trail was cut off', async (t) =>
   );
 });
 
-t.test('the job of a forged record waits while the true trail is there', async (t) => {
+t.test('a job that would seal a forged record is refused while the true trail is there', async (t) => {
   const [, plan] = await records();
   await forge(t, ({ trail, jobs, waiting }) => {
     const [jobId] = parseRecord<[string]>(trail.getBinary(counterKey(plan?.number ?? 0)) ?? Buffer.alloc(0));
@@ -186,7 +186,7 @@ t.test('the job of a forged record waits while the true trail is there', async (
   });
 });
 
-t.test('a forged trust file does not agree with the records that an auditor keeps', async (t) => {
+t.test('a forged trust file contradicts the records that an auditor keeps', async (t) => {
   const verify = async (change: (log: TrustedLog) => TrustedLog) => {
     writeFileSync(trustFile, encodeTrust({ ...trust, logs: trust.logs.map(change) }));
     return sandbox.pdfseal(['audit', 'verify', '--input', exported, '--trust', trustFile, '--newest', '1']);
@@ -204,7 +204,7 @@ t.test('a forged trust file does not agree with the records that an auditor keep
   t.match(forged, { status: 1, stderr: /the trust file has an epoch from \S+ on, but no audit record does/ });
 });
 
-t.test('the store as it was', async (t) => {
+t.test('the unchanged store is good', async (t) => {
   t.match(await run('check'), { status: 0, stderr: '' });
   const daemon = await sandbox.start();
   t.equal(await daemon.stop(), 0);
@@ -216,7 +216,7 @@ t.test('the store as it was', async (t) => {
   );
 });
 
-t.test('an epoch is planned while the daemon is stopped, and begins before it starts again', async (t) => {
+t.test('an epoch that is planned while the daemon is stopped can begin before it starts again', async (t) => {
   const from = Math.ceil(Date.now() / 1000 + 30) * 1000;
   const at = new Date(from).toISOString().replace('.000', '');
   const planned = await run('epochs', 'plan', '--new-keys', 'us/sandbox-2026', '--from', at);

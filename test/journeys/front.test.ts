@@ -14,7 +14,7 @@ const postgres = await startPostgres(t);
 const ENDED_BY_ITSELF = 70;
 const IS_ACTIVE = /waits to take over: process \d+ on \S+ is active/;
 
-t.test('two fronts accept what one daemon seals, over its death and the take-over of another', async (t) => {
+t.test('two fronts accept what one daemon seals, through its death and a take-over', async (t) => {
   const first = await installOn(t, postgres, {
     tables: { limits: 'queue_jobs_max = 4', log: 'last_checkpoint_interval = "100ms"' },
     tail: '[clients.slow.rate]\nrequests = 200\nwindow = "1h"\n',

@@ -66,7 +66,7 @@ const read = (folder: string, keys: string[]) => {
   return { status, stdout };
 };
 
-t.test('it reads the log', async (t) => {
+t.test('the Go reader reads the log', async (t) => {
   const stdout = `${newest.size} entries, signed by 2 keys, continues a tree of ${older.size}\n`;
   t.strictSame(read(mirror, vkeys), { status: 0, stdout });
 });

@@ -3,7 +3,7 @@ import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { WIDTHS } from '../../src/hash/calibrate.ts';
 import { openSandbox } from '../support/sandbox.ts';
 
-t.test('the daemon uses the add-on where it works, unless it is told not to, and says so', async (t) => {
+t.test('the daemon uses the add-on if it works and is not disabled, and says so', async (t) => {
   const cases = { native: '', wasm: 'engine = "wasm"' };
   for (const [engine, hash] of Object.entries(cases)) {
     const sandbox = await openSandbox({ code: 'dist', tables: { hash } });

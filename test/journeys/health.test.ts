@@ -37,7 +37,7 @@ async function statusOf(sandbox: Sandbox): Promise<AdminStatus> {
   return (await askAdmin(sandbox, '/status')).json<AdminStatus>();
 }
 
-t.test('ready is who sealed and verified a document of its own', async (t) => {
+t.test('the daemon is ready once it has sealed and verified a document of its own', async (t) => {
   const chronyc = makeChronyc(t);
   chronyc.say(UNSYNCHRONIZED);
   const sandbox = await openSandbox({
@@ -103,7 +103,7 @@ t.test('ready is who sealed and verified a document of its own', async (t) => {
   t.equal(check.status, 0, check.stdout + check.stderr);
 });
 
-t.test('metrics, drills and who may ask for them', async (t) => {
+t.test('metrics, drills and access to them', async (t) => {
   const sandbox = await openSandbox({ regions: ['eu', 'us'], stamped: true });
   t.teardown(() => sandbox.close());
   const apiKey = await sandbox.issueKey();
@@ -161,7 +161,7 @@ t.test('metrics, drills and who may ask for them', async (t) => {
     t.notMatch(answer.text, apiKey);
   });
 
-  await t.test('a partition goes out and comes back, and no request fails', async (t) => {
+  await t.test('a partition is taken out and put back, and no request fails', async (t) => {
     const traffic = new Traffic(client, ['blocking', 'blocking', 'async']);
     await until('there is load', () => traffic.answers.length >= 6);
     const out = await post('/partitions/us/out?for=10m');
@@ -196,7 +196,7 @@ t.test('metrics, drills and who may ask for them', async (t) => {
     );
   });
 
-  await t.test('a partition that nobody takes back goes back by itself', async (t) => {
+  await t.test('a partition that stays out too long returns by itself', async (t) => {
     t.equal((await post('/partitions/us/out?for=100ms')).status, 200);
     await until('it is back', async () => (await statusOf(sandbox)).partitions.members[1]?.state === 'ready');
     t.equal((await post('/partitions/us/out?for=100ms')).status, 200);
@@ -209,7 +209,7 @@ t.test('metrics, drills and who may ask for them', async (t) => {
     await until('all are', async () => (await askAdmin(sandbox, '/readyz')).status === 200);
   });
 
-  await t.test('what is wrong is told in the envelope', async (t) => {
+  await t.test('an error is reported in the envelope', async (t) => {
     for (const [method, path, status, code] of [
       ['GET', '/', 404, 'not_found'],
       ['GET', '/v1/jobs', 404, 'not_found'],
@@ -233,7 +233,7 @@ t.test('metrics, drills and who may ask for them', async (t) => {
     t.equal((await askAdmin(sandbox, docUrl)).status, 200, 'and explained');
   });
 
-  await t.test('a job that waits is counted, a canary is not', async (t) => {
+  await t.test('a waiting job is counted, but a canary is not', async (t) => {
     await post('/partitions/us/out?for=1m');
     await post('/partitions/eu/out?for=1m&below_quorum=true');
     const { id } = (await client.seal(TRAFFIC_DOCUMENT, { mode: 'async' })).json<JobBody>();
@@ -249,7 +249,7 @@ t.test('metrics, drills and who may ask for them', async (t) => {
   });
 });
 
-t.test('without canaries it is ready by what its parts know, and seals none', async (t) => {
+t.test('without canaries, the daemon is ready if its parts are, and seals none', async (t) => {
   const sandbox = await openSandbox({ tables: { health: 'canary_interval = "off"' } });
   t.teardown(() => sandbox.close());
   await sandbox.start();
@@ -264,7 +264,7 @@ t.test('without canaries it is ready by what its parts know, and seals none', as
 });
 
 t.test(
-  'on a loopback address, all but life and readiness takes a key, and the address for a host',
+  'on a loopback address, all but health checks needs a key, and that address as the host',
   async (t) => {
     const port = await freePort();
     const sandbox = await openSandbox({ tables: { admin: `listen = "127.0.0.1:${port}"` } });

@@ -16,7 +16,7 @@ import { installFront, installOn, isProven } from './onDatabase.ts';
 const postgres = await startPostgres(t);
 const uuid = (jobId: string) => jobId.slice('job_'.length);
 
-t.test('no front makes the daemon seal another job, fail an audit record, or end', async (t) => {
+t.test('a front cannot make the daemon seal another job, fail a record, or end', async (t) => {
   const first = await installOn(t, postgres);
   let active = await first.start();
   const apiKey = await first.issueKey();

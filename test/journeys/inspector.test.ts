@@ -22,7 +22,7 @@ function program(name: string): string {
   return fileURLToPath(new URL(`../../dist/${name}.js`, import.meta.url));
 }
 
-t.test('a signer and an administrator’s command', async (t) => {
+t.test('a signer and an administrator’s command open no inspector', async (t) => {
   const sandbox = await openSandbox({ code: 'dist' });
   t.teardown(() => sandbox.close());
   const daemon = await sandbox.start();
@@ -39,7 +39,7 @@ t.test('a signer and an administrator’s command', async (t) => {
   await signalsInVain(t, { signer, pdfseal: watch.pid ?? -1 });
 });
 
-t.test('a daemon that is run by hand', async (t) => {
+t.test('a daemon that is run by hand opens no inspector', async (t) => {
   const sandbox = await openSandbox({ code: 'dist' });
   t.teardown(() => sandbox.close());
   const daemon = spawn(program('main'), ['--config', sandbox.configFile], {

@@ -96,7 +96,7 @@ async function openHouse(t: Test, limits = '') {
   return { sandbox, apiKey, daemon, client };
 }
 
-t.test('4 GiB stream through without being held in memory or on disk', async (t) => {
+t.test('a document of 4 GiB is streamed without being held in memory or on disk', async (t) => {
   const { sandbox, apiKey, daemon, client } = await openHouse(t, 'document_bytes_max = "5GiB"');
   const hash = createHash('sha256');
   const { req, answer } = post(sandbox, apiKey);
@@ -116,7 +116,7 @@ t.test('4 GiB stream through without being held in memory or on disk', async (t)
   t.strictSame(filesOpen, [], 'no file was open but those of the store');
 });
 
-t.test('200 uploads that hardly move do not keep others from sealing', async (t) => {
+t.test('200 uploads that hardly move do not block sealing for others', async (t) => {
   const { sandbox, apiKey, daemon } = await openHouse(t);
   const other = await Client.connect(sandbox.url, await sandbox.issueKey('other', 'other'));
   const slow = Array.from({ length: 200 }, () => post(sandbox, apiKey));

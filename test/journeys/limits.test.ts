@@ -33,7 +33,7 @@ async function jobCount(): Promise<number> {
   }
 }
 
-t.test('killed under load and stopped, the daemon has counted each job once', async (t) => {
+t.test('a daemon that is killed under load and stopped has counted each job once', async (t) => {
   for (let kill = 0; kill < 3; kill++) {
     let answers = 0;
     const post = async (n: number) => {
@@ -59,7 +59,7 @@ t.test('killed under load and stopped, the daemon has counted each job once', as
   t.equal(await taken(), before, 'after a stop');
 });
 
-t.test('SIGHUP changes limits under load, and fails no request', async (t) => {
+t.test('SIGHUP changes limits under load without failing a request', async (t) => {
   await restart();
   const used = await taken();
   const text = readFileSync(sandbox.configFile, 'utf8');

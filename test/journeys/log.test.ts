@@ -35,5 +35,5 @@ async function serveInto(t: Test, open: (dir: string) => number): Promise<void> 
   await sandbox.start();
 }
 
-t.test('with a full disk under its log', (t) => serveInto(t, () => openSync('/dev/full', 'w')));
-t.test('with a log reader that hangs', (t) => serveInto(t, stoppedReader));
+t.test('the daemon works if its log’s disk is full', (t) => serveInto(t, () => openSync('/dev/full', 'w')));
+t.test('the daemon works if its log’s reader hangs', (t) => serveInto(t, stoppedReader));

@@ -82,7 +82,7 @@ async function openHouse(t: Test, options: { clientCa?: boolean } = {}) {
 const ask = (client: ApiClient): Promise<ApiAnswer> =>
   client.send({ method: 'GET', path: '/jobs?limit=1', headers: { Connection: 'close' } }, NEVER);
 
-t.test('TLS, with certificates renewed under load', async (t) => {
+t.test('certificates are renewed under load without a failed request', async (t) => {
   const { sandbox, authority, files, url, ca, clientOf, apiKey } = await openHouse(t);
   const daemon = await sandbox.start();
   t.match(
@@ -156,7 +156,7 @@ t.test('TLS, with certificates renewed under load', async (t) => {
   t.equal(await daemon.stop(), 0);
 });
 
-t.test('client certificates', async (t) => {
+t.test('only a client certificate of the configured authority is accepted', async (t) => {
   const { sandbox, authority, url, clientOf, apiKey } = await openHouse(t, { clientCa: true });
   const own = makeAuthority(sandbox.dir, 'clients');
   const daemon = await sandbox.start();
@@ -200,7 +200,7 @@ t.test('client certificates', async (t) => {
   await t.rejects(ask(clientOf(reachOf(good))), refused, 'and the one before no more');
 });
 
-t.test('a certificate in place of an API key, and a key that is bound to one', async (t) => {
+t.test('a certificate replaces an API key, and a bound key needs its certificate', async (t) => {
   const { sandbox, authority, url, ca, apiKey } = await openHouse(t, { clientCa: true });
   edit(sandbox, 'client_ca_file', 'client_certificate_required = false\nclient_ca_file');
   const own = makeAuthority(sandbox.dir, 'clients');
@@ -270,7 +270,7 @@ t.test('a certificate in place of an API key, and a key that is bound to one', a
   t.equal(await daemon.stop(), 0);
 });
 
-t.test('a Unix socket beside a port', async (t) => {
+t.test('a Unix socket serves next to a port', async (t) => {
   const sandbox = await openSandbox({ code: 'dist' });
   t.teardown(() => sandbox.close());
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-'));
@@ -313,7 +313,7 @@ t.test('a Unix socket beside a port', async (t) => {
 });
 
 t.test(
-  'sockets of a service manager: a Unix socket never speaks TLS, and a network never in clear',
+  'an inherited Unix socket never speaks TLS, and an inherited network socket always needs it',
   async (t) => {
     const { sandbox, apiKey } = await openHouse(t);
     const dir = mkdtempSync(join(tmpdir(), 'pdfseal-'));
@@ -337,7 +337,7 @@ t.test(
   },
 );
 
-t.test('what would be heard by others is not listened on', async (t) => {
+t.test('an address that others could eavesdrop on is refused without TLS', async (t) => {
   const sandbox = await openSandbox({ code: 'dist' });
   t.teardown(() => sandbox.close());
   const before = read(sandbox.configFile);

@@ -70,7 +70,7 @@ function forge(receiptFile: string, change: 'flip' | 'drop'): string {
   return file;
 }
 
-t.test('a token of NSS softoken, whose key it makes itself', async (t) => {
+t.test('a token of NSS softoken makes its own post-quantum key, and signs with it', async (t) => {
   const sandbox = await openHouse(t, ({ dir }) => nssTable(makeNssToken(dir)));
   const { configFile } = sandbox;
   const apiKey = await sandbox.issueKey();
@@ -90,7 +90,7 @@ t.test('a token of NSS softoken, whose key it makes itself', async (t) => {
     /eu\/post-quantum +mldsa44 +ready +cannot leave the token, but it may have been imported\n/,
   );
 
-  await t.test('while it is gone nothing is sealed, and afterwards everything is', async (t) => {
+  await t.test('without the token nothing is sealed, and with it everything is', async (t) => {
     const pin = join(sandbox.dir, 'nss', 'pin');
     renameSync(pin, `${pin}.away`);
     process.kill((await memberOf(sandbox, 'eu/post-quantum')).pid ?? -1, 'SIGKILL');
@@ -109,7 +109,7 @@ t.test('a token of NSS softoken, whose key it makes itself', async (t) => {
   });
 });
 
-t.test('with a software key', async (t) => {
+t.test('a software post-quantum key', async (t) => {
   const folder = t.testdir();
   const file = join(folder, 'post-quantum.key');
   const other = await openSandbox({ init: false });
@@ -129,7 +129,7 @@ t.test('with a software key', async (t) => {
   const client = await Client.connect(sandbox.url, apiKey);
   const { files } = await sealAndVerify(t, sandbox, client);
 
-  await t.test('the verdict names it', async (t) => {
+  await t.test('the verdict names the software key', async (t) => {
     const { status, stdout, stderr } = await sandbox.pdfseal(['verify', ...files]);
     t.equal(status, 0, stdout + stderr);
     t.match(stdout, /eu\/sandbox-2026, us\/sandbox-2026, eu\/post-quantum \(software\)/);
@@ -138,7 +138,7 @@ t.test('with a software key', async (t) => {
     t.match(json.stdout, /eu\/post-quantum \(software\)/);
   });
 
-  await t.test('without the signature, or with another, no receipt is good', async (t) => {
+  await t.test('without a right post-quantum signature, no receipt is good', async (t) => {
     const [document = '', receipt = '', ...trust] = files;
     for (const [change, why] of [
       ['flip', /signature of eu\/post-quantum is wrong/],
@@ -151,7 +151,7 @@ t.test('with a software key', async (t) => {
     }
   });
 
-  await t.test('trust file, epochs, list and doctor say so', async (t) => {
+  await t.test('trust file, epochs, list and doctor show the software key', async (t) => {
     const { logs } = JSON.parse(readFileSync(sandbox.trustFile, 'utf8'));
     const [epoch] = logs[0].epochs;
     t.equal(epoch.quorum, RULE);
@@ -171,7 +171,7 @@ t.test('with a software key', async (t) => {
     t.notMatch(doctor.stdout, /post-quantum key/);
   });
 
-  await t.test('the epoch is planned anew with the same software key, and cancelled', async (t) => {
+  await t.test('an epoch can be planned again with the same software key, and cancelled', async (t) => {
     const planned = await sandbox.pdfseal(['epochs', 'plan', '--config', configFile]);
     t.equal(planned.status, 0, planned.stderr);
     t.match(planned.stdout, /eu\/post-quantum \(software\) {2}mldsa44 {2}kept/);
@@ -179,7 +179,7 @@ t.test('with a software key', async (t) => {
     t.equal((await sandbox.pdfseal(['epochs', 'cancel', '--config', configFile])).status, 0);
   });
 
-  await t.test('a new software key of a cancelled epoch is destroyed with its file', async (t) => {
+  await t.test('the new software key of a cancelled epoch is destroyed with its file', async (t) => {
     const next = join(folder, 'next.key');
     t.equal((await other.pdfseal(['hsm', 'make-software-key', next])).status, 0);
     const text = readFileSync(configFile, 'utf8');

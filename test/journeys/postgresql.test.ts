@@ -17,7 +17,7 @@ const SCOPES = ['--scopes', 'jobs:create,jobs:read,webhooks:manage'];
 /** EX_SOFTWARE: the service manager starts it again. */
 const ENDED_BY_ITSELF = 70;
 
-t.test('an environment lives in a database as it does in a folder', async (t) => {
+t.test('an environment works in a database as in a folder', async (t) => {
   const document = pdfOf('a hosted document', 10_000);
   const tls = makeTls(t);
   const source = await openSource(t, serving(document), { tls });
@@ -83,7 +83,7 @@ t.test('an environment lives in a database as it does in a folder', async (t) =>
 });
 
 t.test(
-  'killed in the middle of everything, neither the daemon nor the database loses a promise',
+  'killed in the middle of everything, neither the daemon nor the database breaks a promise',
   async (t) => {
     const sandbox = await installOn(t, postgres);
     let daemon = await sandbox.start();
@@ -124,7 +124,7 @@ t.test(
   },
 );
 
-t.test('a daemon that waits for its database stops when it is told to', async (t) => {
+t.test('a daemon that waits for its database stops on SIGTERM', async (t) => {
   const sandbox = await installOn(t, postgres);
   await postgres.stop();
   const waiting = startWaiting(sandbox);
@@ -134,7 +134,7 @@ t.test('a daemon that waits for its database stops when it is told to', async (t
   t.match(await sandbox.pdfseal(['check', '--config', sandbox.configFile]), { status: 0 });
 });
 
-t.test('a daemon that is not let in ends, and says what to do', async (t) => {
+t.test('a daemon that its database refuses ends with a remedy', async (t) => {
   const sandbox = await installOn(t, postgres);
   const text = readFileSync(sandbox.configFile, 'utf8');
   writeFileSync(sandbox.configFile, text.replace('user=pdfseal', 'user=stranger'));

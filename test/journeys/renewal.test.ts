@@ -14,7 +14,7 @@ import { makeOutsideAuthority } from '../support/outsideAuthority.ts';
 import { makePdf } from '../support/pdf.ts';
 import { openSandbox } from '../support/sandbox.ts';
 
-t.test('renewals', async (t) => {
+t.test('renewal of time-stamps', async (t) => {
   const sandbox = await openSandbox({
     stamped: true,
     tables: { health: 'canary_interval = "off"' },
@@ -54,7 +54,7 @@ t.test('renewals', async (t) => {
   t.notOk(existsSync(file('state/last-renewal.json')), 'where nothing is due, nothing is good or bad');
   const first = await seal();
 
-  await t.test('the daemon stamps it', async (t) => {
+  await t.test('the daemon’s own authority stamps a renewal', async (t) => {
     const found = await renew(t);
     t.match(found, { due: null, renewed: null, standing: [{ checkpoints: Number, digest: 'sha512' }] });
     t.ok(Date.parse(found.ends_at) > Date.now());
@@ -74,7 +74,7 @@ t.test('renewals', async (t) => {
     });
   });
 
-  await t.test('what ends soon is announced, and renewed in time', async (t) => {
+  await t.test('an algorithm that ends soon is announced, and renewed in time', async (t) => {
     const sunset = (algorithm: string, until: string) =>
       `\n[[renewal.sunset]]\nalgorithm = "${algorithm}"\nuntil = "${until}"\nsource = "a catalogue"\n`;
     const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
@@ -124,7 +124,7 @@ t.test('renewals', async (t) => {
   });
 
   const second = await seal();
-  await t.test('an outside authority stamps it by file', async (t) => {
+  await t.test('an outside authority stamps a renewal by file', async (t) => {
     sandbox.through = ['sh', '-c', `exec "$@" >${file('query.tsq')}`, 'sh'];
     const asked = await pdfseal(['renew', 'request', '--hash', 'sha384']);
     sandbox.through = [];
@@ -166,7 +166,7 @@ t.test('renewals', async (t) => {
     t.strictSame(await recordOf(t, second), [1, 1]);
   });
 
-  await t.test('the theft of a key', async (t) => {
+  await t.test('a stolen key can be looked into before anything is renewed', async (t) => {
     const theft = ['--distrust', outside.rootFile, '--since'];
     t.match(await pdfseal(['renew', '--distrust', outside.rootFile]), {
       status: 64,
@@ -199,7 +199,7 @@ t.test('renewals', async (t) => {
     }
   });
 
-  await t.test('records go on without the stolen key', async (t) => {
+  await t.test('records are renewed without the stolen key', async (t) => {
     const theft = ['--distrust', outside.rootFile, '--since', '2026-01-01'];
     t.match(await renew(t, ...theft, '--now'), {
       renewed: { renewal: 3, digest: 'sha384', from: 0, stamps: [{ authority: 'built-in' }] },
@@ -216,7 +216,7 @@ t.test('renewals', async (t) => {
     t.match(await renew(t), { due: null, standing: [{ renewal: 3 }], no_longer_proven: 0 });
   });
 
-  await t.test('no answer of a distrusted root is taken', async (t) => {
+  await t.test('no answer from a distrusted root is accepted', async (t) => {
     const since = `${new Date().toISOString().slice(0, 19)}Z`;
     const { timestampAuthorities } = parseTrust((await pdfseal(['trust', 'export'])).stdout);
     const own = timestampAuthorities.find(({ name }) => name === 'built-in')?.root.der ?? new Uint8Array();
@@ -234,7 +234,7 @@ t.test('renewals', async (t) => {
     });
   });
 
-  await t.test('everything is checked, recorded and carried by a backup', async (t) => {
+  await t.test('renewals are checked, on record, and part of a backup', async (t) => {
     const checked = await pdfseal(['check']);
     t.match(checked, { status: 0, stdout: /good/ }, checked.stdout + checked.stderr);
     const { stdout } = await pdfseal(['audit', 'list', '--act', 'renewal.run', '--json']);
@@ -248,7 +248,7 @@ t.test('renewals', async (t) => {
     t.equal(backup.status, 0, backup.stderr);
   });
 
-  await t.test('a theft that was said by mistake', async (t) => {
+  await t.test('a root that was distrusted by mistake can be trusted again', async (t) => {
     const mistake = / is distrusted from 2\S+ on, as was said after the last renewal/;
     t.match((await pdfseal(['renew', '--dry-run'])).stdout, mistake);
     const { known_thefts: thefts } = await renew(t, '--dry-run');
@@ -276,7 +276,7 @@ t.test('renewals', async (t) => {
     t.notMatch((await pdfseal(['doctor'])).stdout, 'timestamp.authorities has it');
   });
 
-  await t.test('an authority that the configuration does not name any more', async (t) => {
+  await t.test('an authority that is no longer in the configuration is missed', async (t) => {
     const config = readFileSync(sandbox.configFile, 'utf8');
     const missing = /renewal 2 is from outside, whose root .*\n.*\[timestamp\.remotes\.outside\]/;
     writeFileSync(sandbox.configFile, config.replace(/\[timestamp\.remotes\.outside\]\n.*\n/, ''));

@@ -15,7 +15,7 @@ import { until } from '../support/until.ts';
 const ORIGIN = 'seal.example.com/sandbox/2026';
 const DOCUMENT = Buffer.from('%PDF-1.7\na document\n%%EOF\n');
 
-t.test('two authorities, a witness and a restore', async (t) => {
+t.test('renewals with two authorities, a witness and a restore', async (t) => {
   const sandbox = await openSandbox({
     stamped: true,
     tables: { health: 'canary_interval = "off"' },
@@ -50,7 +50,7 @@ t.test('two authorities, a witness and a restore', async (t) => {
       return readFileSync(file(`${n}.tsr`));
     });
 
-  await t.test('two authorities answer the same query, by file', async (t) => {
+  await t.test('two authorities answer the same query by file', async (t) => {
     const asked = await pdfseal(['renew', 'request', '--json']);
     writeFileSync(file('query.tsq'), Buffer.from(JSON.parse(asked.stdout).query, 'base64'));
     // Tokens of whole seconds must be later than what they renew.
@@ -73,7 +73,7 @@ t.test('two authorities, a witness and a restore', async (t) => {
     t.match(await accept(second), { status: 1, stderr: /no query is out/ });
   });
 
-  await t.test('after a theft, it says what a witness saw', async (t) => {
+  await t.test('after a theft, the command reports what a witness saw', async (t) => {
     await until('the newest checkpoint is witnessed', async () => {
       const [newest, seen] = [
         await client.get('/v1/log/checkpoint'),
@@ -97,7 +97,7 @@ t.test('two authorities, a witness and a restore', async (t) => {
     );
   });
 
-  await t.test('a restore waits for no renewal, and brings the renewals back', async (t) => {
+  await t.test('a restore is refused during a renewal, and brings the renewals back', async (t) => {
     const before = await recordOf();
     t.equal(await daemon.stop(), 0);
     const backup = await pdfseal(['backup', '--output', file('backup')]);

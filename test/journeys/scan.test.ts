@@ -8,7 +8,7 @@ import { makePdf } from '../support/pdf.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 
-t.test('a site with a scanner', async (t) => {
+t.test('a site with a scanner rejects what it finds, and goes on after its loss', async (t) => {
   const clamd = await startClamd(t);
   const sandbox = await openSandbox({
     tables: {
@@ -65,7 +65,7 @@ t.test('a site with a scanner', async (t) => {
   );
 });
 
-t.test('a site without one is told so at every start, and in every receipt', async (t) => {
+t.test('a site without a scanner is warned at every start and in every receipt', async (t) => {
   const sandbox = await openSandbox();
   t.teardown(() => sandbox.close());
   const apiKey = await sandbox.issueKey();

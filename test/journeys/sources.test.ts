@@ -14,7 +14,7 @@ import { until } from '../support/until.ts';
 const DOCUMENT = pdfOf('a hosted document', 400_000);
 const SECRET = 's3cr3t';
 
-t.test('what was accepted is fetched, whatever becomes of the daemon meanwhile', async (t) => {
+t.test('an accepted URL is fetched even if the daemon is killed or stopped meanwhile', async (t) => {
   const tls = makeTls(t);
   /** Documents are given to the end only after this; before, half of each. */
   let whole = false;

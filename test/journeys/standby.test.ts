@@ -14,7 +14,7 @@ const postgres = await startPostgres(t);
 const ENDED_BY_ITSELF = 70;
 const IS_ACTIVE = /waits to take over: process \d+ on \S+ is active/;
 
-t.test('a second daemon takes over from one that is killed, stopped, held, or told to end', async (t) => {
+t.test('a second daemon takes over if the first is killed, stopped, suspended or ended', async (t) => {
   const first = await installOn(t, postgres, { stamped: true });
   let active = await first.start();
   const apiKey = await first.issueKey();
@@ -78,7 +78,7 @@ t.test('a second daemon takes over from one that is killed, stopped, held, or to
   t.match(await first.pdfseal(['check', '--config', first.configFile]), { status: 0 });
 });
 
-t.test('a machine that waits notes what is released, and takes over no log that lost it', async (t) => {
+t.test('a waiting machine notes released checkpoints, and takes over no log that lost one', async (t) => {
   const first = await installOn(t, postgres, { tables: { log: 'last_checkpoint_interval = "100ms"' } });
   const database = new URL(readFileSync(first.configFile, 'utf8').match(/url = "(.*)"/)?.[1] ?? '').pathname;
   let active = await first.start();

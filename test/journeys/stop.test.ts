@@ -17,7 +17,7 @@ async function openHouse(t: Test, options: SandboxOptions = {}) {
 }
 
 t.test(
-  'SIGTERM under load: what is answered is done, what is refused says so, and nothing is lost',
+  'SIGTERM under load completes accepted work, refuses the rest as such, and loses nothing',
   async (t) => {
     const { sandbox, apiKey } = await openHouse(t);
     const daemon = await sandbox.start();
@@ -83,7 +83,7 @@ t.test('a second daemon on the same state folder is refused, and the first goes 
   t.equal((await client.seal(DOCUMENT, { mode: 'blocking' })).status, 202);
 });
 
-t.test('a lost key, a changed key and a missing store are refused in words', async (t) => {
+t.test('a lost key, a changed key and a missing store are refused with an explanation', async (t) => {
   const [{ sandbox }, other] = [await openHouse(t), await openHouse(t)];
   const store = join(sandbox.dir, 'state', 'store');
   const away = join(sandbox.dir, 'away');

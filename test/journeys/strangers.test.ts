@@ -14,7 +14,7 @@ import { until } from '../support/until.ts';
 
 const DOCUMENT = pdfOf('a hosted document', 100_000);
 
-t.test('one client’s hostile sources hold up neither others nor a stop', async (t) => {
+t.test('hostile sources of one client delay neither others nor a stop', async (t) => {
   const authority = await openHostile(t, hostilityOf('switches protocols'));
   const silent = await openHostile(t, hostilityOf('says nothing'));
   const hostile = await Promise.all(HOSTILITIES.map((one) => openHostile(t, one, { toGet: true })));

@@ -7,7 +7,7 @@ import { ServiceManager } from './serviceManager.ts';
 const DOCUMENT = Buffer.from('%PDF-1.7\na small document\n%%EOF\n');
 const WATCHDOG_MS = 3000;
 
-t.test('a service manager hears of start, life and stop, and its socket outlives the daemon', async (t) => {
+t.test('a service manager is notified of start, life and stop, and its socket stays open', async (t) => {
   const sandbox = await openSandbox({ code: 'dist' });
   t.teardown(() => sandbox.close());
   const apiKey = await sandbox.issueKey();

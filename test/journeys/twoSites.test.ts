@@ -31,7 +31,7 @@ async function introduce(site: Site, other: Site): Promise<void> {
   writeFileSync(join(sandbox.dir, 'policy'), `log ${vkey}\nwitness other ${witness} ${url}\nquorum other\n`);
 }
 
-t.test('two sites', async (t) => {
+t.test('two sites witness each other', async (t) => {
   const [north, south] = [await openSite(t, 'north'), await openSite(t, 'south')];
   await introduce(north, south);
   await introduce(south, north);
@@ -66,7 +66,7 @@ t.test('two sites', async (t) => {
       { cwd: auditor, env: { PDFSEAL_API_KEY: north.apiKey } },
     );
 
-  await t.test('each cosigns the log of the other, also after its witness was killed', async (t) => {
+  await t.test('each cosigns the log of the other, even after its witness was killed', async (t) => {
     for (const site of [north, south]) {
       t.equal((await seal(site, 'one')).status, 202);
       await untilWitnessed(site);
@@ -79,7 +79,7 @@ t.test('two sites', async (t) => {
   });
 
   await t.test(
-    'one goes back to an older copy and seals on: it is refused and stopped, and an auditor sees it',
+    'a site that goes back to an older copy and seals on is refused, and an auditor sees it',
     async (t) => {
       const state = join(north.sandbox.dir, 'state');
       await daemon.stop();

@@ -25,12 +25,12 @@ for (const archive of readdirSync(INSTALLATIONS)) {
       t.equal(verified.status, 0, `${name}: ${verified.stdout}${verified.stderr}`);
     };
 
-    await t.test('its receipts verify with the trust file it had', async (t) => {
+    await t.test('its receipts verify with its former trust file', async (t) => {
       for (const [n, { document, receipt }] of told.sealed.entries())
         await verify(t, `before-${n}`, Buffer.from(document, 'base64'), receipt);
     });
 
-    await t.test('nobody sealed its epochs yet', async (t) => {
+    await t.test('its epochs are not sealed yet', async (t) => {
       for (const args of [['check'], ['doctor'], ['trust', 'export']]) {
         const { stdout, stderr } = await sandbox.pdfseal([...args, '--config', sandbox.configFile]);
         t.match(stdout + stderr, /the epochs of this log are not sealed yet/, args.join(' '));
@@ -41,7 +41,7 @@ for (const archive of readdirSync(INSTALLATIONS)) {
     const daemon = await sandbox.start();
     const client = await Client.connect(sandbox.url, told.apiKey);
 
-    await t.test('it serves the same receipts, and copies', async (t) => {
+    await t.test('it serves the same receipts and copies', async (t) => {
       for (const { answer, receipt } of told.sealed) {
         const { id } = JSON.parse(answer) as JobBody;
         t.equal((await client.get(`/v1/jobs/${id}/receipt.json`)).text, receipt);
@@ -50,7 +50,7 @@ for (const archive of readdirSync(INSTALLATIONS)) {
       }
     });
 
-    await t.test('it repeats the answers, byte for byte', async (t) => {
+    await t.test('it repeats its answers byte for byte', async (t) => {
       for (const { document, fields, key, answer } of told.sealed) {
         const repeat = await client.seal(Buffer.from(document, 'base64'), fields, { 'Idempotency-Key': key });
         t.equal(repeat.headers.get('Idempotent-Replayed'), 'true', `${key}, long after`);
@@ -58,7 +58,7 @@ for (const archive of readdirSync(INSTALLATIONS)) {
       }
     });
 
-    await t.test('what waited is sealed, and new documents are sealed', async (t) => {
+    await t.test('waiting and new documents are sealed', async (t) => {
       const sealed = async (id: string) =>
         (await client.get(`/v1/jobs/${id}`)).json<JobBody>().phase === 'completed';
       for (const id of told.waiting) await until(`${id} is sealed`, () => sealed(id));
@@ -69,7 +69,7 @@ for (const archive of readdirSync(INSTALLATIONS)) {
       await verify(t, 'new', document, (await client.get(`/v1/jobs/${id}/receipt.json`)).text);
     });
 
-    await t.test('its epochs are sealed as they were found, once', async (t) => {
+    await t.test('its epochs are sealed once, as they were found', async (t) => {
       const adopted = () => daemon.log.filter(({ event }) => event === 'epochs_adopted');
       await until('they are adopted', () => adopted().length > 0);
       t.match(
@@ -80,7 +80,7 @@ for (const archive of readdirSync(INSTALLATIONS)) {
     });
 
     t.equal(await daemon.stop(), 0);
-    await t.test('its file of last checkpoints goes on under its former name, and the log says so', (t) => {
+    await t.test('its last-checkpoint file is used under its former name, and the log says so', (t) => {
       const state = join(sandbox.dir, 'state');
       const messages = daemon.log.map(({ msg }) => msg).join('\n');
       t.match(messages, /witness is now called last-checkpoint: rename it while the daemon is stopped/);

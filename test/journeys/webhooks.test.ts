@@ -11,7 +11,7 @@ import { until } from '../support/until.ts';
 const KILLS = 5;
 const CLIENTS = 4;
 
-t.test(`killed ${KILLS} times in the middle of deliveries, it loses none and keeps every id`, async (t) => {
+t.test(`killed ${KILLS} times during deliveries, the daemon loses none and keeps every id`, async (t) => {
   const sandbox = await openSandbox({
     tables: {
       webhooks:

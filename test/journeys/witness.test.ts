@@ -19,7 +19,7 @@ const ORIGIN = 'seal.example.com/sandbox/2026';
 const sizeOf = ({ text }: Answer) => Number(text.split('\n')[1]);
 const eventsOf = ({ log }: Daemon) => log.map(({ event }) => event);
 
-t.test('litewitness', async (t) => {
+t.test('witnessing by litewitness', async (t) => {
   const tables = { witness: 'policy = "policy"\ninterval = "200ms"', health: 'canary_interval = "off"' };
   const sandbox = await openSandbox({ regions: ['eu', 'us'], quorum: 2, tables });
   t.teardown(() => sandbox.close());
@@ -48,7 +48,7 @@ t.test('litewitness', async (t) => {
   let daemon = await sandbox.start();
   const client = await Client.connect(sandbox.url, apiKey);
 
-  await t.test('it cosigns what grows, and the cosignature verifies', async (t) => {
+  await t.test('the witness cosigns a growing log, and its cosignature verifies', async (t) => {
     for (const name of ['one', 'two', 'three']) {
       t.equal((await seal(name, client)).status, 202);
       await untilWitnessed(client);
@@ -75,7 +75,7 @@ t.test('litewitness', async (t) => {
     });
   });
 
-  await t.test('a request that somebody carries to it is as good, and so is its answer', async (t) => {
+  await t.test('a request that is carried to the witness works too, as does its answer', async (t) => {
     const carry = async (body: string) => {
       const answer = await fetch(`${witness.url}/add-checkpoint`, { method: 'POST', body });
       const head = `HTTP/1.1 ${answer.status} ${answer.statusText}\r\n`;
@@ -105,7 +105,7 @@ t.test('litewitness', async (t) => {
     await untilWitnessed(client);
   });
 
-  await t.test('it is asked on from what it holds, whatever the store remembers', async (t) => {
+  await t.test('the witness is asked from the tree it holds, whatever the store remembers', async (t) => {
     await daemon.stop();
     const store = await openStore({ path: join(state, 'store') });
     await store.witnessing.put({ witnesses: {} });
@@ -116,7 +116,7 @@ t.test('litewitness', async (t) => {
     t.notOk(eventsOf(daemon).includes('witness_failing'));
   });
 
-  await t.test('while it knows no key that signed, it refuses, and says so', async (t) => {
+  await t.test('a witness that does not know the signing keys refuses with the reason', async (t) => {
     witness.control('del-key', '-origin', ORIGIN, '-key', known);
     witness.control('add-key', '-origin', ORIGIN, '-key', unknown);
     await seal('five', client);
@@ -133,7 +133,7 @@ t.test('litewitness', async (t) => {
   });
 
   await t.test(
-    'an older copy of the store is sealed on: the fork alarm, and nothing more is sealed',
+    'an older copy that is sealed on raises the fork alarm, and nothing more is sealed',
     async (t) => {
       await daemon.stop();
       cpSync(join(state, 'store'), aside('older'), { recursive: true });
@@ -190,7 +190,7 @@ t.test('litewitness', async (t) => {
     },
   );
 
-  await t.test('an older copy that is not sealed on is told at once', async (t) => {
+  await t.test('an older copy that is not sealed on raises the fork alarm at once', async (t) => {
     for (const name of ['store', 'last-checkpoint']) rmSync(join(state, name), { recursive: true });
     cpSync(aside('older'), join(state, 'store'), { recursive: true });
     const older = await openStore({ path: join(state, 'store'), readOnly: true });
@@ -206,7 +206,7 @@ t.test('litewitness', async (t) => {
     await daemon.stop();
   });
 
-  await t.test('the true store is put back, and is cosigned on', async (t) => {
+  await t.test('the true store, put back, is cosigned again', async (t) => {
     for (const name of ['store', 'last-checkpoint']) rmSync(join(state, name), { recursive: true });
     renameSync(aside('true'), join(state, 'store'));
     renameSync(aside('true-last'), join(state, 'last-checkpoint'));
@@ -218,7 +218,7 @@ t.test('litewitness', async (t) => {
   });
 });
 
-t.test('where witnesses are required, what they saw survives every crash', async (t) => {
+t.test('with required witnesses, what they saw survives every crash', async (t) => {
   const tables = {
     witness: 'policy = "policy"\ninterval = "200ms"\nrequired = true',
     health: 'canary_interval = "off"',
@@ -236,7 +236,7 @@ t.test('where witnesses are required, what they saw survives every crash', async
   const seal = (name: string, mode: 'blocking' | 'async' = 'blocking') =>
     client.seal(Buffer.from(`%PDF-1.7\n${name}\n%%EOF\n`), { mode });
 
-  await t.test('a released checkpoint is a witnessed one', async (t) => {
+  await t.test('every released checkpoint is witnessed', async (t) => {
     for (const name of ['one', 'two', 'three']) {
       t.equal((await seal(name)).json<JobBody>().phase, 'completed');
       const size = sizeOf(await client.get('/v1/log/checkpoint'));
@@ -247,7 +247,7 @@ t.test('where witnesses are required, what they saw survives every crash', async
     }
   });
 
-  await t.test('without the witness nothing is sealed, and what was announced is sealed first', async (t) => {
+  await t.test('without a witness nothing is sealed, and the announced batch is sealed first', async (t) => {
     const size = sizeOf(await client.get('/v1/log/checkpoint'));
     await witness.stop();
     const first = (await seal('announced')).json<JobBody>();
@@ -269,7 +269,7 @@ t.test('where witnesses are required, what they saw survives every crash', async
     });
   });
 
-  await t.test('killed at any moment', async (t) => {
+  await t.test('kills at any moment lose nothing', async (t) => {
     for (let round = 0; round < 8; round++) {
       const sealed = Array.from({ length: 6 }, (_, n) =>
         seal(`${round}, ${n}`, 'async').catch(() => undefined),
