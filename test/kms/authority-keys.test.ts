@@ -43,7 +43,7 @@ t.test(
   },
 );
 
-t.test('what fails while a key is used is told apart from what its user throws', async (t) => {
+t.test('a failure of the key is distinguished from an error of its user', async (t) => {
   const token = makeToken(t.testdir(), NAMES);
   await initKey(token, 'ecdsa-p256');
   const mistake = new RangeError('of the user');
@@ -61,7 +61,7 @@ t.test('what fails while a key is used is told apart from what its user throws',
   );
 });
 
-t.test('RSA of another size is refused', async (t) => {
+t.test('an RSA key of another size is refused', async (t) => {
   const token = makeToken(t.testdir(), NAMES);
   editToken(token, (module, session) => {
     const label = { type: pkcs11.CKA_LABEL, value: token.keyLabel };
@@ -110,7 +110,7 @@ t.test('each partition of an authority signs by itself', async (t) => {
   t.equal(await item(partitions.signers, 0).sign(bytesOrder(MESSAGE)), undefined, 'none once closed');
 });
 
-t.test('what a token says of its keys', async (t) => {
+t.test('the protection of a key is reported as the token states it', async (t) => {
   const token = makeToken(t.testdir(), NAMES);
   const key = await initKey(token, 'ecdsa-p256');
   t.strictSame(await inspectKey(token), { ...key, exposures: [], wasAlwaysInside: true });

@@ -20,7 +20,7 @@ function makeDevice(t: Test, peculiarity: Peculiarity) {
   return device;
 }
 
-t.test('a token that knows Ed25519 by its name only makes such a key', async (t) => {
+t.test('a token that knows Ed25519 only by name makes such a key', async (t) => {
   const device = makeDevice(t, 'named-curve');
   const key = await initKey(device, 'ed25519');
   t.equal(key.algorithm, 'ed25519');
@@ -40,7 +40,7 @@ for (const algorithm of CLASSICAL_ALGORITHMS) {
   });
 }
 
-t.test('a pair that is one object is destroyed at once', async (t) => {
+t.test('a pair that is a single object is destroyed at once', async (t) => {
   const device = makeDevice(t, 'one-object');
   await initKey(device, 'ed25519');
   await destroyKey(device);
@@ -48,7 +48,7 @@ t.test('a pair that is one object is destroyed at once', async (t) => {
   await t.rejects(readKey(device), { message: /key_not_found/ });
 });
 
-t.test('CKA_PRIVATE counts where there is a log-in', async (t) => {
+t.test('CKA_PRIVATE counts only if the token has a log-in', async (t) => {
   const device = makeDevice(t, 'no-login');
   await initKey(device, 'ecdsa-p256');
   t.match(await inspectKey(device), { exposures: [], wasAlwaysInside: true });
@@ -58,7 +58,7 @@ t.test('CKA_PRIVATE counts where there is a log-in', async (t) => {
   await t.rejects(readKey({ ...device, keyLabel: 'other' }), { message: /key_not_found/ }, 'and it is gone');
 });
 
-t.test('a slot with a card of others is passed over', async (t) => {
+t.test('a slot with a foreign card is skipped', async (t) => {
   const device = makeDevice(t, 'foreign-card');
   const key = await initKey(device, 'ed25519');
   t.strictSame(await readKey(device), key);

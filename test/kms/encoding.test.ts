@@ -25,7 +25,7 @@ t.test('a CKA_EC_POINT becomes a SubjectPublicKeyInfo, wrapped or bare', async (
   t.strictSame(encodeSpki('ecdsa-p256', octetString(p256.point)), p256.spki);
 });
 
-t.test('what is no point of the curve is refused', async (t) => {
+t.test('a point that is not on the curve is refused', async (t) => {
   const { point } = p256Point();
   const offCurve = Buffer.from(point).fill(7, 1);
   const hybrid = Buffer.from(point).fill(9, 0, 1);
@@ -43,7 +43,7 @@ t.test('what is no point of the curve is refused', async (t) => {
   t.throws(() => encodeSpki('ed25519', RFC8410_POINT.subarray(1)));
 });
 
-t.test('curves by object identifier, and edwards25519 by name', async (t) => {
+t.test('curves are known by object identifier, and edwards25519 also by name', async (t) => {
   t.equal(algorithmOfCurve(EC_PARAMS.ed25519), 'ed25519');
   t.equal(algorithmOfCurve(EC_PARAMS['ecdsa-p256']), 'ecdsa-p256');
   t.equal(algorithmOfCurve(Buffer.from('\x13\x0cedwards25519')), 'ed25519');
@@ -51,7 +51,7 @@ t.test('curves by object identifier, and edwards25519 by name', async (t) => {
   t.equal(algorithmOfCurve(Buffer.alloc(0)), undefined);
 });
 
-t.test('r and s become DER integers, as short as they can be', async (t) => {
+t.test('r and s become DER integers of minimal length', async (t) => {
   const cases: [r: string, s: string, der: string][] = [
     [`${'00'.repeat(31)}01`, `${'00'.repeat(31)}7f`, '300602010102017f'],
     [`${'00'.repeat(31)}80`, `${'00'.repeat(30)}00ff`, '300802020080020200ff'],

@@ -50,7 +50,7 @@ t.test('a token can be named by its serial number', async (t) => {
   });
 });
 
-t.test('what only an administrator can mend is said with region, label and remedy', async (t) => {
+t.test('an error that needs an administrator names region, label and remedy', async (t) => {
   const token = makeToken(t.testdir(), NAMES);
   await initKey(token, 'ed25519');
   const pin = readFileSync(token.pinFile);
@@ -96,14 +96,14 @@ t.test('what only an administrator can mend is said with region, label and remed
   await refuses('destroyed key', token, /key_not_found.*backup/);
 });
 
-t.test('a module can be named by a link', async (t) => {
+t.test('a module can be named by a symbolic link', async (t) => {
   const dir = t.testdir({ 'module.so': t.fixture('symlink', findModule()) });
   const token = makeToken(dir, NAMES);
   const key = await initKey(token, 'ed25519');
   t.strictSame(await readKey({ ...token, module: join(dir, 'module.so') }), key);
 });
 
-t.test('two tokens or two keys of one name are not guessed between', async (t) => {
+t.test('two tokens or two keys with the same name are refused', async (t) => {
   const dir = t.testdir();
   const token = makeToken(dir, NAMES);
   await initKey(token, 'ed25519');
@@ -120,7 +120,7 @@ t.test('two tokens or two keys of one name are not guessed between', async (t) =
   await t.rejects(readKey(again), { name: 'OperatorError', message: /token_ambiguous.*token_serial/ });
 });
 
-t.test('halves that are no pair are found out by a signature', async (t) => {
+t.test('halves that do not belong together are detected by a signature', async (t) => {
   const token = makeToken(t.testdir(), NAMES);
   await initKey(token, 'ed25519');
   await initKey({ ...token, keyLabel: 'other' }, 'ed25519');

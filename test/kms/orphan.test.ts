@@ -13,7 +13,7 @@ const PARENT = fileURLToPath(new URL('./partitionsParent.ts', import.meta.url));
 
 for (const hang of [undefined, 'on its main thread', 'in a signature']) {
   t.test(
-    `a parent killed leaves no child behind${hang ? ` that hangs in its module, ${hang}` : ''}`,
+    `a killed parent leaves no child behind${hang ? ` that hangs in its module, ${hang}` : ''}`,
     async (t) => {
       const plain = makeToken(t.testdir(), { label: 'vault', region: 'region-0', keyLabel: 'log' });
       const token = behindFaulty(plain, buildFaultyModule(t.testdirName));

@@ -59,7 +59,7 @@ for (const { quorum, lost, signing } of [
   { quorum: 2, lost: 1, signing: true },
   { quorum: 2, lost: 2, signing: false },
 ]) {
-  t.test(`quorum ${quorum} of 3 with ${lost} lost and returned`, async (t) => {
+  t.test(`a quorum of ${quorum} of 3 holds with ${lost} lost and returned`, async (t) => {
     const site = await makeSite(t, 'ed25519', 'ecdsa-p256', 'ed25519');
     const partitions = await site.open({ quorum: { needed: quorum } });
     const returnTokens = site.tokens.slice(0, lost).map(takeToken);
@@ -80,7 +80,7 @@ for (const { quorum, lost, signing } of [
   });
 }
 
-t.test('a partition that is withdrawn signs nothing, has no child, and comes back', async (t) => {
+t.test('a withdrawn partition signs nothing, has no child, and can come back', async (t) => {
   const site = await makeSite(t, 'ed25519', 'ecdsa-p256');
   const durations: string[] = [];
   const partitions = await site.open({
@@ -122,7 +122,7 @@ t.test('a partition that is withdrawn signs nothing, has no child, and comes bac
   t.strictSame(statesOf(partitions), ['closed', 'closed'], 'a withdrawn one closes too');
 });
 
-t.test('a child killed while it signs costs its signature, and is replaced', async (t) => {
+t.test('a child that is killed while signing costs one signature, and is replaced', async (t) => {
   const site = await makeSite(t, 'ed25519', 'ecdsa-p256', 'ed25519');
   const partitions = await site.open();
   const pid = pidOf(partitions, 1);
@@ -137,7 +137,7 @@ t.test('a child killed while it signs costs its signature, and is replaced', asy
   t.strictSame(await signers(partitions), ['region-0', 'region-1', 'region-2']);
 });
 
-t.test('an idle child that dies is replaced without being asked', async (t) => {
+t.test('an idle child that dies is replaced', async (t) => {
   const site = await makeSite(t, 'ed25519');
   const partitions = await site.open();
   process.kill(pidOf(partitions), 'SIGKILL');
@@ -146,7 +146,7 @@ t.test('an idle child that dies is replaced without being asked', async (t) => {
   t.strictSame(await signers(partitions), ['region-0']);
 });
 
-t.test('a module that hangs holds up one message, once', async (t) => {
+t.test('a module that hangs delays one message, once', async (t) => {
   const site = await makeSite(t, 'ed25519', 'ecdsa-p256');
   const partitions = await site.open({ signTimeoutMs: 4000, startTimeoutMs: 10_000 });
   const pid = pidOf(partitions, 1);
@@ -161,7 +161,7 @@ t.test('a module that hangs holds up one message, once', async (t) => {
   t.match(site.log(), /"code":"timed_out"/, 'reported');
 });
 
-t.test('one that returns in time stands in for one that is lost meanwhile', async (t) => {
+t.test('a partition that returns in time replaces one that is lost meanwhile', async (t) => {
   const site = await makeSite(t, 'ed25519', 'ecdsa-p256', 'ed25519');
   const partitions = await site.open({ quorum: { needed: 2 } });
   const returnToken = takeToken(item(site.tokens, 0));
@@ -175,7 +175,7 @@ t.test('one that returns in time stands in for one that is lost meanwhile', asyn
   t.strictSame(await signing, ['region-0', 'region-2'], 'never were two of them lost');
 });
 
-t.test('a child that hangs while it starts is not waited for when the token is back', async (t) => {
+t.test('a child that hangs at its start does not delay a token that is back', async (t) => {
   const site = await makeSite(t, 'ed25519');
   const partitions = await site.open({ startTimeoutMs: 60_000 });
   const mend = hangModule(item(site.tokens, 0));
@@ -212,7 +212,7 @@ t.test('the loss of an idle token is found by a probe', async (t) => {
   t.pass('and its return too');
 });
 
-t.test('a token out of reach at the start is waited for', async (t) => {
+t.test('a token that is out of reach at the start is waited for', async (t) => {
   const site = await makeSite(t, 'ed25519');
   const returnToken = takeToken(item(site.tokens, 0));
   const partitions = await site.open();
@@ -227,7 +227,7 @@ t.test('a token out of reach at the start is waited for', async (t) => {
   t.strictSame(await signers(partitions), ['region-0']);
 });
 
-t.test('a module that hangs at the start delays it no longer than the time-out', async (t) => {
+t.test('a module that hangs at the start delays it by at most the time-out', async (t) => {
   const site = await makeSite(t, 'ed25519', 'ed25519');
   const mend = hangModule(item(site.tokens, 0));
   const partitions = await site.open({ startTimeoutMs: 10_000 });

@@ -34,7 +34,7 @@ t.test('a PIN is the file without its final line break', async (t) => {
   }
 });
 
-t.test('access for others, and what cannot be a PIN, is refused', async (t) => {
+t.test('a file that others can read, or that cannot be a PIN, is refused', async (t) => {
   const dir = t.testdir();
   const use = (path: string) => withPinFile(path, 'source', (file) => readFileSync(file, 'utf8'));
   for (const mode of [0o604, 0o602, 0o601, 0o644]) {

@@ -31,7 +31,7 @@ function search(token: PartitionOptions, moment: 'during' | 'after', by = AS_ROO
   return JSON.parse(stdout);
 }
 
-t.test('after the log-in the PIN is nowhere in the memory of the signer', async (t) => {
+t.test('after the log-in the PIN is nowhere in the signer’s memory', async (t) => {
   const token = makeToken(t.testdir(), { label: 'vault', region: 'eu', keyLabel: 'log' });
   await initKey(token, 'ed25519');
   const found = search(token, 'after');
@@ -40,7 +40,7 @@ t.test('after the log-in the PIN is nowhere in the memory of the signer', async 
   t.strictSame(found.said, []);
 });
 
-t.test('during the log-in it is in one page, never swapped, in no core and in no child', async (t) => {
+t.test('during the log-in the PIN is in one page, never swapped, dumped or inherited', async (t) => {
   const plain = makeToken(t.testdir(), { label: 'vault', region: 'eu', keyLabel: 'log' });
   const token = behindFaulty(plain, buildFaultyModule(t.testdirName));
   await initKey(token, 'ed25519');
@@ -50,7 +50,7 @@ t.test('during the log-in it is in one page, never swapped, in no core and in no
   for (const flag of ['lo', 'dd', 'dc']) t.match(pin, [new RegExp(`\\b${flag}\\b`)]);
 });
 
-t.test('where no memory can be locked, it says so and goes on', async (t) => {
+t.test('if memory cannot be locked, the signer warns and goes on', async (t) => {
   const token = makeToken(t.testdir(), { label: 'vault', region: 'eu', keyLabel: 'log' });
   await initKey(token, 'ed25519');
   const found = search(token, 'after', WITHOUT_LOCKS);

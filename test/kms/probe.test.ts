@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import t from 'tap';
 import { probeMessage } from '../../src/kms/probe.ts';
 
-t.test('a probe can be nothing that a log key signs in earnest', async (t) => {
+t.test('a probe cannot be mistaken for anything that a log key signs', async (t) => {
   for (let round = 0; round < 1000; round++) {
     const probe = probeMessage();
     if (isUtf8(probe)) t.fail('a note is valid UTF-8');

@@ -91,7 +91,7 @@ t.test('a changed or a lost key, a missing module, too many wrong PINs refuse th
   await t.rejects(site.open(), { message: /region-0.*key_not_found.*\n.*region-1.*key_changed/ }, 'says all');
 });
 
-t.test('with a quorum of 2 of 3, PIN trouble of one is its own, of two refuses the start', async (t) => {
+t.test('with a quorum of 2 of 3, one wrong PIN is tolerated, and two refuse the start', async (t) => {
   const site = await makeSite(t, 'ed25519', 'ed25519', 'ecdsa-p256');
   const lib = buildFaultyModule(t.testdirName);
   const tokens = site.tokens.map((token) => behindFaulty(token, lib));
@@ -127,7 +127,7 @@ t.test('with a quorum of 2 of 3, PIN trouble of one is its own, of two refuses t
   await t.rejects(open(), { message: /region-0.*pin_file_unreadable.*\n.*region-1.*CKR_PIN_INCORRECT/ });
 });
 
-t.test('a wrong PIN is shown to a token once, however many keys are on it', async (t) => {
+t.test('a wrong PIN is tried once per token, however many keys are on it', async (t) => {
   const site = await makeSite(t, 'ed25519');
   const token = behindFaulty(item(site.tokens, 0), buildFaultyModule(t.testdirName));
   const names = ['log', 'log-2', 'log-3'];
@@ -148,7 +148,7 @@ t.test('a wrong PIN is shown to a token once, however many keys are on it', asyn
   t.strictSame(statesOf(partitions), ['ready', 'ready', 'ready']);
 });
 
-t.test('what an administrator mistypes is answered with what there is', async (t) => {
+t.test('a mistyped name is answered with the existing ones', async (t) => {
   const site = await makeSite(t, 'ed25519');
   const token = item(site.tokens, 0);
   const { tokenLabel: _, ...unlabelled } = token;
@@ -180,7 +180,7 @@ t.test('what an administrator mistypes is answered with what there is', async (t
   }
 });
 
-t.test('a key changed or lost behind our back is not used, and used again once restored', async (t) => {
+t.test('a key that is changed or lost meanwhile is not used until it is restored', async (t) => {
   const site = await makeSite(t, 'ed25519', 'ed25519');
   const partitions = await site.open();
   const token = item(site.tokens, 0);
@@ -203,7 +203,7 @@ t.test('a key changed or lost behind our back is not used, and used again once r
   t.strictSame(await signers(partitions), ['region-0', 'region-1']);
 });
 
-t.test('what the configuration contradicts is refused before any token is asked', async (t) => {
+t.test('a contradictory configuration is refused before any token is asked', async (t) => {
   const site = await makeSite(t, 'ed25519', 'ed25519');
   const [first, second] = [item(site.tokens, 0), item(site.tokens, 1)];
   const key = item(site.keys, 0);
@@ -232,7 +232,7 @@ t.test('what the configuration contradicts is refused before any token is asked'
   }
 });
 
-t.test('the PIN and our environment stay out of sight', async (t) => {
+t.test('neither the PIN nor the environment of the daemon is visible', async (t) => {
   process.env.PDFSEAL_TEST_SECRET = 'inherited-secret';
   t.teardown(() => delete process.env.PDFSEAL_TEST_SECRET);
   const site = await makeSite(t, 'ed25519');

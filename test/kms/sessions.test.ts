@@ -54,7 +54,7 @@ for (const algorithm of ['ed25519', 'ecdsa-p256'] as const) {
   });
 }
 
-t.test('a failure of one of two under way ends both, and the child', async (t) => {
+t.test('a failure of one of two concurrent signatures ends both, and the child', async (t) => {
   const { token, open } = await makeFaultySite(t);
   const partitions = await open();
   const pid = pidOf(partitions);
@@ -75,7 +75,7 @@ for (const { fault, code, refused } of [
   { fault: { sessions: 1 }, code: 'CKR_SESSION_COUNT', refused: 'sessions' },
   { fault: 'no-locks', code: 'CKR_CANT_LOCK', refused: 'no-locks' },
 ] as const) {
-  t.test(`a token with one session only works on with it (${code})`, async (t) => {
+  t.test(`a token with one session only is used with one (${code})`, async (t) => {
     const { site, token, open } = await makeFaultySite(t);
     const partitions = await open(fault);
     t.equal(partitions.sessions, 1);
@@ -91,7 +91,7 @@ for (const { fault, code, refused } of [
   });
 }
 
-t.test('a token that cannot sign in several sessions works on with one', async (t) => {
+t.test('a token that cannot sign in several sessions is used with one', async (t) => {
   const { token, open } = await makeFaultySite(t);
   const partitions = await open('alone');
   await until('it is back', () => partitions.canSign());
@@ -102,7 +102,7 @@ t.test('a token that cannot sign in several sessions works on with one', async (
   t.ok(await item(partitions.signers, 0).sign(bytesOrder(MESSAGE)));
 });
 
-t.test('one session is all that is asked for, if configured so', async (t) => {
+t.test('only one session is opened if configured so', async (t) => {
   const { token, open } = await makeFaultySite(t);
   const partitions = await open({ sessions: 1 }, { sessions: 1 });
   t.equal(faultsPlayed(token, 'sessions'), 0);
@@ -116,7 +116,7 @@ t.test('one session is all that is asked for, if configured so', async (t) => {
   t.ok((await first) && (await second), 'both are signed before the child goes');
 });
 
-t.test('the time-out counts from when a message has a session', async (t) => {
+t.test('the time-out counts from when a message gets a session', async (t) => {
   const { token, open } = await makeFaultySite(t);
   const partitions = await open(undefined, { signTimeoutMs: 4000 });
   setFault(token, { delayed: 'C_Sign', ms: 1500 });
@@ -129,7 +129,7 @@ t.test('the time-out counts from when a message has a session', async (t) => {
   t.match(partitions.status(), [{ restarts: 0 }]);
 });
 
-t.test('a withdrawal waits for all that is under way', async (t) => {
+t.test('a withdrawal waits for all signatures under way', async (t) => {
   const { token, open } = await makeFaultySite(t);
   const partitions = await open();
   setFault(token, { overtaken: 'by a signature' });
@@ -148,7 +148,7 @@ t.test('a withdrawal waits for all that is under way', async (t) => {
   t.ok(await signer.sign(bytesOrder(MESSAGE)));
 });
 
-t.test('the queue: in order, up to the width, and alone', async (t) => {
+t.test('the queue runs tasks in order, up to its width, and some alone', async (t) => {
   const queue = new SessionQueue();
   queue.width = 2;
   const running = new Set<string>();

@@ -13,7 +13,7 @@ async function ask(history: History, held: SignedTrees, from: number, to: number
 const [log, fork] = [new History('of the log'), new History('of the fork')];
 const sizesOf = ({ trees }: SignedTrees) => trees.map(({ size }) => size);
 
-t.test('a log that only grows, with as many batches on their way as there may be', async (t) => {
+t.test('trees of a growing log are signed, up to the allowed number of batches under way', async (t) => {
   const { isCommitted: _, ...underWay } = await log.step(5, 6);
   const six = await log.tree(6);
   t.throws(() => follow(NOTHING_SIGNED, six, underWay, LIMITS), { code: 'tree_unknown', trees: [] });
@@ -37,7 +37,7 @@ t.test('a log that only grows, with as many batches on their way as there may be
   t.equal(joined.credit, CREDIT_MAX - 1, 'and what was between is given up');
 });
 
-t.test('it signs nothing that would be a second history', async (t) => {
+t.test('a tree that would be a second history is not signed', async (t) => {
   let held = await ask(log, NOTHING_SIGNED, 10, 25);
   held = await ask(log, await ask(log, held, 25, 30), 30, 35);
   const refusals: [what: string, asked: Promise<unknown>, code: string][] = [
@@ -64,7 +64,7 @@ t.test('it signs nothing that would be a second history', async (t) => {
   );
 });
 
-t.test('trees that are given up are counted, and time gives new credit', async (t) => {
+t.test('abandoned trees are counted, and time gives new credit', async (t) => {
   let held = await ask(log, NOTHING_SIGNED, 0, 1);
   const give = async (now: number, to: number) => {
     const asked = follow(held, await log.tree(to), await log.step(0, to), { ...LIMITS, now });
@@ -85,7 +85,7 @@ t.test('trees that are given up are counted, and time gives new credit', async (
   t.equal(heldAt(held, 2e9), held);
 });
 
-t.test('a branch costs credit, however it is asked for', async (t) => {
+t.test('a branch costs credit, however it is requested', async (t) => {
   let held = await ask(log, NOTHING_SIGNED, 10, FORK_AT);
   let signed = 0;
   for (let to = FORK_AT + 1; to < 300; to++) {
@@ -102,7 +102,7 @@ t.test('a branch costs credit, however it is asked for', async (t) => {
   t.ok(signed <= CREDIT_MAX + LIMITS.depth, `${signed} trees of a branch, and the log can still go on`);
 });
 
-t.test('whatever it is asked, it never continues both branches of a fork', async (t) => {
+t.test('no sequence of requests continues both branches of a fork', async (t) => {
   const size = fc.integer({ min: 0, max: 60 });
   const request = fc.record({
     branch: fc.constantFrom(log, fork),

@@ -127,7 +127,7 @@ class Hostile {
 
 const isSigned = (answer: unknown) => typeof (answer as { signature?: unknown }).signature === 'string';
 
-t.test('a daemon in wrong hands has the next checkpoint signed, and nothing else', async (t) => {
+t.test('a hostile daemon can have only the next checkpoint signed', async (t) => {
   const site = await makeSite(t);
   const unit = await site.start();
   const daemon = new Hostile(unit, site.token);
@@ -172,7 +172,7 @@ t.test('a daemon in wrong hands has the next checkpoint signed, and nothing else
   t.notMatch(unit.errors(), readFileSync(site.token.pinFile, 'utf8').trim());
 });
 
-t.test('it stamps the present time under its own policy', async (t) => {
+t.test('the unit stamps the present time under its own policy', async (t) => {
   const site = await makeSite(t);
   const daemon = new Hostile(await site.start(), site.token);
   await daemon.open();
@@ -202,7 +202,7 @@ t.test('it stamps the present time under its own policy', async (t) => {
   t.equal(await daemon.ask({ kind: 'signToken', content: 'AAAA', certificate: 'AAAA' }), 'signing_refused');
 });
 
-t.test('what it has signed survives its end, and one process at a time has the key', async (t) => {
+t.test('the record of signed trees survives the unit, and one process at a time has the key', async (t) => {
   const site = await makeSite(t);
   const unit = await site.start();
   const daemon = new Hostile(unit, site.token);
@@ -267,7 +267,7 @@ async function openUnit(t: Test, site: Site, unit: Unit, refused: string[] = [])
   return { partitions, sign };
 }
 
-t.test('a partition whose signer is a unit signs, and again when the unit was killed', async (t) => {
+t.test('a partition whose signer is a unit signs, and signs again after the unit was killed', async (t) => {
   const site = await makeSite(t);
   const unit = await site.start();
   const { partitions, sign } = await openUnit(t, site, unit);
@@ -277,7 +277,7 @@ t.test('a partition whose signer is a unit signs, and again when the unit was ki
   await until('it is lost', () => statesOf(partitions)[0] === 'unavailable');
 });
 
-t.test('trees that are given up, and refusals, are counted', async (t) => {
+t.test('abandoned trees and refusals are counted', async (t) => {
   const site = await makeSite(t);
   const refused: string[] = [];
   const { partitions, sign } = await openUnit(t, site, await site.start(), refused);
@@ -295,7 +295,7 @@ t.test('trees that are given up, and refusals, are counted', async (t) => {
   t.strictSame(refused, ['eu-west/log tree_unknown']);
 });
 
-t.test('what it has signed is not guessed: a damaged record is named, each time', async (t) => {
+t.test('a damaged record of signed trees is reported each time, and never guessed', async (t) => {
   const site = await makeSite(t);
   const unit = await site.start();
   const daemon = new Hostile(unit, site.token);
@@ -310,7 +310,7 @@ t.test('what it has signed is not guessed: a damaged record is named, each time'
   for (let n = 0; n < 2; n++) t.equal(await after.sign(log, 2, 3), 'tree_file_damaged');
 });
 
-t.test('what plans an epoch finds a key of the unit, and makes none', async (t) => {
+t.test('planning an epoch finds a key of the unit, and makes none', async (t) => {
   const site = await makeSite(t);
   const { socket } = await site.start();
   const at = (keyLabel: string) => ({ ...site.token, keyLabel, signer: socket });

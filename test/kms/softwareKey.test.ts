@@ -14,7 +14,7 @@ function tokenOf(pinFile: string, content: string): PartitionOptions {
   return { region: 'eu', keyLabel: 'post-quantum', algorithm: 'mldsa44', pinFile };
 }
 
-t.test('a software key signs as FIPS 204 says, and is called one', async (t) => {
+t.test('a software key signs as in FIPS 204, and is marked as one', async (t) => {
   const text = makeSoftwareKey();
   const token = tokenOf(join(t.testdir(), 'key'), text);
   const { key, signature } = await useKey(token, async (key, sign) => ({
@@ -26,7 +26,7 @@ t.test('a software key signs as FIPS 204 says, and is called one', async (t) => 
   t.match(await inspectKey(token), { software: true, exposures: [], wasAlwaysInside: false });
 });
 
-t.test('a file that others can read, or without such a key, is refused and named', async (t) => {
+t.test('a file that others can read, or without such a key, is refused by name', async (t) => {
   const file = join(t.testdir(), 'key');
   const refusal = async (content: string, mode = 0o600) => {
     const token = tokenOf(file, content);
@@ -43,7 +43,7 @@ t.test('a file that others can read, or without such a key, is refused and named
   await t.rejects(initKey(tokenOf(file, makeSoftwareKey()), 'mldsa44'), /key_in_file.*make-software-key/);
 });
 
-t.test('a software key never passes for one of an HSM, nor for another', async (t) => {
+t.test('a software key is never taken for a key of an HSM, nor for another one', async (t) => {
   const site = await makeSite(t, 'ed25519');
   const token = tokenOf(join(t.testdir(), 'key'), makeSoftwareKey());
   const held = (await useKey(token, async (key) => key)) as LogKey;
@@ -70,7 +70,7 @@ t.test('a software key never passes for one of an HSM, nor for another', async (
   );
 });
 
-t.test('a module that does not start with its text says so, and the number of its vendor', async (t) => {
+t.test('a module that refuses its parameters is reported, with the vendor’s number', async (t) => {
   const token = makeNssToken(t.testdir());
   const libraryParameters = token.libraryParameters.replace(/sql:[^']*/, 'sql:/nowhere');
   await t.rejects(inspectKey({ ...token, libraryParameters }), {

@@ -14,7 +14,7 @@ const heldAt = (size: number): SignedTrees => ({
   countedAt: 1_700_000_000_000,
 });
 
-t.test('what was written is there after a start, and at most one write is lost', async (t) => {
+t.test('written trees are there after a start, and at most one write is lost', async (t) => {
   const path = join(t.testdir(), 'key.trees');
   const file = await TreeFile.open(path);
   t.strictSame(file.held, NOTHING_SIGNED);
@@ -39,7 +39,7 @@ t.test('what was written is there after a start, and at most one write is lost',
   t.ok(older > 8, 'which holds what was on disk before');
 });
 
-t.test('a file that is damaged is no file that is new', async (t) => {
+t.test('a damaged file is not taken for a new one', async (t) => {
   const path = join(t.testdir(), 'key.trees');
   await (await TreeFile.open(path)).write(heldAt(1));
   const whole = readFileSync(path);
