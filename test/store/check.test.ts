@@ -227,7 +227,7 @@ for (const [name, damage, ...found] of special) {
   });
 }
 
-t.test('what is lost of a message is how often it was tried', async (t) => {
+t.test('a repair loses of a message only how often it was tried', async (t) => {
   const path = copy('messages');
   await tamper(path, ({ outbox, deadLetters, tallies }) => [
     ...[outbox, deadLetters].flatMap((d) =>
@@ -278,7 +278,7 @@ t.test('what is lost of a message is how often it was tried', async (t) => {
   await before.close();
 });
 
-t.test('what a daemon leaves there for a while is no flaw', async (t) => {
+t.test('entries that a daemon leaves for a while are not flaws', async (t) => {
   const path = copy('leftovers');
   await tamper(path, ({ expiry, idempotency, waiting: list, outbox, tallies, quotas }) => {
     const [{ key } = { key: GARBAGE }] = entriesOf(idempotency);
@@ -308,7 +308,7 @@ t.test('what a daemon leaves there for a while is no flaw', async (t) => {
   t.same(await dump(path), before);
 });
 
-t.test('a repair that is killed is run again; nobody else opens the store until then', async (t) => {
+t.test('a killed repair is repeated, and the store opens to nothing else until then', async (t) => {
   const path = copy('killed');
   await tamper(path, ({ scopes, lookups, expiry, tiles }) =>
     [scopes, lookups, expiry, tiles].flatMap((d) => entriesOf(d).map(({ key }) => d.remove(key))),
@@ -334,7 +334,7 @@ t.test('a repair that is killed is run again; nobody else opens the store until 
   await (await openStore({ path })).close();
 });
 
-t.test('a repair after which not all is well leaves its mark', async (t) => {
+t.test('a repair that ends with flaws keeps the store marked', async (t) => {
   const path = copy('marked');
   const store = await openStore({ path });
   t.equal(

@@ -22,7 +22,7 @@ async function open(t: Test) {
   return { path, databases, commits: new Commits(databases), put, get, transactions };
 }
 
-t.test('what is written in one turn shares one transaction', async (t) => {
+t.test('writes of one turn share one transaction', async (t) => {
   const { commits, put, get, transactions } = await open(t);
   const before = transactions();
   const writes = Array.from({ length: 1000 }, (_, n) =>
@@ -33,7 +33,7 @@ t.test('what is written in one turn shares one transaction', async (t) => {
   t.equal(get('999b'), '999b');
 });
 
-t.test('what is written while a transaction is on its way shares the next one', async (t) => {
+t.test('writes during a transaction share the next one', async (t) => {
   const { commits, put, get, transactions } = await open(t);
   const before = transactions();
   const first = commits.write({ changes: [put('first')] });
@@ -66,7 +66,7 @@ t.test('a write whose condition fails changes nothing, and its neighbours are no
   t.same(found, [undefined, undefined, 'y', undefined, 'old', 'both']);
 });
 
-t.test('a great many changes are split between transactions, never one write', async (t) => {
+t.test('many changes are split between transactions, but a single write never is', async (t) => {
   const { commits, put, get, transactions } = await open(t);
   const before = transactions();
   const changes = (name: string) => Array.from({ length: 30_000 }, (_, n) => put(`${name}${n}`));
@@ -75,7 +75,7 @@ t.test('a great many changes are split between transactions, never one write', a
   t.equal(get('c29999'), 'c29999');
 });
 
-t.test('whoever opens the store waits for a commit, and a commit for whoever opens it', async (t) => {
+t.test('opening the store waits for a commit, and a commit for an opening', async (t) => {
   const { path, commits, put, get, transactions } = await open(t);
   /** A process that has the lock of the folder until it is let go. */
   const hold = async (kind: string) => {
@@ -106,7 +106,7 @@ t.test('whoever opens the store waits for a commit, and a commit for whoever ope
   await (await opening).close();
 });
 
-t.test('no commit is overwritten while other processes open the store', async (t) => {
+t.test('a commit is not overwritten while other processes open the store', async (t) => {
   const { path, databases, commits, put, get } = await open(t);
   const openers = Array.from({ length: 3 }, () => new Child('opener.ts', path));
   t.teardown(() => Promise.all(openers.map((opener) => opener.kill())));

@@ -95,7 +95,7 @@ async function jobs(t: Test, makeStore: MakeStore): Promise<void> {
     }
   });
 
-  t.test('ids that were not given out are unknown', async (t) => {
+  t.test('an id that was never issued is unknown', async (t) => {
     const { store } = await makeStore(t);
     const { id } = sampleJob();
     await store.jobs.accept(sampleJob());
@@ -120,7 +120,7 @@ async function jobs(t: Test, makeStore: MakeStore): Promise<void> {
     t.same((await store.jobs.list({ viewer: { ...billing, clientId: 'other' }, limit: 10 })).records, []);
   });
 
-  t.test('strings come back code unit for code unit', async (t) => {
+  t.test('strings are returned code unit by code unit', async (t) => {
     const { store } = await makeStore(t);
     const anyString = fc
       .array(fc.integer({ min: 0, max: 0xffff }), { minLength: 1, maxLength: 40 })
@@ -142,7 +142,7 @@ async function jobs(t: Test, makeStore: MakeStore): Promise<void> {
     );
   });
 
-  t.test('waiting goes by id, page by page', async (t) => {
+  t.test('waiting jobs are listed by id, page by page', async (t) => {
     const { store } = await makeStore(t);
     const accepted = sampleJobs(25);
     await Promise.all(accepted.toReversed().map((job) => store.jobs.accept(job)));
@@ -151,7 +151,7 @@ async function jobs(t: Test, makeStore: MakeStore): Promise<void> {
     t.same(await store.jobs.waiting(100, accepted[24]?.id), []);
   });
 
-  t.test('jobs() gives every job once, by id', async (t) => {
+  t.test('jobs() returns every job once, by id', async (t) => {
     const { store } = await makeStore(t);
     const accepted = sampleJobs(1203);
     await Promise.all(accepted.toReversed().map((job) => store.jobs.accept(job)));
@@ -169,7 +169,7 @@ async function receiving(t: Test, makeStore: MakeStore): Promise<void> {
   const sourceUrl = 'https://files.example.com/a.pdf?signature=\u00e9';
   const failure = { code: 'internal_error', message: 'x', failedAt: START_MS } as const;
 
-  t.test('the content of a job from a URL comes later, and its URL goes', async (t) => {
+  t.test('the content of a job from a URL is added later, and its URL removed', async (t) => {
     const { store, reopen } = await makeStore(t);
     const job = sampleUrlJob({ customerReference: 'R-1' });
     const document = { ...sampleContent().document, sha256: job.checksumSha256 ?? '' };
@@ -189,7 +189,7 @@ async function receiving(t: Test, makeStore: MakeStore): Promise<void> {
     }
   });
 
-  t.test('it is found by its checksum before it is fetched, and by no other', async (t) => {
+  t.test('a job from a URL is found by its checksum before it is fetched', async (t) => {
     const { store, reopen } = await makeStore(t);
     const job = sampleUrlJob();
     await store.jobs.accept(job, { sourceUrl });
@@ -232,7 +232,7 @@ async function receiving(t: Test, makeStore: MakeStore): Promise<void> {
     }
   });
 
-  t.test('nothing is sealed before its content is there', async (t) => {
+  t.test('a job is not sealed before its content is there', async (t) => {
     const { store } = await makeStore(t);
     const [job, upload] = [sampleUrlJob(), sampleJob()];
     await store.jobs.accept(job, { sourceUrl });
@@ -251,7 +251,7 @@ async function copies(t: Test, makeStore: MakeStore): Promise<void> {
     sampleJob({ content: { ...sampleContent(), sealedDocument: digests }, ...fields });
   const copy = { file: 'a-file', key: 'a2V5' };
 
-  t.test('a copy comes with its job, and stays until it is forgotten', async (t) => {
+  t.test('a copy is stored with its job, and stays until it is forgotten', async (t) => {
     const { store, reopen } = await makeStore(t);
     const [job, bare] = [copied(), sampleJob()];
     await store.jobs.accept(job, { copy });
@@ -266,7 +266,7 @@ async function copies(t: Test, makeStore: MakeStore): Promise<void> {
     }
   });
 
-  t.test('a copy comes with the content of a job that had none', async (t) => {
+  t.test('a copy can be stored with the content of a job from a URL', async (t) => {
     const { store } = await makeStore(t);
     const job = sampleUrlJob();
     await store.jobs.accept(job, { sourceUrl: 'https://example.com/a.pdf' });
@@ -276,14 +276,14 @@ async function copies(t: Test, makeStore: MakeStore): Promise<void> {
     t.same(await store.copies.get(job.id), copy);
   });
 
-  t.test('copy and digests of it go together', async (t) => {
+  t.test('a copy is refused without its digests, as are digests without the copy', async (t) => {
     const { store } = await makeStore(t);
     await t.rejects(store.jobs.accept(copied()), BrokenInvariant);
     await t.rejects(store.jobs.accept(sampleJob(), { copy }), BrokenInvariant);
     t.equal(await store.jobs.waitingCount(), 0);
   });
 
-  t.test('all of them in the order of ids, until they are forgotten', async (t) => {
+  t.test('copies are listed in the order of ids until they are forgotten', async (t) => {
     const { store, reopen } = await makeStore(t);
     const jobs = [0, 1, 2, 3].map((n) => copied({ acceptedAt: START_MS + n }));
     for (const job of jobs.toReversed()) await store.jobs.accept(job, { copy });
@@ -327,7 +327,7 @@ async function listing(t: Test, makeStore: MakeStore): Promise<void> {
   );
 
   t.test(
-    'a listing is what a filter over all jobs would give, newest first, in pages of any size',
+    'a listing equals a filter over all jobs, newest first, for any number of jobs in a page',
     async (t) => {
       const queries = fc.array(
         fc.record({ viewer: anyViewer, filter: anyQuery, limit: fc.integer({ min: 1, max: 9 }) }),
@@ -349,7 +349,7 @@ async function listing(t: Test, makeStore: MakeStore): Promise<void> {
     },
   );
 
-  t.test('one call is bounded, and says where to go on', async (t) => {
+  t.test('one call is bounded, and returns where to continue', async (t) => {
     const { store } = await makeStore(t);
     const accepted = sampleJobs(2500);
     await Promise.all(accepted.map((job) => store.jobs.accept(job)));
@@ -362,7 +362,7 @@ async function listing(t: Test, makeStore: MakeStore): Promise<void> {
     t.equal((await allPages(store, query))[0]?.job.id, oldest?.id);
   });
 
-  t.test('nothing sorts before a malformed id', async (t) => {
+  t.test('a listing before a malformed id is empty', async (t) => {
     const { store } = await makeStore(t);
     await store.jobs.accept(sampleJob());
     t.same(await store.jobs.list({ viewer: billing, limit: 10, before: 'job_zzz' }), { records: [] });
@@ -427,7 +427,7 @@ function isWanted(query: JobQuery, { job, outcome }: JobRecord): boolean {
 }
 
 async function idempotency(t: Test, makeStore: MakeStore): Promise<void> {
-  t.test('an entry is found by client, operation and key, and by nothing else', async (t) => {
+  t.test('an idempotency entry is found only by client, operation and key together', async (t) => {
     const { store, reopen } = await makeStore(t, () => START_MS);
     const job = sampleJob();
     const entry = sampleEntry(job, { key: 'abcdefgh', answer: '{"id":"\ud800\0 é"}' });
@@ -440,7 +440,7 @@ async function idempotency(t: Test, makeStore: MakeStore): Promise<void> {
     }
   });
 
-  t.test('a taken key takes no second job, also at the same moment', async (t) => {
+  t.test('a key that is in use accepts no second job, even at the same moment', async (t) => {
     const { store } = await makeStore(t, () => START_MS);
     const [first, second, third] = [sampleJob(), sampleJob(), sampleJob()];
     const key = 'the-same-key';
@@ -482,7 +482,7 @@ async function idempotency(t: Test, makeStore: MakeStore): Promise<void> {
     },
   );
 
-  t.test('sweeping removes the oldest first, a bounded number at a time', async (t) => {
+  t.test('sweeping removes the oldest entries first, a bounded number at a time', async (t) => {
     const { store } = await makeStore(t, () => START_MS + 10);
     const accepted = sampleJobs(10);
     const entries = accepted.map((job) => sampleEntry(job));
@@ -499,7 +499,7 @@ async function idempotency(t: Test, makeStore: MakeStore): Promise<void> {
 }
 
 async function references(t: Test, makeStore: MakeStore): Promise<void> {
-  t.test('whatever is kept beside a job tells its job', async (t) => {
+  t.test('every entry that is kept for a job leads back to its job', async (t) => {
     const { store, reopen } = await makeStore(t, () => START_MS);
     const accepted = sampleJobs(1203);
     await Promise.all(
@@ -526,7 +526,7 @@ async function references(t: Test, makeStore: MakeStore): Promise<void> {
 }
 
 async function mending(t: Test, makeStore: MakeStore): Promise<void> {
-  t.test('what the store wrote itself is without a flaw, and a repair changes nothing of it', async (t) => {
+  t.test('a store without damage has no flaw, and a repair changes nothing in it', async (t) => {
     const { store, reopen } = await makeStore(t, () => START_MS);
     const endpoint = sampleEndpoint();
     await store.webhooks.endpoints.add(endpoint, 5, null);
@@ -565,7 +565,7 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
     t.equal(await store.log.tile(0, 0), undefined);
   });
 
-  t.test('batches follow each other, and are found by leaf and by tree size', async (t) => {
+  t.test('batches follow one another, and are found by leaf and by tree size', async (t) => {
     const { store, reopen } = await makeStore(t);
     const accepted = sampleJobs(9);
     await Promise.all(accepted.map((job) => store.jobs.accept(job)));
@@ -598,7 +598,7 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
   });
 
   t.test(
-    'an announced batch is the next, also after reopening, and whatever becomes of the epochs',
+    'an announced batch is the next one, even after reopening and after changes of the epochs',
     async (t) => {
       const { store, reopen } = await makeStore(t);
       const accepted = sampleJobs(4);
@@ -641,7 +641,7 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
     ['a wrong tree size', (jobs) => ({ ...sampleBatch(2, jobs.slice(2, 4)), treeSize: 5 })],
     ['an empty batch', () => sampleBatch(2, [])],
   ];
-  t.test('a batch that does not fit is refused, and nothing of it is written', async (t) => {
+  t.test('a batch that does not fit is refused whole', async (t) => {
     const { store } = await makeStore(t);
     const accepted = sampleJobs(6);
     await Promise.all(accepted.map((job) => store.jobs.accept(job)));
@@ -662,7 +662,7 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
     t.equal(await store.jobs.waitingCount(), 0);
   });
 
-  t.test('a new job becomes durable with its leaf, with all that accepting it writes', async (t) => {
+  t.test('a new job becomes durable with its leaf, and with all that its acceptance writes', async (t) => {
     const { store, reopen } = await makeStore(t, () => START_MS);
     const endpoint = sampleEndpoint();
     await store.webhooks.endpoints.add(endpoint, 5, null);
@@ -698,7 +698,7 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
     }
   });
 
-  t.test('a new job that is in the store already, or whose key is taken, is in no batch', async (t) => {
+  t.test('a new job that is stored already or whose key is in use makes its batch fail', async (t) => {
     const { store } = await makeStore(t, () => START_MS);
     const quota = { name: 'default', startsAt: START_MS - 5, endsAt: START_MS + HOUR_MS };
     const [stored, other] = [sampleJob(), sampleJob({ quota })];
@@ -723,7 +723,7 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
     t.match(await store.jobs.quotaCounts(), [{ jobs: 1 }], 'counted once');
   });
 
-  t.test('of two batches that begin alike, one is committed', async (t) => {
+  t.test('of two batches with the same first leaf, one is committed', async (t) => {
     const { store } = await makeStore(t);
     const accepted = sampleJobs(4);
     await Promise.all(accepted.map((job) => store.jobs.accept(job)));
@@ -764,7 +764,7 @@ async function failing(t: Test, makeStore: MakeStore): Promise<void> {
     await t.rejects(opened.jobs.accept(third, { idempotency: entryOf(third) }), BrokenInvariant);
   });
 
-  t.test('a job ends once', async (t) => {
+  t.test('a job gets only one outcome', async (t) => {
     const { store } = await makeStore(t);
     const [sealed, failed] = [sampleJob(), sampleJob()];
     await Promise.all([sealed, failed].map((job) => store.jobs.accept(job)));
@@ -787,7 +787,7 @@ async function failing(t: Test, makeStore: MakeStore): Promise<void> {
 async function epochs(t: Test, makeStore: MakeStore): Promise<void> {
   const planned = { ...epoch, from: START_MS + HOUR_MS };
 
-  t.test('begin as the store was made, and change as one', async (t) => {
+  t.test('epochs begin as the store was made, and change as one list', async (t) => {
     const { store, reopen } = await makeStore(t);
     t.same(await store.epochs.newest(), { revision: 0, list: [epoch] });
     t.equal(await store.epochs.change([epoch, planned], 0, null), true);
@@ -796,7 +796,7 @@ async function epochs(t: Test, makeStore: MakeStore): Promise<void> {
     }
   });
 
-  t.test('of two that change the same ones, the first wins', async (t) => {
+  t.test('of two concurrent changes of the epochs, the first wins', async (t) => {
     const { store } = await makeStore(t);
     const later = { ...planned, from: planned.from + 1 };
     const results = await Promise.all([
@@ -809,7 +809,7 @@ async function epochs(t: Test, makeStore: MakeStore): Promise<void> {
     t.same(await store.epochs.newest(), { revision: 2, list: [epoch] });
   });
 
-  t.test('no batch is written that was drafted under epochs of before', async (t) => {
+  t.test('a batch that was drafted under former epochs is refused', async (t) => {
     const { store } = await makeStore(t);
     const [job] = sampleJobs(1) as [ReceivedJob];
     await store.jobs.accept(job);
@@ -825,7 +825,7 @@ async function epochs(t: Test, makeStore: MakeStore): Promise<void> {
 }
 
 async function credentials(t: Test, makeStore: MakeStore): Promise<void> {
-  t.test('a change of credentials sees every act before it', async (t) => {
+  t.test('a change of credentials sees every record before it', async (t) => {
     const { store } = await makeStore(t);
     const act: Act = { act: 'key.issue', actor: { via: 'command' }, object: {}, outcome: 'done' };
     const one = sampleCredential({ keyHash: 'a'.repeat(64), id: 'key_0' });
@@ -861,7 +861,7 @@ async function credentials(t: Test, makeStore: MakeStore): Promise<void> {
     }
   });
 
-  t.test('what is not a hash is no credential', async (t) => {
+  t.test('a key that is not a hash finds no credential', async (t) => {
     const { store } = await makeStore(t);
     for (const keyHash of ['', 'ab', 'AB'.repeat(32), '\0'.repeat(64)]) {
       t.equal(await store.credentials.get(keyHash), undefined);

@@ -12,7 +12,7 @@ import { epoch, identity, leafData, sampleEntry } from './samples.ts';
 const ROUNDS = 12;
 const PARTNER = { clientId: 'partner', organization: 'zeta', partnerOf: ['acme'] };
 
-t.test('killed at any moment, the store keeps every promise and nothing by halves', async (t) => {
+t.test('a store killed at any moment keeps every promise, and nothing by halves', async (t) => {
   const path = join(t.testdir(), 'store');
   await createStore({ path, identity, epoch });
   let log: string[] = [];
@@ -26,7 +26,7 @@ t.test('killed at any moment, the store keeps every promise and nothing by halve
   t.ok(log.length > ROUNDS, `${log.length} leaves`);
 });
 
-t.test('when the disk takes no more, nothing is promised and nothing is served', async (t) => {
+t.test('if the disk is full, nothing is promised and nothing is served', async (t) => {
   const path = join(t.testdir(), 'store');
   await createStore({ path, identity, epoch });
   const writer = new Child('writer.ts', path);

@@ -14,14 +14,14 @@ function diskWith(freeBytesMin: number) {
   return { disk: new DiskSpace({ path, freeBytesMin, logger }), lines };
 }
 
-t.test('a disk with room', async (t) => {
+t.test('a disk with room accepts jobs and commits', async (t) => {
   const { disk, lines } = diskWith(1);
   disk.admit();
   t.equal(disk.forCommit(1_000_000), undefined, 'no commit waits');
   t.strictSame(lines, []);
 });
 
-t.test('a disk that is nearly full takes no jobs, but commits', async (t) => {
+t.test('a disk that is nearly full accepts no jobs, but commits', async (t) => {
   const { bavail, bsize } = statfsSync(path);
   const { disk, lines } = diskWith(bavail * bsize + 2 ** 40);
   for (let n = 0; n < 3; n++) t.throws(() => disk.admit(), { code: 'storage_full', retryAfterSeconds: 10 });

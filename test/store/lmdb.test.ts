@@ -41,7 +41,7 @@ const makeStore = async (t: Test, clock: Clock = Date.now, options: { backlogMax
 
 storeContract(t, makeStore);
 
-t.test('opening', async (t) => {
+t.test('only a complete store of the expected log and environment opens', async (t) => {
   const path = join(t.testdir(), 'state', 'store');
   const refused = (message: RegExp) => ({ name: 'OperatorError', message });
 
@@ -123,7 +123,7 @@ function missingPagesMatter(file: string): unknown {
   }
 }
 
-t.test('a file without its last pages is whole if they are free', async (t) => {
+t.test('a file without its last pages is accepted if those pages are free', async (t) => {
   const path = t.testdir();
   const databases = await openDatabases(path, { readOnly: false });
   const { root, jobs } = databases;
@@ -161,7 +161,7 @@ async function rewriteIdentity(path: string, content: object): Promise<void> {
   await databases.close();
 }
 
-t.test('service time of a store that never kept it, or whose record is damaged', async (t) => {
+t.test('service time that was never kept or is damaged restarts from the log’s newest time', async (t) => {
   const { store, path } = await makeStore(t, () => START_MS);
   const [job] = sampleJobs(1);
   if (job === undefined) throw new Error('no job');
@@ -184,7 +184,7 @@ t.test('service time of a store that never kept it, or whose record is damaged',
   }
 });
 
-t.test('a store opened for reading reads', async (t) => {
+t.test('a store that is opened for reading refuses writes', async (t) => {
   const { store, path } = await makeStore(t);
   const job = sampleJob();
   await store.jobs.accept(job);
@@ -195,7 +195,7 @@ t.test('a store opened for reading reads', async (t) => {
   await t.rejects(reader.jobs.accept(sampleJob()));
 });
 
-t.test('two processes at one store see each other', async (t) => {
+t.test('two processes with one store see each other’s changes', async (t) => {
   const { store, path } = await makeStore(t);
   const operator = new Child('operator.ts', path);
   t.teardown(() => operator.kill());
@@ -222,7 +222,7 @@ t.test('two processes at one store see each other', async (t) => {
   }
 });
 
-t.test('a process that writes is not kept from it by a busy one, and neither loses anything', async (t) => {
+t.test('a busy process does not keep another from writing, and neither loses anything', async (t) => {
   const { store, path } = await makeStore(t);
   const operator = new Child('operator.ts', path);
   t.teardown(() => operator.kill());

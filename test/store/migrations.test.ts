@@ -25,7 +25,7 @@ async function makeStore(name: string): Promise<string> {
 
 const migrated = (lines: string[]) => lines.filter((line) => line.startsWith('jobs 6a')).length;
 
-t.test('a store of an older layout is copied, then migrated, over a kill in the middle', async (t) => {
+t.test('a store of an older layout is copied, then migrated, even through a kill', async (t) => {
   const path = await makeStore('store');
   const before = await dump(path);
   await t.rejects(openStore({ path, migrations: LAYOUTS }), {
@@ -72,7 +72,7 @@ t.test('a store of an older layout is copied, then migrated, over a kill in the 
   );
 });
 
-t.test('what cannot be copied is not migrated', async (t) => {
+t.test('a store that cannot be copied is not migrated', async (t) => {
   const path = await makeStore('large');
   const before = await dump(path);
   // The kernel then lets no file grow so far, as a full disk would not, for root too.
@@ -90,7 +90,7 @@ t.test('what cannot be copied is not migrated', async (t) => {
   );
 });
 
-t.test('a store of version 0.1.0, which knows no renewals, is opened as it is', async (t) => {
+t.test('a store of version 0.1.0, without renewals, is opened as it is', async (t) => {
   const archive = fileURLToPath(new URL('../vectors/installations/0.1.0.tar.gz', import.meta.url));
   execFileSync('tar', ['-xzf', archive, '-C', dir, './state/store']);
   const path = join(dir, 'state/store');

@@ -179,7 +179,7 @@ t.test('a log moves into a database and back', async (t) => {
   }
 });
 
-t.test('what changed after it was copied is copied again', async (t) => {
+t.test('changes after the copy are copied again', async (t) => {
   const places = [embedded(t), await inDatabase(), embedded(t)] as const;
   for (const place of places) await createStoreAt(place, { identity, epoch });
   await look(places[0], fill);
@@ -204,7 +204,7 @@ t.test('what changed after it was copied is copied again', async (t) => {
   }
 });
 
-t.test('a process that has the store open cannot write to it once the log has left', async (t) => {
+t.test('a process that has the store open cannot write to it once the log has moved', async (t) => {
   const left = { environment: 'left' };
   const database = await inDatabase();
   const folder = embedded(t);

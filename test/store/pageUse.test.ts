@@ -9,7 +9,7 @@ import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { PageUse } from '../../src/store/lmdb/pageUse.ts';
 import { epoch, identity, sampleCredential, sampleEntry, sampleJobs } from './samples.ts';
 
-t.test('a reader of an old state holds pages, and is as old as what it does not see', async (t) => {
+t.test('a reader of an old state keeps pages in use, and is reported with its age', async (t) => {
   const path = t.testdir();
   const databases = await openDatabases(path, { readOnly: false });
   t.teardown(() => databases.close());

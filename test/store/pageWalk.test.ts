@@ -22,7 +22,7 @@ await makeWholeStore(dir);
 const whole = readFileSync(path);
 const file = openSync(path, 'r+');
 
-t.test('a bit of a header, a pointer or the head of a node', async (t) => {
+t.test('a changed bit in a header, a pointer or the head of a node is found', async (t) => {
   const pages = readPages(path);
   t.ok(pages.size > 20, `${[...pages.keys()].join(', ')}`);
   for (const [kind, all] of pages) {
@@ -48,7 +48,7 @@ t.test('a bit of a header, a pointer or the head of a node', async (t) => {
   }
 });
 
-t.test('what a snapshot refers to stays as it was, whoever commits meanwhile', async (t) => {
+t.test('the pages of a snapshot stay unchanged during commits', async (t) => {
   const folder = t.testdir();
   const { root, jobs, close } = await openDatabases(folder, { readOnly: false });
   const commit = () =>
@@ -67,7 +67,7 @@ t.test('what a snapshot refers to stays as it was, whoever commits meanwhile', a
   await close();
 });
 
-t.test('a thorough opening looks at the pages of a file of any size', async (t) => {
+t.test('a thorough opening checks the pages of a file of any size', async (t) => {
   const folder = t.testdir();
   const large = join(folder, 'data.mdb');
   const { root, jobs, close } = await openDatabases(folder, { readOnly: false });

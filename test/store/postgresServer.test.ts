@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import t from 'tap';
 import { startPostgres } from '../support/postgres.ts';
 
-t.test('the PostgreSQL of the tests keeps what it acknowledged, whatever ends it', async (t) => {
+t.test('the PostgreSQL of the tests keeps what it acknowledged, however it ends', async (t) => {
   const postgres = await startPostgres(t);
   const name = await postgres.createDatabase();
   await postgres.query('CREATE TABLE kept (n int)', name);

@@ -11,7 +11,7 @@ const postgres = await startPostgres(t);
 
 const hex = (record: unknown) => `'\\x${encodeRecord(record).toString('hex')}'`;
 
-t.test('messages to endpoints, and their counts', async (t) => {
+t.test('a repair restores messages to endpoints and their counts', async (t) => {
   const name = await postgres.createDatabase();
   const location = { urls: [postgres.url(name)] };
   await createInPostgresql({ location, identity, epoch });
@@ -70,7 +70,7 @@ t.test('messages to endpoints, and their counts', async (t) => {
   t.match(await outbox.tally(other.id), { pending: 1 });
 });
 
-t.test('what a front accepted is never sealed unexamined, also after a repair', async (t) => {
+t.test('a job accepted by a front is examined before it is sealed, even after a repair', async (t) => {
   const name = await postgres.createDatabase();
   const location = { urls: [postgres.url(name)] };
   await createInPostgresql({ location, identity, epoch });

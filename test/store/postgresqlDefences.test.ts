@@ -26,7 +26,7 @@ const ALL: Defence[] = ['fence', 'swap', 'keys'];
 const subsets = Array.from({ length: 2 ** ALL.length }, (_, bits) => ALL.filter((_, n) => bits & (2 ** n)));
 
 for (const missing of subsets)
-  t.test(`without ${missing.join(', ') || 'nothing of it'}`, async (t) => {
+  t.test(`a fork needs all defences gone: without ${missing.join(', ') || 'nothing of it'}`, async (t) => {
     const { isLateWritten, refusal, broken } = await goOnAfterTheTurn(t, missing);
     const isForked = missing.length === ALL.length;
     const expected = missing.includes('fence') ? ['nothing acknowledged is lost'] : [];

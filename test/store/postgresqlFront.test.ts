@@ -18,7 +18,7 @@ const nobody = () => false;
 const LOOK_MAX = 1000;
 const arrivals = async (store: Store) => (await store.arrivals?.look(nobody, LOOK_MAX)) ?? [];
 
-t.test('the daemon that seals hears of what a front accepts, and the front of the outcome', async (t) => {
+t.test('the sealing daemon is notified of accepted jobs, and the front of their outcome', async (t) => {
   const { active, openFront } = await openNodes(t, postgres);
   const front = await openFront();
   let accepted = 0;
@@ -58,7 +58,7 @@ t.test('the daemon that seals hears of what a front accepts, and the front of th
   t.match(await front.sealing?.node(), { isActive: false, waiting: 1 });
 });
 
-t.test('two fronts with one key accept one job, and no more than a quota allows', async (t) => {
+t.test('two fronts accept one job per key, and no more than a quota allows', async (t) => {
   const { active, openFront } = await openNodes(t, postgres);
   const fronts = [await openFront(), await openFront()];
   const rounds = Array.from({ length: 10 }, (_, n) => `key-of-round-${n}`);
@@ -93,7 +93,7 @@ t.test('two fronts with one key accept one job, and no more than a quota allows'
   t.match(await active.jobs.quotaCounts(), [{ jobs: 10 }]);
 });
 
-t.test('what no request could have made is found, and stops nobody', async (t) => {
+t.test('a job that no request could have made is found, and does not stop others', async (t) => {
   const { database, active } = await openNodes(t, postgres);
   const add = async (job: Job, record = encodeJob(job)) => {
     await postgres.query(
@@ -115,7 +115,7 @@ t.test('what no request could have made is found, and stops nobody', async (t) =
   t.equal(await add(job()), undefined, 'as it should be');
 });
 
-t.test('what one front piles up keeps no other waiting', async (t) => {
+t.test('a backlog of one front does not delay another', async (t) => {
   const { database, active, openFront } = await openNodes(t, postgres);
   const piling = await openFront();
   const other = await openInPostgresql({ location: { urls: [postgres.url(database)] }, front: true });
@@ -138,7 +138,7 @@ t.test('what one front piles up keeps no other waiting', async (t) => {
   t.same(new Set(await found([b, c])), new Set([d, x, y]));
 });
 
-t.test('a lock that a front holds delays the daemon that seals, and ends nothing', async (t) => {
+t.test('a lock held by a front delays the sealing daemon, but does not end it', async (t) => {
   const { database, active } = await openNodes(t, postgres);
   const [first, other, repeat] = [sampleJob(), sampleJob(), sampleJob()];
   await active.jobs.accept(first, { idempotency: sampleEntry(first, { key: 'held-by-a-front' }) });
@@ -158,7 +158,7 @@ t.test('a lock that a front holds delays the daemon that seals, and ends nothing
   t.match(await active.jobs.get(other.id), { job: other });
 });
 
-t.test('a front tells nothing that standbys may not have', async (t) => {
+t.test('a front reports nothing that standbys may lack', async (t) => {
   const { database, openFront } = await openNodes(t, postgres);
   const front = await openFront();
   const job = sampleJob();
@@ -199,7 +199,7 @@ t.test('a front tells nothing that standbys may not have', async (t) => {
 });
 
 t.test(
-  'while standbys are away, a front does not fill the server with connections that wait for them',
+  'while standbys are away, a front does not use up the server’s connections with waiting',
   async (t) => {
     const { database } = await openNodes(t, postgres);
     const location = { urls: [postgres.url(database, 'node')] };

@@ -14,7 +14,7 @@ const postgres = await startPostgres(t);
 const { database, active, openFront } = await openNodes(t, postgres);
 const rolesOf = ({ nodes }: Store) => nodes?.others().map(({ role }) => role);
 
-t.test('each hears of the others, and of one that ended no more', async (t) => {
+t.test('each node knows the others, and forgets one that ended', async (t) => {
   const [one, two] = [await openFront(), await openFront()];
   await until('the daemon hears of both', () => rolesOf(active)?.length === 2);
   t.strictSame(rolesOf(active), ['front', 'front']);
@@ -29,7 +29,7 @@ t.test('each hears of the others, and of one that ended no more', async (t) => {
   await command.close();
 });
 
-t.test('a request that one node took counts on the others', async (t) => {
+t.test('a request to one node counts on the others', async (t) => {
   const front = await openFront();
   // What is said before a node hears is not said again.
   await until('it is heard', () => rolesOf(active)?.includes('front') === true);
@@ -47,7 +47,7 @@ t.test('a request that one node took counts on the others', async (t) => {
   await front.close();
 });
 
-t.test('what is said waits for no answer', async (t) => {
+t.test('notifications are sent without waiting for answers, and arrive in order', async (t) => {
   const warnings: string[] = [];
   const note = ({ message }: Error) => warnings.push(message);
   process.on('warning', note);
@@ -68,7 +68,7 @@ t.test('what is said waits for no answer', async (t) => {
   t.strictSame(warnings, []);
 });
 
-t.test('whatever is said, nodes go on', async (t) => {
+t.test('nodes go on after any notification', async (t) => {
   const front = await openFront();
   const limits = new Limits({ ...NO_LIMITS, rate: { requests: 10, windowMs: 3_600_000 } }, [], Date.now);
   limits.takeRequest('acme');

@@ -54,7 +54,7 @@ for (const [fate, isThere] of [
   ['cut before', false],
   ['cut after', true],
 ] as const) {
-  t.test(`a connection ${fate} COMMIT: nobody knows, until the store is opened again`, async (t) => {
+  t.test(`a connection ${fate} COMMIT: the outcome is unknown until the store is opened again`, async (t) => {
     const { store, aside, proxy, url } = await behindProxy(t);
     const [first, second] = sampleJobs(2) as [ReceivedJob, ReceivedJob];
     await store.jobs.accept(first);
@@ -69,7 +69,7 @@ for (const [fate, isThere] of [
   });
 }
 
-t.test('what a commit wrote is not told before its outcome is known', async (t) => {
+t.test('rows of a commit are not returned before its outcome is known', async (t) => {
   const { store, aside, proxy, url } = await behindProxy(t);
   const job = sampleJob();
   await store.jobs.get(job.id); // It has a connection.
@@ -105,7 +105,7 @@ t.test('a connection that is cut before a COMMIT is sent loses nothing, and repe
   t.ok(isDone());
 });
 
-t.test('a server that crashes and comes back', async (t) => {
+t.test('reads and writes continue after a crash of the server', async (t) => {
   const store = await openAs(t, [postgres.url(await postgres.createDatabase(template))]);
   const jobs = [sampleJob(), sampleJob()] as const;
   await store.jobs.accept(jobs[0]);
@@ -118,7 +118,7 @@ t.test('a server that crashes and comes back', async (t) => {
   t.equal(await store.log.commit(sampleBatch(0, [...jobs])), true);
 });
 
-t.test('a COMMIT that may not have reached the standbys is no success', async (t) => {
+t.test('a COMMIT that may not have reached the standbys is not a success', async (t) => {
   const database = await postgres.createDatabase(template);
   await postgres.query(`ALTER DATABASE ${database} SET client_min_messages = error`); // That is no way out.
   const store = await openAs(t, [postgres.url(database)]);
@@ -136,7 +136,7 @@ t.test('a COMMIT that may not have reached the standbys is no success', async (t
   await t.rejects(store.jobs.get(job.id), unknown);
 });
 
-t.test('what a server did not tell before it was restarted is read once standbys have it', async (t) => {
+t.test('rows that were unreported at a restart are read once standbys have them', async (t) => {
   const alone = await startPostgres(t);
   const database = await alone.createDatabase();
   const url = alone.url(database);
@@ -166,7 +166,7 @@ t.test('what a server did not tell before it was restarted is read once standbys
   t.same(await reading, { job });
 });
 
-t.test('one daemon at a time', async (t) => {
+t.test('only one daemon is active at a time', async (t) => {
   const database = await postgres.createDatabase(template);
   const url = postgres.url(database);
   const ended: Error[] = [];
@@ -216,7 +216,7 @@ t.test('a transaction of the former daemon that is under way ends first', async 
   );
 });
 
-t.test('a daemon reads no server that has not seen its turn', async (t) => {
+t.test('a daemon does not read from a server that has not seen its turn', async (t) => {
   const [former, current] = [
     await postgres.createDatabase(template),
     await postgres.createDatabase(template),
@@ -237,7 +237,7 @@ t.test('a daemon reads no server that has not seen its turn', async (t) => {
   t.same(await postgres.query('SELECT count(*)::int FROM pdfseal.jobs', current), [{ count: 1 }]);
 });
 
-t.test('a spare tries the next server when nobody acknowledges its turn at the first', async (t) => {
+t.test('a spare tries the next server if the first cannot acknowledge its turn', async (t) => {
   const alone = await startPostgres(t);
   const former = alone.url(await alone.createDatabase());
   await createInPostgresql({ location: { urls: [former] }, identity, epoch });
@@ -248,7 +248,7 @@ t.test('a spare tries the next server when nobody acknowledges its turn at the f
   t.same(await postgres.query('SELECT count(*)::int FROM pdfseal.jobs', current), [{ count: 1 }]);
 });
 
-t.test('a server that lets nobody in is passed over, as long as another does', async (t) => {
+t.test('a server that refuses connections is skipped if another one accepts them', async (t) => {
   const database = await postgres.createDatabase(template);
   const closed = postgres.url(database, 'stranger'); // As a standby that was set up otherwise, or has not heard of the role yet.
   const proxy = await PostgresProxy.start(postgres.dir);
@@ -275,7 +275,7 @@ t.test('a server that lets nobody in is passed over, as long as another does', a
   await t.rejects(away.jobs.get(first.id), { code: /^28/ }, 'nobody lets it in');
 });
 
-t.test('a server whose files are gone is passed over', async (t) => {
+t.test('a server whose files are gone is skipped', async (t) => {
   const broken = await startPostgres(t);
   rmSync(join(broken.dir, 'data/global/pg_filenode.map')); // As while a standby is made anew.
   const store = await openAs(t, [
@@ -287,7 +287,7 @@ t.test('a server whose files are gone is passed over', async (t) => {
   t.same(await store.jobs.get(job.id), { job });
 });
 
-t.test('a spare says who is active, whatever standbys it asks meanwhile', async (t) => {
+t.test('a spare names the active daemon, whatever standbys it asks meanwhile', async (t) => {
   const [database, standby] = [
     await postgres.createDatabase(template),
     await postgres.createDatabase(template),
@@ -318,7 +318,7 @@ t.test('a spare says who is active, whatever standbys it asks meanwhile', async 
   );
 });
 
-t.test('a log that changed under a daemon', async (t) => {
+t.test('a log that changed under a daemon gets no further batch from it', async (t) => {
   const database = await postgres.createDatabase(template);
   const url = postgres.url(database);
   const store = await openAs(t, [url]);
@@ -341,7 +341,7 @@ t.test('a log that changed under a daemon', async (t) => {
   t.equal((await one.log.head())?.treeSize, 3);
 });
 
-t.test('what is no place for a store', async (t) => {
+t.test('a database that cannot hold the store is refused with the reason', async (t) => {
   const database = await postgres.createDatabase();
   const location = { urls: [postgres.url(database)] };
   const refused = (message: RegExp) => ({ name: 'OperatorError', message });
@@ -383,7 +383,7 @@ t.test('what is no place for a store', async (t) => {
   }
 });
 
-t.test('a role with a password', async (t) => {
+t.test('a role can log in with a password', async (t) => {
   const guarded = await startPostgres(t);
   await guarded.query(`CREATE ROLE guarded LOGIN PASSWORD 'correct: +&=%20 é'`);
   await guarded.query('CREATE DATABASE guarded OWNER guarded TEMPLATE template0');

@@ -39,7 +39,7 @@ const startExplaining = (t: Test, settings: Record<string, string> = {}) =>
     },
   });
 
-t.test('no statement that runs with every job reads a table that grows from end to end', async (t) => {
+t.test('no statement that runs with every job reads a growing table in full', async (t) => {
   const postgres = await startExplaining(t);
   const database = await postgres.createDatabase();
   const location = { urls: [postgres.url(database)] };
@@ -93,7 +93,7 @@ const fillPaged = (record: Buffer, endpointId: string) => `SET search_path = pdf
   INSERT INTO outbox SELECT '${endpointId}', 1, id, '\\x00' FROM jobs;
   INSERT INTO batches SELECT n, '\\x00' FROM generate_series(1, ${PAGED_JOBS}) AS n`;
 
-t.test('a page of a list reads what it gives, whatever comes before and after it', async (t) => {
+t.test('a page of a list reads only what it returns, whatever precedes or follows it', async (t) => {
   const postgres = await startExplaining(t, {
     plan_cache_mode: 'force_generic_plan',
     'auto_explain.log_analyze': 'on',
@@ -144,7 +144,7 @@ const fillOf = (client: string, record: Buffer, [from, to]: [number, number]) =>
   INSERT INTO leaves SELECT n, lpad(to_hex(n), 32, '0')::uuid, decode(repeat('00', 64), 'hex')
     FROM generate_series(${from}, ${to}) AS n`;
 
-t.test('a page of a list reads no jobs but those it looks for, whatever the planner knows', async (t) => {
+t.test('a page of a list reads only matching jobs, whatever the planner knows', async (t) => {
   const postgres = await startExplaining(t, {
     autovacuum: 'off',
     'auto_explain.log_analyze': 'on',

@@ -62,7 +62,7 @@ async function withProcesses(
 const act = (key: string) => actOfProcess('command', 'key.issue', { key });
 
 t.test(
-  'acts, credentials and endpoints of several processes: none is lost, and numbers have no gaps',
+  'acts, credentials and endpoints of several processes are numbered without gaps or losses',
   async (t) => {
     const endpoint = sampleEndpoint();
     const credential = sampleCredential();
@@ -120,7 +120,7 @@ t.test('a key that one process revokes is refused by the next read of any other'
 });
 
 t.test(
-  'messages are queued, settled, raised and swept by several processes: the counts stay right',
+  'counts stay right while several processes queue, settle, raise and sweep their messages',
   async (t) => {
     await withProcesses(
       t,
@@ -180,7 +180,7 @@ t.test(
   },
 );
 
-t.test('of several processes that renew, one does', async (t) => {
+t.test('of several processes that renew at once, one succeeds', async (t) => {
   const run: RenewalRun = {
     number: 1,
     digest: 'sha512',
@@ -209,7 +209,7 @@ t.test('of several processes that renew, one does', async (t) => {
 });
 
 t.test(
-  'of several processes that renew otherwise at once, some are told, and what is renewed is whole',
+  'of processes that renew differently at once, some are refused, and each stored run is good',
   async (t) => {
     const authority = await YearlyAuthority.make('alpha', 3);
     await withProcesses(t, async (...stores) => {

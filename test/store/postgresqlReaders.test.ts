@@ -42,7 +42,7 @@ const viewerOf = (clientId: string) => ({ clientId, organization: 'acme', partne
 /** A text of the statement that lists jobs. */
 const LISTING = 'WITH found';
 
-t.test('listings of a client hold up neither those of another nor anything else', async (t) => {
+t.test('listings of a client do not delay those of another, nor anything else', async (t) => {
   const { store, waiting, lock, unlock } = await lockable(t);
   const job = sampleJob();
   await store.jobs.accept(job);
@@ -61,7 +61,7 @@ t.test('listings of a client hold up neither those of another nor anything else'
   t.same((await list('billing')).records, [{ job }]);
 });
 
-t.test('reads wait for a lock as long as it takes, and leave a connection for others', async (t) => {
+t.test('reads wait for a lock as long as necessary, and leave a connection for others', async (t) => {
   const { store, proxy, waiting, lock, unlock } = await lockable(t);
   const job = sampleJob();
   await store.jobs.accept(job);
@@ -79,7 +79,7 @@ t.test('reads wait for a lock as long as it takes, and leave a connection for ot
   for (const read of reads) t.same(await read, { job });
 });
 
-t.test('time in which a server worked is not time in which it was away', async (t) => {
+t.test('time in which a server was working does not count as time away', async (t) => {
   const { store, proxy, waiting, lock, unlock } = await lockable(t, 4_000);
   await lock();
   const job = sampleJob();
@@ -97,7 +97,7 @@ t.test('time in which a server worked is not time in which it was away', async (
   t.same(await store.jobs.get(job.id), { job });
 });
 
-t.test('a check whose connection is lost at its beginning is begun again, each time', async (t) => {
+t.test('a check that loses its connection at its beginning is begun again', async (t) => {
   const { store, proxy } = await lockable(t);
   await store.jobs.accept(sampleJob());
   let cuts = 0;

@@ -54,7 +54,7 @@ const rowOf = (job: Job, record = encodeJob(job)) => [
   record,
 ];
 
-t.test('roles are made by who may make roles, and named to everybody else', async (t) => {
+t.test('roles are made if the user may do so, and otherwise named in the remedy', async (t) => {
   const database = await makeStore();
   const location = { urls: [postgres.url(database)] };
   await t.rejects(makeRolesInPostgresql(location), {
@@ -68,7 +68,7 @@ t.test('roles are made by who may make roles, and named to everybody else', asyn
   await makeRolesInPostgresql(location);
 });
 
-t.test('a front accepts jobs and reads what the API shows, and changes nothing else', async (t) => {
+t.test('a front can accept jobs and read what the API shows, and change nothing else', async (t) => {
   const database = await makeStore();
   const store = await openInPostgresql({ location: { urls: [postgres.url(database)] } });
   const old = sampleJob();
@@ -168,7 +168,7 @@ t.test('a front accepts jobs and reads what the API shows, and changes nothing e
   t.equal(await act('CREATE TABLE own ()'), DENIED);
 });
 
-t.test('whatever a front can write of a job can be read and shown', async (t) => {
+t.test('any job that a front can write can be read and shown', async (t) => {
   const database = await makeStore();
   const act = await actAs(t, postgres, database, 'pdfseal_front');
   const quota = { name: 'default', startsAt: 0, endsAt: 86_400_000 };
@@ -221,7 +221,7 @@ function withAt(whole: object, place: readonly string[], value: unknown): object
 
 type Tree = { [name: string]: unknown };
 
-t.test('a sealing role writes rows and no tables, the role of commands not the log', async (t) => {
+t.test('the sealing role writes rows but not tables, and the role of commands not the log', async (t) => {
   const database = await makeStore();
   const seal = await actAs(t, postgres, database, 'pdfseal_seal');
   t.equal(await seal('UPDATE log_head SET tree_size = 1'), '1 rows');
@@ -255,7 +255,7 @@ t.test('daemon and commands work as members of their roles', async (t) => {
   await postgres.query('REVOKE pdfseal_admin FROM node');
 });
 
-t.test('a database of any layout before gets tables and rights', async (t) => {
+t.test('a database of any earlier layout gets tables and rights', async (t) => {
   for (const layout of [1, 2]) {
     const database = await postgres.createDatabase();
     const files = [1, 2].slice(0, layout).map((n) => `../../src/store/postgresql/00${n}.sql`);

@@ -8,7 +8,7 @@ import { startPostgres } from '../support/postgres.ts';
 import { makeTls } from '../support/sources.ts';
 import { epoch, identity } from './samples.ts';
 
-t.test('who the server is and who pdfseal is are both proven', async (t) => {
+t.test('the server and pdfseal prove their identity to each other', async (t) => {
   const postgres = await startPostgres(t);
   const database = await postgres.createDatabase();
   await postgres.query("ALTER ROLE pdfseal PASSWORD 'a p@ss%20w&rd+/?'");

@@ -12,7 +12,7 @@ import { until } from '../support/until.ts';
 import { epoch, identity } from './samples.ts';
 
 t.test(
-  'while no standby answers, a daemon waits; a commit that standbys may not have is no turn',
+  'a daemon waits while no standby answers; a commit that standbys may lack is not a turn',
   async (t) => {
     const postgres = await startPostgres(t);
     const location = { urls: [postgres.url(await postgres.createDatabase())] };
@@ -42,7 +42,7 @@ t.test(
 
 const CANCELLED = 'canceling wait for synchronous replication due to user request';
 
-t.test('a daemon that could not take over says so before it waits', async (t) => {
+t.test('a daemon that could not take over reports that before it waits', async (t) => {
   const postgres = await startPostgres(t);
   const database = await postgres.createDatabase();
   const location = { urls: [postgres.url(database)] };
@@ -67,7 +67,7 @@ t.test('a daemon that could not take over says so before it waits', async (t) =>
   t.equal(await active.log.head(), undefined, 'the active one goes on');
 });
 
-t.test('whoever is silent loses its turn, whatever a front holds meanwhile', async (t) => {
+t.test('a silent daemon loses its turn, even while a front holds a lock', async (t) => {
   const postgres = await startPostgres(t);
   await postgres.query('ALTER ROLE pdfseal CREATEROLE');
   const database = await postgres.createDatabase();

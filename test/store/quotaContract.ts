@@ -49,7 +49,7 @@ export async function quotas(t: Test, makeStore: MakeStore): Promise<void> {
     t.match(await opened.jobs.quotaCounts(), [{ jobs: 4 }]);
   });
 
-  t.test('what is not accepted is not counted', async (t) => {
+  t.test('a refused job is not counted', async (t) => {
     const { store } = await makeStore(t, () => START_MS);
     const job = sampleJob({ quota: today });
     const idempotency = sampleEntry(job);
@@ -80,7 +80,7 @@ export async function quotas(t: Test, makeStore: MakeStore): Promise<void> {
     }
   });
 
-  t.test('counts of windows that are over are swept', async (t) => {
+  t.test('counts of past windows are swept', async (t) => {
     const { store } = await makeStore(t);
     await Promise.all([today, tomorrow].map((quota) => store.jobs.accept(sampleJob({ quota }))));
     await store.jobs.accept(sampleJob({ clientId: 'claims', quota: today }));

@@ -8,11 +8,11 @@ import { sampleContent, sampleJob, sampleUrlJob } from './samples.ts';
 
 const job = sampleJob({ purpose: 'invoice', customerReference: '\ud800 \0 é', visibility: 'partner' });
 
-t.test('a job comes back as it was', async (t) => {
+t.test('a job is read back as it was written', async (t) => {
   t.same(parseJob(job.id, encodeJob(job)), job);
 });
 
-t.test('so does one from a URL, and its content', async (t) => {
+t.test('a job from a URL and its content are read back as they were written', async (t) => {
   const urlJob = sampleUrlJob({ customerReference: 'R' });
   t.same(parseJob(urlJob.id, encodeJob(urlJob)), urlJob);
   const { document, scan } = sampleContent();
@@ -26,7 +26,7 @@ t.test('so does one from a URL, and its content', async (t) => {
   }
 });
 
-t.test('no byte of a record changes unnoticed', async (t) => {
+t.test('every changed byte of a record is noticed', async (t) => {
   const encoded = encodeJob(job);
   const damaged = fc.property(fc.nat(encoded.length - 1), fc.integer({ min: 1, max: 255 }), (at, change) => {
     const bytes = Buffer.from(encoded);
@@ -36,7 +36,7 @@ t.test('no byte of a record changes unnoticed', async (t) => {
   fc.assert(damaged, { numRuns: tries(200) });
 });
 
-t.test('nor is one cut short or swapped for something else', async (t) => {
+t.test('a record that is cut short or replaced is noticed', async (t) => {
   const encoded = encodeJob(job);
   const named = {
     name: 'BrokenInvariant',

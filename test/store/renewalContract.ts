@@ -47,7 +47,7 @@ export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
     return store.renewals.commit(runOf(scope, [tile(scope.from)]), act(scope.number));
   };
 
-  t.test('there is nothing at first', async (t) => {
+  t.test('a new store has no renewals, draft or survey', async (t) => {
     const { store } = await makeStore(t);
     t.strictSame(await store.renewals.runs(), []);
     t.strictSame(
@@ -81,7 +81,7 @@ export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
     t.strictSame(await opened.renewals.runs(), []);
   });
 
-  t.test('what another process adds to the draft is not lost', async (t) => {
+  t.test('additions of another process to the draft are not lost', async (t) => {
     const { store, reopen } = await makeStore(t);
     await withLog(store);
     const draft: RenewalDraft = { ...first, at: START_MS };
@@ -100,7 +100,7 @@ export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
     t.equal(await opened.renewals.commit({ ...run, thefts: told.thefts }, act(1)), true);
   });
 
-  t.test('runs follow one another, each with the record of its act', async (t) => {
+  t.test('runs follow one another, each with its audit record', async (t) => {
     const { store, reopen } = await makeStore(t);
     await withLog(store);
     await store.renewals.keepSurvey(survey);
@@ -127,7 +127,7 @@ export async function renewals(t: Test, makeStore: MakeStore): Promise<void> {
     t.equal(await opened.trail.newest(), 3);
   });
 
-  t.test('a run that does not follow from what was drafted is refused', async (t) => {
+  t.test('a run that does not follow from the draft is refused', async (t) => {
     const { store } = await makeStore(t);
     await withLog(store);
     t.equal(await commit(store, first), true);

@@ -6,7 +6,7 @@ const HOUR_MS = 3_600_000;
 
 /** The part of the contract that `src/store/serviceTime.ts` states. */
 export async function serviceTime(t: Test, makeStore: MakeStore): Promise<void> {
-  t.test('it goes on while the store is open and stands still while it is not', async (t) => {
+  t.test('service time goes on while the store is open, and stands still otherwise', async (t) => {
     let now = START_MS;
     const { store, reopen } = await makeStore(t, () => now);
     t.equal(store.serviceTime.now(), START_MS, 'it begins at the date');
@@ -28,7 +28,7 @@ export async function serviceTime(t: Test, makeStore: MakeStore): Promise<void> 
     t.equal(opened.serviceTime.now(), stamp, 'and never back');
   });
 
-  t.test('nothing is older than its beginning, whatever it bears for a stamp', async (t) => {
+  t.test('no entry is older than the beginning of service time, whatever its stamp', async (t) => {
     let now = START_MS;
     const { store } = await makeStore(t, () => now);
     t.equal(store.serviceTime.since(START_MS - 9000 * HOUR_MS), 0);

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { SharedReads } from '../../src/store/postgresql/sharedReads.ts';
 
-t.test('what is asked for while a read is under way shares the next one', async (t) => {
+t.test('reads requested during a read share the next one', async (t) => {
   const asked: string[][] = [];
   const answers: (() => void)[] = [];
   let durable = 'first';
@@ -29,7 +29,7 @@ t.test('what is asked for while a read is under way shares the next one', async 
   ]);
 });
 
-t.test('a read that fails is told to all who share it, and to nobody else', async (t) => {
+t.test('a read that fails rejects only those that share it', async (t) => {
   let isDown = true;
   const reads = new SharedReads(async (keys) => {
     if (isDown) throw new Error('the database is away');

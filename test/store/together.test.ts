@@ -2,7 +2,7 @@
 import t from 'tap';
 import { together } from '../../src/store/postgresql/database.ts';
 
-t.test('what they return comes in the order in which they were given', async (t) => {
+t.test('results are in the order of the operations', async (t) => {
   t.same(await together([Promise.resolve(1), false, undefined, Promise.resolve('two')]), [
     1,
     false,
@@ -11,7 +11,7 @@ t.test('what they return comes in the order in which they were given', async (t)
   ]);
 });
 
-t.test('it throws what the first one threw, once none is under way any more', async (t) => {
+t.test('the first error is thrown once all operations have ended', async (t) => {
   const last = Promise.withResolvers<void>();
   let isLastOver = false;
   const thrown = t.rejects(

@@ -9,7 +9,7 @@ import { epoch, sampleCredential } from './samples.ts';
 export async function trail(t: Test, makeStore: MakeStore): Promise<void> {
   const act = (key: string) => actOfProcess('command', 'key.issue', { key });
 
-  t.test('acts and their records are there together, in one line, whoever writes at once', async (t) => {
+  t.test('acts and their records are written together, in one line, with any concurrency', async (t) => {
     const { store, reopen } = await makeStore(t);
     t.equal(await store.trail.newest(), 0);
     const keys = Array.from({ length: 20 }, (_, n) =>
@@ -46,7 +46,7 @@ export async function trail(t: Test, makeStore: MakeStore): Promise<void> {
     }
   });
 
-  t.test('an act that does not happen leaves no record', async (t) => {
+  t.test('an act that does not take place leaves no record', async (t) => {
     const { store } = await makeStore(t);
     const planned = { ...epoch, from: epoch.from + 1 };
     const change = () => store.epochs.change([epoch, planned], 0, act('key_1'));

@@ -51,7 +51,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
   });
 
   t.test(
-    'a client has so many endpoints at most, and of changes at the same moment none is lost',
+    'the endpoints of a client are bounded in number, and no concurrent change of them is lost',
     async (t) => {
       const { store } = await makeStore(t);
       const drawn = Array.from({ length: 8 }, () => sampleEndpoint());
@@ -72,7 +72,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     },
   );
 
-  t.test('of many changes at the same moment each is decided once, in the order they came in', async (t) => {
+  t.test('concurrent changes are decided once each, in the order of their arrival', async (t) => {
     const { store } = await makeStore(t);
     const [busy, other] = [sampleEndpoint(), sampleEndpoint({ clientId: 'claims' })];
     for (const endpoint of [busy, other]) await store.webhooks.endpoints.add(endpoint, 5, null);
@@ -93,7 +93,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     await Promise.all(flood);
   });
 
-  t.test('what ends a job queues what its client is told, in the same transaction', async (t) => {
+  t.test('the outcome of a job queues its notifications in the same transaction', async (t) => {
     const { store, reopen } = await makeStore(t, () => START_MS + 5);
     const all = sampleEndpoint();
     const failed = sampleEndpoint({ events: ['job.failed'] });
@@ -140,7 +140,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     t.same(pending, [1, 0, 3], 'of several, in their order');
   });
 
-  t.test('a batch that is refused queues nothing', async (t) => {
+  t.test('a refused batch queues nothing', async (t) => {
     const { store } = await makeStore(t);
     const endpoint = sampleEndpoint();
     await store.webhooks.endpoints.add(endpoint, 1, null);
@@ -150,7 +150,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     t.same(await store.webhooks.outbox.pending(endpoint.id, ALL), []);
   });
 
-  t.test('a batch of another epoch counts nothing, whatever it would have filled', async (t) => {
+  t.test('a batch of another epoch changes no count, even if it would have filled a backlog', async (t) => {
     const { store } = await makeStore(t, () => START_MS, { backlogMax: 2 });
     const endpoint = sampleEndpoint();
     await store.webhooks.endpoints.add(endpoint, 1, null);
@@ -170,7 +170,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     t.equal((await store.webhooks.outbox.deadLetters(endpoint.id, ALL)).length, 2);
   });
 
-  t.test('what an endpoint counts stays right while it is changed and delivered to', async (t) => {
+  t.test('the counts of an endpoint stay right during changes and deliveries', async (t) => {
     const { store } = await makeStore(t);
     const { endpoint } = await withPending(store, 40);
     const pending = await store.webhooks.outbox.pending(endpoint.id, ALL);
@@ -224,7 +224,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     t.equal(await opened.webhooks.outbox.replay(endpoint.id, undefined, null), 0);
   });
 
-  t.test('what settles an entry that is gone adds none', async (t) => {
+  t.test('settling an entry that is gone adds none', async (t) => {
     const { store } = await makeStore(t);
     const { endpoint } = await withPending(store, 1);
     const [delivery] = (await store.webhooks.outbox.pending(endpoint.id, ALL)) as [Delivery];
@@ -236,7 +236,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     t.same(await store.webhooks.outbox.deadLetters(endpoint.id, ALL), []);
   });
 
-  t.test('the backlog is bounded, then the dead letters, then what is dropped is counted', async (t) => {
+  t.test('backlog and dead letters are bounded, and dropped messages are counted', async (t) => {
     const { store, reopen } = await makeStore(t, () => START_MS, { backlogMax: 3 });
     const { endpoint, jobs } = await withPending(store, 8);
     const ids = jobs.map(({ id }) => `msg_${id.slice(4)}`);
@@ -273,7 +273,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     t.match(await opened.webhooks.outbox.tally(endpoint.id), { pending: 2, deadLetters: 2, dropped: 3 });
   });
 
-  t.test('a test message, to this endpoint alone', async (t) => {
+  t.test('a test message goes only to its endpoint', async (t) => {
     const { store } = await makeStore(t, () => START_MS);
     const [endpoint, other] = [sampleEndpoint(), sampleEndpoint()];
     for (const one of [endpoint, other]) await store.webhooks.endpoints.add(one, 5, null);
@@ -288,7 +288,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     t.match(await store.webhooks.outbox.tally(endpoint.id), { pending: 1 });
   });
 
-  t.test('test messages fill no more than the backlog', async (t) => {
+  t.test('test messages fill at most the backlog', async (t) => {
     const { store } = await makeStore(t, () => START_MS, { backlogMax: 3 });
     const endpoint = sampleEndpoint();
     await store.webhooks.endpoints.add(endpoint, 1, null);
@@ -299,7 +299,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     t.match(await store.webhooks.outbox.tally(endpoint.id), { pending: 3 });
   });
 
-  t.test('sweeping gives up what is overdue, forgets what is old, and what belongs to nobody', async (t) => {
+  t.test('sweeping gives up overdue entries, and forgets old and orphaned ones', async (t) => {
     let now = START_MS;
     const { store } = await makeStore(t, () => now);
     const kept = await withPending(store, 2);

@@ -5,7 +5,7 @@ import type { MakeStore } from './contract.ts';
 /** The part of the contract that `src/store/witnessStore.ts` states. */
 export async function witnessing(t: Test, makeStore: MakeStore): Promise<void> {
   t.test(
-    'nothing is known at first; what was put is there, also after reopening, until something else is put',
+    'a new store has no witness state, and a state is kept, even if reopened, until replaced',
     async (t) => {
       const { store, reopen } = await makeStore(t);
       t.same(await store.witnessing.get(), { witnesses: {} });
