@@ -3,6 +3,7 @@
  * Values are here because they are secret, because the service manager passes them this way, or because a shell
  * profile sets them.
  */
+import { AsyncLocalStorage } from 'node:async_hooks';
 
 type Variable =
   /** Folder in which systemd places the credentials of this unit (`LoadCredential=`). */
@@ -30,9 +31,33 @@ type Variable =
   /** Device and inode of the stream that leads to the journal (systemd.exec(5)). */
   | 'JOURNAL_STREAM';
 
+/** What a command has of its process. */
+export interface OwnProcess {
+  readonly argv: readonly string[];
+  readonly env: NodeJS.ProcessEnv;
+  readonly stdin: NodeJS.ReadableStream & { isTTY?: boolean };
+  readonly stdout: Output;
+  readonly stderr: Output;
+  exitCode?: number | string | null | undefined;
+}
+
+type Output = NodeJS.WritableStream & { isTTY?: boolean; columns?: number; rows?: number };
+
+const owners = new AsyncLocalStorage<OwnProcess>();
+
+/** Runs `work` as if `process` were its own, so that one process can run many commands, even at the same time. */
+export function asProcess<T>(process: OwnProcess, work: () => T): T {
+  return owners.run(process, work);
+}
+
+/** The process of the command that calls this. */
+export function ownProcess(): OwnProcess {
+  return owners.getStore() ?? process;
+}
+
 /** Undefined where it is not set, or empty. */
 export function fromEnvironment(name: Variable): string | undefined {
-  return process.env[name] || undefined;
+  return ownProcess().env[name] || undefined;
 }
 
 /** How long this process may be silent before the service manager ends it, in milliseconds (sd_watchdog_enabled(3)). */

@@ -1,5 +1,6 @@
 import { writeFileAtomically } from '../base/atomicFile.ts';
 import { fromBase64 } from '../base/bytes.ts';
+import { ownProcess } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { openCheckpoint } from '../log/signedCheckpoint.ts';
 import { encodeTlogProof } from '../log/tlogProof.ts';
@@ -37,7 +38,7 @@ const exportCommand = command('export', {
     );
     if (outcome !== 'passed') throw new OperatorError(`${path} proves nothing: ${detail}`);
     const content = format === 'ers' ? initialRecord(path, receipt) : tlogProof(receipt);
-    if (output === undefined) process.stdout.write(content);
+    if (output === undefined) ownProcess().stdout.write(content);
     else writeFileAtomically(output, content);
   },
 });

@@ -1,6 +1,7 @@
+import { Console } from 'node:console';
 import { CommanderError } from 'commander';
 import { BrokenInvariant, DamagedRecord } from '../base/assert.ts';
-import { fromEnvironment } from '../base/env.ts';
+import { fromEnvironment, ownProcess } from '../base/env.ts';
 import { type ErrorCode, OperatorError, ServiceError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { UnknownOutcome } from '../store/store.ts';
@@ -73,7 +74,7 @@ export function report(error: unknown, failed: ExitStatus = EXIT.failed): ExitSt
     if (failure.code === 'internal_error') note(`  → ${failure.remedy}`);
   }
   if (failure.code !== 'internal_error') return failed;
-  if (fromEnvironment('PDFSEAL_STACK')) console.error(error);
+  if (fromEnvironment('PDFSEAL_STACK')) new Console(ownProcess().stderr).error(error);
   return EXIT.software;
 }
 
@@ -86,7 +87,7 @@ export async function orUndecided(
     await work();
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    process.exitCode = report(error, failed);
+    ownProcess().exitCode = report(error, failed);
   }
 }
 

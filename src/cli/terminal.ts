@@ -1,22 +1,17 @@
 import { styleText } from 'node:util';
 import { Presets, SingleBar } from 'cli-progress';
 import { escapeControls } from '../base/controls.ts';
+import { ownProcess } from '../base/env.ts';
 import { formatBytes } from '../base/units.ts';
 
-let json = false;
-
-/** From now on each note on standard error is a JSON object. */
-export function speakJson(): void {
-  json = true;
-}
-
+/** With --json each note on standard error is a JSON object. */
 export function isJson(): boolean {
-  return json;
+  return ownProcess().argv.includes('--json');
 }
 
 /** One line of results on standard output. Control characters are written as \uXXXX, which JSON reads back. */
 export function print(line: string): void {
-  process.stdout.write(`${escapeControls(line)}\n`);
+  ownProcess().stdout.write(`${escapeControls(line)}\n`);
 }
 
 export function printJson(value: unknown): void {
@@ -25,20 +20,20 @@ export function printJson(value: unknown): void {
 
 /** What a command found: for programs with --json, else in a line, or as `people` prints it. */
 export function printResult(value: unknown, people: string | (() => void)): void {
-  if (json) printJson(value);
+  if (isJson()) printJson(value);
   else if (typeof people === 'string') print(people);
   else people();
 }
 
 /** One line on standard error: progress and problems. */
 export function note(line: string): void {
-  if (json) noteJson({ note: line });
-  else process.stderr.write(`${escapeControls(line)}\n`);
+  if (isJson()) noteJson({ note: line });
+  else ownProcess().stderr.write(`${escapeControls(line)}\n`);
 }
 
 /** One object on standard error, for --json. */
 export function noteJson(value: unknown): void {
-  process.stderr.write(`${escapeControls(JSON.stringify(value))}\n`);
+  ownProcess().stderr.write(`${escapeControls(JSON.stringify(value))}\n`);
 }
 
 /** `plain` is neither good nor bad. */
@@ -49,7 +44,8 @@ const COLOURS = { good: 'green', warning: 'yellow', bad: 'red', plain: 'reset' }
 
 /** A line that begins with a mark; in colour on a terminal, unless NO_COLOR is in the environment. */
 export function marked(mark: Mark, text: string): string {
-  const glyph = mark === 'plain' ? ' ' : styleText(COLOURS[mark], GLYPHS[mark], { stream: process.stdout });
+  const glyph =
+    mark === 'plain' ? ' ' : styleText(COLOURS[mark], GLYPHS[mark], { stream: ownProcess().stdout });
   return `${glyph} ${escapeControls(text)}`;
 }
 
@@ -71,7 +67,7 @@ export function printRows<Row>(
   rows: readonly Row[],
   columns: Readonly<Record<string, (row: Row) => string>>,
 ): void {
-  if (json) for (const row of rows) printJson(row);
+  if (isJson()) for (const row of rows) printJson(row);
   else {
     const cells = rows.map((row) => Object.values(columns).map((cell) => cell(row)));
     printTable(Object.keys(columns), cells);
@@ -118,7 +114,7 @@ export function showCount(total: number): CountProgress {
     const rate = perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond).toLocaleString('en');
     return done === skipped ? '' : `, ${rate}/s, ${formatTime((total - done) / perSecond)} left`;
   };
-  const isTerminal = process.stderr.isTTY;
+  const isTerminal = ownProcess().stderr.isTTY;
   const bar = isTerminal ? showBar('documents', total, (value) => value.toLocaleString('en'), pace) : SILENT;
   let told = startedAt;
   const update = (done: number, skippedSoFar: number): void => {
@@ -143,7 +139,7 @@ function formatTime(seconds: number): string {
 
 /** A progress bar on standard error when that is a terminal; nothing anywhere else. */
 export function showProgress(label: string, total: number, unit: 'bytes' | 'leaves' | 'entries'): Progress {
-  if (json || !process.stderr.isTTY) return SILENT;
+  if (isJson() || !ownProcess().stderr.isTTY) return SILENT;
   const amount = (value: number): string =>
     unit === 'bytes' ? formatBytes(value) : value.toLocaleString('en');
   return showBar(label, total, amount, () => '');
@@ -163,7 +159,7 @@ function showBar(
         const cells = (options.barCompleteString ?? '').slice(0, filled).padEnd(BAR_CELLS);
         return `${escapeControls(label).slice(0, LABEL_CHARACTERS_MAX)} [${cells}] ${amount(value)} of ${amount(total)}${pace(value)}`;
       },
-      stream: process.stderr,
+      stream: ownProcess().stderr,
       clearOnComplete: true,
       // An interrupt would not show a hidden cursor again.
       hideCursor: false,

@@ -1,7 +1,8 @@
 import { systemClock } from '../base/clock.ts';
+import { ownProcess } from '../base/env.ts';
 import { fromNow } from '../base/phrases.ts';
 
 /** A time (RFC 3339) as it is; on a terminal also how far it is from now. */
 export function forPeople(time: string): string {
-  return process.stdout.isTTY ? `${time} (${fromNow(time, systemClock())})` : time;
+  return ownProcess().stdout.isTTY ? `${time} (${fromNow(time, systemClock())})` : time;
 }

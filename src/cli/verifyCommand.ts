@@ -1,6 +1,7 @@
 import { RECORD_BYTES_MAX } from '../asn1/evidenceRecord.ts';
 import { toHex } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
+import { ownProcess } from '../base/env.ts';
 import { RECEIPT_BYTES_MAX, type Verdict, verifyReceiptText } from '../prove/verify.ts';
 import { argument, command, option } from './command.ts';
 import { EXIT } from './exit.ts';
@@ -41,7 +42,7 @@ export const verifyCommand = command('verify', {
     orUndecided(async () => {
       const trust = readSmallFile(options.trust, RECEIPT_BYTES_MAX);
       const verdict = await judge(documentPath, receiptPath, trust, options.evidenceRecord);
-      process.exitCode = EXIT_OF[verdict.outcome];
+      ownProcess().exitCode = EXIT_OF[verdict.outcome];
       const trustSha256 = toHex(sha256(trust));
       printResult({ ...wireVerdict(verdict), trust_file_sha256: trustSha256 }, () =>
         printVerdict(verdict, trustSha256),

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { unusable, writeFileAtomically } from '../../base/atomicFile.ts';
 import { toHex } from '../../base/bytes.ts';
 import { sha256 } from '../../base/crypto.ts';
+import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { remember } from '../../base/remember.ts';
 import type { Checkpoint } from '../../log/checkpoint.ts';
@@ -70,7 +71,7 @@ export const monitorCommand = command('monitor', {
       const followed = await follow(options);
       const { now, earlier, receipts, problems } = followed;
       const isGood = problems.length === 0;
-      process.exitCode = isGood ? EXIT.ok : EXIT.failed;
+      ownProcess().exitCode = isGood ? EXIT.ok : EXIT.failed;
       const found = {
         outcome: isGood ? 'good' : 'bad',
         log_origin: now.origin,

@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from 'commander';
+import { ownProcess } from '../../base/env.ts';
 import { IDEMPOTENCY_KEY_PATTERN } from '../../job/id.ts';
 import { JOB_MODES, VISIBILITIES } from '../../job/job.ts';
 import { parseTrust } from '../../manifest/trustFile.ts';
@@ -101,7 +102,7 @@ export const submitCommand = command('submit', {
       force: options.force ?? false,
     });
     const { failed } = await submitter.run(works);
-    if (failed > 0) process.exitCode = EXIT.failed;
+    if (failed > 0) ownProcess().exitCode = EXIT.failed;
   },
 });
 

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { ownProcess } from '../../base/env.ts';
 import { argument, command } from '../command.ts';
 import { print } from '../terminal.ts';
 import { candidatesFor } from './candidates.ts';
@@ -15,13 +16,13 @@ export const completionCommand = command('completion', {
     'pdfseal completion zsh >/usr/share/zsh/vendor-completions/_pdfseal',
     'pdfseal completion fish >~/.config/fish/completions/pdfseal.fish',
   ],
-  run: (_, shell) => void process.stdout.write(SCRIPTS[shell]),
+  run: (_, shell) => void ownProcess().stdout.write(SCRIPTS[shell]),
 });
 
 /** Answers a shell: a line for each word that fits, its meaning behind a tab. */
 export function answerShell(program: Command, words: readonly string[]): void {
   const { words: found, files } = candidatesFor(program, words);
-  for (const { word, meaning } of found) process.stdout.write(`${word}\t${oneLine(meaning)}\n`);
+  for (const { word, meaning } of found) ownProcess().stdout.write(`${word}\t${oneLine(meaning)}\n`);
   if (files) print(FILES);
 }
 

@@ -1,3 +1,4 @@
+import { ownProcess } from '../../base/env.ts';
 import { command } from '../command.ts';
 import { printDiagnoses } from '../doctor/diagnosis.ts';
 import { diagnoseStart } from '../doctor/startDiagnosis.ts';
@@ -20,7 +21,7 @@ export const checkConfigCommand = command('check-config', {
     'pdfseal check-config --config /etc/pdfseal/production.toml --json | jq -r \'select(.verdict != "good") | .remedy\'',
   ],
   async run({ config }) {
-    process.exitCode = (await checkConfig(config)) ? EXIT.ok : EXIT.failed;
+    ownProcess().exitCode = (await checkConfig(config)) ? EXIT.ok : EXIT.failed;
   },
 });
 

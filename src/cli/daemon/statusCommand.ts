@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InvalidArgumentError } from 'commander';
 import { systemClock } from '../../base/clock.ts';
+import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { loadConfig } from '../../config/config.ts';
 import { command, option } from '../command.ts';
@@ -35,11 +36,11 @@ export const statusCommand = command('status', {
   async run({ config: files, watch }) {
     if (watch === undefined) return show(await lookAt(files));
     // The exit status is that of the last look. Before the first one, nothing is known to be ready.
-    process.exitCode = EXIT.failed;
+    ownProcess().exitCode = EXIT.failed;
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit());
     for (;;) {
       const looks = await lookAt(files);
-      if (process.stdout.isTTY && !isJson()) repaint(looks);
+      if (ownProcess().stdout.isTTY && !isJson()) repaint(looks);
       else show(looks);
       await sleep(watch === true ? WATCH_MS : watch);
     }
@@ -48,11 +49,11 @@ export const statusCommand = command('status', {
 
 function show(looks: readonly LookOrError[]): void {
   const [only] = looks;
-  if (looks.length === 1 && only && 'error' in only) process.exitCode = report(only.error);
+  if (looks.length === 1 && only && 'error' in only) ownProcess().exitCode = report(only.error);
   else if (isJson()) for (const look of looks) printJson(present(look));
   else {
-    const { columns } = process.stdout;
-    for (const line of render(looks, systemClock(), { columns })) process.stdout.write(`${line}\n`);
+    const { columns } = ownProcess().stdout;
+    for (const line of render(looks, systemClock(), { columns })) ownProcess().stdout.write(`${line}\n`);
   }
 }
 
@@ -63,9 +64,11 @@ const END_OF_SCREEN = '\u001b[J';
 
 function repaint(looks: readonly Look[]): void {
   // The cursor stays in the last line, so the terminal does not scroll.
-  const { columns, rows } = process.stdout;
+  const { columns = 80, rows = 24 } = ownProcess().stdout;
   const lines = render(looks, systemClock(), { columns: columns - 1, rows: rows - 1 });
-  process.stdout.write(`${HOME}${lines.map((line) => `${line}${END_OF_LINE}\n`).join('')}${END_OF_SCREEN}`);
+  ownProcess().stdout.write(
+    `${HOME}${lines.map((line) => `${line}${END_OF_LINE}\n`).join('')}${END_OF_SCREEN}`,
+  );
 }
 
 type LookOrError = Look & { error?: unknown };
@@ -73,7 +76,7 @@ type LookOrError = Look & { error?: unknown };
 async function lookAt(files: readonly string[]): Promise<LookOrError[]> {
   const looks = await Promise.all(files.map(lookAtOne));
   const isReady = looks.every((look) => 'status' in look && look.status.ready);
-  process.exitCode = isReady ? EXIT.ok : EXIT.failed;
+  ownProcess().exitCode = isReady ? EXIT.ok : EXIT.failed;
   return looks;
 }
 

@@ -1,5 +1,6 @@
 import { text as readText } from 'node:stream/consumers';
 import type { PresentedOutcome, PresentedRequest } from '../../admin/carriedSchema.ts';
+import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { counted } from '../../base/phrases.ts';
 import { loadConfig } from '../../config/config.ts';
@@ -83,8 +84,8 @@ async function accept({
   raiseForkAlarm,
   ...form
 }: FormOptions & { raiseForkAlarm?: true }): Promise<void> {
-  if (process.stdin.isTTY) note('scan or paste the answer; Ctrl-D ends it');
-  const text = await readText(process.stdin);
+  if (ownProcess().stdin.isTTY) note('scan or paste the answer; Ctrl-D ends it');
+  const text = await readText(ownProcess().stdin);
   if (text.trim() === '')
     throw new OperatorError('standard input is empty', {
       remedy: 'pass the answer of the witness on standard input: pdfseal witness accept <answer',
@@ -97,7 +98,7 @@ async function accept({
       { remedy: 'see "Witnesses" in the manual, "The fork alarm"' },
     );
   // If this answers the newest request, the witness holds another tree of that size.
-  if (found.is_news === false) process.exitCode = 1;
+  if (found.is_news === false) ownProcess().exitCode = 1;
   if (isJson()) return printJson(found);
   const { witness: name, tree_size: size = 0, cosigned_at: at, witnessed, is_news: isNews, next } = found;
   const leaves = counted(size, 'leaf', 'leaves');
@@ -121,9 +122,9 @@ function printRequest(
   { witness, old_size: from, tree_size: to, request }: PresentedRequest,
   { qr, svg }: Pick<FormOptions, 'qr' | 'svg'>,
 ): void {
-  const { columns, rows } = process.stdout;
+  const { columns, rows } = ownProcess().stdout;
   const form = qr ? qrForTerminal(request, columns, rows) : svg ? qrAsSvg(request) : request;
-  process.stdout.write(form);
+  ownProcess().stdout.write(form);
   note(`for ${witness}, from ${from} to ${counted(to, 'leaf', 'leaves')}: carry it there, and its answer to`);
   note(`  pdfseal witness accept --witness ${witness} <answer`);
 }

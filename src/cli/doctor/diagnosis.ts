@@ -1,3 +1,4 @@
+import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { marked, print, printResult } from '../terminal.ts';
 
@@ -44,7 +45,7 @@ export async function printDiagnoses(
 
 function printDiagnosis({ check, verdict, detail, remedy }: Diagnosis): void {
   const [first = '', ...others] = detail.split('\n');
-  process.stdout.write(`${marked(verdict, `${check}: ${first}`)}\n`);
+  ownProcess().stdout.write(`${marked(verdict, `${check}: ${first}`)}\n`);
   for (const line of others) print(`    ${line}`);
   if (remedy !== undefined && remedy !== '') print(`    → ${remedy}`);
 }

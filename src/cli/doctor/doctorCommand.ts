@@ -1,4 +1,5 @@
 import { systemClock } from '../../base/clock.ts';
+import { ownProcess } from '../../base/env.ts';
 import { MANUAL_FOLDER } from '../../base/package.ts';
 import { type Config, type LoadOptions, loadConfig } from '../../config/config.ts';
 import { command } from '../command.ts';
@@ -28,7 +29,7 @@ export const doctorCommand = command('doctor', {
   async run({ config: file }) {
     const verdicts = await printDiagnoses(diagnosesOf(file));
     const worst = verdicts.has('bad') ? EXIT.failed : verdicts.has('warning') ? EXIT.attention : EXIT.ok;
-    process.exitCode = worst;
+    ownProcess().exitCode = worst;
     if (isJson()) return;
     if (worst !== EXIT.ok) print(`The manual: ${MANUAL_FOLDER}/index.html`);
     print(SUMMARIES[worst]);

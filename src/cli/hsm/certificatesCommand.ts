@@ -1,6 +1,7 @@
 import { presentCertificate } from '../../admin/status/certificatesSection.ts';
 import { toHex } from '../../base/bytes.ts';
 import { systemClock } from '../../base/clock.ts';
+import { ownProcess } from '../../base/env.ts';
 import { loadConfig } from '../../config/config.ts';
 import { type CertificateEntry, listCertificates } from '../../tsa/certificateList.ts';
 import { command } from '../command.ts';
@@ -33,7 +34,7 @@ export const certificatesCommand = command('certificates', {
       SUBJECT: ({ subject = '' }) => subject,
     });
     if (!isJson()) for (const { detail } of rows) if (detail !== undefined) note(`pdfseal: ${detail}`);
-    if (rows.some(({ state }) => state !== 'valid')) process.exitCode = EXIT.failed;
+    if (rows.some(({ state }) => state !== 'valid')) ownProcess().exitCode = EXIT.failed;
   },
 });
 

@@ -4,6 +4,7 @@ import { encodePem } from '../../asn1/pem.ts';
 import { toBase64, toHex } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { sha256 } from '../../base/crypto.ts';
+import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
@@ -46,7 +47,7 @@ export const csrCommand = command('csr', {
     const token = pickTimestampKey(loadConfig(options.config), options);
     const request = await useAuthorityKey(token, (key) => requestCertificate(options.subject, key));
     const csr = encodePem('CERTIFICATE REQUEST', request);
-    printResult({ ...presentName(token), csr }, () => process.stdout.write(csr));
+    printResult({ ...presentName(token), csr }, () => ownProcess().stdout.write(csr));
   },
 });
 

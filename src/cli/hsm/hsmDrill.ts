@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { PresentedRun } from '../../admin/status/canarySection.ts';
 import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
+import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { loadConfig } from '../../config/config.ts';
 import type { SocketPath } from '../../net/address.ts';
@@ -49,7 +50,7 @@ export const drillCommand = command('drill', {
     const { socket } = loadConfig(options.config, { files: 'unused' }).admin;
     const report = await carryOut(socket, options);
     printResult(report, () => describe(report).forEach(print));
-    if (!report.sealing_went_on && !options.belowQuorum) process.exitCode = EXIT.failed;
+    if (!report.sealing_went_on && !options.belowQuorum) ownProcess().exitCode = EXIT.failed;
   },
 });
 

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { loadConfig } from '../../config/config.ts';
 import { signerFailureOf } from '../../kms/epochKeys.ts';
@@ -57,7 +58,7 @@ export const listCommand = command('list', {
       PROTECTION: describeProtection,
     });
     if (!isJson()) for (const { detail } of rows) if (detail !== undefined) note(`pdfseal: ${detail}`);
-    if (rows.some(({ state }) => state !== 'ready')) process.exitCode = EXIT.failed;
+    if (rows.some(({ state }) => state !== 'ready')) ownProcess().exitCode = EXIT.failed;
   },
 });
 

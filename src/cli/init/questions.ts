@@ -1,4 +1,5 @@
 import { createInterface, type Interface } from 'node:readline';
+import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 
 /** Reads an answer: what it means, or throws OperatorError that says why it will not do. */
@@ -9,7 +10,7 @@ export class Questions {
   readonly #lines: Interface;
   readonly #answers: AsyncIterator<string>;
 
-  constructor(input: NodeJS.ReadableStream = process.stdin) {
+  constructor(input: NodeJS.ReadableStream = ownProcess().stdin) {
     this.#lines = createInterface({ input });
     this.#answers = this.#lines[Symbol.asyncIterator]();
   }
@@ -17,7 +18,7 @@ export class Questions {
   /** Asks until the answer will do; an empty one is the default, where there is one. Throws OperatorError when no more answers come. */
   async ask<T>(question: string, read: ReadAnswer<T>, fallback?: string): Promise<T> {
     for (;;) {
-      process.stderr.write(`${question}${fallback === undefined ? '' : ` [${fallback}]`}: `);
+      ownProcess().stderr.write(`${question}${fallback === undefined ? '' : ` [${fallback}]`}: `);
       const { value, done } = await this.#answers.next();
       if (done === true) throw new OperatorError(`no answer to "${question}"`);
       const text = (value as string).trim() || (fallback ?? '');
@@ -25,7 +26,7 @@ export class Questions {
         return await read(text);
       } catch (error) {
         if (!(error instanceof OperatorError)) throw error;
-        process.stderr.write(`  ✗ ${error.message.replaceAll('\n', '\n    ')}\n`);
+        ownProcess().stderr.write(`  ✗ ${error.message.replaceAll('\n', '\n    ')}\n`);
       }
     }
   }

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createFileAtomically } from '../../base/atomicFile.ts';
+import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { makeFolder } from '../../base/folders.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
@@ -110,7 +111,7 @@ export const verifyTrailCommand = command('verify', {
       const report = await judge(options);
       const { problems, doubts } = report;
       const outcome = problems.length > 0 ? 'bad' : doubts.length > 0 ? 'unknown' : 'good';
-      process.exitCode = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown }[outcome];
+      ownProcess().exitCode = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown }[outcome];
       printResult({ outcome, ...report }, () => printReport(report));
     }),
 });

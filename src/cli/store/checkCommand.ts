@@ -1,3 +1,4 @@
+import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { loadConfig } from '../../config/config.ts';
 import { evidenceOf, readLastCheckpoint } from '../../prove/lastCheckpoint.ts';
@@ -47,7 +48,7 @@ export const checkCommand = command('check', {
         input === undefined
           ? await checkOwn(file, against)
           : { found: await checkBackup(input, loadConfig(file, { files: 'unused' })) };
-      process.exitCode = !isWhole(found) ? EXIT.failed : doubt === undefined ? EXIT.ok : EXIT.unknown;
+      ownProcess().exitCode = !isWhole(found) ? EXIT.failed : doubt === undefined ? EXIT.ok : EXIT.unknown;
       printResult(reportJson(found, doubt), () => printReport(found, doubt));
     };
     // A backup that cannot be read is as bad as one that has changed.

@@ -1,4 +1,5 @@
 import { toRfc3339 } from '../../base/clock.ts';
+import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { documentSha256, type JobPhase, type JobRecord, VISIBILITIES } from '../../job/job.ts';
 import { environmentId } from '../../manifest/manifest.ts';
@@ -85,7 +86,9 @@ const showCommand = command('show', {
         throw new OperatorError(`${jobId} is not completed and has no receipt`, {
           code: 'receipt_not_ready',
         });
-      process.stdout.write(encodeReceipt(await readReceipt(store, record.job, record.outcome.leafIndex)));
+      ownProcess().stdout.write(
+        encodeReceipt(await readReceipt(store, record.job, record.outcome.leafIndex)),
+      );
     });
   },
 });

@@ -1,3 +1,4 @@
+import { ownProcess } from '../../base/env.ts';
 import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import {
@@ -43,7 +44,7 @@ export const lastCheckpointCommand = command('last-checkpoint', {
     const config = loadConfig(file, { files: 'unused' });
     const found = size === undefined ? await withStore(file, 'read', look) : await acceptAlone(config, size);
     const { doubt, leaves, noted, accepted, aside } = found;
-    if (doubt !== undefined && !accepted) process.exitCode = EXIT.failed;
+    if (doubt !== undefined && !accepted) ownProcess().exitCode = EXIT.failed;
     const { lastCheckpointFile: path } = config.log;
     const shown = { file: path, tree_size: noted ?? null, leaves, doubt: doubt?.reason ?? null };
     printResult({ ...shown, accepted, kept: aside ?? null }, () => {

@@ -1,6 +1,7 @@
 import { buffer as readBytes } from 'node:stream/consumers';
 import { toBase64 } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
+import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { counted } from '../../base/phrases.ts';
 import { encodeRenewalQuery, newNonce, readRenewalAnswer } from '../../prove/renewalQuery.ts';
@@ -195,7 +196,7 @@ async function renewNow(
 const dayOf = (at: number) => toRfc3339(at).slice(0, 'yyyy-mm-dd'.length);
 
 async function request({ config, hash }: RenewOptions, theft: Theft | undefined): Promise<void> {
-  if (process.stdout.isTTY && !isJson())
+  if (ownProcess().stdout.isTTY && !isJson())
     throw new OperatorError('the query is binary', {
       remedy: 'send it to a file: pdfseal renew request >query.tsq',
     });
@@ -213,7 +214,7 @@ async function request({ config, hash }: RenewOptions, theft: Theft | undefined)
     const { number, digest, to } = drafted.scope;
     if (isJson())
       return printJson({ renewal: number, digest, to, query: toBase64(query), answer_until: until });
-    process.stdout.write(query);
+    ownProcess().stdout.write(query);
     note(
       `a query for renewal ${number}, over ${counted(to, 'leaf', 'leaves')}, ${digest}: carry it to an authority,`,
     );
@@ -222,7 +223,7 @@ async function request({ config, hash }: RenewOptions, theft: Theft | undefined)
 }
 
 async function accept({ config: file, shorter }: RenewOptions): Promise<void> {
-  const answer = await readBytes(process.stdin);
+  const answer = await readBytes(ownProcess().stdin);
   await withRenewals(file, async (renewing) => {
     const { store, trees, authorities, config } = renewing;
     const draft = await store.renewals.draft();

@@ -1,3 +1,4 @@
+import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
@@ -53,12 +54,12 @@ export const repairIndexCommand = command('repair-index', {
       const result = dryRun
         ? await look(config)
         : await repairAlone(config, backup ? backupOutput : undefined);
-      process.exitCode = isWhole(result.report) ? EXIT.ok : EXIT.failed;
+      ownProcess().exitCode = isWhole(result.report) ? EXIT.ok : EXIT.failed;
       printResult(resultJson(result), () => printRepair(result));
     } catch (error) {
       const isMendable = error instanceof OperatorError || error instanceof UnknownOutcome;
       if (!isMendable) throw error;
-      process.exitCode = report(asMendable(error), EXIT.unknown);
+      ownProcess().exitCode = report(asMendable(error), EXIT.unknown);
     }
   },
 });

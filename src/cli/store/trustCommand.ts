@@ -2,6 +2,7 @@ import { writeFileAtomically } from '../../base/atomicFile.ts';
 import { fromUtf8, toHex } from '../../base/bytes.ts';
 import { toRfc3339 } from '../../base/clock.ts';
 import { sha256 } from '../../base/crypto.ts';
+import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
 import { trustOf } from '../../config/trustAnchors.ts';
@@ -40,7 +41,7 @@ const exportCommand = command('export', {
       return { text, digest };
     });
     if (output === undefined) {
-      process.stdout.write(text);
+      ownProcess().stdout.write(text);
       return;
     }
     writeFileAtomically(output, text);
