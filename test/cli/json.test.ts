@@ -7,8 +7,9 @@ import { ERROR_CODES } from '../../src/base/errorKinds.ts';
 import { withSubcommands } from '../../src/cli/help.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 import { FAILURES, remedyOf } from '../../src/cli/report.ts';
+import type { RunResult } from '../support/commands.ts';
 import { item } from '../support/partitions.ts';
-import { openSandbox, type RunResult, type Sandbox } from '../support/sandbox.ts';
+import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 
 /** Why these print nothing that a program would read as JSON. */
 const WITHOUT_JSON: Record<string, string> = {

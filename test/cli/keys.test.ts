@@ -1,5 +1,6 @@
 import t from 'tap';
-import { openSandbox, type RunResult } from '../support/sandbox.ts';
+import type { RunResult } from '../support/commands.ts';
+import { openSandbox } from '../support/sandbox.ts';
 
 t.test('API keys, in the running daemon', async (t) => {
   const sandbox = await openSandbox({ tables: { webhooks: 'allow = ["127.0.0.0/8"]' } });

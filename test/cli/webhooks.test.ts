@@ -1,7 +1,8 @@
 import t from 'tap';
 import { Client, type JobBody, TRAFFIC_DOCUMENT } from '../support/client.ts';
+import type { RunResult } from '../support/commands.ts';
 import { answerWith, OK, Receiver } from '../support/receiver.ts';
-import { openSandbox, type RunResult } from '../support/sandbox.ts';
+import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 
 t.test('webhook endpoints, in the running daemon', async (t) => {

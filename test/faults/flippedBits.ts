@@ -3,8 +3,9 @@ import { closeSync, cpSync, openSync, readSync, rmSync, writeSync } from 'node:f
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askAdmin } from '../support/admin.ts';
+import type { RunResult } from '../support/commands.ts';
 import type { Code } from '../support/programs.ts';
-import { openSandbox, type RunResult, type Sandbox } from '../support/sandbox.ts';
+import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { readFinalState } from './finalState.ts';
 import type { FinalState } from './history.ts';
 import { type Pages, type Region, readPages } from './lmdbPages.ts';

@@ -1,5 +1,4 @@
 /** The verifier as a browser runs it: the built page, and the bundled package, in a real one. */
-import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -20,6 +19,7 @@ import { encodeTrust } from '../../src/manifest/trustFile.ts';
 import { provenBy } from '../../src/prove/proven.ts';
 import { type Verdict, verifyReceiptText } from '../../src/prove/verify.ts';
 import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
+import { pdfseal } from '../support/commands.ts';
 import { digestsOf, type Fixture, HOSTILE, makeFixtures, makeRenewed } from '../support/receipts.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
 import { fc, mutations } from '../support/seed.ts';
@@ -613,23 +613,14 @@ t.test('the package, bundled: the same verdict on whatever is changed', async (t
   t.equal(found.length, texts.length);
 });
 
-/** What `pdfseal verify --json` prints of each, one process for all. */
+/** What `pdfseal verify --json` prints of each. */
 async function verdictsOfCommand(names: readonly Triple[]): Promise<Verdict[]> {
-  const source = (name: string) => JSON.stringify(new URL(`../../src/cli/${name}`, import.meta.url).href);
-  const script = `
-    import { programFor } from ${source('program.ts')};
-    import { speakJson } from ${source('terminal.ts')};
-    speakJson();
-    for (const [document, receipt, trust] of ${JSON.stringify(names)}) {
-      const args = ['verify', document, receipt, '--trust', trust, '--json'];
-      await (await programFor(args)).parseAsync(args, { from: 'user' });
-    }`;
-  const { promise, resolve } = Promise.withResolvers<string>();
-  execFile(process.execPath, ['--input-type=module', '-e', script], (_, stdout) => resolve(stdout));
-  return (await promise)
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as Verdict);
+  const verdicts: Verdict[] = [];
+  for (const [document, receipt, trust] of names) {
+    const { stdout } = await pdfseal(['verify', document, receipt, '--trust', trust, '--json']);
+    verdicts.push(JSON.parse(stdout) as Verdict);
+  }
+  return verdicts;
 }
 
 /** Receipts with a few octets changed: of the text, of the token, of a signature line, of a certificate. */

@@ -12,13 +12,24 @@ export type Code = 'src' | 'dist' | { dist: string };
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
 /** The file of a program. */
-export async function programFile(name: 'main' | 'cli' | 'witness/start', code: Code): Promise<string> {
+export async function programFile(
+  name: 'main' | 'cli' | 'cli/run' | 'witness/start',
+  code: Code,
+): Promise<string> {
   if (typeof code === 'object') return join(code.dist, `${name}.js`);
   if (code === 'dist') return join(ROOT, `dist/${name}.js`);
   return join(await prepared('programs', makePrograms), `${basename(name)}.js`);
 }
 
-const PROGRAMS = ['cli', 'main', 'witness/start', 'main/egress', 'kms/signer', 'base/lifelineThread'];
+const PROGRAMS = [
+  'cli',
+  'cli/run',
+  'main',
+  'witness/start',
+  'main/egress',
+  'kms/signer',
+  'base/lifelineThread',
+];
 
 /** What starts another of the programs, and finds it beside itself. */
 const STARTERS = ['src/main/egressProcess.ts', 'src/kms/signerProcess.ts', 'src/base/companionProgram.ts'];
@@ -60,19 +71,22 @@ async function bundlePrograms(dir: string): Promise<void> {
     plugins: [
       {
         name: 'own address',
-        setup: ({ onLoad }) =>
+        setup: ({ onLoad, onResolve }) => {
+          // The commands are in a file of their own, which tests load as well.
+          onResolve({ filter: /^\.\/cli\/run\.ts$/ }, () => ({ path: './run.js', external: true }));
           onLoad({ filter: /\.ts$/ }, async ({ path }) => ({
             contents: (await readFile(path, 'utf8'))
               .replaceAll('import.meta.url', addressOf(path))
               .replace(/^await main\(/m, 'void main('),
             loader: 'ts',
-          })),
+          }));
+        },
       },
     ],
   });
   for (const { path, text } of outputFiles) {
     const body = text.replace(/^#!.*/, '').replaceAll(/[^\0-\x7f]/g, escaped);
-    writeFileSync(path.replace(/\.js$/, '.body'), `(function (require, __filename) {${body}\n})`);
+    writeFileSync(path.replace(/\.js$/, '.body'), `(function (require, __filename, module) {${body}\n})`);
     writeFileSync(path, STARTER, { mode: 0o755 });
   }
 }
@@ -108,10 +122,10 @@ if (existsSync(__dirname + '/${RECORDING}')) {
   // Most signers are killed.
   setInterval(keep, 100).unref();
 }
-script.runInThisContext()(require, __filename);
+script.runInThisContext()(require, __filename, module);
 `;
 
-const USED_PROGRAMS = ['cli', 'main', 'start', 'egress', 'signer'];
+const USED_PROGRAMS = ['cli', 'run', 'main', 'start', 'egress', 'signer'];
 
 /** With an egress process, and a signer for time-stamps. */
 const USED = { stamped: true, tables: { webhooks: 'allow = ["127.0.0.1"]' } };

@@ -9,8 +9,8 @@
  * 3. **The API in the process of the test**: `openTestApp` in `app.ts`, 0.4 s. The real store, hash workers, sealer and HTTP server
  *    on rung 2. Any part, limit and clock can be replaced, and the test sees the parts. `client.ts` speaks HTTP to it and holds
  *    every answer to the OpenAPI document; `wire.ts` writes what no client would.
- * 4. **An installation**: `openSandbox` here, 0.02 s. Folder, tokens, config file, keys and store, for `pdfseal` as a process: the
- *    rung for tests of the command line.
+ * 4. **An installation**: `openSandbox` here, 0.02 s. Folder, tokens, config file, keys and store, for `pdfseal` in the process of
+ *    the test: the rung for tests of the command line.
  * 5. **The daemon as a process**: `start` of a sandbox, 1.5 s. For journeys: what survives SIGKILL, what signals, sockets, other
  *    users and files do. `admin.ts` asks it how it is. `code: 'dist'` runs what is shipped, file by file, and adds half a second to
  *    each start: for what depends on the files, or on the memory and the processes of an installation.
@@ -26,6 +26,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
+import { type CommandOptions, pdfseal, type RunResult } from './commands.ts';
 import { collect, Daemon, ENVIRONMENT } from './daemon.ts';
 import { freePort } from './freePort.ts';
 import { makeToken, type TokenNames, tokenIn } from './partitions.ts';
@@ -78,20 +79,10 @@ type TableName =
   | 'store'
   | 'logging';
 
-export interface RunResult {
-  status: number | null;
-  /** What ended it where it has no status. */
-  signal: NodeJS.Signals | null;
-  stdout: string;
-  stderr: string;
-}
-
-export interface RunOptions {
-  /** Added to a nearly empty environment. */
-  env?: Record<string, string>;
+export interface RunOptions extends CommandOptions {
   cwd?: string;
-  /** What it reads from standard input; without it there is none. */
-  input?: string | Uint8Array;
+  /** In a process of its own, for what a process has to itself: its start and its end, memory, the environment of the system. */
+  apart?: true;
 }
 
 export interface StartOptions {
@@ -145,9 +136,11 @@ export class Sandbox {
     return this.#daemon;
   }
 
-  /** Runs the real `pdfseal` and waits for its end. */
+  /** Runs `pdfseal` and waits for its end: in the process of the test, unless the options, the code or {@link through} want one of its own. */
   pdfseal(args: string[], options: RunOptions = {}): Promise<RunResult> {
-    return this.#run('cli', args, options);
+    const isApart =
+      options.apart === true || options.cwd !== undefined || this.through.length > 0 || this.#code !== 'src';
+    return isApart ? this.#run('cli', args, options) : pdfseal(args, options);
   }
 
   /** Runs a daemon that is expected to refuse its start, and waits for its end. */
