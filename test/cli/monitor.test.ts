@@ -1,5 +1,4 @@
 /** The command of an auditor, against logs that keep their word and logs that do not. */
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
@@ -14,7 +13,7 @@ import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { encodeReceipt, type Receipt } from '../../src/manifest/receipt.ts';
 import { encodeTrust, type TrustedEpoch } from '../../src/manifest/trustFile.ts';
 import { Client } from '../support/client.ts';
-import { programFile } from '../support/programs.ts';
+import { pdfseal } from '../support/commands.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import {
   growTree,
@@ -26,7 +25,6 @@ import {
   type TestKey,
 } from '../support/sealing.ts';
 
-const CLI = await programFile('cli', 'src');
 const origin = 'seal.example.com/sandbox/2026';
 const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
 const key = makeKey('ed25519', 'eu-1');
@@ -71,15 +69,8 @@ async function auditor(t: Test, epochs?: TrustedEpoch[]) {
   const url = await serve(t, (req, res) => shown.log(req, res));
   const monitor = async (...more: string[]) => {
     const args = ['monitor', '--url', url, '--trust', 'trust.json', '--state', 'state', ...more];
-    const child = spawn(process.execPath, [CLI, ...args], {
-      cwd: dir,
-      env: { PDFSEAL_API_KEY: 'seal_test' },
-    });
-    const said = { stdout: '', stderr: '' };
-    child.stdout.on('data', (text) => (said.stdout += text));
-    child.stderr.on('data', (text) => (said.stderr += text));
-    const [status] = await once(child, 'close');
-    return { status, ...said };
+    const { signal: _, ...said } = await pdfseal(args, { cwd: dir, env: { PDFSEAL_API_KEY: 'seal_test' } });
+    return said;
   };
   return { dir, shown, monitor, state: () => readFileSync(join(dir, 'state'), 'utf8') };
 }

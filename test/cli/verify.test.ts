@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { encodeReceipt } from '../../src/manifest/receipt.ts';
 import { encodeTrust, type TrustedAuthority } from '../../src/manifest/trustFile.ts';
+import { pdfseal } from '../support/commands.ts';
 import { derOf, makeEra, renew } from '../support/evidence.ts';
 import { programFile } from '../support/programs.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
@@ -145,31 +146,31 @@ t.test('verify exits with its verdict and prints one line per check', async (t) 
     ],
   ];
   for (const [args, status, stdout, stderr] of cases) {
-    t.match(verify(...args), { status, stdout, stderr }, args.join(' '));
+    t.match(await verify(...args), { status, stdout, stderr }, args.join(' '));
   }
 });
 
 t.test('a receipt in the format of other tools verifies as well', async (t) => {
-  const exported = run('receipt', 'export', 'receipt.json', '--format', 'tlog-proof');
+  const exported = await run('receipt', 'export', 'receipt.json', '--format', 'tlog-proof');
   t.match(exported, {
     status: 0,
     stdout: /^c2sp\.org\/tlog-proof@v1\nextra [^\n]+\nindex 0\n/,
     stderr: /^$/,
   });
-  t.equal(run('receipt', 'export', 'receipt.json', '--output', 'a.tlog-proof').stdout, '');
+  t.equal((await run('receipt', 'export', 'receipt.json', '--output', 'a.tlog-proof')).stdout, '');
   t.equal(readFileSync(join(dir, 'a.tlog-proof'), 'utf8'), exported.stdout);
-  const verified = verify('a.pdf', 'a.tlog-proof', '--trust', 'trust.json');
+  const verified = await verify('a.pdf', 'a.tlog-proof', '--trust', 'trust.json');
   t.match(verified, { status: 0, stdout: /^passed {3}proof .*\n[\s\S]*\ngood\n$/ });
 
-  const refused = (path: string) => {
-    const { status, stdout, stderr } = run('receipt', 'export', path);
+  const refused = async (path: string) => {
+    const { status, stdout, stderr } = await run('receipt', 'export', path);
     t.equal(stdout, '');
     return `${status} ${stderr}`;
   };
-  t.match(refused('trust.json'), /^1 pdfseal: trust\.json: not a receipt: /);
-  t.match(refused('a.pdf'), /^1 pdfseal: a\.pdf: not a receipt: /);
+  t.match(await refused('trust.json'), /^1 pdfseal: trust\.json: not a receipt: /);
+  t.match(await refused('a.pdf'), /^1 pdfseal: a\.pdf: not a receipt: /);
   t.match(
-    refused('moved.json'),
+    await refused('moved.json'),
     /^1 pdfseal: moved\.json proves nothing: the proof does not lead from the manifest /,
   );
 });
@@ -178,11 +179,11 @@ t.test('an evidence record is exported, and verified with its renewals', async (
   const json = ['a.pdf', 'stamped.json', '--trust', 'stampers.json', '--evidence-record', 'a.ers', '--json'];
   const text = (...changes: [index: number, value: string][]) =>
     verify(...changes.reduce((args, [index, value]) => args.with(index, value), json.slice(0, -1)));
-  const exported = run('receipt', 'export', 'stamped.json', '--format', 'ers', '--output', 'a.ers');
+  const exported = await run('receipt', 'export', 'stamped.json', '--format', 'ers', '--output', 'a.ers');
   t.match(exported, { status: 0, stdout: '', stderr: /^$/ });
   const printed = [CLI, 'receipt', 'export', 'stamped.json', '--format', 'ers'];
   t.same(spawnSync(process.execPath, printed, { cwd: dir }).stdout, readFileSync(join(dir, 'a.ers')));
-  const over = verify(...json);
+  const over = await verify(...json);
   t.equal(over.status, 2, 'its time is over');
   t.match(JSON.parse(over.stdout), {
     outcome: 'unknown',
@@ -191,7 +192,7 @@ t.test('an evidence record is exported, and verified with its renewals', async (
     evidence: undefined,
   });
 
-  t.match(JSON.parse(verify(...json.with(5, 'renewed.ers')).stdout), {
+  t.match(JSON.parse((await verify(...json.with(5, 'renewed.ers'))).stdout), {
     outcome: 'good',
     evidence_record: {
       time_stamps: [
@@ -203,29 +204,32 @@ t.test('an evidence record is exported, and verified with its renewals', async (
   });
   const lines =
     /^passed {3}evidence-record {2}2 time-stamps, .*\n {2}1\. passed, initial: at 2020-.*\n {2}2\. passed, time-stamp renewal: at 2020-/m;
-  t.match(text([5, 'renewed.ers']), { status: 0, stdout: lines });
+  t.match(await text([5, 'renewed.ers']), { status: 0, stdout: lines });
   for (const [change, status, stdout] of [
     [[1, 'receipt.json'], 1, /^failed {3}evidence-record .*does not cover the data\n[\s\S]*bad\n$/m],
     [[5, 'a.pdf'], 1, /^failed {3}evidence-record {2}not DER/m],
     [[5, 'none.ers'], 2, /^$/],
   ] as const)
-    t.match(text([...change]), { status, stdout });
+    t.match(await text([...change]), { status, stdout });
   const refused = (path: string) => run('receipt', 'export', path, '--format', 'ers');
-  t.match(refused('receipt.json'), {
+  t.match(await refused('receipt.json'), {
     status: 1,
     stderr: /receipt\.json has no time-stamp to make a record of/,
   });
-  t.match(refused('swapped.json'), { status: 1, stderr: /swapped\.json proves nothing: .*does not cover/ });
+  t.match(await refused('swapped.json'), {
+    status: 1,
+    stderr: /swapped\.json proves nothing: .*does not cover/,
+  });
 });
 
 t.test('--json prints the verdict for scripts', async (t) => {
-  const good = verify('a.pdf', 'receipt.json', '--trust', 'trust.json', '--json');
+  const good = await verify('a.pdf', 'receipt.json', '--trust', 'trust.json', '--json');
   t.match(JSON.parse(good.stdout), {
     outcome: 'good',
     checks: [{ name: 'receipt', outcome: 'passed' }],
     trust_file_sha256: createHash('sha256').update(trustFor(ORIGIN)).digest('hex'),
   });
-  const unknown = verify('none.pdf', 'receipt.json', '--trust', 'trust.json', '--json');
+  const unknown = await verify('none.pdf', 'receipt.json', '--trust', 'trust.json', '--json');
   t.match(JSON.parse(unknown.stderr), { error: { code: 'no_such_file', message: /none.pdf/ } });
   t.equal(unknown.stdout, '', 'there is no verdict');
   t.equal(unknown.status, 2);
@@ -236,7 +240,7 @@ function verify(...args: string[]) {
 }
 
 function run(...args: string[]) {
-  return spawnSync(process.execPath, [CLI, ...args], { cwd: dir, encoding: 'utf8' });
+  return pdfseal(args, { cwd: dir });
 }
 
 function trustFor(origin: string, timestampAuthorities: TrustedAuthority[] = []): string {

@@ -17,19 +17,23 @@ export interface CommandOptions {
   env?: Record<string, string>;
   /** What it reads from standard input; without it there is none. */
   input?: string | Uint8Array;
+  cwd?: string;
 }
+
+/** The folder is that of the whole process, so it is there for one command at a time. */
+let isAway = false;
 
 /**
  * Runs a command line of `pdfseal` in the process of the test, which takes the time of the command alone. What a process does
- * besides (start, end by a signal, write to a terminal, have a folder to work in) needs one: {@link programFile}.
+ * besides (start, end by a signal, write to a terminal) needs one: {@link programFile}.
  */
 export async function pdfseal(
   args: readonly string[],
-  { env = {}, input }: CommandOptions = {},
+  { env = {}, input, cwd }: CommandOptions = {},
 ): Promise<RunResult> {
   const { run } = createRequire(import.meta.url)(await programFile('cli/run', 'src')) as typeof Commands;
   const [stdout, stderr] = [new Sink(), new Sink()];
-  const process = {
+  const own = {
     argv: ['node', 'pdfseal', ...args],
     env: { ...ENVIRONMENT, ...env },
     stdin: Readable.from(input === undefined ? [] : [Buffer.from(input)]),
@@ -37,8 +41,21 @@ export async function pdfseal(
     stderr,
     exitCode: 0,
   };
-  await run(process);
-  return { status: process.exitCode, signal: null, stdout: stdout.text(), stderr: stderr.text() };
+  await (cwd === undefined ? run(own) : runIn(cwd, () => run(own)));
+  return { status: own.exitCode, signal: null, stdout: stdout.text(), stderr: stderr.text() };
+}
+
+async function runIn(cwd: string, work: () => Promise<void>): Promise<void> {
+  if (isAway) throw new Error('another command is at work in its folder: run one of the two apart');
+  const home = process.cwd();
+  process.chdir(cwd);
+  isAway = true;
+  try {
+    await work();
+  } finally {
+    process.chdir(home);
+    isAway = false;
+  }
 }
 
 /** Has what was written as soon as it was. */

@@ -80,7 +80,6 @@ type TableName =
   | 'logging';
 
 export interface RunOptions extends CommandOptions {
-  cwd?: string;
   /** In a process of its own, for what a process has to itself: its start and its end, memory, the environment of the system. */
   apart?: true;
 }
@@ -138,8 +137,7 @@ export class Sandbox {
 
   /** Runs `pdfseal` and waits for its end: in the process of the test, unless the options, the code or {@link through} want one of its own. */
   pdfseal(args: string[], options: RunOptions = {}): Promise<RunResult> {
-    const isApart =
-      options.apart === true || options.cwd !== undefined || this.through.length > 0 || this.#code !== 'src';
+    const isApart = options.apart === true || this.through.length > 0 || this.#code !== 'src';
     return isApart ? this.#run('cli', args, options) : pdfseal(args, options);
   }
 
