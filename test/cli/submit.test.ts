@@ -1,8 +1,9 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import type { CommandOptions } from '../support/commands.ts';
 import { makePdf } from '../support/pdf.ts';
-import { openSandbox, type RunOptions } from '../support/sandbox.ts';
+import { openSandbox } from '../support/sandbox.ts';
 
 t.test('documents and their receipts, with the real daemon', async (t) => {
   const sandbox = await openSandbox();
@@ -11,7 +12,7 @@ t.test('documents and their receipts, with the real daemon', async (t) => {
   await sandbox.start();
   const dir = t.testdir({ 'bad.pdf': 'no PDF' });
   for (const name of ['a', 'b', 'c']) writeFileSync(join(dir, `${name}.pdf`), await makePdf(name));
-  const pdfseal = (args: string[], options: RunOptions = { env }) =>
+  const pdfseal = (args: string[], options: CommandOptions = { env }) =>
     sandbox.pdfseal(args, { cwd: dir, ...options });
   const target = ['--url', sandbox.url, '--visibility', 'private'];
   const submit = (...args: string[]) => pdfseal(['submit', ...args, ...target]);

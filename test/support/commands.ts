@@ -1,7 +1,9 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { Readable, Writable } from 'node:stream';
 import type * as Commands from '../../src/cli/run.ts';
-import { ENVIRONMENT } from './daemon.ts';
+import { collect, ENVIRONMENT } from './daemon.ts';
 import { programFile } from './programs.ts';
 
 export interface RunResult {
@@ -12,26 +14,43 @@ export interface RunResult {
   stderr: string;
 }
 
-export interface CommandOptions {
+export interface RunOptions {
   /** Added to a nearly empty environment. */
   env?: Record<string, string>;
+  cwd?: string;
   /** What it reads from standard input; without it there is none. */
   input?: string | Uint8Array;
-  cwd?: string;
 }
 
-/** The folder is that of the whole process, so it is there for one command at a time. */
-let isAway = false;
+export interface CommandOptions extends RunOptions {
+  /** In a process of its own, for a test of what a process has to itself, or while the test has the same store open. */
+  apart?: true;
+}
 
-/**
- * Runs a command line of `pdfseal` in the process of the test, which takes the time of the command alone. What a process does
- * besides (start, end by a signal, write to a terminal) needs one: {@link programFile}.
- */
-export async function pdfseal(
+/** A process has one folder to work in, and opens a store once: meanwhile further commands have processes of their own. */
+let isBusy = false;
+
+/** Runs a command line of `pdfseal` in the process of the test, which takes the time of the command alone. */
+export async function pdfseal(args: readonly string[], options: CommandOptions = {}): Promise<RunResult> {
+  if (options.apart === true || isBusy)
+    return runProgram([process.execPath, await programFile('cli', 'src'), ...args], options);
+  isBusy = true;
+  const home = process.cwd();
+  try {
+    const { run } = createRequire(import.meta.url)(await programFile('cli/run', 'src')) as typeof Commands;
+    process.chdir(options.cwd ?? home);
+    return await runHere(run, args, options);
+  } finally {
+    process.chdir(home);
+    isBusy = false;
+  }
+}
+
+async function runHere(
+  run: typeof Commands.run,
   args: readonly string[],
-  { env = {}, input, cwd }: CommandOptions = {},
+  { env, input }: RunOptions,
 ): Promise<RunResult> {
-  const { run } = createRequire(import.meta.url)(await programFile('cli/run', 'src')) as typeof Commands;
   const [stdout, stderr] = [new Sink(), new Sink()];
   const own = {
     argv: ['node', 'pdfseal', ...args],
@@ -41,21 +60,8 @@ export async function pdfseal(
     stderr,
     exitCode: 0,
   };
-  await (cwd === undefined ? run(own) : runIn(cwd, () => run(own)));
-  return { status: own.exitCode, signal: null, stdout: stdout.text(), stderr: stderr.text() };
-}
-
-async function runIn(cwd: string, work: () => Promise<void>): Promise<void> {
-  if (isAway) throw new Error('another command is at work in its folder: run one of the two apart');
-  const home = process.cwd();
-  process.chdir(cwd);
-  isAway = true;
-  try {
-    await work();
-  } finally {
-    process.chdir(home);
-    isAway = false;
-  }
+  await run(own);
+  return { status: own.exitCode, signal: null, stdout: stdout.text, stderr: stderr.text };
 }
 
 /** Has what was written as soon as it was. */
@@ -67,7 +73,24 @@ class Sink extends Writable {
     done();
   }
 
-  text(): string {
+  get text(): string {
     return Buffer.concat(this.#chunks).toString();
   }
+}
+
+/** Runs a program, and waits for its end. */
+export async function runProgram(
+  [program = '', ...args]: readonly string[],
+  { env, cwd, input }: RunOptions,
+): Promise<RunResult> {
+  const child = spawn(program, args, {
+    env: { ...ENVIRONMENT, ...env },
+    stdio: ['pipe', 'pipe', 'pipe'],
+    ...(cwd !== undefined && { cwd }),
+  });
+  // Who ends before reading it all closes it.
+  child.stdin.on('error', () => {}).end(input);
+  const [stdout, stderr] = [collect(child.stdout), collect(child.stderr)];
+  const [status, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
+  return { status, signal, stdout: stdout(), stderr: stderr() };
 }

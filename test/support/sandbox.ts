@@ -21,13 +21,12 @@
  * What only one folder of tests needs is in that folder. Tokens and installations are copies of prepared ones (`prepared.ts`).
  */
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
-import { type CommandOptions, pdfseal, type RunResult } from './commands.ts';
-import { collect, Daemon, ENVIRONMENT } from './daemon.ts';
+import { type CommandOptions, pdfseal, type RunResult, runProgram } from './commands.ts';
+import { Daemon, ENVIRONMENT } from './daemon.ts';
 import { freePort } from './freePort.ts';
 import { makeToken, type TokenNames, tokenIn } from './partitions.ts';
 import { copyPrepared } from './prepared.ts';
@@ -79,11 +78,6 @@ type TableName =
   | 'store'
   | 'logging';
 
-export interface RunOptions extends CommandOptions {
-  /** In a process of its own, for what a process has to itself: its start and its end, memory, the environment of the system. */
-  apart?: true;
-}
-
 export interface StartOptions {
   stdout?: number;
   env?: Record<string, string>;
@@ -119,14 +113,8 @@ export class Sandbox {
    * descriptor `stdout`; without one it is kept in {@link Daemon.log}. `env` is added to a nearly empty environment.
    */
   async start({ stdout, env = {} }: StartOptions = {}): Promise<Daemon> {
-    const [command = '', ...args] = [
-      ...this.through,
-      process.execPath,
-      await programFile('main', this.#code),
-      '--config',
-      this.configFile,
-    ];
-    const child = spawn(command, args, {
+    const [command = '', ...args] = await this.#programLine('main');
+    const child = spawn(command, [...args, '--config', this.configFile], {
       env: { ...ENVIRONMENT, ...env },
       stdio: ['ignore', stdout ?? 'pipe', 'pipe'],
     });
@@ -135,30 +123,20 @@ export class Sandbox {
     return this.#daemon;
   }
 
-  /** Runs `pdfseal` and waits for its end: in the process of the test, unless the options, the code or {@link through} want one of its own. */
-  pdfseal(args: string[], options: RunOptions = {}): Promise<RunResult> {
-    const isApart = options.apart === true || this.through.length > 0 || this.#code !== 'src';
-    return isApart ? this.#run('cli', args, options) : pdfseal(args, options);
+  /** Runs `pdfseal` and waits for its end: in the process of the test, unless it runs {@link through} another, or is of another code. */
+  async pdfseal(args: string[], options: CommandOptions = {}): Promise<RunResult> {
+    if (this.#code === 'src' && this.through.length === 0) return pdfseal(args, options);
+    return runProgram([...(await this.#programLine('cli')), ...args], options);
   }
 
   /** Runs a daemon that is expected to refuse its start, and waits for its end. */
-  pdfseald(args: string[] = ['--config', this.configFile]): Promise<RunResult> {
-    return this.#run('main', args, {});
+  async pdfseald(args: string[] = ['--config', this.configFile]): Promise<RunResult> {
+    return runProgram([...(await this.#programLine('main')), ...args], {});
   }
 
-  async #run(name: 'main' | 'cli', args: string[], { env = {}, cwd, input }: RunOptions): Promise<RunResult> {
-    const program = await programFile(name, this.#code);
-    const [command = '', ...line] = [...this.through, process.execPath, program, ...args];
-    const child = spawn(command, line, {
-      env: { ...ENVIRONMENT, ...env },
-      stdio: ['pipe', 'pipe', 'pipe'],
-      ...(cwd !== undefined && { cwd }),
-    });
-    // Who ends before reading it all closes it.
-    child.stdin.on('error', () => {}).end(input);
-    const [stdout, stderr] = [collect(child.stdout), collect(child.stderr)];
-    const [status, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
-    return { status, signal, stdout: stdout(), stderr: stderr() };
+  /** What a command line begins with that runs the program. */
+  async #programLine(name: 'main' | 'cli'): Promise<string[]> {
+    return [...this.through, process.execPath, await programFile(name, this.#code)];
   }
 
   /** `pdfseal init`; throws when that fails. */
