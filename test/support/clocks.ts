@@ -45,7 +45,8 @@ export class FakeTime {
 
   get env(): Record<string, string> {
     const [library] = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1');
-    if (library === undefined) throw new Error('libfaketime is missing: test/setup.sh --all-tests installs it');
+    if (library === undefined)
+      throw new Error('libfaketime is missing: test/setup.sh --all-tests installs it');
     return {
       LD_PRELOAD: library,
       FAKETIME_TIMESTAMP_FILE: this.#file,

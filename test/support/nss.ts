@@ -29,7 +29,8 @@ export function makeNssToken(
   const folder = ['x86_64-linux-gnu', 'aarch64-linux-gnu']
     .map((name) => join(LIB, name))
     .find((one) => existsSync(join(one, 'libsoftokn3.so')));
-  if (folder === undefined) throw new Error('there is no NSS softoken: sh test/setup.sh --all-tests unpacks it');
+  if (folder === undefined)
+    throw new Error('there is no NSS softoken: sh test/setup.sh --all-tests unpacks it');
   const home = join(dir, 'nss');
   mkdirSync(home, { mode: 0o700 });
   const pinFile = join(home, 'pin');
