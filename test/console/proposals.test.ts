@@ -43,7 +43,10 @@ async function openLog(t: Test) {
   t.teardown(() => store.close());
   const epochActs = epochActsOf(store, { file: sandbox.configFile, epochSeal: new EpochSeal(store) });
   const quorums = async () => (await store.epochs.newest()).list.map(({ quorum }) => quorum.needed);
-  return { sandbox, store, epochActs, configure, quorums };
+  // This process has the store open.
+  const pdfseal = (...args: string[]) =>
+    sandbox.pdfseal([...args, '--config', sandbox.configFile], { apart: true });
+  return { sandbox, pdfseal, store, epochActs, configure, quorums };
 }
 
 async function openConsole(t: Test, options: Partial<ConsoleOptions> = {}) {
@@ -71,7 +74,7 @@ function people(test: TestConsole) {
 }
 
 t.test('one administrator proposes, another approves, and both are on record', async (t) => {
-  const { send, page, waiting, answer, acts, quorums, sandbox } = await openConsole(t);
+  const { send, page, waiting, answer, acts, quorums, sandbox, pdfseal } = await openConsole(t);
   t.match(await send('Anna', 'propose', PLAN), { status: 303, headers: { location: '/care/epochs' } });
   t.strictSame(await quorums(), [2], 'nothing has happened');
   const shown = await page('/care/epochs');
@@ -104,13 +107,12 @@ t.test('one administrator proposes, another approves, and both are on record', a
       { act: 'console.approve', actor: bert, object, outcome: 'done' },
     ].slice(1),
   );
-  const config = ['--config', sandbox.configFile];
-  t.match(await sandbox.pdfseal(['epochs', 'list', ...config]), {
+  t.match(await pdfseal('epochs', 'list'), {
     status: 0,
     stdout: /2 +planned/,
     stderr: '',
   });
-  const listed = await sandbox.pdfseal(['audit', 'list', '--act', 'epoch', ...config]);
+  const listed = await pdfseal('audit', 'list', '--act', 'epoch');
   t.match(listed.stdout, /console Bert \(administrator\), proposed by Anna/);
 
   t.match(await send('Bert', 'propose', PLAN), { status: 409, text: /already planned/ });
@@ -182,7 +184,7 @@ t.test('a certificate and a link for the same name count as one person', async (
 });
 
 t.test('a proposal that would now do something else is not carried out', async (t) => {
-  const { send, answer, acts, quorums, configure, sandbox } = await openConsole(t);
+  const { send, answer, acts, quorums, configure, pdfseal } = await openConsole(t);
   const stale = { status: 409, text: /out of date.*Nothing was changed/s };
   await send('Anna', 'propose', PLAN);
   configure('quorum = 1', 'quorum = 3');
@@ -192,20 +194,19 @@ t.test('a proposal that would now do something else is not carried out', async (
     { act: 'console.approve', outcome: 'begun' },
     { act: 'console.approve', outcome: 'failed' },
   ]);
-  const cli = (...args: string[]) => sandbox.pdfseal(['epochs', ...args, '--config', sandbox.configFile]);
   await send('Anna', 'propose', PLAN);
-  await cli('plan', '--new-keys', 'none', '--from', `${LATER}:30Z`);
+  await pdfseal('epochs', 'plan', '--new-keys', 'none', '--from', `${LATER}:30Z`);
   t.match(
     await answer('Bert', 'approve'),
     { status: 409, text: /already planned.*Nothing was changed/s },
     'another plan',
   );
   await send('Anna', 'propose', { act: 'cancel' });
-  await cli('cancel');
+  await pdfseal('epochs', 'cancel');
   t.match(await answer('Bert', 'approve'), { status: 409, text: /no epoch is planned/ }, 'no plan any more');
   await send('Anna', 'propose', PLAN);
-  await cli('plan', '--new-keys', 'none', '--from', `${LATER}:30Z`);
-  await cli('cancel');
+  await pdfseal('epochs', 'plan', '--new-keys', 'none', '--from', `${LATER}:30Z`);
+  await pdfseal('epochs', 'cancel');
   t.match(await answer('Bert', 'approve'), stale, 'an older list of epochs, though it looks the same');
   t.strictSame(await quorums(), [2]);
   configure('quorum = 3', 'quorum = ');
@@ -234,7 +235,7 @@ t.test('a proposal with a wrong time or without effect is refused', async (t) =>
 });
 
 t.test('a proposal can name only a new key that already exists', async (t) => {
-  const { send, page, answer, store, sandbox } = await openConsole(t);
+  const { send, page, answer, store, pdfseal } = await openConsole(t);
   const planned = { ...PLAN, new: 'eu/sandbox-2026' };
   const missing = /there is no key eu\/sandbox-2026-e2: first make it with pdfseal hsm init-key/;
   t.match(await send('Anna', 'propose', planned), { status: 409, text: missing });
@@ -243,7 +244,7 @@ t.test('a proposal can name only a new key that already exists', async (t) => {
   for (const suffix of ['a b', 'x'.repeat(33), '<b>'])
     t.match(await send('Anna', 'propose', { ...planned, suffix }), { status: 400, text: /end of a label/ });
   const names = ['--region', 'eu', '--key-label', 'sandbox-2026', '--new-label', 'sandbox-2026-e2'];
-  const made = await sandbox.pdfseal(['hsm', 'init-key', ...names, '--config', sandbox.configFile]);
+  const made = await pdfseal('hsm', 'init-key', ...names);
   t.equal(made.status, 0, made.stderr);
   t.match(await send('Anna', 'propose', planned), { status: 303 });
   t.match(
@@ -260,7 +261,7 @@ t.test('a proposal can name only a new key that already exists', async (t) => {
       ['ap', 'sandbox-2026', 'algorithm', 'partition', 'spki'],
     ],
   );
-  const listed = await sandbox.pdfseal(['epochs', 'list', '--config', sandbox.configFile]);
+  const listed = await pdfseal('epochs', 'list');
   t.match(listed, { status: 0, stdout: /eu\/sandbox-2026-e2/, stderr: '' });
 });
 
