@@ -34,7 +34,8 @@ export interface Totals {
 /** Runs the files, and prints each failure with the command that repeats it. */
 export async function runFiles(files: string[], { share, jobs, seed }: RunOptions): Promise<Totals> {
   mkdirSync(FOLDER, { recursive: true });
-  const events = join(FOLDER, 'events');
+  // Two runs may be under way.
+  const events = join(FOLDER, `events-${process.pid}`);
   rmSync(events, { force: true });
   const options = ['--reporter=tap', ...(jobs === undefined ? [] : [`--jobs=${jobs}`])];
   const tap = spawn(process.execPath, [join(ROOT, 'node_modules/.bin/tap'), ...options, ...files], {
@@ -61,6 +62,7 @@ export async function runFiles(files: string[], { share, jobs, seed }: RunOption
   tap.stdout.pipe(parser);
   await once(parser, 'complete');
   progress.end();
+  rmSync(events, { force: true });
   const { passed, broken } = found;
   for (const one of broken) console.log(describe(one, seeds));
   // A runner that ends early names no assertion.
