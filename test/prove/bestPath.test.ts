@@ -63,7 +63,7 @@ async function renewLate(
   return (days.at(-1) ?? now) + 1;
 }
 
-t.test('where any path is good, so is that of the record', async (t) => {
+t.test('the path of a record is good whenever any path is', async (t) => {
   const choice = fc.nat(100);
   const step = fc.record({
     batches: fc.array(fc.record({ wait: fc.integer({ min: 1, max: 10 }), by: choice }), { maxLength: 2 }),

@@ -47,7 +47,7 @@ t.test('an earlier renewal of another authority still proves what it covers', as
   t.match(await report(memory, day(26), day(30)), { alone: 0, stillProven: 3 }, 'one before it does');
 });
 
-t.test('of two authorities at once, one is enough, and records go on with it', async (t) => {
+t.test('of two authorities at once one suffices, and records continue with it', async (t) => {
   const memory = new MemoryLog();
   for (let n = 0; n < 5; n++) await memory.seal(1, day(1), n % 2 === 0 ? alpha : beta);
   await renew(memory.store, { digest: 'sha512', at: day(10), authorities: [alpha, beta] });
@@ -85,7 +85,7 @@ t.test('of two authorities at once, one is enough, and records go on with it', a
   }
 });
 
-t.test('a time-stamp that has ended holds nothing up', async (t) => {
+t.test('a time-stamp that has ended proves nothing any more', async (t) => {
   const memory = new MemoryLog();
   await memory.seal(1, day(1), beta);
   await renew(memory.store, { digest: 'sha384', at: BEGIN + YEAR_MS, authorities: [alpha] });
@@ -99,7 +99,7 @@ t.test('a time-stamp that has ended holds nothing up', async (t) => {
   t.match(await report(memory, late, late + YEAR_MS), { ranges: [] }, 'the stolen one has ended too');
 });
 
-t.test('the first time-stamp of another root is named', async (t) => {
+t.test('the first time-stamp by another root is named', async (t) => {
   const memory = new MemoryLog();
   await memory.seal(1, day(1), alpha);
   await renew(memory.store, { digest: 'sha512', at: day(5), authorities: [alpha] });
@@ -107,7 +107,7 @@ t.test('the first time-stamp of another root is named', async (t) => {
   t.match(await report(memory, day(20), day(30)), { ranges: [{ by: 'renewal 2, by beta' }] });
 });
 
-t.test('a root that nothing rests on is told from one that was renewed in time', async (t) => {
+t.test('an unused root is distinguished from one whose stamps were renewed in time', async (t) => {
   const memory = new MemoryLog();
   await memory.seal(1, day(1), beta);
   t.match(await report(memory, day(20), day(30)), { isRootUsed: false, alone: 0 });
@@ -115,7 +115,7 @@ t.test('a root that nothing rests on is told from one that was renewed in time',
   t.match(await report(memory, day(20), day(30)), { isRootUsed: true, alone: 0, stillProven: 1 });
 });
 
-t.test('a run that leaves out the stolen one covers what came before', async (t) => {
+t.test('a run that leaves out the stolen one proves what came before it', async (t) => {
   const late = await YearlyAuthority.make('late', 5);
   const authorities = [...trust.timestampAuthorities, late.trusted];
   const memory = new MemoryLog();
@@ -132,7 +132,7 @@ t.test('a run that leaves out the stolen one covers what came before', async (t)
   t.match(touched, { alone: 2, ranges: [{ by: 'its own time-stamp' }, { from: 1, to: 3 }] });
 });
 
-t.test('it looks at each time-stamp once, however many ways lead there', async (t) => {
+t.test('each time-stamp is checked once, however many paths lead there', async (t) => {
   const memory = new MemoryLog();
   await memory.seal(1, day(1), alpha);
   for (let n = 2; n < 42; n++)

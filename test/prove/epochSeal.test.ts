@@ -145,7 +145,7 @@ function newestRecord({ trail }: Databases): number {
   return 0;
 }
 
-t.test('a log whose epochs are sealed', async (t) => {
+t.test('sealed epochs are read from the log', async (t) => {
   t.equal(await examine(good), 'sealed');
   const store = await openStore({ path: good, readOnly: true });
   const seal = new EpochSeal(store);
@@ -164,7 +164,7 @@ t.test('a log whose epochs are sealed', async (t) => {
   await store.close();
 });
 
-t.test('a log of an earlier version, as it is found and once its epochs are sealed', async (t) => {
+t.test('a log of an earlier version is accepted before and after its epochs are sealed', async (t) => {
   t.equal(await examine(old), 'unsealed');
   const path = copyOf(old);
   const store = await openStore({ path });
@@ -345,7 +345,7 @@ function cut(databases: Databases, from: number): void {
 }
 
 t.test(
-  'records cut off the end are noticed at the start, also where others are put in their place',
+  'records cut off the end are noticed at the start, even if others were put in their place',
   async (t) => {
     t.equal(await examine(quorumOfOne), 'sealed');
     const message =
@@ -364,7 +364,7 @@ t.test(
   },
 );
 
-t.test('a job that does not seal a record of the trail in its place is not to be sealed', async (t) => {
+t.test('a job for a record that is not at its place in the trail is not sealed', async (t) => {
   // The forged records, with their jobs, wait in the true store, and in the true trail there is nothing of them.
   const path = copyOf(quorumOfOne);
   const forgery = copyOf(quorumOfOne);
@@ -409,7 +409,7 @@ t.test('a job that does not seal a record of the trail in its place is not to be
   await store.close();
 });
 
-t.test('the log is read back to its newest audit record, once, and says how far it is', async (t) => {
+t.test('the log is read back to its newest audit record once, with progress reports', async (t) => {
   const path = join(dir, 'without-records');
   const identity = { environment: 'test', logOrigin: ORIGIN, createdAt: BEGIN };
   await createStore({ path, identity, epoch: first });
@@ -430,7 +430,7 @@ t.test('the log is read back to its newest audit record, once, and says how far 
   await store.close();
 });
 
-t.test('a record that the log sealed cannot pass for one that it did not seal', async (t) => {
+t.test('a record that the log has sealed cannot pass for an unsealed one', async (t) => {
   const path = copyOf(quorumOfOne);
   await tamper(path, (databases) => {
     setEpochs(databases, [first]);
@@ -439,7 +439,7 @@ t.test('a record that the log sealed cannot pass for one that it did not seal', 
   t.match(await examine(path), /^audit record 2 is not sealed, but record 3 is: /);
 });
 
-t.test('a list is put back by sealed records only', async (t) => {
+t.test('a list is restored only from sealed records', async (t) => {
   const path = copyOf(quorumOfOne);
   const store = await openStore({ path });
   const own = { ...mine, from: hours(20) };
@@ -451,7 +451,7 @@ t.test('a list is put back by sealed records only', async (t) => {
   await store.close();
 });
 
-t.test('noticed while it happens: what is new is read, and nothing again', async (t) => {
+t.test('a change while the daemon runs is noticed, and nothing is read twice', async (t) => {
   const path = copyOf(good);
   const store = await openStore({ path });
   const reads: number[] = [];

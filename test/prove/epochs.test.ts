@@ -128,7 +128,7 @@ t.test('an epoch that was ended early covers nothing after its end', async (t) =
   t.strictSame(await verify(BEGIN + 1001), ['quorum', 'time-stamp', 'epoch']);
 });
 
-t.test('an authority counts in its time only', async (t) => {
+t.test('an authority counts only within its time', async (t) => {
   const receipt = await seal([eu], LAST, LAST);
   for (const [validity, checks] of [
     [{ notBefore: LAST, notAfter: LAST }, []],
@@ -149,7 +149,7 @@ t.test('an authority counts in its time only', async (t) => {
   );
 });
 
-t.test('what receipts of a batch share is judged once, and never for another', async (t) => {
+t.test('what the receipts of a batch share is checked once, and not reused for another batch', async (t) => {
   const verify = createVerifier(trust);
   const outcomes = async (...receipts: Receipt[]) =>
     receipts.map((receipt) => verify({ document, receipt }).outcome);

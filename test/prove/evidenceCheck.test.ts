@@ -71,7 +71,7 @@ function verify(
   return { ...verdict, others: verdict.checks.filter((check) => check !== finding), finding };
 }
 
-t.test('a receipt of 2026 in 2045, whose authority of then is long gone', async (t) => {
+t.test('a receipt of 2026 verifies in 2045, although its authority is long gone', async (t) => {
   const { outcome, finding, evidence } = verify(record, 2045);
   t.equal(outcome, 'good');
   t.strictSame(finding, {
@@ -109,7 +109,7 @@ t.test('a receipt of 2026 in 2045, whose authority of then is long gone', async 
   });
 });
 
-t.test('the record of the receipt alone ends with its certificate', async (t) => {
+t.test('the record that came with the receipt ends with its certificate', async (t) => {
   const [timestamps = []] = initialOf(receipt).chains;
   const initial = encodeChains([{ digest: 'sha512', timestamps }], receipt.evidence.certificates);
   const future = { finding: { outcome: 'unknown' }, evidence: { fault: 'future' } };
@@ -129,7 +129,7 @@ t.test('the record of the receipt alone ends with its certificate', async (t) =>
   );
 });
 
-t.test('an authority is trusted when the next time-stamp is made, and the last one today', async (t) => {
+t.test('an authority must be trusted until the next time-stamp, and the last one until today', async (t) => {
   const until = (name: string, year: number) => ({ windows: { [name]: { notAfter: yearMs(year) } } });
   t.match(verify(record, 2045, until('third', 2048)), {
     outcome: 'good',
@@ -158,7 +158,7 @@ t.test('an authority is trusted when the next time-stamp is made, and the last o
   });
 });
 
-t.test('a record that an earlier version wrote', async (t) => {
+t.test('a record of an earlier version verifies', async (t) => {
   const read = (name: string) => readFileSync(new URL(`../vectors/renewed/${name}`, import.meta.url));
   const [text, trust] = [read('receipt.json').toString(), read('trust.json').toString()];
   const at = (year: number) =>
@@ -167,7 +167,7 @@ t.test('a record that an earlier version wrote', async (t) => {
   t.match(at(2052), { outcome: 'unknown' });
 });
 
-t.test('a root that was renewed with its key, in any order', async (t) => {
+t.test('a root that was renewed with the same key verifies, whatever the order of the roots', async (t) => {
   const { subject } = pki.root;
   const again = await issueRoot(
     {
@@ -186,7 +186,7 @@ t.test('a root that was renewed with its key, in any order', async (t) => {
     t.match(verifyReceiptText(encodeReceipt(receipt), trustIn(list), document), { outcome: 'good' });
 });
 
-t.test('a record that is not of this receipt', async (t) => {
+t.test('a record of another receipt is refused', async (t) => {
   const verdict = verify(ofOther, 2045);
   t.match(verdict, { outcome: 'bad', finding: { outcome: 'failed', detail: /does not cover the data/ } });
   t.ok(
@@ -214,7 +214,7 @@ t.test('a receipt without a time-stamp gets its first by a renewal', async (t) =
   t.match(verify(record, 2045, { text }), { outcome: 'bad' });
 });
 
-t.test('a proof without a time-stamp has one by the record', async (t) => {
+t.test('a proof without a time-stamp gets one from the record', async (t) => {
   const { manifest, evidence } = receipt;
   const { leaf_index: index, checkpoint } = evidence;
   const proof = evidence.inclusion_proof.map(bytes);
@@ -223,7 +223,7 @@ t.test('a proof without a time-stamp has one by the record', async (t) => {
   t.match(verify(ofOther, 2045, { text }), { outcome: 'bad' });
 });
 
-t.test('where there is no checkpoint, there is no verdict on the record', async (t) => {
+t.test('without a checkpoint, there is no verdict on the record', async (t) => {
   const nothing = {
     name: 'evidence-record',
     outcome: 'unknown',

@@ -71,28 +71,28 @@ async function contradictionIn(copy: string, file: string): Promise<string | und
 const filesOf = (...names: (typeof first)[]) =>
   names.flatMap(({ receipt, checkpoint }) => [receipt, checkpoint]);
 
-t.test('a log that grew extends all that it signed', async (t) => {
+t.test('a log that grew extends every checkpoint and receipt it signed', async (t) => {
   for (const file of filesOf(first, second, third))
     t.equal(await contradictionIn(newest, file), undefined, file);
   for (const file of filesOf(first, second, fork))
     t.equal(await contradictionIn(forked, file), undefined, file);
 });
 
-t.test('an older copy of it does not', async (t) => {
+t.test('an older copy of the log contradicts what was signed later', async (t) => {
   for (const file of filesOf(third)) {
     t.match(await contradictionIn(older, file), /^the log has \d+ leaves, and had \d+ already/);
     t.match(await contradictionIn(none, file), /^the log has 0 leaves, and had \d+ already/);
   }
 });
 
-t.test('nor does an older copy that was continued', async (t) => {
+t.test('an older copy that was continued contradicts what was signed', async (t) => {
   for (const file of filesOf(third))
     t.match(await contradictionIn(forked, file), /^the first \d+ leaves are not those that were signed/);
   for (const file of filesOf(fork))
     t.match(await contradictionIn(newest, file), /^the first \d+ leaves are not those that were signed/);
 });
 
-t.test('what the keys of the log did not sign proves nothing', async (t) => {
+t.test('a file that the keys of the log did not sign proves nothing', async (t) => {
   const [checkpoint, receipt] = [third.checkpoint, third.receipt].map((file) => readFileSync(file, 'utf8'));
   if (checkpoint === undefined || receipt === undefined) throw new Error('a file is missing');
   for (const [text, why] of [
@@ -107,7 +107,7 @@ t.test('what the keys of the log did not sign proves nothing', async (t) => {
   }
 });
 
-t.test('nothing is noted of a log that is no longer the one that was noted', async (t) => {
+t.test('no checkpoint is noted if the log is no longer the one that was noted', async (t) => {
   const opened = await Promise.all(
     [older, newest, forked].map((path) => openStore({ path, readOnly: true })),
   );
@@ -154,7 +154,7 @@ t.test('nothing is noted of a log that is no longer the one that was noted', asy
   }
 });
 
-t.test('pdfseal check --against', async (t) => {
+t.test('pdfseal check --against compares a store with files', async (t) => {
   const check = (...args: string[]) => sandbox.pdfseal(['check', '--config', sandbox.configFile, ...args]);
   putBack(older);
   t.match(await check(), { status: 0, stdout: /good\n$/ }, 'an older copy holds together');

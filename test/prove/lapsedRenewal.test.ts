@@ -49,7 +49,7 @@ async function outcomes(memory: MemoryLog, at: number): Promise<string[]> {
 const renewBy = (memory: MemoryLog, by: YearlyAuthority, at: number, more = {}) =>
   renew(memory.store, { digest: 'sha512', at, authorities: [by], trusted, width: WIDTH, ...more });
 
-t.test('what its own time-stamp still proves is renewed without the lapsed run', async (t) => {
+t.test('records whose own time-stamp still holds are renewed without the lapsed run', async (t) => {
   const memory = new MemoryLog();
   await memory.seal(1, day(1), short);
   for (const n of [2, 3, 4, 5, 6]) await memory.seal(n, day(n), long);
@@ -88,7 +88,7 @@ t.test('what its own time-stamp still proves is renewed without the lapsed run',
   ]);
 });
 
-t.test('records go back to an earlier run that still stands', async (t) => {
+t.test('records go back to an earlier run that still holds', async (t) => {
   const memory = new MemoryLog();
   for (const by of [short, long]) await memory.seal(1, day(1), by);
   await renewBy(memory, long, day(10));
@@ -99,7 +99,7 @@ t.test('records go back to an earlier run that still stands', async (t) => {
   t.strictSame(await renewalProblems(memory.store, trusted, WIDTH), []);
 });
 
-t.test('a run that was made of a lapsed one goes on for what it covered itself', async (t) => {
+t.test('a run built on a lapsed one continues for what it covers itself', async (t) => {
   const memory = new MemoryLog();
   for (const by of [short, long]) await memory.seal(1, day(1), by);
   await renewBy(memory, short, day(10));
@@ -116,7 +116,7 @@ t.test('a run that was made of a lapsed one goes on for what it covered itself',
   t.strictSame(await renewalProblems(memory.store, trusted, WIDTH), []);
 });
 
-t.test('what stands on another key is renewed without the run of a stolen one', async (t) => {
+t.test('records that another key proves are renewed without a stolen run', async (t) => {
   const memory = new MemoryLog();
   for (const by of [short, long]) await memory.seal(1, day(1), by);
   await renewBy(memory, short, day(10));
@@ -130,7 +130,7 @@ t.test('what stands on another key is renewed without the run of a stolen one', 
   t.strictSame(await Promise.all(found), ['bad', 'good']);
 });
 
-t.test('the survey looks at what the next run goes back to', async (t) => {
+t.test('the survey covers what the next run goes back to', async (t) => {
   const memory = new MemoryLog();
   for (const by of [short, long]) await memory.seal(1, day(1), by);
   await renewBy(memory, short, day(10));
@@ -152,7 +152,7 @@ t.test('the survey looks at what the next run goes back to', async (t) => {
   t.strictSame(await shown(day(400)), [{ run: 2, leaf: 0, notAfter: day(4 * 365) }]);
 });
 
-t.test('no renewal loses what a record or a time-stamp of its own still proves', async (t) => {
+t.test('a renewal never loses what a record or its own time-stamp still proves', async (t) => {
   const step = fc.record({
     wait: fc.constantFrom(30, 200, 400, 800),
     batches: fc.array(fc.constantFrom(long, short, undefined), { maxLength: 4 }),

@@ -29,7 +29,7 @@ const { openLastCheckpoint, readLastCheckpoint, restartLastCheckpoint } = await 
   '../../src/prove/lastCheckpoint.ts'
 );
 
-t.test('a new file is on disk, and its name in the folder too', async (t) => {
+t.test('a new file is on disk, as is its name in the folder', async (t) => {
   const folder = t.testdir();
   const file = join(folder, 'last-checkpoint');
   const identity = { schema: 1, environment: 'test', logOrigin: 'seal.example.com/test', createdAt: 0 };
@@ -49,7 +49,7 @@ t.test('a new file is on disk, and its name in the folder too', async (t) => {
 });
 
 t.test(
-  'a full disk keeps no daemon from starting, and what could not be written is written later',
+  'a full disk does not keep a daemon from starting, and a failed write is repeated later',
   async (t) => {
     const file = join(t.testdir(), 'last-checkpoint');
     const identity = { schema: 1, environment: 'test', logOrigin: 'seal.example.com/test', createdAt: 0 };

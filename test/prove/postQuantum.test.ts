@@ -37,7 +37,7 @@ function flip(line: string, byte: number): string {
   return `${dash} ${name} ${changed.toString('base64')}`;
 }
 
-t.test('as it was served it is good, and the verdict names the software key', async (t) => {
+t.test('an unchanged receipt is good, and the verdict names the software key', async (t) => {
   const verdict = verifyReceiptText(at('receipt.json').toString(), trust, document);
   t.equal(verdict.outcome, 'good');
   t.match(
@@ -47,7 +47,7 @@ t.test('as it was served it is good, and the verdict names the software key', as
   t.match(quorumOf(lines), { outcome: 'passed' });
 });
 
-t.test('one post-quantum signature is enough, and none is not', async (t) => {
+t.test('one post-quantum signature suffices, and none does not', async (t) => {
   t.match(quorumOf([eu, us, hsm]), { outcome: 'passed' });
   t.match(quorumOf([eu, us, software]), { outcome: 'passed', detail: /us\/post-quantum \(software\)/ });
   t.match(quorumOf([eu, us]), { outcome: 'failed', detail: /and 0 post-quantum keys; needed/ });
@@ -57,7 +57,7 @@ t.test('one post-quantum signature is enough, and none is not', async (t) => {
   t.match(quorumOf([eu, us, hsm, hsm]), { outcome: 'passed' }, 'a line twice counts once');
 });
 
-t.test('a changed line is refused: its time, its signature, its length', async (t) => {
+t.test('a line with a changed time, signature or length is refused', async (t) => {
   for (const byte of [7, 8, 1000, 8 + 2419])
     t.match(quorumOf([eu, us, flip(hsm, byte)]), { outcome: 'failed', detail: /eu\/post-quantum is wrong/ });
   const [dash, name, base64 = ''] = hsm.split(' ');
@@ -66,7 +66,7 @@ t.test('a changed line is refused: its time, its signature, its length', async (
     t.match(quorumOf([eu, us, `${dash} ${name} ${other.toString('base64')}`]), { outcome: 'failed' });
 });
 
-t.test('signatures of another checkpoint or of another log are none of this one', async (t) => {
+t.test('signatures of another checkpoint or log do not count', async (t) => {
   const keys = [makeKey('ed25519', 'eu'), makeKey('mldsa44', 'eu')] as const;
   const sealed = async (origin: string, ids: string[]) => {
     const jobs = ids.map((id) => makeJob(id));
@@ -102,7 +102,7 @@ function trusting(keys: readonly TestKey[], quorum: TrustedEpoch['quorum']): str
   });
 }
 
-t.test('a plain quorum counts classical keys, whoever else signed', async (t) => {
+t.test('a plain quorum counts only classical keys', async (t) => {
   const classical = JSON.parse(trust);
   classical.logs[0].epochs[0].quorum = 2;
   t.match(quorumOf(lines, JSON.stringify(classical)), { outcome: 'passed' });
@@ -112,7 +112,7 @@ t.test('a plain quorum counts classical keys, whoever else signed', async (t) =>
 });
 
 t.test(
-  'trust files and sealed epochs say which keys are software keys, and nothing where none is',
+  'trust files and sealed epochs mark software keys as such, and contain no mark without them',
   async (t) => {
     const read = parseTrust(trust).logs[0]?.epochs[0];
     t.strictSame(

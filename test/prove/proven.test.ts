@@ -13,7 +13,7 @@ function provenOf(name: string) {
   return provenBy(receipt, trust, verifyReceiptText(receipt, trust, digestsOf(document)));
 }
 
-t.test('every fixture has its verdict, and facts where the log signed them', async (t) => {
+t.test('every fixture has its verdict, and facts if the log signed them', async (t) => {
   const without = [];
   for (const { name, receipt, trust, document, outcome } of fixtures) {
     const verdict = verifyReceiptText(receipt, trust, digestsOf(document));
@@ -34,7 +34,7 @@ t.test('every fixture has its verdict, and facts where the log signed them', asy
   ]);
 });
 
-t.test('who stated what, who signed it, and when', async (t) => {
+t.test('the statement, the signers and the time are shown', async (t) => {
   t.match(provenOf('good'), {
     statement: {
       jobId: 'job_01a20125',
@@ -58,7 +58,7 @@ t.test('who stated what, who signed it, and when', async (t) => {
   t.match(provenOf('witnessed'), { witnesses: [{ label: 'auditor', time: SEALED_AT / 1000 + 30 }] });
 });
 
-t.test('the time is no fact where nobody bears it out', async (t) => {
+t.test('the time is not a fact unless an authority confirms it', async (t) => {
   for (const name of ['proof', 'other authority']) {
     const proven = provenOf(name);
     t.match(proven, { origin: ORIGIN }, name);
@@ -67,7 +67,7 @@ t.test('the time is no fact where nobody bears it out', async (t) => {
 });
 
 t.test(
-  'another document, and a receipt that contradicts its manifest, leave what the log states',
+  'another document, or a receipt that contradicts its manifest, does not change the facts',
   async (t) => {
     t.match(provenOf('other document'), { statement: { document: { bytes: 28 } } });
     t.match(provenOf('other reference'), { statement: { reference: /^Contract/ } });
@@ -75,7 +75,7 @@ t.test(
   },
 );
 
-t.test('what cannot be read claims nothing', async (t) => {
+t.test('an unreadable text claims no digests', async (t) => {
   for (const text of ['', '{}', 'c2sp.org/tlog-proof@v1\n', '{"receipt_sha512": ""}'])
     t.strictSame(claimedDigests(text), [], text);
 });

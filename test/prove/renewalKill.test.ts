@@ -19,7 +19,7 @@ import { tamper } from '../support/wholeStore.ts';
 const WIDTH = 2;
 const BATCHES = 7;
 
-t.test('kill -9 at every write', async (t) => {
+t.test('a run survives kill -9 at every write', async (t) => {
   const alpha = await YearlyAuthority.make('alpha');
   const memory = new MemoryLog();
   for (let n = 0; n < BATCHES; n++) await memory.seal(2, BEGIN + DAY_MS, n % 3 === 0 ? undefined : alpha);
@@ -77,7 +77,7 @@ const disk = new SmallDisk(64 * 2 ** 20);
 t.teardown(() => disk.close());
 // Only root may fill a file system to its last byte.
 if (disk.isOwn)
-  t.test('a full disk in the middle of a run', async (t) => {
+  t.test('a full disk in the middle of a run loses nothing', async (t) => {
     const alpha = await YearlyAuthority.make('alpha');
     const memory = new MemoryLog();
     for (let n = 0; n < 2_000; n++) await memory.seal(1, BEGIN + DAY_MS, n % 100 === 0 ? alpha : undefined);

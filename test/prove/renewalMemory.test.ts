@@ -44,7 +44,7 @@ class LongLog extends MemoryLog {
   }
 }
 
-t.test('renewing and checking a long log', async (t) => {
+t.test('renewing and checking a long log needs bounded memory', async (t) => {
   const memory = new LongLog(await new MemoryLog().seal(1, BEGIN + DAY_MS, authority));
   const { store } = memory;
   const at = BEGIN + 9 * DAY_MS;

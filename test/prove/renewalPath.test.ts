@@ -59,7 +59,7 @@ async function recordOf(memory: MemoryLog, batch: Batch, at: number): Promise<Ui
 const renewBy = (memory: MemoryLog, by: YearlyAuthority, at: number, more = {}) =>
   renew(memory.store, { digest: 'sha512', at, authorities: [by], trusted, width: WIDTH, ...more });
 
-t.test('a stolen run is left out, though a hash renewal covers it', async (t) => {
+t.test('a stolen run is left out even if a hash renewal covers it', async (t) => {
   const memory = new MemoryLog();
   for (const by of [long, long, thief]) await memory.seal(2, day(1), by);
   await renewBy(memory, thief, day(10));
@@ -73,7 +73,7 @@ t.test('a stolen run is left out, though a hash renewal covers it', async (t) =>
   t.strictSame(await renewalProblems(memory.store, trusted, WIDTH), []);
 });
 
-t.test('each range of the log goes its own way', async (t) => {
+t.test('each range of the log has a path of its own', async (t) => {
   const memory = new MemoryLog();
   await memory.seal(1, day(1), brief);
   await renewBy(memory, long, day(10));
@@ -101,7 +101,7 @@ t.test('each range of the log goes its own way', async (t) => {
   ]);
 });
 
-t.test('a stolen run stays out when the run ends that left it out', async (t) => {
+t.test('a stolen run stays out after the run that left it out has ended', async (t) => {
   const memory = new MemoryLog();
   await memory.seal(1, day(1), long);
   await renewBy(memory, thief, day(10));
@@ -115,7 +115,7 @@ t.test('a stolen run stays out when the run ends that left it out', async (t) =>
   ]);
 });
 
-t.test('of two tokens of a run, records take the one that is good for all of them', async (t) => {
+t.test('of two tokens of a run, records use the one that is good for all', async (t) => {
   const other = await YearlyAuthority.make('other', 3);
   const known = [...trusted, other.trusted];
   const roots = known.map(({ root }) => root);
@@ -130,7 +130,7 @@ t.test('of two tokens of a run, records take the one that is good for all of the
     return verifyEvidenceRecord({ record, data: fromUtf8(batch.checkpoint), trustedRoots, at }).outcome;
   };
 
-  await t.test('the earlier, if its answer was brought later', async (t) => {
+  await t.test('the earlier one is used if its answer was brought later', async (t) => {
     const memory = new MemoryLog();
     await memory.seal(1, day(1), brief);
     const [scope, trees] = [
@@ -149,7 +149,7 @@ t.test('of two tokens of a run, records take the one that is good for all of the
     t.equal(await outcomeOf(memory, day(61)), 'good');
   });
 
-  await t.test('the one whose root is known, until it ends', async (t) => {
+  await t.test('the one with a known root is used until it ends', async (t) => {
     const memory = new MemoryLog();
     await memory.seal(1, day(1), long);
     await renew(memory.store, { digest: 'sha512', at: day(10), authorities: [brief, other], width: WIDTH });
@@ -167,7 +167,7 @@ t.test('of two tokens of a run, records take the one that is good for all of the
     );
   });
 
-  await t.test('the other one, if its certificates ended without being renewed', async (t) => {
+  await t.test('the other one is used if the first ended without being renewed', async (t) => {
     const memory = new MemoryLog();
     await memory.seal(1, day(1), long);
     await renewBy(memory, brief, day(10));
@@ -178,7 +178,7 @@ t.test('of two tokens of a run, records take the one that is good for all of the
   });
 });
 
-t.test('what was said last of a theft counts', (t) => {
+t.test('the newest statement about a theft counts', (t) => {
   const [wrong, right] = [stolen(day(5)), stolen(day(50))];
   const runs = [wrong, right].map((theft) => ({ thefts: [keptTheft(theft)] }));
   t.match(theftsOf(runs), [{ since: day(50) }]);

@@ -31,7 +31,7 @@ function faultOf(
   return verdict.outcome === 'good' ? undefined : verdict.detail;
 }
 
-t.test('every record holds at every time, over any runs', async (t) => {
+t.test('every record holds at every time, over any sequence of runs', async (t) => {
   const step = fc.record({
     batches: fc.array(fc.record({ leaves: fc.integer({ min: 1, max: 5 }), by: fc.constantFrom(0, 1, 2) }), {
       maxLength: 9,
@@ -92,7 +92,7 @@ t.test('every record holds at every time, over any runs', async (t) => {
   );
 });
 
-t.test('others get their turn while a run is drafted', async (t) => {
+t.test('other work continues while a run is drafted', async (t) => {
   const memory = new MemoryLog();
   for (let n = 0; n < 100; n++) await memory.seal(1, BEGIN + n * 60_000);
   let [turns, isOver] = [0, false];
@@ -106,7 +106,7 @@ t.test('others get their turn while a run is drafted', async (t) => {
   t.ok(turns >= 3, `${turns} turns`);
 });
 
-t.test('a check finds what was changed', async (t) => {
+t.test('a check finds every change', async (t) => {
   const made = async () => {
     const memory = new MemoryLog();
     for (let n = 0; n < 20; n++) await memory.seal(2, BEGIN + n * 60_000, n % 4 === 0 ? undefined : alpha);
@@ -149,7 +149,7 @@ t.test('a check finds what was changed', async (t) => {
   ]);
 });
 
-t.test('a check reads each run some times, however many there are', async (t) => {
+t.test('a check reads each run a bounded number of times', async (t) => {
   const readsOf = async (count: number) => {
     const memory = new MemoryLog();
     for (let n = 0; n < count; n++) {
@@ -182,7 +182,7 @@ t.test('a check reads each run some times, however many there are', async (t) =>
   t.ok(many <= 2 * few + 4, `${few} and ${many} reads`);
 });
 
-t.test('a token must be younger than all that it renews', async (t) => {
+t.test('a token must be newer than everything it renews', async (t) => {
   const memory = new MemoryLog();
   await memory.seal(1, BEGIN + DAY_MS, alpha);
   await memory.seal(1, BEGIN + DAY_MS + 5_000, beta);
@@ -195,7 +195,7 @@ t.test('a token must be younger than all that it renews', async (t) => {
   t.match(await orderFault(memory.store, { to: 2 }, newest, BEGIN + 2 * DAY_MS), /renews says/);
 });
 
-t.test('a survey tells what time-stamps rest on, and goes on where the last one ended', async (t) => {
+t.test('a survey reports what time-stamps rest on, and continues where the last one ended', async (t) => {
   const memory = new MemoryLog();
   const survey = (roots = trusted) =>
     surveyTimestamps(memory.store, { authorities: roots, sunsets: [], at: BEGIN + YEAR_MS });
@@ -234,7 +234,7 @@ t.test('a survey tells what time-stamps rest on, and goes on where the last one 
   ]);
 });
 
-t.test('nothing stamped has no record; what is beside the tokens goes into it once', async (t) => {
+t.test('an unstamped batch has no record, and certificates next to tokens are included once', async (t) => {
   const memory = new MemoryLog();
   const bare = await memory.seal(1, BEGIN + DAY_MS);
   const stamped = await memory.seal(1, BEGIN + DAY_MS, alpha);

@@ -65,7 +65,7 @@ function judge(list: readonly Epoch[], acts: readonly EpochAct[] = history, head
   requireStored(sealedForms(ORIGIN, list), deriveEpochs(ORIGIN, acts, head));
 }
 
-t.test('the list follows from the records', async (t) => {
+t.test('the list of epochs follows from the records', async (t) => {
   judge(stored);
   const { base, list } = deriveEpochs(ORIGIN, history, HEAD);
   t.equal(base, 1);
@@ -106,7 +106,7 @@ t.test(
   },
 );
 
-t.test('the first epoch of a log without leaves', async () => {
+t.test('the first epoch of a log without leaves follows from its record', async () => {
   judge([first], [act(1, 'log.create', first)], -Infinity);
 });
 
@@ -274,7 +274,7 @@ const forgedTrails: Record<string, [acts: EpochAct[], message: RegExp]> = {
   ],
 };
 for (const [name, [acts, message]] of Object.entries(forgedTrails))
-  t.test(`without effect, or refused where it is what the list starts from: ${name}`, async (t) => {
+  t.test(`without effect, or refused at the start of the list: ${name}`, async (t) => {
     if (acts[0] !== create) {
       t.throws(() => deriveEpochs(ORIGIN, acts, HEAD), { message, code: 'epochs_contradicted' });
       return;
@@ -285,7 +285,7 @@ for (const [name, [acts, message]] of Object.entries(forgedTrails))
     t.match(found.void[0], message);
   });
 
-t.test('a record taken out, or a cancelled epoch kept', async (t) => {
+t.test('a removed record or a kept cancelled epoch is refused', async (t) => {
   t.throws(() => judge(stored, [create, beginSecond, planThird]), {
     message: /audit record 5 .* has no effect: no epoch/,
   });
@@ -306,7 +306,7 @@ function old({ record, ...sealing }: EpochAct): EpochAct {
   return { ...sealing, record: { ...record, object } };
 }
 
-t.test('a log of an earlier version: its list is sealed once, as it was found', async (t) => {
+t.test('the list of a log of an earlier version is sealed once, as it was found', async (t) => {
   const before = [old(create), old(planSecond), old(planThird)];
   judge(stored, before);
   t.equal(deriveEpochs(ORIGIN, before).base, undefined);
@@ -346,7 +346,7 @@ t.test('a log of an earlier version: its list is sealed once, as it was found', 
   });
 });
 
-t.test('a trust file is held to the records as well', async (t) => {
+t.test('a trust file is checked against the records as well', async (t) => {
   const sealed = deriveEpochs(ORIGIN, history, HEAD);
   const trusted: TrustedEpoch[] = stored.map(({ from, roots: _, ...epoch }, index) => ({
     ...epoch,
@@ -426,7 +426,7 @@ t.test(
   },
 );
 
-t.test('an epoch is read from its form as it was written', async (t) => {
+t.test('an epoch is read from its sealed form unchanged, and a wrong form is refused', async (t) => {
   for (const [index, form] of sealedForms(ORIGIN, stored).entries()) {
     t.strictSame(parseForm(ORIGIN, form), stored[index]);
     for (const wrong of [
@@ -445,7 +445,7 @@ t.test('an epoch is read from its form as it was written', async (t) => {
   }
 });
 
-t.test('a list is read whole or not at all', async (t) => {
+t.test('a list is read entirely or not at all', async (t) => {
   const forms = encodeForms(sealedForms(ORIGIN, stored));
   const { epoch_2_quorum: _, ...without } = forms;
   for (const object of [

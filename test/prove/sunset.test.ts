@@ -13,7 +13,7 @@ const alpha = await YearlyAuthority.make('alpha', 4);
 const trusted = [alpha.trusted];
 const sunsets = [{ algorithm: 'sha512', untilMs: BEGIN + 3 * YEAR_MS, source: 'a catalogue' }];
 
-t.test(`${YEARS} years with a look at the log every ten days`, async (t) => {
+t.test(`a log that is looked after every ten days stays proven for ${YEARS} years`, async (t) => {
   const memory = new MemoryLog();
   const made: number[] = [];
   for (let at = BEGIN + DAY_MS; at < BEGIN + YEARS * YEAR_MS; at += 10 * DAY_MS) {
@@ -44,7 +44,7 @@ t.test(`${YEARS} years with a look at the log every ten days`, async (t) => {
   }
 });
 
-t.test('an algorithm that was at its end when something was sealed', (t) => {
+t.test('an algorithm at its end when something is sealed is relied on until the usual renewal', (t) => {
   const strength = { digest: 'sha512', signatures: ['ed25519'], notAfter: BEGIN + 9 * YEAR_MS } as const;
   const made = { ...strength, signatures: [...strength.signatures] };
   const until = sunsets[0]?.untilMs ?? 0;

@@ -105,7 +105,7 @@ function detailOf({ checks }: Verdict, name: CheckName): string | undefined {
   return checks.find((check) => check.name === name)?.detail;
 }
 
-t.test('a stamped receipt as it was served is good, and says when and by whom', async (t) => {
+t.test('an unchanged stamped receipt is good, with time and authority', async (t) => {
   for (const trust of [required, optional]) {
     const verdict = verifyReceiptText(encodeReceipt(receipt), encodeTrust(trust), document);
     t.equal(verdict.outcome, 'good');
@@ -117,7 +117,7 @@ t.test('a stamped receipt as it was served is good, and says when and by whom', 
   }
 });
 
-t.test('a token that may be wrong by minutes says nothing about the time', async (t) => {
+t.test('a token with an accuracy of minutes proves no time', async (t) => {
   const stating = async (accuracyMs: number) =>
     withEvidence(
       rfc3161(
@@ -215,14 +215,14 @@ for (const [name, [change, outcome, checks]] of Object.entries(changes)) {
   });
 }
 
-t.test('without a token, where none is required, sealed_at is the service’s own word', async (t) => {
+t.test('without a required token, sealed_at is the service’s own statement', async (t) => {
   const [unstamped] = reordered;
   t.equal(verify(unstamped, optional).outcome, 'good');
   t.equal(verify(unstamped).outcome, 'bad');
   t.match(detailOf(verify(unstamped, optional), 'time-stamp'), /own word/);
 });
 
-t.test('an authority counts while the trust file names it, and as long as it is named', async (t) => {
+t.test('an authority counts only while the trust file names it', async (t) => {
   const nobody = { ...optional, timestampAuthorities: [] };
   t.equal(verify(receipt, nobody).outcome, 'unknown');
   t.match(detailOf(verify(receipt, nobody), 'time-stamp'), /^the trust file does not know who stamped it: /);
@@ -230,7 +230,7 @@ t.test('an authority counts while the trust file names it, and as long as it is 
   t.equal(verify(receipt, { ...required, timestampAuthorities: pinned }).outcome, 'good');
 });
 
-t.test('sealed_at lies within what the token bears out, to the millisecond', async (t) => {
+t.test('sealed_at must be within the time of the token, to the millisecond', async (t) => {
   const reach = ACCURACY_MS + STAMPING_TOLERANCE_MS;
   for (const [distance, outcome] of [
     [reach, 'good'],
@@ -248,7 +248,7 @@ t.test('sealed_at lies within what the token bears out, to the millisecond', asy
   }
 });
 
-t.test('certificates are judged at the time of the token, not at that of reading', async (t) => {
+t.test('certificates are judged at the time of the token, not of reading', async (t) => {
   const key = softKey('ecdsa-p256');
   const certificate = await issueTimestampingCertificate(
     {
@@ -279,7 +279,7 @@ t.test('certificates are judged at the time of the token, not at that of reading
   t.match(detailOf(verify(late), 'time-stamp'), /CN=for a day is not valid at 2026-01-03/);
 });
 
-t.test('no text of a stranger reaches the terminal as it is', async (t) => {
+t.test('foreign text is escaped for the terminal', async (t) => {
   const key = softKey('ecdsa-p256');
   const certificate = await issueTimestampingCertificate(
     {
@@ -302,7 +302,7 @@ t.test('no text of a stranger reaches the terminal as it is', async (t) => {
   for (const { detail } of verdict.checks) t.notMatch(detail, /[\p{C}\u2028]/u);
 });
 
-t.test('evidence of different batches never goes together', async (t) => {
+t.test('evidence of different batches does not pass together', async (t) => {
   const receipts = batches.flat();
   const some = fc.constantFrom(...receipts);
   t.doesNotThrow(() =>
@@ -324,7 +324,7 @@ t.test('evidence of different batches never goes together', async (t) => {
   );
 });
 
-t.test('no token that is changed where it was signed passes, and none makes it throw', async (t) => {
+t.test('a token with any change in its signed part does not pass, and never throws', async (t) => {
   const der = fromBase64(stamped.token);
   if (der === undefined) throw new Error('not Base64');
   const { content, signer } = parseSignedData(der);
@@ -351,7 +351,7 @@ t.test('no token that is changed where it was signed passes, and none makes it t
   t.ok(passed > 0, 'what is not changed at all passes');
 });
 
-t.test('no certificate that is changed passes for the one that was', async (t) => {
+t.test('a changed certificate does not pass', async (t) => {
   const [first = ''] = evidence.certificates;
   const der = fromBase64(first);
   if (der === undefined) throw new Error('not Base64');

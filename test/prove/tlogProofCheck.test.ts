@@ -75,7 +75,7 @@ function wrongIn({ checks }: Verdict): string[] {
 const receipt = await seal(first);
 const genuine = proofOf(receipt);
 
-t.test('a proof is good where no time-stamp is required', async (t) => {
+t.test('a proof is good if no time-stamp is required', async (t) => {
   const verdict = verifyReceiptText(genuine, trusting(), document);
   t.match(verdict, { outcome: 'good', matches: 'document' });
   t.strictSame(
@@ -84,13 +84,13 @@ t.test('a proof is good where no time-stamp is required', async (t) => {
   );
 });
 
-t.test('a proof does not tell the time where a time-stamp is required', async (t) => {
+t.test('a proof does not prove the time if a time-stamp is required', async (t) => {
   const verdict = verifyReceiptText(genuine, trusting('required'), document);
   t.equal(verdict.outcome, 'unknown');
   t.strictSame(wrongIn(verdict), ['time-stamp']);
 });
 
-t.test('who has later keys cannot date a document back', async (t) => {
+t.test('later keys cannot back-date a document', async (t) => {
   const later = verifyReceiptText(proofOf(await seal(second)), trusting(), document);
   t.equal(later.outcome, 'unknown');
   t.strictSame(wrongIn(later), ['epoch']);
@@ -100,7 +100,7 @@ t.test('who has later keys cannot date a document back', async (t) => {
   t.strictSame(wrongIn(verdict), ['quorum']);
 });
 
-t.test('a wrong signature of an epoch’s own key is not made good by later keys', async (t) => {
+t.test('later keys do not make up for a wrong signature of an epoch’s own key', async (t) => {
   const genuineNote = parseNote((await seal(second)).evidence.checkpoint);
   const own = parseNote(receipt.evidence.checkpoint)?.signatures[0];
   if (genuineNote === undefined || own === undefined) throw new Error('the notes');
@@ -126,7 +126,7 @@ function makeWitness(label: string, time = WITNESSED_AT) {
   return { line: `witness ${label} ${encodeCosigner(cosigner)}`, cosign };
 }
 
-t.test('it says which witnesses of the trust file saw the checkpoint, and when', async (t) => {
+t.test('the witnesses that saw the checkpoint are named, with the time', async (t) => {
   const [north, south, other] = [makeWitness('north'), makeWitness('south'), makeWitness('north')];
   const policy = `${north.line}\n${south.line}\ngroup sites all north south\nquorum sites\n`;
   const judge = (checkpoint: string, ...[timestamps]: Parameters<typeof trusting>) =>
@@ -148,7 +148,7 @@ t.test('it says which witnesses of the trust file saw the checkpoint, and when',
   t.strictSame(wrongIn(judge(south.cosign(north.cosign(checkpoint)), 'required')), ['time-stamp']);
 });
 
-t.test('what is not proven is bad, and said of the right check', async (t) => {
+t.test('an unproven statement is bad, and the right check reports it', async (t) => {
   const other = await seal(first, { jobs: [makeJob('job_9'), job] });
   const canary = await seal(first, { jobs: [makeJob('job_1', { source: 'canary' })] });
   const cases: Record<string, [string, string[], typeof document?]> = {
@@ -193,7 +193,7 @@ t.test('the keys of a stranger prove nothing', async (t) => {
   });
 });
 
-t.test('a witness whose time no calendar has is none', async (t) => {
+t.test('a witness with a time outside of the calendar does not count', async (t) => {
   const north = makeWitness('north', 8_900_000_000_000);
   const checkpoint = north.cosign(receipt.evidence.checkpoint);
   const verdict = verifyReceiptText(
@@ -204,7 +204,7 @@ t.test('a witness whose time no calendar has is none', async (t) => {
   t.match(verdict.checks[8]?.detail, /^cosigned by no witness of the trust file: too few/);
 });
 
-t.test('no changed character leaves a proof good', async (t) => {
+t.test('a proof with any changed character is not good', async (t) => {
   const trust = trusting();
   fc.assert(
     fc.property(fc.nat(genuine.length - 1), fc.nat(94), (at, shift) => {

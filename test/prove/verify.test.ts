@@ -65,7 +65,7 @@ const note = parseNote(evidence.checkpoint);
 const checkpoint = note && parseCheckpoint(note.text);
 if (!note || !checkpoint) throw new Error('the checkpoint does not read back');
 
-t.test('a receipt as it was served is good, one line per check', async (t) => {
+t.test('an unchanged receipt is good, with one line per check', async (t) => {
   const verdict = verifyReceiptText(encodeReceipt(receipt), encodeTrust(both), document);
   t.match(verdict, { outcome: 'good' });
   t.strictSame(
@@ -75,7 +75,7 @@ t.test('a receipt as it was served is good, one line per check', async (t) => {
   for (const { detail } of verdict.checks) t.match(detail, /^[^\n]+$/);
 });
 
-t.test('the copy without metadata is told from the document', async (t) => {
+t.test('the copy without metadata is distinguished from the document', async (t) => {
   const sealedDocument = { ...document, sha256: '12'.repeat(32), sha512: '34'.repeat(64) };
   const copied = makeJob('job_2', { content: { ...job.content, sealedDocument } });
   const [sealed] = await sealJobs({
@@ -99,7 +99,7 @@ t.test('the copy without metadata is told from the document', async (t) => {
   t.match(verify(sealedDocument, receipt), { outcome: 'bad' }, 'where no copy was sealed');
 });
 
-t.test('a canary is in the log, and no client’s document', async (t) => {
+t.test('a canary is in the log, but is not a client’s document', async (t) => {
   const canary = makeJob('job_canary', { source: 'canary' });
   const [sung] = await sealJobs({
     jobs: [canary, ...others],
@@ -118,7 +118,7 @@ t.test('a canary is in the log, and no client’s document', async (t) => {
   t.equal(noCanary.outcome, 'bad');
 });
 
-t.test('spelling does not matter', async (t) => {
+t.test('key order, escapes and white space do not matter', async (t) => {
   const reversed = Object.fromEntries(Object.entries(receipt).reverse());
   const ascii = JSON.stringify(reversed).replace(
     /[^\0-~]/g,
@@ -271,7 +271,7 @@ t.test('one wrong signature of a trusted key spoils the checkpoint, and is named
   t.match(checks.find(({ name }) => name === 'quorum')?.detail, /eu-2\/log is wrong/);
 });
 
-t.test('what may differ: order of the lines, and lines of strangers', async (t) => {
+t.test('the order of the lines and lines of strangers do not matter', async (t) => {
   t.not(swapped, evidence.checkpoint);
   const strangersLine = signNote(origin, note.text, [stranger]).split('\n').at(-2);
   for (const checkpoint of [swapped, `${evidence.checkpoint}${strangersLine}\n`]) {
@@ -282,13 +282,13 @@ t.test('what may differ: order of the lines, and lines of strangers', async (t) 
   }
 });
 
-t.test('a digest that does not fit is bad, however small the change', async (t) => {
+t.test('a receipt digest that does not match is bad', async (t) => {
   const verdict = verifyReceipt({ document, receipt: { ...receipt, kms_key_id: 'eu-2/log' }, trust: both });
   t.match(notPassed(verdict), ['receipt']);
   t.equal(verdict.outcome, 'bad');
 });
 
-t.test('the document is the one that was sealed, to the byte', async (t) => {
+t.test('the document must be the one that was sealed, to the byte', async (t) => {
   const wrong = [
     { ...document, sha256: 'ee'.repeat(32) },
     { ...document, sha512: 'ee'.repeat(64) },
@@ -302,13 +302,13 @@ t.test('the document is the one that was sealed, to the byte', async (t) => {
   t.strictSame([without.outcome, notPassed(without)], ['unknown', ['document']]);
 });
 
-t.test('a receipt of the sandbox is none of production', async (t) => {
+t.test('a receipt of the sandbox is not one of production', async (t) => {
   const trust = trusting([trustedKey(one)], 1);
   const production = { ...trust, logs: trust.logs.map((log) => ({ ...log, environment: 'env_production' })) };
   t.equal(verifyReceipt({ document, receipt, trust: production }).outcome, 'bad');
 });
 
-t.test('a key is trusted for its own log only', async (t) => {
+t.test('a key is trusted only for its own log', async (t) => {
   const second = 'seal.example.com/sandbox/2027';
   const logs = [
     ...both.logs,
@@ -320,13 +320,13 @@ t.test('a key is trusted for its own log only', async (t) => {
   t.equal(verify(await seal([stranger])), 'bad');
 });
 
-t.test('a time-stamp, where the trust file requires one', async (t) => {
+t.test('a missing time-stamp is bad if the trust file requires one', async (t) => {
   const trust = trusting([trustedKey(one), trustedKey(two)], 2, { timestamps: 'required' });
   const verdict = verifyReceipt({ document, receipt, trust });
   t.strictSame([verdict.outcome, notPassed(verdict)], ['bad', ['time-stamp']]);
 });
 
-t.test('texts that are no receipt or no trust file', async (t) => {
+t.test('text that is not a receipt or trust file is bad, or an error', async (t) => {
   const text = encodeReceipt(receipt);
   const trust = encodeTrust(both);
   const doubled = text.replace('"job_id"', '"job_id": "job_9",\n  "job_id"');
@@ -353,7 +353,7 @@ t.test('texts that are no receipt or no trust file', async (t) => {
   t.equal(verifyReceiptText(text, '{}', document).outcome, 'unknown');
 });
 
-t.test('no text of a stranger reaches the terminal as it is', async (t) => {
+t.test('foreign text is escaped for the terminal', async (t) => {
   const nasty = '\u001b[2J\u009b2J\n\u202e';
   for (const forged of [
     withEvidence({ log_origin: nasty }),
@@ -366,7 +366,7 @@ t.test('no text of a stranger reaches the terminal as it is', async (t) => {
   }
 });
 
-t.test('no change of a character passes', async (t) => {
+t.test('a receipt with any changed character does not pass', async (t) => {
   const text = encodeReceipt(receipt);
   const trust = encodeTrust(both);
   const change = fc.record({
@@ -407,7 +407,7 @@ function replaced(value: unknown, [key, ...rest]: string[], by: unknown): unknow
   return copy;
 }
 
-t.test('no change of a value passes, even with a receipt_sha512 that fits', async (t) => {
+t.test('a receipt with any changed value does not pass, even with a matching receipt_sha512', async (t) => {
   const values = places(receipt).filter((path) => path.length > 0);
   const strings = [
     '',
@@ -439,7 +439,7 @@ t.test('no change of a value passes, even with a receipt_sha512 that fits', asyn
   );
 });
 
-t.test('no signature that is changed passes or throws', async (t) => {
+t.test('a changed signature does not pass or throw', async (t) => {
   const lines = evidence.checkpoint.split('\n');
   const mangled = fc.tuple(
     fc.constantFrom(lines.length - 2, lines.length - 3),
@@ -461,7 +461,7 @@ t.test('no signature that is changed passes or throws', async (t) => {
   );
 });
 
-t.test('nothing whatever throws', async (t) => {
+t.test('no input throws', async (t) => {
   fc.assert(
     fc.property(fc.anything({ withBigInt: true, withMap: true, withNullPrototype: true }), (anything) => {
       t.not(verifyReceipt({ document, receipt: anything, trust: both }).outcome, 'good');
@@ -474,7 +474,7 @@ t.test('nothing whatever throws', async (t) => {
   );
 });
 
-t.test('an object that is more than data cannot mislead', async (t) => {
+t.test('an object with accessors or a proxy cannot mislead', async (t) => {
   const refuse = () => {
     throw new Error('asked');
   };
