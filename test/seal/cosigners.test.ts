@@ -86,7 +86,7 @@ const job = (mode: Job['mode'] = 'async') => makeJob(newJobId(), { mode }) as Re
 const sizeOf = async ({ log }: Store) => (await log.head())?.treeSize ?? 0;
 const settled = (sealer: Sealer, one: Job): Promise<Outcome | undefined> => sealer.settled(one.id, NEVER);
 
-t.test('nothing of a batch is released before witnesses have cosigned it', async (t) => {
+t.test('no result of a batch is released before witnesses have cosigned it', async (t) => {
   const { store, open } = await makeHouse(t);
   const cosigners = new HeldCosigners();
   const sealer = await open({ cosigners });
@@ -126,7 +126,7 @@ t.test('while witnesses are away, requests are refused and jobs wait', async (t)
   t.match(await settled(sealer, waiting), { kind: 'sealed' });
 });
 
-t.test('what no witness accepts is shown to none, and is drafted again', async (t) => {
+t.test('a batch that no witness would accept is not announced, and is drafted again', async (t) => {
   const { store, open } = await makeHouse(t);
   const cosigners = new HeldCosigners();
   cosigners.let();
@@ -179,7 +179,7 @@ for (const isRequired of [true, false]) {
   );
 }
 
-t.test('in a fork, what was announced stays so: it is neither sealed nor failed', async (t) => {
+t.test('in a fork, the announced batch is neither sealed nor failed', async (t) => {
   const { store, open } = await makeHouse(t);
   const cosigners = new HeldCosigners();
   const first = await open({ cosigners });
@@ -236,7 +236,7 @@ for (const step of STEPS) {
   }
 }
 
-t.test('a batch drafted before the epochs were changed is shown to nobody', async (t) => {
+t.test('a batch drafted before a change of the epochs is not shown to witnesses', async (t) => {
   const { store, open } = await makeHouse(t);
   const cosigners = new HeldCosigners();
   cosigners.let();

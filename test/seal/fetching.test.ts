@@ -53,7 +53,7 @@ async function ended(client: Client, answer: Answer): Promise<JobBody> {
 
 const shared = await openSourceApp(t);
 
-t.test('a hosted document is sealed as an uploaded one is', async (t) => {
+t.test('a hosted document is sealed like an uploaded one', async (t) => {
   const source = await openSource(t, serving(DOCUMENT));
   const { client, store, log } = shared;
   const url = `${source.origin}/contract.pdf?X-Signature=s3cr3t`;
@@ -90,7 +90,7 @@ t.test('a hosted document is sealed as an uploaded one is', async (t) => {
   );
 });
 
-t.test('a blocking create waits for it, and for its failure', async (t) => {
+t.test('a blocking create waits for the fetch, and for its failure', async (t) => {
   const source = await openSource(t, (req, res) =>
     (req.url === '/other' ? either(status(405), serving(pdfOf('another'))) : serving(DOCUMENT))(req, res),
   );
@@ -109,7 +109,7 @@ t.test('a blocking create waits for it, and for its failure', async (t) => {
   t.equal(source.requests.filter((request) => request === 'GET /other').length, 2);
 });
 
-t.test('what the probe finds out is answered by the create, and nothing is accepted', async (t) => {
+t.test('a fault that the probe finds is answered by the create, and no job is accepted', async (t) => {
   const other = pdfOf('another');
   const head = (headers: Record<string, string>): SourceHandler =>
     either(status(200, headers), serving(DOCUMENT));
@@ -138,14 +138,14 @@ t.test('what the probe finds out is answered by the create, and nothing is accep
   t.equal(await jobsOf(), before);
 });
 
-t.test('where nothing is allowed, nothing is asked', async (t) => {
+t.test('without allowed sources, no source is asked', async (t) => {
   const source = await openSource(t, serving(DOCUMENT));
   const { client } = await openTestApp(t);
   t.equal(codeOf(await create(client, source.origin)), '400 source_not_allowed');
   t.same(source.requests, []);
 });
 
-t.test('what only the document shows fails the job, for good', async (t) => {
+t.test('a fault that only the document shows fails the job for good', async (t) => {
   const bytes = DOCUMENT.length;
   const endless: SourceHandler = (_, res) => {
     res.writeHead(200);
@@ -190,7 +190,7 @@ t.test('what only the document shows fails the job, for good', async (t) => {
   t.same(fatal, []);
 });
 
-t.test('what may pass is tried again', async (t) => {
+t.test('a temporary fault is retried', async (t) => {
   const { client, log } = await openSourceApp(t, { bodyIdleTimeoutMs: 2000 });
   const part = DOCUMENT.subarray(0, 100_000);
   const faults: Record<string, SourceHandler> = {
@@ -222,7 +222,7 @@ t.test('what may pass is tried again', async (t) => {
   for (const line of retries) t.match(line, { error_code: 'source_unreachable', origin: /^http:..127/ });
 });
 
-t.test('a dripping source is left in time, and the pace of ours is not its fault', async (t) => {
+t.test('a source that drips is given up in time, but not for the service’s own delay', async (t) => {
   const drip: SourceHandler = async (_, res) => {
     res.writeHead(200, { 'Content-Length': DOCUMENT.length }).write('%PDF-1.7\n');
     while (res.socket?.writable) {
@@ -239,7 +239,7 @@ t.test('a dripping source is left in time, and the pace of ours is not its fault
   });
 });
 
-t.test('giving up counts from acceptance', async (t) => {
+t.test('the time until giving up counts from acceptance', async (t) => {
   let now = 0;
   const late: SourceHandler = (req, res) => {
     now += 40_000;
@@ -256,7 +256,7 @@ t.test('giving up counts from acceptance', async (t) => {
   });
 });
 
-t.test('a job says that it is hashed, a blocking wait that is over says so too', async (t) => {
+t.test('a job reports that it is hashed, as does a blocking wait that times out', async (t) => {
   const open = Promise.withResolvers<void>();
   const slow: SourceHandler = async (_, res) => {
     res.writeHead(200, { 'Content-Length': DOCUMENT.length }).write(DOCUMENT.subarray(0, 1000));
@@ -276,7 +276,7 @@ t.test('a job says that it is hashed, a blocking wait that is over says so too',
   t.match(await ended(client, answer), { phase: 'completed' });
 });
 
-t.test('a repeat is the same job, and asks the source nothing', async (t) => {
+t.test('a repeat returns the same job without asking the source', async (t) => {
   const source = await openSource(t, serving(DOCUMENT));
   const { client } = shared;
   const key = { 'Idempotency-Key': 'the-same-key' };
@@ -296,7 +296,7 @@ t.test('a repeat is the same job, and asks the source nothing', async (t) => {
   t.equal((await create(client, source.origin, DOCUMENT, {}, refused)).status, 202, 'a refusal takes no key');
 });
 
-t.test('what a scanner finds fails the job before it is ever hashed', async (t) => {
+t.test('a document that the scanner rejects fails the job before it is hashed', async (t) => {
   const clamd = await startClamd(t);
   const { scanner } = await startScanner(t, clamd.address);
   const infected = pdfOf(VIRUS, 100_000);
@@ -326,7 +326,7 @@ t.test('what a scanner finds fails the job before it is ever hashed', async (t) 
   t.match(receipt.json(), { manifest: { source: 'url', scan: { verdict: 'clean', engine: /ClamAV/ } } });
 });
 
-t.test('a scanner that is away while a document is fetched is waited for', async (t) => {
+t.test('a fetched document waits for a scanner that is away', async (t) => {
   const clamd = await startClamd(t);
   const { scanner } = await startScanner(t, clamd.address);
   const asked = Promise.withResolvers<void>();
@@ -348,7 +348,7 @@ t.test('a scanner that is away while a document is fetched is waited for', async
   t.match(await ended(client, answer), { phase: 'completed' });
 });
 
-t.test('few are fetched at a time, and no client waits behind all of another', async (t) => {
+t.test('few documents are fetched at a time, and no client waits for all of another’s', async (t) => {
   let underWay = 0;
   let most = 0;
   const held: (() => void)[] = [];
@@ -379,7 +379,7 @@ t.test('few are fetched at a time, and no client waits behind all of another', a
   t.equal(most, 3);
 });
 
-t.test('hostile sources hold the share of their client alone, and no stop', async (t) => {
+t.test('hostile sources occupy only the share of their client, and do not delay a stop', async (t) => {
   const { client, issue, fetching, store, fatal } = await openSourceApp(t, { sources: { concurrentMax: 8 } });
   const servers = await Promise.all(HOSTILITIES.map((one) => openHostile(t, one, { toGet: true })));
   for (const { host } of servers) {
@@ -397,7 +397,7 @@ t.test('hostile sources hold the share of their client alone, and no stop', asyn
   t.equal(await store.jobs.waitingCount(), HOSTILITIES.length, 'they are fetched after the next start');
 });
 
-t.test('sources that do not answer to HEAD keep nobody else from anything', async (t) => {
+t.test('sources that do not answer HEAD do not delay others', async (t) => {
   const app = await openSourceApp(t, { app: { uploadsMax: 2 }, sources: { answerTimeoutMs: 60_000 } });
   const silent = await openHostile(t, hostilityOf('says nothing'));
   const { client, issue, fetching } = app;

@@ -119,7 +119,7 @@ async function assertSealed(t: Test, store: Store, list: Job[], trust: TrustFile
   t.equal(leafIndexes.size, list.length, 'one leaf each');
 }
 
-t.test('seals what is accepted, each job once, in batches of bounded size', async (t) => {
+t.test('the sealer seals accepted jobs once each, in batches of bounded size', async (t) => {
   const { open, trust } = await makeHouse(t);
   const { sealer, store } = await open({ batchJobsMax: 7 });
   const list = jobs(30);
@@ -132,7 +132,7 @@ t.test('seals what is accepted, each job once, in batches of bounded size', asyn
   t.equal(sealer.waitingCount, 0);
 });
 
-t.test('what waited at a crash is sealed after the next start, and never twice', async (t) => {
+t.test('jobs that waited at a crash are sealed once after the next start', async (t) => {
   const { open, path, trust } = await makeHouse(t);
   const store = await openStore({ path });
   const list = jobs(20);
@@ -170,7 +170,7 @@ t.test('audit records are sealed before all others, in their order', async (t) =
   );
 });
 
-t.test('sealed_at never goes back, even where the clock does', async (t) => {
+t.test('sealed_at never goes back, even if the clock does', async (t) => {
   const { open, setTime } = await makeHouse(t);
   const { sealer, store } = await open();
   for (const time of [2000, 1000]) {
@@ -209,7 +209,7 @@ t.test(
 );
 
 t.test(
-  'once a witness holds another history: what is with the HSM is not committed, and nothing is signed',
+  'after a fork alarm, a signed batch is not committed, and no key signs anything more for it',
   async (t) => {
     const { open, signing } = await makeHouse(t);
     let isForked = false;
@@ -243,7 +243,7 @@ t.test(
   },
 );
 
-t.test('gives up on a job that waited too long, and on no other', async (t) => {
+t.test('the sealer gives up only jobs that waited too long', async (t) => {
   const { open, site, signing, pass } = await makeHouse(t);
   const returnTokens = site.tokens.map(takeToken);
   const { sealer, store } = await open({ giveUpAfterMs: 1000 });
@@ -275,7 +275,7 @@ t.test('gives up on a job that waited too long, and on no other', async (t) => {
   );
 });
 
-t.test('a date that jumps makes no job older, whether the daemon runs or is off', async (t) => {
+t.test('a date that jumps does not age a job, whether the daemon runs or not', async (t) => {
   const { open, openOwn, site, signing, setTime, pass } = await makeHouse(t);
   const returnTokens = site.tokens.map(takeToken);
   const giveUpAfterMs = 24 * HOUR_MS;
@@ -307,7 +307,7 @@ t.test('a date that jumps makes no job older, whether the daemon runs or is off'
   t.match(await sealer.settled(unstamped.id, NEVER), { kind: 'sealed' }, 'of an earlier version, too');
 });
 
-t.test('a caller that stops waiting hears nothing more, and the job goes on', async (t) => {
+t.test('a caller that stops waiting gets no outcome, and the job goes on', async (t) => {
   const { open, site, trust } = await makeHouse(t);
   const { sealer, store } = await open();
   const [job] = jobs(1, { mode: 'blocking' }) as [ReceivedJob];
@@ -342,7 +342,7 @@ t.test(
   },
 );
 
-t.test('at a stop, jobs in memory whose callers left are on disk', async (t) => {
+t.test('at a stop, jobs in memory whose callers left are written to disk', async (t) => {
   const { open, site, openOwn } = await makeHouse(t);
   site.tokens.forEach(takeToken);
   const { sealer } = await open();
@@ -387,7 +387,7 @@ function makeTurnstile(signing: Signing, sessions: number) {
 const sizeIn = ({ text }: { text: string }) => Number(text.split('\n')[1]);
 
 t.test(
-  'the next batch is drafted and signed on the one before, and they are committed in order',
+  'each next batch is drafted and signed on the one before, and they are committed in order',
   async (t) => {
     const { open, signing, trust } = await makeHouse(t);
     const { held, asked } = makeTurnstile(signing, 2);
@@ -408,7 +408,7 @@ t.test(
   },
 );
 
-t.test('a batch that was signed before the one ahead of it is not dated before that one', async (t) => {
+t.test('a batch is not dated before the one ahead of it, even if it was signed first', async (t) => {
   const { open, signing } = await makeHouse(t, { timestamps: 'required' });
   const { held, asked } = makeTurnstile(signing, 2);
   const signed: number[] = [];
@@ -451,7 +451,7 @@ t.test('a batch that was signed before the one ahead of it is not dated before t
   t.ok(commitMs > waitedMs / 2, 'the wait for the first is none of the authority');
 });
 
-t.test('with one session, one batch is on its way', async (t) => {
+t.test('with one session, only one batch is under way', async (t) => {
   const { open, signing } = await makeHouse(t);
   const { held, asked } = makeTurnstile(signing, 1);
   const { sealer } = await open({ signing: held, batchJobsMax: 2 });
@@ -495,7 +495,7 @@ t.test(
   },
 );
 
-t.test('the time of a batch that was thrown away is not the log’s', async (t) => {
+t.test('the time of an abandoned batch does not become the log’s', async (t) => {
   const { open, signing, setTime } = await makeHouse(t);
   const { held, asked } = makeTurnstile(signing, 2);
   const { sealer, store } = await open({ signing: held });
@@ -511,7 +511,7 @@ t.test('the time of a batch that was thrown away is not the log’s', async (t) 
   t.equal((await store.log.head())?.sealedAt, 5000);
 });
 
-t.test('behind a large batch, a small one waits for company, or until the large one lands', async (t) => {
+t.test('a small batch behind a large one waits for more jobs, or until the large one is done', async (t) => {
   const { open, signing } = await makeHouse(t);
   const { held, asked } = makeTurnstile(signing, 2);
   const { sealer } = await open({ signing: held });
@@ -535,7 +535,7 @@ t.test('behind a large batch, a small one waits for company, or until the large 
   t.same(asked.map(sizeIn), [3, 6, 7]);
 });
 
-t.test('refuses more than may wait', async (t) => {
+t.test('the sealer refuses jobs past the limit of the queue', async (t) => {
   const { open, site } = await makeHouse(t);
   const { sealer } = await open({ queueJobsMax: 2 });
   const returnTokens = site.tokens.map(takeToken);
@@ -577,7 +577,7 @@ for (const { name, persist } of FAILURES) {
   );
 }
 
-t.test('an accept that fails leaves no job behind', async (t) => {
+t.test('a failed accept leaves no job behind', async (t) => {
   const { open, path } = await makeHouse(t);
   const store = await openStore({ path });
   const refusing = withFault(store.jobs, { accept: () => Promise.reject(new Error('the disk said no')) });
@@ -587,7 +587,7 @@ t.test('an accept that fails leaves no job behind', async (t) => {
   t.equal(sealer.waitingCount, 0);
 });
 
-t.test('will not sign on top of tiles that its checkpoint does not commit to', async (t) => {
+t.test('the sealer does not sign on tiles that its checkpoint does not commit to', async (t) => {
   const { open, path } = await makeHouse(t);
   const { sealer, store } = await open();
   const [job] = jobs(1) as [Job];

@@ -51,7 +51,7 @@ const outcomeOf = (sealer: Sealer, { id }: Job) =>
     (error) => error.code,
   );
 
-t.test('who repeats at a front what is refused meanwhile is not told of a job that never was', async (t) => {
+t.test('a repeat that is refused meanwhile is not given the id of a job that never was', async (t) => {
   const { store, front } = await openNodes(t);
   const taken = newJob();
   await store.jobs.accept(taken, withKey(taken, 'the-same-key'));
@@ -71,7 +71,7 @@ t.test('who repeats at a front what is refused meanwhile is not told of a job th
   await t.rejects(remote.settled(late.id, AbortSignal.abort()), refused, 'nor is it told that it waits');
 });
 
-t.test('a key that a front was faster with ends one job of a batch, and no other', async (t) => {
+t.test('a key that a front used first ends one job of a batch, and no other', async (t) => {
   const { front, sealer, fatal } = await openNodes(t);
   const taken = newJob();
   await front.jobs.accept(taken, withKey(taken, 'the-same-key'));
@@ -97,7 +97,7 @@ t.test('a key that a front was faster with ends one job of a batch, and no other
   t.strictSame(fatal, []);
 });
 
-t.test('a quota counts what every node accepted', async (t) => {
+t.test('a quota counts what all nodes accepted', async (t) => {
   const { front, sealer } = await openNodes(t);
   const quota = { name: 'default', startsAt: 0, endsAt: Date.now() + 60_000 };
   await front.jobs.accept(newJob({ quota }), { quotaJobsMax: 2 });
@@ -107,7 +107,7 @@ t.test('a quota counts what every node accepted', async (t) => {
   t.strictSame(outcomes.toSorted(), ['quota_exceeded', 'quota_exceeded', 'sealed']);
 });
 
-t.test('jobs of fronts are taken, those of nobody fail, and who waits is told', async (t) => {
+t.test('jobs of fronts are sealed, jobs of unknown clients fail, and fronts are notified', async (t) => {
   const { store, front, sealer, fatal } = await openNodes(t);
   const { arrivals } = store;
   if (arrivals === undefined) throw new Error('it hears of no arrivals');

@@ -91,7 +91,7 @@ t.test(
   },
 );
 
-t.test('changes over by itself while nothing is sealed', async (t) => {
+t.test('the epoch changes over by itself while nothing is sealed', async (t) => {
   const { store, first, second, open, setTime } = await makeHouse(t);
   const signing = await open();
   await store.epochs.change([first, second], 0, null);
@@ -102,7 +102,7 @@ t.test('changes over by itself while nothing is sealed', async (t) => {
   await until('it can sign', () => signing.canSign());
 });
 
-t.test('who waits for a quorum hears of the new epoch', async (t) => {
+t.test('a task that waits for a quorum is notified of the new epoch', async (t) => {
   const { store, first, second, open, setTime } = await makeHouse(t);
   const signing = await open();
   t.intercept(signing, 'canSign', { value: () => false });
@@ -131,7 +131,7 @@ t.test('a cancelled epoch never begins, and its keys are closed', async (t) => {
 });
 
 t.test(
-  'a change of the epochs is told before anything is signed under it, and so is a beginning',
+  'a change of the epochs, like a beginning, is announced before anything is signed under it',
   async (t) => {
     const { store, first, second, open, setTime } = await makeHouse(t);
     const gate = Promise.withResolvers<void>();
@@ -156,7 +156,7 @@ t.test(
   },
 );
 
-t.test('started in a later epoch, it opens the keys of that one only', async (t) => {
+t.test('a process that starts in a later epoch opens only its keys', async (t) => {
   const { site, store, first, second, open, setTime } = await makeHouse(t);
   await store.epochs.change([first, second], 0, null);
   setTime(SWITCH);
@@ -168,7 +168,7 @@ t.test('started in a later epoch, it opens the keys of that one only', async (t)
   t.equal(site.log().match(/partition ready/g)?.length, 2);
 });
 
-t.test('says when the configuration lacks a partition that is planned', async (t) => {
+t.test('a planned partition that the configuration lacks is reported', async (t) => {
   const { site, store, first, second, open } = await makeHouse(t);
   await store.epochs.change([first, second], 0, null);
   await open({ partitions: site.tokens.slice(0, 1) });
@@ -203,7 +203,7 @@ t.test('a batch that the switch overtakes is drafted again, under the new epoch'
   t.equal(receipt.kms_key_id, `region-0/${newOne.keyLabel}`);
 });
 
-t.test('what is planned while a batch is under way has it drafted again', async (t) => {
+t.test('a plan that is made while a batch is under way has it drafted again', async (t) => {
   const { store, first, second, open, seal, clock } = await makeHouse(t);
   const signing = await open();
   const sign = signing.sign.bind(signing);
@@ -235,7 +235,7 @@ t.test('an epoch that requires time-stamps seals nothing without them', async (t
   t.equal(await store.log.head(), undefined);
 });
 
-t.test('a clock behind the epoch in force dates nothing back', async (t) => {
+t.test('a clock behind the epoch in force does not back-date a batch', async (t) => {
   const { store, first, second, open, seal, clock, setTime } = await makeHouse(t);
   await store.epochs.change([first, second], 0, null);
   setTime(SWITCH);
@@ -248,7 +248,7 @@ t.test('a clock behind the epoch in force dates nothing back', async (t) => {
   t.equal((await store.log.head())?.sealedAt, SWITCH);
 });
 
-t.test('a clock behind an epoch that requires time-stamps has nothing signed in vain', async (t) => {
+t.test('with a clock behind an epoch that requires time-stamps, nothing is signed in vain', async (t) => {
   const { store, first, second, open, seal, clock, setTime } = await makeHouse(t, { timestamps: 'required' });
   await store.epochs.change([first, second], 0, null);
   setTime(SWITCH);

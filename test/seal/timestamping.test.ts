@@ -104,7 +104,7 @@ async function makeHouse(t: Test) {
   return { dir, token, chain, clock, open, seal, store, trust };
 }
 
-t.test('a sealed job carries a time-stamp that verifies, and the log tells the clock', async (t) => {
+t.test('a sealed job carries a time-stamp that verifies', async (t) => {
   const { seal, store, trust } = await makeHouse(t);
   const sealer = await seal();
   const job = makeJob(newJobId(), { acceptedAt: Date.now() });
@@ -117,7 +117,7 @@ t.test('a sealed job carries a time-stamp that verifies, and the log tells the c
   t.not(verifyReceipt({ document: job.content.document, receipt, trust: stranger }).outcome, 'good');
 });
 
-t.test('without a token nothing is completed; it goes on by itself when the authority is back', async (t) => {
+t.test('without a token no job is completed, and sealing resumes with the authority', async (t) => {
   const { seal, store, token, trust } = await makeHouse(t);
   const sealer = await seal();
   const giveBack = takeToken(token);
@@ -136,7 +136,7 @@ t.test('without a token nothing is completed; it goes on by itself when the auth
   t.match(verifyReceipt({ document: waiting.content.document, receipt, trust }), { outcome: 'good' });
 });
 
-t.test('a clock behind the log stamps nothing', async (t) => {
+t.test('with a clock behind the log, nothing is stamped', async (t) => {
   const { seal, clock } = await makeHouse(t);
   clock.raiseFloor(Date.now() + DAY_MS);
   const sealer = await seal();
@@ -144,7 +144,7 @@ t.test('a clock behind the log stamps nothing', async (t) => {
   t.doesNotThrow(() => sealer.admit('async'));
 });
 
-t.test('nor does one behind the newest token of the log, whenever its batch was sealed', async (t) => {
+t.test('with a clock behind the newest token of the log, nothing is stamped either', async (t) => {
   const { open } = await makeHouse(t);
   const timestamp = await (await open()).stamp('a note', Date.now(), TERM);
   const clock = await openTrustedClock({
@@ -160,7 +160,7 @@ t.test('nor does one behind the newest token of the log, whenever its batch was 
 });
 
 t.test(
-  'one behind the clock of another authority is trusted, as far as that clock can be wrong',
+  'a clock behind that of another authority is trusted within that clock’s possible error',
   async (t) => {
     const { open } = await makeHouse(t);
     const clock = await openTrustedClock({
@@ -189,7 +189,7 @@ t.test(
   },
 );
 
-t.test('the next authority stamps where the first cannot, and only those named are asked', async (t) => {
+t.test('the next authority stamps if the first cannot, and no others are asked', async (t) => {
   const { open, dir, chain } = await makeHouse(t);
   let asked = 0;
   const server = createServer((_req, res) => {
@@ -226,7 +226,7 @@ t.test('the next authority stamps where the first cannot, and only those named a
   t.equal(alone.canStamp(), false, 'and it is left in peace for a moment');
 });
 
-t.test('a stop waits for no authority, and leaves no connection to one', async (t) => {
+t.test('a stop does not wait for an authority, and leaves no connection to one', async (t) => {
   const { seal, store, dir, chain } = await makeHouse(t);
   const silent = await openHostile(t, hostilityOf('says nothing'));
   const rootsFile = join(dir, 'roots.pem');
@@ -242,7 +242,7 @@ t.test('a stop waits for no authority, and leaves no connection to one', async (
   t.equal((await store.jobs.get(job.id))?.outcome, undefined);
 });
 
-t.test('what is closed keeps no connection to an authority', async (t) => {
+t.test('after closing, no connection to an authority is kept', async (t) => {
   const { open, dir, chain } = await makeHouse(t);
   const closers: (() => void | Promise<void>)[] = [];
   const server = createServer((_req, res) => res.writeHead(503).end()).listen(0, '127.0.0.1');
