@@ -13,7 +13,7 @@ function same(ask: (functions: typeof node) => unknown): boolean {
   return one === other;
 }
 
-t.test('bytes are what they are, in a browser too', async () => {
+t.test('byte functions give the same results in Node.js and in a browser', async () => {
   const data = fc.uint8Array({ maxLength: 40 });
   fc.assert(
     fc.property(data, data, fc.string({ unit: 'binary' }), (a, b, text) => {

@@ -58,7 +58,7 @@ function ask({ stream, gone }: Companion, message: unknown): Promise<Echo> {
   return promise;
 }
 
-t.test('a child has its charter and nothing of our environment', async (t) => {
+t.test('a child gets its startup options, but not the environment', async (t) => {
   const charter = { may: 'echo', long: 'x'.repeat(200_000) };
   const companion = start(t, charter);
   const echo = await ask(companion, { number: 1 });
@@ -78,7 +78,7 @@ for (const args of [[], [WITHOUT]]) {
     t.equal(await companion.gone, 'the process ended with SIGKILL');
   });
 
-  t.test(`a child that hangs ends with whoever started it${how}`, async (t) => {
+  t.test(`a child that hangs ends with the process that started it${how}`, async (t) => {
     const dir = t.testdir({ 'echo.mjs': ECHO, 'keeper.mjs': KEEPER });
     const unit = await startUnit(t, [join(dir, 'keeper.mjs'), join(dir, 'echo.mjs'), ...args]);
     const { pid } = await ask(Companion.reach(unit.socket), 'stall');
@@ -95,7 +95,7 @@ t.test('a child ends with its stream', async (t) => {
   t.equal(await companion.gone, 'the process ended with status 0');
 });
 
-t.test('what is too long or not JSON ends the stream', async (t) => {
+t.test('a message that is too long or not JSON ends the stream', async (t) => {
   for (const bytes of [encodeFrame('x'.repeat(2000)), Buffer.from([0, 0, 0, 1, 0x7b])]) {
     const companion = start(t, null);
     await ask(companion, 'hello');
@@ -104,7 +104,7 @@ t.test('what is too long or not JSON ends the stream', async (t) => {
   }
 });
 
-t.test('a message arrives whole, in whatever pieces its bytes come', async (t) => {
+t.test('a message arrives whole, however its bytes are split', async (t) => {
   const companion = start(t, null);
   await ask(companion, 'hello');
   companion.stream.removeAllListeners('data');
@@ -114,7 +114,7 @@ t.test('a message arrives whole, in whatever pieces its bytes come', async (t) =
   t.strictSame(await answered.promise, { text: 'größe' });
 });
 
-t.test('a keeper gives each connection a companion of its own, up to a number', async (t) => {
+t.test('a unit gives each connection a process of its own, up to a limit', async (t) => {
   const dir = t.testdir({ 'echo.mjs': ECHO, 'keeper.mjs': KEEPER });
   const { socket, process: keeper } = await startUnit(t, [join(dir, 'keeper.mjs'), join(dir, 'echo.mjs')]);
   const [one, two] = [Companion.reach(socket), Companion.reach(socket)];
@@ -133,7 +133,7 @@ t.test('a keeper gives each connection a companion of its own, up to a number', 
   t.equal(await next.gone, 'the unit closed the connection', 'all end with their keeper');
 });
 
-t.test('a unit that is not there is gone at once', async (t) => {
+t.test('a missing unit is reported at once', async (t) => {
   const { gone } = Companion.reach(join(t.testdir(), 'missing'));
   t.match(await gone, /ENOENT/);
 });

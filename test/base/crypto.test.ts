@@ -81,7 +81,7 @@ function signWith(publicKey: Uint8Array, r: bigint, spelling: Uint8Array, messag
   return Buffer.concat([spelling, littleEndian((r + k * secret) % L)]);
 }
 
-t.test('Ed25519: what only the holder of a key can make, and verifiers differ about', async (t) => {
+t.test('Ed25519: edge cases on which verifiers differ are judged alike', async (t) => {
   const honest = Point.BASE.multiply(secret);
   const nonce = Point.BASE.multiply(42n).toBytes();
   const key: PublicKey = { type: 'ed25519', point: honest.toBytes() };
@@ -117,7 +117,7 @@ t.test('Ed25519: what only the holder of a key can make, and verifiers differ ab
   t.strictSame(answers, new Set([true, false]), 'the cofactor makes the difference');
 });
 
-t.test('ECDSA: both halves of s count, DER in one form only', async (t) => {
+t.test('ECDSA: both halves of s count, and DER has only one form', async (t) => {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const key = keyOf(spkiOf(publicKey));
   const ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n;
@@ -144,7 +144,7 @@ t.test('ECDSA: both halves of s count, DER in one form only', async (t) => {
   }
 });
 
-t.test('RSA: one encoding of the digest, and no other', async (t) => {
+t.test('RSA: only one encoding of the digest is accepted', async (t) => {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048, publicExponent: 3 });
   const key = keyOf(spkiOf(publicKey));
   const withNull = bytes('3031300d060960864801650304020105000420');
@@ -179,7 +179,7 @@ t.test('RSA: one encoding of the digest, and no other', async (t) => {
   }
 });
 
-t.test('whatever is changed, both say the same', async (t) => {
+t.test('Node.js and the browser code agree on every changed signature', async (t) => {
   const pairs = [
     generateKeyPairSync('ed25519'),
     generateKeyPairSync('ec', { namedCurve: 'P-256' }),
@@ -207,7 +207,7 @@ t.test('whatever is changed, both say the same', async (t) => {
   }
 });
 
-t.test('digests', async (t) => {
+t.test('digests equal those of Node.js for any input', async (t) => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 300 }), (data) =>
       (['sha1', 'sha256', 'sha384', 'sha512'] as const).every((name) =>

@@ -63,7 +63,7 @@ t.test('each line is an entry, with priority, id and fields', async (t) => {
   t.match([fatal?.PRIORITY, debug?.PRIORITY], ['2', '7']);
 });
 
-t.test('nothing a caller sent rules a terminal, or hides the message it is in', async (t) => {
+t.test('text from a caller cannot control a terminal or hide its message', async (t) => {
   const path = socketIn(t);
   const { entries, read } = await listenAsJournal(t, path);
   read();
@@ -76,7 +76,7 @@ t.test('nothing a caller sent rules a terminal, or hides the message it is in', 
   t.equal(entries[0]?.PDFSEAL_DETAIL, sly);
 });
 
-t.test('many at once come in their order, and one that is larger than a datagram comes whole', async (t) => {
+t.test('many messages arrive in order, and one larger than a datagram arrives whole', async (t) => {
   const path = socketIn(t);
   const { entries, read } = await listenAsJournal(t, path);
   read();
@@ -91,7 +91,7 @@ t.test('many at once come in their order, and one that is larger than a datagram
   t.equal(entries[350]?.PDFSEAL_REASON?.length, large.length);
 });
 
-t.test('a journal that is away is waited for', async (t) => {
+t.test('log lines wait for a journal that is away', async (t) => {
   const path = socketIn(t);
   const { logger } = logTo(path);
   logger.info('early');
@@ -102,7 +102,7 @@ t.test('a journal that is away is waited for', async (t) => {
   t.equal(entries[0]?.MESSAGE, 'early');
 });
 
-t.test('a journal that hangs costs lines, which are counted, and no time', async (t) => {
+t.test('a journal that hangs costs counted lines, but no time', async (t) => {
   const path = socketIn(t);
   const { entries, read } = await listenAsJournal(t, path);
   const { logger } = logTo(path);
@@ -118,7 +118,7 @@ t.test('a journal that hangs costs lines, which are counted, and no time', async
   t.match(reports()[0], { PRIORITY: '4' });
 });
 
-t.test('what is not the journal gets JSON', async (t) => {
+t.test('an output that is not the journal gets JSON', async (t) => {
   const chatter = fileURLToPath(new URL('chatter.ts', import.meta.url));
   const file = join(t.testdir(), 'log');
   const fd = openSync(file, 'w');
@@ -132,7 +132,7 @@ t.test('what is not the journal gets JSON', async (t) => {
   t.equal(readFileSync(file, 'utf8').trimEnd().split('\n').length, 3);
 });
 
-t.test('every event is told somewhere, has an id of its own, and is explained', async (t) => {
+t.test('every event is logged somewhere, has its own id, and is explained', async (t) => {
   const ids = Object.values(EVENTS);
   t.equal(new Set(ids).size, ids.length);
   const src = fileURLToPath(new URL('../../src', import.meta.url));

@@ -4,7 +4,7 @@ import t from 'tap';
 import { acquireLock } from '../../src/base/lock.ts';
 import { Child } from '../store/child.ts';
 
-t.test('a second lock is refused, naming the holder; a released one is free', async (t) => {
+t.test('a second lock is refused with the name of the holder, and a released one is free', async (t) => {
   const path = join(t.testdir(), 'lock');
   const lock = acquireLock(path);
   t.equal(readFileSync(path, 'utf8'), `${process.pid}\n`);
@@ -24,7 +24,7 @@ t.test('the user of the folder can open what root locked', async (t) => {
   t.match(statSync(join(folder, 'lock')), { uid: 65_534, gid: 65_534 });
 });
 
-t.test('a link in the place of the lock is not followed', async (t) => {
+t.test('a symbolic link in the place of the lock is not followed', async (t) => {
   const folder = t.testdir({ precious: 'data' });
   const [precious, missing] = [join(folder, 'precious'), join(folder, 'missing')];
   for (const [name, target] of [
@@ -38,7 +38,7 @@ t.test('a link in the place of the lock is not followed', async (t) => {
   t.notOk(existsSync(missing));
 });
 
-t.test('the lock goes with its process, killed or not, though children of it live on', async (t) => {
+t.test('the lock ends with its process, even if killed and if its children live on', async (t) => {
   const path = join(t.testdir(), 'lock');
   const holder = new Child('../base/lockHolder.ts', path);
   const grandchild = Number((await holder.line('locked')).split(' ')[1]);
@@ -52,7 +52,7 @@ t.test('the lock goes with its process, killed or not, though children of it liv
   acquireLock(path).release();
 });
 
-t.test('a state folder that is not there is an error of the operator', async (t) => {
+t.test('a missing state folder is an error of the operator', async (t) => {
   t.throws(() => acquireLock(join(t.testdir(), 'missing', 'lock')), {
     name: 'OperatorError',
     message: /no such file or directory\): make state folder and store with `pdfseal init`/,

@@ -42,7 +42,7 @@ function readLog(text: string) {
   };
 }
 
-t.test('lines are written together, and soon', async (t) => {
+t.test('lines are written together and soon', async (t) => {
   const { writer, read } = openPipe(t);
   const log = new LogWriter(toDescriptor(writer));
   log.write(LINE);
@@ -52,7 +52,7 @@ t.test('lines are written together, and soon', async (t) => {
   t.ok(read().length > 4096, 'at once, for there are many');
 });
 
-t.test('a reader that hangs costs lines, which are counted, and no time', async (t) => {
+t.test('a reader that hangs costs counted lines, but no time', async (t) => {
   const { writer, read } = openPipe(t);
   const log = new LogWriter(toDescriptor(writer));
   const lines = 20_000;
@@ -68,7 +68,7 @@ t.test('a reader that hangs costs lines, which are counted, and no time', async 
   await until('it goes on', () => readLog(read()).written === written + 1);
 });
 
-t.test('a reader that went away costs lines and nothing else', async (t) => {
+t.test('a reader that has gone costs only lines', async (t) => {
   const { writer, hangUp } = openPipe(t);
   const log = new LogWriter(toDescriptor(writer));
   hangUp();
@@ -98,7 +98,7 @@ t.test('a full disk costs lines; the log goes on with a line of its own when the
   t.equal(text.split('\n')[1], LINE.slice(0, 10), 'what was torn stands alone');
 });
 
-t.test('no descriptor is too odd', async (t) => {
+t.test('unusual descriptors are written to', async (t) => {
   for (const path of ['/dev/full', '/dev/null']) {
     const log = new LogWriter(toDescriptor(openSync(path, 'w')));
     log.write(LINE);

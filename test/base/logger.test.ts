@@ -10,7 +10,7 @@ function capture(level = 'info') {
   return { logger, lines };
 }
 
-t.test('one line of JSON each, whatever a value holds', async (t) => {
+t.test('each message is one line of JSON, whatever a value holds', async (t) => {
   const { logger, lines } = capture();
   logger.info({ route: 'a\n{"level":"fatal"}\r\u2028\u001b[31m' }, 'two\nlines');
   t.equal(lines.length, 1);
@@ -21,14 +21,14 @@ t.test('one line of JSON each, whatever a value holds', async (t) => {
   t.match(JSON.parse(lines[0] ?? ''), { level: 'info', route: /fatal/, msg: 'two\nlines' });
 });
 
-t.test('below the level nothing is written', async (t) => {
+t.test('messages below the level are not written', async (t) => {
   const { logger, lines } = capture('warn');
   logger.info('no');
   logger.warn('yes');
   t.equal(lines.length, 1);
 });
 
-t.test('secrets do not pass', async (t) => {
+t.test('secrets are not logged', async (t) => {
   const { logger, lines } = capture();
   logger.info({
     authorization: 'S1',
@@ -39,7 +39,7 @@ t.test('secrets do not pass', async (t) => {
   t.notMatch(lines.join(''), /S\d/);
 });
 
-t.test('errors come with stack and causes, and nothing a parser hung on them', async (t) => {
+t.test('errors are logged with stack and causes, but without what a parser attached', async (t) => {
   const { logger, lines } = capture();
   const inner = Object.assign(new SyntaxError('inner'), { body: 'CONFIDENTIAL', code: 'E_INNER' });
   logger.error({ err: new Error('outer', { cause: inner }) }, 'failed');
@@ -53,7 +53,7 @@ t.test('errors come with stack and causes, and nothing a parser hung on them', a
   t.notMatch(lines.join(''), 'CONFIDENTIAL');
 });
 
-t.test('a circle of causes ends', async (t) => {
+t.test('a circular chain of causes is cut', async (t) => {
   const { logger, lines } = capture();
   const error = new Error('circle');
   error.cause = error;
@@ -61,7 +61,7 @@ t.test('a circle of causes ends', async (t) => {
   t.equal(lines.length, 1);
 });
 
-t.test('what is thrown may be anything', async (t) => {
+t.test('any thrown value can be logged', async (t) => {
   const { logger, lines } = capture();
   logger.error({ err: 'a string' });
   t.match(JSON.parse(lines[0] ?? ''), { err: { type: 'string', message: 'a string' } });
@@ -77,7 +77,7 @@ t.test('no line is lost, however the process ends', async (t) => {
   }
 });
 
-t.test('a process ends, whatever becomes of its lines', async (t) => {
+t.test('a process ends even if its lines cannot be written', async (t) => {
   const pipe = join(t.testdir(), 'pipe');
   spawnSync('mkfifo', [pipe]);
   const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
@@ -91,7 +91,7 @@ t.test('a process ends, whatever becomes of its lines', async (t) => {
   closeSync(reader);
 });
 
-t.test('a changed level holds for children too', async (t) => {
+t.test('a changed level applies to children too', async (t) => {
   const lines: string[] = [];
   const logger = createLogger('info', { write: (line) => void lines.push(line) });
   const children = [logger.child({ a: 1 }), logger.child({ b: 2 })];

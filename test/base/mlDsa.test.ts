@@ -27,7 +27,7 @@ for (const [name, verifyMlDsa44] of IMPLEMENTATIONS) {
   });
 }
 
-t.test('Wycheproof', async (t) => {
+t.test('both implementations agree with the Wycheproof vectors', async (t) => {
   type Vectors = { key: string; tests: [number, string, string, 'valid' | 'invalid' | 'context'][] }[];
   const file = new URL('../vectors/wycheproof/mldsa44.json', import.meta.url);
   const groups: Vectors = JSON.parse(readFileSync(file, 'utf8'));
@@ -40,7 +40,7 @@ t.test('Wycheproof', async (t) => {
     }
 });
 
-t.test('both judge every changed byte alike', async () => {
+t.test('both implementations judge every changed byte alike', async () => {
   fc.assert(
     fc.property(fc.boolean(), fc.nat(1311), fc.integer({ min: 1, max: 255 }), (inKey, at, change) => {
       const [otherKey, other] = [Buffer.from(key), Buffer.from(signature)];

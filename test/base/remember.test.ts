@@ -1,7 +1,7 @@
 import t from 'tap';
 import { remember, rememberEach } from '../../src/base/remember.ts';
 
-t.test('the newest keys are remembered, and no more than twice as many', async (t) => {
+t.test('the newest keys are remembered, and at most twice as many', async (t) => {
   const made: string[] = [];
   const lengthOf = remember(3, (key) => {
     made.push(key);
@@ -20,7 +20,7 @@ t.test('the newest keys are remembered, and no more than twice as many', async (
   t.strictSame(made, ['a']);
 });
 
-t.test('what throws, and what is undefined, is made anew', async (t) => {
+t.test('results that are thrown or undefined are not remembered', async (t) => {
   let calls = 0;
   const made = remember(3, (key) => {
     calls += 1;
@@ -35,7 +35,7 @@ t.test('what throws, and what is undefined, is made anew', async (t) => {
   t.equal(calls, 4);
 });
 
-t.test('an object has its result made once, and another of the same content its own', async (t) => {
+t.test('each object has its result made once, even if another has the same content', async (t) => {
   let calls = 0;
   const made = rememberEach((_: object) => {
     calls += 1;

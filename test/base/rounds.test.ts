@@ -5,7 +5,7 @@ import { startRounds } from '../../src/base/rounds.ts';
 const NEVER_MS = 3_600_000;
 
 t.test('rounds', async (t) => {
-  t.test('come again and again by themselves, and after the end no more', async (t) => {
+  t.test('repeat by themselves, and stop when closed', async (t) => {
     let done = 0;
     const work = async () => {
       done += 1;
@@ -20,7 +20,7 @@ t.test('rounds', async (t) => {
     t.equal(done, before + 1, 'but on request');
   });
 
-  t.test('never overlap, and one that is asked for begins after it was asked for', async (t) => {
+  t.test('never overlap, and one that is requested begins after the request', async (t) => {
     const log: string[] = [];
     let free = Promise.withResolvers<void>();
     const work = async () => {
@@ -59,7 +59,7 @@ t.test('rounds', async (t) => {
     t.match(errors, [{ message: 'no luck' }]);
   });
 
-  t.test('are told when they are closed, and the one under way is waited for', async (t) => {
+  t.test('notice that they are closed, and the one under way is waited for', async (t) => {
     let isDone = false;
     const work = async (signal: AbortSignal) => {
       while (!signal.aborted) await sleep(1);

@@ -18,7 +18,7 @@ function refusal(slots: Slots, clientId: string): ServiceError | undefined {
   return undefined;
 }
 
-t.test('one client gets half, however much it asks for', async (t) => {
+t.test('one client gets at most half', async (t) => {
   const slots = new Slots({ of: 'downloads', max: 16 });
   t.equal(takeAll(slots, 'greedy').length, 8);
   const refused = refusal(slots, 'greedy');
@@ -28,14 +28,14 @@ t.test('one client gets half, however much it asks for', async (t) => {
   t.ok((refused?.retryAfterSeconds ?? 0) > 0);
 });
 
-t.test('whoever holds nothing finds a place beside greedy clients', async (t) => {
+t.test('a client that holds nothing gets a place next to greedy ones', async (t) => {
   const slots = new Slots({ of: 'downloads', max: 64 });
   const taken = [1, 2, 3, 4, 5, 6].map((client) => takeAll(slots, `greedy ${client}`).length);
   t.same(taken, [32, 16, 8, 4, 2, 1]);
   t.equal(refusal(slots, 'modest'), undefined);
 });
 
-t.test('greedy clients come to equal parts as what they hold ends', async (t) => {
+t.test('greedy clients converge to equal shares as their slots are released', async (t) => {
   const slots = new Slots({ of: 'downloads', max: 12 });
   const held = [takeAll(slots, 'first'), takeAll(slots, 'second')];
   for (let round = 0; round < 12; round += 1) {
@@ -50,20 +50,20 @@ t.test('greedy clients come to equal parts as what they hold ends', async (t) =>
   );
 });
 
-t.test('many small clients leave a large one what is free', async (t) => {
+t.test('many small clients leave what is free to a large one', async (t) => {
   const slots = new Slots({ of: 'downloads', max: 100 });
   for (let client = 0; client < 20; client += 1) slots.take(`small ${client}`);
   t.equal(takeAll(slots, 'large').length, 40);
 });
 
-t.test('a share of its own, and a code of its own', async (t) => {
+t.test('the share per client and the error code can be set', async (t) => {
   const slots = new Slots({ of: 'uploads', max: 4, perClientMax: 4, code: 'too_many_uploads' });
   t.equal(takeAll(slots, 'only').length, 4);
   t.equal(refusal(slots, 'only')?.code, 'too_many_uploads');
   t.equal(refusal(slots, 'other')?.code, 'queue_full');
 });
 
-t.test('what is given back twice is given back once', async (t) => {
+t.test('releasing a slot twice counts once', async (t) => {
   const slots = new Slots({ of: 'uploads', max: 2, perClientMax: 1 });
   const give = slots.take('one');
   slots.take('two');

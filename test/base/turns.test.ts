@@ -3,7 +3,7 @@ import { Turns } from '../../src/base/turns.ts';
 
 const immediately = () => new Promise((resolve) => setImmediate(resolve));
 
-t.test('whoever holds the fewest is next', async (t) => {
+t.test('the client that holds the fewest is next', async (t) => {
   const turns = new Turns({ of: 'tasks', max: 2 });
   const order: string[] = [];
   const gives: (() => void)[] = [];
@@ -22,7 +22,7 @@ t.test('whoever holds the fewest is next', async (t) => {
   t.same(order, ['greedy', 'modest', 'greedy', 'late', 'greedy'], 'and then in turn');
 });
 
-t.test('a wait ends', async (t) => {
+t.test('a wait ends with a refusal after its time', async (t) => {
   const turns = new Turns({ of: 'tasks', max: 2 });
   const give = await turns.take('a');
   await t.rejects(turns.take('a', { waitMs: 1 }), { code: 'too_many_requests', retryAfterSeconds: 2 });

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { formatBytes, formatDuration, parseBytes, parseDurationMs } from '../../src/base/units.ts';
 
-t.test('durations', async (t) => {
+t.test('durations are read with their unit, and other text is refused', async (t) => {
   const cases: [string, number | undefined][] = [
     ['250ms', 250],
     ['30s', 30_000],
@@ -22,7 +22,7 @@ t.test('durations', async (t) => {
   for (const [text, milliseconds] of cases) t.equal(parseDurationMs(text), milliseconds, text);
 });
 
-t.test('sizes', async (t) => {
+t.test('sizes are read with their unit, and other text is refused', async (t) => {
   const cases: [string, number | undefined][] = [
     ['512B', 512],
     ['64KiB', 65_536],
@@ -37,7 +37,7 @@ t.test('sizes', async (t) => {
   for (const [text, bytes] of cases) t.equal(parseBytes(text), bytes, text);
 });
 
-t.test('sizes for people', async (t) => {
+t.test('sizes are written for people', async (t) => {
   t.strictSame([0, 512, 1536, 2 ** 20, 2 ** 30 * 4].map(formatBytes), [
     '0 B',
     '512 B',

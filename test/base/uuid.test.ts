@@ -1,7 +1,7 @@
 import t from 'tap';
 import { newUuid } from '../../src/base/uuid.ts';
 
-t.test('is a version 7 UUID of now, without dashes', async (t) => {
+t.test('an id is a version 7 UUID of now, without dashes', async (t) => {
   const before = Date.now();
   const uuid = newUuid();
   t.match(uuid, /^[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/);
@@ -9,7 +9,7 @@ t.test('is a version 7 UUID of now, without dashes', async (t) => {
   t.ok(time >= before && time <= Date.now());
 });
 
-t.test('ascends, though many fall into one millisecond', async (t) => {
+t.test('ids ascend, even within one millisecond', async (t) => {
   const uuids = Array.from({ length: 20_000 }, newUuid);
   t.same(uuids.toSorted(), uuids);
   t.equal(new Set(uuids).size, uuids.length);

@@ -67,7 +67,7 @@ for (const [what, body] of Object.entries(malformed))
     t.equal(parseAddCheckpoint(body), undefined);
   });
 
-t.test('what nobody can read is not written', async (t) => {
+t.test('a request that could not be read back is not written', async (t) => {
   const parsed = parseAddCheckpoint(good);
   t.ok(parsed);
   if (parsed === undefined) return;
@@ -80,7 +80,7 @@ t.test('what nobody can read is not written', async (t) => {
     t.throws(() => encodeAddCheckpoint({ ...parsed, ...change }), BrokenInvariant);
 });
 
-t.test('what an answer says', async (t) => {
+t.test('an answer is read as a cosignature, another size, a contradiction or a fault', async (t) => {
   const line = litewitness.steps[0]?.answer ?? '';
   const size = 'text/x.tlog.size';
   const answers: [number, string, string, object][] = [

@@ -18,7 +18,7 @@ for (const { name, note, checkpoint } of vectors) {
   });
 }
 
-t.test('an empty log and extension lines', async (t) => {
+t.test('an empty log and extension lines are read', async (t) => {
   const empty = encodeCheckpoint({ origin: 'log', treeSize: 0, root: emptyRoot });
   t.equal(empty, 'log\n0\n47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n');
   t.equal(parseCheckpoint(`log\n1\n${root}\nextension\n`)?.treeSize, 1);
@@ -43,7 +43,7 @@ for (const [name, text] of Object.entries(malformed)) {
   t.test(`malformed: ${name}`, async (t) => t.equal(parseCheckpoint(text), undefined));
 }
 
-t.test('what would not read back is not written', async (t) => {
+t.test('a checkpoint that would not read back is not written', async (t) => {
   const good = { origin: 'log', treeSize: 1, root: Buffer.from(root, 'base64') };
   t.throws(() => encodeCheckpoint({ ...good, origin: 'a\nb' }), BrokenInvariant);
   t.throws(() => encodeCheckpoint({ ...good, treeSize: -1 }), BrokenInvariant);

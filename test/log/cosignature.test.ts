@@ -123,7 +123,7 @@ t.test(
 );
 
 t.test(
-  'of several lines of one cosigner the newest valid one counts, and an invalid line counts for nothing',
+  'of several lines of a cosigner the newest valid one counts, and invalid ones are ignored',
   async (t) => {
     const [{ cosigner, cosign }, other] = cosigners as [
       (typeof cosigners)[number],
@@ -145,7 +145,7 @@ t.test(
   },
 );
 
-t.test('a point of small order is no key of a cosigner', async (t) => {
+t.test('a point of small order is refused as the key of a cosigner', async (t) => {
   const weak: Cosigner = { name: 'w', algorithm: 'ed25519', key: Uint8Array.of(1, ...new Uint8Array(31)) };
   t.equal(parseCosigner(encodeCosigner(weak)), undefined);
 });

@@ -24,7 +24,7 @@ t.test('one epoch ends where the next begins, to the millisecond', async (t) => 
   t.equal(terms[0]?.revision, 7);
 });
 
-t.test('what comes next', async (t) => {
+t.test('the next epoch to begin is found for any time', async (t) => {
   const coming = [0, 1000, 1999, 2000, 3000].map((at) => comingAt(epochs, at)?.from);
   t.strictSame(coming, [2000, 2000, 2000, 3000, undefined]);
 });

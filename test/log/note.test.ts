@@ -34,7 +34,7 @@ for (const { name, note, vkeys } of vectors) {
 const line =
   '— PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n';
 
-t.test('the last empty line parts text and signatures', async (t) => {
+t.test('the last empty line separates text and signatures', async (t) => {
   t.equal(parseNote(`a\n\nb\n\n${line}`)?.text, 'a\n\nb\n');
   t.equal(parseNote(`a\n\n${line.repeat(NOTE_SIGNATURES_MAX)}`)?.signatures.length, NOTE_SIGNATURES_MAX);
 });
@@ -63,7 +63,7 @@ for (const [name, note] of Object.entries(malformed)) {
   t.test(`malformed: ${name}`, async (t) => t.equal(parseNote(note), undefined));
 }
 
-t.test('what would not read back is not written', async (t) => {
+t.test('a note that would not read back is not written', async (t) => {
   const signature = { name: 'log', keyId: new Uint8Array(4), signature: new Uint8Array(64) };
   t.throws(() => encodeNote('no newline', [signature]), BrokenInvariant);
   t.throws(() => encodeNote('text\n', []), BrokenInvariant);

@@ -128,7 +128,7 @@ const reworded = fc
     return lines.join('\n');
   });
 
-t.test('policies', async (t) => {
+t.test('torchwood and Sigsum judge policies as we do', async (t) => {
   const texts = [policy, ...fc.sample(fc.oneof(change(policy), reworded, reworded), mutations(1_000))];
   const args = ['policies', origin, log, ...witnesses.map(({ vkey }) => vkey)];
   const verdicts = judge(
@@ -177,7 +177,7 @@ const cosignedNotes = fc
   })
   .chain((note) => fc.oneof(fc.constant(note), change(note)));
 
-t.test('cosignatures', async (t) => {
+t.test('torchwood accepts every cosignature that we accept', async (t) => {
   const notes = fc.sample(cosignedNotes, mutations(1_000));
   const verdicts = judge(
     ['cosignatures', ...witnesses.map(({ vkey }) => vkey)],
@@ -199,7 +199,7 @@ t.test('cosignatures', async (t) => {
   t.ok(Math.min(counts.valid, counts.invalid) > notes.length / 100, JSON.stringify(counts));
 });
 
-t.test('proofs', async (t) => {
+t.test('torchwood judges proofs as we do', async (t) => {
   const job = makeJob('job_1', { customerReference: 'order ñ 7' });
   const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
   const jobs = [job, ...Array.from({ length: 6 }, (_, n) => makeJob(`job_${n + 2}`))];

@@ -25,7 +25,7 @@ t.test('regions count once each, and others not at all', async (t) => {
   t.ok(meetsQuorum(policy, of('ap', 'eu', 'eu')));
 });
 
-t.test('what no signatures could meet', async (t) => {
+t.test('a quorum that no signatures could meet is a fault', async (t) => {
   t.equal(quorumFault({ needed: 1 }, of('eu')), undefined);
   t.equal(quorumFault({ needed: 3 }, of('eu', 'us')), '3 of 2 keys can never sign');
   t.equal(quorumFault({ needed: 1, regions: ['eu', 'us'] }, of('eu')), 'region us has no key');
@@ -37,7 +37,7 @@ const mixed = (classical: string[], postQuantum: string[]) => [
   ...postQuantum.map((region) => ({ region, algorithm: 'mldsa44' })),
 ];
 
-t.test('post-quantum keys count where the policy asks for them, and never as classical ones', async (t) => {
+t.test('post-quantum keys count if the policy asks for them, and never as classical ones', async (t) => {
   const policy = { needed: 2, postQuantum: 1 };
   t.ok(meetsQuorum(policy, mixed(['eu', 'us'], ['eu'])));
   t.notOk(meetsQuorum(policy, mixed(['eu', 'us', 'ap', 'sa'], [])), 'none is missing but the one');
@@ -59,7 +59,7 @@ t.test('post-quantum keys count where the policy asks for them, and never as cla
   );
 });
 
-t.test('says who signed and what was asked for', async (t) => {
+t.test('the result names the signers and the policy', async (t) => {
   const policy = { needed: 2, regions: ['eu', 'us', 'ap'] };
   t.equal(describeQuorum(policy, of('eu', 'eu')), 'signed by 2 keys (regions: eu); needed: 2 of eu, us, ap');
   t.equal(describeQuorum({ needed: 1 }, []), 'signed by 0 keys (regions: none); needed: 1');
@@ -119,7 +119,7 @@ const refused = [
   { needed: 1 },
   1n,
 ];
-t.test('how it is written', async (t) => {
+t.test('a quorum is read from its written form, or refused', async (t) => {
   for (const [text, policy] of read) t.strictSame(parseQuorum(text), policy, String(text));
   for (const text of refused) t.equal(parseQuorum(text), undefined, String(text));
 });
@@ -134,7 +134,7 @@ const policy = fc.oneof(
     ),
 );
 
-t.test('every policy reads back, and one that was read can be met by somebody', async (t) => {
+t.test('every policy reads back, and some signers can meet it', async (t) => {
   fc.assert(
     fc.property(policy, (one) => {
       t.strictSame(parseQuorum(encodeQuorum(one)), one);

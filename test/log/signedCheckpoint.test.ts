@@ -7,7 +7,7 @@ import foreign from '../vectors/witness/mldsa.json' with { type: 'json' };
 
 const ORIGIN = 'example.com/mldsa-log';
 
-t.test('the post-quantum line of a log of others verifies, though it states no time', async (t) => {
+t.test('the post-quantum line of another log verifies, though it has no time', async (t) => {
   const [opened, key] = [openCheckpoint(foreign.checkpoint), parseVkey(foreign.log)];
   if (opened === undefined || key === undefined) throw new Error('the vector does not read');
   t.match(key, { name: ORIGIN, algorithm: 'mldsa44' });

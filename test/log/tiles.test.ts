@@ -5,7 +5,7 @@ import { encodeEntryBundle, parseTilePath, type TilePath, tilePath } from '../..
 import { fc } from '../support/seed.ts';
 import vectors from '../vectors/tiles/tiles.json' with { type: 'json' };
 
-t.test('C2SP example', async (t) => {
+t.test('the C2SP example is written and read', async (t) => {
   const { index, path } = vectors.index;
   t.equal(tilePath({ level: 0, index, width: 256 }), `tile/0/${path}`);
   t.equal(tilePath({ level: 'entries', index, width: 7 }), `tile/entries/${path}.p/7`);
@@ -24,7 +24,7 @@ t.test('every path reads back', async (t) => {
   fc.assert(fc.property(paths, (path) => t.strictSame(parseTilePath(tilePath(path)), path)));
 });
 
-t.test('there is one spelling', async (t) => {
+t.test('a path with another spelling is refused', async (t) => {
   const wrong = [
     '',
     'tile/0',
@@ -52,7 +52,7 @@ t.test('there is one spelling', async (t) => {
   for (const path of wrong) t.equal(parseTilePath(path), undefined, path.slice(0, 40));
 });
 
-t.test('entry bundles: each entry behind its length', async (t) => {
+t.test('an entry bundle has each entry after its length', async (t) => {
   t.strictSame(
     encodeEntryBundle([Buffer.from('a'), Buffer.alloc(0), Buffer.alloc(258, 'b')]),
     fromBinary(`\0\x01a\0\0\x01\x02${'b'.repeat(258)}`),

@@ -16,7 +16,7 @@ AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=
 
 ${checkpoint}`;
 
-t.test('the text of a proof', async (t) => {
+t.test('a proof is written and read as text', async (t) => {
   t.equal(encodeTlogProof(proof), text);
   t.strictSame(parseTlogProof(text), proof);
   t.ok(isTlogProof(text));
@@ -71,7 +71,7 @@ for (const [name, wrong] of Object.entries(malformed)) {
   t.test(`malformed: ${name}`, async (t) => t.equal(parseTlogProof(wrong), undefined));
 }
 
-t.test('what cannot be read back is not written', async (t) => {
+t.test('a proof that could not be read back is not written', async (t) => {
   t.throws(() => encodeTlogProof({ ...proof, index: -1 }), BrokenInvariant);
   t.throws(() => encodeTlogProof({ ...proof, proof: [Buffer.alloc(31)] }), BrokenInvariant);
 });

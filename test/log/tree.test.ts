@@ -29,7 +29,7 @@ t.test('RFC 6962 vectors: every root', async (t) => {
   }
 });
 
-t.test('the same tree, whatever the batches', async (t) => {
+t.test('the tree is the same for any batches', async (t) => {
   const leaves = hashes(70_000);
   for (const size of [1, 2, 255, 256, 257, 511, 512, 65_535, 65_536, 65_537, 70_000]) {
     const want = hex(mth(leaves.slice(0, size)));
@@ -53,7 +53,7 @@ t.test('any batches agree with the recursion of the RFC', async (t) => {
 });
 
 for (const { size, full, partial } of tileVectors.trees) {
-  t.test(`tiles of a tree of ${size} leaves`, async (t) => {
+  t.test(`a tree of ${size} leaves has the right tiles`, async (t) => {
     const { edge, shelf } = growTree(hashes(size), 1000);
     const fullTiles: Record<string, number> = {};
     const partialWidths: Record<string, number> = {};
@@ -71,7 +71,7 @@ for (const { size, full, partial } of tileVectors.trees) {
   });
 }
 
-t.test('appending leaves the edge it starts from alone', async (t) => {
+t.test('appending does not change the edge that it starts from', async (t) => {
   const leaves = hashes(600);
   const { edge } = appendLeaves(emptyEdge(), leaves.slice(0, 300));
   const before = structuredClone(edge);
@@ -83,7 +83,7 @@ t.test('appending leaves the edge it starts from alone', async (t) => {
   t.strictSame(structuredClone(appendLeaves(edge, [])), { edge: before, tiles: [] });
 });
 
-t.test('only changed tiles are given, whole', async (t) => {
+t.test('only changed tiles are returned, and they are whole', async (t) => {
   const { edge } = growTree(hashes(1000), 1000);
   const { tiles } = appendLeaves(edge, hashes(50));
   t.strictSame(
@@ -96,7 +96,7 @@ t.test('only changed tiles are given, whole', async (t) => {
   );
 });
 
-t.test('an edge loads from tiles that have grown since, and from nothing else', async (t) => {
+t.test('an edge loads from tiles that have grown since, but not from wrong ones', async (t) => {
   const leaves = hashes(1500);
   const { shelf } = growTree(leaves, 1500);
   for (const size of [0, 1, 255, 256, 700, 1280]) {
@@ -108,7 +108,7 @@ t.test('an edge loads from tiles that have grown since, and from nothing else', 
   await t.rejects(loadEdge(-1, shelf.read), BrokenInvariant);
 });
 
-t.test('what is no hash is refused', async (t) => {
+t.test('an input that is not a hash is refused', async (t) => {
   t.throws(() => appendLeaves(emptyEdge(), [new Uint8Array(31)]), BrokenInvariant);
   t.throws(() => merkleRoot(new Uint8Array(0)), BrokenInvariant);
   t.throws(() => merkleRoot(new Uint8Array(33)), BrokenInvariant);

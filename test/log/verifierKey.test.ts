@@ -34,7 +34,7 @@ const foreign = {
   nothing: '',
 };
 
-t.test('only P-256 is an ECDSA log key', async (t) => {
+t.test('an ECDSA log key must be on P-256', async (t) => {
   const own = {
     algorithm: 'ecdsa-p256' as const,
     spki: spki(generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey),
@@ -45,7 +45,7 @@ t.test('only P-256 is an ECDSA log key', async (t) => {
   }
 });
 
-t.test('a second spelling of a key is no key', async (t) => {
+t.test('another spelling of the same key is refused', async (t) => {
   const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const der = publicKey.export({ format: 'der', type: 'spki' });
   // The compressed point (SEC 1, section 2.3.3) with its lengths set right: valid DER of the very same key.
@@ -60,7 +60,7 @@ t.test('a second spelling of a key is no key', async (t) => {
   t.equal(parseVkey(vkey), undefined);
 });
 
-t.test('nothing may follow a key', async (t) => {
+t.test('trailing bytes after a key are refused', async (t) => {
   for (const algorithm of ['ed25519', 'ecdsa-p256'] as const) {
     const { publicKey } =
       algorithm === 'ed25519'
@@ -73,7 +73,7 @@ t.test('nothing may follow a key', async (t) => {
   }
 });
 
-t.test('a point off the curve is no key', async (t) => {
+t.test('a point off the curve is refused', async (t) => {
   const der = generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey.export({
     format: 'der',
     type: 'spki',
@@ -82,7 +82,7 @@ t.test('a point off the curve is no key', async (t) => {
   t.equal(parseVkey(encodeVkey('log', { algorithm: 'ecdsa-p256', spki: der.toString('base64') })), undefined);
 });
 
-t.test('published bad keys', async (t) => {
+t.test('published bad keys are refused', async (t) => {
   const bad = [
     'PeterNeumann+cc469956+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TWBADKEY==',
     'PeterNeumann+173116ae+ZRpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW',

@@ -42,7 +42,7 @@ group both 2 near far
 quorum both
 `;
 
-t.test('a policy reads as it is written', async (t) => {
+t.test('a policy is read with its witnesses and groups', async (t) => {
   const { logs, witnesses, groups, quorum } = parseWitnessPolicy(text);
   t.strictSame(
     logs.map(({ key, url }) => [key.algorithm, url?.href]),
@@ -69,7 +69,7 @@ t.test('a policy reads as it is written', async (t) => {
   t.equal(quorum, 'both');
 });
 
-t.test('the quorum is what the groups say', async (t) => {
+t.test('the quorum follows from the groups', async (t) => {
   const policy = parseWitnessPolicy(text);
   const met: Record<string, boolean> = {
     '': false,
@@ -175,7 +175,7 @@ function renamed(vkey: string): string {
   return encodeCosigner({ name: 'other.example/w', algorithm: 'ed25519', key });
 }
 
-t.test('a log that no line names is no witness of itself either', async (t) => {
+t.test('a log cannot be its own witness, even if no line names it', async (t) => {
   const policy = `witness self ${postQuantum}\nquorum self\n`;
   t.equal(parseWitnessPolicy(policy, 'pq.example/log').witnesses.length, 1);
   t.throws(() => parseWitnessPolicy(policy, 'pq.example/w'), {
