@@ -8,7 +8,7 @@ import { openTestApp, pdfOf } from '../support/app.ts';
 import { until } from '../support/until.ts';
 import { slowUpload, Wire } from '../support/wire.ts';
 
-t.test('whoever opens connections alone shuts nobody out', async (t) => {
+t.test('a client that only opens connections does not lock others out', async (t) => {
   const { client, server } = await openTestApp(t, { app: { connectionsMax: 8 } });
   const upload = await slowUpload(client, pdfOf('under way'));
   const idle: Wire[] = [];
@@ -23,7 +23,7 @@ t.test('whoever opens connections alone shuts nobody out', async (t) => {
   for (const wire of idle) wire.destroy();
 });
 
-t.test('one that brought no API key is closed soon after its answer', async (t) => {
+t.test('a connection without an API key is closed soon after its answer', async (t) => {
   const { server } = await openTestApp(t);
   const wire = new Wire(server.port);
   wire.send('GET /v1/jobs HTTP/1.1\r\nHost: a\r\n\r\n');
@@ -31,7 +31,7 @@ t.test('one that brought no API key is closed soon after its answer', async (t) 
   await wire.closed;
 });
 
-t.test('the log has the first requests without an API key, and the number of the others', async (t) => {
+t.test('the first requests without an API key are logged, and the others counted', async (t) => {
   let unlogged = 0;
   const onUnlogged = () => {
     unlogged += 1;
@@ -46,7 +46,7 @@ t.test('the log has the first requests without an API key, and the number of the
   t.match(lines().at(-1), { status: 200, client_id: 'acme-web' }, 'those of clients are all there');
 });
 
-t.test('each address has its share of the connections, a network of IPv6 as one', async (t) => {
+t.test('each address has its share of the connections, and an IPv6 network has one share', async (t) => {
   const server = createServer();
   const connections = new ConnectionLimits({ max: 100, perAddressMax: 3 });
   connections.watch(server);
@@ -72,7 +72,7 @@ t.test('each address has its share of the connections, a network of IPv6 as one'
   t.equal(addressKey('::1'), undefined);
 });
 
-t.test('one whose API key is being looked up stays, while others say nothing', async (t) => {
+t.test('a connection whose API key is being looked up is kept', async (t) => {
   const server = createServer();
   new ConnectionLimits({ max: 2, perAddressMax: 2 }).watch(server);
   const open = () => {
@@ -87,7 +87,7 @@ t.test('one whose API key is being looked up stays, while others say nothing', a
   t.strictSame([asking.destroyed, silent.destroyed], [false, true]);
 });
 
-t.test('when all are in use, one more is refused', async (t) => {
+t.test('a connection is refused if all are in use', async (t) => {
   const { client, server } = await openTestApp(t, { app: { connectionsMax: 2 } });
   const uploads = [await slowUpload(client, pdfOf('a')), await slowUpload(client, pdfOf('b'))];
   const wire = new Wire(server.port);

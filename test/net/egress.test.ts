@@ -83,7 +83,7 @@ async function outcomeOf(client: EgressClient, request: Asked): Promise<string> 
   }
 }
 
-t.test('a relayed answer is the answer: head, body, and all header fields', async (t) => {
+t.test('a relayed answer keeps its status, body and all header fields', async (t) => {
   const egress = await openEgress(t);
   const source = await openSource(t, (req, res) => {
     const fields = ['X-Twice', 'one', 'X-Twice', 'two', 'Content-Type', 'text/plain', 'X-Odd', 'é"\\'];
@@ -111,7 +111,7 @@ t.test('a relayed answer is the answer: head, body, and all header fields', asyn
   t.equal(source.headers[0]?.[REQUEST_HEADER], undefined, 'what is said to the relay stays there');
 });
 
-t.test('large documents come whole, and HEAD tells their length', async (t) => {
+t.test('large documents arrive whole, and HEAD gives their length', async (t) => {
   const egress = await openEgress(t);
   const document = Buffer.alloc(5_000_000, 'document');
   const { origin } = await openSource(t, serving(document));
@@ -125,7 +125,7 @@ t.test('large documents come whole, and HEAD tells their length', async (t) => {
   t.equal(length, '5000000');
 });
 
-t.test('whatever a server does, a request by way of the egress process ends as one without', async (t) => {
+t.test('with any server, a request through the egress process ends like a direct one', async (t) => {
   const egress = await openEgress(t);
   for (const hostility of HOSTILITIES) {
     const server = await openHostile(t, hostility);
@@ -140,7 +140,7 @@ t.test('whatever a server does, a request by way of the egress process ends as o
 });
 
 t.test(
-  'a reader that wants no more, and a caller that goes away, end the request at the server',
+  'a reader that stops reading, and a caller that goes away, end the request at the server',
   async (t) => {
     const egress = await openEgress(t);
     const flooding = await openHostile(t, hostilityOf('sends a body for ever'));
@@ -254,7 +254,7 @@ t.test('each purpose reaches what is configured for it, and nothing else', async
   t.match(await outcomeOf(egress.to('source'), { url: new URL(inside.origin) }), /^inside$/, 'it goes on');
 });
 
-t.test('no purpose takes the share of another', async (t) => {
+t.test('one purpose cannot use up the share of another', async (t) => {
   const egress = await openEgress(t, { webhook: { requestsMax: 3 } });
   const mute = await openHostile(t, hostilityOf('says nothing'));
   const other = await openSource(t, (_, res) => res.end('here'));
@@ -274,7 +274,7 @@ t.test('no purpose takes the share of another', async (t) => {
   );
 });
 
-t.test('what is no request of a daemon is refused, and one that never ends is cut', async (t) => {
+t.test('a request that is not from a daemon is refused, and an endless one is cut', async (t) => {
   const egress = await openEgress(t);
   const reasonOf = async (value: unknown, method = 'POST') => {
     const text = typeof value === 'string' ? value : Buffer.from(JSON.stringify(value)).toString('base64url');
@@ -318,7 +318,7 @@ t.test('what is no request of a daemon is refused, and one that never ends is cu
 });
 
 t.test(
-  'where the egress process is not there, or is something else, a request fails as one to a dead server',
+  'if the egress process is missing or another process, a request fails as to a dead server',
   async (t) => {
     const dir = folderFor(t);
     const troubles: (NoAnswer | undefined)[] = [];

@@ -41,7 +41,7 @@ async function outcomeOf(client: HttpClient, request: HttpRequest): Promise<stri
   }
 }
 
-t.test('whatever a server does, a request to it ends, and nothing is left of it', async (t) => {
+t.test('with any server, a request ends and leaves nothing behind', async (t) => {
   const clients: [string, HttpClientOptions][] = [
     ['', {}],
     [', kept', { idleConnectionsMax: 4 }],
@@ -77,7 +77,7 @@ function expectedOf({ stage, reason, name }: Hostility): RegExp {
   return stage !== 'body' || isOurs ? new RegExp(`^${reason}$`) : /^body: ECONNRESET$/;
 }
 
-t.test('a body that nobody waits for is cut, wherever it breaks', async (t) => {
+t.test('a body that nobody reads is cut, wherever it breaks', async (t) => {
   for (const hostility of HOSTILITIES.filter(({ stage }) => stage === 'body')) {
     const server = await openHostile(t, hostility);
     const client = new HttpClient({ idleConnectionsMax: 4 });
@@ -98,7 +98,7 @@ t.test('a body that nobody waits for is cut, wherever it breaks', async (t) => {
   }
 });
 
-t.test('what is read of an answer is up to the reader, what is left of it is cut', async (t) => {
+t.test('the reader decides how much of an answer is read, and the rest is cut', async (t) => {
   const server = await openHostile(t, hostilityOf('sends a body for ever'));
   const request = {
     method: 'GET',
@@ -116,7 +116,7 @@ t.test('what is read of an answer is up to the reader, what is left of it is cut
   await server.left();
 });
 
-t.test('a client that is closed, and a caller that goes away, end all that is under way', async (t) => {
+t.test('closing the client, or a caller that leaves, ends all requests under way', async (t) => {
   const warnings: Error[] = [];
   const warned = (warning: Error) => void warnings.push(warning);
   process.on('warning', warned);
@@ -147,7 +147,7 @@ t.test('a client that is closed, and a caller that goes away, end all that is un
 const readAll = (answer: IncomingMessage) => readBody(answer, BYTES_MAX);
 
 t.test(
-  'connections are kept where that is wanted, and one that went stale meanwhile is no failure',
+  'connections are kept if that is wanted, and one that went stale meanwhile is not a failure',
   async (t) => {
     const sockets = new Set<Socket>();
     let cut = false;
@@ -182,7 +182,7 @@ t.test(
   },
 );
 
-t.test('redirects are answers, unless they are to be followed', async (t) => {
+t.test('redirects are returned as answers unless they are to be followed', async (t) => {
   const endless: SourceHandler = (_, res) => res.writeHead(302, { Location: '/again' }).end('elsewhere');
   const source = await openSource(t, endless);
   const request = { method: 'GET', url: new URL(source.origin), timeoutMs: NEVER_LATE_MS } as const;
@@ -203,7 +203,7 @@ t.test('redirects are answers, unless they are to be followed', async (t) => {
   );
 });
 
-t.test('a file of authorities stands alone, unless the public ones count too', async (t) => {
+t.test('a file of authorities replaces the public ones unless both are wanted', async (t) => {
   const { cert } = makeTls(t);
   const caFile = join(t.testdir({ 'ca.pem': cert }), 'ca.pem');
   t.equal(readAuthorities({ publicCas: false }), undefined, 'without a file, those of Node.js');

@@ -7,7 +7,7 @@ import { IncomingBody } from '../../src/net/incomingBody.ts';
 
 const IDLE_MS = 500;
 
-t.test('after a hold of ours the sender has the whole idle time again', async (t) => {
+t.test('after a pause by the service, the sender has the full idle time again', async (t) => {
   const body = new IncomingBody(new PassThrough() as unknown as IncomingMessage, { idleTimeoutMs: IDLE_MS });
   const outcome = t.rejects(
     body.read(() => {}),
@@ -29,7 +29,7 @@ function arrived(text: string): IncomingMessage {
   return req as unknown as IncomingMessage;
 }
 
-t.test('a body that is already here is taken at once', async (t) => {
+t.test('a body that has already arrived is read at once', async (t) => {
   const req = arrived('body');
   const taken: string[] = [];
   const ended = once(req, 'end');
@@ -40,7 +40,7 @@ t.test('a body that is already here is taken at once', async (t) => {
   t.equal(req.listenerCount('data'), 0);
 });
 
-t.test('a body that is already here fails as any other', async (t) => {
+t.test('a body that has already arrived can fail like any other', async (t) => {
   const fault = new Error('a fault');
   const options = { idleTimeoutMs: IDLE_MS };
   const refuse = () => {
@@ -60,7 +60,7 @@ t.test('a body that is already here fails as any other', async (t) => {
   );
 });
 
-t.test('a hold keeps back the end of a body that is already here', async (t) => {
+t.test('a pause delays the end of a body that has already arrived', async (t) => {
   const body = new IncomingBody(arrived('body'), { idleTimeoutMs: IDLE_MS });
   const { promise, resolve } = Promise.withResolvers<void>();
   let isRead = false;

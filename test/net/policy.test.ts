@@ -15,7 +15,7 @@ function admits(allow: string[], url: string): boolean {
   }
 }
 
-t.test('entries', async (t) => {
+t.test('entries are origins, addresses or networks, and others are refused', async (t) => {
   const good = [
     'https://erp.example.com',
     'http://erp.example.com:8080/',
@@ -52,7 +52,7 @@ t.test('entries', async (t) => {
   t.throws(() => new TargetPolicy(['https://erp.example.com', 'nonsense']), /"nonsense" is neither/);
 });
 
-t.test('origins', async (t) => {
+t.test('an origin is allowed by scheme, host and port', async (t) => {
   const cases: [allow: string[], url: string, admitted: boolean][] = [
     [[], 'https://erp.example.com/', false],
     [['https://erp.example.com'], 'https://erp.example.com/hook?a=b', true],
@@ -72,7 +72,7 @@ t.test('origins', async (t) => {
   for (const [allow, url, admitted] of cases) t.equal(admits(allow, url), admitted, `${allow} ${url}`);
 });
 
-t.test('literal addresses', async (t) => {
+t.test('special addresses need a listed network, and some are never allowed', async (t) => {
   const everywhere = ['https://*', 'http://*'];
   const anything = [...everywhere, '0.0.0.0/0', '::/0'];
   const publicOnes = ['93.184.215.14', '[2606:2800:21f:cb07:6820:80da:af6b:8b2c]'];
@@ -121,7 +121,7 @@ t.test('literal addresses', async (t) => {
   t.equal(admits(['10.0.0.0/8'], 'http://11.0.0.1/'), false);
 });
 
-t.test('a wide network of IPv6 opens no way to IPv4 addresses that are not listed', async (t) => {
+t.test('a wide IPv6 network does not allow IPv4 addresses that are not listed', async (t) => {
   const hex = (address: string) => Buffer.from(address.split('.').map(Number)).toString('hex');
   /** Every way to write an IPv4 address into one of IPv6, but the mapped one, which is the address itself. */
   const forms: [name: string, write: (address: string) => string][] = [
@@ -165,7 +165,7 @@ function inverted(address: string): string {
   return bytes.join('.');
 }
 
-t.test('a socket is connected to an allowed address only', async (t) => {
+t.test('a socket connects only to an allowed address', async (t) => {
   const server = createServer((_, res) => res.end('here'));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
