@@ -88,7 +88,7 @@ t.test('the page', async (t) => {
     }
   });
 
-  await t.test('would see a torn word, and an element that reaches too far', async (t) => {
+  await t.test('the check detects a torn word and an element that is too wide', async (t) => {
     await show(...filesOf(fixtureOf('good')));
     await page.emulate(320, 'light');
     await page.evaluate(
@@ -152,7 +152,7 @@ t.test('the page', async (t) => {
     t.equal(await focused(), 'document', 'nor with the last file');
   });
 
-  await t.test('unfolds everything on paper, and folds it again', async (t) => {
+  await t.test('unfolds everything for print, and folds it again', async (t) => {
     await page.drop(...several());
     await page.until(`document.querySelector('#outcome').className === 'bad'`);
     const folded = `document.querySelectorAll('#report details:not([open]), #report tr[hidden]').length`;

@@ -6,14 +6,14 @@ import { digestsOf } from '../support/receipts.ts';
 /** Two reads and a bit, so that the last slice is a short one. */
 const BYTES = Buffer.alloc(9_000_001, 'so many bytes ');
 
-t.test('both digests, whatever the size', async (t) => {
+t.test('both digests are right for any size', async (t) => {
   for (const size of [0, 1, SLICE_BYTES, SLICE_BYTES + 1, BYTES.length]) {
     const bytes = BYTES.subarray(0, size);
     t.strictSame(await digestFile(new Blob([bytes]), () => true), digestsOf(bytes), `${size} bytes`);
   }
 });
 
-t.test('other tasks come between any two slices', async (t) => {
+t.test('other tasks run between any two slices', async (t) => {
   const done: number[] = [];
   let turns = 0;
   const count = () => {
@@ -39,7 +39,7 @@ t.test('other tasks come between any two slices', async (t) => {
   );
 });
 
-t.test('ends as soon as nobody wants it, and reads no more', async (t) => {
+t.test('hashing stops as soon as it is no longer wanted', async (t) => {
   const read: number[] = [];
   class Watched extends Blob {
     override slice(start = 0, end?: number) {

@@ -194,7 +194,7 @@ t.test('the page', async (t) => {
     throw new Error('not reached');
   };
 
-  await t.test('takes a proof in the place of a receipt', async (t) => {
+  await t.test('accepts a proof in the place of a receipt', async (t) => {
     await again();
     const inNode = shownFor(verifyReceiptText(proof, trust, document), proof);
     t.equal(inNode.outcome, 'unknown', 'a proof does not tell the time');
@@ -223,7 +223,7 @@ t.test('the page', async (t) => {
     t.match(await shownOf('post-quantum.pdf', flipped, trustText), { outcome: 'bad' });
   });
 
-  await t.test('says of receipts that were changed what Node says of them', async (t) => {
+  await t.test('says the same of changed receipts as Node.js does', async (t) => {
     const { timestamps, certificates } = receipt.evidence;
     for (const [what, text, outcome] of [
       ['of a copy', encodeReceipt(ofCopy), 'good'],
@@ -249,7 +249,7 @@ t.test('the page', async (t) => {
     }
   });
 
-  await t.test('says of every kind of receipt what the command says', async (t) => {
+  await t.test('says the same of every kind of receipt as the command does', async (t) => {
     const names = fixtures.map(({ document, receipt, trust }, n) => {
       const triple = [path(`${n}.pdf`), path(`${n}.receipt`), path(`${n}.trust`)] as const;
       writeFileSync(triple[0], document);
@@ -319,7 +319,7 @@ t.test('the page', async (t) => {
     await again();
   });
 
-  await t.test('shows of an evidence record each time-stamp, and until when it holds', async (t) => {
+  await t.test('shows each time-stamp of an evidence record, and until when it holds', async (t) => {
     const { fixture, initial, record, other, ofOther } = await makeRenewed();
     const files = { 'r.pdf': fixture.document, 'r.receipt': fixture.receipt, 'r.trust': fixture.trust };
     for (const [name, content] of Object.entries({
@@ -384,7 +384,7 @@ t.test('the page', async (t) => {
     await page.evaluate('Date.now = window.now');
   });
 
-  await t.test('compares the trust file with the digest that was handed over', async (t) => {
+  await t.test('compares the trust file with the digest that was given', async (t) => {
     await again();
     await drop(...GENUINE);
     const compared = (text: string) =>
@@ -402,7 +402,7 @@ t.test('the page', async (t) => {
     t.equal(await compared(''), '');
   });
 
-  await t.test('sees a document that was changed, and a trust file that is none', async (t) => {
+  await t.test('detects a changed document and a wrong trust file', async (t) => {
     t.match(await shownOf('changed.pdf', encodeReceipt(receipt)), {
       outcome: 'bad',
       checks: [{}, { name: 'document', outcome: 'failed' }],
@@ -413,7 +413,7 @@ t.test('the page', async (t) => {
     });
   });
 
-  await t.test('takes files that are dropped on it, in any order, together or one by one', async (t) => {
+  await t.test('accepts dropped files in any order, together or one by one', async (t) => {
     for (const order of [GENUINE, GENUINE.toReversed()]) {
       t.match(await again(), { outcome: 'waiting', lead: MISSING_ALL });
       t.strictSame(await drop(...order), good, order.join(', '));
@@ -428,7 +428,7 @@ t.test('the page', async (t) => {
     }
   });
 
-  await t.test('is not talked over by a forger’s files, in whatever order they come', async (t) => {
+  await t.test('shows no verdict on a forger’s files, in whatever order they come', async (t) => {
     const names = [...GENUINE, 'forged.json', 'Anhang 3.pdf'];
     for (const order of [names, names.toReversed()]) {
       await again();
@@ -442,7 +442,7 @@ t.test('the page', async (t) => {
     }
   });
 
-  await t.test('a verdict ends with what is dropped after it, until that is removed', async (t) => {
+  await t.test('withdraws a verdict when files are dropped after it, until they are removed', async (t) => {
     await again();
     t.strictSame(await drop(...GENUINE), good);
     t.strictSame(await drop('forged.json', 'folder/trust.json'), {
@@ -473,7 +473,7 @@ t.test('the page', async (t) => {
     });
   });
 
-  await t.test('refuses by name what is not what it is said to be', async (t) => {
+  await t.test('refuses a file that is not what its name says', async (t) => {
     for (const [names, fault] of [
       [['Anhang 3.pdf'], '“Anhang 3.pdf” is named as a PDF, but is a trust file'],
       [['document.json'], '“document.json” is named as JSON, but is a PDF'],
@@ -505,7 +505,7 @@ t.test('the page', async (t) => {
     t.match(await drop(...GENUINE, 'hidden.json'), { outcome: 'unknown', lead: '1 of 2 verdicts is good.' });
   });
 
-  await t.test('a file chosen for a role that is not its own is refused', async (t) => {
+  await t.test('refuses a file that was chosen for the wrong role', async (t) => {
     for (const [role, name, fault] of [
       ['document', 'trust.json', '“trust.json” was chosen as the document, but is a trust file'],
       ['receipt', 'trust.json', '“trust.json” was chosen as the receipt, but is a trust file'],
@@ -522,7 +522,7 @@ t.test('the page', async (t) => {
     t.match(await shownAfter(page, () => choose('document', path('document.pdf'))), good);
   });
 
-  await t.test('what is read late does not answer for what came after it', async (t) => {
+  await t.test('ignores a file that is read too late', async (t) => {
     await again();
     // Reading a file ends when the test says so.
     await page.evaluate(`{
@@ -576,7 +576,7 @@ t.test('the page', async (t) => {
   t.ok(readFileSync(PAGE).length < 300_000, 'and is small enough for a letter');
   t.strictSame(page.complaints, []);
 
-  await t.test('can send nothing', async (t) => {
+  await t.test('cannot send anything', async (t) => {
     let asked = 0;
     const server = createServer((_, response) => {
       asked += 1;
@@ -595,7 +595,7 @@ t.test('the page', async (t) => {
   });
 });
 
-t.test('the package, bundled: the same verdict on whatever is changed', async (t) => {
+t.test('the bundled package gives the same verdict on every changed receipt', async (t) => {
   const script = await bundle(`export { verifyReceiptText } from 'pdfseald/verify';`);
   const policy = `default-src 'none'; script-src ${hashOfSource(script)}`;
   const html = `<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${policy}"><script>${script}</script>`;

@@ -34,7 +34,7 @@ function permutations<Item>(items: Item[]): Item[][] {
   );
 }
 
-t.test('each file has its role by what is in it', async (t) => {
+t.test('each file gets its role from its content', async (t) => {
   for (const order of permutations<[string, string]>([
     ['a', PDF],
     ['b', RECEIPT],
@@ -51,7 +51,7 @@ t.test('each file has its role by what is in it', async (t) => {
   });
 });
 
-t.test('no order in which a forger’s files come gives one of them a role', async (t) => {
+t.test('a forger’s files get no role, in whatever order they come', async (t) => {
   for (const order of permutations<[string, string]>([
     ['a.pdf', PDF],
     ['b.json', RECEIPT],
@@ -67,7 +67,7 @@ t.test('no order in which a forger’s files come gives one of them a role', asy
   }
 });
 
-t.test('a file that was given twice is named, whatever its role', async (t) => {
+t.test('a file that is given twice is named, whatever its role', async (t) => {
   for (const [content, ...more] of [
     [PDF],
     [RECEIPT],
@@ -96,7 +96,7 @@ t.test('a file that can be read in two ways is refused', async (t) => {
   }
 });
 
-t.test('a file whose name or whose chooser says otherwise is refused', async (t) => {
+t.test('a file whose name or chosen role contradicts its content is refused', async (t) => {
   for (const [name, content, stated, fault] of [
     ['x.pdf', RECEIPT, undefined, 'is named as a PDF, but is a receipt'],
     ['x.json.PDF', TRUST, undefined, 'is named as a PDF, but is a trust file'],
@@ -119,7 +119,7 @@ t.test('a file whose name or whose chooser says otherwise is refused', async (t)
   t.strictSame((await assign(['x.ers', 'broken', 'record'])).faults, []);
 });
 
-t.test('an evidence record is told by its first octets, and is never missing', async (t) => {
+t.test('an evidence record is recognized by its first octets, and is optional', async (t) => {
   const record = (...octets: number[]) => new Uint8Array(octets);
   const rest = [0x02, 0x01, 0x01, 0x30, 0x00];
   for (const head of [
@@ -136,7 +136,7 @@ t.test('an evidence record is told by its first octets, and is never missing', a
   t.match(await assign(['a.ers', longest]), { roles: ['a.ers: record'], faults: [] });
 });
 
-t.test('a huge file is no more than begun', async (t) => {
+t.test('only the beginning of a huge file is read', async (t) => {
   const read: number[] = [];
   class Huge extends File {
     override slice(start?: number, end?: number) {
@@ -152,13 +152,13 @@ t.test('a huge file is no more than begun', async (t) => {
   t.strictSame(read, [1024]);
 });
 
-t.test('the digest is of the bytes, and a byte order mark is not passed over', async (t) => {
+t.test('the digest is over the bytes, including a byte order mark', async (t) => {
   const content = await readContent(new File(['\ufeff', TRUST], 'x'));
   t.strictSame(content.roles, []);
   t.match(content, { text: `\ufeff${TRUST}`, sha256: /^[0-9a-f]{64}$/ });
 });
 
-t.test('a name cannot rewrite what is said', async (t) => {
+t.test('a file name cannot disguise the text around it', async (t) => {
   t.equal(
     quoteName('a\u202eb\u0007\n\u2028<b>\u{e0041}'),
     '“\u2068a\\u{202e}b\\u{7}\\u{a}\\u{2028}<b>\\u{e0041}\u2069”',

@@ -28,7 +28,7 @@ const SEALED = `This document was sealed on 21 November 2026, 23:38:51 UTC (± 1
 const SOFTWARE = 'A key that signed is a software key, which no security module protects.';
 const SCANNED = 'It was scanned for viruses, and none was found.';
 
-t.test('the sentences of a verdict', async (t) => {
+t.test('a verdict is told in the right sentences', async (t) => {
   for (const [name, ...sentences] of [
     ['good', SEALED, 'It has not changed since.', SCANNED, SOFTWARE],
     ['not scanned', SEALED, 'It has not changed since.', 'It was not scanned for viruses.', SOFTWARE],
@@ -97,7 +97,7 @@ t.test('the sentences of a verdict', async (t) => {
     t.strictSame(storyOf(name), sentences, name);
 });
 
-t.test('every verdict that is not good says what to do, and states no time that is not proven', async (t) => {
+t.test('every verdict except good has a remedy, and none states an unproven time', async (t) => {
   for (const { name, outcome } of fixtures) {
     const { verdict, proven } = judge(name);
     const { lead, more, remedy } = tell(verdict, proven, english);
@@ -108,7 +108,7 @@ t.test('every verdict that is not good says what to do, and states no time that 
   }
 });
 
-t.test('a check says what it found', async (t) => {
+t.test('a check states its finding', async (t) => {
   const said = (name: string, check: string) => {
     const { verdict, proven } = judge(name);
     const found = verdict.checks.find((one) => one.name === check);
@@ -121,7 +121,7 @@ t.test('a check says what it found', async (t) => {
   t.equal(said('proof', 'manifest'), english.checks.ofProof);
 });
 
-t.test('a check that passed says what it found, and no more, whatever the verdict', async (t) => {
+t.test('a check that passed states its finding and no more, whatever the verdict', async (t) => {
   const said = (name: string) => {
     const { verdict, proven } = judge(name);
     return verdict.checks.map((check) => tellCheck(check, verdict, proven, english));
@@ -172,7 +172,7 @@ t.test('each fault of an evidence record has its own remedy', async (t) => {
 });
 
 t.test(
-  'a time is in UTC and on the reader’s clock, and a language that is not there gives way',
+  'a time is shown in UTC and in local time, and an unknown language falls back to English',
   async (t) => {
     const zone = process.env.TZ;
     t.teardown(() => {
@@ -190,7 +190,7 @@ t.test(
   },
 );
 
-t.test('nothing of a stranger hides', async (t) => {
+t.test('invisible characters in foreign text are made visible', async (t) => {
   t.equal(visible('a\u202e\u0000\u200b\n<b>'), 'a\\u{202e}\\u{0}\\u{200b}\\u{a}<b>');
   t.equal(visible('\u2800\u3164\u034f'), '\\u{2800}\\u{3164}\\u{34f}', 'what is blank, but is no space');
 });

@@ -49,7 +49,7 @@ t.test('an event is delivered once, signed, with the job as its data', async (t)
   t.match(receiver.received.at(-1)?.event, { type: 'webhook.test', data: { endpoint_id: endpoint.id } });
 });
 
-t.test('while a secret is rotated each of both verifies; after that the new one alone signs', async (t) => {
+t.test('during a rotation both secrets verify, and after it only the new one signs', async (t) => {
   const rig = await openDeliveryRig(t);
   const receiver = await Receiver.open(t);
   const [current, old] = [newSecret(), newSecret()];
@@ -77,7 +77,7 @@ t.test('while a secret is rotated each of both verifies; after that the new one 
 });
 
 t.test(
-  'what fails is repeated as scheduled, under its id and with the same body, then is a dead letter',
+  'a failed delivery is repeated on schedule with the same id and body, then a dead letter',
   async (t) => {
     const rig = await openDeliveryRig(t);
     const receiver = await Receiver.open(t, answerWith(500));
@@ -111,7 +111,7 @@ t.test(
   },
 );
 
-t.test('what is no success', async (t) => {
+t.test('any status but 2xx, a redirect and an unreachable address are failures', async (t) => {
   const rig = await openDeliveryRig(t, { retryDelaysMs: [], timeoutMs: 4000 });
   const elsewhere = await Receiver.open(t);
   const reasons = async (t: Test, url: string): Promise<string | undefined> => {
@@ -133,7 +133,7 @@ t.test('what is no success', async (t) => {
   t.match(await reasons(t, 'http://no-such-name.invalid/'), /name_not_found/);
 });
 
-t.test('what does not answer as HTTP has it is a failure, until it has given a status', async (t) => {
+t.test('an answer that is not HTTP is a failure, unless it has already given a status', async (t) => {
   // What a rule ends is to be told from what only the time-out ends.
   const rigs = {
     late: await openDeliveryRig(t, { retryDelaysMs: [], timeoutMs: 50 }),
@@ -161,7 +161,7 @@ t.test('what does not answer as HTTP has it is a failure, until it has given a s
   }
 });
 
-t.test('TLS: a trusted certificate of that name, or nothing is sent', async (t) => {
+t.test('over TLS, nothing is sent without a trusted certificate for the name', async (t) => {
   const [own, other] = [makeCertificate(t, 'IP:127.0.0.1'), makeCertificate(t, 'DNS:other.example')];
   const cases: [tls: typeof own, ca: string | undefined, isDelivered: boolean][] = [
     [own, own.cert, true],
@@ -197,7 +197,7 @@ function makeCertificate(t: Test, altName: string): { key: string; cert: string 
   return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') };
 }
 
-t.test('an answer is done with its head, whatever its body does', async (t) => {
+t.test('an answer is complete with its head, whatever its body does', async (t) => {
   const rig = await openDeliveryRig(t);
   const flooding = await Receiver.open(t, (res) => {
     const more = () => {
@@ -219,7 +219,7 @@ t.test('an answer is done with its head, whatever its body does', async (t) => {
   }
 });
 
-t.test('410 disables the endpoint; enabled again, it is told what is left', async (t) => {
+t.test('410 disables the endpoint, and enabling it resumes the rest', async (t) => {
   const rig = await openDeliveryRig(t);
   const receiver = await Receiver.open(t, answerWith(410));
   const endpoint = await rig.endpoint(receiver);
@@ -242,7 +242,7 @@ t.test('410 disables the endpoint; enabled again, it is told what is left', asyn
   t.strictSame(receiver.counts(), new Map([[first, 2]]));
 });
 
-t.test('Retry-After is honoured, for all of an endpoint', async (t) => {
+t.test('Retry-After delays all deliveries of an endpoint', async (t) => {
   const rig = await openDeliveryRig(t, { perEndpointMax: 1 });
   const receiver = await Receiver.open(t, (res, received, nth) => {
     if (nth === 1) answerWith(429, { 'Retry-After': '1' })(res, received, nth);
@@ -259,7 +259,7 @@ t.test('Retry-After is honoured, for all of an endpoint', async (t) => {
   t.equal(receiver.received.length, 4);
 });
 
-t.test('a test is tried at once, and makes no failing endpoint a good one', async (t) => {
+t.test('a test message is tried at once, and does not mark a failing endpoint as good', async (t) => {
   const rig = await openDeliveryRig(t, {
     retryDelaysMs: Array(20).fill(600_000),
     probeIntervalMs: 3_600_000,
@@ -289,7 +289,7 @@ t.test('a test is tried at once, and makes no failing endpoint a good one', asyn
   t.match(await rig.deliverer().status(), { failing: 1 });
 });
 
-t.test('a date that jumps makes nothing overdue, and repeats come no sooner', async (t) => {
+t.test('a date that jumps makes no message overdue, and does not hasten repeats', async (t) => {
   let jumpMs = 0;
   const clock = () => Date.now() + jumpMs;
   const rig = await openDeliveryRig(t, { retryDelaysMs: [600_000], deadLetterMs: 600_000, clock });
@@ -321,7 +321,7 @@ t.test('a date that jumps makes nothing overdue, and repeats come no sooner', as
   t.same(await rig.store.webhooks.outbox.deadLetters(endpoint.id, ALL), []);
 });
 
-t.test('a crash takes service time back, and what was never tried is sent at once', async (t) => {
+t.test('after a crash sets service time back, untried messages are sent at once', async (t) => {
   let servedMs = 50_000;
   const rig = await openDeliveryRig(t, { monotonicMs: () => performance.now() + servedMs });
   const receiver = await Receiver.open(t);
@@ -335,7 +335,7 @@ t.test('a crash takes service time back, and what was never tried is sent at onc
   t.equal(receiver.counts().size, 3);
 });
 
-t.test('dead endpoints cost others nothing', async (t) => {
+t.test('dead endpoints do not delay others', async (t) => {
   const rig = await openDeliveryRig(t, { timeoutMs: 5000, probeIntervalMs: 60_000, inFlightMax: 16 });
   const dead = await Promise.all(Array.from({ length: 8 }, () => Receiver.open(t, () => {})));
   const healthy = await Receiver.open(t);
@@ -357,7 +357,7 @@ t.test('dead endpoints cost others nothing', async (t) => {
   );
 });
 
-t.test('what is under way when it stops is sent again, under its id', async (t) => {
+t.test('a delivery under way at a stop is repeated with its id', async (t) => {
   const rig = await openDeliveryRig(t);
   const receiver = await Receiver.open(t, () => {});
   const endpoint = await rig.endpoint(receiver);
@@ -377,7 +377,7 @@ t.test('what is under way when it stops is sent again, under its id', async (t) 
   );
 });
 
-t.test('connections are kept, and one that was closed meanwhile is no failure', async (t) => {
+t.test('connections are kept, and one that was closed meanwhile is not a failure', async (t) => {
   const rig = await openDeliveryRig(t, { perEndpointMax: 1 });
   let cut = false;
   const connections = new Set<number>();

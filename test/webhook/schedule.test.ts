@@ -1,7 +1,7 @@
 import t from 'tap';
 import { nextDelayMs, parseRetryAfterMs } from '../../src/webhook/schedule.ts';
 
-t.test('waits follow the list, a tenth longer at most, then there is none', async (t) => {
+t.test('waits follow the list, at most a tenth longer, and then end', async (t) => {
   const waits = { retryDelaysMs: [5000, 300_000] };
   t.equal(
     nextDelayMs(waits, 1, 0, () => 0),
@@ -18,7 +18,7 @@ t.test('waits follow the list, a tenth longer at most, then there is none', asyn
   t.equal(nextDelayMs(waits, 3, 60_000), undefined, 'and adds no attempt');
 });
 
-t.test('Retry-After', async (t) => {
+t.test('Retry-After is read as seconds or a date, up to a day', async (t) => {
   const now = Date.parse('2026-01-02T03:04:05Z');
   const cases: [header: string | undefined, expected: number | undefined][] = [
     [undefined, undefined],

@@ -3,7 +3,7 @@ import t from 'tap';
 import { newSecret, parseSecret, signatureHeaders } from '../../src/webhook/signature.ts';
 import { randomBytes } from '../support/seed.ts';
 
-t.test('the example of the specification', async (t) => {
+t.test('the example of the specification gets its signature', async (t) => {
   // github.com/standard-webhooks/standard-webhooks, spec 1.0.0: the values its libraries are tested with.
   const headers = signatureHeaders({
     webhookId: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
@@ -18,7 +18,7 @@ t.test('the example of the specification', async (t) => {
   });
 });
 
-t.test('the stock verifier takes each of several signatures, and no other', async (t) => {
+t.test('the stock verifier accepts each of several signatures, and no other', async (t) => {
   const secrets = [newSecret(), newSecret()];
   const body = Buffer.from('{"é":"😀"}');
   const headers = signatureHeaders({ webhookId: 'msg_1', sentAt: Date.now(), body, secrets });
@@ -27,7 +27,7 @@ t.test('the stock verifier takes each of several signatures, and no other', asyn
   t.throws(() => new Webhook(secrets[0] ?? '').verify(Buffer.from('{}'), headers), /No matching signature/);
 });
 
-t.test('secrets', async (t) => {
+t.test('secrets of 24 to 64 bytes are accepted, and new ones have 32', async (t) => {
   t.match(newSecret(), /^whsec_[A-Za-z0-9+/]{43}=$/);
   t.equal(parseSecret(newSecret())?.length, 32);
   const of = (bytes: number) => `whsec_${randomBytes(bytes).toString('base64')}`;
