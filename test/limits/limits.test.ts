@@ -12,7 +12,7 @@ const daily = (jobs: number) => ({ jobs, windowMs: DAY_MS });
 const limitsOf = (policies: Partial<LimitPolicies>) =>
   new Limits({ ...NO_LIMITS, ...policies }, [], () => START_MS);
 
-t.test('without policies nothing is counted, and nothing told', async (t) => {
+t.test('without policies nothing is counted or reported', async (t) => {
   const allowance = new Allowance(limitsOf({}), 'a');
   allowance.refuseExhausted();
   allowance.takeRequest();
@@ -21,7 +21,7 @@ t.test('without policies nothing is counted, and nothing told', async (t) => {
   t.strictSame(allowance.standings(), []);
 });
 
-t.test('which quota a job takes', async (t) => {
+t.test('a job uses the quota of its purpose, its client or the default', async (t) => {
   const limits = limitsOf({
     quotas: { default: daily(1), invoice: daily(2), free: daily(ENDLESS) },
     clients: {
@@ -51,7 +51,7 @@ t.test('which quota a job takes', async (t) => {
   }
 });
 
-t.test('purposes of no quota of their own share one', async (t) => {
+t.test('purposes without a quota of their own share one', async (t) => {
   const limits = limitsOf({ quotas: { default: daily(2) } });
   t.ok(limits.takeJob('a', 'x'));
   t.ok(limits.takeJob('a', undefined));
@@ -63,7 +63,7 @@ t.test('purposes of no quota of their own share one', async (t) => {
   t.ok(limits.takeJob('b', 'y'), 'of another client');
 });
 
-t.test('what is sure to be refused is refused before anything is known of it', async (t) => {
+t.test('a client without any quota left is refused before its purpose is known', async (t) => {
   const refusal = (quotas: LimitPolicies['quotas'], used: string[]) => {
     const limits = limitsOf({ quotas });
     for (const purpose of used) limits.takeJob('a', purpose);
@@ -83,7 +83,7 @@ t.test('what is sure to be refused is refused before anything is known of it', a
   t.equal(refusal({ default: { jobs: 1, windowMs: 7 * DAY_MS }, x: hourly }, ['x', 'y']), 'x', 'the soonest');
 });
 
-t.test('an allowance gives back what came to nothing', async (t) => {
+t.test('an unused allowance is returned', async (t) => {
   const limits = limitsOf({ quotas: { default: daily(2) } });
   const left = () => limits.quota('a', undefined)?.remaining;
   const failed = new Allowance(limits, 'a');
@@ -103,7 +103,7 @@ t.test('an allowance gives back what came to nothing', async (t) => {
   t.equal(left(), 2, 'a job that failed before its create was answered');
 });
 
-t.test('other policies hold at once, for what was counted too', async (t) => {
+t.test('new policies apply at once, also to what was counted before', async (t) => {
   const rate = { requests: 1, windowMs: 60_000 };
   const limits = limitsOf({ rate, quotas: { default: daily(1) } });
   limits.takeRequest('a');
@@ -123,7 +123,7 @@ t.test('other policies hold at once, for what was counted too', async (t) => {
   t.equal(limits.quota('a', undefined)?.remaining, 0, 'never less than nothing');
 });
 
-t.test('a date that jumps gives no requests back', async (t) => {
+t.test('a date that jumps does not return requests', async (t) => {
   let [date, elapsed] = [START_MS, 0];
   const policies = {
     ...NO_LIMITS,

@@ -7,7 +7,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const START_MS = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
 
-t.test('windows begin with the hour, the day and the week, UTC', async (t) => {
+t.test('windows begin with the hour, the day and the week in UTC', async (t) => {
   const spans = (windowMs: number, at = START_MS) => {
     const { startsAt, endsAt } = windowAt(at, 'n', { jobs: 1, windowMs });
     t.equal(endsAt - startsAt, windowMs);
@@ -21,7 +21,7 @@ t.test('windows begin with the hour, the day and the week, UTC', async (t) => {
   t.equal(spans(DAY_MS, 5), '1970-01-01T00:00:00.000Z', 'a clock that was never set');
 });
 
-t.test('counts as a list of all jobs in the window would', async () => {
+t.test('the count equals that of all jobs in the window', async () => {
   const anyStep = fc.record({
     client: fc.constantFrom('a', 'b'),
     name: fc.constantFrom('default', 'invoice'),
@@ -71,7 +71,7 @@ t.test('counts as a list of all jobs in the window would', async () => {
   );
 });
 
-t.test('a window that ends gives all of the quota back', async (t) => {
+t.test('the quota is restored when its window ends', async (t) => {
   let now = START_MS;
   const quotas = new Quotas(() => now, []);
   const policy = { jobs: 1, windowMs: DAY_MS };

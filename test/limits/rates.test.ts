@@ -15,7 +15,7 @@ const anyPause = fc.oneof(
   fc.integer({ max: 7_200_000, min: 0 }),
 );
 
-t.test('takes as many as tokens that come back one by one allow', async () => {
+t.test('requests are allowed as tokens return one by one', async () => {
   fc.assert(
     fc.property(
       fc.oneof(
@@ -48,7 +48,7 @@ t.test('takes as many as tokens that come back one by one allow', async () => {
   );
 });
 
-t.test('the reset is the moment from which there is one more, and not before', async () => {
+t.test('the reset is the exact moment from which one more is allowed', async () => {
   fc.assert(
     fc.property(anyPolicy, fc.integer({ min: 1, max: 50 }), (policy, requests) => {
       let now = START_MS;
@@ -63,7 +63,7 @@ t.test('the reset is the moment from which there is one more, and not before', a
   );
 });
 
-t.test('a clock that is set back locks nobody out', async (t) => {
+t.test('a clock that is set back does not lock clients out', async (t) => {
   let now = START_MS;
   const rates = new Rates(() => now);
   const policy: RatePolicy = { requests: 1, windowMs: 1_000 };
@@ -74,7 +74,7 @@ t.test('a clock that is set back locks nobody out', async (t) => {
   t.ok(rates.take('a', policy));
 });
 
-t.test('another policy begins anew, the same one goes on', async (t) => {
+t.test('another policy begins anew, and the same one continues', async (t) => {
   const rates = new Rates(() => START_MS);
   const policy = { requests: 2, windowMs: 1_000 };
   t.ok(rates.take('a', policy));
@@ -84,7 +84,7 @@ t.test('another policy begins anew, the same one goes on', async (t) => {
   t.equal(rates.remainder('a', { ...policy, requests: 3 }).remaining, 2);
 });
 
-t.test('nodes that tell each other what they took keep one rate on average', async (t) => {
+t.test('nodes that report to each other keep one rate on average', async (t) => {
   const policy = { requests: 60, windowMs: 60_000 };
   let now = START_MS;
   const nodes = [new Rates(() => now), new Rates(() => now), new Rates(() => now)];
@@ -106,7 +106,7 @@ t.test('nodes that tell each other what they took keep one rate on average', asy
   for (const node of nodes) t.strictSame([...node.untold()], [], 'nothing is told twice');
 });
 
-t.test('who tells only some at a time gets round to all', async (t) => {
+t.test('a node that reports a few clients at a time reaches all of them', async (t) => {
   const policy = { requests: 1000, windowMs: 60_000 };
   const rates = new Rates(() => START_MS);
   const clients = ['a', 'b', 'c', 'd', 'e'];
@@ -122,7 +122,7 @@ t.test('who tells only some at a time gets round to all', async (t) => {
   t.strictSame([...told], clients);
 });
 
-t.test('others can neither make up clients, nor take more than a window from one', async (t) => {
+t.test('reports cannot invent clients, or take more than a window from one', async (t) => {
   const policy = { requests: 10, windowMs: 60_000 };
   let now = START_MS;
   const rates = new Rates(() => now);

@@ -15,13 +15,13 @@ for (const name of ['arrays', 'french', 'structures', 'unicode', 'values', 'weir
   });
 }
 
-t.test('what has no canonical form is refused', async (t) => {
+t.test('a value without a canonical form is refused', async (t) => {
   for (const value of [Number.NaN, [Number.POSITIVE_INFINITY], { a: '\ud800' }, { '\udc00': 1 }, undefined]) {
     t.throws(() => encodeCanonical(value));
   }
 });
 
-t.test('any JSON without doubles is read as it is', async (t) => {
+t.test('any JSON without duplicate members is read unchanged', async (t) => {
   fc.assert(fc.property(fc.json(), (text) => t.strictSame(parseUniqueJson(text), JSON.parse(text))));
   t.strictSame(
     parseUniqueJson('{"a:":":","\\"":"\\\\","b":[{"a:":1},{"a:":2}]}'),
@@ -37,10 +37,10 @@ const doubled = [
   '{"a":{"b":1,"c":2},"a":3}',
 ];
 for (const text of doubled) {
-  t.test(`a member named twice: ${text}`, async (t) => t.throws(() => parseUniqueJson(text), SyntaxError));
+  t.test(`a repeated name throws: ${text}`, async (t) => t.throws(() => parseUniqueJson(text), SyntaxError));
 }
 
-t.test('depth is no danger', async (t) => {
+t.test('deep nesting is refused without exhausting the stack', async (t) => {
   const deep = `${'['.repeat(200_000)}{"a":1,"a":1}${']'.repeat(200_000)}`;
   t.throws(() => parseUniqueJson(deep));
 });

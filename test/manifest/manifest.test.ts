@@ -8,7 +8,7 @@ const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
 
 const textOf = (manifest: object) => new TextDecoder().decode(encodeManifest(manifest));
 
-t.test('canonical form, what is unset absent', async (t) => {
+t.test('a manifest is in canonical form, without unset members', async (t) => {
   const text = textOf(manifestOf(makeJob('job_1'), 'sandbox', sealedAt));
   t.equal(
     text,
@@ -18,7 +18,7 @@ t.test('canonical form, what is unset absent', async (t) => {
   );
 });
 
-t.test('every member that is set, code unit for code unit', async (t) => {
+t.test('every set member is written code unit for code unit', async (t) => {
   const reference = ' n\u0303 ñ \u{1f4c4} "quoted"\\ ';
   const job = makeJob('job_2', {
     purpose: 'invoices',

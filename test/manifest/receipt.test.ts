@@ -15,7 +15,7 @@ const receipts = await sealJobs(sealing);
 const [receipt] = receipts;
 if (receipt === undefined) throw new Error('nothing was sealed');
 
-t.test('members, in the order they are written', async (t) => {
+t.test('members are in the documented order', async (t) => {
   t.strictSame(Object.keys(JSON.parse(encodeReceipt(receipt))), [
     'job_id',
     'algorithm',
@@ -38,7 +38,7 @@ t.test('members, in the order they are written', async (t) => {
   t.notOk(Object.hasOwn(receipts[1] ?? {}, 'customer_reference'));
 });
 
-t.test('the time-stamp of the batch, where it has one', async (t) => {
+t.test('the receipt contains the time-stamp of its batch', async (t) => {
   const authority = makeAuthority([(await makePki()).unit]);
   const [stamped] = await sealJobs({ ...sealing, authority });
   t.match(stamped?.evidence, {
@@ -55,12 +55,12 @@ t.test('receipt_sha512 is over the canonical form of the rest', async (t) => {
   t.equal(receiptDigest(JSON.parse(encodeReceipt(receipt))), digest);
 });
 
-t.test('a receipt is the same bytes at every reading', async (t) => {
+t.test('a receipt has the same bytes at every reading', async (t) => {
   const again = await sealJobs(sealing);
   t.strictSame(again.map(encodeReceipt), receipts.map(encodeReceipt));
 });
 
-t.test('what does not lead to the checkpoint never becomes a receipt', async (t) => {
+t.test('parts that do not lead to the checkpoint do not become a receipt', async (t) => {
   const { evidence } = receipt;
   const parts = {
     job: jobs[0] ?? makeJob('none'),

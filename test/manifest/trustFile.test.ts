@@ -40,7 +40,7 @@ const trust: TrustFile = {
   ],
 };
 
-t.test('what is exported reads back', async (t) => {
+t.test('an exported trust file reads back', async (t) => {
   t.strictSame(parseTrust(encodeTrust(trust)), trust);
   t.match(JSON.parse(encodeTrust(trust)), {
     schema: 'pdfseal-trust/1',
@@ -133,7 +133,7 @@ for (const [name, [value, message]] of Object.entries(refused)) {
   });
 }
 
-t.test('refused: no JSON, or doubled members', async (t) => {
+t.test('refused: text that is not JSON, or has duplicate members', async (t) => {
   t.throws(() => parseTrust(''), OperatorError);
   t.throws(
     () => parseTrust(encodeTrust(trust).replace('"quorum": 1', '"quorum": 2, "quorum": 1')),
@@ -141,7 +141,7 @@ t.test('refused: no JSON, or doubled members', async (t) => {
   );
 });
 
-t.test('whatever is changed, it is read or refused in words, and what is read reads back', async (t) => {
+t.test('a changed trust file is read or refused with a message, and reads back if read', async (t) => {
   const value = fc.oneof(
     fc.jsonValue({ maxDepth: 1 }),
     fc.constantFrom('2 of eu-1, eu-2', '2027-01-01T00:00:00.000Z', first, second, key, [first], [], 0, 1, 2),
