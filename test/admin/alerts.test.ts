@@ -320,7 +320,7 @@ function runTests(
   return promtool(['test', 'rules', file]);
 }
 
-t.test('promtool understands them, and the example that scrapes for them', async (t) => {
+t.test('promtool accepts the alerts and the example that scrapes for them', async (t) => {
   for (const args of [
     ['check', 'rules', RULES],
     ['check', 'config', '--syntax-only', 'config/prometheus-scrape.yml'],
@@ -330,7 +330,7 @@ t.test('promtool understands them, and the example that scrapes for them', async
   }
 });
 
-t.test('each fires, alone, and is silent where nothing is wrong', async (t) => {
+t.test('each alert fires alone for its fault, and is silent otherwise', async (t) => {
   t.strictSame(
     [...Object.keys(CASES), 'PdfsealdBackupMissing'].sort(),
     names.sort(),
@@ -367,7 +367,7 @@ t.test('a site without a backup has two days to make one', async (t) => {
   t.equal(status, 0, output);
 });
 
-t.test('of two machines with one log, only one has to be up', (t) => {
+t.test('of two machines with one log, only one must be up', (t) => {
   const page = readFileSync(resolve('docs/operate/postgresql.md'), 'utf8');
   const [, expr = ''] = /^ *expr: (up\{.*)$/m.exec(page) ?? [];
   const dir = t.testdir();
@@ -383,7 +383,7 @@ t.test('of two machines with one log, only one has to be up', (t) => {
   t.end();
 });
 
-t.test('whoever is woken reads what and where', async (t) => {
+t.test('an alert says what is wrong, and where', async (t) => {
   const { input_series } = unitTest(
     { 'pdfseal_partition_ready{partition="eu/production-2026"}': '0x60' },
     60,
@@ -410,7 +410,7 @@ function labelsOf(text: string): Record<string, string> {
   );
 }
 
-t.test('each says how grave it is, what to do, and where to read on', async (t) => {
+t.test('each alert has a severity, a remedy and a link to the manual', async (t) => {
   const { path, text, headings } = pageAt('docs/operate/alarms.md');
   const sections = text.split(/^### /m).slice(1);
   t.equal(sections.length, blocks.length, 'the manual has a section for each, and no other');

@@ -14,7 +14,7 @@ function valuesOf(certificates: PresentedCertificate[]): (number | undefined)[][
   return CERTIFICATE_METRICS.map(({ samples }) => samples(certificates).map(({ value }) => value));
 }
 
-t.test('of one name, the most urgent counts, and nothing is added up', async (t) => {
+t.test('for one name the most urgent certificate counts, and values are not added up', async (t) => {
   const older = { ...LIST, not_before: '2025-12-01T00:00:00.000Z', not_after: '2026-01-01T00:00:00.000Z' };
   const fresh: PresentedCertificate = {
     ...{ ...LIST, not_before: '2026-01-06T00:00:00.000Z', not_after: '2026-02-08T00:00:00.000Z' },

@@ -76,7 +76,7 @@ require('node:http').request({ socketPath, path, method: 'POST', agent: false },
   return JSON.parse(stdout);
 }
 
-t.test('a member of the socket’s group makes no link, and ends no session', async (t) => {
+t.test('a member of the socket’s group cannot make a link or end a session', async (t) => {
   const { socketPath, sessions, acts } = await openDoor(t);
   const begun = sessions.begin(sessions.invite({ name: 'Anna', role: 'auditor' }));
   for (const path of [LINK, '/console/logout'])
@@ -94,7 +94,7 @@ t.test('a member of the socket’s group makes no link, and ends no session', as
   t.strictSame(acts, []);
 });
 
-t.test('no API key makes one either', async (t) => {
+t.test('an API key cannot make a link or end a session', async (t) => {
   const { port, acts } = await openDoor(t);
   const headers = { Authorization: `Bearer ${apiKey}` };
   for (const path of [LINK, '/console/logout'])
@@ -102,7 +102,7 @@ t.test('no API key makes one either', async (t) => {
   t.strictSame(acts, []);
 });
 
-t.test('the user of the daemon makes one, on record', async (t) => {
+t.test('the user of the daemon can make a link, on record', async (t) => {
   const { socketPath, sessions, acts } = await openDoor(t);
   const made = await ask({ socketPath }, LINK, 'POST');
   t.equal(made.status, 200);
@@ -111,7 +111,7 @@ t.test('the user of the daemon makes one, on record', async (t) => {
   t.match(acts, [{ act: 'console.invite', actor, object: { name: 'Anna', role: 'administrator' } }]);
 });
 
-t.test('the user of the daemon ends the sessions of one person, on record', async (t) => {
+t.test('the user of the daemon can end the sessions of one person, on record', async (t) => {
   const { socketPath, sessions, acts } = await openDoor(t);
   const begin = (name: string) => sessions.begin(sessions.invite({ name, role: 'auditor' }));
   const [anna, berta] = [begin('Anna'), begin('Berta')];
@@ -126,7 +126,7 @@ t.test('the user of the daemon ends the sessions of one person, on record', asyn
   ]);
 });
 
-t.test('a name is one that can be seen and read', (t) => {
+t.test('a name must be visible and readable', (t) => {
   const seen = [
     'Anna',
     "Seán O'Brien",

@@ -7,7 +7,7 @@ import { promtool } from './promtool.ts';
 
 const dashboard = readDashboard();
 
-t.test('panels have ids of their own, and no two share a place', async (t) => {
+t.test('panels have unique ids and do not overlap', async (t) => {
   const ids = dashboard.panels.map(({ id }) => id);
   t.equal(new Set(ids).size, ids.length);
   const cells = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }) => {
@@ -17,7 +17,7 @@ t.test('panels have ids of their own, and no two share a place', async (t) => {
   t.equal(new Set(cells).size, cells.length);
 });
 
-t.test('it can be pointed at any Prometheus, environment and instance', async (t) => {
+t.test('the dashboard works with any Prometheus, environment and instance', async (t) => {
   const names = dashboard.templating.list.map(({ name }) => name);
   t.strictSame(names, ['datasource', 'environment', 'instance']);
   for (const panel of dashboard.panels) {
@@ -35,7 +35,7 @@ t.test('it can be pointed at any Prometheus, environment and instance', async (t
   }
 });
 
-t.test('Prometheus understands what it is asked', async (t) => {
+t.test('Prometheus accepts every query of the dashboard', async (t) => {
   const file = join(t.testdir(), 'rules.json');
   const write = (expressions: string[]) => {
     const rules = expressions.map((expr, n) => ({ record: `panel:${n}`, expr }));

@@ -31,7 +31,7 @@ function makeRig(t: Test, append: (act: Act) => Promise<number>) {
   return { drills, fatal, beginEpoch: () => (keyLabel = 'second') };
 }
 
-t.test('a drill whose key an epoch retires ends on record, and ends nothing else', async (t) => {
+t.test('a drill whose key an epoch retires ends on record, and without other effect', async (t) => {
   const acts: Act[] = [];
   const { drills, fatal, beginEpoch } = makeRig(t, async (act) => acts.push(act));
   t.equal(await drills.takeOut('eu', OUT, ACTOR), 'eu/first');
@@ -56,7 +56,7 @@ t.test('an end that cannot be put on record ends the process', async (t) => {
   t.match(fatal, [{ message: 'the store is gone' }]);
 });
 
-t.test('acts on a partition take turns', async (t) => {
+t.test('acts on a partition run one after another', async (t) => {
   const acts: Act[] = [];
   const { promise: recorded, resolve: record } = Promise.withResolvers<void>();
   const { drills, fatal } = makeRig(t, async (act) => {

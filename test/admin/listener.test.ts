@@ -36,7 +36,7 @@ async function leaveSocket(path: string): Promise<void> {
   await once(spawn(process.execPath, ['-e', script, path], { stdio: 'ignore' }), 'close');
 }
 
-t.test('a socket is its owner’s and its group’s, and goes with the listener', async (t) => {
+t.test('a socket belongs to its owner and group, and is removed with the listener', async (t) => {
   const path = join(makeFolder(t), 'a.sock');
   const umask = process.umask(0);
   const close = await open(t, path);
@@ -47,7 +47,7 @@ t.test('a socket is its owner’s and its group’s, and goes with the listener'
   t.notOk(existsSync(path));
 });
 
-t.test('a socket that nobody answers at is replaced, one that is answered is not', async (t) => {
+t.test('a dead socket is replaced, and a live one is not', async (t) => {
   const path = join(makeFolder(t), 'a.sock');
   await leaveSocket(path);
   t.ok(existsSync(path), 'the socket is left behind');
@@ -59,7 +59,7 @@ t.test('a socket that nobody answers at is replaced, one that is answered is not
   t.equal((await ask({ socketPath: path }, '/')).text, 'here', 'and goes on to');
 });
 
-t.test('what could be somebody else’s is not used', async (t) => {
+t.test('a path that could belong to something else is refused', async (t) => {
   const dir = makeFolder(t);
   writeFileSync(join(dir, 'file'), 'precious');
   await t.rejects(open(t, join(dir, 'file')), { message: /exists and is not a socket/ });
@@ -72,7 +72,7 @@ t.test('what could be somebody else’s is not used', async (t) => {
   await t.rejects(open(t, join(dir, 'public', 'a.sock')), { message: /anybody can write to .*public/ });
 });
 
-t.test('a port that is taken', async (t) => {
+t.test('a port that is in use is reported', async (t) => {
   const port = await freePort();
   const server = createServer().listen(port, '127.0.0.1');
   await once(server, 'listening');

@@ -84,7 +84,7 @@ t.test('metrics', async (t) => {
     );
   });
 
-  await t.test('say what happened', async (t) => {
+  await t.test('report what happened', async (t) => {
     const now = Date.now() / 1000;
     t.strictSame(
       [
@@ -138,7 +138,7 @@ t.test('metrics', async (t) => {
     t.strictSame(told.sort(), families.sort(), 'in the manual, all and no others');
   });
 
-  await t.test('are what a real Prometheus is asked for', async (t) => {
+  await t.test('include every metric that alerts and dashboard use', async (t) => {
     const dashboard = readDashboard();
     const asked = readFileSync('config/prometheus-alerts.yml', 'utf8') + expressionsOf(dashboard).join('\n');
     const names = new Set(asked.match(/\b(?:pdfseal|process|nodejs)_[a-z_]+\b/g));

@@ -19,7 +19,7 @@ async function peerAt(t: Test, options: ListenOptions) {
   return peerOf(socket);
 }
 
-t.test('the kernel knows who is at the other end of a Unix socket, and of no other', async (t) => {
+t.test('the kernel reports the user at the other end of a Unix socket, and of no other socket', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-peer-'));
   t.teardown(() => rmSync(dir, { recursive: true, force: true }));
   const path = join(dir, 'socket');
@@ -27,7 +27,7 @@ t.test('the kernel knows who is at the other end of a Unix socket, and of no oth
   t.equal(await peerAt(t, { host: '127.0.0.1', port: 0 }), undefined);
 });
 
-t.test('a user that the namespace hides is not taken for another one', async (t) => {
+t.test('a user hidden by the namespace is not taken for another one', async (t) => {
   t.strictSame(withoutStandIn({ uid: 65_534, pid: 7 }), { pid: 7 });
   t.strictSame(withoutStandIn({ uid: 0, pid: 7 }), { uid: 0, pid: 7 });
   t.strictSame(withoutStandIn({ uid: 1000 }), { uid: 1000 });

@@ -43,7 +43,7 @@ const parts = {
   onFatal: (error: unknown) => t.fail(String(error)),
 } as unknown as AdminParts;
 
-t.test('an API key has to', async (t) => {
+t.test('changes over TCP need an API key with the scope admin', async (t) => {
   // Of the other end of a TCP connection the kernel knows no user either.
   const server = createServer(createAdminApp(parts)).listen(0, '127.0.0.1');
   t.teardown(() => server.close());
@@ -66,7 +66,7 @@ t.test('an API key has to', async (t) => {
   );
 });
 
-t.test('a time-stamp over a digest, of one authority or the first that gives one', async (t) => {
+t.test('a digest is stamped by a named authority, or by the first that can', async (t) => {
   const asked: unknown[] = [];
   const stamp = { token: 'dG9rZW4=', certificates: [], genTime: 0, notAfter: 86_400_000 };
   const timestamping = {

@@ -5,7 +5,7 @@ import { noteUpkeep, readUpkeep } from '../../src/admin/upkeepNotes.ts';
 
 const note = { finished_at: '2026-11-21T07:00:00.000Z', good: true, tree_size: 7 };
 
-t.test('a note takes the place of the one before, for anybody to read', async (t) => {
+t.test('a note replaces the one before, and anyone can read it', async (t) => {
   const dir = t.testdir();
   t.equal(readUpkeep(dir, 'check'), undefined);
   const umask = process.umask(0o077);
@@ -17,7 +17,7 @@ t.test('a note takes the place of the one before, for anybody to read', async (t
   t.equal(statSync(join(dir, 'last-check.json')).mode & 0o777, 0o644);
 });
 
-t.test('links are not followed, wherever somebody put them', async (t) => {
+t.test('symbolic links are not followed', async (t) => {
   const dir = t.testdir({ secret: 'precious' });
   const secret = join(dir, 'secret');
   const { mode } = statSync(secret);
