@@ -43,7 +43,7 @@ function openFeed(t: Test, jobs: number, ended: number) {
 }
 
 t.test(
-  'while jobs that wait are sealed a few at a time, their ids are not read again and again',
+  'while waiting jobs are sealed a few at a time, their ids are not read over and over again',
   async (t) => {
     const { looks, ring } = openFeed(t, 500, 1);
     await until('it has looked', () => looks.length === 1);
@@ -54,7 +54,7 @@ t.test(
   },
 );
 
-t.test('what is left over of the last of them is forgotten at once', async (t) => {
+t.test('once few jobs are left, the next look follows at once', async (t) => {
   const { looks, ring } = openFeed(t, 3, 3);
   await until('it has looked', () => looks.length === 1);
   ring();

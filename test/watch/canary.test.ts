@@ -72,7 +72,7 @@ async function jobsIn(store: Store): Promise<JobRecord[]> {
   return records;
 }
 
-t.test('it is sealed as every document is, and is nobody’s', async (t) => {
+t.test('a canary is sealed like a document, and belongs to no client', async (t) => {
   const { canary, store, sealer, fatal } = await makeHouse(t);
   t.match(canary.status(), { ready: false, newest: undefined, detail: 'the first canary is under way' });
   const run = await canary.run();
@@ -89,7 +89,7 @@ t.test('it is sealed as every document is, and is nobody’s', async (t) => {
   t.strictSame(fatal, []);
 });
 
-t.test('where it is off none sings but when asked, and readiness does not depend on it', async (t) => {
+t.test('if canaries are off, one runs only on request, and readiness does not depend on it', async (t) => {
   const { canary, store, site, signing } = await makeHouse(t, { intervalMs: Number.POSITIVE_INFINITY });
   const off = { ready: true, detail: 'canaries run on request only' };
   canary.start();
@@ -103,7 +103,7 @@ t.test('where it is off none sings but when asked, and readiness does not depend
   t.equal((await jobsIn(store)).length, 1, 'and none follows by itself');
 });
 
-t.test('while nothing can be sealed it fails, and writes nothing', async (t) => {
+t.test('while nothing can be sealed, a canary fails and writes nothing', async (t) => {
   const { canary, store, site, signing, sealer } = await makeHouse(t, {}, 1);
   const giveBack = takeToken(site.tokens[0] as never);
   await signing.sign(await signing.term(Date.now()), CHECKPOINT, 0).catch(() => {});
@@ -116,7 +116,7 @@ t.test('while nothing can be sealed it fails, and writes nothing', async (t) => 
   t.equal(sealer.waitingCount, 0);
 });
 
-t.test('a full queue does not stop it, and it takes no place there', async (t) => {
+t.test('a canary runs despite a full queue, and takes no place in it', async (t) => {
   const { canary, sealer, signing } = await makeHouse(t, {}, 1);
   const pid = pidOf(signing);
   process.kill(pid, 'SIGSTOP');
@@ -130,7 +130,7 @@ t.test('a full queue does not stop it, and it takes no place there', async (t) =
   t.match(await run, { verified: true });
 });
 
-t.test('a receipt that does not verify is a failure, whatever the sealer says', async (t) => {
+t.test('a canary whose receipt does not verify has failed, whatever the sealer says', async (t) => {
   const { privateKey: _, ...stranger } = makeKey('ed25519', 'region-0');
   const { canary } = await makeHouse(t, { trust: () => trusting([stranger]) });
   t.match(await canary.run(), {
@@ -141,7 +141,7 @@ t.test('a receipt that does not verify is a failure, whatever the sealer says', 
   t.match(canary.status(), { ready: false, verified: undefined });
 });
 
-t.test('one that is not sealed in time is a failure', async (t) => {
+t.test('a canary that is not sealed in time has failed', async (t) => {
   const { canary, signing } = await makeHouse(t, { intervalMs: 50, timeoutMs: 4000 });
   await canary.run();
   t.ok(canary.status().ready);
@@ -154,7 +154,7 @@ t.test('one that is not sealed in time is a failure', async (t) => {
   await until('it is well again', () => canary.status().ready);
 });
 
-t.test('where the next one hangs, the last success grows too old', async (t) => {
+t.test('if a canary hangs, the last success becomes too old', async (t) => {
   const released = Promise.withResolvers<undefined>();
   const house = await makeHouse(t);
   const { store, sealer } = house;

@@ -45,7 +45,7 @@ async function vault(t: Test, leaves: number) {
   return { log, a, witnessing, lines, reopen, carrying: witnessing.carrying };
 }
 
-t.test('an answer is for the checkpoint that was requested, whatever has happened since', async (t) => {
+t.test('an answer counts for the requested checkpoint, whatever has happened since', async (t) => {
   const { log, a, carrying, reopen, witnessing } = await vault(t, 5);
   const first = await carrying.request(undefined);
   t.match(first, {
@@ -87,7 +87,7 @@ t.test('an answer is for the checkpoint that was requested, whatever has happene
   t.notOk(witnessing.isForked);
 });
 
-t.test('a size makes the next request, as often as it is told', async (t) => {
+t.test('a size from the witness gives the next request, as often as it is entered', async (t) => {
   const { log, a, carrying } = await vault(t, 5);
   await post(a, (await carrying.request('a')).body);
   log.grow(7);
@@ -115,7 +115,7 @@ t.test('a size makes the next request, as often as it is told', async (t) => {
   t.equal(log.puts, puts);
 });
 
-t.test('a size that was mistyped is put right by the witness', async (t) => {
+t.test('a mistyped size is corrected by the witness', async (t) => {
   const { a, carrying, log } = await vault(t, 5);
   t.match(await carrying.accept('4', 'a'), { request: { oldSize: 4, treeSize: 5 } });
   const { body } = await carrying.request('a');
@@ -134,7 +134,7 @@ t.test('a size that was mistyped is put right by the witness', async (t) => {
   });
 });
 
-t.test('what a scanner types, and what it may not', async (t) => {
+t.test('an answer is accepted in any form that a scanner types, and refused if changed', async (t) => {
   const { a, carrying, log } = await vault(t, 5);
   const line = bodyOf(await post(a, (await carrying.request('a')).body)).trim();
   const [dash, name = '', signature = ''] = line.split(' ');
@@ -195,7 +195,7 @@ t.test('what a scanner types, and what it may not', async (t) => {
     );
 });
 
-t.test('only a whole answer raises the fork alarm, and only where somebody has made sure', async (t) => {
+t.test('only a whole answer raises the fork alarm, and only after confirmation', async (t) => {
   const { a, carrying, log, witnessing, lines } = await vault(t, 5);
   const typed = async (answer: string, message: RegExp, isSure = [false, true]) => {
     const puts = log.puts;
@@ -279,7 +279,7 @@ for (const [what, answer] of [
     t.ok(witnessing.isForked);
   });
 
-t.test('the fork alarm: another tree of the same size', async (t) => {
+t.test('the fork alarm is raised for another tree of the same size', async (t) => {
   const { a, carrying, witnessing } = await vault(t, 5);
   await carrying.accept(await post(a, (await carrying.request('a')).body), 'a');
   const { body, oldSize, treeSize } = await carrying.request('a');
@@ -355,7 +355,7 @@ t.test('a mistyped size discards nothing', async (t) => {
   t.match(await carrying.request('a'), { oldSize: 150, treeSize: 200 });
 });
 
-t.test('a cosignature of the future is not taken', async (t) => {
+t.test('a cosignature from the future is refused', async (t) => {
   const { a, log, carrying, witnessing } = await vault(t, 5);
   const { body } = await carrying.request('a');
   const text = parseNote(body.slice(body.indexOf('\n\n') + 2))?.text ?? '';
@@ -370,7 +370,7 @@ t.test('a cosignature of the future is not taken', async (t) => {
   t.equal(witnessing.status.witnessed?.at, (now + 86_000) * 1000);
 });
 
-t.test('nothing that is under way ends the fork alarm', async (t) => {
+t.test('no request or answer under way ends the fork alarm', async (t) => {
   const { log, carrying, witnessing } = await vault(t, 5);
   await carrying.request('a');
   const size = carrying.accept('4', 'a');
@@ -440,7 +440,7 @@ t.test('a quorum over several witnesses cosigns one checkpoint', async (t) => {
   });
 });
 
-t.test('a witness on the network may be asked by hand too', async (t) => {
+t.test('a witness on the network can be asked by hand too', async (t) => {
   const log = new TestLog();
   const a = await TestWitness.open(t, 'a');
   log.grow(5);
@@ -453,7 +453,7 @@ t.test('a witness on the network may be asked by hand too', async (t) => {
   });
 });
 
-t.test('nothing is requested of a log that cannot be cosigned', async (t) => {
+t.test('no request is made for a log that cannot be cosigned', async (t) => {
   const { log, carrying } = await vault(t, 0);
   log.head = undefined;
   await t.rejects(carrying.request('a'), refused(/no checkpoint yet/));
@@ -466,7 +466,7 @@ t.test('nothing is requested of a log that cannot be cosigned', async (t) => {
   await t.rejects(carrying.accept('3', 'a'), refused(/run pdfseal check/));
 });
 
-t.test('many requests: the newest are kept, and none that no witness would cosign', async (t) => {
+t.test('of many requests the newest are kept, except those that no witness would cosign', async (t) => {
   const { log, a, carrying } = await vault(t, 1);
   const bodies: string[] = [];
   for (let n = 0; n < 20; n++) {
@@ -487,7 +487,7 @@ t.test('many requests: the newest are kept, and none that no witness would cosig
   );
 });
 
-t.test('any text is read, and what is read twice is the same', async () => {
+t.test('any text is accepted as input, and a second reading gives the same', async () => {
   const scraps = [
     'HTTP/1.1 200 OK',
     '\r\n',

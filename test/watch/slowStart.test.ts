@@ -16,7 +16,7 @@ print("bound", file=sys.stderr, flush=True)
 print(receiver.recv(65536).decode() + receiver.recv(65536).decode(), flush=True)
 `;
 
-t.test('a daemon that waits to take over counts as started, and says for what it waits', async (t) => {
+t.test('a daemon that waits to take over counts as started, and reports what it waits for', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-start-'));
   t.teardown(() => rmSync(dir, { recursive: true }));
   const socket = join(dir, 'notify');
@@ -32,7 +32,7 @@ t.test('a daemon that waits to take over counts as started, and says for what it
   t.equal(await text(receiver.stdout), 'READY=1\nSTATUS=process 1 on a is active\nREADY=1\nSTATUS=well\n\n');
 });
 
-t.test('a long start asks for more time, now and then', async (t) => {
+t.test('a long start asks for more time repeatedly', async (t) => {
   // The path of a socket has 107 bytes at most.
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-start-'));
   t.teardown(() => rmSync(dir, { recursive: true }));

@@ -27,7 +27,7 @@ import { tamper } from '../support/wholeStore.ts';
 const HOUR_MS = 3_600_000;
 const digests = sampleContent().document;
 
-t.test('what has expired goes on time, also what expired while nobody ran', async (t) => {
+t.test('expired entries are removed on time, even if they expired during a stop', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-sweep-'));
   t.teardown(() => rmSync(dir, { recursive: true, force: true }));
   let now = START_MS;
@@ -159,7 +159,7 @@ t.test(
   },
 );
 
-t.test('copies go by the time the service was at work, or by dates that others vouch for', async (t) => {
+t.test('copies expire by service time, or by dates that other clocks confirm', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'pdfseal-sweep-'));
   t.teardown(() => rmSync(dir, { recursive: true, force: true }));
   const path = join(dir, 'store');

@@ -20,7 +20,7 @@ function cosignersOf(text: string | undefined, witnesses: readonly TestWitness[]
   return note ? cosignaturesIn(note, cosigners).map(({ cosigner }) => cosigner.name.slice(0, 1)) : [];
 }
 
-t.test('growth is cosigned by every witness, and what they said is kept', async (t) => {
+t.test('growth is cosigned by every witness, and the cosignatures are kept', async (t) => {
   const log = new TestLog();
   const [a, b] = [await TestWitness.open(t, 'a'), await TestWitness.open(t, 'b')];
   const policy = `${a.line('a')}${b.line('b')}group both all a b\nquorum both\n`;
@@ -50,7 +50,7 @@ t.test('growth is cosigned by every witness, and what they said is kept', async 
   t.ok(Buffer.byteLength(a.bodies.at(-1) ?? '') < 16 * 1024, 'every witness takes so much');
 });
 
-t.test('a witness sees the lines of keys that the policy lists, or of all Ed25519 keys', async (t) => {
+t.test('a witness is sent the lines of keys in its policy, or of all Ed25519 keys', async (t) => {
   const log = new TestLog();
   const [first, ecdsa, third] = log.keys.map((key) => encodeVkey(ORIGIN, key));
   log.grow(3);
@@ -75,7 +75,7 @@ t.test('a witness sees the lines of keys that the policy lists, or of all Ed2551
   }
 });
 
-t.test('a checkpoint that no Ed25519 key signed is shown to nobody', async (t) => {
+t.test('a checkpoint that no Ed25519 key signed is not sent to a witness', async (t) => {
   const log = new TestLog();
   log.signers = log.keys.slice(1, 2);
   const a = await TestWitness.open(t, 'a');
@@ -85,7 +85,7 @@ t.test('a checkpoint that no Ed25519 key signed is shown to nobody', async (t) =
   t.equal(a.asked.length, 0);
 });
 
-t.test('resynchronizes with the size that a witness holds', async (t) => {
+t.test('the log resynchronizes with the size that a witness holds', async (t) => {
   const log = new TestLog();
   const a = await TestWitness.open(t, 'a');
   log.grow(5);
@@ -108,7 +108,7 @@ t.test('resynchronizes with the size that a witness holds', async (t) => {
   );
 });
 
-t.test('what was known survives a restart; a cosignature is made anew only once it is old', async (t) => {
+t.test('witness state survives a restart, and a cosignature is renewed only once it is old', async (t) => {
   const log = new TestLog();
   const [a, b] = [await TestWitness.open(t, 'a'), await TestWitness.open(t, 'b')];
   const policy = `${a.line('a')}${b.line('b')}quorum b\n`;
@@ -134,7 +134,7 @@ t.test('what was known survives a restart; a cosignature is made anew only once 
   await third.witnessing.close();
 });
 
-t.test('a cosignature of the future is not taken', async (t) => {
+t.test('a cosignature from the future is refused', async (t) => {
   const log = new TestLog();
   const a = await TestWitness.open(t, 'a');
   const policy = `${a.line('a')}quorum a\n`;
@@ -265,7 +265,7 @@ for (const [what, [prepare, code, tries]] of Object.entries(troubles)) {
   });
 }
 
-t.test('trouble is said once, and its end too', async (t) => {
+t.test('a trouble is logged once, as is its end', async (t) => {
   const log = new TestLog();
   log.grow(3);
   const a = await TestWitness.open(t, 'a');
@@ -277,7 +277,7 @@ t.test('trouble is said once, and its end too', async (t) => {
   t.strictSame(eventsOf(lines), ['witness_failing', 'witness_back']);
 });
 
-t.test('a witness that was asked too often is spared longer and longer', async (t) => {
+t.test('a witness that answers 429 is asked at growing intervals', async (t) => {
   const log = new TestLog();
   log.grow(3);
   const a = await TestWitness.open(t, 'a');
@@ -293,7 +293,7 @@ t.test('a witness that was asked too often is spared longer and longer', async (
   t.ok(last - first >= 40 + 80 + 160 - 60, `${last - first} ms`);
 });
 
-t.test('damaged tiles are not held against a witness, and no fork is said to be one', async (t) => {
+t.test('damaged tiles are not blamed on a witness or reported as a fork', async (t) => {
   const log = new TestLog();
   log.grow(300);
   const a = await TestWitness.open(t, 'a');
@@ -306,7 +306,7 @@ t.test('damaged tiles are not held against a witness, and no fork is said to be 
   t.notOk(witnessing.isForked);
 });
 
-t.test('a witness without a URL is not asked, and the daemon stops while one hangs', async (t) => {
+t.test('a witness without a URL is not asked, and a stop does not wait for one that hangs', async (t) => {
   const log = new TestLog();
   log.grow(3);
   const [a, b] = [await TestWitness.open(t, 'a'), await TestWitness.open(t, 'b')];
@@ -339,7 +339,7 @@ function announce(
   };
 }
 
-t.test('a batch is cosigned before the log has it, and nobody waits for a slow witness', async (t) => {
+t.test('a batch is cosigned before it is in the log, and a slow witness delays nothing', async (t) => {
   const log = new TestLog();
   const [a, b] = [await TestWitness.open(t, 'a'), await TestWitness.open(t, 'b')];
   b.misbehaving = () => {};
@@ -363,7 +363,7 @@ t.test('a batch is cosigned before the log has it, and nobody waits for a slow w
   t.strictSame(eventsOf(lines), [], 'the rounds of the timer meanwhile found no fork');
 });
 
-t.test('below the quorum: it says so, asks again, and goes on', async (t) => {
+t.test('below the quorum, the daemon reports it, asks again, and goes on', async (t) => {
   const log = new TestLog();
   const a = await TestWitness.open(t, 'a');
   a.misbehaving = misbehave(503);
@@ -384,7 +384,7 @@ t.test('below the quorum: it says so, asks again, and goes on', async (t) => {
   t.equal(await hopeless, false, 'the daemon is being stopped');
 });
 
-t.test('what a witness saw before a crash is no older copy of the log', async (t) => {
+t.test('a checkpoint that a witness saw before a crash does not count as a fork', async (t) => {
   const log = new TestLog();
   const a = await TestWitness.open(t, 'a');
   log.grow(2);
@@ -404,7 +404,7 @@ t.test('what a witness saw before a crash is no older copy of the log', async (t
   t.notOk(second.witnessing.isForked);
 });
 
-t.test('a batch that no Ed25519 key signed is not shown', async (t) => {
+t.test('a batch that no Ed25519 key signed is not sent to a witness', async (t) => {
   const log = new TestLog();
   log.signers = log.keys.slice(1, 2);
   const a = await TestWitness.open(t, 'a');
