@@ -93,7 +93,7 @@ for (const [name, [config, epochs, messages]] of Object.entries(refusals)) {
   });
 }
 
-t.test('good: what is in force, or is planned; whatever the labels are', async (t) => {
+t.test('a configuration agrees with the epoch in force or planned, whatever the labels', async (t) => {
   const relabelled = firstEpoch([
     { ...eu, keyLabel: 'log-e2' },
     { ...us, keyLabel: 'log-e2' },

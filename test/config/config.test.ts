@@ -46,7 +46,7 @@ t.test('the shipped files load', async (t) => {
   });
 });
 
-t.test('without keys, and with a database, it is that of a front', (t) => {
+t.test('a configuration without keys and with a database is that of a front', (t) => {
   t.ok(loadConfig('config/front.toml', { files: 'unused' }).isFront);
   const store = '[store]\nengine = "postgresql"\nurl = "postgresql:///pdfseal?host=/run/postgresql"\n';
   const front = `environment = "test"\nstate_dir = "state"\n[log]\norigin = "seal.example.com/test/2026"\n`;
@@ -63,7 +63,7 @@ t.test('without keys, and with a database, it is that of a front', (t) => {
   t.end();
 });
 
-t.test('production.toml explains every key, and says its default', async (t) => {
+t.test('production.toml explains every key with its default', async (t) => {
   const text = readFileSync('config/production.toml', 'utf8');
   const names = everyKey().flatMap(({ table, name }) => [name, ...(/\w+(?=\]+$)/.exec(table) ?? [])]);
   t.ok(names.length > 30, 'the schema was walked to its leaves');
@@ -85,7 +85,7 @@ t.test('production.toml explains every key, and says its default', async (t) => 
 const WITHOUT_DEFAULT =
   /^(token_serial|pin_file|password_\w+|url|library_parameters|algorithm|ca_file|policy(?= = "[^"]*\.policy")) /;
 
-t.test('defaults, units and relative paths', async (t) => {
+t.test('defaults, units and relative paths are resolved', async (t) => {
   const config = parseConfig(MINIMAL, '/etc/pdfseal/test.toml');
   t.match(config, {
     file: '/etc/pdfseal/test.toml',
@@ -114,7 +114,7 @@ t.test('defaults, units and relative paths', async (t) => {
   );
 });
 
-t.test('the store is in state_dir, or in a PostgreSQL that is reached safely', async (t) => {
+t.test('the store is in state_dir, or in PostgreSQL over a safe connection', async (t) => {
   const at = (lines: string) => parseConfig(`${MINIMAL}[store]\n${lines}`, '/etc/pdfseal/test.toml').store;
   t.strictSame(at(''), { engine: 'lmdb', path: '/etc/pdfseal/state/store' });
   const socket = 'postgresql:///pdfseal?host=/run/postgresql';
@@ -186,7 +186,7 @@ t.test('the store is in state_dir, or in a PostgreSQL that is reached safely', a
   }
 });
 
-t.test('the former name of a key works, and of a file; both are told of', async (t) => {
+t.test('former names of keys and of a file still work, and are reported', async (t) => {
   const dir = t.testdir({ state: {} });
   const read = (inLog: string) =>
     parseConfig(MINIMAL.replace('[log]', `[log]\n${inLog}`), join(dir, 'pdfseal.toml'));
@@ -219,7 +219,7 @@ t.test('the former name of a key works, and of a file; both are told of', async 
   t.match(read(''), { log: { lastCheckpointFile: join(state, 'last-checkpoint') }, formerNames: [] });
 });
 
-t.test('addresses', async (t) => {
+t.test('addresses are ports, sockets and hosts, and others are refused', async (t) => {
   const at = (http: string) => parseConfig(`${MINIMAL}\n[http]\n${http}`, 'c.toml').http;
   t.match(at('listen = "[::1]:0"'), { listen: [{ host: '::1', port: 0 }], publicUrl: 'http://[::1]:0' });
   t.match(at('listen = ["unix:/run/a.sock", "localhost:1"]'), {
@@ -237,7 +237,7 @@ t.test('addresses', async (t) => {
   t.match(at('public_url = "https://a.example/seal/"'), { publicUrl: 'https://a.example/seal' });
 });
 
-t.test('webhooks', async (t) => {
+t.test('[webhooks] has defaults, and wrong values are refused', async (t) => {
   const at = (text: string) => parseConfig(`${MINIMAL}\n[webhooks]\n${text}`, '/etc/c.toml').webhooks;
   const hour = 3_600_000;
   t.strictSame(at(''), {
@@ -261,7 +261,7 @@ t.test('webhooks', async (t) => {
   for (const [text, message] of refused) t.throws(() => at(text), { message }, text);
 });
 
-t.test('where clamd is', async (t) => {
+t.test('the address of clamd is a socket or a host with a port', async (t) => {
   const at = (clamd: string) => parseConfig(`${MINIMAL}\n[scan]\nclamd = "${clamd}"`, 'c.toml').scan.clamd;
   t.strictSame(at('unix:/run/clamav/clamd.ctl'), { path: '/run/clamav/clamd.ctl' });
   t.strictSame(at('tcp:127.0.0.1:3310'), { host: '127.0.0.1', port: 3310 });
@@ -287,7 +287,7 @@ t.test('where clamd is', async (t) => {
   }
 });
 
-t.test('the administration', async (t) => {
+t.test('the administration listens on a socket, and on a loopback port if configured', async (t) => {
   const at = (listen: string) =>
     parseConfig(`${MINIMAL}\n[admin]\nlisten = "${listen}"`, '/etc/c.toml').admin;
   t.strictSame(parseConfig(MINIMAL, '/etc/c.toml').admin, { socket: { path: '/etc/state/admin.sock' } });
@@ -313,7 +313,7 @@ t.test('the administration', async (t) => {
   }
 });
 
-t.test('the console', async (t) => {
+t.test('the console listens next to the administration, or on loopback', async (t) => {
   const at = (lines: string) => parseConfig(`${MINIMAL}\n${lines}`, '/etc/pdfseal/test.toml').console;
   t.equal(at(''), undefined, 'there is none');
   const beside = { listen: { path: '/etc/pdfseal/state/console.sock' } };
@@ -329,7 +329,7 @@ t.test('the console', async (t) => {
     t.throws(() => at(`[console]\nlisten = "${address}"`), { message: /console\.listen: .*loopback/ });
 });
 
-t.test('the console over TLS, and whose certificates open it', async (t) => {
+t.test('the console over TLS names the people whose certificates open it', async (t) => {
   const read = (lines: string) => parseConfig(`${MINIMAL}\n${lines}`, '/etc/pdfseal/test.toml');
   const tls =
     '[console.tls]\nlisten = "[::]:8443"\ncertificate_file = "a.pem"\nclient_ca_file = "c.pem"\nkey_file = "a.key"\n';
@@ -364,7 +364,7 @@ t.test('the console over TLS, and whose certificates open it', async (t) => {
     t.throws(() => read(lines), { message });
 });
 
-t.test('authorities', async (t) => {
+t.test('authorities must be configured, and named once', async (t) => {
   const AUTHORITIES = 'timestamp.authorities = []';
   const refused: [list: string, expected: RegExp][] = [
     ['["built-in"]', /expected a key for the built-in authority: \[\[timestamp.keys\]\]/],
@@ -400,7 +400,7 @@ t.test('authorities', async (t) => {
   });
 });
 
-t.test('what is wrong is named: file, line, key, what was found and what is expected', async (t) => {
+t.test('a fault is reported with file, line, key, the value found and the one expected', async (t) => {
   const cases: [name: string, edit: (text: string) => string, ...expected: string[]][] = [
     [
       'unknown key',
@@ -580,7 +580,7 @@ t.test('what is wrong is named: file, line, key, what was found and what is expe
   }
 });
 
-t.test('every fault is told at once, a line each', async (t) => {
+t.test('all faults are reported at once, one per line', async (t) => {
   const message = messageOf(() => parseConfig('environment = 1\nstate = 2\n', 'c.toml'));
   t.strictSame(
     message
@@ -591,7 +591,7 @@ t.test('every fault is told at once, a line each', async (t) => {
   );
 });
 
-t.test('files the HSM needs', async (t) => {
+t.test('missing files of the HSM are reported', async (t) => {
   const dir = t.testdir({ 'c.toml': MINIMAL, 'module.so': '' });
   const file = join(dir, 'c.toml');
   t.match(
@@ -610,7 +610,7 @@ t.test('files the HSM needs', async (t) => {
   );
 });
 
-t.test('files with certificate authorities', async (t) => {
+t.test('a file of certificate authorities must have certificates', async (t) => {
   const good = makeTls(t).cert;
   const dir = t.testdir({
     'module.so': '',
@@ -645,7 +645,7 @@ t.test('files with certificate authorities', async (t) => {
   );
 });
 
-t.test('the witness policy', async (t) => {
+t.test('a faulty witness policy is reported with its line', async (t) => {
   const dir = t.testdir({ 'module.so': '', pin: '1234', 'c.toml': `${MINIMAL}\n[witness]\npolicy = "p"\n` });
   const faultOf = () => messageOf(() => loadConfig(join(dir, 'c.toml')));
   const where =
@@ -677,7 +677,7 @@ t.test('the witness policy', async (t) => {
   t.match(faultOf(), /witness\.policy: missing; expected the policy of the witnesses that must cosign/);
 });
 
-t.test('files that time-stamps need', async (t) => {
+t.test('missing files for time-stamps are reported if time-stamps are used', async (t) => {
   const dir = t.testdir({ 'module.so': '', pin: '1234', 'roots.pem': '' });
   const file = join(dir, 'c.toml');
   const faultsOf = (authorities: string, more: string): string => {
@@ -701,7 +701,7 @@ t.test('files that time-stamps need', async (t) => {
 const reload = (started: Config, running = started) =>
   mergeConfig(started, running, loadConfig(started.file));
 
-t.test('what a reload changes, and what waits for a restart', async (t) => {
+t.test('a reload changes some keys, and reports those that need a restart', async (t) => {
   const dir = t.testdir({ 'module.so': '', pin: '1234' });
   const file = join(dir, 'c.toml');
   const write = (edit: (text: string) => string) => writeFileSync(file, edit(`${MINIMAL}[logging]\n`));
@@ -732,7 +732,7 @@ t.test('what a reload changes, and what waits for a restart', async (t) => {
   t.throws(() => reload(started, second.config), { message: /c\.toml:4: lag: unknown key/ });
 });
 
-t.test('each key as it is in effect, and what the file says where that waits for a restart', async (t) => {
+t.test('each key is shown as in effect, with the new value if that awaits a restart', async (t) => {
   const dir = t.testdir({ 'module.so': '', pin: '1234' });
   const file = join(dir, 'c.toml');
   writeFileSync(file, `${MINIMAL}[clients.gone.quotas.default]\njobs = 1\n`);
@@ -757,7 +757,7 @@ t.test('each key as it is in effect, and what the file says where that waits for
   t.match(settings.get('log.origin'), { source: 'file', changed: true, next: undefined });
 });
 
-t.test('a PIN file that cannot be read is only told of while the others meet the quorum', async (t) => {
+t.test('an unreadable PIN file is only reported if the others meet the quorum', async (t) => {
   const [head = '', partition = ''] = MINIMAL.split('[[kms.partitions]]');
   const all = ['pin', 'second', 'third'].map((pin) =>
     partition.replace('"pin"', `"${pin}"`).replace('"one"', `"${pin}"`),
@@ -777,7 +777,7 @@ t.test('a PIN file that cannot be read is only told of while the others meet the
   );
 });
 
-t.test('a PIN from a systemd credential', async (t) => {
+t.test('a PIN can come from a systemd credential', async (t) => {
   const text = MINIMAL.replace('pin_file = "pin"', 'pin_credential = "hsm-pin"');
   const dir = t.testdir({ 'c.toml': text, 'module.so': '', credentials: { 'hsm-pin': '1234' } });
   const file = join(dir, 'c.toml');
@@ -812,7 +812,7 @@ function messageOf(action: () => unknown): string {
   return '';
 }
 
-t.test('a software key is post-quantum, and is on no token', async (t) => {
+t.test('a software key must be post-quantum, and without a token', async (t) => {
   const own = '\n[[kms.partitions]]\nregion = "us"\nkey_label = "pq"\n';
   const at = (lines: string, quorum = '"1 classical and 1 post-quantum"', text = MINIMAL) =>
     parseConfig(`${text.replace('[[kms', `[kms]\nquorum = ${quorum}\n[[kms`)}${own}${lines}`, '/etc/c.toml')

@@ -5,7 +5,7 @@ import { fc } from '../support/seed.ts';
 
 const environments = ['sandbox', 'production', 'a', 'eu-west-1'];
 
-t.test('a new key has the published form and is accepted in its environment only', async (t) => {
+t.test('a new key has the published form, and is accepted only in its environment', async (t) => {
   for (const environment of environments) {
     const key = newApiKey(environment);
     t.match(key, new RegExp(`^seal_${environment}_[0-9A-Za-z]{36}$`));
@@ -14,12 +14,12 @@ t.test('a new key has the published form and is accepted in its environment only
   }
 });
 
-t.test('keys differ', async (t) => {
+t.test('new keys are unique', async (t) => {
   const keys = Array.from({ length: 1000 }, () => newApiKey('sandbox'));
   t.equal(new Set(keys).size, keys.length);
 });
 
-t.test('the last six digits are the CRC-32 of what is before them', async (t) => {
+t.test('the last six digits are the CRC-32 of those before them', async (t) => {
   const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
   const key = newApiKey('sandbox');
   const value = [...key.slice(-6)].reduce((sum, digit) => sum * 62 + digits.indexOf(digit), 0);
@@ -39,7 +39,7 @@ t.test('one changed character is noticed', async (t) => {
   t.pass();
 });
 
-t.test('what is no key is refused', async (t) => {
+t.test('text that is not a key is refused', async (t) => {
   const key = newApiKey('sandbox');
   for (const text of [
     '',
@@ -54,6 +54,6 @@ t.test('what is no key is refused', async (t) => {
   }
 });
 
-t.test('the store sees SHA-256 only', async (t) => {
+t.test('the store gets only the SHA-256 of a key', async (t) => {
   t.equal(hashApiKey('abc'), 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad');
 });

@@ -17,7 +17,7 @@ function collect(...entries: [string, string][]): CreateRequest {
   return fields.finish();
 }
 
-t.test('a multipart create with only what is required takes the defaults', async (t) => {
+t.test('a multipart create with only the required fields gets the defaults', async (t) => {
   t.same(collect(['visibility', 'private']), {
     visibility: 'private',
     mode: 'async',
@@ -25,7 +25,7 @@ t.test('a multipart create with only what is required takes the defaults', async
   });
 });
 
-t.test('a multipart create with everything', async (t) => {
+t.test('a multipart create can have all fields', async (t) => {
   const request = collect(
     ['customer_reference', ' Ä\r\n\u0001e\u0301 '],
     ['mode', 'blocking'],
@@ -44,7 +44,7 @@ t.test('a multipart create with everything', async (t) => {
   });
 });
 
-t.test('a JSON create with everything', async (t) => {
+t.test('a JSON create can have all fields', async (t) => {
   const body = {
     ...JSON_CREATE,
     purpose: 'p',
@@ -129,7 +129,7 @@ for (const [name, values] of Object.entries({
   });
 }
 
-t.test('what is required is missed by name', async (t) => {
+t.test('a missing required field is named', async (t) => {
   t.throws(() => collect(['mode', 'async']), { code: 'missing_parameter', parameter: 'visibility' });
   for (const name of Object.keys(JSON_CREATE)) {
     const parse = () => parseJsonCreate({ ...JSON_CREATE, [name]: undefined });
@@ -139,7 +139,7 @@ t.test('what is required is missed by name', async (t) => {
   }
 });
 
-t.test('repeated fields are refused, with the same value too', async (t) => {
+t.test('repeated fields are refused, even with the same value', async (t) => {
   const fields = new FormFields();
   fields.add('preserve_metadata', 'false');
   t.throws(() => fields.add('preserve_metadata', 'false'), {
@@ -148,7 +148,7 @@ t.test('repeated fields are refused, with the same value too', async (t) => {
   });
 });
 
-t.test('unknown fields are refused, also those every object seems to have', async (t) => {
+t.test('unknown fields are refused, even those that every object inherits', async (t) => {
   for (const name of [
     'preserve_metdata',
     'Visibility',
@@ -174,7 +174,7 @@ t.test('a JSON body must be an object', async (t) => {
   }
 });
 
-t.test('whatever comes, the answer is a request or a ServiceError', async (t) => {
+t.test('any input gives a request or a ServiceError', async (t) => {
   const names = fc.oneof(
     fc.constantFrom('visibility', 'mode', 'purpose', 'preserve_metadata'),
     fc.string({ unit: 'binary' }),
@@ -192,7 +192,7 @@ t.test('whatever comes, the answer is a request or a ServiceError', async (t) =>
   t.doesNotThrow(() => fc.assert(property, { numRuns: tries(200) }));
 });
 
-t.test('the fingerprint tells requests apart by every field and by the document', async (t) => {
+t.test('the fingerprint depends on every field and on the document', async (t) => {
   const base: CreateRequest = { visibility: 'private', mode: 'async', preserveMetadata: false };
   const requests: CreateRequest[] = [
     base,
@@ -212,7 +212,7 @@ t.test('the fingerprint tells requests apart by every field and by the document'
   t.match(prints[0], /^[0-9a-f]{64}$/);
 });
 
-t.test('the fingerprint stays what it was: stored ones are compared for 48 hours', async (t) => {
+t.test('the fingerprint has not changed, as stored ones are compared for 48 hours', async (t) => {
   const request = collect(['visibility', 'private'], ['customer_reference', 'Ä 1']);
   // sha256sum of {"customer_reference":"Ä 1","document_sha256":"00","mode":"async","preserve_metadata":false,"visibility":"private"}
   t.equal(fingerprint(request, '00'), 'c8c152858753211eaadb83951d5a0525152431d278c90fa6230840de3ba7014c');
