@@ -15,7 +15,7 @@ function withSpeeds(change: (kernel: string, measured: number) => number): Nativ
 }
 
 t.test(
-  'the fastest is chosen for each number of streams, and OpenSSL stands in the comparison',
+  'the fastest kernel is chosen for each number of streams, and OpenSSL is in the comparison',
   async (t) => {
     const { chosen, rates, unsound } = calibrate(addon);
     t.same(unsound, []);
@@ -31,7 +31,7 @@ t.test(
   },
 );
 
-t.test('a kernel that is slow here is never chosen, whatever it is called', async (t) => {
+t.test('a kernel that is slow here is not chosen, whatever its name', async (t) => {
   for (const slow of addon.kernels()) {
     const { chosen } = calibrate(
       withSpeeds((kernel, speed) => (kernel === slow ? speed / 1000 : speed)),
@@ -44,7 +44,7 @@ t.test('a kernel that is slow here is never chosen, whatever it is called', asyn
   }
 });
 
-t.test('where all others are slow, OpenSSL does it', async (t) => {
+t.test('if all other kernels are slow, OpenSSL is chosen', async (t) => {
   const { chosen } = calibrate(
     withSpeeds((kernel, speed) => (kernel === 'openssl' ? speed : speed / 1000)),
     LONG_MS,
@@ -52,7 +52,7 @@ t.test('where all others are slow, OpenSSL does it', async (t) => {
   t.ok(chosen.every(({ kernel }) => kernel === 'openssl'));
 });
 
-t.test('the best slice counts: one that was disturbed does not decide', async (t) => {
+t.test('the best slice of a measurement counts, so that a disturbance does not decide', async (t) => {
   const seen = new Set<string>();
   const disturbed: NativeAddon = {
     ...addon,
@@ -66,13 +66,13 @@ t.test('the best slice counts: one that was disturbed does not decide', async (t
   t.ok(calibrate(disturbed, LONG_MS).chosen.every(({ kernel }) => kernel === 'openssl'));
 });
 
-t.test('without any time it is OpenSSL, measured once', async (t) => {
+t.test('without time to measure, OpenSSL is chosen', async (t) => {
   const { chosen, rates } = calibrate(addon, 0);
   t.ok(chosen.every(({ kernel }) => kernel === 'openssl'));
   t.equal(rates.length, WIDTHS.length);
 });
 
-t.test('a kernel that does not know its known answers is not even measured', async (t) => {
+t.test('a kernel with wrong known answers is not measured', async (t) => {
   const wrong: NativeAddon = { ...addon, selfTest: (kernel) => kernel !== 'openssl' };
   const { chosen, rates, unsound } = calibrate(wrong);
   t.same(unsound, ['openssl']);

@@ -16,7 +16,7 @@ function choose(choice: EngineChoice, addon?: URL) {
   return { engine, calibration, infos, warnings };
 }
 
-t.test('an add-on that works is used unless WebAssembly is asked for', async (t) => {
+t.test('a working add-on is used unless WebAssembly is configured', async (t) => {
   for (const choice of ['auto', 'native'] as const) {
     const { engine, calibration, infos, warnings } = choose(choice);
     t.equal(engine, 'native');
@@ -55,7 +55,7 @@ function unusable(t: Test): [what: string, addon: URL, reason: RegExp][] {
   ];
 }
 
-t.test('one that does not is left alone, with a warning', async (t) => {
+t.test('an add-on that does not work is not used, with a warning', async (t) => {
   for (const [what, addon, reason] of unusable(t)) {
     t.match(
       choose('auto', addon),
@@ -66,7 +66,7 @@ t.test('one that does not is left alone, with a warning', async (t) => {
   }
 });
 
-t.test('or stops the start, if nothing else will do', async (t) => {
+t.test('an add-on that does not work stops the start if it is required', async (t) => {
   for (const [what, addon, reason] of unusable(t)) {
     t.throws(() => choose('native', addon), OperatorError, what);
     t.throws(() => choose('native', addon), { message: reason }, what);

@@ -3,7 +3,7 @@ import { Lane } from '../../src/hash/lane.ts';
 
 const lengths = (chunks: Uint8Array[]) => chunks.map(({ length }) => length);
 
-t.test('there is room again only when nothing is pending', async (t) => {
+t.test('there is room again only after everything pending was taken', async (t) => {
   const lane = new Lane(false);
   lane.push(new Uint8Array(64));
   let hasRoom = false;
@@ -18,7 +18,7 @@ t.test('there is room again only when nothing is pending', async (t) => {
   t.equal(lane.pendingBytes, 0);
 });
 
-t.test('chunks are taken whole as far as they fit', async (t) => {
+t.test('chunks are taken whole if they fit', async (t) => {
   const lane = new Lane(true);
   for (const length of [10, 20, 30, 100]) lane.push(new Uint8Array(length));
   t.same(lengths(lane.take(40)), [10, 20]);
@@ -29,7 +29,7 @@ t.test('chunks are taken whole as far as they fit', async (t) => {
   t.equal(lane.pendingBytes, 0);
 });
 
-t.test('who waits for room in a lane that fails goes on', async (t) => {
+t.test('a writer that waits for room is released if the lane fails', async (t) => {
   const lane = new Lane(false);
   lane.push(new Uint8Array(64));
   const room = lane.room();

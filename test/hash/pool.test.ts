@@ -53,7 +53,7 @@ for (const [name, options] of Object.entries(ENGINES)) {
       }
     });
 
-    t.test('documents in parallel, however they are cut, do not touch each other', async (t) => {
+    t.test('documents hashed in parallel do not affect each other, however they are cut', async (t) => {
       const { pool } = await open(t, { ...options, workers: 2 });
       const chunks = fc.array(fc.uint8Array({ maxLength: 3000 }), { maxLength: 8 });
       const property = fc.asyncProperty(
@@ -69,7 +69,7 @@ for (const [name, options] of Object.entries(ENGINES)) {
       await t.resolves(fc.assert(property, { numRuns: tries(40) }));
     });
 
-    t.test('large documents side by side', async (t) => {
+    t.test('several large documents are hashed at the same time', async (t) => {
       const { pool } = await open(t, { ...options, workers: 2 });
       const documents = Array.from({ length: 5 }, (_, i) => randomBytes(1_000_000 + i * 77_777));
       const cut = (data: Buffer) =>
@@ -79,7 +79,7 @@ for (const [name, options] of Object.entries(ENGINES)) {
       t.same(await Promise.all(documents.map((data) => digest(pool, cut(data)))), documents.map(expected));
     });
 
-    t.test('a document that comes faster than it is hashed has to wait', async (t) => {
+    t.test('a document that arrives faster than it is hashed must wait', async (t) => {
       const { pool } = await open(t, options);
       const hasher = pool.hasher();
       const chunk = randomBytes(CHUNK_BYTES);
@@ -92,7 +92,7 @@ for (const [name, options] of Object.entries(ENGINES)) {
       t.same(await hasher.digest(), expected(Buffer.concat(Array(8).fill(chunk))));
     });
 
-    t.test('many documents together have to wait earlier', async (t) => {
+    t.test('many documents together must wait earlier', async (t) => {
       const { pool } = await open(t, options);
       const chunk = randomBytes(200 * 1024);
       const hashers = Array.from({ length: 100 }, () => pool.hasher());
@@ -104,7 +104,7 @@ for (const [name, options] of Object.entries(ENGINES)) {
       t.same(digests, Array(100).fill(expected(chunk)));
     });
 
-    t.test('a small document gets through while a large one keeps coming', async (t) => {
+    t.test('a small document is hashed while a large one keeps arriving', async (t) => {
       const { pool } = await open(t, options);
       const large = pool.hasher();
       let small: Digests | undefined;
@@ -117,7 +117,7 @@ for (const [name, options] of Object.entries(ENGINES)) {
       large.abort();
     });
 
-    t.test('documents that stand still hold no worker', async (t) => {
+    t.test('documents that stand still occupy no worker', async (t) => {
       const { pool } = await open(t, options);
       const waiting = Array.from({ length: 300 }, (_, i) => ({
         hasher: pool.hasher(),
@@ -179,7 +179,7 @@ t.test('a document keeps its state when the worker of a later piece dies', async
   t.same(await hasher.digest(), expected(Buffer.concat([start, Buffer.from('die\0!')])));
 });
 
-t.test('a task that fails three times fails its documents, and only those', async (t) => {
+t.test('a task that fails three times fails only its own documents', async (t) => {
   const { pool, troubles } = await open(t, { engine: 'wasm', worker: FAULTY_WORKER });
   await t.rejects(digest(pool, [Buffer.from('die\x09')]), { message: 'a hash task failed for good' });
   t.equal(troubles.length, 3);
@@ -199,7 +199,7 @@ t.test('a worker that cannot load is found at the start', async (t) => {
   await t.rejects(opened, { message: 'the hash workers did not start' });
 });
 
-t.test('closing fails what is under way', async (t) => {
+t.test('closing the pool fails the documents under way', async (t) => {
   const pool = await openHashPool({
     workers: 1,
     engine: 'native',
@@ -212,7 +212,7 @@ t.test('closing fails what is under way', async (t) => {
   await rejected;
 });
 
-t.test('what the engines differ about has no digest', async (t) => {
+t.test('a document on which the engines differ has no digest', async (t) => {
   const documents = Array.from({ length: 20 }, (_, i) => Buffer.from(i === 7 ? 'mishash' : `${i}`));
   const { pool } = await open(t, { worker: FAULTY_WORKER, crossCheckShare: 1 });
   const outcomes = await Promise.allSettled(documents.map((data) => digest(pool, [data])));
@@ -223,7 +223,7 @@ t.test('what the engines differ about has no digest', async (t) => {
   }
 });
 
-t.test('a share of the documents is compared', async (t) => {
+t.test('only a share of the documents is compared', async (t) => {
   const { pool } = await open(t, { worker: FAULTY_WORKER, crossCheckShare: 0.5 });
   const digests = Array.from({ length: 100 }, () => digest(pool, [Buffer.from('mishash')]));
   const found = (await Promise.allSettled(digests)).filter(({ status }) => status === 'rejected').length;
@@ -236,7 +236,7 @@ t.test('one engine is not compared with itself', async (t) => {
 });
 
 t.test(
-  'chunks that are the pool’s alone are freed when they are hashed, others are left as they are',
+  'chunks that belong to the pool are freed after hashing, and others are left as they are',
   async (t) => {
     for (const engine of ['native', 'wasm'] as const) {
       const { pool } = await open(t, { engine });
@@ -257,7 +257,7 @@ t.test(
   },
 );
 
-t.test('what two engines compare is not freed by either', async (t) => {
+t.test('a chunk that two engines compare is freed by neither', async (t) => {
   const { pool } = await open(t, { crossCheckShare: 1 });
   const hasher = pool.hasher(true);
   const chunk = new Uint8Array(randomBytes(CHUNK_BYTES));

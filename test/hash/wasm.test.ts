@@ -19,7 +19,7 @@ function stateAfter(bytes: Uint8Array): Uint8Array {
   return hashed.state;
 }
 
-t.test('FIPS 180-4 example vectors', async (t) => {
+t.test('the FIPS 180-4 example vectors give their digests', async (t) => {
   const [empty, abc] = ['', 'abc'].map((text) => hash({ bytes: Buffer.from(text), last: true }));
   t.match(empty, { sha256: 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855' });
   t.match(abc, {
@@ -29,12 +29,12 @@ t.test('FIPS 180-4 example vectors', async (t) => {
   });
 });
 
-t.test('the example vectors come out of several pieces as out of one', async (t) => {
+t.test('the example vectors give the same digests in several pieces', async (t) => {
   const whole = hash({ bytes: Buffer.from('abc'), last: true });
   t.same(hash({ state: stateAfter(Buffer.from('a')), bytes: Buffer.from('bc'), last: true }), whole);
 });
 
-t.test('a document cut anywhere, between pieces of another, has the same digests', async (t) => {
+t.test('a document cut anywhere, interleaved with another, has the same digests', async (t) => {
   const property = fc.property(fc.uint8Array({ maxLength: 700 }), fc.nat(700), (data, at) => {
     const state = stateAfter(data.subarray(0, at));
     hash({ bytes: Buffer.from('another'), last: true });
@@ -43,7 +43,7 @@ t.test('a document cut anywhere, between pieces of another, has the same digests
   t.doesNotThrow(() => fc.assert(property, { numRuns: tries(300) }));
 });
 
-t.test('a state that is not this build’s is refused', async (t) => {
+t.test('a state of another build is refused', async (t) => {
   const state = stateAfter(Buffer.from('a'));
   state[0] = (state[0] ?? 0) ^ 1;
   t.throws(() => hash({ state, bytes: Buffer.from('b'), last: true }), /incompatible/);

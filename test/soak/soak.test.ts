@@ -22,7 +22,7 @@ function heap(hours: number, perHour: number): Point[] {
 
 const LIMIT = 16;
 
-t.test('growth is told from what comes and goes', async (t) => {
+t.test('growth is distinguished from fluctuation', async (t) => {
   for (const [perHour, verdict] of [
     [0, 'steady'],
     [8, 'steady'],
@@ -36,17 +36,17 @@ t.test('growth is told from what comes and goes', async (t) => {
   }
 });
 
-t.test('a short time is not enough to tell a slow leak', async (t) => {
+t.test('a short run is too short to detect a slow leak', async (t) => {
   t.equal(verdictOn(slopeOf(heap(0.05, 8)), LIMIT), 'too short to tell');
   t.equal(verdictOn(slopeOf(heap(0.05, 2000)), LIMIT), 'GROWS');
 });
 
-t.test('what never changes does not grow', async (t) => {
+t.test('a constant value does not grow', async (t) => {
   const flat = heap(1, 0).map(({ hours }) => ({ hours, value: 58 }));
   t.strictSame(slopeOf(flat), { perHour: 0, least: 0, most: 0 });
 });
 
-t.test('the line that each leak changes is there', async (t) => {
+t.test('the line that each seeded leak changes exists', async (t) => {
   for (const { file, line } of [...COLLECTING, ...Object.values(LEAKS)]) {
     const path = fileURLToPath(new URL(`../../dist/${file}`, import.meta.url));
     t.equal(readFileSync(path, 'utf8').split(line).length, 2, file);

@@ -63,7 +63,7 @@ async function refusals(t: Test, handle: SourceHandler, options: Parameters<type
   };
 }
 
-t.test('HEAD tells digest and length, GET gives the document', async (t) => {
+t.test('HEAD gives digest and length, and GET the document', async (t) => {
   const source = await openSource(t, serving(DOCUMENT));
   const client = clientOf();
   const url = `${source.origin}/a.pdf?signature=x%20y#page=2`;
@@ -80,7 +80,7 @@ t.test('HEAD tells digest and length, GET gives the document', async (t) => {
   }
 });
 
-t.test('a source that answers GET only tells nothing, and may be fetched from', async (t) => {
+t.test('a source that answers only GET announces nothing, but can be fetched from', async (t) => {
   for (const code of [403, 405, 501]) {
     const { origin } = await openSource(t, either(status(code), serving(DOCUMENT)));
     t.same(await clientOf().probe(origin, NEVER), {}, `${code}`);
@@ -88,7 +88,7 @@ t.test('a source that answers GET only tells nothing, and may be fetched from', 
   }
 });
 
-t.test('answers that are not the document', async (t) => {
+t.test('an answer that is not the document is refused with the reason', async (t) => {
   const encoded = { 'Content-Encoding': 'gzip' };
   const cases: [string, SourceHandler, head: RegExp, get: RegExp][] = [
     ['404', status(404), /^source_unreachable: .*status 404/, /^source_unreachable: .*status 404/],
@@ -135,7 +135,7 @@ t.test('answers that are not the document', async (t) => {
   }
 });
 
-t.test('a source that says nothing, or 103 for ever, is left', async (t) => {
+t.test('a source that sends nothing, or 103 for ever, times out', async (t) => {
   const silent = await refusals(t, () => {}, { answerTimeoutMs: 100 });
   t.match(silent.head, /^source_unreachable \(again after 1 s\): .*did not answer within 0.1 s/);
   const hinting: SourceHandler = async (_, res) => {
@@ -147,7 +147,7 @@ t.test('a source that says nothing, or 103 for ever, is left', async (t) => {
   t.match((await refusals(t, hinting)).get, /does not answer in valid HTTP/);
 });
 
-t.test('a source that does not answer as HTTP has it may be asked again later', async (t) => {
+t.test('a source that does not speak HTTP can be asked again later', async (t) => {
   const bytesMax = 100_000;
   const readAll = (answer: IncomingMessage) => {
     let bytes = 0;
@@ -180,7 +180,7 @@ t.test('a source that does not answer as HTTP has it may be asked again later', 
   }
 });
 
-t.test('three redirects are followed, to allowed places only, and relative ones too', async (t) => {
+t.test('at most three redirects are followed, only to allowed places', async (t) => {
   const target = await openSource(t, serving(DOCUMENT));
   const hops = await openSource(t, (req, res) => {
     const left = Number(req.url?.slice(1));
@@ -223,7 +223,7 @@ t.test('three redirects are followed, to allowed places only, and relative ones 
   t.same(aside.requests, []);
 });
 
-t.test('TLS is verified, and never left for less', async (t) => {
+t.test('TLS is verified, and a redirect to plain HTTP is refused', async (t) => {
   const tls = makeTls(t);
   const plain = await openSource(t, serving(DOCUMENT));
   const source = await openSource(
@@ -248,7 +248,7 @@ t.test('TLS is verified, and never left for less', async (t) => {
   t.same(plain.requests, []);
 });
 
-t.test('what is connected to is what was checked, also where answers to look-ups change', async (t) => {
+t.test('the checked address is the one connected to, even if look-ups change', async (t) => {
   const inside = await openSource(t, serving(Buffer.from('internal')), { host: '127.0.0.1' });
   const outside = await openSource(t, serving(DOCUMENT), { host: '127.0.0.2', port: inside.port });
   const answers: string[][] = [];
@@ -274,7 +274,7 @@ t.test('what is connected to is what was checked, also where answers to look-ups
   t.equal(outside.requests.length, 2);
 });
 
-t.test('IPv6', async (t) => {
+t.test('IPv6 addresses are allowed only if they are listed', async (t) => {
   const source = await openSource(t, serving(DOCUMENT), { host: '::1' }).catch(() => undefined);
   const url = source?.origin ?? 'http://[::1]:9';
   await t.rejects(read(clientOf({ allow: ['127.0.0.0/8'] }), url), { code: 'source_not_allowed' });
@@ -287,7 +287,7 @@ t.test('IPv6', async (t) => {
   await t.rejects(read(clientOf({ allow: ['::1'] }), mappedUrl), { code: 'source_not_allowed' });
 });
 
-t.test('that we cannot ask says nothing of a source, and its document is fetched later', async (t) => {
+t.test('a local fault does not count against a source, and its document is fetched later', async (t) => {
   const away = new SourceClient(new EgressClient('sources', async () => '/nowhere/egress.sock'), 1000);
   t.same(await away.probe('https://erp.example.com/a.pdf', NEVER), {});
   await t.rejects(read(away, 'https://erp.example.com/a.pdf'), {
@@ -296,7 +296,7 @@ t.test('that we cannot ask says nothing of a source, and its document is fetched
   });
 });
 
-t.test('an aborted request ends with the reason, at any time', async (t) => {
+t.test('an aborted request ends with its reason at any time', async (t) => {
   const source = await openSource(t, (_, res) => res.writeHead(200).write('%PDF-'));
   const reason = new Error('enough');
   await t.rejects(read(clientOf(), source.origin, AbortSignal.abort(reason)), reason);
