@@ -53,7 +53,7 @@ async function renewEach(items: Archived[], digest: DigestName, era: Era, at: nu
   return all;
 }
 
-t.test('trees of any size', async (t) => {
+t.test('BouncyCastle accepts our records over trees of any size', async (t) => {
   const era = await makeEra(2030, 2041);
   for (const size of [1, 2, 3, 4, 5, 6, 7, 9]) {
     const items = Array.from({ length: size }, (_, n) => ({ data: Buffer.from(`${size}: ${n}`) }));
@@ -75,7 +75,7 @@ for (const [what, ...digests] of [
   ['hash renewals', 'sha512', 'sha384', 'sha512', 'sha384', 'sha512', 'sha384'],
   ['both', 'sha512', 'sha512', 'sha384', 'sha384', 'sha256', 'sha256'],
 ] as const)
-  t.test(`five renewals in fifty years, each by the next authority: ${what}`, async (t) => {
+  t.test(`five renewals in fifty years verify, each by the next authority: ${what}`, async (t) => {
     const eras: Era[] = [];
     let items: Archived[] = Array.from({ length: 5 }, (_, n) => ({ data: Buffer.from(`checkpoint ${n}`) }));
     for (const [n, digest] of digests.entries()) {
@@ -95,7 +95,7 @@ for (const [what, ...digests] of [
     t.equal(await verdict(gap as Archived, [...eras, late], 2090), 'bad', 'renewed too late');
   });
 
-t.test('what the renewals of a log make', async (t) => {
+t.test('BouncyCastle accepts the records that renewals of a log make', async (t) => {
   const [alpha, beta] = [await YearlyAuthority.make('alpha'), await YearlyAuthority.make('beta')];
   const roots = [alpha, beta].map((one) => one.trusted.root);
   const memory = new MemoryLog();
@@ -119,7 +119,7 @@ t.test('what the renewals of a log make', async (t) => {
 });
 
 // BouncyCastle renews hashes by the clock of the machine: the tokens before are of years that are over.
-t.test('records that BouncyCastle makes', async (t) => {
+t.test('records made by BouncyCastle verify', async (t) => {
   const eras = [await makeEra(1990, 2001), await makeEra(2000, 2011), await makeEra(2010, 2031)] as const;
   for (const size of [1, 2, 3, 5, 8]) {
     const data = Array.from({ length: size }, (_, n) => Buffer.from(`of ${size}: ${n}`));
@@ -146,7 +146,7 @@ t.test('records that BouncyCastle makes', async (t) => {
   }
 });
 
-t.test(`${MUTATIONS} changed records: the same verdict, or a stricter one`, async (t) => {
+t.test(`${MUTATIONS} changed records get the same verdict, or a stricter one`, async (t) => {
   const { roots, initial, renewed, rehashed, last } = await fourGenerations();
   const generations = [initial, renewed, rehashed, last].map((items, n) => ({
     der: encodeEvidenceRecord(recordOf(items)),

@@ -55,7 +55,7 @@ const extensions = (...list: Uint8Array[]) => constructed(contextTag(3), [sequen
 const extension = (id: string, critical: boolean, value: Uint8Array) =>
   sequence(oid(id), critical ? primitive(TAG.boolean, Uint8Array.of(0xff)) : undefined, octetString(value));
 
-t.test('what is read is what OpenSSL reads', async (t) => {
+t.test('a certificate is read as OpenSSL reads it', async (t) => {
   for (const certificate of [pki.root, pki.certificate]) {
     const x509 = new X509Certificate(certificate.der);
     t.equal(describeSubject(certificate), x509.subject.replaceAll('\n', ', '));
@@ -72,7 +72,7 @@ t.test('what is read is what OpenSSL reads', async (t) => {
   t.notOk(namesAsIssuer(pki.root, pki.certificate));
 });
 
-t.test('no two readings of one certificate', async (t) => {
+t.test('a certificate that could be read in two ways is refused', async (t) => {
   t.strictSame(parseCertificate(changed({})), pki.certificate, 'made like those that follow');
   const other = sequence(oid(OID.ecdsaWithSHA384));
   const one = extension('1.2.3', false, integer(1));
@@ -97,7 +97,7 @@ t.test('no two readings of one certificate', async (t) => {
   }
 });
 
-t.test('centuries', async (t) => {
+t.test('years before 2050 and after are read in the right century', async (t) => {
   const times = (from: Uint8Array, to: Uint8Array) => {
     const { notBefore, notAfter } = parseCertificate(changed({ 4: validity(from, to) }));
     return [notBefore, notAfter].map((time) => new Date(time).toISOString().slice(0, 10));
@@ -109,7 +109,7 @@ t.test('centuries', async (t) => {
   ]);
 });
 
-t.test('names, for people', async (t) => {
+t.test('names are described for people', async (t) => {
   const described = (name: Uint8Array) => describeSubject(parseCertificate(changed({ 5: name })));
   const utf8 = primitive(TAG.utf8String, Buffer.from('Müster, AG'));
   t.equal(described(nameOf(OID.commonName, utf8)), 'CN=Müster\\, AG');
@@ -132,7 +132,7 @@ const CERT_SIGN = extension(OID.keyUsage, true, namedBits(5));
 const purposes = (...ids: string[]) => extension(OID.extKeyUsage, false, sequence(...ids.map(oid)));
 const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
 
-t.test('who may stand above a time-stamping certificate', async (t) => {
+t.test('only a suitable authority can issue a time-stamping certificate', async (t) => {
   const strong = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const weak = generateKeyPairSync('rsa', { modulusLength: 1024 });
   const rsa = sequence(oid(OID.sha256WithRSAEncryption), primitive(TAG.null, Buffer.alloc(0)));

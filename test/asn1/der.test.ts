@@ -28,7 +28,7 @@ import { fc, tries } from '../support/seed.ts';
 /** The element that {@link parseDer} reads in what was written. */
 const reread = (tag: number, content: Uint8Array) => parseDer(primitive(tag, content));
 
-t.test('BER that is not DER is refused, and so is everything else', async (t) => {
+t.test('BER that is not DER is refused, as is anything else', async (t) => {
   const refused: [what: string, hex: string][] = [
     ['nothing', ''],
     ['half a header', '30'],
@@ -92,7 +92,7 @@ function parsed(bytes: Uint8Array): Element | MalformedDer {
   }
 }
 
-t.test('whatever is read is written as it was, and any bytes are safe', async () => {
+t.test('any input is either refused or written back unchanged', async () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
       const element = parsed(bytes);
@@ -120,7 +120,7 @@ function isDerToForge(bytes: Uint8Array): boolean {
   }
 }
 
-t.test('what is DER is so for node-forge too', async (t) => {
+t.test('node-forge agrees on what is DER', async (t) => {
   const names = ['identrust.tsr', 'local.tsr', 'local.tsq', 'sigstage-sha512.tsr'];
   const originals = names.map((name) =>
     readFileSync(new URL(`../vectors/timestamp/${name}`, import.meta.url)),
@@ -144,7 +144,7 @@ t.test('what is DER is so for node-forge too', async (t) => {
   t.ok(accepted > tries(300), `${accepted} are DER`);
 });
 
-t.test('integers', async (t) => {
+t.test('integers are written and read', async (t) => {
   for (const [value, hex] of [
     [0, '020100'],
     [127, '02017f'],
@@ -162,7 +162,7 @@ t.test('integers', async (t) => {
   }
 });
 
-t.test('booleans, of which DER has two', async (t) => {
+t.test('DER has exactly two booleans', async (t) => {
   t.ok(readBoolean(reread(TAG.boolean, Buffer.from([0xff]))));
   t.notOk(readBoolean(reread(TAG.boolean, Buffer.from([0]))));
   for (const content of [[], [1], [0xff, 0xff]]) {
@@ -170,7 +170,7 @@ t.test('booleans, of which DER has two', async (t) => {
   }
 });
 
-t.test('named bits, without trailing zeros', async (t) => {
+t.test('named bits are written without trailing zeros', async (t) => {
   for (const [bits, hex] of [
     [[0], '03020780'],
     [[5, 6], '03020106'],
@@ -185,7 +185,7 @@ t.test('named bits, without trailing zeros', async (t) => {
     t.throws(() => readNamedBits(parseDer(Buffer.from(hex, 'hex'))), MalformedDer);
 });
 
-t.test('times: milliseconds without trailing zeros', async (t) => {
+t.test('times have milliseconds without trailing zeros', async (t) => {
   for (const [iso, text] of [
     ['2026-03-04T05:06:07.008Z', '20260304050607.008Z'],
     ['2026-03-04T05:06:07.100Z', '20260304050607.1Z'],
@@ -211,12 +211,12 @@ t.test('times: milliseconds without trailing zeros', async (t) => {
   }
 });
 
-t.test('the elements of a set ascend', async (t) => {
+t.test('the elements of a set are in ascending order', async (t) => {
   const set = setOf([octetString(Buffer.from('b')), integer(7), octetString(Buffer.from('a')), sequence()]);
   t.equal(toHex(set), '310b0201070401610401623000');
 });
 
-t.test('fields are taken one by one, and none may be left', async (t) => {
+t.test('fields are taken one by one, and none may remain', async (t) => {
   const element = parseDer(sequence(integer(1), octetString(Buffer.from('x'))));
   const fields = new Fields(element);
   t.equal(fields.takeIf(TAG.octetString), undefined);

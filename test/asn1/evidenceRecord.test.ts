@@ -35,7 +35,7 @@ const H = (name: string, ...parts: Uint8Array[]) => createHash(name).update(Buff
 const toBuffer = (bytes: Uint8Array = new Uint8Array(0)) => Buffer.from(bytes);
 const SHA_1 = sequence(oid('1.3.14.3.2.26'));
 
-t.test('an initial record is a token in an envelope of 35 bytes or so', async (t) => {
+t.test('an initial record wraps a token with about 35 bytes', async (t) => {
   t.ok(der.length - token.length < 45, `${der.length - token.length} bytes`);
   const { digests, certificates, chains, chainDers } = parseEvidenceRecord(der);
   t.strictSame([digests, certificates, chains.flat().map(Object.keys)], [['sha512'], [], [['token']]]);
@@ -45,7 +45,7 @@ t.test('an initial record is a token in an envelope of 35 bytes or so', async (t
   );
 });
 
-t.test('a record begins over its own data, and over no other', async (t) => {
+t.test('a record starts over its own data, and over no other', async (t) => {
   t.equal(beginsOver(der)(DOCUMENT), true);
   t.equal(beginsOver(der)(Buffer.from('another')), false);
   const items = ['a', 'b', 'c'].map((name) => ({ data: Buffer.from(name) }));
@@ -63,7 +63,7 @@ t.test('a record begins over its own data, and over no other', async (t) => {
     t.equal(beginsOver(broken)(DOCUMENT), false);
 });
 
-t.test('what is written is read, and what is read is written', async (t) => {
+t.test('a written record reads back, and a read record is written back', async (t) => {
   const digest = fc.constantFrom('sha256' as const, 'sha384' as const, 'sha512' as const);
   const bytes = (max: number) => fc.uint8Array({ maxLength: max });
   const timestamp: fc.Arbitrary<ArchiveTimestamp> = fc.record(
@@ -97,7 +97,7 @@ t.test('what is written is read, and what is read is written', async (t) => {
   );
 });
 
-t.test('the leaf of a renewal', async (t) => {
+t.test('the leaf of a renewal covers the last token, or the data and all chains', async (t) => {
   const { chains } = initial;
   t.same(renewalLeaf(undefined, 'sha384', DOCUMENT), H('sha384', DOCUMENT), 'no record yet');
   t.same(renewalLeaf({ chains: [] }, 'sha384', DOCUMENT), H('sha384', DOCUMENT));
@@ -139,7 +139,7 @@ function compose({
   return sequence(version, digests, ...optional, chains, ...after);
 }
 
-t.test('the composer can make good ones, so that what follows can fail', async (t) => {
+t.test('the composer makes a good record, so that the following changes can fail', async (t) => {
   t.same(compose({}), der);
 });
 
@@ -194,11 +194,11 @@ for (const [what, bytes] of [
     encodeEvidenceRecord({ ...initial, certificates: Array.from({ length: 65 }, () => pki.root.der) }),
   ],
 ] as const)
-  t.test(`no record: ${what}`, async (t) => {
+  t.test(`refused: ${what}`, async (t) => {
     t.throws(() => parseEvidenceRecord(bytes), MalformedDer);
   });
 
-t.test('hundreds of thousands of elements are no record, and no other error', async (t) => {
+t.test('hundreds of thousands of elements are refused without another error', async (t) => {
   // Each is a NULL, in the length of three octets that such a list needs.
   const list = (tag: number, count: number) => primitive(tag, Buffer.alloc(2 * count, Buffer.of(5, 0)));
   const attribute = sequence(oid('1.2.840.113549.1.9.16.2.23'), primitive(0x31, list(0x30, 200_000)));
@@ -214,7 +214,7 @@ t.test('hundreds of thousands of elements are no record, and no other error', as
     t.throws(() => parseEvidenceRecord(bytes), MalformedDer);
 });
 
-t.test('the same values in BER are no record', async (t) => {
+t.test('the same values in BER are refused', async (t) => {
   const long = (element: Uint8Array) => {
     // The length of 0x82 in three octets instead of two.
     const [tag = 0, form = 0] = element;
@@ -249,7 +249,7 @@ for (const [what, bytes] of [
     t.throws(() => parseEvidenceRecord(bytes), UnsupportedRecord);
   });
 
-t.test('cryptoInfos of others: what is no certificate is passed over', async (t) => {
+t.test('in foreign cryptoInfos, everything except certificates is skipped', async (t) => {
   const other = sequence(oid('1.2.840.113549.1.9.16.2.24'), setOf([sequence()]));
   const values = sequence(
     oid('1.2.840.113549.1.9.16.2.23'),

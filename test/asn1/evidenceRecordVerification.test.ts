@@ -37,7 +37,7 @@ function verify(
   return verifyEvidenceRecord({ record: der, data: DATA, trustedRoots: roots, at: yearMs(year), ...changes });
 }
 
-t.test('records of four authorities over forty years', async (t) => {
+t.test('records of four authorities verify over forty years', async (t) => {
   const kinds = ['initial', 'time-stamp renewal', 'hash renewal', 'time-stamp renewal'];
   for (const [made, year, until] of [
     [initial, 2035, 2041],
@@ -67,7 +67,7 @@ t.test('records of four authorities over forty years', async (t) => {
   });
 });
 
-t.test('a renewal comes in time, or not at all', async (t) => {
+t.test('a renewal must come before the former time-stamp ends', async (t) => {
   t.match(verify(recordOf(renewed), 2052), {
     outcome: 'unknown',
     fault: 'expired',
@@ -85,7 +85,7 @@ t.test('a renewal comes in time, or not at all', async (t) => {
   t.match(verify(derOf(lateHash as Archived), 2056), { outcome: 'bad', fault: 'gap' });
 });
 
-t.test('times ascend strictly', async (t) => {
+t.test('the times of the time-stamps must ascend strictly', async (t) => {
   const overlap = await makeEra(2030, 2050);
   for (const [at, outcome] of [
     [yearMs(2031), 'bad'],
@@ -99,7 +99,7 @@ t.test('times ascend strictly', async (t) => {
     }
 });
 
-t.test('authorities that the verifier does not trust', async (t) => {
+t.test('a record with an untrusted authority is undecided, unless it is bad', async (t) => {
   const without = (one: Certificate | undefined) => ({ trustedRoots: roots.filter((root) => root !== one) });
   for (const root of roots)
     t.match(verify(recordOf(last), 2065, without(root)), { outcome: 'unknown', fault: 'untrusted' });
@@ -139,7 +139,7 @@ t.test('authorities that the verifier does not trust', async (t) => {
 
 const H512 = (data: Uint8Array) => digestOf('sha512', data);
 
-t.test('the pair of a hash renewal in either order, and in no other way', async (t) => {
+t.test('the two hashes of a hash renewal can be in either order, but not otherwise', async (t) => {
   for (const { data, record: before } of renewed) {
     const pair = [digestOf('sha384', data), digestOf('sha384', encodeSequence(before.chains))] as const;
     const [first, second] = pair.toSorted(Buffer.compare) as [Uint8Array, Uint8Array];
@@ -198,7 +198,7 @@ t.test('certificates beside the tokens help, and cannot mislead', async (t) => {
   t.match(verify(bare, 2035, { certificates }), { outcome: 'good' }, 'beside it');
 });
 
-t.test('trees of others in a record', async (t) => {
+t.test('trees in the forms of other programs verify', async (t) => {
   const leaf = H512(DATA);
   const siblings = [1, 2, 3, 4, 5].map(() => randomBytes(64));
   const sorted = (...hashes: Uint8Array[]) => Buffer.concat(hashes.toSorted(Buffer.compare));
@@ -245,7 +245,7 @@ t.test('trees of others in a record', async (t) => {
   );
 });
 
-t.test('roots in DER', async (t) => {
+t.test('roots can be given in DER', async (t) => {
   const trustedRoots = roots.map(({ der }) => der);
   t.match(verify(recordOf(last), 2065, { trustedRoots }), { outcome: 'good' });
   t.match(verify(recordOf(last), 2065, { trustedRoots: trustedRoots.slice(1) }), { fault: 'untrusted' });
@@ -256,7 +256,7 @@ t.test('roots in DER', async (t) => {
   );
 });
 
-t.test('whatever the record is, there is a verdict', async (t) => {
+t.test('any record gets a verdict', async (t) => {
   for (const bytes of [Buffer.alloc(0), Buffer.from('3000', 'hex'), DATA, roots[0]?.der ?? DATA])
     t.match(verify(bytes, 2035), { outcome: 'bad', fault: 'malformed', lines: [] });
   const hostile = {

@@ -71,7 +71,7 @@ for (const { name, digest, expected } of [
   });
 }
 
-t.test('a token without certificates needs them beside it', async (t) => {
+t.test('a token without certificates needs them to be given', async (t) => {
   const { certificates, ...input } = verification('sigstage-no-certificate', 'sha256');
   t.match(verifyTimestampToken(input), {
     fault: 'certificate',
@@ -83,7 +83,7 @@ t.test('a token without certificates needs them beside it', async (t) => {
   });
 });
 
-t.test('a serial number that is negative is another authority’s affair', async (t) => {
+t.test('a negative serial number of another authority is accepted', async (t) => {
   const messageImprint = {
     algorithm: 'sha256',
     digest: digestOf('sha256', read('mock-expired.payload')),
@@ -95,11 +95,11 @@ t.test('a serial number that is negative is another authority’s affair', async
   });
 });
 
-t.test('a signature that is not its certificate’s', async (t) => {
+t.test('a wrong signature of another authority is detected', async (t) => {
   t.match(verifyTimestampToken(verification('sigstage-invalid-signature', 'sha256')), { fault: 'signature' });
 });
 
-t.test('certificates are judged at the time of the stamp, or at another', async (t) => {
+t.test('certificates are judged at the time of the stamp, or at a given one', async (t) => {
   const input = verification('local');
   const [, , root] = certificatesOf('local');
   const at = (root?.notAfter ?? 0) + 1;
@@ -108,7 +108,7 @@ t.test('certificates are judged at the time of the stamp, or at another', async 
   t.match(verifyTimestampToken({ ...input, at: Number.NaN }), { fault: 'chain' });
 });
 
-t.test('the query and the token share a nonce', async (t) => {
+t.test('the query and the token have the same nonce', async (t) => {
   const { nonce, imprint, policy, certReq, hasExtensions } = parseQuery(Uint8Array.from(read('local.tsq')));
   t.same(imprint, { algorithm: 'sha512', digest: digestOf('sha512', HELLO) });
   t.strictSame(

@@ -35,7 +35,7 @@ for (const [name, data, kinds] of [
   ['dss/er-asn1-simple.ers', '1', [INITIAL]],
   ['dss/er-asn1-tst-renewal.ers', 'content of data object DO-01', [INITIAL, RENEWED]],
 ] as const)
-  t.test(`${name} over ${typeof data === 'string' ? data : 'its file'}`, async (t) => {
+  t.test(`${name} verifies over ${typeof data === 'string' ? data : 'its file'}`, async (t) => {
     const verdict = verify(name, Buffer.from(data));
     t.match(verdict, { outcome: 'good' });
     t.strictSame(
@@ -45,7 +45,7 @@ for (const [name, data, kinds] of [
     t.match(verify(name, Buffer.from('something else')), { outcome: 'bad', fault: 'imprint' });
   });
 
-t.test('records that are not good', async (t) => {
+t.test('faulty foreign records are bad', async (t) => {
   const renewal = verify('dss/er-asn1-tst-renewal-invalid.ers', Buffer.from('content of data object DO-01'));
   t.match(renewal, { outcome: 'bad', fault: 'imprint' });
   const chains = verify('dss/er-asn1-chain-renewal-invalid.ers', Buffer.from('\t'));
@@ -55,7 +55,7 @@ t.test('records that are not good', async (t) => {
   t.match(verify('bsi/ER_DOUBLE_HASHED_FOR_TXT_DATA.ers', text), { outcome: 'bad', fault: 'imprint' });
 });
 
-t.test('records that this program cannot judge', async (t) => {
+t.test('foreign records with unsupported algorithms are undecided', async (t) => {
   const unsupported = { outcome: 'unknown', fault: 'unsupported' };
   const signature = { ...unsupported, detail: /signed with an algorithm that is not supported/ };
   t.match(verify('bsi/ER_SHA256-DGN_XAIP_OK_SC1.ers', read('bsi/TXT_DATA.txt')), signature);

@@ -56,7 +56,7 @@ const stamped = async (
   token: await stamp(era, digest, over, era.clock.time),
 });
 
-t.test('trees that do not lead from the time-stamp before to the root', async (t) => {
+t.test('a tree that does not lead from the last time-stamp to the root is refused', async (t) => {
   const leaf = hash('sha512', first.token);
   const trees: Record<string, (tree: Uint8Array[][]) => Uint8Array[][] | undefined> = {
     'of another checkpoint': () => other.chains[0]?.[1]?.reducedHashTree,
@@ -103,7 +103,7 @@ t.test('trees that do not lead from the time-stamp before to the root', async (t
   );
 });
 
-t.test('a hash function that is not that of the chain, or not declared', async (t) => {
+t.test('a hash function other than the chain’s, or undeclared, is refused', async (t) => {
   const sha256 = await stamped(second, 'sha256', hash('sha256', first.token));
   isRefused(t, rebuilt([[first, sha256]]), 2045, 'digest', 'in the same chain');
   isRefused(
@@ -124,7 +124,7 @@ t.test('a hash function that is not that of the chain, or not declared', async (
   isRefused(t, { ...rehashed, digests: ['sha512'] }, 2055, 'digest', 'one declared of two');
 });
 
-t.test('archive time-stamps and chains that are missing, doubled or elsewhere', async (t) => {
+t.test('missing, doubled or moved time-stamps and chains are refused', async (t) => {
   isRefused(t, other, 2045, 'imprint', 'the record of another checkpoint');
   isRefused(t, rebuilt([[first, second1, second1]]), 2045, 'order', 'a time-stamp twice');
   isRefused(t, rebuilt([[first, first]]), 2035, 'order', 'the first time-stamp twice');
@@ -142,7 +142,7 @@ t.test('archive time-stamps and chains that are missing, doubled or elsewhere', 
   isRefused(t, rebuilt([...third256.chains.slice(1)]), 2055, 'imprint', 'a renewal alone');
 });
 
-t.test('hash renewals that do not cover the data and all chains', async (t) => {
+t.test('a hash renewal that does not cover the data and all chains is refused', async (t) => {
   const seq = (chains: ArchiveTimestamp[][]) => hash('sha384', encodeSequence(chains));
   const data = hash('sha384', DATA);
   const leaf = (chains: ArchiveTimestamp[][]) => hash('sha384', data, seq(chains));

@@ -19,7 +19,7 @@ const [A, B, C, D, E] = [1, 2, 3, 4, 5].map((octet) => Buffer.alloc(32, octet)) 
   Buffer,
 ];
 
-t.test('trees by hand', async (t) => {
+t.test('trees have the roots computed by hand', async (t) => {
   t.same(treeRoot('sha256', [A]), A, 'one leaf is the root');
   t.same(treeRoot('sha256', [B, A]), H(A, B), 'in ascending order');
   const left = H(A, B);
@@ -41,7 +41,7 @@ t.test('trees by hand', async (t) => {
 });
 
 t.test(
-  'each leaf of a tree of any size has a path to its root, and its siblings alone make that path',
+  'each leaf of a tree of any size has a path to its root, and only its own siblings make it',
   async () => {
     const trees = fc.record({
       digest: fc.constantFrom(...DIGESTS),
@@ -68,7 +68,7 @@ t.test(
   },
 );
 
-t.test('trees of others: nodes with many children, and a leaf alone in the first list', async (t) => {
+t.test('foreign trees can have nodes with many children, and a single leaf in the first list', async (t) => {
   const first = H(A, B, C);
   t.same(
     rootOfReducedTree(
@@ -85,7 +85,7 @@ t.test('trees of others: nodes with many children, and a leaf alone in the first
   t.same(rootOfReducedTree('sha256', [[A]], A), A);
 });
 
-t.test('a reduced tree that says nothing about the leaf', async (t) => {
+t.test('a reduced tree that does not contain the leaf is refused', async (t) => {
   for (const [why, tree] of [
     ['no list', []],
     ['an empty first list', [[], [A]]],

@@ -3,7 +3,7 @@ import { decodeOid, encodeOid, isOid } from '../../src/asn1/oid.ts';
 import { toHex } from '../../src/base/bytes.ts';
 import { fc } from '../support/seed.ts';
 
-t.test('object identifiers as the standards spell them', async (t) => {
+t.test('object identifiers are encoded as in the standards', async (t) => {
   const vectors: [dotted: string, hex: string][] = [
     // ITU-T X.690, section 8.19.5
     ['2.999.3', '883703'],
@@ -39,13 +39,13 @@ t.test('every object identifier survives', async () => {
   );
 });
 
-t.test('octets that are no object identifier, or one spelt another way', async (t) => {
+t.test('octets that are not an object identifier, or not its shortest form, are refused', async (t) => {
   for (const hex of ['', '80', '8001', '2a80', '2a8001', '2a86', 'ff'.repeat(3), '2a'.repeat(65)]) {
     t.equal(decodeOid(Buffer.from(hex, 'hex')), undefined, hex);
   }
 });
 
-t.test('what an administrator may write for a policy', async (t) => {
+t.test('a policy that is not written as an object identifier is refused', async (t) => {
   for (const text of [
     '',
     '1',

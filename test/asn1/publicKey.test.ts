@@ -16,7 +16,7 @@ import { readPublicKey } from '../../src/asn1/publicKey.ts';
 const spkiOf = ({ publicKey }: { publicKey: KeyObject }) => publicKey.export({ format: 'der', type: 'spki' });
 const read = (spki: Uint8Array) => readPublicKey(parseDer(spki));
 
-t.test('keys that evidence may rest on', async (t) => {
+t.test('strong keys of known kinds are accepted for evidence', async (t) => {
   for (const [namedCurve, pointBytes] of [
     ['P-256', 65],
     ['P-384', 97],
@@ -41,7 +41,7 @@ const rsaKey = (modulus: Uint8Array, exponent: Uint8Array) => {
 const odd = (octets: number) => Buffer.alloc(octets, 0xff);
 const F4 = Buffer.from([1, 0, 1]);
 
-t.test('and those that it may not rest on', async (t) => {
+t.test('weak or unusual keys are refused for evidence', async (t) => {
   t.ok(read(ecKey(OID.secp256r1, point)), 'made like those that follow');
   t.ok(read(rsaKey(odd(256), F4)));
   t.ok(read(rsaKey(odd(1024), Buffer.from([3]))));
@@ -74,7 +74,7 @@ t.test('and those that it may not rest on', async (t) => {
   );
 });
 
-t.test('what is no key at all', async (t) => {
+t.test('input that is not a key is refused', async (t) => {
   const negative = primitive(TAG.integer, odd(256));
   const rsa = (...fields: Parameters<typeof sequence>) =>
     sequence(sequence(oid(OID.rsaEncryption)), bitString(sequence(...fields)));

@@ -45,7 +45,7 @@ const NONCE = Buffer.from('7fee01', 'hex');
 const token = await makeToken(authority, { nonce: NONCE });
 const good: TokenVerification = { token, messageImprint: IMPRINT, trustedRoots: [pki.root] };
 
-t.test('a good token, and what it proves', async (t) => {
+t.test('a good token proves time, authority and policy', async (t) => {
   const verdict = verifyTimestampToken({ ...good, nonce: NONCE, policy: POLICY });
   t.match(verdict, {
     outcome: 'good',
@@ -60,7 +60,7 @@ t.test('a good token, and what it proves', async (t) => {
   });
 });
 
-t.test('an authority’s own certificate can be pinned in the place of a root', async (t) => {
+t.test('the certificate of an authority can be pinned instead of a root', async (t) => {
   const verdict = verifyTimestampToken({ ...good, trustedRoots: [pki.certificate] });
   t.match(verdict, { outcome: 'good', timestamp: { chain: [pki.certificate.der] } });
 });
@@ -113,7 +113,7 @@ function extension(id: string, critical: boolean, value: Uint8Array): Uint8Array
 const TIME_STAMPING = extension(OID.extKeyUsage, true, sequence(oid(OID.timeStamping)));
 const CODE_SIGNING = oid('1.3.6.1.5.5.7.3.3');
 
-t.test('the forger can make good ones, so that what follows can fail', async (t) => {
+t.test('the forger makes a good token, so that the following forgeries can fail', async (t) => {
   t.match(verifyTimestampToken({ ...good, token: await forge({}) }), { outcome: 'good' });
   const certificate = await issue(TIME_STAMPING);
   t.match(verifyTimestampToken({ ...good, token: await forge({ certificate }) }), { outcome: 'good' });
@@ -142,7 +142,7 @@ for (const [what, extensions, detail] of [
   });
 }
 
-t.test('a signature by another key, or over something else', async (t) => {
+t.test('a signature by another key or over something else is refused', async (t) => {
   const other = await makePki();
   const stranger = await forge({}, other);
   t.match(verifyTimestampToken({ ...good, token: stranger }), { fault: 'untrusted' });
@@ -155,7 +155,7 @@ t.test('a signature by another key, or over something else', async (t) => {
   t.match(verifyTimestampToken({ ...good, token: moved }), { fault: 'signature', detail: /other content/ });
 });
 
-t.test('the signature counts for the certificate it names, and no other of the same key', async (t) => {
+t.test('a signature counts only for the certificate it names, not for another of the same key', async (t) => {
   const twin = await issue(TIME_STAMPING);
   const swapped = await forge({ certificate: twin, named: pki.certificate });
   t.match(verifyTimestampToken({ ...good, token: swapped }), {
@@ -174,7 +174,7 @@ t.test('the signature counts for the certificate it names, and no other of the s
   });
 });
 
-t.test('signed attributes: each that matters exactly once, and true', async (t) => {
+t.test('each signed attribute that matters must occur once and be true', async (t) => {
   const without = (type: string) => (der: Uint8Array) =>
     constructed(
       TAG.set,
@@ -252,7 +252,7 @@ t.test('a chain leads only through those that may issue', async (t) => {
   }
 });
 
-t.test('structures that go wrong in one place', async (t) => {
+t.test('a structure with one wrong part is refused', async (t) => {
   const info = partsOf(parseSignedData(token).content);
   const replaced = (index: number, element: Uint8Array) => sequence(...info.with(index, element));
   const extensions = (critical: boolean) =>
@@ -339,7 +339,7 @@ function mutate(
   }
 }
 
-t.test('any bytes are safe', async () => {
+t.test('any bytes get the verdict bad, without an unexpected error', async () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
       const verdict = verifyTimestampToken({ ...good, token: bytes, certificates: [bytes] });
@@ -358,7 +358,7 @@ t.test('a certificate that hides another one in PEM is read as itself', async (t
   });
 });
 
-t.test('nothing stands beside what an explicit tag holds', async (t) => {
+t.test('an explicit tag must hold exactly one element', async (t) => {
   const [type = token, wrapper = token] = partsOf(token);
   const [signedData = token] = partsOf(wrapper);
   const [version = token, digests = token, encapsulated = token, ...rest] = partsOf(signedData);
