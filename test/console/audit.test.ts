@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { ActName } from '../../src/manifest/auditRecord.ts';
 import { until } from '../support/until.ts';
-import { look } from './everyScreen.ts';
+import { look } from './screens/everyScreen.ts';
 import { openTestConsole, type TestConsole } from './testConsole.ts';
 
 const HOSTILE = '<script>alert(1)</script>\u202egnp.exe';

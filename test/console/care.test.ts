@@ -8,8 +8,8 @@ import { ServiceError } from '../../src/base/errors.ts';
 import type { ShownSetting } from '../../src/console/sources.ts';
 import type { TrailStore } from '../../src/store/trail.ts';
 import { HOSTILE } from '../support/receipts.ts';
-import { look, tabTo } from './everyScreen.ts';
 import { sampleEpochs, sampleStatus } from './sampleStatus.ts';
+import { look, tabTo } from './screens/everyScreen.ts';
 import { openTestConsole } from './testConsole.ts';
 
 const HOUR_MS = 3_600_000;

@@ -11,8 +11,8 @@ import t from 'tap';
 import { sha256Of } from '../../src/net/clientCertificate.ts';
 import { openPage } from '../page/chromium.ts';
 import { issueClient, type KeyPair, makeAuthority, revoke } from '../support/certificates.ts';
-import { look, tabTo } from './everyScreen.ts';
 import { openTlsConsole } from './overTls.ts';
+import { look, tabTo } from './screens/everyScreen.ts';
 
 const DAY_MS = 86_400_000;
 

@@ -5,7 +5,7 @@ import { parseAuditRecord } from '../../src/manifest/auditRecord.ts';
 import type { Store } from '../../src/store/store.ts';
 import { sampleCredential, sampleEndpoint } from '../store/samples.ts';
 import { HOSTILE } from '../support/receipts.ts';
-import { look, tabTo } from './everyScreen.ts';
+import { look, tabTo } from './screens/everyScreen.ts';
 import { openTestConsole } from './testConsole.ts';
 
 const FORM = { client: 'billing', organization: 'acme', scope: 'jobs:create', lifetime: '90' };

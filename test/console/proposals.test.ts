@@ -13,10 +13,10 @@ import { openStore } from '../../src/store/lmdb/open.ts';
 import { HOSTILE } from '../support/receipts.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
-import { look, tabTo } from './everyScreen.ts';
 import { openTlsConsole } from './overTls.ts';
 import { sampleProposal } from './sampleProposal.ts';
 import { sampleEpochs } from './sampleStatus.ts';
+import { look, tabTo } from './screens/everyScreen.ts';
 import { openTestConsole, type TestConsole } from './testConsole.ts';
 
 const HOUR_MS = 3_600_000;

@@ -6,7 +6,7 @@ import { windowAt } from '../../src/limits/quotas.ts';
 import type { Store } from '../../src/store/store.ts';
 import { sampleCredential, sampleJob } from '../store/samples.ts';
 import { HOSTILE } from '../support/receipts.ts';
-import { look } from './everyScreen.ts';
+import { look } from './screens/everyScreen.ts';
 import { openTestConsole } from './testConsole.ts';
 
 const NOW = Date.UTC(2026, 10, 23, 13, 0);

@@ -4,7 +4,7 @@ import type { Role } from '../../src/base/people.ts';
 import type { NewEndpoint } from '../../src/store/webhookStore.ts';
 import { sampleCredential, sampleEndpoint } from '../store/samples.ts';
 import { HOSTILE } from '../support/receipts.ts';
-import { look, tabTo } from './everyScreen.ts';
+import { look, tabTo } from './screens/everyScreen.ts';
 import { openTestConsole, type TestConsole } from './testConsole.ts';
 
 const EVERY = { limit: 1000 };

@@ -4,17 +4,17 @@ import { X509Certificate } from 'node:crypto';
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { systemClock } from '../../src/base/clock.ts';
-import { epochActsOf } from '../../src/main/epochActs.ts';
-import { sha256Of } from '../../src/net/clientCertificate.ts';
-import { EpochSeal } from '../../src/prove/epochSeal.ts';
-import { openStore } from '../../src/store/lmdb/open.ts';
-import { retiredDir } from '../../src/tsa/installed.ts';
-import { makeAuthority } from '../support/certificates.ts';
-import { openSandbox } from '../support/sandbox.ts';
+import { systemClock } from '../../../src/base/clock.ts';
+import { epochActsOf } from '../../../src/main/epochActs.ts';
+import { sha256Of } from '../../../src/net/clientCertificate.ts';
+import { EpochSeal } from '../../../src/prove/epochSeal.ts';
+import { openStore } from '../../../src/store/lmdb/open.ts';
+import { retiredDir } from '../../../src/tsa/installed.ts';
+import { makeAuthority } from '../../support/certificates.ts';
+import { openSandbox } from '../../support/sandbox.ts';
+import { sampleEpochs } from '../sampleStatus.ts';
+import { openTestConsole } from '../testConsole.ts';
 import { look } from './everyScreen.ts';
-import { sampleEpochs } from './sampleStatus.ts';
-import { openTestConsole } from './testConsole.ts';
 
 t.test('a root that was added to the retired ones is shown with the plan', async (t) => {
   const sandbox = await openSandbox({ regions: ['eu', 'us'], quorum: 2 });

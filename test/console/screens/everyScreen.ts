@@ -1,7 +1,7 @@
 /** How a page of the console looks to every reader. */
 import type { Test } from 'tap';
-import type { BrowserPage } from '../page/chromium.ts';
-import { AXE, FOCUSED, LAYOUT, THIN_OUT, VIOLATIONS } from '../page/looks.ts';
+import type { BrowserPage } from '../../page/chromium.ts';
+import { AXE, FOCUSED, LAYOUT, THIN_OUT, VIOLATIONS } from '../../page/looks.ts';
 
 const SCREENS = [
   { width: 360, scheme: 'light' },

@@ -2,14 +2,14 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import type { ReceivedJob } from '../../src/job/job.ts';
-import type { BrowserPage } from '../page/chromium.ts';
-import { HOSTILE } from '../support/receipts.ts';
-import { makeContent } from '../support/sealing.ts';
-import { SEALED_AT } from '../support/wholeStore.ts';
+import type { ReceivedJob } from '../../../src/job/job.ts';
+import type { BrowserPage } from '../../page/chromium.ts';
+import { HOSTILE } from '../../support/receipts.ts';
+import { makeContent } from '../../support/sealing.ts';
+import { SEALED_AT } from '../../support/wholeStore.ts';
+import { digestsOf, jobOf, openSealedStore, type SealedStore, sealFirst } from '../sealedStore.ts';
+import { openTestConsole, type TestConsole } from '../testConsole.ts';
 import { look, tabTo } from './everyScreen.ts';
-import { digestsOf, jobOf, openSealedStore, type SealedStore, sealFirst } from './sealedStore.ts';
-import { openTestConsole, type TestConsole } from './testConsole.ts';
 
 const DOCUMENT = Buffer.from('%PDF-1.7 a contract\n%%EOF\n');
 const CHANGED = Buffer.from('%PDF-1.7 a c0ntract\n%%EOF\n');

@@ -1,12 +1,12 @@
 /** The console for every reader: on every screen, in both colour schemes, by keyboard, and with assistive technology. */
 import t from 'tap';
-import type { AdminStatus } from '../../src/admin/statusSchema.ts';
-import { openPage } from '../page/chromium.ts';
-import { FOCUSED } from '../page/looks.ts';
+import type { AdminStatus } from '../../../src/admin/statusSchema.ts';
+import { openPage } from '../../page/chromium.ts';
+import { FOCUSED } from '../../page/looks.ts';
+import { fillHistory } from '../fill.ts';
+import { sampleStatus } from '../sampleStatus.ts';
+import { openTestConsole } from '../testConsole.ts';
 import { look } from './everyScreen.ts';
-import { fillHistory } from './fill.ts';
-import { sampleStatus } from './sampleStatus.ts';
-import { openTestConsole } from './testConsole.ts';
 
 /** Everything that can be wrong, with names that want to be something else. */
 function troubled(now: number): AdminStatus {
