@@ -1,77 +1,15 @@
 /** Acts that take two people: a real store, its real epochs and a real configuration, and people who are one too few. */
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import t, { type Test } from 'tap';
-import { systemClock } from '../../src/base/clock.ts';
-import type { Role } from '../../src/base/people.ts';
-import type { ConsoleOptions } from '../../src/console/console.ts';
+import { readFileSync } from 'node:fs';
+import t from 'tap';
 import { isSameName } from '../../src/console/proposals.ts';
-import { epochActsOf } from '../../src/main/epochActs.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
-import { EpochSeal } from '../../src/prove/epochSeal.ts';
-import { openStore } from '../../src/store/lmdb/open.ts';
 import { HOSTILE } from '../support/receipts.ts';
-import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 import { openTlsConsole } from './overTls.ts';
-import { sampleProposal } from './sampleProposal.ts';
-import { sampleEpochs } from './sampleStatus.ts';
-import { look, tabTo } from './screens/everyScreen.ts';
-import { openTestConsole, type TestConsole } from './testConsole.ts';
+import { LATER, openConsole, openLog, PLAN, people } from './proposingPeople.ts';
+import { openTestConsole } from './testConsole.ts';
 
-const HOUR_MS = 3_600_000;
-/** As the field of the form sends it. */
-const LATER = new Date(Date.now() + 48 * HOUR_MS).toISOString().slice(0, 16);
 const AT = `${LATER}:00.000Z`;
-const PLAN = { act: 'plan', from: LATER };
-
-/** The installation of a log whose quorum is 2 of three partitions, and whose configuration says 1 by now. */
-async function openLog(t: Test) {
-  const sandbox = await openSandbox({ regions: ['eu', 'us', 'ap'], quorum: 2 });
-  t.teardown(() => sandbox.close());
-  const configure = (from: string, to: string) => {
-    const text = readFileSync(sandbox.configFile, 'utf8');
-    if (!text.includes(from)) throw new Error(`no ${from} in the configuration`);
-    writeFileSync(sandbox.configFile, text.replace(from, to));
-  };
-  configure('quorum = 2', 'quorum = 1');
-  const store = await openStore({
-    path: join(sandbox.dir, 'state', 'store'),
-    clock: systemClock,
-    monotonicMs: () => Math.floor(performance.now()),
-  });
-  t.teardown(() => store.close());
-  const epochActs = epochActsOf(store, { file: sandbox.configFile, epochSeal: new EpochSeal(store) });
-  const quorums = async () => (await store.epochs.newest()).list.map(({ quorum }) => quorum.needed);
-  // This process has the store open.
-  const pdfseal = (...args: string[]) =>
-    sandbox.pdfseal([...args, '--config', sandbox.configFile], { apart: true });
-  return { sandbox, pdfseal, store, epochActs, configure, quorums };
-}
-
-async function openConsole(t: Test, options: Partial<ConsoleOptions> = {}) {
-  const log = await openLog(t);
-  const { store, epochActs } = log;
-  const epochs = () => sampleEpochs().slice(1, 2);
-  const test = await openTestConsole(t, { store, epochActs, epochs, ...options });
-  return { ...log, ...people(test), test };
-}
-
-function people(test: TestConsole) {
-  /** Each time in another session. */
-  const send = (name: string, step: string, fields: Record<string, string>, role: Role = 'administrator') => {
-    const { cookie, token } = test.signedIn(role, name);
-    return test.post(`/care/epochs/${step}`, { ...fields, token }, { cookie });
-  };
-  const page = async (path: string, name = 'Bert', role: Role = 'administrator') =>
-    (await test.get(path, { cookie: test.signedIn(role, name).cookie })).text;
-  const waiting = async () =>
-    /name="proposal" value="([^"]+)"/.exec(await page('/care/epochs'))?.[1] ?? 'none';
-  const answer = async (name: string, step: 'approve' | 'refuse') =>
-    send(name, step, { proposal: await waiting(), sure: 'yes' });
-  const acts = async () => (await test.acts()).filter((one) => /^(epoch|console)\./.test(one?.act ?? ''));
-  return { send, page, waiting, answer, acts };
-}
 
 t.test('one administrator proposes, another approves, and both are on record', async (t) => {
   const { send, page, waiting, answer, acts, quorums, sandbox, pdfseal } = await openConsole(t);
@@ -303,57 +241,4 @@ t.test('a slow approval has no effect once its session has ended', async (t) => 
   t.match(await approved, { status: 409, text: /session ended before this was done/ });
   t.strictSame(await log.quorums(), [2]);
   t.match((await acts()).at(-1), { act: 'console.approve', outcome: 'failed' });
-});
-
-t.test('a proposal is made and approved by pointer and keyboard, on every screen', async (t) => {
-  const { test, quorums } = await openConsole(t);
-  const done = `/on record with both names/.test(document.querySelector('[role=status]')?.textContent)`;
-  const anna = await test.browse(t, 'administrator', 'Anna');
-  await anna.navigate(`${test.url}/care/epochs`);
-  await look(t, anna, 'the form that proposes');
-  await anna.emulate(1280, 'light');
-  await anna.evaluate(`document.querySelector('#proposal button').click()`);
-  await anna.until(`/The proposal waits/.test(document.querySelector('[role=status]')?.textContent)`);
-  await look(t, anna, 'what she proposed');
-  await anna.emulate(1280, 'light');
-  await anna.evaluate(`document.querySelector('#proposal [formaction]').click()`);
-  await anna.until(`/The proposal was refused/.test(document.querySelector('[role=status]')?.textContent)`);
-  await tabTo(t, anna, 'Propose the next epoch');
-  await anna.press('Enter');
-  await anna.until(`/The proposal waits/.test(document.querySelector('[role=status]')?.textContent)`);
-  const bert = await test.browse(t, 'administrator', 'Bert');
-  await look(t, bert, 'Now');
-  await bert.emulate(1280, 'light');
-  await tabTo(t, bert, 'To the epochs');
-  await bert.press('Enter');
-  await bert.until(`location.pathname === '/care/epochs' && document.readyState === 'complete'`);
-  await look(t, bert, 'what waits for him');
-  await bert.emulate(1280, 'light');
-  await tabTo(t, bert, 'sure');
-  await bert.press('Space');
-  await tabTo(t, bert, 'Approve it');
-  await bert.press('Enter');
-  await bert.until(done);
-  t.strictSame(await quorums(), [2, 1]);
-  t.strictSame([...anna.complaints, ...bert.complaints], []);
-});
-
-t.test('hostile names are shown safely on every screen', async (t) => {
-  const keys = [
-    { region: HOSTILE, key_label: HOSTILE, partition: HOSTILE, algorithm: 'ed25519' as const },
-    ...Array.from({ length: 3 }, (_, n) => ({
-      ...{ region: 'a'.repeat(63), key_label: `${'b'.repeat(62)}-${n}`, partition: 'c' },
-      algorithm: 'ed25519' as const,
-    })),
-  ];
-  const test = await openTestConsole(t, { epochActs: sampleProposal({ keys, quorum: HOSTILE }) });
-  const { send } = people(test);
-  await send('Anna-von-und-zu-einem-langen-Namen-der-auf-kein-Telefon-passt-123', 'propose', PLAN);
-  const page = await test.browse(t, 'administrator', 'Bert');
-  for (const path of ['/', '/care', '/care/epochs']) {
-    await page.navigate(`${test.url}${path}`);
-    await look(t, page, path);
-    t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
-  }
-  t.strictSame(page.complaints, []);
 });
