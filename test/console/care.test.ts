@@ -1,15 +1,10 @@
 /** Care: upkeep, drills, epochs and the configuration; what each says, who may begin a drill, and how it is recorded. */
-import { pino } from 'pino';
-import t, { type Test } from 'tap';
-import { Drills } from '../../src/admin/drills.ts';
+import t from 'tap';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
-import { systemClock } from '../../src/base/clock.ts';
-import { ServiceError } from '../../src/base/errors.ts';
 import type { ShownSetting } from '../../src/console/sources.ts';
-import type { TrailStore } from '../../src/store/trail.ts';
 import { HOSTILE } from '../support/receipts.ts';
+import { openDrills } from './drilledConsole.ts';
 import { sampleEpochs, sampleStatus } from './sampleStatus.ts';
-import { look, tabTo } from './screens/everyScreen.ts';
 import { openTestConsole } from './testConsole.ts';
 
 const HOUR_MS = 3_600_000;
@@ -54,44 +49,6 @@ t.test('each chore is shown with its last time, and with a remedy if it is overd
   t.match(await shown(), /with the tools of the database/);
   t.notMatch(await shown(), /Backup|Renewal/);
 });
-
-/** A console over drills of two partitions, of which one must stay. */
-async function openDrills(t: Test) {
-  const opened: { trail?: TrailStore } = {};
-  const out = new Set<string>();
-  const drills = new Drills({
-    partitions: {
-      nameOf: (name) => {
-        if (/^(west|east)\/log-2026$/.test(name)) return name;
-        throw new ServiceError('not_found', 'There is not exactly one partition of that name.');
-      },
-      async withdraw(name) {
-        if (out.size > 0) throw new ServiceError('below_quorum', 'Too few would be left.');
-        out.add(name);
-      },
-      restore: async (name) => void out.delete(name),
-      get spare() {
-        return out.size > 0 ? [] : ['west/log-2026', 'east/log-2026'];
-      },
-    },
-    trail: { append: async (act) => (await opened.trail?.append(act)) ?? 0 },
-    clock: systemClock,
-    logger: pino({ level: 'silent' }),
-    onFatal: (error) => t.fail(String(error)),
-  });
-  t.teardown(() => drills.close());
-  const well = sampleStatus();
-  const members = () =>
-    well.partitions.members.map((one) => {
-      const returnsAt = drills.returnsAt(one.name);
-      if (returnsAt === undefined) return one;
-      return { ...one, state: 'withdrawn' as const, returns_at: new Date(returnsAt).toISOString() };
-    });
-  const read = () => ({ ...well, partitions: { ...well.partitions, members: members() } });
-  const test = await openTestConsole(t, { read, drills });
-  opened.trail = test.store.trail;
-  return { test, out };
-}
 
 const DRILL = { partition: 'west/log-2026', for: '3600', sure: 'yes' };
 
@@ -187,64 +144,4 @@ t.test('the configuration in effect is shown, with changes that await a restart'
   t.notMatch(await shown(), /These keys wait/);
   for (const path of ['/care', '/care/epochs', '/care/configuration'])
     t.match(await test.get(path), { status: 401 }, path);
-});
-
-t.test('a drill can be started by keyboard, and the pages fit every screen', async (t) => {
-  const { test } = await openDrills(t);
-  const page = await test.browse(t, 'operator');
-  await page.navigate(`${test.url}/care`);
-  await look(t, page, 'upkeep and drills');
-  await page.emulate(1280, 'light');
-  await tabTo(t, page, 'sure');
-  await page.press('Space');
-  await tabTo(t, page, 'Take it out');
-  await page.press('Enter');
-  await page.until(`/is out of service/.test(document.querySelector('[role=status]')?.textContent)`);
-  await look(t, page, 'a partition that is out');
-  t.strictSame(page.complaints, []);
-});
-
-t.test('hostile names are shown safely on every screen', async (t) => {
-  const well = sampleStatus();
-  const [member] = well.partitions.members;
-  const members = [
-    { ...member, name: HOSTILE, state: 'withdrawn' },
-    { ...member, name: HOSTILE },
-  ];
-  const [epoch] = sampleEpochs();
-  const keys = [
-    { region: HOSTILE, key_label: HOSTILE, partition: HOSTILE, algorithm: 'mldsa44', software: true },
-  ];
-  const many = Array.from({ length: 600 }, (_, n) => ({ ...SETTINGS[0], key: `clients.c${n}.quotas` }));
-  const odd = { key: HOSTILE, value: HOSTILE, source: 'file', changed: true, next: { value: HOSTILE } };
-  const nothing = async () => '';
-  const test = await openTestConsole(t, {
-    drills: { takeOut: nothing, putBack: nothing, spare: [HOSTILE] },
-    backups: {
-      state: () => ({
-        is: 'failed',
-        began_at: new Date(0).toISOString(),
-        ended_at: new Date(0).toISOString(),
-        reason: HOSTILE,
-      }),
-      ask: async () => true,
-    },
-    read: () =>
-      ({
-        ...well,
-        upkeep: {},
-        partitions: { ...well.partitions, members },
-        config: { ...well.config, file: HOSTILE, pending: [HOSTILE] },
-      }) as AdminStatus,
-    epochs: () => [{ ...epoch, state: 'in force', keys }] as ReturnType<typeof sampleEpochs>,
-    settings: () => [odd, ...many] as ShownSetting[],
-  });
-  const page = await test.browse(t);
-  for (const path of ['/care', '/care/epochs', '/care/configuration?keys=all']) {
-    await page.navigate(`${test.url}${path}`);
-    await look(t, page, path);
-    t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
-  }
-  t.match(await page.evaluate(`document.querySelector('#settings').textContent`), /500 of 601 are shown/);
-  t.strictSame(page.complaints, []);
 });

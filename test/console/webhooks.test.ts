@@ -1,29 +1,9 @@
 /** Access: webhook endpoints and their messages; who may send them again, and who may enable and disable an endpoint. */
 import t from 'tap';
 import type { Role } from '../../src/base/people.ts';
-import type { NewEndpoint } from '../../src/store/webhookStore.ts';
-import { sampleCredential, sampleEndpoint } from '../store/samples.ts';
-import { HOSTILE } from '../support/receipts.ts';
-import { look, tabTo } from './screens/everyScreen.ts';
-import { openTestConsole, type TestConsole } from './testConsole.ts';
-
-const EVERY = { limit: 1000 };
-const FAILURE = { at: Date.UTC(2026, 10, 23, 12), reason: 'http_503' };
-
-/** An endpoint with so many messages that wait, and so many that were given up. */
-async function addEndpoint(
-  { store }: TestConsole,
-  { dead = 0, waiting = 0, ...fields }: Partial<NewEndpoint> & { dead?: number; waiting?: number } = {},
-): Promise<NewEndpoint> {
-  const endpoint = sampleEndpoint(fields);
-  const { endpoints, outbox } = store.webhooks;
-  await endpoints.add(endpoint, 16, null);
-  for (let n = 0; n < dead; n += 1) await outbox.test(endpoint.id);
-  for (const one of await outbox.pending(endpoint.id, EVERY))
-    await outbox.settle(one, { kind: 'dead', failure: FAILURE });
-  for (let n = 0; n < waiting; n += 1) await outbox.test(endpoint.id);
-  return endpoint;
-}
+import { sampleCredential } from '../store/samples.ts';
+import { addEndpoint, EVERY } from './sampleEndpoints.ts';
+import { openTestConsole } from './testConsole.ts';
 
 function messagesIn(text: string): string[] {
   return Array.from(text.matchAll(/name="message" value="(msg_\w+)"/g), ([, id = '']) => id);
@@ -187,48 +167,4 @@ t.test('changes without the role for them or the token are refused', async (t) =
   }
   t.strictSame(await test.store.webhooks.endpoints.get(id), before, 'nothing was changed');
   t.strictSame(await test.acts(), []);
-});
-
-t.test('the pages can be used by keyboard, and fit every screen', async (t) => {
-  const test = await openTestConsole(t);
-  const page = await test.browse(t, 'operator');
-  const show = (path: string) => page.navigate(`${test.url}${path}`);
-  await show('/access/webhooks');
-  await look(t, page, 'no endpoint');
-  const url = `https://hooks.example.com/${'x'.repeat(400)}?<script>`;
-  const { id } = await addEndpoint(test, {
-    clientId: HOSTILE,
-    url,
-    description: HOSTILE,
-    dead: 3,
-    waiting: 1,
-  });
-  await test.store.credentials.put([sampleCredential({ clientId: HOSTILE })], null);
-  for (let n = 0; n < 205; n += 1) await addEndpoint(test, { clientId: `client-${n}` });
-  await show('/access/webhooks');
-  await look(t, page, 'hostile endpoints');
-  t.match(await page.evaluate(`document.querySelector('#webhooks').textContent`), /200 of 206 are shown/);
-  await show(`/access/webhooks/${id}?list=waiting`);
-  await look(t, page, 'messages that wait');
-  await page.emulate(1280, 'light');
-  await show(`/access/webhooks/${id}`);
-  await tabTo(t, page, 'message');
-  await page.press('Space');
-  await tabTo(t, page, 'Send the chosen ones again');
-  await page.press('Enter');
-  await page.until(`document.querySelector('[role=status]')?.textContent === 'One message is queued again.'`);
-  await look(t, page, 'a message that is sent again');
-  t.equal((await test.store.webhooks.outbox.pending(id, EVERY)).length, 2);
-  t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
-  await page.navigate(test.link('administrator'));
-  await page.evaluate(`document.querySelector('main button').click()`);
-  await page.until(`location.pathname === '/' && document.readyState === 'complete'`);
-  await show(`/access/webhooks/${id}`);
-  await look(t, page, 'the forms of an endpoint');
-  await page.evaluate(`document.querySelector('#rotate button').click()`);
-  await page.until(`document.querySelector('h1').textContent === 'The new secret'`);
-  await look(t, page, 'a new secret');
-  await show('/access/webhooks?client=x');
-  await look(t, page, 'the form of a new endpoint');
-  t.strictSame(page.complaints, []);
 });
