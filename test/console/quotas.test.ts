@@ -1,38 +1,6 @@
 /** Access: what the configuration allows each client, and what it has used, as the store and the daemon count it. */
-import t, { type Test } from 'tap';
-import { storedQuotas } from '../../src/admin/status/quotasSection.ts';
-import type { LimitPolicies } from '../../src/limits/policies.ts';
-import { windowAt } from '../../src/limits/quotas.ts';
-import type { Store } from '../../src/store/store.ts';
-import { sampleCredential, sampleJob } from '../store/samples.ts';
-import { HOSTILE } from '../support/receipts.ts';
-import { look } from './screens/everyScreen.ts';
-import { openTestConsole } from './testConsole.ts';
-
-const NOW = Date.UTC(2026, 10, 23, 13, 0);
-const DAY_MS = 86_400_000;
-const day = (jobs: number) => ({ jobs, windowMs: DAY_MS });
-const rate = { requests: 100, windowMs: 3_600_000 };
-
-/** Clients that may create some jobs in a day, and a daemon that has counted requests of one of them. */
-async function limited(t: Test, clients: LimitPolicies['clients'], names = Object.keys(clients)) {
-  const policies: LimitPolicies = { rate, quotas: { default: day(10) }, clients };
-  const usage = { limit: 100, window_seconds: 3600, used: 25, resets_at: '2026-11-23T13:15:00.000Z' };
-  const opened: { store?: Store } = {};
-  const test = await openTestConsole(t, {
-    clock: () => NOW,
-    quotas: async () => (opened.store ? await storedQuotas(opened.store, policies, NOW) : []),
-    rates: [{ client_id: 'billing', rate: usage, quotas: [] }],
-  });
-  opened.store = test.store;
-  const credentials = names.map((clientId, n) => sampleCredential({ clientId, id: `key_${n}` }));
-  await test.store.credentials.put(credentials, null);
-  const use = async (clientId: string, quota: string, jobs: number) => {
-    for (let n = 0; n < jobs; n += 1)
-      await test.store.jobs.accept(sampleJob({ clientId, quota: windowAt(NOW, quota, day(1)) }));
-  };
-  return { test, use };
-}
+import t from 'tap';
+import { DAY_MS, day, limited } from './limitedClients.ts';
 
 /** The rows of the table, the text of each without markup. */
 function rowsOf(text: string): string[] {
@@ -70,29 +38,4 @@ t.test('each limit of each client is listed, the most used first', async (t) => 
   t.equal(rowsOf(one).length, 1);
   t.match((await test.get('/access/quotas?client=nobody', { cookie })).text, /There is no client/);
   t.match(await test.get('/access/quotas'), { status: 401 });
-});
-
-t.test('the limits can be read on every screen', async (t) => {
-  const many = Array.from({ length: 201 }, (_, n) => `client-${n}`);
-  const { test, use } = await limited(t, { [HOSTILE]: { quotas: { [HOSTILE]: day(1) } } }, [
-    HOSTILE,
-    'billing',
-    ...many,
-  ]);
-  await use(HOSTILE, HOSTILE, 1);
-  const page = await test.browse(t, 'auditor');
-  await page.navigate(`${test.url}/access/quotas`);
-  await look(t, page, 'quotas');
-  t.match(
-    await page.evaluate(`document.querySelector('#quotas').textContent`),
-    /200 of 407 limits are shown/,
-  );
-  t.match(
-    await page.evaluate(`document.querySelector('tbody tr').textContent`),
-    /script/,
-    'what is used up comes first',
-  );
-  t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
-  t.equal(await page.evaluate(`document.querySelector('nav.choice [aria-current]').textContent`), 'Quotas');
-  t.strictSame(page.complaints, []);
 });

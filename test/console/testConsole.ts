@@ -18,7 +18,7 @@ import { ConsoleApp } from '../../src/console/consoleApp.ts';
 import { linkDoor } from '../../src/console/doors.ts';
 import { Streams } from '../../src/console/liveStreams.ts';
 import type { Screen } from '../../src/console/screen.ts';
-import { type AuditRecord, parseAuditRecord } from '../../src/manifest/auditRecord.ts';
+import { type ActName, type AuditRecord, parseAuditRecord } from '../../src/manifest/auditRecord.ts';
 import { TargetPolicy } from '../../src/net/policy.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -42,6 +42,9 @@ const TYPED = { 'sec-fetch-site': 'none' };
 const OWN = { 'sec-fetch-site': 'same-origin' };
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
 
+/** What somebody types who makes a key. */
+export const KEY_FIELDS = { client: 'billing', organization: 'acme', scope: 'jobs:create', lifetime: '90' };
+
 export class TestConsole {
   readonly console: Console;
   readonly port: number;
@@ -60,6 +63,12 @@ export class TestConsole {
   /** What was recorded. */
   async acts(): Promise<(AuditRecord | undefined)[]> {
     return (await this.store.trail.entries(0, 1000)).map(({ text }) => parseAuditRecord(text));
+  }
+
+  /** Records an act of an administrator. */
+  async record(act: ActName, person: string, object = {}): Promise<void> {
+    const actor = { via: 'console', person, role: 'administrator' } as const;
+    await this.store.trail.append({ act, actor, object, outcome: 'done' });
   }
 
   /** The address of a new one-time link. */
