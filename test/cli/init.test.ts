@@ -42,7 +42,9 @@ t.test('init makes a key in every partition, the store and the trust file', asyn
   });
 
   // This process has the store open.
-  const exported = await sandbox.pdfseal(['trust', 'export', '--config', sandbox.configFile], { apart: true });
+  const exported = await sandbox.pdfseal(['trust', 'export', '--config', sandbox.configFile], {
+    apart: true,
+  });
   t.equal(exported.stdout, trust, 'trust export says the same');
   t.equal(statSync(join(sandbox.dir, 'state')).mode & 0o077, 0, 'the state folder is nobody else’s');
 });
