@@ -2,10 +2,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream, mkdirSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Parser, type Result } from 'tap-parser';
+import { programFile } from '../support/programs.ts';
 import { expectedSeconds } from './suiteCosts.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -44,6 +45,7 @@ export async function runFiles(files: string[], { share, jobs, seed }: RunOption
       ...process.env,
       NODE_COMPILE_CACHE: join(ROOT, 'node_modules/.cache/compiled'),
       PDFSEALD_EVENTS: events,
+      PDFSEALD_PROGRAMS: dirname(await programFile('main', 'src')),
       PDFSEALD_SHARE: String(share),
       ...(seed !== undefined && { PDFSEALD_SEED: seed }),
     },
