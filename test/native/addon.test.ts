@@ -102,11 +102,11 @@ for (const [name, kernels] of Object.entries(PLANS)) {
   t.test(name, async (t) => {
     t.before(() => use(kernels));
 
-    t.test('knows its known answers', async (t) => {
+    t.test('gives its known answers', async (t) => {
       for (const kernel of kernels) t.ok(addon.selfTest(kernel), kernel);
     });
 
-    t.test('FIPS 180-4 example vectors', async (t) => {
+    t.test('gives the digests of the FIPS 180-4 example vectors', async (t) => {
       const messages = [
         '',
         'abc',
@@ -133,7 +133,7 @@ for (const [name, kernels] of Object.entries(PLANS)) {
       ]);
     });
 
-    t.test('a million times "a", the long vector of FIPS 180', async (t) => {
+    t.test('gives the digest of the long vector of FIPS 180, a million times "a"', async (t) => {
       const [answer] = await threads.hash([whole(Buffer.alloc(1_000_000, 'a'))]);
       t.match(answer, {
         sha256: 'cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0',
@@ -142,7 +142,7 @@ for (const [name, kernels] of Object.entries(PLANS)) {
       });
     });
 
-    t.test('every length from 0 to 1024, alone and side by side', async (t) => {
+    t.test('is right for every length from 0 to 1024, alone and side by side', async (t) => {
       const text = noise(1024);
       const documents = Array.from({ length: 1025 }, (_, length) => text.subarray(0, length));
       const sideBySide = await threads.hash(documents.map(whole));
@@ -151,7 +151,7 @@ for (const [name, kernels] of Object.entries(PLANS)) {
       t.doesNotThrow(() => equal(documents, alone.flat()));
     });
 
-    t.test('cut at every edge, at every alignment of the bytes', async (t) => {
+    t.test('is right for any cut and any alignment of the bytes', async (t) => {
       const text = noise(9000);
       for (const [i, length] of EDGES.entries()) {
         const documents = [-1, 0, 1].map((d) => text.subarray(i, i + length + d + 4200));
@@ -160,7 +160,7 @@ for (const [name, kernels] of Object.entries(PLANS)) {
       }
     });
 
-    t.test('from 1 to 40 documents of all sizes, in any pieces', async (t) => {
+    t.test('is right for 1 to 40 documents of all sizes, in any pieces', async (t) => {
       const size = fc.oneof(fc.nat(200), fc.nat(5000), fc.constantFrom(...EDGES));
       const document = fc.record({ length: size, cuts: fc.array(size, { maxLength: 6 }), seed: fc.nat() });
       const property = fc.asyncProperty(
@@ -177,7 +177,7 @@ for (const [name, kernels] of Object.entries(PLANS)) {
       await t.resolves(fc.assert(property, { numRuns: tries(60) }));
     });
 
-    t.test('millions of bytes, as many streams as there are', async (t) => {
+    t.test('is right for millions of bytes, with as many streams as there are', async (t) => {
       const text = noise(3_000_000);
       const documents = Array.from({ length: 19 }, (_, i) =>
         text.subarray(i * 1000, i * 1000 + (i + 1) * 150_001),
@@ -191,7 +191,7 @@ for (const [name, kernels] of Object.entries(PLANS)) {
   });
 }
 
-t.test('kernels go on with each other’s states', async (t) => {
+t.test('kernels continue from each other’s states', async (t) => {
   const text = noise(5000);
   let state: Uint8Array | undefined;
   for (const [i, kernel] of addon.kernels().entries()) {
@@ -202,7 +202,7 @@ t.test('kernels go on with each other’s states', async (t) => {
   t.same(answer, digests(text.subarray(0, addon.kernels().length * 777)));
 });
 
-t.test('the bytes may lie in shared memory, and neither they nor the state are changed', async (t) => {
+t.test('bytes can be in shared memory, and neither they nor the state are changed', async (t) => {
   const shared = new Uint8Array(new SharedArrayBuffer(4000));
   shared.set(noise(4000));
   const state = await stateAfter(shared.subarray(0, 1001));
@@ -214,7 +214,7 @@ t.test('the bytes may lie in shared memory, and neither they nor the state are c
   t.same([Buffer.from(state), Buffer.from(shared)], before);
 });
 
-t.test('a state holds no bytes of the document but those of an unfinished stride', async (t) => {
+t.test('a state holds no bytes of the document except those of an unfinished stride', async (t) => {
   const text = Buffer.alloc(300, 'x');
   const state = await stateAfter(text.subarray(100, 265), await stateAfter(text.subarray(0, 100)));
   t.same(
@@ -223,7 +223,7 @@ t.test('a state holds no bytes of the document but those of an unfinished stride
   );
 });
 
-t.test('what is not a piece is refused', async (t) => {
+t.test('an input that is not a piece is refused', async (t) => {
   const bytes = Buffer.from('a');
   const state = await stateAfter(bytes);
   const wasm = (await openWasm())({ bytes, last: false });
@@ -257,7 +257,7 @@ t.test('what is not a piece is refused', async (t) => {
   t.same(await threads.hash([]), []);
 });
 
-t.test('a getter’s error comes through, and it cannot take bytes away that were found before', async (t) => {
+t.test('an error of a getter is passed on, and it cannot detach bytes that were already found', async (t) => {
   const bytes = new Uint8Array(new ArrayBuffer(1000));
   const failing = {
     chunks: [bytes],
@@ -286,11 +286,11 @@ t.test('a getter’s error comes through, and it cannot take bytes away that wer
   t.throws(() => closing.hash([last]), /the threads are closed/);
 });
 
-t.test('OpenSSL is among them, and comes first', async (t) => {
+t.test('OpenSSL is the first kernel', async (t) => {
   t.equal(addon.kernels()[0], 'openssl');
 });
 
-t.test('only kernels of this processor can be asked for, one for each width', async (t) => {
+t.test('only kernels of this processor are accepted, one for each width', async (t) => {
   const start = (kernels: unknown) => () => new addon.Threads(1, kernels as string[]);
   for (const ask of [addon.selfTest, (kernel: string) => addon.measure(kernel, 1)]) {
     t.throws(() => ask('abacus'), /no kernel of this name/);
@@ -303,14 +303,14 @@ t.test('only kernels of this processor can be asked for, one for each width', as
     t.throws(start(kernels), /not as many as there are widths/);
 });
 
-t.test('a kernel is measured with any number of streams', async (t) => {
+t.test('a kernel is measured with any allowed number of streams', async (t) => {
   for (const kernel of addon.kernels())
     for (let streams = 1; streams <= 16; streams++) t.ok(addon.measure(kernel, streams) > 0);
   for (const streams of [0, -1, 17, undefined])
     t.throws(() => addon.measure('portable', streams as number), /not a number of them/);
 });
 
-t.test('a worker thread has threads of its own, and may end in the middle', async (t) => {
+t.test('a worker thread has threads of its own, and can end while they run', async (t) => {
   const source = `
     const { parentPort, workerData } = require('node:worker_threads');
     const addon = require(workerData);
@@ -330,7 +330,7 @@ t.test('a worker thread has threads of its own, and may end in the middle', asyn
   t.same(await threads.hash([whole(noise(100))]), [digests(noise(100))]);
 });
 
-t.test('threads: many tasks at once, each with its own answer', async (t) => {
+t.test('threads: each of many simultaneous tasks gets its own result', async (t) => {
   const many = new addon.Threads(4, portable);
   t.teardown(() => many.close());
   const documents = Array.from({ length: 200 }, (_, i) => noise(i * 97, i));
@@ -338,7 +338,7 @@ t.test('threads: many tasks at once, each with its own answer', async (t) => {
   t.doesNotThrow(() => equal(documents, answers.flat()));
 });
 
-t.test('threads: when they are closed, what is under way is answered, and nothing more', async (t) => {
+t.test('threads: closing settles every task under way, and refuses further ones', async (t) => {
   const closed = new addon.Threads(2, portable);
   const documents = Array.from({ length: 50 }, (_, i) => noise(100_000, i));
   const answers = documents.map((bytes) => closed.hash([whole(bytes)]));
@@ -351,7 +351,7 @@ t.test('threads: when they are closed, what is under way is answered, and nothin
   }
 });
 
-t.test('threads: bytes that nobody else has any more are still there', async (t) => {
+t.test('threads: bytes without another reference are kept until they are hashed', async (t) => {
   const answers = Array.from({ length: 100 }, (_, i) => threads.hash([whole(noise(50_000, i))]));
   for (let i = 0; i < 100; i++) Buffer.alloc(1_000_000, i);
   const documents = Array.from({ length: 100 }, (_, i) => noise(50_000, i));
@@ -359,7 +359,7 @@ t.test('threads: bytes that nobody else has any more are still there', async (t)
   t.doesNotThrow(() => equal(documents, settled.flat()));
 });
 
-t.test('threads: a process waits for digests, not for idle threads', async (t) => {
+t.test('threads: a process waits for digests, but not for idle threads', async (t) => {
   const path = new URL('../../native/build/Release/pdfseal_hash.node', import.meta.url).pathname;
   const script = `
     const { Threads } = require(${JSON.stringify(path)});
@@ -369,7 +369,7 @@ t.test('threads: a process waits for digests, not for idle threads', async (t) =
   t.equal(output.trim(), createHash('sha256').update(Buffer.alloc(5_000_000)).digest('hex'));
 });
 
-t.test('threads: what is not a number of them is refused', async (t) => {
+t.test('threads: an invalid number of threads is refused', async (t) => {
   for (const count of [0, -1, 1025, '2', undefined])
     t.throws(() => new addon.Threads(count as number, portable), /not a number of threads/);
   const { hash } = addon.Threads.prototype;

@@ -87,7 +87,7 @@ function disassemble(file: string): Code {
   return parse(execFileSync('objdump', ['-d', '--no-show-raw-insn', file], options));
 }
 
-t.test('no instruction of the SHA extensions is met with dirty upper halves', async (t) => {
+t.test('no instruction of the SHA extensions runs with dirty upper halves', async (t) => {
   const code = disassemble(ADDON);
   const { reached, faults } = follow(code);
   const all = [...code.instructions].filter(([, { name }]) => EXTENSION.test(name));
@@ -101,7 +101,7 @@ t.test('no instruction of the SHA extensions is met with dirty upper halves', as
   t.same([...faults], []);
 });
 
-t.test('that is found out', async (t) => {
+t.test('the check finds dirty upper halves', async (t) => {
   const listing = (lines: string[]) =>
     `0000000000001000 <function>:\n${lines.map((line, i) => `    ${(0x1000 + i).toString(16)}:\t${line}`).join('\n')}`;
   const faults = (lines: string[]) => [...follow(parse(listing(lines))).faults];

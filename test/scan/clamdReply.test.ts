@@ -2,7 +2,7 @@ import t from 'tap';
 import { parseScanAnswer, parseVersion } from '../../src/scan/clamdReply.ts';
 import { fc, tries } from '../support/seed.ts';
 
-t.test('what clamd says of itself', async (t) => {
+t.test('the version of clamd is read with engine, signatures and build time', async (t) => {
   t.strictSame(parseVersion('ClamAV 1.4.3/27410/Sat Nov 21 08:12:00 2026'), {
     engine: 'ClamAV 1.4.3',
     signatures: '27410',
@@ -22,7 +22,7 @@ t.test('what clamd says of itself', async (t) => {
   }
 });
 
-t.test('what clamd says of a document', async (t) => {
+t.test('an answer of clamd is clean, found, incomplete, encrypted or an error', async (t) => {
   const limit = 'Heuristics.Limits.Exceeded.MaxFileSize';
   const cases = [
     ['stream: OK', { kind: 'clean' }],

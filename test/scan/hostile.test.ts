@@ -19,7 +19,7 @@ function flood(socket: Socket, bytes: Buffer): void {
 
 const FLOOD = Buffer.alloc(MIB, 'x');
 
-t.test('from the start', async (t) => {
+t.test('a scanner that is hostile from the start is never used', async (t) => {
   const behaviours: [string, (socket: Socket) => void, RegExp][] = [
     ['silence', (socket) => socket.resume(), /^(timed_out|closed)$/],
     ['a reset', (socket) => socket.resetAndDestroy(), /^(closed|unreachable)$/],
@@ -44,7 +44,7 @@ t.test('from the start', async (t) => {
   }
 });
 
-t.test('once it is trusted', async (t) => {
+t.test('a wrong answer of a trusted scanner does not count as a verdict', async (t) => {
   const answers: [string, (socket: Socket, answer: Buffer) => void][] = [
     ['a reset', (socket) => socket.resetAndDestroy()],
     ['an end', (socket) => socket.end()],
@@ -78,7 +78,7 @@ t.test('once it is trusted', async (t) => {
   t.ok(isAvailable(scanner));
 });
 
-t.test('an answer given twice ends the connection, and touches no other document', async (t) => {
+t.test('a second answer ends the connection, and affects no other document', async (t) => {
   const clamd = await startClamd(t);
   const impostor = await openImpostor(t, clamd.address);
   const { scanner } = await startScanner(t, impostor.address, { intervalMs: 600_000 });
@@ -91,7 +91,7 @@ t.test('an answer given twice ends the connection, and touches no other document
   t.match(await scan(scanner, CLEAN), { verdict: 'clean' });
 });
 
-t.test('a verdict before the document has ended is none', async (t) => {
+t.test('a verdict before the end of the document does not count', async (t) => {
   const clamd = await startClamd(t);
   const impostor = await openImpostor(t, clamd.address);
   const { scanner } = await startScanner(t, impostor.address, { intervalMs: 600_000 });
@@ -104,7 +104,7 @@ t.test('a verdict before the document has ended is none', async (t) => {
   t.match(await failureOf(one.result()), { code: 'scanner_unavailable', cause: { trouble: 'refused' } });
 });
 
-t.test('silence is waited for, but not for ever', async (t) => {
+t.test('a silent scanner times out', async (t) => {
   const clamd = await startClamd(t);
   const impostor = await openImpostor(t, clamd.address);
   const { scanner } = await startScanner(t, impostor.address, { timeoutMs: 1_500, intervalMs: 600_000 });

@@ -22,7 +22,7 @@ const CLEAN = Buffer.from('%PDF-1.7\nnothing to find\n%%EOF\n');
 const INFECTED = Buffer.from(`%PDF-1.7\n${VIRUS}\n%%EOF\n`);
 const MIB = 1024 * 1024;
 
-t.test('verdicts', async (t) => {
+t.test('clean and infected documents get their verdicts', async (t) => {
   const clamd = await startClamd(t, { settings: [...FIT, 'ExtendedDetectionInfo yes'] });
   const { scanner } = await startScanner(t, clamd.address);
   const by = { engine: scanner.health().version?.engine, signatures: '27410' };
@@ -50,14 +50,14 @@ t.test('verdicts', async (t) => {
   t.equal((await failureOf(withNothing.result())).code, 'virus_scan_failed', 'an empty piece is not the end');
 });
 
-t.test('encrypted documents by policy, and what is in them', async (t) => {
+t.test('an encrypted document is recorded if allowed, unless it is infected', async (t) => {
   const clamd = await startClamd(t);
   const { scanner } = await startScanner(t, clamd.address, { encrypted: 'record' });
   t.match(await scan(scanner, encryptedPdf()), { verdict: 'encrypted', signatures: '27410' });
   t.equal(await scan(scanner, Buffer.concat([encryptedPdf(), INFECTED])), 'virus_scan_failed');
 });
 
-t.test('what exceeds a limit of clamd is never clean', async (t) => {
+t.test('a document that exceeds a limit of clamd is never clean', async (t) => {
   const limits = ['StreamMaxLength 4M', 'MaxFileSize 2M', 'MaxScanSize 16M'];
   const clamd = await startClamd(t, { settings: ['AlertExceedsMax yes', 'AlertEncrypted yes', ...limits] });
   const { scanner } = await startScanner(t, clamd.address, { documentBytesMax: MIB, encrypted: 'record' });
@@ -72,7 +72,7 @@ t.test('what exceeds a limit of clamd is never clean', async (t) => {
   t.match(await scan(scanner, CLEAN), { verdict: 'clean' }, 'afterwards');
 });
 
-t.test('clamd whose word means nothing is refused at the start', async (t) => {
+t.test('a clamd whose settings make OK meaningless is refused at the start', async (t) => {
   const keyOf = (line: string) => line.split(' ', 1).join('');
   const but = (...lines: string[]) => {
     const replaced = lines.map(keyOf);
@@ -100,7 +100,7 @@ t.test('clamd whose word means nothing is refused at the start', async (t) => {
   }
 });
 
-t.test('signatures that change belong to the scans made with them', async (t) => {
+t.test('a scan names the signatures it was made with, even after an update', async (t) => {
   const clamd = await startClamd(t, { signatures: 27_410 });
   const { scanner } = await startScanner(t, clamd.address);
   t.match(scanner.health(), {
@@ -119,7 +119,7 @@ t.test('signatures that change belong to the scans made with them', async (t) =>
   t.equal(await scan(scanner, CLEAN), 'scanner_unavailable');
 });
 
-t.test('more documents than connections, at once', async (t) => {
+t.test('more documents than connections are scanned correctly', async (t) => {
   const clamd = await startClamd(t);
   const { scanner } = await startScanner(t, clamd.address, { connectionsMax: 3 });
   const documents = Array.from({ length: 30 }, (_, i) => {
@@ -141,7 +141,7 @@ t.test('more documents than connections, at once', async (t) => {
   t.equal(connections, 3);
 });
 
-t.test('documents given up make room for others', async (t) => {
+t.test('abandoned documents make room for others', async (t) => {
   const clamd = await startClamd(t);
   const { scanner } = await startScanner(t, clamd.address, { connectionsMax: 2, intervalMs: 600_000 });
   for (let i = 0; i < 10; i += 1) {
@@ -155,7 +155,7 @@ t.test('documents given up make room for others', async (t) => {
   await until('nothing is in use', () => scanner.health().connectionsInUse === 0);
 });
 
-t.test('who waits too long for a connection is refused', async (t) => {
+t.test('a document that waits too long for a connection is refused', async (t) => {
   const clamd = await startClamd(t);
   const options = { connectionsMax: 1, timeoutMs: 1_000, intervalMs: 600_000 };
   const { scanner } = await startScanner(t, clamd.address, options);
@@ -168,7 +168,7 @@ t.test('who waits too long for a connection is refused', async (t) => {
   t.match(await slow.result(), { verdict: 'clean' });
 });
 
-t.test('a document is read no faster than clamd takes it', async (t) => {
+t.test('a document is read at the speed of clamd', async (t) => {
   const clamd = await startClamd(t);
   const { scanner } = await startScanner(t, clamd.address, { intervalMs: 600_000 });
   const one = scanner.scan();
@@ -187,7 +187,7 @@ t.test('a document is read no faster than clamd takes it', async (t) => {
   t.match(await one.result(), { verdict: 'clean' });
 });
 
-t.test('clamd goes and comes back', async (t) => {
+t.test('a scanner recovers when clamd returns', async (t) => {
   const clamd = await startClamd(t);
   const { scanner, log } = await startScanner(t, clamd.address);
   const underWay = scanner.scan();
@@ -215,7 +215,7 @@ t.test('clamd goes and comes back', async (t) => {
   t.ok(told.length < 15, `it is told when it changes, not at every look: ${told.length} lines`);
 });
 
-t.test('a daemon may start before clamd', async (t) => {
+t.test('a daemon can start before clamd', async (t) => {
   const clamd = await startClamd(t);
   await clamd.stop();
   const { scanner } = await startScanner(t, clamd.address);
@@ -226,7 +226,7 @@ t.test('a daemon may start before clamd', async (t) => {
   t.match(await scan(scanner, CLEAN), { verdict: 'clean' });
 });
 
-t.test('clamd hangs', async (t) => {
+t.test('a clamd that hangs is given up, and used again when it answers', async (t) => {
   const clamd = await startClamd(t);
   const { scanner } = await startScanner(t, clamd.address, { timeoutMs: 1_000 });
   process.kill(clamd.pid, 'SIGSTOP');
@@ -237,7 +237,7 @@ t.test('clamd hangs', async (t) => {
   t.match(await scan(scanner, CLEAN), { verdict: 'clean' });
 });
 
-t.test('clamd may close connections that are idle', async (t) => {
+t.test('clamd can close idle connections', async (t) => {
   const clamd = await startClamd(t, { settings: [...FIT, 'ReadTimeout 1', 'CommandReadTimeout 1'] });
   const { scanner } = await startScanner(t, clamd.address, { intervalMs: 600_000 });
   t.equal(scanner.health().connections, 1);
@@ -245,7 +245,7 @@ t.test('clamd may close connections that are idle', async (t) => {
   t.match(await scan(scanner, CLEAN), { verdict: 'clean' });
 });
 
-t.test('over TCP', async (t) => {
+t.test('documents are scanned over TCP', async (t) => {
   const port = await freePort();
   await startClamd(t, { port });
   const { scanner } = await startScanner(t, { host: '127.0.0.1', port });
