@@ -49,7 +49,7 @@ async function spooled(copies: Copies, document: Buffer, chunkBytes = document.l
   return spool.end();
 }
 
-t.test('a keystream begins anywhere', async (t) => {
+t.test('a keystream can begin at any position', async (t) => {
   const key = newKey();
   const data = randomBytes(100);
   const whole = keystream(key)(data);
@@ -59,7 +59,7 @@ t.test('a keystream begins anywhere', async (t) => {
   }
 });
 
-t.test('a document on disk is noise, and comes back as it was', async (t) => {
+t.test('a document on disk looks like noise, and is read back unchanged', async (t) => {
   const { copies, path } = await open(t);
   for (const chunkBytes of [1, 7, 1000, DOCUMENT.length]) {
     const file = await spooled(copies, DOCUMENT, chunkBytes);
@@ -74,14 +74,14 @@ t.test('a document on disk is noise, and comes back as it was', async (t) => {
   t.strictSame(readdirSync(path), []);
 });
 
-t.test('a large one, too', async (t) => {
+t.test('a large document is read back unchanged, too', async (t) => {
   const { copies } = await open(t);
   const document = randomBytes(5_000_001);
   const file = await spooled(copies, document, 100_000);
   t.ok(document.equals(await buffer(readCiphered(file))));
 });
 
-t.test('stripped, the document before is gone, and the copy has a key of its own', async (t) => {
+t.test('stripping removes the received document, and gives the copy its own key', async (t) => {
   const { copies, path } = await open(t);
   await copies.probe();
   t.strictSame(readdirSync(path), [], 'a probe leaves nothing');
@@ -98,7 +98,7 @@ t.test('stripped, the document before is gone, and the copy has a key of its own
   t.equal(await copies.strip(bare, OWNER), bare, 'what has no XMP stays as it is');
 });
 
-t.test('what cannot be stripped', async (t) => {
+t.test('a document that cannot be stripped is refused, and its file is kept', async (t) => {
   const { copies, path } = await open(t);
   const signed = await spooled(copies, pdfFile({ ...onePage(), 5: '<< /ByteRange [0 1 2 3] >>' }));
   await t.rejects(copies.strip(signed, OWNER), {
@@ -109,7 +109,7 @@ t.test('what cannot be stripped', async (t) => {
   t.strictSame(readdirSync(path), [signed.name], 'the file is still its owner’s');
 });
 
-t.test('a document that nobody waits for is stripped no further', async (t) => {
+t.test('stripping stops if its document is no longer wanted', async (t) => {
   const { copies, path } = await open(t);
   const laborious = await spooled(copies, LABORIOUS);
   const gone = new AbortController();
@@ -132,7 +132,7 @@ t.test('a document that takes too long is refused', async (t) => {
   t.strictSame(readdirSync(path), [laborious.name]);
 });
 
-t.test('one client does not hold all workers', async (t) => {
+t.test('one client does not occupy all workers', async (t) => {
   const { copies } = await open(t);
   const gone = new AbortController();
   const greedy = Array.from({ length: 5 }, async () =>
@@ -162,7 +162,7 @@ t.test('a document abandoned at any moment leaves nothing', async (t) => {
   t.strictSame(readdirSync(path), []);
 });
 
-t.test('a start removes what nobody knows', async (t) => {
+t.test('a start removes unknown files', async (t) => {
   const { copies, path } = await open(t);
   const file = await spooled(copies, DOCUMENT);
   await spooled(copies, DOCUMENT);
@@ -173,7 +173,7 @@ t.test('a start removes what nobody knows', async (t) => {
   t.same(await buffer(readCiphered(again.file(file.name, file.key, file.bytes))), DOCUMENT);
 });
 
-t.test('a full disk is told as one', async (t) => {
+t.test('a full disk is reported as such', async (t) => {
   const full = await open(t, { freeBytesMin: 2 ** 60 });
   const spool = full.copies.spool();
   spool.update(DOCUMENT);
@@ -183,7 +183,7 @@ t.test('a full disk is told as one', async (t) => {
   t.strictSame(readdirSync(full.path), []);
 });
 
-t.test('a folder that is gone is no full disk', async (t) => {
+t.test('a missing folder is not reported as a full disk', async (t) => {
   const { copies, path } = await open(t);
   rmSync(path, { recursive: true });
   writeFileSync(path, '');
@@ -195,7 +195,7 @@ t.test('a folder that is gone is no full disk', async (t) => {
   await t.resolves(spool.discard());
 });
 
-t.test('a damaged copy is never given away whole', async (t) => {
+t.test('a damaged copy is never served whole', async (t) => {
   const { copies } = await open(t);
   const document = randomBytes(600_000);
   const file = await spooled(copies, document);

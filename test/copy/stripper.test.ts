@@ -64,7 +64,7 @@ const saying =
     });
 const FIRST = { read: [0, 10] };
 
-t.test('edits are taken as they are said, and the copy is searched again', async (t) => {
+t.test('edits are applied exactly, and the copy is searched again', async (t) => {
   const stripWith = await open(t);
   const clean = { refused: null };
   const { outcome } = await stripWith(saying({ edits: [[10, 14, '']] }, clean));
@@ -73,7 +73,7 @@ t.test('edits are taken as they are said, and the copy is searched again', async
   t.ok(DOCUMENT.equals(untouched.outcome as Buffer), 'it can hide what is there, from its own client');
 });
 
-t.test('what no stripper says is not carried out, and loses it', async (t) => {
+t.test('an invalid message of a stripper is not obeyed, and costs the stripper', async (t) => {
   const stripWith = await open(t);
   const { length } = DOCUMENT;
   const hostile: Record<string, unknown[]> = {
@@ -122,13 +122,13 @@ t.test(
   },
 );
 
-t.test('a stripper that hangs is given up in time', async (t) => {
+t.test('a stripper that hangs is ended in time', async (t) => {
   const stripWith = await open(t, { stripMsMax: 100 });
   const { outcome } = await stripWith(saying(FIRST));
   t.match(outcome, { code: 'metadata_not_strippable', message: /the search for metadata takes more than/ });
 });
 
-t.test('no stripper is no fault of a document', async (t) => {
+t.test('a missing stripper is not blamed on the document', async (t) => {
   const stripWith = await open(t);
   const { outcome } = await stripWith((stripper) => stripper.destroy());
   t.match(outcome, { message: 'a document could not be stripped', code: undefined });
@@ -138,7 +138,7 @@ t.test('no stripper is no fault of a document', async (t) => {
   t.equal(missing.connections, 0, 'and none is started instead');
 });
 
-t.test('strippers of this process end with what they are for', async (t) => {
+t.test('stripper processes end when they are no longer needed', async (t) => {
   const children = () =>
     spawnSync('pgrep', ['-P', `${process.pid}`, '-f', 'copy/stripper'], { encoding: 'utf8' }).stdout;
   const path = mkdtempSync(join(tmpdir(), 'stripper-'));

@@ -97,7 +97,7 @@ async function ask(url: string, body: string) {
   return { status: answer.status, type: answer.headers.get('Content-Type'), body: await answer.text() };
 }
 
-t.test('a key is made once, and is its owner’s', async (t) => {
+t.test('a key is made once, and is private to its owner', async (t) => {
   const { dir, key, cosigner } = prepare(t);
   t.equal(cosigner.name, NAME);
   t.equal(statSync(join(dir, 'key.pem')).mode & 0o777, 0o600);
@@ -113,7 +113,7 @@ t.test('a key is made once, and is its owner’s', async (t) => {
   t.match(run('show-key', ...key), { status: 1, stderr: /other users can read .*: run chmod 600 / });
 });
 
-t.test('a wrong start says what to mend', async (t) => {
+t.test('a faulty start names the remedy', async (t) => {
   const { dir, key, options } = prepare(t);
   const refused = (...args: string[]) => {
     const { status, stdout, stderr } = run(...args);
@@ -185,7 +185,7 @@ t.test('an ML-DSA key of a log does not count', async (t) => {
   t.match(answerTo([other]), { status: 1, stdout: '', stderr: /names no log with an Ed25519 or ECDSA key/ });
 });
 
-t.test('what it cosigned survives its death', async (t) => {
+t.test('the trees it cosigned survive its death', async (t) => {
   const { options, cosigner } = prepare(t);
   let size = 0;
   for (const next of [1, 5, 5, 12]) {
@@ -217,7 +217,7 @@ t.test('what it cosigned survives its death', async (t) => {
   t.strictSame(await once(child, 'exit'), [0, null]);
 });
 
-t.test('its key can be in an HSM', async (t) => {
+t.test('the key can be in an HSM', async (t) => {
   const { dir, options } = prepare(t);
   const names = { label: 'audit', region: 'witness', keyLabel: 'cosign' };
   const { token } = await makeTokenWithKey(dir, names, 'ed25519');
@@ -241,7 +241,7 @@ t.test('its key can be in an HSM', async (t) => {
   t.match(run('show-key', ...key.slice(2)), { status: 1, stderr: /name the key with --key; with --agent / });
 });
 
-t.test('it answers a request that was carried to it, and no daemon runs', async (t) => {
+t.test('a carried request is answered without a daemon', async (t) => {
   const { options, cosigner } = prepare(t);
   const env = { PATH: process.env.PATH };
   const answer = async (...request: [oldSize: number, newSize: number] | [string]) => {
@@ -291,7 +291,7 @@ t.test('it answers a request that was carried to it, and no daemon runs', async 
   });
 });
 
-t.test('its key can be in an ssh-agent', async (t) => {
+t.test('the key can be in an ssh-agent', async (t) => {
   const { options } = prepare(t);
   // The path of an agent's socket is short.
   const home = mkdtempSync(join(tmpdir(), 'agent-'));
@@ -346,7 +346,7 @@ t.test('its key can be in an ssh-agent', async (t) => {
   broken.close();
 });
 
-t.test('what is not a request is answered, and harms nobody', async (t) => {
+t.test('an invalid request is answered without harm', async (t) => {
   const { options } = prepare(t);
   const { url, port } = await serve(t, options);
   t.equal((await ask(url, '')).status, 400);

@@ -66,7 +66,7 @@ function cosignedAt(key: CosigningKey, request: string, { status, body }: Witnes
   return lines && cosignaturesIn(lines, [key.cosigner])[0]?.time;
 }
 
-t.test('it answers as litewitness answered', async (t) => {
+t.test('the witness answers as litewitness did', async (t) => {
   const log = parseVkey(recorded.log);
   if (log === undefined) throw new Error('the key of the log');
   const { witness, key } = await openWitness(t.testdir(), { keys: [log] });
@@ -78,7 +78,7 @@ t.test('it answers as litewitness answered', async (t) => {
   }
 });
 
-t.test('it answers as omniwitness answers', async (t) => {
+t.test('the witness answers as omniwitness does', async (t) => {
   // The specification wants 422 for two trees of one size, and a hash has 32 bytes.
   const otherwise: Record<string, number> = {
     'another tree of the same size': 422,
@@ -96,7 +96,7 @@ t.test('it answers as omniwitness answers', async (t) => {
   }
 });
 
-t.test('a log grows, across restarts', async (t) => {
+t.test('a growing log is cosigned, even across restarts', async (t) => {
   const folder = t.testdir();
   const key = makeCosigningKey();
   for (const [oldSize, newSize] of [
@@ -120,7 +120,7 @@ t.test('a log grows, across restarts', async (t) => {
   });
 });
 
-t.test('a second history is refused, also after a restart, and is seen', async (t) => {
+t.test('a second history is refused, even after a restart, and is logged', async (t) => {
   const folder = t.testdir();
   const key = makeCosigningKey();
   const { witness, held } = await openWitness(folder, { key });
@@ -143,7 +143,7 @@ t.test('a second history is refused, also after a restart, and is seen', async (
   t.equal((await witness.addCheckpoint(await genuine(10, 20))).status, 200, 'the history it knows goes on');
 });
 
-t.test('of two histories that come at once, one is cosigned', async (t) => {
+t.test('of two simultaneous histories, one is cosigned', async (t) => {
   const { witness, key } = await openWitness(t.testdir());
   t.equal((await witness.addCheckpoint(await genuine(0, 5))).status, 200);
   const requests = [await genuine(5, 20), await forked(5, 20), await forked(5, 12), await genuine(5, 9)];
@@ -155,7 +155,7 @@ t.test('of two histories that come at once, one is cosigned', async (t) => {
   t.ok(cosignedAt(key, requests[0] ?? '', replies[0] ?? { status: 400, body: '' }));
 });
 
-t.test('more requests than a log has are sent away', async (t) => {
+t.test('too many simultaneous requests for a log are refused', async (t) => {
   const { witness } = await openWitness(t.testdir());
   const request = await genuine(0, 5);
   const replies = await Promise.all(Array.from({ length: 20 }, () => witness.addCheckpoint(request)));
@@ -197,7 +197,7 @@ for (const [name, [status, request]] of Object.entries(refused)) {
   });
 }
 
-t.test('its time never goes back', async (t) => {
+t.test('the time of a cosignature never goes back', async (t) => {
   const [folder, key] = [t.testdir(), makeCosigningKey()];
   const at = async (clock: () => number, oldSize: number, newSize: number) => {
     const request = await genuine(oldSize, newSize);
@@ -209,7 +209,7 @@ t.test('its time never goes back', async (t) => {
   t.equal(await at(() => START + 10_000, 6, 6), Math.floor(START / 1000) + 10);
 });
 
-t.test('its log has the time of the cosignature beside its own', async (t) => {
+t.test('a log line has the time of the cosignature in addition to its own', async (t) => {
   const lines: string[] = [];
   const logger = pino({}, { write: (line) => void lines.push(line) });
   const { witness } = await openWitness(t.testdir(), { logger });
@@ -218,7 +218,7 @@ t.test('its log has the time of the cosignature beside its own', async (t) => {
   t.match(JSON.parse(lines[0] ?? ''), { origin, tree_size: 5, cosigned_at: '2026-03-04T05:06:07.000Z' });
 });
 
-t.test('what cannot be signed or written is not cosigned', async (t) => {
+t.test('without a signature or a written state, no cosignature is given', async (t) => {
   const fails = async (t: Test, options: { key?: CosigningKey; folder?: string }) => {
     const folder = options.folder ?? t.testdir();
     const { witness, held } = await openWitness(folder, options);
@@ -234,7 +234,7 @@ t.test('what cannot be signed or written is not cosigned', async (t) => {
   t.equal((await witness.addCheckpoint(await genuine(0, 6))).status, 200, 'the next request is served');
 });
 
-t.test('a damaged memory is not believed, nor taken for none', async (t) => {
+t.test('a damaged state is refused, and not taken for a missing one', async (t) => {
   const [folder, key] = [t.testdir(), makeCosigningKey()];
   const { witness } = await openWitness(folder, { key });
   await witness.addCheckpoint(await genuine(0, 20));
@@ -259,7 +259,7 @@ t.test('a damaged memory is not believed, nor taken for none', async (t) => {
     t.ok((await openWitness(folder, options)).held.get(origin), 'a new key of the log, or of the witness');
 });
 
-t.test('what strangers add is neither kept nor in the way', async (t) => {
+t.test('lines of strangers are ignored, and not kept', async (t) => {
   const { witness, held, key } = await openWitness(t.testdir());
   const line = encodeSignatureLines([
     { name: 'x.example.com', keyId: Buffer.alloc(4), signature: Buffer.alloc(64) },
@@ -272,7 +272,7 @@ t.test('what strangers add is neither kept nor in the way', async (t) => {
   );
 });
 
-t.test('a key that does not sign as it says cosigns nothing', async (t) => {
+t.test('a key with a wrong signature cosigns nothing', async (t) => {
   const [key, other] = [makeCosigningKey(), makeCosigningKey()];
   const { witness, held } = await openWitness(t.testdir(), { key: { ...key, sign: other.sign } });
   await t.rejects(witness.addCheckpoint(await genuine(0, 5)), BrokenInvariant);
