@@ -10,7 +10,7 @@ import { prove, run } from './corpus.ts';
 
 const FIXTURES = join(import.meta.dirname, '../../node_modules/pdf-merger-js/test/fixtures');
 
-t.test('documents of other programs, and of every kind of file', async (t) => {
+t.test('documents of other programs, and every kind of file, are stripped without a trace', async (t) => {
   const dir = t.testdir();
   const at = (name: string) => join(dir, name);
   const exiftool = (from: string, to: string, title: string) =>
@@ -55,7 +55,7 @@ t.test('documents of other programs, and of every kind of file', async (t) => {
   t.ok(edits >= 13, `${edits} removed in all`);
 });
 
-t.test('the proof can fail', async (t) => {
+t.test('the proof fails for documents that still have metadata', async (t) => {
   const dir = t.testdir({ 'a.pdf': pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata() }) });
   const path = join(dir, 'a.pdf');
   t.same((await prove(path, join(dir, 'same.pdf'), (document) => document)).faults, [

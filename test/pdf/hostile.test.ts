@@ -16,7 +16,7 @@ t.test('no XMP is left in any copy that is released', async (t) => {
   );
 });
 
-t.test('the tools would find it', async (t) => {
+t.test('the tools find XMP that a faulty stripper leaves', async (t) => {
   const open = await tryHostile({ documents: 3, seed: SEED, make: openDocument, mutant: 'leaves-one' });
   t.same(open.seen, { qpdf: 3, mutool: 3, exiftool: 3 }, 'each sees what lies open');
   const lax = await tryHostile({ documents: 50, seed: SEED, mutant: 'releases-refused' });

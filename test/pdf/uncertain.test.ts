@@ -52,7 +52,7 @@ async function expectAll(t: Test, table: [name: string, document: Buffer, result
   }
 }
 
-t.test('lengths', async (t) => {
+t.test('streams with uncertain lengths are stripped or refused', async (t) => {
   const before = 'endstream\n';
   const behind = (length: string) =>
     Buffer.from(
@@ -84,7 +84,7 @@ t.test('lengths', async (t) => {
   ]);
 });
 
-t.test('filters', async (t) => {
+t.test('streams with uncertain filters are stripped or refused', async (t) => {
   const indirect = (objects: Objects, filter = '6 0 R') =>
     named({ 5: stream(`/Filter ${filter}`, hex(PACKET)), ...objects });
   const checksum = Buffer.from(flate);
@@ -138,7 +138,7 @@ t.test('filters', async (t) => {
   ]);
 });
 
-t.test('forms of XMP', async (t) => {
+t.test('every form of XMP is found', async (t) => {
   const rdf = 'http://www.w3.org/1999/02/22-rdf-syntax-ns#';
   const forms: Record<string, string> = {
     'RDF alone': `<rdf:RDF xmlns:rdf="${rdf}"><rdf:Description/></rdf:RDF>`,
@@ -202,7 +202,7 @@ function encoded(text: string, encoding: string): Buffer {
   return encoding === 'utf32be' ? wide : wide.swap32();
 }
 
-t.test('attached documents', async (t) => {
+t.test('XMP in attached documents is found', async (t) => {
   const bare = pdfFile(onePage());
   const inner = named({ 5: metadata() });
   const deflatedInner = named({ 5: metadata('/Filter /FlateDecode', flate) });
@@ -231,7 +231,7 @@ t.test('attached documents', async (t) => {
   ]);
 });
 
-t.test('objects that readers put together differently', async (t) => {
+t.test('objects that readers assemble differently are stripped or refused', async (t) => {
   const body = `/Type /Metadata /Filter /FlateDecode /Length ${flate.length}`;
   const written = (head: string) =>
     named({ 5: Buffer.concat([Buffer.from(`${head}\nstream\n`), flate, Buffer.from('\nendstream')]) });
@@ -250,7 +250,7 @@ t.test('objects that readers put together differently', async (t) => {
   ]);
 });
 
-t.test('work is counted, whatever it consists of', async (t) => {
+t.test('any kind of work counts against the limit', async (t) => {
   const zeros = Buffer.alloc(1 << 22);
   const nested = deflateSync(deflateSync(deflateSync(zeros)));
   const parms = '/DecodeParms [null null << /Predictor 15 /Columns 9 >>]';
@@ -273,7 +273,7 @@ t.test('work is counted, whatever it consists of', async (t) => {
   }
 });
 
-t.test('no more of a document is read than a multiple of it', async (t) => {
+t.test('at most a small multiple of a document is read', async (t) => {
   const many = (text: string) => Buffer.from(`%PDF-1.7 ${text.repeat(5_000)} %%EOF`);
   const documents: Record<string, Buffer> = {
     'lengths that lead nowhere': many('1 0 obj<</Length 9 0 R>>stream\n'),
@@ -297,7 +297,7 @@ t.test('no more of a document is read than a multiple of it', async (t) => {
   }
 });
 
-t.test('the search for XMP takes time in proportion to the text', (t) => {
+t.test('the search for XMP takes time proportional to the text', (t) => {
   const pieces = [
     '<?xpacket begin',
     '<?xpacket begin?> ',

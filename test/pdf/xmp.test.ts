@@ -64,7 +64,7 @@ const ENCODINGS: [name: string, filters: string, data: Buffer][] = [
 ];
 
 for (const [name, filters, data] of ENCODINGS) {
-  t.test(`metadata ${name}`, async (t) => {
+  t.test(`metadata ${name} is stripped`, async (t) => {
     const document = pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata(filters, data) });
     const stripped = await strip(document);
     t.type(stripped, 'object');
@@ -73,7 +73,7 @@ for (const [name, filters, data] of ENCODINGS) {
     t.match(stripped.copy.toString('latin1'), /\n5 0 obj <<>> *endobj\nxref/, 'the object is empty');
   });
 
-  t.test(`a packet ${name}, in a stream that does not say so`, async (t) => {
+  t.test(`a packet ${name} is stripped, even in a stream that does not declare it`, async (t) => {
     const packet = metadata(filters, data, '');
     const named = await strip(pdfFile({ ...onePage('/Metadata 5 0 R'), 5: packet }));
     t.match(named, { edits: 1 }, 'it is metadata where it is named so');
@@ -88,7 +88,7 @@ for (const [name, filters, data] of ENCODINGS) {
   });
 }
 
-t.test('where metadata is, and how it is written', async (t) => {
+t.test('metadata is found wherever it is, and however it is written', async (t) => {
   const plain = metadata();
   const old = pdfFile({ ...onePage('/Metadata 5 0 R'), 5: plain });
   const documents: [string, Buffer, number][] = [
@@ -160,7 +160,7 @@ t.test('where metadata is, and how it is written', async (t) => {
   for (const [name, document, edits] of documents) t.match(await strip(document), { edits }, name);
 });
 
-t.test('the XMP of images', async (t) => {
+t.test('the XMP of images is stripped', async (t) => {
   const shown = (filter: string, data: Buffer) =>
     pdfFile({ ...onePage('', '/XObject << /Im0 5 0 R >>'), 5: image(filter, data) });
   const photo = jpeg(EXIF_SEGMENT, XMP_SEGMENT, { marker: 0xfe, data: Buffer.from('a comment') });
@@ -215,7 +215,7 @@ t.test('the XMP of images', async (t) => {
   t.match(await strip(shown('/JPXDecode', Buffer.concat(jp2))), { edits: 1 }, 'JPEG 2000');
 });
 
-t.test('what is refused, and why', async (t) => {
+t.test('a document that cannot be stripped safely is refused with the reason', async (t) => {
   const withMetadata = onePage('/Metadata 5 0 R');
   const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`;
   const bomb = deflateSync(deflateSync(Buffer.alloc(1 << 27)));
@@ -324,7 +324,7 @@ t.test('what is refused, and why', async (t) => {
   for (const [name, document, why] of refused) t.match(await strip(document), why, name);
 });
 
-t.test('prose about XMP is no XMP', async (t) => {
+t.test('text about XMP is not taken for XMP', async (t) => {
   const line = (text: string) => `(${text}) Tj T*`;
   const listing = PACKET.toString().replace('><', '>\n<').split('\n').map(line).join('\n');
   const prose = Buffer.from(`BT /F1 9 Tf ${listing} ET`);
@@ -340,7 +340,7 @@ t.test('prose about XMP is no XMP', async (t) => {
   );
 });
 
-t.test('the time it takes is bounded by what streams expand to', async (t) => {
+t.test('the time taken is bounded by the expanded size of the streams', async (t) => {
   const zeros = deflateSync(Buffer.alloc(1 << 24));
   const document = pdfFile({ ...onePage(), 5: stream('/Filter /FlateDecode', zeros) });
   t.strictSame(await findXmp(bufferSource(document)), []);
@@ -368,7 +368,7 @@ const documents = fc
     return { document, count: items.length };
   });
 
-t.test('property: all metadata goes, nothing else changes', async (t) => {
+t.test('property: all metadata is removed, and nothing else changes', async (t) => {
   const property = fc.asyncProperty(documents, async ({ document, count }) => {
     const stripped = await strip(document);
     assert.ok(typeof stripped === 'object', String(stripped));
@@ -403,7 +403,7 @@ function inflated(data: string): Buffer {
   }
 }
 
-t.test('fuzz: a damaged document is refused or stripped whole, and never more than that', async (t) => {
+t.test('fuzz: a damaged document is refused or stripped completely, and loses nothing else', async (t) => {
   const mutation = fc.record({
     at: fc.double({ min: 0, max: 1, noNaN: true }),
     kind: fc.constantFrom('set', 'insert', 'remove', 'repeat'),

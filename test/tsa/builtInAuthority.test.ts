@@ -44,7 +44,7 @@ const authority = makeAuthority([pki.unit]);
 const query = encodeQuery({ imprint: IMPRINT, certReq: false });
 const fields = partsOf(query);
 
-t.test('a token says what was asked, and no more', async (t) => {
+t.test('a token states what was asked, and nothing more', async (t) => {
   const nonce = Buffer.from('00ffeeddccbbaa9988', 'hex');
   const token = await makeToken(authority, { nonce, policy: POLICY });
   const { info, signedData } = parseTimestampToken(token);
@@ -58,14 +58,14 @@ t.test('a token says what was asked, and no more', async (t) => {
   t.strictSame(bare.signedData.certificates, [], 'certificates only for those who ask');
 });
 
-t.test('accuracy in seconds and milliseconds', async (t) => {
+t.test('accuracy is stated in seconds and milliseconds', async (t) => {
   for (const accuracyMs of [1, 999, 1000, 1500, 60_000]) {
     const token = await makeToken(makeAuthority([pki.unit], new HeldClock(NOON, accuracyMs)));
     t.equal(parseTimestampToken(token).info.accuracyMs, accuracyMs);
   }
 });
 
-t.test('the imprint is answered as it was sent, parameters and all', async (t) => {
+t.test('the imprint is returned as it was sent, including its parameters', async (t) => {
   const nullParameters = primitive(TAG.null, Buffer.alloc(0));
   for (const [name, length] of [
     ['sha256', 32],
@@ -116,14 +116,14 @@ for (const [what, bytes, failure] of [
   });
 }
 
-t.test('no time, no token', async (t) => {
+t.test('without a trusted time, no token is given', async (t) => {
   const clock = new HeldClock();
   clock.trusted = false;
   const response = parseResponse(await makeAuthority([pki.unit], clock).answerQuery(query));
   t.match(response, { status: 'rejection', failures: ['timeNotAvailable'] });
 });
 
-t.test('the next unit signs where one cannot; without any it is a system failure', async (t) => {
+t.test('the next unit signs if one cannot, and without any it is a system failure', async (t) => {
   const second = await makePki('rsa-3072');
   const dead = { ...pki.unit, signer: { ...pki.unit.signer, ready: false, sign: async () => undefined } };
   const both = makeAuthority([dead, second.unit]);
@@ -149,7 +149,7 @@ t.test('the next unit signs where one cannot; without any it is a system failure
   });
 });
 
-t.test('a certificate that is not valid now signs nothing', async (t) => {
+t.test('a certificate that is not valid now is not used', async (t) => {
   for (const [time, status] of [
     [BEGIN - 1, 'rejection'],
     [BEGIN, 'granted'],
@@ -190,7 +190,7 @@ t.test('a new key takes over in the second in which its certificate begins', asy
   }
 });
 
-t.test('an authority that could not be verified is not opened', async (t) => {
+t.test('an authority whose tokens could not be verified is not opened', async (t) => {
   const options = { policy: POLICY, clock: new HeldClock(), logger: SILENT };
   const stranger = { ...softKey('ecdsa-p256'), ready: true };
   for (const [units, policy, message] of [
@@ -204,7 +204,7 @@ t.test('an authority that could not be verified is not opened', async (t) => {
   }
 });
 
-t.test('serial numbers: positive, at most 20 octets, never twice', async (t) => {
+t.test('serial numbers are positive, have at most 20 octets, and never repeat', async (t) => {
   const seen = new Set<string>();
   for (let n = 0; n < 10_000; n++) {
     const serial = newSerial(NOON);
@@ -215,7 +215,7 @@ t.test('serial numbers: positive, at most 20 octets, never twice', async (t) => 
   t.ok(Buffer.compare(newSerial(NOON), newSerial(NOON + 1)) < 0);
 });
 
-t.test('every status and failure survives the wire', async (t) => {
+t.test('every status and failure survives encoding and decoding', async (t) => {
   for (const [name, bit] of Object.entries(FAILURE_INFO)) {
     for (const [status, number] of Object.entries(PKI_STATUS)) {
       if (number < PKI_STATUS.rejection) continue;
@@ -235,7 +235,7 @@ t.test('every status and failure survives the wire', async (t) => {
   }
 });
 
-t.test('any bytes get an answer', async () => {
+t.test('any bytes get a response', async () => {
   const mutated = fc.tuple(fc.nat(query.length - 1), fc.integer({ min: 0, max: 255 })).map(([at, value]) => {
     const bytes = Buffer.from(query);
     bytes.writeUInt8(value, at);

@@ -30,7 +30,7 @@ function makeWatch(t: Test) {
   return { options, file, setDaysLeft, said: () => lines.splice(0), warn: expiryWarnings(options) };
 }
 
-t.test('tells of a certificate from 60 days on, once a day, and louder in the last week', async (t) => {
+t.test('an ending certificate is reported daily from 60 days on, as an error in its last week', async (t) => {
   const { setDaysLeft, said, warn } = makeWatch(t);
   const look = (days: number) => {
     setDaysLeft(days);
@@ -46,7 +46,7 @@ t.test('tells of a certificate from 60 days on, once a day, and louder in the la
   t.strictSame(look(-1.5), [['error', 'urgent', -2]]);
 });
 
-t.test('tells of one that is gone', async (t) => {
+t.test('a missing certificate is reported', async (t) => {
   const { file, setDaysLeft, said, warn } = makeWatch(t);
   setDaysLeft(100);
   warn();
@@ -57,14 +57,14 @@ t.test('tells of one that is gone', async (t) => {
   t.match(said(), [{ level: 'error', authority: 'built-in eu/stamp', detail: /has no certificate/ }]);
 });
 
-t.test('looks at the start, and ends', async (t) => {
+t.test('the watch looks at the start, and can be stopped', async (t) => {
   const { options, setDaysLeft, said } = makeWatch(t);
   setDaysLeft(20);
   startExpiryWarnings(options)();
   t.match(said(), [{ level: 'warn', not_after: new Date(notAfter).toISOString(), urgency: 'soon' }]);
 });
 
-t.test('lists what there is, whatever state it is in', async (t) => {
+t.test('all certificates are listed, whatever their state', async (t) => {
   const { options, file } = makeWatch(t);
   const remotes = { acme: { rootsFile: join(file, '..', 'none.pem') } };
   const list = listCertificates({ ...options.sources, remotes });
@@ -80,7 +80,7 @@ t.test('lists what there is, whatever state it is in', async (t) => {
   t.equal(daysLeft({ notAfter: 0 }, 1), -1);
 });
 
-t.test('no two keys share a file', async (t) => {
+t.test('two keys never share a file', async (t) => {
   const files = [
     { region: 'eu', keyLabel: 'west-1' },
     { region: 'eu-west', keyLabel: '1' },

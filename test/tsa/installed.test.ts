@@ -29,7 +29,7 @@ for (const algorithm of AUTHORITY_ALGORITHMS) {
   });
 }
 
-t.test('what cannot be used is refused, with the remedy', async (t) => {
+t.test('an unusable file is refused with a remedy', async (t) => {
   const { certificate, root } = await makePki();
   const other = await makePki();
   for (const [what, certificates, message] of [

@@ -17,7 +17,7 @@ import { BEGIN, DAY_MS, makePki, NOON, softKey } from '../support/authority.ts';
 import { openssl } from '../support/certificates.ts';
 
 for (const algorithm of AUTHORITY_ALGORITHMS) {
-  t.test(`${algorithm}: a root and what it issues are to OpenSSL what they are to us`, async (t) => {
+  t.test(`${algorithm}: OpenSSL and we read a root and its certificates alike`, async (t) => {
     const pki = await makePki(algorithm);
     const dir = t.testdir({
       'root.pem': encodePem('CERTIFICATE', pki.root.der),
@@ -46,7 +46,7 @@ for (const algorithm of AUTHORITY_ALGORITHMS) {
     t.equal(pki.root.notAfter, BEGIN + 9000 * DAY_MS, 'before 2050');
   });
 
-  t.test(`${algorithm}: OpenSSL takes our request and certifies it`, async (t) => {
+  t.test(`${algorithm}: OpenSSL accepts our request and certifies it`, async (t) => {
     const unit = softKey(algorithm);
     const csr = await requestCertificate({ organization: 'Muster', commonName: 'TSU 2' }, unit);
     const dir = t.testdir({ 'unit.csr': encodePem('CERTIFICATE REQUEST', csr) });
@@ -78,7 +78,7 @@ for (const algorithm of AUTHORITY_ALGORITHMS) {
   });
 }
 
-t.test('validity beyond 2049 is written as it must be', async (t) => {
+t.test('validity beyond 2049 is written as GeneralizedTime', async (t) => {
   const key = softKey('ecdsa-p256');
   const notAfter = Date.parse('2060-06-07T08:09:10Z');
   const root = await issueRoot({ subject: { commonName: 'Long' }, notBefore: BEGIN + 999, notAfter }, key);
@@ -90,7 +90,7 @@ t.test('validity beyond 2049 is written as it must be', async (t) => {
   });
 });
 
-t.test('what cannot be issued', async (t) => {
+t.test('a certificate that would not verify is not issued', async (t) => {
   const { root, rootKey, unitKey } = await makePki();
   const options = { subject: { commonName: 'x' }, key: unitKey.key, issuer: root, notBefore: BEGIN };
   await t.rejects(issueTimestampingCertificate({ ...options, notAfter: root.notAfter + 1000 }, rootKey), {
@@ -105,7 +105,7 @@ t.test('what cannot be issued', async (t) => {
   await t.rejects(issueTimestampingCertificate(early, rootKey), { message: /not valid at 2025-12-31/ });
 });
 
-t.test('what is no chain for the key', async (t) => {
+t.test('certificates that form no chain for the key are refused', async (t) => {
   const [pki, other] = [await makePki(), await makePki()];
   const { root, certificate, unitKey } = pki;
   const chain = (...certificates: (typeof root)[]) => chainForKey(unitKey.key, certificates, NOON);
@@ -128,7 +128,7 @@ t.test('what is no chain for the key', async (t) => {
   });
 });
 
-t.test('files of certificates', async (t) => {
+t.test('a file of certificates is read as PEM or DER, or refused', async (t) => {
   const { root, certificate } = await makePki();
   const pem = [root, certificate].map(({ der }) => encodePem('CERTIFICATE', der));
   t.equal(pem[0], new X509Certificate(root.der).toString(), 'as OpenSSL writes them');

@@ -31,7 +31,7 @@ for (const algorithm of AUTHORITY_ALGORITHMS) {
     };
     const trusting = ['-CAfile', file('root.pem')];
 
-    await t.test('openssl ts -verify', async (t) => {
+    await t.test('openssl ts -verify accepts a token', async (t) => {
       for (const digest of ['-sha256', '-sha384', '-sha512']) {
         for (const nonce of [[], ['-no_nonce']]) {
           await stamp(digest, '-cert', ...nonce);
@@ -55,7 +55,7 @@ for (const algorithm of AUTHORITY_ALGORITHMS) {
       t.match(openssl(...verify), { status: 1 }, 'or else not');
     });
 
-    await t.test('openssl ts -reply -text reads it all', async (t) => {
+    await t.test('openssl ts -reply -text reads a response', async (t) => {
       await stamp('-sha512', '-cert', '-tspolicy', POLICY);
       const { output } = openssl('ts', '-reply', '-in', file('response'), '-text');
       t.match(output, /Status: Granted/);
@@ -75,7 +75,7 @@ for (const algorithm of AUTHORITY_ALGORITHMS) {
       );
     });
 
-    await t.test('openssl cms -verify', async (t) => {
+    await t.test('openssl cms -verify accepts a token', async (t) => {
       const token = await stamp('-sha512', '-cert');
       const verify = [
         'cms',
@@ -94,7 +94,7 @@ for (const algorithm of AUTHORITY_ALGORITHMS) {
       t.not(openssl(...verify, ...trusting, '-purpose', 'smimesign').status, 0, 'for nothing else');
     });
 
-    await t.test('pkijs', async (t) => {
+    await t.test('pkijs accepts a token', async (t) => {
       const token = await stamp('-sha512', '-cert');
       const contentInfo = pkijs.ContentInfo.fromBER(Uint8Array.from(token).buffer);
       const signedData = new pkijs.SignedData({ schema: contentInfo.content });
@@ -105,7 +105,7 @@ for (const algorithm of AUTHORITY_ALGORITHMS) {
       t.not(await verify(Buffer.from('something else')).catch(() => false), true);
     });
 
-    await t.test('and ourselves', async (t) => {
+    await t.test('we accept a token ourselves', async (t) => {
       const token = await stamp('-sha512', '-cert');
       const messageImprint = { algorithm: 'sha512', digest: sha512(DOCUMENT) } as const;
       const verdict = verifyTimestampToken({ token, messageImprint, trustedRoots: [root] });

@@ -190,7 +190,7 @@ function answerWith(reply: (query: Buffer) => Uint8Array) {
   };
 }
 
-t.test('a second implementation, over HTTP', async (t) => {
+t.test('an authority of another implementation gives a time-stamp over HTTP', async (t) => {
   const other = makeOpensslAuthority(t);
   const seen: { method?: string; url?: string; type?: string; length?: string }[] = [];
   const url = await serve(t, async (request, response) => {
@@ -209,7 +209,7 @@ t.test('a second implementation, over HTTP', async (t) => {
   t.match(seen, [{ method: 'POST', url: '/tsa?a=b', type: 'application/timestamp-query', length: /^\d+$/ }]);
   t.match(timestamps.status().authorities, [{ name: 'remote', tokens: 1, failures: 0, notAfter: Number }]);
 
-  await t.test('under the policy that is asked for', async (t) => {
+  await t.test('the requested policy is used', async (t) => {
     const asking = (policy: string) => openBench(t, [remote(t, { url, roots: [other.root], policy })]);
     const { timestamps } = await asking('1.2.3.4.5');
     t.match(await timestamps.stamp(DIGEST), { timestamp: { policy: '1.2.3.4.5' } });
@@ -217,14 +217,14 @@ t.test('a second implementation, over HTTP', async (t) => {
     await t.rejects(refused.stamp(DIGEST), { trouble: 'authority_refused', message: /unacceptedPolicy/ });
   });
 
-  await t.test('but not with other roots', async (t) => {
+  await t.test('a token under another root is refused', async (t) => {
     const { root } = await makePki();
     const { timestamps } = await openBench(t, [remote(t, { url, roots: [root] })]);
     await t.rejects(timestamps.stamp(DIGEST), { trouble: 'token_invalid', message: /no trusted root/ });
   });
 });
 
-t.test('over HTTPS, with a certificate authority of its own', async (t) => {
+t.test('an authority is reached over HTTPS with a certificate authority of its own', async (t) => {
   const { unit, root } = await makePki();
   const authority = makeAuthority([unit]);
   const dir = t.testdir();
@@ -267,7 +267,7 @@ t.test('over HTTPS, with a certificate authority of its own', async (t) => {
   });
 });
 
-t.test('what an authority can do wrong', async (t) => {
+t.test('each wrong answer of an authority is refused with its trouble', async (t) => {
   const { unit, root } = await makePki();
   const authority = makeAuthority([unit]);
   const stale = await authority.answerQuery(encodeQuery({ imprint: IMPRINT, certReq: true }));
@@ -375,7 +375,7 @@ t.test('what an authority can do wrong', async (t) => {
   }
 });
 
-t.test('whatever an authority does, the next one is asked', async (t) => {
+t.test('if an authority fails in any way, the next one is asked', async (t) => {
   const { unit, root } = await makePki();
   const builtIn = makeAuthority([unit]);
   for (const [scheme, hostilities] of [
@@ -399,7 +399,7 @@ t.test('whatever an authority does, the next one is asked', async (t) => {
 });
 
 t.test(
-  'a stamp that is broken off is nobody’s failure, and an authority that is closed is asked nothing',
+  'a stamp that is aborted does not count as a failure, and a closed authority is not asked',
   async (t) => {
     const { unit, root } = await makePki();
     const builtIn = makeAuthority([unit]);
@@ -439,7 +439,7 @@ t.test('a kept connection that went stale is not a failure', async (t) => {
   t.equal(connections, 3);
 });
 
-t.test('the next authority where one fails, and the first one again later', async (t) => {
+t.test('if an authority fails, the next one is asked, and the first one again later', async (t) => {
   const { unit, root } = await makePki();
   const builtIn = makeAuthority([unit]);
   let up = false;
@@ -468,7 +468,7 @@ t.test('the next authority where one fails, and the first one again later', asyn
   t.match(bench.log(), /no time-stamp from this authority[\s\S]*answers again/);
 });
 
-t.test('when all fail, there is a pause that grows, and no token in the place of one', async (t) => {
+t.test('if all authorities fail, none is asked during a pause that grows', async (t) => {
   const { unit } = await makePki();
   const dead = makeAuthority([{ ...unit, signer: { ...unit.signer, sign: async () => undefined } }]);
   const { timestamps, pass, log } = await openBench(t, [dead], () => NOON);
@@ -487,7 +487,7 @@ t.test('when all fail, there is a pause that grows, and no token in the place of
   await t.rejects(none.timestamps.stamp(DIGEST), { message: /no time-stamp authority is configured/ });
 });
 
-t.test('a clock that fails meanwhile is not held against the authority', async (t) => {
+t.test('a clock that fails meanwhile does not count against the authority', async (t) => {
   const { unit } = await makePki();
   const builtIn = makeAuthority([unit]);
   let wall = NOON;
@@ -504,7 +504,7 @@ t.test('a clock that fails meanwhile is not held against the authority', async (
   t.strictSame(timestamps.status().authorities, [{ name: 'stepping', tokens: 0, failures: 0 }]);
 });
 
-t.test('without a clock nobody is asked', async (t) => {
+t.test('without a trusted clock no authority is asked', async (t) => {
   const { root } = await makePki();
   const url = await serve(t, () => t.fail('asked'));
   const clock = await openTrustedClock({

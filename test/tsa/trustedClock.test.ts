@@ -22,7 +22,7 @@ const CHRONY = {
 /** The same line after days without a server: the dispersion has grown. */
 const FAR_OFF = CHRONY.synchronized.replace(',0.000005999,0.000001275,', ',0.300000000,1.100000000,');
 
-t.test('what chronyc says', async (t) => {
+t.test('the output of chronyc gives synchronization and error bound', async (t) => {
   const bound = (text: string) => parseChronyTracking(text).errorBoundMs;
   t.match(parseChronyTracking(CHRONY.synchronized), { synchronized: true, detail: 'chrony: stratum 4' });
   // |offset| + dispersion + delay / 2, in milliseconds
@@ -49,13 +49,13 @@ t.test('what chronyc says', async (t) => {
   }
 });
 
-t.test('what timedatectl says', async (t) => {
+t.test('the output of timedatectl gives synchronization', async (t) => {
   t.match(parseTimedatectl('NTPSynchronized=yes\n'), { synchronized: true, errorBoundMs: undefined });
   t.match(parseTimedatectl('NTPSynchronized=no\n'), { synchronized: false });
   for (const text of ['', 'NTPSynchronized=\n', 'CanNTP=yes\n']) t.throws(() => parseTimedatectl(text), text);
 });
 
-t.test('a program that fails, hangs or floods is an error', async (t) => {
+t.test('a program that fails, hangs or floods gives an error', async (t) => {
   const run = (script: string) =>
     readSynchronization({ trust: 'chrony', program: '/bin/sh', arguments: ['-c', script] });
   t.match(await run(`printf '${CHRONY.synchronized.trim()}'`), { synchronized: true });
@@ -68,7 +68,7 @@ t.test('a program that fails, hangs or floods is an error', async (t) => {
   t.match(await readSynchronization({ trust: 'system' }), { synchronized: true });
 });
 
-t.test('a unit that asks chronyd answers at a socket', async (t) => {
+t.test('a unit that asks chronyd can answer through a socket', async (t) => {
   const path = join(mkdtempSync(join(tmpdir(), 'clock-')), 'socket');
   t.teardown(() => rmSync(dirname(path), { recursive: true }));
   const asked = { trust: 'chrony', program: '/nonexistent/chronyc', socket: path } as const;
@@ -137,7 +137,7 @@ const distrusts = (t: Test, { clock }: Bench, trouble: string, message: RegExp) 
   t.match(clock.status(), { trust: 'chrony', trouble });
 };
 
-t.test('a good clock is passed on as it is', async (t) => {
+t.test('a trusted clock is used unchanged', async (t) => {
   const bench = await openBench(t);
   t.equal(bench.clock.now(), START);
   bench.pass(29_000);
@@ -146,7 +146,7 @@ t.test('a good clock is passed on as it is', async (t) => {
   t.equal(bench.log(), '');
 });
 
-t.test('the date goes on by itself while nobody is to be believed, and follows who is', async (t) => {
+t.test('without a trusted clock the date advances by itself, and then follows the trusted one', async (t) => {
   const lastDate = START - 3_600_000;
   const bench = await openBench(t, { lastDate });
   const { clock } = bench;
@@ -180,7 +180,7 @@ t.test('the date goes on by itself while nobody is to be believed, and follows w
   t.equal(believed.clock.vouched(), undefined, 'nobody vouches for what is believed as it is');
 });
 
-t.test('no synchronization, no time; told once', async (t) => {
+t.test('without synchronization there is no time, and this is reported once', async (t) => {
   for (const [text, trouble, message] of [
     [CHRONY.unsynchronized, 'clock_unsynchronized', /Not synchronised/],
     [CHRONY.local, 'clock_unsynchronized', /its own clock only/],
@@ -204,7 +204,7 @@ t.test('no synchronization, no time; told once', async (t) => {
   }
 });
 
-t.test('a reading counts for three intervals', async (t) => {
+t.test('a reading is valid for three intervals', async (t) => {
   const bench = await openBench(t);
   bench.pass(30_000);
   t.ok(bench.clock.isTrusted());
@@ -212,7 +212,7 @@ t.test('a reading counts for three intervals', async (t) => {
   distrusts(t, bench, 'clock_unknown', /has not answered for too long/);
 });
 
-t.test('between readings, the clock is given credit for drift only', async (t) => {
+t.test('between readings, the error bound grows only by the drift', async (t) => {
   const bench = await openBench(t, { accuracyMs: 1 });
   const initial = bench.clock.status().errorBoundMs ?? 0;
   bench.pass(20_000);
@@ -221,7 +221,7 @@ t.test('between readings, the clock is given credit for drift only', async (t) =
 });
 
 for (const ms of [-150, 150, -3_600_000, 3_600_000]) {
-  t.test(`a step of ${ms} ms`, async (t) => {
+  t.test(`a step of ${ms} ms is distrusted until the source has had time to notice it`, async (t) => {
     const bench = await openBench(t, { newest: 0 });
     bench.step(Math.sign(ms) * 90);
     t.ok(bench.clock.isTrusted(), 'within the accuracy');
@@ -239,7 +239,7 @@ for (const ms of [-150, 150, -3_600_000, 3_600_000]) {
   });
 }
 
-t.test('a step taken back', async (t) => {
+t.test('a step that is taken back restores trust', async (t) => {
   const bench = await openBench(t);
   bench.step(5000);
   t.notOk(bench.clock.isTrusted());
@@ -247,7 +247,7 @@ t.test('a step taken back', async (t) => {
   t.ok(bench.clock.isTrusted());
 });
 
-t.test('a step of just the accuracy, by clocks that differ by a millisecond now and then', async (t) => {
+t.test('a step past the accuracy is distrusted until a reading, and later jitter is not', async (t) => {
   const bench = await openBench(t, { newest: 0 });
   bench.step(-100);
   t.ok(bench.clock.isTrusted(), 'it is within the accuracy');
@@ -263,7 +263,7 @@ t.test('a step of just the accuracy, by clocks that differ by a millisecond now 
   }
 });
 
-t.test('no time before the newest of the log', async (t) => {
+t.test('no time before the newest one of the log is given', async (t) => {
   const bench = await openBench(t, { newest: START + 100 });
   t.equal(bench.clock.now(), START + 100, 'within the accuracy it is the same time, and that of the log');
   bench.clock.raiseFloor(START + 101);
@@ -274,7 +274,7 @@ t.test('no time before the newest of the log', async (t) => {
   t.equal(bench.clock.now(), START + 101);
 });
 
-t.test('no time comes before one that was given, unless the clock was set', async (t) => {
+t.test('time never goes back unless the clock was set', async (t) => {
   const bench = await openBench(t, { newest: 0 });
   const { clock } = bench;
   bench.pass(60);
@@ -290,7 +290,7 @@ t.test('no time comes before one that was given, unless the clock was set', asyn
   t.equal(clock.now(), START + 30_061 - 3_600_000, 'nothing was sealed since it was set back');
 });
 
-t.test('a wait for the clock can be given up', async (t) => {
+t.test('a wait for the clock can be aborted', async (t) => {
   const bench = await openBench(t);
   bench.say(undefined);
   await bench.clock.read();
