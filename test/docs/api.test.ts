@@ -11,7 +11,7 @@ function membersOf(value: unknown, path = ''): string[] {
   return Object.entries(value).flatMap(([name, each]) => membersOf(each, `${path}.${name}`));
 }
 
-t.test('a job and a receipt', async (t) => {
+t.test('the job and the receipt of the page have the members of real ones', async (t) => {
   const sandbox = await openSandbox({ stamped: true });
   t.teardown(() => sandbox.close());
   await sandbox.start();

@@ -48,11 +48,11 @@ function all(): [name: string, answer: ReturnType<typeof run>][] {
   ];
 }
 
-t.test('the certificate stands for the client', async (t) => {
+t.test('the example authenticates with the certificate of the client', async (t) => {
   for (const [name, answer] of all()) t.match(answer, { status: 0, stdout: /\[\]/ }, name);
 });
 
-t.test('a certificate of somebody else does not', async (t) => {
+t.test('a certificate of another authority is refused', async (t) => {
   const other = issueClient(dir, 'other', makeAuthority(dir, 'others'), { subject: '/O=Acme/CN=invoices' });
   renameSync(other.certificateFile, join(dir, 'client.pem'));
   copyFileSync(other.keyFile, join(dir, 'client.key'));

@@ -115,7 +115,7 @@ for (const language of LANGUAGES) {
     t.comment(`${language.heading}: there is no ${command} on this machine`);
     continue;
   }
-  t.test(`${language.heading}: seals, waits, fetches and verifies`, async (t) => {
+  t.test(`${language.heading}: the example seals, waits, fetches and verifies`, async (t) => {
     const [program] = language.files;
     const { dir, start } = workplace(t, language);
     const { url, creates } = await trouble(t, language.heading !== 'curl');
@@ -138,7 +138,7 @@ for (const language of LANGUAGES) {
   });
 
   if (language.heading === 'curl') continue;
-  t.test(`${language.heading}: receives webhooks`, async (t) => {
+  t.test(`${language.heading}: the example receives webhooks`, async (t) => {
     const { start } = workplace(t, language);
     const port = await freePort();
     const url = `http://127.0.0.1:${port}/hooks/seal`;
@@ -178,7 +178,7 @@ for (const language of LANGUAGES) {
   });
 }
 
-t.test('a shell verifies a webhook that was stored', async (t) => {
+t.test('a shell script verifies a stored webhook', async (t) => {
   const [, check = ''] = blocksUnder(PAGE, 'curl', 'bash');
   const body = '{"type":"job.completed"}';
   const secret = newSecret();

@@ -19,7 +19,7 @@ function written(t: Test): (path: string) => string {
   return (path) => pathToFileURL(join(dir, path)).href;
 }
 
-t.test('every page is there, and links lead to a heading of another', async (t) => {
+t.test('every page is included, and links lead to existing headings', async (t) => {
   t.equal(files.size, MANUAL.length + 1, 'all of them, and the search');
   let links = 0;
   for (const [path, content] of files) {
@@ -35,7 +35,7 @@ t.test('every page is there, and links lead to a heading of another', async (t) 
   t.ok(links > 1000, `${links} of them`);
 });
 
-t.test('nothing of it comes from elsewhere, and only the search has a script', async (t) => {
+t.test('pages load nothing from elsewhere, and only the search has a script', async (t) => {
   for (const [path, content] of files) {
     t.match(content, /<meta http-equiv="Content-Security-Policy" content="default-src 'none'; /, path);
     t.notMatch(content, /<(link|iframe|object|embed)\b|@import|url\(/, path);
@@ -46,7 +46,7 @@ t.test('nothing of it comes from elsewhere, and only the search has a script', a
   }
 });
 
-t.test('the search finds a page from the disk, and asks nobody', async (t) => {
+t.test('the search finds a page from the disk, without any request', async (t) => {
   const url = written(t);
   const page = await openPage(t, url('hsm/softhsm.html'));
   await page.evaluate(`document.querySelector('input[type=search]').value = 'partition is down'`);
@@ -78,7 +78,7 @@ t.test('the search finds a page from the disk, and asks nobody', async (t) => {
   t.strictSame(page.complaints, []);
 });
 
-t.test('it fits each screen, light and dark', async (t) => {
+t.test('pages fit every screen, light and dark', async (t) => {
   const url = written(t);
   // Not the first that is looked at: each is laid out for the screen from its beginning.
   const page = await openPage(t, url('search.html'));

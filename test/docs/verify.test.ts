@@ -79,7 +79,7 @@ for (const algorithm of ['ed25519', 'ecdsa-p256'] as const) {
   });
 }
 
-t.test('what was tampered with is found', async (t) => {
+t.test('the commands of the page find a changed receipt', async (t) => {
   const dir = await sealed(t, 'ed25519');
   const file = join(dir, 'invoice.pdf.receipt.json');
   const original = readFileSync(file, 'utf8');
@@ -151,7 +151,7 @@ t.test('other tools read the evidence record', async (t) => {
   t.equal(imprint.replace(/[ -]/g, ''), /^SHA2-512\(checkpoint\)= (.*)$/m.exec(printed)?.[1]);
 });
 
-t.test('what is not there is never good', async (t) => {
+t.test('missing files are never good', async (t) => {
   const said = paste('bash', t.testdir());
   t.match(said, /^receipt: BAD$/m);
   t.notMatch(said, /good|OK/);

@@ -206,12 +206,12 @@ const LIES: Record<PromiseName, ((tale: Tale) => unknown)[]> = {
   'the check is good': [({ final }) => Object.assign(final.check, { status: 1 })],
 };
 
-t.test('nothing is wrong with a good history', async (t) => {
+t.test('a good history breaks no promise', async (t) => {
   const { history, final } = goodTale();
   t.strictSame(brokenPromises(history, final, TERMS), {});
 });
 
-t.test('500 is an answer only while system calls fail', async (t) => {
+t.test('the answer 500 is allowed only while system calls fail', async (t) => {
   for (const [isUndisturbed, broken] of [
     [false, []],
     [true, ['no error is internal']],
@@ -222,7 +222,7 @@ t.test('500 is an answer only while system calls fail', async (t) => {
   }
 });
 
-t.test('nothing is said of jobs that a slow machine has not done', async (t) => {
+t.test('jobs that a slow machine has not finished are not held against it', async (t) => {
   const { history, final } = goodTale();
   final.jobs.push({ id: 'job_l', client: 'loud', document: 'l', outcome: 'waiting' });
   history.tries.push({ client: 'loud', document: 'l', answer: { status: 202, jobId: 'job_l' } });
@@ -233,7 +233,7 @@ t.test('nothing is said of jobs that a slow machine has not done', async (t) => 
   t.strictSame(broken(), []);
 });
 
-t.test('what a log loses that goes back to a backup, and what it keeps', async (t) => {
+t.test('a log that goes back to a backup may lose what came after, and nothing else', async (t) => {
   const { history, final } = goodTale();
   const [backup] = history.backups;
   history.tries.push({ client: 'loud', document: 'lost', answer: { status: 202, jobId: 'job_lost' } });
@@ -266,7 +266,7 @@ for (const promise of Object.keys(PROMISES) as PromiseName[]) {
   });
 }
 
-t.test('the roots of the checker are those of the log', async (t) => {
+t.test('the checker computes the same roots as the log', async (t) => {
   const leaves = Array.from({ length: 20 }, (_, n) => Buffer.alloc(64, n));
   for (const [size, root] of rootsOf(leaves).entries())
     if (size > 0)

@@ -21,7 +21,7 @@ import { cutPower } from './powerCut.ts';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const seed = Math.floor(random() * 2 ** 31);
 
-t.test('a flush of the store fails, or is the last thing that happens', async (t) => {
+t.test('a failed flush of the store, or a stop at it, breaks no promise', async (t) => {
   const flush = CALLS.find(({ call, file }) => call === 'fdatasync' && file?.endsWith('data.mdb'));
   if (flush === undefined) throw new Error('no flush of the store fails');
   const { ending, against, warnings } = await failCall(flush, seed);
@@ -30,24 +30,24 @@ t.test('a flush of the store fails, or is the last thing that happens', async (t
 
 const flipTwoBits = (seed: number) => flipBits(seed, { flips: 2, kinds: /^(?!older)/ });
 
-t.test('HSMs fail, or a bit flips: it seals on or refuses, and comes back', async (t) => {
+t.test('failing HSMs and flipped bits are survived or refused, and sealing resumes', async (t) => {
   // A disk that fails takes loop devices, which not every machine has; that it fills is held by a journey.
   const fail = [failPartition, failQuorum, flipTwoBits][seed % 3] ?? failPartition;
   const { ending, against, warnings } = await fail(seed, { strikes: 1 });
   t.strictSame(against, [], ending, { warnings });
 });
 
-t.test('killed again and again under load, it keeps every promise', async (t) => {
+t.test('kills under load break no promise', async (t) => {
   const { ending, against, warnings } = await playRound(seed, killing(3));
   t.strictSame(against, [], ending, { warnings });
 });
 
-t.test('whatever reached the disk before a power cut, everything acknowledged is there', async (t) => {
+t.test('after a power cut, every acknowledged job is there, whatever reached the disk', async (t) => {
   const { ending, against } = await cutPower(seed, { images: 25, starts: 1 });
   t.strictSame(against, [], ending);
 });
 
-t.test('the line that each mutant changes is there', async (t) => {
+t.test('the line that each mutant changes exists', async (t) => {
   for (const mutant of [
     ...MUTANTS,
     ...MODULE_MUTANTS,

@@ -33,7 +33,7 @@ function imagesOf(t: Test, ...calls: string[]): Set<string> {
   return found;
 }
 
-t.test('what was not flushed is there or not, what was flushed is there', async (t) => {
+t.test('a flushed write is there, and an unflushed one may or may not be', async (t) => {
   const write = `7  pwrite64(${file(3, 'a')}, "${hex('new')}", 3, 0) = 3`;
   t.strictSame(imagesOf(t, open(3, 'a', 'O_RDWR'), write), new Set(['a: old', 'a: new']));
   const flushed = imagesOf(
@@ -69,7 +69,7 @@ t.test('a write through a synchronous descriptor is there when it returns', asyn
   t.strictSame(images, new Set(['a: old', 'a: new', 'a: new!']));
 });
 
-t.test('a file and its name are on disk apart', async (t) => {
+t.test('a file and its name reach the disk independently', async (t) => {
   const make = [
     open(3, 'b.new', 'O_WRONLY|O_CREAT'),
     `7  write(${file(3, 'b.new')}, "${hex('whole')}", 5) = 5`,
@@ -85,7 +85,7 @@ t.test('a file and its name are on disk apart', async (t) => {
   t.ok(after.has('a: old, b: whole'));
 });
 
-t.test('what is not understood is not passed over', async (t) => {
+t.test('a system call that is not understood is an error', async (t) => {
   const dir = t.testdir({ base: { a: 'old' } });
   writeFileSync(join(dir, 'base', 'c'), '');
   const lines = [begun, open(3, 'a', 'O_RDWR'), `7  fallocate(${file(3, 'a')}, 0, 0, 9) = 0`];
