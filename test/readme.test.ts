@@ -37,7 +37,7 @@ t.test('the README names the Debian packages that the set-up installs', async (t
   t.match(setUp, / softhsm2-util:softhsm2 .* chronyd:chrony /s, 'as it is written there');
 });
 
-t.test('links within lead somewhere', async (t) => {
+t.test('every link within the manual has a target', async (t) => {
   const links = MANUAL.flatMap((page) => linksOf(page).map((link) => ({ from: page.path, ...link })));
   t.ok(links.length > 60, `${links.length} of them`);
   for (const { from, path, anchor } of links)
@@ -47,7 +47,7 @@ t.test('links within lead somewhere', async (t) => {
     );
 });
 
-t.test('files that are named exist', async (t) => {
+t.test('every file that is named exists', async (t) => {
   const roots = 'src|test|config|systemd|native|page|docs';
   const named = spans.flatMap((span) => span.match(new RegExp(`^(${roots})/[\\w./@-]*$`, 'g')) ?? []);
   t.ok(named.length > 30, `${named.length} of them`);
@@ -96,7 +96,7 @@ function faultOf(program: Command, line: string): string | undefined {
   return undefined;
 }
 
-t.test('command lines are of commands and options that there are', async (t) => {
+t.test('every command line uses existing commands and options', async (t) => {
   const program = await wholeProgram();
   const lines = commandLines();
   t.ok(lines.length > 60, `${lines.length} of them`);
@@ -116,7 +116,7 @@ function hasKey(path: readonly string[]): boolean {
 /** Members of manifests and of objects, and folders, have such names too. */
 const NO_KEYS = ['scan.verdict', 'scan.signatures', 'log.create', 'store.trail', 'store.<time>'];
 
-t.test('keys of the configuration are in the schema', async (t) => {
+t.test('every configuration key that is named is in the schema', async (t) => {
   const tables = [...new Set(KEYS.map(([first]) => first))].join('|');
   const dotted = new RegExp(`^\\[?\\[?((?:${tables})(?:\\.[\\w<>]+)+)\\]?\\]?(?: = .*)?$`);
   const named = spans
@@ -141,7 +141,7 @@ t.test('every error code has its row', async (t) => {
     t.ok(api.includes(`\n| \`${code}\` | ${status} | ${title} |\n`), code);
 });
 
-t.test('every failure of a device that is ours has its row', async (t) => {
+t.test('every failure code of the signers has its row', async (t) => {
   const sources = ['token', 'module', 'pinFile', 'keyOperations', 'partition', 'signerProcess'].map((name) =>
     readFileSync(join(ROOT, `src/kms/${name}.ts`), 'utf8'),
   );

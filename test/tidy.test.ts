@@ -66,7 +66,7 @@ t.test('every file has a rank, and every import finds a file', async (t) => {
   }
 });
 
-t.test('imports only go down, and there are few ways down', async (t) => {
+t.test('imports only go down the ranks, with few arrows between rooms', async (t) => {
   const arrows = new Set<string>();
   for (const { path, imports } of sources) {
     const others = imports.filter((to) => roomOf(to) !== roomOf(path));
@@ -92,7 +92,7 @@ t.test('the code map has every room, in the order of the ranks', async (t) => {
   );
 });
 
-t.test('no file imports itself by way of others', async (t) => {
+t.test('no file imports itself through others', async (t) => {
   const importsByPath = new Map(sources.map(({ path, imports }) => [path, imports]));
   const done = new Set<string>();
   const walk = (path: string, trail: string[]): void => {
@@ -105,7 +105,7 @@ t.test('no file imports itself by way of others', async (t) => {
   t.equal(done.size, sources.length);
 });
 
-t.test('one file reads the environment, and none passes on what it does not own', async (t) => {
+t.test('one file reads the environment, and no file re-exports another', async (t) => {
   for (const { path, text } of sources) {
     if (path !== 'base/env.ts') t.notMatch(text, /process\.env\b/, `${path} is told by its caller`);
     t.notMatch(text, /^export (\*|\{[^}]*\}) from /m, `${path} is no barrel`);
@@ -116,7 +116,7 @@ t.test('one file reads the environment, and none passes on what it does not own'
 /** The same concept at two ranks: what each face says of itself, and how it is served. */
 const TWICE = ['openapi.ts', 'server.ts'];
 
-t.test('a name stands for one thing', async (t) => {
+t.test('file names and exported names are unique', async (t) => {
   const here = sources.filter(({ path }) => !path.endsWith('.browser.ts'));
   const files = here.map(({ path }) => basename(path)).filter((name) => !TWICE.includes(name));
   const declared =
@@ -139,7 +139,7 @@ function sourceOf(compiled: string): string {
   return compiled.replace('./dist/', '').replace(/\.js$/, '.ts');
 }
 
-t.test('what verifies offline needs nothing of Node in a browser', async (t) => {
+t.test('offline verification uses nothing of Node.js in a browser', async (t) => {
   const sourceByPath = new Map(sources.map((source) => [source.path, source]));
   const reached = new Set<string>();
   const reach = (imported: string): void => {
@@ -183,7 +183,7 @@ const UNIQUE = [
   'hash/faulty-worker.ts',
 ];
 
-t.test('what tests leave to chance comes from a seed that is printed', async (t) => {
+t.test('random choices of tests come from a seed that is printed', async (t) => {
   const paths = readdirSync(TEST, { recursive: true, encoding: 'utf8' }).filter(
     (path) => /\.m?ts$/.test(path) && !path.startsWith('bench/') && path !== 'tidy.test.ts',
   );
@@ -199,7 +199,7 @@ t.test('what tests leave to chance comes from a seed that is printed', async (t)
   }
 });
 
-t.test('a process that a test starts has the environment that the test gives it', async (t) => {
+t.test('a process that a test starts has only the environment that the test gives it', async (t) => {
   const program = 'process.stdout.write(JSON.stringify([process.env, process.execArgv]))';
   const env = { LANG: 'C.UTF-8' };
   const printed = execFileSync(process.execPath, ['--eval', program], { env, encoding: 'utf8' });
@@ -230,7 +230,7 @@ function declarations(name: string, among: Source[]): { isAsync: boolean; doc: s
   );
 }
 
-t.test('a promise that nobody waits for never rejects, or is caught', async (t) => {
+t.test('a promise that is not awaited never rejects, or is caught', async (t) => {
   let calls = 0;
   for (const source of sources) {
     t.notMatch(
@@ -255,7 +255,7 @@ t.test('a promise that nobody waits for never rejects, or is caught', async (t) 
   t.ok(calls > 20, `${calls} calls`);
 });
 
-t.test('what runs for each request makes no object literal with an accessor', async (t) => {
+t.test('code that runs for each request makes no object literal with an accessor', async (t) => {
   // V8 gives each such object a hidden class of its own, which keeps what the accessor can see until the whole heap is collected: with
   // one in each request, that was once a second. An accessor of a class is indented by one level, one of a literal by more.
   const literals = sources.flatMap(({ path, text }) =>

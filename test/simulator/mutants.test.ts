@@ -6,7 +6,7 @@ import { simulate } from './simulate.ts';
 const SCHEDULES_TO_CATCH = '200000';
 
 for (const [mutant, { file }] of Object.entries(MUTANTS)) {
-  t.test(`is caught: a daemon that ${mutant}`, async (t) => {
+  t.test(`a daemon that ${mutant} is caught`, async (t) => {
     const options = ['--as-found', '--schedules', SCHEDULES_TO_CATCH];
     if (file.startsWith('webhook/')) options.push('--outbox');
     t.match(await simulate(options, mutant), / {2}schedule \[/);
