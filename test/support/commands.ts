@@ -1,5 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import http from 'node:http';
+import https from 'node:https';
 import { createRequire } from 'node:module';
 import { Readable, Writable } from 'node:stream';
 import type * as Commands from '../../src/cli/run.ts';
@@ -41,6 +43,9 @@ export async function pdfseal(args: readonly string[], options: CommandOptions =
     process.chdir(options.cwd ?? home);
     return await runHere(run, args, options);
   } finally {
+    // The end of a process closes its connections. A later command would be the first to notice that the server did.
+    for (const { freeSockets } of [http.globalAgent, https.globalAgent])
+      for (const idle of Object.values(freeSockets).flat()) idle?.destroy();
     process.chdir(home);
     isBusy = false;
   }
