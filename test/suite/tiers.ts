@@ -25,7 +25,7 @@ const LEFT_OUT: Record<string, readonly string[]> = {
   'the package': ['package', 'journeys/upgrade'],
   sanitizers: ['native/checks'],
   'judges of other projects': [
-    'admin/{alerts,dashboard}',
+    'admin/{alerts,dashboard,realPrometheus}',
     'asn1/bouncyCastle',
     'cli/{completion,manual,qrCode}',
     'docs/{clients,clientCertificates}',
