@@ -28,7 +28,7 @@ const LEFT_OUT: Record<string, readonly string[]> = {
     'admin/{alerts,dashboard,realPrometheus}',
     'asn1/bouncyCastle',
     'cli/{completion,manual,qrCode}',
-    'docs/{clients,clientCertificates}',
+    'docs/{clients,clientCertificates,verifyEverywhere}',
     'journeys/{goReader,postQuantum}',
     'log/otherReaders',
     'pdf/{corpus,hostile}',
