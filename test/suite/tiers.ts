@@ -32,6 +32,7 @@ const LEFT_OUT: Record<string, readonly string[]> = {
     'journeys/{goReader,postQuantum}',
     'log/otherReaders',
     'pdf/{corpus,hostile}',
+    'prove/{lapsedRenewal,renewalPath}',
   ],
   'browsers but one': ['page/{access,page}', 'docs/html', 'console/screens/*', 'prove/asBrowser'],
   'disks and large documents': ['journeys/{disk,large}', 'store/diskSpace'],
