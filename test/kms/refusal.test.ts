@@ -1,6 +1,6 @@
 import { chmodSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import t from 'tap';
-import { initKey, readKey } from '../../src/kms/keyOperations.ts';
+import { initKey, inspectKey, readKey } from '../../src/kms/keyOperations.ts';
 import {
   behindFaulty,
   buildFaultyModule,
@@ -8,6 +8,7 @@ import {
   setFault,
   withoutFaults,
 } from '../support/faults.ts';
+import { makeNssToken } from '../support/nss.ts';
 import {
   allReady,
   CHECKPOINT,
@@ -260,4 +261,12 @@ t.test('a partition whose signatures do not verify is never used', async (t) => 
   await until('the mismatch found', () => item(partitions.status(), 0).lastError === 'signature_invalid');
   t.strictSame(statesOf(partitions), ['unavailable', 'ready']);
   t.strictSame(await signers(partitions), ['region-1']);
+});
+
+t.test('a module that refuses its parameters is reported, with the vendor’s number', async (t) => {
+  const token = makeNssToken(t.testdir());
+  const libraryParameters = token.libraryParameters.replace(/sql:[^']*/, 'sql:/nowhere');
+  await t.rejects(inspectKey({ ...token, libraryParameters }), {
+    message: /refuses to start with 0x[0-9a-f]+: check library_parameters: .* \(CKR_VENDOR_DEFINED\)/,
+  });
 });

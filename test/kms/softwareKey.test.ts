@@ -6,7 +6,6 @@ import { initKey, inspectKey, useKey } from '../../src/kms/keyOperations.ts';
 import { openPartitions, type PartitionOptions } from '../../src/kms/partitions.ts';
 import { makeSoftwareKey } from '../../src/kms/softwareKey.ts';
 import type { LogKey } from '../../src/log/verifierKey.ts';
-import { makeNssToken } from '../support/nss.ts';
 import { item, MESSAGE, makeSite } from '../support/partitions.ts';
 
 function tokenOf(pinFile: string, content: string): PartitionOptions {
@@ -68,12 +67,4 @@ t.test('a software key is never taken for a key of an HSM, nor for another one',
     opened(held),
     /: the file holds another mldsa44 key than the log knows \(key_changed\); restore the key .* or plan an epoch/,
   );
-});
-
-t.test('a module that refuses its parameters is reported, with the vendor’s number', async (t) => {
-  const token = makeNssToken(t.testdir());
-  const libraryParameters = token.libraryParameters.replace(/sql:[^']*/, 'sql:/nowhere');
-  await t.rejects(inspectKey({ ...token, libraryParameters }), {
-    message: /refuses to start with 0x[0-9a-f]+: check library_parameters: .* \(CKR_VENDOR_DEFINED\)/,
-  });
 });
