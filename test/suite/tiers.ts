@@ -19,7 +19,7 @@ const LEFT_OUT: Record<string, readonly string[]> = {
     'cli/damage',
     'kms/refusal',
     'prove/renewalKill',
-    'journeys/{batches,egress,epochKill,frontDeath,limits,log,partitions,stop,webhooks}',
+    'journeys/{batches,egress,epochKill,forkAlarm,frontDeath,limits,log,partitions,requiredWitness,stop,webhooks}',
   ],
   'mutants of the simulator': ['simulator/mutants'],
   'the package': ['package', 'journeys/upgrade'],
