@@ -35,7 +35,12 @@ const LEFT_OUT: Record<string, readonly string[]> = {
     'prove/{lapsedRenewal,renewalPath}',
   ],
   'browsers but one': ['page/{access,page}', 'docs/html', 'console/screens/*', 'prove/asBrowser'],
-  'disks and large documents': ['journeys/{disk,large}', 'store/diskSpace'],
+  'disks, large documents and long logs': [
+    'console/findAmongMany',
+    'journeys/{disk,large}',
+    'prove/renewalMemory',
+    'store/diskSpace',
+  ],
   'two machines': ['journeys/{airGap,network,twoSites}'],
   'longer journeys': [
     'journeys/{audit,compliance,fairness,forgedEpochs,hash,health,inspector,renewal,renewalByFile}',
