@@ -19,7 +19,7 @@ t.test('metrics', async (t) => {
   const authorization = { Authorization: `Bearer ${monitorKey}` };
   const value = (name: string, labels: Record<string, string> = {}) => sampleOf(samples, name, labels);
 
-  await t.test('say what happened', async (t) => {
+  await t.test('report what happened', async (t) => {
     const now = Date.now() / 1000;
     t.strictSame(
       [

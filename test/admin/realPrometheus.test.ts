@@ -16,7 +16,7 @@ t.test('metrics', async (t) => {
     t.strictSame(promtool(['check', 'metrics'], text), { status: 0, output: '' });
   });
 
-  await t.test('are what a real Prometheus is asked for', async (t) => {
+  await t.test('include every metric that alerts and dashboard use', async (t) => {
     const dashboard = readDashboard();
     const prometheus = await startPrometheus(t, port, monitorKey);
     for (const expression of expressionsOf(dashboard)) {

@@ -38,7 +38,7 @@ for (const [algorithm, shells] of [
   });
 }
 
-t.test('what was tampered with is found', async (t) => {
+t.test('the commands of the page find a changed receipt', async (t) => {
   const dir = await sealed(t, 'ed25519');
   const file = join(dir, 'invoice.pdf.receipt.json');
   const original = readFileSync(file, 'utf8');
