@@ -176,7 +176,7 @@ t.test('each hash renewal covers all chains before it', async (t) => {
     t.match(verify({ ...record, chains }, 2066).lines.at(-1), { outcome: 'bad', fault: 'imprint' });
 });
 
-t.test('certificates beside the tokens help, and cannot mislead', async (t) => {
+t.test('certificates next to the tokens help, and cannot mislead', async (t) => {
   const record = recordOf(initial);
   t.match(verify({ ...record, certificates: [...roots, second.certificate].map(({ der }) => der) }, 2035), {
     outcome: 'good',

@@ -287,7 +287,7 @@ t.test('the root is trusted by its bytes, not by its name', async (t) => {
 });
 
 t.test(
-  'no mutation is accepted but those that change nothing that is signed, and none is thrown at',
+  'a mutation is accepted only if it changes nothing that is signed, and none makes it throw',
   async (t) => {
     const mutation = fc.record({
       at: fc.nat(token.length - 1),

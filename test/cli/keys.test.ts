@@ -90,7 +90,7 @@ t.test('API keys, in the running daemon', async (t) => {
   });
 
   await t.test(
-    'revoke: endpoints of the client are shown, and disabled where nobody manages them',
+    'revoke: endpoints of the client are shown, and disabled with the last key for them',
     async (t) => {
       const scopes = ['--scopes', 'jobs:create,webhooks:manage'];
       const hook = ['--url', 'http://127.0.0.1:9/', '--config', sandbox.configFile, '--json'];

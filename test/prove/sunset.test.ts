@@ -66,7 +66,7 @@ t.test('an algorithm at its end when something is sealed is relied on until the 
 });
 
 t.test(
-  'checkpoints whose certificate ends soon are renewed together, however long that of the renewals holds',
+  'checkpoints whose certificate ends soon are renewed together, even if renewals hold longer',
   async (t) => {
     const brief = await YearlyAuthority.make('brief', 170 / 365);
     const memory = new MemoryLog();

@@ -151,7 +151,7 @@ t.test('a batch that no witness would accept is not announced, and is drafted ag
 
 for (const isRequired of [true, false]) {
   t.test(
-    `stopped while witnesses hesitate, and ${isRequired ? 'required' : 'no longer required'}: the same batch is the next`,
+    `a batch announced before a stop is the next, with witnesses ${isRequired ? 'required' : 'no longer required'}`,
     async (t) => {
       const { store, open } = await makeHouse(t);
       const cosigners = new HeldCosigners();

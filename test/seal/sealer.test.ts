@@ -184,7 +184,7 @@ t.test('sealed_at never goes back, even if the clock does', async (t) => {
 });
 
 t.test(
-  'below the quorum: a job in memory is dropped at once, others wait and are sealed when it is back',
+  'below the quorum, jobs in memory are dropped at once, and others wait and are sealed later',
   async (t) => {
     const { open, site, signing, trust } = await makeHouse(t);
     const { sealer, store } = await open();
@@ -467,7 +467,7 @@ t.test('with one session, only one batch is under way', async (t) => {
 });
 
 t.test(
-  'a batch that cannot be sealed takes those drafted on it with it, and each job is sealed once',
+  'a failed batch takes those drafted on it along, and each of their jobs is sealed only once',
   async (t) => {
     const { open, signing, trust } = await makeHouse(t);
     const { held, asked } = makeTurnstile(signing, 3);

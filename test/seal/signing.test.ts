@@ -60,7 +60,7 @@ async function makeHouse(t: Test, change: Partial<Epoch> = {}) {
 }
 
 t.test(
-  'a planned epoch is opened ahead, begins to the millisecond, and retires the keys of the last',
+  'a planned epoch is opened ahead, begins to the millisecond, and retires the former keys',
   async (t) => {
     const { store, first, second, open, setTime } = await makeHouse(t);
     const signing = await open();
