@@ -31,9 +31,9 @@ export async function openHouse(t: Test): Promise<House> {
   return { sandbox, daemon, client };
 }
 
-/** Plans new keys for a moment soon; milliseconds since the epoch. On a slow machine soon is later. */
+/** Plans new keys for a moment soon, but late enough for a busy machine to open them before; milliseconds since the epoch. */
 export async function planKeys({ sandbox }: House): Promise<number> {
-  for (const seconds of [9, 30, 90]) {
+  for (const seconds of [20, 60, 180]) {
     const from = Math.ceil(Date.now() / 1000 + seconds) * 1000;
     const args = ['--from', new Date(from).toISOString().replace('.000', ''), '--use-existing-keys'];
     const { status, stderr } = await sandbox.pdfseal([
