@@ -16,6 +16,7 @@ import { type SignerReply, type SignerRequest, type Step, tokenName } from '../.
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import type { LogKey } from '../../src/log/verifierKey.ts';
 import { IMPRINT, makePki, SILENT } from '../support/authority.ts';
+import { ENVIRONMENT } from '../support/daemon.ts';
 import { FORK_AT, History } from '../support/history.ts';
 import { allReady, makeTokenWithKey, statesOf } from '../support/partitions.ts';
 import { startUnit, type Unit } from '../support/unit.ts';
@@ -35,12 +36,16 @@ interface Site {
   state: string;
 }
 
+/** Makes the key of the next epoch. */
+async function initNext({ token }: Site): Promise<void> {
+  await initKey({ ...token, keyLabel: 'next' }, 'ecdsa-p256');
+}
+
 async function makeSite(t: Test): Promise<Site> {
   const dir = mkdtempSync(join(tmpdir(), 'signer-'));
   t.teardown(() => rmSync(dir, { recursive: true, force: true }));
   const names = { label: 'vault', region: 'eu-west', keyLabel: 'log' };
   const { token, key } = await makeTokenWithKey(dir, names, 'ecdsa-p256');
-  await initKey({ ...token, keyLabel: 'next' }, 'ecdsa-p256');
   const [credentials, state] = [t.testdir({ credentials: {}, state: {} }), join(t.testdirName, 'state')].map(
     (folder, n) => (n === 0 ? join(folder, 'credentials') : folder),
   ) as [string, string];
@@ -70,7 +75,7 @@ ${table}
 `,
   );
   copyFileSync(token.pinFile, join(credentials, 'pin'));
-  const env = { PATH: '/usr/bin:/bin', CREDENTIALS_DIRECTORY: credentials, STATE_DIRECTORY: state };
+  const env = { ...ENVIRONMENT, CREDENTIALS_DIRECTORY: credentials, STATE_DIRECTORY: state };
   return { token, key, state, start: () => startUnit(t, [PROGRAM, 'production/west'], env) };
 }
 
@@ -204,6 +209,7 @@ t.test('the unit stamps the present time under its own policy', async (t) => {
 
 t.test('the record of signed trees survives the unit, and one process at a time has the key', async (t) => {
   const site = await makeSite(t);
+  await initNext(site);
   const unit = await site.start();
   const daemon = new Hostile(unit, site.token);
   await daemon.open();
@@ -312,6 +318,7 @@ t.test('a damaged record of signed trees is reported each time, and never guesse
 
 t.test('planning an epoch finds a key of the unit, and makes none', async (t) => {
   const site = await makeSite(t);
+  await initNext(site);
   const { socket } = await site.start();
   const at = (keyLabel: string) => ({ ...site.token, keyLabel, signer: socket });
   t.match(await findExisting(at('next'), undefined), { keyLabel: 'next', algorithm: 'ecdsa-p256' });
