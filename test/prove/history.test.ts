@@ -18,15 +18,13 @@ const state = join(sandbox.dir, 'state', 'store');
 const lastCheckpoint = join(sandbox.dir, 'state', 'last-checkpoint');
 const trust = parseTrust(readFileSync(sandbox.trustFile, 'utf8'));
 const none = copyTo('none');
-const [first, second] = [await sealed('first'), await sealed('second')];
+const [first, second] = await sealed('first', 'second');
 const older = copyTo('older');
-const third = await sealed('third');
 // Each goes on, so that neither is shorter than what the other signed, however canaries fall.
-await sealed('fourth');
+const [third] = await sealed('third', 'fourth');
 const newest = copyTo('newest');
 putBack(older);
-const fork = await sealed('another third');
-await sealed('another fourth');
+const [fork] = await sealed('another third', 'another fourth');
 const forked = copyTo('forked');
 
 function copyTo(name: string): string {
@@ -44,15 +42,27 @@ function putBack(copy: string): void {
   cpSync(copy, state, { recursive: true });
 }
 
-/** Seals a document and stops the daemon again; files with its receipt and the log's checkpoint. */
-async function sealed(name: string): Promise<{ receipt: string; checkpoint: string }> {
+interface Signed {
+  receipt: string;
+  checkpoint: string;
+}
+
+/** Seals two documents and stops the daemon again; files with the receipt of each and the log's checkpoint then. */
+async function sealed(...names: [string, string]): Promise<[Signed, Signed]> {
   const daemon = await sandbox.start();
   const client = await Client.connect(sandbox.url, apiKey);
-  const answer = await client.seal(Buffer.from(`%PDF-1.7\n${name}\n%%EOF\n`), { mode: 'blocking' });
-  const files = { receipt: join(sandbox.dir, `${name}.json`), checkpoint: join(sandbox.dir, `${name}.txt`) };
-  const { text } = await client.get(`/v1/jobs/${answer.json<JobBody>().id}/receipt.json`);
-  writeFileSync(files.receipt, text);
-  writeFileSync(files.checkpoint, (await client.get('/v1/log/checkpoint')).text);
+  const one = async (name: string) => {
+    const answer = await client.seal(Buffer.from(`%PDF-1.7\n${name}\n%%EOF\n`), { mode: 'blocking' });
+    const files = {
+      receipt: join(sandbox.dir, `${name}.json`),
+      checkpoint: join(sandbox.dir, `${name}.txt`),
+    };
+    const { text } = await client.get(`/v1/jobs/${answer.json<JobBody>().id}/receipt.json`);
+    writeFileSync(files.receipt, text);
+    writeFileSync(files.checkpoint, (await client.get('/v1/log/checkpoint')).text);
+    return files;
+  };
+  const files: [Signed, Signed] = [await one(names[0]), await one(names[1])];
   await daemon.stop();
   return files;
 }
@@ -68,8 +78,7 @@ async function contradictionIn(copy: string, file: string): Promise<string | und
   }
 }
 
-const filesOf = (...names: (typeof first)[]) =>
-  names.flatMap(({ receipt, checkpoint }) => [receipt, checkpoint]);
+const filesOf = (...names: Signed[]) => names.flatMap(({ receipt, checkpoint }) => [receipt, checkpoint]);
 
 t.test('a log that grew extends every checkpoint and receipt it signed', async (t) => {
   for (const file of filesOf(first, second, third))
