@@ -35,8 +35,9 @@ const LEFT_OUT: Record<string, readonly string[]> = {
     'prove/{lapsedRenewal,renewalPath}',
   ],
   'browsers but one': ['page/{access,page}', 'docs/html', 'console/screens/*', 'prove/asBrowser'],
-  'disks, large documents and long logs': [
+  'disks, and what is large or long': [
     'console/findAmongMany',
+    'http/largeBatches',
     'journeys/{disk,large}',
     'prove/renewalMemory',
     'store/diskSpace',

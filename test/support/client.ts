@@ -20,6 +20,11 @@ export interface Envelope {
   error: { type: string; code: string; message: string; doc_url: string };
 }
 
+/** Status and code of a refusal: `429 too_many_uploads`. */
+export function problemOf(answer: Answer): string {
+  return `${answer.status} ${answer.json<Envelope>().error.code}`;
+}
+
 export interface JobBody {
   id: string;
   phase: string;
