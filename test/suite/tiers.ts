@@ -27,6 +27,7 @@ const LEFT_OUT: Record<string, readonly string[]> = {
   'judges of other projects': [
     'admin/{alerts,dashboard,realPrometheus}',
     'asn1/bouncyCastle',
+    'base/slowCurves',
     'cli/{completion,manual,qrCode}',
     'docs/{clients,clientCertificates,verifyEverywhere}',
     'journeys/{goReader,postQuantum}',
