@@ -5,6 +5,7 @@ import { basename, dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import manifest from '../package.json' with { type: 'json' };
+import { staleGlobs } from './suite/tiers.ts';
 
 const SRC = fileURLToPath(new URL('../src', import.meta.url));
 
@@ -262,4 +263,8 @@ t.test('code that runs for each request makes no object literal with an accessor
     roomOf(path) === 'http' && /^ {4,}[gs]et \w+\(/m.test(text) ? [path] : [],
   );
   t.strictSame(literals, []);
+});
+
+t.test('every glob of tests that the quick tier leaves out fits a file', async (t) => {
+  t.strictSame(staleGlobs(), []);
 });
