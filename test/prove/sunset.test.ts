@@ -5,7 +5,6 @@ import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { MemoryLog, renew, YEAR_MS, YearlyAuthority } from '../support/renewals.ts';
 
 const alpha = await YearlyAuthority.make('alpha', 4);
-const _trusted = [alpha.trusted];
 const sunsets = [{ algorithm: 'sha512', untilMs: BEGIN + 3 * YEAR_MS, source: 'a catalogue' }];
 
 t.test('an algorithm at its end when something is sealed is relied on until the usual renewal', (t) => {
