@@ -6,7 +6,15 @@ import * as z from 'zod';
 export const upkeepNote = z.object({
   finished_at: z.iso.datetime(),
   good: z.boolean(),
-  tree_size: z.int().min(0).describe('Of the log that was copied, checked or examined.'),
+  undecided: z
+    .string()
+    .exactOptional()
+    .describe('Why the command could not tell whether the store is good; `good` is false then.'),
+  tree_size: z
+    .int()
+    .min(0)
+    .exactOptional()
+    .describe('Of the log that was copied, checked or examined; absent where it could not be read.'),
   holds_until: z.iso
     .datetime()
     .exactOptional()

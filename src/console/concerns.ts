@@ -108,7 +108,8 @@ function upkeep({ upkeep, store, timestamps }: AdminStatus, now: number): Concer
     const last = upkeep[chore];
     if (last === undefined) return [warning(name, words.never, how, '/care')];
     const ago = words.last(fromNow(last.finished_at, now));
-    const detail = { good: undefined, bad: `${ago}; ${badly}`, late: ago, ahead: words.ahead };
+    const bad = last.undecided === undefined ? badly : words.couldNotTell(last.undecided);
+    const detail = { good: undefined, bad: `${ago}; ${bad}`, late: ago, ahead: words.ahead };
     const is = noteState(chore, last, now);
     if (detail[is] === undefined) return [];
     return [warning(name, detail[is], is === 'ahead' ? words.aheadHow : how, '/care')];

@@ -121,6 +121,7 @@ export const englishConcerns = {
   ahead: 'Its record is dated in the future, so nobody knows when it was done.',
   aheadHow: 'Check the clock of the machine, then do it again.',
   last: (ago: string) => `The last one was ${ago}`,
+  couldNotTell: (why: string) => `it could not tell whether the store is good: ${why}`,
   chores: {
     backup: {
       name: 'Backup',

@@ -6,7 +6,7 @@ import { type Html, type HtmlContent, html } from './html.ts';
 import { day, definitions, figure, type StateMark, state, when } from './values.ts';
 
 const words = english.care.chores;
-const { chores, ahead, aheadHow } = english.concerns;
+const { chores, couldNotTell, ahead, aheadHow } = english.concerns;
 
 export function upkeepCards(status: AdminStatus, now: number): Html {
   const cards = choresOf(status).map((chore) => choreCard(chore, status.upkeep[chore], now));
@@ -28,7 +28,8 @@ function choreCard(chore: keyof typeof chores, last: Note | undefined, now: numb
   const { name, how, badly } = chores[chore];
   const is = last === undefined ? 'never' : noteState(chore, last, now);
   const { never, done, late, future } = words;
-  const label = { never, good: done, bad: badly, late, ahead: future }[is];
+  const bad = last?.undecided === undefined ? badly : couldNotTell(last.undecided);
+  const label = { never, good: done, bad, late, ahead: future }[is];
   const mark: StateMark = is === 'good' || is === 'bad' ? is : 'warning';
   return html`<section class="card"><div class="title"><h2>${name}</h2>${state(mark, label)}</div>
 ${last !== undefined && definitions(factsOf(chore, last, now))}
@@ -42,7 +43,7 @@ function factsOf(chore: keyof typeof chores, last: Note, now: number): [string, 
   return [
     [words.last, when(at, now)],
     [dueAt < now ? words.wasDue : words.due, isKnown && when(new Date(dueAt).toISOString(), now)],
-    [words.leaves, words.leafCount(figure(size))],
+    [words.leaves, size !== undefined && words.leafCount(figure(size))],
     [words.holds, until !== undefined && day(until)],
   ];
 }

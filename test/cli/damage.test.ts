@@ -2,6 +2,7 @@
 import { cpSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { readUpkeep } from '../../src/admin/upkeepNotes.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { tamper } from '../support/wholeStore.ts';
@@ -39,6 +40,8 @@ async function eachSays(t: Test, message: RegExp): Promise<void> {
     t.match(stdout + stderr, remedy);
     t.ok(status === 1 || status === 2, `${command.join(' ')} ended with ${status}`);
   }
+  const note = readUpkeep(join(sandbox.dir, 'state'), 'check');
+  t.match(note, { good: false, undecided: message }, 'the check is on record as one that could not tell');
   const daemon = await sandbox.pdfseald();
   t.match(daemon, { status: 1, stderr: message });
   t.match(daemon.stderr, remedy);

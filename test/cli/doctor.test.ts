@@ -340,6 +340,9 @@ async function growOld(t: Test, sandbox: Sandbox): Promise<void> {
     t.match(await found(), [future], `a ${chore} of the future`);
     noteUpkeep(join(sandbox.dir, 'state'), chore, { ...note, good: false });
     t.match(await found(), [{ check: name, verdict: 'bad' }], `a bad ${chore}`);
+    noteUpkeep(join(sandbox.dir, 'state'), chore, { ...note, good: false, undecided: 'page 7 is torn' });
+    const undecided = { check: name, verdict: 'bad', detail: /could not tell .*: page 7 is torn$/ };
+    t.match(await found(), [undecided], `a ${chore} that could not tell`);
     if (chore === 'renewal') {
       for (const [days, verdicts] of [
         [364, []],

@@ -2,6 +2,7 @@
 import { appendFileSync, cpSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { readUpkeep } from '../../src/admin/upkeepNotes.ts';
 import { readLastCheckpoint } from '../../src/prove/lastCheckpoint.ts';
 import { Client } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';
@@ -71,6 +72,11 @@ t.test(
       t.match(told, {
         status: 2,
         stdout: /\ncould not tell: .* the store can be an older copy: .* --against FILE\n$/,
+      });
+      t.match(readUpkeep(join(sandbox.dir, 'state'), 'check'), {
+        good: false,
+        undecided: /^there is no last checkpoint in /,
+        tree_size: size,
       });
       t.match(JSON.parse((await pdfseal('check', '--json')).stdout), {
         outcome: 'unknown',

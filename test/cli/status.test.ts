@@ -241,3 +241,16 @@ t.test('if there is no room, problems and their remedies stay', async (t) => {
     /eu\/\S+ .*, 2 refusals, 1 checkpoint given up, only 1 session \(CKR_SESSION_COUNT\)/,
   );
 });
+
+t.test('a check that found damage, or could not tell, is a trouble with a remedy', async (t) => {
+  const status = (await askAdmin(sandbox, '/status')).json<AdminStatus>();
+  const shown = (end: { undecided?: string }) => {
+    const check = { finished_at: new Date().toISOString(), good: false, ...end };
+    return render(
+      [{ file: 'x.toml', status: { ...status, upkeep: { check } }, trouble: [] }],
+      Date.now(),
+    ).join('\n');
+  };
+  t.match(shown({}), /✗ upkeep .*last check bad, .*\n +→ the store is damaged: run `pdfseal check`/);
+  t.match(shown({ undecided: 'page 7 is torn' }), /✗ upkeep .*could not tell, .*\n +→ page 7 is torn: run/);
+});

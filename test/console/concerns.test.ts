@@ -53,6 +53,9 @@ t.test('each trouble is a concern with a remedy', async (t) => {
   t.strictSame(named({ upkeep: { ...well.upkeep, check: { ...late(1), good: false } } }), [
     'warning: Check of the store',
   ]);
+  const undecided = { ...late(1), good: false, undecided: 'page 7 is torn' };
+  const [untold] = concernsOf(sampleStatus({ upkeep: { ...well.upkeep, check: undecided } }, NOW), NOW);
+  t.match(untold, { what: 'Check of the store', detail: /could not tell .*: page 7 is torn$/ });
   t.strictSame(named({ upkeep: {}, store: { ...well.store, engine: 'postgresql' } }), [
     'warning: Check of the store',
     'warning: Renewal of time-stamps',

@@ -158,10 +158,14 @@ export const UPKEEP_METRICS: StatusMetric<UpkeepSection>[] = [
   ),
   plain(
     'pdfseal_check_timestamp_seconds',
-    'When the store was last checked to its end; absent before the first check',
+    'When a check of the store last ended; absent before the first check',
     (upkeep) => epochSeconds(upkeep.check?.finished_at),
   ),
-  plain('pdfseal_check_good', '1 if that check found the store good', (upkeep) => upkeep.check?.good),
+  plain(
+    'pdfseal_check_good',
+    '1 if that check found the store good, 0 if it found damage or could not tell',
+    (upkeep) => upkeep.check?.good,
+  ),
   plain(
     'pdfseal_renewal_timestamp_seconds',
     'When pdfseal renew last examined the time-stamps; absent before the first time',

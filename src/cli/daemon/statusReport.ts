@@ -129,7 +129,7 @@ export function rowsOf(status: AdminStatus, trouble: readonly string[], now: num
     ...egress(status),
     plain('log', log(status, now)),
     ...nodes(status),
-    plain('upkeep', upkeep(status, now)),
+    upkeep(status, now),
     plain('hashing', hashing(status)),
     plain('event loop', eventLoop(status)),
   ];
@@ -201,16 +201,20 @@ function log({ log: { tree_size: size, sealed_at: at, origin } }: AdminStatus, n
   return `${counted(size, 'leaf', 'leaves')}${at ? `, the newest sealed ${fromNow(at, now)}` : ''} (${origin})`;
 }
 
-function upkeep({ upkeep: { backup, check, renewal } }: AdminStatus, now: number): string {
+function upkeep({ upkeep: { backup, check, renewal } }: AdminStatus, now: number): Row {
   const last = (chore: 'backup' | 'check', done: typeof check) => {
     if (done === undefined) return `last ${chore} not on record`;
     const is = { good: '', late: '', bad: 'bad, ', ahead: 'dated in the future, ' };
-    return `last ${chore} ${is[noteState(chore, done, now)]}${fromNow(done.finished_at, now)}`;
+    const how = done.undecided === undefined ? is[noteState(chore, done, now)] : 'could not tell, ';
+    return `last ${chore} ${how}${fromNow(done.finished_at, now)}`;
   };
   const until = renewal?.holds_until;
   const failed = renewal?.good === false ? ', and are not renewed though it is time' : '';
   const held = until ? [`all time-stamps hold until ${until.slice(0, 10)}${failed}`] : [];
-  return [last('backup', backup), last('check', check), ...held].join('; ');
+  const text = [last('backup', backup), last('check', check), ...held].join('; ');
+  if (check?.good !== false) return plain('upkeep', text);
+  const remedy = `${check.undecided ?? 'the store is damaged'}: run \`pdfseal check\`, and do what it says`;
+  return { mark: 'bad', name: 'upkeep', text, remedy };
 }
 
 function hashing({ hash: { engine, kernels } }: AdminStatus): string {

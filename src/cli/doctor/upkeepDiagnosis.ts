@@ -18,7 +18,7 @@ interface Duty {
 
 const FOUND_PROBLEMS = {
   words: 'and found problems',
-  remedy: 'run `pdfseal check`: it lists the problems and says what to do',
+  remedy: 'run `pdfseal check`: it names each problem and says what to do',
 };
 
 /** What must be done regularly. Each command leaves a note with the time. */
@@ -94,7 +94,14 @@ function judge({ chore, name, how, badly }: Duty, stateDir: string): Diagnosis {
   const last = readUpkeep(stateDir, chore);
   if (last === undefined) return warning(name, 'none is on record here', how);
   const now = systemClock();
-  const detail = `the last one, of ${last.tree_size} leaves, was ${fromNow(last.finished_at, now)}`;
+  const size = last.tree_size === undefined ? '' : `, of ${last.tree_size} leaves,`;
+  const detail = `the last one${size} was ${fromNow(last.finished_at, now)}`;
+  if (last.undecided !== undefined)
+    return bad(
+      name,
+      `${detail}, and could not tell whether the store is good: ${last.undecided}`,
+      badly.remedy,
+    );
   const is = noteState(chore === 'restore-drill' ? 'restore_drill' : chore, last, now);
   if (is === 'bad') return bad(name, `${detail}, ${badly.words}`, badly.remedy);
   if (is === 'ahead')

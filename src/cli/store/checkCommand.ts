@@ -1,13 +1,15 @@
 import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
-import { loadConfig } from '../../config/config.ts';
+import { type Config, loadConfig } from '../../config/config.ts';
+import type { EarlierState } from '../../prove/history.ts';
 import { evidenceOf, readLastCheckpoint } from '../../prove/lastCheckpoint.ts';
 import { RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
+import type { Store } from '../../store/store.ts';
 import { command, option } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { readTextFile } from '../files.ts';
 import { CONFIG } from '../options.ts';
-import { orUndecided } from '../report.ts';
+import { commandFailure, orUndecided } from '../report.ts';
 import { printResult } from '../terminal.ts';
 import { withStore } from '../withStore.ts';
 import { checkBackup } from './backupFolder.ts';
@@ -22,6 +24,8 @@ export const checkCommand = command('check', {
     'check began.\n\n' +
     'An older copy of the store would pass these checks. Therefore the command also compares the log with the last checkpoint in the ' +
     'last-checkpoint file; or, with --against, with a checkpoint or a receipt that you kept on another machine.\n\n' +
+    'Every end of the check is on record for the daemon: damage, and a check that could not tell, raise an alarm in its metrics, in ' +
+    '`pdfseal status` and in `pdfseal doctor` until a check finds the store good.\n\n' +
     'With --input, the command checks a backup instead of the store: also that no file of the backup has changed, and that the log ' +
     'in the store is a continuation of the log in the backup.',
   options: [
@@ -56,26 +60,40 @@ export const checkCommand = command('check', {
   },
 });
 
-/** `doubt`: why nobody can tell whether what was found is the newest state of the log. */
-async function checkOwn(
-  file: string,
-  against: string | undefined,
-): Promise<{ found: StoreReport; doubt?: string }> {
+interface Checked {
+  found: StoreReport;
+  /** Why it is unknown whether the checked log is the newest state. */
+  doubt?: string;
+}
+
+/** Checks the store, and leaves a note of how that ended: also of a check that could not tell, which raises the same alarm as damage. */
+async function checkOwn(file: string, against: string | undefined): Promise<Checked> {
   const named =
     against === undefined ? undefined : { text: readTextFile(against, RECEIPT_BYTES_MAX), from: against };
-  return withStore(file, 'thorough', async (store, config) => {
-    const { lastCheckpointFile } = config.log;
-    const earlier = named ?? (await evidenceOf(store, lastCheckpointFile));
-    const found = await runCheck(store, config, earlier);
-    const isUnknown =
-      found.leaves > 0 && named === undefined && readLastCheckpoint(lastCheckpointFile) === undefined;
-    // Half a check is no check on record, unless it found something.
-    if (!isUnknown || !isWhole(found))
-      noteChore(config.stateDir, 'check', { good: isWhole(found), tree_size: found.leaves });
-    if (!isUnknown) return { found };
-    return {
-      found,
-      doubt: `there is no last checkpoint in ${lastCheckpointFile}, so the store can be an older copy: compare the log with the newest receipt that anybody has, pdfseal check --against FILE`,
-    };
-  });
+  const { stateDir } = loadConfig(file, { files: 'unused' });
+  const isUndecided = (undecided: string) => ({ good: false, undecided });
+  try {
+    const checked = await withStore(file, 'thorough', (store, config) => checkStoreOf(config, store, named));
+    const { found, doubt } = checked;
+    const isDoubted = isWhole(found) && doubt !== undefined;
+    const outcome = isDoubted ? isUndecided(doubt) : { good: isWhole(found) };
+    noteChore(stateDir, 'check', { ...outcome, tree_size: found.leaves });
+    return checked;
+  } catch (error) {
+    noteChore(stateDir, 'check', isUndecided(commandFailure(error).message));
+    throw error;
+  }
+}
+
+async function checkStoreOf(config: Config, store: Store, named: EarlierState | undefined): Promise<Checked> {
+  const { lastCheckpointFile } = config.log;
+  const earlier = named ?? (await evidenceOf(store, lastCheckpointFile));
+  const found = await runCheck(store, config, earlier);
+  const isUnknown =
+    found.leaves > 0 && named === undefined && readLastCheckpoint(lastCheckpointFile) === undefined;
+  if (!isUnknown) return { found };
+  return {
+    found,
+    doubt: `there is no last checkpoint in ${lastCheckpointFile}, so the store can be an older copy: compare the log with the newest receipt that anybody has, pdfseal check --against FILE`,
+  };
 }
