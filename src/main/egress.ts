@@ -11,12 +11,13 @@ import { existsSync, readFileSync, rmdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { stopSignal } from '../base/ending.ts';
-import { fromEnvironment, inheritedSockets } from '../base/env.ts';
+import { fromEnvironment, inheritedSockets, watchdogMs } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { createLogger, endRefused } from '../base/logger.ts';
 import { packageVersion } from '../base/package.ts';
 import { type Config, loadConfig, parseConfig } from '../config/config.ts';
 import { openEgressServer } from '../net/egressServer.ts';
+import { Supervision } from '../watch/supervision.ts';
 import { destinationsOf } from './destinations.ts';
 
 const USAGE = 'usage: egress --config FILE [--listen SOCKET]\n';
@@ -39,7 +40,15 @@ async function main(): Promise<void> {
   const say = isChild ? 'debug' : 'info';
   logger[say]({ event: 'started', purposes: [...destinations.keys()] }, 'the egress process answers');
   process.send?.('listening');
+  const supervision = new Supervision({
+    socket: fromEnvironment('NOTIFY_SOCKET'),
+    watchdogMs: watchdogMs(),
+    status: () => 'sends for the daemon',
+    logger,
+  });
+  supervision.ready();
   await stopped;
+  supervision.stopping();
   await server.close();
   if (values.listen !== undefined) removeFolderOf(values.listen);
   logger[say]({ event: 'stopped' }, 'the egress process has stopped');

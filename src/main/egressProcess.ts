@@ -5,7 +5,14 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
 import { siblingModule } from '../base/package.ts';
-import { askAboutEgress, EgressClient, type EgressStatus } from '../net/egressClient.ts';
+import { type Rounds, startRounds } from '../base/rounds.ts';
+import {
+  askAboutEgress,
+  EgressAway,
+  EgressClient,
+  type EgressProcess,
+  type EgressStatus,
+} from '../net/egressClient.ts';
 import type { HttpExchange } from '../net/httpClient.ts';
 import { NoAnswer, toNoAnswer } from '../net/noAnswer.ts';
 
@@ -17,6 +24,14 @@ const PAUSE_MS_MAX = 30_000;
 /** One that lived so long is started again without a pause. */
 const HEALTHY_MS = 60_000;
 const CLOSE_MS_MAX = 3_000;
+const COMPARE_MS_MAX = 10_000;
+/** How often it is asked whether it is there, and how soon it must answer. */
+const BEAT_MS = 1_000;
+const BEAT_MS_MAX = 2_000;
+/** Questions in a row without an answer in time after which it hangs: a child is killed then. */
+const BEATS_MISSED_MAX = 5;
+/** A child that does not listen after that hangs as well. */
+const START_MS_MAX = 60_000;
 
 export interface EgressOptions {
   /** The file that the egress process reads; it is told nothing else. */
@@ -26,11 +41,21 @@ export interface EgressOptions {
   logger: Logger;
 }
 
-/** The egress process, as the daemon has it: clients for each purpose, and in child mode the process itself. */
-export class Egress {
+/**
+ * The egress process, as the daemon has it: clients for each purpose, and in child mode the process itself. A process that hangs is a child
+ * to be killed, and a unit that its watchdog ends.
+ */
+export class Egress implements EgressProcess {
   readonly #options: EgressOptions;
   #child: ChildProcess | undefined;
+  #startedAt = 0;
   #listening: Promise<string> | undefined;
+  /** Where it listens now. */
+  #socket: string | undefined;
+  #beats: Rounds | undefined;
+  #beatsMissed = 0;
+  /** The newest question without a good answer. */
+  #missed: { at: number; trouble: NoAnswer } | undefined;
   #status: Omit<EgressStatus, 'mode'> = { restarts: 0 };
   #pauseMs = PAUSE_MS_MIN;
   #timer: NodeJS.Timeout | undefined;
@@ -38,6 +63,7 @@ export class Egress {
 
   constructor(options: EgressOptions) {
     this.#options = options;
+    this.#socket = options.socket;
   }
 
   get status(): EgressStatus {
@@ -46,27 +72,35 @@ export class Egress {
 
   /** Sends the requests of one purpose: see `destinations.ts`. */
   to(purpose: string): HttpExchange {
-    return new EgressClient(
-      purpose,
-      () => this.start(),
-      (trouble) => this.#noticed(trouble),
-    );
+    return new EgressClient(purpose, this);
   }
 
   /** Starts the child, unless it is there or a unit. Resolves to the socket once it listens, also after failed starts. Never rejects. */
-  start(): Promise<string> {
-    const { socket } = this.#options;
+  socketPath(): Promise<string> {
+    const { socket, logger } = this.#options;
+    this.#beats ??= startRounds(
+      () => this.#beat(),
+      BEAT_MS,
+      (err) => logger.error({ err }, 'the egress process was not asked'),
+    );
     if (socket !== undefined) return Promise.resolve(socket);
     this.#listening ??= this.#spawn();
     return this.#listening;
+  }
+
+  async troubleSince(since: number, isDoubtful: boolean): Promise<NoAnswer | undefined> {
+    if (isDoubtful) await this.#beats?.now();
+    return this.#missed !== undefined && this.#missed.at >= since ? this.#missed.trouble : undefined;
   }
 
   /** Warns in the log if a unit has read another configuration than the daemon, as after a restart of the daemon alone. Never rejects. */
   async compare(configSha256: string): Promise<void> {
     const { socket, logger } = this.#options;
     if (socket === undefined) return;
-    const about = await askAboutEgress(async () => socket).catch((error: unknown) => toNoAnswer(error));
-    if (about instanceof NoAnswer) this.#noticed(about);
+    const about = await askAboutEgress(async () => socket, COMPARE_MS_MAX).catch((error: unknown) =>
+      toNoAnswer(error),
+    );
+    if (about instanceof NoAnswer) this.noticed(new EgressAway(about));
     else if (about.configSha256 !== configSha256)
       logger.warn('the egress process has read another configuration: restart its unit');
   }
@@ -75,6 +109,7 @@ export class Egress {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);
+    void this.#beats?.close();
     const child = this.#child;
     if (child === undefined) return;
     const ended = new Promise((resolve) => child.once('exit', resolve));
@@ -89,6 +124,7 @@ export class Egress {
     const { promise, resolve } = Promise.withResolvers<string>();
     if (this.#isClosed) return promise;
     const startedAt = performance.now();
+    this.#startedAt = startedAt;
     // In a folder of its own, which nobody else can enter. The child removes both when it ends in order.
     const socket = join(mkdtempSync(join(tmpdir(), 'pdfseald-egress-')), 'socket');
     const child = fork(PROGRAM, ['--config', this.#options.configFile, '--listen', socket], {
@@ -97,10 +133,14 @@ export class Egress {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
     this.#child = child;
-    child.once('message', () => resolve(socket));
+    child.once('message', () => {
+      this.#socket = socket;
+      resolve(socket);
+    });
     child.once('error', (err) => this.#options.logger.error({ err }, 'the egress process does not start'));
     child.once('close', (status, signal) => {
       this.#child = undefined;
+      this.#socket = undefined;
       rmSync(dirname(socket), { recursive: true, force: true });
       if (this.#isClosed) return;
       if (performance.now() - startedAt > HEALTHY_MS) this.#pauseMs = PAUSE_MS_MIN;
@@ -117,7 +157,30 @@ export class Egress {
     return promise;
   }
 
-  #noticed(trouble?: NoAnswer): void {
+  /** Asks whether it is there. The answer is from its event loop, so a process that was stopped or does not come to it is not. Never rejects. */
+  async #beat(): Promise<void> {
+    const socket = this.#socket;
+    if (socket === undefined) {
+      if (performance.now() - this.#startedAt > START_MS_MAX) this.#child?.kill('SIGKILL');
+      return;
+    }
+    const about = await askAboutEgress(async () => socket, BEAT_MS_MAX).catch(toNoAnswer);
+    // It was replaced meanwhile, or ends.
+    if (socket !== this.#socket || this.#isClosed) return;
+    if (!(about instanceof NoAnswer)) {
+      this.#beatsMissed = 0;
+      this.noticed();
+      return;
+    }
+    this.#missed = { at: performance.now(), trouble: about };
+    this.noticed(new EgressAway(about));
+    this.#beatsMissed = about.reason === 'timeout' ? this.#beatsMissed + 1 : 0;
+    if (this.#beatsMissed < BEATS_MISSED_MAX) return;
+    this.#beatsMissed = 0;
+    this.#child?.kill('SIGKILL');
+  }
+
+  noticed(trouble?: NoAnswer): void {
     const wasAnswering = this.#status.isAnswering;
     const { restarts } = this.#status;
     if (trouble === undefined) {

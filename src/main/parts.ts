@@ -46,7 +46,7 @@ export function openEgress(config: Config, logger: Logger, parts: AsyncDisposabl
   });
   parts.defer(() => egress.close());
   if (talksOutwards(config)) {
-    void egress.start();
+    void egress.socketPath();
     void egress.compare(config.sha256);
   }
   return egress;

@@ -55,7 +55,7 @@ type EgressAnswer = z.infer<typeof answerSchema>;
 /** For status and metrics. */
 export interface EgressStatus {
   mode: 'unit' | 'child';
-  /** Whether the last request was answered; undefined before the first. */
+  /** Whether it answered the newest request or question; undefined before the first. */
   isAnswering?: boolean;
   /** What is wrong where it is not. */
   trouble?: string;
@@ -91,11 +91,13 @@ export function encodeFailure({ reason, message }: NoAnswer): string {
 }
 
 const ABOUT_BYTES_MAX = 1000;
-const ABOUT_MS_MAX = 10_000;
 
 /** Asks the egress process about itself. Throws NoAnswer. */
-export async function askAboutEgress(socketPath: () => Promise<string>): Promise<EgressAbout> {
-  const request = { method: 'GET', url: new URL('http://egress/'), timeoutMs: ABOUT_MS_MAX } as const;
+export async function askAboutEgress(
+  socketPath: () => Promise<string>,
+  timeoutMs: number,
+): Promise<EgressAbout> {
+  const request = { method: 'GET', url: new URL('http://egress/'), timeoutMs } as const;
   const body = await new HttpClient({ socketPath }).exchange(request, (answer) =>
     readBody(answer, ABOUT_BYTES_MAX),
   );
@@ -104,7 +106,7 @@ export async function askAboutEgress(socketPath: () => Promise<string>): Promise
   return about;
 }
 
-/** The egress process does not answer, so nobody was asked. */
+/** The egress process does not answer, or did not for a while: this says nothing of the server that was to be asked. */
 export class EgressAway extends NoAnswer {
   constructor(cause: NoAnswer) {
     super('unreachable', `the egress process does not answer: ${cause.message}`, { cause });
@@ -112,23 +114,29 @@ export class EgressAway extends NoAnswer {
   }
 }
 
+/** The egress process, as what is known of it to its clients. */
+export interface EgressProcess {
+  /** Resolves once it listens. */
+  socketPath(): Promise<string>;
+  /** Told, for each request, whether the egress process answered or what the trouble is. */
+  noticed(trouble?: NoAnswer): void;
+  /**
+   * Why it did not answer the daemon at some time since then (`performance.now()`); undefined if it always did. `isDoubtful`: asks it now
+   * as well.
+   */
+  troubleSince(since: number, isDoubtful: boolean): Promise<NoAnswer | undefined>;
+}
+
 /** Sends requests of one purpose by way of the egress process. Without it, a request fails as one whose server is not there. */
 export class EgressClient implements HttpExchange {
   readonly #purpose: string;
-  readonly #socketPath: () => Promise<string>;
+  readonly #egress: EgressProcess;
   readonly #client: HttpClient;
-  readonly #noticed: (trouble?: NoAnswer) => void;
 
-  /** `noticed` is told, for each request, whether the egress process answered or what the trouble is. */
-  constructor(
-    purpose: string,
-    socketPath: () => Promise<string>,
-    noticed: (trouble?: NoAnswer) => void = () => {},
-  ) {
+  constructor(purpose: string, egress: EgressProcess) {
     this.#purpose = purpose;
-    this.#socketPath = socketPath;
-    this.#client = new HttpClient({ socketPath });
-    this.#noticed = noticed;
+    this.#egress = egress;
+    this.#client = new HttpClient({ socketPath: () => egress.socketPath() });
   }
 
   /** As {@link HttpClient.exchange}; this end measures the time-out too. */
@@ -148,7 +156,8 @@ export class EgressClient implements HttpExchange {
     } as const;
     let isAnswered = false;
     let isThere = false;
-    this.#socketPath().then(
+    const startedAt = performance.now();
+    this.#egress.socketPath().then(
       () => {
         isThere = true;
       },
@@ -157,15 +166,18 @@ export class EgressClient implements HttpExchange {
     try {
       return await this.#client.exchange(toEgress, (answer) => {
         isAnswered = true;
-        this.#noticed();
+        this.#egress.noticed();
         return read(unpack(answer));
       });
     } catch (error) {
-      const isOfOthers =
-        error instanceof NoAnswer && (error.reason === 'closed' || (error.reason === 'timeout' && isThere));
-      if (isAnswered || !(error instanceof NoAnswer) || isOfOthers) throw error;
-      const trouble = new EgressAway(error);
-      this.#noticed(trouble);
+      if (!(error instanceof NoAnswer) || error.reason === 'closed') throw error;
+      const isLate = error.reason === 'timeout';
+      const isOfEgress = !isAnswered && !(isLate && isThere);
+      // A process that hangs looks like a server that hangs: only the question to the process itself tells them apart.
+      const cause = isOfEgress ? error : await this.#egress.troubleSince(startedAt, isLate);
+      if (cause === undefined) throw error;
+      const trouble = new EgressAway(cause);
+      this.#egress.noticed(trouble);
       throw trouble;
     }
   }

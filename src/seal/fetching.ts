@@ -6,7 +6,7 @@ import { Turns } from '../base/turns.ts';
 import { isReceived, type Job } from '../job/job.ts';
 import { IncomingBody, type Patience } from '../net/incomingBody.ts';
 import { unfetchableNow } from '../source/fetchFailure.ts';
-import { announcedBytes, type SourceClient } from '../source/sourceClient.ts';
+import { announcedBytes, isNotAsked, type SourceClient } from '../source/sourceClient.ts';
 import { type Acceptance, type Store, UnknownOutcome } from '../store/store.ts';
 import { type DocumentOptions, DocumentPass, type ReceivedDocument, tooLarge } from './documentPass.ts';
 import { type AskSource, describeSource, probing } from './probing.ts';
@@ -140,7 +140,7 @@ export class Fetching {
       if (this.#stop.signal.aborted) return;
       const failure = asFailure(error);
       const pauseMs = this.#pauseMs(task, failure);
-      tell({ code: failure.code, again: pauseMs !== undefined });
+      if (!isNotAsked(failure)) tell({ code: failure.code, again: pauseMs !== undefined });
       return this.#failed(task, { failure, pauseMs }, sourceUrl);
     }
     tell({ again: false });
@@ -200,7 +200,7 @@ export class Fetching {
     logger.info({ ...about, pause_ms: pauseMs }, 'a document could not be fetched; another attempt follows');
     const pause = setTimeout(() => {
       this.#pauses.delete(pause);
-      void this.#add({ job: task.job, failures: task.failures + 1 });
+      void this.#add({ job: task.job, failures: task.failures + (isNotAsked(failure) ? 0 : 1) });
     }, pauseMs);
     this.#pauses.add(pause);
   }

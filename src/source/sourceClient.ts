@@ -48,7 +48,7 @@ export class SourceClient {
       return { ...(sha256 !== undefined && { sha256 }), ...(bytes !== undefined && { bytes }) };
     });
     return probed.catch((error) => {
-      if (error instanceof ServiceError && error.cause instanceof EgressAway) return {};
+      if (isNotAsked(error)) return {};
       throw error;
     });
   }
@@ -79,6 +79,11 @@ export class SourceClient {
       throw unanswered(error);
     }
   }
+}
+
+/** Whether an attempt failed because of our own egress process: this says nothing of the source. */
+export function isNotAsked(error: unknown): boolean {
+  return error instanceof ServiceError && error.cause instanceof EgressAway;
 }
 
 /** The Content-Length of an answer. node:http allows one value, a number, at most. */

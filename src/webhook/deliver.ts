@@ -3,6 +3,7 @@ import { assert } from '../base/assert.ts';
 import { type Clock, toRfc3339 } from '../base/clock.ts';
 import { type Rounds, startRounds } from '../base/rounds.ts';
 import type { JobRecord } from '../job/job.ts';
+import { EgressAway } from '../net/egressClient.ts';
 import type { HttpExchange } from '../net/httpClient.ts';
 import { NoAnswer } from '../net/noAnswer.ts';
 import type { Store } from '../store/store.ts';
@@ -54,6 +55,8 @@ const BUFFER_DELIVERIES = 32;
 /** How soon a change by another process is noticed; each look reads one key of the store. */
 const LOOK_MS = 1000;
 const SWEEP_MS = 60_000;
+/** The pause of an endpoint while the egress process does not answer. */
+const AWAY_MS = 1000;
 /** How long deliveries under way may take when the daemon stops. Those cut off are sent again after the next start. */
 const CLOSE_MS_MAX = 2000;
 
@@ -233,6 +236,8 @@ export class Deliverer {
     const answer = await this.#send(endpoint, delivery, body);
     // If we stop before this delivery is settled, it is sent again: at least once, always with the same id.
     if (answer === undefined) return;
+    // The endpoint was not asked, so nothing is its failure.
+    if (answer instanceof EgressAway) return queue.hold(this.#now + AWAY_MS);
     const isDelivered = 'status' in answer && answer.status >= 200 && answer.status <= 299;
     if (isDelivered) {
       if (queue.isFailing) {

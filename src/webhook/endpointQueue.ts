@@ -39,11 +39,16 @@ export class EndpointQueue {
     this.pausedUntil = 0;
   }
 
+  /** Nothing is sent until then. */
+  hold(until: number): void {
+    this.pausedUntil = Math.max(this.pausedUntil, until);
+  }
+
   failed(now: number, pauseMsMax: number, retryAfterMs = 0): void {
     this.#failures += 1;
     const doublings = this.#failures - FAILURES_TOLERATED;
     const pauseMs = doublings < 0 ? 0 : Math.min(pauseMsMax * FIRST_PAUSE_SHARE * 2 ** doublings, pauseMsMax);
-    this.pausedUntil = Math.max(this.pausedUntil, now + pauseMs, now + retryAfterMs);
+    this.hold(now + Math.max(pauseMs, retryAfterMs));
   }
 
   /**

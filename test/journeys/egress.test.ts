@@ -113,7 +113,60 @@ t.test('an egress process that is killed during its work loses nothing', async (
   t.strictSame(await daemon.stop(), 0);
 });
 
-t.test('no egress process outlives its daemon, and none is started without need', async (t) => {
+t.test(
+  'an egress process that hangs is replaced, and nothing is charged to whom it should have asked',
+  async (t) => {
+    const source = await openSource(t, serving(DOCUMENT));
+    const receiver = await Receiver.open(t);
+    const sandbox = await openSandbox({
+      code: 'dist',
+      tables: {
+        sources: 'allow = ["127.0.0.0/8"]\nretry_delay = "50ms"\nanswer_timeout = "1s"',
+        webhooks: 'allow = ["127.0.0.0/8"]\ntimeout = "1s"\nretries = ["1h"]',
+      },
+    });
+    t.teardown(() => sandbox.close());
+    const daemon = await sandbox.start();
+    const scopes = ['--scopes', 'jobs:create,jobs:read,webhooks:manage'];
+    const client = await Client.connect(sandbox.url, await sandbox.issueKey('one', 'acme', ...scopes));
+    await subscribe(client, receiver);
+    await until('it is there', () => egressOf(daemon.pid).length === 1);
+    const [hung = 0] = egressOf(daemon.pid);
+    process.kill(hung, 'SIGSTOP');
+    const uploaded = await client.seal(pdfOf('told later'), { mode: 'blocking' });
+    t.equal(uploaded.status, 202, uploaded.text);
+    const created = await client.request('POST', '/v1/jobs/seal', {
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({
+        source_url: `${source.origin}/a.pdf`,
+        checksum_sha256: sha256Of(DOCUMENT),
+        visibility: 'private',
+      }),
+    });
+    t.equal(created.status, 202, created.text);
+    await until('the status says so', async () => {
+      const { stdout } = await sandbox.pdfseal(['status', '--config', sandbox.configFile]);
+      return /! egress +the egress process does not answer/.test(stdout);
+    });
+    await until('it is replaced', () => egressOf(daemon.pid).some((pid) => pid !== hung));
+    t.notOk(isAlive(hung), 'and killed');
+    const messageOf = ({ id }: JobBody) => id.replace('job_', 'msg_');
+    const expected = [uploaded, created].map((answer) => messageOf(answer.json<JobBody>()));
+    await until('both jobs are sealed and told', () =>
+      expected.every((id) => receiver.received.some(({ webhookId }) => webhookId === id)),
+    );
+    await until('they are settled', async () => {
+      const metrics = parseMetrics((await askAdmin(sandbox, '/metrics')).text);
+      if (sampleOf(metrics, 'pdfseal_webhooks_pending') !== 0) return false;
+      t.equal(sampleOf(metrics, 'pdfseal_webhooks_failed_attempts_total'), 0, 'no attempt counts as failed');
+      t.equal(sampleOf(metrics, 'pdfseal_egress_up'), 1);
+      return true;
+    });
+    t.strictSame(await daemon.stop(), 0);
+  },
+);
+
+t.test('no egress process is left over by a daemon, and none is started without need', async (t) => {
   const idle = await openSandbox({ code: 'dist' });
   t.teardown(() => idle.close());
   const daemon = await idle.start();

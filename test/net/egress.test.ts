@@ -11,6 +11,7 @@ import {
   ANSWER_HEADER,
   askAboutEgress,
   EgressClient,
+  type EgressProcess,
   type EgressRequest,
   REQUEST_HEADER,
 } from '../../src/net/egressClient.ts';
@@ -34,6 +35,11 @@ interface Rig {
   to(purpose: string): EgressClient;
   lines: Record<string, unknown>[];
   close(): Promise<void>;
+}
+
+/** An egress process that always answers the daemon itself. */
+function egressAt(socketPath: () => Promise<string>, more: Partial<EgressProcess> = {}): EgressProcess {
+  return { socketPath, noticed: () => {}, troubleSince: async () => undefined, ...more };
 }
 
 /** With a path that is short enough for a socket. */
@@ -66,7 +72,11 @@ async function openEgress(t: Test, more: Record<string, Partial<Destination>> = 
     logger,
   });
   t.teardown(() => server.close());
-  const to = (purpose: string) => new EgressClient(purpose, async () => socket);
+  const to = (purpose: string) =>
+    new EgressClient(
+      purpose,
+      egressAt(async () => socket),
+    );
   return { socket, to, lines, close: () => server.close() };
 }
 
@@ -309,7 +319,10 @@ t.test('a request that is not from a daemon is refused, and an endless one is cu
     ],
   ];
   for (const value of bad) t.match(await reasonOf(value), /no valid one/, JSON.stringify(value).slice(0, 80));
-  t.strictSame(await askAboutEgress(async () => egress.socket), { version: '1', configSha256: 'ab' });
+  t.strictSame(await askAboutEgress(async () => egress.socket, NEVER_LATE_MS), {
+    version: '1',
+    configSha256: 'ab',
+  });
   const slow = connect(egress.socket);
   slow.write('POST /source HTTP/1.1\r\nHost: egress\r\n');
   const ended = once(slow.resume(), 'close');
@@ -325,8 +338,7 @@ t.test(
     const to = (socket: string) =>
       new EgressClient(
         'webhook',
-        async () => socket,
-        (trouble) => troubles.push(trouble),
+        egressAt(async () => socket, { noticed: (trouble) => troubles.push(trouble) }),
       );
     const url = NOWHERE;
     t.match(
@@ -347,11 +359,42 @@ t.test(
       t.match(await outcomeOf(to(path), { url }), /^unreachable: the egress process/, says);
       liar.close();
     }
-    const waiting = new EgressClient('webhook', () => new Promise(() => {}));
+    const waiting = new EgressClient(
+      'webhook',
+      egressAt(() => new Promise(() => {})),
+    );
     t.match(
       await outcomeOf(waiting, { url, timeoutMs: LATE_MS }),
       /^unreachable: the egress process does not answer: no answer within 50 ms/,
       'it does not start',
     );
+  },
+);
+
+t.test(
+  'a time-out is charged to the server only if the egress process itself answers meanwhile',
+  async (t) => {
+    const egress = await openEgress(t);
+    const mute = await openHostile(t, hostilityOf('says nothing'));
+    const url = new URL(`http://${mute.host}/`);
+    const hangs = new NoAnswer('timeout', 'it hangs');
+    const asked: boolean[] = [];
+    const at = (trouble?: NoAnswer) =>
+      new EgressClient(
+        'source',
+        egressAt(async () => egress.socket, {
+          troubleSince: async (_, isDoubtful) => {
+            asked.push(isDoubtful);
+            return trouble;
+          },
+        }),
+      );
+    t.match(await outcomeOf(at(), { url, timeoutMs: LATE_MS }), /^timeout: no answer within 50 ms/);
+    t.match(
+      await outcomeOf(at(hangs), { url, timeoutMs: LATE_MS }),
+      /^unreachable: the egress process does not answer: it hangs/,
+    );
+    t.match(await outcomeOf(at(hangs), { url: NOWHERE }), /^unreachable: the egress process does not answer/);
+    t.strictSame(asked, [true, true, false], 'only a time-out leaves a doubt');
   },
 );

@@ -287,8 +287,15 @@ t.test('IPv6 addresses are allowed only if they are listed', async (t) => {
   await t.rejects(read(clientOf({ allow: ['::1'] }), mappedUrl), { code: 'source_not_allowed' });
 });
 
-t.test('a local fault does not count against a source, and its document is fetched later', async (t) => {
-  const away = new SourceClient(new EgressClient('sources', async () => '/nowhere/egress.sock'), 1000);
+t.test('that we cannot ask says nothing of a source, and its document is fetched later', async (t) => {
+  const away = new SourceClient(
+    new EgressClient('sources', {
+      socketPath: async () => '/nowhere/egress.sock',
+      noticed: () => {},
+      troubleSince: async () => undefined,
+    }),
+    1000,
+  );
   t.same(await away.probe('https://erp.example.com/a.pdf', NEVER), {});
   await t.rejects(read(away, 'https://erp.example.com/a.pdf'), {
     code: 'source_unreachable',

@@ -1,6 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
+import { EgressAway } from '../../src/net/egressClient.ts';
+import { NoAnswer } from '../../src/net/noAnswer.ts';
 import { newSecret } from '../../src/webhook/signature.ts';
 import { sampleJob } from '../store/samples.ts';
 import { HOSTILITIES, openHostile, TLS_HOSTILITIES } from '../support/hostile.ts';
@@ -397,4 +399,30 @@ t.test('connections are kept, and one that was closed meanwhile is not a failure
   );
   t.ok(connections.size <= 3, `${connections.size} connections`);
   t.match(await rig.store.webhooks.outbox.tally(endpoint.id), { failures: 0 });
+});
+
+t.test('while the egress process is away, no attempt is charged to an endpoint', async (t) => {
+  const client = clientOf();
+  let isAway = true;
+  let asked = 0;
+  const rig = await openDeliveryRig(t, {
+    retryDelaysMs: [],
+    client: {
+      exchange: async (...request) => {
+        asked += 1;
+        if (isAway) throw new EgressAway(new NoAnswer('timeout', 'it hangs'));
+        return client.exchange(...request);
+      },
+      close: () => client.close(),
+    },
+  });
+  const receiver = await Receiver.open(t);
+  const endpoint = await rig.endpoint(receiver);
+  await rig.seal(endpoint, 1);
+  await until('it was tried twice', () => asked >= 2);
+  isAway = false;
+  await until('it is delivered', () => receiver.received.length === 1);
+  const tally = () => rig.store.webhooks.outbox.tally(endpoint.id);
+  await until('it is settled', async () => (await tally()).delivered === 1);
+  t.match(await tally(), { failures: 0, deadLetters: 0 });
 });

@@ -5,7 +5,9 @@ import { plain, type StatusMetric, WIRE } from './section.ts';
 export const egressSchema = z
   .object({
     mode: z.enum(['unit', 'child']).describe('Whether it is a unit of its own, or a child of the daemon.'),
-    answers: z.boolean().describe('Whether it answered the newest request.'),
+    answers: z
+      .boolean()
+      .describe('Whether it answered the newest request, or the daemon’s own question of each second.'),
     trouble: z.string().exactOptional(),
     restarts: WIRE.count.describe('Of a child.'),
   })
@@ -25,7 +27,7 @@ export function presentEgress({
 export const EGRESS_METRICS: StatusMetric<EgressSection | undefined>[] = [
   plain(
     'pdfseal_egress_up',
-    '1 if the egress process answered the newest request; absent until it is needed',
+    '1 if the egress process answers, of which it is asked every second; absent until it is needed',
     'answers',
   ),
   plain(
