@@ -1,11 +1,22 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, readlinkSync } from 'node:fs';
 import { OperatorError } from './errors.ts';
 import { DATAGRAM_ADDON, openDatagramAddon } from './journal.ts';
+import { systemReason } from './systemReason.ts';
 
 /** As flock(2) has them. */
 export type LockKind = 'shared' | 'exclusive';
+
+/** The file system does not lock: an export without locks, a lock service that is down, or a broken disk. */
+export class NoLocks extends OperatorError {
+  constructor(path: string, reason: string) {
+    super(`cannot lock ${path}: ${reason}`, {
+      remedy:
+        'repair its disk, or put it on a local file system: without locks, two programs would write to one store',
+    });
+  }
+}
 
 /** flock(2), which Node lacks. It never waits, and tells whether the open file has the lock. Throws Error with the system's words. */
 interface FlockAddon {
@@ -14,26 +25,39 @@ interface FlockAddon {
 
 let loaded: FlockAddon | false | undefined;
 
-/** Locks an open file if nobody has a lock that forbids it; false if somebody has. */
+/** Locks an open file if nobody has a lock that forbids it; false if somebody has. Throws NoLocks. */
 export function tryLock(file: number, kind: LockKind): boolean {
-  return addon()?.flock(file, kind) ?? runProgram(file, kind, '--nonblock');
+  return callAddon(file, kind) ?? runProgram(file, kind, '--nonblock');
 }
 
 /** As {@link tryLock}, but waits for so many seconds. */
 export async function lockInTime(file: number, kind: LockKind, seconds: number): Promise<boolean> {
-  if (addon()?.flock(file, kind)) return true;
-  const child = spawn('flock', [`--${kind}`, '--timeout', `${seconds}`, '3'], { stdio: withFile(file) });
+  if (callAddon(file, kind)) return true;
+  const args = [`--${kind}`, '--timeout', `${seconds}`, '3'];
+  const child = spawn('flock', args, { stdio: withFile(file) });
   try {
     const [status] = await once(child, 'close');
-    return status === 0;
+    return isLocked(status, file);
   } catch (error) {
-    throw noProgram(error);
+    throw error instanceof NoLocks ? error : noProgram(error);
   }
 }
 
 export function unlock(file: number): void {
-  const { flock = runProgram } = addon() ?? {};
-  flock(file, 'unlock');
+  if (callAddon(file, 'unlock') === undefined) runProgram(file, 'unlock');
+}
+
+/** Undefined where the add-on was not built. */
+function callAddon(file: number, kind: LockKind | 'unlock'): boolean | undefined {
+  try {
+    return addon()?.flock(file, kind);
+  } catch (error) {
+    throw new NoLocks(pathOf(file), systemReason(error));
+  }
+}
+
+function pathOf(file: number): string {
+  return readlinkSync(`/proc/self/fd/${file}`);
 }
 
 /** Undefined where it was not built. */
@@ -47,7 +71,14 @@ function runProgram(file: number, ...args: string[]): boolean {
   const [kind, ...more] = args;
   const { status, error } = spawnSync('flock', [`--${kind}`, ...more, '3'], { stdio: withFile(file) });
   if (error !== undefined) throw noProgram(error);
-  return status === 0;
+  return isLocked(status, file);
+}
+
+/** flock(1) ends with 1 if somebody has the lock, and with other statuses after errors of the system. */
+function isLocked(status: number | null, file: number): boolean {
+  if (status === 0) return true;
+  if (status === 1) return false;
+  throw new NoLocks(pathOf(file), `flock ended with ${status}`);
 }
 
 /** As the descriptor 3 of a child. */

@@ -3,6 +3,7 @@ import {
   constants,
   existsSync,
   fchownSync,
+  fstatSync,
   ftruncateSync,
   openSync,
   readFileSync,
@@ -11,13 +12,10 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { OperatorError } from './errors.ts';
-import { tryLock } from './flock.ts';
+import { NoLocks, tryLock } from './flock.ts';
 import { codeOf, remedyFor, systemReason } from './systemReason.ts';
 
-/** Proof that this process alone writes to the state folder. */
-export interface DaemonLock extends Disposable {
-  release(): void;
-}
+const LOOK_MS = 1_000;
 
 /**
  * Takes the daemon's exclusive lock: flock(2) on an open file. The lock ends with the process, however that ends, so there are no stale
@@ -25,16 +23,76 @@ export interface DaemonLock extends Disposable {
  * Throws OperatorError with the holder's process id when another daemon has it. `program`: its name.
  */
 export function acquireLock(path: string, program = 'pdfseald'): DaemonLock {
-  const file = openLockFile(path);
-  try {
-    assertLocked(file, path, program);
-  } catch (error) {
-    closeSync(file);
-    throw error;
+  return new DaemonLock(path, program);
+}
+
+/** Proof that this process alone writes to the state folder. */
+export class DaemonLock implements Disposable {
+  readonly #path: string;
+  readonly #program: string;
+  #file: number;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** See {@link acquireLock}. */
+  constructor(path: string, program: string) {
+    this.#path = path;
+    this.#program = program;
+    this.#file = this.#take(openLockFile(path));
   }
-  noteHolder(file);
-  const release = () => closeSync(file);
-  return { release, [Symbol.dispose]: release };
+
+  /**
+   * Looks every second whether the path still leads to the locked file: without this, a second daemon could start after somebody has removed
+   * it. Then this process locks the new file, or `onLost` is told that another one has.
+   */
+  watch(onLost: (error: unknown) => void): void {
+    this.#timer ??= setInterval(() => {
+      try {
+        this.#look();
+      } catch (error) {
+        clearInterval(this.#timer);
+        onLost(error);
+      }
+    }, LOOK_MS).unref();
+  }
+
+  release(): void {
+    clearInterval(this.#timer);
+    closeSync(this.#file);
+  }
+
+  [Symbol.dispose](): void {
+    this.release();
+  }
+
+  #look(): void {
+    let next: number;
+    try {
+      if (this.#isAtPath()) return;
+      next = openLockFile(this.#path);
+    } catch {
+      return; // A disk that fails is noticed elsewhere, and lets no other daemon in.
+    }
+    const former = this.#file;
+    this.#file = this.#take(next);
+    closeSync(former);
+  }
+
+  #isAtPath(): boolean {
+    const found = statSync(this.#path, { bigint: true, throwIfNoEntry: false });
+    const own = fstatSync(this.#file, { bigint: true });
+    return found?.ino === own.ino && found.dev === own.dev;
+  }
+
+  #take(file: number): number {
+    try {
+      assertLocked(file, this.#path, this.#program);
+    } catch (error) {
+      closeSync(file);
+      throw error;
+    }
+    noteHolder(file);
+    return file;
+  }
 }
 
 /** Process id of the daemon that holds the lock at `path`, or `unknown`; undefined while none does. Takes no lock and does not wait. */
@@ -94,12 +152,21 @@ function openLockFile(path: string): number {
   }
 }
 
-/** Throws OperatorError with the holder's process id. */
+/** Throws OperatorError with the holder's process id, or if the file system gives the lock to everybody. */
 function assertLocked(file: number, path: string, program: string): void {
-  if (tryLock(file, 'exclusive')) return;
-  const holder = readFileSync(path, 'utf8').trim() || 'unknown';
-  throw new OperatorError(
-    `another ${program} (process ${holder}) is using this state folder: ${path} is locked`,
-    { remedy: 'wait until it has ended, or stop it' },
-  );
+  if (!tryLock(file, 'exclusive')) {
+    const holder = readFileSync(path, 'utf8').trim() || 'unknown';
+    throw new OperatorError(
+      `another ${program} (process ${holder}) is using this state folder: ${path} is locked`,
+      { remedy: 'wait until it has ended, or stop it' },
+    );
+  }
+  // flock(2) is between open files: a second one of this process must not get the lock either.
+  const second = openSync(path, MODE);
+  try {
+    if (tryLock(second, 'exclusive'))
+      throw new NoLocks(path, 'its file system gives the same lock to every process');
+  } finally {
+    closeSync(second);
+  }
 }

@@ -8,6 +8,7 @@ import { fromBase64, fromUtf8, toBase64 } from '../base/bytes.ts';
 import { systemClock } from '../base/clock.ts';
 import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
+import { NoLocks } from '../base/flock.ts';
 import { acquireLock, type DaemonLock } from '../base/lock.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { encodeCheckpoint, parseCheckpoint } from '../log/checkpoint.ts';
@@ -150,9 +151,9 @@ async function lockWithin(path: string, timeoutMs: number): Promise<DaemonLock> 
   const giveUpAt = performance.now() + timeoutMs;
   for (;;) {
     try {
-      return acquireLock(path, 'a signer with these keys');
+      return acquireLock(path, 'signer with these keys');
     } catch (error) {
-      if (!(error instanceof OperatorError)) throw unusable(path, error);
+      if (!(error instanceof OperatorError) || error instanceof NoLocks) throw unusable(path, error);
       if (performance.now() > giveUpAt) throw new SignerFailure('signer_twice', error.message);
       await sleep(LOCK_PAUSE_MS);
     }

@@ -82,7 +82,7 @@ export async function serve(file: string): Promise<void> {
   await using parts = new AsyncDisposableStack();
   const adopt = <Part extends { close(): void | Promise<void> }>(part: Part) =>
     parts.adopt(part, (open) => open.close());
-  parts.adopt(acquireLock(config.lockFile), (lock) => lock.release());
+  parts.use(acquireLock(config.lockFile)).watch(onFatal);
   let waiting = () => 0;
   const supervision = new Supervision({
     socket: fromEnvironment('NOTIFY_SOCKET'),

@@ -1,4 +1,4 @@
-import { readFileSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { Client, type Envelope, type JobBody } from '../support/client.ts';
@@ -111,4 +111,19 @@ t.test('a lost key, a changed key and a missing store are refused with an explan
     t.notMatch(stderr, /\n\s+at /, 'without a stack');
     t.notOk(stderr.includes(readFileSync(partition.pinFile, 'utf8').trim()), 'without the PIN');
   }
+});
+
+t.test('a daemon whose lock file is removed keeps its folder to itself', async (t) => {
+  const { sandbox, apiKey } = await openHouse(t);
+  await sandbox.start();
+  const lock = join(sandbox.dir, 'state', 'lock');
+  rmSync(lock);
+  await until(
+    'it is made and locked again',
+    async () => existsSync(lock) && readFileSync(lock, 'utf8') !== '',
+  );
+  const second = await sandbox.pdfseald();
+  t.match(second, { status: 1, stderr: /another pdfseald \(process \d+\) is using this state folder/ });
+  const client = await Client.connect(sandbox.url, apiKey);
+  t.equal((await client.seal(DOCUMENT, { mode: 'blocking' })).status, 202, 'the first one seals on');
 });
