@@ -13,7 +13,7 @@ export interface TrustedClockOptions {
   /** The last trusted date of the previous run; default: the system clock's. */
   lastDate?: number;
   logger: Logger;
-  /** Interval between questions to the source. */
+  /** Interval between questions to the source; default: ten seconds, or one where the system clock itself is the source. */
   intervalMs?: number;
   /** For tests: the wall clock and the monotonic clock, in milliseconds. */
   clock?: Clock;
@@ -34,6 +34,7 @@ interface Fault {
 }
 
 const INTERVAL_MS = 10_000;
+const SYSTEM_INTERVAL_MS = 1_000;
 /** A reading is valid for this many intervals. */
 const READING_INTERVALS_MAX = 3;
 /** Largest drift of a clock between readings (RFC 5905, section 4: PHI). */
@@ -43,6 +44,8 @@ const DRIFT_PER_MS = 15e-6;
  * it still reports the old error.
  */
 const STEP_HOLD_MS = 30_000;
+/** The same where no source is asked: nobody will notice anything later, and a step that is taken back at once is passed over. */
+const SYSTEM_STEP_HOLD_MS = 5_000;
 
 /** Asks the source once, and then at every interval until the clock is closed. Also opens when the clock is not trusted. */
 export async function openTrustedClock(options: TrustedClockOptions): Promise<TrustedClock> {
@@ -61,6 +64,7 @@ export class TrustedClock {
   readonly #source: ClockSource;
   readonly #logger: Logger;
   readonly #intervalMs: number;
+  readonly #stepHoldMs: number;
   readonly #clock: Clock;
   readonly #monotonicMs: () => number;
   readonly #changes = new EventEmitter().setMaxListeners(0);
@@ -84,7 +88,9 @@ export class TrustedClock {
     this.accuracyMs = options.accuracyMs;
     this.#source = options.source;
     this.#logger = options.logger;
-    this.#intervalMs = options.intervalMs ?? INTERVAL_MS;
+    const isSystem = options.source.trust === 'system';
+    this.#intervalMs = options.intervalMs ?? (isSystem ? SYSTEM_INTERVAL_MS : INTERVAL_MS);
+    this.#stepHoldMs = isSystem ? SYSTEM_STEP_HOLD_MS : STEP_HOLD_MS;
     this.#clock = options.clock ?? systemClock;
     this.#monotonicMs = options.monotonicMs ?? (() => performance.now());
     this.#floor = options.newest;
@@ -169,7 +175,8 @@ export class TrustedClock {
     this.#watchOffset(wall, false);
     const reading = this.#reading;
     if (reading === undefined) return { trouble: 'clock_unknown', detail: this.#readFailure };
-    if (this.#monotonicMs() - reading.atMs > READING_INTERVALS_MAX * this.#intervalMs) {
+    const isOld = this.#monotonicMs() - reading.atMs > READING_INTERVALS_MAX * this.#intervalMs;
+    if (isOld && this.#source.trust !== 'system') {
       return { trouble: 'clock_unknown', detail: `${this.#source.trust} has not answered for too long` };
     }
     if (!reading.synchronized) return { trouble: 'clock_unsynchronized', detail: reading.detail };
@@ -197,7 +204,7 @@ export class TrustedClock {
     // A leap second is just as long as the default accuracy. If the same edge counted both ways, the clock would be trusted and not, in turns.
     if (departureMs > this.accuracyMs) this.#steppedAtMs ??= now;
     else if (departureMs <= this.accuracyMs / 2) this.#steppedAtMs = undefined;
-    if (synchronized && this.#steppedAtMs !== undefined && now - this.#steppedAtMs >= STEP_HOLD_MS) {
+    if (synchronized && this.#steppedAtMs !== undefined && now - this.#steppedAtMs >= this.#stepHoldMs) {
       this.#offsetMs = offset;
       this.#steppedAtMs = undefined;
     }

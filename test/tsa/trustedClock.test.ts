@@ -101,7 +101,7 @@ interface Bench {
 
 async function openBench(
   t: Test,
-  options: Partial<Pick<TrustedClockOptions, 'accuracyMs' | 'newest' | 'lastDate' | 'source'>> = {},
+  options: Partial<Omit<TrustedClockOptions, 'clock' | 'monotonicMs' | 'logger'>> = {},
 ): Promise<Bench> {
   const output = join(t.testdir({ tracking: CHRONY.synchronized }), 'tracking');
   const lines: string[] = [];
@@ -112,7 +112,7 @@ async function openBench(
     newest: START - 60_000,
     clock: () => wall,
     monotonicMs: () => monotonic,
-    intervalMs: 10_000,
+    ...(options.source?.trust !== 'system' && { intervalMs: 10_000 }),
     logger: pino({}, { write: (line: string) => void lines.push(line) }),
     ...options,
   });
@@ -239,7 +239,28 @@ for (const ms of [-150, 150, -3_600_000, 3_600_000]) {
   });
 }
 
-t.test('a step that is taken back restores trust', async (t) => {
+t.test('where no source is asked, a clock that was set right is trusted within seconds', async (t) => {
+  const bench = await openBench(t, { source: { trust: 'system' } });
+  bench.step(-3_600_000);
+  t.match(bench.clock.status(), { trouble: 'clock_stepped' });
+  await bench.clock.read();
+  bench.pass(60_000);
+  await bench.clock.read();
+  t.match(bench.clock.status(), { trouble: 'clock_backwards' });
+  bench.step(3_605_000); // nobody sets it to the millisecond
+  await bench.clock.read();
+  t.notOk(bench.clock.isTrusted());
+  const recovered = bench.clock.recovered(AbortSignal.timeout(60_000));
+  bench.pass(5_000);
+  const alive = setInterval(() => {}, 1000); // the look alone keeps no process alive
+  await recovered;
+  clearInterval(alive);
+  t.ok(bench.clock.isTrusted(), 'it looks by itself');
+  bench.pass(3_600_000);
+  t.ok(bench.clock.isTrusted(), 'and needs no reading to go on');
+});
+
+t.test('a step taken back', async (t) => {
   const bench = await openBench(t);
   bench.step(5000);
   t.notOk(bench.clock.isTrusted());
