@@ -8,7 +8,7 @@ const INTERVAL_MS = 60_000;
 const STEP_ENTRIES_MAX = 500;
 
 export interface SweepOptions {
-  store: Pick<Store, 'jobs' | 'copies' | 'serviceTime'>;
+  store: Pick<Store, 'jobs' | 'copies' | 'serviceTime' | 'pages'>;
   copies: { remove(file: string): Promise<void> };
   /** How long a copy is kept after its job was accepted. */
   documentRetentionMs: number;
@@ -22,7 +22,8 @@ export interface SweepOptions {
 
 /**
  * Removes what has expired, at once and then every minute: idempotency entries, counts of past quota windows, and
- * copies of documents. Returns the function that ends the sweep after its current step.
+ * copies of documents. Looks who reads the embedded store: a reader that was killed holds its pages until somebody looks, and the age of one
+ * that hangs counts from the first look. Returns the function that ends the sweep after its current step.
  */
 export function startSweeping({
   onFatal,
@@ -38,6 +39,7 @@ type Sweep = Omit<SweepOptions, 'onFatal' | 'intervalMs'>;
 
 /** Removes what has expired by now, in small steps. */
 export async function sweep(options: Sweep, signal?: AbortSignal): Promise<void> {
+  options.store.pages?.read();
   for (const step of [sweepIdempotency, sweepQuotas, sweepCopies]) {
     while (!signal?.aborted && (await step(options)) === STEP_ENTRIES_MAX);
   }

@@ -254,3 +254,13 @@ t.test('a check that found damage, or could not tell, is a trouble with a remedy
   t.match(shown({}), /✗ upkeep .*last check bad, .*\n +→ the store is damaged: run `pdfseal check`/);
   t.match(shown({ undecided: 'page 7 is torn' }), /✗ upkeep .*could not tell, .*\n +→ page 7 is torn: run/);
 });
+
+t.test('a process that holds the store for an hour is named', async (t) => {
+  const status = (await askAdmin(sandbox, '/status')).json<AdminStatus>();
+  const shown = (seconds: number) => {
+    const store = { ...status.store, oldest_reader: { pid: 4711, age_seconds: seconds } };
+    return render([{ file: 'x.toml', status: { ...status, store }, trouble: [] }], Date.now()).join('\n');
+  };
+  t.match(shown(3600), /! reader +process 4711 has read an old state .* 1h, .*\n +→ end process 4711/);
+  t.notMatch(shown(3599), /! reader/);
+});

@@ -60,6 +60,11 @@ t.test('expired entries are removed on time, even if they expired during a stop'
   const logger = pino({ level: 'silent' });
   const options = { store, copies, documentRetentionMs: 24 * HOUR_MS, time: timeOf(store, clock), logger };
 
+  let looks = 0;
+  const pages = { read: () => ({ freeBytes: looks++ }) };
+  await sweep({ ...options, store: { ...store, pages } });
+  t.equal(looks, 1, 'killed readers of the store are forgotten');
+
   now = START_MS + 24 * HOUR_MS;
   await sweep(options);
   t.same(await kept(), ids, 'the last millisecond is still theirs');

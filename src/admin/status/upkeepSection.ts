@@ -1,5 +1,6 @@
 import { statfs } from 'node:fs/promises';
 import * as z from 'zod';
+import { describeSeconds } from '../../base/phrases.ts';
 import { formatBytes } from '../../base/units.ts';
 import { describeStore, type StoreLocation, storeBytes } from '../../store/engines.ts';
 import type { StorePages } from '../../store/store.ts';
@@ -65,6 +66,20 @@ export function noteState(
   const age = now - Date.parse(finished_at);
   if (age < -AHEAD_MS_MAX) return 'ahead';
   return age > UPKEEP_AGE_MS_MAX[chore] ? 'late' : 'good';
+}
+
+/** A process that reads an old state of the store for so long hangs, or its disk is too slow for it. */
+const READER_SECONDS_MAX = 3600;
+
+/** What is wrong with the oldest reader of the embedded store, and what to do; undefined if nothing is. */
+export function readerTrouble({
+  oldest_reader: oldest,
+}: Pick<StoreSection, 'oldest_reader'>): { detail: string; remedy: string } | undefined {
+  if (oldest === undefined || oldest.age_seconds < READER_SECONDS_MAX) return undefined;
+  return {
+    detail: `process ${oldest.pid} has read an old state of the store for ${describeSeconds(oldest.age_seconds)}, so the file grows with every change`,
+    remedy: `end process ${oldest.pid} if it hangs: \`ps -o stat,etime,args -p ${oldest.pid}\` shows what it is, and T if it was stopped`,
+  };
 }
 
 /** Where a store is, and what must be free on the disk of `diskDir`. */

@@ -1,6 +1,6 @@
 import type { PresentedCertificate } from '../../admin/status/certificatesSection.ts';
 import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
-import { noteState } from '../../admin/status/upkeepSection.ts';
+import { noteState, readerTrouble } from '../../admin/status/upkeepSection.ts';
 import type { PresentedWitness } from '../../admin/status/witnessesSection.ts';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { escapeControls } from '../../base/controls.ts';
@@ -130,6 +130,7 @@ export function rowsOf(status: AdminStatus, trouble: readonly string[], now: num
     plain('log', log(status, now)),
     ...nodes(status),
     upkeep(status, now),
+    ...reader(status),
     plain('hashing', hashing(status)),
     plain('event loop', eventLoop(status)),
   ];
@@ -215,6 +216,11 @@ function upkeep({ upkeep: { backup, check, renewal } }: AdminStatus, now: number
   if (check?.good !== false) return plain('upkeep', text);
   const remedy = `${check.undecided ?? 'the store is damaged'}: run \`pdfseal check\`, and do what it says`;
   return { mark: 'bad', name: 'upkeep', text, remedy };
+}
+
+function reader({ store }: AdminStatus): Row[] {
+  const trouble = readerTrouble(store);
+  return trouble ? [{ mark: 'warning', name: 'reader', text: trouble.detail, remedy: trouble.remedy }] : [];
 }
 
 function hashing({ hash: { engine, kernels } }: AdminStatus): string {

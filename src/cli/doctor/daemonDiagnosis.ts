@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
 import type { HealthPart } from '../../admin/status/section.ts';
+import { readerTrouble } from '../../admin/status/upkeepSection.ts';
 import type { PresentedWitness } from '../../admin/status/witnessesSection.ts';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
@@ -99,6 +100,7 @@ function judgeStatus(status: AdminStatus): Diagnosis[] {
     }),
     ...(status.witnesses?.members ?? []).map(judgeWitness),
     ...judgeEgress(status),
+    ...judgeReader(status),
     judgeEngine(hash.engine, hash.kernels),
   ];
 }
@@ -113,6 +115,11 @@ function judgeEgress({ egress, environment }: AdminStatus): Diagnosis[] {
       ? `systemctl status pdfseal-egress@${environment} says why; then systemctl restart pdfseal-egress@${environment}.socket`
       : 'read the log of the daemon: it says why the process ended';
   return [warning('egress process', `${trouble}; ${how}`, remedy)];
+}
+
+function judgeReader({ store }: AdminStatus): Diagnosis[] {
+  const trouble = readerTrouble(store);
+  return trouble ? [warning('readers of the store', trouble.detail, trouble.remedy)] : [];
 }
 
 function judgePart({ name, ready, detail, remedy = '' }: HealthPart): Diagnosis {
