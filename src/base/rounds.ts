@@ -2,7 +2,7 @@
 export interface Rounds {
   /** Resolves at the end of a round that began after this call. Never rejects. */
   now(): Promise<void>;
-  /** From now on, rounds begin only on request. Waits for the one under way. */
+  /** From now on, rounds begin only on request. Waits for the one under way. Never rejects. */
   close(): Promise<void>;
 }
 
