@@ -166,7 +166,7 @@ t.test(
   },
 );
 
-t.test('no egress process is left over by a daemon, and none is started without need', async (t) => {
+t.test('no egress process outlives its daemon, and none is started without need', async (t) => {
   const idle = await openSandbox({ code: 'dist' });
   t.teardown(() => idle.close());
   const daemon = await idle.start();

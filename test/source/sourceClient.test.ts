@@ -287,7 +287,7 @@ t.test('IPv6 addresses are allowed only if they are listed', async (t) => {
   await t.rejects(read(clientOf({ allow: ['::1'] }), mappedUrl), { code: 'source_not_allowed' });
 });
 
-t.test('that we cannot ask says nothing of a source, and its document is fetched later', async (t) => {
+t.test('a local fault does not count against a source, and its document is fetched later', async (t) => {
   const away = new SourceClient(
     new EgressClient('sources', {
       socketPath: async () => '/nowhere/egress.sock',

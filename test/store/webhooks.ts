@@ -310,7 +310,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     },
   );
 
-  t.test('a test message, to this endpoint alone', async (t) => {
+  t.test('a test message goes only to its endpoint', async (t) => {
     const { store } = await makeStore(t, () => START_MS);
     const [endpoint, other] = [sampleEndpoint(), sampleEndpoint()];
     for (const one of [endpoint, other]) await store.webhooks.endpoints.add(one, 5, null);

@@ -260,7 +260,7 @@ t.test('where no source is asked, a clock that was set right is trusted within s
   t.ok(bench.clock.isTrusted(), 'and needs no reading to go on');
 });
 
-t.test('a step taken back', async (t) => {
+t.test('a step that is taken back restores trust', async (t) => {
   const bench = await openBench(t);
   bench.step(5000);
   t.notOk(bench.clock.isTrusted());
