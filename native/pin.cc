@@ -8,10 +8,16 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
 
 #include "system.h"
+
+// As in <openssl/evp.h>: OpenSSL's own code, of the Node that has loaded the add-on.
+extern "C" int EVP_PBE_scrypt(const char* password, std::size_t passwordBytes, const unsigned char* salt,
+                              std::size_t saltBytes, std::uint64_t n, std::uint64_t r, std::uint64_t p,
+                              std::uint64_t memoryMax, unsigned char* key, std::size_t keyBytes);
 
 namespace {
 
@@ -61,6 +67,34 @@ std::size_t withoutLineBreak(const CK_UTF8CHAR* bytes, std::size_t length) {
   return length > 1 && bytes[length - 2] == '\r' ? length - 2 : length - 1;
 }
 
+// A PIN has few digits, so each guess must cost: 32 MiB and a tenth of a second. A changed cost makes all records void.
+constexpr std::uint64_t kScryptN = 1 << 15;
+constexpr std::uint64_t kScryptR = 8;
+constexpr std::uint64_t kScryptMemoryMax = 64 << 20;
+constexpr std::size_t kDigestBytes = 32;
+
+struct Bytes {
+  void* data;
+  std::size_t length;
+};
+
+bool bytesOf(napi_env env, napi_value value, Bytes& bytes) {
+  return napi_get_buffer_info(env, value, &bytes.data, &bytes.length) == napi_ok;
+}
+
+// OpenSSL wipes its own copy of the PIN. False if there is no memory for it.
+bool digestOf(const CK_UTF8CHAR* pin, std::size_t length, const Bytes& salt, unsigned char* digest) {
+  return EVP_PBE_scrypt(reinterpret_cast<const char*>(pin), length, static_cast<const unsigned char*>(salt.data),
+                        salt.length, kScryptN, kScryptR, 1, kScryptMemoryMax, digest, kDigestBytes) == 1;
+}
+
+bool contains(const Bytes& digests, const unsigned char* digest) {
+  const auto* known = static_cast<const unsigned char*>(digests.data);
+  for (std::size_t at = 0; at + kDigestBytes <= digests.length; at += kDigestBytes)
+    if (std::memcmp(known + at, digest, kDigestBytes) == 0) return true;
+  return false;
+}
+
 // Of the instance that is loaded, and initialised; null if there is none.
 CK_FUNCTION_LIST* functionsOf(const std::string& module) {
   void* handle = dlopen(module.c_str(), RTLD_NOLOAD | RTLD_LAZY);
@@ -77,23 +111,29 @@ bool set(napi_env env, napi_value object, const char* name, napi_value value) {
   return napi_set_named_property(env, object, name, value) == napi_ok;
 }
 
+bool addDigest(napi_env env, napi_value answer, const unsigned char* digest) {
+  napi_value value;
+  return napi_create_buffer_copy(env, kDigestBytes, digest, nullptr, &value) == napi_ok &&
+         set(env, answer, "digest", value);
+}
+
 }  // namespace
 
 napi_value logIn(napi_env env, napi_callback_info info) {
-  std::size_t count = 3;
-  napi_value arguments[3];
+  std::size_t count = 5;
+  napi_value arguments[5];
   std::string module;
-  void* handle;
-  std::size_t handleBytes;
+  Bytes handle, salt, refused;
   std::int32_t file;
-  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count != 3 ||
-      !textOf(env, arguments[0], module) ||
-      napi_get_buffer_info(env, arguments[1], &handle, &handleBytes) != napi_ok ||
-      handleBytes != sizeof(CK_SESSION_HANDLE) || napi_get_value_int32(env, arguments[2], &file) != napi_ok) {
-    return fail(env, "ERR_INVALID_ARG_TYPE", "logIn takes the path of a module, a session and a file descriptor");
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count != 5 ||
+      !textOf(env, arguments[0], module) || !bytesOf(env, arguments[1], handle) ||
+      handle.length != sizeof(CK_SESSION_HANDLE) || napi_get_value_int32(env, arguments[2], &file) != napi_ok ||
+      !bytesOf(env, arguments[3], salt) || !bytesOf(env, arguments[4], refused)) {
+    return fail(env, "ERR_INVALID_ARG_TYPE",
+                "logIn takes the path of a module, a session, a file descriptor, a salt and digests");
   }
   CK_SESSION_HANDLE session;
-  std::memcpy(&session, handle, sizeof session);
+  std::memcpy(&session, handle.data, sizeof session);
   CK_FUNCTION_LIST* functions = functionsOf(module);
   if (functions == nullptr) return fail(env, "ERR_PIN", "the PKCS#11 module is not loaded");
 
@@ -109,9 +149,25 @@ napi_value logIn(napi_env env, napi_callback_info info) {
   const ssize_t length = readAll(file, page);
   if (length < 0) return fail(env, "ERR_PIN", std::strerror(errno));
   const std::size_t pinBytes = withoutLineBreak(page.bytes(), static_cast<std::size_t>(length));
-  if (pinBytes == 0) return answer;
+  const bool hasLines = std::memchr(page.bytes(), '\n', pinBytes) != nullptr ||
+                        std::memchr(page.bytes(), '\r', pinBytes) != nullptr;
+  if (pinBytes == 0 || hasLines) {
+    const char* unfit = hasLines ? "has more than one line" : "is empty";
+    return napi_create_string_utf8(env, unfit, NAPI_AUTO_LENGTH, &value) == napi_ok && set(env, answer, "unfit", value)
+               ? answer
+               : nullptr;
+  }
+  unsigned char digest[kDigestBytes];
+  if (refused.length > 0) {
+    if (!digestOf(page.bytes(), pinBytes, salt, digest))
+      return fail(env, "ERR_PIN", "there is no memory to compare the PIN with those that were refused");
+    if (contains(refused, digest)) return addDigest(env, answer, digest) ? answer : nullptr;
+  }
   const CK_RV result = functions->C_Login(session, CKU_USER, page.bytes(), pinBytes);
   if (napi_create_double(env, static_cast<double>(result), &value) != napi_ok || !set(env, answer, "result", value))
     return nullptr;
-  return answer;
+  if (result == CKR_OK) return answer;
+  // Without a digest the caller cannot remember the PIN, and says so.
+  if (refused.length == 0 && !digestOf(page.bytes(), pinBytes, salt, digest)) return answer;
+  return addDigest(env, answer, digest) ? answer : nullptr;
 }
