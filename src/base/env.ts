@@ -20,6 +20,8 @@ type Variable =
   | 'STATE_DIRECTORY'
   /** Folder with the sockets of this environment's signers that are units. */
   | 'PDFSEALD_SIGNERS'
+  /** For a command: folder with the folders in which those signers remember refused PINs. */
+  | 'PDFSEALD_REFUSED_PINS'
   /** The socket on which the service manager expects notifications (sd_notify(3)). */
   | 'NOTIFY_SOCKET'
   /** The Unix socket of the egress process, where it is a unit of its own. */

@@ -6,14 +6,17 @@ import { conceal } from './companionProgram.ts';
 /**
  * The main process of a companion's unit: gives each connection on the socket that the service manager passed (descriptor 3) to a companion
  * of its own, as its descriptor 3. It reads nothing of what they say. A companion ends with its connection, and all of them with this process.
- * A connection beyond `companionsMax` at the same time is closed.
+ * A connection beyond `companionsMax` at the same time is closed. If a companion ended with `staleStatus`, this process ends as soon as there is none:
+ * the service manager starts it for the next connection, with credentials as they are then.
  */
 export function keepCompanions(
   { charter, ...program }: Omit<CompanionProgram, 'onOutput'>,
   companionsMax: number,
+  staleStatus?: number,
 ): void {
   conceal();
   let companions = 0;
+  let isStale = false;
   const server = createServer({ pauseOnConnect: true }, (socket: Socket) => {
     socket.on('error', () => socket.destroy());
     if (companions >= companionsMax) {
@@ -25,8 +28,12 @@ export function keepCompanions(
     const child = startChild(program, charter, ['pipe', 'inherit', 'inherit', socket]);
     const gone = () => {
       companions -= 1;
+      if (isStale && companions === 0) process.exit(0);
     };
-    child.once('exit', gone);
+    child.once('exit', (status) => {
+      isStale ||= status === staleStatus;
+      gone();
+    });
     child.once('error', (error) => {
       process.stderr.write(`cannot start ${program.program}: ${error.message}\n`);
       if (child.pid === undefined) gone();

@@ -10,7 +10,7 @@ import { formatAddress, type SocketPath } from '../net/address.ts';
 import type { StoreLocation } from '../store/engines.ts';
 import { consistent } from './consistency.ts';
 import { makePathsAbsolute, renameFormerKeys } from './document.ts';
-import { checkFiles, credentialFile, signerSocket } from './fileChecks.ts';
+import { checkFiles, credentialFile, sharedRefusedPins, signerSocket } from './fileChecks.ts';
 import { type ConfigTables, configSchema } from './schema.ts';
 import { fault } from './toml.ts';
 
@@ -135,7 +135,7 @@ function toConfig(text: string, file: string) {
   const { environment, stateDir, http, log, kms, timestamp } = tables;
   const { rate, ...otherLimits } = limits;
   const { tls, ...otherHttp } = http;
-  const place = { environment, folder };
+  const place = { environment, folder, stateDir };
   /** There always is a socket; where another address is configured, that too. */
   const admin = { socket: { path: join(stateDir, 'admin.sock') }, ...adminAddressOf(tables.admin) };
   const besideAdmin = { path: join(dirname(admin.socket.path), 'console.sock') };
@@ -239,6 +239,7 @@ interface Place {
   environment: string;
   /** Of the config file. */
   folder: string;
+  stateDir: string;
 }
 
 type LogToken = ConfigTables['kms']['partitions'][number];
@@ -263,6 +264,7 @@ function secretOf(file: string | undefined, credential: string | undefined, plac
   const signer = credential === undefined ? undefined : signerSocket(credential);
   return {
     pinFile: secretFile(file, credential, place.environment),
+    refusedPins: (credential && sharedRefusedPins(credential)) ?? join(place.stateDir, 'refused-pins'),
     ...(signer !== undefined && { signer }),
     ...(credential !== undefined && {
       pinCredential: credential,

@@ -113,6 +113,15 @@ export function signerSocket(credential: string): string | undefined {
   return existsSync(socket) ? socket : undefined;
 }
 
+/** The folder of the unit that holds this credential, for a command that logs in with it too; undefined without such a unit. */
+export function sharedRefusedPins(credential: string): string | undefined {
+  const folder = fromEnvironment('PDFSEALD_REFUSED_PINS');
+  const [, name] = /^pin_(.+)$/.exec(credential) ?? [];
+  if (folder === undefined || name === undefined) return undefined;
+  const shared = join(folder, name);
+  return existsSync(shared) ? shared : undefined;
+}
+
 const CERTIFICATE =
   /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]+-----END (?:TRUSTED |X509 )?CERTIFICATE-----/g;
 

@@ -3,8 +3,8 @@ import { OperatorError } from '../base/errors.ts';
 import type { LogKey } from '../log/verifierKey.ts';
 import { type HeldKey, type KeyAlgorithm, type TokenPublicKey, verifierOf } from './keyAlgorithm.ts';
 import type { PartitionOptions } from './partitions.ts';
-import { logInOnce } from './pinAttempts.ts';
 import { type Duties, type KeyProtection, type TokenAccess, tokenName } from './protocol.ts';
+import { RefusedPins } from './refusedPins.ts';
 import { describeFailure, SignerFailure } from './signerFailure.ts';
 import { SignerProcess } from './signerProcess.ts';
 
@@ -35,6 +35,16 @@ export function initKey<Algorithm extends KeyAlgorithm>(
 /** Whether the token is there and takes the PIN, which it is shown once. Throws OperatorError when not. */
 export function probeToken(options: PartitionOptions): Promise<void> {
   return withSigner(options, 'read', async () => {});
+}
+
+/** Lets the PINs that the token refused be presented again; false if there are none. Throws OperatorError. */
+export async function forgetRefusedPins(options: PartitionOptions): Promise<boolean> {
+  try {
+    using refused = await RefusedPins.open(options, START_TIMEOUT_MS);
+    return refused.forget();
+  } catch (cause) {
+    throw forOperator(cause, options);
+  }
 }
 
 /** The log key a partition holds, proven by a signature. Throws OperatorError when there is none. */
@@ -89,14 +99,19 @@ async function withSigner<Result>(
       { kind: 'connect', token: tokenName(options), keyLabel: options.keyLabel, access, sessions: 1 },
       START_TIMEOUT_MS,
     );
-    await logInOnce(options, () => signer.ask({ kind: 'logIn' }, START_TIMEOUT_MS));
+    await signer.ask({ kind: 'logIn' }, START_TIMEOUT_MS);
     return await use(signer);
   } catch (cause) {
-    if (!(cause instanceof SignerFailure)) throw cause;
-    throw new OperatorError(describeFailure(options.region, options, cause), { cause });
+    throw forOperator(cause, options);
   } finally {
     await signer.close();
   }
+}
+
+/** As it is, unless it is of the signer. */
+function forOperator(cause: unknown, options: PartitionOptions): unknown {
+  if (!(cause instanceof SignerFailure)) return cause;
+  return new OperatorError(describeFailure(options.region, options, cause), { cause });
 }
 
 async function findProven(options: PartitionOptions, signer: SignerProcess) {

@@ -5,11 +5,9 @@ import { kmsKeyId } from '../log/verifierKey.ts';
 import { type HeldKey, type VerifySignature, verifierOf } from './keyAlgorithm.ts';
 import { carryOut, type Order } from './order.ts';
 import { logState, type PartitionState, type PartitionStatus, stateAfter } from './partitionStatus.ts';
-import { logInOnce, secretOf } from './pinAttempts.ts';
-import { pinFileChange } from './pinFile.ts';
 import { type Duties, type OpenedSessions, type TokenOptions, tokenName } from './protocol.ts';
 import { SessionQueue } from './sessionQueue.ts';
-import { isPinRefusal, isRefusal, SignerFailure, toSignerFailure } from './signerFailure.ts';
+import { isPinTrouble, isRefusal, SignerFailure, toSignerFailure } from './signerFailure.ts';
 import { SignerProcess } from './signerProcess.ts';
 
 export interface PartitionSettings {
@@ -38,7 +36,7 @@ export interface PartitionObserver {
 const BACKOFF_MS_MIN = 100;
 const BACKOFF_MS_MAX = 1000;
 
-/** Another start is no remedy for a signer that refuses what the log asks of it; time may be. */
+/** Another start does not help if a signer refuses what the log asks of it, or if the PIN is wrong; time or an administrator may. */
 const REFUSED_PAUSE_MS = 10_000;
 
 /** A step of a start hangs when it takes longer than this and this many times as long as the last good start. */
@@ -255,7 +253,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
       this.#refusedTogether === undefined ? opened : { ...opened, refusal: this.#refusedTogether },
     );
     // Never hurried: some tokens are slow to refuse a PIN, and not to wait for the refusal is to try that PIN again.
-    await logInOnce(this.#token, () => signer.ask({ kind: 'logIn' }, this.#settings.startTimeoutMs));
+    await signer.ask({ kind: 'logIn' }, this.#settings.startTimeoutMs);
     const found = await signer.ask({ kind: 'findKey' }, timeoutMs);
     const { spki, algorithm, software } = this.key;
     if (found.spki !== spki || found.algorithm !== algorithm || found.software !== software) {
@@ -340,9 +338,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
 
   async #pause(failure: SignerFailure): Promise<void> {
     if (this.#closing.signal.aborted) return;
-    if (isPinRefusal(failure.code))
-      return pinFileChange(secretOf(this.#token), failure.pinFileVersion, this.#closing.signal);
-    if (isRefusal(failure.code)) return this.#sleep(REFUSED_PAUSE_MS);
+    if (isPinTrouble(failure) || isRefusal(failure.code)) return this.#sleep(REFUSED_PAUSE_MS);
     const spentMs = performance.now() - this.#startedAtMs;
     await this.#sleep(Math.max(this.#backoffMs - spentMs, BACKOFF_MS_MIN));
     this.#backoffMs = Math.min(this.#backoffMs * 2, BACKOFF_MS_MAX);

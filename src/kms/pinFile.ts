@@ -1,6 +1,4 @@
-import { type BigIntStats, closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
-import { stat } from 'node:fs/promises';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 import { systemReason } from '../base/systemReason.ts';
 import type { TokenOptions } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
@@ -16,25 +14,19 @@ interface SecretKind {
 const PIN: SecretKind = { code: 'pin_file', name: 'the PIN file', bytesMax: 1024 };
 /** PKCS#8 in PEM has at most 3.7 kB. */
 const SOFTWARE_KEY: SecretKind = { code: 'key_file', name: 'the file of the software key', bytesMax: 8192 };
-/** How often a refused PIN's file is looked at (not read). */
-const WATCH_INTERVAL_MS = 500;
 
 /**
- * Has `use` read the PIN in `path` from the open file, of this version; `source` names the file to administrators. Throws SignerFailure
+ * Has `use` read the PIN in `path` from the open file; `source` names the file to administrators. Throws SignerFailure
  * `pin_file_unreadable`, `pin_file_exposed` (others than owner and group have any access) or `pin_file_invalid`. Only the signer
  * calls this: the PIN never enters the process that talks to the network.
  */
-export function withPinFile<Result>(
-  path: string,
-  source: string,
-  use: (file: number, version: string) => Result,
-): Result {
+export function withPinFile<Result>(path: string, source: string, use: (file: number) => Result): Result {
   return withSecretFile(path, source, PIN, use);
 }
 
-/** What {@link withPinFile} throws for a file with nothing in it, for one that has nothing but a line break. */
-export function pinFileEmpty(source: string): SignerFailure {
-  return unfit(source, PIN, 'is empty');
+/** What {@link withPinFile} throws for a file with nothing in it, for one whose text is not a PIN. */
+export function pinFileUnfit(source: string, why: string): SignerFailure {
+  return unfit(source, PIN, why);
 }
 
 /** The text of a software key, PKCS#8 in PEM. Throws like {@link withPinFile}, but `key_file_unreadable` and so on. Only the signer calls this. */
@@ -51,19 +43,19 @@ function withSecretFile<Result>(
   path: string,
   source: string,
   kind: SecretKind,
-  use: (file: number, version: string) => Result,
+  use: (file: number) => Result,
 ): Result {
   // Not blocking, so that a FIFO put there by mistake is refused instead of waited for.
   const file = openOrFail(path, source, kind);
   try {
-    const stats = fstatSync(file, { bigint: true });
-    if (stats.size === 0n && stats.isFile()) throw unfit(source, kind, 'is empty');
+    const stats = fstatSync(file);
+    if (stats.size === 0 && stats.isFile()) throw unfit(source, kind, 'is empty');
     if (!stats.isFile() || stats.size > kind.bytesMax)
       throw unfit(source, kind, 'is not a small regular file');
-    if ((stats.mode & 0o007n) !== 0n) {
+    if ((stats.mode & 0o007) !== 0) {
       throw new SignerFailure(`${kind.code}_exposed`, `${kind.name} ${source} is open to others`);
     }
-    return use(file, versionOf(stats));
+    return use(file);
   } finally {
     closeSync(file);
   }
@@ -79,33 +71,4 @@ function openOrFail(path: string, source: string, { code, name }: SecretKind): n
   } catch (error) {
     throw new SignerFailure(`${code}_unreadable`, `cannot open ${name} ${source} (${systemReason(error)})`);
   }
-}
-
-/** Changes whenever the file is written or replaced; undefined while there is none. Does not read it. */
-export async function pinFileVersion(path: string): Promise<string | undefined> {
-  try {
-    return versionOf(await stat(path, { bigint: true }));
-  } catch {
-    return undefined;
-  }
-}
-
-/**
- * Resolves when the file has another version than that of the refused PIN, or when the signal aborts. A file that is missing for a moment
- * has not changed: it could return with the refused PIN in it.
- */
-export async function pinFileChange(
-  path: string,
-  refused: string | undefined,
-  signal: AbortSignal,
-): Promise<void> {
-  while (!signal.aborted) {
-    await sleep(WATCH_INTERVAL_MS, undefined, { signal }).catch(() => {});
-    const version = await pinFileVersion(path);
-    if (version !== undefined && version !== refused) return;
-  }
-}
-
-function versionOf(stats: BigIntStats): string {
-  return `${stats.ino}:${stats.size}:${stats.mtimeNs}`;
 }

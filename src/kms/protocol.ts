@@ -15,6 +15,8 @@ export interface TokenOptions {
   pinCredential?: string;
   /** Where an administrator writes the PIN, in words, if the service manager makes `pinFile` from another file. */
   pinSource?: string;
+  /** Folder in which signers remember the PINs that tokens refused ({@link RefusedPins}). */
+  refusedPins: string;
   /** Socket of the unit that signs with this token. Absent: the signer is a child of whoever needs it. */
   signer?: string;
   /** Environment variables the module needs, e.g. `SOFTHSM2_CONF`. The signer gets nothing else from ours. */
@@ -142,10 +144,12 @@ export type SignerReply =
 export interface ReportedFailure {
   code: string;
   detail: string;
-  pinFileVersion?: string | undefined;
   /** With `tree_unknown`: the trees from which a step may lead. */
   trees?: readonly Tree[];
 }
+
+/** A signer ends with this status if its PIN was refused, or its file unfit. Its unit then gets the file anew. */
+export const PIN_UNFIT_STATUS = 75;
 
 /** Longest message in either direction, bytes: a certificate is the longest part of one. */
 export const SIGNER_MESSAGE_BYTES_MAX = 64 * 1024;

@@ -11,6 +11,7 @@ import { KEY_ALGORITHMS } from './keyAlgorithm.ts';
 import { asPkcs11Error, numberOf } from './module.ts';
 import {
   type Charter,
+  PIN_UNFIT_STATUS,
   type ReportedFailure,
   SIGNER_MESSAGE_BYTES_MAX,
   type Signature,
@@ -23,7 +24,7 @@ import {
   tokenName,
 } from './protocol.ts';
 import { TreeUnknown } from './signedTrees.ts';
-import { isRefusal, SignerFailure } from './signerFailure.ts';
+import { isPinTrouble, isRefusal, SignerFailure } from './signerFailure.ts';
 import { type SoftwareKey, SoftwareToken } from './softwareKey.ts';
 import { HsmToken } from './token.ts';
 import type { TokenKey } from './tokenKey.ts';
@@ -43,6 +44,8 @@ let key: TokenKey | SoftwareKey | undefined;
 let duties: KeyDuties | undefined;
 /** Signatures under way, which never reject. Who ends the process waits for them: their threads are inside the module. */
 const signing = new Set<Promise<unknown>>();
+/** With which this process ends. */
+let status = 0;
 
 async function answer(
   request: SignerRequest,
@@ -53,7 +56,7 @@ async function answer(
       token = openToken(request);
       return token.opened;
     case 'logIn':
-      opened(token).logIn();
+      await opened(token).logIn(Math.min(timeoutMs, TIMEOUT_MS_MAX));
       return null;
     case 'findKey':
       return use(opened(token).findKey());
@@ -126,16 +129,22 @@ async function replyTo({ id, timeoutMs, ...request }: SignerCall): Promise<Signe
   try {
     return {
       id,
-      answer: await lifeline.within(Math.min(timeoutMs, TIMEOUT_MS_MAX) + GRACE_MS, () =>
+      answer: await lifeline.within(timeLimitOf(request, timeoutMs) + GRACE_MS, () =>
         answer(request, timeoutMs),
       ),
     };
   } catch (error) {
     const failure = describe(error);
+    if (isPinTrouble(failure)) status = PIN_UNFIT_STATUS;
     // A daemon in wrong hands tells nobody. That it asks for a step from another tree is part of the conversation.
     if (isRefusal(failure.code) && !(error instanceof TreeUnknown)) tellRefusal(request.kind, failure);
     return { id, failure };
   }
+}
+
+/** A log-in that is cut short is one whose refusal is not remembered, so whoever asks for it sets no limit. */
+function timeLimitOf({ kind }: SignerRequest, timeoutMs: number): number {
+  return kind === 'logIn' ? TIMEOUT_MS_MAX : Math.min(timeoutMs, TIMEOUT_MS_MAX);
 }
 
 /** Of one process: enough to be seen, too few to flood the journal. */
@@ -153,21 +162,19 @@ async function serve(call: SignerCall): Promise<void> {
   const reply = await replied;
   signing.delete(replied);
   stream.write(encodeFrame(reply), () => {
-    if (call.kind === 'close') process.exit(0);
+    if (call.kind === 'close') process.exit(status);
   });
 }
 
 /** If a signature hangs, so would the exit, and the lifeline ends this process. Never rejects. */
 async function leave(): Promise<void> {
   await Promise.all(signing);
-  process.exit(0);
+  process.exit(status);
 }
 
 function describe(error: unknown): ReportedFailure {
   if (error instanceof TreeUnknown) return { code: error.code, detail: error.detail, trees: error.trees };
-  if (error instanceof SignerFailure) {
-    return { code: error.code, detail: error.detail, pinFileVersion: error.pinFileVersion };
-  }
+  if (error instanceof SignerFailure) return { code: error.code, detail: error.detail };
   const refusal = asPkcs11Error(error);
   if (refusal !== undefined) {
     return { code: refusal.message, detail: `${refusal.method || 'PKCS#11'} failed${numberOf(refusal)}` };

@@ -7,15 +7,12 @@ import type { TokenOptions } from './protocol.ts';
 export class SignerFailure extends Error {
   readonly code: string;
   readonly detail: string;
-  /** For a refused PIN: the version of the PIN file it was read from ({@link pinFileVersion}). */
-  readonly pinFileVersion: string | undefined;
 
-  constructor(code: string, detail: string, pinFileVersion?: string) {
+  constructor(code: string, detail: string) {
     super(`${code}: ${detail}`);
     this.name = 'SignerFailure';
     this.code = code;
     this.detail = detail;
-    this.pinFileVersion = pinFileVersion;
   }
 }
 
@@ -30,7 +27,7 @@ const PIN_REFUSALS = new Set([
   'CKR_PIN_LEN_RANGE',
   'CKR_PIN_EXPIRED',
   'CKR_PIN_LOCKED',
-  // Ours: it was judged before, for another key of the token.
+  // Ours: it was judged before.
   'pin_refused',
 ]);
 
@@ -56,7 +53,7 @@ const REFUSALS = new Set([
 ]);
 
 /** Neither the token nor the key is at fault: only the PIN, or the file that holds it or a software key. */
-export function isPinTrouble({ code }: SignerFailure): boolean {
+export function isPinTrouble({ code }: Pick<SignerFailure, 'code'>): boolean {
   return isPinRefusal(code) || /^(pin|key)_file_/.test(code) || code === 'CKR_USER_PIN_NOT_INITIALIZED';
 }
 
@@ -85,7 +82,8 @@ const REMEDIES: Record<string, string> = {
   token_not_allowed: 'the unit of the signer has another configuration: restart it',
   pin_file_unreadable: 'correct the path, or who may read it: the daemon reads it as its own user',
   pin_file_exposed: 'take access from others: chmod o= on the PIN file',
-  pin_file_invalid: 'it must hold the PIN and nothing else',
+  pin_file_invalid: 'it must hold the PIN, in one line, and nothing else',
+  pin_record_unusable: 'make the folder writable to the user of the signer, and make room on its disk',
   key_file_unreadable:
     'correct the path, or who may read it: the daemon reads it as its own user; `pdfseal hsm make-software-key` makes a new one',
   key_file_exposed: 'take access from others: chmod o= on the file',
@@ -93,7 +91,7 @@ const REMEDIES: Record<string, string> = {
 };
 
 const PIN_REMEDY =
-  'correct the PIN file before anything else: the PIN was tried once, and each start and command tries it again';
+  'correct the PIN file: no start and no command presents this PIN again. If the PIN is right now, for example because it was reset in the token: `pdfseal hsm retry-pin`';
 
 /** The remedy for a failure an administrator must mend; undefined for one that may pass by itself. */
 export function signerRemedy({ code }: Pick<SignerFailure, 'code'>): string | undefined {
@@ -105,7 +103,9 @@ const RESTART = '; a running daemon sees it once it is restarted, for credential
 /** One line for an administrator: which partition, what is wrong, what to do. */
 export function describeFailure(region: string, token: TokenOptions, failure: SignerFailure): string {
   const remedy = signerRemedy(failure) ?? 'check that the token is connected and its module configured';
-  const restart = isPinTrouble(failure) && token.pinSource !== undefined ? RESTART : '';
+  // The unit of a signer gets the file anew for each attempt.
+  const isHeld = token.pinSource !== undefined && token.signer === undefined;
+  const restart = isPinTrouble(failure) && isHeld ? RESTART : '';
   return `HSM partition ${region} (${nameToken(token)}, key "${token.keyLabel}"): ${failure.detail} (${failure.code}); ${remedy}${restart}`;
 }
 

@@ -118,10 +118,8 @@ export class SignerProcess {
     const pending = this.#pending.get(reply.id);
     this.#pending.delete(reply.id);
     if ('failure' in reply) {
-      const { code, detail, pinFileVersion, trees } = reply.failure;
-      pending?.reject(
-        trees === undefined ? new SignerFailure(code, detail, pinFileVersion) : new TreeUnknown(trees),
-      );
+      const { code, detail, trees } = reply.failure;
+      pending?.reject(trees === undefined ? new SignerFailure(code, detail) : new TreeUnknown(trees));
     } else {
       pending?.resolve(reply.answer);
     }

@@ -59,15 +59,14 @@ const PARAMETERS: Record<KeyAlgorithm, [pkcs11.Template, byName?: pkcs11.Templat
 
 /**
  * One token, its user logged in or about to be, and the sessions to sign in: PKCS#11 allows one operation per session. Every call
- * here blocks, in the first session. Lives in the signer's process only. All methods throw {@link SignerFailure} or a Pkcs11Error.
+ * of the module here blocks, in the first session. Lives in the signer's process only. All methods throw {@link SignerFailure} or a Pkcs11Error.
  */
 export class HsmToken {
   readonly opened: OpenedSessions;
   readonly #module: pkcs11.PKCS11;
   readonly #session: Buffer;
   readonly #sessions: readonly [Buffer, ...Buffer[]];
-  readonly #keyLabel: string;
-  readonly #pin: { pinFile: string; pinSource: string };
+  readonly #options: TokenOptions;
   /** The attributes that keep a key in this token. */
   readonly #protection: typeof PROTECTION;
 
@@ -76,14 +75,13 @@ export class HsmToken {
     sessions: readonly [Buffer, ...Buffer[]],
     refusal: string | undefined,
     hasLogin: boolean,
-    { keyLabel, pinFile, pinSource = pinFile }: TokenOptions,
+    options: TokenOptions,
   ) {
     this.opened = { sessions: sessions.length, ...(refusal !== undefined && { refusal }) };
     this.#module = module;
     this.#session = sessions[0];
     this.#sessions = sessions;
-    this.#keyLabel = keyLabel;
-    this.#pin = { pinFile, pinSource };
+    this.#options = options;
     this.#protection = hasLogin ? PROTECTION : PROTECTION.filter((each) => each !== AFTER_LOGIN);
   }
 
@@ -106,9 +104,9 @@ export class HsmToken {
     return new HsmToken(module, sessions, refusal, hasLogin, options);
   }
 
-  /** One attempt at the PIN. */
-  logIn(): void {
-    logInWithPin(this.#module, this.#session, this.#pin);
+  /** At most one attempt at the PIN, after all earlier log-ins to the token; see {@link logInWithPin}. */
+  logIn(timeoutMs: number): Promise<void> {
+    return logInWithPin(this.#module, this.#session, this.#options, timeoutMs);
   }
 
   /** The one key pair with the configured label. */
@@ -166,7 +164,7 @@ export class HsmToken {
     const common = (objectClass: number): pkcs11.Template => [
       { type: pkcs11.CKA_CLASS, value: objectClass },
       { type: pkcs11.CKA_KEY_TYPE, value: KEY_TYPE[algorithm] },
-      { type: pkcs11.CKA_LABEL, value: this.#keyLabel },
+      { type: pkcs11.CKA_LABEL, value: this.#options.keyLabel },
     ];
     const ofPublic = [
       ...common(pkcs11.CKO_PUBLIC_KEY),
@@ -195,7 +193,7 @@ export class HsmToken {
 
   #find(template: pkcs11.Template): Buffer[] {
     this.#module.C_FindObjectsInit(this.#session, [
-      { type: pkcs11.CKA_LABEL, value: this.#keyLabel },
+      { type: pkcs11.CKA_LABEL, value: this.#options.keyLabel },
       ...template,
     ]);
     try {

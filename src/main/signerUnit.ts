@@ -8,7 +8,7 @@ import { fromEnvironment } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { keepCompanions } from '../base/keeper.ts';
 import { loadConfig } from '../config/config.ts';
-import type { Charter } from '../kms/protocol.ts';
+import { type Charter, PIN_UNFIT_STATUS } from '../kms/protocol.ts';
 import { signerProgram } from '../kms/signerProcess.ts';
 
 /** A key has one connection, and two while it is replaced; a command may come beside those. */
@@ -16,7 +16,11 @@ const SIGNERS_MAX = 64;
 
 function charterOf(name: string, credentials: string, folder: string): Charter {
   const { log, kms, timestamp } = loadConfig(join(credentials, 'config'), { files: 'unused' });
-  const secret = { pinFile: join(credentials, 'pin'), pinSource: `/etc/pdfseal/signers/${name}/pin` };
+  const secret = {
+    pinFile: join(credentials, 'pin'),
+    pinSource: `/etc/pdfseal/signers/${name}/pin`,
+    refusedPins: join(folder, 'refused-pins'),
+  };
   const credential = `pin_${name.split('/').pop()}`;
   const isOurs = ({ pinCredential }: { pinCredential?: string }) => pinCredential === credential;
   const [partitions, authorities] = [kms.partitions.filter(isOurs), timestamp.keys.filter(isOurs)];
@@ -61,7 +65,7 @@ function main(): void {
   if (check === '--check') return;
   const { sessions } = charter.duties.log ?? { sessions: SIGNERS_MAX };
   const program = { ...signerProgram(charter, [name], sessions), execArgv: process.execArgv };
-  keepCompanions(program, SIGNERS_MAX);
+  keepCompanions(program, SIGNERS_MAX, PIN_UNFIT_STATUS);
 }
 
 try {

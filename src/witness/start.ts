@@ -2,7 +2,7 @@
 import '../base/inspector.ts';
 import { existsSync, writeFileSync } from 'node:fs';
 import { STATUS_CODES } from 'node:http';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { parseArgs } from 'node:util';
 import type { Logger } from 'pino';
@@ -102,7 +102,9 @@ async function openKey(options: KeyOptions, logger: Logger): Promise<CosigningKe
     case 'module token key-label pin-file name':
     case 'module token key-label pin-file environment name': {
       const variables = Object.fromEntries(environment.map(readVariable));
-      return openHsmKey({ module, tokenLabel, keyLabel, pinFile, environment: variables }, name, logger);
+      const refusedPins = join(dirname(pinFile), 'refused-pins');
+      const token = { module, tokenLabel, keyLabel, pinFile, refusedPins, environment: variables };
+      return openHsmKey(token, name, logger);
     }
     default:
       throw new OperatorError(

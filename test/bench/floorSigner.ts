@@ -17,7 +17,7 @@ const MESSAGE_BYTES_MAX = 64 * 1024;
 
 const { token, record } = readCharter() as FloorSigner;
 const hsm = HsmToken.open(token.module, token, 'read', 2);
-hsm.logIn();
+await hsm.logIn(60_000);
 const key = hsm.findKey();
 const DURABLE = constants.O_RDWR | constants.O_CREAT | constants.O_DSYNC;
 const file = record === undefined ? undefined : await open(record, DURABLE);

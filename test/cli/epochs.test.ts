@@ -217,7 +217,8 @@ t.test('a plan with a wrong date, partition, suffix or key is refused', async (t
 
 t.test('a key in a file is not accepted for one in an HSM, nor the reverse', async (t) => {
   const { privateKey: _, ...key } = makeKey('mldsa44', 'eu');
-  const inFile = { region: 'eu', keyLabel: key.keyLabel, algorithm: key.algorithm, pinFile: '/nowhere' };
+  const files = { pinFile: '/nowhere', refusedPins: '/nowhere' };
+  const inFile = { region: 'eu', keyLabel: key.keyLabel, algorithm: key.algorithm, ...files };
   const inHsm = { ...inFile, module: '/nowhere.so', tokenLabel: 'none' };
   const plan = (token: typeof inFile, change: Partial<LogKey>) => {
     const inForce = firstEpoch([{ ...key, ...change }]);

@@ -10,7 +10,7 @@ import { item, MESSAGE, makeSite } from '../support/partitions.ts';
 
 function tokenOf(pinFile: string, content: string): PartitionOptions {
   writeFileSync(pinFile, content, { mode: 0o600 });
-  return { region: 'eu', keyLabel: 'post-quantum', algorithm: 'mldsa44', pinFile };
+  return { region: 'eu', keyLabel: 'post-quantum', algorithm: 'mldsa44', pinFile, refusedPins: '/nowhere' };
 }
 
 t.test('a software key signs as in FIPS 204, and is marked as one', async (t) => {

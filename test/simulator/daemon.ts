@@ -53,7 +53,7 @@ export async function openDaemon({ store, partitions, ...outside }: Surroundings
   const signing = new Signing(
     {
       store,
-      partitions: partitions.map(({ key }) => ({ ...key, module: '', pinFile: '' })),
+      partitions: partitions.map(({ key }) => ({ ...key, module: '', pinFile: '', refusedPins: '' })),
       sessions: 2,
       duties: {},
       signTimeoutMs: 1000,

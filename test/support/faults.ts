@@ -104,6 +104,11 @@ export function refusedLogins(partition: PartitionOptions): number {
   return callsOf(partition).filter((line) => line.startsWith('login ') && line !== 'login 0x0').length;
 }
 
+/** How often the module was asked to log in. */
+export function logins(partition: PartitionOptions): number {
+  return callsOf(partition).filter((line) => line.startsWith('login ')).length;
+}
+
 /** How often the module played the fault. */
 export function faultsPlayed(
   partition: PartitionOptions,

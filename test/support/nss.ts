@@ -43,8 +43,9 @@ export function makeNssToken(
     cwd: fileURLToPath(new URL('../../', import.meta.url)),
     stdio: 'pipe',
   });
+  const refusedPins = `${pinFile}.refused`;
   const names = { region: 'eu', keyLabel: 'post-quantum', tokenLabel: 'NSS Certificate DB' };
-  return { ...names, algorithm: 'mldsa44', module, libraryParameters, pinFile, environment };
+  return { ...names, algorithm: 'mldsa44', module, libraryParameters, pinFile, refusedPins, environment };
 }
 
 /** The lines of its table in a config file, beside region, key label and algorithm. */

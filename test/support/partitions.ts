@@ -83,6 +83,7 @@ export function tokenIn(dir: string, { label, region, keyLabel }: TokenNames): P
     tokenLabel: label,
     keyLabel,
     pinFile: join(home, 'pin'),
+    refusedPins: join(home, 'refused-pins'),
     environment,
   };
 }

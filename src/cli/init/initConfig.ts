@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { InvalidArgumentError } from 'commander';
@@ -6,8 +6,10 @@ import { createFileAtomically } from '../../base/atomicFile.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { parseConfig } from '../../config/config.ts';
 import { hostOfOrigin, isPlaceholder } from '../../config/placeholder.ts';
+import { signerFailureOf } from '../../kms/epochKeys.ts';
 import { probeToken } from '../../kms/keyOperations.ts';
 import type { PartitionOptions } from '../../kms/partitions.ts';
+import { isPinRefusal } from '../../kms/signerFailure.ts';
 import { encodeQuorum, meetsQuorum, parseQuorum, type QuorumPolicy } from '../../log/quorum.ts';
 import { parseListenAddress } from '../../net/address.ts';
 import { listenAt } from '../../net/listen.ts';
@@ -144,6 +146,7 @@ async function gather(given: InitAnswers, file: string, questions: Questions | u
     matching(/^(chrony|timedatectl|system)$/, 'one of chrony, timedatectl, system'),
     ['chrony', 'timedatectl'].find((_, n) => existsSync(CLOCK_PROGRAMS[n] ?? '')) ?? 'system',
   );
+  rmSync(refusedPinsIn({ folder, environment }), { recursive: true, force: true });
   return toToml({ environment, origin, listen, partitions, quorum, authority, clock, folder });
 }
 
@@ -198,7 +201,7 @@ async function getPartitions(
   place: Place,
 ): Promise<PartitionAnswer[]> {
   if (addPartition !== undefined) {
-    for (const one of addPartition) await tryToken(one);
+    for (const one of addPartition) await tryToken(one, place);
     return addPartition;
   }
   if (questions === undefined) throw new OperatorError(`--add-partition is missing: ${PARTITION_FORM}`);
@@ -216,7 +219,7 @@ async function getPartitions(
 async function askPartition(
   questions: Questions,
   last: PartitionAnswer | undefined,
-  { folder, environment: name }: Place,
+  place: Place,
 ): Promise<PartitionAnswer> {
   const region = await questions.ask(
     'Region of the partition, such as eu-west',
@@ -231,11 +234,11 @@ async function askPartition(
   const pinFile = await questions.ask(
     'File with the PIN, and nothing else',
     readExisting,
-    join(folder, `${name}.pins`, region),
+    join(place.folder, `${place.environment}.pins`, region),
   );
   return questions.ask('Label of the token', async (tokenLabel) => {
     const answer = { region, module, tokenLabel, pinFile, environment };
-    await tryToken(answer);
+    await tryToken(answer, place);
     return answer;
   });
 }
@@ -253,9 +256,21 @@ function readVariables(text: string): Record<string, string> {
   return Object.fromEntries(pairs.map((pair) => [pair?.[1] ?? '', pair?.[2] ?? '']));
 }
 
+/** Until the configuration says where the state folder is. */
+function refusedPinsIn({ folder, environment }: Place): string {
+  return join(folder, `${environment}.refused-pins`);
+}
+
 /** Whether the token is there and takes the PIN, which it is shown once. */
-async function tryToken(answer: PartitionAnswer): Promise<void> {
-  await probeToken({ ...answer, keyLabel: 'none yet' } satisfies PartitionOptions);
+async function tryToken(answer: PartitionAnswer, place: Place): Promise<void> {
+  const refusedPins = refusedPinsIn(place);
+  try {
+    await probeToken({ ...answer, refusedPins, keyLabel: 'none yet' } satisfies PartitionOptions);
+  } catch (cause) {
+    if (!isPinRefusal(signerFailureOf(cause)?.code ?? '')) throw cause;
+    const remedy = `; before the config file is written, remove ${refusedPins} instead`;
+    throw new OperatorError(`${(cause as OperatorError).message}${remedy}`, { cause });
+  }
   note(`  ✓ the token "${answer.tokenLabel}" exists and accepts the PIN`);
 }
 

@@ -24,7 +24,7 @@ const uploadDir = join(folder, 'uploads');
 await mkdir(uploadDir);
 const options = JSON.parse(token);
 const hsm = HsmToken.open(options.module, options, 'write', 1);
-hsm.logIn();
+await hsm.logIn(60_000);
 const key = hsm.generateKey('ed25519');
 const authority = await openTimestamps();
 const jobs = open({ path: join(folder, 'store') });
@@ -44,7 +44,7 @@ async function openTimestamps() {
   const module = join(folder, 'timestamp.so');
   await copyFile(options.module, module);
   const stamping = HsmToken.open(module, { ...options, keyLabel: 'obvious-timestamp' }, 'write', 1);
-  stamping.logIn();
+  await stamping.logIn(60_000);
   const stampKey = stamping.generateKey('ecdsa-p256');
   const inUse: KeyInUse = {
     key: stampKey.publicKey as KeyInUse['key'] & { algorithm: AuthorityAlgorithm },
