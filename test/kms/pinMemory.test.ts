@@ -1,5 +1,8 @@
 /** Where the PIN is in a signer: in one page while the token judges it, and nowhere afterwards. */
 import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { initKey } from '../../src/kms/keyOperations.ts';
@@ -24,7 +27,7 @@ interface Found {
   said: string[];
 }
 
-function search(token: PartitionOptions, moment: 'during' | 'after', by = AS_ROOT): Found {
+function search(token: PartitionOptions, moment: 'during' | 'refused' | 'after', by = AS_ROOT): Found {
   const [command = '', ...args] = [...by, process.execPath, SEARCH, JSON.stringify(token), moment];
   const { stdout, stderr } = spawnSync(command, args, { encoding: 'utf8' });
   if (stdout === '') throw new Error(stderr);
@@ -40,7 +43,15 @@ t.test('after the log-in the PIN is nowhere in the signer’s memory', async (t)
   t.strictSame(found.said, []);
 });
 
-t.test('during the log-in the PIN is in one page, never swapped, dumped or inherited', async (t) => {
+t.test('after a refusal, for which it was hashed, the PIN is nowhere either', async (t) => {
+  const token = makeToken(t.testdir(), { label: 'vault', region: 'eu', keyLabel: 'log' });
+  writeFileSync(token.pinFile, randomBytes(24).toString('hex'));
+  for (const what of ['refused', 'known']) t.strictSame(search(token, 'refused').pin, [], what);
+  const [record = ''] = readdirSync(token.refusedPins);
+  t.match(readFileSync(join(token.refusedPins, record), 'utf8'), /CKR_PIN_INCORRECT/);
+});
+
+t.test('during the log-in it is in one page, never swapped, in no core and in no child', async (t) => {
   const plain = makeToken(t.testdir(), { label: 'vault', region: 'eu', keyLabel: 'log' });
   const token = behindFaulty(plain, buildFaultyModule(t.testdirName));
   await initKey(token, 'ed25519');

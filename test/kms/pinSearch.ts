@@ -1,5 +1,5 @@
 /**
- * Searches the memory of a signer for its PIN: while the token judges it, or after a signature. For a user that may read the memory of others' processes.
+ * Searches the memory of a signer for its PIN: while the token judges it, after the token refused it, or after a signature. For a user that may read the memory of others' processes.
  * Prints JSON: the flags of each mapping that has a part of the PIN (proc_pid_smaps(5)), and of each that has the path of its file;
  * and what the signer said.
  */
@@ -76,7 +76,9 @@ await signer.ask(
 );
 const loggedIn = signer.ask({ kind: 'logIn' }, TIMEOUT_MS);
 loggedIn.catch(() => {});
-if (moment === 'during') await until('the token has the PIN', () => faultsPlayed(token, 'C_Login-delay') > 0);
+if (moment === 'refused') await loggedIn.catch(() => {});
+else if (moment === 'during')
+  await until('the token has the PIN', () => faultsPlayed(token, 'C_Login-delay') > 0);
 else {
   await loggedIn;
   await signer.ask({ kind: 'findKey' }, TIMEOUT_MS);

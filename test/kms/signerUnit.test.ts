@@ -1,5 +1,7 @@
 /** The unit of a signer, and at its socket a daemon in wrong hands. */
-import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -10,13 +12,14 @@ import { Companion } from '../../src/base/companion.ts';
 import { encodeFrame, readFrames } from '../../src/base/frames.ts';
 import { findExisting } from '../../src/kms/epochKeys.ts';
 import { verifierOf } from '../../src/kms/keyAlgorithm.ts';
-import { initKey } from '../../src/kms/keyOperations.ts';
+import { initKey, readKey } from '../../src/kms/keyOperations.ts';
 import { openPartitions, type PartitionOptions } from '../../src/kms/partitions.ts';
 import { type SignerReply, type SignerRequest, type Step, tokenName } from '../../src/kms/protocol.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import type { LogKey } from '../../src/log/verifierKey.ts';
 import { IMPRINT, makePki, SILENT } from '../support/authority.ts';
 import { ENVIRONMENT } from '../support/daemon.ts';
+import { behindFaulty, buildFaultyModule, logins, setFault } from '../support/faults.ts';
 import { FORK_AT, History } from '../support/history.ts';
 import { allReady, makeTokenWithKey, statesOf } from '../support/partitions.ts';
 import { startUnit, type Unit } from '../support/unit.ts';
@@ -34,6 +37,8 @@ interface Site {
   start(): Promise<Unit>;
   /** With what it keeps. */
   state: string;
+  /** Gives it another PIN file, from its next start on. */
+  writePin(pin: string): void;
 }
 
 /** Makes the key of the next epoch. */
@@ -41,11 +46,12 @@ async function initNext({ token }: Site): Promise<void> {
   await initKey({ ...token, keyLabel: 'next' }, 'ecdsa-p256');
 }
 
-async function makeSite(t: Test): Promise<Site> {
+async function makeSite(t: Test, module?: string): Promise<Site> {
   const dir = mkdtempSync(join(tmpdir(), 'signer-'));
   t.teardown(() => rmSync(dir, { recursive: true, force: true }));
   const names = { label: 'vault', region: 'eu-west', keyLabel: 'log' };
-  const { token, key } = await makeTokenWithKey(dir, names, 'ecdsa-p256');
+  const { token: plain, key } = await makeTokenWithKey(dir, names, 'ecdsa-p256');
+  const token = module === undefined ? plain : behindFaulty(plain, module);
   const [credentials, state] = [t.testdir({ credentials: {}, state: {} }), join(t.testdirName, 'state')].map(
     (folder, n) => (n === 0 ? join(folder, 'credentials') : folder),
   ) as [string, string];
@@ -55,6 +61,7 @@ token_label = "vault"
 key_label = "log"
 pin_credential = "pin_west"
 environment = { ${Object.entries(token.environment ?? {}).map(([name, value]) => `${name} = "${value}"`)} }`;
+  const writePin = (pin: string) => writeFileSync(join(credentials, 'pin'), pin, { mode: 0o600 });
   writeFileSync(
     join(credentials, 'config'),
     `environment = "production"
@@ -74,9 +81,9 @@ policy = "${POLICY}"
 ${table}
 `,
   );
-  copyFileSync(token.pinFile, join(credentials, 'pin'));
+  writePin(readFileSync(token.pinFile, 'utf8'));
   const env = { ...ENVIRONMENT, CREDENTIALS_DIRECTORY: credentials, STATE_DIRECTORY: state };
-  return { token, key, state, start: () => startUnit(t, [PROGRAM, 'production/west'], env) };
+  return { token, key, state, writePin, start: () => startUnit(t, [PROGRAM, 'production/west'], env) };
 }
 
 /** A daemon that says what it likes. */
@@ -324,4 +331,77 @@ t.test('planning an epoch finds a key of the unit, and makes none', async (t) =>
   t.match(await findExisting(at('next'), undefined), { keyLabel: 'next', algorithm: 'ecdsa-p256' });
   t.equal(await findExisting(at('none'), undefined), undefined);
   await t.rejects(initKey(at('other'), 'ecdsa-p256'), { message: /makes and destroys no keys/ });
+});
+
+t.test('a wrong PIN is presented once, whatever a daemon in wrong hands asks', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'faulty-'));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const site = await makeSite(t, buildFaultyModule(folder));
+  const { token } = site;
+  const tried = logins(token);
+  site.writePin('wrong-pin');
+  // The token takes its time, and the daemon has none.
+  setFault(token, { delayed: 'C_Login', ms: 1500 });
+  const unit = await site.start();
+  const ask = async (changed: object = {}) => {
+    const daemon = new Hostile(unit, token);
+    try {
+      await daemon.connect();
+      return await daemon.ask({ kind: 'logIn', ...changed });
+    } catch (error) {
+      return String(error);
+    } finally {
+      daemon.companion.kill();
+    }
+  };
+  t.equal(await ask({ timeoutMs: 1 }), 'CKR_PIN_INCORRECT', 'no haste has the refusal forgotten');
+  setFault(token, undefined);
+  const outcomes = await Promise.all(Array.from({ length: 6 }, () => ask()));
+  t.strictSame(
+    [...new Set(outcomes)].filter((one) => one !== 'pin_refused' && !/closed/.test(String(one))),
+    [],
+  );
+  t.equal(logins(token), tried + 1);
+  const [status] =
+    unit.process.exitCode === null ? await once(unit.process, 'exit') : [unit.process.exitCode];
+  t.equal(status, 0, 'with its last signer it ends, so that it gets the file anew');
+
+  const second = await site.start();
+  const after = new Hostile(second, token);
+  await after.connect();
+  t.equal(await after.ask({ kind: 'logIn' }), 'pin_refused', 'nor has another start');
+  second.process.kill('SIGKILL');
+  await after.companion.gone;
+  for (const [pin, code] of [
+    ['wrong-pin\n4321', 'pin_file_invalid'],
+    ['', 'pin_file_invalid'],
+    ['\n', 'pin_file_invalid'],
+    ['wrong-pin\n', 'pin_refused'],
+  ] as const) {
+    site.writePin(pin);
+    const daemon = new Hostile(await site.start(), token);
+    await daemon.connect();
+    t.equal(await daemon.ask({ kind: 'logIn' }), code, JSON.stringify(pin));
+  }
+  t.equal(logins(token), tried + 1);
+  site.writePin(readFileSync(token.pinFile, 'utf8'));
+  const { partitions, sign } = await openUnit(t, site, await site.start());
+  t.equal(await sign(1, 2), 1, 'the corrected PIN is presented');
+  t.match(statesOf(partitions), ['ready']);
+});
+
+t.test('a daemon that was started too early gets the corrected PIN of a unit by itself', async (t) => {
+  const site = await makeSite(t);
+  const right = readFileSync(site.token.pinFile, 'utf8');
+  site.writePin('wrong-pin');
+  const unit = await site.start();
+  await t.rejects(readKey({ ...site.token, signer: unit.socket }), {
+    message: /\/etc\/pdfseal\/signers\/production\/west\/pin.*CKR_PIN_INCORRECT/,
+  });
+  const refusal = await readKey({ ...site.token, signer: unit.socket }).catch(String);
+  t.notMatch(refusal, /once it is restarted/, 'no restart is needed');
+  if (unit.process.exitCode === null) await once(unit.process, 'exit');
+  site.writePin(right);
+  const again = await site.start();
+  t.match(await readKey({ ...site.token, signer: again.socket }), { spki: site.key.spki });
 });

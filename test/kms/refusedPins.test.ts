@@ -1,0 +1,131 @@
+/** A token locks itself after a few wrong PINs, so each is presented once, whoever asks. */
+import { randomBytes, scryptSync } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { forgetRefusedPins, probeToken, readKey } from '../../src/kms/keyOperations.ts';
+import type { PartitionOptions } from '../../src/kms/partitions.ts';
+import { behindFaulty, buildFaultyModule, logins, refusedLogins, withoutFaults } from '../support/faults.ts';
+import { item, makeSite, pidOf, type Site, statesOf } from '../support/partitions.ts';
+import { changePin } from '../support/tamper.ts';
+import { until } from '../support/until.ts';
+
+const module = buildFaultyModule(t.testdir());
+
+async function openSite(t: Test): Promise<{ site: Site; token: PartitionOptions; pin: string }> {
+  const site = await makeSite(t, 'ed25519');
+  const token = behindFaulty(item(site.tokens, 0), module);
+  // The key was made without the module that counts, so it has another record.
+  rmSync(token.refusedPins, { recursive: true, force: true });
+  return { site, token, pin: readFileSync(token.pinFile, 'utf8') };
+}
+
+function recordOf({ refusedPins }: PartitionOptions): string {
+  return join(refusedPins, item(readdirSync(refusedPins), 0));
+}
+
+t.test('a wrong PIN is presented once by daemon and commands, until the file has another', async (t) => {
+  const { site, token, pin } = await openSite(t);
+  const start = () => site.open({ partitions: [token] });
+  writeFileSync(token.pinFile, 'wrong-pin');
+  await t.rejects(start(), { message: /refused the PIN in \S+pin \(CKR_PIN_INCORRECT\).*hsm retry-pin/ });
+  t.equal(refusedLogins(token), 1);
+  const remembered = /before \(CKR_PIN_INCORRECT\), and it is not presented again until the file changes/;
+  await t.rejects(start(), { message: remembered }, 'another start');
+  await t.rejects(probeToken(token), { message: remembered }, 'a command');
+  await t.rejects(readKey({ ...token, keyLabel: 'other' }), { message: remembered }, 'for another key');
+  writeFileSync(`${token.pinFile}.new`, 'wrong-pin\n', { mode: 0o600 });
+  renameSync(`${token.pinFile}.new`, token.pinFile);
+  await t.rejects(start(), { message: remembered }, 'the same PIN in another file');
+  t.equal(logins(token), 1);
+
+  for (const content of ['', '\n', `${pin}${pin}`]) {
+    writeFileSync(token.pinFile, content);
+    await t.rejects(start(), { message: /pin_file_invalid/ }, JSON.stringify(content));
+  }
+  t.equal(logins(token), 1, 'what cannot be a PIN is never presented');
+
+  writeFileSync(token.pinFile, 'wrong-pin-2');
+  await t.rejects(start(), { message: /CKR_PIN_INCORRECT/ });
+  writeFileSync(token.pinFile, 'wrong-pin');
+  await t.rejects(start(), { message: remembered }, 'the first one again');
+  t.equal(refusedLogins(token), 2);
+  writeFileSync(token.pinFile, pin);
+  await start();
+  t.equal(refusedLogins(token), 2);
+});
+
+t.test('a running partition presents a wrong PIN once, however often its signer is killed', async (t) => {
+  const { site, token } = await openSite(t);
+  const partitions = await site.open({ partitions: [token] });
+  const writePin = changePin(withoutFaults(token));
+  const tried = logins(token);
+  process.kill(pidOf(partitions), 'SIGKILL');
+  await until('the PIN is refused', () => statesOf(partitions)[0] === 'pin_refused');
+  await until('and asked for again', () => partitions.status()[0]?.lastError === 'pin_refused');
+  t.equal(logins(token), tried + 1);
+  writePin();
+  await until('it is back by itself', () => statesOf(partitions)[0] === 'ready');
+  t.equal(refusedLogins(token), 1);
+});
+
+t.test('processes that log in at the same time present a wrong PIN once', async (t) => {
+  const { token } = await openSite(t);
+  writeFileSync(token.pinFile, 'wrong-pin');
+  const outcomes = await Promise.all(
+    Array.from({ length: 8 }, () => probeToken(token).then(String, (error: Error) => error.message)),
+  );
+  t.equal(outcomes.filter((text) => text.endsWith('refused')).length, 0);
+  t.equal(outcomes.filter((text) => /\(CKR_PIN_INCORRECT\);/.test(text)).length, 1);
+  t.equal(outcomes.filter((text) => /\(pin_refused\)/.test(text)).length, 7);
+  t.equal(logins(token), 1);
+});
+
+t.test('a PIN that became right is presented again when an administrator says so', async (t) => {
+  const { token, pin } = await openSite(t);
+  t.notOk(await forgetRefusedPins(token), 'nothing is remembered');
+  writeFileSync(token.pinFile, 'wrong-pin');
+  await t.rejects(probeToken(token), { message: /CKR_PIN_INCORRECT/ });
+  t.ok(await forgetRefusedPins(token));
+  await t.rejects(probeToken(token), { message: /CKR_PIN_INCORRECT/ }, 'presented, and remembered anew');
+  await t.rejects(probeToken(token), { message: /pin_refused/ });
+  t.equal(refusedLogins(token), 2);
+  writeFileSync(token.pinFile, pin);
+  await t.resolves(probeToken(token));
+});
+
+t.test('the record has digests that cost time to guess from, and is closed to others', async (t) => {
+  const { token } = await openSite(t);
+  const wrong = randomBytes(8).toString('hex');
+  writeFileSync(token.pinFile, wrong);
+  await t.rejects(probeToken(token), { message: /CKR_PIN_INCORRECT/ });
+  const path = recordOf(token);
+  t.equal(statSync(token.refusedPins).mode & 0o777, 0o700);
+  const { salt, refused } = JSON.parse(readFileSync(path, 'utf8'));
+  const cost = { N: 1 << 15, r: 8, p: 1, maxmem: 64 << 20 };
+  const digest = scryptSync(wrong, Buffer.from(salt, 'base64'), 32, cost).toString('base64');
+  t.strictSame(refused, [{ digest, code: 'CKR_PIN_INCORRECT' }]);
+  const { size } = statSync(path);
+  for (let n = 0; n < 20; n++) {
+    writeFileSync(token.pinFile, `${wrong}${n}`);
+    await t.rejects(probeToken(token), { message: /CKR_PIN_INCORRECT/ });
+  }
+  t.equal(JSON.parse(readFileSync(path, 'utf8')).refused.length, 16, 'the newest');
+  t.equal(statSync(path).size, size, 'a full disk has room for it');
+});
+
+t.test('a damaged record is begun anew; where none can be kept, no PIN is presented', async (t) => {
+  const { token, pin } = await openSite(t);
+  await probeToken(token);
+  writeFileSync(recordOf(token), '{"salt":');
+  await t.resolves(probeToken(token));
+  const tried = logins(token);
+  rmSync(token.refusedPins, { recursive: true });
+  writeFileSync(token.refusedPins, '');
+  await t.rejects(probeToken(token), { message: /cannot remember in .*\(pin_record_unusable\).*writable/ });
+  t.equal(logins(token), tried);
+  rmSync(token.refusedPins);
+  await t.resolves(probeToken(token));
+  t.ok(existsSync(recordOf(token)));
+  t.notMatch(readFileSync(recordOf(token), 'utf8'), pin.trim());
+});
