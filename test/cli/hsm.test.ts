@@ -87,11 +87,21 @@ t.test('list: shows each key, whether it signs, and whether it can leave the tok
     .split('\n')
     .map((line) => JSON.parse(line));
   t.match(refused, [
-    { purpose: 'log', region: 'eu-west', state: 'CKR_PIN_INCORRECT', detail: /tried once/ },
+    { purpose: 'log', region: 'eu-west', state: 'CKR_PIN_INCORRECT', detail: /the token refused the PIN/ },
     { state: 'missing' },
-    { region: 'eu-west', key_label: 'timestamp-2026', state: 'pin_refused', detail: /refused already/ },
+    {
+      region: 'eu-west',
+      key_label: 'timestamp-2026',
+      state: 'pin_refused',
+      detail: /before \(CKR_PIN_INCORRECT\), and it is not presented again/,
+    },
     { purpose: 'root', state: 'pin_refused' },
   ]);
+  t.match(await hsm(sandbox, 'retry-pin', '--json'), {
+    status: 0,
+    stdout: /^\{"forgotten":\["eu-west\/\S+"\]\}$/m,
+  });
+  t.match(await hsm(sandbox, 'retry-pin'), { status: 0, stdout: /no refused PIN is remembered/ });
   writeFileSync(west.pinFile, pin);
 });
 

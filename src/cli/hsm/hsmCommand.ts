@@ -17,6 +17,7 @@ import { drillCommand } from './hsmDrill.ts';
 import { configuredKeys, KEY_OPTIONS, pickKey, type WantedKey } from './hsmKeys.ts';
 import { listCommand } from './hsmList.ts';
 import { resetSignersCommand } from './hsmResetSigners.ts';
+import { retryPinCommand } from './hsmRetryPin.ts';
 
 const initKeyCommand = command('init-key', {
   summary: 'create one key of the config file in its token',
@@ -100,6 +101,7 @@ export const hsmCommand = group(
     certificatesCommand,
     drillCommand,
     resetSignersCommand,
+    retryPinCommand,
   ],
 );
 

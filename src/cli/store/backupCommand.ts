@@ -67,7 +67,7 @@ export const backupCommand = command('backup', {
 });
 
 const IN_DATABASE =
-  'back up the database with its own tools, and copy the configuration and state_dir; see "PostgreSQL" in the manual';
+  'back up the database with its own tools, and copy the configuration, and state_dir without refused-pins; see "PostgreSQL" in the manual';
 
 /** Path of a backup that is made now, in that folder. */
 export function nameIn(folder: string): string {
