@@ -261,11 +261,11 @@ function toPartition({ pinFile, pinCredential, ...token }: TimestampToken, place
 }
 
 function secretOf(file: string | undefined, credential: string | undefined, place: Place) {
-  const signer = credential === undefined ? undefined : signerSocket(credential);
+  const signer = credential && signerSocket(credential, place.environment);
   return {
     pinFile: secretFile(file, credential, place.environment),
     refusedPins: (credential && sharedRefusedPins(credential)) ?? join(place.stateDir, 'refused-pins'),
-    ...(signer !== undefined && { signer }),
+    ...(signer && { signer }),
     ...(credential !== undefined && {
       pinCredential: credential,
       pinSource: describeCredential(credential, place),

@@ -68,7 +68,7 @@ function namedFiles({ document, environment }: Config): FileInUse[] {
     const { file: named } = noteOf(schema);
     if (named === undefined || typeof found !== 'string') return [];
     if (!named.isCredential) return [{ ...named, path, file: found }];
-    return signerSocket(found) === undefined
+    return signerSocket(found, environment) === undefined
       ? [{ ...named, path, file: credentialFile(found, environment) }]
       : [];
   });
@@ -104,8 +104,12 @@ export function credentialFile(name: string, environment: string): string {
 }
 
 /** The socket of the unit that holds the credential in the place of this process; undefined where this process does, or nobody. */
-export function signerSocket(credential: string): string | undefined {
-  const [folder, own] = [fromEnvironment('PDFSEALD_SIGNERS'), fromEnvironment('CREDENTIALS_DIRECTORY')];
+export function signerSocket(credential: string, environment: string): string | undefined {
+  const own = fromEnvironment('CREDENTIALS_DIRECTORY');
+  const folder =
+    fromEnvironment('PDFSEALD_SIGNERS') ??
+    // A command that root runs by hand.
+    (own === undefined ? `/run/pdfseal-signers/${environment}` : undefined);
   const [, name] = /^pin_(.+)$/.exec(credential) ?? [];
   if (folder === undefined || name === undefined) return undefined;
   if (own !== undefined && existsSync(join(own, credential))) return undefined;

@@ -147,6 +147,14 @@ t.test('before the first start, check-config warns of a missing store and an unc
     'as the unit',
   );
   t.match(await sandbox.pdfseald(), { status: 1, stderr: /pin_credential: cannot read/ }, 'and as a start');
+
+  writeFileSync(join(sandbox.dir, 'eu.sock'), '');
+  const withSigner = { env: { ...env, PDFSEALD_SIGNERS: sandbox.dir } };
+  t.match(
+    await sandbox.pdfseal(['check-config', '--config', sandbox.configFile], withSigner),
+    { status: 0, stdout: /✓ PIN of .*: only its signer has it, which answers at .*eu\.sock/ },
+    'a signer with a unit of its own',
+  );
 });
 
 t.test('check-config --json prints one object per line', async (t) => {

@@ -1,6 +1,14 @@
 /** Installations that are broken in one way each, and what the doctor says of them. */
 import { generateKeyPairSync } from 'node:crypto';
-import { chmodSync, copyFileSync, existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { type Chore, noteUpkeep, readUpkeep } from '../../src/admin/upkeepNotes.ts';
@@ -8,6 +16,7 @@ import { encodePem } from '../../src/asn1/pem.ts';
 import { acquireLock } from '../../src/base/lock.ts';
 import type { Diagnosis } from '../../src/cli/doctor/diagnosis.ts';
 import { diagnosesOf } from '../../src/cli/doctor/doctorCommand.ts';
+import { timerOf } from '../../src/cli/doctor/upkeepDiagnosis.ts';
 import { encodeCosigner } from '../../src/log/cosignature.ts';
 import { encodeVkey } from '../../src/log/verifierKey.ts';
 import { certificateFile } from '../../src/tsa/installed.ts';
@@ -153,7 +162,23 @@ const CASES: Case[] = [
       writeFileSync(pinFile(sandbox), 'wrong-pin');
       return () => writeFileSync(pinFile(sandbox), pin);
     },
-    says: { check: 'partition eu/sandbox-2026', detail: /CKR_PIN_INCORRECT/, remedy: /tried once/ },
+    says: { check: 'partition eu/sandbox-2026', detail: /CKR_PIN_INCORRECT/, remedy: /hsm retry-pin/ },
+    most: 2,
+  },
+  {
+    name: 'a signer of its own that does not answer: its PIN is not the daemon’s, so nothing else is wrong',
+    breaks: (sandbox) => {
+      process.env.PDFSEALD_SIGNERS = sandbox.dir;
+      writeFileSync(join(sandbox.dir, 'eu.sock'), '');
+      const undo = editConfig((text) =>
+        text.replaceAll(`pin_file = "${pinFile(sandbox)}"`, 'pin_credential = "pin_eu"'),
+      )(sandbox) as () => void;
+      return () => {
+        delete process.env.PDFSEALD_SIGNERS;
+        undo();
+      };
+    },
+    says: { check: 'partition eu/sandbox-2026', detail: /signer is gone/, remedy: /./ },
     most: 2,
   },
   {
@@ -304,6 +329,13 @@ t.test('each fault is found while the daemon is down', async (t) => {
     stdout,
     /^✓ node: v24.*\n✓ config: .*\n[\s\S]*✗ daemon: not running\n {4}→ start it: [\s\S]*\nsomething is broken\n$/,
   );
+});
+
+t.test('the timers that are asked for are those of the package', (t) => {
+  const units = readdirSync(new URL('../../systemd/units', import.meta.url));
+  for (const chore of ['backup', 'check', 'renewal'] as const)
+    t.ok(units.includes(timerOf(chore, '')), timerOf(chore, ''));
+  t.end();
 });
 
 /** Does what an administrator does now and then, after the doctor has missed it. */
@@ -457,7 +489,7 @@ t.test('status, doctor and drill report on a running daemon', async (t) => {
   t.match(pin, {
     verdict: 'warning',
     detail: /pin_refused .*CKR_PIN_INCORRECT/,
-    remedy: /correct PIN into the PIN file/,
+    remedy: /correct PIN into the PIN file.*hsm retry-pin/,
   });
   writePin();
   await until('it is well again', async () => !(await statusText(sandbox)).includes('pin_refused'));

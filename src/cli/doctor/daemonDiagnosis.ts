@@ -147,7 +147,7 @@ function judgeWitness({ name, state, trouble = '', detail = '', ...known }: Pres
 const REMEDIES: Partial<Record<PresentedPartition['state'], string>> = {
   withdrawn: 'nothing: a drill took it out, and it comes back by itself',
   pin_refused:
-    'write the correct PIN into the PIN file: the daemon tries again only after the file has changed. If the PIN is a systemd credential, then also restart the daemon',
+    'write the correct PIN into the PIN file: the daemon does not present the refused one again. If the daemon has the PIN as a systemd credential, then also restart it. If the PIN is right now: `pdfseal hsm retry-pin`',
   key_changed: 'connect the token with the key of this log, or restore it from the HSM’s backup',
   key_lost: 'restore the key from the HSM’s backup',
   starting: 'wait a moment',

@@ -22,7 +22,9 @@ interface Rule {
 export function* diagnoseFiles(config: Config): Iterable<Diagnosis> {
   const tokens = [...config.kms.partitions, ...config.timestamp.keys];
   const secrets = new Map(
-    tokens.map(({ module, pinFile }) => [pinFile, module === undefined ? 'software key' : 'PIN file']),
+    tokens
+      .filter(({ signer }) => signer === undefined)
+      .map(({ module, pinFile }) => [pinFile, module === undefined ? 'software key' : 'PIN file']),
   );
   const { policy } = config.witness;
   const rules: Rule[] = [

@@ -94,6 +94,8 @@ function* checkPinsOf(
       `not checked: systemd gives ${token.pinSource} only to the unit`,
       `pdfseal-run ${environment} check-config checks it too`,
     );
+  for (const token of tokens.filter(({ signer }) => signer !== undefined))
+    yield good(`PIN of ${kmsKeyId(token)}`, `only its signer has it, which answers at ${token.signer}`);
   const failures = new Map(
     tokens.filter((token) => !unseen.includes(token)).map((token) => [token, pinFault(token)]),
   );
@@ -108,17 +110,18 @@ function* checkPinsOf(
 }
 
 /** Whether systemd has not passed this credential to us, and no daemon of the unit runs either. */
-function isCredentialOfElsewhere({ pinSource, pinFile }: PartitionOptions): boolean {
-  return pinSource !== undefined && isAway(pinFile);
+function isCredentialOfElsewhere({ pinSource, pinFile, signer }: PartitionOptions): boolean {
+  return pinSource !== undefined && signer === undefined && isAway(pinFile);
 }
 
 function isAway(credential: string): boolean {
   return fromEnvironment('CREDENTIALS_DIRECTORY') === undefined && !existsSync(dirname(credential));
 }
 
+/** The daemon does not read the PIN of a signer with a unit of its own. */
 function pinFault(token: PartitionOptions): SignerFailure | undefined {
   try {
-    inspectSecretFile(token);
+    if (token.signer === undefined) inspectSecretFile(token);
     return undefined;
   } catch (error) {
     if (error instanceof SignerFailure) return error;
