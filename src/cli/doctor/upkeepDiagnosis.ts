@@ -113,12 +113,17 @@ function judge({ chore, name, how, badly }: Duty, stateDir: string): Diagnosis {
   return is === 'late' ? warning(name, detail, how) : good(name, detail);
 }
 
+/** The unit of the package whose command leaves the note. */
+export function timerOf(chore: Chore, instance: string): string {
+  return `pdfseald-${chore === 'renewal' ? 'renew' : chore}@${instance}.timer`;
+}
+
 /** The timers of the package. Without the package it is not known what runs the commands. */
 function diagnoseTimers(configFile: string, chores: readonly Chore[]): Diagnosis[] {
   const instance = instanceOf(configFile);
   if (instance === undefined) return [];
   return chores.flatMap((chore) => {
-    const unit = `pdfseald-${chore}@${instance}.timer`;
+    const unit = timerOf(chore, instance);
     const [enabled, active] = [unitState('is-enabled', unit), unitState('is-active', unit)];
     if (enabled === undefined || active === undefined) return [];
     if (enabled === 'enabled' && active === 'active') return [good(`timer ${unit}`, 'enabled and active')];
