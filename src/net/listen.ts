@@ -47,6 +47,9 @@ function remedyOf(cause: unknown, at: ListenAddress | InheritedSocket): string |
 }
 
 const REMEDIES: Readonly<Record<string, (at: HostPort) => string>> = {
+  EAFNOSUPPORT: () =>
+    'the unit of this process has no network, from /usr/lib/pdfseald/harden: run that command again, which opens the network if the ' +
+    'configuration needs it, or choose a Unix socket',
   EADDRINUSE: ({ port }) =>
     `another program has that port (\`ss -ltnp sport = :${port}\` names it): stop that, or choose another`,
   EADDRNOTAVAIL: () => 'this machine has no such address: `ip address` lists those it has',
