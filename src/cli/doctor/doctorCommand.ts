@@ -11,6 +11,7 @@ import { askDaemon } from './daemonDiagnosis.ts';
 import { diagnoseDatabase } from './databaseDiagnosis.ts';
 import { badFrom, type Diagnosis, good, printDiagnoses, warning } from './diagnosis.ts';
 import { diagnoseFiles, diagnoseNames } from './fileDiagnosis.ts';
+import { diagnoseHardening } from './hardenDiagnosis.ts';
 import { diagnoseClock, diagnoseEngine, diagnoseLimits, diagnoseNode } from './hostDiagnosis.ts';
 import { diagnoseStore } from './storeDiagnosis.ts';
 import { diagnosePostQuantum, diagnoseSeparation, probeTokens } from './tokenDiagnosis.ts';
@@ -73,6 +74,7 @@ export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
     yield* diagnoseTls(served, systemClock());
     yield* diagnoseServed(served, status);
   }
+  yield* diagnoseHardening(usable);
   yield* diagnoseUpkeep(usable);
   yield diagnoseLimits(usable, status?.pid ?? 'self');
 }

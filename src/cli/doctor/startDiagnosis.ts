@@ -22,6 +22,7 @@ import { diagnoseTls, type Served, servedWithTls } from './certificateDiagnosis.
 import { diagnoseDatabase } from './databaseDiagnosis.ts';
 import { bad, badFrom, type Diagnosis, good, warning } from './diagnosis.ts';
 import { diagnoseNames } from './fileDiagnosis.ts';
+import { diagnoseHardening } from './hardenDiagnosis.ts';
 import { diagnoseEngine } from './hostDiagnosis.ts';
 import { diagnoseStore } from './storeDiagnosis.ts';
 
@@ -38,6 +39,7 @@ export async function* diagnoseStart(file: string): AsyncIterable<Diagnosis> {
   yield* diagnoseNames(config);
   yield* diagnoseUser(config);
   yield* diagnosePins(config);
+  yield* diagnoseHardening(config);
   for (const served of servedWithTls(config)) yield* diagnoseServedAtStart(served, config.environment);
   for (const [key, path] of certificateFiles(config))
     yield attempt(key, () => `${readCertificates(readFileSync(path), path).length} certificates in ${path}`);
