@@ -196,7 +196,10 @@ t.test('init takes a configuration from flags or answers, and asks again after a
   const answers = [
     ...['A B', '', 'https://seal.acme.com', 'seal.example.com/x', 'seal.acme.com/asked'],
     ...[`127.0.0.1:${taken}`, `127.0.0.1:${port}`],
-    ...['us', us.module, `SOFTHSM2_CONF=${us.environment?.SOFTHSM2_CONF}`, '', 'typo', 'token-us', 'n'],
+    // Each of them may be the wrong one, so all are asked for again.
+    ...['us', us.module, 'none', '', 'token-us'],
+    ...['', '', `SOFTHSM2_CONF=${us.environment?.SOFTHSM2_CONF}`, '', 'typo'],
+    ...['', '', '', '', 'token-us', 'n'],
     ...['2', '1', 'none', 'system'],
   ];
   const ask = (name: string, input: string) =>

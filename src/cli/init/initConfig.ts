@@ -215,38 +215,59 @@ async function getPartitions(
   return partitions;
 }
 
-/** Asks anew from the label of the token on where token and PIN do not fit together. */
+/** Asks anew for all of it while token and PIN do not fit together: any of the answers may be the wrong one. */
 async function askPartition(
   questions: Questions,
   last: PartitionAnswer | undefined,
   place: Place,
 ): Promise<PartitionAnswer> {
+  let earlier: Partial<PartitionAnswer> = { ...(last && { module: last.module }) };
+  for (;;) {
+    const answer = await askToken(questions, earlier, place);
+    if (await questions.accepts(() => tryToken(answer, place))) return answer;
+    earlier = answer;
+  }
+}
+
+async function askToken(
+  questions: Questions,
+  earlier: Partial<PartitionAnswer>,
+  place: Place,
+): Promise<PartitionAnswer> {
   const region = await questions.ask(
     'Region of the partition, such as eu-west',
     matching(/^[a-z0-9][a-z0-9-]{0,62}$/, 'a-z, 0-9 and dashes'),
+    earlier.region,
   );
-  const module = await questions.ask('PKCS#11 module', readExisting, last?.module ?? MODULE_DEFAULT);
+  const module = await questions.ask('PKCS#11 module', readExisting, earlier.module ?? MODULE_DEFAULT);
   const environment = await questions.ask(
     'Variables of the module, NAME=VALUE with blanks between, or none',
     readVariables,
-    'none',
+    wordsOf(earlier.environment),
   );
   const pinFile = await questions.ask(
     'File with the PIN, and nothing else',
     readExisting,
-    join(place.folder, `${place.environment}.pins`, region),
+    earlier.pinFile ?? join(place.folder, `${place.environment}.pins`, region),
   );
-  return questions.ask('Label of the token', async (tokenLabel) => {
-    const answer = { region, module, tokenLabel, pinFile, environment };
-    await tryToken(answer, place);
-    return answer;
-  });
+  const read = matching(/./, 'the label that the token was initialised with');
+  const tokenLabel = await questions.ask('Label of the token', read, earlier.tokenLabel);
+  return { region, module, tokenLabel, pinFile, environment };
 }
 
 function readExisting(text: string): string {
   const path = resolve(text);
   if (existsSync(path)) return path;
   throw new OperatorError(`there is no ${path}, or it is closed to this user`);
+}
+
+/** As {@link readVariables} takes them. */
+function wordsOf(variables: Record<string, string> = {}): string {
+  return (
+    Object.entries(variables)
+      .map(([name, value]) => `${name}=${value}`)
+      .join(' ') || 'none'
+  );
 }
 
 function readVariables(text: string): Record<string, string> {
@@ -307,7 +328,8 @@ const quote = (text: string) => JSON.stringify(text);
 
 function toToml(settings: Settings): string {
   const { environment, origin, listen, partitions, quorum, authority, clock, folder } = settings;
-  const stateDir = folder === '/etc/pdfseal' ? `/var/lib/pdfseal/${environment}` : join(folder, environment);
+  const isPackaged = folder === '/etc/pdfseal';
+  const stateDir = isPackaged ? `/var/lib/pdfseal/${environment}` : join(folder, environment);
   const names = { 'built-in': ['built-in'], none: [] as string[] };
   const authorities = typeof authority === 'string' ? names[authority] : ['external'];
   const [first] = partitions;
@@ -318,6 +340,8 @@ function toToml(settings: Settings): string {
     '# What differs from the defaults. Every key is explained in production.toml, and in pdfseald.toml(5).\n',
     `environment = ${quote(environment)}\nstate_dir = ${quote(stateDir)}\n`,
     ...(listen === LISTEN_DEFAULT ? [] : [`\n[http]\nlisten = ${quote(listen)}\n`]),
+    // The folder of the package, for the group that may ask the administration.
+    ...(isPackaged ? [`\n[admin]\nlisten = ${quote(`unix:/run/pdfseal/${environment}/admin.sock`)}\n`] : []),
     `\n[log]\norigin = ${quote(origin)}\n`,
     `\n[kms]\nquorum = ${JSON.stringify(encodeQuorum(quorum))}\n`,
     ...partitions.map((one) => token('kms.partitions', one, environment)),

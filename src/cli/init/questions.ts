@@ -22,12 +22,23 @@ export class Questions {
       const { value, done } = await this.#answers.next();
       if (done === true) throw new OperatorError(`no answer to "${question}"`);
       const text = (value as string).trim() || (fallback ?? '');
-      try {
-        return await read(text);
-      } catch (error) {
-        if (!(error instanceof OperatorError)) throw error;
-        ownProcess().stderr.write(`  ✗ ${error.message.replaceAll('\n', '\n    ')}\n`);
-      }
+      const answer: { value?: T } = {};
+      const reads = async () => {
+        answer.value = await read(text);
+      };
+      if (await this.accepts(reads)) return answer.value as T;
+    }
+  }
+
+  /** Whether answers will do; says why not where `work` throws OperatorError. */
+  async accepts(work: () => Promise<void>): Promise<boolean> {
+    try {
+      await work();
+      return true;
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      ownProcess().stderr.write(`  ✗ ${error.message.replaceAll('\n', '\n    ')}\n`);
+      return false;
     }
   }
 
