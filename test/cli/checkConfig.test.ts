@@ -157,6 +157,26 @@ t.test('before the first start, check-config warns of a missing store and an unc
   );
 });
 
+t.test('a reload is refused for a TLS key that is not that of its certificate', async (t) => {
+  const sandbox = await openSandbox({ init: false });
+  t.teardown(() => sandbox.close());
+  const authority = makeAuthority(sandbox.dir, 'authority');
+  const [pair, other] = ['server', 'other'].map((name) => issueCertificate(sandbox.dir, name, authority));
+  edit(sandbox, (text) =>
+    text.replace(
+      '[log]',
+      `[http.tls]\ncertificate_file = "${pair?.certificateFile}"\nkey_file = "${join(sandbox.dir, 'tls.key')}"\n[log]`,
+    ),
+  );
+  const put = (key = '') => writeFileSync(join(sandbox.dir, 'tls.key'), readFileSync(key), { mode: 0o600 });
+  put(pair?.keyFile);
+  t.match(await check(sandbox, '--reload'), { status: 0 }, 'neither log nor PIN is looked at');
+  put(other?.keyFile);
+  t.match(await check(sandbox, '--reload'), { status: 1, stdout: /✗ TLS pair: .*cannot be used together/ });
+  edit(sandbox, (text) => text.replace('[log]', 'listens = 1\n[log]'));
+  t.match(await check(sandbox, '--reload'), { status: 1, stderr: /listens/ });
+});
+
 t.test('check-config --json prints one object per line', async (t) => {
   const sandbox = await openSandbox({ init: false });
   t.teardown(() => sandbox.close());

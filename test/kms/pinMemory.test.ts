@@ -51,7 +51,7 @@ t.test('after a refusal, for which it was hashed, the PIN is nowhere either', as
   t.match(readFileSync(join(token.refusedPins, record), 'utf8'), /CKR_PIN_INCORRECT/);
 });
 
-t.test('during the log-in it is in one page, never swapped, in no core and in no child', async (t) => {
+t.test('during the log-in the PIN is in one page, never swapped, dumped or inherited', async (t) => {
   const plain = makeToken(t.testdir(), { label: 'vault', region: 'eu', keyLabel: 'log' });
   const token = behindFaulty(plain, buildFaultyModule(t.testdirName));
   await initKey(token, 'ed25519');

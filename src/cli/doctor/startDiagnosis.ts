@@ -54,6 +54,13 @@ export async function* diagnoseStart(file: string): AsyncIterable<Diagnosis> {
     yield await diagnoseAddress('console.tls.listen', console.tls.listen, config);
 }
 
+/** What a running daemon reads anew (SIGHUP): `bad` if it would keep what it has. */
+export async function* diagnoseReload(file: string): AsyncIterable<Diagnosis> {
+  const config = loadConfig(file, { files: 'unused' });
+  yield good('config', `every key of ${config.file} is known and has a valid value`);
+  for (const served of servedWithTls(config)) yield* diagnoseServedAtStart(served, config.environment);
+}
+
 function attempt(check: string, look: () => string): Diagnosis {
   try {
     return good(check, look());
