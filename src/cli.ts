@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import './base/inspector.ts';
+import { fromEnvironment } from './base/env.ts';
 import { OperatorError } from './base/errors.ts';
 import { systemReason } from './base/systemReason.ts';
 import { EXIT } from './cli/exit.ts';
@@ -10,7 +11,10 @@ const NODE_MAJOR_MIN = 24;
 
 async function main(): Promise<void> {
   exitOnLostOutput();
-  if (!isNodeTooOld()) await run(process);
+  if (isNodeTooOld()) return;
+  // lmdb-js prints the stack of an error that it also throws, such as that of a full disk.
+  if (fromEnvironment('PDFSEAL_STACK') === undefined) console.error = () => {};
+  await run(process);
 }
 
 /** The shebang takes the first node in PATH. An old one would fail later, with a message that nobody understands. */

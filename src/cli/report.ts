@@ -66,6 +66,8 @@ const OF_API: Partial<Record<ErrorCode, string>> = {
 export function report(error: unknown, failed: ExitStatus = EXIT.failed): ExitStatus {
   if (error instanceof CommanderError) return reportUsage(error);
   const failure = commandFailure(error);
+  // LMDB itself has begun a line about a failed write, and does not end it.
+  if (error instanceof UnknownOutcome) note('');
   if (isJson()) noteJson({ error: failure });
   else {
     for (const line of failure.message.split('\n')) note(`pdfseal: ${line}`);
