@@ -105,7 +105,7 @@ export class Egress implements EgressProcess {
       logger.warn('the egress process has read another configuration: restart its unit');
   }
 
-  /** Ends the child. */
+  /** Ends the child. Never rejects. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);

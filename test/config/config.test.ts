@@ -825,6 +825,7 @@ t.test('a software key must be post-quantum, and without a token', async (t) => 
     keyLabel: 'pq',
     algorithm: 'mldsa44',
     pinFile: '/etc/pq.key',
+    refusedPins: '/etc/state/refused-pins',
   });
   const credential = at('algorithm = "mldsa44"\nsoftware_key_credential = "pin_pq"').partitions[1];
   t.match(credential, { pinFile: /pin_pq$/, pinSource: /test\.pins\/pq \(credential pin_pq\)/ });

@@ -1,6 +1,5 @@
 /** Where the PIN is in a signer: in one page while the token judges it, and nowhere afterwards. */
 import { spawnSync } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,6 +8,7 @@ import { initKey } from '../../src/kms/keyOperations.ts';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import { behindFaulty, buildFaultyModule, setFault } from '../support/faults.ts';
 import { makeToken } from '../support/partitions.ts';
+import { randomBytes } from '../support/seed.ts';
 
 const SEARCH = fileURLToPath(new URL('./pinSearch.ts', import.meta.url));
 const isRoot = process.getuid?.() === 0;

@@ -1,5 +1,5 @@
 /** A token locks itself after a few wrong PINs, so each is presented once, whoever asks. */
-import { randomBytes, scryptSync } from 'node:crypto';
+import { scryptSync } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -7,6 +7,7 @@ import { forgetRefusedPins, probeToken, readKey } from '../../src/kms/keyOperati
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
 import { behindFaulty, buildFaultyModule, logins, refusedLogins, withoutFaults } from '../support/faults.ts';
 import { item, makeSite, pidOf, type Site, statesOf } from '../support/partitions.ts';
+import { randomBytes } from '../support/seed.ts';
 import { changePin } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 

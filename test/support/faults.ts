@@ -3,7 +3,7 @@
  * fails when told to (`faulty-module.c`, compiled here).
  */
 import { execFileSync } from 'node:child_process';
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { PartitionOptions } from '../../src/kms/partitions.ts';
@@ -117,8 +117,10 @@ export function faultsPlayed(
   return callsOf(partition).filter((line) => line.startsWith(fault)).length;
 }
 
+/** None before the module is loaded for the first time. */
 function callsOf(partition: PartitionOptions): string[] {
-  return readFileSync(join(homeOf(partition), 'calls'), 'utf8').split('\n');
+  const file = join(homeOf(partition), 'calls');
+  return existsSync(file) ? readFileSync(file, 'utf8').split('\n') : [];
 }
 
 function homeOf({ pinFile }: PartitionOptions): string {

@@ -16,7 +16,10 @@ export const retryPinCommand = command('retry-pin', {
     'command by pdfseal-run.',
   options: [CONFIG],
   exit: { 1: 'what is remembered cannot be changed' },
-  examples: ['pdfseal-run production hsm retry-pin'],
+  examples: [
+    'pdfseal-run production hsm retry-pin',
+    'pdfseal hsm retry-pin --config /etc/pdfseal/sandbox.toml',
+  ],
   async run({ config: file }) {
     const tokens = configuredKeys(loadConfig(file, { files: 'unused' }))
       .map(({ token }) => token)
