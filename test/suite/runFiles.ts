@@ -14,6 +14,9 @@ const FOLDER = join(ROOT, 'node_modules/.cache/suite');
 const TICK_MS = 1_000;
 /** Without a terminal, a line of progress each so often. */
 const LINE_EVERY_MS = 20_000;
+/** What is shown of one failure. */
+const LINES_MAX = 40;
+const LINE_CHARS_MAX = 300;
 
 export interface RunOptions {
   /** The share of its random inputs that each property tries, at most 1. */
@@ -43,6 +46,8 @@ export async function runFiles(files: string[], { share, jobs, seed }: RunOption
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       ...process.env,
+      // Programs whose first line asks for node get this one.
+      PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
       NODE_COMPILE_CACHE: join(ROOT, 'node_modules/.cache/compiled'),
       PDFSEALD_EVENTS: events,
       PDFSEALD_PROGRAMS: dirname(await programFile('main', 'src')),
@@ -113,13 +118,12 @@ function describe({ path: [file = '', ...titles], result }: Broken, seeds: Map<s
   const ending = exitCode === undefined ? undefined : `ended with ${signal ?? `status ${exitCode}`}`;
   const told = diff ?? ending ?? source ?? JSON.stringify(others, undefined, 2);
   const seed = seeds.get(file);
+  const lines = String(told).trimEnd().split('\n');
   return [
     `\n✗ ${[file, ...titles].join(' › ')}`,
     `  at ${fileName}${lineNumber === undefined ? '' : `:${lineNumber}`}`,
-    ...String(told)
-      .trimEnd()
-      .split('\n')
-      .map((line) => `    ${line}`),
+    ...lines.slice(0, LINES_MAX).map((line) => `    ${line.slice(0, LINE_CHARS_MAX)}`),
+    ...(lines.length > LINES_MAX ? [`    … and ${lines.length - LINES_MAX} more lines`] : []),
     `  again: ${seed === undefined ? '' : `PDFSEALD_SEED=${seed} `}npm test -- ${file}`,
   ].join('\n');
 }
