@@ -1,0 +1,285 @@
+import {
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
+import type { Socket } from 'node:net';
+
+/** How many requests begin in one turn of the event loop. */
+const BEGUN_MAX = 8;
+/** So many of them are for strangers, if strangers wait: whoever is about to show an API key is one. */
+const STRANGERS_BEGUN = 2;
+/** A connection that waits is read on up to here: only whoever reads notices its end. */
+const READ_AHEAD_BYTES_MAX = 16 * 1024;
+/** The bytes that all connections together have waiting. */
+const HELD_BYTES_MAX = 16 * 1024 * 1024;
+
+/** The answer to the parser at the end of a head that makes it stop there (`HPE_PAUSED` of llhttp). */
+const STOP = 21;
+/** Makes the parser go on from there. It has an address, unlike other empty buffers, which the parser takes for the end of the connection. */
+const NOTHING = Buffer.alloc(1).subarray(1);
+
+/** An error of Node's parser. */
+export interface ParseError extends NodeJS.ErrnoException {
+  /** The last packet, and how many of its bytes the parser read. */
+  rawPacket?: Buffer;
+  bytesParsed?: number;
+}
+
+/** Node's parser of a connection. After the connection has ended, another one has it. */
+interface Parser {
+  onIncoming(req: IncomingMessage, keepAlive: boolean): number;
+  resume(): void;
+}
+
+/** How the requests of a server are carried out. */
+export interface Admitted {
+  handle: RequestListener;
+  /** Refuses a connection whose bytes form no request, after the answers to those before. Default: a status without a body. */
+  refuse?(error: ParseError, socket: Socket): void;
+  /** Whether the other end has shown who it is. Default: nobody is a stranger. */
+  isKnown?(socket: Socket): boolean;
+}
+
+interface HttpSocket extends Socket {
+  /** Null after the end, after a tunnel was asked for too. */
+  parser?: Parser | null;
+  /** Whether Node waits until the other end reads. The parser refuses bytes then. */
+  _paused?: boolean;
+}
+
+interface Request {
+  req: IncomingMessage;
+  res: ServerResponse;
+}
+
+/** A connection, with the request under way and what came behind it. */
+interface Connection extends Admitted {
+  socket: HttpSocket;
+  /** It waits for its turn, or has begun. */
+  current?: Request | undefined;
+  /** The parser stands still behind the head of this one. */
+  next?: Request | undefined;
+  /** What came behind that head. */
+  held: Buffer;
+  isStopped: boolean;
+  isFaulty: boolean;
+  /** Gives bytes to the parser. Absent while they reach it without JavaScript, until a request comes early for the first time. */
+  parse?(bytes: Buffer): void;
+}
+
+/**
+ * Stands between sockets and handlers. Node alone parses all requests of a packet at once, and carries them out even after the connection
+ * has closed. Here one request of a connection is under way, and of what came behind it no more than a head is parsed. Few requests begin
+ * in each turn of the event loop, and the connections take turns. What waits is dropped when its connection closes.
+ *
+ * The answers to the clients of one batch bring as many new requests at the same time. If all of these began at once, the signatures and
+ * the commit of the next batch, for which other clients wait, would be noticed only after them.
+ */
+export class Admission {
+  readonly #connections = new WeakMap<Socket, Connection>();
+  /** Connections whose request waits for its turn. */
+  readonly #known = new Set<Connection>();
+  readonly #strangers = new Set<Connection>();
+  /** Connections with held bytes. The one that has had some longest is first. */
+  readonly #holders = new Set<Connection>();
+  readonly #heldBytesMax: number;
+  #heldBytes = 0;
+  #begun = 0;
+
+  constructor({ heldBytesMax = HELD_BYTES_MAX }: { heldBytesMax?: number } = {}) {
+    this.#heldBytesMax = heldBytesMax;
+  }
+
+  /** From now on, the requests of this server are carried out so. */
+  admit(server: Server, admitted: Admitted): void {
+    for (const event of ['request', 'checkContinue', 'checkExpectation']) {
+      server.on(event, (req: IncomingMessage, res: ServerResponse) =>
+        this.#arrive(this.#of(req.socket, admitted), { req, res }),
+      );
+    }
+    server.on('clientError', (error: ParseError, socket: Socket) =>
+      this.#fail(this.#of(socket, admitted), error),
+    );
+  }
+
+  #of(socket: Socket, admitted: Admitted): Connection {
+    const open = this.#connections.get(socket);
+    if (open !== undefined) return open;
+    const connection: Connection = { ...admitted, socket, held: NOTHING, isStopped: false, isFaulty: false };
+    this.#connections.set(socket, connection);
+    socket.once('close', () => this.#drop(connection));
+    const { parser } = connection.socket;
+    const onIncoming = parser?.onIncoming;
+    if (parser && onIncoming) {
+      parser.onIncoming = (req, keepAlive) => {
+        const verdict = onIncoming(req, keepAlive);
+        return verdict === 0 && connection.next ? STOP : verdict;
+      };
+    }
+    return connection;
+  }
+
+  /** A head was parsed. */
+  #arrive(connection: Connection, request: Request): void {
+    if (connection.current === undefined) {
+      this.#await(connection, request);
+    } else {
+      connection.next = request;
+      this.#stop(connection);
+    }
+  }
+
+  #await(connection: Connection, request: Request): void {
+    connection.current = request;
+    request.res.once('close', () => this.#end(connection));
+    (isStranger(connection) ? this.#strangers : this.#known).add(connection);
+    this.#begin();
+  }
+
+  #begin(): void {
+    while (this.#begun < BEGUN_MAX) {
+      const isForStrangers = this.#strangers.size > 0 && BEGUN_MAX - this.#begun <= STRANGERS_BEGUN;
+      const waiting = isForStrangers || this.#known.size === 0 ? this.#strangers : this.#known;
+      const [connection] = waiting;
+      if (connection === undefined) return;
+      waiting.delete(connection);
+      if (this.#begun === 0) setImmediate(() => this.#nextTurn());
+      this.#begun += 1;
+      this.#carryOut(connection);
+    }
+  }
+
+  #nextTurn(): void {
+    this.#begun = 0;
+    this.#begin();
+  }
+
+  #carryOut(connection: Connection): void {
+    const { current, handle, parse, isStopped } = connection;
+    if (current === undefined) return;
+    handle(current.req, current.res);
+    if (isStopped && parse) this.#goOn(connection, parse);
+  }
+
+  #end(connection: Connection): void {
+    const { next, socket } = connection;
+    connection.current = undefined;
+    connection.next = undefined;
+    if (next !== undefined && !socket.destroyed) this.#await(connection, next);
+  }
+
+  /** From the first stop on, all bytes of this connection pass through {@link #read}, so that nothing can overtake what is held. */
+  #stop(connection: Connection): void {
+    connection.isStopped = true;
+    if (connection.parse !== undefined) return;
+    const { socket } = connection;
+    const [parse] = listenersOf(socket, 'data');
+    if (parse === undefined) return;
+    connection.parse = parse;
+    const [pause, resume] = [listenersOf(socket, 'pause'), listenersOf(socket, 'resume')];
+    socket.off('data', parse);
+    socket.on('data', (bytes: Buffer) => this.#read(connection, bytes));
+    // Node removes its own two: without them, a socket that was paused is never read again.
+    for (const listener of pause) socket.on('pause', listener);
+    for (const listener of resume) socket.on('resume', listener);
+  }
+
+  #read(connection: Connection, bytes: Buffer): void {
+    const { isStopped, held, socket, parse } = connection;
+    if (isStopped) this.#hold(connection, Buffer.concat([held, bytes]));
+    else if (socket.parser) parse?.(bytes);
+  }
+
+  /** Parses behind the head of the request that has begun, as far as the next head. */
+  #goOn(connection: Connection, parse: (bytes: Buffer) => void): void {
+    const { socket, held } = connection;
+    connection.isStopped = false;
+    this.#hold(connection, NOTHING);
+    // The answer before is complete, so nothing of it waits for the other end.
+    if (socket._paused) socket.destroy();
+    socket.parser?.resume();
+    for (const bytes of [NOTHING, held]) if (socket.parser && !socket.destroyed) parse(bytes);
+    if (connection.held.length <= READ_AHEAD_BYTES_MAX) socket.resume();
+  }
+
+  #fail(connection: Connection, error: ParseError): void {
+    const { socket, current, isStopped, isFaulty } = connection;
+    if (isStopped && error.code === 'HPE_PAUSED') {
+      const rest = error.rawPacket?.subarray(error.bytesParsed) ?? NOTHING;
+      // A short rest does not keep the memory of its packet.
+      this.#hold(connection, rest.length * 2 < rest.buffer.byteLength ? Buffer.from(rest) : rest);
+      return;
+    }
+    // After the first fault, all further bytes are faulty.
+    if (isFaulty && socket.writable) return;
+    connection.isFaulty = true;
+    const { refuse = refuseBriefly } = connection;
+    const isOpen = current?.res.writableFinished === false;
+    if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
+    // The request before the fault is answered first; otherwise the client would take the refusal for its answer.
+    else if (isOpen && current.req.complete) current.res.once('finish', () => refuse(error, socket));
+    else if (isOpen && current.res.headersSent) socket.destroy();
+    else refuse(error, socket);
+  }
+
+  #hold(connection: Connection, bytes: Buffer): void {
+    this.#heldBytes += bytes.length - connection.held.length;
+    connection.held = bytes;
+    this.#holders.delete(connection);
+    if (bytes.length > 0) this.#holders.add(connection);
+    if (bytes.length > READ_AHEAD_BYTES_MAX) connection.socket.pause();
+    while (this.#heldBytes > this.#heldBytesMax) this.#makeRoom();
+  }
+
+  /** Closes the connection that has held bytes longest, of a stranger if there is one. */
+  #makeRoom(): void {
+    let [closed] = this.#holders;
+    for (const holder of this.#holders) {
+      if (!isStranger(holder)) continue;
+      closed = holder;
+      break;
+    }
+    if (closed === undefined) return;
+    closed.socket.destroy();
+    this.#drop(closed);
+  }
+
+  #drop(connection: Connection): void {
+    connection.current = undefined;
+    connection.next = undefined;
+    this.#known.delete(connection);
+    this.#strangers.delete(connection);
+    this.#hold(connection, NOTHING);
+  }
+}
+
+function listenersOf(socket: Socket, event: string): ((...args: unknown[]) => void)[] {
+  return socket.listeners(event) as ((...args: unknown[]) => void)[];
+}
+
+/** A handler that has every body sent which a client first asks about. */
+export function takingAnyBody(handle: RequestListener): RequestListener {
+  return (req, res) => {
+    if (req.headers.expect?.toLowerCase() === '100-continue' && req.httpVersion === '1.1')
+      res.writeContinue();
+    handle(req, res);
+  };
+}
+
+const STATUSES: Readonly<Record<string, number>> = {
+  HPE_HEADER_OVERFLOW: 431,
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+};
+
+function refuseBriefly({ code = '' }: ParseError, socket: Socket): void {
+  const status = STATUSES[code] ?? 400;
+  const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`;
+  socket.end(head, () => socket.destroy());
+}
+
+function isStranger({ isKnown, socket }: Connection): boolean {
+  return isKnown?.(socket) === false;
+}
