@@ -3,8 +3,9 @@ import type { Logger } from 'pino';
 import type { AuthOptions } from '../http/authentication.ts';
 import type { AnswerOptions } from '../http/errorResponses.ts';
 import { RequestLog } from '../http/requestLog.ts';
-import { answerTransportFailures } from '../http/transport.ts';
+import { answerRequests } from '../http/transport.ts';
 import type { HostPort, ListenAddress, SocketPath } from '../net/address.ts';
+import { Admission } from '../net/admission.ts';
 import { closeServer, listenAt } from '../net/listen.ts';
 import type { Signing } from '../seal/signing.ts';
 import type { Credential, Scope } from '../store/credentialStore.ts';
@@ -91,8 +92,7 @@ export async function openAdminListener(
     requireHostHeader: false,
   });
   server.maxConnections = CONNECTIONS_MAX;
-  server.on('request', handle);
-  answerTransportFailures(server, new RequestLog(logger));
+  answerRequests(server, { handle, admission: new Admission(), log: new RequestLog(logger) });
   await listenAt(server, address, 'admin.listen');
   return { close: () => closeServer(server, 0) };
 }

@@ -1,7 +1,9 @@
 /** The sockets of the console: what a connection may take, and how all of them are closed. */
 import { createServer, type RequestListener, type Server } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
 import { formatAddress, type HostPort, type ListenAddress } from '../net/address.ts';
+import { Admission, type Admitted, takingAnyBody } from '../net/admission.ts';
 import { ConnectionLimits } from '../net/connectionLimits.ts';
 import { closeServer, listenAt } from '../net/listen.ts';
 import type { TlsCertificates } from '../net/tls.ts';
@@ -19,6 +21,8 @@ const HTTP = {
   maxHeaderSize: 16 * 1024,
   headersTimeout: HEAD_MS_MAX,
   requestTimeout: 30_000,
+  // The checks of each request want the right one.
+  requireHostHeader: false,
   connectionsCheckingInterval: 1_000,
 };
 
@@ -54,22 +58,23 @@ export async function openOverTls(
 ): Promise<Listener> {
   const server = createTlsServer({ ...HTTP, handshakeTimeout: HEAD_MS_MAX }, certificates, logger);
   limits.watch(server);
-  return open(server, handle, { listen, key: 'console.tls.listen', logger });
+  const isKnown = (socket: Socket) => limits.isKnown(socket);
+  return open(server, handle, { listen, key: 'console.tls.listen', logger, isKnown });
+}
+
+interface Opening extends Pick<Admitted, 'isKnown'> {
+  listen: ListenAddress;
+  key: string;
+  logger: Logger;
 }
 
 async function open(
   server: Server,
   handle: RequestListener,
-  { listen, key, logger }: { listen: ListenAddress; key: string; logger: Logger },
+  { listen, key, logger, isKnown }: Opening,
 ): Promise<Listener> {
   server.timeout = SILENCE_MS_MAX;
-  server.on('request', handle);
-  // The limits of connections listen to these too, and then Node leaves the answer to us. A request without one is held in memory.
-  server.on('checkContinue', (request, response) => {
-    response.writeContinue();
-    handle(request, response);
-  });
-  server.on('checkExpectation', handle);
+  new Admission().admit(server, { handle: takingAnyBody(handle), ...(isKnown && { isKnown }) });
   await listenAt(server, listen, key);
   logger.info({ address: formatAddress(listen) }, 'the console is open');
   return { close: () => closeServer(server, 0) };

@@ -6,6 +6,7 @@ import type { Logger } from 'pino';
 import { ServiceError } from '../base/errors.ts';
 import { Slots } from '../base/slots.ts';
 import type { Limits } from '../limits/limits.ts';
+import { Admission } from '../net/admission.ts';
 import type { TlsPeer } from '../net/clientCertificate.ts';
 import { ConnectionLimits } from '../net/connectionLimits.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
@@ -18,7 +19,6 @@ import { type CreateOptions, createJob } from './createRoutes.ts';
 import { type DocumentRouteOptions, getDocument } from './documentRoute.ts';
 import { serveErrorIndex, serveErrorPage } from './errorPages.ts';
 import { type AnswerOptions, answerErrors } from './errorResponses.ts';
-import { beginFewPerTurn } from './fewPerTurn.ts';
 import { type JobsOptions, jobHandlers } from './jobRoutes.ts';
 import { rotateOwnKey } from './keyRoutes.ts';
 import { logHandlers } from './logRoutes.ts';
@@ -85,6 +85,7 @@ export interface App {
   lifecycle: { draining: boolean };
   log: RequestLog;
   connections: ConnectionLimits;
+  admission: Admission;
 }
 
 /** Builds the API. The first middleware sees a request first and its answer last. */
@@ -101,7 +102,6 @@ export function createApp(parts: AppParts): App {
   // Only a connection that broke during an answer causes this event. The log line of the request records it.
   koa.on('error', (error) => logger.debug({ err: error }, 'the client went away'));
   koa.use(observe(log, parts.onRequest));
-  koa.use(beginFewPerTurn());
   koa.use(linger);
   koa.use(answerErrors(parts));
   koa.use(refuseWhileDraining(lifecycle));
@@ -109,7 +109,7 @@ export function createApp(parts: AppParts): App {
   koa.use(takeLiteral(literals));
   koa.use(router.routes());
   koa.use(refuseUnrouted(router, 'See /v1/openapi.json.'));
-  return { handle: koa.callback(), lifecycle, log, connections };
+  return { handle: koa.callback(), lifecycle, log, connections, admission: new Admission() };
 }
 
 type ApiRouter = Router<RequestState>;

@@ -7,7 +7,7 @@ import { closeServer, type InheritedSocket, listenAt } from '../net/listen.ts';
 import type { TlsCertificates } from '../net/tls.ts';
 import { createTlsServer } from '../net/tlsServer.ts';
 import type { App } from './app.ts';
-import { answerTransportFailures } from './transport.ts';
+import { answerRequests } from './transport.ts';
 
 export interface ServerOptions {
   /** The addresses to listen on. Listening sockets from the service manager replace all of them. */
@@ -93,10 +93,10 @@ function serverFor(app: App, tls: TlsCertificates | undefined, options: ServerOp
   // Accepts all headers that fit: Node would silently drop headers above a maximum number.
   server.maxHeadersCount = 0;
   server.timeout = silenceMsMax;
-  // Node does not answer Expect here: the app requests the body after all checks of the head. Other expectations are ignored.
-  for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, app.handle);
-  answerTransportFailures(server, app.log);
-  app.connections.watch(server);
+  // The app requests the body after all checks of the head.
+  const { handle, admission, connections, log } = app;
+  answerRequests(server, { handle, admission, isKnown: (socket) => connections.isKnown(socket), log });
+  connections.watch(server);
   return server;
 }
 

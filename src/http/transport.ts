@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import { type Server, STATUS_CODES } from 'node:http';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { ERROR_KINDS } from '../base/errorKinds.ts';
 import type { ErrorCode } from '../base/errors.ts';
+import type { Admission, Admitted, ParseError } from '../net/admission.ts';
 import { encodeEnvelope } from './errorResponses.ts';
 import { newRequestId } from './observe.ts';
 import type { RequestLog } from './requestLog.ts';
@@ -17,13 +18,6 @@ interface Refusal {
   headers?: string[];
   /** Whether the request is HEAD, so that the answer must have no body. */
   isHead?: boolean;
-}
-
-/** An error of Node's parser. */
-interface ParseError extends NodeJS.ErrnoException {
-  /** The last packet, and how many of its bytes the parser read. */
-  rawPacket?: Buffer;
-  bytesParsed?: number;
 }
 
 const NOT_HTTP: Refusal = { code: 'invalid_request', message: 'The request is not valid HTTP/1.1.' };
@@ -43,25 +37,20 @@ const TUNNEL: Refusal = {
   headers: ['Allow: DELETE, GET, HEAD, PATCH, POST'],
 };
 
-/** Answers connections whose bytes never form a request, with the error envelope, directly on the socket. */
-export function answerTransportFailures(server: Server, log: RequestLog): void {
-  const latest = new WeakMap<Duplex, ServerResponse>();
-  const faulty = new WeakSet<Duplex>();
-  const remember = (req: IncomingMessage, res: ServerResponse) => latest.set(req.socket, res);
-  for (const event of ['request', 'checkContinue', 'checkExpectation'])
-    server.prependListener(event, remember);
-  server.on('clientError', (error: ParseError, socket) => {
-    // After the first fault, all further bytes are faulty.
-    if (faulty.has(socket) && socket.writable) return;
-    faulty.add(socket);
-    const answer = latest.get(socket);
-    const isOpen = answer !== undefined && !answer.writableFinished;
-    const refusal = { ...(REFUSALS[error.code ?? ''] ?? NOT_HTTP), isHead: isHead(error) };
-    if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
-    // The request before the fault is answered first; otherwise the client would take the refusal for its answer.
-    else if (isOpen && answer.req.complete) answer.once('finish', () => refuse(socket, refusal, log));
-    else if (isOpen && answer.headersSent) socket.destroy();
-    else refuse(socket, refusal, log);
+interface Answering extends Pick<Admitted, 'handle' | 'isKnown'> {
+  admission: Admission;
+  log: RequestLog;
+}
+
+/**
+ * Carries out the requests of a server in their turn. Connections whose bytes never form a request are answered with the error envelope,
+ * directly on the socket.
+ */
+export function answerRequests(server: Server, { admission, log, ...carried }: Answering): void {
+  admission.admit(server, {
+    ...carried,
+    refuse: (error, socket) =>
+      refuse(socket, { ...(REFUSALS[error.code ?? ''] ?? NOT_HTTP), isHead: isHead(error) }, log),
   });
   server.on('connect', (_req, socket) => refuse(socket, TUNNEL, log));
 }

@@ -98,6 +98,11 @@ export class ConnectionLimits {
     this.#note(connection);
   }
 
+  /** Whether a request on this socket had a valid API key. */
+  isKnown(socket: Socket): boolean {
+    return this.#of(socket)?.isKnown === true;
+  }
+
   #open(socket: Socket): void {
     const address = addressKey(socket.remoteAddress);
     const neighbours = address === undefined ? undefined : this.#neighbours(address);

@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { ServiceError } from '../base/errors.ts';
 import { NOTE_LENGTH_MAX } from '../log/note.ts';
 import type { ListenAddress } from '../net/address.ts';
+import { Admission, takingAnyBody } from '../net/admission.ts';
 import { ConnectionLimits } from '../net/connectionLimits.ts';
 import { IncomingBody } from '../net/incomingBody.ts';
 import { closeServer, type InheritedSocket, listenAt } from '../net/listen.ts';
@@ -41,16 +42,12 @@ export async function openWitnessServer(options: WitnessServerOptions): Promise<
     maxHeaderSize: HEAD_BYTES_MAX,
     headersTimeout: HEAD_MS_MAX,
     requestTimeout: REQUEST_MS_MAX,
+    // Node would answer without the admission, and a witness has one name only.
+    requireHostHeader: false,
     connectionsCheckingInterval: 1_000,
   });
   new ConnectionLimits({ max: CONNECTIONS_MAX, perAddressMax: CONNECTIONS_PER_ADDRESS_MAX }).watch(server);
-  server.on('request', (req, res) => void handle(req, res, options));
-  // Whoever listens to these answers them.
-  server.on('checkContinue', (req, res) => {
-    res.writeContinue();
-    void handle(req, res, options);
-  });
-  server.on('checkExpectation', (req, res) => void handle(req, res, options));
+  new Admission().admit(server, { handle: takingAnyBody((req, res) => void handle(req, res, options)) });
   await listenAt(server, options.listen, '--listen');
   const address = server.address();
   return {

@@ -189,7 +189,23 @@ t.test('after a fault nothing more is read', async (t) => {
   t.strictSame(warnings, [], 'nothing piles up');
 });
 
-t.test('a body that stands still times out', async (t) => {
+t.test('whoever sends thousands of requests without a key and goes has a few carried out', async (t) => {
+  let answered = 0;
+  const onRequest = () => {
+    answered += 1;
+  };
+  const app = await openTestApp(t, { app: { onRequest } });
+  for (let attackers = 0; attackers < 4; attackers += 1) {
+    const wire = new Wire(app.server.port);
+    wire.send('GET / HTTP/1.1\r\n\r\n'.repeat(3_000));
+    await wire.until(/HTTP/);
+    wire.socket.resetAndDestroy();
+  }
+  t.equal((await app.client.get('/v1/jobs')).status, 200);
+  t.ok(answered < 1_000, `${answered} answered`);
+});
+
+t.test('a body that stands still', async (t) => {
   const app = await openTestApp(t, { bodyIdleTimeoutMs: 200 });
   const head = `POST /v1/jobs/seal HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${app.client.apiKey}\r\nContent-Length: 1000\r\n`;
   for (const type of ['multipart/form-data; boundary=b', 'application/json']) {
