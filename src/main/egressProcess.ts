@@ -109,7 +109,7 @@ export class Egress implements EgressProcess {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);
-    void this.#beats?.close();
+    await this.#beats?.close();
     const child = this.#child;
     if (child === undefined) return;
     const ended = new Promise((resolve) => child.once('exit', resolve));
