@@ -22,10 +22,7 @@ export function nearestTo(revision: string): Nearest {
     ...lines('git', 'diff', '--name-only', revision),
     ...lines('git', 'ls-files', '--others', '--exclude-standard'),
   ];
-  const distances = distancesFrom(changed);
-  const tests = allFiles().filter((file) => distances.has(file) && file !== ALWAYS);
-  const far = (file: string) => distances.get(file) ?? 0;
-  tests.sort((a, b) => far(a) - far(b) || expectedSeconds(a) - expectedSeconds(b));
+  const tests = testsOf(changed).filter((file) => file !== ALWAYS);
   const files = [ALWAYS];
   let left = BUDGET_SECONDS;
   for (const file of tests) {
@@ -33,6 +30,23 @@ export function nearestTo(revision: string): Nearest {
     if (left > 0) files.push(file);
   }
   return { files, omitted: tests.length + 1 - files.length };
+}
+
+/** All tests that depend on these files: those of the same name, of the same rooms, and the others, each from the nearest on. */
+export function testsOf(changed: readonly string[]): string[] {
+  const distances = distancesFrom(changed);
+  const far = (file: string) =>
+    1_000 * Math.min(...changed.map((path) => strangeness(path, file))) + (distances.get(file) ?? 0);
+  return allFiles()
+    .filter((file) => distances.has(file))
+    .sort((a, b) => far(a) - far(b) || expectedSeconds(a) - expectedSeconds(b));
+}
+
+/** `test` mirrors `src`: `keys.test.ts` is first of all about `keys.ts` and `keysCommand.ts` in the same room. */
+function strangeness(path: string, file: string): number {
+  const [[, room], [, roomOfTest]] = [path.split('/'), file.split('/')];
+  if (room !== roomOfTest) return 2;
+  return basename(path).startsWith(basename(file, '.test.ts')) ? 0 : 1;
 }
 
 function lines(command: string, ...args: string[]): string[] {

@@ -21,15 +21,16 @@ export async function programFile(
   return join(await prepared('programs', makePrograms), `${basename(name)}.js`);
 }
 
+/** Their addresses also tell which tests depend on a source (`../suite/changed.ts`). */
 const PROGRAMS = [
-  'cli',
-  'cli/run',
-  'main',
-  'witness/start',
-  'main/egress',
-  'kms/signer',
-  'base/lifelineThread',
-];
+  new URL('../../src/cli.ts', import.meta.url),
+  new URL('../../src/cli/run.ts', import.meta.url),
+  new URL('../../src/main.ts', import.meta.url),
+  new URL('../../src/witness/start.ts', import.meta.url),
+  new URL('../../src/main/egress.ts', import.meta.url),
+  new URL('../../src/kms/signer.ts', import.meta.url),
+  new URL('../../src/base/lifelineThread.ts', import.meta.url),
+].map((url) => fileURLToPath(url));
 
 /** What starts another of the programs, and finds it beside itself. */
 const STARTERS = ['src/main/egressProcess.ts', 'src/kms/signerProcess.ts', 'src/base/companionProgram.ts'];
@@ -54,7 +55,7 @@ async function makePrograms(dir: string): Promise<void> {
 async function bundlePrograms(dir: string): Promise<void> {
   const { build } = await import('esbuild');
   const { outputFiles } = await build({
-    entryPoints: PROGRAMS.map((name) => ({ in: join(ROOT, `src/${name}.ts`), out: basename(name) })),
+    entryPoints: PROGRAMS.map((path) => ({ in: path, out: basename(path, '.ts') })),
     outdir: dir,
     write: false,
     bundle: true,
