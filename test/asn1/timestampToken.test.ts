@@ -65,6 +65,14 @@ t.test('the certificate of an authority can be pinned instead of a root', async 
   t.match(verdict, { outcome: 'good', timestamp: { chain: [pki.certificate.der] } });
 });
 
+t.test('a token answers a query only if it repeats its nonce', async (t) => {
+  for (const [what, query] of Object.entries({ another: { nonce: Buffer.from([1]) }, none: {} })) {
+    const other = await makeToken(authority, query);
+    t.match(verifyTimestampToken({ ...good, token: other }), { outcome: 'good' });
+    t.match(verifyTimestampToken({ ...good, token: other, nonce: NONCE }), { fault: 'nonce' }, what);
+  }
+});
+
 /** The token with its TSTInfo, attributes or certificate changed, signed anew by the authority's key. */
 async function forge(
   changes: {
