@@ -66,6 +66,22 @@ t.test('changes over TCP need an API key with the scope admin', async (t) => {
   );
 });
 
+t.test('a key that may read changes nothing', async (t) => {
+  const server = createServer(createAdminApp(parts)).listen(0, '127.0.0.1');
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const at = { host: '127.0.0.1', port };
+  const { paths } = (await ask(at, '/openapi.json')).json<{ paths: Record<string, object> }>();
+  const changes = Object.entries(paths).flatMap(([path, methods]) => ('post' in methods ? [path] : []));
+  t.ok(changes.length > 6, changes.join(', '));
+  const Authorization = `Bearer ${issue('key_6', ['admin:read'])}`;
+  for (const path of changes) {
+    const answer = await ask(at, path, 'POST', { Authorization });
+    t.match(answer.json(), { error: { code: 'insufficient_scope' } }, path);
+  }
+});
+
 t.test('a digest is stamped by a named authority, or by the first that can', async (t) => {
   const asked: unknown[] = [];
   const stamp = { token: 'dG9rZW4=', certificates: [], genTime: 0, notAfter: 86_400_000 };

@@ -205,7 +205,7 @@ t.test('whoever sends thousands of requests without a key and goes has a few car
   t.ok(answered < 1_000, `${answered} answered`);
 });
 
-t.test('a body that stands still', async (t) => {
+t.test('a body that stands still times out', async (t) => {
   const app = await openTestApp(t, { bodyIdleTimeoutMs: 200 });
   const head = `POST /v1/jobs/seal HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${app.client.apiKey}\r\nContent-Length: 1000\r\n`;
   for (const type of ['multipart/form-data; boundary=b', 'application/json']) {
