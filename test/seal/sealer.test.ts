@@ -587,7 +587,27 @@ t.test('a failed accept leaves no job behind', async (t) => {
   t.equal(sealer.waitingCount, 0);
 });
 
-t.test('the sealer does not sign on tiles that its checkpoint does not commit to', async (t) => {
+t.test('a document that arrives later is sealed only once its digests are durable', async (t) => {
+  const { open, openOwn, trust } = await makeHouse(t);
+  const own = await openOwn();
+  const flush = Promise.withResolvers<void>();
+  const receive: Store['jobs']['receive'] = async (...received) => {
+    await flush.promise;
+    await own.jobs.receive(...received);
+  };
+  const { sealer, store } = await open({ store: { ...own, jobs: withFault(own.jobs, { receive }) } });
+  const { content, ...job } = makeJob(newJobId(), { mode: 'async', source: 'url' });
+  await sealer.accept(job, { sourceUrl: 'https://example.com/a.pdf' });
+  sealer.hashing(job.id);
+  const received = sealer.receive(job.id, content);
+  t.equal(sealer.phase({ job }), 'hashing', 'before');
+  flush.resolve();
+  await received;
+  await sealer.settled(job.id, NEVER);
+  await assertSealed(t, store, [job], trust);
+});
+
+t.test('will not sign on top of tiles that its checkpoint does not commit to', async (t) => {
   const { open, path } = await makeHouse(t);
   const { sealer, store } = await open();
   const [job] = jobs(1) as [Job];
