@@ -16,7 +16,7 @@ import { parseArgs } from 'node:util';
 import { nearestTo } from './suite/changed.ts';
 import { runFiles, type Totals } from './suite/runFiles.ts';
 import { recordCosts } from './suite/suiteCosts.ts';
-import { allFiles, isLeftOut, leftOut, needsRoot, type Tier, tierFiles } from './suite/tiers.ts';
+import { allFiles, leftOut, needsRoot, QUICK_SHARE, type Tier, tierFiles } from './suite/tiers.ts';
 
 /** More failures than these are no accident. */
 const AGAIN_MAX = 3;
@@ -65,11 +65,11 @@ function pick(): { files: string[]; share: number; afterwards?: string } {
   if (values.changed) {
     const { files, omitted } = nearestTo(positionals[0] ?? 'HEAD');
     const more = `${omitted} more test files depend on the change: npm test`;
-    return { files, share: 0.1, ...(omitted > 0 && { afterwards: more }) };
+    return { files, share: QUICK_SHARE, ...(omitted > 0 && { afterwards: more }) };
   }
   if (positionals.length > 0) return { files: positionals, share: 1 };
   const afterwards = `Left out: ${leftOut()}. To run that as well: npm test -- --rest`;
-  if (tier === 'quick') return { files: tierFiles(tier), share: 0.1, afterwards };
+  if (tier === 'quick') return { files: tierFiles(tier), share: QUICK_SHARE, afterwards };
   return { files: tier === 'all' ? allFiles() : tierFiles(tier), share: 1 };
 }
 

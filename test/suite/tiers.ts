@@ -5,6 +5,9 @@ import { matchesGlob } from 'node:path';
 /** `quick` and `rest` are parts of `all`; properties stand in both, with fewer random inputs in `quick`. */
 export type Tier = 'quick' | 'rest' | 'all';
 
+/** The share of its random inputs that a property tries in the quick tier. */
+export const QUICK_SHARE = 0.1;
+
 /** Globs of test files that the quick tier leaves out, by what they have in common. */
 const LEFT_OUT: Record<string, readonly string[]> = {
   'PostgreSQL beyond its contract': [
