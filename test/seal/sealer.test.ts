@@ -607,7 +607,7 @@ t.test('a document that arrives later is sealed only once its digests are durabl
   await assertSealed(t, store, [job], trust);
 });
 
-t.test('will not sign on top of tiles that its checkpoint does not commit to', async (t) => {
+t.test('the sealer does not sign on tiles that its checkpoint does not commit to', async (t) => {
   const { open, path } = await makeHouse(t);
   const { sealer, store } = await open();
   const [job] = jobs(1) as [Job];
