@@ -16,7 +16,7 @@ import { parseArgs } from 'node:util';
 import { nearestTo } from './suite/changed.ts';
 import { runFiles, type Totals } from './suite/runFiles.ts';
 import { recordCosts } from './suite/suiteCosts.ts';
-import { allFiles, leftOut, needsRoot, QUICK_SHARE, type Tier, tierFiles } from './suite/tiers.ts';
+import { allFiles, isLeftOut, leftOut, needsRoot, QUICK_SHARE, type Tier, tierFiles } from './suite/tiers.ts';
 
 /** More failures than these are no accident. */
 const AGAIN_MAX = 3;
