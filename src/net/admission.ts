@@ -216,13 +216,13 @@ export class Admission {
     // After the first fault, all further bytes are faulty.
     if (isFaulty && socket.writable) return;
     connection.isFaulty = true;
-    const { refuse = refuseBriefly } = connection;
+    const answer = () => (connection.refuse ?? refuseBriefly)(error, socket);
     const isOpen = current?.res.writableFinished === false;
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
     // The request before the fault is answered first; otherwise the client would take the refusal for its answer.
-    else if (isOpen && current.req.complete) current.res.once('finish', () => refuse(error, socket));
+    else if (isOpen && current.req.complete) current.res.once('finish', answer);
     else if (isOpen && current.res.headersSent) socket.destroy();
-    else refuse(error, socket);
+    else answer();
   }
 
   #hold(connection: Connection, bytes: Buffer): void {

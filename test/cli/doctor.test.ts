@@ -178,7 +178,7 @@ const CASES: Case[] = [
         undo();
       };
     },
-    says: { check: 'partition eu/sandbox-2026', detail: /signer is gone/, remedy: /./ },
+    says: { check: 'partition eu/sandbox-2026', detail: /signer (?:is gone|ended)/, remedy: /./ },
     most: 2,
   },
   {

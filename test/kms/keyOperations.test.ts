@@ -87,9 +87,9 @@ t.test('an error that needs an administrator names region, label and remedy', as
   chmodSync(token.pinFile, 0o600);
 
   writeFileSync(token.pinFile, 'wrong-pin');
-  await refuses('wrong PIN', token, /CKR_PIN_INCORRECT.*tried once/);
+  await refuses('wrong PIN', token, /CKR_PIN_INCORRECT.*no start and no command presents/);
   writeFileSync(token.pinFile, '1');
-  await refuses('short PIN', token, /CKR_PIN_(INCORRECT|LEN_RANGE).*tried once/);
+  await refuses('short PIN', token, /CKR_PIN_(INCORRECT|LEN_RANGE).*no start and no command presents/);
   writeFileSync(token.pinFile, pin);
 
   destroyKey(token);

@@ -597,6 +597,7 @@ t.test('a document that arrives later is sealed only once its digests are durabl
   };
   const { sealer, store } = await open({ store: { ...own, jobs: withFault(own.jobs, { receive }) } });
   const { content, ...job } = makeJob(newJobId(), { mode: 'async', source: 'url' });
+  Object.assign(job, { checksumSha256: content.document.sha256 });
   await sealer.accept(job, { sourceUrl: 'https://example.com/a.pdf' });
   sealer.hashing(job.id);
   const received = sealer.receive(job.id, content);

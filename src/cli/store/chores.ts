@@ -34,6 +34,8 @@ function tell(chore: Chore, write: () => void): void {
     write();
   } catch (error) {
     if (!(error instanceof Error && 'code' in error)) throw error;
+    // Without a state folder there is no daemon either.
+    if (error.code === 'ENOENT') return;
     note(`pdfseal: the daemon will not show this ${chore} (${systemReason(error)})`);
   }
 }
