@@ -51,7 +51,7 @@ export async function sealedAtOf(
   outcome: Outcome | undefined,
 ): Promise<number | undefined> {
   if (outcome?.kind !== 'sealed') return undefined;
-  return outcome.sealedAt ?? (await store.log.batchOf(outcome.leafIndex))?.sealedAt;
+  return outcome.sealedAt ?? (await store.log.sealedAt(outcome.leafIndex));
 }
 
 /**

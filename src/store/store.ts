@@ -162,6 +162,9 @@ export interface LogStore {
   /** The batch that holds this leaf. */
   batchOf(leafIndex: number): Promise<Batch | undefined>;
 
+  /** When the batch that holds this leaf was sealed, milliseconds since the epoch. */
+  sealedAt(leafIndex: number): Promise<number | undefined>;
+
   /** The batch whose checkpoint has exactly this tree size. */
   batchAt(treeSize: number): Promise<Batch | undefined>;
 

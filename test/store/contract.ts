@@ -584,6 +584,11 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
       );
       const owners = await Promise.all([0, 2, 3, 7, 8].map((leaf) => opened.log.batchOf(leaf)));
       t.same(owners, [first, first, second, second, undefined]);
+      const times = await Promise.all([0, 2, 3, 7, 8].map((leaf) => opened.log.sealedAt(leaf)));
+      t.same(
+        times,
+        owners.map((batch) => batch?.sealedAt),
+      );
       const leaves = await opened.log.leaves(2, 100);
       t.same(
         leaves.map(({ jobId }) => jobId),

@@ -1,16 +1,23 @@
 import { assert } from '../../base/assert.ts';
 import { isReceived, type Job, type JobRecord, type Outcome } from '../../job/job.ts';
 import { encodeContent, encodeJob, parseContent, parseJob } from '../jobCodec.ts';
-import { assertAcceptable, assertCopied, CANDIDATES_MAX, isOrUnset, matches } from '../jobRules.ts';
+import {
+  assertAcceptable,
+  assertCopied,
+  CANDIDATES_MAX,
+  isOrUnset,
+  markersOf,
+  matches,
+} from '../jobRules.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
-import type { JobStore, NewJob, SealedLeaf } from '../store.ts';
+import type { JobQuery, JobStore, NewJob, SealedLeaf } from '../store.ts';
 import type { Change, Commits } from './commits.ts';
 import type { CopyRecords } from './copyRecords.ts';
 import { type Databases, scanKeys } from './databases.ts';
 import type { IdempotencyEntries } from './idempotencyEntries.ts';
 import { idKey, NOTHING, ownIdKey, parseJobKey } from './keyLayout.ts';
 import type { OutboxRecords } from './outboxRecords.ts';
-import { encodeFailed, encodeSealed, parseOutcome } from './outcomeRecords.ts';
+import { encodeFailed, encodeSealed, outcomeKind, parseOutcome } from './outcomeRecords.ts';
 import { Postings } from './postings.ts';
 import type { QuotaCounts } from './quotaCounts.ts';
 
@@ -107,7 +114,10 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
 
   function jobAt(key: Uint8Array): Job | undefined {
     const bytes = databases.jobs.getBinary(key);
-    if (bytes === undefined) return undefined;
+    return bytes && jobOf(key, bytes);
+  }
+
+  function jobOf(key: Uint8Array, bytes: Buffer): Job {
     const job = parseJob(parseJobKey(key), bytes);
     if (isReceived(job)) return job;
     const content = databases.contents.getBinary(key);
@@ -116,9 +126,24 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
 
   function recordAt(key: Uint8Array): JobRecord | undefined {
     const job = jobAt(key);
-    if (job === undefined) return undefined;
-    const outcome = outcomeAt(key);
-    return outcome === undefined ? { job } : { job, outcome };
+    return job && withOutcome(job, databases.outcomes.getBinary(key));
+  }
+
+  function withOutcome(job: Job, bytes: Buffer | undefined): JobRecord {
+    return bytes === undefined ? { job } : { job, outcome: parseOutcome(bytes) };
+  }
+
+  /** The job at that key if its record has the markers and its outcome is the wanted one; nothing else of it is decoded. */
+  function recordWith(
+    key: Uint8Array,
+    markers: Buffer[],
+    wanted: JobQuery['outcome'],
+  ): JobRecord | undefined {
+    const outcome = databases.outcomes.getBinary(key);
+    if (!isOrUnset(wanted, outcome === undefined ? 'waiting' : outcomeKind(outcome))) return undefined;
+    const bytes = databases.jobs.getBinary(key);
+    if (bytes === undefined || !markers.every((marker) => bytes.includes(marker))) return undefined;
+    return withOutcome(jobOf(key, bytes), outcome);
   }
 
   function outcomeAt(key: Uint8Array): Outcome | undefined {
@@ -181,13 +206,13 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
 
     async list(query) {
       const records: JobRecord[] = [];
+      const markers = markersOf(query);
       let last: Uint8Array | undefined;
       let candidates = 0;
       for (const key of postings.find(query)) {
         const isFull = records.length >= query.limit || candidates >= CANDIDATES_MAX;
         if (isFull) return { records, ...(last && { next: parseJobKey(last) }) };
-        const outcome = outcomeAt(key);
-        const record = isOrUnset(query.outcome, outcome?.kind ?? 'waiting') ? recordAt(key) : undefined;
+        const record = recordWith(key, markers, query.outcome);
         if (record !== undefined && matches(query, record)) records.push(record);
         last = key;
         candidates += 1;

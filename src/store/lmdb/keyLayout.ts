@@ -53,7 +53,8 @@ export function counterKey(value: number): Buffer {
 }
 
 export function parseCounterKey(key: Uint8Array): number {
-  return Number(Buffer.from(key.buffer, key.byteOffset, key.byteLength).readBigUInt64BE());
+  const bytes = Buffer.from(key.buffer, key.byteOffset, key.byteLength);
+  return bytes.readUInt32BE() * 2 ** 32 + bytes.readUInt32BE(4);
 }
 
 export function tileKey(level: number, index: number): Buffer {

@@ -1,4 +1,5 @@
 import { assert } from '../../base/assert.ts';
+import { remember } from '../../base/remember.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { AnnouncedBatch, Batch, Leaf, LogStore } from '../store.ts';
 import type { Change, Commits } from './commits.ts';
@@ -9,6 +10,8 @@ import { counterKey, parseCounterKey, tileKey } from './keyLayout.ts';
 import type { OutboxRecords } from './outboxRecords.ts';
 import { encodeLeaf, parseLeaf } from './outcomeRecords.ts';
 
+/** A page of a list may need the time of another batch for each job, and the record of a batch is long. */
+const TIMES_REMEMBERED = 16_384;
 /** Beside the identity, as the one batch it is about. */
 const ANNOUNCED_KEY = Buffer.from('announced');
 
@@ -25,6 +28,11 @@ export function logRecords(databases: Databases, commits: Commits, beside: Besid
     const bytes = databases.identity.getBinary(ANNOUNCED_KEY);
     return bytes && parseRecord<AnnouncedBatch>(bytes, 'the announced batch');
   }
+
+  const sealedAtOfSize = remember(TIMES_REMEMBERED, (treeSize) => {
+    const bytes = databases.batches.getBinary(counterKey(Number(treeSize)));
+    return bytes && parseRecord<Batch>(bytes).sealedAt;
+  });
 
   return {
     async commit(batch) {
@@ -101,6 +109,13 @@ export function logRecords(databases: Databases, commits: Commits, beside: Besid
     announced: readAnnounced,
     head: async () => firstBatch(databases, { reverse: true }),
     batchOf: async (leafIndex) => batchOfLeaf(databases, leafIndex),
+
+    async sealedAt(leafIndex) {
+      const { batches } = databases;
+      for (const key of batches.getKeys({ start: counterKey(leafIndex + 1), limit: 1 }))
+        return sealedAtOfSize(`${parseCounterKey(key)}`);
+      return undefined;
+    },
 
     async batchAt(treeSize) {
       const bytes = databases.batches.getBinary(counterKey(treeSize));

@@ -21,9 +21,13 @@ export function isReleased(bytes: Uint8Array): boolean {
   return bytes[0] === RELEASED[0];
 }
 
+export function outcomeKind(bytes: Uint8Array): Outcome['kind'] {
+  return bytes[0] === SEALED[0] ? 'sealed' : 'failed';
+}
+
 export function parseOutcome(bytes: Uint8Array): Outcome {
   const content = bytes.subarray(1);
-  return bytes[0] === SEALED[0]
+  return outcomeKind(bytes) === 'sealed'
     ? { kind: 'sealed', leafIndex: parseCounterKey(content) }
     : { kind: 'failed', failure: parseRecord<Failure>(content) };
 }

@@ -159,6 +159,7 @@ export function logTable(
     announced: async () => announcedBatch(database),
     head: async () => batch(NEWEST_BATCH),
     batchOf: async (leafIndex) => (await batches.get(`${leafIndex}`))?.(),
+    sealedAt: async (leafIndex) => (await batches.get(`${leafIndex}`))?.().sealedAt,
     batchAt: async (treeSize) => batch(SQL.batch_at, treeSize),
 
     async leaves(from, to) {
