@@ -28,6 +28,7 @@ import { type Operation, serveDescription } from './openapiParts.ts';
 import { OPERATIONS, type OperationId } from './operations.ts';
 import type { Site } from './presentJob.ts';
 import { limitAtOnce, limitRate } from './rateLimit.ts';
+import { readingInTurn } from './readTurns.ts';
 import { linger } from './requestBody.ts';
 import type { Middleware, RequestState } from './requestContext.ts';
 import { RequestLog } from './requestLog.ts';
@@ -145,11 +146,16 @@ function routesOf(parts: AppParts, connections: ConnectionLimits): Routes {
   const router: ApiRouter = new Router({ sensitive: true, strict: true });
   const literals: Routes['literals'] = new Map();
   const handlers = handlersOf(parts);
-  for (const [id, { method, path, access, isLimited }] of Object.entries<Operation>(OPERATIONS)) {
+  const inTurn = readingInTurn();
+  for (const [id, { method, path, access, isLimited, failures = [] }] of Object.entries<Operation>(
+    OPERATIONS,
+  )) {
     const handler = parts.isFront && isElsewhere(path) ? refuseAtFront : handlers[id as OperationId];
     if (handler === undefined) continue;
     const isChange = access === 'webhooks:manage' && isLimited && !parts.isFront;
-    const route = [...guardOf(access), ...(isChange ? limitChanges : []), ...[handler].flat()];
+    const isRead = method === 'get' && access !== 'anyone';
+    const turns = isRead ? [inTurn({ isRefusable: failures.includes('too_many_requests') })] : [];
+    const route = [...guardOf(access), ...turns, ...(isChange ? limitChanges : []), ...[handler].flat()];
     router[method](`/v1${routePath(path)}`, ...route);
     if (!path.includes('{')) literals.set(`${method.toUpperCase()} /v1${path}`, route);
   }

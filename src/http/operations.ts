@@ -181,7 +181,7 @@ const JOB_OPERATIONS = {
     description:
       'The line `extra` is the manifest of the receipt in canonical form (RFC 8785); the entry of the log is its SHA-512, 64 bytes. The proof has no time-stamp.',
     answers: { 200: file('text/plain', 'A proof and the signed checkpoint that it leads to.') },
-    failures: RECEIPT_FAILURES,
+    failures: [...RECEIPT_FAILURES, 'too_many_requests'],
   },
   getEvidenceRecord: {
     ...read,
@@ -282,21 +282,21 @@ const LOG_OPERATIONS = {
     answers: {
       200: file('text/plain', 'A signed note. Once witnesses have cosigned it, it has their lines as well.'),
     },
-    failures: ['not_found'],
+    failures: ['not_found', 'too_many_requests'],
   },
   getWitnessedCheckpoint: {
     ...readLog,
     path: '/log/checkpoint/witnessed',
     summary: 'Fetch the newest checkpoint that the quorum of witnesses has cosigned (C2SP tlog-cosignature)',
     answers: { 200: file('text/plain', 'A signed note: lines of the log, then lines of witnesses.') },
-    failures: ['not_found'],
+    failures: ['not_found', 'too_many_requests'],
   },
   getTile: {
     ...readLog,
     path: '/log/tile/{path}',
     summary: 'Fetch a hash tile or entry bundle of the log (C2SP tlog-tiles)',
     answers: { 200: file('application/octet-stream', 'Hashes, or entries, each after its length.') },
-    failures: ['not_found'],
+    failures: ['not_found', 'too_many_requests'],
   },
 } satisfies Record<string, Operation>;
 

@@ -31,7 +31,12 @@ const page = {
   method: 'get',
   access,
   parameters: queryParameters({ limit, cursor }),
-  failures: ['webhook_endpoint_not_found', 'not_found', ...QUERY_FAILURES] satisfies ErrorCode[],
+  failures: [
+    'webhook_endpoint_not_found',
+    'not_found',
+    'too_many_requests',
+    ...QUERY_FAILURES,
+  ] satisfies ErrorCode[],
 } as const;
 
 export const WEBHOOK_OPERATIONS = {
@@ -59,7 +64,7 @@ export const WEBHOOK_OPERATIONS = {
     summary: 'List the endpoints of this client',
     access,
     answers: { 200: json('WebhookEndpointList', 'All endpoints of the client.') },
-    failures: ['not_found'],
+    failures: ['not_found', 'too_many_requests'],
   },
   getWebhookEndpoint: {
     method: 'get',
@@ -67,7 +72,7 @@ export const WEBHOOK_OPERATIONS = {
     summary: 'Fetch an endpoint and the state of its deliveries',
     access,
     answers: { 200: json('WebhookEndpointWithDeliveries', 'The endpoint.') },
-    failures: ['webhook_endpoint_not_found', 'not_found'],
+    failures: ['webhook_endpoint_not_found', 'not_found', 'too_many_requests'],
   },
   changeWebhookEndpoint: {
     ...change,

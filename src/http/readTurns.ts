@@ -1,0 +1,51 @@
+import { ServiceError } from '../base/errors.ts';
+import { Turns } from '../base/turns.ts';
+import { addressKey } from '../net/connectionLimits.ts';
+import type { Middleware, RequestContext } from './requestContext.ts';
+
+/** Reads under way, and those of one client. */
+const UNDER_WAY = { of: 'reads', max: 4, perClientMax: 2 };
+/** How long a read waits for its turn; one that polls a job or fetches its receipt waits without a limit. */
+const WAIT_MS_MAX = 10_000;
+const RETRY_AFTER_SECONDS = 2;
+
+interface ReadWait {
+  /** Whether the read may be refused with `too_many_requests`. */
+  isRefusable: boolean;
+}
+
+/**
+ * Lets the clients read in turn: a read takes processor time of all. The client with the fewest reads under way is next. A read whose
+ * client has gone is not begun.
+ */
+export function readingInTurn(waitMsMax = WAIT_MS_MAX): (wait: ReadWait) => Middleware {
+  const turns = new Turns(UNDER_WAY);
+  return ({ isRefusable }) =>
+    async (ctx, next) => {
+      const waiting = new AbortController();
+      const end = (message: string) => waiting.abort(tooManyReads(message));
+      const leave = () => end('The client has gone.');
+      ctx.res.once('close', leave);
+      using _late = isRefusable ? setTimeout(() => end(BUSY), waitMsMax) : undefined;
+      const give = await turns
+        .take(readerOf(ctx), { signal: waiting.signal })
+        .finally(() => ctx.res.off('close', leave));
+      try {
+        await next();
+      } finally {
+        // The next one of this client begins in a later turn of the event loop, behind what has come from others.
+        setImmediate(give);
+      }
+    };
+}
+
+const BUSY = `This client has as many reads under way as it may have now. Repeat the request later, and fewer at a time.`;
+
+function tooManyReads(message: string): ServiceError {
+  return new ServiceError('too_many_requests', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+}
+
+/** A client; or, where the log is public, an address. No client has such a name. */
+function readerOf({ state, req }: RequestContext): string {
+  return state.caller?.viewer.clientId ?? `address ${addressKey(req.socket.remoteAddress)}`;
+}
