@@ -55,6 +55,10 @@ export async function runFiles(files: string[], { share, jobs, seed }: RunOption
       ...(seed !== undefined && { PDFSEALD_SEED: seed }),
     },
   });
+  // Nothing goes on without whoever reads its results.
+  const stop = () => tap.kill('SIGTERM');
+  process.once('exit', stop);
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1));
   const progress = new Progress(files, events);
   const seeds = new Map<string, string>();
   createInterface({ input: tap.stderr }).on('line', (line) => {
@@ -69,6 +73,7 @@ export async function runFiles(files: string[], { share, jobs, seed }: RunOption
   tap.stdout.pipe(parser);
   await once(parser, 'complete');
   progress.end();
+  process.off('exit', stop);
   rmSync(events, { force: true });
   const { passed, broken } = found;
   for (const one of broken) console.log(describe(one, seeds));
