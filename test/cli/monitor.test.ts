@@ -31,7 +31,8 @@ const key = makeKey('ed25519', 'eu-1');
 const { privateKey: _, ...logKey } = key;
 
 async function serve(t: Test, listener: RequestListener): Promise<string> {
-  const server = createServer(listener).listen(0, '127.0.0.1');
+  // The command is in this process: while it computes, nothing else happens, and a connection only seems idle.
+  const server = createServer({ keepAliveTimeout: 60_000 }, listener).listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.teardown(() => server.close());
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
