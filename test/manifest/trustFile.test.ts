@@ -93,6 +93,7 @@ const refused: Record<string, [unknown, RegExp]> = {
   'an epoch without keys': [withEpoch({ keys: [] }), /keys/],
   'a log twice': [{ ...wire, logs: [log, log] }, /logs.*twice/],
   'a key twice': [withEpoch({ keys: [key, { ...key, region: 'us-1' }] }), /keys of .*twice/],
+  'a key under two labels': [withEpoch({ keys: [key, { ...key, key_label: 'other' }] }), /keys of .*twice/],
   'a quorum of none': [withEpoch({ quorum: 0 }), /quorum/],
   'a quorum in words': [withEpoch({ quorum: 'both' }), /quorum.*2 of eu, us, ap/],
   'a quorum of a region without a key': [withEpoch({ quorum: '1 of us-1' }), /region us-1 has no key/],
