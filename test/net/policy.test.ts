@@ -1,3 +1,4 @@
+import type { lookup } from 'node:dns';
 import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -184,4 +185,19 @@ t.test('a socket connects only to an allowed address', async (t) => {
   t.equal(await get([origin, '127.0.0.0/8', '::1']), 200);
   await t.rejects(get([origin]), { name: 'TargetRefused', message: /localhost is at .*not allowed/ });
   await t.rejects(get(['10.0.0.0/8']), TargetRefused);
+});
+
+t.test('a name with addresses of both kinds leads to those that are allowed', async (t) => {
+  t.plan(2);
+  const addresses = [
+    { address: '10.1.2.3', family: 4 },
+    { address: '93.184.215.14', family: 4 },
+  ];
+  const resolve = ((_name: string, _options: object, done: (...found: unknown[]) => void) =>
+    done(null, addresses)) as unknown as typeof lookup;
+  const guard = new TargetPolicy(['http://a.example'], resolve).guard(new URL('http://a.example/'));
+  for (const all of [true, false])
+    guard.lookup('a.example', { all }, (...found) =>
+      t.strictSame(found, all ? [null, addresses.slice(1)] : [null, '93.184.215.14', 4]),
+    );
 });
