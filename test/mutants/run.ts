@@ -4,7 +4,7 @@
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -25,7 +25,8 @@ if (names.length === 0) throw new Error(`--only takes one of: ${mutantNames().jo
 const folder = mkdtempSync(join(tmpdir(), 'pdfseald-mutants-'));
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1));
-const unchanged = copyCheckout('unchanged');
+const unchanged = join(folder, 'unchanged');
+copyCheckout(unchanged);
 
 interface Verdict {
   isCaught: boolean;
@@ -47,7 +48,9 @@ if (caught < names.length) process.exitCode = 1;
 async function judge(name: string): Promise<Verdict> {
   if (!applies(name))
     return { isCaught: false, detail: 'the patch no longer applies; docs/develop.md says how to renew it' };
-  const mutant = copyCheckout(name);
+  const mutant = join(folder, 'mutant');
+  // As links, of which the patch replaces one.
+  execFileSync('cp', ['-al', unchanged, mutant]);
   execFileSync('git', ['apply', patchOf(name)], { cwd: mutant });
   const quick = new Set(tierFiles('quick'));
   const files = testsOf([fileOf(name)]).filter((file) => quick.has(file));
@@ -92,7 +95,7 @@ async function runTest(cwd: string, file: string, drawn?: string): Promise<Resul
     env: {
       ...process.env,
       NODE_OPTIONS: '--import=./test/support/leanTap.ts',
-      NODE_COMPILE_CACHE: join(ROOT, 'node_modules/.cache/compiled'),
+      NODE_COMPILE_CACHE: join(folder, 'compiled'),
       PDFSEALD_SHARE: String(QUICK_SHARE),
       TMPDIR: folder,
       TAP_BAIL: '1',
@@ -126,22 +129,16 @@ function titleIn(tap: string): string {
 }
 
 /** The sources as they are now, and what is compiled of them. */
-function copyCheckout(name: string): string {
-  const to = join(folder, name);
+function copyCheckout(to: string): void {
   const list = ['ls-files', '-z', '--cached', '--others', '--exclude-standard'];
   const listed = execFileSync('git', list, { cwd: ROOT, encoding: 'utf8' }).split('\0');
   const files = listed.filter((path) => path !== '' && existsSync(join(ROOT, path)));
   mkdirSync(join(to, 'node_modules/.cache'), { recursive: true });
-  execFileSync('cp', ['-a', '--parents', '-t', to, ...files], { cwd: ROOT });
-  cpSync(join(ROOT, 'dist'), join(to, 'dist'), { recursive: true, preserveTimestamps: true });
-  link(to, 'native/build');
+  execFileSync('cp', ['-a', '--parents', '-t', to, 'dist', ...files], { cwd: ROOT });
+  const link = (path: string) => symlinkSync(join(ROOT, path), join(to, path));
+  link('native/build');
   for (const entry of readdirSync(join(ROOT, 'node_modules')))
-    if (entry !== '.cache') link(to, `node_modules/${entry}`);
+    if (entry !== '.cache') link(`node_modules/${entry}`);
   for (const entry of readdirSync(join(ROOT, 'node_modules/.cache')))
-    if (!OWN_CACHES.includes(entry)) link(to, `node_modules/.cache/${entry}`);
-  return to;
-}
-
-function link(to: string, path: string): void {
-  symlinkSync(join(ROOT, path), join(to, path));
+    if (!OWN_CACHES.includes(entry)) link(`node_modules/.cache/${entry}`);
 }
