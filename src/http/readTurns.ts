@@ -23,10 +23,10 @@ export function readingInTurn(waitMsMax = WAIT_MS_MAX): (wait: ReadWait) => Midd
   return ({ isRefusable }) =>
     async (ctx, next) => {
       const waiting = new AbortController();
-      const end = (message: string) => waiting.abort(tooManyReads(message));
-      const leave = () => end('The client has gone.');
+      const turnAway = (message: string) => waiting.abort(tooManyReads(message));
+      const leave = () => turnAway('The client has gone.');
       ctx.res.once('close', leave);
-      using _late = isRefusable ? setTimeout(() => end(BUSY), waitMsMax) : undefined;
+      using _late = isRefusable ? setTimeout(() => turnAway(BUSY), waitMsMax) : undefined;
       const give = await turns
         .take(readerOf(ctx), { signal: waiting.signal })
         .finally(() => ctx.res.off('close', leave));

@@ -262,11 +262,11 @@ t.test('digests and references are found in every generation of the index', asyn
     byDigest.records.map(({ job }) => job.id),
     [first?.id, last.id].sort().reverse(),
   );
-  const newest = await reopened.jobs.list({ viewer: billing, limit: 500, customerReference: 'R' });
+  const newest = await reopened.jobs.list({ viewer: billing, limit: 300, customerReference: 'R' });
   t.same(
     newest.records.map(({ job }) => job.id),
     jobs
-      .slice(-500)
+      .slice(-300)
       .map(({ id }) => id)
       .reverse(),
   );
