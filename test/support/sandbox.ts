@@ -83,7 +83,7 @@ export interface StartOptions {
   env?: Record<string, string>;
 }
 
-/** A whole pdfseald of its own: folder, SoftHSM tokens, config file, log keys, store; the daemon and the CLI as processes. */
+/** A whole pdfseald of its own: folder, SoftHSM tokens, config file, log keys, store; the daemon as a process, and the CLI. */
 export class Sandbox {
   readonly dir: string;
   readonly configFile: string;
