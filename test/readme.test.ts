@@ -6,6 +6,7 @@ import t from 'tap';
 import { ERROR_KINDS } from '../src/base/errorKinds.ts';
 import { wholeProgram } from '../src/cli/program.ts';
 import { everyKey } from '../src/config/document.ts';
+import { suiteCosts } from './suite/suiteCosts.ts';
 import { leadsSomewhere, linksOf, MANUAL, pageAt, ROOT } from './support/manual.ts';
 
 const blocks = MANUAL.flatMap((page) => page.blocks);
@@ -155,4 +156,12 @@ t.test('every failure code of the signers has its row', async (t) => {
   t.ok(codes.size > 10);
   const told = pageAt('docs/hsm/messages.md').spans;
   for (const code of codes) t.ok(told.includes(code), code);
+});
+
+t.test('the page for developers names the ten dearest test files', async (t) => {
+  const dearest = Object.keys(suiteCosts.files).slice(0, 10);
+  t.equal(dearest.length, 10);
+  const { text } = pageAt('docs/develop.md');
+  const [, named = ''] = /^The ten dearest test files[^:]*: ([^.]*)/m.exec(text) ?? [];
+  t.strictSame(Array.from(named.matchAll(/`([^`]+)`/g), ([, name]) => `test/${name}.test.ts`).sort(), dearest.sort());
 });
