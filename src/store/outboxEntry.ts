@@ -17,19 +17,6 @@ export interface OutboxOptions {
 /** At most so many entries are changed by one call of sweep: a batch waiting behind it does not notice. */
 export const SWEEP_ENTRIES_MAX = 500;
 
-/** An endpoint that took a message so long before its newest failure still answers: single failures happen to every server. */
-export const ANSWERED_MS = 3_600_000;
-
-/**
- * Whether an endpoint takes what it is sent, as far as is known. Then it gets everything, however much waits: one entry is smaller than the
- * job that it is about, so what bounds the jobs bounds the backlog too, and none of it is in memory. `backlogMax` bounds what waits for an
- * endpoint that is away.
- */
-export function isAnswering({ deliveredAt, failure }: EndpointTally): boolean {
-  if (failure === undefined) return true;
-  return deliveredAt !== undefined && failure.at - deliveredAt < ANSWERED_MS;
-}
-
 const RETRY_AFTER_SECONDS = 60;
 
 export function emptyTally(): EndpointTally {

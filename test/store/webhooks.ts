@@ -154,7 +154,6 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     const { store } = await makeStore(t, () => START_MS, { backlogMax: 2 });
     const endpoint = sampleEndpoint();
     await store.webhooks.endpoints.add(endpoint, 1, null);
-    await failOnce(store, endpoint);
     const jobs = sampleJobs(5);
     await Promise.all(jobs.map((job) => store.jobs.accept(job)));
     const batch = sampleBatch(0, jobs);
@@ -237,78 +236,42 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     t.same(await store.webhooks.outbox.deadLetters(endpoint.id, ALL), []);
   });
 
-  t.test('an endpoint that answers gets everything, however much waits', async (t) => {
-    let now = START_MS;
-    const { store } = await makeStore(t, () => now, { backlogMax: 3 });
-    const { endpoint } = await withPending(store, 8);
-    const { outbox } = store.webhooks;
-    t.match(
-      await outbox.tally(endpoint.id),
-      { pending: 8, deadLetters: 0, dropped: 0 },
-      'nothing failed yet',
+  t.test('backlog and dead letters are bounded, and dropped messages are counted', async (t) => {
+    const { store, reopen } = await makeStore(t, () => START_MS, { backlogMax: 3 });
+    const { endpoint, jobs } = await withPending(store, 8);
+    const ids = jobs.map(({ id }) => `msg_${id.slice(4)}`);
+    const opened = await reopen();
+    const pending = await opened.webhooks.outbox.pending(endpoint.id, ALL);
+    const letters = await opened.webhooks.outbox.deadLetters(endpoint.id, ALL);
+    t.same(
+      pending.map(({ webhookId }) => webhookId),
+      ids.slice(0, 3),
     );
-    const [first, second, third] = (await outbox.pending(endpoint.id, ALL)) as [Delivery, Delivery, Delivery];
-    const seal = async (leaf: number) => {
-      const jobs = sampleJobs(2).map((job) => ({ ...job, clientId: endpoint.clientId }));
-      await Promise.all(jobs.map((job) => store.jobs.accept(job)));
-      await store.log.commit(sampleBatch(leaf, jobs));
+    t.same(
+      letters.map(({ webhookId }) => webhookId),
+      ids.slice(3, 6),
+    );
+    t.match(letters, [{ death: 'backlog_full', attempts: 0 }, {}, {}]);
+    const tally = {
+      pending: 3,
+      deadLetters: 3,
+      dropped: 2,
+      droppedFrom: START_MS + 8,
+      droppedTo: START_MS + 8,
     };
-    const fail = (delivery: Delivery) =>
-      outbox.settle(delivery, { kind: 'retry', dueAt: now, failure: { ...FAILURE, at: now } });
-    await outbox.settle(first, { kind: 'delivered' });
-    now += 3_599_000;
-    await fail(second);
-    await seal(8);
-    t.match(await outbox.tally(endpoint.id), { pending: 9, deadLetters: 0 }, 'a failure among deliveries');
-    now += 1_000;
-    await fail(third);
-    await seal(10);
-    t.match(
-      await outbox.tally(endpoint.id),
-      { pending: 9, deadLetters: 2 },
-      'none was delivered for an hour',
+    t.match(await opened.webhooks.outbox.tally(endpoint.id), tally);
+
+    const [first, second] = pending as [Delivery, Delivery];
+    await opened.webhooks.outbox.settle(first, { kind: 'dead', failure: FAILURE });
+    t.match(await opened.webhooks.outbox.tally(endpoint.id), { pending: 2, deadLetters: 3, dropped: 3 });
+    t.equal(
+      await opened.webhooks.outbox.replay(endpoint.id, undefined, null),
+      1,
+      'no more than there is room for',
     );
+    await opened.webhooks.outbox.settle(second, { kind: 'delivered' });
+    t.match(await opened.webhooks.outbox.tally(endpoint.id), { pending: 2, deadLetters: 2, dropped: 3 });
   });
-
-  t.test(
-    'the backlog of one that is away is bounded, then the dead letters, then what is dropped is counted',
-    async (t) => {
-      const { store, reopen } = await makeStore(t, () => START_MS, { backlogMax: 3 });
-      const { endpoint, jobs } = await withPending(store, 8, { isAway: true });
-      const ids = jobs.map(({ id }) => `msg_${id.slice(4)}`);
-      const opened = await reopen();
-      const pending = await opened.webhooks.outbox.pending(endpoint.id, ALL);
-      const letters = await opened.webhooks.outbox.deadLetters(endpoint.id, ALL);
-      t.same(
-        pending.map(({ webhookId }) => webhookId),
-        ids.slice(0, 3),
-      );
-      t.same(
-        letters.map(({ webhookId }) => webhookId),
-        ids.slice(3, 6),
-      );
-      t.match(letters, [{ death: 'backlog_full', attempts: 0 }, {}, {}]);
-      const tally = {
-        pending: 3,
-        deadLetters: 3,
-        dropped: 2,
-        droppedFrom: START_MS + 8,
-        droppedTo: START_MS + 8,
-      };
-      t.match(await opened.webhooks.outbox.tally(endpoint.id), tally);
-
-      const [first, second] = pending as [Delivery, Delivery];
-      await opened.webhooks.outbox.settle(first, { kind: 'dead', failure: FAILURE });
-      t.match(await opened.webhooks.outbox.tally(endpoint.id), { pending: 2, deadLetters: 3, dropped: 3 });
-      t.equal(
-        await opened.webhooks.outbox.replay(endpoint.id, undefined, null),
-        1,
-        'no more than there is room for',
-      );
-      await opened.webhooks.outbox.settle(second, { kind: 'delivered' });
-      t.match(await opened.webhooks.outbox.tally(endpoint.id), { pending: 2, deadLetters: 2, dropped: 3 });
-    },
-  );
 
   t.test('a test message goes only to its endpoint', async (t) => {
     const { store } = await makeStore(t, () => START_MS);
@@ -340,7 +303,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     let now = START_MS;
     const { store } = await makeStore(t, () => now);
     const kept = await withPending(store, 2);
-    const gone = await withPending(store, 700, { firstLeaf: 2 });
+    const gone = await withPending(store, 700, 2);
     const none = { dueBefore: START_MS, diedBefore: START_MS };
     t.equal(await store.webhooks.outbox.sweep(none), 0);
     await store.webhooks.endpoints.remove(gone.endpoint.id, null);
@@ -368,25 +331,14 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
 async function withPending(
   store: Store,
   count: number,
-  { firstLeaf = 0, isAway = false } = {},
+  firstLeaf = 0,
 ): Promise<{ endpoint: NewEndpoint; jobs: Job[] }> {
   const endpoint = sampleEndpoint({ clientId: `client-${firstLeaf}` });
   await store.webhooks.endpoints.add(endpoint, 5, null);
-  if (isAway) await failOnce(store, endpoint);
   const jobs = sampleJobs(count).map((job) => ({ ...job, clientId: endpoint.clientId }));
   await Promise.all(jobs.map((job) => store.jobs.accept(job)));
   await store.log.commit(sampleBatch(firstLeaf, jobs));
   return { endpoint, jobs };
-}
-
-/** The newest thing that is known of the endpoint is a failure. */
-async function failOnce(store: Store, endpoint: NewEndpoint): Promise<void> {
-  const [gone] = sampleJobs(1);
-  await store.webhooks.outbox.settle(told(endpoint, gone, 'job.completed', START_MS), {
-    kind: 'retry',
-    dueAt: START_MS,
-    failure: FAILURE,
-  });
 }
 
 function told(

@@ -2,7 +2,6 @@ import { newUuid } from '../../base/uuid.ts';
 import {
   backlogFull,
   emptyTally,
-  isAnswering,
   type OutboxEntry,
   type OutboxOptions,
   SWEEP_ENTRIES_MAX,
@@ -35,9 +34,9 @@ const MESSAGE_BYTES = 16;
 export type OutboxRecords = ReturnType<typeof outboxRecords>;
 
 /**
- * What is still to be sent, and what was given up, by endpoint and time. An endpoint that answers gets everything. For one that is away both
- * are bounded: a message that finds the backlog full is a dead letter at once, and one that finds the dead letters full too is dropped and
- * counted. So a dead endpoint costs sealing less and less.
+ * What is still to be sent, and what was given up, by endpoint and time. Both are bounded per endpoint: a message that finds the backlog
+ * full is a dead letter at once, and one that finds the dead letters full too is dropped and counted. So a dead endpoint costs sealing
+ * less and less.
  */
 export function outboxRecords(
   databases: Databases,
@@ -82,7 +81,7 @@ export function outboxRecords(
       for (const endpoint of listening.get(clientId) ?? []) {
         const channel = counts.of(endpoint);
         counting.on(channel);
-        if (channel.tally.pending < options.backlogMax || isAnswering(channel.tally)) {
+        if (channel.tally.pending < options.backlogMax) {
           channel.tally.pending += 1;
           changes.push({ database: databases.outbox, key: deliveryKey(channel.key, now, key), value });
           told.add(endpoint);

@@ -1,4 +1,3 @@
-import { ANSWERED_MS } from '../outboxEntry.ts';
 import { statements } from './database.ts';
 
 /**
@@ -6,14 +5,10 @@ import { statements } from './database.ts';
  * hold, the counts are right, and no two wait for each other.
  */
 
-/** Whether an endpoint answers, as `isAnswering` has it: the time of its newest failure is in the JSON of a record. */
-const IS_ANSWERING = `(failure IS NULL OR
-  substring(encode(failure, 'escape') FROM '"at":([0-9]{1,15})')::bigint - delivered_at < ${ANSWERED_MS})`;
-
 export const OUTBOX_SQL = statements({
-  /** Messages to every endpoint that is told of that event, all or as many as its backlog takes; `rest` are those it does not take. */
+  /** Messages to every endpoint that is told of that event, as many as its backlog takes; `rest` are those it does not take. */
   tell: `WITH channel AS (
-      SELECT id, client_id, CASE WHEN ${IS_ANSWERING} THEN NULL ELSE $6 - pending END AS room FROM endpoints JOIN tallies ON endpoint_id = id
+      SELECT id, client_id, $6 - pending AS room FROM endpoints JOIN tallies ON endpoint_id = id
       WHERE client_id = ANY ($2) AND $3 = ANY (told)
       ORDER BY id FOR UPDATE OF tallies
     ), message AS (
@@ -22,9 +17,9 @@ export const OUTBOX_SQL = statements({
       FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS job (id, client_id, place)
       JOIN channel USING (client_id)
     ), queued AS (
-      INSERT INTO outbox SELECT endpoint_id, $4, message, $5 FROM message WHERE room IS NULL OR n <= room
+      INSERT INTO outbox SELECT endpoint_id, $4, message, $5 FROM message WHERE n <= room
     ), told AS (
-      SELECT endpoint_id, count(*) FILTER (WHERE room IS NULL OR n <= room) AS queued,
+      SELECT endpoint_id, count(*) FILTER (WHERE n <= room) AS queued,
         coalesce(array_agg(message ORDER BY n) FILTER (WHERE n > room), '{}') AS rest
       FROM message GROUP BY endpoint_id
     )
