@@ -231,7 +231,7 @@ export const BIT_MUTANTS: readonly BitMutant[] = [
   {
     name: 'believes every record',
     file: 'store/records.js',
-    line: 'if (!isWhole)',
+    line: 'if (!isWhole(bytes))',
     instead: 'if (false)',
     kinds: /^leaf of (jobs|outcomes)|^long value of batches/,
   },
