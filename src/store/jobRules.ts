@@ -2,8 +2,8 @@ import { assert } from '../base/assert.ts';
 import { type Content, documentSha256, isReceived, type JobRecord } from '../job/job.ts';
 import { type JobQuery, maySee, type NewJob, type StoredCopy } from './store.ts';
 
-/** A listing ends its page after it looked at so many jobs, which takes two milliseconds. */
-export const CANDIDATES_MAX = 400;
+/** A listing ends its page after it looked at so many jobs, which takes some milliseconds. */
+export const CANDIDATES_MAX = 1000;
 
 /** Leeway between the time in a job's id and its `acceptedAt`. */
 export const ID_SKEW_MS = 3_600_000;
