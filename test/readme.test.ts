@@ -162,6 +162,6 @@ t.test('the page for developers names the ten dearest test files', async (t) => 
   const dearest = Object.keys(suiteCosts.files).slice(0, 10);
   t.equal(dearest.length, 10);
   const { text } = pageAt('docs/develop.md');
-  const [, named = ''] = /^The ten dearest test files[^]*?\): (.*)/m.exec(text) ?? [];
+  const [, named = ''] = /^The ten dearest test files[\s\S]*?\): (.*)/m.exec(text) ?? [];
   t.strictSame(Array.from(named.matchAll(/`([^`]+)`/g), ([, name]) => name).sort(), dearest.sort());
 });
