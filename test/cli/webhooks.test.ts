@@ -73,6 +73,8 @@ t.test('webhook endpoints, in the running daemon', async (t) => {
     receiver.answering = answerWith(500);
     t.match(await webhooks('test', id), { status: 1, stderr: /failed: http_500/ });
     receiver.answering = OK;
+    const nothingWaits = async () => (await show(id)).deliveries.pending === 0;
+    await until('what failed is sent again, or given up', nothingWaits);
   });
 
   await t.test('disable and enable: messages stop and start again', async (t) => {
