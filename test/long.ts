@@ -48,8 +48,8 @@ const RUNS: Record<string, { says: string; steps(seed: number, share: number): S
     steps: (seed, share) =>
       [[], ['--outbox']].map((options) => ({
         name: options.length === 0 ? 'sealer' : 'outbox',
-        inputs: count(1_000_000 * share),
-        command: ['test/simulator/run.ts', '--schedules', `${1_000_000 * share}`, ...options],
+        inputs: count(100_000 * share),
+        command: ['test/simulator/run.ts', '--schedules', `${100_000 * share}`, ...options],
         env: { PDFSEALD_SEED: `${seed}` },
       })),
   },

@@ -26,7 +26,7 @@ import { MemoryLog, renew as renewLog, YEAR_MS, YearlyAuthority } from '../suppo
 import { mutations, random } from '../support/seed.ts';
 
 /** How many changed records both judge. */
-const MUTATIONS = mutations(400);
+const MUTATIONS = mutations();
 
 /**
  * Where this implementation is the stricter one: DER to the end, known hash functions, all of them declared, the very certificate that

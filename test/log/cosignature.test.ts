@@ -152,7 +152,7 @@ t.test('a point of small order is refused as the key of a cosigner', async (t) =
 
 for (const [{ cosigner, cosign }, numRuns] of [
   [cosigners[0], mutations(20_000)],
-  [cosigners[1], mutations(1_000)],
+  [cosigners[1], mutations()],
 ] as [(typeof cosigners)[number], number][])
   t.test(`${cosigner.algorithm}: whatever is changed, only what was cosigned is`, async (t) => {
     const line = cosign(1_800_000_000);

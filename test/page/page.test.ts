@@ -654,5 +654,5 @@ function changedReceipts(): string[] {
       }
     }
   });
-  return fc.sample(mutation, mutations(150));
+  return fc.sample(mutation, mutations());
 }

@@ -214,7 +214,7 @@ t.test('a proof with any changed character is not good', async (t) => {
       const changed = genuine.slice(0, at) + char + genuine.slice(at + 1);
       return verifyReceiptText(changed, trust, document).outcome !== 'good';
     }),
-    { numRuns: mutations(1_000) },
+    { numRuns: mutations() },
   );
   t.pass();
 });

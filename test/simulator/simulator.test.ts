@@ -3,9 +3,9 @@ import { tries } from '../support/seed.ts';
 import { simulate } from './simulate.ts';
 
 t.test('no schedule breaks a promise of the sealer', async (t) => {
-  t.equal(await simulate(['--schedules', `${tries(3_500)}`]), undefined);
+  t.equal(await simulate(['--schedules', `${tries(10_000)}`]), undefined);
 });
 
 t.test('no schedule breaks a promise of the outbox', async (t) => {
-  t.equal(await simulate(['--outbox', '--schedules', `${tries(1_500)}`]), undefined);
+  t.equal(await simulate(['--outbox', '--schedules', `${tries(10_000)}`]), undefined);
 });

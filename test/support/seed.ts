@@ -31,8 +31,8 @@ export function tries(usual: number): number {
   return Math.ceil(usual * Number(process.env.PDFSEALD_SHARE ?? 1));
 }
 
-/** How many changed inputs a test tries: as many as a long run wants of each test, else as {@link tries} says. */
-export function mutations(usual: number): number {
+/** How many changed inputs a test tries: as many as a long run wants of each test, else a tenth of that or more, as {@link tries} says. */
+export function mutations(usual = 10_000): number {
   return Number(process.env.PDFSEALD_MUTATIONS ?? tries(usual));
 }
 
