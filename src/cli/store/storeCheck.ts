@@ -192,7 +192,9 @@ class StoreCheck {
       if (isSealed !== undefined) this.report.epochs = isSealed ? 'sealed' : 'unsealed';
       else if (this.report.problemCount === 0) this.report.epochs = 'contradicted';
       if (isSealed === undefined) delete this.report.indexes;
-      for (const problem of problems) this.#problem(problem);
+      // They come first: they are why receipts do not verify, however many those are.
+      this.report.problemCount += problems.length;
+      this.report.problems = [...problems, ...this.report.problems].slice(0, this.#options.problemsMax);
     } catch (error) {
       if (this.report.problemCount === 0) throw error;
     }
