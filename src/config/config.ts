@@ -132,7 +132,7 @@ function toConfig(text: string, file: string) {
   refuseFaults(whole(), { text, file, isFront });
   makePathsAbsolute(document, folder);
   const { limits, quotas, clients, store, console, ...tables } = configSchema.parse(whole(), ONCE);
-  const { environment, stateDir, http, log, kms, timestamp } = tables;
+  const { environment, stateDir, http, log, kms, timestamp, webhooks } = tables;
   const { rate, ...otherLimits } = limits;
   const { tls, ...otherHttp } = http;
   const place = { environment, folder, stateDir };
@@ -175,6 +175,8 @@ function toConfig(text: string, file: string) {
     /** Whose certificates open the console. */
     people: console?.tls?.people ?? [],
     limits: otherLimits,
+    /** After an outage all jobs that waited can be sealed before an endpoint has answered once. */
+    webhooks: { ...webhooks, backlogMax: Math.max(webhooks.backlogMax, limits.queueJobsMax) },
     /** Rates and quotas of clients. */
     policies: { rate, quotas, clients },
     log: { ...log, lastCheckpointFile: last.file },

@@ -287,7 +287,7 @@ export const configSchema = table({
     probeIntervalMs: duration('how often an endpoint that keeps failing is tried', '10ms', '1h').prefault(
       '1m',
     ),
-    backlogMax: wholeNumber('what may wait to be sent to one endpoint', 1, 1_000_000).prefault(10_000),
+    backlogMax: wholeNumber('what may wait to be sent to one endpoint', 1, 10_000_000).prefault(50_000),
     deadLetterMs: spelled(
       'dead_letter_retention',
       duration('how long dead letters are kept', '1m', '365d').prefault('30d'),

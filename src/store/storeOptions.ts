@@ -27,7 +27,7 @@ export interface OpenOptions {
   backlogMax?: number;
 }
 
-export const BACKLOG_MAX_DEFAULT = 10_000;
+export const BACKLOG_MAX_DEFAULT = 50_000;
 
 /** The keys of the configuration file. */
 const KEYS = { environment: 'environment', logOrigin: 'log.origin' } as const;

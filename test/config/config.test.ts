@@ -247,10 +247,12 @@ t.test('[webhooks] has defaults, and wrong values are refused', async (t) => {
     timeoutMs: 15_000,
     retryDelaysMs: [5000, 300_000, hour / 2, ...[2, 5, 10, 14, 20, 24].map((hours) => hours * hour)],
     probeIntervalMs: 60_000,
-    backlogMax: 10_000,
+    backlogMax: 50_000,
     deadLetterMs: 30 * 24 * hour,
     publicCas: false,
   });
+  t.match(at('backlog_max = 60_000'), { backlogMax: 60_000 });
+  t.match(at('backlog_max = 1'), { backlogMax: 50_000 }, 'as many as jobs may wait');
   t.match(at('ca_file = "ca.pem"\nretries = []'), { caFile: '/etc/ca.pem', retryDelaysMs: [] });
   const refused: [text: string, message: RegExp][] = [
     ['allow = "https://a.example"', /webhooks\.allow: .* expected a list of origins and networks/],
