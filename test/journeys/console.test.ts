@@ -101,7 +101,7 @@ t.test('a person opens the console, sees that all is well, and is logged out', a
   t.match(acts, [
     {
       act: 'console.invite',
-      actor: { via: 'administration', uid: 0 },
+      actor: { via: 'administration', uid: process.getuid?.() },
       object: { name: 'Anna', role: 'auditor' },
     },
     { act: 'console.invite', object: { name: 'berta', role: 'administrator' } },

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { probeToken } from '../../src/kms/keyOperations.ts';
@@ -8,6 +8,7 @@ import { makeToken } from '../support/partitions.ts';
 
 function pinFile(dir: string, content: string, mode = 0o600): string {
   const path = join(dir, 'pin');
+  rmSync(path, { force: true });
   writeFileSync(path, content);
   chmodSync(path, mode);
   return path;
