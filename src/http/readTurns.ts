@@ -26,6 +26,8 @@ export function readingInTurn(waitMsMax = WAIT_MS_MAX): (wait: ReadWait) => Midd
       const turnAway = (message: string) => waiting.abort(tooManyReads(message));
       const leave = () => turnAway('The client has gone.');
       ctx.res.once('close', leave);
+      // It may have gone while its key was looked up.
+      if (ctx.res.closed) leave();
       using _late = isRefusable ? setTimeout(() => turnAway(BUSY), waitMsMax) : undefined;
       const give = await turns
         .take(readerOf(ctx), { signal: waiting.signal })

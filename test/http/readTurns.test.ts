@@ -96,3 +96,29 @@ t.test('a read that waits too long is refused, and one of a job is not', async (
   await Promise.all([...first, ofJob]);
   t.ok(isRead);
 });
+
+t.test('a read whose client left while its key was looked up is not begun', async (t) => {
+  const app = await openTestApp(t);
+  const { begun, answerOne } = holdLists(t, app);
+  const { credentials } = app.store;
+  const get = credentials.get.bind(credentials);
+  const gate = Promise.withResolvers<void>();
+  let lookedUp = 0;
+  t.intercept(credentials, 'get', {
+    value: async (keyHash: string) => {
+      lookedUp += 1;
+      await gate.promise;
+      return get(keyHash);
+    },
+  });
+  const wire = new Wire(app.server.port);
+  wire.send(`GET /v1/jobs HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${app.client.apiKey}\r\n\r\n`);
+  await until('its key is being looked up', () => lookedUp === 1);
+  wire.destroy();
+  await until('the connection is closed', () => app.app.connections.count === 0);
+  gate.resolve();
+  const after = app.client.get('/v1/jobs');
+  await until('a read has begun', () => answerOne());
+  t.equal((await after).status, 200);
+  t.equal(begun.length, 1, 'only that of the client that is still there');
+});
