@@ -2,7 +2,8 @@ import { parseAuditReference } from '../manifest/auditRecord.ts';
 import type { Sealable } from './pending.ts';
 
 /**
- * Jobs for the next batch. Audit records go before all others, in their order, and all into the next batch: the record of a new epoch is in
+ * Jobs for the next batch. If more wait than it takes, it takes equally many of each client, so a client waits for no batch of others only.
+ * Audit records go before all others, in their order, and all into the next batch: the record of a new epoch is in
  * the log before anything is sealed in that epoch, and the newest record in the log proves those before it.
  */
 export class SealQueue {
@@ -37,15 +38,35 @@ export class SealQueue {
   /** The next batch, of so many jobs at most. Audit records may be more. */
   take(max: number): Sealable[] {
     const records = this.#records.splice(0);
-    const others = this.#others.splice(0, Math.max(max - records.length, 0));
+    return [...records, ...this.#takeOthers(Math.max(max - records.length, 0))];
+  }
+
+  /** In the order in which they came. */
+  #takeOthers(max: number): Sealable[] {
     // Some may have ended in the queue: another node was faster.
-    return [...records, ...others.filter(({ isOver }) => !isOver)];
+    const waiting = this.#others.filter(({ isOver }) => !isOver);
+    const taken = waiting.length > max ? sharesOf(waiting, max) : new Set(waiting);
+    this.#others = waiting.filter((one) => !taken.has(one));
+    return [...taken];
   }
 
   #keep(records: readonly Sealable[]): void {
     this.#records.push(...records);
     this.#records.sort((a, b) => numberOf(a) - numberOf(b));
   }
+}
+
+/** The oldest jobs of each client, `count` in all, from more: a client that has fewer than the others gives its share to them. */
+function sharesOf(waiting: readonly Sealable[], count: number): Set<Sealable> {
+  const shares = Map.groupBy(waiting, ({ job }) => job.clientId);
+  const taken = new Set<Sealable>();
+  for (let round = 0; taken.size < count; round += 1)
+    for (const [clientId, jobs] of shares) {
+      const next = jobs[round];
+      if (next === undefined) shares.delete(clientId);
+      else if (taken.size < count) taken.add(next);
+    }
+  return new Set(waiting.filter((one) => taken.has(one)));
 }
 
 function isRecord({ job }: Sealable): boolean {
