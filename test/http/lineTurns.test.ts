@@ -1,0 +1,63 @@
+/** When a line of a batch begins, and how many are under way. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import t from 'tap';
+import { linesInTurn } from '../../src/http/lineTurns.ts';
+import { NEVER } from '../support/partitions.ts';
+
+/** Batches that ask for a turn, one line after the other, and never answer. */
+function openBatches() {
+  const lineTurn = linesInTurn();
+  const begun: string[] = [];
+  const leaves: (() => void)[] = [];
+  const open = async (clientId: string, lines: number) => {
+    for (let line = 0; line < lines; line += 1) {
+      const leave = await lineTurn(clientId, NEVER);
+      begun.push(clientId);
+      leaves.push(leave);
+    }
+  };
+  const countOf = (clientId: string) => begun.filter((one) => one === clientId).length;
+  return { lineTurn, begun, leaves, open, countOf };
+}
+
+t.test('few lines begin in one turn of the event loop, and clients take turns', async (t) => {
+  const { begun, open, countOf } = openBatches();
+  for (let batch = 0; batch < 4; batch += 1) open('greedy', 1_000);
+  await nextTurn();
+  t.ok(begun.length <= 16, `${begun.length} began in one turn or two`);
+  const before = begun.length;
+  const modest = open('modest', 10);
+  await modest;
+  t.equal(countOf('modest'), 10);
+  t.ok(countOf('greedy') - before <= 30, `${countOf('greedy') - before} lines of the other began meanwhile`);
+});
+
+t.test('the lines under way are bounded, and there is always a place for another client', async (t) => {
+  const { begun, open, leaves, countOf } = openBatches();
+  for (let batch = 0; batch < 8; batch += 1) open('greedy', 1_000);
+  for (let turn = 0; turn < 200; turn += 1) await nextTurn();
+  t.equal(countOf('greedy'), 256);
+  for (let n = 0; n < 6; n += 1) open(`client-${n}`, 1_000);
+  for (let turn = 0; turn < 200; turn += 1) await nextTurn();
+  t.ok(begun.length <= 512, `${begun.length} are under way`);
+  await open('late', 1);
+  const before = begun.length;
+  for (const leave of leaves.splice(0, 10)) leave();
+  for (let turn = 0; turn < 10; turn += 1) await nextTurn();
+  t.ok(begun.length <= before + 10, 'a line begins for one that is answered');
+});
+
+t.test('a line whose client has gone never begins, and takes no place', async (t) => {
+  const { lineTurn, open, leaves, countOf } = openBatches();
+  open('greedy', 256);
+  for (let turn = 0; turn < 100; turn += 1) await nextTurn();
+  t.equal(countOf('greedy'), 256);
+  const gone = new AbortController();
+  const waiting = lineTurn('greedy', gone.signal);
+  gone.abort(new Error('gone'));
+  await t.rejects(waiting, { message: 'gone' });
+  await t.rejects(lineTurn('modest', gone.signal), { message: 'gone' });
+  leaves[0]?.();
+  await open('greedy', 1);
+  t.equal(countOf('greedy'), 257);
+});
