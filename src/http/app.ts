@@ -21,6 +21,7 @@ import { serveErrorIndex, serveErrorPage } from './errorPages.ts';
 import { type AnswerOptions, answerErrors } from './errorResponses.ts';
 import { type JobsOptions, jobHandlers } from './jobRoutes.ts';
 import { rotateOwnKey } from './keyRoutes.ts';
+import { linesInTurn } from './lineTurns.ts';
 import { logHandlers } from './logRoutes.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
@@ -236,7 +237,7 @@ function createHandlers(parts: AppParts) {
   return {
     createSealJob: createJob('createSealJob', create),
     createDigestJob: createJob('createDigestJob', create),
-    createDigestBatch: createInBulk({ ...create, store, batches, logger, onFatal }),
+    createDigestBatch: createInBulk({ ...create, store, batches, lineTurn: linesInTurn(), logger, onFatal }),
   };
 }
 

@@ -1,6 +1,8 @@
 import { Readable } from 'node:stream';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { ERROR_KINDS } from '../base/errorKinds.ts';
+import { ServiceError } from '../base/errors.ts';
 import type { Slots } from '../base/slots.ts';
 import type { Outcome, Sealed } from '../job/job.ts';
 import { Allowance } from '../limits/allowance.ts';
@@ -11,6 +13,7 @@ import { type Accepted, acceptJob, type Create } from './acceptJob.ts';
 import { BulkLines, type NumberedLine } from './bulkLines.ts';
 import { type CreateOptions, failureOf, settledWithin } from './createRoutes.ts';
 import { type AnswerOptions, errorBody, tellable } from './errorResponses.ts';
+import type { LineTurn } from './lineTurns.ts';
 import { requestIds } from './observe.ts';
 import { ASK_AGAIN_SECONDS, presentJob, sealedAtOf, withSealedAt } from './presentJob.ts';
 import { setRateLimit } from './rateLimit.ts';
@@ -22,13 +25,16 @@ import type { BulkRefused } from './schemas.ts';
 interface BulkOptions extends CreateOptions, AnswerOptions {
   store: CreateOptions['store'] & Pick<Store, 'identity' | 'log'>;
   batches: Slots;
+  /** One for all batches. */
+  lineTurn: LineTurn;
   logger: Logger;
 }
 
 const NDJSON_TYPE = 'application/x-ndjson';
-/** Maximum number of lines that wait for the disk at the same time: they share a flush. */
-const ACCEPTING_MAX = 1024;
-const CHUNK_CHARACTERS = 64 * 1024;
+/** Answers that are sent in one turn of the event loop. */
+const CHUNK_CHARACTERS = 16 * 1024;
+/** How long a batch pauses beyond the rate. The lines that the rate allows after it share a signature, and single requests get in between. */
+const PAUSE_MS = 1_000;
 
 /** The text of one answer line, produced when the line is about to be sent. */
 type Answer = () => string | Promise<string>;
@@ -50,21 +56,21 @@ export function createInBulk(options: BulkOptions): Middleware {
 }
 
 /**
- * Reads lines, accepts many of them at once, and answers each line when it is done. The service reads the request even if the client
- * does not read the answers: otherwise a client that sends everything first would wait for the service, and the service for the client.
- * The maximum number of lines bounds the waiting answers; receipts are read from the store only when they are sent.
+ * Reads lines, begins each in its turn, and answers it when it is done. Beyond the rate of its client, a batch reads nothing until the rate
+ * allows another line. The service reads the request even if the client does not read the answers: otherwise a client that sends everything
+ * first would wait for the service, and the service for the client. The maximum number of lines bounds the waiting answers; receipts are
+ * read from the store only when they are sent.
  */
 class BulkRequest {
   readonly #ctx: RequestContext;
   readonly #options: BulkOptions;
   readonly #lines = new BulkLines();
-  readonly #counts = { lines: 0, accepted: 0, replayed: 0, refused: 0 };
+  readonly #counts = { lines: 0, accepted: 0, replayed: 0, refused: 0, paused_ms: 0 };
   readonly #underWay = new Set<Promise<void>>();
   /** One for each line that waits for its job to be sealed. */
   readonly #patience = new Set<AbortController>();
+  readonly #gone = new AbortController();
   #answers: Answer[] = [];
-  #accepting = 0;
-  #room = Promise.withResolvers<void>();
   #wake = Promise.withResolvers<void>();
   #ended = false;
 
@@ -94,6 +100,7 @@ class BulkRequest {
       this.#wake = Promise.withResolvers();
       await this.#wake.promise;
     }
+    await nextTurn();
     const ready = this.#answers;
     this.#answers = [];
     let text = '';
@@ -111,11 +118,12 @@ class BulkRequest {
   async #run(): Promise<void> {
     const { res } = this.#ctx;
     const giveUp = () => {
+      this.#gone.abort(new ServiceError('incomplete_body', 'The client has gone.'));
       for (const patience of this.#patience) patience.abort();
     };
     res.once('close', giveUp);
-    await this.#read();
     if (res.closed) giveUp();
+    await this.#read();
     await Promise.all(this.#underWay);
     res.off('close', giveUp);
     this.#ended = true;
@@ -128,32 +136,56 @@ class BulkRequest {
       this.#options.intake;
     const body = new IncomingBody(this.#ctx.req, { idleTimeoutMs, bytesPerSecondMin });
     try {
-      await body.read((chunk) => {
-        for (const line of this.#lines.push(chunk)) this.#begin(line);
-        if (this.#accepting >= ACCEPTING_MAX) body.hold(this.#room.promise);
-      });
-      for (const line of this.#lines.end()) this.#begin(line);
+      await body.read((chunk) => body.hold(this.#carryOut(this.#lines.push(chunk))));
+      await this.#carryOut(this.#lines.end());
     } catch (error) {
       // Earlier lines continue. Later lines never arrived, so they get no answer.
       this.#refuse(this.#lines.line, error);
     }
   }
 
-  #begin(line: NumberedLine): void {
+  /** Begins these lines, one after the other. Throws ServiceError once the client has gone: then the others never begin. */
+  async #carryOut(lines: Iterable<NumberedLine>): Promise<void> {
+    const { limits, lineTurn } = this.#options;
+    const { clientId } = callerOf(this.#ctx).viewer;
+    for (const line of lines) {
+      const allowance = new Allowance(limits, clientId);
+      while (!allowance.tryTakeRequest()) await this.#pause();
+      this.#begin(line, allowance, await lineTurn(clientId, this.#gone.signal));
+    }
+  }
+
+  async #pause(): Promise<void> {
+    const { signal } = this.#gone;
+    const { socket } = this.#ctx.req;
+    // The client is not to blame for this silence.
+    socket.setTimeout(socket.timeout ?? 0);
+    await sleep(PAUSE_MS, undefined, { signal }).catch(() => signal.throwIfAborted());
+    this.#counts.paused_ms += PAUSE_MS;
+  }
+
+  #begin(line: NumberedLine, allowance: Allowance, leave: () => void): void {
     this.#counts.lines += 1;
-    const answered = this.#answer(line)
+    const answered = this.#answer(line, allowance)
       .then((answer) => this.#say(answer))
       .catch((error) => this.#refuse(line.line, error))
-      .finally(() => this.#underWay.delete(answered));
+      .finally(() => {
+        allowance.close();
+        leave();
+        this.#underWay.delete(answered);
+      });
     this.#underWay.add(answered);
   }
 
-  async #answer({ line, parse }: NumberedLine): Promise<Answer> {
+  async #answer({ line, parse }: NumberedLine, allowance: Allowance): Promise<Answer> {
     const { request, idempotencyKey, receipt } = parse();
-    const accepted = await this.#accept(idempotencyKey, async () => {
+    const receive: Create['receive'] = async () => {
       await callerOf(this.#ctx).confirm();
       return receivedDigests(request);
-    });
+    };
+    const settled = (jobId: string) => this.#settled(jobId);
+    const create = { operation: 'createDigestJob', receive, allowance, settled } as const;
+    const accepted = await acceptJob(this.#ctx, idempotencyKey, create, this.#options);
     const { job, outcome } = accepted;
     if (outcome?.kind === 'failed') throw failureOf(outcome.failure);
     this.#counts[accepted.replayed ? 'replayed' : 'accepted'] += 1;
@@ -164,40 +196,11 @@ class BulkRequest {
     return said(acceptedLine(line, { ...accepted, answer }, { retry_after: ASK_AGAIN_SECONDS }));
   }
 
-  async #accept(key: string | undefined, receive: Create['receive']): Promise<Accepted> {
-    const { limits } = this.#options;
-    const allowance = new Allowance(limits, callerOf(this.#ctx).viewer.clientId);
-    this.#accepting += 1;
-    let isAccepting = true;
-    const leave = () => {
-      if (!isAccepting) return;
-      isAccepting = false;
-      this.#accepting -= 1;
-      if (this.#accepting < ACCEPTING_MAX / 2) this.#makeRoom();
-    };
-    try {
-      // A job that waits for its seal is in the sealer's queue, which has a limit of its own.
-      const settled = (jobId: string) => {
-        leave();
-        return this.#settled(jobId);
-      };
-      const create = { operation: 'createDigestJob', receive, allowance, settled } as const;
-      return await acceptJob(this.#ctx, key, create, this.#options);
-    } finally {
-      allowance.close();
-      leave();
-    }
-  }
-
-  #makeRoom(): void {
-    this.#room.resolve();
-    this.#room = Promise.withResolvers();
-  }
-
   async #settled(jobId: string): Promise<Outcome | undefined> {
     const { sealer, blockingTimeoutMs } = this.#options;
     const patience = new AbortController();
     this.#patience.add(patience);
+    if (this.#gone.signal.aborted) patience.abort();
     try {
       return await settledWithin(blockingTimeoutMs, jobId, sealer, patience);
     } finally {

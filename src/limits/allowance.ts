@@ -6,6 +6,7 @@ export class Allowance {
   readonly #limits: Limits;
   readonly #clientId: string;
   #purpose: string | undefined;
+  #isCounted = false;
   #asked = false;
   #quota: QuotaWindow | undefined;
 
@@ -14,9 +15,16 @@ export class Allowance {
     this.#clientId = clientId;
   }
 
-  /** Call this before the request is received. Throws ServiceError `rate_limit_exceeded`. */
+  /** Call this before the request is received; it is counted once. Throws ServiceError `rate_limit_exceeded`. */
   takeRequest(): void {
-    this.#limits.takeRequest(this.#clientId);
+    if (!this.#isCounted) this.#limits.takeRequest(this.#clientId);
+    this.#isCounted = true;
+  }
+
+  /** Like {@link takeRequest}, but false instead of a refusal. For a request that can wait. */
+  tryTakeRequest(): boolean {
+    this.#isCounted ||= this.#limits.tryTakeRequest(this.#clientId);
+    return this.#isCounted;
   }
 
   /** Throws ServiceError `quota_exceeded` if the client can create no job, whatever its purpose. */

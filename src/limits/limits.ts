@@ -58,10 +58,16 @@ export class Limits {
   /** Throws ServiceError `rate_limit_exceeded`; the refused request does not count. */
   takeRequest(clientId: string): void {
     const policy = this.#policies.rate(clientId);
-    if (policy === undefined || this.#rates.take(clientId, policy)) return;
+    if (policy === undefined || this.tryTakeRequest(clientId)) return;
     const { resetMs } = this.#rates.remainder(clientId, policy);
     this.#onRefusal(clientId, 'rate');
     throw rateExceeded(policy, resetMs);
+  }
+
+  /** Like {@link takeRequest}, but false instead of a refusal. */
+  tryTakeRequest(clientId: string): boolean {
+    const policy = this.#policies.rate(clientId);
+    return policy === undefined || this.#rates.take(clientId, policy);
   }
 
   /** Requests that were taken since this was last asked, for other nodes. */

@@ -251,9 +251,15 @@ t.test('rates and quotas count every line', async (t) => {
   );
 
   limits.update({ ...NO_LIMITS, rate: { requests: 5, windowMs: 3_600_000 } });
-  const limited = await sealBatch(url, await issue({ clientId: 'other' }), lines);
-  t.equal(limited.filter(({ status }) => status === 202).length, 5);
-  t.equal(limited.filter(({ error }) => error?.code === 'rate_limit_exceeded').length, 25);
+  const limited = new BatchStream(url, await issue({ clientId: 'other' }));
+  limited.send(...lines, '[]');
+  await limited.until(5);
+  limits.update({ ...NO_LIMITS, rate: { requests: 26, windowMs: 3_600_000 } });
+  limited.request.end();
+  const paced = await limited.ended;
+  t.equal(paced.filter(({ status }) => status === 202).length, 30, 'no line is refused for the rate');
+  t.equal(limits.rate('other')?.remaining, 0, 'a faulty line is counted, too');
+  limits.update({ ...NO_LIMITS, rate: { requests: 5, windowMs: 3_600_000 } });
   const headers = { 'Content-Type': 'application/x-ndjson' };
   const described = await client.request('POST', '/v1/batches/seal', { headers, body: lines[0] ?? '' });
   t.match(described.headers.get('RateLimit'), /^"client";r=5;t=/);
