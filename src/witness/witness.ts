@@ -2,8 +2,7 @@ import type { Logger } from 'pino';
 import { assert } from '../base/assert.ts';
 import { bytesEqual } from '../base/bytes.ts';
 import { type Clock, toRfc3339 } from '../base/clock.ts';
-import { type InTurn, takingTurns } from '../base/inTurn.ts';
-import { parseAddCheckpoint } from '../log/addCheckpoint.ts';
+import { type AddCheckpoint, parseAddCheckpoint } from '../log/addCheckpoint.ts';
 import {
   type Cosigner,
   cosignatureLine,
@@ -33,6 +32,8 @@ export interface WitnessOptions {
   logs: ReadonlyMap<string, readonly VerifierKey[]>;
   held: HeldCheckpoints;
   clock: Clock;
+  /** For tests: the monotonic clock, milliseconds. */
+  monotonicMs?: Clock;
   logger: Logger;
 }
 
@@ -49,20 +50,33 @@ const TEXT_LENGTH_MAX = 16_384;
 /** A clock that is so far behind what was cosigned before was ahead then, or is behind now. */
 const CLOCK_TOLERANCE_S = 60;
 
-/** More requests of one log than this do not wait for each other: a log asks one thing at a time. */
-const WAITING_MAX = 8;
+/** A cosignature that is younger is given again, and no tree is cosigned again sooner: anyone can repeat a public checkpoint. */
+const RENEWAL_MS_MIN = 60_000;
+
+/** A checkpoint that is being cosigned. */
+interface UnderWay {
+  text: string;
+  reply: Promise<WitnessReply>;
+}
 
 /**
  * Cosigns the checkpoints of logs (C2SP tlog-witness): for each log only such a tree that contains the one it cosigned before. Nothing
  * leaves before it is on disk, so no crash makes it cosign two histories.
+ *
+ * Strangers can send every checkpoint that is public. So only growth with a valid proof and, once a minute, a renewal need the key; all
+ * other requests are answered without waiting. Requests for the checkpoint that is being cosigned share its reply.
  */
 export class Witness {
   readonly #options: WitnessOptions;
-  /** The requests of each log, and how many wait. */
-  readonly #queues = new Map<string, { inTurn: InTurn; waiting: number }>();
+  readonly #monotonicMs: Clock;
+  /** By the origin of the log: it cosigns one checkpoint of a log at a time. */
+  readonly #underWay = new Map<string, UnderWay>();
+  /** When a cosignature of the tree it held was last renewed, or failed to be. */
+  readonly #renewedAt = new Map<string, number>();
 
   constructor(options: WitnessOptions) {
     this.#options = options;
+    this.#monotonicMs = options.monotonicMs ?? (() => performance.now());
   }
 
   /** The reply to the body of `POST /add-checkpoint`, which can be anything. Rejects where key or disk fail: then nothing is cosigned. */
@@ -78,28 +92,30 @@ export class Witness {
       return refusal(403, 'no key that this witness knows of the log has signed the checkpoint');
     if (opened.note.text.length > TEXT_LENGTH_MAX) return refusal(400, 'the checkpoint is too long');
     if (request.oldSize > treeSize) return refusal(400, 'the old size is larger than the checkpoint’s');
-    return this.#inTurn(origin, () => this.#extend(opened, request.oldSize, request.proof));
+    return this.#reply(opened, request);
   }
 
-  /** One after the other for each log: each begins at what the one before it left. */
-  async #inTurn(origin: string, task: () => Promise<WitnessReply>): Promise<WitnessReply> {
-    const queue = this.#queues.get(origin) ?? { inTurn: takingTurns(), waiting: 0 };
-    this.#queues.set(origin, queue);
-    if (queue.waiting >= WAITING_MAX)
-      return refusal(429, 'requests of this log wait already; ask again later');
-    queue.waiting += 1;
-    return queue.inTurn(task).finally(() => {
-      queue.waiting -= 1;
-    });
+  /** Requests of other checkpoints wait for the one under way, because it changes what is held. The server's connections bound them. */
+  async #reply(opened: Opened, request: AddCheckpoint): Promise<WitnessReply> {
+    const { origin } = opened.checkpoint;
+    for (;;) {
+      const reply = this.#replyWithoutKey(opened, request);
+      if (reply !== undefined) return reply;
+      const underWay = this.#underWay.get(origin);
+      if (underWay === undefined) return this.#begin(opened);
+      if (underWay.text === opened.note.text) return underWay.reply;
+      await underWay.reply.catch(() => {}); // its own callers get the error
+    }
   }
 
-  async #extend(opened: Opened, oldSize: number, proof: readonly Uint8Array[]): Promise<WitnessReply> {
-    const { held } = this.#options;
+  /** Undefined if the checkpoint must be cosigned. */
+  #replyWithoutKey(opened: Opened, { oldSize, proof }: AddCheckpoint): WitnessReply | undefined {
     const { origin, treeSize, root } = opened.checkpoint;
-    const before = held.get(origin);
+    const before = this.#options.held.get(origin);
     const heldSize = before?.checkpoint.treeSize ?? 0;
-    if (oldSize !== heldSize) return { status: 409, type: 'text/x.tlog.size', body: `${heldSize}\n` };
     const heldRoot = before?.checkpoint.root ?? emptyRoot;
+    const isSameSize = before !== undefined && treeSize === heldSize;
+    if (oldSize !== heldSize) return { status: 409, type: 'text/x.tlog.size', body: `${heldSize}\n` };
     if (!verifyConsistency(oldSize, treeSize, proof, heldRoot, root)) {
       this.#refuseTree(opened, before);
       return refusal(
@@ -107,7 +123,29 @@ export class Witness {
         'the proof does not lead from the tree that this witness cosigned to the checkpoint',
       );
     }
-    return this.#cosign(opened, before);
+    return isSameSize ? this.#replyToRepeat(opened, before) : undefined;
+  }
+
+  #replyToRepeat({ note, checkpoint: { origin } }: Opened, before: Opened): WitnessReply | undefined {
+    const { text } = note;
+    const { key, clock } = this.#options;
+    const [newest] = text === before.note.text ? cosignaturesIn(before.note, [key.cosigner]) : [];
+    if (newest !== undefined && clock() - newest.time * 1000 < RENEWAL_MS_MIN)
+      return { status: 200, body: encodeSignatureLines([newest.line]) };
+    const isUnderWay = this.#underWay.get(origin)?.text === text;
+    const sinceMs = this.#monotonicMs() - (this.#renewedAt.get(origin) ?? Number.NEGATIVE_INFINITY);
+    return isUnderWay || sinceMs >= RENEWAL_MS_MIN
+      ? undefined
+      : refusal(429, 'the tree was cosigned less than a minute ago; ask again later');
+  }
+
+  #begin(opened: Opened): Promise<WitnessReply> {
+    const { origin, treeSize } = opened.checkpoint;
+    const before = this.#options.held.get(origin);
+    if (before?.checkpoint.treeSize === treeSize) this.#renewedAt.set(origin, this.#monotonicMs());
+    const reply = this.#cosign(opened, before).finally(() => this.#underWay.delete(origin));
+    this.#underWay.set(origin, { text: opened.note.text, reply });
+    return reply;
   }
 
   /** The lines of the keys that it knows, each once. What strangers added is not kept. */
