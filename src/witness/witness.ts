@@ -52,11 +52,19 @@ const CLOCK_TOLERANCE_S = 60;
 
 /** A cosignature that is younger is given again, and no tree is cosigned again sooner: anyone can repeat a public checkpoint. */
 const RENEWAL_MS_MIN = 60_000;
+/** An alarm of one kind is not logged more often for one log: anyone can repeat a wrong request. */
+const ALARM_MS_MIN = 60_000;
 
 /** A checkpoint that is being cosigned. */
 interface UnderWay {
   text: string;
   reply: Promise<WitnessReply>;
+}
+
+/** When an alarm was logged last, and how many were not since. */
+interface Alarmed {
+  at: number;
+  unlogged: number;
 }
 
 /**
@@ -73,6 +81,7 @@ export class Witness {
   readonly #underWay = new Map<string, UnderWay>();
   /** When a cosignature of the tree it held was last renewed, or failed to be. */
   readonly #renewedAt = new Map<string, number>();
+  readonly #alarmed = new Map<string, Alarmed>();
 
   constructor(options: WitnessOptions) {
     this.#options = options;
@@ -115,9 +124,11 @@ export class Witness {
     const heldSize = before?.checkpoint.treeSize ?? 0;
     const heldRoot = before?.checkpoint.root ?? emptyRoot;
     const isSameSize = before !== undefined && treeSize === heldSize;
+    // Sizes and roots come first: the log signed these, and anyone can have written the rest.
+    if (isSameSize && !bytesEqual(root, heldRoot)) this.#alarm('contradiction', opened, before);
     if (oldSize !== heldSize) return { status: 409, type: 'text/x.tlog.size', body: `${heldSize}\n` };
     if (!verifyConsistency(oldSize, treeSize, proof, heldRoot, root)) {
-      this.#refuseTree(opened, before);
+      if (!isSameSize) this.#alarm('not_consistent', opened, before);
       return refusal(
         422,
         'the proof does not lead from the tree that this witness cosigned to the checkpoint',
@@ -157,20 +168,22 @@ export class Witness {
     return found.filter((line) => line !== undefined);
   }
 
-  /** Two roots of one size prove that the log has two histories. Anything else can be a fault of whoever asks. */
-  #refuseTree(opened: Opened, before: Opened | undefined): void {
-    const { origin, treeSize } = opened.checkpoint;
-    const fields = { origin, held: before?.note, presented: opened.note };
-    if (treeSize === before?.checkpoint.treeSize)
-      this.#options.logger.error(
-        { event: 'contradiction', ...fields },
-        'the log signed two different trees of one size',
-      );
-    else
-      this.#options.logger.warn(
-        { event: 'not_consistent', ...fields },
-        'a checkpoint came with a wrong proof',
-      );
+  /** Two roots of one size prove that the log has two histories. A proof that is wrong can be a fault of whoever asks. */
+  #alarm(event: keyof typeof ALARMS, { note, checkpoint }: Opened, before: Opened | undefined): void {
+    const { origin } = checkpoint;
+    const name = `${event} ${origin}`;
+    const now = this.#monotonicMs();
+    const last = this.#alarmed.get(name);
+    if (last !== undefined && now - last.at < ALARM_MS_MIN) {
+      last.unlogged += 1;
+      return;
+    }
+    this.#alarmed.set(name, { at: now, unlogged: 0 });
+    const { level, message } = ALARMS[event];
+    const presented = { text: note.text, signatures: this.#linesOfLog(note, origin) };
+    const { unlogged = 0 } = last ?? {};
+    const fields = { event, origin, held: before?.note, presented };
+    this.#options.logger[level]({ ...fields, ...(unlogged > 0 && { unlogged_before: unlogged }) }, message);
   }
 
   async #cosign({ note, checkpoint }: Opened, before: Opened | undefined): Promise<WitnessReply> {
@@ -196,6 +209,11 @@ export class Witness {
     return { status: 200, body: encodeSignatureLines([line]) };
   }
 }
+
+const ALARMS = {
+  contradiction: { level: 'error', message: 'the log signed two different trees of one size' },
+  not_consistent: { level: 'warn', message: 'a checkpoint came with a wrong proof' },
+} as const;
 
 function refusal(status: 400 | 403 | 404 | 422 | 429, why: string): WitnessReply {
   return { status, body: `${why}\n` };

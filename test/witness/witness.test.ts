@@ -147,6 +147,15 @@ t.test('a growing log is cosigned, even across restarts', async (t) => {
   });
 });
 
+/** A logger for warnings and alarms, and what it was given. */
+function watchedLogger() {
+  const seen: Record<string, unknown>[] = [];
+  const logger = pino({ level: 'warn' }, { write: (line) => void seen.push(JSON.parse(line)) });
+  return { seen, logger };
+}
+
+const BOGUS_LINE = `${'A'.repeat(43)}=\n`;
+
 t.test('a second history is refused, even after a restart, and is logged', async (t) => {
   const folder = t.testdir();
   const key = makeCosigningKey();
@@ -155,19 +164,61 @@ t.test('a second history is refused, even after a restart, and is logged', async
   const before = held.get(origin);
   const proven = await genuine(10, 20);
   const unproven = `old 10\n${proven.slice(proven.indexOf('\n\n') + 1)}`;
-  for (const [request, event, level] of [
-    [await forked(10, 10), 'contradiction', 50],
-    [await forked(10, 20), 'not_consistent', 40],
-    [unproven, 'not_consistent', 40],
+  const contradiction = await forked(10, 10);
+  for (const [request, status, event, level] of [
+    [contradiction, 422, 'contradiction', 50],
+    [contradiction.replace('\n\n', `\n${BOGUS_LINE}\n`), 422, 'contradiction', 50],
+    [contradiction.replace('old 10\n', 'old 0\n'), 409, 'contradiction', 50],
+    [await forked(10, 20), 422, 'not_consistent', 40],
+    [unproven, 422, 'not_consistent', 40],
   ] as const) {
-    const seen: object[] = [];
-    const logger = pino({ level: 'warn' }, { write: (line) => void seen.push(JSON.parse(line)) });
+    const { seen, logger } = watchedLogger();
     const again = await openWitness(folder, { key, logger });
-    t.equal((await again.witness.addCheckpoint(request)).status, 422);
+    t.equal((await again.witness.addCheckpoint(request)).status, status);
     t.match(seen, [{ event, level, origin, held: { text: before?.note.text } }]);
     t.strictSame(again.held.get(origin), before);
   }
   t.equal((await witness.addCheckpoint(await genuine(10, 20))).status, 200, 'the history it knows goes on');
+});
+
+t.test('a stranger raises no alarm with the checkpoint that the witness holds', async (t) => {
+  const { seen, logger } = watchedLogger();
+  const { witness } = await openWitness(t.testdir(), { logger });
+  await witness.addCheckpoint(await genuine(0, 10));
+  const repeat = await genuine(10, 10);
+  for (const [request, status] of [
+    [repeat.replace('\n\n', `\n${BOGUS_LINE}\n`), 422],
+    [repeat.replace('old 10\n', 'old 3\n'), 409],
+    [await historyOf((n) => `other ${n}`, [makeKey('ed25519', 'eu-1')])(10, 10), 403],
+  ] as const)
+    t.equal((await witness.addCheckpoint(request)).status, status);
+  t.strictSame(seen, []);
+});
+
+t.test('an alarm shows only lines that the log signed, and is logged once a minute', async (t) => {
+  const { seen, logger } = watchedLogger();
+  let elapsed = 0;
+  const { witness } = await openWitness(t.testdir(), { logger, monotonicMs: () => elapsed });
+  await witness.addCheckpoint(await genuine(0, 10));
+  const noise = [{ name: 'x.example.com', keyId: Buffer.alloc(4), signature: Buffer.alloc(64) }];
+  const contradiction = `${await forked(10, 10)}${encodeSignatureLines(noise)}`;
+  for (let n = 0; n < 100; n++) {
+    await witness.addCheckpoint(await forked(10, 20));
+    await witness.addCheckpoint(contradiction);
+  }
+  t.strictSame(
+    seen.map(({ event }) => event),
+    ['not_consistent', 'contradiction'],
+    'one flood does not hide the other',
+  );
+  const { presented } = seen[1] as { presented: { signatures: { name: string }[] } };
+  t.strictSame(
+    presented.signatures.map(({ name }) => name),
+    [origin],
+  );
+  elapsed += 60_000;
+  await witness.addCheckpoint(contradiction);
+  t.match(seen[2], { event: 'contradiction', unlogged_before: 99 });
 });
 
 t.test('of two simultaneous histories, one is cosigned', async (t) => {
