@@ -39,9 +39,9 @@ interface Member {
   trouble?: NonNullable<WitnessStatus['trouble']>;
   /** Resolves once it has answered what it was asked last. */
   answered: Promise<void>;
-  /** How many times in a row it has asked to be spared, and from when on it can be asked again, monotonic milliseconds. */
+  /** How many times in a row it has asked to be spared, and when it last answered, monotonic milliseconds. */
   spared: number;
-  from: number;
+  answeredAt: number;
 }
 
 /** A checkpoint that is shown to the witnesses, the newest of the log. */
@@ -56,8 +56,9 @@ interface Shown extends Submission {
 
 /** A cosignature of the newest checkpoint is made anew once it is so old: it says that nothing was added. */
 const REFRESH_MS = 3_600_000;
-/** Longest pause for a witness that was asked too often. */
+/** Longest pause for a witness that was asked too often; while a batch waits for it, sealing stands still. */
 const SPARE_MS_MAX = 3_600_000;
+const SPARE_FOR_BATCH_MS_MAX = 5_000;
 /** Before the witnesses are asked again whom a batch waits for. */
 const PAUSE_MS = 1_000;
 /** How long a request that is to be carried waits for the witnesses on the network. */
@@ -86,7 +87,7 @@ export class Witnessing implements Cosigners {
     this.#options = options;
     this.#memory = memory;
     this.#members = memory.witnesses.map((known) => {
-      return { known, answered: Promise.resolve(), spared: 0, from: 0 };
+      return { known, answered: Promise.resolve(), spared: 0, answeredAt: 0 };
     });
     this.carrying = new Carrying({
       memory,
@@ -249,10 +250,20 @@ export class Witnessing implements Cosigners {
     if (asked.includes(true) && !this.#closing.signal.aborted) await this.#memory.keep();
   }
 
-  #isDue({ known: { witness, record }, from }: Member, { checkpoint: { treeSize } }: Shown): boolean {
-    if (witness.url === undefined || this.#closing.signal.aborted || performance.now() < from) return false;
+  #isDue(member: Member, { checkpoint: { treeSize } }: Shown): boolean {
+    const { witness, record } = member.known;
+    if (witness.url === undefined || this.#closing.signal.aborted || this.#isSpared(member)) return false;
     const { cosignedAt = 0 } = record;
     return record.treeSize !== treeSize || this.#options.clock() - cosignedAt * 1000 >= REFRESH_MS;
+  }
+
+  /** The pause is twice as long each time that a witness asks to be spared. */
+  #isSpared({ spared, answeredAt }: Member): boolean {
+    if (spared === 0) return false;
+    const pauseMs = this.#isAnnounced
+      ? Math.min(PAUSE_MS * 2 ** (spared - 1), SPARE_FOR_BATCH_MS_MAX)
+      : Math.min(this.#options.intervalMs * 2 ** spared, SPARE_MS_MAX);
+    return performance.now() - answeredAt < pauseMs;
   }
 
   #shownOf(text: string, readTile: ReadTile): Shown | undefined {
@@ -289,7 +300,7 @@ export class Witnessing implements Cosigners {
     const found = await askToCosign(this.#options.client, asked, shown, signal);
     if (signal.aborted) return;
     member.spared = found.kind === 'trouble' && found.trouble === 'too_often' ? member.spared + 1 : 0;
-    member.from = performance.now() + pauseMs(member.spared, this.#options.intervalMs);
+    member.answeredAt = performance.now();
     switch (found.kind) {
       case 'cosigned': {
         const detail = dateFault(found.time, this.#options.clock());
@@ -337,9 +348,4 @@ export class Witnessing implements Cosigners {
 /** Takes up what was known of the witnesses of the policy. */
 export async function openWitnessing(options: WitnessingOptions): Promise<Witnessing> {
   return new Witnessing(options, await WitnessMemory.open(options));
-}
-
-/** Twice as long each time that a witness asks to be spared. */
-function pauseMs(spared: number, intervalMs: number): number {
-  return spared === 0 ? 0 : Math.min(intervalMs * 2 ** spared, SPARE_MS_MAX);
 }

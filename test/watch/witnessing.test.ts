@@ -384,6 +384,22 @@ t.test('below the quorum, the daemon reports it, asks again, and goes on', async
   t.equal(await hopeless, false, 'the daemon is being stopped');
 });
 
+t.test('while a batch waits, a witness that answered 429 is asked again within seconds', async (t) => {
+  const log = new TestLog();
+  log.grow(2);
+  const a = await TestWitness.open(t, 'a');
+  a.misbehaving = misbehave(429);
+  const { witnessing } = await openOn(t, log, `${a.line('a')}quorum a\n`, { intervalMs: 3_600_000 });
+  await until('the timer asks', () => witnessing.status.witnesses[0]?.trouble?.code === 'too_often');
+  const { checkpoint, readTile } = announce(log, 5);
+  const asked = a.asked.length;
+  const cosigned = witnessing.cosign(checkpoint, readTile, new AbortController().signal);
+  await until('the batch asks twice', () => a.asked.length >= asked + 2);
+  a.misbehaving = undefined;
+  await until('it is cosigned', () => a.held.treeSize === 7);
+  t.equal(await cosigned, true);
+});
+
 t.test('a checkpoint that a witness saw before a crash does not count as a fork', async (t) => {
   const log = new TestLog();
   const a = await TestWitness.open(t, 'a');
