@@ -69,7 +69,7 @@ function whyUntrusted(
   nowMs: number,
 ): string | undefined {
   const top = chain.findIndex(({ fingerprint256 }) => authorities.has(fingerprint256));
-  if (top === -1) return 'is of an authority that this server no longer trusts';
+  if (top === -1) return whyUnknown(chain);
   const counted = chain.slice(0, top + 1);
   for (const one of counted) {
     if (nowMs > one.validToDate.getTime()) return 'has expired, or an issuer of it has';
@@ -89,6 +89,14 @@ function whyUntrusted(
       return 'cannot be checked: the revocation list of this server is not valid yet';
   }
   return undefined;
+}
+
+/** The handshake also used intermediate authorities that the client sent, but Node does not show them after it, so nothing can end their trust. */
+function whyUnknown(chain: readonly X509Certificate[]): string {
+  const last = chain.at(-1);
+  return last === undefined || last.checkIssued(last)
+    ? 'is of an authority that this server no longer trusts'
+    : `was issued by ${nameFrom(last.issuer)}, which this server does not know: client_ca_file must have intermediate authorities too`;
 }
 
 function readPresented(socket: TLSSocket): Presented | null {
@@ -119,12 +127,17 @@ export function sha256Of({ fingerprint256 }: X509Certificate): string {
   return fingerprint256.replaceAll(':', '').toLowerCase();
 }
 
-/**
- * The subject as RFC 4514 writes it. Node has a line for each relative name, in the order of the certificate; it escapes as the RFC
- * does, control characters included, so no value can look like a line or a name of its own.
- */
+/** The subject as RFC 4514 writes it. */
 export function subjectOf({ subject = '' }: X509Certificate): string {
-  return subject.split('\n').reverse().join(',').replaceAll(' + ', '+');
+  return nameFrom(subject);
+}
+
+/**
+ * A name as RFC 4514 writes it. Node has a line for each relative name, in the order of the certificate; it escapes as the RFC does,
+ * control characters included, so no value can look like a line or a name of its own.
+ */
+function nameFrom(lines: string): string {
+  return lines.split('\n').reverse().join(',').replaceAll(' + ', '+');
 }
 
 /**

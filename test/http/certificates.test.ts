@@ -468,6 +468,29 @@ t.test('an intermediate authority needs a revocation list of its own', async (t)
   t.match(await ask(house.port, pair), { status: 401, message: /UNABLE_TO_GET_CRL/ });
 });
 
+t.test(
+  'a certificate of an intermediate authority that only the client knows is refused with that reason',
+  async (t) => {
+    const house = await openHouse(t, { below: 'root' });
+    await house.map('CN=invoices', 'acme-web');
+    const pair = house.client('invoices');
+    const [intermediate = '', root = ''] = readFileSync(house.authority.certificateFile, 'utf8').split(
+      /(?<=END CERTIFICATE-----\n)/,
+    );
+    writeFileSync(house.files.clientCaFile ?? '', root);
+    house.tls.reload();
+    t.match(await ask(house.port, pair), { status: 401, message: /UNABLE_TO_VERIFY_LEAF_SIGNATURE/ });
+    appendFileSync(pair.certificateFile, intermediate);
+    t.match(await ask(house.port, pair), {
+      status: 401,
+      message: /was issued by CN=clients.*client_ca_file must have intermediate authorities too/,
+    });
+    writeFileSync(house.files.clientCaFile ?? '', intermediate + root);
+    house.tls.reload();
+    t.equal((await ask(house.port, pair)).status, 200, 'the remedy helps');
+  },
+);
+
 t.test('a fault in one of the TLS files does not block changes to the others', async (t) => {
   const house = await openHouse(t);
   await house.map('CN=invoices', 'acme-web');
