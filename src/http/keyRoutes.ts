@@ -69,23 +69,27 @@ async function replace(
       expiresAt: old.expiresAt,
       overlapMs,
     });
-    const replaced = { ...made.replaced, successorSalt: salt.toString('base64') };
+    const { replaced } = made;
     const successor = { ...made.successor, replaces: old.id };
+    const validMs = (replaced.expiresAt ?? at.createdAt) - at.createdAt;
+    const kept = { keyHash: old.keyHash, salt: salt.toString('base64'), endsAt: at.since + validMs };
     const { forgotten, repointed } = withoutEnded(old.clientId, all, store.serviceTime.now());
     const act: Act = actOfCaller(callerOf(ctx), 'key.rotate', made.object);
-    return { credentials: [successor, replaced, ...withoutSalts(old, all), ...repointed], forgotten, act };
+    // Written again, the key before this one loses its salt: otherwise its holder could learn this one.
+    const former = all.filter(({ replacedBy }) => replacedBy === old.id);
+    return { credentials: [...former, successor, replaced, ...repointed], salts: [kept], forgotten, act };
   });
 }
 
 /** The same for the first request and its repeats. */
 async function answerTo(apiKey: string, { store, clock }: KeyRouteOptions): Promise<RotatedKey> {
-  const old = await store.credentials.get(hashApiKey(apiKey));
-  if (old?.successorSalt === undefined || old.expiresAt === undefined)
+  const keyHash = hashApiKey(apiKey);
+  const [old, salt] = [await store.credentials.get(keyHash), await store.credentials.saltOf(keyHash)];
+  if (salt === undefined || old?.expiresAt === undefined)
     throw notRotatable(
       `This API key was already replaced by ${old?.replacedBy ?? 'another'}. Use the key that replaced it last; if you do not have it, ask the administrator.`,
     );
-  const salt = Buffer.from(old.successorSalt, 'base64');
-  const next = successorApiKey(apiKey, salt, store.identity.environment);
+  const next = successorApiKey(apiKey, Buffer.from(salt, 'base64'), store.identity.environment);
   const successor = await store.credentials.get(hashApiKey(next));
   if (successor === undefined || !isLiveAt(successor, clock()))
     throw notRotatable(`This API key was replaced by ${old.replacedBy ?? 'another'}, which has ended.`);
@@ -101,13 +105,6 @@ async function answerTo(apiKey: string, { store, clock }: KeyRouteOptions): Prom
     replaces: old.id,
     replaced_expires_at: toRfc3339(old.expiresAt),
   };
-}
-
-/** The key before this one: who still had it could otherwise learn this one until the end of time. */
-function withoutSalts({ id }: Credential, all: readonly Credential[]): Credential[] {
-  return all
-    .filter(({ replacedBy, successorSalt }) => replacedBy === id && successorSalt !== undefined)
-    .map(({ successorSalt, ...rest }) => rest);
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Act } from '../manifest/auditRecord.ts';
 export interface CredentialStore {
   get(keyHash: string): Promise<Credential | undefined>;
   all(): Promise<Credential[]>;
-  /** Adds or replaces the credentials with these `keyHash`es, in one transaction. */
+  /** Adds or replaces the credentials with these `keyHash`es, in one transaction, and erases their salts. */
   put(credentials: Credential[], act: Act | null): Promise<void>;
 
   /**
@@ -14,12 +14,30 @@ export interface CredentialStore {
   change<Decision extends CredentialChange>(
     decide: (all: readonly Credential[]) => Decision | undefined,
   ): Promise<Decision | undefined>;
+
+  /** The salt of a key that was replaced; undefined once it was erased. No front can read it. */
+  saltOf(keyHash: string): Promise<string | undefined>;
+
+  /** Erases the salts of keys that have ended by that service time, at most so many. Resolves with their number. */
+  sweepSalts(now: number, limit: number): Promise<number>;
+}
+
+/** What makes the next key from one that is still valid, so that a repeated request for it gets the same answer. */
+export interface SuccessorSalt {
+  /** The key that was replaced. */
+  keyHash: string;
+  /** Base64. */
+  salt: string;
+  /** When that key ends, in service time. */
+  endsAt: number;
 }
 
 export interface CredentialChange {
   credentials: Credential[];
   /** Removed by the same change. */
   forgotten?: Credential[];
+  /** Salts of credentials that this change writes. It erases those of all others that it writes or removes. */
+  salts?: SuccessorSalt[];
   act: Act;
 }
 
@@ -50,6 +68,4 @@ export interface Credential {
   replaces?: string;
   /** Service time at which the rotation ends this key, whatever the date is. Rotations by earlier versions kept none. */
   serviceEnd?: number;
-  /** Base64 of what makes that key from this one, so that a repeated request for it gets the same answer. */
-  successorSalt?: string;
 }

@@ -113,7 +113,7 @@ export async function revokeOne(
   actor: Actor,
 ): Promise<Credential> {
   const changed = await credentials.change((all) => {
-    const { successorSalt, ...one } = findApiKey(all, keyId);
+    const one = findApiKey(all, keyId);
     if (one.revokedAt !== undefined) return undefined;
     const act = actBy(actor, 'key.revoke', { key: keyId, client: one.clientId });
     return { credentials: [{ ...one, revokedAt: systemClock() }], act };

@@ -10,6 +10,7 @@ export const SECTIONS = [
   'notes', // name → record; without the identity
   'epochs', // revision → record
   'credentials', // hash of the key → record
+  'salts', // hash of the key → record
   'jobs', // job → record
   'contents', // job → record
   'sources', // job → record

@@ -866,6 +866,29 @@ async function credentials(t: Test, makeStore: MakeStore): Promise<void> {
     }
   });
 
+  t.test('a salt is erased when its key ends, or is written again', async (t) => {
+    const { store, reopen } = await makeStore(t);
+    const act: Act = { act: 'key.rotate', actor: { via: 'command' }, object: {}, outcome: 'done' };
+    const ids = ['key_1', 'key_2', 'key_3', 'key_4', 'key_5'];
+    const all = ids.map((id) => sampleCredential({ id }));
+    await store.credentials.put(all, null);
+    const salts = all.map(({ keyHash, id }, n) => ({ keyHash, salt: id, endsAt: START_MS + n }));
+    await store.credentials.change(() => ({ credentials: all, salts, act }));
+    const kept = async (store: Store) =>
+      (await Promise.all(all.map(({ keyHash }) => store.credentials.saltOf(keyHash)))).filter(Boolean);
+    for await (const opened of thenReopened(store, reopen)) t.same(await kept(opened), ids);
+    const { credentials } = await reopen();
+    t.equal(await credentials.saltOf('ab'), undefined);
+    const [, , third, fourth] = all;
+    if (!third || !fourth) throw new Error('no credentials');
+    t.equal(await credentials.sweepSalts(START_MS - 1, 10), 0, 'none has ended');
+    t.equal(await credentials.sweepSalts(START_MS + 1, 1), 1, 'step by step');
+    t.equal(await credentials.sweepSalts(START_MS + 1, 10), 1);
+    await credentials.put([{ ...third, revokedAt: START_MS }], act);
+    await credentials.change(() => ({ credentials: [], forgotten: [fourth], act }));
+    t.same(await kept(await reopen()), ['key_5']);
+  });
+
   t.test('a key that is not a hash finds no credential', async (t) => {
     const { store } = await makeStore(t);
     for (const keyHash of ['', 'ab', 'AB'.repeat(32), '\0'.repeat(64)]) {

@@ -4,6 +4,7 @@ import pg from 'pg';
 import t, { type Test } from 'tap';
 import { presentJob } from '../../src/http/presentJob.ts';
 import { documentSha256, type Job } from '../../src/job/job.ts';
+import type { Act } from '../../src/manifest/auditRecord.ts';
 import { encodeJob, parseJob } from '../../src/store/jobCodec.ts';
 import {
   createInPostgresql,
@@ -12,7 +13,7 @@ import {
 } from '../../src/store/postgresql/postgresqlOpen.ts';
 import { encodeRecord } from '../../src/store/records.ts';
 import { type Postgres, startPostgres } from '../support/postgres.ts';
-import { epoch, identity, sampleEntry, sampleJob, sampleUrlJob } from './samples.ts';
+import { epoch, identity, sampleCredential, sampleEntry, sampleJob, sampleUrlJob } from './samples.ts';
 
 const postgres = await startPostgres(t);
 
@@ -73,6 +74,10 @@ t.test('a front can accept jobs and read what the API shows, and change nothing 
   const store = await openInPostgresql({ location: { urls: [postgres.url(database)] } });
   const old = sampleJob();
   await store.jobs.accept(old, { idempotency: sampleEntry(old) });
+  const replaced = sampleCredential({ id: 'key_0123456789abcdef' });
+  const salts = [{ keyHash: replaced.keyHash, salt: 'c2FsdHNhbHQ=', endsAt: 5 }];
+  const rotation: Act = { act: 'key.rotate', actor: { via: 'command' }, object: {}, outcome: 'done' };
+  await store.credentials.change(() => ({ credentials: [replaced], salts, act: rotation }));
   await store.close();
   const act = await actAs(t, postgres, database, 'pdfseal_front');
   const tables = await postgres.query(
@@ -122,6 +127,17 @@ t.test('a front can accept jobs and read what the API shows, and change nothing 
     t.notOk(may.INSERT?.includes(name), `no row in ${name}`);
   for (const name of ['credentials', 'trail', 'sequencer', 'endpoints', 'outbox', 'notes', 'revisions'])
     t.notOk(may.INSERT?.includes(name), `no row in ${name}`);
+
+  const readable = may.SELECT?.map((name) => `SELECT FROM ${name} AS one WHERE one::text LIKE $1`).join(
+    ' UNION ALL ',
+  );
+  const hexOf = (text: string) => [`%${Buffer.from(text).toString('hex')}%`];
+  t.equal(await act(readable ?? '', hexOf(replaced.id)), '1 rows', 'a front reads the key that was replaced');
+  t.equal(
+    await act(readable ?? '', hexOf('c2FsdHNhbHQ=')),
+    '0 rows',
+    'but not what makes the next key from it',
+  );
 
   const job = sampleJob();
   const uuid = job.id.slice(4);
@@ -256,9 +272,9 @@ t.test('daemon and commands work as members of their roles', async (t) => {
 });
 
 t.test('a database of any earlier layout gets tables and rights', async (t) => {
-  for (const layout of [1, 2]) {
+  for (const layout of [1, 2, 3]) {
     const database = await postgres.createDatabase();
-    const files = [1, 2].slice(0, layout).map((n) => `../../src/store/postgresql/00${n}.sql`);
+    const files = [1, 2, 3].slice(0, layout).map((n) => `../../src/store/postgresql/00${n}.sql`);
     await postgres.query(
       `SET ROLE pdfseal; CREATE SCHEMA pdfseal; SET search_path = pdfseal;
        ${files.map((file) => readFileSync(new URL(file, import.meta.url), 'utf8')).join('')}
@@ -275,10 +291,37 @@ t.test('a database of any earlier layout gets tables and rights', async (t) => {
        ${layout > 1 ? `INSERT INTO pdfseal.arrivals VALUES ('${id}')` : ''}`,
       database,
     );
+    const strange = 'x"\\,"successorSalt":"y😀\u0001';
+    const replaced = sampleCredential({ clientId: strange, serviceEnd: 1_750_000_000_123 });
+    const salted = encodeRecord({ ...replaced, successorSalt: 'c2Fs/HN+bHQ=' });
+    const untouched = sampleCredential({ clientId: strange });
+    const damaged = sampleCredential();
+    const bytes = Buffer.concat([encodeRecord({}), Buffer.from(',"successorSalt":"c2Fs"')]);
+    const keys = [
+      [replaced, salted],
+      [untouched, encodeRecord(untouched)],
+      [damaged, bytes],
+    ] as const;
+    for (const [{ keyHash }, record] of keys)
+      await postgres.query(
+        `INSERT INTO pdfseal.credentials VALUES (${literal(Buffer.from(keyHash, 'hex'))}, ${literal(record)})`,
+        database,
+      );
     const location = { urls: [postgres.url(database)] };
     await t.rejects(openInPostgresql({ location }), { code: 'older_store' });
     const store = await openInPostgresql({ location, sequencing: { onWait: t.fail, onLost: t.fail } });
-    t.equal((await store.arrivals?.look(() => false, 10))?.length, layout - 1, 'what waits is still found');
+    t.equal(
+      (await store.arrivals?.look(() => false, 10))?.length,
+      layout > 1 ? 1 : 0,
+      'what waits is still found',
+    );
+    const { credentials } = store;
+    t.strictSame(await credentials.get(replaced.keyHash), replaced, 'without its salt');
+    t.strictSame(await credentials.get(untouched.keyHash), untouched);
+    await t.rejects(credentials.get(damaged.keyHash), { message: /is damaged/ }, 'damage is not hidden');
+    t.equal(await credentials.saltOf(replaced.keyHash), 'c2Fs/HN+bHQ=');
+    t.equal(await credentials.sweepSalts(1_750_000_000_122, 10), 0);
+    t.equal(await credentials.sweepSalts(1_750_000_000_123, 10), 1);
     await store.close();
     const act = await actAs(t, postgres, database, 'pdfseal_front');
     t.equal(await act('SELECT * FROM notes'), '1 rows');

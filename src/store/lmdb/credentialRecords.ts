@@ -1,14 +1,18 @@
 import { assert, DamagedRecord } from '../../base/assert.ts';
 import { bytesEqual } from '../../base/bytes.ts';
-import type { Credential, CredentialChange, CredentialStore } from '../credentialStore.ts';
-import { encodeRecord, parseRecord } from '../records.ts';
-import type { Change } from './commits.ts';
+import type { Credential, CredentialChange, CredentialStore, SuccessorSalt } from '../credentialStore.ts';
+import { encodeRecord, parseRecord, readable } from '../records.ts';
+import type { Change, Commits } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { credentialKey } from './keyLayout.ts';
 import type { TrailRecords } from './trailRecords.ts';
 
 /** Other processes write API keys too: every read takes a new snapshot, so revoking a key acts at once. */
-export function credentialRecords(databases: Databases, trail: TrailRecords): CredentialStore {
+export function credentialRecords(
+  databases: Databases,
+  commits: Commits,
+  trail: TrailRecords,
+): CredentialStore {
   /** Records as they were last read, with their bytes: most requests bring a key that was just used. */
   const lastRead = new Map<string, { bytes: Uint8Array; credential: Credential }>();
 
@@ -24,11 +28,15 @@ export function credentialRecords(databases: Databases, trail: TrailRecords): Cr
     });
   }
 
+  /** The salt of each goes. */
   function changesFor(credentials: Credential[]): Change[] {
-    return credentials.map((credential) => {
-      const key = credentialKey(credential.keyHash);
-      assert(key, 'a credential is stored by the SHA-256 of its key, in lower-case hex');
-      return { database: databases.credentials, key, value: encodeRecord(credential) };
+    return credentials.flatMap((credential) => {
+      const key = keyOf(credential);
+      const value = encodeRecord(credential);
+      return [
+        { database: databases.credentials, key, value },
+        { database: databases.salts, key },
+      ];
     });
   }
 
@@ -61,11 +69,58 @@ export function credentialRecords(databases: Databases, trail: TrailRecords): Cr
       await trail.decide(() => {
         decision = decide(allNow());
         if (decision === undefined) return undefined;
-        const { act, credentials, forgotten = [] } = decision;
+        const { act, credentials, forgotten = [], salts = [] } = decision;
         const removals = changesFor(forgotten).map(({ database, key }) => ({ database, key }));
-        return { act, write: { changes: [...changesFor(credentials), ...removals] } };
+        const added = salts.map((salt) => saltChange(databases, keyOf(salt), salt));
+        return { act, write: { changes: [...changesFor(credentials), ...removals, ...added] } };
       });
       return decision;
     },
+
+    async saltOf(keyHash) {
+      databases.root.resetReadTxn();
+      const key = credentialKey(keyHash);
+      const bytes = key && databases.salts.getBinary(key);
+      return bytes && parseRecord<KeptSalt>(bytes).salt;
+    },
+
+    async sweepSalts(now, limit) {
+      return commits.inTurn(async () => {
+        databases.root.resetReadTxn();
+        const ended = Array.from(databases.salts.getRange({}))
+          .filter(({ value }) => (readable<KeptSalt>(value)?.endsAt ?? 0) <= now)
+          .slice(0, limit);
+        const changes = ended.map(({ key }) => ({ database: databases.salts, key: Buffer.from(key) }));
+        if (changes.length > 0) await commits.write({ changes });
+        return changes.length;
+      });
+    },
   };
+}
+
+type KeptSalt = Omit<SuccessorSalt, 'keyHash'>;
+
+function saltChange(databases: Databases, key: Uint8Array, { salt, endsAt }: KeptSalt): Change {
+  return { database: databases.salts, key, value: encodeRecord({ salt, endsAt }) };
+}
+
+function keyOf({ keyHash }: Pick<Credential, 'keyHash'>): Buffer {
+  const key = credentialKey(keyHash);
+  assert(key, 'a credential is stored by the SHA-256 of its key, in lower-case hex');
+  return key;
+}
+
+/** Earlier versions kept the salt of a key in the record of the key. A damaged record stays as it is. */
+export async function moveSalts(databases: Databases, commits: Commits): Promise<void> {
+  const changes = Array.from(databases.credentials.getRange({})).flatMap(({ key, value }): Change[] => {
+    const found = readable<Credential & { successorSalt?: string }>(value);
+    if (found?.successorSalt === undefined) return [];
+    const { successorSalt: salt, ...rest } = found;
+    const place = Buffer.from(key);
+    return [
+      { database: databases.credentials, key: place, value: encodeRecord(rest) },
+      saltChange(databases, place, { salt, endsAt: rest.serviceEnd ?? 0 }),
+    ];
+  });
+  if (changes.length > 0) await commits.write({ changes });
 }

@@ -55,6 +55,7 @@ export const DATABASE_NAMES = [
   'tiles', // level, index → hashes
   'batches', // tree size → Batch
   'credentials', // key hash → Credential
+  'salts', // key hash → what makes the next key of it, until it has ended
   'trail', // number → job, the text of an audit record; never changed
   'endpoints', // endpoint → WebhookEndpoint
   'endpointRevisions', // revision → nothing: how often endpoints were changed; the last ones
@@ -67,7 +68,7 @@ export const DATABASE_NAMES = [
 export type DatabaseName = (typeof DATABASE_NAMES)[number];
 
 /** Databases that stores of earlier versions do not have. Whoever opens such a store for reading only finds them empty. */
-const LATER: readonly DatabaseName[] = ['renewals'];
+const LATER: readonly DatabaseName[] = ['renewals', 'salts'];
 
 const READ_ONLY = new Error('the store is open for reading only');
 

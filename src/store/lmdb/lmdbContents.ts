@@ -7,6 +7,7 @@ import type { IdempotencyEntry, StoreIdentity } from '../store.ts';
 import type { Section, StoreContents, StoreEntry } from '../storeContents.ts';
 import type { EndpointTally } from '../webhookStore.ts';
 import { type Change, Commits } from './commits.ts';
+import { moveSalts } from './credentialRecords.ts';
 import { type DatabaseName, type Databases, openDatabases, scanKeys } from './databases.ts';
 import { REVISIONS_KEPT } from './endpointRecords.ts';
 import { identityChange } from './identity.ts';
@@ -30,6 +31,7 @@ const FAILED = Buffer.from('f');
 const PLACES: Partial<Record<Section, { name: DatabaseName; prefix?: Buffer }>> = {
   epochs: { name: 'epochs' },
   credentials: { name: 'credentials' },
+  salts: { name: 'salts' },
   jobs: { name: 'jobs' },
   contents: { name: 'contents' },
   sources: { name: 'sources' },
@@ -71,6 +73,7 @@ export async function lmdbContents(path: string): Promise<StoreContents> {
   const databases = await openDatabases(path, { readOnly: false });
   const commits = new Commits(databases);
   const postings = new Postings(databases);
+  await moveSalts(databases, commits);
 
   async function* pages(section: Section, after?: Buffer): AsyncIterable<StoreEntry[]> {
     const place = PLACES[section];

@@ -56,7 +56,7 @@ export async function lmdbStore(
     copies,
     log: logRecords(databases, commits, { jobs, outbox, epochs }),
     epochs,
-    credentials: credentialRecords(databases, trail),
+    credentials: credentialRecords(databases, commits, trail),
     webhooks: { endpoints, outbox },
     trail,
     witnessing: witnessStoreIn(one('witnessing')),

@@ -13,6 +13,7 @@ import { encodeRecord } from '../records.ts';
 import type { Store } from '../store.ts';
 import { assertExpected, BACKLOG_MAX_DEFAULT, type NewStore, type OpenOptions } from '../storeOptions.ts';
 import { Commits } from './commits.ts';
+import { moveSalts } from './credentialRecords.ts';
 import { type Databases, type OpenDatabasesOptions, openDatabases } from './databases.ts';
 import { RESTORE } from './dataFile.ts';
 import { identityChange, readIdentity } from './identity.ts';
@@ -101,6 +102,7 @@ export async function openStore({
   }
   const store = await lmdbStore(databases, identity, { clock, monotonicMs, backlogMax, diskSpace });
   try {
+    if (onMigration !== undefined) await moveSalts(databases, new Commits(databases));
     // Nothing can be signed, verified or exported without them.
     await store.epochs.newest();
     return store;

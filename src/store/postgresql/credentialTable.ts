@@ -1,5 +1,5 @@
 import { assert } from '../../base/assert.ts';
-import type { Credential, CredentialChange, CredentialStore } from '../credentialStore.ts';
+import type { Credential, CredentialChange, CredentialStore, SuccessorSalt } from '../credentialStore.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import { type Database, internalStatements, type Queries, statements } from './database.ts';
 import { lockRevision } from './revisions.ts';
@@ -17,6 +17,12 @@ const SQL = statements({
   put_credentials: `INSERT INTO credentials SELECT * FROM unnest($1::bytea[], $2::bytea[])
     ON CONFLICT (key_hash) DO UPDATE SET record = excluded.record`,
   forget_credentials: 'DELETE FROM credentials WHERE key_hash = ANY ($1)',
+  salt: 'SELECT record FROM salts WHERE key_hash = $1',
+  add_salts: 'INSERT INTO salts SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bytea[])',
+  erase_salts: 'DELETE FROM salts WHERE key_hash = ANY ($1)',
+  sweep_salts: `DELETE FROM salts WHERE key_hash IN (
+      SELECT key_hash FROM salts WHERE ends_at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)
+    RETURNING key_hash`,
 });
 
 /** API keys and client certificates in PostgreSQL. Every read asks the database: so revoking a key acts at once, on every node. */
@@ -52,11 +58,24 @@ export function credentialTable(database: Database, writes: Writes, trail: Trail
         await lockRevision(queries, 'trail'); // no act of any process comes between
         const decision = decide(await allCredentials(queries));
         if (decision === undefined) return undefined;
-        await putAll(queries, decision.credentials);
-        await queries.rows(SQL.forget_credentials, [(decision.forgotten ?? []).map(keyOf)]);
-        await trail.record(queries, decision.act);
+        const { credentials, forgotten = [], salts = [], act } = decision;
+        await putAll(queries, credentials);
+        await queries.rows(SQL.forget_credentials, [forgotten.map(keyOf)]);
+        await queries.rows(SQL.erase_salts, [forgotten.map(keyOf)]);
+        await addSalts(queries, salts);
+        await trail.record(queries, act);
         return decision;
       });
+    },
+
+    async saltOf(keyHash) {
+      if (!HASH.test(keyHash)) return undefined;
+      const [row] = await database.rows<{ record: Buffer }>(SQL.salt, [Buffer.from(keyHash, 'hex')]);
+      return row && parseRecord<SuccessorSalt>(row.record).salt;
+    },
+
+    async sweepSalts(now, limit) {
+      return writes.run(async (queries) => (await queries.rows(SQL.sweep_salts, [now, limit])).length);
     },
   };
 }
@@ -66,11 +85,21 @@ async function allCredentials(queries: Queries): Promise<Credential[]> {
   return rows.map(({ record }) => parseRecord<Credential>(record));
 }
 
+/** The salt of each goes. */
 async function putAll(queries: Queries, credentials: readonly Credential[]): Promise<void> {
   await queries.rows(SQL.put_credentials, [credentials.map(keyOf), credentials.map(encodeRecord)]);
+  await queries.rows(SQL.erase_salts, [credentials.map(keyOf)]);
 }
 
-function keyOf({ keyHash }: Credential): Buffer {
+async function addSalts(queries: Queries, salts: readonly SuccessorSalt[]): Promise<void> {
+  const [ends, kept] = [
+    salts.map(({ endsAt }) => endsAt),
+    salts.map(({ salt, endsAt }) => ({ salt, endsAt })),
+  ];
+  await queries.rows(SQL.add_salts, [salts.map(keyOf), ends, kept.map(encodeRecord)]);
+}
+
+function keyOf({ keyHash }: Pick<Credential, 'keyHash'>): Buffer {
   assert(HASH.test(keyHash), 'a credential is stored by the SHA-256 of its key, in lower-case hex');
   return Buffer.from(keyHash, 'hex');
 }

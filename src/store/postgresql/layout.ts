@@ -5,7 +5,7 @@ import { OWNER_REMEDY } from './pgSession.ts';
 import { grantRoles } from './roles.ts';
 
 /** Each brings the layout of the version before it to its own, which is its place in this list, from 1. */
-const MIGRATIONS = ['001.sql', '002.sql', '003.sql'];
+const MIGRATIONS = ['001.sql', '002.sql', '003.sql', '004.sql'];
 
 /** The layout that this program writes. */
 export const LAYOUT = MIGRATIONS.length;

@@ -74,7 +74,7 @@ const ROLES = {
   pdfseal_admin: `
     GRANT SELECT ON ALL TABLES IN SCHEMA pdfseal TO pdfseal_admin;
     GRANT INSERT ON jobs, waiting, trail, epochs TO pdfseal_admin;
-    GRANT INSERT, UPDATE, DELETE ON notes, revisions, credentials, endpoints, tallies, outbox, dead_letters, renewals, renewal_rows
+    GRANT INSERT, UPDATE, DELETE ON notes, revisions, credentials, salts, endpoints, tallies, outbox, dead_letters, renewals, renewal_rows
       TO pdfseal_admin;
     ${allRows('pdfseal_admin')}`,
 } as const;

@@ -1,4 +1,5 @@
 import { documentSha256 } from '../../job/job.ts';
+import type { SuccessorSalt } from '../credentialStore.ts';
 import { idOf, ownUuid } from '../ids.ts';
 import { parseJob } from '../jobCodec.ts';
 import { parseRecord } from '../records.ts';
@@ -99,6 +100,16 @@ const IDEMPOTENCY: TableSection = {
   },
 };
 
+const SALTS: TableSection = {
+  ...records('salts', 'key_hash', 'key_hash', 'k'),
+  columns: { key_hash: 'k', ends_at: 'ends_at', record: 'v' },
+  derived: {
+    names: ['ends_at'],
+    types: ['bigint'],
+    of: ({ value }) => [parseRecord<SuccessorSalt>(value).endsAt],
+  },
+};
+
 const LEAVES: TableSection = {
   ...ofNumber('leaves', 'leaf_index'),
   value: 'uuid_send(job_id) || data',
@@ -124,6 +135,7 @@ const RENEWAL_ROWS: TableSection = {
 export const TABLES: Partial<Record<Section, TableSection>> = {
   epochs: ofNumber('epochs', 'revision'),
   credentials: records('credentials', 'key_hash', 'key_hash', 'k'),
+  salts: SALTS,
   jobs: JOBS,
   contents: ofUuid('contents'),
   sources: ofUuid('sources'),
