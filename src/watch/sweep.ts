@@ -8,7 +8,7 @@ const INTERVAL_MS = 60_000;
 const STEP_ENTRIES_MAX = 500;
 
 export interface SweepOptions {
-  store: Pick<Store, 'jobs' | 'copies' | 'serviceTime' | 'pages'>;
+  store: Pick<Store, 'jobs' | 'copies' | 'credentials' | 'serviceTime' | 'pages'>;
   copies: { remove(file: string): Promise<void> };
   /** How long a copy is kept after its job was accepted. */
   documentRetentionMs: number;
@@ -21,8 +21,8 @@ export interface SweepOptions {
 }
 
 /**
- * Removes what has expired, at once and then every minute: idempotency entries, counts of past quota windows, and
- * copies of documents. Looks who reads the embedded store: a reader that was killed holds its pages until somebody looks, and the age of one
+ * Removes what has expired, at once and then every minute: idempotency entries, counts of past quota windows, salts of
+ * replaced keys that have ended, and copies of documents. Looks who reads the embedded store: a reader that was killed holds its pages until somebody looks, and the age of one
  * that hangs counts from the first look. Returns the function that ends the sweep after its current step.
  */
 export function startSweeping({
@@ -40,7 +40,7 @@ type Sweep = Omit<SweepOptions, 'onFatal' | 'intervalMs'>;
 /** Removes what has expired by now, in small steps. */
 export async function sweep(options: Sweep, signal?: AbortSignal): Promise<void> {
   options.store.pages?.read();
-  for (const step of [sweepIdempotency, sweepQuotas, sweepCopies]) {
+  for (const step of [sweepIdempotency, sweepQuotas, sweepSalts, sweepCopies]) {
     while (!signal?.aborted && (await step(options)) === STEP_ENTRIES_MAX);
   }
 }
@@ -51,6 +51,10 @@ async function sweepIdempotency({ store }: Sweep): Promise<number> {
 
 async function sweepQuotas({ store, time }: Sweep): Promise<number> {
   return store.jobs.sweepQuotas(time.date() - QUOTA_RETENTION_MS, STEP_ENTRIES_MAX);
+}
+
+async function sweepSalts({ store }: Sweep): Promise<number> {
+  return store.credentials.sweepSalts(store.serviceTime.now(), STEP_ENTRIES_MAX);
 }
 
 async function sweepCopies(sweep: Sweep): Promise<number> {

@@ -5,6 +5,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { openCopies } from '../../src/copy/copies.ts';
 import { Timekeeping } from '../../src/seal/timekeeping.ts';
+import { actOfProcess } from '../../src/store/acts.ts';
 import { DiskSpace } from '../../src/store/diskSpace.ts';
 import { expiryKey, idempotencyKey } from '../../src/store/lmdb/keyLayout.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
@@ -17,6 +18,7 @@ import {
   START_MS,
   sampleBatch,
   sampleContent,
+  sampleCredential,
   sampleEntry,
   sampleJob,
 } from '../store/samples.ts';
@@ -54,6 +56,10 @@ t.test('expired entries are removed on time, even if they expired during a stop'
       copy: { file: name, key: key.toString('base64') },
     });
   }
+  const replaced = sampleCredential();
+  const salt = { keyHash: replaced.keyHash, salt: 'c2FsdA==', endsAt: START_MS + 24 * HOUR_MS + 1 };
+  const act = actOfProcess('command', 'key.rotate', { key: replaced.id });
+  await store.credentials.change(() => ({ credentials: [replaced], salts: [salt], act }));
   const kept = async () => (await collected(store.copies.all())).map(({ jobId }) => jobId);
   const ids = jobs.map(({ id }) => id);
   const onFatal = (error: unknown) => t.fail(String(error));
@@ -69,9 +75,11 @@ t.test('expired entries are removed on time, even if they expired during a stop'
   await sweep(options);
   t.same(await kept(), ids, 'the last millisecond is still theirs');
   t.equal(readdirSync(path).length, 3);
+  t.ok(await store.credentials.saltOf(replaced.keyHash));
 
   now += 1;
   await sweep(options);
+  t.equal(await store.credentials.saltOf(replaced.keyHash), undefined, 'the salt of a key that has ended');
   t.same(await kept(), ids.slice(1));
   t.equal(readdirSync(path).length, 2);
   t.ok(await store.jobs.get(ids[0] ?? ''), 'the job stays');
