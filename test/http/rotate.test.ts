@@ -214,6 +214,26 @@ t.test('a replaced key ends on time even if the date stands still', async (t) =>
   t.notOk(await isLive(app, old));
 });
 
+t.test('what makes the new key from the old one is erased when the old one ends', async (t) => {
+  let monotonic = 0;
+  const app = await openTestApp(t, { monotonicMs: () => monotonic });
+  const { credentials, serviceTime } = app.store;
+  for (const [lifeMs, lastsMs] of [
+    [2 * HOUR_MS, HOUR_MS],
+    [HOUR_MS / 2, HOUR_MS / 2],
+  ] as const) {
+    const old = await issue(app, { since: serviceTime.now(), expiresAt: Date.now() + lifeMs });
+    const { body } = await rotate(app, old, { overlap_seconds: 3600 });
+    const keyHash = hashApiKey(old);
+    monotonic += lastsMs - 120_000;
+    t.equal(await credentials.sweepSalts(serviceTime.now(), 10), 0);
+    t.equal((await rotate(app, old)).body.api_key, body.api_key, 'until then, a repeat gets its answer');
+    monotonic += 120_000;
+    t.equal(await credentials.sweepSalts(serviceTime.now(), 10), 1);
+    t.equal(await credentials.saltOf(keyHash), undefined);
+  }
+});
+
 t.test('an overlap of zero ends the old key at once, whatever the clock says', async (t) => {
   const app = await openTestApp(t);
   const old = await app.store.credentials.get(hashApiKey(await issue(app)));

@@ -41,6 +41,19 @@ const makeStore = async (t: Test, clock: Clock = Date.now, options: { backlogMax
 
 storeContract(t, makeStore);
 
+t.test('a daemon takes salts of an earlier version out of the records of keys', async (t) => {
+  const { store, path } = await makeStore(t);
+  const replaced = sampleCredential({ serviceEnd: 7, boundTo: 'ab'.repeat(32) });
+  const former = { ...replaced, successorSalt: 'c2FsdA==' };
+  await store.credentials.put([former, sampleCredential({ id: 'key_2' })], null);
+  await store.close();
+  const daemon = await openStore({ path, onMigration: t.fail });
+  t.teardown(() => daemon.close());
+  t.strictSame(await daemon.credentials.get(replaced.keyHash), replaced);
+  t.equal(await daemon.credentials.saltOf(replaced.keyHash), 'c2FsdA==', 'a repeat still gets its answer');
+  t.equal(await daemon.credentials.sweepSalts(7, 10), 1);
+});
+
 t.test('only a complete store of the expected log and environment opens', async (t) => {
   const path = join(t.testdir(), 'state', 'store');
   const refused = (message: RegExp) => ({ name: 'OperatorError', message });

@@ -74,6 +74,9 @@ async function fill(store: Store): Promise<void> {
   if (second) await webhooks.outbox.settle(second, { kind: 'dead', failure });
   await webhooks.endpoints.remove(gone.id, act);
   await credentials.put([sampleCredential(), sampleCredential({ id: 'key_2' })], act);
+  const replaced = sampleCredential({ id: 'key_3', replacedBy: 'key_2' });
+  const salts = [{ keyHash: replaced.keyHash, salt: 'c2FsdA==', endsAt: START_MS + 7 }];
+  await credentials.change(() => ({ credentials: [replaced], salts, act }));
   await trail.append(act);
   await epochs.change([epoch, { ...epoch, from: START_MS * 2 }], 0, act);
   await witnessing.put({ witnesses: { 'a+00000001+BA==': { treeSize: 7 } } });
@@ -118,6 +121,7 @@ async function shown(store: Store): Promise<unknown> {
     tile: Buffer.from((await log.tile(0, 0)) ?? []).toString('hex'),
     epochs: await epochs.newest(),
     credentials: await credentials.all(),
+    salts: await Promise.all((await credentials.all()).map(({ keyHash }) => credentials.saltOf(keyHash))),
     endpoints: [endpoints, await webhooks.endpoints.revision()],
     outbox: await Promise.all(ids.map((id) => webhooks.outbox.pending(id, all))),
     letters: await Promise.all(ids.map((id) => webhooks.outbox.deadLetters(id, all))),
@@ -202,6 +206,23 @@ t.test('changes after the copy are copied again', async (t) => {
     t.strictSame(await look(to, shown), await look(from, shown));
     t.strictSame(await look(to, flaws), []);
   }
+});
+
+t.test('a salt in the record of a key, as earlier versions kept it, does not move there', async (t) => {
+  const places = [embedded(t), await inDatabase()] as const;
+  for (const place of places) await createStoreAt(place, { identity, epoch });
+  const replaced = sampleCredential({ serviceEnd: START_MS });
+  const former = { ...replaced, successorSalt: 'c2FsdA==' };
+  await look(places[0], (store) => store.credentials.put([former], null));
+  await contentsOf(...places, async (from, to) => {
+    await copyContents(from, to, () => {});
+    await compareContents(from, to, () => {});
+  });
+  await look(places[1], async ({ credentials }) => {
+    t.strictSame(await credentials.all(), [replaced]);
+    t.equal(await credentials.saltOf(replaced.keyHash), 'c2FsdA==');
+    t.equal(await credentials.sweepSalts(START_MS, 10), 1);
+  });
 });
 
 t.test('a process that has the store open cannot write to it once the log has moved', async (t) => {
