@@ -25,6 +25,10 @@ t.test('each server of a database is shown, and whether commits survive its loss
     return told(await collected(diagnoseDatabase({ store: { engine: 'postgresql', urls } })));
   };
   const stranger = url.replace('user=pdfseal', 'user=stranger');
+  const fronts = async (sql: string) => {
+    await postgres.query(sql);
+    return (await diagnose(url)).split('\n').filter((line) => line.includes('fronts'));
+  };
   const restart = async (settings: Record<string, string>) => {
     await postgres.stop();
     postgres.settings = settings;
@@ -56,6 +60,24 @@ t.test('each server of a database is shown, and whether commits survive its loss
     await diagnose(url.replace('user=pdfseal', 'user=postgres')),
     /^warning database role: postgres is a/m,
   );
+
+  t.strictSame(await fronts('SELECT 1'), [], 'no login is that of a front');
+  const makeFronts =
+    'CREATE ROLE pdfseal_front; CREATE ROLE site IN ROLE pdfseal_front; GRANT pdfseal_front TO pdfseal; GRANT site TO node; CREATE ROLE late LOGIN IN ROLE pdfseal_front';
+  t.strictSame(
+    await fronts(makeFronts),
+    [
+      'bad database fronts: late can hold every connection of the server → as a superuser of the server: ALTER ROLE "late" CONNECTION LIMIT 20',
+      'bad database fronts: node can hold every connection of the server → as a superuser of the server: ALTER ROLE "node" CONNECTION LIMIT 20',
+    ],
+    'neither the owner of the database nor a role that cannot log in',
+  );
+  t.match(await fronts('ALTER ROLE late CONNECTION LIMIT 20; ALTER ROLE node CONNECTION LIMIT 48'), [
+    /^bad database fronts: 2 logins can hold 68 of 97 connections; .* need 30 → raise max_connections .* of late, node$/,
+  ]);
+  t.strictSame(await fronts('ALTER ROLE node CONNECTION LIMIT 47'), [
+    'good database fronts: 2 logins can hold 67 of 97 connections',
+  ]);
 
   await restart({ synchronous_standby_names: 'ANY 1 (b, c)' });
   t.match(await diagnose(url, away), /^good database durability: .* on disk here and at ANY 1 \(b, c\)$/m);

@@ -57,7 +57,9 @@ export async function installFront(
   if (status !== 0) throw new Error(`pdfseal store roles ended with ${status}: ${stderr}`);
   const text = readFileSync(first.configFile, 'utf8');
   const [, database = ''] = /postgresql:\/\/\/(\w+)/.exec(text) ?? [];
-  await postgres.query(`GRANT pdfseal_front TO node; GRANT CONNECT ON DATABASE ${database} TO node`);
+  await postgres.query(
+    `GRANT pdfseal_front TO node; GRANT CONNECT ON DATABASE ${database} TO node; ALTER ROLE node CONNECTION LIMIT 60`,
+  );
   const dir = join(first.dir, name);
   mkdirSync(join(dir, 'state'), { recursive: true });
   cpSync(join(first.dir, 'state', 'last-checkpoint'), join(dir, 'state', 'last-checkpoint'));

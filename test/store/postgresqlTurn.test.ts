@@ -1,4 +1,5 @@
 /** A daemon takes over only with what standbys have. */
+import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import t from 'tap';
 import {
@@ -9,7 +10,7 @@ import {
 import type { Obstacle } from '../../src/store/postgresql/sequencer.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
-import { epoch, identity } from './samples.ts';
+import { epoch, identity, sampleJob } from './samples.ts';
 
 t.test(
   'a daemon waits while no standby answers; a commit that standbys may lack is not a turn',
@@ -101,6 +102,39 @@ t.test('a silent daemon loses its turn, even while a front holds a lock', async 
   t.match(waits[0], { holder: /^process \d+ on / }, 'it waited at first');
   t.equal((await silent.query('SELECT')).rowCount, 1);
   await next.close();
+});
+
+t.test('a daemon takes over while a front holds every connection that it gets', async (t) => {
+  const postgres = await startPostgres(t, { settings: { max_connections: '40' } });
+  await postgres.query('ALTER ROLE pdfseal CREATEROLE');
+  const database = await postgres.createDatabase();
+  const location = { urls: [postgres.url(database)] };
+  await createInPostgresql({ location, identity, epoch });
+  await makeRolesInPostgresql(location);
+  await postgres.query(`GRANT pdfseal_front TO node; GRANT CONNECT ON DATABASE ${database} TO node`);
+  const manual = readFileSync(new URL('../../docs/operate/postgresql.md', import.meta.url), 'utf8');
+  const [, limit] = /createuser --pwprompt --connection-limit=(\d+) front1/.exec(manual) ?? [];
+  await postgres.query(`ALTER ROLE node CONNECTION LIMIT ${limit}`);
+
+  let held = 0;
+  const hold = async (): Promise<string> => {
+    const client = new pg.Client({ host: postgres.dir, user: 'node', database });
+    t.teardown(() => client.end().catch(() => {}));
+    return client.connect().then(
+      () => {
+        held += 1;
+        return hold();
+      },
+      ({ message }) => message,
+    );
+  };
+  t.match(await hold(), /too many connections for role "node"/);
+  t.equal(held, Number(limit));
+  const active = await openInPostgresql({ location, sequencing: { onWait: t.fail, onLost: t.fail } });
+  const job = sampleJob();
+  await active.jobs.accept(job);
+  t.strictSame(await active.jobs.waiting(10), [job]);
+  await active.close();
 });
 
 t.test('a daemon goes on while the disk of the server is full', async (t) => {

@@ -1,8 +1,14 @@
 import { OperatorError } from '../../base/errors.ts';
+import { counted } from '../../base/phrases.ts';
 import { formatBytes } from '../../base/units.ts';
 import type { Config } from '../../config/config.ts';
 import { inspectDatabase, type PrimaryFacts, type ServerFacts } from '../../store/engines.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+
+/** A front needs no more. */
+const FRONT_CONNECTIONS = 20;
+/** Those of the daemon that seals, and of a command. */
+const OWN_CONNECTIONS = 30;
 
 const START = 'start it, and look into its log; see "PostgreSQL" in the manual';
 
@@ -35,7 +41,33 @@ export async function* diagnoseDatabase({ store }: Pick<Config, 'store'>): Async
         `${facts.role} is a superuser`,
         'give pdfseald a role that only owns its database',
       );
+    yield* diagnoseFronts(facts);
   }
+}
+
+/** A stolen login could otherwise hold all connections of the server, and no daemon could take over. */
+function* diagnoseFronts({ fronts, connectionsMax }: PrimaryFacts): Iterable<Diagnosis> {
+  if (fronts.length === 0) return;
+  const unlimited = fronts.filter((front) => front.connectionsMax < 0).map(({ role }) => role);
+  for (const role of unlimited)
+    yield bad(
+      'database fronts',
+      `${role} can hold every connection of the server`,
+      `as a superuser of the server: ALTER ROLE "${role}" CONNECTION LIMIT ${FRONT_CONNECTIONS}`,
+    );
+  if (unlimited.length > 0) return;
+  const held = fronts.reduce((sum, front) => sum + front.connectionsMax, 0);
+  if (held + OWN_CONNECTIONS > connectionsMax)
+    yield bad(
+      'database fronts',
+      `${counted(fronts.length, 'login')} can hold ${held} of ${connectionsMax} connections; a daemon and a command need ${OWN_CONNECTIONS}`,
+      `raise max_connections in postgresql.conf, or lower the CONNECTION LIMIT of ${fronts.map(({ role }) => role).join(', ')}`,
+    );
+  else
+    yield good(
+      'database fronts',
+      `${counted(fronts.length, 'login')} can hold ${held} of ${connectionsMax} connections`,
+    );
 }
 
 function diagnoseServer(server: ServerFacts, hasPrimary: boolean): Diagnosis {

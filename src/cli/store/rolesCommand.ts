@@ -12,7 +12,7 @@ export const rolesCommand = command('roles', {
   options: [CONFIG],
   examples: [
     'pdfseal store roles --config /etc/pdfseal/production.toml',
-    'runuser -u postgres -- psql --command=\'GRANT pdfseal_front TO "front1"\'',
+    'runuser -u postgres -- psql --command=\'GRANT pdfseal_front TO "front1"\' --command=\'ALTER ROLE "front1" CONNECTION LIMIT 20\'',
   ],
   async run({ config }) {
     const roles = await makeRolesAt(loadConfig(config, { files: 'unused' }).store);

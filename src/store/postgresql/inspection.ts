@@ -21,6 +21,10 @@ export interface PrimaryFacts {
   synchronousCommit: string;
   /** Empty where no standby has to have what is acknowledged. */
   synchronousStandbys: string;
+  /** How many connections there can be of roles that are not superusers. */
+  connectionsMax: number;
+  /** The logins that are members of the role of fronts, of every environment; without a limit, `connectionsMax` is -1. */
+  fronts: { role: string; connectionsMax: number }[];
 }
 
 const ANSWER_MS_MAX = 5_000;
@@ -29,7 +33,13 @@ const FACTS = `SELECT current_setting('server_version') AS version, current_user
   (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AS "isSuperuser",
   pg_database_size(current_database()) AS bytes, current_setting('fsync') AS fsync,
   current_setting('full_page_writes') AS "fullPageWrites", current_setting('synchronous_commit') AS "synchronousCommit",
-  current_setting('synchronous_standby_names') AS "synchronousStandbys"`;
+  current_setting('synchronous_standby_names') AS "synchronousStandbys",
+  current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+    - coalesce(current_setting('reserved_connections', true), '0')::int AS "connectionsMax",
+  (SELECT coalesce(json_agg(json_build_object('role', r.rolname, 'connectionsMax', r.rolconnlimit) ORDER BY r.rolname), '[]')
+    FROM pg_roles r JOIN pg_roles front ON front.rolname = 'pdfseal_front' JOIN pg_database d ON d.datname = current_database()
+    WHERE r.rolcanlogin AND NOT r.rolsuper AND pg_has_role(r.oid, front.oid, 'MEMBER')
+      AND NOT pg_has_role(r.oid, d.datdba, 'MEMBER')) AS fronts`;
 
 /** Asks every server. Changes nothing. */
 export function inspectServers(location: Location): Promise<ServerFacts[]> {
