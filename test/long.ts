@@ -73,6 +73,20 @@ const RUNS: Record<string, { says: string; steps(seed: number, share: number): S
       },
     ],
   },
+  flood: {
+    says: 'A million requests are pipelined without a key, beside silent connections, batches and unread answers, while 64 clients seal.',
+    steps: (_seed, share) => [
+      {
+        name: 'everybody at once',
+        inputs: `${count(1_000_000 * share)} requests`,
+        command: [
+          'test/flood/run.ts',
+          ...['--seconds', `${300 * share}`, '--pipelined', `${1_000_000 * share}`],
+          ...['--connections', `${Math.ceil(16_384 * share)}`, '--honest', `${Math.ceil(64 * share)}`],
+        ],
+      },
+    ],
+  },
   soak: {
     says: 'One daemon with everything on, for hours: nothing may grow.',
     steps: (seed, share) => [

@@ -2,7 +2,7 @@ import { type ChildProcess, type ForkOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { makeToken } from '../support/partitions.ts';
-import { openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
+import { DAEMON_FLAGS, openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 import { Connection } from './connection.ts';
 import type { Server } from './http.ts';
@@ -22,12 +22,6 @@ export async function startServers(workspace: Workspace): Promise<Server[]> {
 
 /** The load is one client, and is to find out what the service can do. */
 export const UNLIMITED = '[clients.bench.rate]\nrequests = "unlimited"\n';
-
-/**
- * As on the first line of `main.ts`. By itself, V8 lets the young generation grow to 128 MB, and where the heap may have 2 GiB or more, it
- * collects the old one only when it is four times as large as what was alive.
- */
-const NODE_FLAGS = ['--max-semi-space-size=16', '--max-old-space-size=2000'];
 
 /**
  * The whole daemon, as an administrator would run it: compiled, hash workers as by default, time-stamps of the built-in authority, a
@@ -56,7 +50,7 @@ export async function spawnDaemon(
   flags: readonly string[] = [],
 ): Promise<{ pid: number; daemon: ChildProcess }> {
   const main = join(import.meta.dirname, '../../dist/main.js');
-  const daemon = spawn(process.execPath, [...NODE_FLAGS, ...flags, main, '--config', configFile], {
+  const daemon = spawn(process.execPath, [...DAEMON_FLAGS, ...flags, main, '--config', configFile], {
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   workspace.onClose(() => terminate(daemon));

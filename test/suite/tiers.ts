@@ -22,7 +22,7 @@ const LEFT_OUT: Record<string, readonly string[]> = {
     'cli/damage',
     'kms/refusal',
     'prove/renewalKill',
-    'journeys/{batches,egress,epochKill,forkAlarm,frontDeath,limits,log,partitions,requiredWitness,stop,webhooks}',
+    'journeys/{batches,egress,epochKill,flood,forkAlarm,frontDeath,limits,log,partitions,requiredWitness,stop,webhooks}',
   ],
   'mutants of the simulator': ['simulator/mutants'],
   'the package': ['package', 'journeys/upgrade'],
