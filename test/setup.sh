@@ -94,41 +94,18 @@ compile_addons() {
   mv native/build/.compiling "$stamp"
 }
 
-# Unpacks amd64 packages of Debian's sid, which run on older releases from where they are: a folder, and of each its name, its path in the
-# archive, SHA-256. Once sid has another version, or on another architecture, what sid has is taken.
 unpack_of_sid() {
   folder=node_modules/.cache/$1
   [ ! -e "$folder/.unpacked" ] || return 0
   echo "setup: unpacking $1" >&2
   shift
-  mirror=http://deb.debian.org/debian
-  arch=$(dpkg --print-architecture)
-  rm -rf "$folder"
-  mkdir -p "$folder"
-  while [ $# -gt 0 ]; do
-    path=$2
-    sum=$3
-    if [ "$arch" != amd64 ] || ! curl -fsSL -o "$folder/package.deb" "$mirror/$path"; then
-      [ -e "$folder/Packages.xz" ] || curl -fsSL -o "$folder/Packages.xz" "$mirror/dists/sid/main/binary-$arch/Packages.xz"
-      found=$(python3 -c 'import lzma, sys
-for entry in lzma.open(sys.argv[1], "rt", encoding="utf-8").read().split("\n\n"):
-    fields = dict(line.split(": ", 1) for line in entry.splitlines() if ": " in line and not line.startswith(" "))
-    if fields.get("Package") == sys.argv[2]: print(fields["Filename"], fields["SHA256"])' "$folder/Packages.xz" "$1")
-      path=${found% *}
-      sum=${found#* }
-      curl -fsSL -o "$folder/package.deb" "$mirror/$path"
-    fi
-    echo "$sum  $folder/package.deb" | sha256sum --check --quiet
-    dpkg -x "$folder/package.deb" "$folder"
-    shift 3
-  done
-  rm -f "$folder/package.deb" "$folder/Packages.xz"
-  touch "$folder/.unpacked"
+  sh test/unpackSid.sh "$folder" "$@"
 }
 
 # A program or a file, and the Debian package that brings it.
 tests_need='/usr/lib/chromium/chromium-headless-shell:chromium-headless-shell clamd:clamav-daemon ip:iproute2 unshare:util-linux
-  ssh-agent:openssh-client /usr/lib/postgresql:postgresql'
+  ssh-agent:openssh-client /usr/lib/postgresql:postgresql gpg:gpg gpg-agent:gpg-agent gpgv:gpgv
+  /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring'
 others_need='qpdf:qpdf mutool:mupdf-tools pdftoppm:poppler-utils exiftool:libimage-exiftool-perl promtool:prometheus
   faketime:faketime chronyd:chrony fiu-run:fiu-utils strace:strace mandoc:mandoc groff:groff-base zsh:zsh fish:fish
   zbarimg:zbar-tools java:default-jre-headless /usr/share/java/bcpkix.jar:libbcpkix-java'
