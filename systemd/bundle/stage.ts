@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -55,6 +56,7 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   for (const program of ['main.js', 'cli.js', 'witness/start.js'])
     dropInterpreter(join(home, 'dist', program));
   copy(join(NODE, 'bin/node'), join(home, 'bin/node'));
+  assertIsNode(join(home, 'bin/node'));
   const modules = await shippedModules(ROOT);
   for (const file of [...OWN_ADDONS, ...[...modules.values()].flat()]) copy(file, join(home, file));
   // What others published stays as it is, for whoever compares it with what they published.
@@ -97,6 +99,14 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   execFileSync('chmod', ['-R', 'a-x,u=rwX,go=rX', tree]);
   for (const file of EXECUTABLES) chmodSync(join(tree, file), 0o755);
   return sbom;
+}
+
+/** Throws unless the file is the program that was compared with what the Node project publishes: the npm package is not made by that project. */
+export function assertIsNode(file: string): void {
+  const sum = createHash('sha256').update(readFileSync(file)).digest('hex');
+  const named = readFileSync(join(ROOT, 'node.sha256'), 'utf8').split('\n');
+  if (!named.includes(`${sum}  ${NODE}/bin/node`))
+    throw new Error(`${file} is not the Node that node.sha256 names: see "Compare Node" in docs/install.md`);
 }
 
 function copy(from: string, to: string, filter: (path: string) => boolean = () => true): void {
