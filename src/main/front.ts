@@ -88,7 +88,7 @@ export async function openFront(
   const epochs = await followEpochs(store, onFatal, parts);
   const scanner = await openScannerOf(config, { metrics, logger, parts });
   const hash = await openHashing(config, { metrics, logger, parts });
-  const limits = await openLimits(live, { store, time, metrics });
+  const limits = await openLimits(live, { store, time, metrics, logger });
   const sealer = adopt(
     await RemoteSealer.open({
       store,

@@ -252,13 +252,19 @@ export function openTlsOf(
 /** Rates and quotas of clients, which follow the configuration. */
 export async function openLimits(
   live: LiveConfig,
-  { store, time, metrics }: { store: Store; time: Timekeeping; metrics: Metrics },
+  { store, time, metrics, logger }: { store: Store; time: Timekeeping; metrics: Metrics; logger: Logger },
 ): Promise<Limits> {
   const { policies } = live.current;
   const counts = await store.jobs.quotaCounts();
   const limits = new Limits(policies, counts, time.date, (client, limit) => metrics.refused(client, limit));
   live.onChange((config) => limits.update(config.policies));
   store.nodes?.share(limits);
+  store.nodes?.onFlood(() =>
+    logger.warn(
+      { event: 'nodes_flooded' },
+      'the database passes on more notifications than nodes send: until that ends, this node does not count the requests to others',
+    ),
+  );
   return limits;
 }
 

@@ -180,7 +180,7 @@ export async function serve(file: string): Promise<void> {
   const witnessing = await openWitnessingOf(config, { egress, store, keys, logger, onFatal }, parts);
   const timestamping = await openTimestampingOf(config, { clock, egress, onRefused, logger }, parts);
   const scanner = await openScannerOf(config, { metrics, logger, parts });
-  const limits = await openLimits(live, { store, time, metrics });
+  const limits = await openLimits(live, { store, time, metrics, logger });
   const sealer = adopt(
     await openSealer({
       store,

@@ -20,4 +20,6 @@ export interface Nodes {
   share(counts: RequestCounts): void;
   /** Those that were heard of in the last seconds. One that waits for its turn says nothing. */
   others(): OtherNode[];
+  /** Calls back when somebody says far more than nodes do. Then, the others are not heard for some seconds at a time. */
+  onFlood(listener: () => void): void;
 }

@@ -95,3 +95,53 @@ t.test('nodes go on after any notification', async (t) => {
   t.equal(limits.rate('acme')?.remaining, 7);
   await front.close();
 });
+
+t.test('a node that is flooded with notifications stops listening, and looks by itself', async (t) => {
+  const connections = new Database({ urls: [postgres.url(database)] }, { awayMsMax: 10_000 });
+  // Whatever the speed of this machine: a window that does not end, and pauses that end at once or never.
+  const pace = { heardMax: 20, windowMs: Number.POSITIVE_INFINITY, pauseMs: 1, pollMs: 1 };
+  const listen = (pauseMs: number) => {
+    const bell = new Bell(connections, 'pdfseal_ended', { ...pace, pauseMs });
+    const seen = { rings: 0, said: [] as string[], floods: 0 };
+    bell.onRing(() => {
+      seen.rings += 1;
+    });
+    bell.onSaid((text) => text.startsWith('word') && seen.said.push(text));
+    bell.onFlood(() => {
+      seen.floods += 1;
+    });
+    return { bell, seen };
+  };
+  const silenced = listen(3_600_000);
+  const resuming = listen(1);
+  t.teardown(async () => {
+    await Promise.all([silenced.bell.close(), resuming.bell.close()]);
+    await connections.close();
+  });
+  await until('both hear', () => silenced.bell.isConnected && resuming.bell.isConnected);
+  await postgres.query(
+    `SELECT pg_notify('pdfseal_nodes', 'word ' || n) FROM generate_series(1, 1000) n`,
+    database,
+  );
+  const lastOf = async (query: string) =>
+    (await postgres.query(`SELECT FROM pg_stat_activity WHERE query = '${query}'`)).length;
+  await until('one has stopped listening', async () => (await lastOf('UNLISTEN pdfseal_nodes')) === 1);
+  await until('the other listens again', async () => {
+    await postgres.query(`SELECT pg_notify('pdfseal_nodes', 'word again')`, database);
+    return resuming.seen.said.includes('word again');
+  });
+  t.ok(silenced.seen.said.length <= pace.heardMax, 'what follows is not taken');
+  t.notOk(silenced.seen.said.includes('word again'));
+  t.strictSame([silenced.seen.floods, resuming.seen.floods], [1, 1], 'it is reported once while it lasts');
+
+  await postgres.query(
+    `DO $$ BEGIN FOR n IN 1..50 LOOP PERFORM pg_notify('pdfseal_ended', n::text); END LOOP; END $$`,
+    database,
+  );
+  await until(
+    'it has stopped listening to rings',
+    async () => (await lastOf('UNLISTEN pdfseal_ended')) === 1,
+  );
+  const before = silenced.seen.rings;
+  await until('it looks by itself', () => silenced.seen.rings >= before + 3);
+});

@@ -75,6 +75,8 @@ export function nodeTalk(bell: Bell, role: OtherNode['role']): Nodes & { close()
       return Array.from(heard.values(), ({ at: _, ...node }) => node);
     },
 
+    onFlood: (listener) => bell.onFlood(listener),
+
     close() {
       clearInterval(timer);
     },
