@@ -77,7 +77,9 @@ t.test('a front cannot make the daemon seal another job, fail a record, or end',
       const { rows } = await front.query('SELECT job_id FROM waiting');
       for (const { job_id } of rows)
         await front.query('INSERT INTO arrivals VALUES ($1) ON CONFLICT DO NOTHING', [job_id]);
-      if (rows.length > 0) await front.query('NOTIFY pdfseal_accepted');
+      await front.query(
+        `SELECT pg_notify('pdfseal_accepted', n::text), pg_notify('pdfseal_nodes', n::text) FROM generate_series(1, 1000) n`,
+      );
     }
   })();
   for (const name of ['one', 'two', 'three']) await first.issueKey(name);
@@ -91,6 +93,7 @@ t.test('a front cannot make the daemon seal another job, fail a record, or end',
     );
     return rows.length === 0;
   });
+  await until('it listens to it no longer', () => active.log.some(({ event }) => event === 'nodes_flooded'));
   isOver = true;
   await claiming;
   t.equal(active.child.exitCode, null);

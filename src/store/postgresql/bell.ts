@@ -66,6 +66,7 @@ export class Bell {
   /** Calls back when more is said than nodes say, once while that lasts. Then, nothing of it is heard for seconds at a time. */
   onFlood(listener: () => void): void {
     this.#onFlood = listener;
+    if (this.#sayings.pause !== undefined) listener();
   }
 
   /** Whether what is said now is heard. */
