@@ -5,8 +5,8 @@ import { basename, dirname, join, normalize } from 'node:path';
 import { expectedSeconds } from './suiteCosts.ts';
 import { allFiles } from './tiers.ts';
 
-/** Processor seconds that two cores have within a minute, less what types and formatting take. */
-const BUDGET_SECONDS = 80;
+/** Processor seconds that two cores have within a minute, less what compiling takes. */
+const BUDGET_SECONDS = 55;
 /** Holds the shape of the whole tree. */
 const ALWAYS = 'test/tidy.test.ts';
 
