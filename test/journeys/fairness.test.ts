@@ -3,7 +3,14 @@ import t from 'tap';
 import { encodeQuery } from '../../src/asn1/timestampQuery.ts';
 import { pdfOf } from '../support/app.ts';
 import { IMPRINT } from '../support/authority.ts';
-import { Client, digestFields, type JobBody, sealBatch } from '../support/client.ts';
+import {
+  BatchStream,
+  Client,
+  digestFields,
+  digestLines,
+  type JobBody,
+  sealBatch,
+} from '../support/client.ts';
 import { onePage, pdfFile, stream } from '../support/pdf.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
@@ -75,6 +82,29 @@ async function useEverything(): Promise<number[]> {
   const batch = await sealBatch(sandbox.url, modestKey, [line]);
   return [...answers.map(({ status }) => status), ...batch.map(({ status }) => status)];
 }
+
+t.test('a batch of one client ends while the batches of another take turns with it, and pause', async (t) => {
+  const lines = digestLines(1_500, { mode: 'blocking', idempotency_key: undefined });
+  // Together, they have more lines than the rate allows at once.
+  const greedyBatches = [new BatchStream(sandbox.url, greedyKey), new BatchStream(sandbox.url, greedyKey)];
+  for (const batch of greedyBatches) {
+    batch.send(...lines);
+    batch.request.end();
+  }
+  await Promise.all(greedyBatches.map((batch) => batch.until(1)));
+  const answers = await sealBatch(sandbox.url, modestKey, lines.slice(0, 50));
+  t.ok(answers.every(({ job }) => job?.phase === 'completed'));
+  const answered = greedyBatches.map((batch) => batch.answers.length);
+  t.ok(Math.max(...answered) < 1_500, `${answered} lines of the other were answered before`);
+  for (const batch of greedyBatches) {
+    const all = await batch.ended;
+    t.equal(all.length, 1_500);
+    t.ok(
+      all.every(({ job }) => job?.phase === 'completed'),
+      'no line is refused for the rate',
+    );
+  }
+});
 
 for (const [way, begin] of Object.entries(WAYS)) {
   t.test(`despite ${way} of one client, another is served in full`, async (t) => {

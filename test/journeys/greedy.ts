@@ -36,6 +36,11 @@ const IDLE_CONNECTIONS = 600;
 /** Of those that are answered, each as fast as it can. */
 const FLOODING_CONNECTIONS = 16;
 const DOCUMENT = `%PDF-1.7\n%${'.'.repeat(10_000)}\n%%EOF\n`;
+/** What one batch may have. */
+const LINES =
+  `{"document_sha256":"${'ab'.repeat(32)}","document_sha512":"${'cd'.repeat(64)}","bytes":1,"visibility":"private","mode":"blocking"}\n`.repeat(
+    10_000,
+  );
 const FORM =
   '--b\r\nContent-Disposition: form-data; name="visibility"\r\n\r\nprivate\r\n' +
   '--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n%PDF-1.7\n';
@@ -81,6 +86,16 @@ export const WAYS: Readonly<Record<string, (target: Target) => Greed>> = {
       headers: { 'Content-Type': 'application/pdf', 'Idempotency-Key': 'again-and-again' },
       body: DOCUMENT,
     }),
+  'batches of blocking lines': (target) =>
+    flood(target, {
+      method: 'POST',
+      path: '/v1/batches/seal',
+      headers: { 'Content-Type': 'application/x-ndjson' },
+      body: LINES,
+    }),
+  lists: (target) => flood(target, { method: 'GET', path: '/v1/jobs?limit=100' }),
+  'lists that find nothing': (target) =>
+    flood(target, { method: 'GET', path: '/v1/jobs?limit=100&phase=failed&visibility=partner' }),
   creates: (target) =>
     flood(target, {
       method: 'POST',
