@@ -1,14 +1,7 @@
 import { assert } from '../../base/assert.ts';
 import { isReceived, type Job, type JobRecord, type Outcome } from '../../job/job.ts';
 import { encodeContent, encodeJob, parseContent, parseJob } from '../jobCodec.ts';
-import {
-  assertAcceptable,
-  assertCopied,
-  CANDIDATES_MAX,
-  isOrUnset,
-  markersOf,
-  matches,
-} from '../jobRules.ts';
+import { assertAcceptable, assertCopied, CANDIDATES_MAX, markersOf, matches } from '../jobRules.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { JobQuery, JobStore, NewJob, SealedLeaf } from '../store.ts';
 import type { Change, Commits } from './commits.ts';
@@ -139,11 +132,16 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
     markers: Buffer[],
     wanted: JobQuery['outcome'],
   ): JobRecord | undefined {
-    const outcome = databases.outcomes.getBinary(key);
-    if (!isOrUnset(wanted, outcome === undefined ? 'waiting' : outcomeKind(outcome))) return undefined;
+    // For most jobs that a filter rejects, one look is enough.
+    const outcome = () => databases.outcomes.getBinary(key);
+    if (wanted !== undefined && kindOf(outcome()) !== wanted) return undefined;
     const bytes = databases.jobs.getBinary(key);
     if (bytes === undefined || !markers.every((marker) => bytes.includes(marker))) return undefined;
-    return withOutcome(jobOf(key, bytes), outcome);
+    return withOutcome(jobOf(key, bytes), outcome());
+  }
+
+  function kindOf(outcome: Buffer | undefined): JobQuery['outcome'] {
+    return outcome === undefined ? 'waiting' : outcomeKind(outcome);
   }
 
   function outcomeAt(key: Uint8Array): Outcome | undefined {
