@@ -29,6 +29,7 @@ interface Sent {
   path: string;
   headers?: Record<string, string>;
   body?: Uint8Array | string;
+  signal?: AbortSignal;
 }
 
 const CONNECTIONS = 48;
@@ -148,10 +149,10 @@ function hold(port: number, count: number, text: string): Greed {
 function flood({ port, apiKey }: Target, sent: Sent): Greed {
   const agent = new Agent({ keepAlive: true, maxSockets: FLOODING_CONNECTIONS });
   const answers = new Map<number, number>();
-  let isOver = false;
+  const over = new AbortController();
   const run = async () => {
-    while (!isOver) {
-      const status = await send(agent, port, apiKey, sent).catch(() => 0);
+    while (!over.signal.aborted) {
+      const status = await send(agent, port, apiKey, { ...sent, signal: over.signal }).catch(() => 0);
       countAnswer(answers, status);
       if (status === 0) await sleep(20);
     }
@@ -161,7 +162,8 @@ function flood({ port, apiKey }: Target, sent: Sent): Greed {
     answers,
     opened: FLOODING_CONNECTIONS,
     async stop() {
-      isOver = true;
+      // Without the signal, a request that waits for a connection would still begin.
+      over.abort();
       agent.destroy();
       await Promise.all(running);
     },
