@@ -1,5 +1,6 @@
 /** What every request must be before anything is read of it: sent to this console, and by one of its own pages. */
 import type { IncomingMessage } from 'node:http';
+import { IncomingBody } from '../net/incomingBody.ts';
 import type { Door } from './doors.ts';
 import { english } from './english.ts';
 import { Refusal } from './screen.ts';
@@ -48,21 +49,26 @@ export function checkOrigin(
 const FORM_TYPE = 'application/x-www-form-urlencoded';
 const FORM_BYTES_MAX = 64 * 1024;
 
-/** The fields of a form. The server bounds how long it may take. Throws Refusal. */
-export async function readFields(request: IncomingMessage): Promise<URLSearchParams> {
+/** Browsers send a form in one piece. Whoever is not signed in, and takes longer, holds a place of others. */
+export const STRANGER_FORM_MS_MAX = 5_000;
+export const FORM_MS_MAX = 30_000;
+
+/** The fields of a form, which may take `msMax` to arrive. Throws Refusal, or ServiceError. */
+export async function readFields(request: IncomingMessage, msMax: number): Promise<URLSearchParams> {
   if (request.headers['content-type'] !== FORM_TYPE) throw new Refusal(415, english.stale, english.staleHow);
   const chunks: Buffer[] = [];
   let bytes = 0;
-  try {
-    for await (const chunk of request) {
-      bytes += chunk.length;
-      if (bytes > FORM_BYTES_MAX) throw new Refusal(413, english.tooLong, english.staleHow);
-      chunks.push(chunk);
-    }
-  } catch (error) {
-    // Whoever sent it went away: nobody reads the answer.
-    throw error instanceof Refusal ? error : new Refusal(400, english.stale, english.staleHow);
-  }
+  const take = (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > FORM_BYTES_MAX) throw new Refusal(413, english.tooLong, english.staleHow);
+    chunks.push(chunk);
+  };
+  const body = new IncomingBody(request, { idleTimeoutMs: msMax });
+  using _late = setTimeout(
+    () => body.fail(new Refusal(408, english.formLate(msMax / 1000), english.formLateHow)),
+    msMax,
+  );
+  await body.read(take);
   return new URLSearchParams(Buffer.concat(chunks).toString());
 }
 

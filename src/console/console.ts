@@ -5,7 +5,7 @@ import type { TlsCertificates } from '../net/tls.ts';
 import { readAssets } from './assets.ts';
 import { ConsoleApp, type ConsoleAppOptions } from './consoleApp.ts';
 import { type CertificateDoorOptions, certificateDoor, type Door, linkDoor } from './doors.ts';
-import { networkLimits, openOverTls, openPlain } from './listeners.ts';
+import { consoleLimits, openOverTls, openPlain } from './listeners.ts';
 import { Streams } from './liveStreams.ts';
 import { History } from './loadHistory.ts';
 import { Proposals } from './proposals.ts';
@@ -53,10 +53,13 @@ export class Console {
     await using opened = new AsyncDisposableStack();
     opened.defer(() => streams.close());
     opened.defer(() => proposals.close());
-    const plain = through(linkDoor({ environment, sessions }));
-    opened.adopt(await openPlain(plain, this.#listen, logger), (one) => one.close());
+    const limits = consoleLimits();
+    const door = linkDoor({ environment, sessions, know: (socket) => limits.know(socket) });
+    const plain = await openPlain(through(door), { listen: this.#listen, limits, logger });
+    opened.defer(() => plain.close());
     if (tls !== undefined) {
-      const limits = networkLimits();
+      // Strangers of the network take no place from those who use the socket.
+      const limits = consoleLimits();
       const door = certificateDoor({
         environment,
         sessions,
@@ -64,7 +67,8 @@ export class Console {
         tls: tls.certificates,
         know: (socket) => limits.know(socket),
       });
-      opened.adopt(await openOverTls(through(door), { ...tls, limits }, logger), (one) => one.close());
+      const overTls = await openOverTls(through(door), { ...tls, limits, logger });
+      opened.defer(() => overTls.close());
     }
     const all = opened.move();
     return { close: () => all.disposeAsync() };

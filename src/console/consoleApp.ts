@@ -10,7 +10,7 @@ import type { Person } from '../base/people.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
 import { type Store, UnknownOutcome } from '../store/store.ts';
 import type { Asset, Assets } from './assets.ts';
-import { checkOrigin, cookieOf, HEADERS, readFields } from './checks.ts';
+import { checkOrigin, cookieOf, FORM_MS_MAX, HEADERS, readFields, STRANGER_FORM_MS_MAX } from './checks.ts';
 import type { Door } from './doors.ts';
 import { english } from './english.ts';
 import type { Streams } from './liveStreams.ts';
@@ -121,7 +121,7 @@ export class ConsoleApp {
       return true;
     }
     if (method !== 'POST' || path !== '/login') return false;
-    const begun = door.begin(request, await readFields(request));
+    const begun = door.begin(request, await readFields(request, STRANGER_FORM_MS_MAX));
     if ('main' in begun) {
       const { title: reason, status = 403 } = begun;
       this.#refusals.refused(request, { status, reason, session: undefined });
@@ -162,7 +162,7 @@ export class ConsoleApp {
   }
 
   async #checkedForm(request: IncomingMessage, session: Session): Promise<URLSearchParams> {
-    const form = await readFields(request);
+    const form = await readFields(request, FORM_MS_MAX);
     if (!isFormToken(session, form.get('token') ?? ''))
       throw new Refusal(403, english.stale, english.staleHow);
     return form;

@@ -48,10 +48,11 @@ export interface Door {
 interface DoorOptions {
   environment: string;
   sessions: Sessions;
+  know(socket: Socket): void;
 }
 
 /** Of a Unix socket, and of loopback. */
-export function linkDoor({ environment, sessions }: DoorOptions): Door {
+export function linkDoor({ environment, sessions, know }: DoorOptions): Door {
   return {
     // Browsers share cookies among the ports of a host, and with them among the environments of a machine.
     cookieName: `pdfseal-console-${environment}`,
@@ -71,7 +72,7 @@ export function linkDoor({ environment, sessions }: DoorOptions): Door {
       const begun = sessions.begin(secret);
       return begun === undefined ? brokenLinkPage(sessions.wasUsed(secret)) : { ...begun, object: {} };
     },
-    know() {},
+    know,
   };
 }
 
@@ -90,7 +91,6 @@ export interface CertificateDoorOptions extends DoorOptions {
   people(): readonly CertifiedPerson[];
   /** The date by which certificates are valid, milliseconds. */
   date(): number;
-  know(socket: Socket): void;
 }
 
 /** Of TLS. A session belongs to the certificate that began it, and ends as soon as that opens nothing any more. */

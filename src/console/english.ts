@@ -67,6 +67,8 @@ export const english = {
   tooManyHow: 'Wait a moment, and reload the page.',
   badMethod: 'The console accepts GET to read a page, and POST to change something',
   tooLong: 'The form is too long',
+  formLate: (seconds: number) => `The form took longer than ${seconds} s to arrive`,
+  formLateHow: 'Check your connection, go back, and try again.',
   nul: 'The request contains the character U+0000',
   nulHow: 'Remove the character, and try again.',
   /** The parts of the daemon, as the status names them. */

@@ -3,7 +3,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
 import { formatAddress, type HostPort, type ListenAddress } from '../net/address.ts';
-import { Admission, type Admitted, takingAnyBody } from '../net/admission.ts';
+import { Admission, takingAnyBody } from '../net/admission.ts';
 import { ConnectionLimits } from '../net/connectionLimits.ts';
 import { closeServer, listenAt } from '../net/listen.ts';
 import type { TlsCertificates } from '../net/tls.ts';
@@ -30,51 +30,47 @@ interface Listener {
   close(): Promise<void>;
 }
 
+/** The connections of all who reach one listener. The oldest of those that have shown no session makes room for a new one. */
+export function consoleLimits(): ConnectionLimits {
+  return new ConnectionLimits({
+    max: CONNECTIONS_MAX,
+    perAddressMax: PER_ADDRESS_MAX,
+    // Before a session, the console waits for nothing but the rest of a form.
+    sparesRequests: false,
+  });
+}
+
+interface Opening {
+  limits: ConnectionLimits;
+  logger: Logger;
+}
+
 /** Of a Unix socket or of loopback. Throws OperatorError if the address is taken, or if other users could replace the socket. */
 export async function openPlain(
   handle: RequestListener,
-  listen: ListenAddress,
-  logger: Logger,
+  { listen, ...opening }: Opening & { listen: ListenAddress },
 ): Promise<Listener> {
-  const server = createServer(HTTP);
-  server.maxConnections = CONNECTIONS_MAX;
-  return open(server, handle, { listen, key: 'console.listen', logger });
-}
-
-/** The connections of all who reach the port. One that has shown no session makes room for others. */
-export function networkLimits(): ConnectionLimits {
-  return new ConnectionLimits({ max: CONNECTIONS_MAX, perAddressMax: PER_ADDRESS_MAX });
+  return open(createServer(HTTP), handle, { listen, key: 'console.listen', ...opening });
 }
 
 /** Throws OperatorError if the address is taken. */
 export async function openOverTls(
   handle: RequestListener,
-  {
-    listen,
-    certificates,
-    limits,
-  }: { listen: HostPort; certificates: TlsCertificates; limits: ConnectionLimits },
-  logger: Logger,
+  { listen, certificates, ...opening }: Opening & { listen: HostPort; certificates: TlsCertificates },
 ): Promise<Listener> {
-  const server = createTlsServer({ ...HTTP, handshakeTimeout: HEAD_MS_MAX }, certificates, logger);
-  limits.watch(server);
-  const isKnown = (socket: Socket) => limits.isKnown(socket);
-  return open(server, handle, { listen, key: 'console.tls.listen', logger, isKnown });
-}
-
-interface Opening extends Pick<Admitted, 'isKnown'> {
-  listen: ListenAddress;
-  key: string;
-  logger: Logger;
+  const server = createTlsServer({ ...HTTP, handshakeTimeout: HEAD_MS_MAX }, certificates, opening.logger);
+  return open(server, handle, { listen, key: 'console.tls.listen', ...opening });
 }
 
 async function open(
   server: Server,
   handle: RequestListener,
-  { listen, key, logger, isKnown }: Opening,
+  { listen, key, limits, logger }: Opening & { listen: ListenAddress; key: string },
 ): Promise<Listener> {
   server.timeout = SILENCE_MS_MAX;
-  new Admission().admit(server, { handle: takingAnyBody(handle), ...(isKnown && { isKnown }) });
+  limits.watch(server);
+  const isKnown = (socket: Socket) => limits.isKnown(socket);
+  new Admission().admit(server, { handle: takingAnyBody(handle), isKnown });
   await listenAt(server, listen, key);
   logger.info({ address: formatAddress(listen) }, 'the console is open');
   return { close: () => closeServer(server, 0) };

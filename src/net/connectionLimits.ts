@@ -10,6 +10,11 @@ export interface ConnectionBounds {
    * clients.
    */
   perAddressMax: number;
+  /**
+   * Whether a connection without an API key makes room later if it has a request under way, because the key may be being looked up.
+   * Default: true. False if such requests only wait for their senders.
+   */
+  sparesRequests?: boolean;
 }
 
 /** Maximum silence between requests on a connection that has shown no API key, milliseconds. */
@@ -27,19 +32,26 @@ interface Connection {
 
 /** Connections that can be closed to make room, the least recently used first. */
 class Dispensable {
-  /** Without an API key, and without a request. */
+  /** Without an API key, and without a request that is worked on. */
   readonly silent = new Set<Connection>();
   /** Without an API key, with a request under way. */
   readonly strangers = new Set<Connection>();
   readonly idle = new Set<Connection>();
+  readonly #sparesRequests: boolean;
   count = 0;
+
+  constructor({ sparesRequests = true }: ConnectionBounds) {
+    this.#sparesRequests = sparesRequests;
+  }
 
   /** Call this after each change: it puts the connection last in the order of closing. */
   note(connection: Connection): void {
     this.#leave(connection);
     const { isKnown, underWay } = connection;
-    if (underWay === 0) (isKnown ? this.idle : this.silent).add(connection);
-    else if (!isKnown) this.strangers.add(connection);
+    if (isKnown) {
+      if (underWay === 0) this.idle.add(connection);
+    } else if (underWay > 0 && this.#sparesRequests) this.strangers.add(connection);
+    else this.silent.add(connection);
   }
 
   remove(connection: Connection): void {
@@ -69,7 +81,7 @@ class Dispensable {
  */
 export class ConnectionLimits {
   readonly #options: ConnectionBounds;
-  readonly #all = new Dispensable();
+  readonly #all: Dispensable;
   readonly #byAddress = new Map<string, Dispensable>();
   readonly #bySocket = new WeakMap<Socket, Connection>();
   /** With TLS, requests arrive on another socket than the connection, so they are matched by addresses and ports. */
@@ -77,6 +89,7 @@ export class ConnectionLimits {
 
   constructor(options: ConnectionBounds) {
     this.#options = options;
+    this.#all = new Dispensable(options);
   }
 
   get count(): number {
@@ -169,7 +182,7 @@ export class ConnectionLimits {
   #neighbours(address: string): Dispensable {
     const known = this.#byAddress.get(address);
     if (known) return known;
-    const neighbours = new Dispensable();
+    const neighbours = new Dispensable(this.#options);
     this.#byAddress.set(address, neighbours);
     return neighbours;
   }

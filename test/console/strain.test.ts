@@ -32,14 +32,91 @@ t.test('the number of connections is bounded, and silent ones are closed', async
   const silent: Socket[] = [];
   while (silent.length < CONNECTIONS_MAX) silent.push(await open());
   const ends = silent.map(closed);
-  await closed(await open());
-  t.notOk(
-    silent.some(({ closed }) => closed),
-    'one more is closed at once, and those before it are not',
+  const newest = await open();
+  await ends[0];
+  t.strictSame(
+    silent.filter((socket) => socket.closed),
+    silent.slice(0, 1),
+    'the one that was silent longest makes room for one more',
   );
   // Not a byte of a head came on any of them.
-  await Promise.all(ends);
-  t.match(await test.get('/'), { status: 401 }, 'then there is room again');
+  await Promise.all([...ends, closed(newest)]);
+});
+
+const SLOW = 'POST /login HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\n';
+const FORM = 'Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nlink=';
+
+const BESIEGERS = 300;
+const COME_BACK_MS = 100;
+
+/** Strangers who never end their forms, and come back when they are turned away. */
+async function besiege(t: Test, port: number): Promise<void> {
+  let isOver = false;
+  const sockets = new Set<Socket>();
+  t.teardown(() => {
+    isOver = true;
+    for (const socket of sockets) socket.destroy();
+  });
+  let arrived = 0;
+  const come = () => {
+    if (isOver) return;
+    const socket = connect(port, '127.0.0.1');
+    sockets.add(socket);
+    socket
+      .on('error', () => {})
+      .resume()
+      .once('connect', () => {
+        arrived += 1;
+        socket.write(`${SLOW}${FORM}`);
+      })
+      .once('close', () => {
+        sockets.delete(socket);
+        setTimeout(come, COME_BACK_MS).unref();
+      });
+  };
+  for (let n = 0; n < BESIEGERS; n += 1) come();
+  await until('all of them have come', () => arrived >= BESIEGERS);
+}
+
+t.test('strangers who send slow forms do not keep an administrator out', async (t) => {
+  const test = await openTestConsole(t);
+  await besiege(t, test.port);
+  for (let n = 0; n < 10; n += 1) {
+    const link = new URL(test.link('administrator')).pathname;
+    t.equal((await test.get(link)).status, 200);
+    const begun = await test.post('/login', { link: link.split('/')[2] ?? '' });
+    t.equal(begun.status, 303);
+    const [cookie = ''] = String(begun.headers['set-cookie']).split(';');
+    t.equal((await test.get('/', { cookie })).status, 200);
+  }
+});
+
+t.test('the connection of a session is kept, whatever strangers do', async (t) => {
+  const test = await openTestConsole(t);
+  const { cookie } = test.signedIn();
+  const own = connect(test.port, '127.0.0.1');
+  t.teardown(() => own.destroy());
+  const head = `Host: localhost\r\nSec-Fetch-Site: none\r\nCookie: ${cookie}\r\n\r\n`;
+  own.write(`GET / HTTP/1.1\r\n${head}`);
+  await once(own, 'data');
+  await besiege(t, test.port);
+  let answer = '';
+  own.on('data', (chunk: Buffer) => (answer += chunk));
+  own.write(`GET /nothing HTTP/1.1\r\n${head}`);
+  await until('it is answered', () => answer.includes('HTTP/1.1 404 '));
+});
+
+t.test('a stranger has five seconds for a form, however often a byte of it comes', async (t) => {
+  const test = await openTestConsole(t);
+  const slow = connect(test.port, '127.0.0.1');
+  t.teardown(() => slow.destroy());
+  let answer = '';
+  slow.on('data', (chunk: Buffer) => (answer += chunk));
+  slow.write(`${SLOW}${FORM}`);
+  const dribble = setInterval(() => slow.write('x'), 500);
+  t.teardown(() => clearInterval(dribble));
+  await once(slow, 'close');
+  t.match(answer, /^HTTP\/1\.1 408 .*The form took longer than 5 s/s);
 });
 
 /** Streams for one person at a Unix socket. */

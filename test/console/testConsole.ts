@@ -197,7 +197,7 @@ export async function openScreens(t: Test, screens: readonly Screen[]): Promise<
     logger: pino({ level: 'silent' }),
     onFatal: (error) => t.fail(String(error)),
   });
-  const door = linkDoor({ environment: 'test', sessions });
+  const door = linkDoor({ environment: 'test', sessions, know: () => {} });
   const server = createServer((request, response) => void app.handle(request, response, door));
   server.listen(0, '127.0.0.1');
   t.teardown(() => server.close());

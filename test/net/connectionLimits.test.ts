@@ -87,6 +87,31 @@ t.test('a connection whose API key is being looked up is kept', async (t) => {
   t.strictSame([asking.destroyed, silent.destroyed], [false, true]);
 });
 
+t.test('where requests only wait for their senders, the oldest stranger makes room', async (t) => {
+  const server = createServer();
+  const connections = new ConnectionLimits({ max: 3, perAddressMax: 3, sparesRequests: false });
+  connections.watch(server);
+  const open = () => {
+    const socket = Object.defineProperty(new Socket(), 'remoteAddress', { value: '127.0.0.1' });
+    server.emit('connection', socket);
+    return socket;
+  };
+  const ask = (socket: Socket) => server.emit('request', { socket }, new EventEmitter());
+  const [known, slow, arriving] = [open(), open(), open()];
+  connections.know(known);
+  ask(known);
+  ask(slow);
+  // Until its request comes, it is silent.
+  ask(arriving);
+  const next = open();
+  t.strictSame(
+    [known, slow, arriving, next].map(({ destroyed }) => destroyed),
+    [false, true, false, false],
+  );
+  t.notOk(open().destroyed);
+  t.strictSame([known.destroyed, arriving.destroyed, next.destroyed], [false, true, false]);
+});
+
 t.test('a connection is refused if all are in use', async (t) => {
   const { client, server } = await openTestApp(t, { app: { connectionsMax: 2 } });
   const uploads = [await slowUpload(client, pdfOf('a')), await slowUpload(client, pdfOf('b'))];
