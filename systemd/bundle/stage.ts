@@ -72,6 +72,12 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   copy('systemd/units', join(tree, 'usr/lib/systemd/system'));
   copy('systemd/pdfseald.catalog', join(tree, 'usr/lib/systemd/catalog/pdfseald.catalog'));
   copy('systemd/journald.conf', join(tree, 'usr/lib/systemd/journald@pdfseald.conf.d/pdfseald.conf'));
+  for (const unit of [
+    'journald@pdfseald.socket',
+    'journald-varlink@pdfseald.socket',
+    'journald-sync@pdfseald.service',
+  ])
+    copy('systemd/journal-kept.conf', join(tree, `usr/lib/systemd/system/systemd-${unit}.d/pdfseald.conf`));
   copy('systemd/sysusers.conf', join(tree, 'usr/lib/sysusers.d/pdfseald.conf'));
   copy('systemd/tmpfiles.conf', join(tree, 'usr/lib/tmpfiles.d/pdfseald.conf'));
   copy('systemd/examples', join(documents, 'examples/drop-ins'));
