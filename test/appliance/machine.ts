@@ -6,7 +6,8 @@ import { until } from '../support/until.ts';
 
 /** What a machine has before pdfseald comes: Debian with systemd, a SoftHSM in the place of an HSM, and curl as the client. */
 const PACKAGES = ['systemd', 'systemd-sysv', 'dbus', 'softhsm2', 'curl', 'procps', 'libstdc++6'];
-const SUITE = 'bookworm';
+/** The release of Debian that is booted. */
+const RELEASE = process.env.DEBIAN_RELEASE ?? 'bookworm';
 const NAME = 'appliance';
 /** What is made once, Debian's tree for one, and kept from run to run. */
 const CACHE = '/var/tmp/pdfseald-appliance';
@@ -83,6 +84,8 @@ export class Machine {
     for (const folder of shared) options.push(`--bind=${folder}`);
     const nspawn = spawn('sh', ['-c', IN_ITS_GROUPS, `pdfseal-${name}-${process.pid}`, ...options], {
       stdio: 'ignore',
+      // Releases have no other hierarchy by default, and systemd filters addresses in no other.
+      env: { ...process.env, UNIFIED_CGROUP_HIERARCHY: '1' },
     });
     nspawn.once('exit', (status) => {
       if (status === REBOOT) this.#nspawn = this.#powerOn();
@@ -168,11 +171,11 @@ function enter(leader: string, line: string): string[] {
 function baseTree(more: readonly string[] = []): string {
   const packages = [...PACKAGES, ...more];
   const digest = createHash('sha256')
-    .update([SUITE, ...packages].join())
+    .update([RELEASE, ...packages].join())
     .digest('hex')
     .slice(0, 12);
   return cached(`base-${digest}`, (draft) => {
-    const args = ['--variant=minbase', `--include=${packages.join(',')}`, SUITE, draft];
+    const args = ['--variant=minbase', `--include=${packages.join(',')}`, RELEASE, draft];
     execFileSync('debootstrap', args, { stdio: ['ignore', 'ignore', 'inherit'] });
   });
 }

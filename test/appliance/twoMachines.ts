@@ -92,7 +92,7 @@ t.test('a server in the network, with TLS and a password', async (t) => {
   const authority = makeAuthority(dir, 'databases');
   const names = [1, 2].map((node) => `IP:${DATABASE(node)}`).join();
   const server = issueCertificate(dir, 'server', authority, 30, 'ecdsa', names);
-  const home = '/etc/postgresql/15/main';
+  const home = database.must('ls -d /etc/postgresql/*/main');
   copyFileSync(server.certificateFile, join(database.root, home, 'server.pem'));
   copyFileSync(server.keyFile, join(database.root, home, 'server.key'));
   database.must(`cd ${home} && chown postgres: server.pem server.key && chmod 0600 server.key
@@ -103,7 +103,7 @@ ssl_cert_file = '${home}/server.pem'
 ssl_key_file = '${home}/server.key'
 END
     echo 'hostssl pdfseal_production pdfseal-production 10.99.0.0/16 scram-sha-256' >>pg_hba.conf
-    systemctl restart postgresql@15-main
+    systemctl restart postgresql
     runuser -u postgres -- psql --command="CREATE ROLE \\"pdfseal-production\\" LOGIN PASSWORD '${PASSWORD}'"
     runuser -u postgres -- createdb --owner=pdfseal-production --encoding=UTF8 --template=template0 pdfseal_production`);
   const file = bundle('package');
