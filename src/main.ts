@@ -5,7 +5,7 @@ import { BrokenInvariant, DamagedRecord } from './base/assert.ts';
 import { EXIT_SOFTWARE, inspectError, isUsageError } from './base/ending.ts';
 import { OperatorError } from './base/errors.ts';
 import { refuseStart } from './base/logger.ts';
-import { packageVersion } from './base/package.ts';
+import { versionLine } from './base/package.ts';
 import { USAGE } from './main/usage.ts';
 
 async function main(): Promise<void> {
@@ -18,7 +18,7 @@ async function main(): Promise<void> {
     },
   });
   if (values.help) return void process.stdout.write(USAGE);
-  if (values.version) return void process.stdout.write(`${packageVersion()}\n`);
+  if (values.version) return void process.stdout.write(`${versionLine()}\n`);
   if (values.config === undefined)
     throw new OperatorError(`name the config file with --config FILE\n\n${USAGE}`);
   if (values['check-config']) {

@@ -30,9 +30,14 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const tree = mkdtempSync(join(tmpdir(), 'pdfseald-tree-'));
 t.teardown(() => rmSync(tree, { recursive: true, force: true }));
 const home = join(tree, 'usr/lib/pdfseald');
-/** Later than the newest entry of the changelog. */
-const epoch = Math.floor(Date.now() / 1000);
-const bill = JSON.parse(await stage(tree, '1.2.3', epoch));
+const version = {
+  debian: '1.2.3~git20261127180000.abcdef123456',
+  semver: '1.2.3-git.20261127180000.abcdef123456',
+  commit: 'abcdef123456'.padEnd(40, '7'),
+  /** Later than the newest entry of the changelog. */
+  epoch: Math.floor(Date.now() / 1000),
+};
+const bill = JSON.parse(await stage(tree, version));
 
 /** The package as `npm pack` makes it, unpacked, with its dependencies. */
 function install(dir: string): string {
@@ -127,8 +132,11 @@ function filesBelow(folder: string): string[] {
 }
 
 t.test('an installation has everything that its programs load', async (t) => {
-  for (const program of ['main.js', 'cli.js'])
-    t.equal(runInstalled(join(home, 'dist', program), '--version'), '1.2.3\n');
+  for (const program of ['main.js', 'cli.js', 'witness/start.js'])
+    t.equal(
+      runInstalled(join(home, 'dist', program), '--version'),
+      `${version.semver} (commit ${version.commit})\n`,
+    );
   const sources = filesBelow(join(home, 'dist')).filter((path) => path.endsWith('.js'));
   const specifiers = sources.flatMap((path) =>
     Array.from(
@@ -267,10 +275,10 @@ t.test('the bill of materials conforms to the schema of CycloneDX', async (t) =>
 t.test('lintian finds no error in the package', async (t) => {
   // A machine without lintian builds packages all the same; the one that tests the appliance has it.
   if (spawnSync('lintian', ['--version']).status !== 0) return t.comment('lintian is not installed');
-  const file = join(mkdtempSync(join(tmpdir(), 'pdfseald-package-')), 'pdfseald_1.2.3.deb');
+  const file = join(mkdtempSync(join(tmpdir(), 'pdfseald-package-')), 'pdfseald.deb');
   t.teardown(() => rmSync(dirname(file), { recursive: true }));
   const architecture = execFileSync('dpkg', ['--print-architecture'], { encoding: 'utf8' }).trim();
-  buildDebianPackage({ tree, file, version: '1.2.3', architecture, epoch });
+  buildDebianPackage({ tree, file, version, architecture });
   const lintian = spawnSync('lintian', ['--tag-display-limit', '0', file], { encoding: 'utf8' });
   t.notMatch(lintian.stdout, /^E: /m, 'each tag is mended, or has its reason in lintian-overrides');
   t.equal(lintian.status, 0, lintian.stderr);
@@ -284,33 +292,4 @@ t.test('the timers work in every environment after init, whichever engine has it
     t.strictSame(conditions, [lockFile.replace('production', '%i')], chore);
   }
   t.end();
-});
-
-t.test('an upgrade enables the daily renewal once, if another timer is enabled', async (t) => {
-  // The folders of the system are others in a namespace of mounts, where this user may have one.
-  const namespace = ['--mount', ...(process.getuid?.() === 0 ? [] : ['--map-root-user'])];
-  if (spawnSync('unshare', [...namespace, 'true']).status !== 0)
-    return t.comment('this user may mount nothing');
-  const script = `set -e
-    mount -t tmpfs none /etc
-    mount -t tmpfs none /usr/lib/systemd/system
-    wants=/etc/systemd/system/pdfseald.target.wants
-    mkdir -p $wants
-    for timer in check@production backup@production backup@sandbox renew@sandbox; do
-      ln -s "/lib/systemd/system/pdfseald-\${timer%@*}@.timer" "$wants/pdfseald-$timer.timer"
-    done
-    sh "$1" upgrade 0.0.1 1.2.3
-    readlink $wants/pdfseald-renew@production.timer
-    rm $wants/pdfseald-renew@production.timer
-    touch /usr/lib/systemd/system/pdfseald-renew@.timer
-    sh "$1" upgrade 1.2.3 1.2.4
-    ls $wants | grep renew`;
-  const preinst = join(ROOT, 'systemd/bundle/debian/preinst');
-  const ran = spawnSync('unshare', [...namespace, 'sh', '-c', script, 'sh', preinst], { encoding: 'utf8' });
-  t.equal(ran.stderr, '');
-  t.match(ran.stdout.trim().split('\n'), [
-    /^pdfseald: pdfseald-renew@production\.timer is enabled: /,
-    '/lib/systemd/system/pdfseald-renew@.timer',
-    'pdfseald-renew@sandbox.timer',
-  ]);
 });

@@ -1,9 +1,19 @@
 import { readFileSync } from 'node:fs';
 
-/** The version of this package. */
+/** The version of this package, in the form of semver: of a build, or of the release to which this checkout leads. */
 export function packageVersion(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
+  return readManifest().version;
+}
+
+/** The answer to `--version`. */
+export function versionLine(): string {
+  const { version, commit } = readManifest();
+  return `${version} (${commit ? `commit ${commit}` : 'commit unknown: not a release'})`;
+}
+
+/** `commit` is there only in a bundle whose commit is known. */
+function readManifest(): { version: string; commit?: string } {
+  return JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
 }
 
 /** The module of that name beside the one at `url`, with its extension: .ts as it is, .js once compiled. */

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { packageVersion } from '../base/package.ts';
+import { versionLine } from '../base/package.ts';
 import { group } from './command.ts';
 import { dressCommands } from './help.ts';
 import { completeConfig } from './options.ts';
@@ -80,7 +80,7 @@ export function wholeProgram(): Promise<Command> {
 async function assemble(isWanted: (name: string) => boolean): Promise<Command> {
   const program = new Command('pdfseal')
     .description('Administers pdfseald, seals documents with it, and verifies receipts without it.')
-    .version(packageVersion(), '-V, --version', 'print the version')
+    .version(versionLine(), '-V, --version', 'print version and commit')
     // What follows the name of a command is an option of that command, and of none above it.
     .enablePositionalOptions();
   for (const [name, summary] of Object.entries(SUMMARIES)) {

@@ -4,7 +4,7 @@ import { MANUAL_FOLDER } from '../base/package.ts';
 export const DAEMON_OPTIONS: readonly [flags: string, meaning: string][] = [
   ['--config FILE', 'the configuration (TOML); see config/production.toml'],
   ['--check-config', 'say whether the daemon would start with the configuration as this user, and exit'],
-  ['--version', 'print the version, and exit'],
+  ['--version', 'print version and commit, and exit'],
   ['--help', 'print this, and exit'],
 ];
 

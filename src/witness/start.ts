@@ -13,7 +13,7 @@ import { inheritedSockets } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { acquireLock } from '../base/lock.ts';
 import { createLogger, endRefused } from '../base/logger.ts';
-import { packageVersion } from '../base/package.ts';
+import { versionLine } from '../base/package.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { encodeCosigner } from '../log/cosignature.ts';
 import { isClassical, type VerifierKey } from '../log/verifierKey.ts';
@@ -62,7 +62,7 @@ async function main(): Promise<void> {
     },
   });
   if (values.help) return print(WITNESS_USAGE);
-  if (values.version) return print(`${packageVersion()}\n`);
+  if (values.version) return print(`${versionLine()}\n`);
   const [command, ...more] = positionals;
   const { name, key, logs, state, listen } = values;
   if (command === undefined || more.length > 0)

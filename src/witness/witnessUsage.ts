@@ -26,7 +26,7 @@ export const WITNESS_OPTIONS: Definitions = [
   ],
   ['--state FOLDER', 'what it has cosigned. Never put back an older copy'],
   ['--listen ADDRESS', '127.0.0.1:8410 (default) or unix:/path; a socket of systemd replaces it'],
-  ['--version', 'print the version, and exit'],
+  ['--version', 'print version and commit, and exit'],
   ['--help', 'print this, and exit'],
 ];
 

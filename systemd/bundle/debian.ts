@@ -3,6 +3,7 @@ import { cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { MAINTAINER } from './changelog.ts';
+import type { BuildVersion } from './version.ts';
 
 const SCRIPTS = fileURLToPath(new URL('debian/', import.meta.url));
 
@@ -11,14 +12,12 @@ interface DebianPackage {
   tree: string;
   /** Where the package goes. */
   file: string;
-  version: string;
+  version: BuildVersion;
   architecture: string;
-  /** Seconds since the epoch: the newest time of any file in the package. */
-  epoch: number;
 }
 
 /** Builds the package with dpkg-deb(1), which is reproducible for a given SOURCE_DATE_EPOCH. */
-export function buildDebianPackage({ tree, file, version, architecture, epoch }: DebianPackage): void {
+export function buildDebianPackage({ tree, file, version, architecture }: DebianPackage): void {
   const control = join(tree, 'DEBIAN');
   mkdirSync(control, { mode: 0o755 });
   for (const script of readdirSync(SCRIPTS)) cpSync(join(SCRIPTS, script), join(control, script));
@@ -26,13 +25,15 @@ export function buildDebianPackage({ tree, file, version, architecture, epoch }:
   const [kilobytes = ''] = execFileSync('du', ['-sk', '--apparent-size', '--exclude=DEBIAN', tree], {
     encoding: 'utf8',
   }).split('\t');
-  writeFileSync(join(control, 'control'), controlText(version, architecture, kilobytes), { mode: 0o644 });
+  writeFileSync(join(control, 'control'), controlText(version.debian, architecture, kilobytes), {
+    mode: 0o644,
+  });
   // By these, dpkg --verify tells what is no longer as it was installed.
   const sums = "find . -path ./DEBIAN -prune -o -type f -printf '%P\\0' | LC_ALL=C sort -z | xargs -0 md5sum";
   writeFileSync(join(control, 'md5sums'), execFileSync('sh', ['-c', sums], { cwd: tree }), { mode: 0o644 });
   // xz: the tools that keep a repository on Debian 12 refuse zstd. Level 1: a higher one takes minutes for a few megabytes.
   execFileSync('dpkg-deb', ['--root-owner-group', '-Zxz', '-z1', '--build', tree, file], {
-    env: { ...process.env, SOURCE_DATE_EPOCH: String(epoch) },
+    env: { ...process.env, SOURCE_DATE_EPOCH: String(version.epoch) },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
 }

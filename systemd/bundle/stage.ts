@@ -11,6 +11,7 @@ import { htmlManual } from './html.ts';
 import { manualPages } from './manual.ts';
 import { shippedModules } from './modules.ts';
 import { billOfMaterials, readShipped } from './sbom.ts';
+import type { BuildVersion } from './version.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -49,7 +50,8 @@ const EXECUTABLES = [
  * production packages, add-ons, units, configuration, manual pages, licences. Returns the bill of materials (CycloneDX, JSON). Everything is
  * taken from what `test/setup.sh` installed and compiled.
  */
-export async function stage(tree: string, version: string, epoch: number): Promise<string> {
+export async function stage(tree: string, build: BuildVersion): Promise<string> {
+  const { debian, semver, commit, epoch } = build;
   const home = join(tree, 'usr/lib/pdfseald');
   const documents = join(tree, 'usr/share/doc/pdfseald');
   copy('dist', join(home, 'dist'), (path) => !/\.d\.ts$|\.compiled$/.test(path));
@@ -62,7 +64,11 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   // What others published stays as it is, for whoever compares it with what they published.
   const compiled = [...OWN_ADDONS, 'node_modules/pkcs11js/build/Release/pkcs11.node'];
   execFileSync('strip', [...STRIP, ...compiled.map((addon) => join(home, addon))]);
-  const manifest = { ...JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')), version };
+  const manifest = {
+    ...JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')),
+    version: semver,
+    commit,
+  };
   write(join(home, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
 
   for (const [name, line] of Object.entries(PROGRAMS))
@@ -84,18 +90,18 @@ export async function stage(tree: string, version: string, epoch: number): Promi
   copy('config', join(documents, 'examples/config'));
   copy('README.md', join(documents, 'README.md'));
   copy('docs', join(documents, 'docs'));
-  for (const [path, page] of htmlManual(version)) write(join(documents, 'html', path), page);
+  for (const [path, page] of htmlManual(debian)) write(join(documents, 'html', path), page);
   write(join(documents, 'copyright'), copyrightText(ROOT, NODE, modules));
-  write(join(documents, 'changelog.gz'), gzipSync(changelogText(version, epoch), { level: 9 }));
+  write(join(documents, 'changelog.gz'), gzipSync(changelogText(debian, epoch), { level: 9 }));
   copy('systemd/bundle/lintian-overrides', join(tree, 'usr/share/lintian/overrides/pdfseald'));
-  const sbom = billOfMaterials(version, epoch, readShipped(ROOT, [NODE, ...modules.keys()]));
+  const sbom = billOfMaterials(semver, epoch, readShipped(ROOT, [NODE, ...modules.keys()]));
   write(join(documents, 'pdfseald.cdx.json'), sbom);
   for (const shell of SHELLS) {
     write(join(tree, COMPLETIONS[shell]('pdfseal')), SCRIPTS[shell]);
     copy(`systemd/completion/pdfseal-run.${shell}`, join(tree, COMPLETIONS[shell]('pdfseal-run')));
   }
   const date = new Date(epoch * 1000).toISOString().slice(0, 10);
-  for (const [file, page] of Object.entries(await manualPages(version, date))) {
+  for (const [file, page] of Object.entries(await manualPages(debian, date))) {
     write(
       join(tree, 'usr/share/man', `man${file.split('.').at(-1)}`, `${file}.gz`),
       gzipSync(page, { level: 9 }),

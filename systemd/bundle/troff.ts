@@ -14,7 +14,7 @@ export interface Page {
 
 export function page({ name, section, date, version, summary, sections }: Page): string {
   return [
-    `.TH "${name.toUpperCase()}" "${section}" "${date}" "pdfseald ${version}"`,
+    `.TH "${name.toUpperCase()}" "${section}" "${date}" "pdfseald ${literal(version)}"`,
     // Ragged on the right, without hyphens: names of options stay whole.
     '.ad l',
     '.nh',

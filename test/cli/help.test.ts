@@ -252,9 +252,9 @@ t.test('a Node.js that is too old is reported with exit status 64', async (t) =>
   );
 });
 
-t.test('--version prints the version', async (t) => {
+t.test('--version prints the version, and says that the commit of a checkout is unknown', async (t) => {
   const { status, stdout } = spawnSync(process.execPath, [CLI, '--version'], { encoding: 'utf8' });
-  t.match({ status, stdout }, { status: 0, stdout: /^\d+\.\d+\.\d+\n$/ });
+  t.match({ status, stdout }, { status: 0, stdout: /^\d+\.\d+\.\d+ \(commit unknown: not a release\)\n$/ });
 });
 
 t.test('a closed pipe ends the command with 141, without a stack', async (t) => {
