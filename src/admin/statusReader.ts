@@ -225,7 +225,7 @@ function partsOf(status: Omit<AdminStatus, 'ready' | 'parts'>, canSign: boolean,
     servicePart(status.draining),
     ...(sealing ? [sealingPart(sealing, now)] : ofSigning),
     ...witnessesPart(status.witnesses),
-    scannerPart(status.scanner),
+    scannerPart(status.scanner, status.sealing?.scans === true),
     queuePart(status.queue),
     storePart(status.store),
   ];

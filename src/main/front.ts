@@ -11,8 +11,11 @@ import type { LiveConfig } from '../config/reload.ts';
 import { trustOf } from '../config/trustAnchors.ts';
 import { createApp } from '../http/app.ts';
 import { termAt } from '../log/epochs.ts';
+import { unavailable } from '../scan/documentScan.ts';
+import { ScannerFailure } from '../scan/scannerFailure.ts';
+import type { DocumentScanner } from '../seal/documentPass.ts';
 import { probing } from '../seal/probing.ts';
-import { RemoteSealer } from '../seal/remoteSealer.ts';
+import { type NodeOutlook, RemoteSealer } from '../seal/remoteSealer.ts';
 import { Timekeeping } from '../seal/timekeeping.ts';
 import { SourceClient } from '../source/sourceClient.ts';
 import { openStoreAt } from '../store/engines.ts';
@@ -105,7 +108,11 @@ export async function openFront(
       'the role in store.url may write the log: a front needs one that is a member of pdfseal_front only',
     );
   const copies = await openCopiesOf(config, store, parts);
-  const document = { pool: hash.pool, documentBytesMax: config.limits.documentBytesMax, scanner };
+  const document = {
+    pool: hash.pool,
+    documentBytesMax: config.limits.documentBytesMax,
+    scanner: scanner ?? unscannedUnless(() => sealer.outlook),
+  };
   const source = new SourceClient(egress.to('source'), config.sources.answerTimeoutMs);
   const probe = probing({ source, document, logger, signal: options.signal });
   const tls = openTlsOf('http.tls', config.http.tls, { logger, parts });
@@ -143,6 +150,22 @@ export async function openFront(
   );
   const server = await openServer(app, config, { logger, tls });
   return { server, engine: hash.engine, waiting: () => sealer.waitingCount };
+}
+
+/** In the place of a scanner: refuses documents while the daemon that seals scans its own. */
+function unscannedUnless(outlook: () => NodeOutlook): DocumentScanner {
+  return {
+    admit() {
+      if (outlook().scans)
+        throw unavailable(
+          new ScannerFailure(
+            'unfit',
+            'the daemon that seals scans documents, and this front does not: set scan.clamd',
+          ),
+        );
+    },
+    scan: () => undefined,
+  };
 }
 
 /** The database may be started after this process, or be on its way to another server. Undefined where this process is to stop. */

@@ -222,7 +222,10 @@ export async function serve(file: string): Promise<void> {
   const jobsMax = () => live.current.limits.queueJobsMax;
   if (arrivals !== undefined)
     adopt(
-      startArrivalFeed({ store, arrivals, sealer, sources, jobsMax, clock: systemClock, logger, onFatal }),
+      startArrivalFeed({
+        ...{ store, arrivals, sealer, sources, jobsMax, clock: systemClock, logger, onFatal },
+        scans: scanner !== undefined,
+      }),
     );
   const tls = openTlsOf('http.tls', config.http.tls, { logger, parts });
   const consoleTls = openTlsOf('console.tls', config.console?.tls, { logger, parts });

@@ -10,11 +10,17 @@ import type { Scan } from '../scan/documentScan.ts';
 import type { Scanner } from '../scan/scanner.ts';
 import type { StoredCopy } from '../store/store.ts';
 
+/** Scans documents, or decides at the beginning and at the end of each whether it may be accepted unscanned. */
+export interface DocumentScanner extends Pick<Scanner, 'admit'> {
+  /** Undefined if documents are not scanned here. */
+  scan(): Scan | undefined;
+}
+
 export interface DocumentOptions {
   pool: Pick<HashPool, 'hasher'>;
   documentBytesMax: number;
   /** Left out, documents are not scanned for viruses, and receipts say so. */
-  scanner?: Pick<Scanner, 'admit' | 'scan'> | undefined;
+  scanner?: DocumentScanner | undefined;
   /** Compliance mode: where copies without metadata are made. */
   copies?: Copies | undefined;
 }
@@ -60,6 +66,7 @@ export class DocumentPass {
   readonly #sniffer: PdfSniffer;
   readonly #pool: Pick<HashPool, 'hasher'>;
   readonly #hasher: Hasher;
+  readonly #scanner: DocumentScanner | undefined;
   readonly #scan: Scan | undefined;
   readonly #copies: Copies | undefined;
   readonly #spool: Spool | undefined;
@@ -71,8 +78,9 @@ export class DocumentPass {
     this.#bytesMax = documentBytesMax;
     this.#sniffer = new PdfSniffer(field);
     this.#pool = pool;
-    this.#hasher = pool.hasher(scanner === undefined && copies === undefined);
+    this.#scanner = scanner;
     this.#scan = scanner?.scan();
+    this.#hasher = pool.hasher(this.#scan === undefined && copies === undefined);
     this.#copies = copies;
     this.#spool = copies?.spool();
   }
@@ -105,8 +113,13 @@ export class DocumentPass {
    * that must not be hashed, `scanner_unavailable` when it is not known whether it may.
    */
   verdict(): Promise<ScanResult> {
-    this.#verdict ??= this.#scan?.result() ?? Promise.resolve({ verdict: 'not_configured' });
+    this.#verdict ??= this.#scan?.result() ?? this.#unscanned();
     return this.#verdict;
+  }
+
+  async #unscanned(): Promise<ScanResult> {
+    this.#scanner?.admit();
+    return { verdict: 'not_configured' };
   }
 
   /**

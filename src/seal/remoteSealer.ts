@@ -19,7 +19,7 @@ export interface RemoteSealerOptions {
 }
 
 /** The daemon that seals, as a front saw it last. */
-export type NodeOutlook = Pick<SealingNode, 'isActive' | 'holder' | 'obstacle' | 'isPrivileged'>;
+export type NodeOutlook = Pick<SealingNode, 'isActive' | 'holder' | 'obstacle' | 'scans' | 'isPrivileged'>;
 
 /** How often a front looks, also where it heard nothing. */
 const LOOK_MS = 1_000;

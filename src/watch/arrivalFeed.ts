@@ -1,11 +1,10 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
-import type { ErrorCode } from '../base/errors.ts';
 import { startRounds } from '../base/rounds.ts';
 import type { Job } from '../job/job.ts';
 import type { Fetching } from '../seal/fetching.ts';
 import type { Sealer } from '../seal/sealer.ts';
-import type { Arrival, ArrivalStore } from '../store/arrivals.ts';
+import type { Arrival, ArrivalStore, SealingState } from '../store/arrivals.ts';
 import type { Store } from '../store/store.ts';
 
 export interface ArrivalFeedOptions {
@@ -13,6 +12,8 @@ export interface ArrivalFeedOptions {
   arrivals: ArrivalStore;
   sealer: Pick<Sealer, 'knows' | 'take' | 'obstacle'>;
   sources: Pick<Fetching, 'take'>;
+  /** Whether this daemon scans documents. */
+  scans: boolean;
   /** How many jobs of one front are taken before others of it have ended. */
   jobsMax(): number;
   clock: Clock;
@@ -26,11 +27,11 @@ export interface ArrivalFeedOptions {
 const INTERVAL_MS = 1000;
 
 /**
- * Passes jobs that fronts accepted to the sealer, and tells fronts whether anything can be sealed. What a front says of a client is not believed: a job that no request of a known client could have made
+ * Passes jobs that fronts accepted to the sealer, and reports to fronts whether anything can be sealed and whether documents are scanned. What a front says of a client is not believed: a job that no request of a known client could have made
  * fails.
  */
 export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promise<void> } {
-  const { arrivals, sealer, intervalMs = INTERVAL_MS, onFatal } = options;
+  const { arrivals, sealer, scans, intervalMs = INTERVAL_MS, onFatal } = options;
   /** Clients that had a credential when it was last looked for. */
   let clients = new Set<string>();
   let known = new Set<string>();
@@ -57,11 +58,13 @@ export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promis
       }
     }
   };
-  let told: ErrorCode | undefined | null = null;
+  let told: SealingState | undefined;
   const tell = async () => {
-    const code = sealer.obstacle()?.code;
-    if (code !== told) await arrivals.tell(code);
-    told = code;
+    const obstacle = sealer.obstacle()?.code;
+    if (told !== undefined && told.obstacle === obstacle) return;
+    const state = { ...(obstacle && { obstacle }), scans };
+    await arrivals.tell(state);
+    told = state;
   };
   const telling = startRounds(tell, intervalMs, onFatal);
   const looking = startRounds(look, intervalMs, onFatal);

@@ -127,15 +127,18 @@ t.test('jobs of fronts are sealed, jobs of unknown clients fail, and fronts are 
     sealer,
     jobsMax: () => 1000,
     sources: { take: (job) => fetched.push(job) },
+    scans: true,
     clock: Date.now,
     logger: pino({ level: 'silent' }),
     onFatal: (error) => fatal.push(error),
   });
   t.teardown(() => feed.close());
   t.equal(await repeat, 'sealed', 'who asked before it was taken');
-  await arrivals.tell('timestamp_unavailable');
+  t.match(await front.sealing?.node(), { isActive: true, scans: true, obstacle: undefined });
+  await arrivals.tell({ obstacle: 'timestamp_unavailable', scans: false });
   t.match(await front.sealing?.node(), {
     isActive: true,
+    scans: false,
     obstacle: 'timestamp_unavailable',
     isPrivileged: true,
   });

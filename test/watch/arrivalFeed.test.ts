@@ -33,6 +33,7 @@ function openFeed(t: Test, jobs: number, ended: number) {
     sealer: { knows: (jobId: string) => waiting.has(jobId), take: () => {}, obstacle: () => undefined },
     sources: { take: () => {} },
     jobsMax: () => jobs,
+    scans: false,
     clock: Date.now,
     logger: LOGGER,
     intervalMs: NEVER_MS,

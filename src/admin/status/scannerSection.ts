@@ -36,8 +36,15 @@ export function presentScanner(health: ScannerHealth): ScannerSection {
   };
 }
 
-export function scannerPart(status: ScannerSection | undefined): HealthPart {
-  if (status === undefined) return healthPart('scanner', true, 'none is configured', '');
+const SET_UP =
+  'set scan.clamd in the configuration of this front, and restart it; until then it refuses documents';
+
+/** `isRequired`: this is a front, and the daemon that seals scans. */
+export function scannerPart(status: ScannerSection | undefined, isRequired: boolean): HealthPart {
+  if (status === undefined) {
+    const detail = isRequired ? 'the daemon that seals scans, and this front does not' : 'none is configured';
+    return healthPart('scanner', !isRequired, detail, SET_UP);
+  }
   return healthPart(
     'scanner',
     status.trouble === undefined,

@@ -16,6 +16,7 @@ export const sealingSchema = z
     active: z.boolean().describe('Whether a daemon that seals is active.'),
     node: z.string().describe('The one that was active last; empty before the first.'),
     obstacle: z.string().exactOptional().describe('Why it can seal nothing: the code of the error.'),
+    scans: z.boolean().describe('Whether it scans documents for viruses; then the front must, too.'),
     last_commit_at: WIRE.time.exactOptional().describe('`sealed_at` of the newest batch of the log.'),
   })
   .describe(
@@ -24,13 +25,14 @@ export const sealingSchema = z
 type SealingSection = z.infer<typeof sealingSchema>;
 
 export function presentSealing(
-  { isActive, holder, obstacle }: NodeOutlook,
+  { isActive, holder, obstacle, scans }: NodeOutlook,
   sealedAt: number | undefined,
 ): SealingSection {
   return {
     active: isActive,
     node: holder,
     ...(isActive && obstacle !== undefined && { obstacle }),
+    scans,
     ...(sealedAt !== undefined && { last_commit_at: toRfc3339(sealedAt) }),
   };
 }

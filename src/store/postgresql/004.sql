@@ -23,3 +23,6 @@ WITH found AS MATERIALIZED (
 )
 UPDATE credentials SET record = substr(sha256(split.json), 1, 8) || split.json
   FROM split WHERE credentials.key_hash = split.key_hash;
+
+-- Whether the daemon that seals scans documents for viruses: then a front accepts none that it did not scan.
+ALTER TABLE sequencer ADD COLUMN scans boolean NOT NULL DEFAULT false;

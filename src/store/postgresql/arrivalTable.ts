@@ -26,7 +26,7 @@ const INTERNAL = internalStatements({
 });
 const SQL = statements({
   forget_arrivals: 'DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[])',
-  tell_obstacle: 'UPDATE sequencer SET obstacle = $1',
+  tell_state: 'UPDATE sequencer SET obstacle = $1, scans = $2',
 });
 
 /** Jobs that are examined in one go. */
@@ -55,8 +55,8 @@ export function arrivalTable(database: Database, writes: Writes, bell: Bell): Ar
       return rows.filter((row) => !isOver(row)).map(examine);
     },
 
-    async tell(obstacle) {
-      await writes.run((queries) => queries.rows(SQL.tell_obstacle, [obstacle ?? '']));
+    async tell({ obstacle, scans }) {
+      await writes.run((queries) => queries.rows(SQL.tell_state, [obstacle ?? '', scans]));
     },
 
     onRing(listener) {

@@ -47,7 +47,7 @@ const ROLES = {
   pdfseal_front: `
     GRANT SELECT ON jobs, contents, failures, copies, waiting, arrivals, idempotency, quotas, leaves, tiles, batches, log_head, epochs,
       revisions, credentials, renewals, renewal_rows TO pdfseal_front;
-    GRANT SELECT (holder, obstacle) ON sequencer TO pdfseal_front;
+    GRANT SELECT (holder, obstacle, scans) ON sequencer TO pdfseal_front;
     GRANT SELECT ON life TO pdfseal_front;
     GRANT SELECT (id, client_id, told) ON endpoints TO pdfseal_front;
     GRANT INSERT ON jobs, sources, idempotency, quotas TO pdfseal_front;

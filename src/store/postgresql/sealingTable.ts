@@ -10,7 +10,7 @@ import { JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
 import { IS_ACTIVE } from './sequencer.ts';
 
 const INTERNAL = internalStatements({
-  sealing_node: `SELECT holder, obstacle, has_table_privilege('leaves', 'INSERT') AS is_privileged, (${IS_ACTIVE}) AS is_active,
+  sealing_node: `SELECT holder, obstacle, scans, has_table_privilege('leaves', 'INSERT') AS is_privileged, (${IS_ACTIVE}) AS is_active,
     (SELECT count(*) FROM waiting) + (SELECT count(*) FROM arrivals WHERE accepted_by = session_user::text) AS waiting
   FROM sequencer`,
 });
@@ -30,6 +30,7 @@ interface EndedRow extends JobRow {
 interface NodeRow {
   holder: string;
   obstacle: ErrorCode | '';
+  scans: boolean;
   is_active: boolean;
   is_privileged: boolean;
   waiting: number;
@@ -42,6 +43,7 @@ export function sealingTable(database: Database, bell: Bell): SealingView {
       const [row] = await database.rows<NodeRow>(INTERNAL.sealing_node);
       return {
         isActive: row?.is_active === true,
+        scans: row?.scans === true,
         holder: row?.holder ?? '',
         waiting: row?.waiting ?? 0,
         isPrivileged: row?.is_privileged === true,
