@@ -3,6 +3,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { changelogText } from '../systemd/bundle/changelog.ts';
 import { type BuildVersion, versionOf } from '../systemd/bundle/version.ts';
 
 /** A checkout whose package.json says 0.2.0, and its git; each commit is a minute later than the one before. */
@@ -128,3 +129,19 @@ t.test('a given version has one of the two forms', (t) => {
     t.throws(() => versionOf(root, wrong), { message: `${wrong} is not a version such as` }, wrong);
   t.end();
 });
+
+t.test(
+  "Debian's changelog has the sections of CHANGELOG.md, and begins with the version that is built",
+  (t) => {
+    const text = changelogText('0.2.0', Date.parse('2026-11-27T18:00:00Z') / 1000);
+    t.match(text, /^pdfseald \(0\.2\.0\) stable; urgency=medium\n\n {2}(\[ Added \]|\* \S)/);
+    t.match(text, /\n\n -- .* {2}Fri, 27 Nov 2026 18:00:00 \+0000\n\npdfseald \(0\.1\.0\) stable/);
+    t.match(text, /\n\n -- .* {2}Sun, 22 Nov 2026 00:00:00 \+0000\n$/);
+    const form = /^(pdfseald \(.*| {2}\[ .* \]| {2}\* \S.*| {4}\S.*| -- .*|)$/;
+    t.strictSame(
+      text.split('\n').filter((line) => !form.test(line)),
+      [],
+    );
+    t.end();
+  },
+);

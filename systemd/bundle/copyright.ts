@@ -16,8 +16,7 @@ Comment:
 
 Files: *
 Copyright: pdfseald maintainers
-License: proprietary
- No licence is granted. What is named below has the licence that is named with it.
+License: none-yet
 `;
 
 /** Debian's machine-readable copyright file: a paragraph for Node in the folder `node`, and one for each of `modules`. */
@@ -28,7 +27,8 @@ export function copyrightText(
 ): string {
   const ofNode = readdirSync(join(root, node), { encoding: 'utf8' }).map((file) => join(node, file));
   const others = Array.from(modules, ([folder, files]) => paragraph(root, folder, `${folder}/*`, files));
-  return [HEADER, paragraph(root, node, 'bin/node', ofNode), ...others].join('\n');
+  const own = `${HEADER}${folded(readFileSync(join(root, 'LICENSE'), 'utf8').trim())}\n`;
+  return [own, paragraph(root, node, 'bin/node', ofNode), ...others].join('\n');
 }
 
 /** What is installed as `installed` has the licence of the package in `folder`, whose legal texts are among `files`. */

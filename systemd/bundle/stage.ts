@@ -88,7 +88,7 @@ export async function stage(tree: string, build: BuildVersion): Promise<string> 
   copy('systemd/tmpfiles.conf', join(tree, 'usr/lib/tmpfiles.d/pdfseald.conf'));
   copy('systemd/examples', join(documents, 'examples/drop-ins'));
   copy('config', join(documents, 'examples/config'));
-  copy('README.md', join(documents, 'README.md'));
+  for (const file of ['README.md', 'SECURITY.md']) copy(file, join(documents, file));
   copy('docs', join(documents, 'docs'));
   for (const [path, page] of htmlManual(debian)) write(join(documents, 'html', path), page);
   write(join(documents, 'copyright'), copyrightText(ROOT, NODE, modules));
