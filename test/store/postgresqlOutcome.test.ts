@@ -309,7 +309,7 @@ t.test('a spare names the active daemon, whatever standbys it asks meanwhile', a
     signal: withdrawn.signal,
   });
   const rejected = t.rejects(spare, { name: 'AbortError' });
-  await until('the standby was asked twice', () => asked === 2);
+  await until('the standby was asked twice', () => asked >= 2);
   withdrawn.abort();
   await rejected;
   t.same(
