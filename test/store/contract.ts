@@ -589,6 +589,8 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
         times,
         owners.map((batch) => batch?.sealedAt),
       );
+      const backwards = await Promise.all([8, 7, 3, 2, 0].map((leaf) => opened.log.sealedAt(leaf)));
+      t.same(backwards, times.toReversed(), 'whichever was asked about before');
       const leaves = await opened.log.leaves(2, 100);
       t.same(
         leaves.map(({ jobId }) => jobId),

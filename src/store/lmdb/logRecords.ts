@@ -15,6 +15,9 @@ const TIMES_REMEMBERED = 16_384;
 /** Beside the identity, as the one batch it is about. */
 const ANNOUNCED_KEY = Buffer.from('announced');
 
+/** When the leaves of a batch were sealed. It never changes. */
+type BatchTime = Pick<Batch, 'firstLeaf' | 'treeSize' | 'sealedAt'>;
+
 /** What is written together with a batch. */
 interface Beside {
   jobs: JobRecords;
@@ -29,10 +32,14 @@ export function logRecords(databases: Databases, commits: Commits, beside: Besid
     return bytes && parseRecord<AnnouncedBatch>(bytes, 'the announced batch');
   }
 
-  const sealedAtOfSize = remember(TIMES_REMEMBERED, (treeSize) => {
-    const bytes = databases.batches.getBinary(counterKey(Number(treeSize)));
-    return bytes && parseRecord<Batch>(bytes).sealedAt;
+  const timeOfSize = remember(TIMES_REMEMBERED, (size): BatchTime | undefined => {
+    const bytes = databases.batches.getBinary(counterKey(Number(size)));
+    if (bytes === undefined) return undefined;
+    const { firstLeaf, treeSize, sealedAt } = parseRecord<Batch>(bytes);
+    return { firstLeaf, treeSize, sealedAt };
   });
+  /** That of the last leaf that was asked about: the jobs of a page were often sealed together. */
+  let last: BatchTime | undefined;
 
   return {
     async commit(batch) {
@@ -111,9 +118,12 @@ export function logRecords(databases: Databases, commits: Commits, beside: Besid
     batchOf: async (leafIndex) => batchOfLeaf(databases, leafIndex),
 
     async sealedAt(leafIndex) {
-      const { batches } = databases;
-      for (const key of batches.getKeys({ start: counterKey(leafIndex + 1), limit: 1 }))
-        return sealedAtOfSize(`${parseCounterKey(key)}`);
+      if (last !== undefined && leafIndex >= last.firstLeaf && leafIndex < last.treeSize)
+        return last.sealedAt;
+      for (const key of databases.batches.getKeys({ start: counterKey(leafIndex + 1), limit: 1 })) {
+        last = timeOfSize(`${parseCounterKey(key)}`);
+        return last?.sealedAt;
+      }
       return undefined;
     },
 
