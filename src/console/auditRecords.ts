@@ -69,15 +69,16 @@ export async function findRecord(store: Store, number: number): Promise<KeptReco
   return undefined;
 }
 
-/** Checks the newest records: that each names the one before, and that each receipt verifies. */
+/** Checks the newest records, at that pace: that each names the one before, and that each receipt verifies. */
 export async function checkNewest(
   store: Store,
   verify: TrailCheckOptions['verify'],
+  pace: (records: AsyncIterable<KeptRecord>) => AsyncIterable<KeptRecord>,
 ): Promise<TrailReport & { first: number }> {
   const newest = await store.trail.newest();
   const after = Math.max(0, newest - CHECKED_RECORDS_MAX);
   const before = after === 0 ? undefined : await store.trail.entry(after);
-  const records = inTurns(storedTrail(store, { after }));
+  const records = pace(storedTrail(store, { after }));
   const options = { trail: trailOfStore(store), before, newestMin: newest, ...(verify && { verify }) };
   return { ...(await checkTrail(records, options)), first: after + 1 };
 }

@@ -9,7 +9,6 @@ import type { Store } from '../store/store.ts';
 import {
   archiveOf,
   CHECKED_RECORDS_MAX,
-  checkNewest,
   findRecord,
   type ListedRecord,
   listRecords,
@@ -27,15 +26,17 @@ import {
   type ScreenRequest,
 } from './screen.ts';
 import type { Sources } from './sources.ts';
-import { definitions, figure, moment, type StateMark, sign, state, tableOf } from './values.ts';
+import type { EndedCheck } from './trailChecks.ts';
+import { definitions, figure, moment, type StateMark, sign, state, tableOf, when } from './values.ts';
 
 const words = english.audit;
 const DAY_MS = 86_400_000;
-/** Checks and exports, which read the whole trail. */
+/** Exports, which read the whole trail. */
 const READERS = { of: 'readers of the trail', max: 4, perClientMax: 1 };
+const CHECK_PATH = '/audit/check';
 
 export function auditScreen(sources: Sources): Screen {
-  const { store } = sources;
+  const { store, trailChecks } = sources;
   const readers = new Slots(READERS);
   return {
     path: '/audit',
@@ -43,19 +44,16 @@ export function auditScreen(sources: Sources): Screen {
     routes: [
       reading('/audit', (request) => listPage(store, request)),
       reading('/audit/export', (request) => exported(store, readers, request)),
-      changing('/audit/check', 'auditor', (request) => checkPage(sources, readers, request)),
+      { ...reading(CHECK_PATH, () => checkPage(sources)), isLive: true },
+      changing(CHECK_PATH, 'auditor', () => {
+        trailChecks.begin();
+        return { location: CHECK_PATH };
+      }),
       reading('/audit/:number', async (request) => recordPage(await wanted(store, request))),
       reading('/audit/:number/record', async (request) => recordDownload(await wanted(store, request))),
       reading('/audit/:number/receipt', async (request) => receiptDownload(await wanted(store, request))),
     ],
   };
-}
-
-/** Throws Refusal where this person reads the trail already, or too many others do. */
-function beginReading(readers: Slots, { session }: ScreenRequest): () => void {
-  const end = readers.tryTake(session.person.name);
-  if (end === undefined) throw new Refusal(503, words.busy, words.busyHow);
-  return end;
 }
 
 async function listPage(store: Store, { query, session }: ScreenRequest): Promise<Page> {
@@ -213,39 +211,38 @@ function receiptDownload({ number, receipt }: KeptRecord): Download {
   return { fileName: receiptFile(number), type: 'application/json', body: encodeReceipt(receipt as Receipt) };
 }
 
-function exported(store: Store, readers: Slots, request: ScreenRequest): Download {
-  const onEnd = beginReading(readers, request);
+/** Throws Refusal where this person exports the trail already, or too many others do. */
+function exported(store: Store, readers: Slots, { session }: ScreenRequest): Download {
+  const onEnd = readers.tryTake(session.person.name);
+  if (onEnd === undefined) throw new Refusal(503, words.busy, words.busyHow);
   return { fileName: 'audit-trail.tar', type: 'application/x-tar', body: archiveOf(store), onEnd };
 }
 
-async function checkPage(
-  { store, verifier }: Sources,
-  readers: Slots,
-  request: ScreenRequest,
-): Promise<Page> {
-  const end = beginReading(readers, request);
-  try {
-    return reportPage(await checkNewest(store, verifier()));
-  } finally {
-    end();
-  }
+/** The check under way, and how the last one ended. */
+function checkPage({ trailChecks: { isUnderWay, last }, clock }: Sources): Page {
+  return {
+    title: words.check,
+    live: CHECK_PATH,
+    main: html`${isUnderWay && html`<section class="card"><p class="state warning">${sign('warning')}<span>${words.underWay}</span></p></section>`}
+${last ? lastCheck(last, clock()) : html`<h1>${words.check}</h1>`}
+<section class="card"><p>${words.offline}</p><p><a href="/audit">${words.title}</a></p></section>`,
+  };
 }
 
-function reportPage(report: Awaited<ReturnType<typeof checkNewest>>): Page {
+function lastCheck({ at, report }: EndedCheck, now: number): Html {
+  const ended = html`<p class="quiet">${words.ended} ${when(at, now)}</p>`;
+  if (report === undefined)
+    return html`<section class="health bad"><div class="verdict">${sign('bad')}<div><h1>${words.notEnded}</h1><p>${english.failedHow}</p>${ended}</div></div></section>`;
   const { first, newest, problems, doubts, unended } = report;
   const mark: StateMark = problems.length > 0 ? 'bad' : doubts.length > 0 ? 'warning' : 'good';
   const verdict = { good: words.good, warning: words.unsure, bad: words.bad }[mark];
   const found = [...problems, ...doubts].slice(0, SHOWN_FINDINGS_MAX);
-  return {
-    title: words.check,
-    main: html`<section class="health ${mark}">
+  return html`<section class="health ${mark}">
 <div class="verdict">${sign(mark)}<div><h1>${verdict}</h1>
-<p>${mark === 'good' && words.goodLead(figure(first), figure(newest?.number ?? 0))}${mark === 'bad' && words.badLead}</p></div></div>
+<p>${mark === 'good' && words.goodLead(figure(first), figure(newest?.number ?? 0))}${mark === 'bad' && words.badLead}</p>${ended}</div></div>
 ${found.length > 0 && html`<ul class="findings">${found.map((line) => html`<li>${named(line)}</li>`)}</ul>`}
-</section>
-<section class="card">${unended.length > 0 && html`<p>${words.unended(some(unended))}</p>`}<p>${words.offline}</p>
-<p><a href="/audit">${words.title}</a></p></section>`,
-  };
+${unended.length > 0 && html`<p>${words.unended(some(unended))}</p>`}
+</section>`;
 }
 
 const SHOWN_FINDINGS_MAX = 50;

@@ -2,6 +2,7 @@
 import type { RequestListener } from 'node:http';
 import type { HostPort, ListenAddress } from '../net/address.ts';
 import type { TlsCertificates } from '../net/tls.ts';
+import type { TrailCheckOptions } from '../prove/trailCheck.ts';
 import { readAssets } from './assets.ts';
 import { ConsoleApp, type ConsoleAppOptions } from './consoleApp.ts';
 import { type CertificateDoorOptions, certificateDoor, type Door, linkDoor } from './doors.ts';
@@ -12,12 +13,15 @@ import { Proposals } from './proposals.ts';
 import { screensOf } from './screens.ts';
 import { Sessions } from './sessions.ts';
 import type { Sources } from './sources.ts';
+import { TrailChecks } from './trailChecks.ts';
 
 export type ConsoleOptions = Omit<
   ConsoleAppOptions,
   'screens' | 'sessions' | 'streams' | 'assets' | 'store'
 > &
-  Omit<Sources, 'history' | 'sessions' | 'proposals'> & {
+  Omit<Sources, 'history' | 'sessions' | 'proposals' | 'trailChecks'> & {
+    /** Verifies receipts of this log, as anybody with its trust file does. */
+    verifier(): TrailCheckOptions['verify'];
     proposalMsMax?: number;
     /** How often open pages are told that there is news, milliseconds. */
     beatMs?: number;
@@ -43,7 +47,8 @@ export class Console {
     const { sessions, history } = this;
     const streams = new Streams(sessions, options.beatMs);
     const proposals = new Proposals(options);
-    const screens = screensOf({ ...options, history, sessions, proposals });
+    const trailChecks = new TrailChecks({ ...options, onEnd: () => streams.beat() });
+    const screens = screensOf({ ...options, history, sessions, proposals, trailChecks });
     const app = new ConsoleApp({ ...options, screens, sessions, streams, assets: readAssets() });
     const through =
       (door: Door): RequestListener =>
@@ -53,6 +58,7 @@ export class Console {
     await using opened = new AsyncDisposableStack();
     opened.defer(() => streams.close());
     opened.defer(() => proposals.close());
+    opened.defer(() => trailChecks.close());
     const limits = consoleLimits();
     const door = linkDoor({ environment, sessions, know: (socket) => limits.know(socket) });
     const plain = await openPlain(through(door), { listen: this.#listen, limits, logger });

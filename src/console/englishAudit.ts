@@ -52,6 +52,10 @@ export const englishAudit = {
   unended: (numbers: string) => `These acts began, and no record here says how they ended: ${numbers}`,
   offline:
     'The daemon says this. To verify the trail independently of the daemon, export it and run on another machine: pdfseal audit verify --input FOLDER --trust trust.json',
-  busy: 'You are already checking or exporting the trail, or too many other people are',
+  underWay:
+    'A check is under way. It leaves most of the time to sealing, so it can take a minute. The result appears here.',
+  ended: 'The last check ended',
+  notEnded: 'The last check could not be finished',
+  busy: 'You are already exporting the trail, or too many other people are',
   busyHow: 'Wait until this has ended, and try again.',
 };

@@ -6,11 +6,11 @@ import type { AdminQuotas } from '../admin/status/quotasSection.ts';
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import type { Job, Sealed } from '../job/job.ts';
 import type { TargetPolicy } from '../net/policy.ts';
-import type { TrailCheckOptions } from '../prove/trailCheck.ts';
 import type { Batch, Store } from '../store/store.ts';
 import type { History } from './loadHistory.ts';
 import type { EpochActs, Proposals } from './proposals.ts';
 import type { Sessions } from './sessions.ts';
+import type { TrailChecks } from './trailChecks.ts';
 
 export interface Sources {
   environment: string;
@@ -29,8 +29,7 @@ export interface Sources {
   backups: Pick<Backups, 'state' | 'ask'>;
   drills: Pick<Drills, 'takeOut' | 'putBack' | 'spare'>;
   evidence: SealedFiles;
-  /** Verifies receipts of this log, as anybody with its trust file does. */
-  verifier(): TrailCheckOptions['verify'];
+  trailChecks: Pick<TrailChecks, 'begin' | 'isUnderWay' | 'last'>;
   /** The URLs that endpoints can have. */
   webhookPolicy: Pick<TargetPolicy, 'guard'>;
   /** Unless `isWhole`, without what can be a secret, such as the path of a URL. */

@@ -1,8 +1,11 @@
 /** The screen Audit trail over a real store: pages, filters, single records, the check, and the archive. */
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { pino } from 'pino';
 import t from 'tap';
+import { TrailChecks } from '../../src/console/trailChecks.ts';
 import { until } from '../support/until.ts';
 import { openTestConsole } from './testConsole.ts';
 
@@ -81,35 +84,117 @@ t.test('the check says what it cannot prove, and needs the token of the session'
   await test.record('config.reload', 'Anna');
   const { cookie, token } = test.signedIn('auditor');
   t.match(await test.post('/audit/check', {}, { cookie }), { status: 403 });
-  const checked = await test.post('/audit/check', { token }, { cookie });
-  t.match(checked, { status: 200, text: /not proven yet.*no receipt proves audit record 1/s });
+  t.notMatch((await test.get('/audit/check', { cookie })).text, /under way|not proven/);
+  t.match(await test.post('/audit/check', { token }, { cookie }), {
+    status: 303,
+    headers: { location: '/audit/check' },
+  });
+  await until('it has ended', async () =>
+    /not proven yet.*no receipt proves audit record 1/s.test(
+      (await test.get('/audit/check', { cookie })).text,
+    ),
+  );
 });
 
-t.test('a person reads the whole trail once at a time, even if the store is slow', async (t) => {
+t.test('one check goes on at a time, and the others are shown the last result', async (t) => {
   const test = await openTestConsole(t);
   await test.record('config.reload', 'Anna');
   const { trail } = test.store;
   const newest = trail.newest.bind(trail);
-  const held = { reads: 0, gate: Promise.withResolvers<void>() };
+  const held = { checks: 0, gate: Promise.withResolvers<void>() };
   trail.newest = async () => {
-    held.reads += 1;
+    held.checks += 1;
     await held.gate.promise;
     return newest();
   };
-  const check = (name: string) => {
+  const check = async (name: string) => {
     const { cookie, token } = test.signedIn('auditor', name);
-    return test.post('/audit/check', { token }, { cookie });
+    t.equal((await test.post('/audit/check', { token }, { cookie })).status, 303, 'no request waits for it');
+    return (await test.get('/audit/check', { cookie })).text;
   };
-  const both = [check('Anna'), check('Anna')];
-  t.match(await Promise.race(both), { status: 503, text: /already/ }, 'and one at a time');
-  const other = check('Berta');
+  for (const name of ['Anna', 'Anna', 'Berta']) {
+    const text = await check(name);
+    t.match(text, /A check is under way/);
+    t.notMatch(text, /The last check ended/);
+  }
+  t.equal(held.checks, 1);
+  held.gate.resolve();
+  const { cookie } = test.signedIn('auditor', 'Carl');
+  const shown = async () => (await test.get('/audit/check', { cookie })).text;
+  await until('everybody is shown how it ended', async () => /The last check ended/.test(await shown()));
+  t.notMatch(await shown(), /under way/);
+  held.gate = Promise.withResolvers();
+  t.match(await check('Berta'), /A check is under way.*not proven yet.*The last check ended/s);
+  held.gate.reject(new Error('the store is away'));
+  await until('it has failed', async () => /could not be finished/.test(await shown()));
+});
+
+t.test('a check rests nine times as long as it works, and ends with the console', async (t) => {
+  const { store } = await openTestConsole(t);
+  const actor = { via: 'console', person: 'Anna', role: 'auditor' } as const;
+  for (let n = 0; n < 3; n += 1)
+    await store.trail.append({ act: 'config.reload', actor, object: {}, outcome: 'done' });
+  const { jobs } = store;
+  const get = jobs.get.bind(jobs);
+  let elapsed = 0;
+  jobs.get = (id) => {
+    elapsed += 2;
+    return get(id);
+  };
+  const rests: number[] = [];
+  const open = (rest: (ms: number, signal: AbortSignal) => Promise<void>) => {
+    const ended = Promise.withResolvers<void>();
+    const checks = new TrailChecks({
+      store,
+      verifier: () => undefined,
+      clock: () => 0,
+      logger: pino({ level: 'silent' }),
+      onEnd: ended.resolve,
+      onFatal: (error) => t.fail(String(error)),
+      monotonicMs: () => elapsed,
+      rest,
+    });
+    checks.begin();
+    return { checks, ended: ended.promise };
+  };
+  const whole = open(async (ms) => void rests.push(ms));
+  await whole.ended;
+  t.strictSame(rests, [18, 18, 18]);
+  t.match(whole.checks.last, { report: { first: 1, records: 3 } });
+  const resting = Promise.withResolvers<void>();
+  const cut = open(async (_, signal) => {
+    resting.resolve();
+    await once(signal, 'abort');
+    signal.throwIfAborted();
+  });
+  await resting.promise;
+  await cut.checks.close();
+  t.strictSame([cut.checks.last, cut.checks.isUnderWay], [undefined, false]);
+  cut.checks.begin();
+  t.notOk(cut.checks.isUnderWay);
+});
+
+t.test('a person exports the trail once at a time, even if the store is slow', async (t) => {
+  const test = await openTestConsole(t);
+  await test.record('config.reload', 'Anna');
+  const { trail } = test.store;
+  const entries = trail.entries.bind(trail);
+  const held = { reads: 0, gate: Promise.withResolvers<void>() };
+  trail.entries = async (after, limit) => {
+    held.reads += 1;
+    await held.gate.promise;
+    return entries(after, limit);
+  };
+  const exportAs = (name: string) =>
+    test.get('/audit/export', { cookie: test.signedIn('auditor', name).cookie });
+  const both = [exportAs('Anna'), exportAs('Anna')];
+  t.match(await Promise.race(both), { status: 503, text: /already/ });
+  const other = exportAs('Berta');
   await until('another person is not held up', () => held.reads === 2);
   held.gate.resolve();
   const statuses = (await Promise.all([...both, other])).map(({ status }) => status);
   t.strictSame(statuses.sort(), [200, 200, 503]);
-  t.equal((await check('Anna')).status, 200);
-  const { cookie } = test.signedIn('auditor', 'Anna');
-  for (let n = 0; n < 2; n += 1) t.equal((await test.get('/audit/export', { cookie })).status, 200);
+  for (let n = 0; n < 2; n += 1) t.equal((await exportAs('Anna')).status, 200);
 });
 
 t.test('the archive has the files of an export', async (t) => {
