@@ -188,7 +188,7 @@ t.test('no file of an installation is writable to others, and only programs are 
   t.strictSame(
     executable.map((path) => relative(tree, path)).sort(),
     [
-      ...['adopt-environments', 'bin/node', 'harden', 'make-environment', 'separate-signer'].map(
+      ...['bin/node', 'harden', 'make-environment', 'separate-signer'].map(
         (name) => `usr/lib/pdfseald/${name}`,
       ),
       ...['bin/pdfseal', 'bin/pdfseal-witness', 'bin/pdfseald', 'sbin/pdfseal-run'].map(

@@ -10,8 +10,9 @@ import { bundle, ENVIRONMENTS, Installation, PORTS, ROOT, until } from './instal
 import { tryPrivileges } from './privileges.ts';
 import { trySigners } from './signers.ts';
 
-const first = bundle('first');
-const second = bundle('second');
+// A version that is given also names a tree with changes.
+const first = bundle('first', ['--version', '1.0.0']);
+const second = bundle('second', ['--version', '1.0.0']);
 const newer = bundle('newer', ['--version', '99.0.0']);
 
 /** In the place of a chronyd whose network the daemon has not: it tells everybody else. */

@@ -106,7 +106,7 @@ END
     systemctl restart postgresql
     runuser -u postgres -- psql --command="CREATE ROLE \\"pdfseal-production\\" LOGIN PASSWORD '${PASSWORD}'"
     runuser -u postgres -- createdb --owner=pdfseal-production --encoding=UTF8 --template=template0 pdfseal_production`);
-  const file = bundle('package');
+  const file = bundle('package', ['--version', '1.0.0']);
   for (const site of [first, second]) {
     const { status, stderr } = site.install(file);
     t.equal(status, 0, stderr);
