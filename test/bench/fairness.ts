@@ -6,7 +6,7 @@ import { number, ratio, table } from './format.ts';
 import type { GreedOrder } from './greed.ts';
 import { type Load, openLoad } from './http.ts';
 import { startDaemon } from './servers.ts';
-import { latencyOf, median } from './stats.ts';
+import { type Latency, latencyOf, median, medianOf } from './stats.ts';
 import { nextMessage, type Workspace } from './workspace.ts';
 
 export interface FairnessPlan {
@@ -18,10 +18,11 @@ export interface FairnessPlan {
 
 export interface FairnessRow {
   way: string;
-  /** Medians of the rounds. */
-  quietP99Ms: number;
-  p99Ms: number;
-  /** Median of the quotients within a round. */
+  /** Medians of the rounds. In a quiet round, the greedy client does the same to a server that does nothing. */
+  quiet: Latency;
+  beside: Latency;
+  /** Medians of the quotients within a round. */
+  p50ToQuiet: number;
   p99ToQuiet: number;
 }
 
@@ -48,34 +49,42 @@ export async function benchFairness(
   );
   const target = await prepare(daemon.port, greedyKey);
   const child = workspace.start('greed.ts', []);
-  const order = async (way: string | undefined) => {
+  const order = async (way: string | undefined, isSink = false) => {
     const done = nextMessage(child);
-    child.send({ way, target } satisfies GreedOrder);
+    child.send({ way, target, isSink } satisfies GreedOrder);
     await done;
   };
   const load = openLoad(workspace);
-  const p99 = () => p99Of(load, { ...plan, port: daemon.port, apiKey: daemon.apiKey });
-  await p99();
+  const measure = () => latency(load, { ...plan, port: daemon.port, apiKey: daemon.apiKey });
+  await measure();
   const rows: FairnessRow[] = [];
   for (const way of Object.keys(WAYS)) {
     progress(`fairness: ${way}`);
-    const [quiet, beside]: [number[], number[]] = [[], []];
+    const [quiet, beside]: [Latency[], Latency[]] = [[], []];
     for (let round = 0; round < plan.rounds; round += 1) {
-      quiet.push(await p99());
+      await order(way, true);
+      quiet.push(await measure());
       await order(way);
-      beside.push(await p99());
+      beside.push(await measure());
       await order(undefined);
     }
-    const p99ToQuiet = median(beside.map((ms, round) => ms / (quiet[round] ?? Number.NaN)));
-    rows.push({ way, quietP99Ms: median(quiet), p99Ms: median(beside), p99ToQuiet });
+    const toQuiet = (field: keyof Latency) =>
+      median(beside.map((one, round) => one[field] / (quiet[round]?.[field] ?? Number.NaN)));
+    rows.push({
+      way,
+      quiet: medianOf(quiet),
+      beside: medianOf(beside),
+      p50ToQuiet: toQuiet('p50Ms'),
+      p99ToQuiet: toQuiet('p99Ms'),
+    });
   }
   return { ...plan, rows };
 }
 
-async function p99Of(load: Load, order: FairnessPlan & { port: number; apiKey: string }): Promise<number> {
+async function latency(load: Load, order: FairnessPlan & { port: number; apiKey: string }): Promise<Latency> {
   const { documentBytes, connections, roundMs: durationMs, port, apiKey } = order;
   const { latenciesMs } = await load({ port, apiKey, documentBytes, connections, durationMs });
-  return latencyOf(latenciesMs).p99Ms;
+  return latencyOf(latenciesMs);
 }
 
 /** What the greedy client needs to be greedy with: a large copy, an endpoint. */
@@ -101,14 +110,18 @@ async function prepare(port: number, apiKey: string): Promise<Target> {
 }
 
 export function renderFairness({ connections, documentBytes, rows }: FairnessReport): string {
-  const lines = rows.map(({ way, quietP99Ms, p99Ms, p99ToQuiet }) => [
+  const lines = rows.map(({ way, quiet, beside, p50ToQuiet, p99ToQuiet }) => [
     way,
-    number(quietP99Ms),
-    number(p99Ms),
+    ...[quiet.p50Ms, beside.p50Ms].map((ms) => number(ms)),
+    ratio(p50ToQuiet, 1),
+    ...[quiet.p99Ms, beside.p99Ms].map((ms) => number(ms)),
     ratio(p99ToQuiet, 1),
   ]);
   return [
     `Blocking seals of ${documentBytes / 1000} kB on ${connections} connections, beside another client that does its worst`,
-    table(['its way', 'quiet p99 ms', 'p99 ms', 'p99 to quiet'], lines),
+    table(
+      ['its way', 'quiet p50 ms', 'p50 ms', 'p50 to quiet', 'quiet p99 ms', 'p99 ms', 'p99 to quiet'],
+      lines,
+    ),
   ].join('\n');
 }

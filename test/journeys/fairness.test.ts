@@ -23,7 +23,11 @@ const QUERY = encodeQuery({ imprint: IMPRINT, certReq: true });
 /** What a client may be told that wants too much. */
 const REFUSALS = [429, 503];
 /** And with these ways of wanting it: one of two requests with the same key waits for the other. */
-const OWN_REFUSALS: Record<string, number[]> = { repeats: [409], 'requests with a wrong key': [401] };
+const OWN_REFUSALS: Record<string, number[]> = {
+  repeats: [409],
+  'requests with a wrong key': [401],
+  'pipelining without a key': [401],
+};
 
 const sandbox = await openSandbox({
   code: 'dist',

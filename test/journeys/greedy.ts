@@ -36,6 +36,7 @@ const CONNECTIONS = 48;
 const IDLE_CONNECTIONS = 600;
 /** Of those that are answered, each as fast as it can. */
 const FLOODING_CONNECTIONS = 16;
+const PIPELINED = 500;
 const DOCUMENT = `%PDF-1.7\n%${'.'.repeat(10_000)}\n%%EOF\n`;
 /** What one batch may have. */
 const LINES =
@@ -97,6 +98,9 @@ export const WAYS: Readonly<Record<string, (target: Target) => Greed>> = {
   lists: (target) => flood(target, { method: 'GET', path: '/v1/jobs?limit=100' }),
   'lists that find nothing': (target) =>
     flood(target, { method: 'GET', path: '/v1/jobs?limit=100&phase=failed&visibility=partner' }),
+  'pipelining without a key': ({ port }) => pipeline(port, head('GET', '/v1/jobs'), true),
+  'pipelined lists': ({ port, apiKey }) => pipeline(port, head('GET', '/v1/jobs?limit=100', apiKey), true),
+  'unread answers': ({ port, apiKey }) => pipeline(port, head('GET', '/v1/jobs?limit=100', apiKey), false),
   creates: (target) =>
     flood(target, {
       method: 'POST',
@@ -106,26 +110,57 @@ export const WAYS: Readonly<Record<string, (target: Target) => Greed>> = {
     }),
 };
 
-function head(method: string, path: string, apiKey: string, headers: string[] = []): string {
-  const lines = [`${method} ${path} HTTP/1.1`, 'Host: a', `Authorization: Bearer ${apiKey}`, ...headers];
+function head(method: string, path: string, apiKey?: string, headers: string[] = []): string {
+  const known = apiKey === undefined ? [] : [`Authorization: Bearer ${apiKey}`];
+  const lines = [`${method} ${path} HTTP/1.1`, 'Host: a', ...known, ...headers];
   return `${lines.join('\r\n')}\r\n\r\n`;
 }
 
-/** Connections that send this and then nothing more, nor read; one that is closed is opened again. */
+/** Connections that send this and then nothing more, nor read. */
 function hold(port: number, count: number, text: string): Greed {
-  const greed = { answers: new Map<number, number>(), opened: 0 };
-  const sockets = new Set<Socket>();
-  let isOver = false;
-  const open = () => {
-    const socket = connect({ host: '127.0.0.1', port });
+  return keepOpen(port, count, (socket, greed) => {
     greed.opened += 1;
-    sockets.add(socket);
-    socket.once('connect', () => void (text === '' || socket.write(text)));
+    if (text !== '') socket.write(text);
     socket.once('data', (chunk: Buffer) => {
       countAnswer(greed.answers, Number(chunk.toString('latin1', 9, 12)));
       socket.pause();
       if (!chunk.includes(' 200 ')) socket.destroy();
     });
+  });
+}
+
+/** The same request again and again on each connection, without waiting for answers. Each counts as opened. */
+function pipeline(port: number, text: string, isRead: boolean): Greed {
+  const chunk = text.repeat(PIPELINED);
+  return keepOpen(port, CONNECTIONS, (socket, greed) => {
+    const write = () => {
+      do greed.opened += PIPELINED;
+      while (socket.write(chunk));
+    };
+    socket.on('drain', write);
+    if (isRead)
+      socket.setEncoding('latin1').on('data', (answers: string) => {
+        for (const [, status] of answers.matchAll(/^HTTP\/1\.1 (\d{3}) /gm))
+          countAnswer(greed.answers, Number(status));
+      });
+    else socket.pause();
+    write();
+  });
+}
+
+/** Connections on which something is done once they are open; one that is closed is opened again. */
+function keepOpen(
+  port: number,
+  count: number,
+  use: (socket: Socket, greed: Pick<Greed, 'answers' | 'opened'>) => void,
+): Greed {
+  const greed = { answers: new Map<number, number>(), opened: 0 };
+  const sockets = new Set<Socket>();
+  let isOver = false;
+  const open = () => {
+    const socket = connect({ host: '127.0.0.1', port });
+    sockets.add(socket);
+    socket.once('connect', () => use(socket, greed));
     socket.on('error', () => {});
     socket.once('close', () => {
       sockets.delete(socket);
