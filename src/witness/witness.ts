@@ -125,10 +125,10 @@ export class Witness {
     const heldRoot = before?.checkpoint.root ?? emptyRoot;
     const isSameSize = before !== undefined && treeSize === heldSize;
     // Sizes and roots come first: the log signed these, and anyone can have written the rest.
-    if (isSameSize && !bytesEqual(root, heldRoot)) this.#alarm('contradiction', opened, before);
+    if (isSameSize && !bytesEqual(root, heldRoot)) this.#alarm(CONTRADICTION, opened, before);
     if (oldSize !== heldSize) return { status: 409, type: 'text/x.tlog.size', body: `${heldSize}\n` };
     if (!verifyConsistency(oldSize, treeSize, proof, heldRoot, root)) {
-      if (!isSameSize) this.#alarm('not_consistent', opened, before);
+      if (!isSameSize) this.#alarm(NOT_CONSISTENT, opened, before);
       return refusal(
         422,
         'the proof does not lead from the tree that this witness cosigned to the checkpoint',
@@ -169,7 +169,7 @@ export class Witness {
   }
 
   /** Two roots of one size prove that the log has two histories. A proof that is wrong can be a fault of whoever asks. */
-  #alarm(event: keyof typeof ALARMS, { note, checkpoint }: Opened, before: Opened | undefined): void {
+  #alarm({ event, level, message }: Alarm, { note, checkpoint }: Opened, before: Opened | undefined): void {
     const { origin } = checkpoint;
     const name = `${event} ${origin}`;
     const now = this.#monotonicMs();
@@ -179,7 +179,6 @@ export class Witness {
       return;
     }
     this.#alarmed.set(name, { at: now, unlogged: 0 });
-    const { level, message } = ALARMS[event];
     const presented = { text: note.text, signatures: this.#linesOfLog(note, origin) };
     const { unlogged = 0 } = last ?? {};
     const fields = { event, origin, held: before?.note, presented };
@@ -210,10 +209,22 @@ export class Witness {
   }
 }
 
-const ALARMS = {
-  contradiction: { level: 'error', message: 'the log signed two different trees of one size' },
-  not_consistent: { level: 'warn', message: 'a checkpoint came with a wrong proof' },
-} as const;
+interface Alarm {
+  event: string;
+  level: 'error' | 'warn';
+  message: string;
+}
+
+const CONTRADICTION: Alarm = {
+  event: 'contradiction',
+  level: 'error',
+  message: 'the log signed two different trees of one size',
+};
+const NOT_CONSISTENT: Alarm = {
+  event: 'not_consistent',
+  level: 'warn',
+  message: 'a checkpoint came with a wrong proof',
+};
 
 function refusal(status: 400 | 403 | 404 | 422 | 429, why: string): WitnessReply {
   return { status, body: `${why}\n` };
