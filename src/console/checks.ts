@@ -1,5 +1,6 @@
 /** What every request must be before anything is read of it: sent to this console, and by one of its own pages. */
 import type { IncomingMessage } from 'node:http';
+import { BoundedBytes } from '../base/bounded.ts';
 import { IncomingBody } from '../net/incomingBody.ts';
 import type { Door } from './doors.ts';
 import { english } from './english.ts';
@@ -56,20 +57,16 @@ export const FORM_MS_MAX = 30_000;
 /** The fields of a form, which may take `msMax` to arrive. Throws Refusal, or ServiceError. */
 export async function readFields(request: IncomingMessage, msMax: number): Promise<URLSearchParams> {
   if (request.headers['content-type'] !== FORM_TYPE) throw new Refusal(415, english.stale, english.staleHow);
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  const take = (chunk: Buffer) => {
-    bytes += chunk.length;
-    if (bytes > FORM_BYTES_MAX) throw new Refusal(413, english.tooLong, english.staleHow);
-    chunks.push(chunk);
-  };
+  const form = new BoundedBytes(FORM_BYTES_MAX);
   const body = new IncomingBody(request, { idleTimeoutMs: msMax });
   using _late = setTimeout(
     () => body.fail(new Refusal(408, english.formLate(msMax / 1000), english.formLateHow)),
     msMax,
   );
-  await body.read(take);
-  return new URLSearchParams(Buffer.concat(chunks).toString());
+  await body.read((chunk) => {
+    if (!form.add(chunk)) throw new Refusal(413, english.tooLong, english.staleHow);
+  });
+  return new URLSearchParams(form.bytes.toString());
 }
 
 /** The value of a cookie; undefined unless it was sent exactly once. */

@@ -1,3 +1,4 @@
+import { BoundedBytes } from '../base/bounded.ts';
 import { ServiceError } from '../base/errors.ts';
 import { type BulkLine, parseBulkLine } from '../job/fields.ts';
 import { parseJson } from './json.ts';
@@ -21,8 +22,8 @@ export interface NumberedLine {
  * Throws ServiceError `body_too_large` after the maximum number of lines.
  */
 export class BulkLines {
-  #parts: Buffer[] = [];
-  #bytes = 0;
+  #text = new BoundedBytes(LINE_BYTES_MAX);
+  #isTooLong = false;
   #line = 1;
   #total = 0;
 
@@ -49,22 +50,19 @@ export class BulkLines {
 
   /** The last line, if it does not end with a line feed. */
   *end(): Generator<NumberedLine> {
-    if (this.#bytes > 0) yield* this.#cut();
+    if (this.#text.length > 0 || this.#isTooLong) yield* this.#cut();
   }
 
   *#cut(): Generator<NumberedLine> {
-    const [parts, bytes, line] = [this.#parts, this.#bytes, this.#line];
+    const [{ bytes: text }, isTooLong, line] = [this.#text, this.#isTooLong, this.#line];
     if (line > BULK_LINES_MAX) throw tooManyLines();
-    [this.#parts, this.#bytes, this.#line] = [[], 0, line + 1];
-    const text = Buffer.concat(parts);
-    if (bytes > LINE_BYTES_MAX) yield { line, parse: tooLong };
+    [this.#text, this.#isTooLong, this.#line] = [new BoundedBytes(LINE_BYTES_MAX), false, line + 1];
+    if (isTooLong) yield { line, parse: tooLong };
     else if (!isBlank(text)) yield { line, parse: () => parse(text) };
   }
 
   #hold(part: Buffer): void {
-    this.#bytes += part.length;
-    if (this.#bytes > LINE_BYTES_MAX) this.#parts = [];
-    else if (part.length > 0) this.#parts.push(part);
+    this.#isTooLong ||= !this.#text.add(part);
   }
 }
 

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { BoundedBytes } from '../base/bounded.ts';
 import { ServiceError } from '../base/errors.ts';
 import type { Slots } from '../base/slots.ts';
 import type { Owner } from '../copy/copies.ts';
@@ -320,16 +321,13 @@ class UploadedForm implements BodyTaker {
 
   #openField(name: string): PartSink {
     this.#fields.expect(name);
-    const chunks: Buffer[] = [];
-    let bytes = 0;
+    const value = new BoundedBytes(FIELD_BYTES_MAX);
     return {
       write: (chunk) => {
-        bytes += chunk.length;
-        if (bytes > FIELD_BYTES_MAX) throw invalidField(name, `must have at most ${FIELD_BYTES_MAX} bytes.`);
-        chunks.push(chunk);
+        if (!value.add(chunk)) throw invalidField(name, `must have at most ${FIELD_BYTES_MAX} bytes.`);
       },
       end: () => {
-        const text = decodeUtf8(Buffer.concat(chunks));
+        const text = decodeUtf8(value.bytes);
         if (text === undefined) throw invalidField(name, 'must be UTF-8.');
         this.#fields.add(name, text);
         this.#requireOneSource();

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
+import { BoundedBytes } from '../base/bounded.ts';
 import { ServiceError } from '../base/errors.ts';
 import { IncomingBody } from '../net/incomingBody.ts';
 import type { Middleware, RequestContext } from './requestContext.ts';
@@ -55,15 +56,12 @@ export async function readWhole(
   const body = new IncomingBody(ctx.req, { idleTimeoutMs: timeoutMs });
   const late = new ServiceError('body_timeout', 'The body did not arrive in time. Send it again.');
   using _timer = setTimeout(() => body.fail(late), timeoutMs);
-  const chunks: Buffer[] = [];
-  let bytes = 0;
+  const whole = new BoundedBytes(bytesMax);
   askForBody(ctx);
   await body.read((chunk) => {
-    bytes += chunk.length;
-    if (bytes > bytesMax) throw tooLong();
-    chunks.push(chunk);
+    if (!whole.add(chunk)) throw tooLong();
   });
-  return Buffer.concat(chunks);
+  return whole.bytes;
 }
 
 /** How many bytes of an unwanted body are discarded, and for how long, before the connection is closed. */

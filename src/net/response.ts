@@ -1,4 +1,5 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
+import { BoundedBytes } from '../base/bounded.ts';
 import { NoAnswer } from './noAnswer.ts';
 
 /** Largest number of informational answers (1xx) before the final one. */
@@ -39,14 +40,10 @@ function switching(): NoAnswer {
 
 /** Reads the body of an answer, which must be complete and no longer than `bytesMax`. Throws Error and closes the connection. */
 export async function readBody(answer: IncomingMessage, bytesMax: number): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > bytesMax) throw new NoAnswer('invalid_answer', `an answer of more than ${bytesMax} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
+  const body = new BoundedBytes(bytesMax);
+  for await (const chunk of answer as AsyncIterable<Buffer>)
+    if (!body.add(chunk)) throw new NoAnswer('invalid_answer', `an answer of more than ${bytesMax} bytes`);
+  return body.bytes;
 }
 
 /** Discards the body of an answer to keep its connection. A body that is too long or too slow closes the connection. */

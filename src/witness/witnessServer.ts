@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
+import { BoundedBytes } from '../base/bounded.ts';
 import { ServiceError } from '../base/errors.ts';
 import { NOTE_LENGTH_MAX } from '../log/note.ts';
 import type { ListenAddress } from '../net/address.ts';
@@ -96,13 +97,10 @@ async function answer(req: IncomingMessage, { witness, held }: WitnessServerOpti
 
 /** A note is UTF-8. Other bytes become characters that no valid signature covers. */
 async function readBody(req: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
+  const body = new BoundedBytes(BODY_BYTES_MAX);
   await new IncomingBody(req, { idleTimeoutMs: BODY_IDLE_MS_MAX }).read((chunk) => {
-    bytes += chunk.length;
-    if (bytes > BODY_BYTES_MAX)
+    if (!body.add(chunk))
       throw new ServiceError('body_too_large', `The body has more than ${BODY_BYTES_MAX} bytes.`);
-    chunks.push(chunk);
   });
-  return Buffer.concat(chunks).toString('utf8');
+  return body.bytes.toString('utf8');
 }

@@ -1,0 +1,82 @@
+/** Bodies in pieces of one byte, each of which Node makes an object of 200 bytes. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { Readable } from 'node:stream';
+import t, { type Test } from 'tap';
+import { readFields } from '../../src/console/checks.ts';
+import { BulkLines, LINE_BYTES_MAX } from '../../src/http/bulkLines.ts';
+import { NOTE_LENGTH_MAX } from '../../src/log/note.ts';
+import { readBody } from '../../src/net/response.ts';
+import { openWitnessServer, type WitnessServerOptions } from '../../src/witness/witnessServer.ts';
+import { bytesInUse } from '../support/heap.ts';
+import { until } from '../support/until.ts';
+
+const PIECE = '1\r\nx\r\n';
+const BEGIN = 'POST /add-checkpoint HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n';
+const COUNT = 60_000;
+const PIECES_AT_ONCE = 500;
+/** A body without its objects takes less than this, and with them more, for each of its bytes. */
+const BYTES_PER_BYTE_MAX = 30;
+
+/** Sends so many bytes of a body in as many pieces, and returns by how much the memory in use has grown once all of them were read. */
+async function growthWith(t: Test, port: number, count: number): Promise<number> {
+  let reader: Socket | undefined;
+  const onStart = (message: unknown) => {
+    reader = (message as { request: IncomingMessage }).request.socket;
+  };
+  subscribe('http.server.request.start', onStart);
+  t.teardown(() => unsubscribe('http.server.request.start', onStart));
+  const client = connect(port, '127.0.0.1');
+  t.teardown(() => client.destroy());
+  const before = bytesInUse();
+  client.write(`${BEGIN}\r\n`);
+  for (let sent = 0; sent < count; sent += PIECES_AT_ONCE)
+    if (!client.write(PIECE.repeat(PIECES_AT_ONCE))) await once(client, 'drain');
+  await until('everything sent was read', () => reader?.bytesRead === client.bytesWritten);
+  return bytesInUse() - before;
+}
+
+t.test('a witness keeps the bytes of a body, and not its pieces', async (t) => {
+  const parts: unknown = { witness: { addCheckpoint: () => t.fail('no body is whole') }, logger: console };
+  const server = await openWitnessServer({
+    ...(parts as WitnessServerOptions),
+    listen: { host: '127.0.0.1', port: 0 },
+  });
+  t.teardown(() => server.close());
+  const growth = await growthWith(t, server.port, NOTE_LENGTH_MAX);
+  t.ok(growth < NOTE_LENGTH_MAX * BYTES_PER_BYTE_MAX, `${growth} bytes`);
+});
+
+const READERS: Record<string, (body: IncomingMessage) => Promise<unknown>> = {
+  'the console': (body) => readFields(body, 60_000),
+  'a client of servers': (body) => readBody(body, COUNT),
+};
+
+for (const [who, read] of Object.entries(READERS)) {
+  t.test(`${who} keeps the bytes of a body, and not its pieces`, async (t) => {
+    let growth = 0;
+    async function* pieces() {
+      const before = bytesInUse();
+      for (let n = 0; n < COUNT; n += 1) yield Buffer.alloc(1);
+      growth = bytesInUse() - before;
+    }
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    const body: unknown = Object.assign(Readable.from(pieces()), { headers });
+    await read(body as IncomingMessage);
+    t.ok(growth < COUNT * BYTES_PER_BYTE_MAX, `${growth} bytes`);
+  });
+}
+
+t.test('a batch keeps the bytes of a line, and not its pieces', async (t) => {
+  const lines = Array.from({ length: 8 }, () => new BulkLines());
+  let ended = 0;
+  const before = bytesInUse();
+  for (let n = 0; n < LINE_BYTES_MAX; n += 1)
+    for (const one of lines) ended += [...one.push(Buffer.alloc(1))].length;
+  const growth = bytesInUse() - before;
+  t.ok(growth < lines.length * LINE_BYTES_MAX * BYTES_PER_BYTE_MAX, `${growth} bytes`);
+  t.equal(ended, 0);
+  t.equal(lines.flatMap((one) => [...one.end()]).length, lines.length);
+});
