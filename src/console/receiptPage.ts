@@ -1,4 +1,5 @@
 /** The page of a job: what the service recorded, the verdict that the browser computes, and the files. */
+import { BoundedSet } from '../base/bounded.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import type { Job, JobRecord, Outcome, Sealed } from '../job/job.ts';
 import type { Batch } from '../store/store.ts';
@@ -46,8 +47,9 @@ export function jobRoutes(sources: Sources): ScreenRoute[] {
   ];
 }
 
-/** By session: the jobs whose documents it has read. One record each is enough, and ends with the session. */
-const READ = new WeakMap<Session, Set<string>>();
+/** By session: the jobs whose documents it has read last. One record for each of them is enough, and ends with the session. */
+const READ = new WeakMap<Session, BoundedSet<string>>();
+const READ_MAX = 1_000;
 
 /** Before anything of it is sent: a customer's document leaves the house. */
 async function recordReading(
@@ -55,13 +57,14 @@ async function recordReading(
   { id, clientId }: Job,
   { session, actor }: ScreenRequest,
 ): Promise<void> {
-  const read = READ.get(session) ?? new Set();
+  const read = READ.get(session) ?? new BoundedSet<string>({ max: READ_MAX, whenFull: 'forget the oldest' });
   if (read.has(id)) return;
   await store.trail.append({
     ...{ act: 'document.read', actor, outcome: 'done' },
     object: { job: id, client: clientId },
   });
-  READ.set(session, read.add(id));
+  read.add(id);
+  READ.set(session, read);
 }
 
 type Body = Promise<Download['body'] | undefined>;

@@ -1,6 +1,10 @@
 /** What Find finds, page by page; and the files of a receipt. */
 import t, { type Test } from 'tap';
+import { jobRoutes } from '../../src/console/receiptPage.ts';
+import type { ScreenRequest } from '../../src/console/screen.ts';
+import type { Sources } from '../../src/console/sources.ts';
 import { newJobId } from '../../src/job/id.ts';
+import type { Act } from '../../src/manifest/auditRecord.ts';
 import { encodeTrust } from '../../src/manifest/trustFile.ts';
 import { SEALED_AT, trusting } from '../support/wholeStore.ts';
 import { askFind } from './askFind.ts';
@@ -140,4 +144,29 @@ t.test('each read of a document is on record before any of it is sent', async (t
     { act: 'document.read', actor: { via: 'console', person: 'Anna', role: 'auditor' }, object },
     { act: 'document.read', actor: { person: 'Berta', role: 'operator' }, object },
   ]);
+});
+
+t.test('a session remembers the last thousand documents that it read', async (t) => {
+  const { store, evidence } = await openSealedStore(t, ['billing']);
+  const jobs = Array.from({ length: 1_001 }, (_, n) => jobOf(Buffer.from(`%PDF-${n}`)));
+  await sealFirst(store, jobs);
+  async function* copy() {
+    yield Buffer.from('%PDF-1');
+  }
+  const acts: (number | undefined)[] = [];
+  const trail = {
+    append: async ({ object }: Act) => acts.push(jobs.findIndex(({ id }) => id === object.job)),
+  };
+  const sources: unknown = {
+    store: { jobs: store.jobs, log: store.log, trail },
+    evidence: { ...evidence, copy: async () => copy() },
+  };
+  const route = jobRoutes(sources as Sources).find(({ path }) => path === '/find/:id/document.pdf');
+  const session = {};
+  const read = async (n: number) => {
+    const asked: unknown = { params: { id: jobs[n]?.id }, session, actor: {} };
+    await route?.answer(asked as ScreenRequest);
+  };
+  for (const n of [...jobs.keys(), 1_000, 0]) await read(n);
+  t.strictSame(acts, [...jobs.keys(), 0], 'the newest is on record once, and the oldest again');
 });
