@@ -1,5 +1,6 @@
 import { assert, DamagedRecord } from '../../base/assert.ts';
 import { bytesEqual } from '../../base/bytes.ts';
+import { remember } from '../../base/remember.ts';
 import type { Credential, CredentialChange, CredentialStore, SuccessorSalt } from '../credentialStore.ts';
 import { encodeRecord, parseRecord, readable } from '../records.ts';
 import type { Change, Commits } from './commits.ts';
@@ -7,14 +8,17 @@ import type { Databases } from './databases.ts';
 import { credentialKey } from './keyLayout.ts';
 import type { TrailRecords } from './trailRecords.ts';
 
+/** So many records are remembered, and at most twice as many. */
+const READ_MAX = 500;
+
 /** Other processes write API keys too: every read takes a new snapshot, so revoking a key acts at once. */
 export function credentialRecords(
   databases: Databases,
   commits: Commits,
   trail: TrailRecords,
 ): CredentialStore {
-  /** Records as they were last read, with their bytes: most requests bring a key that was just used. */
-  const lastRead = new Map<string, { bytes: Uint8Array; credential: Credential }>();
+  /** Takes the bytes of a record as characters. Most requests bring a key that was just used. */
+  const read = remember(READ_MAX, (bytes) => parseRecord<Credential>(Buffer.from(bytes, 'latin1')));
 
   function allNow(): Credential[] {
     databases.root.resetReadTxn();
@@ -45,15 +49,7 @@ export function credentialRecords(
       databases.root.resetReadTxn();
       const key = credentialKey(keyHash);
       const bytes = key && databases.credentials.getBinary(key);
-      if (!bytes) {
-        lastRead.delete(keyHash);
-        return undefined;
-      }
-      const known = lastRead.get(keyHash);
-      if (known !== undefined && bytesEqual(known.bytes, bytes)) return known.credential;
-      const credential = parseRecord<Credential>(bytes);
-      lastRead.set(keyHash, { bytes, credential });
-      return credential;
+      return bytes && read(bytes.toString('latin1'));
     },
 
     all: async () => allNow(),

@@ -263,6 +263,7 @@ export function outboxRecords(
       const { outbox, deadLetters, tallies } = databases;
       const changes: Change[] = [];
       const channels: Channel[] = [];
+      counts.forgetUnless((id) => endpointOf(id) !== undefined);
       const room = () => SWEEP_ENTRIES_MAX - changes.length;
       for (const endpoint of endpoints.current().byId.values()) {
         const prefix = ownIdKey('we', endpoint.id);

@@ -40,6 +40,12 @@ export class Tallies {
     return channel;
   }
 
+  /** Forgets endpoints that were removed. Clients can make and remove any number of them. */
+  forgetUnless(isThere: (endpointId: string) => boolean): void {
+    for (const [id, { writes }] of this.#channels)
+      if (writes === 0 && !isThere(id)) this.#channels.delete(id);
+  }
+
   change({ key, tally }: Channel): Change {
     return { database: this.#databases.tallies, key, value: encodeRecord(tally) };
   }
