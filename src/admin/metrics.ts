@@ -1,4 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { BoundedSet } from '../base/bounded.ts';
 import type { AnsweredRequest } from '../http/observe.ts';
 import { type Failure, isOfClient, type Job } from '../job/job.ts';
 import type { ScanAnswer } from '../scan/clamdReply.ts';
@@ -157,7 +158,7 @@ export class Metrics implements SealerObserver {
     'Lost hash workers and failed tasks; tasks are repeated',
     [],
   );
-  readonly #clients = new Set<string>();
+  readonly #clients = new BoundedSet<string>({ max: CLIENTS_MAX, whenFull: 'refuse it' });
 
   /** Told of the same events; must not throw. */
   readonly #also: SealingListener | undefined;
@@ -219,8 +220,7 @@ export class Metrics implements SealerObserver {
   }
 
   refused(clientId: string, limit: 'rate' | 'quota'): void {
-    if (this.#clients.size < CLIENTS_MAX) this.#clients.add(clientId);
-    const client = this.#clients.has(clientId) ? clientId : OTHER_CLIENTS;
+    const client = this.#clients.add(clientId) ? clientId : OTHER_CLIENTS;
     this.#refusals.inc({ client, limit });
   }
 

@@ -1,5 +1,7 @@
 /** What happened within the last hour and the last day, for the charts: in memory, bounded, and gone with the process. */
 
+import { BoundedCounts, BoundedMap } from '../base/bounded.ts';
+
 /** A stretch of time, and what happened in it. */
 export interface Slot {
   /** Milliseconds since the epoch. */
@@ -7,7 +9,7 @@ export interface Slot {
   sealed: number;
   /** How many jobs took so long, by the class of their duration. */
   durations: Uint32Array;
-  failures: Map<string, number>;
+  failures: BoundedCounts;
 }
 
 export interface Span {
@@ -29,11 +31,20 @@ const CLASSES = 24 * CLASSES_PER_DOUBLING;
 const CODES_MAX = 40;
 const OTHER_CODES = '(others)';
 
+interface Kept {
+  span: Span;
+  /** By the time from which they are. */
+  slots: BoundedMap<number, Slot>;
+  newest?: Slot;
+}
+
 /** What the daemon tells; `admin/metrics.ts` calls it. */
 export class History {
   readonly since: number;
   readonly #clock: () => number;
-  readonly #slots = new Map<Span, Slot[]>(SPANS.map((span) => [span, []]));
+  readonly #kept = SPANS.map((span): Kept => {
+    return { span, slots: new BoundedMap({ max: span.slots, whenFull: 'forget the oldest' }) };
+  });
 
   constructor(clock: () => number) {
     this.#clock = clock;
@@ -51,40 +62,41 @@ export class History {
 
   /** A request or a job failed with that error code. */
   failed(code: string): void {
-    for (const { failures } of this.#current()) {
-      const name = failures.has(code) || failures.size < CODES_MAX ? code : OTHER_CODES;
-      failures.set(name, (failures.get(name) ?? 0) + 1);
-    }
+    for (const { failures } of this.#current()) failures.add(code);
   }
 
   /** The slots of a span up to now, the oldest first, without gaps. The last one is not over yet. */
   slots(span: Span): Slot[] {
     const { slotMs, slots: count } = span;
     const last = Math.floor(this.#clock() / slotMs) * slotMs;
-    const kept = new Map(this.#slots.get(span)?.map((slot) => [slot.from, slot]));
+    const kept = this.#kept.find((one) => one.span === span)?.slots;
     return Array.from({ length: count }, (_, n) => {
       const from = last - (count - 1 - n) * slotMs;
-      return kept.get(from) ?? emptySlot(from);
+      return kept?.get(from) ?? emptySlot(from);
     });
   }
 
   #current(): Slot[] {
-    return SPANS.map((span) => {
-      const kept = this.#slots.get(span) ?? [];
+    return this.#kept.map((kept) => {
+      const { span, slots, newest } = kept;
       const from = Math.floor(this.#clock() / span.slotMs) * span.slotMs;
-      const newest = kept.at(-1);
       // After a clock that was set back, the newest slot goes on until its time has come again.
       if (newest !== undefined && from <= newest.from) return newest;
       const slot = emptySlot(from);
-      kept.push(slot);
-      if (kept.length > span.slots) kept.shift();
+      slots.set(from, slot);
+      kept.newest = slot;
       return slot;
     });
   }
 }
 
 function emptySlot(from: number): Slot {
-  return { from, sealed: 0, durations: new Uint32Array(CLASSES), failures: new Map() };
+  return {
+    from,
+    sealed: 0,
+    durations: new Uint32Array(CLASSES),
+    failures: new BoundedCounts({ max: CODES_MAX, others: OTHER_CODES }),
+  };
 }
 
 function classOf(durationMs: number): number {

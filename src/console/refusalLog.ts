@@ -2,11 +2,14 @@
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
 import { peerOf } from '../admin/peer.ts';
+import { BoundedCounts } from '../base/bounded.ts';
 import type { Session } from './sessions.ts';
 
 /** Of each person, and of all who have no session. */
 const LINES_MAX = 20;
 const WITHIN_MS = 60_000;
+/** People with lines of their own; all others share theirs. */
+const PEOPLE_MAX = 200;
 const PATH_CHARS_MAX = 100;
 
 export class RefusalLog {
@@ -15,7 +18,7 @@ export class RefusalLog {
   readonly #now: () => number;
   #since = Number.NEGATIVE_INFINITY;
   /** By the name of the person; of nobody, the empty name. */
-  readonly #lines = new Map<string, number>();
+  readonly #lines = new BoundedCounts({ max: PEOPLE_MAX, others: '(others)' });
   #unlogged = 0;
 
   constructor(logger: Pick<Logger, 'warn'>, now: () => number = () => performance.now()) {
@@ -33,12 +36,10 @@ export class RefusalLog {
       this.#lines.clear();
     }
     const { person } = session ?? {};
-    const lines = this.#lines.get(person?.name ?? '') ?? 0;
-    if (lines >= LINES_MAX) {
+    if (this.#lines.add(person?.name ?? '') > LINES_MAX) {
       this.#unlogged += 1;
       return;
     }
-    this.#lines.set(person?.name ?? '', lines + 1);
     const { uid, pid } = peerOf(socket) ?? {};
     const fields = {
       event: 'console_refused',

@@ -1,5 +1,6 @@
 /** Who may use the console: one-time links, and the sessions that they begin. All of it is in memory, and bounded. */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { BoundedMap } from '../base/bounded.ts';
 import { type Person, ROLES, type Role } from '../base/people.ts';
 
 export interface Session {
@@ -31,7 +32,7 @@ const LINK_MS_MAX = 5 * 60_000;
 const IDLE_MS_MAX = 30 * 60_000;
 const SESSION_MS_MAX = 12 * 3_600_000;
 /** What has waited longest makes room: only root and the service's own user make links. */
-const LINKS_MAX = 32;
+const LINKS = { max: 32, whenFull: 'forget the oldest' } as const;
 const SESSIONS_MAX = 128;
 /** Of the sessions that a person begins with certificates: each login is a record, and a session more makes one of others end. */
 const BOUND_MAX = 10;
@@ -48,11 +49,11 @@ export class Sessions {
   /** Of a clock that only goes forward, milliseconds. */
   readonly #now: () => number;
   /** By the SHA-256 of the secret in the link: whoever reads this memory later can use none. */
-  readonly #links = new Map<string, { person: Person; madeAt: number }>();
+  readonly #links = new BoundedMap<string, { person: Person; madeAt: number }>(LINKS);
   /** By the SHA-256 of the secret in the cookie. */
-  readonly #sessions = new Map<string, Held>();
+  readonly #sessions = new BoundedMap<string, Held>({ max: SESSIONS_MAX, whenFull: 'refuse it' });
   /** Links that were used, by their digests, and when: whoever comes again with one is told so. */
-  readonly #used = new Map<string, number>();
+  readonly #used = new BoundedMap<string, number>(LINKS);
   /** When each person began a session with a certificate, by name. */
   readonly #begun = new Map<string, readonly number[]>();
 
@@ -63,7 +64,6 @@ export class Sessions {
   /** Makes a one-time link, and returns its secret. */
   invite(person: Person): string {
     this.#forget();
-    if (this.#links.size >= LINKS_MAX) this.#links.delete(first(this.#links));
     const secret = newSecret();
     this.#links.set(digestOf(secret), { person, madeAt: this.#now() });
     return secret;
@@ -80,7 +80,6 @@ export class Sessions {
     const person = this.invited(secret);
     if (person === undefined) return undefined;
     this.#links.delete(digestOf(secret));
-    if (this.#used.size >= LINKS_MAX) this.#used.delete(first(this.#used));
     this.#used.set(digestOf(secret), this.#now());
     return this.#open(person);
   }
@@ -103,7 +102,7 @@ export class Sessions {
   }
 
   #open(person: Person, bond?: Bond): { cookie: string; session: Session } {
-    if (this.#sessions.size >= SESSIONS_MAX) this.#end(longestIdle([...this.#sessions]));
+    if (this.#sessions.isFull) this.#end(longestIdle([...this.#sessions]));
     const now = this.#now();
     const end = new AbortController();
     const session: Held = {
@@ -213,8 +212,4 @@ function newSecret(): string {
 
 function digestOf(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
-}
-
-function first(map: ReadonlyMap<string, unknown>): string {
-  return map.keys().next().value ?? '';
 }

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { BoundedCounts } from '../base/bounded.ts';
 import { addressKey } from '../net/connectionLimits.ts';
 
 /** Log lines per address and window for requests without a good API key. */
@@ -19,7 +20,7 @@ export type RequestLines = Pick<RequestLog, 'write' | 'writeStranger'>;
 export class RequestLog {
   readonly #logger: Pick<Logger, 'info'>;
   readonly #onUnlogged: () => void;
-  readonly #lines = new Map<string, number>();
+  readonly #lines = new BoundedCounts({ max: ADDRESSES_MAX, others: OTHERS });
   #unlogged = 0;
   #window: NodeJS.Timeout | undefined;
 
@@ -37,21 +38,17 @@ export class RequestLog {
   /** Logs a request without a good API key. */
   writeStranger(fields: object, remoteAddress: string | undefined): void {
     this.#window ??= setTimeout(() => this.#endWindow(), WINDOW_MS).unref();
-    const address = addressKey(remoteAddress) ?? LOCAL;
-    const key = this.#lines.has(address) || this.#lines.size < ADDRESSES_MAX ? address : OTHERS;
-    const lines = this.#lines.get(key) ?? 0;
-    if (lines >= LINES_MAX) {
+    if (this.#lines.add(addressKey(remoteAddress) ?? LOCAL) > LINES_MAX) {
       this.#unlogged += 1;
       this.#onUnlogged();
       return;
     }
-    this.#lines.set(key, lines + 1);
     this.write(fields);
   }
 
   #endWindow(): void {
     const requests = this.#unlogged;
-    const addresses = [...this.#lines.values()].filter((lines) => lines >= LINES_MAX).length;
+    const addresses = [...this.#lines].filter(([, lines]) => lines >= LINES_MAX).length;
     this.#window = undefined;
     this.#unlogged = 0;
     this.#lines.clear();

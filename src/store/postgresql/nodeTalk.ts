@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import * as z from 'zod';
+import { BoundedMap } from '../../base/bounded.ts';
 import { packageVersion } from '../../base/package.ts';
 import type { Nodes, OtherNode, RequestCounts } from '../nodes.ts';
 import type { Bell } from './bell.ts';
@@ -32,7 +33,7 @@ export function nodeTalk(bell: Bell, role: OtherNode['role']): Nodes & { close()
   const ownId = randomUUID();
   const ownName = `process ${process.pid} on ${hostname()}`.slice(0, 100);
   const ownVersion = packageVersion();
-  const heard = new Map<string, Heard>();
+  const heard = new BoundedMap<string, Heard>({ max: NODES_MAX, whenFull: 'refuse it' });
   const timer = setInterval(say, SAY_MS).unref();
   let shared: RequestCounts | undefined;
   bell.onSaid(hear);
@@ -56,8 +57,7 @@ export function nodeTalk(bell: Bell, role: OtherNode['role']): Nodes & { close()
     const [id, name, role, version, counts] = said;
     if (id === ownId) return;
     forget();
-    if (heard.size < NODES_MAX || heard.has(id))
-      heard.set(id, { name, role, version, at: performance.now() });
+    heard.set(id, { name, role, version, at: performance.now() });
     for (const [clientId, requests] of counts) shared?.countElsewhere(clientId, requests);
   }
 
