@@ -7,6 +7,7 @@ import type { Config } from '../../src/config/config.ts';
 import { newJobId } from '../../src/job/id.ts';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import { encodeNote, parseNote } from '../../src/log/note.ts';
+import { emptyEdge } from '../../src/log/tree.ts';
 import { encodeContent, encodeJob } from '../../src/store/jobCodec.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
 import { counterKey } from '../../src/store/lmdb/keyLayout.ts';
@@ -27,6 +28,7 @@ import {
   ORIGIN,
   SEALED_AT,
   SIZE,
+  seal,
   sign,
   tamper,
   trusting,
@@ -311,6 +313,36 @@ t.test('fewer signatures than the quorum are not enough', async (t) => {
   t.teardown(() => store.close());
   const report = await checkStore(store, { trust: trusting(2), problemsMax: 1, onLeaves: () => {} });
   t.match(report, { problemCount: SIZE, problems: [/does not verify: quorum: /] });
+});
+
+t.test('what receipts of one batch share is read and verified once', async (t) => {
+  const store = await openStore({ path: good, readOnly: true });
+  t.teardown(() => store.close());
+  let reads = 0;
+  const log = inFrontOf(store.log, {
+    batchOf: async (leafIndex) => {
+      reads += 1;
+      return store.log.batchOf(leafIndex);
+    },
+  });
+  const options = { trust: trusting(1), problemsMax: 9, onLeaves: () => {} };
+  t.match(await checkStore(inFrontOf(store, { log }), options), { leaves: SIZE, problemCount: 0 });
+  t.ok(reads < 4 * BATCHES.length, `${reads} reads`);
+});
+
+t.test('a receipt that nobody could read is found behind a good one of its batch', async (t) => {
+  const path = join(dir, 'unreadable');
+  await makeEmptyStore(path);
+  const store = await openStore({ path });
+  const { document } = makeContent();
+  const content = makeContent({ document: { ...document, sha256: 'xy'.repeat(32) } });
+  const batch = [makeJob(newJobId()), makeJob(newJobId(), { content }), makeJob(newJobId())];
+  for (const job of batch) await store.jobs.accept(job);
+  await seal(store, emptyEdge(), batch);
+  await store.close();
+  const report = await check(path);
+  t.match(report.problems, [/^the receipt of job_\w+ does not verify: receipt: .*sha256/]);
+  t.equal(report.problemCount, 1);
 });
 
 t.test('every checkpoint is held to the epoch it was sealed in', async (t) => {

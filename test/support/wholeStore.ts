@@ -140,7 +140,8 @@ async function deliver({ webhooks }: Store): Promise<void> {
   await webhooks.outbox.test(id);
 }
 
-async function seal(store: Store, edge: Edge, batch: ReceivedJob[]): Promise<Edge> {
+/** Seals accepted jobs as one batch. */
+export async function seal(store: Store, edge: Edge, batch: ReceivedJob[]): Promise<Edge> {
   const leaves = batch.map((job) => ({
     jobId: job.id,
     clientId: job.clientId,
