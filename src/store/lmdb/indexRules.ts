@@ -163,16 +163,24 @@ function* scopes(view: IndexView): Iterable<Expected[]> {
 function* lookups(view: IndexView): Iterable<Expected[]> {
   const { databases } = view;
   const last = () => generationsMax(databases.jobs.getStats().entryCount ?? 0);
+  let known = last();
+  /** Counts the jobs again only for a generation that was not there when they were counted. */
+  const isThere = (generation: number) => {
+    if (generation > known) known = last();
+    return generation <= known;
+  };
   yield* view.eachKey('lookups', (key) => {
     if (key.length !== LOOKUP_KEY_BYTES) return [[key, undefined]];
     const { generation, lookup } = parseLookup(key);
-    const own = generation > last() ? [] : entriesOf(view, jobKeyAtEnd(lookup), lookupEntries);
+    const own = isThere(generation) ? entriesOf(view, jobKeyAtEnd(lookup), lookupEntries) : [];
     return own.some((entry) => entry.equals(lookup)) ? [] : [[key, undefined]];
   });
   // By now a repair has removed superfluous entries; for a check it does not matter where missing entries would go.
   const postings = new Postings(databases);
   let near = 0;
   const keyOf = (lookup: Uint8Array) => {
+    const likely = inGeneration(near, lookup);
+    if (databases.lookups.doesExist(likely)) return likely;
     const newest = Math.min(newestGeneration(databases.lookups), last());
     for (const generation of outwards(near, newest)) {
       const key = inGeneration(generation, lookup);
