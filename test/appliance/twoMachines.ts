@@ -134,7 +134,13 @@ systemctl daemon-reload
 $&`,
   );
   first.make('production', script);
-  t.match(first.machine.must('pdfseal-run production doctor; true'), /PostgreSQL|database/);
+  const { status: broken, found } = first.diagnose('production');
+  t.equal(broken, 1, 'the daemon does not run yet');
+  t.ok(found.includes('daemon'));
+  t.notOk(
+    found.some((name) => /database|store/i.test(name)),
+    found.join(),
+  );
   first.machine.must('systemctl enable --now pdfseald@production.service pdfseald.target');
   await first.load('production');
   t.match(status(first), /jobs wait/);
