@@ -39,6 +39,8 @@ export const EVENTS = {
   disk_has_room: 'e0f1fc2160f2429caa7e97eaf634eae7',
   writes_wait: 'fe8a761c70c3434f972f54bd03229011',
   writes_go_on: 'f8e005fa3e9c43339a9fc1ee2b760f2d',
+  database_full: '28e8919cb03c4e6b8e324c8c8216a817',
+  database_has_space: '9f369ed5b03b48fb8725f8c44edfeec4',
   scanner_lost: 'd332a05d9bbf42109ee8ea11e1af3f7b',
   scanner_back: 'c1a6dcb242614f60b76c1bc4210031f1',
   webhook_endpoint_failing: '2b073a49a5434c7c9040845535a34c9a',

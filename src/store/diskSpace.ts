@@ -1,7 +1,23 @@
 import { statfsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { ServiceError } from '../base/errors.ts';
+import { StorageFull } from './storageFull.ts';
+
+/** Writes to the log whether the disk of the database has space. */
+export function logDatabaseSpace(logger: Logger): (isFull: boolean) => void {
+  return (isFull) => {
+    if (isFull)
+      logger.error(
+        { event: 'database_full' },
+        'the disk of the database is full: no more jobs are accepted, and sealing waits for space',
+      );
+    else
+      logger.info(
+        { event: 'database_has_space' },
+        'the disk of the database has space again: jobs are accepted',
+      );
+  };
+}
 
 export interface DiskSpaceOptions {
   /** Folder of the store. */
@@ -11,7 +27,6 @@ export interface DiskSpaceOptions {
   logger: Logger;
 }
 
-const RETRY_AFTER_SECONDS = 10;
 /** How long a measurement holds, milliseconds: it takes microseconds, but thousands of requests come in a second. */
 const MEASURED_MS_MAX = 20;
 /** How often a write that waits for disk space looks at the disk, milliseconds. */
@@ -36,12 +51,7 @@ export class DiskSpace {
 
   /** Throws ServiceError `storage_full` while there is no space for more jobs. */
   admit(): void {
-    if (!this.isFull) return;
-    throw new ServiceError(
-      'storage_full',
-      'The service has no room to store more jobs at the moment. Nothing was recorded. Repeat the request later.',
-      { retryAfterSeconds: RETRY_AFTER_SECONDS },
-    );
+    if (this.isFull) throw new StorageFull();
   }
 
   /** Resolves when there is space for a commit of so many changes; undefined when there is now. */

@@ -32,6 +32,8 @@ export interface StoreOptions extends Omit<OpenStoreOptions, 'path'> {
   sequencing?: Sequencing;
   /** Of a front, which leaves sealing to another daemon. */
   front?: true;
+  /** Of a daemon: called when the disk of its database is found full, and when it has space again. */
+  onFull?: (isFull: boolean) => void;
 }
 
 /** Makes an empty store, whole or not at all. Throws OperatorError when there is one already. */

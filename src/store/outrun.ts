@@ -1,5 +1,6 @@
 import { BrokenInvariant } from '../base/assert.ts';
 import type { ServiceError } from '../base/errors.ts';
+import { StorageFull } from './storageFull.ts';
 
 /**
  * Jobs that cannot be accepted beside those that another node accepted meanwhile. Nothing was written. On a node that is alone with its store it is a
@@ -15,8 +16,9 @@ export class Outrun extends BrokenInvariant {
   }
 }
 
-/** What to tell the caller of that job; throws the error where it is no {@link Outrun}. */
+/** What to tell the caller of that job, which was not accepted; throws an error after which that is not known. */
 export function refusalOf(error: unknown, jobId: string): ServiceError {
+  if (error instanceof StorageFull) return error;
   const refusal = error instanceof Outrun ? error.refused.get(jobId) : undefined;
   if (refusal === undefined) throw error;
   return refusal;

@@ -41,6 +41,8 @@ export interface Store {
   readonly indexes: IndexStore;
   /** Of the embedded store. */
   readonly pages?: StorePages;
+  /** Of a database. */
+  readonly space?: StoreSpace;
   /** Where fronts share the store: in the daemon that seals. */
   readonly arrivals?: ArrivalStore;
   /** In a front. */
@@ -49,6 +51,13 @@ export interface Store {
   readonly nodes?: Nodes;
 
   close(): Promise<void>;
+}
+
+/** Whether the disk of a database has space, as far as it has told this process. */
+export interface StoreSpace {
+  readonly isFull: boolean;
+  /** Throws ServiceError `storage_full` while there is no space. */
+  admit(): void;
 }
 
 /** The pages of the file that the embedded store is. */

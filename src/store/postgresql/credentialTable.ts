@@ -54,7 +54,7 @@ export function credentialTable(database: Database, writes: Writes, trail: Trail
     async change<Decision extends CredentialChange>(
       decide: (all: readonly Credential[]) => Decision | undefined,
     ): Promise<Decision | undefined> {
-      return writes.runAlone(async (queries) => {
+      return writes.runAloneForRequest(async (queries) => {
         await lockRevision(queries, 'trail'); // no act of any process comes between
         const decision = decide(await allCredentials(queries));
         if (decision === undefined) return undefined;

@@ -6,12 +6,14 @@ import { Turns } from '../../base/turns.ts';
 import { UnknownOutcome } from '../store.ts';
 import { StoreUnavailable } from '../storeUnavailable.ts';
 import { beginBarrier, commitBarrier, passBarrier } from './barrier.ts';
+import { DatabaseSpace } from './databaseSpace.ts';
 import {
   type BeginOptions,
   begin,
   COMMIT_MS_MAX,
   clientConfig,
   clientOf,
+  isDiskFull,
   isLost,
   isRepeatable,
   isShutOut,
@@ -73,6 +75,9 @@ const LISTING_AGAIN_SECONDS = 2;
 const RETRY_MS = 100;
 /** Of a statement, or transaction, that could not go on beside another one: each time it may have waited ten seconds for a lock. */
 const REPEATS_MAX = 20;
+/** Needs 16 MiB of the server's disk for a moment: where those are free, it is no longer full. */
+const PROBE = `SET LOCAL work_mem = '64kB'; SET LOCAL temp_tablespaces = ''; SET LOCAL enable_sort = on;
+  SELECT count(*) FROM (SELECT FROM generate_series(1, 16384) n ORDER BY repeat('x', 1000) || n) sorted`;
 /** The server ended the statement (query_canceled). */
 const CANCELED = '57014';
 
@@ -90,11 +95,14 @@ export interface DatabaseOptions {
   awayMsMax: number;
   fence?: string | undefined;
   isFront?: boolean;
+  /** Called when the disk of the server is found full, and when it has space again. */
+  onFull?: ((isFull: boolean) => void) | undefined;
 }
 
 /** The database, for reading. It is always a primary that is read. */
 export class Database implements Queries {
   readonly location: Location;
+  readonly space: DatabaseSpace;
   readonly #readers: Readers;
   readonly #listers: Readers;
   readonly #awayMsMax: number;
@@ -109,8 +117,9 @@ export class Database implements Queries {
    * `fence`: of a daemon's turn. Only a server that has it is read, so nothing is from before the barrier; and each connection begins with another one.
    * A front has no turn: what it reads can be a commit that standbys do not have yet, so each reading is a barrier of its own.
    */
-  constructor(location: Location, { awayMsMax, fence, isFront = false }: DatabaseOptions) {
+  constructor(location: Location, { awayMsMax, fence, isFront = false, onFull = () => {} }: DatabaseOptions) {
     this.location = location;
+    this.space = new DatabaseSpace({ probe: () => this.#probeSpace(), onFull });
     this.#isFront = isFront;
     this.#awayMsMax = awayMsMax;
     this.#fence = fence;
@@ -209,9 +218,28 @@ export class Database implements Queries {
         return rows as Row[];
       } catch (error) {
         client.release(hasBarrier || isLost(error));
-        throw error;
+        // A barrier writes, and so does a statement that sorts.
+        throw isDiskFull(error) ? this.space.refused(error) : error;
       }
     });
+  }
+
+  async #probeSpace(): Promise<void> {
+    const give = await this.#readers.turns.take('space');
+    try {
+      await this.retrying(async (server) => {
+        const client = await (this.#readers.pools[server] as Pool).connect();
+        try {
+          await client.query(PROBE);
+          client.release();
+        } catch (error) {
+          client.release(true);
+          throw error;
+        }
+      });
+    } finally {
+      give();
+    }
   }
 
   /**
@@ -306,6 +334,7 @@ export class Database implements Queries {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
+    this.space.close();
     await Promise.all([this.#readers, this.#listers].flatMap(({ pools }) => pools.map((pool) => pool.end())));
   }
 

@@ -78,7 +78,7 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
   /** Whatever is accepted until the transaction begins goes into it. */
   function acceptTogether(): Accepting {
     const newJobs: NewJob[] = [];
-    const refused = writes.run(async (queries) => {
+    const refused = writes.runForRequest(async (queries) => {
       if (current === accepting) current = undefined;
       const { refused, replaced } = await refusals(queries, newJobs);
       const accepted = newJobs.filter((one) => !refused.has(one));
@@ -88,6 +88,10 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
       return refused;
     });
     const accepting = { newJobs, refused };
+    const end = () => {
+      if (current === accepting) current = undefined;
+    };
+    refused.then(end, end); // It may have failed before the transaction began.
     return accepting;
   }
 

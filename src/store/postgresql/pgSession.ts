@@ -212,6 +212,11 @@ export function setupFault(cause: unknown): OperatorError | undefined {
   });
 }
 
+/** Whether the server has no space on its disk for what it was to write. The transaction is rolled back. */
+export function isDiskFull(error: unknown): boolean {
+  return (error as { code?: string }).code === '53100';
+}
+
 /** Two transactions that could not both go on: this one is to be repeated (serialization failure, deadlock, waited too long for a lock). */
 export function isRepeatable(error: unknown): boolean {
   return ['40001', '40P01', '55P03'].includes((error as { code?: string }).code ?? '');

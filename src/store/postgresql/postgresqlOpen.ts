@@ -42,6 +42,8 @@ interface OpenInPostgresql extends OpenOptions {
   front?: true;
   /** How long the database may not answer before this process gives up. */
   awayMsMax?: number;
+  /** Called when the disk of the server is found full, and when it has space again. */
+  onFull?: (isFull: boolean) => void;
 }
 
 /** Makes an empty store in the database, whole or not at all. Throws OperatorError when there is one already. */
@@ -87,6 +89,7 @@ export async function openInPostgresql({
   monotonicMs = () => performance.now(),
   awayMsMax = front ? FRONT_AWAY_MS_MAX : AWAY_MS_MAX,
   backlogMax = BACKLOG_MAX_DEFAULT,
+  onFull,
 }: OpenInPostgresql): Promise<Store> {
   const use: Use = front ? 'front' : sequencing ? 'sealing' : 'command';
   // A daemon that could not use the store must not end the active one's turn, nor be found out only when it is needed.
@@ -100,7 +103,11 @@ export async function openInPostgresql({
     if (layout < LAYOUT) await bringUpToDate(client);
   };
   const turn = sequencing && (await takeTurn(location, { ...sequencing, awayMsMax, prepare }));
-  const database = new Database(location, { awayMsMax, fence: turn?.fence, isFront: use === 'front' });
+  const database = new Database(location, {
+    ...{ awayMsMax, onFull },
+    fence: turn?.fence,
+    isFront: use === 'front',
+  });
   const writes = new Writes(database, turn);
   const close = async () => {
     await writes.close();

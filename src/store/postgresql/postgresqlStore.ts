@@ -81,6 +81,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     renewals: renewalTable(database, writes, trail),
     serviceTime,
     indexes: tableCheck(database, writes, identity, clock),
+    space: database.space,
     ...(nodes && { nodes }),
     ...(bell && !isFront && { arrivals: arrivalTable(database, writes, bell) }),
     ...(bell && isFront && { sealing: sealingTable(database, bell) }),

@@ -8,6 +8,7 @@ import {
   commitForSure,
   ElsewherePrimary,
   fenceOf,
+  isDiskFull,
   isLost,
   isRepeatable,
   type Location,
@@ -61,7 +62,6 @@ export const IS_ACTIVE = `SELECT count(*) > 0 FROM life l JOIN ${SESSION}
 /** Nobody loses anything with a sign of life: it waits for no disk and no standby. */
 const BEATING = 'SET synchronous_commit = off';
 const BEAT = `UPDATE life SET session = pg_backend_pid(), beaten_at = clock_timestamp() WHERE fence = $1`;
-const DISK_FULL = '53100';
 const FIRST_BEAT = `INSERT INTO life (fence, session, beaten_at) VALUES ($1, pg_backend_pid(), clock_timestamp())
   ON CONFLICT (single) DO UPDATE SET fence = excluded.fence, session = excluded.session, beaten_at = excluded.beaten_at`;
 
@@ -147,7 +147,7 @@ async function beat(client: Client, fence: string): Promise<undefined> {
   if ((await fenceOf(client)) !== fence) throw new Superseded();
   await client.query(BEATING);
   await client.query(BEAT, [fence]).catch((error) => {
-    if (error.code !== DISK_FULL) throw error; // What can be read is shown still, and nobody else could raise the fence.
+    if (!isDiskFull(error)) throw error; // What can be read is shown still, and nobody else could raise the fence.
   });
 }
 
@@ -231,7 +231,7 @@ async function sessionOf(
 /** Whether it can be tried again, at another server if there is one. */
 function isTransient(error: unknown): boolean {
   if (error instanceof Superseded) return false;
-  return isLost(error) || isRepeatable(error) || error instanceof UnknownOutcome;
+  return isLost(error) || isRepeatable(error) || isDiskFull(error) || error instanceof UnknownOutcome;
 }
 
 /** For how long a daemon has given no sign of life, by the monotonic clock of this process. */

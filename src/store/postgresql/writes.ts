@@ -4,7 +4,15 @@ import { UnknownOutcome } from '../store.ts';
 import { StoreUnavailable } from '../storeUnavailable.ts';
 import { commitBarrier } from './barrier.ts';
 import type { Database, Queries } from './database.ts';
-import { begin, COMMIT_MS_MAX, clientConfig, commitForSure, isLost, Superseded } from './pgSession.ts';
+import {
+  begin,
+  COMMIT_MS_MAX,
+  clientConfig,
+  commitForSure,
+  isDiskFull,
+  isLost,
+  Superseded,
+} from './pgSession.ts';
 import type { Turn } from './sequencer.ts';
 
 type Work<T> = (queries: Queries) => Promise<T>;
@@ -12,6 +20,8 @@ type Work<T> = (queries: Queries) => Promise<T>;
 interface Pending {
   work: Work<unknown>;
   isAlone: boolean;
+  /** Nobody waits for space on the disk with it. */
+  isRefusable: boolean;
   resolve(result: unknown): void;
   reject(error: unknown): void;
 }
@@ -28,6 +38,9 @@ const STATEMENT_MS_MAX = 30_000;
  * When the answer to a COMMIT is lost, or says that standbys may not have the transaction, nobody can tell whether it is durable (a server's
  * own answer to that question can come from another timeline): every write in it and everything after it, reads included, throws
  * {@link UnknownOutcome}, until the process ends, and another has committed a barrier of its own before it reads.
+ *
+ * A server whose disk is full rolls a transaction back. What a request wants to write then throws StorageFull; what a daemon with a turn has to
+ * write waits for space, in its order.
  */
 export class Writes {
   readonly #database: Database;
@@ -48,7 +61,12 @@ export class Writes {
    * do nothing but use the queries it is given.
    */
   run<T>(work: Work<T>): Promise<T> {
-    return this.#run(work, false);
+    return this.#run(work, {});
+  }
+
+  /** The same for what a request asks for: it throws StorageFull where the daemon itself would wait for space on the server's disk. */
+  runForRequest<T>(work: Work<T>): Promise<T> {
+    return this.#run(work, { isRefusable: true });
   }
 
   /**
@@ -56,12 +74,24 @@ export class Writes {
    * with other works it could hold what another process needs first, and wait for what that one holds.
    */
   runAlone<T>(work: Work<T>): Promise<T> {
-    return this.#run(work, true);
+    return this.#run(work, { isAlone: true });
   }
 
-  #run<T>(work: Work<T>, isAlone: boolean): Promise<T> {
+  /** Both of these at once. */
+  runAloneForRequest<T>(work: Work<T>): Promise<T> {
+    return this.#run(work, { isAlone: true, isRefusable: true });
+  }
+
+  #run<T>(work: Work<T>, { isAlone = false, isRefusable = false }: Partial<Pending>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.#pending.push({ work, isAlone, resolve: resolve as (result: unknown) => void, reject });
+      if (isRefusable) this.#database.space.admit(); // It would only wait behind what waits for space.
+      this.#pending.push({
+        work,
+        isAlone,
+        isRefusable,
+        resolve: resolve as (result: unknown) => void,
+        reject,
+      });
       this.#draining ??= this.#drain();
     });
   }
@@ -103,12 +133,26 @@ export class Writes {
       });
     } catch (error) {
       if (error instanceof UnknownOutcome || error instanceof StoreUnavailable) throw error;
+      if (isDiskFull(error)) return await this.#writeOnceThereIsSpace(group, error);
       const [only, second] = group;
       if (only !== undefined && second === undefined) only.reject(asInvariant(error));
       else for (const one of group) await this.#write([one]);
       return;
     }
     for (const [index, { resolve }] of group.entries()) resolve(results[index]);
+  }
+
+  async #writeOnceThereIsSpace(group: Pending[], cause: unknown): Promise<void> {
+    const { space } = this.#database;
+    this.#settled();
+    const refusal = space.refused(cause);
+    const isRefused = ({ isRefusable }: Pending) => isRefusable || this.#turn === undefined;
+    for (const { reject } of [...group, ...this.#pending].filter(isRefused)) reject(refusal);
+    this.#pending = this.#pending.filter((one) => !isRefused(one));
+    const waiting = group.filter((one) => !isRefused(one));
+    if (waiting.length === 0) return;
+    await space.regained();
+    await this.#write(waiting);
   }
 
   /** Runs until it is known that the transaction is durable, or that nothing of it is. Throws UnknownOutcome where neither is known. */

@@ -1,0 +1,77 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { StorageFull } from '../storageFull.ts';
+import type { StoreSpace } from '../store.ts';
+import { isDiskFull, isLost } from './pgSession.ts';
+
+/** How often a database whose disk is full is asked whether it has space again. */
+const PROBE_MS = 1_000;
+
+export interface DatabaseSpaceOptions {
+  /** Writes some MiB at the server and forgets them. Throws what the server says. */
+  probe(): Promise<void>;
+  /** Called when the disk is found full, and when it has space again. */
+  onFull(isFull: boolean): void;
+}
+
+/**
+ * Whether the disk of the database has space. Only the server knows it, and says so when it has no space for a write: from then on it is asked
+ * again and again.
+ */
+export class DatabaseSpace implements StoreSpace {
+  readonly #options: DatabaseSpaceOptions;
+  /** Resolves when there is space again. Absent while there is. */
+  #regained: PromiseWithResolvers<void> | undefined;
+  readonly #closing = new AbortController();
+
+  constructor(options: DatabaseSpaceOptions) {
+    this.#options = options;
+  }
+
+  get isFull(): boolean {
+    return this.#regained !== undefined;
+  }
+
+  admit(): void {
+    if (this.isFull) throw new StorageFull();
+  }
+
+  /** The server had no space for a write. Returns what to tell whoever wanted it. */
+  refused(cause: unknown): StorageFull {
+    if (this.#regained === undefined && !this.#closing.signal.aborted) {
+      this.#regained = Promise.withResolvers();
+      this.#options.onFull(true);
+      void this.#watch(this.#regained);
+    }
+    return new StorageFull(cause);
+  }
+
+  /** Resolves when there may be space for what was refused. */
+  async regained(): Promise<void> {
+    await this.#regained?.promise;
+  }
+
+  close(): void {
+    this.#closing.abort();
+  }
+
+  /** Never rejects. */
+  async #watch({ resolve }: PromiseWithResolvers<void>): Promise<void> {
+    const { signal } = this.#closing;
+    do await sleep(PROBE_MS, undefined, { ref: false, signal }).catch(() => {});
+    while (!signal.aborted && !(await this.#hasSpace()));
+    if (signal.aborted) return;
+    this.#regained = undefined;
+    this.#options.onFull(false);
+    resolve();
+  }
+
+  /** Where the server cannot be asked, or does not let this role write so much, the next write finds out. */
+  async #hasSpace(): Promise<boolean> {
+    try {
+      await this.#options.probe();
+      return true;
+    } catch (error) {
+      return !isDiskFull(error) && !isLost(error);
+    }
+  }
+}
