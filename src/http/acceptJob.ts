@@ -129,7 +129,10 @@ async function acceptNew(
   else if (isBlocking && isReceived(job)) {
     sealer.submit(job, { ...beside, ...(copy && { copy }) });
     if (idempotency) reservation.sealing({ entry: idempotency, job });
-  } else await sealer.accept(job, { ...beside, ...(copy && { copy }) });
+  } else
+    await sealer
+      .accept(job, { ...beside, ...(copy && { copy }) })
+      .catch((error) => discardIfDropped(error, upload));
   const outcome = isBlocking
     ? await settled(job.id).catch((error) => discardIfDropped(error, upload))
     : undefined;

@@ -18,6 +18,7 @@ import { probing } from '../seal/probing.ts';
 import { type NodeOutlook, RemoteSealer } from '../seal/remoteSealer.ts';
 import { Timekeeping } from '../seal/timekeeping.ts';
 import { SourceClient } from '../source/sourceClient.ts';
+import { logDatabaseSpace } from '../store/diskSpace.ts';
 import { openStoreAt } from '../store/engines.ts';
 import type { Store } from '../store/store.ts';
 import { StoreUnavailable } from '../store/storeUnavailable.ts';
@@ -180,7 +181,7 @@ async function openWhenReachable({
   let told: string | undefined;
   for (let unreachableMs = 0; !signal.aborted; unreachableMs += elapsedMs()) {
     try {
-      return await openStoreAt(config.store, { expected, front: true });
+      return await openStoreAt(config.store, { expected, front: true, onFull: logDatabaseSpace(logger) });
     } catch (error) {
       if (!isUnreachable(error)) throw error;
       if (unreachableMs > UNREACHABLE_MS_MAX) throw new Error(error.message, { cause: error });

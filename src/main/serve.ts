@@ -29,7 +29,7 @@ import { openSealer } from '../seal/openSealer.ts';
 import { openSigning } from '../seal/signing.ts';
 import { Timekeeping } from '../seal/timekeeping.ts';
 import { actOfProcess } from '../store/acts.ts';
-import { DiskSpace } from '../store/diskSpace.ts';
+import { DiskSpace, logDatabaseSpace } from '../store/diskSpace.ts';
 import { openStoreAt } from '../store/engines.ts';
 import { startArrivalFeed } from '../watch/arrivalFeed.ts';
 import { startAuditFeed } from '../watch/auditFeed.ts';
@@ -126,6 +126,7 @@ export async function serve(file: string): Promise<void> {
   });
   const opened = await openStoreAt(config.store, {
     diskSpace,
+    onFull: logDatabaseSpace(logger),
     expected: { environment: config.environment, logOrigin: config.log.origin },
     backlogMax: config.webhooks.backlogMax,
     sequencing: turn,
@@ -147,7 +148,8 @@ export async function serve(file: string): Promise<void> {
   await epochSeal.read();
   const clock = await openClockOf(config, store, logger, parts);
   const time = new Timekeeping(store.serviceTime, clock);
-  parts.defer(time.start({ onFatal, isFull: () => diskSpace.isFull }));
+  const isFull = () => diskSpace.isFull || store.space?.isFull === true;
+  parts.defer(time.start({ onFatal, isFull }));
   assertAgreement(config, await store.epochs.newest(), time.date());
   // Before anything is sealed: jobs that wait in an older copy of the store must not be signed into a second history of the log.
   const lastCheckpoint = await openLastCheckpointOf(config, store, { logger, onFatal, parts });
@@ -298,7 +300,7 @@ export async function serve(file: string): Promise<void> {
     { server, engine: hash.engine, waiting },
     { config, supervision, stopped, logger, onFatal },
   );
-  if (diskSpace.isFull) logger.warn('the disk is nearly full: the audit trail has no record of this stop');
+  if (isFull()) logger.warn('the disk is full, or nearly: the audit trail has no record of this stop');
   else await record('daemon.stop', running);
   await parts.disposeAsync();
   logger.info({ event: 'stopped' }, 'stopped');

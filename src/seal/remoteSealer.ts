@@ -9,7 +9,7 @@ import { obstacleNamed, queueFull } from './obstacle.ts';
 import type { WaitingJobs } from './pending.ts';
 
 export interface RemoteSealerOptions {
-  store: Pick<Store, 'jobs'>;
+  store: Pick<Store, 'jobs' | 'space'>;
   sealing: SealingView;
   /** How many accepted jobs may wait: of this front, others with its login, and the daemon that seals. */
   queueJobsMax: number;
@@ -75,8 +75,9 @@ export class RemoteSealer {
     return new RemoteSealer(options, await options.sealing.node());
   }
 
-  /** As of a sealer that has keys: throws ServiceError `queue_full`, and for a blocking request what the daemon that seals has named. */
+  /** As of a sealer that has keys: throws ServiceError `storage_full` or `queue_full`, and for a blocking request what the daemon that seals has named. */
   admit(mode: JobMode): void {
+    this.#options.store.space?.admit();
     if (this.waitingCount >= this.#options.queueJobsMax) throw queueFull();
     const obstacle = mode === 'blocking' ? this.#obstacle() : undefined;
     if (obstacle) throw obstacle;

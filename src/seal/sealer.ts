@@ -95,6 +95,7 @@ export class Sealer {
    */
   admit(mode: JobMode): void {
     this.#options.diskSpace?.admit();
+    this.#options.store.space?.admit();
     if (this.waitingCount >= this.#options.queueJobsMax) throw queueFull();
     const obstacle = mode === 'blocking' ? this.obstacle() : undefined;
     if (obstacle) throw obstacle;
