@@ -43,7 +43,7 @@ import type { AdminStatus } from './statusSchema.ts';
 
 /** The sources of the status. The caller opens and closes each part. */
 export interface StatusSources {
-  store: Pick<Store, 'identity' | 'log' | 'jobs' | 'copies' | 'trail' | 'nodes' | 'pages'>;
+  store: Pick<Store, 'identity' | 'log' | 'jobs' | 'copies' | 'trail' | 'nodes' | 'pages' | 'space'>;
   stateDir: string;
   location: StoreLocation;
   /** On the disk that must have room. */
@@ -177,7 +177,7 @@ export class StatusReader {
       this.#told = {
         head: await store.log.head(),
         copies: await this.#readCopies(),
-        measured: await measureStore({ ...this.#sources, pages: store.pages }),
+        measured: await measureStore({ ...this.#sources, pages: store.pages, space: store.space }),
       };
       return { ...this.#told, answers: true };
     } catch (error) {

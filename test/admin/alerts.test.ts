@@ -223,7 +223,11 @@ const CASES: Record<string, Case> = {
     fires: { pdfseal_webhooks_dead_letters: LATELY, pdfseal_webhooks_dropped_total: '0x60' },
     silent: [{ pdfseal_webhooks_dead_letters: '3x60', pdfseal_webhooks_dropped_total: '3x60' }],
   },
-  PdfsealdDiskFull: { fires: disk(63), silent: [disk(300)], minutes: 20 },
+  PdfsealdDiskFull: {
+    fires: { pdfseal_store_full: '1x60' },
+    silent: [{ pdfseal_store_full: '0x60' }],
+    minutes: 20,
+  },
   PdfsealdDiskFills: {
     fires: disk(200),
     silent: [disk(300), disk(1_000_000, -1_000_000)],

@@ -133,6 +133,7 @@ export function sampleStatus(change: Partial<AdminStatus> = {}, now = Date.now()
       disk_free_bytes_min: 256 * 2 ** 20,
       answers: true,
       disk_bytes: 100 * 2 ** 30,
+      full: false,
     },
     hash: { engine: 'native', workers: 3 } as unknown as AdminStatus['hash'],
     event_loop_delay_ms: { p50: 0.1, p99: 2.1, max: 8 },

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { describeSeconds } from '../../base/phrases.ts';
 import { formatBytes } from '../../base/units.ts';
 import { describeStore, type StoreLocation, storeBytes } from '../../store/engines.ts';
-import type { StorePages } from '../../store/store.ts';
+import type { StorePages, StoreSpace } from '../../store/store.ts';
 import { readUpkeep, type UpkeepNote, upkeepNote } from '../upkeepNotes.ts';
 import { epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
 
@@ -30,6 +30,11 @@ export const storeSchema = z.object({
   disk_free_bytes: bytes,
   disk_free_bytes_min: bytes,
   disk_bytes: bytes,
+  full: z
+    .boolean()
+    .describe(
+      'Whether there is no space for more jobs: less than `disk_free_bytes_min` is free, or the database says that its own disk is full.',
+    ),
 });
 type StoreSection = z.infer<typeof storeSchema>;
 
@@ -89,6 +94,7 @@ interface StorePlace {
   storeFreeBytesMin: number;
   /** Of an open store. */
   pages?: StorePages | undefined;
+  space?: StoreSpace | undefined;
 }
 
 /** Bytes the store takes on disk, and what is left of the disk that must have room. */
@@ -97,32 +103,38 @@ export async function measureStore({
   diskDir,
   storeFreeBytesMin: freeBytesMin,
   pages,
+  space,
 }: StorePlace): Promise<Omit<StoreSection, 'answers'>> {
   const [bytes, disk] = await Promise.all([storeBytes(location), statfs(diskDir)]);
   const { freeBytes, oldestReader: oldest } = pages?.read() ?? {};
+  const left = disk.bavail * disk.bsize;
   return {
     engine: location.engine,
     path: describeStore(location),
     bytes,
     ...(freeBytes !== undefined && { free_bytes: freeBytes }),
     ...(oldest && { oldest_reader: { pid: oldest.pid, age_seconds: Math.round(oldest.ageMs / 1000) } }),
-    disk_free_bytes: disk.bavail * disk.bsize,
+    disk_free_bytes: left,
     disk_free_bytes_min: freeBytesMin,
     disk_bytes: disk.blocks * disk.bsize,
+    full: left < freeBytesMin || space?.isFull === true,
   };
 }
 
 export function storePart(section: StoreSection): HealthPart {
-  const { engine, answers, bytes, disk_free_bytes, disk_free_bytes_min } = section;
+  const { engine, answers, bytes, disk_free_bytes, disk_free_bytes_min, full } = section;
   if (!answers) return healthPart('store', false, 'the database does not answer', 'bring the database back');
+  const isBelow = disk_free_bytes < disk_free_bytes_min;
+  if (full && !isBelow)
+    return healthPart(
+      'store',
+      false,
+      'the disk of the database is full',
+      'make room on it: until then no job is accepted',
+    );
   const [store, disk] = engine === 'lmdb' ? ['', 'its disk'] : [' in the database', 'the disk of state_dir'];
   const detail = `${formatBytes(bytes)}${store}, ${formatBytes(disk_free_bytes)} free on ${disk}`;
-  return healthPart(
-    'store',
-    disk_free_bytes >= disk_free_bytes_min,
-    detail,
-    'make room: below storage.free_bytes_min no job is accepted',
-  );
+  return healthPart('store', !isBelow, detail, 'make room: below storage.free_bytes_min no job is accepted');
 }
 
 export function presentUpkeep(stateDir: string): UpkeepSection {
@@ -156,6 +168,11 @@ export const STORE_METRICS: StatusMetric<StoreSection>[] = [
     'pdfseal_store_disk_free_min_bytes',
     'Below so much left no job is accepted (storage.free_bytes_min)',
     'disk_free_bytes_min',
+  ),
+  plain(
+    'pdfseal_store_full',
+    '1 while no job is accepted because less than that is left, or because the disk of the database is full',
+    'full',
   ),
 ];
 
