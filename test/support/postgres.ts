@@ -1,6 +1,15 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -35,6 +44,8 @@ interface Scope {
 export interface PostgresOptions {
   /** Added to the settings of the server, such as `{ synchronous_standby_names: 'b' }`. */
   settings?: Record<string, string>;
+  /** A folder on another disk, for its data. Its write-ahead log stays on this one: without space for that, it ends. */
+  dataOn?: string;
 }
 
 /** A PostgreSQL of its own, on a Unix socket only, where this user is the superuser `postgres`, the role `pdfseal`, and `node`, which may do nothing. */
@@ -182,12 +193,16 @@ export class Postgres {
 }
 
 /** Starts a PostgreSQL; it is ended, and its folder removed, with the test. One serves a whole file: each test has its own database. */
-export async function startPostgres(test: Scope, { settings = {} }: PostgresOptions = {}): Promise<Postgres> {
+export async function startPostgres(
+  test: Scope,
+  { settings = {}, dataOn }: PostgresOptions = {},
+): Promise<Postgres> {
   removeLeftBehind();
   const postgres = new Postgres(makeServerFolder(), settings);
   test.teardown(() => postgres.close());
   const cluster = await prepared(`postgresql ${programs()}`, async (into) => makeCluster(into));
   execFileSync('cp', ['-a', join(cluster, 'data'), postgres.dir]);
+  if (dataOn !== undefined) moveData(postgres.dir, dataOn);
   await postgres.start();
   return postgres;
 }
@@ -214,6 +229,15 @@ function makeCluster(into: string): void {
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
+}
+
+function moveData(dir: string, to: string): void {
+  const [data, log] = [join(dir, 'data'), join(dir, 'wal')];
+  execFileSync('mv', [join(data, 'pg_wal'), log]);
+  symlinkSync(log, join(data, 'pg_wal'));
+  execFileSync('mv', [data, to]);
+  symlinkSync(join(to, 'data'), data);
+  if (IS_ROOT) execFileSync('chown', ['postgres:', to]);
 }
 
 /** A folder that the server may write; its path is short enough for a socket. */

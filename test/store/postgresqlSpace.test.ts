@@ -1,0 +1,102 @@
+/** A server that has no space for what some statements write. `databaseFull.test.ts` fills a real disk. */
+import t, { type Test } from 'tap';
+import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
+import type { Obstacle } from '../../src/store/postgresql/sequencer.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
+import { epoch, identity, sampleJob } from './samples.ts';
+
+const postgres = await startPostgres(t);
+const template = await postgres.createDatabase();
+await createInPostgresql({ location: { urls: [postgres.url(template)] }, identity, epoch });
+const refused = { name: 'StorageFull', code: 'storage_full' };
+const act = {
+  act: 'trust.export',
+  actor: { via: 'command' },
+  object: { sha256: 'ab'.repeat(32) },
+  outcome: 'done',
+} as const;
+
+/** A database in which such a statement is refused as on a full disk, until that is undone. */
+async function withoutSpaceFor(statement: string) {
+  const database = await postgres.createDatabase(template);
+  const run = (sql: string) => postgres.query(sql, database);
+  return {
+    location: { urls: [postgres.url(database)] },
+    fill: () =>
+      run(`CREATE SEQUENCE pdfseal.tries;
+        CREATE FUNCTION pdfseal.refuse() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+          PERFORM nextval('pdfseal.tries');
+          RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full';
+        END $$;
+        CREATE TRIGGER full_disk BEFORE ${statement} FOR EACH STATEMENT EXECUTE FUNCTION pdfseal.refuse()`),
+    /** How many statements were refused. */
+    tries: async () => Number((await run('SELECT last_value FROM pdfseal.tries'))[0]?.last_value),
+    empty: () => run('DROP FUNCTION pdfseal.refuse() CASCADE'),
+  };
+}
+
+async function openDaemon(t: Test, location: { urls: string[] }, waits: Obstacle[] = []) {
+  const states: boolean[] = [];
+  const store = await openInPostgresql({
+    location,
+    sequencing: { onWait: (wait) => waits.push(wait), onLost: () => {} },
+    onFull: (isFull) => states.push(isFull),
+  });
+  t.teardown(() => store.close());
+  return { store, states };
+}
+
+t.test('on a full disk a request is refused, and what the daemon writes waits in its order', async (t) => {
+  const { location, fill, tries, empty } = await withoutSpaceFor('INSERT ON pdfseal.jobs');
+  const { store, states } = await openDaemon(t, location);
+  const before = sampleJob();
+  await store.jobs.accept(before);
+  await fill();
+  const job = sampleJob();
+  await t.rejects(store.jobs.accept(job), refused);
+  t.equal(store.space?.isFull, true);
+  t.throws(() => store.space?.admit(), refused);
+  t.strictSame(states, [true]);
+
+  const written: string[] = [];
+  const waiting = [
+    store.trail.append(act).then(() => written.push('record')),
+    store.witnessing.put({ witnesses: {} }).then(() => written.push('note')),
+  ];
+  const seen = await tries();
+  await until('it is written again and again', async () => (await tries()) > seen + 1);
+  await t.rejects(store.jobs.accept(job), refused, 'a request does not wait with it');
+  t.same(await store.jobs.get(before.id), { job: before }, 'reads go on');
+  t.equal(await store.jobs.get(job.id), undefined);
+  t.strictSame(written, []);
+
+  await empty();
+  await Promise.all(waiting);
+  t.strictSame(written, ['record', 'note']);
+  await until('there is space', () => store.space?.isFull === false);
+  t.equal(states.at(-1), false);
+  await store.jobs.accept(job);
+  t.same(await store.jobs.get(job.id), { job });
+});
+
+t.test('a command is refused on a full disk, and does not wait', async (t) => {
+  const { location, fill } = await withoutSpaceFor('INSERT ON pdfseal.jobs');
+  await fill();
+  const store = await openInPostgresql({ location });
+  t.teardown(() => store.close());
+  await t.rejects(store.jobs.accept(sampleJob()), refused);
+  await t.rejects(store.trail.append(act), refused);
+});
+
+t.test('a daemon that starts on a full disk waits until it can take its turn', async (t) => {
+  const { location, fill, tries, empty } = await withoutSpaceFor('UPDATE ON pdfseal.sequencer');
+  await fill();
+  const waits: Obstacle[] = [];
+  const opening = openDaemon(t, location, waits);
+  await until('it tries again', async () => (await tries()) > 2);
+  t.match(waits.at(-1), { unreachable: /could not extend file/ });
+  await empty();
+  const { store } = await opening;
+  await store.jobs.accept(sampleJob());
+});
