@@ -20,6 +20,7 @@ import { Timekeeping } from '../seal/timekeeping.ts';
 import { SourceClient } from '../source/sourceClient.ts';
 import { logDatabaseSpace } from '../store/diskSpace.ts';
 import { openStoreAt } from '../store/engines.ts';
+import { StorageFull } from '../store/storageFull.ts';
 import type { Store } from '../store/store.ts';
 import { StoreUnavailable } from '../store/storeUnavailable.ts';
 import type { Supervision } from '../watch/supervision.ts';
@@ -203,6 +204,7 @@ function isUnreachable(error: unknown): error is Error {
 function unlessUnavailable({ logger, onFatal }: FrontOptions): (error: unknown) => void {
   let toldAt = Number.NEGATIVE_INFINITY;
   return (error) => {
+    if (error instanceof StorageFull) return; // The log says so already.
     if (!(error instanceof StoreUnavailable)) return onFatal(error);
     if (performance.now() - toldAt < TELL_MS) return;
     toldAt = performance.now();

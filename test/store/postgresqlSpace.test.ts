@@ -18,7 +18,10 @@ const act = {
 } as const;
 
 /** A database in which such a statement is refused as on a full disk, until that is undone. */
-async function withoutSpaceFor(statement: string) {
+async function withoutSpaceFor(statement: string, { isAtCommit = false } = {}) {
+  const [when, what] = isAtCommit
+    ? ['CONSTRAINT TRIGGER full_disk AFTER', 'DEFERRABLE INITIALLY DEFERRED FOR EACH ROW']
+    : ['TRIGGER full_disk BEFORE', 'FOR EACH STATEMENT'];
   const database = await postgres.createDatabase(template);
   const run = (sql: string) => postgres.query(sql, database);
   return {
@@ -29,7 +32,7 @@ async function withoutSpaceFor(statement: string) {
           PERFORM nextval('pdfseal.tries');
           RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full';
         END $$;
-        CREATE TRIGGER full_disk BEFORE ${statement} FOR EACH STATEMENT EXECUTE FUNCTION pdfseal.refuse()`),
+        CREATE ${when} ${statement} ${what} EXECUTE FUNCTION pdfseal.refuse()`),
     /** How many statements were refused. */
     tries: async () => Number((await run('SELECT last_value FROM pdfseal.tries'))[0]?.last_value),
     empty: () => run('DROP FUNCTION pdfseal.refuse() CASCADE'),
@@ -78,6 +81,13 @@ t.test('on a full disk a request is refused, and what the daemon writes waits in
   t.equal(states.at(-1), false);
   await store.jobs.accept(job);
   t.same(await store.jobs.get(job.id), { job });
+});
+
+t.test('nobody can tell what became of a COMMIT that found no space', async (t) => {
+  const { location, fill } = await withoutSpaceFor('INSERT ON pdfseal.jobs', { isAtCommit: true });
+  const { store } = await openDaemon(t, location);
+  await fill();
+  await t.rejects(store.jobs.accept(sampleJob()), { name: 'UnknownOutcome' });
 });
 
 t.test('a command is refused on a full disk, and does not wait', async (t) => {

@@ -40,7 +40,7 @@ export class DatabaseSpace implements StoreSpace {
     if (this.#regained === undefined && !this.#closing.signal.aborted) {
       this.#regained = Promise.withResolvers();
       this.#options.onFull(true);
-      void this.#watch(this.#regained);
+      void this.#probeUntilSpace(this.#regained);
     }
     return new StorageFull(cause);
   }
@@ -55,7 +55,7 @@ export class DatabaseSpace implements StoreSpace {
   }
 
   /** Never rejects. */
-  async #watch({ resolve }: PromiseWithResolvers<void>): Promise<void> {
+  async #probeUntilSpace({ resolve }: PromiseWithResolvers<void>): Promise<void> {
     const { signal } = this.#closing;
     do await sleep(PROBE_MS, undefined, { ref: false, signal }).catch(() => {});
     while (!signal.aborted && !(await this.#hasSpace()));

@@ -231,7 +231,9 @@ export class Writes {
     try {
       await commitForSure(client, this.#database.answerMsMax(COMMIT_MS_MAX));
     } catch (error) {
-      const isRefused = /^[0-9A-Z]{5}$/.test((error as { code?: string }).code ?? '') && !isLost(error);
+      const isAnswer = /^[0-9A-Z]{5}$/.test((error as { code?: string }).code ?? '');
+      // Without space for its write-ahead log, the server says the same as it crashes, and may have written the commit to it before.
+      const isRefused = isAnswer && !isLost(error) && !isDiskFull(error);
       this.#drop();
       throw isRefused || error instanceof UnknownOutcome ? error : new UnknownOutcome(error);
     }
