@@ -5,6 +5,7 @@ import { basename, dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import manifest from '../package.json' with { type: 'json' };
+import { BOUNDED_ELSEWHERE, growingCollections, REACHED_ROOMS } from './collections.ts';
 import { staleGlobs } from './suite/tiers.ts';
 
 const SRC = fileURLToPath(new URL('../src', import.meta.url));
@@ -267,4 +268,37 @@ t.test('code that runs for each request makes no object literal with an accessor
 
 t.test('every glob of tests that the quick tier leaves out fits a file', async (t) => {
   t.strictSame(staleGlobs(), []);
+});
+
+t.test('a collection that strangers or clients can make grow is bounded, or has a reason', async (t) => {
+  const found = sources
+    .filter(({ path }) => REACHED_ROOMS.includes(roomOf(path)))
+    .flatMap(({ path, text }) => growingCollections(text).map((name) => `${path} ${name}`));
+  t.strictSame(found.sort(), Object.values(BOUNDED_ELSEWHERE).flat().sort());
+});
+
+t.test('a new collection without a bound is found wherever it is declared', async (t) => {
+  const text = `
+const module = new Map<string, number>();
+/* const inComment = new Set(); */
+class Server {
+  readonly #waiting: (() => void)[] = [];
+  readonly #counts: Map<string, number>;
+  readonly #read = new WeakMap<Session, Set<string>>();
+  readonly #turns: Turns;
+  #others: readonly string[];
+  readonly #bounded = new BoundedMap<string, Job[]>({ max: 10, whenFull: 'refuse it' });
+  readonly #sockets = new WeakMap<Socket, Connection>();
+  serve() {
+    this.#turns = new Turns({ of: 'pages', max: 1 });
+    const chunks: Buffer[] = [];
+    const inTurn = this.#queues.get(name) ?? takingTurns();
+    const names = new Set(known.map(nameOf)); // no larger than what is known
+  }
+}
+function open() {
+  let heard = new Set<string>();
+}`;
+  const expected = ['module', '#waiting', '#counts', '#read', '#turns', 'chunks', 'inTurn', 'heard'];
+  t.strictSame(growingCollections(text), expected);
 });

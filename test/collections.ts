@@ -1,0 +1,97 @@
+/** Finds collections in the source that can grow without a bound of their own. */
+
+/** Rooms whose collections strangers or clients can make grow. */
+export const REACHED_ROOMS = [
+  ...['net', 'http', 'console', 'admin', 'witness', 'limits', 'webhook', 'source', 'scan', 'seal', 'watch'],
+];
+
+const DECLARED = /^ *(?:export |readonly |static |const |let |this\.)*(#?\w+)(?=[:= ])/;
+const GROWS = [
+  // It begins empty.
+  /= (?:\w.* \?\? )?new (?:Map|Set)\b(?:<.*>)?\(\)/,
+  /(?:\[\]|\bArray<.*>)(?: \| undefined)? = \[\];/,
+  // A field that is filled elsewhere.
+  /^ {2}(?:readonly |static )*#?\w+: (?:Map|Set|Array)</,
+  /^ {2}#\w+: (?!readonly ).*\[\];/,
+  // Each of its values can grow.
+  /= new (?:Weak)?Map<.*(?:\[\]|\b(?:Map|Set|Array)<.*>)>\(/,
+  // What waits in it can grow.
+  /= (?:\w.* \?\? )?(?:new Turns\(|takingTurns\(\))/,
+];
+
+/** The names of such collections: of fields, of variables, of parts of another collection. A name that is there twice is found once. */
+export function growingCollections(text: string): string[] {
+  const lines = text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '').split('\n');
+  const found = lines.filter((line) => GROWS.some((pattern) => pattern.test(line)));
+  return [...new Set(found.map((line) => DECLARED.exec(line)?.[1] ?? line.trim()))];
+}
+
+/** Why a collection needs no bound of its own. */
+export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
+  'one for each open connection, which the limits of its server bound': [
+    ...['net/admission.ts #known', 'net/admission.ts #strangers', 'net/admission.ts #holders'],
+    ...['net/connectionLimits.ts silent', 'net/connectionLimits.ts strangers'],
+    ...['net/connectionLimits.ts idle', 'net/connectionLimits.ts #byAddress'],
+    'net/connectionLimits.ts #byPeer',
+  ],
+  'one for each request under way, of which a connection has one, or line of a batch, which has a place': [
+    ...['http/acceptJob.ts #held', 'http/readTurns.ts turns', 'seal/pending.ts #waiters'],
+    ...['seal/remoteSealer.ts #waiters', 'seal/remoteSealer.ts waiters', 'console/proposals.ts #inTurn'],
+    ...['admin/drills.ts inTurn', 'watch/canary.ts #inTurn'],
+  ],
+  'a place was taken before: of an upload or fetch, a batch, a query, a page': [
+    ...['http/timestampRoute.ts turns', 'console/liveStreams.ts #open', 'console/pageTurns.ts #underWay'],
+    ...['scan/connectionPool.ts #waiting', 'http/lineTurns.ts places', 'http/lineTurns.ts beginning'],
+  ],
+  'BULK_LINES_MAX and the places of lines': [
+    ...['http/bulkRoute.ts #underWay', 'http/bulkRoute.ts #patience', 'http/bulkRoute.ts #answers'],
+  ],
+  'the bytes of the request or page in which it is': [
+    ...['http/listQuery.ts seen', 'http/multipart/headers.ts fields', 'http/multipart/headers.ts parameters'],
+    ...['console/auditRecords.ts records', 'witness/sshAgent.ts keys'],
+  ],
+  'queue_jobs_max, which the sealer holds before it accepts a job': [
+    ...['seal/pending.ts #byId', 'seal/pending.ts #ofClients'],
+    ...['seal/sealQueue.ts #others', 'seal/sealQueue.ts taken', 'seal/remoteSealer.ts #accepting'],
+    ...['seal/fetching.ts #pauses', 'seal/fetching.ts #running', 'seal/fetching.ts #turns'],
+    ...['seal/sealer.ts left', 'seal/sealer.ts failed', 'watch/arrivalFeed.ts known'],
+  ],
+  'one for each audit record that is not sealed yet, which the store holds too': [
+    'seal/sealQueue.ts #records',
+  ],
+  'one for each entry of the configuration': [
+    ...['net/tls.ts #servers', 'http/server.ts servers', 'net/egressServer.ts #underWay'],
+    ...['limits/policies.ts #quotas', 'limits/policies.ts #clients'],
+    ...['admin/drills.ts #withdrawn', 'admin/drills.ts #turns', 'console/sessions.ts #begun'],
+    ...['witness/start.ts logs', 'witness/heldCheckpoints.ts #notes', 'witness/witness.ts #underWay'],
+    ...['witness/witness.ts #renewedAt', 'witness/witness.ts #alarmed'],
+  ],
+  'made once, when the program starts': [...['console/assets.ts byPath', 'http/app.ts literals']],
+  'one for each choice of a page, or for each code of bounded counts': [
+    ...['console/nowScreen.ts shared', 'console/loadHistory.ts failures'],
+  ],
+  'one for each client that an administrator gave a key': [
+    ...['limits/rates.ts #buckets', 'limits/quotas.ts #counts', 'watch/arrivalFeed.ts clients'],
+  ],
+  'one for each key or secret that an administrator made, with a record each, and did not look at': [
+    'console/newSecrets.ts #unshown',
+  ],
+  'one for each endpoint, of which a client can have few': [
+    ...['webhook/deliver.ts #queues', 'webhook/endKey.ts ended', 'webhook/endKey.ts left'],
+  ],
+  'in_flight_max, and a read of BUFFER_DELIVERIES': [
+    ...['webhook/deliver.ts #attempts', 'webhook/endpointQueue.ts inFlight'],
+    'webhook/endpointQueue.ts buffer',
+  ],
+  'the requests of this process, which their senders bound': [
+    ...['net/httpClient.ts #underWay', 'watch/witnessing.ts #underWay'],
+  ],
+  'connections_max of the scanner': ['scan/connectionPool.ts #idle'],
+  'the pieces of one packet: reading pauses until they are taken': ['scan/documentScan.ts #waiting'],
+  'as many batches as are signed at the same time': [
+    'seal/pipeline.ts #flights',
+    'seal/signing.ts #onChangeOver',
+  ],
+  CARRIED_MAX: ['watch/witnessMemory.ts #carried'],
+  'as many as one sweep takes': ['watch/sweep.ts expired'],
+};
