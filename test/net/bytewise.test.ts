@@ -15,7 +15,7 @@ const PIECE = '1\r\nx\r\n';
 const BEGIN = 'POST /add-checkpoint HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n';
 const COUNT = 20_000;
 /** A body without its objects takes less than this, and with them more, for each of its bytes. */
-const BYTES_PER_BYTE_MAX = 100;
+const BYTES_PER_BYTE_MAX = 50;
 
 /** Sends a part of a body in pieces, and returns by how much the memory in use has grown once all of them were read. */
 async function growthWith(t: Test, port: number): Promise<number> {
