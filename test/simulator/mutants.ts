@@ -39,9 +39,9 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   'seals records after the jobs of clients': {
     file: 'seal/sealQueue.ts',
-    line: 'const others = this.#others.splice(0, Math.max(max - records.length, 0));',
+    line: 'return [...records, ...this.#takeOthers(Math.max(max - records.length, 0))];',
     instead:
-      'if (this.#others.length === 0) return records; this.#records = records; return this.#others.splice(0, max); const others = [];',
+      'if (this.#others.length === 0) return records; this.#records = records; return this.#takeOthers(max);',
   },
   'believes a clock that goes back': {
     file: 'seal/pipeline.ts',

@@ -42,6 +42,7 @@ t.test('the sealing daemon is notified of accepted jobs, and the front of their 
   t.equal(await active.jobs.waitingCount(), 3);
   t.strictSame(await front.sealing?.node(), {
     isActive: true,
+    scans: false,
     holder: `process ${process.pid} on ${(await import('node:os')).hostname()}`,
     waiting: 3,
     isPrivileged: false,
