@@ -20,10 +20,8 @@ import { withStoreAt } from '../withStore.ts';
 import {
   asOperatorError,
   type BackupFile,
-  copyFolder,
   copyState,
   FOLDERS,
-  KEPT,
   readBackup,
   requireGoodState,
   requireUnchanged,
@@ -183,11 +181,9 @@ async function replaceState(
   suffix: string,
   object: ActObject,
 ): Promise<string[]> {
-  const missing = KEPT.filter((name) => !existsSync(join(stateDir, name)));
-  const names = [...missing, 'store', ...FOLDERS];
+  const names = ['store', ...FOLDERS];
   for (const name of names) rmSync(join(stateDir, `${name}.part`), { recursive: true, force: true });
   copyState(from, stateDir, '.part');
-  for (const name of missing) copyFolder(join(from, name), join(stateDir, `${name}.part`));
   await withStoreAt({ engine: 'lmdb', path: join(stateDir, 'store.part') }, {}, ({ trail }) =>
     trail.append(actOfProcess('command', 'restore', object)),
   );
