@@ -154,36 +154,39 @@ napi_value newThreads(napi_env env, napi_callback_info info) {
   return self;
 }
 
-// The threads a method was called on: Node-API has seen to it that they are some.
-HashThreads& threadsOf(napi_env env, napi_callback_info info, napi_value& argument) {
+// The threads a method was called on. Null if the environment is being terminated: then Node-API unwraps nothing any more.
+HashThreads* threadsOf(napi_env env, napi_callback_info info, napi_value& argument) {
   std::size_t arguments = 1;
   napi_value self;
   void* data = nullptr;
-  napi_get_cb_info(env, info, &arguments, &argument, &self, nullptr);
-  napi_unwrap(env, self, &data);
-  return **static_cast<std::shared_ptr<HashThreads>*>(data);
+  if (napi_get_cb_info(env, info, &arguments, &argument, &self, nullptr) != napi_ok ||
+      napi_unwrap(env, self, &data) != napi_ok)
+    return nullptr;
+  return static_cast<std::shared_ptr<HashThreads>*>(data)->get();
 }
 
 // hash(pieces): Promise<({state} | {sha256, sha512})[]>
 napi_value hash(napi_env env, napi_callback_info info) {
   napi_value pieces, memory, promise;
-  HashThreads& threads = threadsOf(env, info, pieces);
-  if (!threads.isOpen()) return fail(env, kClosed);
+  HashThreads* const threads = threadsOf(env, info, pieces);
+  if (threads == nullptr) return nullptr;
+  if (!threads->isOpen()) return fail(env, kClosed);
   auto asked = std::make_unique<Asked>();
   if (!readPieces(env, pieces, asked->pieces, memory)) return nullptr;
   // A getter among the pieces may have closed them.
-  if (!threads.isOpen()) return fail(env, kClosed);
+  if (!threads->isOpen()) return fail(env, kClosed);
   if (napi_create_promise(env, &asked->deferred, &promise) != napi_ok ||
       napi_create_reference(env, memory, 1, &asked->memory) != napi_ok)
     return nullptr;
-  threads.add(env, std::move(asked));
+  threads->add(env, std::move(asked));
   return promise;
 }
 
 // close(): waits for what is under way
 napi_value close(napi_env env, napi_callback_info info) {
   napi_value none;
-  threadsOf(env, info, none).close();
+  HashThreads* const threads = threadsOf(env, info, none);
+  if (threads != nullptr) threads->close();
   return nullptr;
 }
 

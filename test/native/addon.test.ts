@@ -319,7 +319,7 @@ t.test('a worker thread has threads of its own, and can end while they run', asy
     const task = () => threads.hash(Array.from({ length: 20 }, () => ({ chunks: [Buffer.alloc(4000)], last: false })));
     (async () => { for (;;) await Promise.all([task(), task(), task(), task()]); })();`;
   const path = new URL('../../native/build/Release/pdfseal_hash.node', import.meta.url).pathname;
-  for (let i = 0; i < 8; i++) {
+  for (let i = 0; i < 24; i++) {
     const worker = new Worker(source, { eval: true, workerData: path });
     const ready = await new Promise((resolve, reject) =>
       worker.once('message', resolve).once('error', reject),
