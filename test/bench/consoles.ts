@@ -28,7 +28,8 @@ export interface ConsolesReport {
 
 /** What else the machine does is none of the daemon's CPU, so a few will do. */
 const REST_ROUNDS = 3;
-const OWN = { host: 'localhost', 'sec-fetch-site': 'same-origin' };
+/** A page of the console asks so. */
+export const OWN = { host: 'localhost', 'sec-fetch-site': 'same-origin' };
 
 /** One daemon with a console, by turns with no page open and with many, so that what else the machine does falls on both. */
 export async function benchConsoles(

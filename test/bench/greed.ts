@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import { type Greed, type Target, WAYS } from '../journeys/greedy.ts';
+import { type Greed, OTHER_WAYS, type Target, WAYS } from '../journeys/greedy.ts';
 
 export interface GreedOrder {
   /** Undefined: stop. */
@@ -18,8 +18,8 @@ const sinkPort = openSink();
 /** The greedy client lives in a process of its own; an order in, a word out when it is followed. */
 process.on('message', async ({ way, target, isSink }: GreedOrder) => {
   await greed?.stop();
-  const port = isSink ? await sinkPort : target.port;
-  greed = way === undefined ? undefined : WAYS[way]?.({ ...target, port });
+  const { console: _, witness: __, ...toSink } = { ...target, port: await sinkPort };
+  greed = way === undefined ? undefined : { ...WAYS, ...OTHER_WAYS }[way]?.(isSink ? toSink : target);
   process.send?.('done');
 });
 process.on('disconnect', () => process.exit());

@@ -1,6 +1,6 @@
 /** One client that takes all it can get, in each way there is: for what others notice of it. */
 import { Agent, request } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import { createConnection, type NetConnectOpts, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Against whom. */
@@ -14,6 +14,18 @@ export interface Target {
   query?: Uint8Array;
   /** Of an endpoint of the client. */
   endpointId?: string;
+  console?: ConsoleTarget;
+  /** Of a witness of the log. */
+  witness?: Place;
+}
+
+export type Place = { host: string; port: number } | { socketPath: string };
+
+/** The console, with the session of an auditor. */
+export interface ConsoleTarget {
+  at: Place;
+  cookie: string;
+  formToken: string;
 }
 
 /** What became of it so far. */
@@ -34,6 +46,9 @@ interface Sent {
 
 const CONNECTIONS = 48;
 const IDLE_CONNECTIONS = 600;
+const LOGINS = 300;
+/** How often the greedy client fetches a newer checkpoint. */
+const REFRESH_MS = 50;
 /** Of those that are answered, each as fast as it can. */
 const FLOODING_CONNECTIONS = 16;
 const PIPELINED = 500;
@@ -51,7 +66,7 @@ const FORM =
 export const WAYS: Readonly<Record<string, (target: Target) => Greed>> = {
   'slow uploads': (target) =>
     hold(
-      target.port,
+      local(target.port),
       CONNECTIONS,
       head('POST', '/v1/jobs/seal', target.apiKey, [
         'Content-Type: multipart/form-data; boundary=b',
@@ -59,17 +74,17 @@ export const WAYS: Readonly<Record<string, (target: Target) => Greed>> = {
       ]) + FORM,
     ),
   'unread downloads': (target) =>
-    hold(target.port, CONNECTIONS, head('GET', target.copyPath ?? '/', target.apiKey)),
+    hold(local(target.port), CONNECTIONS, head('GET', target.copyPath ?? '/', target.apiKey)),
   'batches held open': (target) =>
     hold(
-      target.port,
+      local(target.port),
       CONNECTIONS,
       `${head('POST', '/v1/batches/seal', target.apiKey, [
         'Content-Type: application/x-ndjson',
         'Transfer-Encoding: chunked',
       ])}1\r\n\n\r\n`,
     ),
-  'idle connections': (target) => hold(target.port, IDLE_CONNECTIONS, ''),
+  'idle connections': (target) => hold(local(target.port), IDLE_CONNECTIONS, ''),
   'time-stamps': (target) =>
     flood(target, {
       method: 'POST',
@@ -110,15 +125,70 @@ export const WAYS: Readonly<Record<string, (target: Target) => Greed>> = {
     }),
 };
 
+/** What is done beside the API, by strangers and by those who look on. */
+export const OTHER_WAYS: Readonly<Record<string, (target: Target) => Greed>> = {
+  'slow log-ins': ({ port, console }) =>
+    hold(
+      console?.at ?? local(port),
+      LOGINS,
+      `${head('POST', '/login', undefined, [
+        'Sec-Fetch-Site: same-origin',
+        'Content-Type: application/x-www-form-urlencoded',
+        'Content-Length: 100',
+      ])}l`,
+    ),
+  'audit checks': ({ port, console }) =>
+    floodAt(console?.at ?? local(port), () => ({
+      method: 'POST',
+      path: '/audit/check',
+      headers: {
+        host: 'localhost',
+        'sec-fetch-site': 'same-origin',
+        'content-type': 'application/x-www-form-urlencoded',
+        cookie: console?.cookie ?? '',
+      },
+      body: `token=${console?.formToken}`,
+    })),
+  'witness repeats': repeatCheckpoints,
+};
+
+function reached(at: Place): NetConnectOpts {
+  return 'socketPath' in at ? { path: at.socketPath } : at;
+}
+
+function local(port: number): Place {
+  return { host: '127.0.0.1', port };
+}
+
+/** The log's newest checkpoint again and again, to a witness that has cosigned it. */
+function repeatCheckpoints({ port, apiKey, witness = local(port) }: Target): Greed {
+  let body = '';
+  const headers = { Authorization: `Bearer ${apiKey}` };
+  const refresh = async () => {
+    const answer = await fetch(`http://127.0.0.1:${port}/v1/log/checkpoint`, { headers });
+    const checkpoint = await answer.text();
+    body = `old ${checkpoint.split('\n')[1]}\n\n${checkpoint}`;
+  };
+  const timer = setInterval(() => refresh().catch(() => {}), REFRESH_MS);
+  const greed = floodAt(witness, () => ({ method: 'POST', path: '/add-checkpoint', body }));
+  return {
+    ...greed,
+    stop: async () => {
+      clearInterval(timer);
+      await greed.stop();
+    },
+  };
+}
+
 function head(method: string, path: string, apiKey?: string, headers: string[] = []): string {
   const known = apiKey === undefined ? [] : [`Authorization: Bearer ${apiKey}`];
-  const lines = [`${method} ${path} HTTP/1.1`, 'Host: a', ...known, ...headers];
+  const lines = [`${method} ${path} HTTP/1.1`, 'Host: localhost', ...known, ...headers];
   return `${lines.join('\r\n')}\r\n\r\n`;
 }
 
 /** Connections that send this and then nothing more, nor read. */
-function hold(port: number, count: number, text: string): Greed {
-  return keepOpen(port, count, (socket, greed) => {
+function hold(at: Place, count: number, text: string): Greed {
+  return keepOpen(at, count, (socket, greed) => {
     greed.opened += 1;
     if (text !== '') socket.write(text);
     socket.once('data', (chunk: Buffer) => {
@@ -132,7 +202,7 @@ function hold(port: number, count: number, text: string): Greed {
 /** The same request again and again on each connection, without waiting for answers. Each counts as opened. */
 function pipeline(port: number, text: string, isRead: boolean): Greed {
   const chunk = text.repeat(PIPELINED);
-  return keepOpen(port, CONNECTIONS, (socket, greed) => {
+  return keepOpen(local(port), CONNECTIONS, (socket, greed) => {
     const write = () => {
       do greed.opened += PIPELINED;
       while (socket.write(chunk));
@@ -150,7 +220,7 @@ function pipeline(port: number, text: string, isRead: boolean): Greed {
 
 /** Connections on which something is done once they are open; one that is closed is opened again. */
 function keepOpen(
-  port: number,
+  at: Place,
   count: number,
   use: (socket: Socket, greed: Pick<Greed, 'answers' | 'opened'>) => void,
 ): Greed {
@@ -158,7 +228,7 @@ function keepOpen(
   const sockets = new Set<Socket>();
   let isOver = false;
   const open = () => {
-    const socket = connect({ host: '127.0.0.1', port });
+    const socket = createConnection(reached(at));
     sockets.add(socket);
     socket.once('connect', () => use(socket, greed));
     socket.on('error', () => {});
@@ -182,12 +252,17 @@ function keepOpen(
 
 /** The same request again and again on many connections. */
 function flood({ port, apiKey }: Target, sent: Sent): Greed {
+  const headers = { Authorization: `Bearer ${apiKey}`, ...sent.headers };
+  return floodAt(local(port), () => ({ ...sent, headers }));
+}
+
+function floodAt(at: Place, next: () => Sent): Greed {
   const agent = new Agent({ keepAlive: true, maxSockets: FLOODING_CONNECTIONS });
   const answers = new Map<number, number>();
   const over = new AbortController();
   const run = async () => {
     while (!over.signal.aborted) {
-      const status = await send(agent, port, apiKey, { ...sent, signal: over.signal }).catch(() => 0);
+      const status = await send(agent, at, { ...next(), signal: over.signal }).catch(() => 0);
       countAnswer(answers, status);
       if (status === 0) await sleep(20);
     }
@@ -205,19 +280,10 @@ function flood({ port, apiKey }: Target, sent: Sent): Greed {
   };
 }
 
-function send(agent: Agent, port: number, apiKey: string, { body, headers, ...sent }: Sent): Promise<number> {
+function send(agent: Agent, at: Place, { body, headers, ...sent }: Sent): Promise<number> {
   return new Promise((resolve, reject) => {
-    const outgoing = request({
-      agent,
-      host: '127.0.0.1',
-      port,
-      ...sent,
-      headers: {
-        Authorization: `Bearer ${apiKey}`,
-        'Content-Length': String(body?.length ?? 0),
-        ...headers,
-      },
-    });
+    const length = { 'Content-Length': String(body?.length ?? 0) };
+    const outgoing = request({ agent, ...at, ...sent, headers: { ...length, ...headers } });
     outgoing.once('error', reject).once('response', (answer) => {
       answer.resume().once('close', () => resolve(answer.statusCode ?? 0));
     });
