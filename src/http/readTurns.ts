@@ -1,3 +1,4 @@
+import { stopwatch } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import { Turns } from '../base/turns.ts';
 import { addressKey } from '../net/connectionLimits.ts';
@@ -8,9 +9,12 @@ const UNDER_WAY = { of: 'reads', max: 4, perClientMax: 2 };
 /** How long a read waits for its turn; one that polls a job or fetches its receipt waits without a limit. */
 const WAIT_MS_MAX = 10_000;
 const RETRY_AFTER_SECONDS = 2;
+/** How often the time of a read its place then rests: so all reads of a client together take about a third of the event loop's time. */
+const REST_FACTOR = 5;
+const REST_MS_MAX = 1_000;
 
 interface ReadWait {
-  /** Whether the read may be refused with `too_many_requests`. */
+  /** Whether the read may be refused with `too_many_requests`, and its place rests afterwards. One of a single job costs little. */
   isRefusable: boolean;
 }
 
@@ -32,11 +36,13 @@ export function readingInTurn(waitMsMax = WAIT_MS_MAX): (wait: ReadWait) => Midd
       const give = await turns
         .take(readerOf(ctx), { signal: waiting.signal })
         .finally(() => ctx.res.off('close', leave));
+      const lap = stopwatch();
       try {
         await next();
       } finally {
         // The next one of this client begins in a later turn of the event loop, behind what has come from others.
-        setImmediate(give);
+        if (isRefusable) setTimeout(give, Math.min(REST_FACTOR * lap(), REST_MS_MAX));
+        else setImmediate(give);
       }
     };
 }

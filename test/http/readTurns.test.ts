@@ -122,3 +122,25 @@ t.test('a read whose client left while its key was looked up is not begun', asyn
   t.equal((await after).status, 200);
   t.equal(begun.length, 1, 'only that of the client that is still there');
 });
+
+t.test('the place of a read that takes long rests before the client has it again', async (t) => {
+  const inTurn = readingInTurn();
+  const ctx = () => ({ res: new EventEmitter(), state: { caller: { viewer: { clientId: 'a' } } } });
+  const read = (isRefusable: boolean, next: () => Promise<unknown>) =>
+    inTurn({ isRefusable })(ctx() as unknown as RequestContext, next);
+  const gaps: number[] = [];
+  for (const isRefusable of [true, false]) {
+    const held = Promise.withResolvers<void>();
+    // It has the other place until the end.
+    const other = read(false, () => held.promise);
+    const begunAt = performance.now();
+    await read(isRefusable, settle);
+    const tookMs = performance.now() - begunAt;
+    const endedAt = performance.now();
+    await read(false, async () => gaps.push((performance.now() - endedAt) / tookMs));
+    held.resolve();
+    await other;
+  }
+  const [afterList = 0] = gaps;
+  t.ok(afterList > 4, `it rested ${afterList} times as long as the read took`);
+});
