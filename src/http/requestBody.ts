@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { BoundedBytes } from '../base/bounded.ts';
 import { ServiceError } from '../base/errors.ts';
+import { Turns } from '../base/turns.ts';
 import { IncomingBody } from '../net/incomingBody.ts';
 import type { Middleware, RequestContext } from './requestContext.ts';
 
@@ -67,6 +68,12 @@ export async function readWhole(
 /** How many bytes of an unwanted body are discarded, and for how long, before the connection is closed. */
 const LINGER_BYTES_MAX = 64 * 1024 * 1024;
 const LINGER_MS_MAX = 5_000;
+/**
+ * How much of all unwanted bodies together is read in a millisecond. Reading them costs as much as reading wanted ones, and whoever is
+ * refused sends the next one at once.
+ */
+const DISCARDED_BYTES_PER_MS = 32 * 1024;
+const discarding = new Turns({ of: 'unwanted bodies', max: 1, perClientMax: 1 });
 
 /**
  * An answer during the upload of the body would be lost: closing a socket with unread bytes resets it, and the reset overtakes the
@@ -89,16 +96,29 @@ async function* answerThenDiscard(answer: Buffer, req: IncomingMessage): AsyncGe
   await discard(req);
 }
 
-/** Discards the rest of the body until it ends, the client disconnects, or the limits are reached. */
+/** Discards the rest of the body until it ends, the client disconnects, or the limits are reached. Takes turns with other bodies. */
 export async function discard(req: IncomingMessage): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   using _patience = setTimeout(resolve, LINGER_MS_MAX);
+  const over = new AbortController();
   let discardedBytes = 0;
   req.on('data', (chunk: Buffer) => {
     discardedBytes += chunk.length;
-    if (discardedBytes > LINGER_BYTES_MAX) resolve();
+    if (discardedBytes > LINGER_BYTES_MAX) return resolve();
+    req.pause();
+    goOn(req, chunk.length, over.signal);
   });
   for (const event of ['end', 'close', 'error']) req.once(event, () => resolve());
   req.resume();
   await promise;
+  over.abort();
+}
+
+/** Reads on when it is the turn of this body. */
+function goOn(req: IncomingMessage, bytes: number, signal: AbortSignal): void {
+  const begin = (give: () => void) => {
+    setTimeout(give, bytes / DISCARDED_BYTES_PER_MS);
+    req.resume();
+  };
+  discarding.take('', { signal }).then(begin, () => {});
 }
