@@ -41,7 +41,12 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   ],
   'a place was taken before: of an upload or fetch, a batch, a query, a page': [
     ...['http/timestampRoute.ts turns', 'console/liveStreams.ts #open', 'console/pageTurns.ts #underWay'],
-    ...['scan/connectionPool.ts #waiting', 'http/lineTurns.ts places', 'http/lineTurns.ts beginning'],
+    ...[
+      'scan/connectionPool.ts #waiting',
+      'http/lineTurns.ts #places',
+      'http/lineTurns.ts #shared',
+      'http/lineTurns.ts #beginning',
+    ],
   ],
   'BULK_LINES_MAX and the places of lines': [
     ...['http/bulkRoute.ts #underWay', 'http/bulkRoute.ts #patience', 'http/bulkRoute.ts #answers'],

@@ -21,7 +21,7 @@ import { serveErrorIndex, serveErrorPage } from './errorPages.ts';
 import { type AnswerOptions, answerErrors } from './errorResponses.ts';
 import { type JobsOptions, jobHandlers } from './jobRoutes.ts';
 import { rotateOwnKey } from './keyRoutes.ts';
-import { linesInTurn } from './lineTurns.ts';
+import { LineTurns } from './lineTurns.ts';
 import { logHandlers } from './logRoutes.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
@@ -31,7 +31,7 @@ import type { Site } from './presentJob.ts';
 import { limitAtOnce, limitRate } from './rateLimit.ts';
 import { readingInTurn } from './readTurns.ts';
 import { linger } from './requestBody.ts';
-import type { Middleware, RequestState } from './requestContext.ts';
+import { callerOf, type Middleware, type RequestState } from './requestContext.ts';
 import { RequestLog } from './requestLog.ts';
 import { answerTimestampQuery, type TimestampOptions } from './timestampRoute.ts';
 import { type WebhooksOptions, webhookHandlers } from './webhookRoutes.ts';
@@ -234,10 +234,15 @@ function createHandlers(parts: AppParts) {
     time,
   };
   const batches = new Slots({ of: 'batches', max: parts.batchesMax, code: 'too_many_uploads' });
+  const lineTurns = new LineTurns();
+  const note: Middleware = (ctx, next) => {
+    lineTurns.noteSingle(callerOf(ctx).viewer.clientId);
+    return next();
+  };
   return {
-    createSealJob: createJob('createSealJob', create),
-    createDigestJob: createJob('createDigestJob', create),
-    createDigestBatch: createInBulk({ ...create, store, batches, lineTurn: linesInTurn(), logger, onFatal }),
+    createSealJob: [note, createJob('createSealJob', create)],
+    createDigestJob: [note, createJob('createDigestJob', create)],
+    createDigestBatch: createInBulk({ ...create, store, batches, lineTurns, logger, onFatal }),
   };
 }
 

@@ -13,7 +13,7 @@ import { type Accepted, acceptJob, type Create } from './acceptJob.ts';
 import { BulkLines, type NumberedLine } from './bulkLines.ts';
 import { type CreateOptions, failureOf, settledWithin } from './createRoutes.ts';
 import { type AnswerOptions, errorBody, tellable } from './errorResponses.ts';
-import type { LineTurn } from './lineTurns.ts';
+import type { LineTurns } from './lineTurns.ts';
 import { requestIds } from './observe.ts';
 import { ASK_AGAIN_SECONDS, presentJob, sealedAtOf, withSealedAt } from './presentJob.ts';
 import { setRateLimit } from './rateLimit.ts';
@@ -26,7 +26,7 @@ interface BulkOptions extends CreateOptions, AnswerOptions {
   store: CreateOptions['store'] & Pick<Store, 'identity' | 'log'>;
   batches: Slots;
   /** One for all batches. */
-  lineTurn: LineTurn;
+  lineTurns: LineTurns;
   logger: Logger;
 }
 
@@ -146,12 +146,12 @@ class BulkRequest {
 
   /** Begins these lines, one after the other. Throws ServiceError once the client has gone: then the others never begin. */
   async #carryOut(lines: Iterable<NumberedLine>): Promise<void> {
-    const { limits, lineTurn } = this.#options;
+    const { limits, lineTurns } = this.#options;
     const { clientId } = callerOf(this.#ctx).viewer;
     for (const line of lines) {
       const allowance = new Allowance(limits, clientId);
       while (!allowance.tryTakeRequest()) await this.#pause();
-      this.#begin(line, allowance, await lineTurn(clientId, this.#gone.signal));
+      this.#begin(line, allowance, await lineTurns.take(clientId, this.#gone.signal));
     }
   }
 

@@ -1,30 +1,41 @@
+import { Presence } from '../base/presence.ts';
 import { Turns } from '../base/turns.ts';
 
 /** Lines without an answer, and those of one client. They are enough to share signatures, and too few to keep other requests waiting. */
 const UNDER_WAY = { of: 'lines of batches', max: 512, perClientMax: 256 };
+/** Those of a client beside others that send single creates: each answer to a line, and each line of a batch of the log, is a wait for them. */
+const SHARED = { of: 'lines of batches', max: 512, perClientMax: 32 };
 /** Lines that begin in one turn of the event loop. */
 const BEGUN = { of: 'lines of batches', max: 8, perClientMax: 8 };
-
-/**
- * Resolves when it is the turn of a client's line. The function gives the place of the line back. Rejects with the signal's reason.
- */
-export type LineTurn = (clientId: string, signal: AbortSignal) => Promise<() => void>;
 
 /**
  * Lets the lines of all batches begin in turn. A batch can send thousands of lines in one packet: here few of them begin before the
  * event loop looks at other connections, and the client with the fewest lines under way is next.
  */
-export function linesInTurn(): LineTurn {
-  const places = new Turns(UNDER_WAY);
-  const beginning = new Turns(BEGUN);
-  return async (clientId, signal) => {
-    const leave = await places.take(clientId, { signal });
-    try {
-      setImmediate(await beginning.take(clientId, { signal }));
-    } catch (error) {
-      leave();
-      throw error;
-    }
-    return leave;
-  };
+export class LineTurns {
+  readonly #places = new Turns(UNDER_WAY);
+  readonly #shared = new Turns(SHARED);
+  readonly #beginning = new Turns(BEGUN);
+  readonly #singles: Presence;
+
+  constructor(singles = new Presence()) {
+    this.#singles = singles;
+  }
+
+  /** A client sends a create that is not a line. */
+  noteSingle(clientId: string): void {
+    this.#singles.note(clientId);
+  }
+
+  /**
+   * Resolves when it is the turn of a client's line. The function gives the place of the line back. Rejects with the signal's reason.
+   */
+  async take(clientId: string, signal: AbortSignal): Promise<() => void> {
+    using held = new DisposableStack();
+    held.defer(await this.#places.take(clientId, { signal }));
+    if (this.#singles.isBesideOthers(clientId)) held.defer(await this.#shared.take(clientId, { signal }));
+    setImmediate(await this.#beginning.take(clientId, { signal }));
+    const places = held.move();
+    return () => places.dispose();
+  }
 }

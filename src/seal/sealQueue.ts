@@ -1,8 +1,13 @@
+import { Presence } from '../base/presence.ts';
 import { parseAuditReference } from '../manifest/auditRecord.ts';
 import type { Sealable } from './pending.ts';
 
+/** Jobs of one client in a batch, if others seal too: they wait for all of the batch. */
+const SHARED_MAX = 64;
+
 /**
  * Jobs for the next batch. If more wait than it takes, it takes equally many of each client, so a client waits for no batch of others only.
+ * It takes few of each while several clients seal: then a batch is done soon.
  * Audit records go before all others, in their order, and all into the next batch: the record of a new epoch is in
  * the log before anything is sealed in that epoch, and the newest record in the log proves those before it.
  */
@@ -10,6 +15,11 @@ export class SealQueue {
   /** In the order of their numbers. */
   #records: Sealable[] = [];
   #others: Sealable[] = [];
+  readonly #presence: Presence;
+
+  constructor(presence = new Presence()) {
+    this.#presence = presence;
+  }
 
   get length(): number {
     return this.#records.length + this.#others.length;
@@ -25,8 +35,12 @@ export class SealQueue {
   }
 
   add(job: Sealable): void {
-    if (isRecord(job)) this.#keep([job]);
-    else this.#others.push(job);
+    if (isRecord(job)) {
+      this.#keep([job]);
+    } else {
+      this.#others.push(job);
+      this.#presence.note(job.job.clientId);
+    }
   }
 
   /** Puts jobs that were taken before all others. */
@@ -45,28 +59,27 @@ export class SealQueue {
   #takeOthers(max: number): Sealable[] {
     // Some may have ended in the queue: another node was faster.
     const waiting = this.#others.filter(({ isOver }) => !isOver);
-    const taken = waiting.length > max ? sharesOf(waiting, max) : new Set(waiting);
+    const taken = new Set<Sealable>();
+    const shares = Map.groupBy(waiting, ({ job }) => job.clientId);
+    for (let round = 0; taken.size < max && shares.size > 0; round += 1)
+      for (const [clientId, jobs] of shares) {
+        const next = this.#mayTake(clientId, round) ? jobs[round] : undefined;
+        if (next === undefined) shares.delete(clientId);
+        else if (taken.size < max) taken.add(next);
+      }
     this.#others = waiting.filter((one) => !taken.has(one));
-    return [...taken];
+    return waiting.filter((one) => taken.has(one));
+  }
+
+  /** Whether a client that has so many jobs in a batch may have another one. */
+  #mayTake(clientId: string, jobs: number): boolean {
+    return jobs < SHARED_MAX || !this.#presence.isBesideOthers(clientId);
   }
 
   #keep(records: readonly Sealable[]): void {
     this.#records.push(...records);
     this.#records.sort((a, b) => numberOf(a) - numberOf(b));
   }
-}
-
-/** The oldest jobs of each client, `count` in all, from more: a client that has fewer than the others gives its share to them. */
-function sharesOf(waiting: readonly Sealable[], count: number): Set<Sealable> {
-  const shares = Map.groupBy(waiting, ({ job }) => job.clientId);
-  const taken = new Set<Sealable>();
-  for (let round = 0; taken.size < count; round += 1)
-    for (const [clientId, jobs] of shares) {
-      const next = jobs[round];
-      if (next === undefined) shares.delete(clientId);
-      else if (taken.size < count) taken.add(next);
-    }
-  return new Set(waiting.filter((one) => taken.has(one)));
 }
 
 function isRecord({ job }: Sealable): boolean {

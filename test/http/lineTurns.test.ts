@@ -1,23 +1,24 @@
 /** When a line of a batch begins, and how many are under way. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
-import { linesInTurn } from '../../src/http/lineTurns.ts';
+import { Presence } from '../../src/base/presence.ts';
+import { LineTurns } from '../../src/http/lineTurns.ts';
 import { NEVER } from '../support/partitions.ts';
 
 /** Batches that ask for a turn, one line after the other, and never answer. */
 function openBatches() {
-  const lineTurn = linesInTurn();
+  const lineTurns = new LineTurns(new Presence(() => 0));
   const begun: string[] = [];
   const leaves: (() => void)[] = [];
   const open = async (clientId: string, lines: number) => {
     for (let line = 0; line < lines; line += 1) {
-      const leave = await lineTurn(clientId, NEVER);
+      const leave = await lineTurns.take(clientId, NEVER);
       begun.push(clientId);
       leaves.push(leave);
     }
   };
   const countOf = (clientId: string) => begun.filter((one) => one === clientId).length;
-  return { lineTurn, begun, leaves, open, countOf };
+  return { lineTurns, begun, leaves, open, countOf };
 }
 
 t.test('few lines begin in one turn of the event loop, and clients take turns', async (t) => {
@@ -48,16 +49,36 @@ t.test('the lines under way are bounded, and there is always a place for another
 });
 
 t.test('a line whose client has gone never begins, and takes no place', async (t) => {
-  const { lineTurn, open, leaves, countOf } = openBatches();
+  const { lineTurns, open, leaves, countOf } = openBatches();
   open('greedy', 256);
   for (let turn = 0; turn < 100; turn += 1) await nextTurn();
   t.equal(countOf('greedy'), 256);
   const gone = new AbortController();
-  const waiting = lineTurn('greedy', gone.signal);
+  const waiting = lineTurns.take('greedy', gone.signal);
   gone.abort(new Error('gone'));
   await t.rejects(waiting, { message: 'gone' });
-  await t.rejects(lineTurn('modest', gone.signal), { message: 'gone' });
+  await t.rejects(lineTurns.take('modest', gone.signal), { message: 'gone' });
   leaves[0]?.();
   await open('greedy', 1);
   t.equal(countOf('greedy'), 257);
 });
+
+t.test(
+  'beside single creates of others, a client has few lines under way; beside its own, many',
+  async (t) => {
+    const { lineTurns, open, leaves, countOf } = openBatches();
+    lineTurns.noteSingle('greedy');
+    open('greedy', 100);
+    for (let turn = 0; turn < 30; turn += 1) await nextTurn();
+    t.equal(countOf('greedy'), 100);
+    const note = setInterval(() => lineTurns.noteSingle('modest'), 1);
+    t.teardown(() => clearInterval(note));
+    lineTurns.noteSingle('modest');
+    open('greedy', 200);
+    for (let turn = 0; turn < 30; turn += 1) await nextTurn();
+    t.equal(countOf('greedy'), 132);
+    leaves.at(-1)?.();
+    for (let turn = 0; turn < 30; turn += 1) await nextTurn();
+    t.equal(countOf('greedy'), 133, 'one begins for one that is answered');
+  },
+);

@@ -1,5 +1,6 @@
 /** Which jobs the next batch takes if more wait than it can have. */
 import t from 'tap';
+import { Presence } from '../../src/base/presence.ts';
 import { newJobId } from '../../src/job/id.ts';
 import { Pending, type Sealable } from '../../src/seal/pending.ts';
 import { SealQueue } from '../../src/seal/sealQueue.ts';
@@ -9,14 +10,26 @@ const waiting = (clientId: string) => new Pending(makeJob(newJobId(), { clientId
 const clientsOf = (jobs: Sealable[]) => jobs.map(({ job }) => job.clientId).join(' ');
 
 t.test('a batch takes equally many jobs of each client that waits', (t) => {
-  const queue = new SealQueue();
+  const queue = new SealQueue(new Presence(() => 0));
   for (let n = 0; n < 100; n += 1) queue.add(waiting('greedy'));
   for (const clientId of ['modest', 'other', 'modest']) queue.add(waiting(clientId));
   t.equal(clientsOf(queue.take(4)), 'greedy greedy modest other', 'in the order in which they came');
   t.equal(clientsOf(queue.take(3)), 'greedy greedy modest', 'a share that is left over goes to the others');
   t.equal(clientsOf(queue.take(2)), 'greedy greedy');
-  t.equal(queue.take(1_000).length, 94);
-  t.equal(queue.length, 0);
+  t.equal(queue.take(1_000).length, 64, 'few, as long as the others may come again');
+  t.equal(queue.length, 30);
+  t.end();
+});
+
+t.test('a client that is alone has as many jobs in a batch as there may be', (t) => {
+  let now = 0;
+  const queue = new SealQueue(new Presence(() => now));
+  for (let n = 0; n < 1_000; n += 1) queue.add(waiting('greedy'));
+  t.equal(queue.take(700).length, 700);
+  queue.add(waiting('modest'));
+  t.equal(queue.take(700).length, 65);
+  now += 1_000;
+  t.equal(queue.take(700).length, 236, 'the other has gone');
   t.end();
 });
 

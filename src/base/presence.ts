@@ -1,0 +1,33 @@
+import type { Clock } from './clock.ts';
+
+/** How long a client counts as present after it was noted, in milliseconds. */
+const PRESENT_MS = 1_000;
+
+interface Noted {
+  clientId: string;
+  at: number;
+}
+
+/** Remembers whether several clients want something at the same time: a client that is alone may have more of it at once. */
+export class Presence {
+  readonly #clock: Clock;
+  #last: Noted | undefined;
+  /** The last one of another client. */
+  #before: Noted | undefined;
+
+  /** Milliseconds of a clock that nobody can set. */
+  constructor(clock: Clock = () => performance.now()) {
+    this.#clock = clock;
+  }
+
+  note(clientId: string): void {
+    if (this.#last?.clientId !== clientId) this.#before = this.#last;
+    this.#last = { clientId, at: this.#clock() };
+  }
+
+  /** Whether a client other than this one was noted a moment ago. */
+  isBesideOthers(clientId: string): boolean {
+    const other = this.#last?.clientId === clientId ? this.#before : this.#last;
+    return other !== undefined && this.#clock() - other.at < PRESENT_MS;
+  }
+}
