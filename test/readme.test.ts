@@ -1,5 +1,5 @@
 /** What the manual names exists: commands, options, keys, files, headings, codes. */
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import t from 'tap';
@@ -157,6 +157,23 @@ t.test('every failure code of the signers has its row', async (t) => {
   const told = pageAt('docs/hsm/messages.md').spans;
   for (const code of codes) t.ok(told.includes(code), code);
 });
+
+t.test(
+  'every command line of journalctl that people are given names the namespace of pdfseald',
+  async (t) => {
+    const named = ['docs', 'src', 'systemd', 'config'].flatMap((folder) =>
+      readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .flatMap((entry) => {
+          const path = join(entry.parentPath, entry.name);
+          const lines = readFileSync(path, 'utf8').split('\n');
+          return lines.filter((line) => /journalctl -/.test(line)).map((line) => `${path}: ${line}`);
+        }),
+    );
+    t.ok(named.length > 10, `${named.length} lines`);
+    for (const line of named) t.notMatch(line, /journalctl (?!--namespace=\+?pdfseald\b)-/);
+  },
+);
 
 t.test('the page for developers names the ten dearest test files', async (t) => {
   const dearest = Object.keys(suiteCosts.files).slice(0, 10);

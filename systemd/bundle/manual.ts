@@ -137,7 +137,10 @@ function runSections(): Sections {
     [
       'EXIT STATUS',
       definitions([
-        ['1', 'systemd could not run the command, or a signal ended it; journalctl(1) says why.'],
+        [
+          '1',
+          'systemd could not run the command, or a signal ended it; journalctl --namespace=+pdfseald -e says why.',
+        ],
         ['64', 'The environment or the command is missing or wrong, or the caller is not root.'],
         ['other', 'That of pdfseal(1).'],
       ]),
