@@ -4,6 +4,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   EROFS: 'mount its file system for writing',
   ENOSPC: 'make room on its disk',
   EDQUOT: 'raise the disk quota of this user',
+  EIO: 'repair or replace its disk: the log of the kernel (dmesg) says what failed',
   EMFILE: 'raise the number of files this process may open (LimitNOFILE=)',
 };
 
@@ -12,9 +13,14 @@ export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
+/** What an administrator can do so that a disk takes what was to be written; undefined for an error of another kind. */
+export function diskRemedy(cause: unknown): string | undefined {
+  return REMEDIES[codeOf(cause)];
+}
+
 /** What an administrator can do so that a file can be opened. */
 export function remedyFor(cause: unknown): string {
-  return REMEDIES[codeOf(cause)] ?? 'run this as the user that owns the folder';
+  return diskRemedy(cause) ?? 'run this as the user that owns the folder';
 }
 
 /** The system's own message, such as "permission denied", for messages to administrators. */

@@ -3,7 +3,7 @@ import { CommanderError } from 'commander';
 import { BrokenInvariant, DamagedRecord } from '../base/assert.ts';
 import { fromEnvironment, ownProcess } from '../base/env.ts';
 import { type ErrorCode, OperatorError, ServiceError } from '../base/errors.ts';
-import { systemReason } from '../base/systemReason.ts';
+import { diskRemedy, systemReason } from '../base/systemReason.ts';
 import { UnknownOutcome } from '../store/store.ts';
 import { EXIT, type ExitStatus } from './exit.ts';
 import { isJson, note, noteJson } from './terminal.ts';
@@ -71,9 +71,8 @@ export function report(error: unknown, failed: ExitStatus = EXIT.failed): ExitSt
   if (isJson()) noteJson({ error: failure });
   else {
     for (const line of failure.message.split('\n')) note(`pdfseal: ${line}`);
-    const isMendable = error instanceof OperatorError || error instanceof DamagedRecord;
-    if (isMendable && error.remedy !== undefined) note(`  → ${error.remedy}`);
-    if (failure.code === 'internal_error') note(`  → ${failure.remedy}`);
+    const mendable = error instanceof OperatorError || error instanceof DamagedRecord ? error : failure;
+    if (mendable.remedy !== undefined) note(`  → ${mendable.remedy}`);
   }
   if (failure.code !== 'internal_error') return failed;
   if (fromEnvironment('PDFSEAL_STACK')) new Console(ownProcess().stderr).error(error);
@@ -117,6 +116,8 @@ export function commandFailure(error: unknown): CommandFailure {
     const reason = systemReason(error.cause);
     return { code: 'internal_error', message: `${message} (${reason})`, remedy: UNKNOWN };
   }
+  const remedyOfDisk = diskRemedy(error);
+  if (remedyOfDisk !== undefined) return { code: 'failed', message, remedy: remedyOfDisk };
   const broken = message.startsWith('MDB_') ? new BrokenInvariant(message) : error;
   const remedy = broken instanceof BrokenInvariant ? broken.remedy : FAILURES.internal_error;
   return { code: 'internal_error', message: `internal error: ${message}`, remedy };

@@ -2,7 +2,7 @@ import { cpSync, existsSync, readdirSync, readFileSync, statSync } from 'node:fs
 import { basename, join } from 'node:path';
 import * as z from 'zod';
 import { OperatorError } from '../../base/errors.ts';
-import { systemReason } from '../../base/systemReason.ts';
+import { diskRemedy, systemReason } from '../../base/systemReason.ts';
 import type { Config } from '../../config/config.ts';
 import { openCheckpoint } from '../../log/signedCheckpoint.ts';
 import { contradiction, type EarlierState } from '../../prove/history.ts';
@@ -141,7 +141,11 @@ function notedIn(folder: string, { checkpoint }: BackupFile): EarlierState | und
 /** An error of the system as one that an administrator can correct. */
 export function asOperatorError(error: unknown, what: string): unknown {
   if (error instanceof OperatorError || !(error instanceof Error && 'code' in error)) return error;
-  return new OperatorError(`${what} (${systemReason(error)})`, { cause: error });
+  const remedy = diskRemedy(error);
+  return new OperatorError(`${what} (${systemReason(error)})`, {
+    cause: error,
+    ...(remedy !== undefined && { remedy }),
+  });
 }
 
 /** The store in a backup. */
