@@ -43,7 +43,7 @@ export function differences(
   const [now, then] = [encodeQuorum(kms.quorum), encodeQuorum(quorum)];
   const required = timestamp.authorities.length > 0;
   return [
-    ...added.map((name) => `kms.partitions: ${name} is no partition of this epoch`),
+    ...added.map((name) => `kms.partitions: ${name} is not a partition of this epoch`),
     ...removed.map((name) => `kms.partitions: ${name} is missing, a partition of this epoch`),
     ...kms.partitions.flatMap((token) => {
       const key = keys.find(

@@ -97,10 +97,14 @@ function readToml(text: string, file: string): object {
     return parseToml(text, { unsafeKeyBehaviour: 'throw' });
   } catch (cause) {
     if (!(cause instanceof TomlError)) throw cause;
-    const [reason] = cause.message.replace('Invalid TOML document: ', '').split('\n');
+    const [reason = ''] = cause.message.replace('Invalid TOML document: ', '').split('\n');
+    const isOpen = reason.startsWith('control characters');
     throw new OperatorError(`${file}:${cause.line}:${cause.column}: not TOML: ${reason}`, {
       cause,
       code: 'invalid_config',
+      remedy: isOpen
+        ? 'close the quotation mark of that line, or take the control character out'
+        : 'correct that line; pdfseald.toml(5) has an example of every key',
     });
   }
 }

@@ -118,7 +118,8 @@ export function findToken(
     );
     const others = unreadable === undefined ? [] : [`one that cannot be read (${unreadable})`];
     const there = [...names, ...others].slice(0, TOKENS_NAMED_MAX).join(', ') || 'none at all';
-    throw new SignerFailure('token_not_found', `the module has no such token; there is ${there}`);
+    const wanted = tokenLabel ?? `serial ${tokenSerial}`;
+    throw new SignerFailure('token_not_found', `the module has no such token (${wanted}); there is ${there}`);
   }
   if (second !== undefined) throw new SignerFailure('token_ambiguous', 'the module has several such tokens');
   return { slot: found.slot, hasLogin: (found.info.flags & pkcs11.CKF_LOGIN_REQUIRED) !== 0 };

@@ -218,7 +218,7 @@ const CASES: Case[] = [
     breaks: editConfig((text) => text.replace('region = "us"', 'region = "ap"')),
     says: {
       check: 'epoch',
-      detail: /ap\/sandbox-2026 is no partition of this epoch/,
+      detail: /ap\/sandbox-2026 is not a partition of this epoch/,
       remedy: /pdfseal epochs plan/,
     },
   },

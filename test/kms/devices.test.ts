@@ -65,6 +65,6 @@ t.test('a slot with a foreign card is skipped', async (t) => {
   t.ok(faultsPlayed(device, 'foreign-card') > 1);
   await t.rejects(readKey({ ...device, tokenLabel: 'gone' }), {
     message:
-      /no such token; there is "vault" \(serial \w+\), one that cannot be read \(CKR_TOKEN_NOT_RECOGNIZED\) \(token_not_found\)/,
+      /no such token \(.+\); there is "vault" \(serial \w+\), one that cannot be read \(CKR_TOKEN_NOT_RECOGNIZED\) \(token_not_found\)/,
   });
 });

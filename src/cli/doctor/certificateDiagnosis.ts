@@ -4,7 +4,7 @@ import { isIP } from 'node:net';
 import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
-import { daysLeft, type Urgency, urgencyOf } from '../../base/validity.ts';
+import { daysLeft, type Urgency, urgencyOf, type Validity } from '../../base/validity.ts';
 import { certificatesInUse } from '../../config/certificatesInUse.ts';
 import type { Config } from '../../config/config.ts';
 import { readTls, type TlsCertificate, type TlsFiles, type TlsTable, tlsUrgencyOf } from '../../net/tls.ts';
@@ -25,12 +25,17 @@ function judge(entry: CertificateEntry, now: number): Diagnosis {
   const check = `certificate ${authority} (${role})`;
   if ('missing' in found)
     return bad(check, found.missing, 'restore the file, or install another certificate');
-  const detail = `${found.subjectName}, until ${toRfc3339(found.notAfter).slice(0, 10)}: ${daysLeft(found, now)} days left`;
+  const detail = `${found.subjectName}, until ${toRfc3339(found.notAfter).slice(0, 10)}: ${timeLeft(found, now)}`;
   const remedy = authority.startsWith('built-in ')
     ? RENEW_TIMESTAMPING
     : 'ask the authority for its next root, and add it to the file of roots';
   const urgency = validityOf(entry, now) === 'valid' ? urgencyOf(found, now) : 'urgent';
   return judgeUrgency(urgency, { check, detail, remedy });
+}
+
+function timeLeft(validity: Pick<Validity, 'notAfter'>, now: number): string {
+  const days = daysLeft(validity, now);
+  return days < 0 ? 'expired' : `${days} days left`;
 }
 
 /** The same rule for every certificate, also for those of the API. */
@@ -147,7 +152,7 @@ function diagnoseName(certificate: X509Certificate, publicUrl: string): Diagnosi
 function diagnoseDates(table: TlsTable, certificate: TlsCertificate, now: number): Diagnosis {
   const { role, subject, notBefore, notAfter } = certificate;
   const urgency = tlsUrgencyOf(certificate, now);
-  const left = `${daysLeft(certificate, now)} days left`;
+  const left = timeLeft(certificate, now);
   if (role === 'client-crl') {
     const [from, to] = [notBefore, notAfter].map((time) => `${toRfc3339(time).slice(0, 16)}Z`);
     const detail = `${subject}, issued ${from}, the next one by ${to}: ${left}`;

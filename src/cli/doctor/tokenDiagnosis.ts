@@ -12,7 +12,8 @@ import { kmsKeyId } from '../../log/verifierKey.ts';
 import { configuredKeys, type WantedKey } from '../hsm/hsmKeys.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
-const RECONNECT = 'check that the token is connected and that its module is configured';
+const RECONNECT =
+  'check that the token is connected, that its module is configured, and that token_label or token_serial is right';
 
 /** Signs with every configured key, one after the other. For when no daemon runs. */
 export async function* probeTokens(config: Config, inForce: readonly EpochKey[]): AsyncIterable<Diagnosis> {

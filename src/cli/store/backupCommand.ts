@@ -130,7 +130,10 @@ async function publish(
 
 function refuseExisting(target: string): void {
   if (existsSync(target))
-    throw new OperatorError(`${target} already exists, and a backup is never overwritten`);
+    throw new OperatorError(`${target} already exists, and a backup is never overwritten`, {
+      remedy:
+        'name a folder that does not exist, or add --dated: then each backup has a folder of its own there',
+    });
 }
 
 /** A link that was put there is not followed. */

@@ -132,7 +132,7 @@ async function openAsExpected({ path, expected, repairing, moving, schema, ...op
   const databases = await openExisting(path, options);
   try {
     const identity = readIdentity(databases, path, schema);
-    assertExpected(identity, expected, { place: path, remedy: 'check state_dir' });
+    assertExpected(identity, expected, { place: path, remedy: 'correct that key, or state_dir' });
     if (!repairing) assertNotUnderRepair(path, identity);
     if (!moving) assertNotMoving(path, identity);
     return { databases, identity };

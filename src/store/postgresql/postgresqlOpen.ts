@@ -25,7 +25,7 @@ import { createRoles, ROLE_NAMES } from './roles.ts';
 import { type Sequencing, takeTurn } from './sequencer.ts';
 import { Writes } from './writes.ts';
 
-const THERE = { place: 'the database', remedy: 'check store.url' };
+const THERE = { place: 'the database', remedy: 'correct that key, or store.url' };
 
 /** By default, every role of a server may connect to a database. */
 const CLOSE_DATABASE = `DO $$ BEGIN
