@@ -51,7 +51,7 @@ const OF_API: Partial<Record<ErrorCode, string>> = {
   insufficient_scope: 'Use an API key with the scope that the message names (`pdfseal keys issue --scopes`).',
   source_not_allowed: 'Add the origin of the URL to sources.allow in the config file.',
   webhook_url_not_allowed:
-    'Add the origin of the URL, or its network if that is not public, to webhooks.allow in the config file.',
+    'Add the origin of the URL, or its network if that is not public, to webhooks.allow in the config file. Allow an address that is not of this machine in IPAddressAllow= of pdfseal-egress@ too. Then restart the daemon.',
   too_many_webhook_endpoints: 'Remove an endpoint with `pdfseal webhooks remove`.',
   webhook_endpoint_not_found: 'Check the id; `pdfseal webhooks list` shows all endpoints.',
   job_not_found: 'Check the id and the environment; `pdfseal jobs list` shows the jobs.',

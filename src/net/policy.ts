@@ -82,6 +82,36 @@ function parseNetwork(text: string): Allowed | undefined {
   return { kind: 'network', network: isMapped ? [address.toIPv4Address(), bits - 96] : [address, bits] };
 }
 
+/** An entry that can never allow what it names. */
+export interface UselessEntry {
+  entry: string;
+  /** The address, or the network, that is not allowed. */
+  address: string;
+  /** Whether no other entry can allow it either. */
+  isForbidden: boolean;
+}
+
+/** The addresses of names that always stand for this machine (RFC 6761). */
+const LOCALHOST = /^(?:.*\.)?localhost$/;
+
+/** Which entries of a list name an address that the list does not allow. Names of other hosts are not looked up. */
+export function uselessEntries(allow: readonly string[]): UselessEntry[] {
+  const policy = new TargetPolicy(allow);
+  return allow.flatMap((entry): UselessEntry[] => {
+    const allowed = parseAllowed(entry);
+    if (allowed === undefined) return [];
+    if (allowed.kind === 'network')
+      return NEVER.some((never) => isWithin(allowed.network, never))
+        ? [{ entry, address: entry, isForbidden: true }]
+        : [];
+    const host = allowed.host.replace(/^\[(.*)\]$/, '$1');
+    const addresses = LOCALHOST.test(host) ? ['127.0.0.1', '::1'] : isIP(host) === 0 ? [] : [host];
+    const [address] = addresses;
+    if (address === undefined || addresses.some((one) => policy.allows(one))) return [];
+    return [{ entry, address, isForbidden: isNever(ipaddr.process(address)) }];
+  });
+}
+
 /**
  * Decides what the daemon can connect to when a client names the target. A listed origin can have any public
  * address. An address that is not public, or whose origin is not listed, must be in a listed network. The checked
@@ -118,11 +148,17 @@ export class TargetPolicy {
     const isListed = this.#origins.some((origin) => matches(origin, url));
     const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
     const isLiteral = isIP(host) !== 0;
-    if (isLiteral && !this.#allows(host, isListed)) throw new TargetRefused(`${host} is not allowed`);
+    if (isLiteral && !this.#allows(host, isListed))
+      throw new TargetRefused(`${host} is not allowed${hintOf(host)}`);
     if (!isLiteral && !isListed && this.#networks.length === 0) {
       throw new TargetRefused(`${url.origin} is not allowed`);
     }
     return { lookup: (name, options, done) => this.#lookup(name, options, done, isListed) };
+  }
+
+  /** Whether an origin that is listed can have this address. */
+  allows(address: string): boolean {
+    return this.#allows(address, true);
   }
 
   #lookup(
@@ -137,7 +173,8 @@ export class TargetPolicy {
       const [first] = allowed;
       if (first === undefined) {
         const addresses = found.map(({ address }) => address).join(', ');
-        return done(new TargetRefused(`${name} is at ${addresses}, which is not allowed`), []);
+        const hint = hintOf(found[0]?.address);
+        return done(new TargetRefused(`${name} is at ${addresses}, which is not allowed${hint}`), []);
       }
       if (options.all) done(null, allowed);
       else done(null, first.address, first.family);
@@ -158,6 +195,14 @@ export class TargetPolicy {
   #isInListedNetwork(address: Address): boolean {
     return this.#networks.some((network) => isIn(network, address));
   }
+}
+
+/** How an address differs from those for which an origin suffices. */
+function hintOf(text = ''): string {
+  if (isIP(text) === 0) return '';
+  const address = ipaddr.process(text);
+  if (isNever(address)) return ', whatever is listed';
+  return isPublic(address) ? '' : ': it is not a public address, so its network must be listed';
 }
 
 function isNever(address: Address): boolean {
@@ -194,6 +239,10 @@ function carriedBy(address: Address): Address[] {
 function isIsatap(bytes: number[]): boolean {
   const [first = 0, ...others] = bytes.slice(8, 12);
   return (first & 0xfc) === 0 && isDeepStrictEqual(others, [0x00, 0x5e, 0xfe]);
+}
+
+function isWithin([address, bits]: Network, around: Network): boolean {
+  return bits >= around[1] && isIn(around, address);
 }
 
 function isIn([network, bits]: Network, address: Address): boolean {

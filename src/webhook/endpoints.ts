@@ -128,7 +128,7 @@ function readUrl(value: unknown, policy: Policy): string {
     policy.guard(url);
   } catch (error) {
     if (!(error instanceof TargetRefused)) throw error;
-    const message = `url: ${error.message}. Ask the administrator to list it in webhooks.allow.`;
+    const message = `url: ${error.message}. Ask the administrator to add it to webhooks.allow and to IPAddressAllow= of pdfseal-egress@.`;
     throw new ServiceError('webhook_url_not_allowed', message, { parameter: 'url' });
   }
   return url.href;

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
-import { parseAllowed, TargetPolicy, TargetRefused } from '../../src/net/policy.ts';
+import { parseAllowed, TargetPolicy, TargetRefused, uselessEntries } from '../../src/net/policy.ts';
 
 /** Whether the URL may be tried: names are not looked up for this. */
 function admits(allow: string[], url: string): boolean {
@@ -200,4 +200,31 @@ t.test('a name with addresses of both kinds leads to those that are allowed', as
     guard.lookup('a.example', { all }, (...found) =>
       t.strictSame(found, all ? [null, addresses.slice(1)] : [null, '93.184.215.14', 4]),
     );
+});
+
+t.test('an entry that allows nothing is found, with the address that is missing', (t) => {
+  const cases: [allow: string[], found: [entry: string, address: string, isForbidden: boolean][]][] = [
+    [['https://erp.example.com', 'https://*', '10.0.0.0/8', '192.0.2.7', '::/0', '0.0.0.0/0'], []],
+    [['https://10.0.0.7'], [['https://10.0.0.7', '10.0.0.7', false]]],
+    [['https://10.0.0.7', '10.0.0.0/24'], []],
+    [['https://10.0.0.7', '10.1.0.0/16'], [['https://10.0.0.7', '10.0.0.7', false]]],
+    [['http://localhost:8080'], [['http://localhost:8080', '127.0.0.1', false]]],
+    [['http://app.localhost:8080', '127.0.0.0/8'], []],
+    [['https://[fd00::1]'], [['https://[fd00::1]', 'fd00::1', false]]],
+    [['https://[::1]', '::1'], []],
+    [['https://169.254.169.254', '0.0.0.0/0'], [['https://169.254.169.254', '169.254.169.254', true]]],
+    [['169.254.169.254'], [['169.254.169.254', '169.254.169.254', true]]],
+    [['169.254.0.0/16'], [['169.254.0.0/16', '169.254.0.0/16', true]]],
+    [['https://8.8.8.8'], []],
+  ];
+  for (const [allow, found] of cases)
+    t.strictSame(
+      uselessEntries(allow).map(({ entry, address, isForbidden }) => [entry, address, isForbidden]),
+      found,
+      allow.join(' '),
+    );
+  const policy = new TargetPolicy(['https://10.0.0.7']);
+  t.throws(() => policy.guard(new URL('https://10.0.0.7')), { message: /its network must be listed$/ });
+  t.throws(() => policy.guard(new URL('https://169.254.1.1')), { message: /, whatever is listed$/ });
+  t.end();
 });

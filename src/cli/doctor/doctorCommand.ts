@@ -14,6 +14,7 @@ import { diagnoseFiles, diagnoseNames } from './fileDiagnosis.ts';
 import { diagnoseHardening } from './hardenDiagnosis.ts';
 import { diagnoseClock, diagnoseEngine, diagnoseLimits, diagnoseNode } from './hostDiagnosis.ts';
 import { diagnoseStore } from './storeDiagnosis.ts';
+import { diagnoseTargets } from './targetDiagnosis.ts';
 import { diagnosePostQuantum, diagnoseSeparation, probeTokens } from './tokenDiagnosis.ts';
 import { diagnoseUpkeep } from './upkeepDiagnosis.ts';
 
@@ -56,6 +57,7 @@ export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
   const usable = 'check' in config ? tryConfig(file, { files: 'unused' }) : config;
   if ('check' in usable) return;
   yield* diagnoseNames(usable);
+  yield* diagnoseTargets(usable);
   yield* diagnoseFiles(usable);
   yield* diagnoseDatabase(usable);
   const { diagnoses: ofStore, keys = [] } = await diagnoseStore(usable);

@@ -25,6 +25,7 @@ import { diagnoseNames } from './fileDiagnosis.ts';
 import { diagnoseHardening } from './hardenDiagnosis.ts';
 import { diagnoseEngine } from './hostDiagnosis.ts';
 import { diagnoseStore } from './storeDiagnosis.ts';
+import { diagnoseTargets } from './targetDiagnosis.ts';
 
 /**
  * What a start of the daemon would find, apart from the HSM: `bad` if the daemon would refuse to start. The same code reads each file as
@@ -37,6 +38,7 @@ export async function* diagnoseStart(file: string): AsyncIterable<Diagnosis> {
     ? good('config', `every key of ${config.file} is known and has a valid value`)
     : warning('config', lacking.join('\n'), 'the other partitions meet the quorum; correct this one');
   yield* diagnoseNames(config);
+  yield* diagnoseTargets(config);
   yield* diagnoseUser(config);
   yield* diagnosePins(config);
   yield* diagnoseHardening(config);
