@@ -61,9 +61,8 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
     ...['seal/fetching.ts #pauses', 'seal/fetching.ts #running', 'seal/fetching.ts #turns'],
     ...['seal/sealer.ts left', 'seal/sealer.ts failed', 'watch/arrivalFeed.ts known'],
   ],
-  'one for each audit record that is not sealed yet, which the store holds too': [
-    'seal/sealQueue.ts #records',
-  ],
+  'admitRecord of the sealer: clients leave no more records while 10,000 wait, and administrators act by hand':
+    ['seal/sealQueue.ts #records'],
   'one for each entry of the configuration': [
     ...['net/tls.ts #servers', 'http/server.ts servers', 'net/egressServer.ts #underWay'],
     ...['limits/policies.ts #quotas', 'limits/policies.ts #clients'],

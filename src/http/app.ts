@@ -9,6 +9,7 @@ import type { Limits } from '../limits/limits.ts';
 import { Admission } from '../net/admission.ts';
 import type { TlsPeer } from '../net/clientCertificate.ts';
 import { ConnectionLimits } from '../net/connectionLimits.ts';
+import type { Sealer } from '../seal/sealer.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Store } from '../store/store.ts';
 import { Reservations } from './acceptJob.ts';
@@ -39,7 +40,8 @@ import { type WebhooksOptions, webhookHandlers } from './webhookRoutes.ts';
 /** The parts of the API. The caller opens and closes each part. */
 export interface AppParts {
   store: Store;
-  sealer: CreateOptions['sealer'];
+  /** Fronts, which cannot change webhook endpoints, have none that admits records. */
+  sealer: CreateOptions['sealer'] & Partial<Pick<Sealer, 'admitRecord'>>;
   intake: CreateOptions['intake'];
   sources: CreateOptions['sources'];
   /** The URL has no trailing slash and no `/v1`. */
@@ -143,7 +145,11 @@ function routesOf(parts: AppParts, connections: ConnectionLimits): Routes {
   };
   const changes = new Slots({ of: 'changes to webhook endpoints', max: WEBHOOK_CHANGES_MAX });
   // The audit trail and the log keep each change for ever, so the rate of changes must be limited.
-  const limitChanges = [limitRate(parts.limits), limitAtOnce(changes)];
+  const admitRecord: Middleware = (_, next) => {
+    parts.sealer.admitRecord?.();
+    return next();
+  };
+  const limitChanges = [limitRate(parts.limits), admitRecord, limitAtOnce(changes)];
   const router: ApiRouter = new Router({ sensitive: true, strict: true });
   const literals: Routes['literals'] = new Map();
   const handlers = handlersOf(parts);

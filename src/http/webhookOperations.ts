@@ -18,11 +18,12 @@ const ONE = '/webhook-endpoints/{endpoint_id}';
 const access = 'webhooks:manage';
 const { limit, cursor } = LIST_PARAMETERS;
 
-/** Changes are limited: by the rate of the client, and by the number of simultaneous changes. */
+/** Changes are limited: by the rate of the client, by how many records wait to be sealed, and by the number of simultaneous changes. */
 const CHANGE_FAILURES: ErrorCode[] = [
   'webhook_endpoint_not_found',
   'not_found',
   'rate_limit_exceeded',
+  'queue_full',
   ...BUSY_FAILURES,
 ];
 const change = { method: 'post', access, isLimited: true, failures: CHANGE_FAILURES } as const;

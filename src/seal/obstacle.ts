@@ -24,6 +24,12 @@ export function queueFull(): ServiceError {
   return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
 }
 
+/** The answer to what would leave a record on the audit trail, while too many of them wait. */
+export function recordsFull(): ServiceError {
+  const message = 'Too many records of earlier changes wait to be sealed. Repeat the request later.';
+  return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+}
+
 /** The answer while an epoch requires time-stamps and no authority gives one. */
 export function unstampable(): ServiceError {
   return new ServiceError(

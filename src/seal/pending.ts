@@ -76,16 +76,18 @@ export class PendingJobs {
   readonly #byId = new Map<string, Pending>();
   /** The ids of clients' jobs among them. */
   readonly #ofClients = new Set<string>();
+  #records = 0;
 
   add(pending: Pending): void {
     const { id } = pending.job;
+    if (isRecord(pending.job) && !this.#byId.has(id)) this.#records += 1;
     this.#byId.set(id, pending);
     if (isOfClient(pending.job)) this.#ofClients.add(id);
   }
 
-  delete({ id }: Job): void {
-    this.#byId.delete(id);
-    this.#ofClients.delete(id);
+  delete(job: Job): void {
+    if (this.#byId.delete(job.id) && isRecord(job)) this.#records -= 1;
+    this.#ofClients.delete(job.id);
   }
 
   get(jobId: string): Pending | undefined {
@@ -103,14 +105,12 @@ export class PendingJobs {
   count(waitedMs: (job: Job) => number): WaitingJobs {
     const phases = { queued: 0, hashing: 0, sealing: 0 };
     const longestMs = { queued: 0, hashing: 0, sealing: 0 };
-    let auditRecords = 0;
     for (const { job, phase } of this.#byId.values()) {
-      if (job.source === 'audit') auditRecords += 1;
       if (!isOfClient(job)) continue;
       phases[phase] += 1;
       longestMs[phase] = Math.max(longestMs[phase], waitedMs(job));
     }
-    return { phases, longestMs, auditRecords };
+    return { phases, longestMs, auditRecords: this.#records };
   }
 
   [Symbol.iterator](): Iterator<Pending> {
@@ -120,4 +120,13 @@ export class PendingJobs {
   get ofClients(): number {
     return this.#ofClients.size;
   }
+
+  /** How many seal audit records. */
+  get records(): number {
+    return this.#records;
+  }
+}
+
+function isRecord({ source }: Job): boolean {
+  return source === 'audit';
 }

@@ -16,7 +16,7 @@ import type { Edge } from '../log/tree.ts';
 import type { DiskSpace } from '../store/diskSpace.ts';
 import { refusalOf } from '../store/outrun.ts';
 import type { Acceptance, AnnouncedBatch, Batch, StoredCopy } from '../store/store.ts';
-import { cleared, obstacleTo, type Prerequisites, queueFull } from './obstacle.ts';
+import { cleared, obstacleTo, type Prerequisites, queueFull, recordsFull } from './obstacle.ts';
 import { isSealable, Pending, PendingJobs, type Sealable, type WaitingJobs } from './pending.ts';
 import { Pipeline, type PipelineOptions } from './pipeline.ts';
 import { SealQueue } from './sealQueue.ts';
@@ -30,6 +30,8 @@ export interface SealerOptions extends PipelineOptions {
   diskSpace?: Pick<DiskSpace, 'admit'>;
   /** How many accepted jobs may wait. Further jobs are refused with `queue_full`. */
   queueJobsMax: number;
+  /** With so many audit records waiting, a client's acts are refused with `queue_full`. Default: 10,000. */
+  recordsMax?: number;
   /** How many jobs share one checkpoint at most. Audit records may be more. */
   batchJobsMax: number;
   /** How long a job may wait for HSM and time-stamps before it fails, in milliseconds of service time from its acceptance. */
@@ -42,6 +44,7 @@ export interface SealerOptions extends PipelineOptions {
 const PATIENCE_MS_MAX = 60_000;
 /** How soon somebody who waits for a job of a front looks whether it was taken. */
 const UNTAKEN_MS = 50;
+const RECORDS_MAX = 10_000;
 /** How long the batches on their way may wait for their time-stamps when the daemon stops. */
 const CLOSE_MS_MAX = 2_000;
 
@@ -99,6 +102,14 @@ export class Sealer {
     if (this.waitingCount >= this.#options.queueJobsMax) throw queueFull();
     const obstacle = mode === 'blocking' ? this.obstacle() : undefined;
     if (obstacle) throw obstacle;
+  }
+
+  /**
+   * Refuses an act of a client that would leave one more record on the audit trail: while nothing can be sealed, each of them stays in
+   * memory. Throws ServiceError `queue_full`. Acts of administrators are never refused.
+   */
+  admitRecord(): void {
+    if (this.#pending.records >= (this.#options.recordsMax ?? RECORDS_MAX)) throw recordsFull();
   }
 
   /**

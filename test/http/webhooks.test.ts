@@ -1,7 +1,11 @@
 import t from 'tap';
+import { actOfProcess, actorOfProcess } from '../../src/store/acts.ts';
+import { alterEndpoint } from '../../src/webhook/endpointActs.ts';
+import { disabled } from '../../src/webhook/endpoints.ts';
 import { newSecret, parseSecret } from '../../src/webhook/signature.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';
+import { until } from '../support/until.ts';
 
 interface EndpointBody {
   id: string;
@@ -239,3 +243,44 @@ t.test('a job says whether an endpoint will be notified, and lists its notificat
   t.equal(deliveries.length, 4);
   t.equal(deliveries.at(-1)?.webhook_id, test.webhook_id);
 });
+
+t.test(
+  'clients change no endpoint while too many audit records wait, and administrators still act',
+  async (t) => {
+    let isForked = true;
+    const app = await openTestApp(t, { sealer: { recordsMax: 2, isForked: () => isForked } });
+    const { store, sealer } = app;
+    const client = app.client.as(await app.issue({ clientId: 'busy', scopes: ['webhooks:manage'] }));
+    const adopt = async () => {
+      for (const { jobId } of await store.trail.entries(0, 100)) await sealer.adopt(jobId);
+    };
+    const url = 'https://hooks.example.com/';
+    const made = await send(client, 'POST', ALL, { url });
+    t.equal(made.status, 201, made.text);
+    const { id } = made.json<EndpointBody>();
+    await store.trail.append(actOfProcess('command', 'backup.make', {}));
+    await adopt();
+    await adopt(); // No record counts twice.
+    for (const [method, path, body] of [
+      ['POST', ALL, { url }],
+      ['PATCH', `${ALL}/${id}`, { url }],
+      ['DELETE', `${ALL}/${id}`, undefined],
+      ['POST', `${ALL}/${id}/disable`, undefined],
+    ] as const) {
+      const answer = await send(client, method, path, body);
+      t.equal(codeOf(answer), '503 queue_full', `${method} ${path}`);
+      t.match(answer.headers.get('Retry-After'), /^[1-9]/);
+    }
+    t.equal((await client.get(`${ALL}/${id}`)).status, 200, 'endpoints are still shown');
+    const before = await store.trail.newest();
+    const actor = { name: 'webhook.disable', actor: actorOfProcess('command') } as const;
+    await alterEndpoint(store, id, disabled(Date.now()), actor);
+    t.equal(await store.trail.newest(), before + 1, 'an administrator disabled it');
+    await adopt();
+    isForked = false;
+    await store.trail.append(actOfProcess('command', 'backup.make', {}));
+    await adopt();
+    await until('the records are sealed', () => sealer.waiting.auditRecords === 0);
+    t.equal((await send(client, 'DELETE', `${ALL}/${id}`)).status, 204);
+  },
+);
