@@ -42,7 +42,8 @@ export function assertExpected(
     const wanted = expected[field];
     if (wanted === undefined || wanted === identity[field]) continue;
     throw new OperatorError(
-      `the store in ${place} is for ${KEYS[field]} "${identity[field]}", the configuration says "${wanted}": ${remedy}`,
+      `the store in ${place} is for ${KEYS[field]} "${identity[field]}", the configuration says "${wanted}"`,
+      { remedy },
     );
   }
 }

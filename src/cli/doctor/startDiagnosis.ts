@@ -63,14 +63,14 @@ export async function* diagnoseReload(file: string): AsyncIterable<Diagnosis> {
   for (const served of servedWithTls(config)) yield* diagnoseServedAtStart(served, config.environment);
 }
 
-function attempt(check: string, look: () => string): Diagnosis {
+function attempt(check: string, look: () => string, remedy = 'correct the file, or its path'): Diagnosis {
   try {
     return good(check, look());
   } catch (error) {
     const isSystems = error instanceof Error && 'code' in error;
     if (!(error instanceof OperatorError) && !isSystems) throw error;
     const detail = error instanceof OperatorError ? error.message : systemReason(error);
-    return bad(check, detail, 'correct the file, or its path');
+    return bad(check, detail, remedy);
   }
 }
 
@@ -185,10 +185,14 @@ async function* diagnoseState(config: Config): AsyncIterable<Diagnosis> {
   const { diagnoses } = await diagnoseStore(config);
   yield* diagnoses.filter(({ check }) => check !== 'disk');
   for (const key of timestamp.authorities.includes(BUILT_IN) ? timestamp.keys : [])
-    yield attempt(`certificate of ${kmsKeyId(key)}`, () => {
-      const { length } = readInstalled(certificatesDir, key).chain;
-      return `installed, ${length} certificates up to the root`;
-    });
+    yield attempt(
+      `certificate of ${kmsKeyId(key)}`,
+      () => {
+        const { length } = readInstalled(certificatesDir, key).chain;
+        return `installed, ${length} certificates up to the root`;
+      },
+      'restore the file from a backup, or install another certificate with `pdfseal hsm install-certificate`',
+    );
 }
 
 /** Whether a server could listen there now. The daemon itself or its socket unit may already do so. */

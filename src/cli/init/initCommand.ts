@@ -207,7 +207,10 @@ function tellNext(config: Config, { config: file }: InitOptions): void {
 
 async function refuseExisting({ stateDir, ...config }: Config, options: InitOptions): Promise<void> {
   if (await storeExists(config.store))
-    throw new OperatorError(`${describeStore(config.store)} exists already: a store is never overwritten`);
+    throw new OperatorError(`${describeStore(config.store)} exists already: a store is never overwritten`, {
+      remedy:
+        'start the daemon: the environment is complete; for another log, choose another state_dir or store.url',
+    });
   await assertMayCreateAt(config.store);
   const home = existsSync(stateDir) ? stateDir : dirname(stateDir);
   if (!existsSync(home))
