@@ -9,8 +9,11 @@ import { Sandbox } from '../support/sandbox.ts';
 /** What the clients of an installation were told. Held against what this version tells them. */
 export interface Told {
   apiKey: string;
-  /** When it was killed, milliseconds since the epoch. */
-  madeAt: number;
+  /** Id of the endpoint for which the messages wait. */
+  webhookEndpoint: string;
+  webhookSecret: string;
+  /** The audit trail, a line of JSON for each record. */
+  trail: string[];
   sealed: {
     /** Base64. */
     document: string;
@@ -27,10 +30,20 @@ export interface Told {
 
 /** A file of the fixture: the folder in which it was made. */
 export const PLACE = 'made-in';
+/** A file of the fixture: the script that the package of its version runs before it is unpacked. */
+export const PREINST = 'preinst';
 
 export interface Installation {
   sandbox: Sandbox;
   told: Told;
+}
+
+/** The audit trail in the store, oldest record first. */
+export async function trailOf(sandbox: Sandbox): Promise<string[]> {
+  const args = ['audit', 'list', '--json', '--config', sandbox.configFile];
+  const { status, stdout, stderr } = await sandbox.pdfseal(args);
+  if (status !== 0) throw new Error(stderr);
+  return stdout.trim().split('\n');
 }
 
 /** Unpacks an installation so that this version can run it. Close the sandbox to remove it. */

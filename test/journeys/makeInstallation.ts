@@ -1,11 +1,11 @@
 /**
- * Makes the fixture of this version for `test/journeys/upgrade.test.ts`: an installation as this version leaves it when it is
- * killed, and what its clients were told. Run once for each release, from a checkout of it:
+ * Makes a fixture for `test/journeys/upgrade.test.ts`: an installation as a version leaves it when it is killed, and what its clients
+ * were told. Run once for each release, with a checkout of it in which `sh test/setup.sh` has compiled the programs:
  *
- *     node test/journeys/makeInstallation.ts test/vectors/installations/VERSION.tar.gz
+ *     node test/journeys/makeInstallation.ts CHECKOUT test/vectors/installations/VERSION.tar.gz
  */
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type JobBody } from '../support/client.ts';
@@ -13,10 +13,10 @@ import { metadata, onePage, pdfFile } from '../support/pdf.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 import { takeToken } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
-import { PLACE, type Told } from './installation.ts';
+import { PLACE, PREINST, type Told, trailOf } from './installation.ts';
 
 const SCOPES = 'jobs:create,jobs:read,webhooks:manage';
-/** A port nobody listens on: what is sent there waits. */
+/** No server listens on this port: what is sent there waits. */
 const NOBODY = 'http://127.0.0.1:9/hook';
 
 async function sealSome(client: Client, told: Told): Promise<void> {
@@ -73,24 +73,28 @@ async function leaveOneWaiting(sandbox: Sandbox, client: Client, told: Told): Pr
   for (const bring of bringBack) bring();
 }
 
-const [out] = process.argv.slice(2);
-if (out === undefined) throw new Error('name the file to write');
+const [checkout, out] = process.argv.slice(2);
+if (checkout === undefined || out === undefined) throw new Error('name the checkout, and the file to write');
 const sandbox = await openSandbox({
   fresh: true,
+  code: { dist: resolve(checkout, 'dist') },
   regions: ['eu', 'us'],
   stamped: true,
   head: 'compliance_mode = true',
   tables: {
     http: 'public_url = "http://seal.example.com"',
-    webhooks: 'allow = ["127.0.0.0/8"]\nretries = ["24h"]',
+    // Each is repeated for longer than this takes, and again soon after the upgrade.
+    webhooks: `allow = ["127.0.0.0/8"]\nretries = [${Array(32).fill('"1s"').join(', ')}]\nprobe_interval = "1s"`,
     kms: 'sign_timeout = "2s"',
   },
   tail: '[retention]\ndocument_hours = 87600\n[quotas.default]\njobs = 1000\nwindow = "366d"\n',
 });
 try {
+  const config = readFileSync(sandbox.configFile, 'utf8');
+  writeFileSync(sandbox.configFile, config.replaceAll(/, NODE_COMPILE_CACHE = "[^"]*"/g, ''));
   await sandbox.start();
   const apiKey = await sandbox.issueKey('alpha', 'acme', '--scopes', SCOPES);
-  const told: Told = { apiKey, madeAt: Date.now(), sealed: [], waiting: [] };
+  const told: Told = { apiKey, webhookEndpoint: '', webhookSecret: '', trail: [], sealed: [], waiting: [] };
   const client = await Client.connect(sandbox.url, apiKey);
   const body = JSON.stringify({ url: NOBODY });
   const made = await client.request('POST', '/v1/webhook-endpoints', {
@@ -98,12 +102,15 @@ try {
     body,
   });
   if (made.status !== 201) throw new Error(made.text);
+  const { id, secret } = made.json<{ id: string; secret: string }>();
+  Object.assign(told, { webhookEndpoint: id, webhookSecret: secret });
   await sealSome(client, told);
   await changeEpoch(sandbox);
   await sealSome(client, told);
   await leaveOneWaiting(sandbox, client, told);
-  told.madeAt = Date.now();
+  told.trail = await trailOf(sandbox);
   writeFileSync(join(sandbox.dir, 'told.json'), JSON.stringify(told));
+  copyFileSync(resolve(checkout, 'systemd/bundle/debian/preinst'), join(sandbox.dir, PREINST));
   // Paths in it are of the folder it was made in; whoever unpacks it puts its own in their place.
   writeFileSync(join(sandbox.dir, PLACE), sandbox.dir);
   execFileSync('tar', [

@@ -1,15 +1,14 @@
 /** An installation of every former version starts with this one, and what its clients hold stays true. */
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { toHex } from '../../src/base/bytes.ts';
-import { sha256 } from '../../src/base/crypto.ts';
 import { readLastCheckpoint } from '../../src/prove/lastCheckpoint.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import { onePage, pdfFile } from '../support/pdf.ts';
+import { Receiver } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
-import { type Installation, unpackInstallation } from './installation.ts';
+import { type Installation, trailOf, unpackInstallation } from './installation.ts';
 
 const INSTALLATIONS = fileURLToPath(new URL('../vectors/installations', import.meta.url));
 
@@ -30,14 +29,9 @@ for (const archive of readdirSync(INSTALLATIONS)) {
         await verify(t, `before-${n}`, Buffer.from(document, 'base64'), receipt);
     });
 
-    await t.test('its epochs are not sealed yet', async (t) => {
-      for (const args of [['check'], ['doctor'], ['trust', 'export']]) {
-        const { stdout, stderr } = await sandbox.pdfseal([...args, '--config', sandbox.configFile]);
-        t.match(stdout + stderr, /the epochs of this log are not sealed yet/, args.join(' '));
-      }
-    });
-
-    const handedOut = toHex(sha256(readFileSync(sandbox.trustFile)));
+    const lastCheckpoint = () =>
+      readLastCheckpoint(join(sandbox.dir, 'state/last-checkpoint'))?.checkpoint.treeSize ?? 0;
+    const leavesBefore = lastCheckpoint();
     const daemon = await sandbox.start();
     const client = await Client.connect(sandbox.url, told.apiKey);
 
@@ -69,25 +63,29 @@ for (const archive of readdirSync(INSTALLATIONS)) {
       await verify(t, 'new', document, (await client.get(`/v1/jobs/${id}/receipt.json`)).text);
     });
 
-    await t.test('its epochs are sealed once, as they were found', async (t) => {
-      const adopted = () => daemon.log.filter(({ event }) => event === 'epochs_adopted');
-      await until('they are adopted', () => adopted().length > 0);
-      t.match(
-        adopted(),
-        [{ epochs: 2, trust_sha256: handedOut }],
-        'as in the trust file that was handed out',
-      );
+    await t.test('webhooks that waited are delivered, signed with their secret', async (t) => {
+      const receiver = await Receiver.open(t);
+      receiver.secrets = [told.webhookSecret];
+      const changed = await client.request('PATCH', `/v1/webhook-endpoints/${told.webhookEndpoint}`, {
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ url: receiver.url }),
+      });
+      t.equal(changed.status, 200, changed.text);
+      const before = told.sealed.map(({ answer }) => JSON.parse(answer).id as string);
+      const jobs = () => new Set(receiver.received.map(({ event }) => event.data.id));
+      const waited = [...before, ...told.waiting];
+      await until('all are delivered', () => waited.every((id) => jobs().has(id)));
+      t.strictSame(receiver.refused, []);
     });
 
     t.equal(await daemon.stop(), 0);
-    await t.test('its last-checkpoint file is used under its former name, and the log says so', (t) => {
-      const state = join(sandbox.dir, 'state');
-      const messages = daemon.log.map(({ msg }) => msg).join('\n');
-      t.match(messages, /witness is now called last-checkpoint: rename it while the daemon is stopped/);
-      t.ok(readLastCheckpoint(join(state, 'witness')));
-      t.notOk(existsSync(join(state, 'last-checkpoint')));
-      t.end();
+    await t.test('its audit trail is continued', async (t) => {
+      const now = await trailOf(sandbox);
+      t.strictSame(now.slice(0, told.trail.length), told.trail);
+      t.match(now[told.trail.length], /"act":"daemon.start"/);
     });
+    t.ok(leavesBefore > told.sealed.length, 'the log of before is known');
+    t.ok(lastCheckpoint() > leavesBefore, 'and continued');
     await t.test('the store is sound, and the trust file exports the same keys', async (t) => {
       const checked = await sandbox.pdfseal(['check', '--config', sandbox.configFile]);
       t.match(checked, { status: 0, stderr: '' }, checked.stdout + checked.stderr);

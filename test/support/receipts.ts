@@ -225,26 +225,38 @@ async function otherAuthority(trust: string): Promise<string> {
   return trust.replace(mine ?? '', other ?? '');
 }
 
-/** Of files that earlier versions wrote. */
+/** Receipts that earlier versions wrote. */
 function kept(): Fixture[] {
-  const read = (name: string) => readFileSync(new URL(`postQuantum/${name}`, VECTORS));
+  const read = (name: string) => readFileSync(new URL(name, VECTORS));
   const postQuantum = {
     name: 'post-quantum',
-    document: read('document.pdf'),
-    receipt: read('receipt.json').toString(),
-    trust: read('trust.json').toString(),
+    document: read('postQuantum/document.pdf'),
+    receipt: read('postQuantum/receipt.json').toString(),
+    trust: read('postQuantum/trust.json').toString(),
     outcome: 'good' as const,
   };
   const archive = new URL('installations/0.1.0.tar.gz', VECTORS).pathname;
   const unpack = (member: string) => execFileSync('tar', ['-xzOf', archive, member], { encoding: 'utf8' });
-  const told = JSON.parse(unpack('./told.json')) as { sealed: { document: string; receipt: string }[] };
-  const trust = unpack('./state/trust.json');
-  const installed = told.sealed.map(({ document, receipt }, n) => ({
-    name: `installation 0.1.0, ${n + 1}`,
+  const { trust, sealed } = JSON.parse(read('receipts/2026-11-22.json').toString()) as Kept;
+  const installed = JSON.parse(unpack('./told.json')) as Pick<Kept, 'sealed'>;
+  return [
+    postQuantum,
+    ...fixturesOf('first build of 0.1.0', { trust, sealed }),
+    ...fixturesOf('installation 0.1.0', { ...installed, trust: unpack('./state/trust.json') }),
+  ];
+}
+
+interface Kept {
+  trust: string;
+  sealed: { document: string; receipt: string }[];
+}
+
+function fixturesOf(name: string, { trust, sealed }: Kept): Fixture[] {
+  return sealed.map(({ document, receipt }, n) => ({
+    name: `${name}, ${n + 1}`,
     document: Buffer.from(document, 'base64'),
     receipt,
     trust,
     outcome: 'good' as const,
   }));
-  return [postQuantum, ...installed];
 }
