@@ -25,7 +25,6 @@ export const EVENTS = {
   epoch_cancelled: 'c1028eee732b4b6ca4834fa333a13c83',
   epoch_unserved: 'b0331001d19a4e8ba1d56eab3daa2e23',
   epoch_begun: '8df43f003cb14394881977c3e5af9d7a',
-  epochs_adopted: '963c4e3d483b4013abcd29a0fb5d4ee7',
   clock_untrusted: '897d847cecdd42a7bf80dad016467fb7',
   clock_trusted: '143e97896a7b4b1c9d0bc2510a68ac81',
   authority_failing: '9c5ae822386f4fcba31323d53c5b8914',

@@ -177,7 +177,7 @@ export async function serve(file: string): Promise<void> {
     }),
   );
   // Not awaited, as the record of the start below.
-  completeEpochRecords(store, { epochSeal, config, epoch: signing.epoch, logger }).catch(onFatal);
+  completeEpochRecords(store, epochSeal, signing.epoch).catch(onFatal);
   const keys = () => signing.epochs.list.flatMap((epoch) => epoch.keys);
   const witnessing = await openWitnessingOf(config, { egress, store, keys, logger, onFatal }, parts);
   const timestamping = await openTimestampingOf(config, { clock, egress, onRefused, logger }, parts);

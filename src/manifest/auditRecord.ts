@@ -13,7 +13,6 @@ export const ACTS = [
   'key.issue',
   'key.rotate',
   'key.revoke',
-  'epoch.adopt',
   'epoch.plan',
   'epoch.cancel',
   'epoch.begin',

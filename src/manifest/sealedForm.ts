@@ -98,34 +98,7 @@ export function sealedForms(origin: string, list: readonly Epoch[]): SealedForm[
   return list.map((epoch, index) => sealedForm(origin, epoch, list[index + 1]?.from));
 }
 
-/** The form in the object of a record; undefined if the record does not say what the epoch is, as those of earlier versions. */
+/** The form in the object of a record; undefined if the record does not say what the epoch is. */
 export function readForm(object: ActObject): SealedForm | undefined {
   return sealedFormSchema.safeParse(object).data;
-}
-
-/** The object of `epoch.adopt`: every epoch of a log, the members of the first with `epoch_1_` before their names, and so on. */
-export function encodeForms(forms: readonly SealedForm[]): ActObject {
-  const members = forms.flatMap((form, index) =>
-    Object.entries(form).map(([name, value]) => [`epoch_${index + 1}_${name}`, value] as const),
-  );
-  return Object.fromEntries([['epochs', forms.length], ...members]);
-}
-
-/** Reads {@link encodeForms}; undefined if an epoch is missing, or does not end where the next begins. */
-export function readForms(object: ActObject): SealedForm[] | undefined {
-  const forms: SealedForm[] = [];
-  for (let number = 1; number <= Number(object.epochs); number++) {
-    const prefix = `epoch_${number}_`;
-    const members = Object.entries(object).filter(([name]) => name.startsWith(prefix));
-    const form = readForm(
-      Object.fromEntries(members.map(([name, value]) => [name.slice(prefix.length), value])),
-    );
-    if (form === undefined) return undefined;
-    forms.push(form);
-  }
-  const isWhole = forms.every(({ from, until }, index) => {
-    const next = forms[index + 1]?.from;
-    return until === (next ?? null) && (next === undefined || from < next);
-  });
-  return isWhole && forms.length > 0 ? forms : undefined;
 }

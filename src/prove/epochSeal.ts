@@ -26,14 +26,9 @@ import {
   type SealedEpochs,
 } from './sealedEpochs.ts';
 
-/** What to tell the administrator about a log whose epochs nobody sealed yet. */
-export const NOT_SEALED =
-  'the epochs of this log are not sealed yet, because an earlier version made it: start the daemon, which seals them';
-
 /** The epochs of a store that agree with what its log sealed. */
 export interface ProvenEpochs {
   epochs: Epochs;
-  /** Without a base, nobody sealed them yet. */
   sealed: SealedEpochs;
 }
 
@@ -100,13 +95,12 @@ export class EpochSeal {
   }
 
   /**
-   * The epochs as the sealed records have them, whatever list the store has. Undefined where no record has them. Throws
+   * The epochs as the sealed records have them, whatever list the store has. Throws
    * {@link EpochContradiction} where the records contradict each other, or where the log has not sealed one of those that shape the list.
    */
-  derived(): Promise<Epochs | undefined> {
+  derived(): Promise<Epochs> {
     return this.#inTurn(async () => {
       const { epochs, sealed, head } = await this.#derive();
-      if (sealed.base === undefined) return undefined;
       const [unsealed] = sealed.unsealed;
       if (unsealed !== undefined)
         throw new EpochContradiction(
@@ -234,16 +228,16 @@ export class EpochSeal {
 }
 
 /**
- * {@link EpochSeal.read} for a report: whether the epochs are sealed, what contradicts them, and which records are void, in lines. Throws
+ * {@link EpochSeal.read} for a report: what contradicts the epochs, and which records are void, in lines. Throws
  * OperatorError where that cannot be told, since the log itself is damaged.
  */
 export async function examineEpochs(
   store: ConstructorParameters<typeof EpochSeal>[0],
   epochSeal = new EpochSeal(store),
-): Promise<{ isSealed?: boolean; problems: string[]; void: string[] }> {
+): Promise<{ problems: string[]; void: string[] }> {
   try {
     const { sealed } = await epochSeal.read();
-    return { isSealed: sealed.base !== undefined, problems: [], void: sealed.void };
+    return { problems: [], void: sealed.void };
   } catch (error) {
     if (!(error instanceof EpochContradiction || error instanceof BrokenInvariant)) throw error;
     return { problems: error.message.split('\n'), void: [] };

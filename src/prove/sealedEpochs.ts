@@ -2,14 +2,7 @@ import { toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { Epoch } from '../log/epochs.ts';
 import type { AuditRecord } from '../manifest/auditRecord.ts';
-import {
-  FORM_MEMBERS,
-  parseForm,
-  readForm,
-  readForms,
-  type SealedForm,
-  sealedForm,
-} from '../manifest/sealedForm.ts';
+import { FORM_MEMBERS, parseForm, readForm, type SealedForm, sealedForm } from '../manifest/sealedForm.ts';
 import type { TrustedLog } from '../manifest/trustFile.ts';
 
 /** A record of the audit trail that says something of epochs: `log.create`, or one of `epoch.*`. */
@@ -36,27 +29,12 @@ export interface SealedEpoch {
 
 /** What the records of a trail say. */
 export interface SealedEpochs {
-  /** The number of the record that the list starts from. Absent: an earlier version made the log, and nobody sealed what its epochs are. */
-  base?: number;
-  /** In the order of time; empty without a base. */
+  /** In the order of time. The first is that of `log.create`, which is the first record of a trail. */
   list: SealedEpoch[];
-  /** Records after the base that came too late, or do not fit: they change nothing. In words. */
+  /** Records after the first that came too late, or do not fit: they change nothing. In words. */
   void: string[];
   /** The numbers of records that shape the list and that the log has not sealed: anybody who can write to the store can have written them. */
   unsealed: number[];
-  /** Of records of earlier versions, which name keys without their value, and only before the base. */
-  named: NamedEpoch[];
-}
-
-/** What earlier versions recorded of an epoch. */
-interface NamedEpoch {
-  record: number;
-  /** Absent for the first epoch of a log. */
-  from?: string;
-  /** `<region>/<key label>`. The record of a log's first epoch lists keys for time-stamps as well. */
-  keys: readonly string[];
-  quorum: unknown;
-  timestamps: unknown;
 }
 
 /** What the store says of the epochs is not what the log sealed. `code` is permanent. */
@@ -81,7 +59,7 @@ export function deriveEpochs(
   acts: readonly EpochAct[],
   headSealedAt = -Infinity,
 ): SealedEpochs {
-  const found: SealedEpochs = { list: [], named: [], void: [], unsealed: [] };
+  const found: SealedEpochs = { list: [], void: [], unsealed: [] };
   for (const act of acts) {
     const { record, after = headSealedAt } = act;
     try {
@@ -89,10 +67,11 @@ export function deriveEpochs(
     } catch (error) {
       if (!(error instanceof Misfit)) throw error;
       const name = `audit record ${record.number} (${record.act})`;
-      if (found.base === undefined) throw new EpochContradiction(`${name}: ${error.message}`);
+      if (found.list.length === 0) throw new EpochContradiction(`${name}: ${error.message}`);
       found.void.push(`${name} has no effect: ${error.message}`);
     }
   }
+  if (found.list.length === 0) throw new EpochContradiction('no audit record says what the first epoch is');
   return found;
 }
 
@@ -105,7 +84,7 @@ function apply(
   { record, after: sealed }: EpochAct,
   after: number,
 ): void {
-  const { number, act, object, at } = record;
+  const { number, act, object } = record;
   const { list } = found;
   const form = readForm(object);
   const entry = (form: SealedForm, isBegun: boolean): SealedEpoch => {
@@ -113,20 +92,12 @@ function apply(
     if (epoch === undefined) throw new Misfit('what it says is no epoch of this log');
     return { form, epoch, record: number, isSealed: sealed !== undefined, isBegun };
   };
-  if (act === 'epoch.adopt') {
-    if (found.base !== undefined)
-      throw new Misfit(`record ${found.base} says already what the epochs are, and that counts`);
-    const forms = readForms(object);
-    if (forms === undefined) throw new Misfit('it does not say what the epochs are');
-    requireNamed(found.named, forms);
-    list.push(...forms.map((form) => entry(form, form.from <= at)));
-    found.base = number;
-  } else if (act === 'log.create' && number !== 1) {
+  if (act === 'log.create' && number !== 1) {
     throw new Misfit('a log is created by the first record');
-  } else if (found.base === undefined && (form === undefined || act !== 'log.create')) {
-    name(found.named, record);
+  } else if (act !== 'log.create' && list.length === 0) {
+    throw new Misfit('no record before it says what the first epoch is');
   } else if (form === undefined) {
-    throw new Misfit('it does not say what the epoch is: only earlier versions write such records');
+    throw new Misfit('it does not say what the epoch is');
   } else if (act === 'epoch.begin') {
     const begun = list.find((epoch) => epoch.form.from === form.from);
     requireSame(begun, form);
@@ -138,7 +109,6 @@ function apply(
       );
     if (act === 'log.create') {
       list.push(entry(form, true));
-      found.base = number;
     } else if (act === 'epoch.plan') {
       const last = list.at(-1)?.form.from ?? '';
       if (form.from <= last) throw new Misfit(`the epoch begins at ${form.from}, before the one of ${last}`);
@@ -148,7 +118,7 @@ function apply(
       list.pop();
     }
   }
-  if (sealed === undefined && found.base !== undefined && act !== 'epoch.begin') found.unsealed.push(number);
+  if (sealed === undefined && act !== 'epoch.begin') found.unsealed.push(number);
 }
 
 function requireSame(epoch: SealedEpoch | undefined, form: SealedForm): asserts epoch {
@@ -157,61 +127,14 @@ function requireSame(epoch: SealedEpoch | undefined, form: SealedForm): asserts 
   if (difference !== undefined) throw new Misfit(difference);
 }
 
-/** A record of an earlier version. */
-function name(named: NamedEpoch[], { number, act, object }: EpochAct['record']): void {
-  const { from, keys, quorum, timestamps } = object;
-  const isPlanned = typeof from === 'string';
-  if (act === 'epoch.cancel') {
-    if (named.at(-1)?.from === from) named.pop();
-  } else if (act !== 'epoch.begin')
-    named.push({
-      record: number,
-      ...(isPlanned && { from }),
-      keys: Array.isArray(keys) ? keys : [],
-      quorum,
-      timestamps,
-    });
-}
-
-/** Holds epochs to what earlier versions recorded of them, if they recorded all: a log can be older than its trail. */
-function requireNamed(named: readonly NamedEpoch[], forms: readonly SealedForm[]): void {
-  if (named[0] === undefined || named[0].from !== undefined) return;
-  if (named.length !== forms.length)
-    throw new Misfit(`there are ${forms.length} epochs, but the records name ${named.length}`);
-  for (const [index, { record, from, keys, quorum, timestamps }] of named.entries()) {
-    const form = forms[index];
-    if (form === undefined) continue;
-    const own = form.verifier_keys.map((key) => key.slice(0, key.lastIndexOf(' ')));
-    const differs = (what: string, stored: unknown, then: unknown) =>
-      new Misfit(`epoch ${index + 1}: ${what}: ${stored}, but in record ${record} ${then}`);
-    if (from !== undefined && from !== form.from) throw differs('from', form.from, from);
-    const stranger = own.find((key) => !keys.includes(key));
-    if (stranger !== undefined || (from !== undefined && own.length !== keys.length))
-      throw differs('keys', own.join(', '), keys.join(', '));
-    if (quorum !== form.quorum) throw differs('quorum', form.quorum, quorum);
-    if (timestamps !== form.timestamps) throw differs('timestamps', form.timestamps, timestamps);
-  }
-}
-
 /** Throws {@link EpochContradiction} with every difference between the epochs in a store and those that the records derive. */
 export function requireStored(stored: readonly SealedForm[], sealed: SealedEpochs): void {
-  const differences =
-    sealed.base === undefined ? namedDifferences(stored, sealed) : allDifferences(stored, sealed);
+  const differences = allDifferences(stored, sealed);
   if (differences.length === 0) return;
   const lines = [...differences, ...sealed.void];
   throw new EpochContradiction(
     `the epochs in the store are not those that the log sealed:\n${lines.join('\n')}`,
   );
-}
-
-function namedDifferences(stored: readonly SealedForm[], { named }: SealedEpochs): string[] {
-  try {
-    requireNamed(named, stored);
-    return [];
-  } catch (error) {
-    if (error instanceof Misfit) return [error.message];
-    throw error;
-  }
 }
 
 function allDifferences(stored: readonly SealedForm[], { list }: SealedEpochs): string[] {
@@ -227,8 +150,7 @@ function allDifferences(stored: readonly SealedForm[], { list }: SealedEpochs): 
  * What a trust file says of a log and the sealed records do not, in lines. The file can be older than the newest records, and can end an
  * epoch before the next begins. But no epoch of it may reach into one that asks for post-quantum signatures: an old file asks for none.
  */
-export function trustDifferences({ origin, epochs }: TrustedLog, { base, list }: SealedEpochs): string[] {
-  if (base === undefined) return [];
+export function trustDifferences({ origin, epochs }: TrustedLog, { list }: SealedEpochs): string[] {
   return epochs.flatMap(({ notBefore, notAfter = Infinity, ...epoch }) => {
     const from = toRfc3339(notBefore);
     const sealed = list.find(({ form }) => form.from === from);

@@ -54,12 +54,12 @@ t.test('an undamaged log has no problems', async (t) => {
     batches: BATCHES.length,
     completed: SIZE,
     failed: 2,
-    waiting: 3,
+    waiting: 4,
     problemCount: 0,
     problems: [],
     flaws: [],
     indexes: emptyIndexReport(),
-    epochs: 'unsealed',
+    epochs: 'sealed',
   });
   t.ok(isWhole(report));
   t.strictSame(seen, [1, 3, 253, 283]);

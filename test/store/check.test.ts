@@ -215,7 +215,7 @@ const special: [string, Damage, ...Found[]][] = [
         .flatMap((database) => entriesOf(database).map(({ key }) => database.remove(key)))
         .concat(outcomes.remove(keyOf(first))),
     ['outcomes', 'missing', 1],
-    ['waiting', 'missing', 3],
+    ['waiting', 'missing', 4],
     ['quotas', 'missing', 1],
   ],
 ];

@@ -7,7 +7,9 @@ import { appendLeaves, type Edge, emptyEdge, leafHash, rootOf } from '../../src/
 import { kmsKeyId } from '../../src/log/verifierKey.ts';
 import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { receiptAlgorithm } from '../../src/manifest/receipt.ts';
+import { epochObject } from '../../src/manifest/sealedForm.ts';
 import type { TrustFile } from '../../src/manifest/trustFile.ts';
+import { actOfProcess } from '../../src/store/acts.ts';
 import { auditedKey } from '../../src/store/apiKeys.ts';
 import { type Databases, openDatabases } from '../../src/store/lmdb/databases.ts';
 import { idKey } from '../../src/store/lmdb/keyLayout.ts';
@@ -87,7 +89,10 @@ export function trusting(quorum: number): TrustFile {
 
 export async function makeEmptyStore(path: string): Promise<void> {
   const identity = { environment: 'test', logOrigin: ORIGIN, createdAt: SEALED_AT };
-  await createStore({ path, identity, epoch: firstEpoch([logKey]) });
+  // Its record waits, so it begins after the batches.
+  const epoch = firstEpoch([logKey], { from: SEALED_AT + 1 });
+  const act = actOfProcess('command', 'log.create', epochObject(ORIGIN, epoch));
+  await createStore({ path, identity, epoch, act });
 }
 
 export async function makeWholeStore(path: string): Promise<void> {

@@ -7,7 +7,7 @@ import { formatBytes } from '../../base/units.ts';
 import { assertAgreement } from '../../config/agreement.ts';
 import type { Config } from '../../config/config.ts';
 import { type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
-import { EpochSeal, NOT_SEALED } from '../../prove/epochSeal.ts';
+import { EpochSeal } from '../../prove/epochSeal.ts';
 import { doubtOf } from '../../prove/lastCheckpoint.ts';
 import type { Store } from '../../store/store.ts';
 import { withStoreAt } from '../withStore.ts';
@@ -103,12 +103,6 @@ async function diagnoseSealing(store: Store): Promise<Diagnosis[]> {
 async function diagnoseSeal(store: Store): Promise<Diagnosis> {
   try {
     const { sealed } = await new EpochSeal(store).read();
-    if (sealed.base === undefined)
-      return warning(
-        'sealed epochs',
-        NOT_SEALED,
-        'start the daemon once, and run `pdfseal check` afterwards',
-      );
     const detail = `${sealed.list.length} in the store, as the log sealed them`;
     return good('sealed epochs', [detail, ...sealed.void].join('; '));
   } catch (error) {

@@ -2,7 +2,7 @@ import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
-import { examineEpochs, NOT_SEALED } from '../../prove/epochSeal.ts';
+import { examineEpochs } from '../../prove/epochSeal.ts';
 import {
   type EarlierState,
   type EpochCheckpoint,
@@ -72,7 +72,6 @@ export function printReport(report: StoreReport, doubt?: string): void {
     );
   } else if (flawed > 0) print(`bad: ${flawed} entries of indexes; run \`pdfseal repair-index\``);
   else print(doubt === undefined ? 'good' : `could not tell: ${doubt}`);
-  if (report.epochs === 'unsealed') note(`pdfseal: ${NOT_SEALED}`);
   for (const line of [...(report.void_records ?? []), ...(report.lapses ?? [])]) note(`pdfseal: ${line}`);
 }
 

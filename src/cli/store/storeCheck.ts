@@ -31,7 +31,7 @@ export interface StoreReport {
   /** What a repair mends, by index. Absent with problems: nothing follows from what is damaged. */
   indexes?: IndexReport;
   /** Whether the log sealed what its epochs are; absent if that cannot be told. `contradicted`: it sealed others, and all else is good. */
-  epochs?: 'sealed' | 'unsealed' | 'contradicted';
+  epochs?: 'sealed' | 'contradicted';
   /** So many leaves seal audit records that are not there; absent if there are none. */
   records_missing?: number;
   /** Records of epochs that change nothing, in words; absent if there are none. */
@@ -188,11 +188,11 @@ class StoreCheck {
   /** The epochs are those that the log sealed. Nothing can be said of them where the log is damaged, which is known by now. */
   async epochs(): Promise<void> {
     try {
-      const { isSealed, problems, void: without } = await examineEpochs(this.#store);
+      const { problems, void: without } = await examineEpochs(this.#store);
       if (without.length > 0) this.report.void_records = without;
-      if (isSealed !== undefined) this.report.epochs = isSealed ? 'sealed' : 'unsealed';
+      if (problems.length === 0) this.report.epochs = 'sealed';
       else if (this.report.problemCount === 0) this.report.epochs = 'contradicted';
-      if (isSealed === undefined) delete this.report.indexes;
+      if (problems.length > 0) delete this.report.indexes;
       // They come first: they are why receipts do not verify, however many those are.
       this.report.problemCount += problems.length;
       this.report.problems = [...problems, ...this.report.problems].slice(0, this.#options.problemsMax);

@@ -8,7 +8,7 @@ import type { Config } from '../../config/config.ts';
 import { trustOf } from '../../config/trustAnchors.ts';
 import type { Epoch } from '../../log/epochs.ts';
 import { encodeTrust } from '../../manifest/trustFile.ts';
-import { EpochSeal, NOT_SEALED } from '../../prove/epochSeal.ts';
+import { EpochSeal } from '../../prove/epochSeal.ts';
 import { doubtOf } from '../../prove/lastCheckpoint.ts';
 import { missingRoots } from '../../prove/renewalCheck.ts';
 import { actOfProcess } from '../../store/acts.ts';
@@ -59,13 +59,8 @@ async function publishedEpochs(store: Store, { log }: Config): Promise<Epoch[]> 
   // The log itself can be another one: the checkpoints outside of the store say so.
   const doubt = await doubtOf(store, log.lastCheckpointFile);
   if (doubt !== undefined) throw new OperatorError(doubt.reason, { remedy: doubt.remedy });
-  if (sealed.base === undefined) {
-    note(`pdfseal: ${NOT_SEALED}`);
-    return [...epochs.list];
-  }
-  // Only a log without leaves has an unsealed base, unless it was just taken over from an earlier version.
-  const isPublished = (index: number) =>
-    sealed.list[index]?.isSealed === true || sealed.list[index]?.record === sealed.base;
+  // Only in a log without leaves, the first epoch is not sealed.
+  const isPublished = (index: number) => index === 0 || sealed.list[index]?.isSealed === true;
   for (const { from } of epochs.list.filter((_, index) => !isPublished(index)))
     note(
       `pdfseal: the epoch from ${toRfc3339(from)} on is left out: the log has not sealed its plan yet. Start the daemon, and export again`,
