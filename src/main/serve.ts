@@ -142,9 +142,10 @@ export async function serve(file: string): Promise<void> {
   live.recordWith((object) => record('config.reload', object));
   const recorded = await store.trail.newest();
   // Before this process appends or seals any audit record: what a forger cut off would be covered by it.
-  const epochSeal = new EpochSeal(store, (leaves) =>
-    supervision.starting(`looks for the newest sealed audit record: ${leaves} leaves read`),
-  );
+  const epochSeal = new EpochSeal(store, {
+    onLeaves: (leaves) =>
+      supervision.starting(`looks for the newest sealed audit record: ${leaves} leaves read`),
+  });
   await epochSeal.read();
   const clock = await openClockOf(config, store, logger, parts);
   const time = new Timekeeping(store.serviceTime, clock);

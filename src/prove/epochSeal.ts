@@ -43,6 +43,13 @@ interface NewestSealed {
   leaf?: { index: number; job: Job };
 }
 
+/** Leaves from the first on that a caller has read and proven, so that they are not read again. */
+export interface ReadLeaves {
+  size: number;
+  /** The newest of them that seals an audit record; -1 if none does. */
+  newestRecord: number;
+}
+
 const PAGE = 500;
 
 /**
@@ -54,6 +61,7 @@ const PAGE = 500;
 export class EpochSeal {
   readonly #store: Pick<Store, 'identity' | 'epochs' | 'trail' | 'jobs' | 'log'>;
   readonly #onLeaves: ((leaves: number) => void) | undefined;
+  readonly #read: ReadLeaves | undefined;
   #newestSealed: NewestSealed | undefined;
   #last: TrailEntry | undefined;
   /** Whether the trail, as far as it was read, has the newest record that the log sealed. */
@@ -68,11 +76,12 @@ export class EpochSeal {
   /** `onLeaves` is told again and again how many leaves were read to find the newest sealed record: some 15,000 a second. */
   constructor(
     store: Pick<Store, 'identity' | 'epochs' | 'trail' | 'jobs' | 'log'>,
-    onLeaves?: (leaves: number) => void,
+    { onLeaves, read }: { onLeaves?: (leaves: number) => void; read?: ReadLeaves } = {},
   ) {
     this.#store = store;
     this.#leaves = new ProvenLeaves(store);
     this.#onLeaves = onLeaves;
+    this.#read = read;
   }
 
   /** The epochs as they are in the store, once they are proven. Costs next to nothing where they did not change. */
@@ -192,7 +201,10 @@ export class EpochSeal {
   /** From the end of the log back: the daemon seals records in their order. */
   async #findNewestSealed(head: Head | undefined): Promise<NewestSealed> {
     const treeSize = head?.batch.treeSize ?? 0;
-    for (let index = treeSize - 1; head !== undefined && index >= 0; index--) {
+    const { size, newestRecord } = this.#read ?? { size: 0, newestRecord: -1 };
+    for (let index = treeSize - 1; head !== undefined; index--) {
+      if (index < size) index = Math.min(index, newestRecord);
+      if (index < 0) break;
       const { job } = await this.#leaves.prove(index, head);
       if (job.source === 'audit')
         return { number: parseAuditReference(job.customerReference) ?? 0, leaf: { index, job } };

@@ -88,6 +88,21 @@ t.test('leaves that a daemon seals meanwhile are not read', async (t) => {
   ]);
 });
 
+t.test('leaves that the check has verified are not read again for the newest audit record', async (t) => {
+  const store = await openStore({ path: good, readOnly: true });
+  const single = new Set<number>();
+  const log = inFrontOf(store.log, {
+    leaves: async (from, to) => {
+      if (to === from + 1) single.add(from);
+      return store.log.leaves(from, to);
+    },
+  });
+  const options = { trust: trusting(1), problemsMax: 9, onLeaves: () => {} };
+  t.match(await checkStore(inFrontOf(store, { log }), options), { epochs: 'sealed', problemCount: 0 });
+  await store.close();
+  t.strictSame([...single], [0, SIZE - 1], 'a batch of one leaf, and the newest leaf');
+});
+
 t.test('an empty log has no problems', async (t) => {
   const path = join(dir, 'empty');
   await makeEmptyStore(path);

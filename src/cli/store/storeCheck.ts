@@ -8,7 +8,7 @@ import { parseAuditReference } from '../../manifest/auditRecord.ts';
 import { leafData, type Manifest, manifestOf } from '../../manifest/manifest.ts';
 import { parseManifest } from '../../manifest/received.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
-import { examineEpochs } from '../../prove/epochSeal.ts';
+import { EpochSeal, examineEpochs } from '../../prove/epochSeal.ts';
 import { continuedOtherwise, olderCopy } from '../../prove/history.ts';
 import { readReceipt } from '../../prove/receipts.ts';
 import { renewalLapses, renewalProblems } from '../../prove/renewalCheck.ts';
@@ -120,6 +120,8 @@ class StoreCheck {
   readonly #verify: ReturnType<typeof createVerifier>;
   /** Tiles at the edge of the tree as it grows: all that proofs of its newest leaves take. What is stored is judged with the indexes. */
   #tiles = new Map<string, Uint8Array>();
+  /** The newest leaf that seals an audit record; -1 if none does. */
+  #newestRecord = -1;
   /** Jobs whose outcome names another leaf than theirs. */
   readonly #misplaced = new Set<string>();
 
@@ -188,7 +190,10 @@ class StoreCheck {
   /** The epochs are those that the log sealed. Nothing can be said of them where the log is damaged, which is known by now. */
   async epochs(): Promise<void> {
     try {
-      const { problems, void: without } = await examineEpochs(this.#store);
+      // Where nothing is wrong, every leaf is under the newest checkpoint.
+      const read = { size: this.report.leaves, newestRecord: this.#newestRecord };
+      const epochSeal = new EpochSeal(this.#store, this.report.problemCount === 0 ? { read } : {});
+      const { problems, void: without } = await examineEpochs(this.#store, epochSeal);
       if (without.length > 0) this.report.void_records = without;
       if (problems.length === 0) this.report.epochs = 'sealed';
       else if (this.report.problemCount === 0) this.report.epochs = 'contradicted';
@@ -309,6 +314,7 @@ class StoreCheck {
     const manifest = manifestOf(job, this.#store.identity.environment, batch.sealedAt);
     if (!bytesEqual(leafData(manifest), leaf.data))
       return this.#problem(`leaf ${index} is not the manifest of ${job.id}`);
+    if (job.source === 'audit') this.#newestRecord = index;
     return { job, manifest };
   }
 
