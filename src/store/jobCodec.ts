@@ -39,6 +39,9 @@ type EncodedJob = [
   Pick<Job, 'purpose' | 'customerReference' | 'quota'>,
 ];
 
+/** The record of a job that counts against a quota contains these bytes. No other member does, since strings escape their quotes. */
+export const QUOTA_NAME = Buffer.from('"quota":');
+
 /** `id`: under which the record is stored. */
 export function parseJob(id: string, encoded: Uint8Array): Job {
   const [head, checksumSha256, content, capabilities, acceptedAt, others] = parseRecord<EncodedJob>(

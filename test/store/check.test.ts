@@ -12,7 +12,9 @@ import {
 } from '../../src/cli/store/storeCheck.ts';
 import { newJobId } from '../../src/job/id.ts';
 import type { IndexFlaw } from '../../src/store/indexStore.ts';
-import type { Databases, NamedDatabase } from '../../src/store/lmdb/databases.ts';
+import { type Databases, type NamedDatabase, openDatabases } from '../../src/store/lmdb/databases.ts';
+import { RULES } from '../../src/store/lmdb/indexRules.ts';
+import { IndexView } from '../../src/store/lmdb/indexView.ts';
 import {
   counterKey,
   deliveryKey,
@@ -52,6 +54,44 @@ await makeWholeStore(good);
 const undamaged = await dump(good);
 
 let made = 0;
+
+t.test('lists of jobs that are right cost one look at each job', async (t) => {
+  const databases = await openDatabases(good, { readOnly: true });
+  const { jobs } = databases;
+  let looks = 0;
+  const getBinary = jobs.getBinary.bind(jobs);
+  jobs.getBinary = (key) => {
+    looks += 1;
+    return getBinary(key);
+  };
+  const view = new IndexView(databases, Date.now());
+  for (const index of ['scopes', 'lookups'] as const)
+    for (const page of RULES[index].tell(view)) t.strictSame(page, [], 'nothing is left to judge');
+  t.equal(looks, jobs.getStats().entryCount);
+  await databases.close();
+});
+
+t.test('an entry of a list in the place of another is found, and the other is missed', async (t) => {
+  for (const [name, prefix] of [
+    ['scopes', 8],
+    ['lookups', 12],
+  ] as const) {
+    const path = copy('replaced');
+    await tamper(path, (databases) => {
+      const [one] = entriesOf(databases[name]);
+      const key = Buffer.from(one?.key ?? GARBAGE);
+      databases[name].remove(key);
+      return databases[name].put(
+        Buffer.concat([key.subarray(0, prefix - 8), Buffer.alloc(8, 1), key.subarray(prefix)]),
+        Buffer.alloc(0),
+      );
+    });
+    await isMended(t, path, [
+      [name, 'missing', 1],
+      [name, 'superfluous', 1],
+    ]);
+  }
+});
 
 type Damage = (databases: Databases) => unknown;
 type Found = [index: IndexFlaw['index'], kind: IndexFlaw['kind'], entries: number];

@@ -11,9 +11,9 @@ import {
   type QuotaCount,
 } from '../store.ts';
 import type { EndpointTally, WebhookEndpoint } from '../webhookStore.ts';
-import type { DatabaseName } from './databases.ts';
+import type { DatabaseName, Databases } from './databases.ts';
 import { REVISIONS_KEPT } from './endpointRecords.ts';
-import { type Expected, type IndexView, inHex } from './indexView.ts';
+import { type Expected, type IndexView, inHex, type PostingCensus } from './indexView.ts';
 import {
   COUNTER_BYTES,
   counterKey,
@@ -149,8 +149,42 @@ function* waiting(view: IndexView): Iterable<Expected[]> {
   });
 }
 
+/**
+ * Whether the lists have an entry for all that the jobs call for, and as many entries as that: then they are right, and each job was read
+ * once. Otherwise the rules judge every entry by itself, which reads a job for each of its entries. That is also so if a job was committed
+ * meanwhile behind the page.
+ */
+function* census(view: IndexView): Generator<Expected[], PostingCensus> {
+  if (view.census !== undefined) return view.census;
+  const { databases } = view;
+  const find = lookupFinder(databases);
+  const counts = { scopes: 0, lookups: 0 };
+  const isWrong = { scopes: false, lookups: false };
+  const isWhole = (name: keyof PostingCensus) =>
+    !isWrong[name] && databases[name].getStats().entryCount === counts[name];
+  const count = (name: keyof PostingCensus, value: Uint8Array | undefined) => {
+    if (value?.length === 0) counts[name] += 1;
+    else isWrong[name] = true;
+  };
+  let found: PostingCensus = { scopes: false, lookups: false };
+  for (const keys of view.pages('jobs')) {
+    for (const key of keys) {
+      const job = view.job(key);
+      if (job === undefined) continue;
+      for (const entry of scopeEntries(job, key)) count('scopes', databases.scopes.getBinary(entry));
+      for (const lookup of lookupEntries(job, key)) count('lookups', find(lookup)?.value);
+    }
+    // The last page and the entries are counted at one moment.
+    found = { scopes: isWhole('scopes'), lookups: isWhole('lookups') };
+    yield [];
+  }
+  view.census = found;
+  return found;
+}
+
 /** Every job is in the list of each circle that may see it. */
 function* scopes(view: IndexView): Iterable<Expected[]> {
+  if ((yield* census(view)).scopes) return;
   yield* view.eachKey('scopes', (key) => {
     if (key.length !== SCOPE_KEY_BYTES) return [[key, undefined]];
     const own = entriesOf(view, jobKeyAtEnd(key), scopeEntries);
@@ -161,6 +195,7 @@ function* scopes(view: IndexView): Iterable<Expected[]> {
 
 /** Every job is found by its document and its reference, in whichever generation. */
 function* lookups(view: IndexView): Iterable<Expected[]> {
+  if ((yield* census(view)).lookups) return;
   const { databases } = view;
   const last = () => generationsMax(databases.jobs.getStats().entryCount ?? 0);
   let known = last();
@@ -177,22 +212,35 @@ function* lookups(view: IndexView): Iterable<Expected[]> {
   });
   // By now a repair has removed superfluous entries; for a check it does not matter where missing entries would go.
   const postings = new Postings(databases);
-  let near = 0;
-  const keyOf = (lookup: Uint8Array) => {
-    const likely = inGeneration(near, lookup);
-    if (databases.lookups.doesExist(likely)) return likely;
-    const newest = Math.min(newestGeneration(databases.lookups), last());
-    for (const generation of outwards(near, newest)) {
-      const key = inGeneration(generation, lookup);
-      if (!databases.lookups.doesExist(key)) continue;
-      near = generation; // Jobs come in the order of their ids, and so came their entries.
-      return key;
-    }
-    return postings.place(lookup);
-  };
+  const find = lookupFinder(databases);
   yield* view.eachKey('jobs', (key) =>
-    entriesOf(view, key, lookupEntries).map((lookup) => [keyOf(lookup), NOTHING]),
+    entriesOf(view, key, lookupEntries).map((lookup) => [
+      find(lookup)?.key ?? postings.place(lookup),
+      NOTHING,
+    ]),
   );
+}
+
+/** Finds the entry of a lookup in whichever generation it is; undefined if it is in none. */
+function lookupFinder({ jobs, lookups }: Databases) {
+  let near = 0;
+  const find = (generation: number, lookup: Uint8Array) => {
+    const key = inGeneration(generation, lookup);
+    const value = lookups.getBinary(key);
+    return value && { key, value };
+  };
+  return (lookup: Uint8Array) => {
+    const likely = find(near, lookup);
+    if (likely !== undefined) return likely;
+    const newest = Math.min(newestGeneration(lookups), generationsMax(jobs.getStats().entryCount ?? 0));
+    for (const generation of outwards(near, newest)) {
+      const found = find(generation, lookup);
+      if (found === undefined) continue;
+      near = generation; // Jobs come in the order of their ids, and so came their entries.
+      return found;
+    }
+    return undefined;
+  };
 }
 
 /** The numbers from 0 to `last`, those near `start` first. */
@@ -231,7 +279,7 @@ function* quotas(view: IndexView): Iterable<Expected[]> {
     const counts = new Map<string, QuotaCount>();
     const add = (keys: Iterable<Uint8Array>) => {
       for (const key of keys) {
-        const { clientId, quota } = view.job(key) ?? {};
+        const { clientId, quota } = view.jobWithQuota(key) ?? {};
         if (clientId === undefined || quota === undefined || isOver(quota.endsAt)) continue;
         const outcome = outcomes.getBinary(key);
         const name = inHex(quotaKey(clientId, quota));

@@ -1,12 +1,18 @@
 import { bytesEqual } from '../../base/bytes.ts';
 import type { Job, Outcome } from '../../job/job.ts';
-import { parseJob } from '../jobCodec.ts';
+import { parseJob, QUOTA_NAME } from '../jobCodec.ts';
 import type { DatabaseName, Databases } from './databases.ts';
 import { parseJobKey } from './keyLayout.ts';
 import { parseOutcome } from './outcomeRecords.ts';
 
 /** What belongs at a key of an index; undefined: nothing. */
 export type Expected = [key: Uint8Array, value: Uint8Array | undefined];
+
+/** Which of the lists of jobs have exactly the entries that the jobs call for. */
+export interface PostingCensus {
+  scopes: boolean;
+  lookups: boolean;
+}
 
 /** Keys looked at in one go. */
 const PAGE_KEYS = 500;
@@ -18,6 +24,8 @@ const PAGE_KEYS = 500;
 export class IndexView {
   readonly databases: Databases;
   readonly now: number;
+  /** Taken once, for both lists. */
+  census: PostingCensus | undefined;
   readonly #mended = {
     outcomes: new Map<string, Uint8Array | undefined>(),
     waiting: new Map<string, Uint8Array | undefined>(),
@@ -73,6 +81,12 @@ export class IndexView {
   job(key: Uint8Array): Job | undefined {
     const bytes = this.databases.jobs.getBinary(key);
     return bytes && parseJob(parseJobKey(key), bytes);
+  }
+
+  /** The same, without a look at the rest of a job that counts against no quota. */
+  jobWithQuota(key: Uint8Array): Job | undefined {
+    const bytes = this.databases.jobs.getBinary(key);
+    return bytes?.includes(QUOTA_NAME) ? parseJob(parseJobKey(key), bytes) : undefined;
   }
 
   outcome(key: Uint8Array): Outcome | undefined {
