@@ -9,6 +9,7 @@ import {
   renameSync,
   rmdirSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -62,7 +63,7 @@ t.test('a backup made while the daemon runs can be checked and restored', async 
   const made = await pdfseal('backup', '--output', copy, '--json');
   t.equal(made.status, 0, made.stderr);
   t.match(JSON.parse(made.stdout), { backup: copy, environment: 'sandbox', tree_size: Number });
-  t.strictSame(readdirSync(copy).sort(), ['backup.json', 'documents', 'store']);
+  t.strictSame(readdirSync(copy).sort(), ['backup.json', 'documents', 'signers', 'store', 'trust.json']);
   const again = await pdfseal('backup', '--output', copy);
   t.equal(again.status, 1);
   t.match(again.stderr, /already exists, and a backup is never overwritten/);
@@ -113,18 +114,42 @@ t.test('a machine that lost all of its state gets it back, certificates too', as
   const made = await pdfseal('backup', '--output', copy);
   t.equal(made.status, 0, made.stderr);
   await daemon.stop();
+  const state = join(sandbox.dir, 'state');
+  const trust = readFileSync(join(state, 'trust.json'), 'utf8');
 
-  rmSync(join(sandbox.dir, 'state'), { recursive: true });
+  rmSync(state, { recursive: true });
   const restored = await pdfseal('restore', '--input', copy);
   t.equal(restored.status, 0, restored.stderr);
   const size = Number(/^\S+: (\d+) leaves/.exec(restored.stdout)?.[1]);
+  t.match(readdirSync(join(state, 'signers')), [/^[0-9a-f]+\.trees$/], 'what the signer remembers');
   const accept = `last-checkpoint --accept-rollback ${size}`;
   t.match(restored.stderr, `last-checkpoint is missing, and the log has ${size} leaves`);
   t.match(restored.stderr, accept, 'what there is nothing to compare with, somebody has to compare');
   t.match(await sandbox.pdfseald(), { status: 1, stderr: accept });
   t.equal((await pdfseal('last-checkpoint', '--accept-rollback', String(size))).status, 0);
+  t.equal(readFileSync(join(state, 'trust.json'), 'utf8'), trust, 'the trust file that was handed out');
+  t.notOk(existsSync(join(copy, 'refused-pins')), 'PINs can be guessed from this folder');
   await sandbox.start();
   t.equal(await receipt(id), text);
+});
+
+t.test('signers are copied before the store, and a restore never makes them older', async (t) => {
+  const { sandbox, seal, pdfseal, noted } = await openHouse(t);
+  const daemon = await sandbox.start();
+  await seal('one');
+  await noted();
+  await daemon.stop();
+  const copy = join(sandbox.dir, 'copy');
+  t.equal((await pdfseal('backup', '--output', copy)).status, 0);
+  const signers = join(sandbox.dir, 'state', 'signers');
+  const [name = ''] = readdirSync(signers).filter((entry) => entry.endsWith('.trees'));
+  const madeAt = (path: string) => statSync(path, { bigint: true }).birthtimeNs;
+  t.ok(madeAt(join(copy, 'signers', name)) < madeAt(join(copy, 'store', 'data.mdb')));
+  t.strictSame(readdirSync(join(copy, 'signers')), [name], 'without locks');
+
+  writeFileSync(join(signers, name), 'newer');
+  t.match(await pdfseal('restore', '--input', copy), { status: 0 });
+  t.equal(readFileSync(join(signers, name), 'utf8'), 'newer');
 });
 
 t.test('each backup is good on its own machine, however far the log has grown', async (t) => {

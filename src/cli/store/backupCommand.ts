@@ -31,6 +31,7 @@ import {
   DESCRIPTION,
   digestTree,
   FOLDERS,
+  KEPT,
   requireGood,
   storeIn,
 } from './backupFolder.ts';
@@ -38,8 +39,8 @@ import { noteBackup, noteChore } from './chores.ts';
 
 export const backupCommand = command('backup', {
   description:
-    'Copies the state of an environment: the store at one moment, the certificates and the stripped documents. The daemon can keep ' +
-    'running. The command opens the copy, checks it as `pdfseal check` does, and only then gives the folder its name, so a folder ' +
+    'Copies the state of an environment: the store at one moment, the certificates, the stripped documents, the trust file and what signers ' +
+    'without a user of their own remember. The daemon can keep running. The command opens the copy, checks it as `pdfseal check` does, and only then gives the folder its name, so a folder ' +
     'with that name is complete. Keys stay in the HSM; back them up with the tools of its vendor.',
   options: [
     CONFIG,
@@ -96,8 +97,10 @@ export async function makeBackup(
     removeUnfinished(dirname(target));
     using _taken = takeDraft(draft);
     return await publish(draft, target, config, async () => {
+      const copy = (name: string) => copyFolder(join(config.stateDir, name), join(draft, name));
+      KEPT.forEach(copy);
       await copyStore(folder, join(draft, 'store'));
-      for (const name of FOLDERS) copyFolder(join(config.stateDir, name), join(draft, name));
+      FOLDERS.forEach(copy);
       return checked(draft, config, options);
     });
   } catch (error) {

@@ -14,12 +14,17 @@ import { withStoreAt } from '../withStore.ts';
 import { runCheck } from './runCheck.ts';
 import { flawCount, type StoreReport } from './storeCheck.ts';
 
-/** Folders of the state besides the store. The trust file is not among them: it can be exported again. */
+/** Folders of the state besides the store. */
 export const FOLDERS = ['certificates', 'documents'];
+/**
+ * A restore brings these back only if they are missing: the trust file that was handed out, and the trees that signers remember, which must
+ * never become older. A backup copies the trees before the store, so that the store contains them.
+ */
+export const KEPT = ['trust.json', 'signers'];
 /** The file that describes a backup. */
 export const DESCRIPTION = 'backup.json';
-/** LMDB's table of readers belongs to one place; LMDB creates a new one. */
-const LOCK = 'lock.mdb';
+/** Locks belong to one place: LMDB's table of readers, and that of the process that signs. */
+const LOCK = /^lock\.mdb$|\.lock$/;
 
 const backupSchema = z.object({
   environment: z.string(),
@@ -77,12 +82,13 @@ export function copyState(from: string, to: string, ending = ''): void {
   for (const name of ['store', ...FOLDERS]) copyFolder(join(from, name), join(to, `${name}${ending}`));
 }
 
+/** A file or a folder, if there is one. */
 export function copyFolder(from: string, to: string): void {
   if (!existsSync(from)) return;
   cpSync(from, to, {
     recursive: true,
     preserveTimestamps: true,
-    filter: (path) => basename(path) !== LOCK,
+    filter: (path) => !LOCK.test(basename(path)),
   });
 }
 
@@ -158,7 +164,8 @@ export async function digestTree(folder: string): Promise<BackupFile['files']> {
   const paths = readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort();
   const digests: BackupFile['files'] = {};
   for (const path of paths) {
-    const isPart = path !== DESCRIPTION && basename(path) !== LOCK && statSync(join(folder, path)).isFile();
+    const isPart =
+      path !== DESCRIPTION && !LOCK.test(basename(path)) && statSync(join(folder, path)).isFile();
     if (isPart) digests[path] = (await digestFile(join(folder, path))).sha256;
   }
   return digests;

@@ -20,8 +20,10 @@ import { withStoreAt } from '../withStore.ts';
 import {
   asOperatorError,
   type BackupFile,
+  copyFolder,
   copyState,
   FOLDERS,
+  KEPT,
   readBackup,
   requireGoodState,
   requireUnchanged,
@@ -181,9 +183,11 @@ async function replaceState(
   suffix: string,
   object: ActObject,
 ): Promise<string[]> {
-  const names = ['store', ...FOLDERS];
+  const missing = KEPT.filter((name) => !existsSync(join(stateDir, name)));
+  const names = [...missing, 'store', ...FOLDERS];
   for (const name of names) rmSync(join(stateDir, `${name}.part`), { recursive: true, force: true });
   copyState(from, stateDir, '.part');
+  for (const name of missing) copyFolder(join(from, name), join(stateDir, `${name}.part`));
   await withStoreAt({ engine: 'lmdb', path: join(stateDir, 'store.part') }, {}, ({ trail }) =>
     trail.append(actOfProcess('command', 'restore', object)),
   );
