@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   appendFileSync,
+  chmodSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -118,6 +119,8 @@ t.test('a machine that lost all of its state gets it back, certificates too', as
   const trust = readFileSync(join(state, 'trust.json'), 'utf8');
 
   rmSync(state, { recursive: true });
+  // A copy to another machine and back may give folders and files other modes.
+  for (const path of ['store', 'store/data.mdb']) chmodSync(join(copy, path), 0o755);
   const restored = await pdfseal('restore', '--input', copy);
   t.equal(restored.status, 0, restored.stderr);
   const size = Number(/^\S+: (\d+) leaves/.exec(restored.stdout)?.[1]);
@@ -128,6 +131,8 @@ t.test('a machine that lost all of its state gets it back, certificates too', as
   t.match(await sandbox.pdfseald(), { status: 1, stderr: accept });
   t.equal((await pdfseal('last-checkpoint', '--accept-rollback', String(size))).status, 0);
   t.equal(readFileSync(join(state, 'trust.json'), 'utf8'), trust, 'the trust file that was handed out');
+  for (const path of ['store', 'store/data.mdb'])
+    t.equal(statSync(join(state, path)).mode & 0o007, 0, `${path} is closed to others`);
   t.notOk(existsSync(join(copy, 'refused-pins')), 'PINs can be guessed from this folder');
   await sandbox.start();
   t.equal(await receipt(id), text);

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, lstatSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { OperatorError } from '../../base/errors.ts';
@@ -188,6 +188,7 @@ async function replaceState(
   for (const name of names) rmSync(join(stateDir, `${name}.part`), { recursive: true, force: true });
   copyState(from, stateDir, '.part');
   for (const name of missing) copyFolder(join(from, name), join(stateDir, `${name}.part`));
+  for (const name of names) closeToOthers(join(stateDir, `${name}.part`));
   await withStoreAt({ engine: 'lmdb', path: join(stateDir, 'store.part') }, {}, ({ trail }) =>
     trail.append(actOfProcess('command', 'restore', object)),
   );
@@ -204,4 +205,12 @@ async function replaceState(
   }
   await syncTree(stateDir);
   return aside;
+}
+
+/** A backup that was on another machine can have lost its modes on the way. */
+function closeToOthers(path: string): void {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found === undefined || found.isSymbolicLink()) return;
+  chmodSync(path, found.mode & 0o770);
+  if (found.isDirectory()) for (const name of readdirSync(path)) closeToOthers(join(path, name));
 }
