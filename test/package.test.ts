@@ -188,7 +188,7 @@ t.test('no file of an installation is writable to others, and only programs are 
   t.strictSame(
     executable.map((path) => relative(tree, path)).sort(),
     [
-      ...['bin/node', 'harden', 'make-environment', 'separate-signer'].map(
+      ...['backup-files', 'bin/node', 'harden', 'make-environment', 'restore-files', 'separate-signer'].map(
         (name) => `usr/lib/pdfseald/${name}`,
       ),
       ...['bin/pdfseal', 'bin/pdfseal-witness', 'bin/pdfseald', 'sbin/pdfseal-run'].map(

@@ -38,7 +38,7 @@ const PROGRAMS = {
   'pdfseal-witness': `${START} --jitless /usr/lib/pdfseald/dist/witness/start.js "$@"`,
 };
 
-const SCRIPTS_OF_ROOT = ['make-environment', 'separate-signer', 'harden'];
+const SCRIPTS_OF_ROOT = ['make-environment', 'separate-signer', 'harden', 'backup-files', 'restore-files'];
 const EXECUTABLES = [
   ...Object.keys(PROGRAMS).map((name) => `usr/bin/${name}`),
   'usr/sbin/pdfseal-run',
