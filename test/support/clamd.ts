@@ -134,7 +134,7 @@ function accepts(path: string): Promise<boolean> {
 }
 
 /** An unsigned database container: the signatures of the EICAR test file and of {@link VIRUS}. */
-function signatureDatabase(number: number, eicar: boolean): Buffer {
+export function signatureDatabase(number: number, eicar: boolean): Buffer {
   const hex = (text: string) => Buffer.from(text, 'latin1').toString('hex');
   // The first bytes only: whoever scans this file must find nothing.
   const start = eicar ? 'X5O!P%@AP[4\\PZX54(P^)7CC)7}$' : 'nothing begins like this';
