@@ -1,5 +1,5 @@
-/** A hardened production environment, as the manual has it: two tokens and a quorum of two, a witness, a scanner, TLS. */
-import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+/** A hardened production environment, as the manual has it: two tokens and a quorum of two, a witness, a scanner, TLS; and its restore on a bare machine. */
+import { copyFileSync, cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -243,4 +243,88 @@ t.test('a refused PIN is presented once, whatever starts its signer', async (t) 
   submit('corrected-meanwhile');
   t.equal(show(daemon, 'MainPID'), started, 'without a restart');
   t.equal(refusals(), 2);
+});
+
+t.test('a backup has what another machine needs, and no secrets', async (t) => {
+  const { machine } = first;
+  machine.must(`systemctl stop pdfseald@production.socket pdfseald@production.service
+    ${command('docs/backup.md', 'Back up', /systemctl start/)}`);
+  const newest = machine.must(`ls ${BACKUPS} | tail -n 1`);
+  t.equal(machine.must(`ls ${BACKUPS}.files | tail -n 1`), newest, 'both folders have one name');
+  const files = machine.must(`tar --list --file=${BACKUPS}.files/${newest}/files.tar`).split('\n');
+  for (const file of ['production.toml', 'production.policy', 'softhsm2-eu-north.conf', 'tls/fullchain.pem'])
+    t.ok(files.includes(`etc/pdfseal/${file}`), file);
+  for (const dropIn of ['service.d/override.conf', 'service.d/closed.conf', 'socket.d/listen.conf'])
+    t.ok(files.includes(`etc/systemd/system/pdfseald@production.${dropIn}`), dropIn);
+  t.match(
+    machine.must(`tar --list --file=${BACKUPS}.files/${newest}/signers/eu-west.tar`),
+    /^\.\/\w+\.trees$/,
+  );
+  for (const secret of ['1234-eu-west', 'wrong-pin', 'PRIVATE KEY', 'refused-pins'])
+    t.equal(machine.run(`grep -rlaF '${secret}' ${BACKUPS} ${BACKUPS}.files`).status, 1, secret);
+  t.not(machine.run(`${first.as('production')} ls ${BACKUPS}.files`).status, 0, 'it is for root');
+});
+
+t.test('the environment is restored on a bare machine, as the page says', async (t) => {
+  const second = await bootMachine('second');
+  const { machine } = second;
+  const page = (words: RegExp) => command('docs/recovery.md', 'Lost machine', words);
+  t.equal(second.install(file).status, 0);
+  const bring = (path: string) =>
+    cpSync(join(first.machine.root, path), join(machine.root, path), { recursive: true });
+  for (const path of [
+    'var/lib/softhsm-pdfseal',
+    'var/backups/pdfseal',
+    'etc/pdfseal-witness',
+    'var/lib/private/pdfseal-witness',
+    'root/ca.pem',
+    'root/trust.json',
+  ])
+    bring(path);
+  machine.must('systemctl enable --now pdfseal-witness@audit.socket');
+  const newest = machine.must(`ls ${BACKUPS} | tail -n 1`);
+  const named = (block: string) => block.replaceAll(/2026-11-20T\d{6}\.000Z/g, newest);
+  const restoreFiles = named(page(/restore-files/));
+
+  machine.must(`cp -r ${BACKUPS}.files/${newest} /srv/damaged && echo >>/srv/damaged/files.tar`);
+  t.match(machine.run('/usr/lib/pdfseald/restore-files production /srv/damaged'), {
+    status: 1,
+    stderr: /has changed since it was made/,
+  });
+  const asked = machine.run(restoreFiles);
+  t.equal(asked.status, 1, asked.stderr);
+  const missing = [...asked.stdout.matchAll(/^! {3}(.*)$/gm)].map(([, path = '']) => path);
+  t.strictSame(missing, [
+    ...['eu-north', 'eu-west', 'timestamp'].map((name) => `/etc/pdfseal/production.pins/${name}`),
+    '/etc/pdfseal/tls/privkey.pem',
+  ]);
+  for (const name of ['eu-north', 'eu-west', 'timestamp'])
+    machine.must(`printf %s 1234-${name} >/etc/pdfseal/production.pins/${name}`);
+  bring('etc/pdfseal/tls/privkey.pem');
+  machine.must(`chgrp pdfseal-production /etc/pdfseal/tls/privkey.pem && chmod 0640 /etc/pdfseal/tls/privkey.pem
+    chown -R pdfseal-production: /var/lib/softhsm-pdfseal/*`);
+  const again = machine.run(restoreFiles);
+  t.equal(again.status, 0, again.stderr);
+  t.notMatch(again.stdout, /^!/m);
+  const trees = (site: Installation) =>
+    site.machine.must('sha256sum /var/lib/pdfseal-signer/production/eu-*/*.trees');
+  t.equal(trees(second), trees(first), 'signers remember what they signed');
+
+  const restored = machine.run(named(page(/production restore/)));
+  t.equal(restored.status, 0, restored.stderr);
+  const [, leaves = ''] = /: (\d+) leaves, from/.exec(restored.stdout) ?? [];
+  copyFileSync(
+    join(first.machine.root, 'root/corrected-meanwhile.pdf.receipt.json'),
+    join(machine.root, 'srv/newest.receipt.json'),
+  );
+  machine.must(page(/check --against/).replace('/path/of', '/srv'));
+  machine.must(page(/accept-rollback/).replace('48213', leaves));
+  machine.must(page(/systemctl enable/));
+  t.equal(machine.must('ls /etc/pdfseal/production.pins'), '', 'the daemon has no PIN here either');
+  submit('restored', second);
+  doDuties(second);
+  assertAllGood(t, second);
+  const running = machine.run(restoreFiles);
+  t.equal(running.status, 1);
+  t.match(running.stderr, /runs: stop it first/);
 });
