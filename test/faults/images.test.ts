@@ -69,6 +69,35 @@ t.test('a write through a synchronous descriptor is there when it returns', asyn
   t.strictSame(images, new Set(['a: old', 'a: new', 'a: new!']));
 });
 
+t.test('another process that reads a file changes nothing about who writes it, and how', async (t) => {
+  const write = `8  pwrite64(${file(3, 'a')}, "${hex('new')}", 3, 0) = 3`;
+  const reader = open(3, 'a', 'O_RDONLY').replace(/^7/, '9');
+  const made = [
+    '7  clone3({flags=CLONE_VM|CLONE_FILES|CLONE_THREAD} <unfinished ...>',
+    open(3, 'a', 'O_RDWR|O_DSYNC').replace(/^7/, '8'),
+    '7  <... clone3 resumed> => {parent_tid=[8]}, 88) = 8',
+    '7  clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD) = 9',
+    reader,
+  ];
+  const after = `7  pwrite64(${file(3, 'a')}, "${hex('!')}", 1, 3) = 1`;
+  t.strictSame(
+    imagesOf(t, ...made, write, after),
+    new Set(['a: old', 'a: new', 'a: new!']),
+    'of two threads',
+  );
+  const inherited = [
+    open(3, 'a', 'O_RDWR|O_DSYNC'),
+    '7  clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD) = 8',
+    write,
+    `8  pwrite64(${file(3, 'a')}, "${hex('!')}", 1, 3) = 1`,
+  ];
+  t.strictSame(
+    imagesOf(t, ...inherited),
+    new Set(['a: old', 'a: new', 'a: new!']),
+    'a descriptor of its parent',
+  );
+});
+
 t.test('a file and its name reach the disk independently', async (t) => {
   const make = [
     open(3, 'b.new', 'O_WRONLY|O_CREAT'),

@@ -8,7 +8,7 @@ import { basename, dirname, join } from 'node:path';
 /** Every string is whole, and in hex. */
 export const STRACE = [
   ...['strace', '-f', '--seccomp-bpf', '-y', '-v', '-xx', '-s', '16777216', '-e', 'signal=none', '-e'],
-  'trace=openat,creat,lseek,write,writev,pwrite64,pwritev,ftruncate,fallocate,copy_file_range,sendfile,fsync,fdatasync,rename,renameat,renameat2,link,linkat,unlink,unlinkat,rmdir,mkdir,mkdirat',
+  'trace=clone,clone3,fork,vfork,openat,creat,lseek,write,writev,pwrite64,pwritev,ftruncate,fallocate,copy_file_range,sendfile,fsync,fdatasync,rename,renameat,renameat2,link,linkat,unlink,unlinkat,rmdir,mkdir,mkdirat',
 ];
 
 /** What a traced process writes to standard error before the first call that counts, and once a command has kept its promise. */
@@ -44,7 +44,13 @@ export interface Recording {
   said: { line: number; text: string }[];
 }
 
+interface Opened {
+  position: number;
+  flags: string;
+}
+
 interface Call {
+  thread: string;
   name: string;
   /** As strace writes them. */
   args: string;
@@ -58,10 +64,11 @@ interface Call {
 
 /** Throws for what it does not understand: a call that is passed over would make images that cannot be. */
 export function readTrace(lines: readonly string[], folder: string, base: string): Recording {
-  const recorder = new Recorder(folder, base);
+  const calls = [...callsOf(lines)];
+  const recorder = new Recorder(folder, base, makersOf(calls));
   const said: Recording['said'] = [];
   let hasBegun = false;
-  for (const call of callsOf(lines)) {
+  for (const call of calls) {
     const isSaid =
       /^writev?$/.test(call.name) && (call.path.startsWith('socket:') || call.args.startsWith('2<'));
     const text = isSaid ? Buffer.concat(call.strings).toString() : '';
@@ -94,6 +101,7 @@ function* callsOf(lines: readonly string[]): Iterable<Call> {
     const strings = Array.from(args.matchAll(/"([^"]*)"/g), ([, hex = '']) => fromHex(hex));
     const path = fromHex(/^\w+<([^>]*)>/.exec(args)?.[1] ?? '').toString();
     yield {
+      thread,
       name: text.slice(0, open),
       args,
       path,
@@ -105,6 +113,23 @@ function* callsOf(lines: readonly string[]): Iterable<Call> {
   }
 }
 
+/**
+ * The thread that made each thread, and whether both have the same descriptors; otherwise, the new one is a process, with copies of those that were open.
+ * A new thread can be in the trace before the call that made it returns.
+ */
+type Makers = ReadonlyMap<string, { thread: string; isOneProcess: boolean }>;
+
+function makersOf(calls: readonly Call[]): Makers {
+  return new Map(
+    calls
+      .filter(({ name, result }) => /^(?:clone3?|v?fork)$/.test(name) && result > 0)
+      .map(({ thread, args, result }) => [
+        `${result}`,
+        { thread, isOneProcess: args.includes('CLONE_FILES') },
+      ]),
+  );
+}
+
 function fromHex(escaped: string): Buffer {
   return Buffer.from(escaped.replaceAll('\\x', ''), 'hex');
 }
@@ -114,11 +139,13 @@ class Recorder {
   readonly root: Inode;
   readonly changes: Change[] = [];
   readonly #byPath = new Map<string, Inode>();
-  /** Of each descriptor of a path: where it writes next, and how it was opened. */
-  readonly #opened = new Map<string, { position: number; flags: string }>();
+  /** Of each process, descriptor and path: where it writes next, and how it was opened. */
+  readonly #opened = new Map<string, Opened>();
+  readonly #makers: Makers;
 
-  constructor(folder: string, base: string) {
+  constructor(folder: string, base: string, makers: Makers) {
     this.root = readTree(base);
+    this.#makers = makers;
     this.#place(folder, this.root);
   }
 
@@ -133,7 +160,7 @@ class Recorder {
 
   #recordOpen(inode: Inode, call: Call): void {
     const { name, path, args, strings, result } = call;
-    const opened = this.#opened.get(`${Number.parseInt(args, 10)} ${path}`) ?? { position: 0, flags: '' };
+    const opened = this.#openedAs(call.thread, Number.parseInt(args, 10), path) ?? { position: 0, flags: '' };
     if (name === 'lseek') opened.position = result;
     else if (name === 'fsync' || name === 'fdatasync') this.#flush(inode, call);
     else if (name === 'ftruncate') this.#add(call, { inode, truncate: Number(args.split(', ')[1]) });
@@ -160,7 +187,7 @@ class Recorder {
   #copy({ args, result, ...call }: Call): void {
     const [from, to] = Array.from(args.matchAll(/(\d+)<([^>]*)>/g), ([, descriptor, hex = '']) => {
       const path = fromHex(hex).toString();
-      return { inode: this.#byPath.get(path), opened: this.#opened.get(`${descriptor} ${path}`) };
+      return { inode: this.#byPath.get(path), opened: this.#openedAs(call.thread, Number(descriptor), path) };
     });
     if (to?.inode === undefined || !to.opened || result === 0) return;
     if (from?.inode === undefined || !from.opened || !args.includes('NULL'))
@@ -173,11 +200,25 @@ class Recorder {
 
   #open({ strings, args, result, ...call }: Call): void {
     const path = strings[0]?.toString() ?? '';
-    this.#opened.set(`${result} ${path}`, { position: 0, flags: args });
+    this.#opened.set(`${this.#processOf(call.thread)} ${result} ${path}`, { position: 0, flags: args });
     const known = this.#byPath.get(path);
     if (known !== undefined && args.includes('O_TRUNC')) this.#add(call, { inode: known, truncate: 0 });
     if (known === undefined && args.includes('O_CREAT'))
       this.#name(call, [{ path, inode: { bytes: Buffer.alloc(0) } }]);
+  }
+
+  /** By the process of that thread, or by the one from which it inherits the descriptor. */
+  #openedAs(thread: string, descriptor: number, path: string): Opened | undefined {
+    const process = this.#processOf(thread);
+    const opened = this.#opened.get(`${process} ${descriptor} ${path}`);
+    const maker = this.#makers.get(process);
+    return opened ?? (maker && this.#openedAs(maker.thread, descriptor, path));
+  }
+
+  /** Its first thread. */
+  #processOf(thread: string): string {
+    const maker = this.#makers.get(thread);
+    return maker?.isOneProcess ? this.#processOf(maker.thread) : thread;
   }
 
   #changeNames(call: Call): void {
