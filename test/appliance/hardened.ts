@@ -180,9 +180,9 @@ t.test('a refused PIN is presented once, whatever starts its signer', async (t) 
       machine.run('curl -s --unix-socket /run/pdfseal/production/admin.sock http://localhost/status').stdout,
     );
   /** Resolves once the unit was started again and has come to the PIN: a signer and a daemon that finds a quorum missing end; on a slow machine, a daemon runs. */
-  const startedAgain = async (unit: string, act: () => void) => {
+  const startedAgain = async (unit: string, act: () => unknown) => {
     const before = show(unit, 'InvocationID');
-    act();
+    await act();
     await until(`${unit} was started, and is refused`, () => {
       const [state, id] = [show(unit, 'ActiveState'), show(unit, 'InvocationID')];
       return id !== before && (/^(inactive|failed)$/.test(state) || (unit === daemon && isRefused()));
@@ -223,6 +223,11 @@ t.test('a refused PIN is presented once, whatever starts its signer', async (t) 
   t.equal(refusals(), 1, 'a timer started it');
   t.match(machine.run('pdfseal-run production hsm list'), { stdout: /pin_refused|not presented again/ });
   t.equal(refusals(), 1, 'a command');
+  writePin('wrong-pin-2');
+  await startedAgain(daemon, () => machine.run(`${stop}; systemctl start ${daemon}`));
+  t.equal(refusals(), 2, 'another wrong PIN, at the start');
+  await startedAgain(daemon, () => machine.reboot());
+  t.equal(refusals(), 2, 'the machine was booted');
   const count = logins().length;
   for (const [what, text] of [
     ['two lines', `${right}\n${right}\n`],
@@ -235,9 +240,9 @@ t.test('a refused PIN is presented once, whatever starts its signer', async (t) 
   writePin(right);
   machine.must(`${stop}; systemctl start ${daemon}`);
   submit('corrected');
-  t.equal(refusals(), 1, 'the corrected PIN is presented');
+  t.equal(refusals(), 2, 'the corrected PIN is presented');
 
-  writePin('wrong-pin-2');
+  writePin('wrong-pin-3');
   machine.must(`systemctl kill --signal=KILL ${signer}`);
   await until('the PIN is refused, and asked for again', isRefused);
   const started = show(daemon, 'MainPID');
@@ -245,7 +250,7 @@ t.test('a refused PIN is presented once, whatever starts its signer', async (t) 
   await until('it is corrected while the daemon runs', () => !isRefused());
   submit('corrected-meanwhile');
   t.equal(show(daemon, 'MainPID'), started, 'without a restart');
-  t.equal(refusals(), 2);
+  t.equal(refusals(), 3);
 });
 
 t.test('a backup has what another machine needs, and no secrets', async (t) => {
