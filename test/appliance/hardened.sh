@@ -18,15 +18,7 @@ done
 # The module that counts writes into the folder of the tokens, as whichever user logs in.
 install -o "$user" -g "$user" -m 0666 /dev/null "/var/lib/softhsm-pdfseal/$name-eu-north/calls"
 sed -i -e 's/^quorum = 1$/quorum = 2/' \
-  -e 's|^public_url = .*|public_url = "https://seal.acme.org:8443"|' \
-  -e 's|^# listen = "127.0.0.1:8400"|listen = "0.0.0.0:8443"|' \
   -e 's|seal\.example\.com|seal.acme.org|g' \
   -e 's/^# document_bytes_max = .*/document_bytes_max = "100MiB"/' \
   -e "/softhsm2-eu-north.conf/s|}| , FAULTY_DIR = \"/var/lib/softhsm-pdfseal/$name-eu-north\" }|" \
   -e '/^region = "eu-north"/,/^token_label/s|^module = .*|module = "/usr/local/lib/counting-pkcs11.so"|' "$config"
-cat >>"$config" <<'END'
-
-[http.tls]
-certificate_file = "/etc/pdfseal/tls/fullchain.pem"
-key_file = "/etc/pdfseal/tls/privkey.pem"
-END

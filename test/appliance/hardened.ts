@@ -13,6 +13,7 @@ const HOST = 'seal.acme.org';
 const PORT = 8443;
 const COUNTED = '/var/lib/softhsm-pdfseal/production-eu-north';
 const PIN = '/etc/pdfseal/signers/production/eu-north/pin';
+const CONFIG = '/etc/pdfseal/production.toml';
 const BACKUPS = '/var/backups/pdfseal/production';
 const PACKAGES = ['clamav-daemon', 'jq', 'openssl'];
 
@@ -78,18 +79,29 @@ t.test('an environment is made, hardened and started as the manual has it', asyn
   t.equal(status, 0, stderr);
   copyFileSync(join(ROOT, 'test/appliance/hardened.sh'), join(machine.root, 'srv/hardened.sh'));
   machine.must('sh /srv/hardened.sh');
-  const network = 'Serve other machines with TLS';
-  const [drop = ''] = blocksUnder(pageAt('docs/network.md'), network, 'ini');
-  machine.must(
-    `cd && ${commands('docs/network.md', 'Make a certificate for a test').join('\n')}
-    ${command('docs/network.md', network, /privkey/)}
-    folder=/etc/systemd/system/pdfseald@production.service.d
-    mkdir -p $folder && cat >$folder/override.conf && systemctl daemon-reload`,
-    drop,
-  );
   const before = machine.run(command(...STEPS, /check-config/));
   t.match(lastLine(before), /good, except for the warnings above$/, before.stderr);
   machine.must(command(...STEPS, /production init/));
+  const network = ['docs/network.md', 'Serve other machines with TLS'] as const;
+  machine.must(
+    `cd && ${commands('docs/network.md', 'Make a certificate for a test').join('\n')}
+    ${command(...network, /privkey/)}`,
+  );
+  const block = (language: string) =>
+    blocksUnder(pageAt(network[0]), network[1], language)[0]?.replaceAll('seal.example.com', HOST) ?? '';
+  const [http = '', tls = ''] = block('toml').split(/^(?=\[http\.tls\])/m);
+  machine.must(
+    `sed -i -e '/^public_url = /d' -e '/^\\[http\\]$/r /dev/stdin' ${CONFIG}`,
+    http.replace(/^\s*\[http\]\n/, ''),
+  );
+  machine.must(`cat >>${CONFIG}`, `\n${tls}`);
+  machine.must(
+    `folder=/etc/systemd/system/pdfseald@production.service.d
+    mkdir -p $folder && cat >$folder/override.conf && systemctl daemon-reload`,
+    block('ini'),
+  );
+  const [check = ''] = command(...network, /check-config/).split('\n');
+  t.match(lastLine(machine.run(check)), /: good$/);
   const hardened = machine.must(command(...STEPS, /harden/));
   t.notMatch(hardened, /^!/m);
   t.match(hardened, `systemd opens 0.0.0.0:${PORT} for pdfseald@production`);
@@ -123,7 +135,7 @@ t.test('a witness on this machine cosigns', async (t) => {
     `${logs}\nwitness north ${vkey} http://127.0.0.1:8410\nquorum north\n`,
   );
   machine.must(
-    `sed -i 's|^# policy = "/etc/pdfseal/production.policy"|policy = "/etc/pdfseal/production.policy"|' /etc/pdfseal/production.toml`,
+    `sed -i 's|^# policy = "/etc/pdfseal/production.policy"|policy = "/etc/pdfseal/production.policy"|' ${CONFIG}`,
   );
   const restart = command('docs/witness.md', 'Set up a witness', /systemctl restart/).split('\n');
   machine.must(restart.slice(0, 2).join('\n'));
