@@ -89,7 +89,7 @@ t.test('an environment is made, hardened and started as the manual has it', asyn
   );
   const block = (language: string) =>
     blocksUnder(pageAt(network[0]), network[1], language)[0]?.replaceAll('seal.example.com', HOST) ?? '';
-  const [http = '', tls = ''] = block('toml').split(/^(?=\[http\.tls\])/m);
+  const [http = '', tls = ''] = block('toml').split(/^(?= *\[http\.tls\])/m);
   machine.must(
     `sed -i -e '/^public_url = /d' -e '/^\\[http\\]$/r /dev/stdin' ${CONFIG}`,
     http.replace(/^\s*\[http\]\n/, ''),
