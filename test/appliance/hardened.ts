@@ -91,7 +91,7 @@ t.test('an environment is made, hardened and started as the manual has it', asyn
     blocksUnder(pageAt(network[0]), network[1], language)[0]?.replaceAll('seal.example.com', HOST) ?? '';
   const [http = '', tls = ''] = block('toml').split(/^(?= *\[http\.tls\])/m);
   machine.must(
-    `sed -i -e '/^public_url = /d' -e '/^\\[http\\]$/r /dev/stdin' ${CONFIG}`,
+    `cat >/srv/http && sed -i -e '/^public_url = /d' -e '/^\\[http\\]$/r /srv/http' ${CONFIG}`,
     http.replace(/^\s*\[http\]\n/, ''),
   );
   machine.must(`cat >>${CONFIG}`, `\n${tls}`);
