@@ -35,7 +35,8 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
     'net/connectionLimits.ts #byPeer',
   ],
   'one for each request under way, of which a connection has one, or line of a batch, which has a place': [
-    ...['http/acceptJob.ts #held', 'http/readTurns.ts turns', 'seal/pending.ts #waiters'],
+    ...['http/acceptJob.ts #held', 'http/readTurns.ts turns', 'http/requestBody.ts discarding'],
+    'seal/pending.ts #waiters',
     ...['seal/remoteSealer.ts #waiters', 'seal/remoteSealer.ts waiters', 'console/proposals.ts #inTurn'],
     ...['admin/drills.ts inTurn', 'watch/canary.ts #inTurn'],
   ],
