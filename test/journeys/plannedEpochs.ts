@@ -17,6 +17,10 @@ const DOCUMENT = {
   bytes: TRAFFIC_DOCUMENT.length,
 };
 
+const NEW_KEY = 'sandbox-2026-e2';
+/** How long before its beginning an epoch is cancelled at the latest. */
+const MARGIN_MS = 10_000;
+
 export interface House {
   sandbox: Sandbox;
   daemon: Daemon;
@@ -32,24 +36,28 @@ export async function openHouse(t: Test): Promise<House> {
 }
 
 /** Plans new keys for a moment soon, but late enough for a busy machine to open them before; milliseconds since the epoch. */
-export async function planKeys({ sandbox }: House): Promise<number> {
+export async function planKeys({ sandbox, daemon }: House): Promise<number> {
+  const pdfseal = (...args: string[]) => sandbox.pdfseal(['epochs', ...args, '--config', sandbox.configFile]);
+  const isOpen = (partition: string) =>
+    daemon.log.some((line) => line.partition === partition && line.msg === 'HSM partition ready');
   for (const seconds of [20, 60, 180]) {
     const from = Math.ceil(Date.now() / 1000 + seconds) * 1000;
-    const args = ['--from', new Date(from).toISOString().replace('.000', ''), '--use-existing-keys'];
-    const { status, stderr } = await sandbox.pdfseal([
-      'epochs',
-      'plan',
-      '--config',
-      sandbox.configFile,
-      ...args,
-    ]);
-    if (status === 0) return from;
-    if (!stderr.includes('too soon')) throw new Error(stderr);
+    const at = new Date(from).toISOString().replace('.000', '');
+    const { status, stderr } = await pdfseal('plan', '--from', at, '--use-existing-keys');
+    if (status !== 0) {
+      if (stderr.includes('too soon')) continue;
+      throw new Error(stderr);
+    }
+    const areOpen = () => ['eu', 'us'].every((region) => isOpen(`${region}/${NEW_KEY}`));
+    await until('the new keys are open, or it is late', () => areOpen() || Date.now() > from - MARGIN_MS);
+    if (areOpen()) return from;
+    const cancelled = await pdfseal('cancel');
+    if (cancelled.status !== 0) throw new Error(cancelled.stderr);
   }
   throw new Error('no moment is late enough');
 }
 
-const KEYS = { before: 'eu/sandbox-2026', after: 'eu/sandbox-2026-e2' };
+const KEYS = { before: 'eu/sandbox-2026', after: `eu/${NEW_KEY}` };
 
 /** Holds that the receipts of these jobs are good, each with the key of its time, and that there are some from before `from` and from after it. */
 export async function checkReceipts(
