@@ -94,14 +94,21 @@ const OPERATIONS = {
         .describe('Take the partition out even if too few partitions are left to sign.'),
     }),
     answers: { 200: json('Partition', 'The partition, withdrawn.') },
-    failures: [...CHANGE_FAILURES, 'invalid_parameter', 'not_found', 'partition_not_ready', 'below_quorum'],
+    failures: [
+      ...CHANGE_FAILURES,
+      'invalid_parameter',
+      'not_found',
+      'partition_not_ready',
+      'below_quorum',
+      'storage_full',
+    ],
   },
   putPartitionIn: {
     ...change,
     path: '/partitions/{name}/in',
     summary: 'Put a partition back into service',
     answers: { 200: json('Partition', 'The partition; it can take a moment until it signs.') },
-    failures: [...CHANGE_FAILURES, 'not_found'],
+    failures: [...CHANGE_FAILURES, 'not_found', 'storage_full'],
   },
   requestCosignature: {
     ...change,

@@ -242,7 +242,14 @@ const KEY_OPERATIONS = {
     isLimited: true,
     requestBody: { ...jsonBody('RotateKey'), required: false },
     answers: { 200: json('RotatedKey', 'The new key.', CACHE_CONTROL) },
-    failures: [...JSON_FAILURES, 'key_not_rotatable', 'not_found', 'rate_limit_exceeded', ...BUSY_FAILURES],
+    failures: [
+      ...JSON_FAILURES,
+      'key_not_rotatable',
+      'not_found',
+      'rate_limit_exceeded',
+      'storage_full',
+      ...BUSY_FAILURES,
+    ],
   },
 } satisfies Record<string, Operation>;
 

@@ -24,6 +24,7 @@ const CHANGE_FAILURES: ErrorCode[] = [
   'not_found',
   'rate_limit_exceeded',
   'queue_full',
+  'storage_full',
   ...BUSY_FAILURES,
 ];
 const change = { method: 'post', access, isLimited: true, failures: CHANGE_FAILURES } as const;

@@ -9,6 +9,14 @@ export function actOfProcess(via: 'command' | 'daemon', act: ActName, object: Ac
   return { act, actor: actorOfProcess(via), object, outcome: 'done' };
 }
 
+/**
+ * Whether a person or a client asks for the act and can repeat it: then a store without space refuses it. What the daemon itself does, and
+ * how an act that has begun ended, must be recorded.
+ */
+export function isRefusable(act: Act | null): boolean {
+  return act !== null && act.actor.via !== 'daemon' && act.concludes === undefined;
+}
+
 /** The person who called the command, or the daemon itself. */
 export function actorOfProcess(via: 'command' | 'daemon'): Actor {
   const uid = process.geteuid?.();

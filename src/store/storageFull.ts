@@ -7,7 +7,7 @@ export class StorageFull extends ServiceError {
   constructor(cause?: unknown) {
     super(
       'storage_full',
-      'The service has no room to store more jobs at the moment. Nothing was recorded. Repeat the request later.',
+      'The service has no room to store more at the moment. Nothing was recorded. Repeat the request later.',
       { retryAfterSeconds: RETRY_AFTER_SECONDS, cause },
     );
     this.name = 'StorageFull';

@@ -1,12 +1,22 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { type Change, Commits } from '../../src/store/lmdb/commits.ts';
 import { openDatabases } from '../../src/store/lmdb/databases.ts';
 import { lmdbStore } from '../../src/store/lmdb/lmdbStore.ts';
+import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { Child } from './child.ts';
-import { billing, identity, START_MS, sampleJob } from './samples.ts';
+import {
+  billing,
+  epoch,
+  identity,
+  START_MS,
+  sampleCredential,
+  sampleEndpoint,
+  sampleJob,
+} from './samples.ts';
 
 async function open(t: Test) {
   const path = t.testdir();
@@ -166,3 +176,48 @@ t.test('a commit that does not end is given up, and nothing is served after it',
   for (const [what, read] of Object.entries(reads)) await t.rejects(read(), unknown, what);
   await holder.kill();
 });
+
+t.test(
+  'without disk space, acts that somebody asks for are refused, and what the daemon writes waits',
+  async (t) => {
+    const path = join(t.testdir(), 'store');
+    await createStore({ path, identity, epoch });
+    const space = Promise.withResolvers<void>();
+    let isFull = false;
+    const diskSpace = { forCommit: () => (isFull ? space.promise : undefined) };
+    const store = await openStore({ path, diskSpace });
+    t.teardown(() => store.close());
+    const { endpoints, outbox } = store.webhooks;
+    const object = { sha256: 'ab'.repeat(32) };
+    const by = (via: 'api' | 'console' | 'administration' | 'command' | 'daemon') =>
+      ({ act: 'trust.export', actor: { via }, object, outcome: 'done' }) as const;
+    const endpoint = sampleEndpoint();
+    await endpoints.add(endpoint, 16, null);
+    const begun = await store.trail.append({ ...by('command'), outcome: 'begun' });
+    isFull = true;
+    const refused = { name: 'StorageFull', code: 'storage_full' };
+    const before = await store.trail.newest();
+    const check = async () => {
+      for (const via of ['api', 'console', 'administration', 'command'] as const) {
+        await t.rejects(store.trail.append(by(via)), refused, via);
+        await t.rejects(endpoints.add(sampleEndpoint(), 16, by(via)), refused, via);
+        await t.rejects(endpoints.remove(endpoint.id, by(via)), refused, via);
+        await t.rejects(store.credentials.put([sampleCredential()], by(via)), refused, via);
+      }
+      await t.rejects(outbox.test(endpoint.id), refused);
+    };
+    await check();
+    const waiting = [
+      store.trail.append(by('daemon')),
+      store.trail.append({ ...by('command'), concludes: begun }),
+      endpoints.change(endpoint.id, (asItIs) => asItIs, null),
+    ];
+    await check();
+    t.equal(await store.trail.newest(), before);
+    isFull = false;
+    space.resolve();
+    await Promise.all(waiting);
+    t.equal(await store.trail.newest(), before + 2);
+    await store.trail.append(by('api'));
+  },
+);

@@ -4,7 +4,7 @@ import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql
 import type { Obstacle } from '../../src/store/postgresql/sequencer.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
-import { epoch, identity, sampleJob } from './samples.ts';
+import { epoch, identity, sampleCredential, sampleEndpoint, sampleJob } from './samples.ts';
 
 const postgres = await startPostgres(t);
 const template = await postgres.createDatabase();
@@ -16,6 +16,8 @@ const act = {
   object: { sha256: 'ab'.repeat(32) },
   outcome: 'done',
 } as const;
+/** What the daemon itself does. */
+const own = { ...act, actor: { via: 'daemon' } } as const;
 
 /** A database in which such a statement is refused as on a full disk, until that is undone. */
 async function withoutSpaceFor(statement: string, { isAtCommit = false } = {}) {
@@ -55,6 +57,9 @@ t.test('on a full disk a request is refused, and what the daemon writes waits in
   const { store, states } = await openDaemon(t, location);
   const before = sampleJob();
   await store.jobs.accept(before);
+  const endpoint = sampleEndpoint();
+  await store.webhooks.endpoints.add(endpoint, 16, null);
+  const begun = await store.trail.append({ ...act, outcome: 'begun' });
   await fill();
   const job = sampleJob();
   await t.rejects(store.jobs.accept(job), refused);
@@ -64,19 +69,28 @@ t.test('on a full disk a request is refused, and what the daemon writes waits in
 
   const written: string[] = [];
   const waiting = [
-    store.trail.append(act).then(() => written.push('record')),
+    store.trail.append(own).then(() => written.push('record')),
+    store.trail.append({ ...act, concludes: begun }).then(() => written.push('end')),
     store.witnessing.put({ witnesses: {} }).then(() => written.push('note')),
   ];
   const seen = await tries();
   await until('it is written again and again', async () => (await tries()) > seen + 1);
   await t.rejects(store.jobs.accept(job), refused, 'a request does not wait with it');
+  for (const via of ['api', 'console', 'administration', 'command'] as const) {
+    const asked = { ...act, actor: { via } };
+    await t.rejects(store.trail.append(asked), refused, via);
+    await t.rejects(store.webhooks.endpoints.add(sampleEndpoint(), 16, asked), refused, via);
+    await t.rejects(store.webhooks.endpoints.remove(endpoint.id, asked), refused, via);
+    await t.rejects(store.credentials.put([sampleCredential()], asked), refused, via);
+  }
+  await t.rejects(store.webhooks.outbox.test(endpoint.id), refused);
   t.same(await store.jobs.get(before.id), { job: before }, 'reads go on');
   t.equal(await store.jobs.get(job.id), undefined);
   t.strictSame(written, []);
 
   await empty();
   await Promise.all(waiting);
-  t.strictSame(written, ['record', 'note']);
+  t.strictSame(written, ['record', 'end', 'note']);
   await until('there is space', () => store.space?.isFull === false);
   t.equal(states.at(-1), false);
   await store.jobs.accept(job);

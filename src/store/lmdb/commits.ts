@@ -1,6 +1,7 @@
 import { within } from '../../base/deadline.ts';
 import { takingTurns } from '../../base/inTurn.ts';
 import type { DiskSpace } from '../diskSpace.ts';
+import { StorageFull } from '../storageFull.ts';
 import { UnknownOutcome } from '../store.ts';
 import type { Databases, NamedDatabase } from './databases.ts';
 
@@ -16,6 +17,8 @@ export interface Write {
   changes: Change[];
   /** Looked up inside the transaction: if one of these entries exists by then, nothing of the write happens. */
   unless?: { database: NamedDatabase; key: Uint8Array }[];
+  /** It throws StorageFull where it would have to wait for disk space. */
+  isRefusable?: boolean;
 }
 
 interface Pending extends Write {
@@ -48,6 +51,8 @@ export class Commits {
   readonly #diskSpace: CommitsOptions['diskSpace'];
   #pending: Pending[] = [];
   #draining: Promise<void> | undefined;
+  /** Whether writes wait for disk space. */
+  #isFull = false;
   #failure: UnknownOutcome | undefined;
   /** For writes that depend on what is stored: each decides on what the one before left on disk. */
   readonly inTurn = takingTurns();
@@ -58,10 +63,16 @@ export class Commits {
     this.#commitMsMax = commitMsMax;
   }
 
+  /** Throws StorageFull while writes wait for disk space. */
+  admit(): void {
+    if (this.#isFull) throw new StorageFull();
+  }
+
   /** Resolves when the write is on disk: true, or false when its condition forbade it. */
   write(write: Write): Promise<boolean> {
     return new Promise((resolve, reject) => {
       if (this.#failure !== undefined) throw this.#failure;
+      if (write.isRefusable) this.admit();
       this.#pending.push({ ...write, resolve, reject });
       this.#draining ??= this.#drain();
     });
@@ -78,7 +89,14 @@ export class Commits {
       await new Promise((resolve) => setImmediate(resolve));
       const group = this.#nextGroup();
       try {
-        await this.#diskSpace?.forCommit(group.reduce((sum, { changes }) => sum + changes.length, 0));
+        const space = this.#diskSpace?.forCommit(group.reduce((sum, { changes }) => sum + changes.length, 0));
+        if (space !== undefined) {
+          this.#pending = this.#withoutRefused([...group, ...this.#pending]);
+          this.#isFull = this.#pending.length > 0;
+          if (this.#isFull) await space;
+          this.#isFull = false;
+          continue;
+        }
         const commit = this.#commit(group).catch(rejectWithCause);
         const late = () => new Error(`a commit took more than ${this.#commitMsMax / 1000} s`);
         await within(this.#commitMsMax, commit, late);
@@ -87,6 +105,12 @@ export class Commits {
       }
     }
     this.#draining = undefined;
+  }
+
+  #withoutRefused(writes: Pending[]): Pending[] {
+    const refusal = new StorageFull();
+    for (const { reject } of writes.filter(({ isRefusable }) => isRefusable)) reject(refusal);
+    return writes.filter(({ isRefusable }) => !isRefusable);
   }
 
   #nextGroup(): Pending[] {

@@ -1,5 +1,6 @@
 import { takingTurns } from '../../base/inTurn.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
+import { isRefusable } from '../acts.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { EndpointStore, NewEndpoint, WebhookEndpoint, WebhookEvent } from '../webhookStore.ts';
 import type { Change } from './commits.ts';
@@ -27,37 +28,45 @@ export function endpointRecords(databases: Databases, trail: TrailRecords) {
   let known: Snapshot | undefined;
   const inTurn = takingTurns();
 
-  /** The changes of `also` go into the same transaction; where it returns undefined, nothing is changed. */
+  /**
+   * The changes of `also` go into the same transaction; where it returns undefined, nothing is changed. `isRefused`: see
+   * {@link TrailRecords.write}.
+   */
   async function change(
     endpointId: string,
     change: (current: WebhookEndpoint) => NewEndpoint | undefined,
     act: Act | null,
     also: () => Change[] | undefined = () => [],
+    isRefused = isRefusable(act),
   ): Promise<WebhookEndpoint | undefined> {
     let found: WebhookEndpoint | undefined;
-    await changeInTurn(act, (revision) => {
+    const decide = (revision: number) => {
       found = current().byId.get(endpointId);
       const next = found && change(found);
       const others = next && also();
       if (next === undefined || others === undefined) return undefined;
       found = { ...next, revision };
       return [put(found), ...others];
-    });
+    };
+    await changeInTurn(act, decide, isRefused);
     return found;
   }
 
   /** Changes of this process take turns: of several decided at once, all but one would find their revision taken and start again. */
-  function changeInTurn(
+  async function changeInTurn(
     act: Act | null,
     decide: (revision: number) => Change[] | undefined,
+    isRefused = isRefusable(act),
   ): Promise<boolean> {
-    return inTurn(() => write(act, decide));
+    if (isRefused) trail.admit();
+    return inTurn(() => write(act, decide, isRefused));
   }
 
   /** Writes the changes that `decide` returns; returns false where there are none. Decides again when another process was faster. */
   async function write(
     act: Act | null,
     decide: (revision: number) => Change[] | undefined,
+    isRefused: boolean,
   ): Promise<boolean> {
     const { endpointRevisions: database } = databases;
     for (;;) {
@@ -70,6 +79,7 @@ export function endpointRecords(databases: Databases, trail: TrailRecords) {
       const happened = await trail.write(act, {
         unless: [{ database, key }],
         changes: [...changes, ...taken, { database, key: counterKey(oldest) }],
+        isRefusable: isRefused,
       });
       if (happened) return true;
     }

@@ -21,7 +21,7 @@ import { trailRecords } from './trailRecords.ts';
 
 interface LmdbOptions extends ServiceTimeOptions {
   backlogMax: number;
-  diskSpace?: DiskSpace | undefined;
+  diskSpace?: Pick<DiskSpace, 'forCommit'> | undefined;
 }
 
 /** The embedded store: one LMDB environment, one writing process, any number of readers. Every group of the contract is one object. */

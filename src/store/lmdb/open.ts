@@ -37,7 +37,7 @@ export interface OpenStoreOptions extends OpenOptions {
   /** Default: those of this program. */
   migrations?: readonly Migration[];
   /** Writes wait while the disk is full. */
-  diskSpace?: DiskSpace;
+  diskSpace?: Pick<DiskSpace, 'forCommit'>;
 }
 
 /** Makes an empty store, whole or not at all, in the folder `path`. Throws OperatorError when that exists already. */

@@ -236,12 +236,13 @@ export function outboxRecords(
         occurredAt: options.clock(),
         attempts: 0,
       } satisfies OutboxEntry);
-      const endpoint = await endpoints.change(endpointId, asItIs, null, () => {
+      const queue = () => {
         const prefix = ownIdKey('we', endpointId);
         if (countEntries(databases.outbox, prefix) >= options.backlogMax) throw backlogFull();
         const key = deliveryKey(prefix, now, message);
         return [{ database: databases.outbox, key, value }];
-      });
+      };
+      const endpoint = await endpoints.change(endpointId, asItIs, null, queue, true);
       whoListens([endpointId]);
       return endpoint && webhookId;
     },

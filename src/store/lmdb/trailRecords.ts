@@ -2,6 +2,7 @@ import { assert } from '../../base/assert.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { ReceivedJob } from '../../job/job.ts';
 import { type Act, encodeAuditRecord } from '../../manifest/auditRecord.ts';
+import { isRefusable } from '../acts.ts';
 import { auditJob, encodeTrailEntry, parseTrailEntry } from '../auditJob.ts';
 import type { TrailEntry, TrailStore } from '../trail.ts';
 import type { Change, Commits, Write } from './commits.ts';
@@ -19,7 +20,10 @@ export type TrailRecords = ReturnType<typeof trailRecords>;
 
 /** The audit trail in the embedded store. The number of the next record makes writes of all processes take turns. */
 export function trailRecords(databases: Databases, commits: Commits, options: AuditOptions) {
-  /** Writes an act and its record, or neither: false when the condition of the write forbade it. `null`: it is nobody's act. */
+  /**
+   * Writes an act and its record, or neither: false when the condition of the write forbade it. `null`: it is nobody's act. Throws StorageFull
+   * for a write that {@link isRefusable}, where the daemon itself would wait for space.
+   */
   async function write(act: Act | null, write: Write): Promise<boolean> {
     if (act === null) return commits.write(write);
     return (await decide(() => ({ act, write }))) !== undefined;
@@ -41,6 +45,7 @@ export function trailRecords(databases: Databases, commits: Commits, options: Au
       const happened = await commits.write({
         unless: [...unless, taken],
         changes: [...changes, ...changesFor(decided.act, number, previous)],
+        isRefusable: isRefusable(decided.act),
       });
       if (happened) return number;
       // If another record took the number, try again with the next; otherwise the write's own condition forbade it.
@@ -97,5 +102,5 @@ export function trailRecords(databases: Databases, commits: Commits, options: Au
     entries,
     newest: newestNumber,
   };
-  return { ...store, write, decide };
+  return { ...store, write, decide, admit: () => commits.admit() };
 }

@@ -43,7 +43,7 @@ export function credentialTable(database: Database, writes: Writes, trail: Trail
     all: async () => allCredentials(database),
 
     async put(credentials, act) {
-      await writes.runAlone(async (queries) => {
+      await trail.acting(act, async (queries) => {
         // Before the rows: so two changes of the same ones never wait for each other.
         await lockRevision(queries, 'trail');
         await putAll(queries, credentials);

@@ -1,4 +1,5 @@
 import type { Act } from '../../manifest/auditRecord.ts';
+import { isRefusable } from '../acts.ts';
 import { ownUuid, uuidOf } from '../ids.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { EndpointStore, NewEndpoint, WebhookEndpoint } from '../webhookStore.ts';
@@ -6,7 +7,6 @@ import { type Database, internalStatements, type Queries, statements } from './d
 import { lockRevision, raiseRevision, readRevision } from './revisions.ts';
 import { SharedReads } from './sharedReads.ts';
 import type { TrailTable } from './trailTable.ts';
-import type { Writes } from './writes.ts';
 
 const INTERNAL = internalStatements({
   told_clients: 'SELECT client_id, told FROM endpoints WHERE client_id = ANY ($1::text[])',
@@ -24,7 +24,7 @@ const SQL = statements({
 export type EndpointTable = ReturnType<typeof endpointTable>;
 
 /** Webhook endpoints in PostgreSQL. */
-export function endpointTable(database: Database, writes: Writes, trail: TrailTable) {
+export function endpointTable(database: Database, trail: TrailTable) {
   /** The events of which any endpoint of a client is told. */
   const told = new SharedReads(async (clientIds) => {
     const told = new Map<string, string[]>();
@@ -35,22 +35,24 @@ export function endpointTable(database: Database, writes: Writes, trail: TrailTa
     return told;
   });
 
-  /** What `also` writes goes into the same transaction; where it returns false, the endpoint stays as it is. */
+  /** What `also` writes goes into the same transaction; where it returns false, the endpoint stays as it is. `isRefused`: see `acting`. */
   async function change(
     endpointId: string,
     change: (current: WebhookEndpoint) => NewEndpoint | undefined,
     act: Act | null,
     also: (queries: Queries) => Promise<boolean> = async () => true,
+    isRefused = isRefusable(act),
   ): Promise<WebhookEndpoint | undefined> {
     let found: WebhookEndpoint | undefined;
-    await changeAny(act, async (queries, revision) => {
+    const decide = async (queries: Queries, revision: number) => {
       found = await read(queries, endpointId);
       const next = found && change(found);
       if (next === undefined || !(await also(queries))) return false;
       found = { ...next, revision };
       await put(queries, found);
       return true;
-    });
+    };
+    await changeAny(act, decide, isRefused);
     return found;
   }
 
@@ -58,15 +60,17 @@ export function endpointTable(database: Database, writes: Writes, trail: TrailTa
   async function changeAny<T>(
     act: Act | null,
     decide: (queries: Queries, revision: number) => Promise<T>,
+    isRefused = isRefusable(act),
   ): Promise<T> {
-    return writes.runAlone(async (queries) => {
+    const work = async (queries: Queries) => {
       const revision = (await lockRevision(queries, 'endpoints')) + 1;
       const decision = await decide(queries, revision);
       if (!decision) return decision;
       await raiseRevision(queries, 'endpoints', revision);
       await trail.record(queries, act);
       return decision;
-    });
+    };
+    return trail.acting(act, work, isRefused);
   }
 
   const store: Omit<EndpointStore, 'change'> = {

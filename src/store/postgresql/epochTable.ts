@@ -4,7 +4,6 @@ import { encodeRecord, parseRecord } from '../records.ts';
 import type { EpochStore } from '../store.ts';
 import { type Database, statements } from './database.ts';
 import type { TrailTable } from './trailTable.ts';
-import type { Writes } from './writes.ts';
 
 const SQL = statements({
   newest_epochs: `SELECT revision, record FROM revisions JOIN epochs USING (revision) WHERE name = 'epochs'`,
@@ -13,7 +12,7 @@ const SQL = statements({
 });
 
 /** The epochs of the log. Each change is a record of its own, and all are kept: what was planned and what was cancelled. */
-export function epochTable(database: Database, writes: Writes, trail: TrailTable): EpochStore {
+export function epochTable(database: Database, trail: TrailTable): EpochStore {
   let known: { record: Buffer; list: Epoch[] } | undefined;
 
   return {
@@ -29,7 +28,7 @@ export function epochTable(database: Database, writes: Writes, trail: TrailTable
     },
 
     async change(list, revision, act) {
-      return writes.runAlone(async (queries) => {
+      return trail.acting(act, async (queries) => {
         const [raised] = await queries.rows<{ revision: number }>(SQL.raise_epochs, [revision]);
         if (raised === undefined) return false;
         await queries.rows(SQL.insert_epochs, [raised.revision, encodeRecord(list)]);

@@ -157,16 +157,12 @@ export function outboxTable(
         encodeRecord(entry),
         options.backlogMax,
       ];
-      const endpoint = await endpoints.change(
-        endpointId,
-        (asItIs) => asItIs,
-        null,
-        async (queries) => {
-          const queued = await queries.rows(OUTBOX_SQL.queue_message, [uuidOf('we', endpointId), ...values]);
-          if (queued.length === 0) throw backlogFull();
-          return true;
-        },
-      );
+      const queue = async (queries: Queries) => {
+        const queued = await queries.rows(OUTBOX_SQL.queue_message, [uuidOf('we', endpointId), ...values]);
+        if (queued.length === 0) throw backlogFull();
+        return true;
+      };
+      const endpoint = await endpoints.change(endpointId, (asItIs) => asItIs, null, queue, true);
       whoListens([endpointId]);
       return endpoint && webhookId;
     },

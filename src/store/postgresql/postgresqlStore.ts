@@ -55,7 +55,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
       await together([insertJobs(queries, [{ job, acceptance: {} }]), insertWaiting(queries, [job.id])]);
     },
   });
-  const endpoints = endpointTable(database, writes, trail);
+  const endpoints = endpointTable(database, trail);
   const outbox = outboxTable(database, writes, endpoints, { clock, serviceTime, backlogMax });
   const idempotency = new IdempotencyTable(isFront ? undefined : serviceTime);
   const onEnded = () => bell?.ring('pdfseal_ended');
@@ -73,7 +73,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     jobs,
     copies: copyTable(database, writes),
     log: logTable(database, writes, { jobs, outbox, onEnded }),
-    epochs: epochTable(database, writes, trail),
+    epochs: epochTable(database, trail),
     credentials: credentialTable(database, writes, trail),
     webhooks: { endpoints, outbox },
     trail,

@@ -58,7 +58,7 @@ export function renewalTable(database: Database, writes: Writes, trail: TrailTab
     },
 
     async commit(run, act) {
-      return writes.runAlone(async (queries) => {
+      return trail.acting(act, async (queries) => {
         await lockRevision(queries, 'renewals');
         const runs = await allRuns(queries);
         if (run.number <= runs.length || !isRunOfDraft(await readDraft(queries), run)) return false;

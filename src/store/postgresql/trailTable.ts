@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import type { ReceivedJob } from '../../job/job.ts';
 import { type Act, encodeAuditRecord } from '../../manifest/auditRecord.ts';
+import { isRefusable } from '../acts.ts';
 import { auditJob, encodeTrailEntry, parseTrailEntry } from '../auditJob.ts';
 import type { TrailEntry, TrailStore } from '../trail.ts';
 import { type Database, type Queries, statements, together } from './database.ts';
@@ -29,8 +30,17 @@ export type TrailTable = ReturnType<typeof trailTable>;
 
 /** The audit trail in PostgreSQL. */
 export function trailTable(database: Database, writes: Writes, options: TrailOptions) {
+  /** Runs the work that writes an act, alone. Throws StorageFull for one that {@link isRefusable}, where the daemon itself would wait for space. */
+  function acting<T>(
+    act: Act | null,
+    work: (queries: Queries) => Promise<T>,
+    isRefused = isRefusable(act),
+  ): Promise<T> {
+    return isRefused ? writes.runAloneForRequest(work) : writes.runAlone(work);
+  }
+
   /**
-   * Records an act in the transaction of what it changes, which is one that {@link Writes.runAlone} began; `null` is nobody's act. Until that
+   * Records an act in the transaction of what it changes, which is one that {@link acting} began; `null` is nobody's act. Until that
    * transaction ends, no other process records any: so this comes last, after everything that can wait for others.
    */
   async function record(queries: Queries, act: Act | null): Promise<void> {
@@ -56,13 +66,13 @@ export function trailTable(database: Database, writes: Writes, options: TrailOpt
   }
 
   const store: TrailStore = {
-    append: async (act) => writes.runAlone((queries) => add(queries, act)),
+    append: async (act) => acting(act, (queries) => add(queries, act)),
     entry: async (number) => (await entries(number - 1, 1)).find((entry) => entry.number === number),
     entries,
 
     newest: async () => (await newestEntry(database))?.number ?? 0,
   };
-  return { ...store, record };
+  return { ...store, acting, record };
 }
 
 async function newestEntry(queries: Queries): Promise<TrailEntry | undefined> {
