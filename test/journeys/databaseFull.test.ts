@@ -12,7 +12,7 @@ const MIB = 2 ** 20;
 const ROUNDS = 2;
 const FULL = '503 storage_full';
 
-const codeOf = ({ status, json }: Answer) =>
+const codeOf = ({ status, json }: Pick<Answer, 'status' | 'json'>) =>
   status === 202 ? '202' : `${status} ${json<Envelope>().error.code}`;
 
 const disk = new SmallDisk(160 * MIB);
@@ -21,7 +21,8 @@ t.teardown(() => disk.close());
 if (disk.isOwn) {
   t.test('a full disk of the database gives 503 storage_full, and ends no process', async (t) => {
     const postgres = await startPostgres(t, { dataOn: disk.dir });
-    const first = await installOn(t, postgres);
+    const allow = 'allow = ["https://*"]';
+    const first = await installOn(t, postgres, { tables: { webhooks: allow } });
     const daemon = await first.start();
     const front = await installFront(t, postgres, first, 'front');
     const facing = await front.start();
@@ -43,6 +44,16 @@ if (disk.isOwn) {
         else t.ok(Number(answer.headers.get('Retry-After')) > 0);
       }
     });
+    const managerKey = await first.issueKey('manager', 'acme', '--scopes', 'webhooks:manage');
+    const manager = await Client.connect(first.url, managerKey);
+    const endpoint = { url: 'https://hooks.example.com/' };
+    const headers = { 'Content-Type': 'application/json' };
+    const acts = {
+      'a new endpoint': () =>
+        manager.request('POST', '/v1/webhook-endpoints', { headers, body: JSON.stringify(endpoint) }),
+      'a rotation': () => manager.request('POST', '/v1/keys/rotate'),
+    };
+    const doctor = () => first.pdfseal(['doctor', '--config', first.configFile], { apart: true });
     const isReady = async (sandbox: typeof first) => (await askAdmin(sandbox, '/readyz')).status === 200;
     for (let round = 1; round <= ROUNDS; round++) {
       disk.fill(0);
@@ -64,6 +75,18 @@ if (disk.isOwn) {
         t.match((await askAdmin(sandbox, '/status')).text, /"full":true/);
         t.match((await askAdmin(sandbox, '/metrics')).text, /^pdfseal_store_full 1$/m);
       }
+      for (const [what, act] of Object.entries(acts)) {
+        const answer = await act();
+        t.equal(codeOf(answer), FULL, what);
+        t.ok(Number(answer.headers.get('Retry-After')) > 0, what);
+      }
+      const out = await askAdmin(
+        first,
+        '/partitions/local%2Fsandbox-2026/out?for=60s&below_quorum=true',
+        'POST',
+      );
+      t.equal(codeOf(out), FULL, 'a drill');
+      t.match((await doctor()).stdout, /^✗ database disk: the disk of .* is full.*\n {4}→ make room/m);
       disk.empty();
       await until('both accept', () => answers.every((each) => each.at(-1) === '202'));
       const answer = await waiting;

@@ -33,7 +33,14 @@ export async function* diagnoseDatabase({ store }: Pick<Config, 'store'>): Async
       `${primaries.length} servers say that they are the primary`,
       'stop those that are not before you start anything else: the database is split',
     );
-  for (const { facts } of primaries) {
+  for (const { url, facts } of primaries) {
+    yield facts.isFull
+      ? bad(
+          'database disk',
+          `the disk of ${url} is full, so no job is accepted and no act recorded`,
+          'make room on the disk of that server, 16 MiB at least: a daemon continues by itself',
+        )
+      : good('database disk', 'it has space');
     yield diagnoseDurability(facts, servers.length);
     if (facts.isSuperuser)
       yield warning(

@@ -18,6 +18,7 @@ import {
   isRepeatable,
   isShutOut,
   type Location,
+  SPACE_PROBE,
 } from './pgSession.ts';
 
 /** A statement, prepared once per connection under its name. */
@@ -75,9 +76,6 @@ const LISTING_AGAIN_SECONDS = 2;
 const RETRY_MS = 100;
 /** Of a statement, or transaction, that could not go on beside another one: each time it may have waited ten seconds for a lock. */
 const REPEATS_MAX = 20;
-/** Needs 16 MiB of the server's disk for a moment: where those are free, it is no longer full. */
-const PROBE = `SET LOCAL work_mem = '64kB'; SET LOCAL temp_tablespaces = ''; SET LOCAL enable_sort = on;
-  SELECT count(*) FROM (SELECT FROM generate_series(1, 16384) n ORDER BY repeat('x', 1000) || n) sorted`;
 /** The server ended the statement (query_canceled). */
 const CANCELED = '57014';
 
@@ -230,7 +228,7 @@ export class Database implements Queries {
       await this.retrying(async (server) => {
         const client = await (this.#readers.pools[server] as Pool).connect();
         try {
-          await client.query(PROBE);
+          await client.query(SPACE_PROBE);
           client.release();
         } catch (error) {
           client.release(true);

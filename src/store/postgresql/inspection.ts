@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import type { OperatorError } from '../../base/errors.ts';
-import { clientOf, type Location, setupFault } from './pgSession.ts';
+import { clientOf, isDiskFull, isLost, type Location, SPACE_PROBE, setupFault } from './pgSession.ts';
 
 /** What a server said of itself, or why it said nothing. */
 export type ServerFacts = { url: string } & (
@@ -25,6 +25,8 @@ export interface PrimaryFacts {
   connectionsMax: number;
   /** The logins that are members of the role of fronts, of every environment; without a limit, `connectionsMax` is -1. */
   fronts: { role: string; connectionsMax: number }[];
+  /** Whether its disk has no space for what a job needs. */
+  isFull: boolean;
 }
 
 const ANSWER_MS_MAX = 5_000;
@@ -53,15 +55,26 @@ async function inspect(url: string, client: Client): Promise<ServerFacts> {
     await client.connect();
     const { rows: recovery } = await client.query<{ is: boolean }>('SELECT pg_is_in_recovery() AS is');
     if (recovery[0]?.is !== false) return { url, state: 'standby' };
-    const { rows } = await client.query<PrimaryFacts>(FACTS);
+    const { rows } = await client.query<Omit<PrimaryFacts, 'isFull'>>(FACTS);
     const [facts] = rows;
     if (facts === undefined) throw new Error('it answered with nothing');
-    return { url, state: 'primary', facts };
+    return { url, state: 'primary', facts: { ...facts, isFull: await hasNoSpace(client) } };
   } catch (error) {
     const fault = setupFault(error);
     if (fault !== undefined) return { url, state: 'refusing', fault };
     return { url, state: 'unreachable', reason: (error as Error).message };
   } finally {
     client.end().catch(() => {});
+  }
+}
+
+/** Throws where the server no longer answers. One that does not let this role write so much for a moment has not said that it is full. */
+async function hasNoSpace(client: Client): Promise<boolean> {
+  try {
+    await client.query(SPACE_PROBE);
+    return false;
+  } catch (error) {
+    if (isLost(error)) throw error;
+    return isDiskFull(error);
   }
 }

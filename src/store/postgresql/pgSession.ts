@@ -212,6 +212,10 @@ export function setupFault(cause: unknown): OperatorError | undefined {
   });
 }
 
+/** Needs 16 MiB of the server's disk for a moment: where those are free, it is no longer full. */
+export const SPACE_PROBE = `SET LOCAL work_mem = '64kB'; SET LOCAL temp_tablespaces = ''; SET LOCAL enable_sort = on;
+  SELECT count(*) FROM (SELECT FROM generate_series(1, 16384) n ORDER BY repeat('x', 1000) || n) sorted`;
+
 /** Whether the server has no space on its disk for what it was to write. The transaction is rolled back. */
 export function isDiskFull(error: unknown): boolean {
   return (error as { code?: string }).code === '53100';
