@@ -8,8 +8,8 @@ import { until as untilWithin } from '../support/until.ts';
 import { Machine, type MachineOptions, type Ran } from './machine.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-/** Machines are slow to boot while others work. */
-export const until = (what: string, holds: () => boolean) => untilWithin(what, holds, 120);
+/** Machines are slow while others work: a backup has the lowest priority. */
+export const until = (what: string, holds: () => boolean) => untilWithin(what, holds, 600);
 
 export const PORTS = { sandbox: 8400, production: 8401 };
 export type Environment = keyof typeof PORTS;
