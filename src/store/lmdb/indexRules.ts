@@ -35,7 +35,7 @@ import {
   tileKey,
 } from './keyLayout.ts';
 import { batchOfLeaf, logSize, readLeaves } from './logRecords.ts';
-import { encodeSealed, isReleased, parseLeaf } from './outcomeRecords.ts';
+import { encodeSealed, parseLeaf } from './outcomeRecords.ts';
 import {
   generationsMax,
   inGeneration,
@@ -137,16 +137,12 @@ function* sources(view: IndexView): Iterable<Expected[]> {
   });
 }
 
-/** A job waits exactly as long as it has no outcome. Earlier versions wrote the key of an expiry, which nothing reads, as the value. */
+/** A job waits exactly as long as it has no outcome. */
 function* waiting(view: IndexView): Iterable<Expected[]> {
   const isUnfinished = (key: Uint8Array) =>
     view.get('outcomes', key) === undefined && view.databases.jobs.doesExist(key);
   yield* view.eachKey('waiting', (key) => (isUnfinished(key) ? [] : [[key, undefined]]));
-  yield* view.eachKey('jobs', (key) => {
-    if (!isUnfinished(key)) return [];
-    const value = view.get('waiting', key);
-    return [[key, value?.length === EXPIRY_KEY_BYTES ? value : NOTHING]];
-  });
+  yield* view.eachKey('jobs', (key) => (isUnfinished(key) ? [[key, NOTHING]] : []));
 }
 
 /**
@@ -271,9 +267,9 @@ const SETTLED_MS = 600_000;
 /** A job can be committed long after its id was made, during the count; then the rule counts again. */
 const COUNTS_MAX = 3;
 
-/** The count of a window is that of its jobs, without those that earlier versions released. Windows that are long over go with the sweep. */
+/** The count of a window is that of its jobs. Windows that are long over go with the sweep. */
 function* quotas(view: IndexView): Iterable<Expected[]> {
-  const { jobs, quotas, outcomes } = view.databases;
+  const { jobs, quotas } = view.databases;
   const isOver = (endsAt: number) => endsAt < view.now - QUOTA_RETENTION_MS;
   for (let attempt = 1; ; attempt++) {
     const counts = new Map<string, QuotaCount>();
@@ -281,10 +277,9 @@ function* quotas(view: IndexView): Iterable<Expected[]> {
       for (const key of keys) {
         const { clientId, quota } = view.jobWithQuota(key) ?? {};
         if (clientId === undefined || quota === undefined || isOver(quota.endsAt)) continue;
-        const outcome = outcomes.getBinary(key);
         const name = inHex(quotaKey(clientId, quota));
         const count = counts.get(name) ?? { clientId, ...quota, jobs: 0 };
-        if (outcome === undefined || !isReleased(outcome)) count.jobs += 1;
+        count.jobs += 1;
         counts.set(name, count);
       }
     };

@@ -247,8 +247,7 @@ export async function lmdbContents(path: string): Promise<StoreContents> {
 }
 
 function valueIn(section: Section, value: Buffer): Buffer {
-  if (section === 'failures') return value.subarray(1);
-  return section === 'waiting' ? NOTHING : value;
+  return section === 'failures' ? value.subarray(1) : value;
 }
 
 function join(prefix: Buffer, key: Buffer): Buffer {

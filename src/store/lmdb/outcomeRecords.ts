@@ -5,8 +5,6 @@ import { counterKey, JOB_KEY_BYTES, parseCounterKey, parseJobKey } from './keyLa
 
 const SEALED = Buffer.from('s');
 const FAILED = Buffer.from('f');
-/** Failed, and counts against no quota: so earlier versions ended blocking creates. */
-const RELEASED = Buffer.from('r');
 
 export function encodeSealed(leafIndex: number): Buffer {
   return Buffer.concat([SEALED, counterKey(leafIndex)]);
@@ -14,11 +12,6 @@ export function encodeSealed(leafIndex: number): Buffer {
 
 export function encodeFailed(failure: Failure): Buffer {
   return Buffer.concat([FAILED, encodeRecord(failure)]);
-}
-
-/** Whether these are the bytes of an outcome whose job counts against no quota. */
-export function isReleased(bytes: Uint8Array): boolean {
-  return bytes[0] === RELEASED[0];
 }
 
 export function outcomeKind(bytes: Uint8Array): Outcome['kind'] {
