@@ -52,7 +52,6 @@ t.test('keys that match the audit trail are good, even while a command writes', 
     ['issued', storeOf([key], [issue])],
     ['rotated', storeOf([ended, next], [issue, rotate])],
     ['revoked', storeOf([{ ...key, revokedAt: 1 }], [issue, revoke])],
-    ['issued by an earlier version', storeOf([key], [['key.issue', withoutDigest]])],
     ['about to be issued', storeOf([key], [], [issue])],
     ['rotated before the keys were read', storeOf([ended, next], [issue], [rotate])],
     ['rotated after the keys were read', storeOf([key], [issue], [rotate])],
@@ -69,6 +68,7 @@ t.test('keys that differ from the audit trail are problems', async (t) => {
     [storeOf([key, next], [issue, rotate]), 'has another expires_at in the store than audit record 2 says'],
     [storeOf([{ ...key, organization: 'other' }], [issue]), 'has another organization in the store'],
     [storeOf([{ ...key, keyHash: 'ab'.repeat(32) }], [issue]), 'has another key_sha256 in the store'],
+    [storeOf([key], [['key.issue', withoutDigest]]), 'has another key_sha256 in the store'],
   ] as const)
     t.match(await apiKeyProblems(store), [`API key key_1 of client billing ${problem}`], problem);
 });

@@ -70,13 +70,9 @@ function endedAt(object: ActObject, until: ActObject[string] | undefined): ActOb
   return until === undefined ? object : { ...object, expires_at: until };
 }
 
-/** The members that are not as recorded. Earlier versions did not record the digest of the key. */
+/** The members that are not as recorded. */
 function differences(recorded: ActObject, credential: Credential): string[] {
   const stored = auditedKey(credential);
   const members = new Set([...Object.keys(recorded), ...Object.keys(stored)]);
-  return [...members].filter(
-    (member) =>
-      !isDeepStrictEqual(recorded[member], stored[member]) &&
-      !(member === 'key_sha256' && recorded[member] === undefined),
-  );
+  return [...members].filter((member) => !isDeepStrictEqual(recorded[member], stored[member]));
 }
