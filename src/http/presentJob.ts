@@ -54,12 +54,9 @@ export async function sealedAtOf(
   return outcome.sealedAt ?? (await store.log.sealedAt(outcome.leafIndex));
 }
 
-/**
- * Adds the time of sealing to the JSON of a completed job, which was written before the job was sealed. An answer of version 0.1.0 has
- * neither the document nor the time: it is repeated unchanged.
- */
+/** Adds the time of sealing to the JSON of a completed job, which was written before the job was sealed. */
 export function withSealedAt(answer: string, sealedAt: number | undefined): string {
-  if (sealedAt === undefined || !answer.includes('"document_sha256"')) return answer;
+  if (sealedAt === undefined) return answer;
   return `${answer.slice(0, -1)},"sealed_at":${JSON.stringify(toRfc3339(sealedAt))}}`;
 }
 

@@ -49,8 +49,7 @@ const sealJob = z.object({
       'What the receipt offers, such as `receipt.sha512`, `receipt.inclusion_proof` and `receipt.timestamp`; `webhook.job.completed` if a webhook endpoint receives the event.',
     ),
   created_at: time,
-  /** Missing if version 0.1.0 accepted the job and its answer is repeated. */
-  document_sha256: hex(256).exactOptional().describe('SHA-256 of the document; for a URL, as declared.'),
+  document_sha256: hex(256).describe('SHA-256 of the document; for a URL, as declared.'),
   purpose: purpose.exactOptional().describe('As the request gave it.'),
   customer_reference: customer_reference.exactOptional().describe('As the request gave it.'),
   error: error.exactOptional(),
