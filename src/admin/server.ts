@@ -64,7 +64,7 @@ export async function openAdministration(
   return { status, close: () => all.disposeAsync() };
 }
 
-/** Earlier versions required no key here, so an existing scraper may have none. */
+/** Otherwise nobody notices why a scraper without a key reads nothing. */
 async function warnOfNoReader({ auth, logger }: AdministrationOptions): Promise<void> {
   const credentials = await auth.store.credentials.all();
   const mayRead = ({ scopes }: Credential) => scopes.some((scope) => ADMIN_SCOPES.includes(scope));

@@ -108,8 +108,7 @@ async function liveOf(keyHash: string, { store, clock }: AuthOptions): Promise<C
   // A clock that was set back makes no key live longer while the service runs.
   const hasServed =
     (serviceEnd !== undefined && store.serviceTime.now() > serviceEnd + SERVICE_TIME_SLACK_MS) ||
-    (since !== undefined &&
-      expiresAt !== undefined &&
+    (expiresAt !== undefined &&
       store.serviceTime.since(since) > expiresAt - createdAt + SERVICE_TIME_SLACK_MS);
   return hasServed ? undefined : credential;
 }

@@ -79,7 +79,7 @@ export interface Job {
   capabilities: string[];
   /** By the system clock, milliseconds since the epoch. */
   acceptedAt: number;
-  /** The same in service time (`store/serviceTime.ts`). Absent from jobs that earlier versions accepted, and from audit records. */
+  /** The same in service time (`store/serviceTime.ts`). Absent from audit records. */
   since?: number;
   /** The system clock was vouched for at that time. */
   dated?: true;

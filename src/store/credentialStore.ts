@@ -58,14 +58,14 @@ export interface Credential {
   organization: string;
   scopes: Scope[];
   createdAt: number;
-  /** Service time at that moment; earlier versions kept none. */
-  since?: number;
+  /** Service time at that moment. */
+  since: number;
   expiresAt?: number;
   revokedAt?: number;
   /** The key that takes this one's place after a rotation. */
   replacedBy?: string;
   /** The key that its own client replaced by this one: the API made it. */
   replaces?: string;
-  /** Service time at which the rotation ends this key, whatever the date is. Rotations by earlier versions kept none. */
+  /** Service time at which the rotation ends this key, whatever the date is. */
   serviceEnd?: number;
 }

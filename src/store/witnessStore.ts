@@ -9,7 +9,7 @@ export interface WitnessStore {
   put(state: WitnessState): Promise<void>;
 }
 
-/** In one record: a store of an earlier version simply has none. */
+/** All of it in one record. */
 export function witnessStoreIn({ read, write }: OneRecord): WitnessStore {
   return {
     get: async () => {

@@ -19,7 +19,8 @@ const actors: Actor[] = [];
 function issue(id: string, scopes: Scope[]): string {
   const key = newApiKey(ENVIRONMENT);
   const keyHash = hashApiKey(key);
-  credentials.set(keyHash, { keyHash, id, clientId: 'monitor', organization: 'acme', scopes, createdAt: 0 });
+  const owner = { clientId: 'monitor', organization: 'acme' };
+  credentials.set(keyHash, { keyHash, id, ...owner, scopes, createdAt: 0, since: 0 });
   return key;
 }
 

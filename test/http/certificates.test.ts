@@ -135,6 +135,7 @@ async function openHouse(t: Test, options: SecuredOptions = {}): Promise<House> 
             organization: 'acme',
             scopes: ['jobs:create', 'jobs:read', 'webhooks:manage'],
             createdAt: Date.now(),
+            since: app.store.serviceTime.now(),
             certificateName,
           },
         ],

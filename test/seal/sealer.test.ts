@@ -304,7 +304,7 @@ t.test('a date that jumps does not age a job, whether the daemon runs or not', a
   t.equal(await sealer.settled(job.id, AbortSignal.timeout(20)), undefined, '23 of 24 hours');
   for (const giveBack of returnTokens) giveBack();
   t.match(await sealer.settled(job.id, NEVER), { kind: 'sealed' });
-  t.match(await sealer.settled(unstamped.id, NEVER), { kind: 'sealed' }, 'of an earlier version, too');
+  t.match(await sealer.settled(unstamped.id, NEVER), { kind: 'sealed' }, 'without a stamp, too');
 });
 
 t.test('a caller that stops waiting gets no outcome, and the job goes on', async (t) => {

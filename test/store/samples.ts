@@ -116,6 +116,7 @@ export function sampleCredential(fields: Partial<Credential> = {}): Credential {
     organization: 'acme',
     scopes: ['jobs:create', 'jobs:read'],
     createdAt: START_MS,
+    since: START_MS,
     ...fields,
   };
 }

@@ -184,6 +184,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
           organization: 'acme',
           scopes: ['jobs:create', 'jobs:read'],
           createdAt: Date.now(),
+          since: store.serviceTime.now(),
           ...overrides,
         },
       ],
