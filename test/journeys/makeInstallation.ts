@@ -105,6 +105,12 @@ try {
   const { id, secret } = made.json<{ id: string; secret: string }>();
   Object.assign(told, { webhookEndpoint: id, webhookSecret: secret });
   await sealSome(client, told);
+  const replaced = await sandbox.issueKey('beta', 'acme', '--scopes', 'jobs:read');
+  const rotation = await client.as(replaced).request('POST', '/v1/keys/rotate', {
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ overlap_seconds: 30 * 86_400 }),
+  });
+  if (rotation.status !== 200) throw new Error(rotation.text);
   await changeEpoch(sandbox);
   await sealSome(client, told);
   await leaveOneWaiting(sandbox, client, told);

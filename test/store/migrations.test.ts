@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
-import type { RenewalDraft } from '../../src/store/renewalStore.ts';
 import { dump } from '../support/wholeStore.ts';
 import { Child } from './child.ts';
 import { LAYOUTS } from './migrated.ts';
@@ -90,21 +89,21 @@ t.test('a store that cannot be copied is not migrated', async (t) => {
   );
 });
 
-t.test('a store of version 0.1.0, without renewals, is opened as it is', async (t) => {
+t.test('a store of version 0.1.0, without a database of salts, is opened as it is', async (t) => {
   const archive = fileURLToPath(new URL('../vectors/installations/0.1.0.tar.gz', import.meta.url));
   execFileSync('tar', ['-xzf', archive, '-C', dir, './state/store']);
   const path = join(dir, 'state/store');
   const before = await dump(path);
-  const draft: RenewalDraft = { number: 1, digest: 'sha512', from: 0, to: 0, path: [], at: 0 };
   const reader = await openStore({ path, readOnly: true });
-  t.strictSame([await reader.renewals.runs(), await reader.renewals.draft()], [[], undefined]);
-  await t.rejects(reader.renewals.keepDraft(draft, undefined));
+  const [{ keyHash = '' } = {}] = await reader.credentials.all();
+  t.match(keyHash, /^[0-9a-f]{64}$/);
+  t.equal(await reader.credentials.saltOf(keyHash), undefined);
   await reader.close();
   t.same(await dump(path), before, 'whoever only looks changes nothing');
-  const writer = await openStore({ path });
-  await writer.renewals.keepDraft(draft, undefined);
+  const writer = await openStore({ path, onMigration: t.fail });
   await writer.close();
-  const after = await openStore({ path, readOnly: true });
-  t.strictSame(await after.renewals.draft(), draft);
-  await after.close();
+  t.ok(
+    (await dump(path)).some((line) => line.startsWith('salts ')),
+    'the daemon moves a salt there',
+  );
 });

@@ -68,7 +68,7 @@ export const DATABASE_NAMES = [
 export type DatabaseName = (typeof DATABASE_NAMES)[number];
 
 /** Databases that stores of earlier versions do not have. Whoever opens such a store for reading only finds them empty. */
-const LATER: readonly DatabaseName[] = ['renewals', 'salts'];
+const LATER: readonly DatabaseName[] = ['salts'];
 
 const READ_ONLY = new Error('the store is open for reading only');
 
