@@ -55,7 +55,7 @@ t.test('init refuses to run a second time', async (t) => {
   const before = readFileSync(sandbox.trustFile, 'utf8');
   const again = await init(sandbox, '--use-existing-keys');
   t.match(again, { status: 1, stderr: /store exists already: a store is never overwritten/ });
-  t.equal(again.stderr.trimEnd().split('\n').length, 1, 'one line, no stack');
+  t.match(again.stderr, /^[^\n]+\n {2}→ [^\n]+\n$/, 'one line and its remedy, no stack');
   t.equal(readFileSync(sandbox.trustFile, 'utf8'), before);
 });
 

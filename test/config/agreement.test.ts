@@ -48,7 +48,7 @@ const refusals: Record<string, [Config, Epochs, RegExp[]]> = {
   'another partition': [
     configOf(['eu', 'ap'], '1'),
     { revision: 0, list: [both] },
-    [/^kms\.partitions: ap\/log is no partition/m, /^kms\.partitions: us\/log is missing/m],
+    [/^kms\.partitions: ap\/log is not a partition/m, /^kms\.partitions: us\/log is missing/m],
   ],
   'time-stamps where there are none': [
     configOf(['eu', 'us'], '1', true),

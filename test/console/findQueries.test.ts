@@ -125,6 +125,7 @@ t.test('each read of a document is on record before any of it is sent', async (t
   const { store, evidence } = await openSealedStore(t, ['billing']);
   const job = jobOf(Buffer.from('%PDF-1'));
   await sealFirst(store, [job]);
+  const before = await store.trail.newest();
   let recorded = 0;
   async function* copy() {
     recorded = await store.trail.newest();
@@ -134,13 +135,17 @@ t.test('each read of a document is on record before any of it is sent', async (t
   const { cookie } = test.signedIn('auditor');
   const read = (name: string, who = cookie) => test.get(`/find/${job.id}/${name}`, { cookie: who });
   t.match(await read('document.pdf'), { status: 200, text: '%PDF-1' });
-  t.equal(recorded, 1);
+  t.equal(recorded, before + 1);
   await read('document.pdf');
   await read('receipt.json');
-  t.equal(await store.trail.newest(), 1, 'once in a session, and nothing for what holds no document');
+  t.equal(
+    await store.trail.newest(),
+    before + 1,
+    'once in a session, and nothing for what holds no document',
+  );
   await read('document.pdf', test.signedIn('operator', 'Berta').cookie);
   const object = { job: job.id, client: job.clientId };
-  t.match(await test.acts(), [
+  t.match((await test.acts()).slice(before), [
     { act: 'document.read', actor: { via: 'console', person: 'Anna', role: 'auditor' }, object },
     { act: 'document.read', actor: { person: 'Berta', role: 'operator' }, object },
   ]);
