@@ -2,6 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { diagnoseFileSystem } from '../../src/cli/doctor/fileDiagnosis.ts';
 import { diagnoseHardening } from '../../src/cli/doctor/hardenDiagnosis.ts';
 import { parseConfig } from '../../src/config/config.ts';
 
@@ -95,5 +96,25 @@ t.test('without cgroup v2, no unit filters addresses', (t) => {
     { check: 'address filter', verdict: 'warning', detail: /ignores IPAddressDeny=/, remedy: /nftables/ },
     { verdict: 'good' },
   ]);
+  t.end();
+});
+
+t.test('a state folder on a file system of the network is named, where the store is in it', (t) => {
+  const stateDir = t.testdir();
+  const lmdb = { engine: 'lmdb', path: stateDir } as const;
+  const at = (type: number) => [...diagnoseFileSystem({ stateDir, store: lmdb }, () => type)];
+  for (const [type, name] of [
+    [0x6969, 'NFS'],
+    [0xff534d42, 'SMB'],
+    [0x00c36400, 'Ceph'],
+  ] as const)
+    t.match(at(type), [
+      { check: 'file system', verdict: 'warning', detail: `${stateDir} is on ${name}`, remedy: /state_dir/ },
+    ]);
+  t.strictSame(at(0xef53), [], 'ext4');
+  t.strictSame([...diagnoseFileSystem({ stateDir, store: lmdb })], [], 'the disk of this test');
+  const store = { engine: 'postgresql', urls: [] } as const;
+  t.strictSame([...diagnoseFileSystem({ stateDir, store }, () => 0x6969)], []);
+  t.strictSame([...diagnoseFileSystem({ stateDir: '/nonexistent', store: lmdb }, () => 0x6969)], []);
   t.end();
 });

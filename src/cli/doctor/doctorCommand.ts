@@ -10,7 +10,7 @@ import { diagnoseCertificates, diagnoseServed, diagnoseTls, servedWithTls } from
 import { askDaemon } from './daemonDiagnosis.ts';
 import { diagnoseDatabase } from './databaseDiagnosis.ts';
 import { badFrom, type Diagnosis, good, printDiagnoses, warning } from './diagnosis.ts';
-import { diagnoseFiles, diagnoseNames } from './fileDiagnosis.ts';
+import { diagnoseFileSystem, diagnoseFiles, diagnoseNames } from './fileDiagnosis.ts';
 import { diagnoseHardening } from './hardenDiagnosis.ts';
 import { diagnoseClock, diagnoseEngine, diagnoseLimits, diagnoseNode } from './hostDiagnosis.ts';
 import { diagnoseStore } from './storeDiagnosis.ts';
@@ -58,6 +58,7 @@ export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
   if ('check' in usable) return;
   yield* diagnoseNames(usable);
   yield* diagnoseTargets(usable);
+  yield* diagnoseFileSystem(usable);
   yield* diagnoseFiles(usable);
   yield* diagnoseDatabase(usable);
   const { diagnoses: ofStore, keys = [] } = await diagnoseStore(usable);

@@ -1,4 +1,4 @@
-import { lstatSync, type Stats } from 'node:fs';
+import { existsSync, lstatSync, type Stats, statfsSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { systemReason } from '../../base/systemReason.ts';
 import type { Config } from '../../config/config.ts';
@@ -47,6 +47,31 @@ export function* diagnoseFiles(config: Config): Iterable<Diagnosis> {
       `${rules.length} files and folders have the right owner, and nobody else can change them`,
     );
   if (!(owner instanceof Error)) yield* diagnoseUser(owner);
+}
+
+/** File systems of the network, by the numbers of statfs(2). */
+const REMOTE: Readonly<Record<number, string>> = {
+  26985: 'NFS',
+  20859: 'SMB',
+  4283649346: 'SMB',
+  4266872130: 'SMB',
+  12805120: 'Ceph',
+  1397113167: 'AFS',
+};
+
+/** On some file systems of the network, a lock holds on one machine only, and no start can find that out. */
+export function* diagnoseFileSystem(
+  { stateDir, store }: Pick<Config, 'stateDir' | 'store'>,
+  typeOf = (path: string) => statfsSync(path).type,
+): Iterable<Diagnosis> {
+  if (store.engine !== 'lmdb' || !existsSync(stateDir)) return;
+  const name = REMOTE[typeOf(stateDir)];
+  if (name === undefined) return;
+  yield warning(
+    'file system',
+    `${stateDir} is on ${name}: daemons of two machines could write to one store, and damage it`,
+    'move state_dir to a disk of this machine; for two machines, set store.engine to "postgresql"',
+  );
 }
 
 function passwordRule({ passwordFile }: { passwordFile?: string }): Rule[] {

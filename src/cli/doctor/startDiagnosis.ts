@@ -21,7 +21,7 @@ import { hasSystemd, unitState } from '../systemd.ts';
 import { diagnoseTls, type Served, servedWithTls } from './certificateDiagnosis.ts';
 import { diagnoseDatabase } from './databaseDiagnosis.ts';
 import { bad, badFrom, type Diagnosis, good, warning } from './diagnosis.ts';
-import { diagnoseNames } from './fileDiagnosis.ts';
+import { diagnoseFileSystem, diagnoseNames } from './fileDiagnosis.ts';
 import { diagnoseHardening } from './hardenDiagnosis.ts';
 import { diagnoseEngine } from './hostDiagnosis.ts';
 import { diagnoseStore } from './storeDiagnosis.ts';
@@ -39,6 +39,7 @@ export async function* diagnoseStart(file: string): AsyncIterable<Diagnosis> {
     : warning('config', lacking.join('\n'), 'the other partitions meet the quorum; correct this one');
   yield* diagnoseNames(config);
   yield* diagnoseTargets(config);
+  yield* diagnoseFileSystem(config);
   yield* diagnoseUser(config);
   yield* diagnosePins(config);
   yield* diagnoseHardening(config);
