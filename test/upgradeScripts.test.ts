@@ -2,8 +2,12 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { buildDebianPackage } from '../systemd/bundle/debian.ts';
+import { PREINST } from './journeys/installation.ts';
+
+const INSTALLATION = fileURLToPath(new URL('vectors/installations/0.1.0.tar.gz', import.meta.url));
 
 const OLD = '0.1.0';
 const BUILD = '0.2.0~git20261127180000.abcdef123456';
@@ -52,10 +56,20 @@ function onMachine(t: Test, lines: string): string | undefined {
     mkdirSync(join(tree, 'usr/share/doc/pdfseald'), { recursive: true });
     writeFileSync(join(tree, 'usr/share/doc/pdfseald/version'), debian);
     const version = { debian, semver: debian, commit: undefined, epoch: 1 };
-    buildDebianPackage({ tree, file: join(dir, `${debian}.deb`), version, architecture: 'all' });
+    const file = join(dir, `${debian}.deb`);
+    buildDebianPackage({ tree, file, version, architecture: 'all' });
+    if (debian === OLD) putOwnScript(tree, file);
   }
   const env = { ...process.env, DEBS: dir, PATH: `${bin}:/usr/sbin:/usr/bin:/sbin:/bin` };
   return execFileSync('unshare', ['--mount', 'sh', '-c', `${SET_UP}${lines}`], { env, encoding: 'utf8' });
+}
+
+/** The package of version 0.1.0 asks its own script, which this version cannot change any more. */
+function putOwnScript(tree: string, file: string): void {
+  const control = join(tree, 'DEBIAN');
+  execFileSync('tar', ['-xzf', INSTALLATION, '-C', control, `./${PREINST}`]);
+  chmodSync(join(control, PREINST), 0o755);
+  execFileSync('dpkg-deb', ['--root-owner-group', '--build', tree, file], { stdio: 'ignore' });
 }
 
 t.test('an older version is refused before anything is touched', async (t) => {

@@ -101,6 +101,7 @@ t.test('the check fails for answers that differ from the description', async (t)
     trace_id: '0'.repeat(32),
     capabilities: [],
     created_at: '2026-01-02T03:04:05.678Z',
+    document_sha256: '0'.repeat(64),
   };
   const headers = {
     'Content-Type': 'application/json; charset=utf-8',
