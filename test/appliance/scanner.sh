@@ -7,4 +7,6 @@ cp /srv/daily.cud /var/lib/clamav/
 mkdir -p /etc/systemd/system/clamav-daemon.service.d
 printf '[Unit]\nConditionPathExistsGlob=\n' >/etc/systemd/system/clamav-daemon.service.d/tests.conf
 systemctl daemon-reload
+# A tree that was not booted when the package came has it disabled, and a boot would end it.
+systemctl enable --quiet clamav-daemon.service
 systemctl restart clamav-daemon
