@@ -93,6 +93,8 @@ function rowsOf(fields: object, prefix = ''): [name: string, value: string][] {
 export interface Progress extends Disposable {
   /** Done so far, in the unit of `total`. */
   update(done: number): void;
+  /** Another label in front of the bar: the next part of the work began. */
+  rename(label: string): void;
   stop(): void;
 }
 
@@ -102,7 +104,12 @@ export interface CountProgress {
   stop(): void;
 }
 
-export const SILENT: Progress = { update: () => {}, stop: () => {}, [Symbol.dispose]: () => {} };
+export const SILENT: Progress = {
+  update: () => {},
+  rename: () => {},
+  stop: () => {},
+  [Symbol.dispose]: () => {},
+};
 
 /** Shows how many of `total` documents are done, the rate, and the time left: a bar on a terminal, else a line every few seconds. */
 export function showCount(total: number): CountProgress {
@@ -152,12 +159,13 @@ function showBar(
   amount: (value: number) => string,
   pace: (done: number) => string,
 ): Progress {
+  let shown = label;
   const bar = new SingleBar(
     {
       format: (options, { progress, value, total }) => {
         const filled = Math.round(progress * BAR_CELLS);
         const cells = (options.barCompleteString ?? '').slice(0, filled).padEnd(BAR_CELLS);
-        return `${escapeControls(label).slice(0, LABEL_CHARACTERS_MAX)} [${cells}] ${amount(value)} of ${amount(total)}${pace(value)}`;
+        return `${escapeControls(shown).slice(0, LABEL_CHARACTERS_MAX)} [${cells}] ${amount(value)} of ${amount(total)}${pace(value)}`;
       },
       stream: ownProcess().stderr,
       clearOnComplete: true,
@@ -171,8 +179,11 @@ function showBar(
   const update = (done: number): void => {
     if (bar.isActive) bar.update(done);
   };
+  const rename = (next: string): void => {
+    shown = next;
+  };
   const stop = () => bar.stop();
-  return { update, stop, [Symbol.dispose]: stop };
+  return { update, rename, stop, [Symbol.dispose]: stop };
 }
 
 const BAR_CELLS = 30;

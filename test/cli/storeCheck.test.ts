@@ -42,11 +42,13 @@ await makeWholeStore(good);
 
 t.test('an undamaged log has no problems', async (t) => {
   const seen: number[] = [];
+  const parts: string[] = [];
   const store = await openStore({ path: good, readOnly: true });
   const report = await checkStore(store, {
     trust: trusting(1),
     problemsMax: 9,
     onLeaves: (leaves) => seen.push(leaves),
+    onPart: (part) => parts.push(part),
   });
   await store.close();
   t.strictSame(report, {
@@ -63,6 +65,8 @@ t.test('an undamaged log has no problems', async (t) => {
   });
   t.ok(isWhole(report));
   t.strictSame(seen, [1, 3, 253, 283]);
+  t.match(parts, ['the log', 'what is behind its end', 'the jobs']);
+  t.strictSame(parts.slice(-2), ['the indexes', 'the epochs']);
 });
 
 t.test('leaves that a daemon seals meanwhile are not read', async (t) => {

@@ -28,6 +28,7 @@ export async function runCheck(store: Store, config: Config, against?: EarlierSt
     ...(earlier && { earlier }),
     problemsMax: PROBLEMS_SHOWN_MAX,
     onLeaves: progress.update,
+    onPart: (part) => progress.rename(`checking ${part}`),
   });
   // Signatures on the newest checkpoint that are too few are found with its receipts.
   const now = head && signedCheckpoint(head.checkpoint, trust.logs);

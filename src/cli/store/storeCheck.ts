@@ -53,6 +53,8 @@ export interface CheckOptions {
   earlier?: Checkpoint;
   /** Told the number of leaves checked so far. */
   onLeaves(leaves: number): void;
+  /** Told which part begins: the log takes half of the time at most, and its leaves are all counted then. */
+  onPart?(part: string): void;
 }
 
 /**
@@ -63,27 +65,27 @@ export interface CheckOptions {
 export async function checkStore(store: Store, options: CheckOptions): Promise<StoreReport> {
   const check = new StoreCheck(store, options);
   const size = (await store.log.head())?.treeSize ?? 0;
-  await check.guarded('the log', () => check.batches(size));
-  await check.guarded('what is behind its end', () => check.end());
-  await check.guarded('the jobs', () => check.jobs(size));
-  await check.guarded('what is kept of jobs', () => check.references());
-  await check.guarded('the copies', async () => {
+  await check.part('the log', () => check.batches(size));
+  await check.part('what is behind its end', () => check.end());
+  await check.part('the jobs', () => check.jobs(size));
+  await check.part('what is kept of jobs', () => check.references());
+  await check.part('the copies', async () => {
     for await (const _ of store.copies.all());
   });
   await check.findings('the audit trail', () => trailProblems(store));
   await check.findings('what witnesses have said', () => witnessProblems(store));
   const { timestampAuthorities } = options.trust;
   await check.findings('the renewals', () => renewalProblems(store, timestampAuthorities));
-  await check.guarded('the renewals', async () => {
+  await check.part('the renewals', async () => {
     const lapses = await renewalLapses(store, timestampAuthorities, Date.now());
     if (lapses.length > 0) check.report.lapses = lapses;
   });
   await check.findings('the API keys', () => apiKeyProblems(store));
-  await check.guarded('the webhook endpoints', async () => void (await store.webhooks.endpoints.all()));
-  if (check.report.problemCount === 0) await check.guarded('the indexes', () => check.indexes());
+  await check.part('the webhook endpoints', async () => void (await store.webhooks.endpoints.all()));
+  if (check.report.problemCount === 0) await check.part('the indexes', () => check.indexes());
   // The proofs are read from tiles, which are mended first.
   if (check.report.problemCount > 0 || isWhole(check.report))
-    await check.guarded('the epochs', () => check.epochs());
+    await check.part('the epochs', () => check.epochs());
   return check.report;
 }
 
@@ -132,7 +134,12 @@ class StoreCheck {
   }
 
   /** Does a part of the check; damage that makes reading itself fail is a finding too. */
-  async guarded(what: string, work: () => Promise<void>): Promise<void> {
+  part(what: string, work: () => Promise<void>): Promise<void> {
+    this.#options.onPart?.(what);
+    return this.#guarded(what, work);
+  }
+
+  async #guarded(what: string, work: () => Promise<void>): Promise<void> {
     try {
       await work();
     } catch (error) {
@@ -142,7 +149,7 @@ class StoreCheck {
 
   /** Takes over what another check finds. */
   findings(what: string, work: () => Promise<string[]>): Promise<void> {
-    return this.guarded(what, async () => (await work()).forEach(this.#problem, this));
+    return this.part(what, async () => (await work()).forEach(this.#problem, this));
   }
 
   /** From the first leaf to the last: the tree grows batch by batch as it once did. */
@@ -257,7 +264,7 @@ class StoreCheck {
     let isProven = false;
     for (const [offset, leaf] of leaves.entries()) {
       const index = batch.firstLeaf + offset;
-      await this.guarded(`leaf ${index}`, async () => {
+      await this.#guarded(`leaf ${index}`, async () => {
         const sealed = await this.#leaf(batch, index, leaf);
         // Without its checkpoint no receipt of the batch verifies, and which of its leaves is damaged would be lost among them.
         if (sealed === undefined || !isCommitted) return;
