@@ -19,7 +19,7 @@ import { ASK_AGAIN_SECONDS, presentJob, sealedAtOf, withSealedAt } from './prese
 import { setRateLimit } from './rateLimit.ts';
 import { receivedDigests, refuseQuery } from './receiveCreate.ts';
 import { askForBody, discard, requireMediaType } from './requestBody.ts';
-import { callerOf, type Middleware, type RequestContext } from './requestContext.ts';
+import { callerOf, type Middleware, type RequestContext, senderOf } from './requestContext.ts';
 import type { BulkRefused } from './schemas.ts';
 
 interface BulkOptions extends CreateOptions, AnswerOptions {
@@ -90,7 +90,7 @@ class BulkRequest {
       yield chunk;
     }
     // If unread bytes remain, the socket resets the connection and the client loses the answer.
-    if (!req.complete && !req.destroyed) await discard(req);
+    if (!req.complete && !req.destroyed) await discard(req, senderOf(this.#ctx));
   }
 
   /** The answers that are ready, as one text; an empty text means the end. */

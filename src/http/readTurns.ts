@@ -1,8 +1,7 @@
 import { stopwatch } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import { Turns } from '../base/turns.ts';
-import { addressKey } from '../net/connectionLimits.ts';
-import type { Middleware, RequestContext } from './requestContext.ts';
+import { type Middleware, senderOf } from './requestContext.ts';
 
 /** Reads under way, and those of one client. */
 const UNDER_WAY = { of: 'reads', max: 4, perClientMax: 2 };
@@ -34,7 +33,7 @@ export function readingInTurn(waitMsMax = WAIT_MS_MAX): (wait: ReadWait) => Midd
       if (ctx.res.closed) leave();
       using _late = isRefusable ? setTimeout(() => turnAway(BUSY), waitMsMax) : undefined;
       const give = await turns
-        .take(readerOf(ctx), { signal: waiting.signal })
+        .take(senderOf(ctx), { signal: waiting.signal })
         .finally(() => ctx.res.off('close', leave));
       const lap = stopwatch();
       try {
@@ -51,9 +50,4 @@ const BUSY = `This client has as many reads under way as it may have now. Repeat
 
 function tooManyReads(message: string): ServiceError {
   return new ServiceError('too_many_requests', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
-}
-
-/** A client; or, where the log is public, an address. No client has such a name. */
-function readerOf({ state, req }: RequestContext): string {
-  return state.caller?.viewer.clientId ?? `address ${addressKey(req.socket.remoteAddress)}`;
 }

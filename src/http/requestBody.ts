@@ -2,9 +2,10 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { BoundedBytes } from '../base/bounded.ts';
 import { ServiceError } from '../base/errors.ts';
+import { Slots } from '../base/slots.ts';
 import { Turns } from '../base/turns.ts';
 import { IncomingBody } from '../net/incomingBody.ts';
-import type { Middleware, RequestContext } from './requestContext.ts';
+import { type Middleware, type RequestContext, senderOf } from './requestContext.ts';
 
 /**
  * The media type of the body, in lower case; it is one of those accepted. Throws ServiceError `unsupported_media_type`. If the type is
@@ -73,7 +74,10 @@ const LINGER_MS_MAX = 5_000;
  * refused sends the next one at once.
  */
 const DISCARDED_BYTES_PER_MS = 32 * 1024;
-const discarding = new Turns({ of: 'unwanted bodies', max: 1, perClientMax: 1 });
+const UNWANTED = { of: 'unwanted bodies' };
+const discarding = new Turns({ ...UNWANTED, max: 1, perClientMax: 1 });
+/** Connections that are kept for that. Those beyond are closed, and may lose the answer. */
+const lingering = new Slots({ ...UNWANTED, max: 256, perClientMax: 32 });
 
 /**
  * An answer during the upload of the body would be lost: closing a socket with unread bytes resets it, and the reset overtakes the
@@ -87,17 +91,22 @@ export const linger: Middleware = async (ctx, next) => {
   ctx.set('Connection', 'close');
   if (typeof body !== 'string' || ctx.method === 'HEAD') return;
   const answer = Buffer.from(body);
-  ctx.body = Readable.from(answerThenDiscard(answer, req), { objectMode: false });
+  ctx.body = Readable.from(answerThenDiscard(answer, ctx), { objectMode: false });
   ctx.length = answer.length;
 };
 
-async function* answerThenDiscard(answer: Buffer, req: IncomingMessage): AsyncGenerator<Buffer> {
+async function* answerThenDiscard(answer: Buffer, ctx: RequestContext): AsyncGenerator<Buffer> {
   yield answer;
-  await discard(req);
+  await discard(ctx.req, senderOf(ctx));
 }
 
-/** Discards the rest of the body until it ends, the client disconnects, or the limits are reached. Takes turns with other bodies. */
-export async function discard(req: IncomingMessage): Promise<void> {
+/**
+ * Discards the rest of the body until it ends, the client disconnects, or the limits are reached. Takes turns with other bodies; a sender
+ * of very many has the others left unread.
+ */
+export async function discard(req: IncomingMessage, sender: string): Promise<void> {
+  const leave = lingering.tryTake(sender);
+  if (leave === undefined) return;
   const { promise, resolve } = Promise.withResolvers<void>();
   using _patience = setTimeout(resolve, LINGER_MS_MAX);
   const over = new AbortController();
@@ -112,6 +121,7 @@ export async function discard(req: IncomingMessage): Promise<void> {
   req.resume();
   await promise;
   over.abort();
+  leave();
 }
 
 /** Reads on when it is the turn of this body. */

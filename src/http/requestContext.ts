@@ -2,6 +2,7 @@ import type { Middleware as KoaMiddleware, ParameterizedContext } from 'koa';
 import { assert } from '../base/assert.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Act, ActName, ActObject } from '../manifest/auditRecord.ts';
+import { addressKey } from '../net/connectionLimits.ts';
 import type { Viewer } from '../store/store.ts';
 
 /** The sender of a request, identified by its API key. */
@@ -47,6 +48,11 @@ export function answerJson(ctx: RequestContext, status: number, body: unknown): 
 export function callerOf(ctx: RequestContext): Caller {
   assert(ctx.state.caller, 'a route without authentication reads its caller');
   return ctx.state.caller;
+}
+
+/** Whom the shares of the service are for: a client; or an address, if nobody has shown who he is. No client has such a name. */
+export function senderOf({ state, req }: RequestContext): string {
+  return state.caller?.viewer.clientId ?? `address ${addressKey(req.socket.remoteAddress)}`;
 }
 
 /** An act of this caller, for the audit trail. */

@@ -22,7 +22,7 @@ function bodyOf(pieces: number) {
 t.test('unwanted bodies take turns, and are read at a bounded pace together', async (t) => {
   const bodies = [bodyOf(40), bodyOf(40), bodyOf(40)];
   const begunAt = performance.now();
-  await Promise.all(bodies.map(({ req }) => discard(req)));
+  await Promise.all(bodies.map(({ req }) => discard(req, 'a')));
   const tookMs = performance.now() - begunAt;
   t.ok(tookMs > 200, `${tookMs} ms for what would be there at once`);
   t.ok(bodies.every(({ body }) => body.ended));
@@ -30,9 +30,20 @@ t.test('unwanted bodies take turns, and are read at a bounded pace together', as
 
 t.test('a body whose client has gone gives its turn to the next', async (t) => {
   const [gone, other] = [bodyOf(1_000_000), bodyOf(20)];
-  const discarded = discard(gone.req);
+  const discarded = discard(gone.req, 'a');
   gone.req.destroy();
-  await Promise.all([discarded, discard(other.req)]);
+  await Promise.all([discarded, discard(other.req, 'a')]);
   t.ok(other.body.ended);
   t.notOk(gone.body.ended);
 });
+
+t.test(
+  'a sender of very many unwanted bodies has few connections kept for that, and leaves room for others',
+  async (t) => {
+    const many = Array.from({ length: 40 }, () => bodyOf(2));
+    const other = bodyOf(2);
+    await Promise.all([...many.map(({ req }) => discard(req, 'greedy')), discard(other.req, 'modest')]);
+    t.equal(many.filter(({ body }) => body.ended).length, 32);
+    t.ok(other.body.ended);
+  },
+);
