@@ -35,7 +35,7 @@ export interface FloodReport {
   fewest: number;
   /** Answers other than a seal. */
   refused: number;
-  /** Resident memory of the daemon, MiB: before, at most during the attack, and after it. */
+  /** Resident memory of the daemon that is its own, MiB: before, at most during the attack, and after it. */
   beforeMib: number;
   peakMib: number;
   afterMib: number;
@@ -131,7 +131,8 @@ class Attacker {
 }
 
 /** Throws once there is no such process. */
+/** Without the pages of mapped files: the store grows while many seal, and the kernel takes its pages back if it needs them. */
 function residentMib(pid: number): number {
-  const [, kib = ''] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+  const [, kib = ''] = /^RssAnon:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
   return Math.round((Number(kib) * 1024) / MIB);
 }
