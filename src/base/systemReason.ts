@@ -13,7 +13,7 @@ export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
-/** What an administrator can do so that a disk takes what was to be written; undefined for an error of another kind. */
+/** The remedy with which a disk takes what was to be written; undefined for an error of another kind. */
 export function diskRemedy(cause: unknown): string | undefined {
   return REMEDIES[codeOf(cause)];
 }

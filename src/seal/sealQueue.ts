@@ -5,6 +5,12 @@ import type { Sealable } from './pending.ts';
 /** Jobs of one client in a batch, if others seal too: they wait for all of the batch. */
 const SHARED_MAX = 64;
 
+interface Waiting {
+  one: Sealable;
+  /** The order in which jobs are sealed. */
+  number: number;
+}
+
 /**
  * Jobs for the next batch. If more wait than it takes, it takes equally many of each client, so a client waits for no batch of others only.
  * It takes few of each while several clients seal: then a batch is done soon.
@@ -14,7 +20,10 @@ const SHARED_MAX = 64;
 export class SealQueue {
   /** In the order of their numbers. */
   #records: Sealable[] = [];
-  #others: Sealable[] = [];
+  /** The others of each client, in their order: a batch costs as much as it takes, however many wait. */
+  readonly #others = new Map<string, Waiting[]>();
+  #first = 0;
+  #last = 0;
   readonly #presence: Presence;
 
   constructor(presence = new Presence()) {
@@ -22,23 +31,26 @@ export class SealQueue {
   }
 
   get length(): number {
-    return this.#records.length + this.#others.length;
+    let length = this.#records.length;
+    for (const queue of this.#others.values()) length += queue.length;
+    return length;
   }
 
   /** All but audit records, in the order in which they are sealed: records are sealed however late. */
   get perishable(): readonly Sealable[] {
-    return this.#others;
+    return inOrder([...this.#others.values()].flat());
   }
 
-  set perishable(jobs: Sealable[]) {
-    this.#others = jobs;
+  set perishable(jobs: readonly Sealable[]) {
+    this.#others.clear();
+    for (const job of jobs) this.#append(job);
   }
 
   add(job: Sealable): void {
     if (isRecord(job)) {
       this.#keep([job]);
     } else {
-      this.#others.push(job);
+      this.#append(job);
       this.#presence.note(job.job.clientId);
     }
   }
@@ -46,7 +58,8 @@ export class SealQueue {
   /** Puts jobs that were taken before all others. */
   putBack(jobs: readonly Sealable[]): void {
     this.#keep(jobs.filter(isRecord));
-    this.#others = [...jobs.filter((job) => !isRecord(job)), ...this.#others];
+    for (const one of jobs.filter((job) => !isRecord(job)).toReversed())
+      this.#queueOf(one).unshift({ one, number: --this.#first });
   }
 
   /** The next batch, of so many jobs at most. Audit records may be more. */
@@ -57,29 +70,49 @@ export class SealQueue {
 
   /** In the order in which they came. */
   #takeOthers(max: number): Sealable[] {
-    // Some may have ended in the queue: another node was faster.
-    const waiting = this.#others.filter(({ isOver }) => !isOver);
-    const taken = new Set<Sealable>();
-    const shares = Map.groupBy(waiting, ({ job }) => job.clientId);
-    for (let round = 0; taken.size < max && shares.size > 0; round += 1)
-      for (const [clientId, jobs] of shares) {
-        const next = this.#mayTake(clientId, round) ? jobs[round] : undefined;
-        if (next === undefined) shares.delete(clientId);
-        else if (taken.size < max) taken.add(next);
-      }
-    this.#others = waiting.filter((one) => !taken.has(one));
-    return waiting.filter((one) => taken.has(one));
+    const taken: Waiting[] = [];
+    const isShared = this.#others.size > 1;
+    const shares = Array.from(this.#others, ([clientId, queue]) => {
+      const isFew = isShared || this.#presence.isBesideOthers(clientId);
+      return { clientId, queue, left: isFew ? SHARED_MAX : max, seen: 0 };
+    });
+    for (let open = shares; taken.length < max && open.length > 0; )
+      open = open.filter((share) => {
+        if (taken.length === max) return false;
+        // Some may have ended in the queue: another node was faster.
+        while (share.queue[share.seen]?.one.isOver) share.seen += 1;
+        const next = share.queue[share.seen];
+        if (next === undefined) return false;
+        taken.push(next);
+        share.seen += 1;
+        share.left -= 1;
+        return share.left > 0;
+      });
+    for (const { clientId, queue, seen } of shares) {
+      queue.splice(0, seen);
+      if (queue.length === 0) this.#others.delete(clientId);
+    }
+    return inOrder(taken);
   }
 
-  /** Whether a client that has so many jobs in a batch may have another one. */
-  #mayTake(clientId: string, jobs: number): boolean {
-    return jobs < SHARED_MAX || !this.#presence.isBesideOthers(clientId);
+  #append(one: Sealable): void {
+    this.#queueOf(one).push({ one, number: ++this.#last });
+  }
+
+  #queueOf({ job }: Sealable): Waiting[] {
+    const queue = this.#others.get(job.clientId) ?? [];
+    this.#others.set(job.clientId, queue);
+    return queue;
   }
 
   #keep(records: readonly Sealable[]): void {
     this.#records.push(...records);
     this.#records.sort((a, b) => numberOf(a) - numberOf(b));
   }
+}
+
+function inOrder(waiting: Waiting[]): Sealable[] {
+  return waiting.sort((a, b) => a.number - b.number).map(({ one }) => one);
 }
 
 function isRecord({ job }: Sealable): boolean {

@@ -30,6 +30,9 @@ t.test('a client that is alone has as many jobs in a batch as there may be', (t)
   t.equal(queue.take(700).length, 65);
   now += 1_000;
   t.equal(queue.take(700).length, 236, 'the other has gone');
+  for (const clientId of ['modest', 'greedy']) for (let n = 0; n < 100; n += 1) queue.add(waiting(clientId));
+  now += 1_000;
+  t.equal(queue.take(700).length, 128, 'both have waited for long, and still wait');
   t.end();
 });
 

@@ -41,7 +41,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     file: 'seal/sealQueue.ts',
     line: 'return [...records, ...this.#takeOthers(Math.max(max - records.length, 0))];',
     instead:
-      'if (this.#others.length === 0) return records; this.#records = records; return this.#takeOthers(max);',
+      'if (this.#others.size === 0) return records; this.#records = records; return this.#takeOthers(max);',
   },
   'believes a clock that goes back': {
     file: 'seal/pipeline.ts',
