@@ -103,6 +103,7 @@ t.test('a front cannot make the daemon seal another job, fail a record, or end',
     'no job of anybody else failed',
   );
   t.equal(await active.stop(), 0);
+  await arrive(job.id);
   const check = await first.pdfseal(['check', '--config', first.configFile]);
   t.equal(check.status, 0, check.stdout + check.stderr);
 });

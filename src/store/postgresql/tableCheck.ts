@@ -31,12 +31,13 @@ interface CheckedJob {
   ended: boolean;
   received: boolean;
   waits: boolean;
+  arrived: boolean;
   has_source: boolean;
 }
 
 const SQL = statements({
   checked_jobs: `SELECT j.*, ${isBeside('leaves')} OR ${isBeside('failures')} AS ended, ${isBeside('contents')} AS received,
-      ${isBeside('waiting')} OR ${isBeside('arrivals')} AS waits, ${isBeside('sources')} AS has_source
+      ${isBeside('waiting')} AS waits, ${isBeside('arrivals')} AS arrived, ${isBeside('sources')} AS has_source
     FROM jobs j WHERE j.id > $1 ORDER BY j.id LIMIT ${PAGE_JOBS}`,
   /** Of jobs that are not there. */
   stray_waiting: 'SELECT job_id FROM waiting w WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.id = w.job_id)',
@@ -48,8 +49,7 @@ const SQL = statements({
   mend_tile:
     'INSERT INTO tiles VALUES ($1, $2, $3) ON CONFLICT (level, index) DO UPDATE SET hashes = excluded.hashes',
   remove_tile: 'DELETE FROM tiles WHERE level = $1 AND index = $2',
-  remove_waiting:
-    'WITH arrived AS (DELETE FROM arrivals WHERE job_id = $1) DELETE FROM waiting WHERE job_id = $1',
+  remove_waiting: 'DELETE FROM waiting WHERE job_id = $1',
   add_waiting: 'INSERT INTO waiting VALUES ($1) ON CONFLICT DO NOTHING',
   /** What a front accepted looks as what a daemon did: it is examined before it is sealed. */
   add_arrival: 'INSERT INTO arrivals VALUES ($1) ON CONFLICT DO NOTHING',
@@ -200,8 +200,9 @@ function* jobFlaws(row: CheckedJob, job: Job, isToBeExamined: boolean): Iterable
     entry: job.id,
     mend: (queries) => queries.rows(query, values),
   });
+  // A front can announce a job again after its end. The daemon that seals forgets that when it next looks; no index is wrong because of it.
   if (row.waits && row.ended) yield of('waiting', 'superfluous', SQL.remove_waiting);
-  if (!row.waits && !row.ended)
+  if (!row.waits && !row.arrived && !row.ended)
     yield of('waiting', 'missing', isToBeExamined ? SQL.add_arrival : SQL.add_waiting);
   const isFetched = job.content !== undefined || row.received || row.ended;
   if (row.has_source && isFetched) yield of('sources', 'superfluous', SQL.remove_source);
