@@ -27,5 +27,5 @@ export async function goProgram(name: 'readLog' | 'judgeFormats'): Promise<strin
     };
     execFileSync(join(root, 'bin/go'), ['build', '-o', join(dir, name), source], { env, stdio: 'inherit' });
   };
-  return join(await prepared(`${name} ${readFileSync(source)}`, build), name);
+  return join(await prepared(`${name} ${readFileSync(source)}`, build, []), name);
 }

@@ -28,6 +28,8 @@ const MODULES = ['/usr/lib/softhsm/libsofthsm2.so', '/usr/lib/x86_64-linux-gnu/s
 /** Signers are started hundreds of times, and most of their start goes into reading the same sources. */
 const NODE_COMPILE_CACHE = fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url));
 
+const TOKEN_SOURCES = ['src/kms', 'package-lock.json', 'test/support/partitions.ts'];
+
 export interface TokenNames {
   /** Label of the token, and name of its folder below `dir`. */
   label: string;
@@ -63,10 +65,11 @@ export async function makeTokenWithKey(
   names: TokenNames,
   algorithm: SignatureAlgorithm,
 ): Promise<{ token: PartitionOptions; key: LogKey }> {
-  await copyPrepared(`token ${algorithm} ${JSON.stringify(names)}`, dir, async (folder) => {
+  const make = async (folder: string) => {
     const key = await initKey(makeToken(folder, names), algorithm);
     writeFileSync(join(folder, names.label, 'key.json'), JSON.stringify(key));
-  });
+  };
+  await copyPrepared(`token ${algorithm} ${JSON.stringify(names)}`, dir, make, TOKEN_SOURCES);
   const key = JSON.parse(readFileSync(join(dir, names.label, 'key.json'), 'utf8')) as LogKey;
   return { token: tokenIn(dir, names), key };
 }

@@ -200,7 +200,8 @@ export async function startPostgres(
   removeLeftBehind();
   const postgres = new Postgres(makeServerFolder(), settings);
   test.teardown(() => postgres.close());
-  const cluster = await prepared(`postgresql ${programs()}`, async (into) => makeCluster(into));
+  const make = async (into: string) => makeCluster(into);
+  const cluster = await prepared(`postgresql ${programs()}`, make, ['test/support/postgres.ts']);
   execFileSync('cp', ['-a', join(cluster, 'data'), postgres.dir]);
   if (dataOn !== undefined) moveData(postgres.dir, dataOn);
   await postgres.start();

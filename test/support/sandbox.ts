@@ -200,10 +200,9 @@ export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox
 
 /** What `pdfseal init` leaves depends on few of the options: sandboxes that differ in the others are copies of one. */
 async function copyInitialized(dir: string, options: SandboxOptions): Promise<Sandbox> {
-  const { parent: _, ...relevant } = options;
   const { log = '', kms = '' } = options.tables ?? {};
-  relevant.tables = { log, kms };
-  if (typeof relevant.code === 'object') relevant.code = 'dist';
+  const relevant: SandboxOptions = { ...options, tables: { log, kms } };
+  for (const other of ['code', 'parent', 'head', 'tail', 'clock'] as const) delete relevant[other];
   await copyPrepared(`sandbox ${JSON.stringify(relevant)}`, dir, async (folder) => {
     const sandbox = await layOut(folder, relevant, (names) => makeToken(folder, names));
     await sandbox.init('--algorithm', options.algorithm ?? 'ed25519');
