@@ -42,7 +42,7 @@ const LEFT_OUT: Record<string, readonly string[]> = {
   'disks, and what is large or long': [
     'console/findAmongMany',
     'http/largeBatches',
-    'journeys/{disk,large}',
+    'journeys/{databaseFull,disk,large}',
     'prove/{renewalMemory,sunsetDecades}',
     'store/diskSpace',
   ],
@@ -50,7 +50,7 @@ const LEFT_OUT: Record<string, readonly string[]> = {
   'longer journeys': [
     'journeys/{audit,compliance,fairness,forgedEpochs,hash,health,inspector,renewal,renewalByFile}',
     'journeys/{consoleDrill,consoleReplay,consoleTls,scan,sources,strangers,supervision,time}',
-    'docs/mistakes',
+    '{cli/lastCheckpoint,docs/mistakes}',
   ],
 };
 
