@@ -93,6 +93,11 @@ export interface Step {
   proof: string[];
   /** The log has committed to that tree: no batch on its way, which may yet be given up. */
   isCommitted?: true;
+  /**
+   * Sizes of the trees that the next one is drafted on: the one that is committed, then those of the batches on their way. A daemon of an
+   * earlier version does not name them.
+   */
+  draftedOn?: readonly number[];
 }
 
 /** At most as many at the same time as there are sessions; answered in the order in which they end. Bytes are in Base64. */

@@ -26,7 +26,7 @@ export const NOTHING_SIGNED: SignedTrees = { trees: [], credit: CREDIT_MAX, coun
  *   were batches that could not be sealed, for want of a time-stamp for example. So it holds one line of trees, never two branches.
  * - A tree that it holds may be signed again. What is between it and the tree that the step leads from is given up: batches that were joined.
  * - It holds the last `depth` trees, as many as there can be batches on their way, and the one before, which was committed. It never goes back
- *   beyond that.
+ *   beyond that. Trees of batches that were joined since take no place of these: it forgets them, even if it did not sign the joined batch.
  * - How often it gives up trees is counted: {@link CREDIT_MAX} times, and once more every five seconds. This bounds what a daemon in wrong hands can have
  *   signed beside the log: trees that no other tree will ever contain.
  * - It believes what the first step leads from, which must be committed: or it might hold nothing but trees that are given up.
@@ -48,7 +48,8 @@ export function follow(
   }
   const [abandoned, kept] =
     again < 0 ? [trees.slice(at + 1), [next]] : [trees.slice(at + 1, again), trees.slice(again)];
-  const line = [...trees.slice(0, at + 1), ...kept].slice(-(depth + 1));
+  const below = trees.slice(0, at + 1).filter(({ size }) => isDraftedOn(size, step));
+  const line = [...below, ...kept].slice(-(depth + 1));
   return { held: { ...(abandoned.length === 0 ? held : spend(held, now)), trees: line }, abandoned };
 }
 
@@ -61,6 +62,13 @@ export class TreeUnknown extends SignerFailure {
     super('tree_unknown', `the log contains none of the trees that this key signed last, of ${sizes} leaves`);
     this.trees = trees;
   }
+}
+
+/** Whether the log can still go back to a tree of this size that the step's tree contains. */
+function isDraftedOn(size: number, { draftedOn }: Step): boolean {
+  if (draftedOn === undefined) return true;
+  const [committed = 0] = draftedOn;
+  return size <= committed || draftedOn.includes(size);
 }
 
 function isSameTree(one: Tree, other: Tree): boolean {

@@ -210,9 +210,12 @@ function isStep(step: unknown): boolean {
   if (step === undefined) return true;
   if (!isObject(step) || !isObject(step.from) || !Array.isArray(step.proof)) return false;
   const { size, root } = step.from;
+  const { draftedOn = [] } = step;
   return (
     Number.isSafeInteger(size) &&
     typeof root === 'string' &&
+    Array.isArray(draftedOn) &&
+    draftedOn.every((one) => Number.isSafeInteger(one)) &&
     step.proof.every((line) => typeof line === 'string')
   );
 }

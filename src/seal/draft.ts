@@ -60,11 +60,21 @@ export function draftBatch(
   return { firstLeaf: edge.size, leaves, leafHashes, base: edge, ...grown, sealedAt, text };
 }
 
-/** What shows a signer that the log only grew from what is committed. `readTile` has the tiles of this draft, and of those before it. */
-export function growthOf({ base, leafHashes, edge }: Draft, committed: Edge, readTile: ReadTile): Growth {
+/**
+ * What shows a signer that the log only grew from what is committed. `ahead`: the drafts on their way that this one is made on. `readTile` has the
+ * tiles of all of them.
+ */
+export function growthOf(
+  { base, leafHashes, edge }: Draft,
+  committed: Edge,
+  ahead: readonly Draft[],
+  readTile: ReadTile,
+): Growth {
+  const draftedOn = [committed, ...ahead.map((draft) => draft.edge)].map(({ size }) => size);
   const stepOf = (from: Edge, proof: readonly Uint8Array[]): Step => ({
     from: { size: from.size, root: toBase64(rootOf(from)) },
     proof: proof.map(toBase64),
+    draftedOn,
   });
   const stepFrom = async (from: Edge) => stepOf(from, await consistencyProof(from.size, edge.size, readTile));
   let step: Step | undefined;

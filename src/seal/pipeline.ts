@@ -141,7 +141,8 @@ export class Pipeline {
       sealedAt,
     );
     const waitedMs = jobs.map(({ job }) => store.serviceTime.since(job.since));
-    const growth = growthOf(draft, this.#edge, this.#tilesWith(draft));
+    const drafts = this.#flights.map((one) => one.draft);
+    const growth = growthOf(draft, this.#edge, drafts, this.#tilesWith(draft));
     const ahead = this.#flights.at(-1);
     const flight = flightOf(draft, term, jobs, waitedMs);
     this.#send(flight, () => this.#evidence(flight, growth, ahead?.dated.promise), ahead?.landed);

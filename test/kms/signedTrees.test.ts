@@ -37,6 +37,18 @@ t.test('trees of a growing log are signed, up to the allowed number of batches u
   t.equal(joined.credit, CREDIT_MAX - 1, 'and what was between is given up');
 });
 
+t.test('a signer that missed a joined batch can still go back to what is committed', async (t) => {
+  const twice = await ask(log, await ask(log, NOTHING_SIGNED, 0, 1), 1, 2);
+  const behind = { ...(await log.step(2, 4)), draftedOn: [0, 2] };
+  const four = await log.tree(4);
+  const { held, abandoned } = follow(twice, four, behind, LIMITS);
+  t.strictSame(sizesOf(held), [0, 2, 4], 'the tree that only the joined batch contains makes room');
+  t.equal(abandoned.length, 0, 'and is not given up');
+  t.strictSame(sizesOf(await ask(log, held, 0, 5)), [0, 5], 'the batches can be joined again');
+  const lying = { ...behind, draftedOn: [0, 1, 2, 3] };
+  t.strictSame(sizesOf(follow(twice, four, lying, LIMITS).held), [1, 2, 4], 'no daemon makes it hold more');
+});
+
 t.test('a tree that would be a second history is not signed', async (t) => {
   let held = await ask(log, NOTHING_SIGNED, 10, 25);
   held = await ask(log, await ask(log, held, 25, 30), 30, 35);
@@ -108,19 +120,21 @@ t.test('no sequence of requests continues both branches of a fork', async (t) =>
     branch: fc.constantFrom(log, fork),
     from: size,
     grow: fc.integer({ min: -3, max: 9 }),
+    draftedOn: fc.option(fc.array(size, { maxLength: 4 }), { nil: undefined }),
   });
   await fc.assert(
     fc.asyncProperty(fc.array(request, { maxLength: 60 }), async (requests) => {
       let held: SignedTrees = { ...NOTHING_SIGNED, trees: [await log.tree(FORK_AT - 2)] };
       let chosen: History | undefined;
-      for (const { branch, from: wanted, grow } of requests) {
+      for (const { branch, from: wanted, grow, draftedOn } of requests) {
         // Mostly from a tree that it holds, or there would be little to see.
         const from = held.trees[wanted % 4]?.size ?? wanted;
         const to = Math.max(0, from + grow);
         const first = held.trees[0]?.size ?? 0;
         let next: SignedTrees;
         try {
-          next = await ask(branch, held, from, to);
+          const step = { ...(await branch.step(from, to)), ...(draftedOn && { draftedOn }) };
+          next = follow(held, await branch.tree(to), step, LIMITS).held;
         } catch {
           continue;
         }
