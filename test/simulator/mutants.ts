@@ -123,6 +123,11 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     line: 'trees.filter((tree) => tree.size <= base.size).toReversed()',
     instead: 'trees.slice(-1)',
   },
+  'does not tell a signer which batches were joined': {
+    file: 'seal/draft.ts',
+    line: '    draftedOn,\n',
+    instead: '',
+  },
   'time-stamps something else': {
     file: 'seal/pipeline.ts',
     line: 'timestamping.stamp(checkpoint.note,',
