@@ -1,4 +1,4 @@
-import { constants, createInflateRaw, inflateRawSync } from 'node:zlib';
+import { constants, createInflate, inflateSync } from 'node:zlib';
 import { damaged } from './decoders.ts';
 import { isWhitespace } from './lexer.ts';
 
@@ -13,11 +13,11 @@ const OUTPUT_BYTES = 64 * 1024;
 const OPTIONS = { finishFlush: constants.Z_SYNC_FLUSH };
 
 /**
- * Inflates zlib data (RFC 1950). The checksum is ignored, as many readers do: otherwise a wrong checksum would hide data.
- * Throws Undecodable for what is no such data, and for damage in the middle.
+ * Inflates zlib data (RFC 1950). Throws Undecodable for anything else, and for damage: many readers ignore a wrong checksum, others show
+ * nothing of such data. Data that ends before its checksum is not damaged, but truncated.
  */
 export async function* inflate(input: Chunks): Chunks {
-  const chunks = beyondHeader(input)[Symbol.asyncIterator]();
+  const chunks = fromHeader(input)[Symbol.asyncIterator]();
   const [first, second] = [await chunks.next(), await chunks.next()];
   const whole = second.done && !first.done ? inflateAtOnce(first.value) : undefined;
   if (whole !== undefined) return yield whole;
@@ -34,11 +34,13 @@ export async function* inflate(input: Chunks): Chunks {
 }
 
 const HEADER_BYTES = 2;
+/** The header that names the largest window: some writers name a smaller one than they use, and readers do not mind. */
+const HEADER = Buffer.of(0x78, 0x01);
 const METHOD_DEFLATE = 8;
 const PRESET_DICTIONARY = 0x20;
 
-/** The deflated data behind the header. Line ends before the header belong to the keyword `stream`. */
-async function* beyondHeader(input: Chunks): Chunks {
+/** The data behind a header of ours. Line ends before the header belong to the keyword `stream`. */
+async function* fromHeader(input: Chunks): Chunks {
   let head: Buffer | undefined = Buffer.alloc(0);
   for await (const chunk of input) {
     if (head === undefined) {
@@ -48,7 +50,7 @@ async function* beyondHeader(input: Chunks): Chunks {
     head = withoutSpace(Buffer.concat([head, chunk]));
     if (head.length < HEADER_BYTES) continue;
     if (!isHeader(head)) throw damaged('FlateDecode');
-    yield head.subarray(HEADER_BYTES);
+    yield Buffer.concat([HEADER, head.subarray(HEADER_BYTES)]);
     head = undefined;
   }
 }
@@ -65,7 +67,7 @@ function isHeader(data: Buffer): boolean {
 
 function inflateAtOnce(data: Buffer): Buffer | undefined {
   try {
-    return inflateRawSync(data, { ...OPTIONS, maxOutputLength: INFLATED_AT_ONCE_BYTES_MAX });
+    return inflateSync(data, { ...OPTIONS, maxOutputLength: INFLATED_AT_ONCE_BYTES_MAX });
   } catch (error) {
     if (error instanceof RangeError) return undefined; // too much: then piece by piece
     throw damaged('FlateDecode');
@@ -74,7 +76,7 @@ function inflateAtOnce(data: Buffer): Buffer | undefined {
 
 /** An inflater that takes pieces. */
 class Inflation {
-  readonly #engine = createInflateRaw({ ...OPTIONS, chunkSize: OUTPUT_BYTES });
+  readonly #engine = createInflate({ ...OPTIONS, chunkSize: OUTPUT_BYTES });
   #inflated: Buffer[] = [];
   #onPushed: () => void = () => {};
   #isDamaged = false;

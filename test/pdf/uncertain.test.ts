@@ -87,8 +87,14 @@ t.test('streams with uncertain lengths are stripped or refused', async (t) => {
 t.test('streams with uncertain filters are stripped or refused', async (t) => {
   const indirect = (objects: Objects, filter = '6 0 R') =>
     named({ 5: stream(`/Filter ${filter}`, hex(PACKET)), ...objects });
-  const checksum = Buffer.from(flate);
-  checksum[checksum.length - 1] = ((checksum.at(-1) ?? 0) + 1) & 255;
+  const withWrongChecksum = (data: Buffer) => {
+    const deflated = deflateSync(data);
+    return Buffer.concat([deflated.subarray(0, -1), Buffer.of(((deflated.at(-1) ?? 0) + 1) & 255)]);
+  };
+  const harmless = Buffer.from('BT (no metadata) Tj ET');
+  const long = Buffer.alloc(1 << 21, harmless);
+  // Its header names a window of 256 bytes.
+  const narrow = Buffer.concat([Buffer.of(0x08, 0x1d), deflateSync(`${PACKET}${PACKET}`).subarray(2)]);
   const tiff = Buffer.from(PACKET.map((byte, i) => byte - (i === 0 ? 0 : (PACKET[i - 1] ?? 0))));
   const row = `/DecodeParms << /Predictor 2 /Columns ${PACKET.length} >>`;
   await expectAll(t, [
@@ -115,7 +121,19 @@ t.test('streams with uncertain filters are stripped or refused', async (t) => {
     ['under an abbreviation', named({ 5: stream('/F /AHx', hex(PACKET)) }), 1],
     ['under an abbreviation, in another object', named({ 5: stream('/F 6 0 R', hex(PACKET)), 6: '/AHx' }), 1],
     ['a file elsewhere', named({ 5: stream('/F (a)', PACKET) }), 1],
-    ['a wrong checksum', named({ 5: stream('/Filter /FlateDecode', checksum) }), 1],
+    ['a wrong checksum of metadata', named({ 5: metadata('/Filter /Fl', withWrongChecksum(PACKET)) }), 1],
+    [
+      'a wrong checksum',
+      pdfFile({ ...onePage(), 5: stream('/Filter /Fl', withWrongChecksum(harmless)) }),
+      /object 5 cannot be looked into: its FlateDecode data is damaged/,
+    ],
+    [
+      'a wrong checksum of data that comes in pieces',
+      pdfFile({ ...onePage(), 5: stream('/Filter /Fl', withWrongChecksum(long)) }),
+      /its FlateDecode data is damaged/,
+    ],
+    ['no checksum', named({ 5: stream('/Filter /FlateDecode', flate.subarray(0, -4)) }), 1],
+    ['a smaller window than is used', named({ 5: stream('/Filter /FlateDecode', narrow) }), 1],
     ['no header', named({ 5: stream('/Filter /Fl', deflateRawSync(PACKET)) }), /its FlateDecode data is dam/],
     ['TIFF', named({ 5: stream(`/Filter /Fl ${row}`, deflateSync(tiff)) }), 1],
     [
