@@ -8,6 +8,8 @@ export const JP2_BOX_NAME = Buffer.from('be7acfcb97a942e89c71999491e3afac', 'hex
 
 /** The elements that hold XMP, by the prefix nearly all software gives them (ISO 16684-1, 7.3 and 7.4). */
 const ELEMENTS = ['<?xpacket begin', '<x:xmpmeta', '<x:xapmeta', '<rdf:RDF'];
+/** Their ends. XML parsers refuse an element whose start is damaged, but it was XMP, and a person can still read it. */
+const ENDS = ['<?xpacket end', '</x:xmpmeta', '</x:xapmeta', '</rdf:RDF'];
 /** The namespaces of these elements: an element that declares one holds XMP, whatever the prefix. */
 const NAMESPACES = ['adobe:ns:meta/', 'http://www.w3.org/1999/02/22-rdf-syntax-ns#'];
 
@@ -15,9 +17,12 @@ const NAMESPACES = ['adobe:ns:meta/', 'http://www.w3.org/1999/02/22-rdf-syntax-n
 const PLAIN = [
   ...JPEG_SEGMENT_NAMES.map((name) => Buffer.from(name)),
   JP2_BOX_NAME,
-  ...[1, 3].flatMap((zeros) => [...ELEMENTS, ...NAMESPACES].map((text) => spread(text, zeros))),
+  ...[1, 3].flatMap((zeros) => [...ELEMENTS, ...ENDS, ...NAMESPACES].map((text) => spread(text, zeros))),
 ];
-const SEARCH = new NeedleSearch([...[...ELEMENTS, ...NAMESPACES].map((text) => Buffer.from(text)), ...PLAIN]);
+const SEARCH = new NeedleSearch([
+  ...[...ELEMENTS, ...ENDS, ...NAMESPACES].map((text) => Buffer.from(text)),
+  ...PLAIN,
+]);
 
 /** Longest that what is looked at before a namespace, or from the beginning of an element, can be. */
 export const MARK_BYTES_MAX = 4096;
@@ -34,7 +39,9 @@ export function marksIn(data: Buffer, start = 0, end = data.length): number[] {
   for (const { needle, at } of SEARCH.find(data, start, end)) {
     if (needle < ELEMENTS.length) {
       if (isElement(data, at, { declares: false })) marks.push(at);
-    } else if (needle < ELEMENTS.length + NAMESPACES.length) {
+    } else if (needle < ELEMENTS.length + ENDS.length) {
+      if (isEnd(data, at)) marks.push(at);
+    } else if (needle < ELEMENTS.length + ENDS.length + NAMESPACES.length) {
       const tag = tagBefore(data, at);
       // Each element once, however many declarations it has.
       if (tag === undefined || tag === lastTag) continue;
@@ -47,6 +54,7 @@ export function marksIn(data: Buffer, start = 0, end = data.length): number[] {
 
 const LESS = 0x3c;
 const CLOSING_PARENTHESIS = 0x29;
+const STREAM_END = Buffer.from('endstream');
 
 function tagBefore(data: Buffer, at: number): number | undefined {
   const from = Math.max(0, at - MARK_BYTES_MAX);
@@ -64,6 +72,14 @@ function isElement(data: Buffer, at: number, { declares }: { declares: boolean }
   if (tag === 'cut') return true;
   const next = data[tag.behind];
   return next === undefined || next === LESS || (declares && next !== CLOSING_PARENTHESIS);
+}
+
+/** Whether this tag is the last of a string, a stream or a document: on a page, the string that is shown has its end behind it. */
+function isEnd(data: Buffer, at: number): boolean {
+  const tag = xmlTagAt(data, at, MARK_BYTES_MAX);
+  if (tag === 'none' || tag === 'cut') return tag === 'cut';
+  const { behind } = tag;
+  return behind === data.length || data.subarray(behind, behind + STREAM_END.length).equals(STREAM_END);
 }
 
 /** Looks for a mark in bytes that come in chunks. */

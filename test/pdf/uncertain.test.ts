@@ -164,6 +164,8 @@ t.test('every form of XMP is found', async (t) => {
     'another prefix of RDF': `<r:RDF  xmlns:r = '${rdf}' >text</r:RDF>`,
     'a name that is none': `<\x0e\xa9df:RDF xmlns:rdf="${rdf}"><b/></rdf:RDF>`,
     'a declaration further up': `<a b="1" xmlns:r="${rdf}"><r:RDF/></a>`,
+    'a damaged start': `<rdf:RDF xmlns:r<f="${rdf}"><b/></rdf:RDF>\n`,
+    'a damaged start of a packet': '<?xpacket gin=""?><b/></x:xmpm <?xpacket end="w"?>',
     'a tag that is long': `<x:xmpmeta ${' '.repeat(5000)} xmlns:x="adobe:ns:meta/"></x:xmpmeta>`,
     'far behind': `${' '.repeat(70_000)}<x:xmpmeta xmlns:x="adobe:ns:meta/"> <a/>`,
   };
@@ -203,6 +205,7 @@ t.test('every form of XMP is found', async (t) => {
       pdfFile({ ...onePage(), 5: `<${encoded(PACKET.toString(), 'utf16be').toString('hex')}>` }),
       /string/,
     ],
+    ['a damaged start', pdfFile({ ...onePage(), 5: '(\\4rdf:RDF><b/></rdf:RDF>)' }), /XMP in a string/],
     ['in the trailer', pdfFile(onePage(), `/A <${PACKET.toString('hex')}>`), /XMP in a string/],
     [
       'in an object stream',
@@ -323,6 +326,7 @@ t.test('the search for XMP takes time proportional to the text', (t) => {
     '<rdf:RDF ',
     ' >',
     '<a x="adobe:ns:meta/"',
+    '</rdf:RDF> ',
   ];
   for (const piece of pieces) {
     for (const end of ['', ' ', '<', '>', '?']) {
