@@ -355,9 +355,17 @@ export interface JobPage {
 
 /** A write whose fate is not known (a failed commit or flush). Nothing may be served or written after it. */
 export class UnknownOutcome extends Error {
-  constructor(cause: unknown) {
-    super('the store cannot tell whether its last write is on disk', { cause });
+  constructor(cause: unknown, message = 'the store cannot tell whether its last write is on disk') {
+    super(message, { cause });
     this.name = 'UnknownOutcome';
+  }
+}
+
+/** Another daemon took over. This one writes nothing more: neither what it has just tried to, nor anything else. */
+export class Superseded extends UnknownOutcome {
+  constructor(message = 'another daemon has taken over this log, and this one writes nothing more to it') {
+    super(undefined, message);
+    this.name = 'Superseded';
   }
 }
 

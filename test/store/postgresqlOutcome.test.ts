@@ -15,7 +15,7 @@ const postgres = await startPostgres(t);
 const template = await postgres.createDatabase();
 await createInPostgresql({ location: { urls: [postgres.url(template)] }, identity, epoch });
 const unknown = { name: 'UnknownOutcome' };
-const superseded = { name: 'Superseded', message: /whether its last write/ };
+const superseded = { name: 'Superseded', message: /writes nothing more/ };
 
 async function openAs(t: Test, urls: string[], sequencing: Partial<Sequencing> = {}): Promise<Store> {
   const store = await openInPostgresql({

@@ -83,14 +83,6 @@ export class Unsure extends Error {
   }
 }
 
-/** Another daemon took over. Whatever this one still wanted to write is not written. */
-export class Superseded extends UnknownOutcome {
-  constructor() {
-    super(new Error('another daemon has taken over this log'));
-    this.name = 'Superseded';
-  }
-}
-
 export interface BeginOptions {
   statementMsMax: number;
   /** Of a daemon's turn: only a server that has it is used. */

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import type { Client } from 'pg';
 import { stopwatch } from '../../base/clock.ts';
-import { UnknownOutcome } from '../store.ts';
+import { Superseded, UnknownOutcome } from '../store.ts';
 import {
   begin,
   clientOf,
@@ -13,7 +13,6 @@ import {
   isRepeatable,
   type Location,
   NotPrimary,
-  Superseded,
   setupFault,
 } from './pgSession.ts';
 

@@ -1,18 +1,10 @@
 import { Client } from 'pg';
 import { BrokenInvariant } from '../../base/assert.ts';
-import { UnknownOutcome } from '../store.ts';
+import { Superseded, UnknownOutcome } from '../store.ts';
 import { StoreUnavailable } from '../storeUnavailable.ts';
 import { commitBarrier } from './barrier.ts';
 import type { Database, Queries } from './database.ts';
-import {
-  begin,
-  COMMIT_MS_MAX,
-  clientConfig,
-  commitForSure,
-  isDiskFull,
-  isLost,
-  Superseded,
-} from './pgSession.ts';
+import { begin, COMMIT_MS_MAX, clientConfig, commitForSure, isDiskFull, isLost } from './pgSession.ts';
 import type { Turn } from './sequencer.ts';
 
 type Work<T> = (queries: Queries) => Promise<T>;
