@@ -27,7 +27,7 @@ export type { Sequencing } from './postgresql/sequencer.ts';
 
 type DatabaseLocation = Extract<StoreLocation, { engine: 'postgresql' }>;
 
-export interface StoreOptions extends Omit<OpenStoreOptions, 'path'> {
+export interface StoreOptions extends Omit<OpenStoreOptions, 'path' | 'takesTurn'> {
   /** Of a daemon: how it waits for its turn where others can be active at the same log. */
   sequencing?: Sequencing;
   /** Of a front, which leaves sealing to another daemon. */
@@ -45,7 +45,8 @@ export async function createStoreAt(location: StoreLocation, options: NewStore):
 
 /** Opens a store that {@link createStoreAt} made. Throws OperatorError when it cannot be opened, with the remedy. */
 export async function openStoreAt(location: StoreLocation, options: StoreOptions): Promise<Store> {
-  if (location.engine === 'lmdb') return openStore({ path: location.path, ...options });
+  if (location.engine === 'lmdb')
+    return openStore({ path: location.path, takesTurn: options.sequencing !== undefined, ...options });
   const { openInPostgresql } = await postgresql();
   return openInPostgresql({ location: reachable(location), ...options });
 }

@@ -1,9 +1,11 @@
+import { IF_EXISTS } from 'lmdb';
 import { within } from '../../base/deadline.ts';
 import { takingTurns } from '../../base/inTurn.ts';
 import type { DiskSpace } from '../diskSpace.ts';
 import { StorageFull } from '../storageFull.ts';
 import { UnknownOutcome } from '../store.ts';
 import type { Databases, NamedDatabase } from './databases.ts';
+import type { Fence } from './fence.ts';
 
 export interface Change {
   database: NamedDatabase;
@@ -36,6 +38,8 @@ export interface CommitsOptions {
   commitMsMax?: number;
   /** A commit waits until the disk has space for it. */
   diskSpace?: Pick<DiskSpace, 'forCommit'> | undefined;
+  /** A daemon commits only while its fence stands. Absent: of a command, which writes whatever daemon is active. */
+  fence?: Fence | undefined;
 }
 
 /**
@@ -43,12 +47,14 @@ export interface CommitsOptions {
  * for a flush share its cost, and there is no timer.
  *
  * Whether a commit that fails or never ends took place is unknown (its meta page may be on disk): every write in it and everything after
- * it, reads included, throws {@link UnknownOutcome}, until the process ends and the store is opened again.
+ * it, reads included, throws {@link UnknownOutcome}, until the process ends and the store is opened again. A commit that does not find the fence
+ * of this daemon writes nothing, and it and everything after it throws `Superseded`.
  */
 export class Commits {
   readonly #databases: Databases;
   readonly #commitMsMax: number;
   readonly #diskSpace: CommitsOptions['diskSpace'];
+  readonly #fence: Fence | undefined;
   #pending: Pending[] = [];
   #draining: Promise<void> | undefined;
   /** Whether writes wait for disk space. */
@@ -57,10 +63,11 @@ export class Commits {
   /** For writes that depend on what is stored: each decides on what the one before left on disk. */
   readonly inTurn = takingTurns();
 
-  constructor(databases: Databases, { commitMsMax = COMMIT_MS_MAX, diskSpace }: CommitsOptions = {}) {
+  constructor(databases: Databases, { commitMsMax = COMMIT_MS_MAX, diskSpace, fence }: CommitsOptions = {}) {
     this.#databases = databases;
     this.#diskSpace = diskSpace;
     this.#commitMsMax = commitMsMax;
+    this.#fence = fence;
   }
 
   /** Throws StorageFull while writes wait for disk space. */
@@ -126,18 +133,23 @@ export class Commits {
 
   async #commit(group: Pending[]): Promise<void> {
     const happened: Promise<boolean>[] = [];
-    const { root, lock } = this.#databases;
+    const { root, lock, identity } = this.#databases;
+    const fence = this.#fence;
+    const ifFenceStands = (put: () => void) => fence && identity.ifVersion(fence.key, IF_EXISTS, put);
+    let stands: Promise<boolean> | undefined;
     const results = await lock.holding('shared', () => {
       const committed = root.batch(() => {
-        for (const write of group) happened.push(enqueue(write));
+        stands = ifFenceStands(() => {});
+        for (const write of group) happened.push(enqueue(write, ifFenceStands));
       });
       return Promise.all([committed, ...happened]);
     });
+    if (fence !== undefined && !(await stands)) throw fence.superseded();
     for (const [index, write] of group.entries()) write.resolve(results[index + 1] === true);
   }
 
   #break(cause: unknown, group: Pending[]): void {
-    this.#failure = new UnknownOutcome(cause);
+    this.#failure = cause instanceof UnknownOutcome ? cause : new UnknownOutcome(cause);
     this.#databases.fail(this.#failure);
     const lost = [...group, ...this.#pending];
     this.#pending = [];
@@ -145,13 +157,22 @@ export class Commits {
   }
 }
 
-/** Hands one write to lmdb-js, whose thread carries it out inside the transaction of the surrounding batch. */
-async function enqueue({ changes, unless = [] }: Write): Promise<boolean> {
-  const putAll = () => {
+/**
+ * Hands one write to lmdb-js, whose thread carries it out inside the transaction of the surrounding batch. The fence is the innermost condition: in a
+ * block whose condition fails, lmdb-js 3.5.6 carries out what follows an inner `ifNoExists`.
+ */
+async function enqueue(
+  { changes, unless = [] }: Write,
+  ifFenceStands: (put: () => void) => Promise<boolean> | undefined,
+): Promise<boolean> {
+  const change = () => {
     for (const { database, key, value } of changes) {
       if (value === undefined) database.remove(key);
       else database.put(key, value);
     }
+  };
+  const putAll = () => {
+    if (ifFenceStands(change) === undefined) change();
   };
   const conditions: Promise<boolean>[] = [];
   const putUnless = unless.reduceRight(

@@ -15,6 +15,7 @@ export interface NamedDatabase {
   put(key: Uint8Array, value: Uint8Array): Promise<boolean>;
   remove(key: Uint8Array): Promise<boolean>;
   ifNoExists(key: Uint8Array, writes: () => void): Promise<boolean>;
+  ifVersion(key: Uint8Array, version: number, writes: () => void): Promise<boolean>;
 }
 
 /** Of one tree. */
@@ -38,7 +39,7 @@ export interface Range {
 
 /** Of the trees. */
 export const DATABASE_NAMES = [
-  'identity', // → StoreIdentity, service time as it was kept last, what witnesses have said, and the batch that they may have seen
+  'identity', // → StoreIdentity, service time as it was kept last, what witnesses have said, the batch that they may have seen, and the fence
   'epochs', // revision → Epoch[]; never changed
   'jobs', // job → Job; never changed
   'contents', // job → Content of a job from a URL, once it was fetched
@@ -82,6 +83,7 @@ const EMPTY: NamedDatabase = {
   put: () => Promise.reject(READ_ONLY),
   remove: () => Promise.reject(READ_ONLY),
   ifNoExists: () => Promise.reject(READ_ONLY),
+  ifVersion: () => Promise.reject(READ_ONLY),
 };
 
 /** After {@link fail} every use of a database throws that error: what memory says may not be what the disk says. */

@@ -9,6 +9,7 @@ import { credentialRecords } from './credentialRecords.ts';
 import type { Databases } from './databases.ts';
 import { endpointRecords } from './endpointRecords.ts';
 import { epochRecords } from './epochRecords.ts';
+import type { Fence } from './fence.ts';
 import { IdempotencyEntries } from './idempotencyEntries.ts';
 import { indexRepair } from './indexRepair.ts';
 import { jobRecords } from './jobRecords.ts';
@@ -22,6 +23,7 @@ import { trailRecords } from './trailRecords.ts';
 interface LmdbOptions extends ServiceTimeOptions {
   backlogMax: number;
   diskSpace?: Pick<DiskSpace, 'forCommit'> | undefined;
+  fence?: Fence | undefined;
 }
 
 /** The embedded store: one LMDB environment, one writing process, any number of readers. Every group of the contract is one object. */
@@ -30,8 +32,8 @@ export async function lmdbStore(
   identity: StoreIdentity,
   options: LmdbOptions,
 ): Promise<Store> {
-  const { clock, diskSpace, backlogMax } = options;
-  const commits = new Commits(databases, { diskSpace });
+  const { clock, diskSpace, fence, backlogMax } = options;
+  const commits = new Commits(databases, { diskSpace, fence });
   const one = (name: string) => besideIdentity(databases, commits, name);
   const [newest] = databases.batches.getRange({ reverse: true, limit: 1 });
   const serviceTime = await openServiceTime(one('service_time'), newest?.value, options);

@@ -16,6 +16,7 @@ import { Commits } from './commits.ts';
 import { moveSalts } from './credentialRecords.ts';
 import { type Databases, type OpenDatabasesOptions, openDatabases } from './databases.ts';
 import { RESTORE } from './dataFile.ts';
+import { raiseFence } from './fence.ts';
 import { identityChange, readIdentity } from './identity.ts';
 import { counterKey } from './keyLayout.ts';
 import { lmdbStore } from './lmdbStore.ts';
@@ -36,6 +37,8 @@ export interface OpenStoreOptions extends OpenOptions {
   onMigration?: (schema: { from: number; to: number }) => void;
   /** Default: those of this program. */
   migrations?: readonly Migration[];
+  /** Of a daemon: whatever a daemon before it still wants to write is not written. */
+  takesTurn?: boolean;
   /** Writes wait while the disk is full. */
   diskSpace?: Pick<DiskSpace, 'forCommit'>;
 }
@@ -83,6 +86,7 @@ export async function openStore({
   repairing = false,
   moving = false,
   onMigration,
+  takesTurn = false,
   migrations = MIGRATIONS,
   clock = systemClock,
   monotonicMs = () => performance.now(),
@@ -100,7 +104,9 @@ export async function openStore({
     await migrateStore(path, identity, migrations);
     ({ databases, identity } = await open());
   }
-  const store = await lmdbStore(databases, identity, { clock, monotonicMs, backlogMax, diskSpace });
+  // Before anything is read that this daemon goes on from.
+  const fence = takesTurn ? await raiseFence(databases, path) : undefined;
+  const store = await lmdbStore(databases, identity, { clock, monotonicMs, backlogMax, diskSpace, fence });
   try {
     if (onMigration !== undefined) await moveSalts(databases, new Commits(databases));
     // Nothing can be signed, verified or exported without them.
