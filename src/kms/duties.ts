@@ -17,7 +17,7 @@ import type { TokenPublicKey } from './keyAlgorithm.ts';
 import { probeMessage } from './probe.ts';
 import type { Duties, SigningRequest, Step, Tree } from './protocol.ts';
 import { follow, heldAt } from './signedTrees.ts';
-import { SignerFailure } from './signerFailure.ts';
+import { isTaken, SignerFailure } from './signerFailure.ts';
 import { TreeFile } from './treeFile.ts';
 
 /** How far the time of a token may be from the signer's own clock: it waited for a session, on a busy machine. */
@@ -50,6 +50,7 @@ export class KeyDuties {
   async assign(request: SigningRequest, timeoutMs: number): Promise<Assignment> {
     switch (request.kind) {
       case 'signProbe':
+        if (request.claims) await this.#claim(timeoutMs);
         return { message: probeMessage() };
       case 'signBytes':
         if (!this.#duties.anything) throw refusal('this signer signs no bytes that it does not understand');
@@ -80,13 +81,26 @@ export class KeyDuties {
     }
     if (checkpoint.origin !== log.origin) throw refusal(`this signer signs for ${log.origin} only`);
     if (step === undefined) throw refusal('a checkpoint comes with the proof that the log only grew');
+    const file = await this.#open(log, timeoutMs);
+    const next = { size: checkpoint.treeSize, root: toBase64(checkpoint.root) };
+    return { message, ...this.#record(file, next, step, log.sessions) };
+  }
+
+  #open(log: NonNullable<Duties['log']>, timeoutMs: number): Promise<TreeFile> {
     this.#trees ??= openTrees(log, this.#key, timeoutMs);
-    const file = await this.#trees.catch((error) => {
+    return this.#trees.catch((error) => {
       this.#trees = undefined;
       throw error;
     });
-    const next = { size: checkpoint.treeSize, root: toBase64(checkpoint.root) };
-    return { message, ...this.#record(file, next, step, log.sessions) };
+  }
+
+  /** Throws SignerFailure `signer_twice`. A record that cannot be used is refused when a checkpoint needs it. */
+  async #claim(timeoutMs: number): Promise<void> {
+    const { log } = this.#duties;
+    if (log === undefined) return;
+    await this.#open(log, timeoutMs).catch((error) => {
+      if (isTaken(error)) throw error;
+    });
   }
 
   #record(file: TreeFile, next: Tree, step: Step, depth: number): Omit<Assignment, 'message'> {

@@ -7,7 +7,7 @@ import { carryOut, type Order } from './order.ts';
 import { logState, type PartitionState, type PartitionStatus, stateAfter } from './partitionStatus.ts';
 import { type Duties, type OpenedSessions, type TokenOptions, tokenName } from './protocol.ts';
 import { SessionQueue } from './sessionQueue.ts';
-import { isPinTrouble, isRefusal, SignerFailure, toSignerFailure } from './signerFailure.ts';
+import { isPinTrouble, isRefusal, isTaken, SignerFailure, toSignerFailure } from './signerFailure.ts';
 import { SignerProcess } from './signerProcess.ts';
 
 export interface PartitionSettings {
@@ -19,6 +19,8 @@ export interface PartitionSettings {
   signTimeoutMs: number;
   /** Each step of a start: loading the module and finding the token, logging in, finding the key. */
   startTimeoutMs: number;
+  /** Whether it must find at its start that no other process signs with its keys. Keys of an epoch to come cannot: those of the epoch in force sign. */
+  claims?: boolean;
   /** A partition that signed nothing for so long is asked for a probe signature. */
   probeIntervalMs: number;
 }
@@ -86,6 +88,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
   readonly #queue = new SessionQueue();
   /** Why the sessions of the last start could not sign at the same time: the next start has one. */
   #refusedTogether: string | undefined;
+  /** Another process signs with its keys, as far as its last child found: the next one must find that they are free. */
+  #isTaken = false;
   /** While it is out of service on purpose: when its child is gone, and when it may have another. */
   #withdrawal: { gone: Promise<void>; over: PromiseWithResolvers<void> } | undefined;
 
@@ -109,6 +113,11 @@ export class Partition<Key extends HeldKey = HeldKey> {
   /** Whether it is healthy, as far as is known without asking it. */
   get ready(): boolean {
     return this.#state === 'ready';
+  }
+
+  /** Whether it does not sign because another process does, with its keys. */
+  get isTaken(): boolean {
+    return this.#isTaken;
   }
 
   /** How many messages it signs at the same time; 0 before it was ready for the first time. */
@@ -262,12 +271,14 @@ export class Partition<Key extends HeldKey = HeldKey> {
     }
     const signTimeoutMs = Math.min(timeoutMs, this.#settings.signTimeoutMs);
     // At the same time, so that each session proves itself.
-    const probes = Array.from({ length: opened.sessions }, () => this.#probe(signer, signTimeoutMs));
+    const claims = this.#settings.claims || this.#isTaken;
+    const probes = Array.from({ length: opened.sessions }, () => this.#probe(signer, signTimeoutMs, claims));
     try {
       await Promise.all(probes);
     } catch (error) {
+      const failure = toSignerFailure(error);
       // A device may open sessions in which it cannot sign at the same time. If it cannot in one either, that was not the reason.
-      this.#refusedTogether = opened.sessions > 1 ? toSignerFailure(error).code : undefined;
+      if (!isTaken(failure)) this.#refusedTogether = opened.sessions > 1 ? failure.code : undefined;
       throw error;
     }
   }
@@ -288,8 +299,9 @@ export class Partition<Key extends HeldKey = HeldKey> {
     return this.#proven(order.message, signature);
   }
 
-  async #probe(signer: SignerProcess, timeoutMs: number): Promise<Uint8Array> {
-    const { message, signature } = await signer.ask({ kind: 'signProbe' }, timeoutMs);
+  async #probe(signer: SignerProcess, timeoutMs: number, claims = false): Promise<Uint8Array> {
+    const request = { kind: 'signProbe', ...(claims && { claims }) } as const;
+    const { message, signature } = await signer.ask(request, timeoutMs);
     return this.#proven(Buffer.from(message, 'base64'), signature);
   }
 
@@ -352,6 +364,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
   #enter(state: PartitionState, failure?: SignerFailure): void {
     // The end of a withdrawn child tells nothing about the token.
     if (this.#state === 'closed' || (this.#withdrawal !== undefined && state !== 'closed')) return;
+    if (state === 'ready') this.#isTaken = false;
+    else if (failure !== undefined && isTaken(failure)) this.#isTaken = true;
     const unchanged = state === this.#state && failure?.code === this.#lastError;
     if (state !== this.#state) this.#since = systemClock();
     this.#state = state;

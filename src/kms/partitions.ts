@@ -9,7 +9,7 @@ import { checkpointOrder, type Growth } from './order.ts';
 import { Partition, type PartitionSettings } from './partition.ts';
 import type { PartitionStatus } from './partitionStatus.ts';
 import type { TokenOptions } from './protocol.ts';
-import { describeFailure, isPinTrouble, signerRemedy } from './signerFailure.ts';
+import { describeFailure, isPinTrouble, isTaken, signerRemedy } from './signerFailure.ts';
 
 /** One entry of `kms.partitions`. */
 export interface PartitionOptions extends TokenOptions {
@@ -70,8 +70,9 @@ export async function openPartitions<Algorithm extends KeyAlgorithm = SignatureA
   const failures = await Promise.all(members.map((member) => member.started));
   const lasting = members.flatMap(({ key }, index) => {
     const [token, failure] = [options.partitions[index], failures[index]];
-    const isLasting = token !== undefined && failure !== undefined && signerRemedy(failure) !== undefined;
-    return isLasting ? [{ key, token, failure }] : [];
+    if (token === undefined || failure === undefined || signerRemedy(failure) === undefined) return [];
+    // The other process may be about to end.
+    return isTaken(failure) ? [] : [{ key, token, failure }];
   });
   const others = members.map(({ key }) => key).filter((key) => !lasting.some((one) => one.key === key));
   const canDoWithout =
@@ -96,6 +97,7 @@ function startMembers<Algorithm extends KeyAlgorithm>(
     signTimeoutMs,
     startTimeoutMs: options.startTimeoutMs ?? START_TIMEOUT_MS,
     probeIntervalMs: options.probeIntervalMs ?? PROBE_INTERVAL_MS,
+    claims: options.claims ?? false,
   };
   const pairs = partitions.map((token) => ({ token, key: keyOf(token, keys) }));
   return pairs.map(
@@ -173,6 +175,11 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
   /** Whether enough partitions are healthy, as far as is known without asking them. */
   canSign(): boolean {
     return meetsQuorum(this.#quorum, this.#readyKeys);
+  }
+
+  /** Whether nothing can be signed while another process signs with keys of this log. */
+  areTaken(): boolean {
+    return !this.canSign() && this.#members.some((member) => member.isTaken);
   }
 
   get #readyKeys(): HeldKey<Algorithm>[] {

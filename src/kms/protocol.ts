@@ -104,8 +104,8 @@ export interface Step {
 export type SigningRequest =
   /** Any bytes. */
   | { kind: 'signBytes'; message: string }
-  /** A message that the signer makes, to show that it can sign. */
-  | { kind: 'signProbe' }
+  /** A message that the signer makes, to show that it can sign; with `claims`, only if no other signer has what was signed with these keys. */
+  | { kind: 'signProbe'; claims?: true }
   /** The text of a checkpoint; see {@link checkpointMessage} for the time, Unix, seconds. */
   | { kind: 'signCheckpoint'; text: string; time: number; step?: Step }
   /** The signed attributes of a token with this TSTInfo, in DER, and the certificate of the key. */

@@ -52,6 +52,11 @@ const REFUSALS = new Set([
   'tree_file_unusable',
 ]);
 
+/** Another process signs with these keys, and has the record of what they signed. */
+export function isTaken({ code }: Pick<SignerFailure, 'code'>): boolean {
+  return code === 'signer_twice';
+}
+
 /** Neither the token nor the key is at fault: only the PIN, or the file that holds it or a software key. */
 export function isPinTrouble({ code }: Pick<SignerFailure, 'code'>): boolean {
   return isPinRefusal(code) || /^(pin|key)_file_/.test(code) || code === 'CKR_USER_PIN_NOT_INITIALIZED';
@@ -77,6 +82,8 @@ const REMEDIES: Record<string, string> = {
   key_unprotected: 'the token made a key that can leave it; the key was removed again',
   tree_unknown: FORKED,
   tree_inconsistent: FORKED,
+  signer_twice:
+    'another daemon signs with these keys: find it, and stop one of the two. A copy of an installation must not use the signers of the original',
   tree_file_damaged: 'reset the signers: stop the daemon and run `pdfseal hsm reset-signers`',
   tree_file_unusable: 'give the signer its folder, writable to its user and to nobody else',
   token_not_allowed: 'the unit of the signer has another configuration: restart it',

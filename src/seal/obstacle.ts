@@ -8,7 +8,7 @@ import type { Timestamping } from './timestamping.ts';
 
 /** What it takes to seal. */
 export interface Prerequisites {
-  signing: Pick<Signing, 'epoch' | 'canSign' | 'recovered'>;
+  signing: Pick<Signing, 'epoch' | 'canSign' | 'areTaken' | 'recovered'>;
   timestamping?: Pick<Timestamping, 'canStamp' | 'recovered'>;
   cosigners?: Cosigners | undefined;
   isForked?(): boolean;

@@ -94,13 +94,14 @@ export class Sealer {
   /**
    * Refuses a request that could not be fulfilled before its document is received. Throws ServiceError
    * `storage_full` or `queue_full`, and for a blocking request `fork_alarm`, `kms_partition_unavailable`, `witness_unavailable` or
-   * `timestamp_unavailable` while nothing can be sealed.
+   * `timestamp_unavailable` while nothing can be sealed. While another daemon signs with the keys of this one, no request could be fulfilled here.
    */
   admit(mode: JobMode): void {
     this.#options.diskSpace?.admit();
     this.#options.store.space?.admit();
     if (this.waitingCount >= this.#options.queueJobsMax) throw queueFull();
-    const obstacle = mode === 'blocking' ? this.obstacle() : undefined;
+    const mustSeal = mode === 'blocking' || this.#options.signing.areTaken();
+    const obstacle = mustSeal ? this.obstacle() : undefined;
     if (obstacle) throw obstacle;
   }
 

@@ -41,7 +41,7 @@ export async function openSigning(options: SigningOptions): Promise<Signing> {
   const epochs = await options.store.epochs.newest();
   const now = Math.max(options.clock(), (await options.store.log.head())?.sealedAt ?? 0);
   const { epoch } = termAt(epochs, now);
-  const partitions = await openPartitions(partitionsFor(epoch, options));
+  const partitions = await openPartitions({ ...partitionsFor(epoch, options), claims: true });
   return new Signing(options, epochs, { epoch, partitions });
 }
 
@@ -110,6 +110,11 @@ export class Signing {
 
   canSign(): boolean {
     return this.#current.partitions.canSign();
+  }
+
+  /** See {@link Partitions.areTaken}. */
+  areTaken(): boolean {
+    return this.#current.partitions.areTaken();
   }
 
   /** See {@link Partitions.sessions}. */

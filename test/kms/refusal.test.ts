@@ -15,6 +15,7 @@ import {
   item,
   makeSite,
   makeToken,
+  NEVER,
   pidOf,
   signers,
   statesOf,
@@ -173,6 +174,31 @@ t.test('a key that is changed or lost meanwhile is not used until it is restored
   returnOriginal();
   await allReady(partitions);
   t.strictSame(await signers(partitions), ['region-0', 'region-1']);
+});
+
+t.test('keys with which another process signs do not sign, until that one has ended', async (t) => {
+  const site = await makeSite(t, 'ed25519', 'ed25519');
+  const [own, spare] = [item(site.tokens, 0), item(site.tokens, 1)];
+  const log = { origin: 'seal.example.com/test/2026', folder: t.testdirName, sessions: 2, isUnit: false };
+  const asDaemon = { claims: true, duties: { log }, signTimeoutMs: 2_000 };
+  const first = await site.open({ ...asDaemon, partitions: [own] });
+  const second = await site.open({ ...asDaemon, quorum: { needed: 2 } });
+  t.match(second.status(), [{ state: 'unavailable', lastError: 'signer_twice' }, { state: 'ready' }]);
+  t.ok(second.areTaken(), 'though it was not asked to sign anything');
+  t.notOk(first.areTaken());
+  const enough = await site.open({
+    ...asDaemon,
+    partitions: [spare, own],
+    duties: { log: { ...log, origin: 'x' } },
+  });
+  t.notOk(enough.areTaken(), 'each log has a record of its own');
+  const next = await site.open({ ...asDaemon, partitions: [own], claims: false });
+  t.strictSame(statesOf(next), ['ready'], 'keys of an epoch to come wait for their turn');
+
+  await first.close();
+  await second.recovered(NEVER);
+  t.notOk(second.areTaken());
+  t.match(site.log(), /"level":50[^\n]*signer_twice[^\n]*another daemon signs with these keys/, 'loud');
 });
 
 t.test('a contradictory configuration is refused before any token is asked', async (t) => {

@@ -243,6 +243,18 @@ t.test(
   },
 );
 
+t.test('while another daemon signs with the keys, no create is accepted', async (t) => {
+  const { open, signing } = await makeHouse(t);
+  let areTaken = true;
+  const { sealer } = await open({
+    signing: withFault(signing, { canSign: () => !areTaken, areTaken: () => areTaken }),
+  });
+  for (const mode of ['async', 'blocking'] as const)
+    t.throws(() => sealer.admit(mode), { code: 'kms_partition_unavailable' }, mode);
+  areTaken = false;
+  for (const mode of ['async', 'blocking'] as const) t.doesNotThrow(() => sealer.admit(mode), mode);
+});
+
 t.test('the sealer gives up only jobs that waited too long', async (t) => {
   const { open, site, signing, pass } = await makeHouse(t);
   const returnTokens = site.tokens.map(takeToken);
@@ -369,6 +381,7 @@ function makeTurnstile(signing: Signing, sessions: number) {
     sessions,
     term: (sealedAt) => signing.term(sealedAt),
     canSign: () => signing.canSign(),
+    areTaken: () => signing.areTaken(),
     recovered: (signal) => signing.recovered(signal),
     async sign(term, text, sealedAt) {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
