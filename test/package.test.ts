@@ -171,7 +171,7 @@ t.test('an installation has only the running parts of packages, and their licenc
     'for this C library, and this Node',
   );
   t.ok(addons.some((path) => path.includes('lmdb')) && addons.some((path) => path.endsWith('pkcs11.node')));
-  t.ok(existsSync(join(home, 'dist/store/postgresql/001.sql')) && existsSync(join(home, 'node_modules/pg')));
+  t.ok(existsSync(join(home, 'dist/store/postgresql/003.sql')) && existsSync(join(home, 'node_modules/pg')));
   for (const name of ['typescript', '@types', 'node-addon-api'])
     t.notOk(existsSync(join(home, 'node_modules', name)), name);
   const copyright = readFileSync(join(tree, 'usr/share/doc/pdfseald/copyright'), 'utf8');

@@ -3,8 +3,8 @@
  * it does not: so nothing expires because the date was set, and whatever waits gets all the time it was promised. Everything durable that
  * has a time bears a stamp of it.
  *
- * Service time begins at the date, so that stamps of versions that knew only dates compare with it. Nothing counts as older than the
- * beginning: what those versions stamped has its whole time from then on, whatever their clocks showed.
+ * Service time begins at the date. If its record is lost, it begins again, and nothing counts as older than that: what was stamped before has its whole
+ * time from then on.
  */
 export interface ServiceTime {
   /** The stamp at which service time began in this store. */

@@ -365,7 +365,9 @@ t.test('a database that cannot hold the store is refused with the reason', async
   );
   await postgres.query(`COMMENT ON SCHEMA pdfseal IS 'pdfseal layout 9'`, made);
   await t.rejects(openInPostgresql({ location: { urls } }), refused(/newer pdfseald/));
-  await postgres.query(`COMMENT ON SCHEMA pdfseal IS 'pdfseal layout 1'`, made);
+  await postgres.query(`COMMENT ON SCHEMA pdfseal IS 'pdfseal layout 2'`, made);
+  await t.rejects(openInPostgresql({ location: { urls } }), refused(/layout 2\): install a later build/));
+  await postgres.query(`COMMENT ON SCHEMA pdfseal IS 'pdfseal layout 3'`, made);
   await postgres.query(`ALTER DATABASE ${made} SET default_transaction_read_only = on`);
   await t.rejects(openInPostgresql({ location: { urls } }), refused(/no server is a primary/));
   const other = await postgres.createDatabase(template);

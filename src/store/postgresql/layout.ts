@@ -4,11 +4,14 @@ import { OperatorError } from '../../base/errors.ts';
 import { OWNER_REMEDY } from './pgSession.ts';
 import { grantRoles } from './roles.ts';
 
-/** Each brings the layout of the version before it to its own, which is its place in this list, from 1. */
-const MIGRATIONS = ['001.sql', '002.sql', '003.sql', '004.sql'];
+/** Each file brings the layout before it to its own; the first makes the tables. */
+const MIGRATIONS = [
+  { layout: 3, file: '003.sql' },
+  { layout: 4, file: '004.sql' },
+] as const;
 
 /** The layout that this program writes. */
-export const LAYOUT = MIGRATIONS.length;
+export const LAYOUT = 4;
 
 /** A large table may get another index. */
 const MIGRATION_MS_MAX = 3_600_000;
@@ -56,8 +59,8 @@ const RIGHTS = `SELECT current_user AS role, has_schema_privilege('pdfseal', 'US
     WHERE n.nspname = 'pdfseal' AND c.relkind = 'r' AND c.relname ~ $2) AS may`;
 
 /**
- * The version of the layout, which this program knows. Throws OperatorError where there is no store, where it is of a newer program, or where the
- * role may not use it so.
+ * The version of the layout, which this program knows. Throws OperatorError where there is no store, where it is of a newer program or of too old a
+ * build, or where the role may not use it so.
  */
 export async function usableLayoutOf(client: Client, use: Use): Promise<number> {
   const layout = await layoutOf(client);
@@ -66,6 +69,10 @@ export async function usableLayoutOf(client: Client, use: Use): Promise<number> 
   if (layout > LAYOUT)
     throw new OperatorError(
       `the store in the database was made by a newer pdfseald (layout ${layout}, this program knows ${LAYOUT}): install that version`,
+    );
+  if (layout < MIGRATIONS[0].layout)
+    throw new OperatorError(
+      `the store in the database was made by a build of pdfseald that this one does not follow (layout ${layout}): install a later build of 0.1.0 first`,
     );
   const { rows } = await client.query<{ role: string; may: boolean }>(RIGHTS, [
     NEEDED[use].privileges,
@@ -82,7 +89,7 @@ export async function usableLayoutOf(client: Client, use: Use): Promise<number> 
 /** Makes the tables, or brings them to the layout of this program. Within a transaction of the caller's. */
 export async function migrate(client: Client, from: number): Promise<void> {
   if (from === 0) await client.query('CREATE SCHEMA pdfseal');
-  for (const file of MIGRATIONS.slice(from)) {
+  for (const { file } of MIGRATIONS.filter(({ layout }) => layout > from)) {
     const text = readFileSync(new URL(file, import.meta.url), 'utf8');
     await client.query({ text, query_timeout: MIGRATION_MS_MAX } as { text: string });
   }
