@@ -1,8 +1,15 @@
-import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { Client, type Envelope, type JobBody } from '../support/client.ts';
-import { openSandbox, type SandboxOptions } from '../support/sandbox.ts';
+import type { AdminStatus } from '../../src/admin/statusSchema.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
+import { askAdmin, askAdminAt } from '../support/admin.ts';
+import { Client, type Envelope, type JobBody, problemOf } from '../support/client.ts';
+import { Daemon, ENVIRONMENT } from '../support/daemon.ts';
+import { freePort } from '../support/freePort.ts';
+import { programFile } from '../support/programs.ts';
+import { DAEMON_FLAGS, openSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts';
 import { destroyKey } from '../support/tamper.ts';
 import { until } from '../support/until.ts';
 import { slowUpload } from '../support/wire.ts';
@@ -127,3 +134,72 @@ t.test('a daemon whose lock file is removed keeps its folder to itself', async (
   const client = await Client.connect(sandbox.url, apiKey);
   t.equal((await client.seal(DOCUMENT, { mode: 'blocking' })).status, 202, 'the first one seals on');
 });
+
+/** A second daemon on the state folder of a sandbox, with addresses of its own. */
+async function startSecond(t: Test, sandbox: Sandbox) {
+  const [port, configFile] = [await freePort(), join(sandbox.dir, 'second.toml')];
+  const socketPath = join(sandbox.dir, 'second.sock');
+  const text = readFileSync(sandbox.configFile, 'utf8')
+    .replace(`127.0.0.1:${sandbox.port}`, `127.0.0.1:${port}`)
+    .replace('[admin]', `[admin]\nlisten = "unix:${socketPath}"`);
+  writeFileSync(configFile, text);
+  const args = [...DAEMON_FLAGS, await programFile('main', 'src'), '--config', configFile];
+  const daemon = new Daemon(spawn(process.execPath, args, { env: ENVIRONMENT }), port);
+  t.teardown(() => daemon.kill());
+  await daemon.listening;
+  return { daemon, configFile, url: `http://127.0.0.1:${port}`, admin: { socketPath } };
+}
+
+t.test(
+  'if two daemons open one folder, the later one has it, and nothing is lost or counted twice',
+  async (t) => {
+    const sandbox = await openSandbox({
+      tables: { kms: 'sign_timeout = "2s"' },
+      tail: '[quotas.default]\njobs = 1000\nwindow = "366d"\n',
+    });
+    t.teardown(() => sandbox.close());
+    const apiKey = await sandbox.issueKey();
+    const first = await sandbox.start();
+    const client = await Client.connect(sandbox.url, apiKey);
+    const ids: string[] = [];
+    const seal = async (by: Client) => {
+      const answer = await by.seal(DOCUMENT, { mode: 'async' });
+      if (answer.status === 202) ids.push(answer.json<JobBody>().id);
+      return answer;
+    };
+    const phases = (by: Client) =>
+      Promise.all(ids.map(async (id) => (await by.get(`/v1/jobs/${id}`)).json<JobBody>().phase));
+    const allSealed = async (by: Client) => (await phases(by)).every((phase) => phase === 'completed');
+    for (let n = 0; n < 3; n++) t.equal((await seal(client)).status, 202);
+    await until('all is sealed, the record of the start too', async () => {
+      const { canary, audit } = (await askAdmin(sandbox, '/status')).json<AdminStatus>();
+      return canary.newest !== undefined && audit.unsealed === 0 && (await allSealed(client));
+    });
+
+    // It does not see that its lock file is gone, but its signers have the keys.
+    process.kill(first.pid, 'SIGSTOP');
+    rmSync(join(sandbox.dir, 'state', 'lock'));
+    const { daemon, configFile, url, admin } = await startSecond(t, sandbox);
+    const other = await Client.connect(url, apiKey);
+    t.equal(problemOf(await seal(other)), '503 kms_partition_unavailable', 'it accepts no job');
+    const ready = await askAdminAt(admin, '/readyz');
+    t.equal(ready.status, 503);
+    t.match(ready.text, /sandbox-2026 is unavailable \(signer_twice\)/);
+    const doctor = await sandbox.pdfseal(['doctor', '--config', configFile]);
+    t.match(doctor, { status: 1, stdout: /signer_twice[\s\S]*another daemon signs with these keys/ });
+
+    const late = t.rejects(client.seal(DOCUMENT, { mode: 'async' }), 'it answers nobody any more');
+    process.kill(first.pid, 'SIGCONT');
+    t.equal(await first.ended(), 70);
+    await late;
+
+    await until('the other one signs', async () => (await askAdminAt(admin, '/readyz')).status === 200);
+    for (let n = 0; n < 2; n++) t.equal((await seal(other)).status, 202);
+    await until('all is sealed', () => allSealed(other));
+    t.equal(await daemon.stop(), 0);
+    const store = await openStore({ path: join(sandbox.dir, 'state', 'store'), readOnly: true });
+    t.teardown(() => store.close());
+    t.match(await store.jobs.quotaCounts(), [{ jobs: ids.length }]);
+    t.equal(ids.length, 5);
+  },
+);
