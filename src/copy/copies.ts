@@ -12,6 +12,7 @@ import { Turns } from '../base/turns.ts';
 import { keystream } from './cipher.ts';
 import { type CipheredFile, Spool } from './spool.ts';
 import { requireDiskSpace, storageFull } from './storage.ts';
+import { abandonTask, newTaskState } from './taskState.ts';
 import type { StripResult, StripTask } from './worker.ts';
 
 export interface CopiesOptions {
@@ -36,6 +37,8 @@ const WORKERS_MIN = 2;
 /** Longest time to strip a document, plus one second for each of these blocks of bytes. Ordinary documents take a tenth. */
 const STRIP_MS_MAX = 30_000;
 const STRIP_BYTES_PER_SECOND_MIN = 4 * 2 ** 20;
+/** Longest time that a worker takes to give up a task. Then its thread ends, with the strippers of all clients that it has. */
+const GIVE_UP_MS_MAX = 3000;
 /** Longest time that a create waits for a worker. */
 const WORKER_WAIT_MS = 10_000;
 
@@ -139,7 +142,7 @@ export class Copies {
     const targetPath = join(this.#options.path, name);
     await requireDiskSpace(targetPath, source.bytes + this.#options.freeBytesMin);
     const { stripperSocket: socket } = this.#options;
-    const task = { source, targetPath, clientId: owner.clientId, socket };
+    const task = { source, targetPath, clientId: owner.clientId, socket, state: newTaskState() };
     const result = await this.#inTurn(task, owner);
     if (result.kind === 'refused') throw notStrippable(result.why);
     if (result.kind === 'full') throw storageFull();
@@ -157,14 +160,25 @@ export class Copies {
     return await this.#run(task, signal);
   }
 
-  /** An aborted worker ends at any point of its work. A lost worker leaves its file behind. */
+  /** A worker that does not give up in time is lost at any point of its work. A lost worker leaves its file behind. */
   async #run(task: StripTask, signal: AbortSignal | undefined): Promise<StripResult> {
+    signal?.throwIfAborted();
     const ms = stripMsMax(task.source.bytes, this.#options.stripMsMax);
     const deadline = AbortSignal.timeout(ms);
+    const unwanted = AbortSignal.any([deadline, ...(signal ? [signal] : [])]);
+    const lost = new AbortController();
+    using held = new DisposableStack();
+    const abandon = () => {
+      abandonTask(task.state);
+      const timer = setTimeout(() => lost.abort(), GIVE_UP_MS_MAX);
+      held.defer(() => clearTimeout(timer));
+    };
+    unwanted.addEventListener('abort', abandon);
+    held.defer(() => unwanted.removeEventListener('abort', abandon));
     try {
-      return await this.#piscina.run(task, {
-        signal: AbortSignal.any([deadline, ...(signal ? [signal] : [])]),
-      });
+      const result = await this.#piscina.run(task, { signal: lost.signal });
+      signal?.throwIfAborted();
+      return result;
     } catch (cause) {
       await rm(task.targetPath, { force: true });
       signal?.throwIfAborted();

@@ -6,6 +6,7 @@ import { applyEdits } from '../pdf/xmp.ts';
 import { keystream, newKey } from './cipher.ts';
 import { isStorageFull } from './storage.ts';
 import { StripperLost, StripperProcess } from './stripperProcess.ts';
+import { endTask, requireWanted, type TaskState, watchTask } from './taskState.ts';
 
 /** A {@link CipheredFile}, as a message carries it. */
 export interface TaskFile {
@@ -22,6 +23,7 @@ export interface StripTask {
   source: TaskFile;
   /** File for the copy, if one is needed. It must not exist. */
   targetPath: string;
+  state: TaskState;
 }
 
 export type StripResult =
@@ -40,14 +42,17 @@ const strippers = new Map<string, StripperProcess>();
 
 /**
  * The function that a Piscina worker runs: makes a copy of a document without XMP, and has the copy searched again. It reads and writes the
- * encrypted files; a stripper looks into the document.
+ * encrypted files; a stripper looks into the document. When the task is abandoned, it fails: at most the client's stripper ends, and other
+ * clients keep theirs.
  */
 export async function strip({ source, targetPath, ...by }: StripTask): Promise<StripResult> {
   const search = (document: ByteSource) => searched(document, by);
+  const { clientId, state } = by;
+  void watchTask(state, () => end(clientId));
   try {
     const edits = await reading(source, search);
     if (edits.length === 0) return { kind: 'nothing' };
-    const key = await reading(source, (document) => copy(document, edits, targetPath));
+    const key = await reading(source, (document) => copy(document, edits, { targetPath, state }));
     const left = await reading({ ...source, path: targetPath, key }, search);
     if (left.length > 0) throw new NotStrippable('its copy would still have XMP');
     return { kind: 'copied', key };
@@ -56,12 +61,17 @@ export async function strip({ source, targetPath, ...by }: StripTask): Promise<S
     if (error instanceof NotStrippable) return { kind: 'refused', why: error.message };
     if (isStorageFull(error)) return { kind: 'full' };
     throw error;
+  } finally {
+    endTask(state);
   }
 }
 
+type By = Pick<StripTask, 'clientId' | 'socket' | 'state'>;
+
 /** A stripper can be lost for reasons of its own, a restart of its unit for one; two that this document loses are the document's doing. */
-async function searched(document: ByteSource, by: Pick<StripTask, 'clientId' | 'socket'>): Promise<Edit[]> {
+async function searched(document: ByteSource, by: By): Promise<Edit[]> {
   for (let lost = 0; lost < 2; lost += 1) {
+    requireWanted(by.state);
     try {
       return await stripperFor(by).search(document);
     } catch (error) {
@@ -73,7 +83,7 @@ async function searched(document: ByteSource, by: Pick<StripTask, 'clientId' | '
   throw new NotStrippable('the search for metadata fails, or needs too much memory');
 }
 
-function stripperFor({ clientId, socket }: Pick<StripTask, 'clientId' | 'socket'>): StripperProcess {
+function stripperFor({ clientId, socket }: By): StripperProcess {
   const stripper = strippers.get(clientId) ?? new StripperProcess(socket);
   strippers.delete(clientId);
   strippers.set(clientId, stripper);
@@ -109,12 +119,17 @@ async function reading<T>(
 }
 
 /** The copy has its own key: two texts under one keystream would reveal their differences. */
-function copy(document: ByteSource, edits: Edit[], path: string): Uint8Array {
+function copy(
+  document: ByteSource,
+  edits: Edit[],
+  { targetPath, state }: Pick<StripTask, 'targetPath' | 'state'>,
+): Uint8Array {
   const key = newKey();
   const encrypt = keystream(key);
-  const file = openSync(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600);
+  const file = openSync(targetPath, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600);
   try {
     for (let position = 0; position < document.bytes; position += CHUNK_BYTES) {
+      requireWanted(state);
       const data = document.read(position, CHUNK_BYTES);
       applyEdits(data, position, edits);
       writeWhole(file, encrypt(data));

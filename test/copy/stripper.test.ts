@@ -1,6 +1,6 @@
 /** A stripper may be taken over by a document. What it can do then is to be refused. */
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { closeSync, constants, mkdtempSync, openSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,6 +9,14 @@ import t, { type Test } from 'tap';
 import { encodeFrame } from '../../src/base/frames.ts';
 import { type CopiesOptions, openCopies, readCiphered } from '../../src/copy/copies.ts';
 import { STRIPPER } from '../../src/copy/stripperProcess.ts';
+import {
+  abandonTask,
+  endTask,
+  newTaskState,
+  requireWanted,
+  type TaskState,
+  watchTask,
+} from '../../src/copy/taskState.ts';
 import { LABORIOUS, metadata, onePage, pdfFile } from '../support/pdf.ts';
 import { until } from '../support/until.ts';
 
@@ -126,6 +134,103 @@ t.test('a stripper that hangs is ended in time', async (t) => {
   const stripWith = await open(t, { stripMsMax: 100 });
   const { outcome } = await stripWith(saying(FIRST));
   t.match(outcome, { code: 'metadata_not_strippable', message: /the search for metadata takes more than/ });
+});
+
+/** The length of the document that a stripper is asked to search. */
+const lengthOf = (data: Buffer) => Number(data.readBigUInt64BE());
+
+t.test('clients that leave cost no other client a stripper', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'stripper-'));
+  const stripperSocket = join(folder, 's');
+  const abandoned = Buffer.concat([DOCUMENT, Buffer.alloc(1)]);
+  const ofModest: Socket[] = [];
+  let ofGreedy = 0;
+  let leave = () => {};
+  /** A stripper of the greedy client hangs until it is ended. */
+  const server = createServer((stripper) => {
+    stripper.on('error', () => {});
+    stripper.on('data', (data) => {
+      if (lengthOf(data) === abandoned.length) {
+        ofGreedy += 1;
+        leave();
+        return;
+      }
+      if (!ofModest.includes(stripper)) ofModest.push(stripper);
+      stripper.write(encodeFrame({ refused: null }));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(stripperSocket, resolve));
+  const path = join(folder, 'documents');
+  const copies = await openCopies({ path, freeBytesMin: 0, workers: 1, stripperSocket }, new Set());
+  t.teardown(async () => {
+    await copies.close();
+    server.close();
+    rmSync(folder, { recursive: true });
+  });
+  const strip = async (clientId: string, document: Buffer, signal?: AbortSignal) => {
+    const spool = copies.spool();
+    await spool.update(document);
+    const received = await spool.end();
+    await copies
+      .strip(received, { clientId, isAwaited: false, signal })
+      .finally(() => copies.remove(received.name));
+  };
+  await strip('modest', DOCUMENT);
+  for (let left = 1; left <= 20; left += 1) {
+    const gone = new AbortController();
+    leave = () => gone.abort(new Error('gone'));
+    await t.rejects(strip('greedy', abandoned, gone.signal), { message: 'gone' });
+    t.equal(ofGreedy, left, 'a stripper that hangs is ended');
+  }
+  await strip('modest', DOCUMENT);
+  t.equal(ofModest.length, 1, 'one stripper serves the modest client');
+});
+
+t.test('an abandoned search that ends in time costs no stripper', async (t) => {
+  const alive = setInterval(() => {}, 1000);
+  t.teardown(() => clearInterval(alive));
+  let killed = 0;
+  const kill = () => {
+    killed += 1;
+  };
+  const watched = (act: (state: TaskState) => void) => {
+    const state = newTaskState();
+    const watch = watchTask(state, kill);
+    act(state);
+    return watch;
+  };
+  await watched(endTask);
+  await watched((state) => {
+    abandonTask(state);
+    t.throws(() => requireWanted(state), /abandoned/);
+    endTask(state);
+  });
+  await watched((state) => {
+    endTask(state);
+    abandonTask(state);
+    t.doesNotThrow(() => requireWanted(state), 'what has ended cannot be abandoned');
+  });
+  t.equal(killed, 0);
+  await watched(abandonTask);
+  t.equal(killed, 1);
+});
+
+t.test('a worker that does not give up is replaced', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'stripper-'));
+  const copies = await openCopies({ path: folder, freeBytesMin: 0, workers: 1, stripMsMax: 1 }, new Set());
+  const path = join(folder, 'fifo');
+  t.equal(spawnSync('mkfifo', [path]).status, 0);
+  t.teardown(async () => {
+    await copies.close();
+    rmSync(folder, { recursive: true });
+  });
+  // A thread that opens this file waits for a writer.
+  const blocked = { name: 'fifo', path, key: Buffer.alloc(32), bytes: 1 };
+  await t.rejects(copies.strip(blocked, { clientId: 'a', isAwaited: true }), {
+    code: 'metadata_not_strippable',
+    message: /takes more than/,
+  });
+  closeSync(openSync(path, constants.O_RDWR));
 });
 
 t.test('a missing stripper is not blamed on the document', async (t) => {

@@ -1,0 +1,36 @@
+/** The state of a task, which the main thread and the worker share. */
+export type TaskState = Int32Array<SharedArrayBuffer>;
+
+const RUNNING = 0;
+const ABANDONED = 1;
+const OVER = 2;
+
+/** Longest time that an abandoned search may take to end by itself. A new stripper in place of this one costs more. */
+const ENDING_MS_MAX = 100;
+
+export function newTaskState(): TaskState {
+  return new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+}
+
+/** Tells the worker that the result of its task is not wanted any more. */
+export function abandonTask(state: TaskState): void {
+  Atomics.compareExchange(state, 0, RUNNING, ABANDONED);
+  Atomics.notify(state, 0);
+}
+
+/** Throws if the task was abandoned. */
+export function requireWanted(state: TaskState): void {
+  if (Atomics.load(state, 0) === ABANDONED) throw new Error('the task was abandoned');
+}
+
+export function endTask(state: TaskState): void {
+  Atomics.store(state, 0, OVER);
+  Atomics.notify(state, 0);
+}
+
+/** Calls `kill` if the task is abandoned and does not end soon after that. */
+export async function watchTask(state: TaskState, kill: () => void): Promise<void> {
+  await Atomics.waitAsync(state, 0, RUNNING).value;
+  const outcome = await Atomics.waitAsync(state, 0, ABANDONED, ENDING_MS_MAX).value;
+  if (outcome === 'timed-out') kill();
+}
