@@ -1,14 +1,21 @@
 import { bytesEqual } from '../base/bytes.ts';
+import { toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { Checkpoint } from '../log/checkpoint.ts';
+import { cosignaturesIn } from '../log/cosignature.ts';
+import { parseNote } from '../log/note.ts';
 import { consistencyProof, inclusionProof, verifyConsistency, verifyInclusion } from '../log/proof.ts';
 import { HASH_BYTES, type ReadTile, TILE_WIDTH } from '../log/tiles.ts';
 import { leafHash, loadEdge, rootOf } from '../log/tree.ts';
+import { satisfiesPolicy, type WitnessPolicy } from '../log/witnessPolicy.ts';
 import { leafData } from '../manifest/manifest.ts';
 import { parseReceipt } from '../manifest/received.ts';
 import type { TrustFile } from '../manifest/trustFile.ts';
 import { continuedOtherwise, olderCopy } from './history.ts';
 import { verifyReceipt } from './verify.ts';
+
+/** How far the clock of a witness may be ahead. */
+const AHEAD_MS_MAX = 300_000;
 
 /**
  * Why a log that now shows one checkpoint contradicts an earlier one; undefined if it has only grown (RFC 9162, section 2.1.4). The tiles
@@ -21,6 +28,9 @@ export async function whyNotGrown(
   readTile: ReadTile,
 ): Promise<string | undefined> {
   if (now.treeSize < earlier.treeSize) return olderCopy(now.treeSize, earlier);
+  // Two signed roots of one size need no tile, so a log cannot hide a fork by withholding its tiles.
+  if (now.treeSize === earlier.treeSize)
+    return bytesEqual(now.root, earlier.root) ? undefined : continuedOtherwise(earlier);
   const shown = rootOf(await loadEdge(earlier.treeSize, readTile));
   const proof = await consistencyProof(earlier.treeSize, now.treeSize, readTile);
   if (!verifyConsistency(earlier.treeSize, now.treeSize, proof, shown, now.root)) throw wrongTiles();
@@ -31,6 +41,27 @@ function wrongTiles(): OperatorError {
   return new OperatorError(
     'the tiles that the log shows do not give the root of its checkpoint: they prove nothing. Ask again later; if it stays so, ask who runs the log',
   );
+}
+
+/**
+ * Why witnesses have not cosigned the checkpoint as the policy demands, in the time up to `at`; undefined if they have. Cosignatures of the
+ * future do not count: they would stay new for ever.
+ */
+export function whyNotWitnessed(
+  checkpoint: string,
+  policy: WitnessPolicy,
+  at: number,
+  ageMsMax: number,
+): string | undefined {
+  const note = parseNote(checkpoint);
+  const cosigned = note === undefined ? [] : cosignaturesIn(note, policy.witnesses);
+  const newest = cosigned.filter(({ time }) => {
+    const ageMs = at - time * 1000;
+    return ageMs <= ageMsMax && ageMs >= -AHEAD_MS_MAX;
+  });
+  if (satisfiesPolicy(policy, new Set(newest.map(({ cosigner }) => cosigner.label)))) return undefined;
+  const seen = cosigned.map(({ cosigner, time }) => `${cosigner.label} at ${toRfc3339(time * 1000)}`);
+  return `the newest witnessed checkpoint is cosigned by ${seen.join(', ') || 'no witness of the policy'}: the policy is not met since ${toRfc3339(at - ageMsMax)}, so others may be shown another log`;
 }
 
 /**

@@ -1,15 +1,14 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { unusable, writeFileAtomically } from '../../base/atomicFile.ts';
-import { toHex } from '../../base/bytes.ts';
-import { sha256 } from '../../base/crypto.ts';
 import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { remember } from '../../base/remember.ts';
 import type { Checkpoint } from '../../log/checkpoint.ts';
 import { HASH_BYTES, type ReadTile, tilePath, tileWidth } from '../../log/tiles.ts';
+import { parseWitnessPolicy, type WitnessPolicy, WitnessPolicyError } from '../../log/witnessPolicy.ts';
 import { parseTrust, type TrustFile } from '../../manifest/trustFile.ts';
-import { whyNotGrown, whyNotThere } from '../../prove/following.ts';
+import { whyNotGrown, whyNotThere, whyNotWitnessed } from '../../prove/following.ts';
 import {
   type EpochCheckpoint,
   epochContradiction,
@@ -20,11 +19,18 @@ import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
 import { command, type Given, option } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { readTextFile } from '../files.ts';
-import { TRUST } from '../options.ts';
+import { parseLifetimeArgument, TRUST } from '../options.ts';
 import { orUndecided } from '../report.ts';
 import { print, printResult, showCount } from '../terminal.ts';
 import { ApiClient } from './apiClient.ts';
-import { REACH_OPTIONS, reachMisuse, reachOf, readApiKey } from './reachOptions.ts';
+import {
+  keepContradiction,
+  keepUnproven,
+  readUnproven,
+  removeUnproven,
+  type Shown,
+} from './keptCheckpoints.ts';
+import { findApiKey, REACH_OPTIONS, reachMisuse, reachOf } from './reachOptions.ts';
 
 const MONITOR_OPTIONS = [
   ...REACH_OPTIONS,
@@ -33,6 +39,13 @@ const MONITOR_OPTIONS = [
     required: true,
   }),
   option('--first', 'there is no state file yet: begin with what the log shows now'),
+  option(
+    '--policy <file>',
+    'witness policy: which witnesses must have cosigned a checkpoint of the log (default: that of the trust file)',
+  ),
+  option('--max-age <duration>', 'how old their cosignatures may be, such as 48h (default: 24h)', {
+    parse: parseLifetimeArgument,
+  }),
   option('--receipts <folder>', 'folder with receipts, *.receipt.json, which the log must contain'),
 ] as const;
 
@@ -44,6 +57,8 @@ interface Followed {
   problems: string[];
 }
 
+/** A log asks its witnesses again after an hour at the latest. */
+const AGE_MS_MAX = 24 * 3_600_000;
 const ANSWER_MS_MAX = 60_000;
 /** More than any checkpoint or tile has. */
 const ANSWER_BYTES_MAX = 1 << 20;
@@ -53,13 +68,14 @@ const TILES_KEPT = 2_048;
 export const monitorCommand = command('monitor', {
   description:
     'Follows a log from outside, for example every hour by cron: fetches its newest checkpoint, verifies who signed it, and proves from ' +
-    'its tiles that the tree contains the whole tree of the last run. With --receipts, also proves that the log still contains every ' +
+    'its tiles that the tree contains the whole tree of the last run. If the trust file or --policy names witnesses, they must have ' +
+    'cosigned a checkpoint of the same tree, and not long ago. With --receipts, also proves that the log still contains every ' +
     'receipt of a folder. A log that forgot or changed anything is found out.',
   options: MONITOR_OPTIONS,
   exit: {
     0: 'good: the log has only grown',
     1: 'bad: the log contradicts what it showed before, or lacks a receipt; keep the state file as evidence',
-    2: 'undecided: the log cannot be reached, or a file cannot be read',
+    2: 'undecided: the log cannot be reached, its witnesses have not cosigned, or a file cannot be read',
   },
   examples: [
     'pdfseal monitor --url https://seal.example.com --key-file auditor.key --trust trust.json --state seal.checkpoint --first',
@@ -89,36 +105,95 @@ async function follow({
   state,
   first,
   receipts,
+  policy: policyFile,
+  maxAge,
   ...reach
 }: Given<typeof MONITOR_OPTIONS>): Promise<Followed> {
   const trust = parseTrust(readTextFile(trustFile, RECEIPT_BYTES_MAX));
   const earlier = readState(state, first ?? false, trust);
-  const log = new ApiClient(reach.url, readApiKey(reach), reachOf(reach));
-  const note = (await fetchFrom(log, 'checkpoint')).toString('utf8');
-  const now = signedCheckpoint(note, trust.logs);
-  if (typeof now === 'string')
-    throw new OperatorError(`what the log shows as its checkpoint proves nothing: ${now}`);
-  if (earlier !== undefined && earlier.origin !== now.origin)
+  const paths = receipts === undefined ? undefined : receiptsIn(receipts);
+  const log = new ApiClient(reach.url, findApiKey(reach), reachOf(reach));
+  const shown: Shown[] = [await showAs('checkpoint', log, trust)];
+  const [now] = shown as [Shown];
+  const known = [
+    ...(earlier === undefined ? [] : [{ ...earlier, file: state }]),
+    ...readUnproven(state, trust),
+  ];
+  const stranger = known.find(({ origin }) => origin !== now.origin);
+  if (stranger !== undefined)
     throw new OperatorError(
-      `${state} is of another log, ${earlier.origin}: each log needs a state file of its own`,
+      `${stranger.file} is of another log, ${stranger.origin}: each log needs a state file of its own`,
     );
+  const policy = policyOf(now.origin, policyFile, trust);
+  if (policy === undefined && maxAge !== undefined)
+    throw new OperatorError('--max-age needs a policy that requires witnesses: add --policy');
   const readTile = tilesOf(log, now.treeSize);
-  const problem =
-    earlier && ((await whyNotGrown(earlier, now, readTile)) ?? epochContradiction(earlier, now));
-  if (problem !== undefined) {
-    const kept = `${state}.contradiction-${now.treeSize}-${toHex(sha256(Buffer.from(note))).slice(0, 8)}`;
-    writeFileAtomically(kept, note);
-    return {
-      now,
-      earlier,
-      receipts: undefined,
-      problems: [`${problem}. Keep both checkpoints: ${state} and ${kept}`],
-    };
+  const bad = (problem: string): Followed => ({ now, earlier, receipts: undefined, problems: [problem] });
+  try {
+    // The largest first: a tree of this size, or a larger one, is compared without any tile.
+    for (const one of known.toSorted((a, b) => b.treeSize - a.treeSize)) {
+      const problem = (await whyNotGrown(one, now, readTile)) ?? epochContradiction(one, now);
+      if (problem !== undefined) return bad(`${problem}. ${keepContradiction(state, one.file, shown)}`);
+    }
+    if (policy !== undefined) {
+      const witnessed = await showAs('checkpoint/witnessed', log, trust);
+      shown.push(witnessed);
+      const problem = await whyNotOneLog(now, witnessed, log);
+      if (problem !== undefined) return bad(`${problem}. ${keepContradiction(state, undefined, shown)}`);
+      const fault = whyNotWitnessed(witnessed.note, policy, Date.now(), maxAge ?? AGE_MS_MAX);
+      if (fault !== undefined) throw new OperatorError(fault);
+    }
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    const { cause, remedy } = error;
+    throw new OperatorError(`${error.message}. ${keepUnproven(state, shown)}`, {
+      cause,
+      ...(remedy !== undefined && { remedy }),
+    });
   }
-  writeFileAtomically(state, note);
-  const found = receipts === undefined ? undefined : receiptsIn(receipts);
-  const problems = await missing(found ?? [], now, trust, readTile);
-  return { now, earlier, receipts: found?.length, problems };
+  writeFileAtomically(state, now.note);
+  removeUnproven(state);
+  const problems = await missing(paths ?? [], now, trust, readTile);
+  return { now, earlier, receipts: paths?.length, problems };
+}
+
+/** A checkpoint that enough keys of the log signed. Throws OperatorError for any other answer: it proves nothing. */
+async function showAs(
+  path: 'checkpoint' | 'checkpoint/witnessed',
+  log: ApiClient,
+  trust: TrustFile,
+): Promise<Shown> {
+  const note = (await fetchFrom(log, path)).toString('utf8');
+  const signed = signedCheckpoint(note, trust.logs);
+  if (typeof signed === 'string')
+    throw new OperatorError(`what the log shows as its ${path} proves nothing: ${signed}`);
+  return { ...signed, note };
+}
+
+/** Which witnesses must have cosigned; undefined if none must. */
+function policyOf(origin: string, file: string | undefined, trust: TrustFile): WitnessPolicy | undefined {
+  const trusted = trust.logs.find((log) => log.origin === origin)?.witnessPolicy;
+  const text = file === undefined ? trusted : readTextFile(file, RECEIPT_BYTES_MAX);
+  if (text === undefined) return undefined;
+  try {
+    const policy = parseWitnessPolicy(text, origin);
+    return policy.quorum === undefined ? undefined : policy;
+  } catch (cause) {
+    if (!(cause instanceof WitnessPolicyError)) throw cause;
+    throw new OperatorError(`${file}: ${cause.message}`, { cause });
+  }
+}
+
+/** Why the two checkpoints that the log shows are not of one tree. The log can grow between the two answers. */
+async function whyNotOneLog(now: Shown, witnessed: Shown, log: ApiClient): Promise<string | undefined> {
+  if (witnessed.origin !== now.origin)
+    throw new OperatorError(
+      `the checkpoint that the log shows as witnessed is of another log, ${witnessed.origin}`,
+    );
+  const [smaller, larger] = witnessed.treeSize > now.treeSize ? [now, witnessed] : [witnessed, now];
+  return (
+    (await whyNotGrown(smaller, larger, tilesOf(log, larger.treeSize))) ?? epochContradiction(smaller, larger)
+  );
 }
 
 /** The checkpoint of the last run; undefined in the first run. */
@@ -132,15 +207,19 @@ function readState(path: string, isFirst: boolean, trust: TrustFile): EpochCheck
   return readEarlier({ text: readTextFile(path, RECEIPT_BYTES_MAX), from: path }, trust);
 }
 
+/** Throws OperatorError for a folder without receipts: nothing would be proved of it. */
 function receiptsIn(folder: string): string[] {
+  let names: string[];
   try {
-    return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-      .filter((name) => name.endsWith('.receipt.json'))
-      .map((name) => join(folder, name))
-      .sort();
+    names = readdirSync(folder, { recursive: true, encoding: 'utf8' });
   } catch (cause) {
     throw unusable('read', folder, cause);
   }
+  const paths = names.filter((name) => name.endsWith('.receipt.json')).map((name) => join(folder, name));
+  if (paths.length > 0) return paths.sort();
+  throw new OperatorError(
+    `${folder} has no receipt, *.receipt.json: name the folder of your receipts, or leave out --receipts`,
+  );
 }
 
 /** What is wrong with each of the receipts that the log does not contain. */

@@ -58,14 +58,19 @@ export function reachOf({ tlsCa, tlsCertificate, tlsKey, unixSocket }: ReachOpti
   return { ...secrets, ...(unixSocket !== undefined && { socketPath: unixSocket }) };
 }
 
-/** Never from the command line: every user of the machine can read that. Undefined where a client certificate is all there is. */
-export function readApiKey({ keyFile, tlsCertificate }: ReachOptions): string | undefined {
+/** The API key. Undefined only if there is a client certificate, which can stand for the client. */
+export function readApiKey(options: ReachOptions): string | undefined {
+  const apiKey = findApiKey(options);
+  if (apiKey === undefined && options.tlsCertificate === undefined)
+    throw new OperatorError('no API key: name a file with --key-file, or set PDFSEAL_API_KEY');
+  return apiKey;
+}
+
+/** Never from the command line: every user of the machine can read that. Undefined if none is given. */
+export function findApiKey({ keyFile, tlsCertificate }: ReachOptions): string | undefined {
   const apiKey =
     keyFile === undefined ? fromEnvironment('PDFSEAL_API_KEY') : readTextFile(keyFile, FILE_BYTES_MAX).trim();
-  if (apiKey === undefined) {
-    if (tlsCertificate !== undefined) return undefined;
-    throw new OperatorError('no API key: name a file with --key-file, or set PDFSEAL_API_KEY');
-  }
+  if (apiKey === undefined) return undefined;
   // The error about an invalid header value would show the key.
   if (!/^[\x21-\x7e]+$/.test(apiKey))
     throw new OperatorError('the API key must be one line of visible ASCII characters');
