@@ -5,13 +5,15 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { toHex } from '../../src/base/bytes.ts';
 import type { ReceivedJob } from '../../src/job/job.ts';
-import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
+import { encodeCheckpoint, parseCheckpoint } from '../../src/log/checkpoint.ts';
+import { parseNote } from '../../src/log/note.ts';
 import { HASH_BYTES, parseTilePath } from '../../src/log/tiles.ts';
 import { leafHash, rootOf } from '../../src/log/tree.ts';
 import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { encodeReceipt, type Receipt } from '../../src/manifest/receipt.ts';
-import { encodeTrust, type TrustedEpoch } from '../../src/manifest/trustFile.ts';
+import { encodeTrust, type TrustedEpoch, type TrustedLog } from '../../src/manifest/trustFile.ts';
 import { Client } from '../support/client.ts';
 import { pdfseal } from '../support/commands.ts';
 import { openSandbox } from '../support/sandbox.ts';
@@ -24,6 +26,7 @@ import {
   signNote,
   type TestKey,
 } from '../support/sealing.ts';
+import { TestWitness } from '../support/witness.ts';
 
 const origin = 'seal.example.com/sandbox/2026';
 const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
@@ -55,25 +58,51 @@ function logOf(jobs: readonly ReceivedJob[], ...signers: TestKey[]): RequestList
   };
 }
 
+/** The log, but what it answers to one path is another; undefined withholds it. */
+function except(log: RequestListener, path: string, answer: string | undefined): RequestListener {
+  return (req, res) => {
+    if (req.url?.startsWith(`/v1/log/${path}`) !== true) log(req, res);
+    else if (answer === undefined) res.writeHead(404).end();
+    else res.end(answer);
+  };
+}
+
+function checkpointOf(sealed: readonly ReceivedJob[]): string {
+  const leaves = sealed.map((job) => leafHash(leafData(manifestOf(job, 'sandbox', sealedAt))));
+  const { edge } = growTree(leaves, 1);
+  return signNote(origin, encodeCheckpoint({ origin, treeSize: edge.size, root: rootOf(edge) }), [key]);
+}
+
 const jobs = Array.from({ length: 700 }, (_, n) => makeJob(`job_${n}`));
 const forked = jobs.map((job, n) => (n < 300 ? job : makeJob(`job_other_${n}`)));
 
 /** An auditor's folder, and the command run in it. The log can be replaced by another. */
-async function auditor(t: Test, epochs?: TrustedEpoch[]) {
+async function auditor(t: Test, { epochs, witnessPolicy }: Partial<TrustedLog> = {}) {
   const one = oneEpoch({ origin, environment: 'env_sandbox', keys: [logKey] });
-  const log = { ...one, ...(epochs && { epochs }) };
+  const log = { ...one, ...(epochs && { epochs }), ...(witnessPolicy && { witnessPolicy }) };
   const dir = t.testdir({
     'trust.json': encodeTrust({ timestampAuthorities: [], logs: [log] }),
     receipts: {},
   });
   const shown: { log: RequestListener } = { log: logOf(jobs.slice(0, 300)) };
   const url = await serve(t, (req, res) => shown.log(req, res));
-  const monitor = async (...more: string[]) => {
+  const run = async (env: Record<string, string>, more: string[]) => {
     const args = ['monitor', '--url', url, '--trust', 'trust.json', '--state', 'state', ...more];
-    const { signal: _, ...said } = await pdfseal(args, { cwd: dir, env: { PDFSEAL_API_KEY: 'seal_test' } });
+    const { signal: _, ...said } = await pdfseal(args, { cwd: dir, env });
     return said;
   };
-  return { dir, shown, monitor, state: () => readFileSync(join(dir, 'state'), 'utf8') };
+  const monitor = (...more: string[]) => run({ PDFSEAL_API_KEY: 'seal_test' }, more);
+  const monitorWithoutKey = () => run({}, []);
+  const kept = (kind: 'contradiction' | 'unproven') =>
+    readdirSync(dir).filter((name) => name.startsWith(`state.${kind}-`));
+  return {
+    dir,
+    shown,
+    monitor,
+    monitorWithoutKey,
+    kept,
+    state: () => readFileSync(join(dir, 'state'), 'utf8'),
+  };
 }
 
 async function receiptOf(sealed: readonly ReceivedJob[], index: number): Promise<Receipt> {
@@ -152,11 +181,13 @@ t.test('a log that asked for post-quantum signatures does not grow without them'
     timestamps: 'none',
     keys: trusted.slice(0, keys),
   });
-  const { shown, monitor, state } = await auditor(t, [
-    { ...epoch(0, { needed: 1 }, 2), notAfter: sealedAt - 1 },
-    { ...epoch(sealedAt, { needed: 1, postQuantum: 1 }), notAfter: sealedAt },
-    epoch(sealedAt + 1, { needed: 2, postQuantum: 1 }),
-  ]);
+  const { shown, monitor, state } = await auditor(t, {
+    epochs: [
+      { ...epoch(0, { needed: 1 }, 2), notAfter: sealedAt - 1 },
+      { ...epoch(sealedAt, { needed: 1, postQuantum: 1 }), notAfter: sealedAt },
+      epoch(sealedAt + 1, { needed: 2, postQuantum: 1 }),
+    ],
+  });
   const grown = async (leaves: number, ...signers: TestKey[]) => {
     shown.log = logOf(jobs.slice(0, leaves), ...signers);
     return await monitor(...(leaves === 100 ? ['--first'] : []));
@@ -175,6 +206,168 @@ t.test('a log that asked for post-quantum signatures does not grow without them'
     });
   t.equal(state(), before);
   t.match(await grown(400, key, second, postQuantum), { status: 0 });
+});
+
+t.test('two roots of one size are a contradiction, though the log withholds its tiles', async (t) => {
+  const { shown, monitor, kept, state } = await auditor(t);
+  await monitor('--first');
+  const before = state();
+  shown.log = except(logOf(forked.slice(0, 299).concat(makeJob('job_x'))), 'tile', undefined);
+  t.match(await monitor(), { status: 1, stdout: /the first 300 leaves are not those that were signed/ });
+  t.equal(state(), before);
+  t.equal(kept('contradiction').length, 1);
+});
+
+t.test(
+  'a checkpoint whose tiles are withheld is kept, and must be in the log that shows tiles again',
+  async (t) => {
+    const { dir, shown, monitor, kept, state } = await auditor(t);
+    await monitor('--first');
+    const before = state();
+    shown.log = except(logOf(forked.slice(0, 400)), 'tile', undefined);
+    t.match(await monitor(), { status: 2, stderr: /The next run compares state\.unproven-400-/ });
+    const [name = ''] = kept('unproven');
+    t.equal(readFileSync(join(dir, name), 'utf8'), checkpointOf(forked.slice(0, 400)));
+    t.equal(state(), before);
+
+    shown.log = logOf(jobs);
+    t.match(
+      await monitor(),
+      {
+        status: 1,
+        stdout: new RegExp(`the first 400 leaves .* Keep both checkpoints: ${name} and state.contra`),
+      },
+      'a log that has grown since the last run, but not over what it showed meanwhile',
+    );
+    t.strictSame(kept('unproven'), [name]);
+
+    shown.log = logOf(forked);
+    t.equal((await monitor()).status, 0);
+    t.strictSame(kept('unproven'), [], 'the state stands for what is proven');
+  },
+);
+
+t.test('a hostile log cannot make the monitor keep more than 16 checkpoints of a kind', async (t) => {
+  const { shown, monitor, kept } = await auditor(t);
+  await monitor('--first');
+  for (let leaves = 301; leaves <= 317; leaves++) {
+    shown.log = except(logOf(jobs.slice(0, leaves)), 'tile', undefined);
+    t.match(await monitor(), {
+      status: 2,
+      stderr: leaves === 317 ? /not kept; 16 files state\.unproven-\* are kept/ : /next run compares/,
+    });
+  }
+  t.equal(kept('unproven').length, 16);
+  for (let leaves = 299; leaves >= 283; leaves--) {
+    shown.log = logOf(jobs.slice(0, leaves));
+    t.match(await monitor(), {
+      status: 1,
+      stdout: leaves === 283 ? /16 files state\.contradiction-\* are/ : /Keep /,
+    });
+  }
+  t.equal(kept('contradiction').length, 16);
+});
+
+t.test('a contradiction is bad though the folder cannot keep it', async (t) => {
+  const { dir, shown, monitor, kept } = await auditor(t);
+  await monitor('--first');
+  const other = forked.slice(0, 299).concat(makeJob('job_x'));
+  shown.log = logOf(other);
+  const { root } = parseCheckpoint(parseNote(checkpointOf(other))?.text ?? '') ?? {};
+  // The draft exists already: this user may be root, whom no permission stops.
+  writeFileSync(
+    join(dir, `state.contradiction-300-${toHex(root ?? new Uint8Array())}.${process.pid}.new`),
+    '',
+  );
+  t.match(await monitor(), { status: 1, stdout: /Keep as evidence: state; cannot write / });
+  t.strictSame(kept('contradiction'), []);
+});
+
+t.test('a witnessed log is good only with new cosignatures over the same tree', async (t) => {
+  const witness = await TestWitness.open(t, 'north');
+  const witnessPolicy = `${witness.line('north')}quorum north\n`;
+  const { dir, shown, monitor, kept, state } = await auditor(t, { witnessPolicy });
+  const hour = 3_600;
+  const now = Math.floor(Date.now() / 1000);
+  /** A log whose first leaves the witness cosigned at a time. */
+  const witnessed = (all: readonly ReceivedJob[], cosigned: readonly ReceivedJob[], time: number) => {
+    const note = checkpointOf(cosigned);
+    const line = witness.answerFor(parseNote(note)?.text ?? '', time);
+    return except(logOf(all), 'checkpoint/witnessed', `${note}${line}`);
+  };
+  shown.log = logOf(jobs.slice(0, 300));
+  t.match(await monitor('--first'), {
+    status: 2,
+    stderr: /answered 404 to \/v1\/log\/checkpoint\/witnessed/,
+  });
+  shown.log = witnessed(jobs.slice(0, 300), jobs.slice(0, 290), now - hour);
+  t.match(await monitor('--first'), { status: 0 });
+  const before = state();
+
+  for (const [time, options] of [
+    [now - 365 * 24 * hour, []],
+    [now - 25 * hour, []],
+    [now - 2 * hour, ['--max-age', '1h']],
+    [now + hour, []],
+  ] as const) {
+    shown.log = witnessed(jobs.slice(0, 310), jobs.slice(0, 290), time);
+    t.match(await monitor(...options), {
+      status: 2,
+      stderr: /cosigned by north at .*: the policy is not met since /,
+    });
+    t.equal(state(), before);
+  }
+  shown.log = except(logOf(jobs.slice(0, 310)), 'checkpoint/witnessed', checkpointOf(jobs.slice(0, 310)));
+  t.match(await monitor(), { status: 2, stderr: /cosigned by no witness of the policy/ });
+
+  const fork = jobs.slice(0, 310).concat(forked.slice(300, 390));
+  for (const [all, cosigned] of [
+    [fork, jobs.slice(0, 350)],
+    [fork, jobs.slice(0, 390)],
+  ] as const) {
+    shown.log = witnessed(all, cosigned, now);
+    t.match(await monitor(), { status: 1 }, 'the copy that is not witnessed');
+  }
+  t.equal(kept('contradiction').length, 3, 'the checkpoints of both pairs');
+  shown.log = witnessed(jobs.slice(0, 400), jobs.slice(0, 410), now);
+  t.match(await monitor(), { status: 2 }, 'the log can have grown between the two answers');
+  t.match(await monitor(), { status: 1, stdout: /had 410 already/ }, 'but not twice');
+  shown.log = witnessed(jobs, jobs.slice(0, 350), now - 25 * hour);
+  t.match(await monitor('--max-age', '48h'), { status: 0 });
+
+  const other = await TestWitness.open(t, 'other');
+  writeFileSync(join(dir, 'policy'), `${other.line('other')}quorum other\n`);
+  t.match(await monitor('--policy', 'policy'), { status: 2, stderr: /no witness of the policy/ });
+  writeFileSync(join(dir, 'policy'), 'quorum none\n');
+  t.match(await monitor('--policy', 'policy'), { status: 0 });
+  t.match(await monitor('--policy', 'policy', '--max-age', '1h'), {
+    status: 2,
+    stderr: /--max-age needs a policy/,
+  });
+  writeFileSync(join(dir, 'policy'), 'quorum nobody\n');
+  t.match(await monitor('--policy', 'policy'), { status: 2, stderr: /policy: line 1: / });
+});
+
+t.test('a folder without receipts proves nothing', async (t) => {
+  const { monitor } = await auditor(t);
+  t.match(await monitor('--first', '--receipts', 'receipts'), {
+    status: 2,
+    stdout: '',
+    stderr: /receipts has no receipt, \*\.receipt\.json/,
+  });
+});
+
+t.test('a public log is followed without an API key', async (t) => {
+  const { shown, monitor, monitorWithoutKey } = await auditor(t);
+  const log = shown.log;
+  const keys: (string | undefined)[] = [];
+  shown.log = (req, res) => {
+    keys.push(req.headers.authorization);
+    log(req, res);
+  };
+  t.match(await monitor('--first'), { status: 0 });
+  t.match(await monitorWithoutKey(), { status: 0 });
+  t.strictSame(keys, ['Bearer seal_test', undefined]);
 });
 
 t.test('a receipt that the log does not contain is bad', async (t) => {
