@@ -20,8 +20,8 @@ import { follow, heldAt } from './signedTrees.ts';
 import { isTaken, SignerFailure } from './signerFailure.ts';
 import { TreeFile } from './treeFile.ts';
 
-/** How far the time of a token may be from the signer's own clock: it waited for a session, on a busy machine. */
-const STAMP_AGE_MS_MAX = 10_000;
+/** How far a time that is signed may be from the signer's own clock: it waited for a session, on a busy machine. */
+const AGE_MS_MAX = 10_000;
 const LOCK_PAUSE_MS = 50;
 /** Most trees that are named in one line of the log. */
 const NAMED_MAX = 8;
@@ -80,6 +80,7 @@ export class KeyDuties {
       return { message };
     }
     if (checkpoint.origin !== log.origin) throw refusal(`this signer signs for ${log.origin} only`);
+    if (algorithm === 'mldsa44') assertPresent(time * 1000, 'the checkpoint');
     if (step === undefined) throw refusal('a checkpoint comes with the proof that the log only grew');
     const file = await this.#open(log, timeoutMs);
     const next = { size: checkpoint.treeSize, root: toBase64(checkpoint.root) };
@@ -125,8 +126,7 @@ export class KeyDuties {
           throw refusal(`this signer stamps under the policy ${timestamps.policy} only`);
         if (accuracyMs !== timestamps.accuracyMs)
           throw refusal(`this signer stamps with an accuracy of ${timestamps.accuracyMs} ms only`);
-        if (Math.abs(genTime - systemClock()) > STAMP_AGE_MS_MAX)
-          throw new SignerFailure('time_refused', 'the time of the time-stamp is not that of the clock');
+        assertPresent(genTime, 'the time-stamp');
       }
       return encodeSignedAttributes(OID.tstInfo, content, parseCertificate(certificate));
     } catch (error) {
@@ -176,6 +176,11 @@ async function lockWithin(path: string, timeoutMs: number): Promise<DaemonLock> 
 
 function unusable(path: string, error: unknown): SignerFailure {
   return new SignerFailure('tree_file_unusable', `cannot use ${path} (${systemReason(error)})`);
+}
+
+function assertPresent(time: number, what: string): void {
+  if (Math.abs(time - systemClock()) > AGE_MS_MAX)
+    throw new SignerFailure('time_refused', `the time of ${what} is not that of the clock`);
 }
 
 function refusal(detail: string): SignerFailure {

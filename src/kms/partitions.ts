@@ -1,5 +1,6 @@
 import { EventEmitter, once } from 'node:events';
 import type { Logger } from 'pino';
+import { systemClock } from '../base/clock.ts';
 import { OperatorError, ServiceError } from '../base/errors.ts';
 import { encodeQuorum, meetsQuorum, type QuorumPolicy, quorumFault } from '../log/quorum.ts';
 import { lineSignature } from '../log/signedCheckpoint.ts';
@@ -130,13 +131,12 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
 
   /**
    * One verified signature of every healthy partition over the text of a checkpoint, in the order of the configuration; as slow as the
-   * slowest, and never slower than twice `signTimeoutMs`. Keys that state a time say that it was made at `at`, milliseconds since the Unix
-   * epoch. Throws ServiceError `kms_partition_unavailable` below the quorum.
+   * slowest, and never slower than twice `signTimeoutMs`. Keys that state a time state the present: their signers sign no other. Throws ServiceError `kms_partition_unavailable` below the quorum.
    */
-  async sign(text: string, at: number, growth?: Growth): Promise<PartitionSignature<Algorithm>[]> {
+  async sign(text: string, growth?: Growth): Promise<PartitionSignature<Algorithm>[]> {
     if (!this.canSign()) throw belowQuorum();
     const signatures = new Map<HeldKey<Algorithm>, Uint8Array>();
-    const checkpoint = { text, time: Math.floor(at / 1000), growth };
+    const checkpoint = { text, growth };
     await this.#collect(checkpoint, signatures);
     // One partition may have returned while another was lost: enough were healthy at all times, so the request need not fail.
     if (!this.#suffice(signatures)) await this.#collect(checkpoint, signatures);
@@ -153,10 +153,11 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
 
   /** Asks every partition that is healthy now and has not signed yet. */
   async #collect(
-    { text, time, growth }: { text: string; time: number; growth: Growth | undefined },
+    { text, growth }: { text: string; growth: Growth | undefined },
     signatures: Map<HeldKey<Algorithm>, Uint8Array>,
   ): Promise<void> {
     const asked = this.#members.filter((member) => member.ready && !signatures.has(member.key));
+    const time = Math.floor(systemClock() / 1000);
     await Promise.all(
       asked.map(async (member) => {
         const algorithm: KeyAlgorithm = member.key.algorithm;

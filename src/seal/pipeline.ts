@@ -309,7 +309,7 @@ export class Pipeline {
       if (this.#options.isForked?.()) throw forkAlarm();
       // By a clock that was set back, no time-stamp is of this epoch yet, and HSMs would sign in vain.
       if (term.epoch.timestamps === 'required' && clock() < term.epoch.from) return await this.#pause(flight);
-      const signatures = await signing.sign(term, draft.text, draft.sealedAt, growth);
+      const signatures = await signing.sign(term, draft.text, growth);
       if (signatures === undefined) return await this.#pause(flight);
       const signMs = lap();
       const checkpoint = signCheckpoint(draft.text, store.identity.logOrigin, signatures);

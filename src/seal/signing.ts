@@ -89,18 +89,13 @@ export class Signing {
    * One verified signature of every healthy partition of the term's epoch over the text of a checkpoint; undefined once that epoch is over, and
    * signatures that arrive later are discarded. Throws ServiceError `kms_partition_unavailable` below the quorum.
    */
-  async sign(
-    term: Term,
-    text: string,
-    sealedAt: number,
-    growth?: Growth,
-  ): Promise<PartitionSignature[] | undefined> {
+  async sign(term: Term, text: string, growth?: Growth): Promise<PartitionSignature[] | undefined> {
     const { partitions } = this.#current;
     const { from } = term.epoch;
     const isInForce = () => this.#current.epoch.from === from && this.#options.clock() < term.end;
     if (!isInForce()) return undefined;
     try {
-      const signatures = await partitions.sign(text, sealedAt, growth);
+      const signatures = await partitions.sign(text, growth);
       return isInForce() ? signatures : undefined;
     } catch (error) {
       if (isInForce()) throw error;

@@ -23,7 +23,7 @@ function checkpointOf(size: number): string {
 t.test('every partition signs, in the order of the configuration', async (t) => {
   const site = await makeSite(t, 'ed25519', 'ecdsa-p256', 'ed25519');
   const partitions = await site.open();
-  const signatures = await partitions.sign(CHECKPOINT, Date.now());
+  const signatures = await partitions.sign(CHECKPOINT);
   t.strictSame(
     signatures.map(({ signature: _, ...key }) => key),
     site.keys,
@@ -32,7 +32,7 @@ t.test('every partition signs, in the order of the configuration', async (t) => 
     t.ok(verifySignature(item(site.keys, index), MESSAGE, signature), `region-${index}`);
   }
   const many = await Promise.all(
-    Array.from({ length: 20 }, (_, index) => partitions.sign(checkpointOf(index), 0)),
+    Array.from({ length: 20 }, (_, index) => partitions.sign(checkpointOf(index))),
   );
   t.ok(
     many.every((each, index) =>
@@ -50,7 +50,7 @@ t.test('every partition signs, in the order of the configuration', async (t) => 
   await partitions.close();
   t.notOk(pids.some(isAlive), 'no child is left');
   t.strictSame(statesOf(partitions), ['closed', 'closed', 'closed']);
-  await t.rejects(partitions.sign(CHECKPOINT, Date.now()), { code: 'kms_partition_unavailable' });
+  await t.rejects(partitions.sign(CHECKPOINT), { code: 'kms_partition_unavailable' });
 });
 
 for (const { quorum, lost, signing } of [
@@ -67,7 +67,7 @@ for (const { quorum, lost, signing } of [
     // Twice: once finding the loss by signing, once knowing of it.
     for (const when of ['finding out', 'knowing']) {
       if (signing) t.strictSame(await signers(partitions), staying, when);
-      else await t.rejects(partitions.sign(CHECKPOINT, Date.now()), ServiceError, when);
+      else await t.rejects(partitions.sign(CHECKPOINT), ServiceError, when);
     }
     t.equal(partitions.canSign(), signing);
     t.match(partitions.status().slice(0, lost), Array(lost).fill({ state: 'unavailable' }));
@@ -192,7 +192,7 @@ t.test('a stopped child is killed and replaced', async (t) => {
   const partitions = await site.open({ signTimeoutMs: 4000 });
   const pid = pidOf(partitions);
   process.kill(pid, 'SIGSTOP');
-  await t.rejects(partitions.sign(CHECKPOINT, Date.now()), {
+  await t.rejects(partitions.sign(CHECKPOINT), {
     code: 'kms_partition_unavailable',
     retryAfterSeconds: 5,
   });
@@ -218,7 +218,7 @@ t.test('a token that is out of reach at the start is waited for', async (t) => {
   const partitions = await site.open();
   t.notOk(partitions.canSign());
   t.match(partitions.status(), [{ state: 'unavailable', lastError: 'token_not_found' }]);
-  await t.rejects(partitions.sign(CHECKPOINT, Date.now()), { code: 'kms_partition_unavailable' });
+  await t.rejects(partitions.sign(CHECKPOINT), { code: 'kms_partition_unavailable' });
   await partitions.recovered(AbortSignal.timeout(300));
   t.notOk(partitions.canSign(), 'whoever waits can give up');
   t.equal(site.log().match(/token_not_found/g)?.length, 1, 'one failure that repeats is one line');

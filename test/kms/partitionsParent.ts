@@ -15,6 +15,6 @@ const partitions = await openPartitions({
 });
 console.log(partitions.status()[0]?.pid);
 process.stdin.once('data', () => {
-  partitions.sign(CHECKPOINT, 0).catch(() => {});
+  partitions.sign(CHECKPOINT).catch(() => {});
   console.log('signing');
 });

@@ -242,7 +242,7 @@ t.test('neither the PIN nor the environment of the daemon is visible', async (t)
   t.match(environment, `SOFTHSM2_CONF=${token.environment?.SOFTHSM2_CONF}`);
   t.notMatch(environment, 'inherited-secret');
   takeToken(token)();
-  await partitions.sign(CHECKPOINT, Date.now()).catch(() => {});
+  await partitions.sign(CHECKPOINT).catch(() => {});
   const seen = [environment, readFileSync(`/proc/${pid}/cmdline`, 'utf8'), site.log()];
   seen.push(JSON.stringify(partitions.status()));
   for (const text of seen) t.notOk(text.includes(pin));

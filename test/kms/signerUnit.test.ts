@@ -275,7 +275,7 @@ async function openUnit(t: Test, site: Site, unit: Unit, refused: string[] = [])
       step: () => step,
       stepFrom: async (trees: readonly { size: number }[]) => history.step(trees.at(-1)?.size ?? from, to),
     };
-    return (await partitions.sign(text, Date.now(), growth)).length;
+    return (await partitions.sign(text, growth)).length;
   };
   return { partitions, sign };
 }

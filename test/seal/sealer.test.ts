@@ -383,7 +383,7 @@ function makeTurnstile(signing: Signing, sessions: number) {
     canSign: () => signing.canSign(),
     areTaken: () => signing.areTaken(),
     recovered: (signal) => signing.recovered(signal),
-    async sign(term, text, sealedAt) {
+    async sign(term, text) {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
       asked.push({
         text,
@@ -391,7 +391,7 @@ function makeTurnstile(signing: Signing, sessions: number) {
         fail: () => reject(belowQuorum()),
       });
       await promise;
-      return signing.sign(term, text, sealedAt);
+      return signing.sign(term, text);
     },
   };
   return { held, asked };

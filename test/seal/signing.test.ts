@@ -72,20 +72,20 @@ t.test(
     t.match(last, { epoch: { from: BEGIN }, end: SWITCH, revision: 1 });
     setTime(SWITCH - 1);
     t.strictSame(
-      (await signing.sign(last, CHECKPOINT, SWITCH))?.map(({ keyLabel }) => keyLabel),
+      (await signing.sign(last, CHECKPOINT))?.map(({ keyLabel }) => keyLabel),
       ['log', 'log'],
     );
 
     setTime(SWITCH);
-    t.equal(await signing.sign(last, CHECKPOINT, SWITCH), undefined, 'an epoch that is over signs nothing');
+    t.equal(await signing.sign(last, CHECKPOINT), undefined, 'an epoch that is over signs nothing');
     const next = await signing.term(SWITCH);
     t.match(next, { epoch: { from: SWITCH }, end: Infinity });
     await until('the new keys are open', () => signing.status().every(({ state }) => state === 'ready'));
     t.strictSame(
-      (await signing.sign(next, CHECKPOINT, SWITCH))?.map(({ keyLabel }) => keyLabel),
+      (await signing.sign(next, CHECKPOINT))?.map(({ keyLabel }) => keyLabel),
       ['log-2', 'log'],
     );
-    t.equal(await signing.sign(last, CHECKPOINT, SWITCH), undefined, 'nor do its keys ever again');
+    t.equal(await signing.sign(last, CHECKPOINT), undefined, 'nor do its keys ever again');
     await until('the old child is gone', () => !isAlive(oldPid));
     t.equal(pidOf(signing, 1), keptPid, 'a key that stays keeps its child');
   },
@@ -125,7 +125,7 @@ t.test('a cancelled epoch never begins, and its keys are closed', async (t) => {
   setTime(SWITCH);
   const term = await signing.term(SWITCH);
   t.strictSame(
-    (await signing.sign(term, CHECKPOINT, SWITCH))?.map(({ keyLabel }) => keyLabel),
+    (await signing.sign(term, CHECKPOINT))?.map(({ keyLabel }) => keyLabel),
     ['log', 'log'],
   );
 });

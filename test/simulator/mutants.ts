@@ -110,8 +110,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   'signs another checkpoint than it keeps': {
     file: 'seal/pipeline.ts',
-    line: 'await signing.sign(term, draft.text, draft.sealedAt, growth);',
-    instead: "await signing.sign(term, draft.text.replace('seal.', 'sea1.'), draft.sealedAt, growth);",
+    line: 'await signing.sign(term, draft.text, growth);',
+    instead: "await signing.sign(term, draft.text.replace('seal.', 'sea1.'), growth);",
   },
   'has a new signer believe a tree that may yet be given up': {
     file: 'seal/draft.ts',

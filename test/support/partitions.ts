@@ -176,5 +176,5 @@ export async function allReady(partitions: Pick<Partitions, 'status'>): Promise<
 
 /** The regions that sign now. */
 export async function signers(partitions: Partitions): Promise<string[]> {
-  return (await partitions.sign(CHECKPOINT, Date.now())).map(({ region }) => region);
+  return (await partitions.sign(CHECKPOINT)).map(({ region }) => region);
 }

@@ -96,7 +96,7 @@ t.test('if canaries are off, one runs only on request, and readiness does not de
   t.match(canary.status(), { ...off, newest: undefined });
   t.match(await canary.run(), { verified: true });
   takeToken(site.tokens[0] as never);
-  await signing.sign(await signing.term(Date.now()), CHECKPOINT, 0).catch(() => {});
+  await signing.sign(await signing.term(Date.now()), CHECKPOINT).catch(() => {});
   t.match(await canary.run(), { verified: false });
   t.match(canary.status(), { ...off, newest: { verified: false } });
   await new Promise((resolve) => setTimeout(resolve, 1500)); // longer than the pause before the next look
@@ -106,7 +106,7 @@ t.test('if canaries are off, one runs only on request, and readiness does not de
 t.test('while nothing can be sealed, a canary fails and writes nothing', async (t) => {
   const { canary, store, site, signing, sealer } = await makeHouse(t, {}, 1);
   const giveBack = takeToken(site.tokens[0] as never);
-  await signing.sign(await signing.term(Date.now()), CHECKPOINT, 0).catch(() => {});
+  await signing.sign(await signing.term(Date.now()), CHECKPOINT).catch(() => {});
   await sealer.accept(makeJob(newJobId(), { mode: 'async' }));
   t.match(await canary.run(), { verified: false, jobId: undefined, detail: /Too few/ });
   t.notOk(canary.status().ready);
