@@ -159,7 +159,7 @@ export const UNKNOWN: Record<string, Trouble> = {
   quorum: {
     lead: 'The trust file does not know the keys that signed.',
     remedy:
-      'The trust file can be older than the proof. Ask the administrator of the log for the present one.',
+      'The trust file can be older than the receipt: ask the administrator of the log for the present one. If this is the present one, do not rely on the receipt.',
   },
   'time-stamp': {
     lead: 'It is not proven when this document was sealed.',

@@ -1,8 +1,9 @@
+import { bytesEqual } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import type { Note } from '../log/note.ts';
 import { describeQuorum, meetsQuorum } from '../log/quorum.ts';
 import { type Opened, signersOf } from '../log/signedCheckpoint.ts';
-import { describeKey, kmsKeyId, type LogKey } from '../log/verifierKey.ts';
+import { describeKey, kmsKeyId, type LogKey, noteKeyId } from '../log/verifierKey.ts';
 import { quote } from '../manifest/received.ts';
 import { isWithin, type TrustedEpoch, type TrustedLog } from '../manifest/trustFile.ts';
 import { type Finding, failed, passed, unknown } from './finding.ts';
@@ -15,7 +16,8 @@ export function checkCheckpoint(
 ): Finding {
   if (opened === undefined) return failed('not a signed checkpoint');
   const { origin, treeSize } = opened.checkpoint;
-  if (log === undefined) return unknown(`the trust file does not know the log ${quote(origin)}`);
+  if (log === undefined)
+    return unknown(`the trust file does not know the log ${quote(origin)}`, 'log_unknown');
   if (environment !== log.environment)
     return failed(`the log is that of ${log.environment}, the manifest of ${quote(environment)}`);
   return passed(`${origin}, tree_size ${treeSize}`);
@@ -31,7 +33,7 @@ export function checkEpoch(
   epoch: TrustedEpoch | undefined,
   genTime: number | undefined,
 ): Finding {
-  if (log === undefined) return unknown('the log is not known');
+  if (log === undefined) return unknown('the log is not known', 'log_unknown');
   if (epoch === undefined) return failed(`the log has no epoch in which something was sealed at ${sealedAt}`);
   if (genTime !== undefined && !isWithin(epoch, genTime)) {
     return failed(
@@ -51,11 +53,35 @@ export function checkQuorum(
   if (log === undefined || epoch === undefined)
     return { ...unknown('there is no epoch whose keys could have signed'), keys: [] };
   const { keys, forged } = signersOf(opened.note, log.origin, epoch.keys);
-  if (forged) return { ...failed(`the signature of ${kmsKeyId(forged)} is wrong`), keys, isForged: true };
+  if (forged)
+    return {
+      ...failed(`the signature of ${kmsKeyId(forged)} is wrong`, 'signature_wrong'),
+      keys,
+      isForged: true,
+    };
   const count = describeQuorum(epoch.quorum, keys);
   return meetsQuorum(epoch.quorum, keys)
     ? { ...passed(`${keys.map(describeKey).join(', ')}: ${count}`), keys }
-    : { ...failed(`${count}${explainOthers(opened.note, log, epoch)}`), keys };
+    : { ...failed(`${count}${explainOthers(opened.note, log, epoch)}`, 'below_quorum'), keys };
+}
+
+/** For what a later epoch signed than the trust file knows. A forgery can look the same, so it is never more than unknown. */
+export const EPOCH_UNKNOWN = unknown(
+  'the trust file does not know that epoch of the log: get a newer trust file from its administrator; if this one is the newest, do not rely on it',
+  'epoch_unknown',
+);
+
+/**
+ * Whether something that was sealed then can be of a later epoch than the trust file knows: its last epoch had begun, and a key signed in
+ * the name of the log that is in none of the epochs.
+ */
+export function isOfLaterEpoch(note: Note, { origin, epochs }: TrustedLog, sealedAt: number): boolean {
+  const known = epochs.flatMap(({ keys }) => keys.map((key) => noteKeyId(origin, key)));
+  const isStranger = (keyId: Uint8Array) => !known.some((one) => bytesEqual(one, keyId));
+  return (
+    sealedAt >= (epochs.at(-1)?.notBefore ?? Infinity) &&
+    note.signatures.some(({ name, keyId }) => name === origin && isStranger(keyId))
+  );
 }
 
 /** Names the keys that signed outside their epochs. */

@@ -1,9 +1,25 @@
 import type { ReceivedReceipt } from '../manifest/received.ts';
 
+/**
+ * The reasons that have a code of their own, because a program can act on them. Any other finding has the code of its check and outcome.
+ * A code never changes its meaning.
+ */
+export type Reason =
+  | 'authority_unknown'
+  | 'below_quorum'
+  | 'document_missing'
+  | 'epoch_unknown'
+  | 'log_unknown'
+  | 'own_word'
+  | 'receipt_newer'
+  | 'signature_wrong'
+  | 'timestamp_missing';
+
 /** The outcome of a check, and one line that gives the reason. */
 export interface Finding {
   outcome: 'passed' | 'failed' | 'unknown';
   detail: string;
+  reason?: Reason;
 }
 
 /** The checks in the order of the report; `trust` only if the trust file cannot be read, `proof` in the place of `receipt` for a tlog-proof, `witnesses` only for a tlog-proof of a log whose trust file has a policy for them, `evidence-record` only with an evidence record. */
@@ -21,21 +37,30 @@ export type CheckName =
   | 'witnesses'
   | 'evidence-record';
 
-export interface Check extends Finding {
+export interface NamedFinding extends Finding {
   name: CheckName;
 }
 
-export function passed(detail: string): Finding {
-  return { outcome: 'passed', detail };
+export interface Check extends Omit<NamedFinding, 'reason'> {
+  /** Stable: the {@link Reason}, or `<name>_<outcome>`. */
+  code: string;
 }
 
-export function failed(detail: string): Finding {
-  return { outcome: 'failed', detail };
+export function asCheck({ name, outcome, detail, reason }: NamedFinding): Check {
+  return { name, outcome, code: reason ?? `${name}_${outcome}`.replaceAll('-', '_'), detail };
+}
+
+export function passed(detail: string, reason?: Reason): Finding {
+  return { outcome: 'passed', detail, ...(reason && { reason }) };
+}
+
+export function failed(detail: string, reason?: Reason): Finding {
+  return { outcome: 'failed', detail, ...(reason && { reason }) };
 }
 
 /** Neither passed nor failed: what the check needs is missing. */
-export function unknown(detail: string): Finding {
-  return { outcome: 'unknown', detail };
+export function unknown(detail: string, reason?: Reason): Finding {
+  return { outcome: 'unknown', detail, ...(reason && { reason }) };
 }
 
 /** The parts that all receipts of a batch share: signatures, time-stamps and epochs are checked against these. */

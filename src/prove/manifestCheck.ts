@@ -22,7 +22,7 @@ export function checkDocument(
   manifest: ReceivedManifest,
   document: DocumentDigests | undefined,
 ): Finding & { matches?: Matched } {
-  if (document === undefined) return unknown('no document to compare with');
+  if (document === undefined) return unknown('no document to compare with', 'document_missing');
   const sealed = manifest.document;
   const difference = differenceOf(document, sealed);
   const copy = manifest.sealed_document;

@@ -52,9 +52,10 @@ export function checkTimestamps(
 
 function checkAbsence(certificates: readonly string[], epoch: TrustedEpoch | undefined): Finding {
   if (epoch === undefined) return unknown('none, and there is no epoch that says whether one is needed');
-  if (epoch.timestamps === 'required') return failed('none, and the trust file requires one in this epoch');
+  if (epoch.timestamps === 'required')
+    return failed('none, and the trust file requires one in this epoch', 'timestamp_missing');
   if (certificates.length > 0) return failed('none, but certificates as if there were one');
-  return passed('none; sealed_at is the service’s own word');
+  return passed('none; sealed_at is the service’s own word', 'own_word');
 }
 
 function checkToken(
@@ -105,7 +106,8 @@ export function rootsOf(authorities: readonly TrustedAuthority[]): (at: number) 
 
 function explain({ fault, detail }: Extract<TokenVerdict, { outcome: 'bad' }>): Finding {
   const text = printable(detail);
-  if (fault === 'untrusted') return unknown(`the trust file does not know who stamped it: ${text}`);
+  if (fault === 'untrusted')
+    return unknown(`the trust file does not know who stamped it: ${text}`, 'authority_unknown');
   if (fault === 'unsupported') return unknown(`this program cannot verify it: ${text}`);
   return failed(`the token is no proof: ${text}`);
 }

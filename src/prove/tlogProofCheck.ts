@@ -10,8 +10,14 @@ import { parseUniqueJson } from '../manifest/jcs.ts';
 import { encodeManifest } from '../manifest/manifest.ts';
 import { parseManifest, quote, type ReceivedManifest } from '../manifest/received.ts';
 import { epochOf, type TrustedEpoch, type TrustedLog, type TrustFile } from '../manifest/trustFile.ts';
-import { checkCheckpoint, checkEpoch, checkQuorum } from './checkpointCheck.ts';
-import { type Check, type Finding, failed, passed, unknown } from './finding.ts';
+import {
+  checkCheckpoint,
+  checkEpoch,
+  checkQuorum,
+  EPOCH_UNKNOWN,
+  isOfLaterEpoch,
+} from './checkpointCheck.ts';
+import { type Finding, failed, type NamedFinding, passed, unknown } from './finding.ts';
 import { checkDocument, checkLeaf, type Matched, noteOnSource, subjectFault } from './manifestCheck.ts';
 
 /**
@@ -22,7 +28,7 @@ export function checkTlogProof(
   text: string,
   document: DocumentDigests | undefined,
   trust: TrustFile,
-): { checks: Check[]; matches?: Matched } {
+): { checks: NamedFinding[]; matches?: Matched } {
   const parsed = parseTlogProof(text);
   const manifest = parsed?.extra && readManifest(parsed.extra);
   if (parsed === undefined || manifest === undefined) {
@@ -39,7 +45,7 @@ export function checkTlogProof(
   const fault = subjectFault(manifest, 'document');
   const { matches, ...compared } = checkDocument(manifest, document);
   const { quorum, signedIn } = findSigners(opened, log, epoch);
-  const checks: Check[] = [
+  const checks: NamedFinding[] = [
     { name: 'proof', ...passed('a C2SP tlog-proof with its manifest') },
     { name: 'document', ...compared },
     {
@@ -94,17 +100,14 @@ export function findSigners(
     if (outcome === 'passed') return { quorum: passed(detail), keys, signedIn: later };
   }
   const isOpen = log.epochs.at(-1)?.notAfter === undefined;
-  return keys.length === 0 && isOpen
-    ? {
-        quorum: unknown(`${quorum.detail}. If the trust file is older than the proof, get the newest one`),
-        keys,
-      }
-    : { quorum, keys };
+  // The checkpoint of a proof can be of any time.
+  const isLater = opened !== undefined && isOfLaterEpoch(opened.note, log, Infinity);
+  return isOpen && (keys.length === 0 || isLater) ? { quorum: EPOCH_UNKNOWN, keys } : { quorum, keys };
 }
 
 function checkAbsence(epoch: TrustedEpoch | undefined): Finding {
   return epoch?.timestamps === 'none'
-    ? passed('none; sealed_at is the service’s own word')
+    ? passed('none; sealed_at is the service’s own word', 'own_word')
     : unknown('a tlog-proof has none: the receipt tells when the document was sealed');
 }
 

@@ -7,14 +7,14 @@ import { isClassical, kmsKeyId, type LogKey } from '../log/verifierKey.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
 import { receiptAlgorithm } from '../manifest/receipt.ts';
 import { type ParsedReceipt, parseReceipt, quote, type ReceivedReceipt } from '../manifest/received.ts';
+import { epochOf, parseTrust, type TrustedLog, type TrustFile } from '../manifest/trustFile.ts';
 import {
-  epochOf,
-  parseTrust,
-  type TrustedEpoch,
-  type TrustedLog,
-  type TrustFile,
-} from '../manifest/trustFile.ts';
-import { checkCheckpoint, checkEpoch, checkQuorum } from './checkpointCheck.ts';
+  checkCheckpoint,
+  checkEpoch,
+  checkQuorum,
+  EPOCH_UNKNOWN,
+  isOfLaterEpoch,
+} from './checkpointCheck.ts';
 import {
   checkEvidenceRecord,
   type EvidenceInput,
@@ -22,9 +22,11 @@ import {
   type Stamped,
 } from './evidenceCheck.ts';
 import {
+  asCheck,
   type Check,
   type Finding,
   failed,
+  type NamedFinding,
   passed,
   type SharedParts,
   sharedParts,
@@ -76,46 +78,64 @@ export function verifyReceipt({ trust, ...input }: VerifierInput & { trust: Trus
  * signatures and time-stamps are verified once.
  */
 export function createVerifier(trust: TrustFile): (input: VerifierInput) => Verdict {
+  const judge = createJudge(trust);
+  return (input) => {
+    const { checks, ...matched } = judge(input);
+    return { ...verdictOn(checks), ...matched };
+  };
+}
+
+function createJudge(trust: TrustFile): (input: VerifierInput) => Judged {
   let last: { shared: string; batch: BatchVerdict } | undefined;
   return ({ document, receipt: received, subject = 'document' }) => {
     const parsed = parseReceipt(received);
-    if (parsed.kind !== 'receipt') return verdictOn([{ name: 'receipt', ...explain(parsed) }]);
+    if (parsed.kind !== 'receipt') return { checks: [{ name: 'receipt', ...explain(parsed) }] };
     const { receipt } = parsed;
     const parts = sharedParts(receipt);
     const shared = JSON.stringify(parts);
     if (last?.shared !== shared) last = { shared, batch: verifyBatch(parts, trust) };
     const { opened, checks } = last.batch;
     const { matches, ...finding } = checkDocument(receipt.manifest, document);
-    const verdict = verdictOn([
-      { name: 'receipt', ...checkReceipt(parsed) },
-      { name: 'document', ...finding },
-      { name: 'manifest', ...checkManifest(receipt, subject) },
-      { name: 'leaf', ...checkReceiptLeaf(receipt, opened?.checkpoint) },
-      ...checks,
-    ]);
-    return { ...verdict, ...(matches && { matches }) };
+    return {
+      checks: [
+        { name: 'receipt', ...checkReceipt(parsed) },
+        { name: 'document', ...finding },
+        { name: 'manifest', ...checkManifest(receipt, subject) },
+        { name: 'leaf', ...checkReceiptLeaf(receipt, opened?.checkpoint) },
+        ...checks,
+      ],
+      ...(matches && { matches }),
+    };
   };
 }
 
 /** The findings about the parts that all receipts of a batch share. */
 interface BatchVerdict {
   opened: Opened | undefined;
-  checks: Check[];
+  checks: NamedFinding[];
 }
 
 function verifyBatch(parts: SharedParts, trust: TrustFile): BatchVerdict {
   const { evidence, sealed_at } = parts;
   const log = trust.logs.find(({ origin }) => origin === evidence.log_origin);
-  const epoch = log && epochOf(log, Date.parse(sealed_at));
   const opened = openCheckpoint(evidence.checkpoint);
+  const inForce = log && epochOf(log, Date.parse(sealed_at));
+  const signers = checkQuorum(opened, log, inForce);
+  const isLater =
+    opened !== undefined &&
+    log !== undefined &&
+    signers.outcome !== 'passed' &&
+    !signers.isForged &&
+    isOfLaterEpoch(opened.note, log, Date.parse(sealed_at));
+  const epoch = isLater ? undefined : inForce;
   const timing = checkTimestamps(parts, epoch, trust.timestampAuthorities);
   return {
     opened,
     checks: [
       { name: 'checkpoint', ...checkReceiptCheckpoint(parts, opened, log) },
-      { name: 'quorum', ...checkSigners(parts, opened, log, epoch) },
+      { name: 'quorum', ...(isLater ? EPOCH_UNKNOWN : checkSigners(parts, signers)) },
       { name: 'time-stamp', ...timing.finding },
-      { name: 'epoch', ...checkEpoch(sealed_at, log, epoch, timing.genTime) },
+      { name: 'epoch', ...(isLater ? EPOCH_UNKNOWN : checkEpoch(sealed_at, log, epoch, timing.genTime)) },
     ],
   };
 }
@@ -133,11 +153,8 @@ function checkReceiptCheckpoint(
 /** A receipt also names one of the keys that signed. */
 function checkSigners(
   { algorithm, kms_key_id }: SharedParts,
-  opened: Opened | undefined,
-  log: TrustedLog | undefined,
-  epoch: TrustedEpoch | undefined,
+  { keys, isForged: _, ...finding }: ReturnType<typeof checkQuorum>,
 ): Finding {
-  const { keys, isForged: _, ...finding } = checkQuorum(opened, log, epoch);
   const isNamed = (key: LogKey) =>
     isClassical(key) && kmsKeyId(key) === kms_key_id && receiptAlgorithm(key.algorithm) === algorithm;
   return finding.outcome === 'passed' && !keys.some(isNamed)
@@ -167,29 +184,31 @@ export function verifyReceiptText(
     if (!(error instanceof OperatorError)) throw error;
     return verdictOn([{ name: 'trust', ...unknown(error.message) }]);
   }
-  const verdict = verifyText(receiptText, trust, document);
-  if (evidence === undefined) return verdict;
+  const { checks, ...matched } = judgeText(receiptText, trust, document);
+  if (evidence === undefined) return { ...verdictOn(checks), ...matched };
   const stamped = readStamped(receiptText);
-  if (stamped === undefined) {
-    const finding = unknown('there is no checkpoint to compare it with');
-    return { ...verdict, ...verdictOn([...verdict.checks, { name: 'evidence-record', ...finding }]) };
-  }
-  const judged = checkEvidenceRecord(evidence, stamped, trust.timestampAuthorities);
-  const checks: Check[] = [...verdict.checks, { name: 'evidence-record', ...judged.finding }];
-  return { ...verdict, ...verdictOn(checks), evidence: judged };
+  const judged = stamped && checkEvidenceRecord(evidence, stamped, trust.timestampAuthorities);
+  const finding = judged?.finding ?? unknown('there is no checkpoint to compare it with');
+  return {
+    ...verdictOn([...checks, { name: 'evidence-record', ...finding }]),
+    ...matched,
+    ...(judged && { evidence: judged }),
+  };
 }
 
-function verifyText(text: string, trust: TrustFile, document: DocumentDigests | undefined): Verdict {
-  if (isTlogProof(text)) {
-    const { checks, ...matched } = checkTlogProof(text, document, trust);
-    return { ...verdictOn(checks), ...matched };
-  }
+/** The findings, and what the document matches. */
+interface Judged {
+  checks: NamedFinding[];
+  matches?: Matched;
+}
+
+function judgeText(text: string, trust: TrustFile, document: DocumentDigests | undefined): Judged {
+  if (isTlogProof(text)) return checkTlogProof(text, document, trust);
   const receipt = parseReceiptJson(text);
+  const fault = failed('not a receipt: invalid JSON, a duplicate member, or too long');
   return receipt === undefined
-    ? verdictOn([
-        { name: 'receipt', ...failed('not a receipt: invalid JSON, a duplicate member, or too long') },
-      ])
-    : verifyReceipt({ document, receipt, trust });
+    ? { checks: [{ name: 'receipt', ...fault }] }
+    : createJudge(trust)({ document, receipt });
 }
 
 /** The signed checkpoint of a receipt or a proof, unverified, and the certificates beside it; undefined for any other text. */
@@ -221,7 +240,7 @@ export function parseReceiptJson(text: string): unknown {
 
 function explain(parsed: Exclude<ParsedReceipt, { kind: 'receipt' }>): Finding {
   return parsed.kind === 'newer'
-    ? unknown(`of a later version than this program knows: ${parsed.detail}`)
+    ? unknown(`of a later version than this program knows: ${parsed.detail}`, 'receipt_newer')
     : failed(`not a receipt: ${parsed.detail}`);
 }
 
@@ -251,7 +270,8 @@ function checkManifest(receipt: ReceivedReceipt, subject: 'document' | 'canary')
   return passed(`${quote(receipt.job_id)} agrees in every member with the receipt${noteOnSource(manifest)}`);
 }
 
-function verdictOn(checks: Check[]): Verdict {
-  const outcomes = new Set(checks.map(({ outcome }) => outcome));
-  return { outcome: outcomes.has('failed') ? 'bad' : outcomes.has('unknown') ? 'unknown' : 'good', checks };
+function verdictOn(findings: NamedFinding[]): Verdict {
+  const outcomes = new Set(findings.map(({ outcome }) => outcome));
+  const outcome = outcomes.has('failed') ? 'bad' : outcomes.has('unknown') ? 'unknown' : 'good';
+  return { outcome, checks: findings.map(asCheck) };
 }

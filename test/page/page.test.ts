@@ -272,7 +272,7 @@ t.test('the page', async (t) => {
 
   await t.test('judges several receipts at once, each with its document', async (t) => {
     const rows = `[...document.querySelectorAll('.several > tbody > tr:not(.details)')].map((row) => [...row.cells].slice(0, 3).map((cell) => cell.textContent))`;
-    const names = ['good', 'copy', 'hostile', 'forged', 'proof', 'canary'];
+    const names = ['good', 'copy', 'hostile', 'too few', 'proof', 'canary'];
     const chosen = names.flatMap((name) => fixtures.filter((one) => one.name === name));
     const put = (name: string, content: string | Buffer) => {
       writeFileSync(path(name), content);
@@ -296,7 +296,7 @@ t.test('the page', async (t) => {
       ['Good', 'contract.pdf', 'copy.receipt'],
       ['Good', 'copy.pdf', 'copy.receipt'],
       ['Good', 'contract.pdf', 'hostile.receipt'],
-      ['Bad', 'contract.pdf', 'forged.receipt'],
+      ['Bad', 'contract.pdf', 'too few.receipt'],
       ['Could not tell', 'contract.pdf', 'proof.receipt'],
       ['Bad', 'contract.pdf', 'canary.receipt'],
       ['Could not tell', 'document.pdf', 'no receipt among the files is for it'],

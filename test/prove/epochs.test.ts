@@ -128,6 +128,37 @@ t.test('an epoch that was ended early covers nothing after its end', async (t) =
   t.strictSame(await verify(BEGIN + 1001), ['quorum', 'time-stamp', 'epoch']);
 });
 
+t.test('an older trust file cannot judge a receipt of a later epoch', async (t) => {
+  const older = trusting({ ...first, notAfter: SWITCH + 1_000_000_000 });
+  const { notAfter: _, ...open } = first;
+  const outdated = trusting(open);
+  const later = await seal([newEu, newUs], SWITCH, SWITCH);
+  for (const trust of [older, outdated]) {
+    const verdict = verifyReceipt({ document, receipt: later, trust });
+    t.strictSame([verdict.outcome, notPassed(verdict)], ['unknown', ['quorum', 'epoch']]);
+    t.match(verdict.checks.find(({ name }) => name === 'epoch')?.code, 'epoch_unknown');
+    t.match(detailOf(verdict, 'epoch'), /get a newer trust file/);
+  }
+  t.equal(verifyReceipt({ document, receipt: later, trust }).outcome, 'good', 'with the newer one');
+  const retained = await seal([euTwo, newUs], SWITCH, SWITCH);
+  const two = trusting({ ...open, quorum: { needed: 2 } });
+  t.equal(verifyReceipt({ document, receipt: retained, trust: two }).outcome, 'unknown', 'one key is kept');
+});
+
+t.test('what no later epoch explains stays bad', async (t) => {
+  const { notAfter: _, ...open } = first;
+  const outcome = async (keys: readonly [TestKey, ...TestKey[]], at: number, trust: TrustFile) => {
+    const verdict = verifyReceipt({ document, receipt: await seal(keys, at, at), trust });
+    t.match(
+      verdict.checks.find(({ name }) => name === 'quorum'),
+      { code: 'below_quorum' },
+    );
+    return verdict.outcome;
+  };
+  t.equal(await outcome([eu], SWITCH, trusting({ ...open, quorum: { needed: 2 } })), 'bad', 'too few');
+  t.equal(await outcome([newEu, newUs], LAST, trust), 'bad', 'the next epoch had not begun');
+});
+
 t.test('an authority counts only within its time', async (t) => {
   const receipt = await seal([eu], LAST, LAST);
   for (const [validity, checks] of [

@@ -26,6 +26,7 @@ t.test('every fixture has its verdict, and facts if the log signed them', async 
     'time-stamp missing',
     'altered',
     'forged',
+    'too few',
     'other environment',
     'no receipt',
     'newer',

@@ -12,7 +12,7 @@ import { encodeReceipt, type Receipt, receiptDigest } from '../../src/manifest/r
 import { encodeTrust, parseTrust, type TrustedLog } from '../../src/manifest/trustFile.ts';
 import { HeldClock, makeAuthority, makePki } from './authority.ts';
 import { derOf, makeEra, renew, yearMs } from './evidence.ts';
-import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from './sealing.ts';
+import { makeContent, makeJob, makeKey, oneEpoch, sealJobs, type TestKey } from './sealing.ts';
 
 export interface Fixture {
   name: string;
@@ -52,7 +52,7 @@ const cosigner = {
 interface Sealing {
   job?: Partial<ReceivedJob>;
   environment?: string;
-  signers?: typeof keys;
+  signers?: readonly [TestKey, ...TestKey[]];
   isStamped?: boolean;
 }
 
@@ -162,7 +162,8 @@ export async function makeFixtures(): Promise<Fixture[]> {
     fixture('other document', 'bad', encodeReceipt(genuine), { document: Buffer.from('%PDF-1.7 other') }),
     fixture('other reference', 'bad', finish({ ...genuine, customer_reference: 'other' })),
     fixture('altered', 'bad', encodeReceipt({ ...genuine, kms_key_id: 'eu-1/other' })),
-    fixture('forged', 'bad', encodeReceipt(await seal({ signers: forgers }))),
+    fixture('forged', 'unknown', encodeReceipt(await seal({ signers: forgers }))),
+    fixture('too few', 'bad', encodeReceipt(await seal({ signers: [keys[0]] }))),
     fixture('other environment', 'bad', encodeReceipt(genuine), { trust: sandbox }),
     fixture('no receipt', 'bad', '{"receipt_sha512": "<script>alert(1)</script>"}'),
     fixture('newer', 'unknown', finish({ ...genuine, algorithm: 'pdfseal-v9.x' as Receipt['algorithm'] })),
