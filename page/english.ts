@@ -162,7 +162,7 @@ export const english = {
   },
   checks: {
     title: 'Checks',
-    outcomes: { passed: 'Passed', failed: 'Failed', unknown: 'Open' },
+    outcomes: { passed: 'Passed', failed: 'Failed', unknown: 'Open', not_shown: 'Not shown' },
     words: CHECKS,
     copy: 'The document is, byte for byte, the copy without metadata that this receipt describes.',
     stamped: 'A time-stamp authority of the trust file confirms the time.',

@@ -1,10 +1,11 @@
 /** What the page says of checks and of verdicts that are not good, in English. */
 
-/** How the words of a check read for each outcome. */
+/** How the words of a check read for each outcome that it can have. */
 interface CheckWords {
-  passed: string;
-  failed: string;
+  passed?: string;
+  failed?: string;
   unknown: string;
+  not_shown?: string;
 }
 
 export const CHECKS: Record<string, CheckWords> = {
@@ -57,6 +58,15 @@ export const CHECKS: Record<string, CheckWords> = {
     passed: 'The trust file has keys of the log for the time that the receipt states.',
     failed: 'The trust file has no keys of the log that fit the time.',
     unknown: 'Whether the keys belong to that time cannot be judged.',
+  },
+  times: {
+    passed: 'The dates follow each other, and none is in the future.',
+    unknown: 'The dates contradict each other, or are in the future.',
+  },
+  renewal: {
+    unknown: 'The certificate of the time-stamp has expired, and no evidence record shows its renewal.',
+    not_shown:
+      'The certificate of the time-stamp has expired since. An evidence record can show that it was renewed in time.',
   },
   witnesses: {
     passed: 'As many witnesses as necessary have seen the log.',
@@ -169,6 +179,15 @@ export const UNKNOWN: Record<string, Trouble> = {
   epoch: {
     lead: 'It is not proven when this document was sealed.',
     remedy: 'Choose the receipt instead of the proof: only the receipt proves the time.',
+  },
+  times: {
+    lead: 'The dates of this receipt contradict each other.',
+    remedy: 'A clock was wrong, or somebody lies about the time. Ask the administrator of the log.',
+  },
+  in_the_future: {
+    lead: 'This receipt is of a later time than this computer’s clock shows.',
+    remedy:
+      'Set the clock of this computer, and check again. If it is right, do not rely on the receipt yet.',
   },
   witnesses: {
     lead: 'Too few witnesses have seen this log.',

@@ -31,7 +31,7 @@ export interface Result {
 
 type Evidence = NonNullable<Verdict['evidence']>;
 
-const SIGNS = { passed: 'good', failed: 'bad', unknown: 'unknown' } as const;
+const SIGNS = { passed: 'good', failed: 'bad', unknown: 'unknown', not_shown: 'unknown' } as const;
 
 /** The verdict in large letters, with its sentences and what to do. */
 export function verdictOf(result: Result, words: Words): Child[] {

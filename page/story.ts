@@ -27,6 +27,7 @@ const WEIGHT: readonly Check['name'][] = [
   'quorum',
   'time-stamp',
   'epoch',
+  'times',
   'manifest',
   'document',
   'witnesses',
@@ -39,7 +40,8 @@ export function tell(verdict: Verdict, proven: Proven | undefined, words: Words)
   const wrong = verdict.checks.filter(({ outcome }) => outcome === wanted).map(({ name }) => name);
   const name = WEIGHT.find((one) => wrong.includes(one)) ?? 'receipt';
   const fault = name === 'evidence-record' ? verdict.evidence?.fault : undefined;
-  const key = name === 'manifest' && isCanary(proven) ? 'canary' : (fault ?? name);
+  const code = verdict.checks.find((check) => check.name === name)?.code ?? name;
+  const key = name === 'manifest' && isCanary(proven) ? 'canary' : (fault ?? code);
   const troubles = verdict.outcome === 'bad' ? words.bad : words.unknown;
   const trouble = troubles[key] ?? troubles[name] ?? words.unknown.receipt;
   return {
@@ -55,7 +57,9 @@ export function tellReceipt(
   proven: Proven | undefined,
   words: Words,
 ): Story | undefined {
-  const isAlone = checks.every(({ name, outcome }) => (name === 'document') !== (outcome === 'passed'));
+  const isAlone = checks.every(
+    ({ name, outcome }) => (name === 'document') !== (outcome === 'passed' || outcome === 'not_shown'),
+  );
   if (!isAlone || proven?.time === undefined) return undefined;
   return {
     lead: words.lead.receipt(whenOf(proven, words), by(proven)),

@@ -11,6 +11,12 @@ import type { VerifiedTimestamp } from './timestampToken.ts';
 export const STAMPING_TOLERANCE_MS = 600_000;
 
 /**
+ * Largest difference between two clocks that are looked after, such as those of the service, of an authority and of a witness; beyond the
+ * accuracy that a token states.
+ */
+export const CLOCK_TOLERANCE_MS = 60_000;
+
+/**
  * Largest accuracy that a token may state, where a trust file says nothing else. A token with a larger one says nothing
  * about the time: `sealed_at` may differ from it by that much.
  */
@@ -35,6 +41,14 @@ export function accuracyFault(
   return accuracyMs <= maxMs
     ? undefined
     : `states an accuracy of ${accuracyMs} ms; needed: ${maxMs} ms or better`;
+}
+
+/** Whether a token is older than what it covers: its time is before `sealedAt`, and no accuracy explains it. */
+export function predates(
+  { genTime, accuracyMs = 0 }: Pick<VerifiedTimestamp, 'genTime' | 'accuracyMs'>,
+  sealedAt: number,
+): boolean {
+  return genTime + accuracyMs + CLOCK_TOLERANCE_MS < sealedAt;
 }
 
 /** Whether a verified token confirms `sealedAt`, milliseconds since the epoch. */

@@ -280,7 +280,7 @@ export async function serve(file: string): Promise<void> {
     const epochs = () => presentEpochs(signing.epochs, time.date());
     const settings = (how: { isWhole: boolean }) => spelledSettings(live.settings(), how);
     const { status } = administration;
-    const verifier = () => createVerifier(trust());
+    const verifier = () => createVerifier(trust(), { judgesDates: false });
     const evidence = sealedFilesOf({ store, trust, copies, retentionMs: documentRetentionMs, time });
     const quotas = () => storedQuotas(store, live.current.policies, time.date());
     const backups = new Backups({ stateDir: config.stateDir, trail: store.trail, clock: systemClock });

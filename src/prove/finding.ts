@@ -5,24 +5,30 @@ import type { ReceivedReceipt } from '../manifest/received.ts';
  * A code never changes its meaning.
  */
 export type Reason =
+  | 'accepted_after_sealed'
   | 'authority_unknown'
   | 'below_quorum'
+  | 'certificate_expired'
+  | 'cosigned_before_sealed'
   | 'document_missing'
   | 'epoch_unknown'
+  | 'in_the_future'
   | 'log_unknown'
   | 'own_word'
   | 'receipt_newer'
   | 'signature_wrong'
+  | 'stamped_before_sealed'
   | 'timestamp_missing';
 
 /** The outcome of a check, and one line that gives the reason. */
 export interface Finding {
-  outcome: 'passed' | 'failed' | 'unknown';
+  /** `not_shown`: the receipt does not show it, which does not count unless it was required. */
+  outcome: 'passed' | 'failed' | 'unknown' | 'not_shown';
   detail: string;
   reason?: Reason;
 }
 
-/** The checks in the order of the report; `trust` only if the trust file cannot be read, `proof` in the place of `receipt` for a tlog-proof, `witnesses` only for a tlog-proof of a log whose trust file has a policy for them, `evidence-record` only with an evidence record. */
+/** The checks in the order of the report; `trust` only if the trust file cannot be read, `proof` in the place of `receipt` for a tlog-proof, `witnesses` only for a tlog-proof of a log whose trust file has a policy for them, `renewal` only once the time-stamp has ended, `evidence-record` only with an evidence record. */
 export type CheckName =
   | 'trust'
   | 'receipt'
@@ -35,6 +41,8 @@ export type CheckName =
   | 'time-stamp'
   | 'epoch'
   | 'witnesses'
+  | 'times'
+  | 'renewal'
   | 'evidence-record';
 
 export interface NamedFinding extends Finding {
@@ -48,6 +56,11 @@ export interface Check extends Omit<NamedFinding, 'reason'> {
 
 export function asCheck({ name, outcome, detail, reason }: NamedFinding): Check {
   return { name, outcome, code: reason ?? `${name}_${outcome}`.replaceAll('-', '_'), detail };
+}
+
+/** Whether a check with that outcome keeps a verdict from being good. */
+export function isOpen(outcome: Finding['outcome']): boolean {
+  return outcome === 'failed' || outcome === 'unknown';
 }
 
 export function passed(detail: string, reason?: Reason): Finding {

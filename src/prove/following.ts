@@ -11,6 +11,7 @@ import { satisfiesPolicy, type WitnessPolicy } from '../log/witnessPolicy.ts';
 import { leafData } from '../manifest/manifest.ts';
 import { parseReceipt } from '../manifest/received.ts';
 import type { TrustFile } from '../manifest/trustFile.ts';
+import { isOpen } from './finding.ts';
 import { continuedOtherwise, olderCopy } from './history.ts';
 import { verifyReceipt } from './verify.ts';
 
@@ -76,7 +77,7 @@ export async function whyNotThere(
 ): Promise<string | undefined> {
   const parsed = parseReceipt(receipt);
   const { checks } = verifyReceipt({ document: undefined, receipt, trust });
-  const fault = checks.find(({ name, outcome }) => name !== 'document' && outcome !== 'passed');
+  const fault = checks.find(({ name, outcome }) => name !== 'document' && isOpen(outcome));
   if (parsed.kind !== 'receipt' || fault !== undefined)
     return `it does not verify: ${fault?.name}: ${fault?.detail}`;
   const { manifest, evidence } = parsed.receipt;

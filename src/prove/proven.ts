@@ -1,16 +1,15 @@
 /** What a verdict proves, as facts: for those who show more of a receipt than its checks. */
 import type { DocumentDigests } from '../job/job.ts';
-import { cosignaturesIn } from '../log/cosignature.ts';
 import type { QuorumPolicy } from '../log/quorum.ts';
 import { openCheckpoint } from '../log/signedCheckpoint.ts';
 import { isTlogProof, parseTlogProof } from '../log/tlogProof.ts';
 import type { LogKey } from '../log/verifierKey.ts';
-import { parseWitnessPolicy } from '../log/witnessPolicy.ts';
 import { parseReceipt, type ReceivedManifest, type ReceivedReceipt } from '../manifest/received.ts';
-import { epochOf, parseTrust, type TrustedEpoch, type TrustedLog } from '../manifest/trustFile.ts';
+import { epochOf, parseTrust, type TrustedEpoch } from '../manifest/trustFile.ts';
 import { type CheckName, sharedParts } from './finding.ts';
+import type { Cosigned } from './timesCheck.ts';
 import { checkTimestamps, type TrustedStamp } from './timestampCheck.ts';
-import { findSigners, readManifest } from './tlogProofCheck.ts';
+import { cosignersOf, findSigners, readManifest } from './tlogProofCheck.ts';
 import { parseReceiptJson, type Verdict } from './verify.ts';
 
 /** What the log states of a document. The service states it: the time of sealing is the only part that others bear out. */
@@ -42,8 +41,8 @@ export interface Proven {
   quorum: QuorumPolicy;
   /** The epoch in which the document was sealed, and the tokens that say so; absent if the time is open. */
   time?: { epoch: TrustedEpoch; stamps: TrustedStamp[] };
-  /** The witnesses of the trust file that have cosigned the checkpoint; time in seconds since the Unix epoch. */
-  witnesses: { label: string; time: number }[];
+  /** The witnesses of the trust file that have cosigned the checkpoint. */
+  witnesses: Cosigned[];
 }
 
 /** A receipt or a C2SP tlog-proof, parsed and not verified. */
@@ -91,8 +90,8 @@ export function provenBy(receiptText: string, trustText: string, { checks }: Ver
     leafIndex: claimed.leafIndex,
     keys,
     quorum: signedIn.quorum,
-    ...(pass('time-stamp', 'epoch') && { time: { epoch, stamps: stamps ?? [] } }),
-    witnesses: witnessesOf(log, opened.note),
+    ...(pass('time-stamp', 'epoch', 'times') && { time: { epoch, stamps: stamps ?? [] } }),
+    witnesses: cosignersOf(opened, log) ?? [],
   };
 }
 
@@ -130,10 +129,4 @@ function statementOf(manifest: ReceivedManifest): Statement {
       ...text('signatures', scan.signatures),
     },
   };
-}
-
-function witnessesOf({ witnessPolicy }: TrustedLog, note: Parameters<typeof cosignaturesIn>[0]) {
-  if (witnessPolicy === undefined) return [];
-  const cosigned = cosignaturesIn(note, parseWitnessPolicy(witnessPolicy).witnesses);
-  return cosigned.map(({ cosigner, time }) => ({ label: cosigner.label, time }));
 }

@@ -21,6 +21,8 @@ export interface TrustedStamp {
   timestamp: VerifiedTimestamp;
   /** The authority's name in the trust file. */
   name: string;
+  /** Until when the certificates are valid and the trust file trusts the authority; milliseconds since the Unix epoch. */
+  until: number;
 }
 
 /**
@@ -80,7 +82,9 @@ function checkToken(
   }
   const authority = authorityOf(timestamp, authorities);
   if (typeof authority === 'string') return { finding: failed(authority) };
-  return { finding: passed(describe(timestamp, authority)), stamp: { timestamp, name: authority.name } };
+  const { name, notAfter = Infinity } = authority;
+  const stamp = { timestamp, name, until: Math.min(timestamp.notAfter, notAfter) };
+  return { finding: passed(describe(timestamp, authority)), stamp };
 }
 
 /** The authority that vouches for a verified token, or why none does, in words. */

@@ -19,6 +19,7 @@ import {
 } from './checkpointCheck.ts';
 import { type Finding, failed, type NamedFinding, passed, unknown } from './finding.ts';
 import { checkDocument, checkLeaf, type Matched, noteOnSource, subjectFault } from './manifestCheck.ts';
+import { type Cosigned, checkTimes } from './timesCheck.ts';
 
 /**
  * What a C2SP tlog-proof proves of a document, with the manifest in its `extra`. The proof can lead to any later checkpoint than that of
@@ -28,6 +29,7 @@ export function checkTlogProof(
   text: string,
   document: DocumentDigests | undefined,
   trust: TrustFile,
+  at: number,
 ): { checks: NamedFinding[]; matches?: Matched } {
   const parsed = parseTlogProof(text);
   const manifest = parsed?.extra && readManifest(parsed.extra);
@@ -67,8 +69,10 @@ export function checkTlogProof(
         : checkEpoch(sealedAt, log, epoch, undefined)),
     },
   ];
-  if (opened !== undefined && log?.witnessPolicy !== undefined)
-    checks.push({ name: 'witnesses', ...checkWitnesses(opened, log.witnessPolicy) });
+  const cosigned = cosignersOf(opened, log);
+  if (log?.witnessPolicy !== undefined && cosigned !== undefined)
+    checks.push({ name: 'witnesses', ...checkWitnesses(cosigned, log.witnessPolicy) });
+  checks.push({ name: 'times', ...checkTimes(manifest, { stamps: [], cosigned: cosigned ?? [] }, at) });
   return { checks, ...(matches && { matches }) };
 }
 
@@ -111,12 +115,18 @@ function checkAbsence(epoch: TrustedEpoch | undefined): Finding {
     : unknown('a tlog-proof has none: the receipt tells when the document was sealed');
 }
 
+/** Which witnesses of the trust file have cosigned the checkpoint, and when; undefined if there is no policy that names any. */
+export function cosignersOf(opened: Opened | undefined, log: TrustedLog | undefined): Cosigned[] | undefined {
+  if (opened === undefined || log?.witnessPolicy === undefined) return undefined;
+  const found = cosignaturesIn(opened.note, parseWitnessPolicy(log.witnessPolicy).witnesses);
+  return found.map(({ cosigner, time }) => ({ label: cosigner.label, time }));
+}
+
 /** Who has seen the checkpoint, and when, by the policy of the trust file. */
-function checkWitnesses({ note }: Opened, policyText: string): Finding {
+function checkWitnesses(cosigned: readonly Cosigned[], policyText: string): Finding {
   const policy = parseWitnessPolicy(policyText);
-  const cosigned = cosignaturesIn(note, policy.witnesses);
-  const names = new Set(cosigned.map(({ cosigner }) => cosigner.label));
-  const seen = cosigned.map(({ cosigner, time }) => `${cosigner.label} at ${toRfc3339(time * 1000)}`);
+  const names = new Set(cosigned.map(({ label }) => label));
+  const seen = cosigned.map(({ label, time }) => `${label} at ${toRfc3339(time * 1000)}`);
   const said = seen.length === 0 ? 'no witness of the trust file' : seen.join(', ');
   if (policy.quorum === undefined) return passed(`cosigned by ${said}; the trust file requires none`);
   return satisfiesPolicy(policy, names)

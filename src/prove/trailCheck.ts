@@ -8,6 +8,7 @@ import { parseReceipt } from '../manifest/received.ts';
 import type { Store } from '../store/store.ts';
 import type { TrailEntry } from '../store/trail.ts';
 import { sealsRecord } from './epochSeal.ts';
+import { isOpen } from './finding.ts';
 import { readReceipt } from './receipts.ts';
 import type { Verdict, VerifierInput } from './verify.ts';
 
@@ -243,7 +244,7 @@ function problemOfReceipt(
   if (manifest.document.sha256 !== auditDigest(text)) return 'its receipt is of another text: it was altered';
   const verdict = verify?.({ document: digestsOf(text), receipt });
   const found =
-    verdict?.outcome === 'good' ? undefined : verdict?.checks.find(({ outcome }) => outcome !== 'passed');
+    verdict?.outcome === 'good' ? undefined : verdict?.checks.find(({ outcome }) => isOpen(outcome));
   return found && `its receipt does not verify: ${found.name}: ${found.detail}`;
 }
 

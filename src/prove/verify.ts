@@ -1,4 +1,5 @@
 import { fromBase64 } from '../base/bytes.ts';
+import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { DocumentDigests } from '../job/job.ts';
 import { type Opened, openCheckpoint } from '../log/signedCheckpoint.ts';
@@ -39,8 +40,9 @@ import {
   noteOnSource,
   subjectFault,
 } from './manifestCheck.ts';
+import { checkRenewal, checkTimes, type ShownDates } from './timesCheck.ts';
 import { checkTimestamps } from './timestampCheck.ts';
-import { checkTlogProof } from './tlogProofCheck.ts';
+import { checkTlogProof, cosignersOf } from './tlogProofCheck.ts';
 
 /** The length of the longest receipt that is read, in UTF-16 code units. */
 export const RECEIPT_LENGTH_MAX = 1_048_576;
@@ -61,6 +63,8 @@ export interface VerifierInput {
   /** Digests of the document; without them the verdict is `unknown` at best. */
   document: DocumentDigests | undefined;
   receipt: unknown;
+  /** The time for which the verdict is wanted, milliseconds since the Unix epoch. Default: now. */
+  at?: number;
   /** A canary's receipt belongs to no document: it is good only if you ask for `canary`. Default: `document`. */
   subject?: 'document' | 'canary';
 }
@@ -75,26 +79,31 @@ export function verifyReceipt({ trust, ...input }: VerifierInput & { trust: Trus
 
 /**
  * {@link verifyReceipt} for many receipts under one trust file. For successive receipts of one batch, the shared
- * signatures and time-stamps are verified once.
+ * signatures and time-stamps are verified once. A service that looks after its own store does not judge its dates:
+ * clocks go wrong, and what was sealed then stays as it is.
  */
-export function createVerifier(trust: TrustFile): (input: VerifierInput) => Verdict {
-  const judge = createJudge(trust);
+export function createVerifier(
+  trust: TrustFile,
+  { judgesDates = true }: { judgesDates?: boolean } = {},
+): (input: VerifierInput) => Verdict {
+  const judge = createJudge(trust, judgesDates);
   return (input) => {
     const { checks, ...matched } = judge(input);
     return { ...verdictOn(checks), ...matched };
   };
 }
 
-function createJudge(trust: TrustFile): (input: VerifierInput) => Judged {
+function createJudge(trust: TrustFile, judgesDates = true): (input: VerifierInput) => Judged {
   let last: { shared: string; batch: BatchVerdict } | undefined;
-  return ({ document, receipt: received, subject = 'document' }) => {
+  return ({ document, receipt: received, subject = 'document', at = systemClock() }) => {
     const parsed = parseReceipt(received);
     if (parsed.kind !== 'receipt') return { checks: [{ name: 'receipt', ...explain(parsed) }] };
     const { receipt } = parsed;
     const parts = sharedParts(receipt);
     const shared = JSON.stringify(parts);
     if (last?.shared !== shared) last = { shared, batch: verifyBatch(parts, trust) };
-    const { opened, checks } = last.batch;
+    const { opened, checks, dates } = last.batch;
+    const renewal = judgesDates ? checkRenewal(dates.stamps, at) : undefined;
     const { matches, ...finding } = checkDocument(receipt.manifest, document);
     return {
       checks: [
@@ -103,6 +112,8 @@ function createJudge(trust: TrustFile): (input: VerifierInput) => Judged {
         { name: 'manifest', ...checkManifest(receipt, subject) },
         { name: 'leaf', ...checkReceiptLeaf(receipt, opened?.checkpoint) },
         ...checks,
+        ...(judgesDates ? [{ name: 'times' as const, ...checkTimes(receipt.manifest, dates, at) }] : []),
+        ...(renewal ? [{ name: 'renewal' as const, ...renewal }] : []),
       ],
       ...(matches && { matches }),
     };
@@ -112,6 +123,7 @@ function createJudge(trust: TrustFile): (input: VerifierInput) => Judged {
 /** The findings about the parts that all receipts of a batch share. */
 interface BatchVerdict {
   opened: Opened | undefined;
+  dates: ShownDates;
   checks: NamedFinding[];
 }
 
@@ -131,6 +143,7 @@ function verifyBatch(parts: SharedParts, trust: TrustFile): BatchVerdict {
   const timing = checkTimestamps(parts, epoch, trust.timestampAuthorities);
   return {
     opened,
+    dates: { stamps: timing.stamps, cosigned: cosignersOf(opened, log) ?? [] },
     checks: [
       { name: 'checkpoint', ...checkReceiptCheckpoint(parts, opened, log) },
       { name: 'quorum', ...(isLater ? EPOCH_UNKNOWN : checkSigners(parts, signers)) },
@@ -184,13 +197,17 @@ export function verifyReceiptText(
     if (!(error instanceof OperatorError)) throw error;
     return verdictOn([{ name: 'trust', ...unknown(error.message) }]);
   }
-  const { checks, ...matched } = judgeText(receiptText, trust, document);
+  const { checks, ...matched } = judgeText(receiptText, trust, document, evidence?.at ?? systemClock());
   if (evidence === undefined) return { ...verdictOn(checks), ...matched };
   const stamped = readStamped(receiptText);
   const judged = stamped && checkEvidenceRecord(evidence, stamped, trust.timestampAuthorities);
   const finding = judged?.finding ?? unknown('there is no checkpoint to compare it with');
   return {
-    ...verdictOn([...checks, { name: 'evidence-record', ...finding }]),
+    // The record takes the place of the line that asks for one.
+    ...verdictOn([
+      ...checks.filter(({ name }) => name !== 'renewal'),
+      { name: 'evidence-record', ...finding },
+    ]),
     ...matched,
     ...(judged && { evidence: judged }),
   };
@@ -202,13 +219,18 @@ interface Judged {
   matches?: Matched;
 }
 
-function judgeText(text: string, trust: TrustFile, document: DocumentDigests | undefined): Judged {
-  if (isTlogProof(text)) return checkTlogProof(text, document, trust);
+function judgeText(
+  text: string,
+  trust: TrustFile,
+  document: DocumentDigests | undefined,
+  at: number,
+): Judged {
+  if (isTlogProof(text)) return checkTlogProof(text, document, trust, at);
   const receipt = parseReceiptJson(text);
   const fault = failed('not a receipt: invalid JSON, a duplicate member, or too long');
   return receipt === undefined
     ? { checks: [{ name: 'receipt', ...fault }] }
-    : createJudge(trust)({ document, receipt });
+    : createJudge(trust)({ document, receipt, at });
 }
 
 /** The signed checkpoint of a receipt or a proof, unverified, and the certificates beside it; undefined for any other text. */

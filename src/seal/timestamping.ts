@@ -1,5 +1,5 @@
 import type { AuthorityAlgorithm } from '../asn1/signatureAlgorithm.ts';
-import { bearsOut, checkpointImprint } from '../asn1/stamping.ts';
+import { bearsOut, checkpointImprint, predates } from '../asn1/stamping.ts';
 import type { MessageImprint } from '../asn1/timestampQuery.ts';
 import { parseTimestampToken } from '../asn1/timestampToken.ts';
 import { toBase64 } from '../base/bytes.ts';
@@ -81,7 +81,7 @@ export class Timestamping {
   /**
    * A verified token over the signed checkpoint; undefined if its time is outside the epoch of `sealedAt`, because
    * no verifier would accept it. Throws TimestampUnavailable if no authority answers, if the signal aborts, and if
-   * so much time has passed since `sealedAt` (the process was suspended) that no verifier would accept the token.
+   * so much time has passed since `sealedAt` (the process was suspended), or the token is so much older, that no verifier would accept it.
    */
   async stamp(
     note: string,
@@ -90,7 +90,7 @@ export class Timestamping {
     signal?: AbortSignal,
   ): Promise<BatchTimestamp | undefined> {
     const { token, timestamp } = await this.#timestamps.stamp(checkpointImprint(note).digest, signal);
-    if (!bearsOut(timestamp, sealedAt)) {
+    if (!bearsOut(timestamp, sealedAt) || predates(timestamp, sealedAt)) {
       throw new TimestampUnavailable(
         'token_invalid',
         'the time of the time-stamp does not fit the time of the batch',

@@ -15,7 +15,7 @@ import { parseUniqueJson } from '../manifest/jcs.ts';
 import { encodeReceipt, type Receipt } from '../manifest/receipt.ts';
 import { encodeTrust, epochOf, parseTrust, type TrustFile } from '../manifest/trustFile.ts';
 import { readReceipt } from '../prove/receipts.ts';
-import { verifyReceipt } from '../prove/verify.ts';
+import { createVerifier } from '../prove/verify.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import { type Store, UnknownOutcome } from '../store/store.ts';
 
@@ -251,7 +251,9 @@ export class Canary {
 /** Verifies as a client would: with the text that is served, and the document. */
 function verify(receipt: Receipt, trust: TrustFile): Pick<CanaryRun, 'verified' | 'detail' | 'signers'> {
   const received = parseUniqueJson(encodeReceipt(receipt));
-  const verdict = verifyReceipt({ document: DIGESTS, receipt: received, trust, subject: 'canary' });
+  // The clock has an alarm of its own.
+  const verifier = createVerifier(trust, { judgesDates: false });
+  const verdict = verifier({ document: DIGESTS, receipt: received, subject: 'canary' });
   const wrong = verdict.checks.find(({ outcome }) => outcome !== 'passed');
   return {
     verified: verdict.outcome === 'good',

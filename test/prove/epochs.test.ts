@@ -1,7 +1,7 @@
 import t from 'tap';
 import { encodeReceipt, type Receipt } from '../../src/manifest/receipt.ts';
 import { encodeTrust, type TrustedEpoch, type TrustFile } from '../../src/manifest/trustFile.ts';
-import type { CheckName } from '../../src/prove/finding.ts';
+import { type CheckName, isOpen } from '../../src/prove/finding.ts';
 import { createVerifier, type Verdict, verifyReceipt, verifyReceiptText } from '../../src/prove/verify.ts';
 import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
 import { makeContent, makeJob, makeKey, sealJobs, type TestKey } from '../support/sealing.ts';
@@ -65,7 +65,7 @@ async function seal(
 }
 
 function notPassed({ checks }: Verdict): CheckName[] {
-  return checks.filter(({ outcome }) => outcome !== 'passed').map(({ name }) => name);
+  return checks.filter(({ outcome }) => isOpen(outcome)).map(({ name }) => name);
 }
 
 function detailOf({ checks }: Verdict, name: CheckName): string {

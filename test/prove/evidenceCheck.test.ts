@@ -77,6 +77,7 @@ t.test('a receipt of 2026 verifies in 2045, although its authority is long gone'
   t.strictSame(finding, {
     name: 'evidence-record',
     outcome: 'passed',
+    code: 'evidence_record_passed',
     detail:
       '3 time-stamps, the first of 2026-03-04T05:06:07.300Z; it proves the checkpoint until 2051-01-01T00:00:00.000Z, and longer if it ' +
       'is renewed before',
@@ -227,6 +228,7 @@ t.test('without a checkpoint, there is no verdict on the record', async (t) => {
   const nothing = {
     name: 'evidence-record',
     outcome: 'unknown',
+    code: 'evidence_record_unknown',
     detail: 'there is no checkpoint to compare it with',
   } as const;
   for (const text of ['{}', 'no JSON', 'c2sp.org/tlog-proof@v1\n']) {

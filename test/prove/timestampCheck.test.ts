@@ -3,6 +3,7 @@ import { parseSignedData } from '../../src/asn1/cms.ts';
 import {
   ACCURACY_MAX_MS,
   accuracyFault,
+  CLOCK_TOLERANCE_MS,
   checkpointImprint,
   STAMPING_TOLERANCE_MS,
 } from '../../src/asn1/stamping.ts';
@@ -11,7 +12,7 @@ import { sha256 } from '../../src/base/crypto.ts';
 import type { LogKey } from '../../src/log/verifierKey.ts';
 import { encodeReceipt, type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import { encodeTrust, type TrustFile } from '../../src/manifest/trustFile.ts';
-import type { CheckName } from '../../src/prove/finding.ts';
+import { type CheckName, isOpen } from '../../src/prove/finding.ts';
 import { type Verdict, verifyReceipt, verifyReceiptText } from '../../src/prove/verify.ts';
 import { issueTimestampingCertificate } from '../../src/tsa/pki.ts';
 import {
@@ -98,7 +99,7 @@ function verify(received: unknown, trust: TrustFile = required): Verdict {
 }
 
 function notPassed({ checks }: Verdict): CheckName[] {
-  return checks.filter(({ outcome }) => outcome !== 'passed').map(({ name }) => name);
+  return checks.filter(({ outcome }) => isOpen(outcome)).map(({ name }) => name);
 }
 
 function detailOf({ checks }: Verdict, name: CheckName): string | undefined {
@@ -232,15 +233,23 @@ t.test('an authority counts only while the trust file names it', async (t) => {
 
 t.test('sealed_at must be within the time of the token, to the millisecond', async (t) => {
   const reach = ACCURACY_MS + STAMPING_TOLERANCE_MS;
+  const before = ACCURACY_MS + CLOCK_TOLERANCE_MS;
   for (const [distance, outcome] of [
     [reach, 'good'],
-    [-reach, 'good'],
+    [-before, 'good'],
+    [-before - 1, 'unknown'],
+    [-reach, 'unknown'],
     [reach + 1, 'bad'],
     [-reach - 1, 'bad'],
   ] as const) {
     const [received] = await seal('a', authorityAt(sealedAt + distance));
     const verdict = verify(received);
     t.equal(verdict.outcome, outcome, `${distance}`);
+    if (outcome === 'unknown')
+      t.match(
+        verdict.checks.filter((check) => check.outcome === 'unknown'),
+        [{ name: 'times', code: 'stamped_before_sealed' }],
+      );
     if (outcome === 'bad') {
       t.strictSame(notPassed(verdict), untold);
       t.match(detailOf(verdict, 'time-stamp'), /more than 10 minutes from sealed_at$/);

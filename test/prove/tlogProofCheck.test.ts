@@ -80,7 +80,7 @@ t.test('a proof is good if no time-stamp is required', async (t) => {
   t.match(verdict, { outcome: 'good', matches: 'document' });
   t.strictSame(
     verdict.checks.map(({ name }) => name),
-    ['proof', 'document', 'manifest', 'leaf', 'checkpoint', 'quorum', 'time-stamp', 'epoch'],
+    ['proof', 'document', 'manifest', 'leaf', 'checkpoint', 'quorum', 'time-stamp', 'epoch', 'times'],
   );
 });
 

@@ -70,7 +70,7 @@ t.test('an unchanged receipt is good, with one line per check', async (t) => {
   t.match(verdict, { outcome: 'good' });
   t.strictSame(
     verdict.checks.map(({ name }) => name),
-    ['receipt', 'document', 'manifest', 'leaf', 'checkpoint', 'quorum', 'time-stamp', 'epoch'],
+    ['receipt', 'document', 'manifest', 'leaf', 'checkpoint', 'quorum', 'time-stamp', 'epoch', 'times'],
   );
   for (const { detail } of verdict.checks) t.match(detail, /^[^\n]+$/);
 });

@@ -111,9 +111,15 @@ export async function sealJobs(options: {
   origin: string;
   keys: readonly [TestKey, ...TestKey[]];
   sealedAt: number;
+  /** By default, that of each job, if it is not after the seal. */
+  acceptedAt?: number;
   authority?: BuiltInAuthority;
 }): Promise<Receipt[]> {
-  const { jobs, environment, origin, keys, sealedAt } = options;
+  const { environment, origin, keys, sealedAt } = options;
+  const jobs = options.jobs.map((job) => ({
+    ...job,
+    acceptedAt: options.acceptedAt ?? Math.min(job.acceptedAt, sealedAt),
+  }));
   const leaves = jobs.map((job) => leafHash(leafData(manifestOf(job, environment, sealedAt))));
   const { edge, shelf } = growTree(leaves, jobs.length);
   const text = encodeCheckpoint({ origin, treeSize: edge.size, root: rootOf(edge) });

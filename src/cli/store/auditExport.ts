@@ -132,7 +132,7 @@ async function judge(options: Given<typeof VERIFY_OPTIONS>): Promise<TrailReport
   const newestMin = newest === undefined ? {} : { newestMin: newest };
   if (input === undefined && trust === undefined) {
     return withStore(config ?? defaultConfigFile(), 'read', async (store, config) => {
-      const verify = createVerifier(await trustOfStore(store, config));
+      const verify = createVerifier(await trustOfStore(store, config), { judgesDates: false });
       const report = await checkTrail(storedTrail(store), {
         trail: trailOfStore(store),
         verify,

@@ -1,0 +1,77 @@
+import { CLOCK_TOLERANCE_MS, predates, STAMPING_TOLERANCE_MS } from '../asn1/stamping.ts';
+import { toRfc3339 } from '../base/clock.ts';
+import { printable, type ReceivedManifest } from '../manifest/received.ts';
+import { type Finding, passed, unknown } from './finding.ts';
+import type { TrustedStamp } from './timestampCheck.ts';
+
+/** A verified cosignature of the checkpoint; `time` in seconds since the Unix epoch, as it is signed. */
+export interface Cosigned {
+  label: string;
+  time: number;
+}
+
+/** The dates that a receipt or a proof shows, apart from those of its manifest. */
+export interface ShownDates {
+  stamps: readonly TrustedStamp[];
+  cosigned: readonly Cosigned[];
+}
+
+/**
+ * Whether the dates follow each other: accepted, sealed, then stamped and cosigned, none of them in the future. `at` is the time for which
+ * the verdict is wanted. A wrong clock explains a contradiction as well as a lie does, and a later verdict can find that the future has
+ * come: so nothing here is more than unknown. {@link checkTimestamps} refuses a token that is far from the seal.
+ */
+export function checkTimes(
+  manifest: ReceivedManifest,
+  { stamps, cosigned }: ShownDates,
+  at: number,
+): Finding {
+  const { sealed_at: sealed, accepted_at: accepted } = manifest;
+  const sealedAt = Date.parse(sealed);
+  const acceptedAt = typeof accepted === 'string' ? Date.parse(accepted) : undefined;
+  const latest = at + STAMPING_TOLERANCE_MS;
+  const tokens = stamps.map(({ timestamp }) => ({ ...timestamp, time: toRfc3339(timestamp.genTime) }));
+  const seen = cosigned.map(({ label, time }) => ({ label, at: time * 1000, time: toRfc3339(time * 1000) }));
+
+  const future = [
+    ...(sealedAt > latest ? [`sealed ${sealed}`] : []),
+    ...tokens
+      .filter(({ genTime, accuracyMs = 0 }) => genTime - accuracyMs > latest)
+      .map(({ time }) => `stamped ${time}`),
+    ...seen.filter((one) => one.at > latest).map(({ label, time }) => `cosigned by ${label} ${time}`),
+  ];
+  if (future.length > 0)
+    return unknown(`${future.join(', ')}: in the future, by the clock of this machine`, 'in_the_future');
+  if (acceptedAt !== undefined && !(acceptedAt <= sealedAt + CLOCK_TOLERANCE_MS))
+    return unknown(
+      `sealed ${sealed}, before it was accepted, ${printable(String(accepted))}`,
+      'accepted_after_sealed',
+    );
+  const early = tokens.find((token) => predates(token, sealedAt));
+  if (early !== undefined)
+    return unknown(`stamped ${early.time}, before it was sealed, ${sealed}`, 'stamped_before_sealed');
+  const hasty = seen.find((one) => one.at + CLOCK_TOLERANCE_MS < sealedAt);
+  if (hasty !== undefined)
+    return unknown(
+      `cosigned by ${hasty.label} ${hasty.time}, before it was sealed, ${sealed}`,
+      'cosigned_before_sealed',
+    );
+  const order = [
+    ...(acceptedAt === undefined ? [] : ['accepted']),
+    'sealed',
+    ...(tokens.length > 0 ? ['stamped'] : []),
+    ...(seen.length > 0 ? ['cosigned'] : []),
+  ];
+  return passed(`${order.join(', ')}: in this order, and none in the future`);
+}
+
+/**
+ * The certificates of all tokens ended before the verdict: from the receipt alone nobody can tell any longer that its authority stamped it in
+ * time. An evidence record shows it. Undefined while they hold, and without tokens.
+ */
+export function checkRenewal(stamps: readonly TrustedStamp[], at: number): Finding | undefined {
+  const until = Math.max(...stamps.map((stamp) => stamp.until));
+  if (stamps.length === 0 || until >= at) return undefined;
+  const detail = `the time-stamp was good until ${toRfc3339(until)}; only an evidence record shows that it was renewed before`;
+  return { outcome: 'not_shown', detail, reason: 'certificate_expired' };
+}
