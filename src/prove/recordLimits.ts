@@ -6,7 +6,6 @@ import {
   RECORD_TIMESTAMPS_MAX,
 } from '../asn1/evidenceRecord.ts';
 import { DIGEST_BYTES } from '../asn1/signatureAlgorithm.ts';
-import { parseTimestampToken } from '../asn1/timestampToken.ts';
 import { toBase64 } from '../base/bytes.ts';
 import {
   pathOf,
@@ -19,7 +18,7 @@ import {
   SKIPPED,
 } from '../store/renewalStore.ts';
 import type { LogStore } from '../store/store.ts';
-import { bytesOf } from './renewals.ts';
+import { storedToken } from './renewals.ts';
 
 /** Of what an evidence record has how much. */
 export interface RecordLevel {
@@ -76,8 +75,8 @@ interface Part {
 }
 
 function partOf({ token, certificates }: Pick<RenewalToken, 'token' | 'certificates'>): Part {
-  const der = bytesOf(token);
-  const inside = parseTimestampToken(der).signedData.certificates.map(toBase64);
+  const { der, signedData } = storedToken(token);
+  const inside = signedData.certificates.map(toBase64);
   return { bytes: der.length + TIMESTAMP_HEADER_BYTES, beside: certificates, inside };
 }
 

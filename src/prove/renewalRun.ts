@@ -1,6 +1,6 @@
 import { treeRoot } from '../asn1/hashTree.ts';
 import { ACCURACY_MAX_MS, STAMPING_TOLERANCE_MS } from '../asn1/stamping.ts';
-import { parseTimestampToken, type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
+import { type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
 import { assert } from '../base/assert.ts';
 import { toBase64 } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
@@ -22,7 +22,7 @@ import {
 } from '../store/renewalStore.ts';
 import type { Store } from '../store/store.ts';
 import { waysNow } from './renewalPath.ts';
-import { bytesOf, type RenewalTrees } from './renewals.ts';
+import { bytesOf, type RenewalTrees, storedToken } from './renewals.ts';
 import { lastOfEach } from './thefts.ts';
 import { authorityOf, rootsOf } from './timestampCheck.ts';
 
@@ -175,7 +175,7 @@ export function newestOf(runs: readonly Pick<RenewalRun, 'tokens'>[]): number {
 }
 
 function genTimeOf(token: string): number {
-  return parseTimestampToken(bytesOf(token)).info.genTime;
+  return storedToken(token).info.genTime;
 }
 
 /**

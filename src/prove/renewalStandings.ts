@@ -1,14 +1,13 @@
 // Until when the time-stamps of renewals can be believed, and the paths of records that follow from it.
 import { parseCertificate } from '../asn1/certificate.ts';
 import type { SignerInfo } from '../asn1/cms.ts';
-import { parseTimestampToken, type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
-import { assert } from '../base/assert.ts';
+import { type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
 import type { Clock } from '../base/clock.ts';
 import type { DigestName } from '../base/crypto.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
 import type { LeafRange, RenewalRun, RenewalToken } from '../store/renewalStore.ts';
 import { bestPath, type TokenStanding } from './renewalPath.ts';
-import { bytesOf, type PathOf } from './renewals.ts';
+import { bytesOf, DamagedTimestamp, type PathOf, storedToken } from './renewals.ts';
 import { type Theft, theftsOf } from './thefts.ts';
 import { isLast, rootsOf } from './timestampCheck.ts';
 
@@ -18,9 +17,8 @@ export function openToken(
   certificates: readonly string[],
   authorities: readonly TrustedAuthority[],
 ): { digest: DigestName; signer: SignerInfo; timestamp?: VerifiedTimestamp } {
-  const der = bytesOf(token);
-  const { info, signedData } = parseTimestampToken(der);
-  assert(info.imprint, 'a token with an unknown digest is in the store');
+  const { der, info, signedData } = storedToken(token);
+  if (info.imprint === undefined) throw new DamagedTimestamp();
   const verdict = verifyTimestampToken({
     token: der,
     messageImprint: info.imprint,
@@ -56,7 +54,7 @@ function standingOf(
   authorities: readonly TrustedAuthority[],
   thefts: readonly Theft[],
 ): TokenStanding {
-  const { genTime } = parseTimestampToken(bytesOf(token)).info;
+  const { genTime } = storedToken(token).info;
   const { timestamp } = openToken(token, certificates, authorities);
   if (timestamp === undefined) {
     const ends = certificates.map((one) => parseCertificate(bytesOf(one)).notAfter);

@@ -1,10 +1,12 @@
 import type { ArchiveTimestamp } from '../asn1/archiveTimestamp.ts';
+import { MalformedDer } from '../asn1/der.ts';
 import { encodeEvidenceRecord, renewalLeaf } from '../asn1/evidenceRecord.ts';
 import { pathInLevels, reducedTree, type TreeLevels, treeLevels } from '../asn1/hashTree.ts';
-import { parseTimestampToken } from '../asn1/timestampToken.ts';
+import { parseTimestampToken, type TimestampToken } from '../asn1/timestampToken.ts';
 import { assert } from '../base/assert.ts';
 import { fromBase64, fromUtf8, toBase64 } from '../base/bytes.ts';
 import { type DigestName, digestOf } from '../base/crypto.ts';
+import { OperatorError } from '../base/errors.ts';
 import {
   pathOf,
   type RenewalRun,
@@ -256,4 +258,24 @@ export function bytesOf(base64: string): Uint8Array {
   const bytes = fromBase64(base64);
   assert(bytes, 'what is not Base64 is in the store');
   return bytes;
+}
+
+/** A time-stamp of the store cannot be read. The daemon goes on: nothing but the evidence records over it lack something. */
+export class DamagedTimestamp extends OperatorError {
+  override readonly remedy = 'run `pdfseal check`: it says what is damaged; then restore a backup';
+
+  constructor(cause?: unknown) {
+    super('a time-stamp in the store is damaged: it cannot be read', { cause });
+  }
+}
+
+/** A token that the store has, in Base64. Throws DamagedTimestamp. */
+export function storedToken(base64: string): TimestampToken & { der: Uint8Array } {
+  const der = fromBase64(base64);
+  if (der === undefined) throw new DamagedTimestamp();
+  try {
+    return { der, ...parseTimestampToken(der) };
+  } catch (error) {
+    throw error instanceof MalformedDer ? new DamagedTimestamp(error) : error;
+  }
 }

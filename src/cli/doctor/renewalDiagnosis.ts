@@ -6,6 +6,7 @@ import type { TrustedAuthority } from '../../manifest/trustFile.ts';
 import { fullestLevel } from '../../prove/recordLimits.ts';
 import { missingRoots } from '../../prove/renewalCheck.ts';
 import { waysNow } from '../../prove/renewalPath.ts';
+import { DamagedTimestamp } from '../../prove/renewals.ts';
 import { describeTheft, knownThefts, TAKE_BACK, type Theft } from '../../prove/thefts.ts';
 import type { Store } from '../../store/store.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
@@ -26,7 +27,7 @@ export async function diagnoseRenewals(config: Config, store: Store): Promise<Di
     ];
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    return [];
+    return error instanceof DamagedTimestamp ? [bad('renewals', error.message, error.remedy)] : [];
   }
 }
 
