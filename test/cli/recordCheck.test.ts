@@ -1,11 +1,28 @@
 import t from 'tap';
-import { apiKeyProblems } from '../../src/cli/store/keyCheck.ts';
-import { type ActObject, encodeAuditRecord } from '../../src/manifest/auditRecord.ts';
+import { apiKeyProblems, renewalRecordProblems } from '../../src/cli/store/recordCheck.ts';
+import { type Act, type ActObject, encodeAuditRecord } from '../../src/manifest/auditRecord.ts';
+import { missingRoots, renewalLapses, renewalProblems } from '../../src/prove/renewalCheck.ts';
 import { auditedKey } from '../../src/store/apiKeys.ts';
 import type { Credential } from '../../src/store/credentialStore.ts';
+import type { RenewalRun } from '../../src/store/renewalStore.ts';
+import type { Store } from '../../src/store/store.ts';
 import { sampleCredential } from '../store/samples.ts';
+import { BEGIN, DAY_MS } from '../support/authority.ts';
+import { MemoryLog, renew, YEAR_MS, YearlyAuthority } from '../support/renewals.ts';
 
 const actor = { via: 'command' } as const;
+
+function trailOf(texts: readonly string[]): Pick<Store['trail'], 'entries'> {
+  return {
+    entries: async (after) =>
+      texts.slice(after).map((text, index) => ({ number: after + index + 1, jobId: '', text })),
+  };
+}
+
+function append(texts: string[], act: Act): void {
+  const place = { number: texts.length + 1, previous: texts.at(-1), atMs: 0, environment: 'test' };
+  texts.push(encodeAuditRecord(act, place));
+}
 
 /** A trail and keys, and what a command adds to the trail once the keys were read. */
 function storeOf(
@@ -15,17 +32,12 @@ function storeOf(
 ) {
   const texts: string[] = [];
   const write = (records: [string, ActObject][]) => {
-    for (const [act, object] of records) {
-      const place = { number: texts.length + 1, previous: texts.at(-1), atMs: 0, environment: 'test' };
-      texts.push(encodeAuditRecord({ act: act as 'key.issue', actor, object, outcome: 'done' }, place));
-    }
+    for (const [act, object] of records)
+      append(texts, { act: act as 'key.issue', actor, object, outcome: 'done' });
   };
   write(acts);
   return {
-    trail: {
-      entries: async (after: number) =>
-        texts.slice(after).map((text, index) => ({ number: after + index + 1, jobId: '', text })),
-    },
+    trail: trailOf(texts),
     credentials: {
       all: async () => {
         write(meanwhile);
@@ -71,4 +83,86 @@ t.test('keys that differ from the audit trail are problems', async (t) => {
     [storeOf([key], [['key.issue', withoutDigest]]), 'has another key_sha256 in the store'],
   ] as const)
     t.match(await apiKeyProblems(store), [`API key key_1 of client billing ${problem}`], problem);
+});
+
+t.test('a key that was issued and not revoked must be in the store', async (t) => {
+  const gone = 'API key key_1 of client billing is not in the store, but audit record';
+  t.match(await apiKeyProblems(storeOf([], [issue])), [gone]);
+  t.match(await apiKeyProblems(storeOf([next], [issue, rotate])), [gone], 'an administrator issued it');
+  const expired = auditedKey({ ...key, expiresAt: 1 });
+  t.match(await apiKeyProblems(storeOf([], [['key.issue', expired]])), [gone], 'an expired key is listed');
+  t.strictSame(await apiKeyProblems(storeOf([], [issue, revoke])), [], 'a revoked key gives no access');
+});
+
+t.test('keys that a rotation forgot, and certificates that were issued anew, may be gone', async (t) => {
+  const last = sampleCredential({ id: 'key_3' });
+  const rotation = (by: Credential, replaces: string, ends: string): [string, ActObject] => [
+    'key.rotate',
+    { ...auditedKey(by), replaces, replaced_expires_at: ends },
+  ];
+  const forgotten = (ends: string) => storeOf([ended, last], [issue, rotate, rotation(last, 'key_2', ends)]);
+  t.strictSame(await apiKeyProblems(forgotten('2026-01-01T00:00:00.000Z')), []);
+  const valid = '9999-01-01T00:00:00.000Z';
+  t.match(await apiKeyProblems(forgotten(valid)), [/^API key key_2 .* not in the store/], 'not ended yet');
+  const again = { ...key, id: 'key_4' };
+  t.strictSame(await apiKeyProblems(storeOf([again], [issue, ['key.issue', auditedKey(again)]])), []);
+});
+
+t.test('renewals that differ from the audit trail are problems', async (t) => {
+  const authorities = [await YearlyAuthority.make('alpha'), await YearlyAuthority.make('beta')] as const;
+  const [alpha, beta] = authorities;
+  const trusted = authorities.map((one) => one.trusted);
+  const memory = new MemoryLog();
+  await memory.seal(3, BEGIN + DAY_MS, alpha);
+  const at = BEGIN + YEAR_MS;
+  const theft = { root: beta.trusted.root, since: at + 2 * DAY_MS };
+  await renew(memory.store, { digest: 'sha512', at, authorities: [alpha], trusted, theft });
+  await renew(memory.store, { digest: 'sha512', at: at + DAY_MS, authorities: [alpha], trusted });
+  const texts: string[] = [];
+  for (const act of memory.acts) append(texts, act);
+  const [first, second] = await memory.renewals.runs();
+  if (first === undefined || second === undefined) throw new Error('there are no runs');
+  const store = (runs: RenewalRun[], records = texts) => ({
+    trail: trailOf(records),
+    log: memory.log,
+    renewals: { runs: async () => runs, row: memory.renewals.row },
+  });
+  const problems = (...given: Parameters<typeof store>) =>
+    renewalRecordProblems(store(...given) as unknown as Store);
+  t.strictSame(await problems([first, second]), []);
+  t.match(await problems([]), [
+    /^renewal 1 is not .* audit record 1 made it/,
+    /^renewal 2 is not in the store/,
+  ]);
+  t.match(await problems([first]), [/^renewal 2 is not in the store, but audit record 2 made it/]);
+  t.match(await problems([first, second], texts.slice(0, 1)), [/^renewal 2 .*, but no audit record made it/]);
+  const { thefts: _, ...withoutTheft } = first;
+  t.match(await problems([withoutTheft, second]), [/^renewal 1 has another distrusted in the store/]);
+  const token = await alpha.stamp('sha512', Buffer.alloc(64), at + 2 * DAY_MS);
+  const other = { ...second, tokens: [{ ...token, authority: 'gamma' }] };
+  t.match(await problems([first, other]), [
+    /^renewal 2 has another authorities in the store than audit record 2 says/,
+    /^renewal 2 has another stamped_at/,
+  ]);
+
+  for (const text of ['', 'AAAA', 'not Base64', token.token.slice(0, 400)]) {
+    const garbled = { ...second, tokens: [{ ...token, authority: 'alpha', token: text }] };
+    const damaged = store([first, garbled]) as unknown as Store;
+    await t.rejects(
+      renewalRecordProblems(damaged),
+      { message: 'a time-stamp in the store is damaged: it cannot be read' },
+      text,
+    );
+    await t.rejects(renewalProblems(damaged, trusted), text);
+    await t.rejects(
+      missingRoots(damaged, trusted),
+      { message: 'a time-stamp in the store is damaged: it cannot be read' },
+      text,
+    );
+    await t.rejects(
+      renewalLapses(damaged, trusted, at + 3 * DAY_MS),
+      { message: 'a time-stamp in the store is damaged: it cannot be read' },
+      text,
+    );
+  }
 });

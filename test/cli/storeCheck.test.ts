@@ -266,6 +266,12 @@ t.test(
           /^the API keys cannot be read to its end: a record in the store is damaged/,
         ],
         [
+          'a deleted API key',
+          ({ credentials }) =>
+            credentials.remove(Buffer.from([...credentials.getKeys({ limit: 1 })][0] ?? '')),
+          /^API key key_\w+ of client \S+ is not in the store, but audit record 2 has it and none revoked it/,
+        ],
+        [
           'an outcome of no job',
           ({ outcomes }) =>
             outcomes.put(

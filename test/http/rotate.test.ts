@@ -1,7 +1,7 @@
 /** `POST /v1/keys/rotate`: a client replaces its own key. */
 import t from 'tap';
 import { toRfc3339 } from '../../src/base/clock.ts';
-import { apiKeyProblems } from '../../src/cli/store/keyCheck.ts';
+import { apiKeyProblems } from '../../src/cli/store/recordCheck.ts';
 import { hashApiKey, isApiKey, successorApiKey } from '../../src/job/apikey.ts';
 import { Limits } from '../../src/limits/limits.ts';
 import { actOfProcess } from '../../src/store/acts.ts';

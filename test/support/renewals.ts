@@ -5,11 +5,13 @@ import { assert } from '../../src/base/assert.ts';
 import { fromUtf8, toBase64 } from '../../src/base/bytes.ts';
 import type { DigestName } from '../../src/base/crypto.ts';
 import { digestOf } from '../../src/base/crypto.ts';
+import type { Act } from '../../src/manifest/auditRecord.ts';
 import type { TrustedAuthority } from '../../src/manifest/trustFile.ts';
 import { chooseWays } from '../../src/prove/renewalPath.ts';
 import { commitRun, draftRun, judgeRenewal, nextRun, RenewedElsewhere } from '../../src/prove/renewalRun.ts';
 import { tokenStandings } from '../../src/prove/renewalStandings.ts';
 import { RenewalTrees } from '../../src/prove/renewals.ts';
+import { auditedRun } from '../../src/prove/runRecord.ts';
 import { keptTheft, type Theft, theftsOf } from '../../src/prove/thefts.ts';
 import { isLast } from '../../src/prove/timestampCheck.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
@@ -85,6 +87,8 @@ export class YearlyAuthority {
 /** Batches and renewals in memory. */
 export class MemoryLog {
   readonly batches: Batch[] = [];
+  /** What the audit trail has of the runs. */
+  readonly acts: Act[] = [];
   readonly #runs: RenewalRun[] = [];
   readonly #rows = new Map<string, RenewalTile[]>();
   #draft: RenewalDraft | undefined;
@@ -112,9 +116,10 @@ export class MemoryLog {
       this.#rows.set(`${run.number} ${row}`, [...tiles]);
       return true;
     },
-    commit: async (run) => {
+    commit: async (run, act) => {
       if (!isRunOfDraft(this.#draft, run)) return false;
       this.#runs.push(run);
+      if (act !== null) this.acts.push(act);
       this.#draft = undefined;
       this.#survey = undefined;
       return true;
@@ -182,7 +187,12 @@ export async function renew(
   const tokens = await Promise.all(authorities.map((one) => one.stamp(digest, drafted.root, at)));
   for (const token of tokens)
     assert(!('fault' in judgeRenewal(token, drafted, trusted)), 'a token is no proof');
-  const act = actOfProcess('command', 'renewal.run', { run: drafted.scope.number });
+  const { scope, rows } = drafted;
+  const act = actOfProcess(
+    'command',
+    'renewal.run',
+    auditedRun(trees, { ...scope, rows, tokens, thefts: [...drafted.thefts] }),
+  );
   const run = await commitRun(store, drafted, tokens, act);
   if (run === undefined) throw new RenewedElsewhere();
   return run;

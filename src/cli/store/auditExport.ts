@@ -28,7 +28,7 @@ import { note, print, printResult } from '../terminal.ts';
 import { withStore } from '../withStore.ts';
 import { examineExportedEpochs } from './exportedEpochs.ts';
 import { exportedNumbers, exportedTrail } from './exportedTrail.ts';
-import { apiKeyProblems } from './keyCheck.ts';
+import { recordProblems } from './recordCheck.ts';
 
 export const exportTrailCommand = command('export', {
   summary: 'write records and receipts as files that anyone can verify',
@@ -92,7 +92,7 @@ export const verifyTrailCommand = command('verify', {
   description:
     'Checks that no record is missing, that each contains the digest of the previous one, and that each receipt verifies. Reads the ' +
     'store of --config, or, with --input and --trust, a folder that `pdfseal audit export` wrote; the latter works offline. The ' +
-    'store must have the last checkpoint of the log, so that no older copy passes, and exactly the API keys that the trail issued.\n\n' +
+    'store must have the last checkpoint of the log, so that no older copy passes, and exactly the API keys and renewals that the trail has.\n\n' +
     'A folder without its newest records looks whole. Therefore name, with --newest, the number of the newest record that you know ' +
     'of: from your last verification, from `pdfseal audit list`, or from a log of the daemon that was forwarded to another machine.',
   options: VERIFY_OPTIONS,
@@ -139,7 +139,7 @@ async function judge(options: Given<typeof VERIFY_OPTIONS>): Promise<TrailReport
         ...newestMin,
       });
       addEpochs(report, await examineEpochs(store));
-      report.problems.push(...(await apiKeyProblems(store)));
+      report.problems.push(...(await recordProblems(store)));
       const doubt = await doubtOf(store, config.log.lastCheckpointFile);
       if (doubt !== undefined) report[doubt.kind === 'unknown' ? 'doubts' : 'problems'].push(doubt.reason);
       return report;

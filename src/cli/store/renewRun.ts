@@ -4,7 +4,7 @@ import type { PresentedStamp } from '../../admin/renewalStamp.ts';
 import { STAMPING_TOLERANCE_MS } from '../../asn1/stamping.ts';
 import { bytesEqual, toBase64, toHex } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
-import { type DigestName, sha256 } from '../../base/crypto.ts';
+import type { DigestName } from '../../base/crypto.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { acquireLock, type DaemonLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
@@ -34,7 +34,8 @@ import {
   strengthOf,
   surveyTimestamps,
 } from '../../prove/renewalSurvey.ts';
-import { bytesOf, RenewalTrees } from '../../prove/renewals.ts';
+import { RenewalTrees } from '../../prove/renewals.ts';
+import { auditedRun } from '../../prove/runRecord.ts';
 import {
   describeTheft,
   keptTheft,
@@ -295,34 +296,20 @@ async function askDaemon(
   }
 }
 
-function auditedTheft({ root, since }: KeptTheft): string {
-  return `${toHex(sha256(bytesOf(root)))} since ${toRfc3339(since)}`;
-}
-
 /** Commits the run, with its record on the audit trail. Says so if verifiers may not know an authority yet. */
 export async function commitNow(
-  { store, runs }: Renewing,
+  { store, runs, trees }: Renewing,
   drafted: DraftedRun,
   judged: readonly Judged[],
 ): Promise<RenewalRun> {
-  const { number, digest, from, to } = drafted.scope;
-  const act = actOfProcess('command', 'renewal.run', {
-    run: number,
-    digest,
-    from,
-    to,
-    root: toHex(drafted.root),
-    authorities: judged.map(({ token }) => token.authority),
-    stamped_at: toRfc3339(Math.max(...judged.map(({ genTime }) => genTime))),
-    // The SHA-256 of each root, and since when it is not believed.
-    ...(drafted.thefts.length > 0 && { distrusted: drafted.thefts.map(auditedTheft) }),
-  });
-  const run = await commitRun(
-    store,
-    drafted,
-    judged.map(({ token }) => token),
-    act,
+  const tokens = judged.map(({ token }) => token);
+  const { scope, rows, thefts } = drafted;
+  const act = actOfProcess(
+    'command',
+    'renewal.run',
+    auditedRun(trees, { ...scope, rows, tokens, thefts: [...thefts] }),
   );
+  const run = await commitRun(store, drafted, tokens, act);
   if (run === undefined) throw new RenewedElsewhere();
   const { list } = await store.epochs.newest();
   const known = list.flatMap(({ roots }) => roots.map(({ root }) => root));

@@ -16,7 +16,7 @@ import { trailProblems } from '../../prove/trailCheck.ts';
 import { createVerifier } from '../../prove/verify.ts';
 import { INDEXES, type IndexFlaw } from '../../store/indexStore.ts';
 import type { Batch, JobReference, Leaf, Store } from '../../store/store.ts';
-import { apiKeyProblems } from './keyCheck.ts';
+import { cannotBeRead, recordProblems } from './recordCheck.ts';
 import { witnessProblems } from './witnessCheck.ts';
 
 export interface StoreReport {
@@ -80,7 +80,7 @@ export async function checkStore(store: Store, options: CheckOptions): Promise<S
     const lapses = await renewalLapses(store, timestampAuthorities, Date.now());
     if (lapses.length > 0) check.report.lapses = lapses;
   });
-  await check.findings('the API keys', () => apiKeyProblems(store));
+  for (const problem of await recordProblems(store, options.onPart)) check.problem(problem);
   await check.part('the webhook endpoints', async () => void (await store.webhooks.endpoints.all()));
   if (check.report.problemCount === 0) await check.part('the indexes', () => check.indexes());
   // The proofs are read from tiles, which are mended first.
@@ -143,28 +143,28 @@ class StoreCheck {
     try {
       await work();
     } catch (error) {
-      this.#problem(`${what} cannot be read to its end: ${(error as Error).message}`);
+      this.problem(cannotBeRead(what, error));
     }
   }
 
   /** Takes over what another check finds. */
   findings(what: string, work: () => Promise<string[]>): Promise<void> {
-    return this.part(what, async () => (await work()).forEach(this.#problem, this));
+    return this.part(what, async () => (await work()).forEach(this.problem, this));
   }
 
   /** From the first leaf to the last: the tree grows batch by batch as it once did. */
   async batches(size: number): Promise<void> {
     const { earlier } = this.#options;
-    if (earlier !== undefined && size < earlier.treeSize) this.#problem(olderCopy(size, earlier));
+    if (earlier !== undefined && size < earlier.treeSize) this.problem(olderCopy(size, earlier));
     let edge = emptyEdge();
     while (edge.size < size) {
       const batch = await this.#store.log.batchOf(edge.size);
       if (batch === undefined || batch.firstLeaf !== edge.size || batch.treeSize <= edge.size) {
-        return this.#problem(`no checkpoint covers leaf ${edge.size}: the rest of the log cannot be checked`);
+        return this.problem(`no checkpoint covers leaf ${edge.size}: the rest of the log cannot be checked`);
       }
       const leaves = await this.#store.log.leaves(batch.firstLeaf, batch.treeSize);
       if (leaves.length !== batch.treeSize - batch.firstLeaf) {
-        return this.#problem(
+        return this.problem(
           `leaves are missing between ${batch.firstLeaf} and ${batch.treeSize}: the rest of the log cannot be checked`,
         );
       }
@@ -180,7 +180,7 @@ class StoreCheck {
     const size = await this.#size();
     const leaves = await this.#store.log.leaves(size, Number.MAX_SAFE_INTEGER);
     if ((await this.#size()) !== size) return;
-    if (leaves.length > 0) this.#problem(`${leaves.length} leaves are behind the newest checkpoint, ${size}`);
+    if (leaves.length > 0) this.problem(`${leaves.length} leaves are behind the newest checkpoint, ${size}`);
   }
 
   /** What follows from all the rest. */
@@ -217,7 +217,7 @@ class StoreCheck {
   async references(): Promise<void> {
     for await (const { kind, jobId } of this.#store.jobs.references()) {
       if ((await this.#store.jobs.get(jobId)) === undefined)
-        this.#problem(`${NOUNS[kind]} is of ${jobId}, which is not in the store`);
+        this.problem(`${NOUNS[kind]} is of ${jobId}, which is not in the store`);
     }
   }
 
@@ -235,7 +235,7 @@ class StoreCheck {
     }
     const sizeNow = await this.#size();
     if (leafIndexMax >= sizeNow) {
-      this.#problem(
+      this.problem(
         `a job is completed as leaf ${leafIndexMax}, but the log has ${sizeNow} leaves: it was cut`,
       );
     }
@@ -252,7 +252,7 @@ class StoreCheck {
     const entry = await this.#store.trail.entry(number);
     if (entry?.jobId === id) return;
     this.report.records_missing = (this.report.records_missing ?? 0) + 1;
-    this.#problem(`${id} seals audit record ${number}, which is not there`);
+    this.problem(`${id} seals audit record ${number}, which is not there`);
   }
 
   async #batch(edge: Edge, batch: Batch, leaves: Leaf[]): Promise<Edge> {
@@ -289,13 +289,13 @@ class StoreCheck {
     )
       return;
     const then = appendLeaves(edge, hashes.slice(0, earlier.treeSize - edge.size)).edge;
-    if (!bytesEqual(rootOf(then), earlier.root)) this.#problem(continuedOtherwise(earlier));
+    if (!bytesEqual(rootOf(then), earlier.root)) this.problem(continuedOtherwise(earlier));
   }
 
   /** Whether it is of these leaves. The signatures on it are verified with each receipt that carries it. */
   #checkpoint(batch: Batch, edge: Edge): boolean {
     const fault = faultOf(batch, edge, this.#store.identity.logOrigin);
-    if (fault) this.#problem(`checkpoint ${batch.treeSize} ${fault}`);
+    if (fault) this.problem(`checkpoint ${batch.treeSize} ${fault}`);
     return !fault;
   }
 
@@ -307,20 +307,20 @@ class StoreCheck {
   ): Promise<{ job: ReceivedJob; manifest: Manifest } | undefined> {
     const record = await this.#store.jobs.get(leaf.jobId);
     if (record === undefined)
-      return this.#problem(`leaf ${index} is of ${leaf.jobId}, which is not in the store`);
+      return this.problem(`leaf ${index} is of ${leaf.jobId}, which is not in the store`);
     const { job, outcome } = record;
-    if (outcome?.kind === 'failed') return this.#problem(`leaf ${index} is of ${job.id}, which failed`);
+    if (outcome?.kind === 'failed') return this.problem(`leaf ${index} is of ${job.id}, which failed`);
     if (outcome !== undefined && outcome.leafIndex !== index) {
       const isLeaf = Number.isSafeInteger(outcome.leafIndex);
       const [other] = isLeaf ? await this.#store.log.leaves(outcome.leafIndex, outcome.leafIndex + 1) : [];
       if (other?.jobId === job.id)
-        return this.#problem(`leaf ${index} is of ${job.id}, and so is leaf ${outcome.leafIndex}`);
+        return this.problem(`leaf ${index} is of ${job.id}, and so is leaf ${outcome.leafIndex}`);
       this.#misplaced.add(job.id);
     }
-    if (!isReceived(job)) return this.#problem(`leaf ${index} is of ${job.id}, whose document is not known`);
+    if (!isReceived(job)) return this.problem(`leaf ${index} is of ${job.id}, whose document is not known`);
     const manifest = manifestOf(job, this.#store.identity.environment, batch.sealedAt);
     if (!bytesEqual(leafData(manifest), leaf.data))
-      return this.#problem(`leaf ${index} is not the manifest of ${job.id}`);
+      return this.problem(`leaf ${index} is not the manifest of ${job.id}`);
     if (job.source === 'audit') this.#newestRecord = index;
     return { job, manifest };
   }
@@ -341,7 +341,7 @@ class StoreCheck {
     });
     if (outcome === 'good') return true;
     const found = checks.find((check) => check.outcome !== 'passed');
-    this.#problem(`the receipt of ${job.id} does not verify: ${found?.name}: ${found?.detail}`);
+    this.problem(`the receipt of ${job.id} does not verify: ${found?.name}: ${found?.detail}`);
     return false;
   }
 
@@ -351,10 +351,10 @@ class StoreCheck {
     if ((await this.#store.jobs.sourceUrl(id)) !== undefined) return;
     const record = await this.#store.jobs.get(id);
     if (record !== undefined && record.outcome === undefined && !isReceived(record.job))
-      this.#problem(`${id} has neither a document nor a source`);
+      this.problem(`${id} has neither a document nor a source`);
   }
 
-  #problem(text: string): undefined {
+  problem(text: string): undefined {
     this.report.problemCount += 1;
     if (this.report.problems.length < this.#options.problemsMax) this.report.problems.push(text);
   }
