@@ -7,10 +7,11 @@ import { comingAt, type Epoch, type EpochKey, type Epochs, termAt } from '../log
 import type { Actor } from '../manifest/auditRecord.ts';
 import { epochObject } from '../manifest/sealedForm.ts';
 import { encodeTrust } from '../manifest/trustFile.ts';
+import { certificatesOnRecord } from '../store/certificatesOnRecord.ts';
 import type { Store } from '../store/store.ts';
 import { canBeWitnessed, differences, NOT_WITNESSABLE } from './agreement.ts';
 import type { Config } from './config.ts';
-import { rootsNow, trustOf } from './trustAnchors.ts';
+import { rootsNow, STRANGER_REMEDY, strangers, trustOf } from './trustAnchors.ts';
 
 /** A plan cannot change later than this before it begins: no write that is still on its way to disk may meet the switch. */
 const LEAD_MS_MIN = 5_000;
@@ -45,7 +46,7 @@ export function assertPlannable(epochs: Epochs, from: number | undefined): Epoch
  * OperatorError.
  */
 export async function planEpoch(
-  store: Pick<Store, 'log'>,
+  store: Pick<Store, 'log' | 'trail'>,
   config: Config,
   { before, from, keys }: { before: Epochs; from: number; keys: EpochKey[] },
 ): Promise<EpochsChange> {
@@ -56,6 +57,8 @@ export async function planEpoch(
     timestamps: config.timestamp.authorities.length > 0 ? 'required' : 'none',
     roots: rootsNow(config),
   };
+  const [stranger] = strangers(before.list, config, await certificatesOnRecord(store));
+  if (stranger !== undefined) throw new OperatorError(stranger, { remedy: STRANGER_REMEDY });
   assertChanges(config, epoch, termAt(before, systemClock()).epoch);
   assertFitsConfig(config, epoch);
   await assertAheadOf(store, from);
@@ -74,12 +77,12 @@ export async function cancelEpoch(store: Pick<Store, 'log'>, before: Epochs): Pr
 
 /** Records the change, then writes the trust file. Throws OperatorError. */
 export async function changeEpochs(
-  store: Pick<Store, 'identity' | 'epochs'>,
+  store: Pick<Store, 'identity' | 'epochs' | 'trail'>,
   config: Config,
   { act, before, after, epoch }: EpochsChange,
   actor: Actor,
 ): Promise<void> {
-  const trust = encodeTrust(trustOf(store.identity, after, config));
+  const trust = encodeTrust(trustOf(store.identity, after, config, await certificatesOnRecord(store)));
   const object = epochObject(store.identity.logOrigin, epoch);
   if (!(await store.epochs.change(after, before.revision, { act, actor, object, outcome: 'done' })))
     throw new OperatorError(

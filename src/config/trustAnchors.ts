@@ -1,5 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { toBase64 } from '../base/bytes.ts';
+import { type Certificate, describeSubject } from '../asn1/certificate.ts';
+import { toBase64, toHex } from '../base/bytes.ts';
+import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
 import type { Epoch } from '../log/epochs.ts';
@@ -10,6 +12,7 @@ import {
   type TrustedEpoch,
   type TrustFile,
 } from '../manifest/trustFile.ts';
+import { type CertificatesOnRecord, certificatesOnRecord } from '../store/certificatesOnRecord.ts';
 import type { Store, StoreIdentity } from '../store/store.ts';
 import { certificateFile, readInstalled, readRetiredRoots } from '../tsa/installed.ts';
 import { certificatesIn } from '../tsa/pki.ts';
@@ -22,17 +25,20 @@ type AuthorityConfig = Pick<Config, 'timestamp' | 'certificatesDir'>;
 type TrustConfig = AuthorityConfig & Pick<Config, 'witness'>;
 
 /**
- * What a verifier of this log's receipts trusts: the epochs of the log, a planned one among them, and who may stamp. Throws
- * OperatorError when the certificates of an authority are not there.
+ * What a verifier of this log's receipts trusts: the epochs of the log, a planned one among them, and who may stamp. A root in the folder of
+ * certificates counts only if an epoch or an audit record names it: {@link strangers}. Throws OperatorError when the certificates of an
+ * authority are not there.
  */
 export function trustOf(
   { environment, logOrigin }: Pick<StoreIdentity, 'environment' | 'logOrigin'>,
   epochs: readonly Epoch[],
   config: TrustConfig,
+  onRecord: CertificatesOnRecord,
 ): TrustFile {
   const known = epochs.flatMap(({ roots }) => roots.map((one) => readAuthority(one)));
+  const own = ownRoots(config).filter(({ root }) => onRecord.has(digestOfRoot(root)));
   return {
-    timestampAuthorities: distinct([...configuredRoots(config), ...known]),
+    timestampAuthorities: distinct([...own, ...remoteRoots(config), ...known]),
     logs: [
       {
         origin: logOrigin,
@@ -55,15 +61,46 @@ function witnessPolicy({ witness: { policy } }: TrustConfig): { witnessPolicy?: 
 
 /** {@link trustOf} the log of a store. */
 export async function trustOfStore(
-  store: Pick<Store, 'identity' | 'epochs'>,
+  store: Pick<Store, 'identity' | 'epochs' | 'trail'>,
   config: TrustConfig,
 ): Promise<TrustFile> {
-  return trustOf(store.identity, (await store.epochs.newest()).list, config);
+  const { list } = await store.epochs.newest();
+  return trustOf(store.identity, list, config, await certificatesOnRecord(store));
+}
+
+/** Roots in the folder of certificates that neither an epoch nor an audit record names, in words: whoever can write to the folder can have put them there. */
+export function strangers(
+  epochs: readonly Epoch[],
+  config: AuthorityConfig,
+  onRecord: CertificatesOnRecord,
+): string[] {
+  const known = new Set(epochs.flatMap(({ roots }) => roots.map(({ root }) => root)));
+  return ownRoots(config)
+    .filter(({ root }) => !known.has(toBase64(root.der)) && !onRecord.has(digestOfRoot(root)))
+    .map(
+      ({ root }) =>
+        `${config.certificatesDir} has the root ${describeSubject(root)} (SHA-256 ${digestOfRoot(root)}), which no epoch and no audit record names`,
+    );
+}
+
+/** What to do about {@link strangers}. */
+export const STRANGER_REMEDY =
+  'if you know the root, install its certificates again with `pdfseal hsm install-certificate`, which records it; if not, remove the file, and find out who put it there';
+
+/** {@link strangers} of a store. Throws OperatorError. */
+export async function strangersOf(
+  store: Pick<Store, 'epochs' | 'trail'>,
+  config: AuthorityConfig,
+): Promise<string[]> {
+  return strangers((await store.epochs.newest()).list, config, await certificatesOnRecord(store));
 }
 
 /** Who could stamp, as the epochs of the store keep it. Throws OperatorError. */
 export function rootsNow(config: AuthorityConfig): Epoch['roots'] {
-  return distinct(configuredRoots(config)).map(({ name, root }) => ({ name, root: toBase64(root.der) }));
+  return distinct([...ownRoots(config), ...remoteRoots(config)]).map(({ name, root }) => ({
+    name,
+    root: toBase64(root.der),
+  }));
 }
 
 function trustedEpoch(
@@ -81,17 +118,25 @@ function trustedEpoch(
   };
 }
 
-/** All that are configured, in use or not, and the roots of our own that were replaced: old receipts rest on them. */
-function configuredRoots({ timestamp, certificatesDir }: AuthorityConfig): TrustedAuthority[] {
+/** All of our own that are configured, in use or not, and those that were replaced: old receipts rest on them. */
+function ownRoots({ timestamp, certificatesDir }: AuthorityConfig): TrustedAuthority[] {
   const isBuiltInUsed = timestamp.authorities.includes(BUILT_IN);
   const installed = timestamp.keys
     .filter((key) => isBuiltInUsed || existsSync(certificateFile(certificatesDir, key)))
     .flatMap((key) => readInstalled(certificatesDir, key).chain.slice(-1));
-  const own = [...installed, ...readRetiredRoots(certificatesDir)];
-  const remotes = Object.entries(timestamp.remotes).flatMap(([name, { rootsFile }]) =>
+  const roots = [...installed, ...readRetiredRoots(certificatesDir)];
+  return distinct(roots.map((root) => ({ name: BUILT_IN, root })));
+}
+
+/** All that are configured, in use or not. */
+function remoteRoots({ timestamp }: AuthorityConfig): TrustedAuthority[] {
+  return Object.entries(timestamp.remotes).flatMap(([name, { rootsFile }]) =>
     certificatesIn(rootsFile).map((root) => ({ name, root })),
   );
-  return [...own.map((root) => ({ name: BUILT_IN, root })), ...remotes];
+}
+
+function digestOfRoot({ der }: Certificate): string {
+  return toHex(sha256(der));
 }
 
 function distinct(authorities: readonly TrustedAuthority[]): TrustedAuthority[] {

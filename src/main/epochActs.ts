@@ -23,7 +23,7 @@ import type { Store } from '../store/store.ts';
 
 /** The configuration is read anew each time, as a command does. New keys are there already: the signers of the daemon make none. */
 export function epochActsOf(
-  store: Pick<Store, 'identity' | 'epochs' | 'log'>,
+  store: Pick<Store, 'identity' | 'epochs' | 'log' | 'trail'>,
   { file, epochSeal }: { file: string; epochSeal: Pick<EpochSeal, 'read'> },
 ): EpochActs {
   const prepare = async (

@@ -126,7 +126,8 @@ export async function openFront(
     ...apiOf(shared),
     sealer,
     isFront: true,
-    authorities: () => trustOf(store.identity, epochs().list, config).timestampAuthorities,
+    // A front has no certificates of its own, and cannot read the audit trail.
+    authorities: () => trustOf(store.identity, epochs().list, config, new Map()).timestampAuthorities,
     sources: { probe, accept: (job, acceptance) => sealer.accept(job, acceptance) },
     timestamped: () => termAt(epochs(), time.date()).epoch.timestamps === 'required',
   });

@@ -29,6 +29,7 @@ import { openSealer } from '../seal/openSealer.ts';
 import { openSigning } from '../seal/signing.ts';
 import { Timekeeping } from '../seal/timekeeping.ts';
 import { actOfProcess } from '../store/acts.ts';
+import { certificatesOnRecord } from '../store/certificatesOnRecord.ts';
 import { DiskSpace, logDatabaseSpace } from '../store/diskSpace.ts';
 import { openStoreAt } from '../store/engines.ts';
 import { startArrivalFeed } from '../watch/arrivalFeed.ts';
@@ -232,7 +233,8 @@ export async function serve(file: string): Promise<void> {
     );
   const tls = openTlsOf('http.tls', config.http.tls, { logger, parts });
   const consoleTls = openTlsOf('console.tls', config.console?.tls, { logger, parts });
-  const trust = () => trustOf(store.identity, signing.epochs.list, config);
+  const onRecord = await certificatesOnRecord(store);
+  const trust = () => trustOf(store.identity, signing.epochs.list, config, onRecord);
   const shared: Shared = {
     ...{ config, live, store, egress, document, scanner, hash, copies, limits, time, lastCheckpoint, tls },
     ...{ metrics, logger, onFatal },

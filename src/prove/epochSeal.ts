@@ -30,6 +30,8 @@ import {
 export interface ProvenEpochs {
   epochs: Epochs;
   sealed: SealedEpochs;
+  /** The number of the newest audit record that the log had sealed when it was first read; 0 if it had none. All before it are proven too. */
+  sealedUntil: number;
 }
 
 /** A record about epochs, with the job that seals it. */
@@ -148,7 +150,9 @@ export class EpochSeal {
       this.#requireEnd(this.#newestSealed);
       const sealed = deriveEpochs(this.#store.identity.logOrigin, this.#kept, head?.batch.sealedAt);
       // Another process may change the epochs meanwhile.
-      if ((await this.#store.epochs.newest()).revision === epochs.revision) return { epochs, sealed, head };
+      const sealedUntil = this.#newestSealed.number;
+      if ((await this.#store.epochs.newest()).revision === epochs.revision)
+        return { epochs, sealed, sealedUntil, head };
     }
   }
 

@@ -147,7 +147,7 @@ async function make(config: Config, options: InitOptions): Promise<void> {
   };
   // The store comes last, and whole: if we stop before it, the same command (with --use-existing-keys) goes on.
   if (!lacksCertificates(config))
-    writeFileAtomically(config.trustFile, encodeTrust(trustOf(identity, [epoch], config)));
+    writeFileAtomically(config.trustFile, encodeTrust(trustOf(identity, [epoch], config, new Map())));
   const act = actOfProcess('command', 'log.create', {
     log_origin: config.log.origin,
     ...sealedForm(config.log.origin, epoch),

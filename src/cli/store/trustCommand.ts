@@ -5,13 +5,14 @@ import { sha256 } from '../../base/crypto.ts';
 import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
-import { trustOf } from '../../config/trustAnchors.ts';
+import { STRANGER_REMEDY, strangers, trustOf } from '../../config/trustAnchors.ts';
 import type { Epoch } from '../../log/epochs.ts';
 import { encodeTrust } from '../../manifest/trustFile.ts';
 import { EpochSeal } from '../../prove/epochSeal.ts';
 import { doubtOf } from '../../prove/lastCheckpoint.ts';
 import { missingRoots } from '../../prove/renewalCheck.ts';
 import { actOfProcess } from '../../store/acts.ts';
+import { type CertificatesOnRecord, certificatesOnRecord } from '../../store/certificatesOnRecord.ts';
 import type { Store } from '../../store/store.ts';
 import { command, group, option } from '../command.ts';
 import { CONFIG } from '../options.ts';
@@ -21,7 +22,7 @@ import { withStore } from '../withStore.ts';
 const exportCommand = command('export', {
   description:
     'Writes the trust file: the log, the keys and the quorum of each epoch (also of a planned one, once its plan is sealed), and the ' +
-    'time-stamp authorities. Refuses if the epochs in the store are not those that the log sealed. ' +
+    'time-stamp authorities. Refuses if the epochs in the store are not those that the log sealed, and leaves out roots in the folder of certificates that no sealed record names. ' +
     'Give it to everyone who verifies receipts, in a way that they trust. It contains no secret.',
   options: [CONFIG, option('--output <path>', 'write to this file instead of standard output')],
   examples: [
@@ -30,7 +31,8 @@ const exportCommand = command('export', {
   ],
   async run({ config: file, output }) {
     const { text, digest } = await withStore(file, 'write', async (store, config) => {
-      const trust = trustOf(store.identity, await publishedEpochs(store, config), config);
+      const { epochs, onRecord } = await published(store, config);
+      const trust = trustOf(store.identity, epochs, config, onRecord);
       for (const { detail, remedy } of await missingRoots(store, trust.timestampAuthorities)) {
         note(`pdfseal: ${detail}`);
         note(`  → ${remedy}`);
@@ -53,11 +55,14 @@ const exportCommand = command('export', {
 
 export const trustCommand = group('trust', 'Exports the trust file.', [exportCommand]);
 
-/** The epochs that the log sealed, and no others. Says on standard error what is left out, and why. Throws OperatorError. */
-async function publishedEpochs(store: Store, { log }: Config): Promise<Epoch[]> {
-  const { epochs, sealed } = await new EpochSeal(store).read();
+/** The epochs and certificates that the log sealed, and no others. Says on standard error what is left out, and why. Throws OperatorError. */
+async function published(
+  store: Store,
+  config: Config,
+): Promise<{ epochs: Epoch[]; onRecord: CertificatesOnRecord }> {
+  const { epochs, sealed, sealedUntil } = await new EpochSeal(store).read();
   // The log itself can be another one: the checkpoints outside of the store say so.
-  const doubt = await doubtOf(store, log.lastCheckpointFile);
+  const doubt = await doubtOf(store, config.log.lastCheckpointFile);
   if (doubt !== undefined) throw new OperatorError(doubt.reason, { remedy: doubt.remedy });
   // Only in a log without leaves, the first epoch is not sealed.
   const isPublished = (index: number) => index === 0 || sealed.list[index]?.isSealed === true;
@@ -65,5 +70,16 @@ async function publishedEpochs(store: Store, { log }: Config): Promise<Epoch[]> 
     note(
       `pdfseal: the epoch from ${toRfc3339(from)} on is left out: the log has not sealed its plan yet. Start the daemon, and export again`,
     );
-  return epochs.list.filter((_, index) => isPublished(index));
+  const isEmpty = (await store.log.head()) === undefined;
+  const all = await certificatesOnRecord(store);
+  const onRecord = new Map([...all].filter(([, number]) => isEmpty || number <= sealedUntil));
+  for (const stranger of strangers(epochs.list, config, all)) {
+    note(`pdfseal: left out: ${stranger}`);
+    note(`  → ${STRANGER_REMEDY}`);
+  }
+  if (strangers(epochs.list, config, onRecord).length > strangers(epochs.list, config, all).length)
+    note(
+      'pdfseal: the root of a new certificate is left out: the log has not sealed its audit record yet. Start the daemon, and export again',
+    );
+  return { epochs: epochs.list.filter((_, index) => isPublished(index)), onRecord };
 }
