@@ -35,6 +35,7 @@ export async function trySigners(t: Test, site: Installation): Promise<void> {
       );
     const signer = machine.must(`pgrep -P ${pid()} | head -n 1`);
     t.equal(inDaemon('ls /var/lib/pdfseal/sandbox/store').status, 0, 'what it may');
+    t.not(inDaemon('touch /var/lib/pdfseal/sandbox/certificates/x').status, 0, 'it writes no certificates');
     t.equal(inDaemon('ls /run/credentials/pdfseald@sandbox.service').stdout, '', 'it has no PIN');
     for (const command of [
       'cat /etc/pdfseal/signers/sandbox/local/pin',

@@ -116,4 +116,18 @@ t.test('from the request to the trust file', async (t) => {
       ['CN=Site ca2', 'CN=Site ca'],
     );
   });
+
+  await t.test('a root that somebody put into the folder is named, and is not exported', async (t) => {
+    const exported = async () => parseTrust((await pdfseal('trust', 'export')).stdout).timestampAuthorities;
+    t.equal((await exported()).length, 2);
+    const key = ['-newkey', 'rsa:2048', '-nodes', '-keyout', file('stranger.key'), '-subj', '/CN=Stranger'];
+    t.match(openssl('req', '-x509', ...key, '-out', join(certificates, 'retired', 'x.pem')), { status: 0 });
+    t.equal((await exported()).length, 2);
+    const named =
+      /has the root CN=Stranger \(SHA-256 [0-9a-f]{64}\), which no epoch and no audit record names/;
+    t.match(await pdfseal('trust', 'export'), { status: 0, stderr: named });
+    t.match(await pdfseal('check'), { status: 1, stderr: named });
+    t.match(await pdfseal('audit', 'verify'), { status: 1, stderr: named });
+    t.match(await pdfseal('doctor'), { status: 1, stdout: named });
+  });
 });

@@ -1,5 +1,5 @@
 /** What check-config and doctor say of units that `harden` wrote. */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { diagnoseFileSystem } from '../../src/cli/doctor/fileDiagnosis.ts';
@@ -116,5 +116,12 @@ t.test('a state folder on a file system of the network is named, where the store
   const store = { engine: 'postgresql', urls: [] } as const;
   t.strictSame([...diagnoseFileSystem({ stateDir, store }, () => 0x6969)], []);
   t.strictSame([...diagnoseFileSystem({ stateDir: '/nonexistent', store: lmdb }, () => 0x6969)], []);
+  t.end();
+});
+
+t.test('the unit of the daemon cannot write what its time-stamps rest on', (t) => {
+  const unit = readFileSync(new URL('../../systemd/units/pdfseald@.service', import.meta.url), 'utf8');
+  const { certificatesDir } = config();
+  t.equal(/^ReadOnlyPaths=-(.*)$/m.exec(unit)?.[1], certificatesDir.replace('production', '%i'));
   t.end();
 });

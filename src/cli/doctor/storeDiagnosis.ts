@@ -6,6 +6,7 @@ import { MANUAL_FOLDER } from '../../base/package.ts';
 import { formatBytes } from '../../base/units.ts';
 import { assertAgreement } from '../../config/agreement.ts';
 import type { Config } from '../../config/config.ts';
+import { STRANGER_REMEDY, strangersOf } from '../../config/trustAnchors.ts';
 import { type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
 import { EpochSeal } from '../../prove/epochSeal.ts';
 import { doubtOf } from '../../prove/lastCheckpoint.ts';
@@ -60,6 +61,7 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
         await diagnoseSeal(store),
         diagnoseEpoch(config, epochs),
         ...(await diagnoseRenewals(config, store)),
+        ...(await diagnoseRoots(config, store)),
         ...(await diagnoseWitnesses(config, store, epoch)),
         await diagnoseDisk(config),
       ];
@@ -74,6 +76,16 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
     const remedy = error.remedy ?? REMEDIES[config.store.engine];
     const disk = await diagnoseDiskOf(config);
     return { diagnoses: [bad('store', error.message, remedy), ...disk] };
+  }
+}
+
+/** Certificates that cannot be read are another finding. */
+async function diagnoseRoots(config: Config, store: Store): Promise<Diagnosis[]> {
+  try {
+    return (await strangersOf(store, config)).map((stranger) => bad('roots', stranger, STRANGER_REMEDY));
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return [];
   }
 }
 

@@ -4,7 +4,7 @@ import { createFileAtomically } from '../../base/atomicFile.ts';
 import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { makeFolder } from '../../base/folders.ts';
-import { trustOfStore } from '../../config/trustAnchors.ts';
+import { strangersOf, trustOfStore } from '../../config/trustAnchors.ts';
 import { encodeReceipt, type Receipt } from '../../manifest/receipt.ts';
 import { parseTrust } from '../../manifest/trustFile.ts';
 import { examineEpochs } from '../../prove/epochSeal.ts';
@@ -139,7 +139,7 @@ async function judge(options: Given<typeof VERIFY_OPTIONS>): Promise<TrailReport
         ...newestMin,
       });
       addEpochs(report, await examineEpochs(store));
-      report.problems.push(...(await recordProblems(store)));
+      report.problems.push(...(await recordProblems(store)), ...(await strangersOf(store, config)));
       const doubt = await doubtOf(store, config.log.lastCheckpointFile);
       if (doubt !== undefined) report[doubt.kind === 'unknown' ? 'doubts' : 'problems'].push(doubt.reason);
       return report;

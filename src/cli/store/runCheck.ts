@@ -1,6 +1,6 @@
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
-import { trustOfStore } from '../../config/trustAnchors.ts';
+import { STRANGER_REMEDY, strangersOf, trustOfStore } from '../../config/trustAnchors.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
 import { examineEpochs } from '../../prove/epochSeal.ts';
 import {
@@ -32,9 +32,14 @@ export async function runCheck(store: Store, config: Config, against?: EarlierSt
   });
   // Signatures on the newest checkpoint that are too few are found with its receipts.
   const now = head && signedCheckpoint(head.checkpoint, trust.logs);
-  const problem = earlier && typeof now === 'object' ? epochContradiction(earlier, now) : undefined;
-  if (problem === undefined) return report;
-  return { ...report, problemCount: report.problemCount + 1, problems: [...report.problems, problem] };
+  const contradiction = earlier && typeof now === 'object' ? epochContradiction(earlier, now) : undefined;
+  const roots = (await strangersOf(store, config)).map((stranger) => `${stranger}; ${STRANGER_REMEDY}`);
+  const problems = [...(contradiction === undefined ? [] : [`${contradiction}: restore a backup`]), ...roots];
+  return {
+    ...report,
+    problemCount: report.problemCount + problems.length,
+    problems: [...report.problems, ...problems],
+  };
 }
 
 /** Undefined where forged epochs are the reason why no key of the log signed it: the report names them. */
@@ -68,9 +73,11 @@ export function printReport(report: StoreReport, doubt?: string): void {
       `bad: ${problemCount} problems; audit records were removed, and no command brings them back: see "Forged epochs" in the manual, recovery.html`,
     );
   } else if (problemCount > 0) {
-    print(
-      `bad: ${problemCount} problems; restore a backup, and find the cause (the indexes were not checked)`,
-    );
+    const remedy =
+      indexes === undefined
+        ? 'restore a backup, and find the cause (the indexes were not checked)'
+        : 'do what the lines above say, and find the cause';
+    print(`bad: ${problemCount} problems; ${remedy}`);
   } else if (flawed > 0) print(`bad: ${flawed} entries of indexes; run \`pdfseal repair-index\``);
   else print(doubt === undefined ? 'good' : `could not tell: ${doubt}`);
   for (const line of [...(report.void_records ?? []), ...(report.lapses ?? [])]) note(`pdfseal: ${line}`);
