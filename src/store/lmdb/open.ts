@@ -37,7 +37,7 @@ export interface OpenStoreOptions extends OpenOptions {
   onMigration?: (schema: { from: number; to: number }) => void;
   /** Default: those of this program. */
   migrations?: readonly Migration[];
-  /** Of a daemon: whatever a daemon before it still wants to write is not written. */
+  /** Of a daemon, and of a command that needs the store for itself: whatever a daemon before it still wants to write is not written. */
   takesTurn?: boolean;
   /** Writes wait while the disk is full. */
   diskSpace?: Pick<DiskSpace, 'forCommit'>;

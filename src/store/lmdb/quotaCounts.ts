@@ -10,7 +10,7 @@ export function encodeCount({ clientId, name, startsAt, endsAt, jobs }: QuotaCou
   return encodeRecord({ clientId, name, startsAt, endsAt, jobs });
 }
 
-/** Counts of jobs by quota and window; each is written together with the job it counts. */
+/** Counts of jobs by quota and window; each is written together with the job it counts. Only one process counts: a daemon that lost its fence writes none. */
 export class QuotaCounts {
   readonly #databases: Databases;
   /** The counts once all writes under way are on disk. */
