@@ -38,11 +38,8 @@ export function jobHandlers({ store, sealer, site, authorities }: JobsOptions): 
     async listSealJobs(ctx) {
       const { phase, ...query } = decodeListQuery(ctx.querystring, callerOf(ctx).viewer);
       const { records, next } = await store.jobs.list(query);
-      const all = await Promise.all(
-        records.map(async (record) =>
-          presentJob(record, sealer.phase(record), site, await sealedAtOf(store, record.outcome)),
-        ),
-      );
+      const times = await Promise.all(records.map(({ outcome }) => sealedAtOf(store, outcome)));
+      const all = records.map((record, n) => presentJob(record, sealer.phase(record), site, times[n]));
       const jobs = all.filter((job) => phase === undefined || job.phase === phase);
       const page: JobList = { jobs, ...(next !== undefined && { next_cursor: encodeCursor(next) }) };
       answerJson(ctx, 200, page);

@@ -17,9 +17,11 @@ export function encodeRecord(record: unknown): Buffer {
 
 /** Throws DamagedRecord when these are not the bytes that were written; `what` names them. */
 export function parseRecord<T>(bytes: Uint8Array, what = 'a record'): T {
-  // A list reads hundreds of records, and each further view of the bytes costs as much as the JSON.
-  if (!isWhole(bytes)) throw new DamagedRecord(`${what} in the store is damaged: its checksum is wrong`);
-  return JSON.parse(jsonOf(bytes).toString()) as T;
+  // A list reads hundreds of records, so this makes only one view of each.
+  const json = bytes.length < CHECKSUM_BYTES ? undefined : jsonOf(bytes);
+  if (json === undefined || !hasChecksum(bytes, json))
+    throw new DamagedRecord(`${what} in the store is damaged: its checksum is wrong`);
+  return JSON.parse(json.toString()) as T;
 }
 
 /** A record that there is once in a store. */
@@ -37,10 +39,8 @@ export function readable<T>(bytes: Uint8Array | undefined): T | undefined {
   }
 }
 
-/** A list reads hundreds of records, and each further view of bytes costs as much as the checksum. */
-function isWhole(bytes: Uint8Array): boolean {
-  if (bytes.length < CHECKSUM_BYTES) return false;
-  const checksum = sha256(jsonOf(bytes));
+function hasChecksum(bytes: Uint8Array, json: Uint8Array): boolean {
+  const checksum = sha256(json);
   for (let at = 0; at < CHECKSUM_BYTES; at += 1) if (bytes[at] !== checksum[at]) return false;
   return true;
 }

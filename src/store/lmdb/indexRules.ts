@@ -315,7 +315,9 @@ function* revisions({ databases: { endpoints, endpointRevisions } }: IndexView):
   );
   let newest = Math.max(0, ...used);
   // A revision further on than can have been made since is damage.
-  for (const revision of keys.filter(({ length }) => length === COUNTER_BYTES).map(parseCounterKey))
+  for (const revision of keys
+    .filter(({ length }) => length === COUNTER_BYTES)
+    .map((key) => parseCounterKey(key)))
     if (revision - newest <= REVISIONS_KEPT) newest = Math.max(newest, revision);
   const oldest = Math.max(1, newest - REVISIONS_KEPT + 1);
   const expected = Array.from({ length: newest - oldest + 1 }, (_, n) => counterKey(oldest + n));

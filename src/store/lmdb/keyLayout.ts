@@ -1,3 +1,5 @@
+import { assert } from '../../base/assert.ts';
+import { toHex } from '../../base/bytes.ts';
 import { sha256 } from '../../base/crypto.ts';
 import type { QuotaWindow } from '../../job/job.ts';
 import { type IdKind, ownUuid, uuidOf } from '../ids.ts';
@@ -33,7 +35,7 @@ export function ownIdKey(kind: IdKind, id: string): Buffer {
 }
 
 export function parseJobKey(key: Uint8Array): string {
-  return `job_${Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('hex')}`;
+  return `job_${toHex(key)}`;
 }
 
 /** The smallest job key of that millisecond (RFC 9562, section 5.7: a UUIDv7 begins with it). */
@@ -52,9 +54,12 @@ export function counterKey(value: number): Buffer {
   return key;
 }
 
-export function parseCounterKey(key: Uint8Array): number {
-  const bytes = Buffer.from(key.buffer, key.byteOffset, key.byteLength);
-  return bytes.readUInt32BE() * 2 ** 32 + bytes.readUInt32BE(4);
+/** The number in the counter key that begins at `offset`. A list reads hundreds of them, so this makes no view. */
+export function parseCounterKey(key: Uint8Array, offset = 0): number {
+  assert(key.length >= offset + COUNTER_BYTES, 'a counter in the store is too short');
+  let value = 0;
+  for (let at = offset; at < offset + COUNTER_BYTES; at += 1) value = value * 256 + (key[at] ?? 0);
+  return value;
 }
 
 export function tileKey(level: number, index: number): Buffer {
@@ -65,7 +70,7 @@ export function tileKey(level: number, index: number): Buffer {
 export function parseTileKey(key: Uint8Array): { level: number; index: number } | undefined {
   const [level] = key;
   if (level === undefined || key.length !== 1 + COUNTER_BYTES) return undefined;
-  return { level, index: parseCounterKey(key.subarray(1)) };
+  return { level, index: parseCounterKey(key, 1) };
 }
 
 /** A posting list's name: whatever tells the list apart, in JSON, which keeps any string exactly. */

@@ -19,10 +19,9 @@ export function outcomeKind(bytes: Uint8Array): Outcome['kind'] {
 }
 
 export function parseOutcome(bytes: Uint8Array): Outcome {
-  const content = bytes.subarray(1);
   return outcomeKind(bytes) === 'sealed'
-    ? { kind: 'sealed', leafIndex: parseCounterKey(content) }
-    : { kind: 'failed', failure: parseRecord<Failure>(content) };
+    ? { kind: 'sealed', leafIndex: parseCounterKey(bytes, 1) }
+    : { kind: 'failed', failure: parseRecord<Failure>(bytes.subarray(1)) };
 }
 
 export function encodeLeaf(job: Uint8Array, data: Uint8Array): Buffer {

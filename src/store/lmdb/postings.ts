@@ -153,19 +153,19 @@ function keyBounds({ before, createdFrom = 0, createdTo }: JobQuery): [Buffer, B
   return [jobKeyAt(createdFrom - ID_SKEW_MS), below];
 }
 
-/** Merges searches, each newest first, without duplicates. */
+/** Merges searches, each newest first, without duplicates. A page reads hundreds of keys: only those that it gives become views. */
 function* newestFirst(searches: Iterator<Uint8Array>[]): Iterable<Uint8Array> {
-  const heads = searches.map((search) => ({ search, job: nextJob(search) }));
+  const heads = searches.map((search) => ({ search, key: nextKey(search) }));
   try {
     for (;;) {
       let newest: Uint8Array | undefined;
-      for (const { job } of heads) {
-        if (job !== undefined && (newest === undefined || Buffer.compare(job, newest) > 0)) newest = job;
+      for (const { key } of heads) {
+        if (key !== undefined && (newest === undefined || compareJobs(key, newest) > 0)) newest = key;
       }
       if (newest === undefined) return;
-      yield newest;
+      yield newest.subarray(-JOB_KEY_BYTES);
       for (const head of heads) {
-        if (head.job !== undefined && Buffer.compare(head.job, newest) === 0) head.job = nextJob(head.search);
+        if (head.key !== undefined && compareJobs(head.key, newest) === 0) head.key = nextKey(head.search);
       }
     }
   } finally {
@@ -173,9 +173,18 @@ function* newestFirst(searches: Iterator<Uint8Array>[]): Iterable<Uint8Array> {
   }
 }
 
-function nextJob(search: Iterator<Uint8Array>): Uint8Array | undefined {
+function nextKey(search: Iterator<Uint8Array>): Uint8Array | undefined {
   const { done, value } = search.next();
-  return done ? undefined : value.subarray(-JOB_KEY_BYTES);
+  return done ? undefined : value;
+}
+
+/** Negative, zero or positive: compares the jobs at the ends of two keys of one length. */
+function compareJobs(one: Uint8Array, other: Uint8Array): number {
+  for (let at = one.length - JOB_KEY_BYTES; at < one.length; at += 1) {
+    const difference = (one[at] ?? 0) - (other[at] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
 }
 
 function posting(database: NamedDatabase, key: Uint8Array): Change {
