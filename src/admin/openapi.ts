@@ -146,6 +146,15 @@ const OPERATIONS = {
     answers: { 200: json('WitnessOutcome', 'What the answer says.') },
     failures: [...CHANGE_FAILURES, ...WITNESS_FAILURES, 'body_timeout', 'body_too_large', 'storage_full'],
   },
+  acceptClock: {
+    ...change,
+    path: '/clock/accept',
+    summary: 'Trust a date that is more than a day ahead',
+    description:
+      'With `clock.trust = "system"`, the clock is not trusted while it is more than 24 hours ahead of the last trusted date and the time since.',
+    answers: { 200: json('AcceptedDate', 'The date that was expected, and the one that is trusted now.') },
+    failures: [...CHANGE_FAILURES, 'invalid_request', 'not_found', 'storage_full'],
+  },
   stampRenewal: {
     ...change,
     path: '/timestamp',

@@ -2,7 +2,7 @@ import type { RequestListener } from 'node:http';
 import { Router } from '@koa/router';
 import Koa from 'koa';
 import type { Logger } from 'pino';
-import type { Clock } from '../base/clock.ts';
+import { type Clock, toRfc3339 } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import { Slots } from '../base/slots.ts';
 import { parseDurationMs } from '../base/units.ts';
@@ -48,7 +48,7 @@ export interface AdminParts {
   /** Undefined where the configuration names no policy of witnesses. */
   carrying: Pick<Carrying, 'request' | 'accept'> | undefined;
   /** Undefined where receipts carry no time-stamp. */
-  timestamping: Pick<Timestamping, 'renew' | 'status'> | undefined;
+  timestamping: Pick<Timestamping, 'renew' | 'status' | 'acceptDate'> | undefined;
   /** The sessions of the console. Undefined where none is configured. */
   console: ConsoleDoor | undefined;
   /** Records who requested a cosignature, and who handed in an answer. */
@@ -153,6 +153,20 @@ function routesOf(parts: AdminParts): Router<RequestState> {
     );
     answerJson(ctx, 200, found);
   });
+  router.post('/clock/accept', mayChange, async (ctx) => {
+    queryOf(ctx, []);
+    const timestamping = existing(parts.timestamping, NO_TIMESTAMPS);
+    const accepted = await onRecord(
+      trail,
+      { act: 'clock.accept', actor: actorOf(ctx), object: {}, outcome: 'done' },
+      async () => {
+        const { from, to } = timestamping.acceptDate();
+        return { from: toRfc3339(from), to: toRfc3339(to) };
+      },
+      (dates) => dates,
+    );
+    answerJson(ctx, 200, accepted);
+  });
   router.post('/timestamp', mayChange, async (ctx) => {
     const leave = stamps.take(callerName(ctx));
     try {
@@ -196,6 +210,8 @@ function routesOf(parts: AdminParts): Router<RequestState> {
 
 const IS_FRONT = 'This is a front, which seals nothing. Ask the daemon that seals.';
 const NO_WITNESS = 'No witness is configured: name their policy in witness.policy.';
+const NO_TIMESTAMPS =
+  'The clock is judged only where receipts carry time-stamps, by the daemon that seals. See timestamp.authorities.';
 const NO_CONSOLE = 'No console is configured: add the table [console], and restart the daemon.';
 
 /** Throws ServiceError, which says why, for a part that this daemon does not have. */

@@ -138,6 +138,8 @@ const readiness = status.pick({ ready: true, parts: true });
 const health = z.object({ alive: z.literal(true) });
 
 /** The key is the name of the schema in `openapi.json`. */
+const acceptedDateSchema = z.object({ from: WIRE.time, to: WIRE.time });
+
 export const ANSWERS = {
   Health: health,
   Readiness: readiness,
@@ -148,6 +150,7 @@ export const ANSWERS = {
   WitnessRequest: carriedRequestSchema,
   WitnessOutcome: carriedOutcomeSchema,
   RenewalStamp: renewalStampSchema,
+  AcceptedDate: acceptedDateSchema,
   ConsoleLink: consoleLinkSchema,
   ConsoleLogout: consoleLogoutSchema,
 };

@@ -29,6 +29,7 @@ export const ACTS = [
   'webhook.replay',
   'drill.begin',
   'drill.end',
+  'clock.accept',
   'config.reload',
   'console.invite',
   'console.login',

@@ -111,6 +111,11 @@ export class Timestamping {
     return { authority: stamp.authorityName, token: toBase64(stamp.token), certificates, genTime, notAfter };
   }
 
+  /** See {@link TrustedClock.acceptDate}. */
+  acceptDate(): { from: number; to: number } {
+    return this.#clock.acceptDate();
+  }
+
   canStamp(): boolean {
     return this.#timestamps.canStamp();
   }

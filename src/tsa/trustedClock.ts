@@ -1,6 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import type { Logger } from 'pino';
 import { type Clock, systemClock, toRfc3339 } from '../base/clock.ts';
+import { ServiceError } from '../base/errors.ts';
 import { type ClockSource, readSynchronization, type Synchronization } from './synchronization.ts';
 import { type TimestampTrouble, TimestampUnavailable } from './unavailable.ts';
 
@@ -40,6 +41,11 @@ const READING_INTERVALS_MAX = 3;
 /** Largest drift of a clock between readings (RFC 5905, section 4: PHI). */
 const DRIFT_PER_MS = 15e-6;
 /**
+ * Without a source, the clock may be ahead of the last trusted date, and the time that has passed since, by so much. A batch with a wrong
+ * date would end sealing until that date.
+ */
+const AHEAD_MS_MAX = 24 * 3_600_000;
+/**
  * How long after a step the source is not trusted. chrony notices a step only at its next measurements; until then
  * it still reports the old error.
  */
@@ -55,9 +61,9 @@ export async function openTrustedClock(options: TrustedClockOptions): Promise<Tr
 }
 
 /**
- * The system clock, while it can be trusted. The daemon checks four things: whether the clock is synchronized, how
- * large its error can be, whether it was set (it then departs from the monotonic clock), and whether it is behind
- * the log.
+ * The system clock, while it can be trusted. The daemon checks five things: whether the clock is synchronized, how
+ * large its error can be, whether it was set (it then departs from the monotonic clock), whether it is behind
+ * the log and, if no source vouches for it, whether it is far ahead.
  */
 export class TrustedClock {
   readonly accuracyMs: number;
@@ -119,9 +125,26 @@ export class TrustedClock {
    */
   date(): number {
     const wall = this.#clock();
-    const atMs = this.#monotonicMs();
-    if (this.#judge(wall) === undefined) this.#believed = { date: wall, atMs };
-    return Math.floor(this.#believed.date + atMs - this.#believed.atMs);
+    if (this.#judge(wall) === undefined) this.#believed = { date: wall, atMs: this.#monotonicMs() };
+    return this.#expected;
+  }
+
+  /** An administrator vouches for a date that is far ahead: from now on it is trusted. Throws ServiceError unless that is what is wrong. */
+  acceptDate(): { from: number; to: number } {
+    const wall = this.#clock();
+    const fault = this.#judge(wall);
+    if (fault?.trouble !== 'clock_ahead') {
+      const why = fault === undefined ? 'it is trusted' : `${fault.trouble}: ${fault.detail}`;
+      throw new ServiceError(
+        'invalid_request',
+        `The clock is not far ahead, so there is nothing to accept (${why}).`,
+      );
+    }
+    const from = Math.max(this.#expected, this.#floor);
+    this.#believed = { date: wall, atMs: this.#monotonicMs() };
+    this.#report();
+    this.#changes.emit('read');
+    return { from, to: wall };
   }
 
   /** The clock's time, if a source confirms it; undefined if it is trusted only because the configuration says so. */
@@ -191,7 +214,18 @@ export class TrustedClock {
       const detail = `it says ${toRfc3339(wall)}, but the newest time in the log is ${toRfc3339(this.#floor)}`;
       return { trouble: 'clock_backwards', detail };
     }
+    const expected = Math.max(this.#expected, this.#floor);
+    // Before anything is sealed, nothing is known about the date.
+    if (this.#source.trust === 'system' && this.#floor > 0 && wall - expected > AHEAD_MS_MAX) {
+      const detail = `it says ${toRfc3339(wall)}, but by the last trusted date and the time since, it is ${toRfc3339(expected)}`;
+      return { trouble: 'clock_ahead', detail };
+    }
     return undefined;
+  }
+
+  /** The last trusted date, and the time that has passed since. */
+  get #expected(): number {
+    return Math.floor(this.#believed.date + this.#monotonicMs() - this.#believed.atMs);
   }
 
   /** Corrections of the rate move both clocks alike. Only a step moves them apart. */

@@ -5,6 +5,7 @@ export type TimestampTrouble =
   | 'clock_imprecise'
   | 'clock_stepped'
   | 'clock_backwards'
+  | 'clock_ahead'
   | 'authority_unreachable'
   | 'authority_refused'
   | 'token_invalid';

@@ -2,7 +2,7 @@
 import t from 'tap';
 import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { askAdmin } from '../support/admin.ts';
-import { Client, type JobBody, TRAFFIC_DOCUMENT } from '../support/client.ts';
+import { Client, type Envelope, type JobBody, TRAFFIC_DOCUMENT } from '../support/client.ts';
 import { FakeTime, makeChronyc, SYNCHRONIZED, UNSYNCHRONIZED } from '../support/clocks.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
@@ -64,3 +64,40 @@ t.test('jobs wait for a trusted clock, and are sealed after the date jumped by d
   t.equal(await daemon.stop(), 0);
   t.equal(daemon.stderr, '');
 });
+
+t.test(
+  'after a stop of days, a clock that nobody vouches for is trusted once an administrator accepts its date',
+  async (t) => {
+    const sandbox = await openSandbox({ stamped: true });
+    t.teardown(() => sandbox.close());
+    const apiKey = await sandbox.issueKey('a');
+    const time = new FakeTime(sandbox.dir);
+    time.reachSigners(sandbox.configFile);
+    const daemon = await sandbox.start({ env: time.env });
+    const client = await Client.connect(sandbox.url, apiKey);
+    const seal = () => client.seal(TRAFFIC_DOCUMENT, { mode: 'blocking' });
+    t.equal((await seal()).status, 202);
+    t.equal(await daemon.stop(), 0);
+    time.jump(7 * 24);
+    await sandbox.start({ env: time.env });
+    const refused = await seal();
+    t.match([refused.status, refused.json<Envelope>().error.code], [503, 'timestamp_unavailable']);
+    t.match(await sandbox.pdfseal(['doctor', '--config', sandbox.configFile]), {
+      stdout: /clock_ahead(.|\n)*run `pdfseal clock accept`/,
+    });
+    const accept = ['clock', 'accept', '--config', sandbox.configFile];
+    t.match(await sandbox.pdfseal(accept), { status: 0, stdout: /^the clock is trusted: it is / });
+    t.match(await sandbox.pdfseal(accept), { status: 1, stderr: /nothing to accept/ });
+    const sealed = await seal();
+    t.equal(sealed.status, 202, sealed.text);
+    const { stdout } = await sandbox.pdfseal([
+      'audit',
+      'list',
+      '--act',
+      'clock.accept',
+      '--config',
+      sandbox.configFile,
+    ]);
+    t.match(stdout, /clock\.accept.*from=.*to=/);
+  },
+);

@@ -260,6 +260,66 @@ t.test('where no source is asked, a clock that was set right is trusted within s
   t.ok(bench.clock.isTrusted(), 'and needs no reading to go on');
 });
 
+const DAY = 86_400_000;
+const SYSTEM = { source: { trust: 'system' } } as const;
+
+/** The wall clock is set, and nobody notices anything within the time in which a step can be taken back. */
+async function jump(bench: Bench, ms: number): Promise<void> {
+  bench.step(ms);
+  await bench.clock.read();
+  bench.pass(5_000);
+  await bench.clock.read();
+}
+
+t.test(
+  'without a source, a clock that is more than a day ahead is not trusted until it is accepted',
+  async (t) => {
+    const bench = await openBench(t, SYSTEM);
+    t.throws(() => bench.clock.acceptDate(), { code: 'invalid_request', message: /\(it is trusted\)/ });
+    await jump(bench, DAY - 10_000);
+    t.ok(bench.clock.isTrusted(), 'a day is not far');
+    await jump(bench, 730 * DAY);
+    t.match(bench.clock.status(), {
+      trouble: 'clock_ahead',
+      detail: /it says 2028-.*, but by the last trusted date and the time since, it is 2026-03-05T/,
+    });
+    t.notOk(bench.clock.isTrusted());
+    t.equal(bench.clock.date(), START + DAY, 'nothing expires by it');
+    bench.pass(3 * DAY);
+    t.notOk(bench.clock.isTrusted(), 'nor does time mend it');
+    const recovered = bench.clock.recovered(AbortSignal.timeout(60_000));
+    const { from, to } = bench.clock.acceptDate();
+    await recovered;
+    t.strictSame([from, to], [START + 4 * DAY, bench.clock.now()]);
+    t.ok(bench.clock.isTrusted());
+    bench.clock.raiseFloor(bench.clock.now());
+    await jump(bench, -730 * DAY);
+    t.throws(
+      () => bench.clock.acceptDate(),
+      { message: /clock_stepped|clock_backwards/ },
+      'only a date that is ahead',
+    );
+    await jump(bench, 730 * DAY);
+    t.ok(bench.clock.isTrusted(), 'and it goes on');
+  },
+);
+
+t.test('a stop of more than a day is a jump, too, for a log that has leaves', async (t) => {
+  const stopped = await openBench(t, { ...SYSTEM, newest: START - 7 * DAY, lastDate: START - 6 * DAY });
+  t.match(stopped.clock.status(), {
+    trouble: 'clock_ahead',
+    detail: /it says 2026-03-04T12.*it is 2026-02-26T12/,
+  });
+  const weekend = await openBench(t, { ...SYSTEM, newest: START - 7 * DAY, lastDate: START - DAY });
+  t.ok(weekend.clock.isTrusted(), 'the last date of the daemon counts, also where nothing was sealed since');
+  const sealed = await openBench(t, { ...SYSTEM, newest: START - DAY, lastDate: START - 6 * DAY });
+  t.ok(sealed.clock.isTrusted(), 'as does the newest time in the log');
+  const empty = await openBench(t, { ...SYSTEM, newest: 0, lastDate: START - 700 * DAY });
+  t.ok(empty.clock.isTrusted());
+  const vouched = await openBench(t, { newest: START - 700 * DAY, lastDate: START - 700 * DAY });
+  t.ok(vouched.clock.isTrusted(), 'a source knows the date');
+});
+
 t.test('a step that is taken back restores trust', async (t) => {
   const bench = await openBench(t);
   bench.step(5000);

@@ -41,12 +41,11 @@ export function timestampsPart(status: PresentedTimestamps | undefined): HealthP
   const { clock, authorities, can_stamp } = status;
   if (clock.trouble !== undefined) {
     const detail = `the clock is not trusted (${clock.trouble}): ${clock.detail}`;
-    return healthPart(
-      'timestamps',
-      false,
-      detail,
-      'synchronize the clock; see [clock] and `chronyc tracking`',
-    );
+    const remedy =
+      clock.trouble === 'clock_ahead'
+        ? 'if the clock is right, for example after a long stop, run `pdfseal clock accept`; otherwise set it right'
+        : 'synchronize the clock; see [clock] and `chronyc tracking`';
+    return healthPart('timestamps', false, detail, remedy);
   }
   const troubled = authorities.filter(({ trouble }) => trouble !== undefined);
   const failing = troubled.map(({ name, trouble }) => `${name} fails (${trouble})`);
