@@ -1,6 +1,7 @@
 import * as z from 'zod';
+import { toRfc3339 } from '../base/clock.ts';
 import { fieldSchemas } from './fieldValues.ts';
-import { JOB_SOURCES, type Job, SCAN_VERDICTS } from './job.ts';
+import { isOfClient, JOB_SOURCES, type Job, SCAN_VERDICTS } from './job.ts';
 
 const traceId = z.string().regex(/^[0-9a-f]{32}$/);
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
@@ -10,6 +11,8 @@ const time = z.int().min(0).max(253_402_300_799_999);
 /** Of clients and organizations, as keys are issued for. */
 const name = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/);
 const label = z.string().min(1).max(512);
+
+const digests = z.strictObject({ sha256, sha512, bytes: fieldSchemas.bytes });
 
 const acceptedJob = z.strictObject({
   id: z.string().regex(/^job_[0-9a-f]{32}$/),
@@ -25,7 +28,7 @@ const acceptedJob = z.strictObject({
   checksumSha256: sha256.exactOptional(),
   content: z
     .strictObject({
-      document: z.strictObject({ sha256, sha512, bytes: fieldSchemas.bytes }),
+      document: digests,
       scan: z.strictObject({
         verdict: z.enum(SCAN_VERDICTS),
         engine: label.exactOptional(),
@@ -40,12 +43,69 @@ const acceptedJob = z.strictObject({
   dated: z.literal(true).exactOptional(),
 });
 
+/** Where the jobs that wait are the daemon's own, they can have copies. */
+const waitingJob = acceptedJob.extend({
+  content: acceptedJob.shape.content
+    .unwrap()
+    .extend({ sealedDocument: digests.exactOptional() })
+    .exactOptional(),
+});
+
+/** What clients are told of a job that no request made. */
+export const UNSEALABLE =
+  'The service accepted this job in a form that it does not seal. Send the request again.';
+
+/** How far the date of a job may be from the time at which it is known to have arrived. */
+export const DATED_MS_MAX = 300_000;
+
+/** What is wrong with the date of a job that arrived then; undefined if it was accepted at that time. */
+export function faultOfDate({ acceptedAt }: Pick<Job, 'acceptedAt'>, arrivedAt: number): string | undefined {
+  return Math.abs(acceptedAt - arrivedAt) <= DATED_MS_MAX
+    ? undefined
+    : `acceptedAt: it says ${toRfc3339(acceptedAt)}, but it arrived at ${toRfc3339(arrivedAt)}`;
+}
+
 /**
  * What is wrong with a job of a client that another process accepted; undefined where a request could have made it. `sourceUrl` is that of a job without
  * content.
  */
 export function faultOfAccepted(job: Job, sourceUrl: string | undefined): string | undefined {
-  const { error } = acceptedJob.safeParse(job);
+  return faultOfForm(acceptedJob, job, sourceUrl);
+}
+
+/** What is known about the jobs that wait in a store. */
+export interface WaitingFacts {
+  /** When the first epoch of the log began. */
+  begunAt: number;
+  /** The present, if a time source vouches for it. */
+  date: number | undefined;
+  /** Whether one of them can have been scanned. */
+  canBeScanned: boolean;
+}
+
+/**
+ * What is wrong with a job that waits in the store when the daemon starts; undefined if it can have been accepted, however long ago. Whoever can
+ * write the store can write such a job: what is decided here is only what an honest store never has.
+ */
+export function faultOfWaiting(
+  job: Job,
+  sourceUrl: string | undefined,
+  { begunAt, date, canBeScanned }: WaitingFacts,
+): string | undefined {
+  const { acceptedAt, content } = job;
+  if (acceptedAt < begunAt - DATED_MS_MAX)
+    return `acceptedAt: it says ${toRfc3339(acceptedAt)}, but the log began at ${toRfc3339(begunAt)}`;
+  if (date !== undefined && acceptedAt > date + DATED_MS_MAX)
+    return `acceptedAt: it says ${toRfc3339(acceptedAt)}, but it is ${toRfc3339(date)}`;
+  if (!isOfClient(job)) return undefined;
+  const isScanned = content?.scan.verdict === 'clean' || content?.scan.verdict === 'encrypted';
+  if (isScanned && !canBeScanned)
+    return 'content.scan: it says that it was scanned, but no scanner is configured';
+  return faultOfForm(waitingJob, job, sourceUrl);
+}
+
+function faultOfForm(form: z.ZodType, job: Job, sourceUrl: string | undefined): string | undefined {
+  const { error } = form.safeParse(job);
   if (error !== undefined)
     return error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ');
   const isFetched = job.source === 'url' && job.content === undefined;

@@ -102,6 +102,7 @@ export async function openFront(
         return live.current.limits.queueJobsMax;
       },
       observer: metrics,
+      logger,
       onFatal,
     }),
   );

@@ -1,5 +1,7 @@
+import type { Logger } from 'pino';
 import { ServiceError } from '../base/errors.ts';
 import { type Rounds, startRounds } from '../base/rounds.ts';
+import { DATED_MS_MAX } from '../job/acceptedJob.ts';
 import type { Job, JobMode, JobPhase, JobRecord, Outcome, ReceivedJob } from '../job/job.ts';
 import type { SealingNode, SealingView } from '../store/arrivals.ts';
 import { refusalOf } from '../store/outrun.ts';
@@ -14,6 +16,7 @@ export interface RemoteSealerOptions {
   /** How many accepted jobs may wait: of this front, others with its login, and the daemon that seals. */
   queueJobsMax: number;
   observer?: Pick<SealerObserver, 'accepted'>;
+  logger: Pick<Logger, 'error'>;
   /** Called when the store can no longer be read. */
   onFatal(error: unknown): void;
 }
@@ -26,6 +29,17 @@ const LOOK_MS = 1_000;
 /** Another daemon takes over within this time: until then, blocking requests wait for it. */
 const TAKEOVER_MS_MAX = 10_000;
 const RETRY_AFTER_SECONDS = 2;
+
+/** The store refuses a job whose date is not that of the database; a minute is left for the way there. */
+const AHEAD_MS_MAX = DATED_MS_MAX - 60_000;
+
+function wrongClock(): ServiceError {
+  return new ServiceError(
+    'timestamp_unavailable',
+    'The clock of this node is wrong, so it can date no job, and nothing was sealed. Repeat the request later.',
+    { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  );
+}
 
 function unsealable(): ServiceError {
   return new ServiceError(
@@ -72,13 +86,16 @@ export class RemoteSealer {
   }
 
   static async open(options: RemoteSealerOptions): Promise<RemoteSealer> {
-    return new RemoteSealer(options, await options.sealing.node());
+    const sealer = new RemoteSealer(options, await options.sealing.node());
+    if (sealer.#isMisdated) sealer.#reportClock();
+    return sealer;
   }
 
-  /** As of a sealer that has keys: throws ServiceError `storage_full` or `queue_full`, and for a blocking request what the daemon that seals has named. */
+  /** As of a sealer that has keys: throws ServiceError `storage_full`, `queue_full` or `timestamp_unavailable`, and for a blocking request what the daemon that seals has named. */
   admit(mode: JobMode): void {
     this.#options.store.space?.admit();
     if (this.waitingCount >= this.#options.queueJobsMax) throw queueFull();
+    if (this.#isMisdated) throw wrongClock();
     const obstacle = mode === 'blocking' ? this.#obstacle() : undefined;
     if (obstacle) throw obstacle;
   }
@@ -155,6 +172,10 @@ export class RemoteSealer {
     await Promise.allSettled([...this.#accepting.values(), ...rounds]);
   }
 
+  get #isMisdated(): boolean {
+    return Math.abs(this.#node.aheadMs) > AHEAD_MS_MAX;
+  }
+
   #obstacle(): ServiceError | undefined {
     const { isActive, obstacle } = this.#node;
     if (isActive && obstacle !== undefined) return obstacleNamed(obstacle);
@@ -163,9 +184,19 @@ export class RemoteSealer {
 
   async #refresh(): Promise<void> {
     const added = this.#added;
+    const wasMisdated = this.#isMisdated;
     this.#node = await this.#options.sealing.node();
+    if (this.#isMisdated && !wasMisdated) this.#reportClock();
     this.#added -= added;
     if (this.#node.isActive) this.#activeAtMs = performance.now();
+  }
+
+  #reportClock(): void {
+    const aheadSeconds = Math.round(this.#node.aheadMs / 1000);
+    this.#options.logger.error(
+      { event: 'clock_of_database', ahead_seconds: aheadSeconds },
+      'the clock of this machine is not that of the database, so no job is accepted: correct the wrong one',
+    );
   }
 
   async #look(): Promise<void> {

@@ -35,6 +35,8 @@ export interface SealingNode extends SealingState {
   waiting: number;
   /** Whether the role of this front may do more than a front has to: write the log. */
   isPrivileged: boolean;
+  /** How far the clock of this machine is ahead of that of the database, in milliseconds; below 0 while it is behind. */
+  aheadMs: number;
 }
 
 /** What a front sees of sealing. */

@@ -5,6 +5,7 @@ import t from 'tap';
 import { newJobId } from '../../src/job/id.ts';
 import type { ReceivedJob } from '../../src/job/job.ts';
 import { encodeJob } from '../../src/store/jobCodec.ts';
+import { referenceSha256 } from '../../src/store/postgresql/jobRows.ts';
 import { encodeRecord } from '../../src/store/records.ts';
 import { sampleJob } from '../store/samples.ts';
 import { pdfOf } from '../support/app.ts';
@@ -32,11 +33,23 @@ t.test('a front cannot make the daemon seal another job, fail a record, or end',
       ...{ acceptedAt: Date.now(), since: 1 },
       ...fields,
     });
-  const insert = async (job: ReceivedJob, record = encodeJob(job)) => {
+  const insert = async (
+    job: ReceivedJob,
+    record = encodeJob(job),
+    reference: Buffer | null = referenceSha256(job.customerReference) ?? null,
+  ) => {
     const { id, clientId, organization, visibility, content } = job;
     await front.query(
-      'INSERT INTO jobs (id, client_id, organization, visibility, document_sha256, record) VALUES ($1, $2, $3, $4, $5, $6)',
-      [uuid(id), clientId, organization, visibility, Buffer.from(content.document.sha256, 'hex'), record],
+      'INSERT INTO jobs (id, client_id, organization, visibility, document_sha256, record, reference_sha256) VALUES ($1, $2, $3, $4, $5, $6, $7)',
+      [
+        uuid(id),
+        clientId,
+        organization,
+        visibility,
+        Buffer.from(content.document.sha256, 'hex'),
+        record,
+        reference,
+      ],
     );
     return id;
   };
@@ -53,7 +66,6 @@ t.test('a front cannot make the daemon seal another job, fail a record, or end',
   const honest = own();
   const forger = own();
   const withSource = own();
-  const late = own({ acceptedAt: 9e15 });
   await active.stop();
   await insert(honest);
   await arrive(honest.id);
@@ -68,7 +80,10 @@ t.test('a front cannot make the daemon seal another job, fail a record, or end',
     encodeRecord('https://files.example.com/'),
   ]);
   await arrive(withSource.id);
-  await t.rejects(insert(late), { code: '42501' });
+  for (const acceptedAt of [0, Date.UTC(2001, 0), Date.UTC(9998, 0), 9e15])
+    await t.rejects(insert(own({ acceptedAt })), { code: '42501' }, `dated ${acceptedAt}`);
+  const hidden = own({ customerReference: 'a' });
+  await t.rejects(insert(hidden, encodeJob(hidden), null), { code: '42501' }, 'not found by its reference');
 
   active = await first.start();
   let isOver = false;

@@ -1,4 +1,5 @@
 /** The daemon that seals, beside fronts that accept in the same store. */
+import { EventEmitter, once } from 'node:events';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { newJobId } from '../../src/job/id.ts';
@@ -43,7 +44,7 @@ async function openNodes(t: Test): Promise<{ store: Store; front: Store; sealer:
 }
 
 const newJob = (fields: Partial<Job> = {}) =>
-  makeJob(newJobId(), { mode: 'blocking', since: 1, ...fields }) as ReceivedJob;
+  makeJob(newJobId(), { mode: 'blocking', acceptedAt: Date.now(), since: 1, ...fields }) as ReceivedJob;
 const withKey = (job: Job, key: string): Acceptance => ({ idempotency: sampleEntry(job, { key }) });
 const outcomeOf = (sealer: Sealer, { id }: Job) =>
   sealer.settled(id, NEVER).then(
@@ -61,6 +62,7 @@ t.test('a repeat that is refused meanwhile is not given the id of a job that nev
     store: front,
     sealing,
     queueJobsMax: 10,
+    logger: pino({ level: 'silent' }),
     onFatal: (error) => t.fail(String(error)),
   });
   t.teardown(() => remote.close());
@@ -96,6 +98,46 @@ t.test('a key that a front used first ends one job of a batch, and no other', as
   t.equal(sealer.waitingCount, 0);
   t.strictSame(fatal, []);
 });
+
+t.test(
+  'a front whose clock is not that of the database refuses what it cannot date, and says so once',
+  async (t) => {
+    const { front } = await openNodes(t);
+    const { sealing } = front;
+    if (sealing === undefined) throw new Error('the store is not that of a front');
+    let aheadMs = -3_600_000;
+    const told: object[] = [];
+    const looks = new EventEmitter();
+    const remote = await RemoteSealer.open({
+      store: front,
+      sealing: {
+        ...sealing,
+        node: async () => {
+          looks.emit('look');
+          return { ...(await sealing.node()), aheadMs };
+        },
+      },
+      queueJobsMax: 10,
+      logger: pino({ level: 'error' }, { write: (line: string) => void told.push(JSON.parse(line)) }),
+      onFatal: (error) => t.fail(String(error)),
+    });
+    t.teardown(() => remote.close());
+    for (const mode of ['async', 'blocking'] as const)
+      t.throws(() => remote.admit(mode), { code: 'timestamp_unavailable', message: /clock of this node/ });
+    await once(looks, 'look');
+    t.match(told, [{ event: 'clock_of_database', ahead_seconds: -3600 }]);
+    aheadMs = 1_000;
+    await until('its clock was set', () => {
+      try {
+        remote.admit('async');
+        return true;
+      } catch {
+        return false;
+      }
+    });
+    t.equal(told.length, 1);
+  },
+);
 
 t.test('a quota counts what all nodes accepted', async (t) => {
   const { front, sealer } = await openNodes(t);

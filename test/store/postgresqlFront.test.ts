@@ -1,7 +1,7 @@
 /** What a front accepts, and what it sees of the daemon that seals. */
 import pg from 'pg';
 import t from 'tap';
-import type { Job } from '../../src/job/job.ts';
+import type { Job, ReceivedJob } from '../../src/job/job.ts';
 import { encodeJob } from '../../src/store/jobCodec.ts';
 import { Outrun } from '../../src/store/outrun.ts';
 import { openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
@@ -10,10 +10,13 @@ import type { Store } from '../../src/store/store.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 import { openNodes } from './openNodes.ts';
-import { sampleBatch, sampleEntry, sampleJob, sampleJobs, sampleUrlJob } from './samples.ts';
+import { sampleJob as anyJob, sampleBatch, sampleEntry, sampleUrlJob } from './samples.ts';
 
 const postgres = await startPostgres(t);
 
+/** As a front accepts it now. */
+const sampleJob = (fields: Partial<ReceivedJob> = {}) =>
+  anyJob({ acceptedAt: Date.now(), since: 1, ...fields });
 const nobody = () => false;
 const LOOK_MAX = 1000;
 const arrivals = async (store: Store) => (await store.arrivals?.look(nobody, LOOK_MAX)) ?? [];
@@ -25,7 +28,7 @@ t.test('the sealing daemon is notified of accepted jobs, and the front of their 
   let ended = 0;
   active.arrivals?.onRing(() => accepted++);
   front.sealing?.onRing(() => ended++);
-  const jobs = [sampleJob({ since: 1 }), sampleJob({ since: 1 }), sampleUrlJob({ since: 1 })] as [
+  const jobs = [sampleJob(), sampleJob(), sampleUrlJob({ acceptedAt: Date.now(), since: 1 })] as [
     Job,
     Job,
     Job,
@@ -40,7 +43,9 @@ t.test('the sealing daemon is notified of accepted jobs, and the front of their 
   );
   t.strictSame(await active.jobs.waiting(10), [], 'nothing is sealed unseen');
   t.equal(await active.jobs.waitingCount(), 3);
-  t.strictSame(await front.sealing?.node(), {
+  const { aheadMs, ...node } = (await front.sealing?.node()) ?? {};
+  t.ok(Math.abs(aheadMs ?? Infinity) < 60_000, 'one machine has one clock');
+  t.strictSame(node, {
     isActive: true,
     scans: false,
     holder: `process ${process.pid} on ${(await import('node:os')).hostname()}`,
@@ -107,13 +112,40 @@ t.test('a job that no request could have made is found, and does not stop others
     await active.jobs.fail(job.id, { code: 'internal_error', message: 'no', failedAt: 1 });
     return found?.fault;
   };
-  const job = () => sampleJob({ since: 1 });
+  const job = () => sampleJob();
   t.match(await add(job(), Buffer.from('garbage')), /its checksum is wrong/);
   t.match(await add({ ...job(), source: 'audit' }), /source/);
   t.match(await add({ ...job(), clientId: '_canary' }), /clientId/);
   t.match(await add({ ...job(), mode: 'whatever' as Job['mode'] }), /mode/);
-  t.match(await add({ ...sampleUrlJob({ since: 1 }) }), /either its content or the URL/);
+  t.match(
+    await add({ ...sampleUrlJob({ acceptedAt: Date.now(), since: 1 }) }),
+    /either its content or the URL/,
+  );
+  t.match(
+    await add({ ...job(), acceptedAt: Date.UTC(2001, 0) }),
+    /it says 2001-01-01T.*, but it arrived at 20/,
+  );
+  t.match(await add({ ...job(), customerReference: 'a' }), /would not be found by it/);
   t.equal(await add(job()), undefined, 'as it should be');
+});
+
+t.test('a job that waited for days is honest, also one whose arrival is not known', async (t) => {
+  const { database, active } = await openNodes(t, postgres);
+  const acceptedAt = Date.now() - 3 * 86_400_000;
+  const add = async (arrivedAt: string) => {
+    const job = sampleJob({ acceptedAt });
+    await postgres.query(
+      `INSERT INTO pdfseal.jobs (id, client_id, organization, visibility, document_sha256, record)
+        VALUES ('${job.id.slice(4)}', 'billing', 'acme', 'private', '', '\\x${encodeJob(job).toString('hex')}');
+       INSERT INTO pdfseal.arrivals (job_id, arrived_at) VALUES ('${job.id.slice(4)}', ${arrivedAt})`,
+      database,
+    );
+    const found = await arrivals(active);
+    return found.find(({ jobId }) => jobId === job.id)?.fault;
+  };
+  t.equal(await add(`to_timestamp(${acceptedAt / 1000})`), undefined);
+  t.equal(await add('NULL'), undefined);
+  t.match(await add('now()'), /but it arrived at/);
 });
 
 t.test('a backlog of one front does not delay another', async (t) => {
@@ -121,7 +153,9 @@ t.test('a backlog of one front does not delay another', async (t) => {
   const piling = await openFront();
   const other = await openInPostgresql({ location: { urls: [postgres.url(database)] }, front: true });
   t.teardown(() => other.close());
-  const [many, few] = [5, 2].map((count) => sampleJobs(count).map((job) => ({ ...job, since: 1 })));
+  const [many, few] = [5, 2].map((count) =>
+    Array.from({ length: count }, (_, n) => sampleJob({ acceptedAt: Date.now() + n })),
+  );
   for (const job of many ?? []) await piling.jobs.accept(job);
   for (const job of few ?? []) await other.jobs.accept(job);
   const [a = '', b = '', c = '', d = ''] = (many ?? []).map(({ id }) => id);

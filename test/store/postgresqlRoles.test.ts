@@ -6,6 +6,7 @@ import { presentJob } from '../../src/http/presentJob.ts';
 import { documentSha256, type Job } from '../../src/job/job.ts';
 import type { Act } from '../../src/manifest/auditRecord.ts';
 import { encodeJob, parseJob } from '../../src/store/jobCodec.ts';
+import { referenceSha256 } from '../../src/store/postgresql/jobRows.ts';
 import {
   createInPostgresql,
   makeRolesInPostgresql,
@@ -44,8 +45,9 @@ async function actAs(t: Test, server: Postgres, database: string, role: string) 
 
 const DENIED = '42501';
 const REFUSED = '23514';
-const ADD_JOB = `INSERT INTO jobs (id, client_id, organization, visibility, document_sha256, record)
-  VALUES ($1, $2, 'acme', 'private', $3, $4)`;
+const ADD_JOB = `INSERT INTO jobs (id, client_id, organization, visibility, document_sha256, record, reference_sha256)
+  VALUES ($1, $2, 'acme', 'private', $3, $4, $5)`;
+const now = () => ({ acceptedAt: Date.now() });
 const uuidOf = ({ id }: Job) => id.slice('job_'.length);
 /** The parameters of a job as a front writes it, or with another record. */
 const rowOf = (job: Job, record = encodeJob(job)) => [
@@ -53,6 +55,7 @@ const rowOf = (job: Job, record = encodeJob(job)) => [
   job.clientId,
   Buffer.from(documentSha256(job), 'hex'),
   record,
+  referenceSha256(job.customerReference) ?? null,
 ];
 
 t.test('roles are made if the user may do so, and otherwise named in the remedy', async (t) => {
@@ -139,7 +142,7 @@ t.test('a front can accept jobs and read what the API shows, and change nothing 
     'but not what makes the next key from it',
   );
 
-  const job = sampleJob();
+  const job = sampleJob(now());
   const uuid = job.id.slice(4);
   t.equal(await act(ADD_JOB, rowOf(job)), '1 rows');
   t.equal(await act(ADD_JOB, rowOf({ ...job, clientId: 'somebody' }, encodeJob(job))), DENIED);
@@ -148,6 +151,17 @@ t.test('a front can accept jobs and read what the API shows, and change nothing 
   t.equal(await act(ADD_JOB, rowOf(long)), DENIED, 'nor one that is longer than any request makes');
   for (const source of ['audit', 'canary'] as const)
     t.equal(await act(ADD_JOB, rowOf({ ...job, source })), DENIED, `no ${source}`);
+  const minute = 60_000;
+  const present = Date.now();
+  for (const acceptedAt of [0, present - 6 * minute, present + 6 * minute, Date.UTC(9998, 0)])
+    t.equal(await act(ADD_JOB, rowOf({ ...job, acceptedAt })), DENIED, `not dated ${acceptedAt}`);
+  for (const acceptedAt of [present - minute, present + minute])
+    t.equal(await act(ADD_JOB, rowOf({ ...job, acceptedAt })), '1 rows');
+  const referenced = rowOf({ ...job, customerReference: 'a' });
+  t.equal(await act(ADD_JOB, referenced), '1 rows');
+  const hidden = [...referenced.slice(0, 4), null];
+  t.equal(await act(ADD_JOB, hidden), DENIED, 'nor one that is not found by its reference');
+  t.equal(await act(ADD_JOB, [...rowOf(job).slice(0, 4), referenced[4]]), DENIED, 'or by that of another');
   const nil = { ...job, id: `job_${''.padEnd(32, '0')}` };
   t.equal(await act(ADD_JOB, rowOf(nil)), REFUSED);
   const source = 'INSERT INTO sources VALUES ($1, $2)';
@@ -161,6 +175,8 @@ t.test('a front can accept jobs and read what the API shows, and change nothing 
   t.equal(await act(claim, [Buffer.of(1), uuid, encodeRecord(entry)]), DENIED, 'of another job');
   const missing = encodeRecord(sampleEntry(job));
   t.equal(await act(claim, [Buffer.of(1), uuid, missing]), DENIED, 'of a job that is not there');
+  const dated = `INSERT INTO arrivals (job_id, arrived_at) VALUES ($1, '2001-01-01')`;
+  t.equal(await act(dated, [old.id.slice(4)]), DENIED, 'nor at another time');
   const login = `INSERT INTO arrivals (job_id, accepted_by) VALUES ($1, 'another')`;
   t.equal(await act(login, [old.id.slice(4)]), DENIED, 'in the name of another front');
 
@@ -190,16 +206,17 @@ t.test('any job that a front can write can be read and shown', async (t) => {
   const quota = { name: 'default', startsAt: 0, endsAt: 86_400_000 };
   const customerReference = `"'\u0001\\u0000 ${'😀'.repeat(400)}`;
   const jobs: Job[] = [
-    sampleJob(),
-    sampleJob({ purpose: 'p', customerReference, quota, since: 5, dated: true }),
-    sampleUrlJob({ quota, since: 5 }),
+    sampleJob(now()),
+    sampleJob({ ...now(), purpose: 'p', customerReference, quota, since: 5, dated: true }),
+    sampleUrlJob({ ...now(), quota, since: 5 }),
   ];
   const site = { environment: 'sandbox', publicUrl: 'https://seal.example.com' };
   let accepted = 0;
   for (const job of jobs) {
-    t.equal(await act(ADD_JOB, rowOf(job)), '1 rows');
+    t.equal(await act(ADD_JOB, rowOf({ ...job, ...now() })), '1 rows');
     const parsed = JSON.parse(encodeJob(job).subarray(8).toString());
     for (const place of placesIn(parsed)) {
+      parsed[4] = Date.now();
       for (const value of [null, true, 9e15, -1, 1.5, 'x', [], [1], {}, undefined]) {
         const record = encodeRecord(withAt(parsed, place, value));
         if ((await act(ADD_JOB, rowOf(job, record))) !== '1 rows') continue;
@@ -272,9 +289,9 @@ t.test('daemon and commands work as members of their roles', async (t) => {
 });
 
 t.test('a database of any earlier layout gets tables and rights', async (t) => {
-  for (const layout of [1, 2, 3]) {
+  for (const layout of [1, 2, 3, 4]) {
     const database = await postgres.createDatabase();
-    const files = [1, 2, 3].slice(0, layout).map((n) => `../../src/store/postgresql/00${n}.sql`);
+    const files = [1, 2, 3, 4].slice(0, layout).map((n) => `../../src/store/postgresql/00${n}.sql`);
     await postgres.query(
       `SET ROLE pdfseal; CREATE SCHEMA pdfseal; SET search_path = pdfseal;
        ${files.map((file) => readFileSync(new URL(file, import.meta.url), 'utf8')).join('')}
@@ -298,7 +315,7 @@ t.test('a database of any earlier layout gets tables and rights', async (t) => {
     const damaged = sampleCredential();
     const bytes = Buffer.concat([encodeRecord({}), Buffer.from(',"successorSalt":"c2Fs"')]);
     const keys = [
-      [replaced, salted],
+      [replaced, layout < 4 ? salted : encodeRecord(replaced)],
       [untouched, encodeRecord(untouched)],
       [damaged, bytes],
     ] as const;
@@ -310,22 +327,24 @@ t.test('a database of any earlier layout gets tables and rights', async (t) => {
     const location = { urls: [postgres.url(database)] };
     await t.rejects(openInPostgresql({ location }), { code: 'older_store' });
     const store = await openInPostgresql({ location, sequencing: { onWait: t.fail, onLost: t.fail } });
-    t.equal(
-      (await store.arrivals?.look(() => false, 10))?.length,
-      layout > 1 ? 1 : 0,
-      'what waits is still found',
+    t.strictSame(
+      await store.arrivals?.look(() => false, 10),
+      layout > 1 ? [{ jobId: job.id, job }] : [],
+      'what waits is still found, however long ago it was accepted',
     );
     const { credentials } = store;
     t.strictSame(await credentials.get(replaced.keyHash), replaced, 'without its salt');
     t.strictSame(await credentials.get(untouched.keyHash), untouched);
     await t.rejects(credentials.get(damaged.keyHash), { message: /is damaged/ }, 'damage is not hidden');
-    t.equal(await credentials.saltOf(replaced.keyHash), 'c2Fs/HN+bHQ=');
-    t.equal(await credentials.sweepSalts(1_750_000_000_122, 10), 0);
-    t.equal(await credentials.sweepSalts(1_750_000_000_123, 10), 1);
+    if (layout < 4) {
+      t.equal(await credentials.saltOf(replaced.keyHash), 'c2Fs/HN+bHQ=');
+      t.equal(await credentials.sweepSalts(1_750_000_000_122, 10), 0);
+      t.equal(await credentials.sweepSalts(1_750_000_000_123, 10), 1);
+    }
     await store.close();
     const act = await actAs(t, postgres, database, 'pdfseal_front');
     t.equal(await act('SELECT * FROM notes'), '1 rows');
-    t.equal(await act(ADD_JOB, rowOf(sampleJob())), '1 rows');
+    t.equal(await act(ADD_JOB, rowOf(sampleJob(now()))), '1 rows');
   }
 });
 

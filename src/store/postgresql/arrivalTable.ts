@@ -1,10 +1,11 @@
-import { faultOfAccepted } from '../../job/acceptedJob.ts';
+import { faultOfAccepted, faultOfDate } from '../../job/acceptedJob.ts';
+import type { Job } from '../../job/job.ts';
 import type { Arrival, ArrivalStore } from '../arrivals.ts';
 import { idOf, ownUuid } from '../ids.ts';
 import { parseRecord } from '../records.ts';
 import type { Bell } from './bell.ts';
 import { type Database, internalStatements, statements } from './database.ts';
-import { JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
+import { JOB_COLUMNS, type JobRow, parseJobRow, referenceSha256 } from './jobRows.ts';
 import type { Writes } from './writes.ts';
 
 const INTERNAL = internalStatements({
@@ -21,7 +22,8 @@ const INTERNAL = internalStatements({
       WHERE accepted_by = logins.accepted_by ORDER BY job_id LIMIT $1) AS of_login
   ORDER BY place, job_id`,
   arrived_jobs: `SELECT ${JOB_COLUMNS}, (SELECT record FROM sources WHERE job_id = j.id) AS source,
-    EXISTS (SELECT FROM waiting WHERE job_id = j.id) AS is_own
+    EXISTS (SELECT FROM waiting WHERE job_id = j.id) AS is_own, j.reference_sha256,
+    (SELECT floor(extract(epoch FROM arrived_at) * 1000)::float8 FROM arrivals WHERE job_id = j.id) AS arrived_at
   FROM unnest($1::uuid[]) WITH ORDINALITY AS found (id, place) JOIN jobs j USING (id) ORDER BY place`,
 });
 const SQL = statements({
@@ -36,6 +38,10 @@ interface ArrivedRow extends JobRow {
   source: Buffer | null;
   /** Whether it was a sealing daemon, or a command, that accepted it: then it arrived from nowhere. */
   is_own: boolean;
+  /** A job is found by it. */
+  reference_sha256: Buffer | null;
+  /** By the clock of the database, milliseconds since the epoch. Null for a row of an earlier layout, and after a repair. */
+  arrived_at: number | null;
 }
 
 /** What fronts accepted. Their words are taken for what a client asked and which digests a document has, and for nothing else. */
@@ -70,12 +76,19 @@ function examine(row: ArrivedRow): Arrival {
   try {
     const { job } = parseJobRow(row);
     const isFetched = job.content === undefined && row.source !== null;
-    const fault = faultOfAccepted(
-      job,
-      isFetched ? parseRecord<string>(row.source ?? Buffer.of()) : undefined,
-    );
+    const fault =
+      faultOfAccepted(job, isFetched ? parseRecord<string>(row.source ?? Buffer.of()) : undefined) ??
+      faultOfReference(job, row) ??
+      (row.arrived_at === null ? undefined : faultOfDate(job, row.arrived_at));
     return fault === undefined ? { jobId, job } : { jobId, fault };
   } catch (error) {
     return { jobId, fault: (error as Error).message };
   }
+}
+
+function faultOfReference({ customerReference }: Job, { reference_sha256 }: ArrivedRow): string | undefined {
+  const expected = referenceSha256(customerReference);
+  const isFound =
+    expected === undefined ? reference_sha256 === null : reference_sha256?.equals(expected) === true;
+  return isFound ? undefined : 'customerReference: the job would not be found by it';
 }

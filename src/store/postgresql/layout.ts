@@ -8,10 +8,11 @@ import { grantRoles } from './roles.ts';
 const MIGRATIONS = [
   { layout: 3, file: '003.sql' },
   { layout: 4, file: '004.sql' },
+  { layout: 5, file: '005.sql' },
 ] as const;
 
 /** The layout that this program writes. */
-export const LAYOUT = 4;
+export const LAYOUT = 5;
 
 /** A large table may get another index. */
 const MIGRATION_MS_MAX = 3_600_000;

@@ -1,5 +1,6 @@
 import type { Client } from 'pg';
 import { OperatorError } from '../../base/errors.ts';
+import { DATED_MS_MAX } from '../../job/acceptedJob.ts';
 
 /** Tables whose rows have rules for fronts. Whoever owns them is bound by none. */
 const RULED = ['notes', 'jobs', 'sources', 'idempotency'];
@@ -28,6 +29,10 @@ const IS_JOB = `$.size() == 6 && $[0].size() == 7 && ${areOnly('string', '$[0][0
   && (!exists($[5].since) || ${isTime('$[5].since')})
   && (!exists($[5].quota) || $[5].quota.type() == "object" && $[5].quota.name.type() == "string"
     && ${isTime('$[5].quota.startsAt')} && ${isTime('$[5].quota.endsAt')})`;
+
+/** The date of a new job is that of the database. A transaction can be older than what it writes, so its own time does not count. */
+const IS_DATED_NOW = `jsonb_path_match(${PARSED}, '$[4] >= $now - ${DATED_MS_MAX} && $[4] <= $now + ${DATED_MS_MAX}',
+  jsonb_build_object('now', floor(extract(epoch FROM clock_timestamp()) * 1000)))`;
 
 /** More bytes than the largest record of its kind has. */
 const BYTES_MAX = { jobs: 32_768, sources: 16_384, idempotency: 65_536 };
@@ -61,7 +66,9 @@ const ROLES = {
     CREATE POLICY front_adds ON jobs FOR INSERT TO pdfseal_front WITH CHECK (${isRecordOf('jobs')} AND ${PARSED} @@ '${IS_JOB}'
       AND ${PARSED}->0->>0 = client_id AND ${PARSED}->0->>1 = organization AND ${PARSED}->0->>4 = visibility
       AND ${PARSED}->0->>6 IN ('upload', 'url', 'digest')
-      AND encode(document_sha256, 'hex') = coalesce(${PARSED}->2->0->>0, ${PARSED}->>1) AND length(document_sha256) = 32);
+      AND ${IS_DATED_NOW}
+      AND encode(document_sha256, 'hex') = coalesce(${PARSED}->2->0->>0, ${PARSED}->>1) AND length(document_sha256) = 32
+      AND reference_sha256 IS NOT DISTINCT FROM sha256(convert_to((${PARSED}->5->'customerReference')::text, 'UTF8')));
     CREATE POLICY front_adds ON sources FOR INSERT TO pdfseal_front WITH CHECK (${isRecordOf('sources')});
     CREATE POLICY front_writes ON idempotency TO pdfseal_front USING (true) WITH CHECK (${isRecordOf('idempotency')}
       AND ${PARSED}->>'jobId' = 'job_' || replace(job_id::text, '-', '')

@@ -11,6 +11,7 @@ import { IS_ACTIVE } from './sequencer.ts';
 
 const INTERNAL = internalStatements({
   sealing_node: `SELECT holder, obstacle, scans, has_table_privilege('leaves', 'INSERT') AS is_privileged, (${IS_ACTIVE}) AS is_active,
+    (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS date,
     (SELECT count(*) FROM waiting) + (SELECT count(*) FROM arrivals WHERE accepted_by = session_user::text) AS waiting
   FROM sequencer`,
 });
@@ -33,6 +34,7 @@ interface NodeRow {
   scans: boolean;
   is_active: boolean;
   is_privileged: boolean;
+  date: number;
   waiting: number;
 }
 
@@ -47,6 +49,7 @@ export function sealingTable(database: Database, bell: Bell): SealingView {
         holder: row?.holder ?? '',
         waiting: row?.waiting ?? 0,
         isPrivileged: row?.is_privileged === true,
+        aheadMs: row === undefined ? 0 : Date.now() - row.date,
         ...(row?.obstacle && { obstacle: row.obstacle }),
       };
     },

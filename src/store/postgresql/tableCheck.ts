@@ -52,7 +52,8 @@ const SQL = statements({
   remove_waiting: 'DELETE FROM waiting WHERE job_id = $1',
   add_waiting: 'INSERT INTO waiting VALUES ($1) ON CONFLICT DO NOTHING',
   /** What a front accepted looks as what a daemon did: it is examined before it is sealed. */
-  add_arrival: 'INSERT INTO arrivals VALUES ($1) ON CONFLICT DO NOTHING',
+  // It is not known when it arrived.
+  add_arrival: 'INSERT INTO arrivals (job_id, arrived_at) VALUES ($1, NULL) ON CONFLICT DO NOTHING',
   remove_source: 'DELETE FROM sources WHERE job_id = $1',
   mend_job: `UPDATE jobs SET client_id = $2, organization = $3, visibility = $4, document_sha256 = $5, reference_sha256 = $6
     WHERE id = $1`,
