@@ -18,6 +18,7 @@ import { LiveConfig } from '../config/reload.ts';
 import { spelledSettings } from '../config/settingsToml.ts';
 import { trustOf } from '../config/trustAnchors.ts';
 import { createApp } from '../http/app.ts';
+import { faultOfWaiting } from '../job/acceptedJob.ts';
 import type { RefusalListener } from '../kms/partitions.ts';
 import type { Epoch } from '../log/epochs.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
@@ -194,6 +195,15 @@ export async function serve(file: string): Promise<void> {
       cosigners: config.witness.required ? witnessing : undefined,
       diskSpace,
       requireRecord: (job) => epochSeal.requireRecord(job),
+      faultOf: async (job) => {
+        const sourceUrl = job.content === undefined ? await store.jobs.sourceUrl(job.id) : undefined;
+        return faultOfWaiting(job, sourceUrl, {
+          begunAt: signing.epochs.list[0]?.from ?? 0,
+          date: clock.vouched(),
+          // A front has a scanner of its own.
+          canBeScanned: scanner !== undefined || store.arrivals !== undefined,
+        });
+      },
       ...config.sealing,
       get queueJobsMax() {
         return live.current.limits.queueJobsMax;

@@ -1,4 +1,6 @@
 import { OperatorError } from '../base/errors.ts';
+import { UNSEALABLE } from '../job/acceptedJob.ts';
+import type { Job } from '../job/job.ts';
 import { emptyEdge } from '../log/tree.ts';
 import { committedEdge } from './draft.ts';
 import { Sealer, type SealerOptions } from './sealer.ts';
@@ -24,13 +26,23 @@ export async function openSealer(options: SealerOptions): Promise<Sealer> {
   for (const job of waiting) if (job.source === 'audit') await options.requireRecord(job);
   const announced = await store.log.announced();
   const shown = new Set(announced?.jobIds);
-  const sealer = new Sealer(
-    options,
-    edge,
-    head,
-    waiting.filter(({ id }) => !shown.has(id)),
-  );
+  const sealable: Job[] = [];
+  // Witnesses may have seen the announced batch, so its jobs are not judged any more.
+  for (const job of waiting) if (!shown.has(job.id) && (await isSealable(job, options))) sealable.push(job);
+  const sealer = new Sealer(options, edge, head, sealable);
   if (announced !== undefined) await sealer.resume(announced, waiting);
   sealer.start();
   return sealer;
+}
+
+/** Fails a job that nobody can have accepted. */
+async function isSealable(job: Job, { store, faultOf, clock, logger }: SealerOptions): Promise<boolean> {
+  const detail = await faultOf?.(job);
+  if (detail === undefined) return true;
+  logger.error(
+    { event: 'waiting_refused', job_id: job.id, detail },
+    'the store has a job that nobody accepted',
+  );
+  await store.jobs.fail(job.id, { code: 'internal_error', message: UNSEALABLE, failedAt: clock() });
+  return false;
 }

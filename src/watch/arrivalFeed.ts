@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import { startRounds } from '../base/rounds.ts';
+import { UNSEALABLE } from '../job/acceptedJob.ts';
 import type { Job } from '../job/job.ts';
 import type { Fetching } from '../seal/fetching.ts';
 import type { Sealer } from '../seal/sealer.ts';
@@ -91,8 +92,7 @@ async function take(
   }
   const detail = fault ?? 'no credential is of its client and organization';
   logger.error({ event: 'arrival_refused', job_id: jobId, detail }, 'a front accepted what cannot be sealed');
-  const message = 'The service accepted this job in a form that it does not seal. Send the request again.';
-  await store.jobs.fail(jobId, { code: 'internal_error', message, failedAt: clock() });
+  await store.jobs.fail(jobId, { code: 'internal_error', message: UNSEALABLE, failedAt: clock() });
 }
 
 function nameOf({ clientId, organization }: Pick<Job, 'clientId' | 'organization'>): string {

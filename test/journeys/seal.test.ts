@@ -2,6 +2,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { newJobId } from '../../src/job/id.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
+import { sampleJob } from '../store/samples.ts';
 import { pdfOf } from '../support/app.ts';
 import { Client, digestFields, type JobBody } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';
@@ -49,7 +52,13 @@ t.test('a document is sealed in each form, and its receipt outlives the daemon',
   // Asynchronous: accepted before the crash, and sealed at the latest after it.
   const late = await client.seal(pdfOf('accepted'), { mode: 'async' });
   await sandbox.kill();
+  const forged = sampleJob({ id: newJobId(), clientId: 'quickstart', acceptedAt: Date.UTC(2001, 0) });
+  const store = await openStore({ path: join(sandbox.dir, 'state', 'store') });
+  await store.jobs.accept(forged);
+  await store.close();
   await sandbox.start();
+  const refused = (await client.get(`/v1/jobs/${forged.id}`)).json<JobBody>();
+  t.equal(refused.phase, 'failed', 'a job that was written into the store is not sealed');
 
   const isCompleted = async ({ id }: JobBody) => {
     const job = await client.get(`/v1/jobs/${id}`);
