@@ -97,6 +97,7 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
     'seal/pipeline.ts #flights',
     'seal/signing.ts #onChangeOver',
   ],
+  'the jobs that wait in the store, which queue_jobs_max bounds': ['seal/openSealer.ts sealable'],
   CARRIED_MAX: ['watch/witnessMemory.ts #carried'],
   'as many as one sweep takes': ['watch/sweep.ts expired'],
 };

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClockSource } from '../../src/tsa/synchronization.ts';
 import { FakeTime } from '../support/clocks.ts';
 import { TimeService } from '../support/timeService.ts';
+import { until } from '../support/until.ts';
 import { type PlayedRound, playRound, type Round, type RoundOptions } from './play.ts';
 
 export type Trust = ClockSource['trust'];
@@ -59,12 +60,21 @@ export class Machine {
   async start(): Promise<void> {
     await this.#round.start(this.date.through);
   }
+
+  /** An administrator accepts the date, if it is far ahead. */
+  async acceptDate(): Promise<void> {
+    const { sandbox } = this.#round;
+    await until('the date is trusted', async () => {
+      const { status, stderr } = await sandbox.pdfseal(['clock', 'accept', '--config', sandbox.configFile]);
+      return status === 0 || stderr.includes('(it is trusted)');
+    });
+  }
 }
 
 /**
  * Jumps to dates after and before the real one, with a kill after some, or a boot. A clock that nobody can tell to be wrong is believed half a minute
- * later; so the round ends at the latest date that there was: before it, nothing is sealed, which is as it should be. Where chrony is asked,
- * no wrong date may ever be believed, and the round ends when the date is right again.
+ * later, or once an administrator accepts it; so the round ends at the latest date that there was: before it, nothing is sealed, which is as it
+ * should be. Where chrony is asked, no wrong date may ever be believed, and the round ends when the date is right again.
  */
 export function jumpDate(
   trust: Trust,
@@ -94,6 +104,7 @@ export function jumpDate(
       }
     }
     machine.date.jump(isVouched ? 0 : latest);
+    if (trust === 'system') await machine.acceptDate();
     await sleep(500);
     const hasRefused = round.workload.history.tries
       .slice(first)

@@ -34,6 +34,8 @@ for (const archive of readdirSync(INSTALLATIONS)) {
     const leavesBefore = lastCheckpoint();
     const daemon = await sandbox.start();
     const client = await Client.connect(sandbox.url, told.apiKey);
+    const accepted = await sandbox.pdfseal(['clock', 'accept', '--config', sandbox.configFile]);
+    t.equal(accepted.status, 0, `it was stopped long ago: ${accepted.stderr}`);
 
     await t.test('it serves the same receipts and copies', async (t) => {
       for (const { answer, receipt } of told.sealed) {

@@ -30,7 +30,7 @@ import {
   removeUnproven,
   type Shown,
 } from './keptCheckpoints.ts';
-import { findApiKey, REACH_OPTIONS, reachMisuse, reachOf } from './reachOptions.ts';
+import { REACH_OPTIONS, reachMisuse, reachOf, readOptionalApiKey } from './reachOptions.ts';
 
 const MONITOR_OPTIONS = [
   ...REACH_OPTIONS,
@@ -112,7 +112,7 @@ async function follow({
   const trust = parseTrust(readTextFile(trustFile, RECEIPT_BYTES_MAX));
   const earlier = readState(state, first ?? false, trust);
   const paths = receipts === undefined ? undefined : receiptsIn(receipts);
-  const log = new ApiClient(reach.url, findApiKey(reach), reachOf(reach));
+  const log = new ApiClient(reach.url, readOptionalApiKey(reach), reachOf(reach));
   const shown: Shown[] = [await showAs('checkpoint', log, trust)];
   const [now] = shown as [Shown];
   const known = [

@@ -60,14 +60,14 @@ export function reachOf({ tlsCa, tlsCertificate, tlsKey, unixSocket }: ReachOpti
 
 /** The API key. Undefined only if there is a client certificate, which can stand for the client. */
 export function readApiKey(options: ReachOptions): string | undefined {
-  const apiKey = findApiKey(options);
+  const apiKey = readOptionalApiKey(options);
   if (apiKey === undefined && options.tlsCertificate === undefined)
     throw new OperatorError('no API key: name a file with --key-file, or set PDFSEAL_API_KEY');
   return apiKey;
 }
 
 /** Never from the command line: every user of the machine can read that. Undefined if none is given. */
-export function findApiKey({ keyFile, tlsCertificate }: ReachOptions): string | undefined {
+export function readOptionalApiKey({ keyFile, tlsCertificate }: ReachOptions): string | undefined {
   const apiKey =
     keyFile === undefined ? fromEnvironment('PDFSEAL_API_KEY') : readTextFile(keyFile, FILE_BYTES_MAX).trim();
   if (apiKey === undefined) return undefined;
