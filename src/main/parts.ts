@@ -52,9 +52,11 @@ export function openEgress(config: Config, logger: Logger, parts: AsyncDisposabl
   return egress;
 }
 
+const CLOCK_AHEAD_MS_MAX = 24 * 3_600_000;
+
 /** Without time-stamps, the system clock is trusted as it is. */
 export async function openClockOf(
-  { timestamp, clock }: Config,
+  { timestamp, clock, isFront }: Config,
   store: Store,
   logger: Logger,
   parts: AsyncDisposableStack,
@@ -64,6 +66,7 @@ export async function openClockOf(
   const opened = await openTrustedClock({
     source: timestamp.authorities.length === 0 ? { trust: 'system' } : reachable(clock),
     accuracyMs: timestamp.accuracyMs,
+    ...(timestamp.authorities.length > 0 && !isFront && { aheadMsMax: CLOCK_AHEAD_MS_MAX }),
     newest: newestTimeOf(head, timestamp.policy),
     lastDate: store.serviceTime.lastDate ?? Math.max(lastSealedAt, store.identity.createdAt),
     logger,

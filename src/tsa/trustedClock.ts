@@ -13,6 +13,11 @@ export interface TrustedClockOptions {
   newest: number;
   /** The last trusted date of the previous run; default: the system clock's. */
   lastDate?: number;
+  /**
+   * How far a clock for which no source vouches may be ahead of the last trusted date and the time since, in milliseconds. A batch with a wrong
+   * date would end sealing until that date. Absent: it is not judged, because nobody here could accept it.
+   */
+  aheadMsMax?: number;
   logger: Logger;
   /** Interval between questions to the source; default: ten seconds, or one where the system clock itself is the source. */
   intervalMs?: number;
@@ -41,11 +46,6 @@ const READING_INTERVALS_MAX = 3;
 /** Largest drift of a clock between readings (RFC 5905, section 4: PHI). */
 const DRIFT_PER_MS = 15e-6;
 /**
- * Without a source, the clock may be ahead of the last trusted date, and the time that has passed since, by so much. A batch with a wrong
- * date would end sealing until that date.
- */
-const AHEAD_MS_MAX = 24 * 3_600_000;
-/**
  * How long after a step the source is not trusted. chrony notices a step only at its next measurements; until then
  * it still reports the old error.
  */
@@ -71,6 +71,7 @@ export class TrustedClock {
   readonly #logger: Logger;
   readonly #intervalMs: number;
   readonly #stepHoldMs: number;
+  readonly #aheadMsMax: number;
   readonly #clock: Clock;
   readonly #monotonicMs: () => number;
   readonly #changes = new EventEmitter().setMaxListeners(0);
@@ -97,6 +98,7 @@ export class TrustedClock {
     const isSystem = options.source.trust === 'system';
     this.#intervalMs = options.intervalMs ?? (isSystem ? SYSTEM_INTERVAL_MS : INTERVAL_MS);
     this.#stepHoldMs = isSystem ? SYSTEM_STEP_HOLD_MS : STEP_HOLD_MS;
+    this.#aheadMsMax = options.aheadMsMax ?? Number.POSITIVE_INFINITY;
     this.#clock = options.clock ?? systemClock;
     this.#monotonicMs = options.monotonicMs ?? (() => performance.now());
     this.#floor = options.newest;
@@ -216,8 +218,8 @@ export class TrustedClock {
     }
     const expected = Math.max(this.#expected, this.#floor);
     // Before anything is sealed, nothing is known about the date.
-    if (this.#source.trust === 'system' && this.#floor > 0 && wall - expected > AHEAD_MS_MAX) {
-      const detail = `it says ${toRfc3339(wall)}, but by the last trusted date and the time since, it is ${toRfc3339(expected)}`;
+    if (this.#source.trust === 'system' && this.#floor > 0 && wall - expected > this.#aheadMsMax) {
+      const detail = `it says ${toRfc3339(wall)}, but by the last trusted date and the time since, it is ${toRfc3339(expected)}; if the clock is right, run \`pdfseal clock accept\``;
       return { trouble: 'clock_ahead', detail };
     }
     return undefined;

@@ -261,7 +261,7 @@ t.test('where no source is asked, a clock that was set right is trusted within s
 });
 
 const DAY = 86_400_000;
-const SYSTEM = { source: { trust: 'system' } } as const;
+const SYSTEM = { source: { trust: 'system' }, aheadMsMax: DAY } as const;
 
 /** The wall clock is set, and nobody notices anything within the time in which a step can be taken back. */
 async function jump(bench: Bench, ms: number): Promise<void> {
@@ -316,7 +316,14 @@ t.test('a stop of more than a day is a jump, too, for a log that has leaves', as
   t.ok(sealed.clock.isTrusted(), 'as does the newest time in the log');
   const empty = await openBench(t, { ...SYSTEM, newest: 0, lastDate: START - 700 * DAY });
   t.ok(empty.clock.isTrusted());
-  const vouched = await openBench(t, { newest: START - 700 * DAY, lastDate: START - 700 * DAY });
+  const unjudged = await openBench(t, { source: SYSTEM.source, lastDate: START - 700 * DAY });
+  t.ok(unjudged.clock.isTrusted(), 'where nobody can accept the date');
+  t.equal(unjudged.clock.date(), START);
+  const vouched = await openBench(t, {
+    aheadMsMax: DAY,
+    newest: START - 700 * DAY,
+    lastDate: START - 700 * DAY,
+  });
   t.ok(vouched.clock.isTrusted(), 'a source knows the date');
 });
 
