@@ -34,8 +34,9 @@ for (const archive of readdirSync(INSTALLATIONS)) {
     const leavesBefore = lastCheckpoint();
     const daemon = await sandbox.start();
     const client = await Client.connect(sandbox.url, told.apiKey);
+    // Its clock stood still since it was made, which can be long ago.
     const accepted = await sandbox.pdfseal(['clock', 'accept', '--config', sandbox.configFile]);
-    t.equal(accepted.status, 0, `it was stopped long ago: ${accepted.stderr}`);
+    t.ok(accepted.status === 0 || accepted.stderr.includes('(it is trusted)'), accepted.stderr);
 
     await t.test('it serves the same receipts and copies', async (t) => {
       for (const { answer, receipt } of told.sealed) {
