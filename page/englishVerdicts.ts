@@ -72,6 +72,7 @@ export const CHECKS: Record<string, CheckWords> = {
     passed: 'As many witnesses as necessary have seen the log.',
     failed: 'The witnesses contradict the log.',
     unknown: 'Too few witnesses have seen the log.',
+    not_shown: 'The receipt does not show which witnesses have seen the log.',
   },
   'evidence-record': {
     passed: 'The evidence record proves today that the checkpoint in the receipt existed then.',

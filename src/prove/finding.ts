@@ -4,21 +4,27 @@ import type { ReceivedReceipt } from '../manifest/received.ts';
  * The reasons that have a code of their own, because a program can act on them. Any other finding has the code of its check and outcome.
  * A code never changes its meaning.
  */
-export type Reason =
-  | 'accepted_after_sealed'
-  | 'authority_unknown'
-  | 'below_quorum'
-  | 'certificate_expired'
-  | 'cosigned_before_sealed'
-  | 'document_missing'
-  | 'epoch_unknown'
-  | 'in_the_future'
-  | 'log_unknown'
-  | 'own_word'
-  | 'receipt_newer'
-  | 'signature_wrong'
-  | 'stamped_before_sealed'
-  | 'timestamp_missing';
+export const REASONS = [
+  'accepted_after_sealed',
+  'authority_unknown',
+  'below_policy',
+  'below_quorum',
+  'certificate_expired',
+  'cosigned_before_sealed',
+  'document_missing',
+  'epoch_unknown',
+  'in_the_future',
+  'log_unknown',
+  'no_witness_policy',
+  'own_word',
+  'receipt_newer',
+  'signature_wrong',
+  'stamped_before_sealed',
+  'timestamp_missing',
+  'witnesses_not_shown',
+] as const;
+
+export type Reason = (typeof REASONS)[number];
 
 /** The outcome of a check, and one line that gives the reason. */
 export interface Finding {
@@ -28,7 +34,7 @@ export interface Finding {
   reason?: Reason;
 }
 
-/** The checks in the order of the report; `trust` only if the trust file cannot be read, `proof` in the place of `receipt` for a tlog-proof, `witnesses` only for a tlog-proof of a log whose trust file has a policy for them, `renewal` only once the time-stamp has ended, `evidence-record` only with an evidence record. */
+/** The checks in the order of the report; `trust` only if the trust file cannot be read, `proof` in the place of `receipt` for a tlog-proof, `witnesses` only if the trust file has a policy for them or they are required, `renewal` only once the time-stamp has ended, `evidence-record` only with an evidence record. */
 export type CheckName =
   | 'trust'
   | 'receipt'

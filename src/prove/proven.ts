@@ -7,10 +7,10 @@ import type { LogKey } from '../log/verifierKey.ts';
 import { parseReceipt, type ReceivedManifest, type ReceivedReceipt } from '../manifest/received.ts';
 import { epochOf, parseTrust, type TrustedEpoch } from '../manifest/trustFile.ts';
 import { type CheckName, sharedParts } from './finding.ts';
-import type { Cosigned } from './timesCheck.ts';
 import { checkTimestamps, type TrustedStamp } from './timestampCheck.ts';
-import { cosignersOf, findSigners, readManifest } from './tlogProofCheck.ts';
+import { findSigners, readManifest } from './tlogProofCheck.ts';
 import { parseReceiptJson, type Verdict } from './verify.ts';
+import { type Cosigned, cosignersOf } from './witnessCheck.ts';
 
 /** What the log states of a document. The service states it: the time of sealing is the only part that others bear out. */
 export interface Statement {
@@ -91,7 +91,7 @@ export function provenBy(receiptText: string, trustText: string, { checks }: Ver
     keys,
     quorum: signedIn.quorum,
     ...(pass('time-stamp', 'epoch', 'times') && { time: { epoch, stamps: stamps ?? [] } }),
-    witnesses: cosignersOf(opened, log) ?? [],
+    witnesses: cosignersOf(opened, log),
   };
 }
 

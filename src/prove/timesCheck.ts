@@ -3,12 +3,7 @@ import { toRfc3339 } from '../base/clock.ts';
 import { printable, type ReceivedManifest } from '../manifest/received.ts';
 import { type Finding, passed, unknown } from './finding.ts';
 import type { TrustedStamp } from './timestampCheck.ts';
-
-/** A verified cosignature of the checkpoint; `time` in seconds since the Unix epoch, as it is signed. */
-export interface Cosigned {
-  label: string;
-  time: number;
-}
+import type { Cosigned } from './witnessCheck.ts';
 
 /** The dates that a receipt or a proof shows, apart from those of its manifest. */
 export interface ShownDates {
@@ -22,7 +17,7 @@ export interface ShownDates {
  * come: so nothing here is more than unknown. {@link checkTimestamps} refuses a token that is far from the seal.
  */
 export function checkTimes(
-  manifest: ReceivedManifest,
+  manifest: Pick<ReceivedManifest, 'sealed_at'> & { accepted_at?: unknown },
   { stamps, cosigned }: ShownDates,
   at: number,
 ): Finding {

@@ -1,11 +1,8 @@
 import { bytesEqual } from '../base/bytes.ts';
-import { toRfc3339 } from '../base/clock.ts';
 import type { DocumentDigests } from '../job/job.ts';
-import { cosignaturesIn } from '../log/cosignature.ts';
 import { type Opened, openCheckpoint } from '../log/signedCheckpoint.ts';
 import { parseTlogProof } from '../log/tlogProof.ts';
 import type { LogKey } from '../log/verifierKey.ts';
-import { parseWitnessPolicy, satisfiesPolicy } from '../log/witnessPolicy.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
 import { encodeManifest } from '../manifest/manifest.ts';
 import { parseManifest, quote, type ReceivedManifest } from '../manifest/received.ts';
@@ -19,7 +16,8 @@ import {
 } from './checkpointCheck.ts';
 import { type Finding, failed, type NamedFinding, passed, unknown } from './finding.ts';
 import { checkDocument, checkLeaf, type Matched, noteOnSource, subjectFault } from './manifestCheck.ts';
-import { type Cosigned, checkTimes } from './timesCheck.ts';
+import { checkTimes } from './timesCheck.ts';
+import { checkWitnesses, cosignersOf } from './witnessCheck.ts';
 
 /**
  * What a C2SP tlog-proof proves of a document, with the manifest in its `extra`. The proof can lead to any later checkpoint than that of
@@ -70,9 +68,8 @@ export function checkTlogProof(
     },
   ];
   const cosigned = cosignersOf(opened, log);
-  if (log?.witnessPolicy !== undefined && cosigned !== undefined)
-    checks.push({ name: 'witnesses', ...checkWitnesses(cosigned, log.witnessPolicy) });
-  checks.push({ name: 'times', ...checkTimes(manifest, { stamps: [], cosigned: cosigned ?? [] }, at) });
+  if (log !== undefined) checks.push({ name: 'witnesses', ...checkWitnesses(cosigned, log, 'proof') });
+  checks.push({ name: 'times', ...checkTimes(manifest, { stamps: [], cosigned }, at) });
   return { checks, ...(matches && { matches }) };
 }
 
@@ -113,23 +110,4 @@ function checkAbsence(epoch: TrustedEpoch | undefined): Finding {
   return epoch?.timestamps === 'none'
     ? passed('none; sealed_at is the service’s own word', 'own_word')
     : unknown('a tlog-proof has none: the receipt tells when the document was sealed');
-}
-
-/** Which witnesses of the trust file have cosigned the checkpoint, and when; undefined if there is no policy that names any. */
-export function cosignersOf(opened: Opened | undefined, log: TrustedLog | undefined): Cosigned[] | undefined {
-  if (opened === undefined || log?.witnessPolicy === undefined) return undefined;
-  const found = cosignaturesIn(opened.note, parseWitnessPolicy(log.witnessPolicy).witnesses);
-  return found.map(({ cosigner, time }) => ({ label: cosigner.label, time }));
-}
-
-/** Who has seen the checkpoint, and when, by the policy of the trust file. */
-function checkWitnesses(cosigned: readonly Cosigned[], policyText: string): Finding {
-  const policy = parseWitnessPolicy(policyText);
-  const names = new Set(cosigned.map(({ label }) => label));
-  const seen = cosigned.map(({ label, time }) => `${label} at ${toRfc3339(time * 1000)}`);
-  const said = seen.length === 0 ? 'no witness of the trust file' : seen.join(', ');
-  if (policy.quorum === undefined) return passed(`cosigned by ${said}; the trust file requires none`);
-  return satisfiesPolicy(policy, names)
-    ? passed(`cosigned by ${said}`)
-    : unknown(`cosigned by ${said}: too few for the policy of the trust file`);
 }

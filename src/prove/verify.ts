@@ -16,12 +16,7 @@ import {
   EPOCH_UNKNOWN,
   isOfLaterEpoch,
 } from './checkpointCheck.ts';
-import {
-  checkEvidenceRecord,
-  type EvidenceInput,
-  type EvidenceVerdict,
-  type Stamped,
-} from './evidenceCheck.ts';
+import { checkEvidenceRecord, type EvidenceVerdict, type Stamped } from './evidenceCheck.ts';
 import {
   asCheck,
   type Check,
@@ -29,6 +24,7 @@ import {
   failed,
   type NamedFinding,
   passed,
+  type Reason,
   type SharedParts,
   sharedParts,
   unknown,
@@ -42,7 +38,8 @@ import {
 } from './manifestCheck.ts';
 import { checkRenewal, checkTimes, type ShownDates } from './timesCheck.ts';
 import { checkTimestamps } from './timestampCheck.ts';
-import { checkTlogProof, cosignersOf } from './tlogProofCheck.ts';
+import { checkTlogProof } from './tlogProofCheck.ts';
+import { checkWitnesses, cosignersOf } from './witnessCheck.ts';
 
 /** The length of the longest receipt that is read, in UTF-16 code units. */
 export const RECEIPT_LENGTH_MAX = 1_048_576;
@@ -59,12 +56,32 @@ export interface Verdict {
   evidence?: EvidenceVerdict;
 }
 
-export interface VerifierInput {
+/** What must be shown for a good verdict, in addition to what the trust file requires. */
+export type Requirement = keyof typeof REQUIRED;
+
+/** What counts if it is required: these are unknown then. */
+const REQUIRED = {
+  time: ['own_word', 'certificate_expired'],
+  witness: ['no_witness_policy', 'witnesses_not_shown', 'below_policy'],
+} as const satisfies Record<string, readonly Reason[]>;
+
+export const REQUIREMENTS = Object.keys(REQUIRED) as Requirement[];
+
+export interface VerdictOptions {
+  /** The time for which the verdict is wanted, milliseconds since the Unix epoch. Default: now. */
+  at?: number;
+  require?: readonly Requirement[];
+}
+
+/** An evidence record (RFC 4998) in DER, from a stranger: it must be over the signed checkpoint. */
+export interface TextOptions extends VerdictOptions {
+  record?: Uint8Array;
+}
+
+export interface VerifierInput extends VerdictOptions {
   /** Digests of the document; without them the verdict is `unknown` at best. */
   document: DocumentDigests | undefined;
   receipt: unknown;
-  /** The time for which the verdict is wanted, milliseconds since the Unix epoch. Default: now. */
-  at?: number;
   /** A canary's receipt belongs to no document: it is good only if you ask for `canary`. Default: `document`. */
   subject?: 'document' | 'canary';
 }
@@ -89,7 +106,7 @@ export function createVerifier(
   const judge = createJudge(trust, judgesDates);
   return (input) => {
     const { checks, ...matched } = judge(input);
-    return { ...verdictOn(checks), ...matched };
+    return { ...verdictOn(checks, input.require), ...matched };
   };
 }
 
@@ -140,15 +157,17 @@ function verifyBatch(parts: SharedParts, trust: TrustFile): BatchVerdict {
     !signers.isForged &&
     isOfLaterEpoch(opened.note, log, Date.parse(sealed_at));
   const epoch = isLater ? undefined : inForce;
+  const cosigned = cosignersOf(opened, log);
   const timing = checkTimestamps(parts, epoch, trust.timestampAuthorities);
   return {
     opened,
-    dates: { stamps: timing.stamps, cosigned: cosignersOf(opened, log) ?? [] },
+    dates: { stamps: timing.stamps, cosigned },
     checks: [
       { name: 'checkpoint', ...checkReceiptCheckpoint(parts, opened, log) },
       { name: 'quorum', ...(isLater ? EPOCH_UNKNOWN : checkSigners(parts, signers)) },
       { name: 'time-stamp', ...timing.finding },
       { name: 'epoch', ...(isLater ? EPOCH_UNKNOWN : checkEpoch(sealed_at, log, epoch, timing.genTime)) },
+      ...(log ? [{ name: 'witnesses' as const, ...checkWitnesses(cosigned, log, 'receipt') }] : []),
     ],
   };
 }
@@ -181,14 +200,13 @@ export function isProof(text: string): boolean {
 }
 
 /**
- * The verdict on a receipt, or on a C2SP tlog-proof of a manifest, from the texts of both files. With an evidence record, the record must
- * be over the signed checkpoint in there too.
+ * The verdict on a receipt, or on a C2SP tlog-proof of a manifest, from the texts of both files.
  */
 export function verifyReceiptText(
   receiptText: string,
   trustText: string,
   document: DocumentDigests | undefined,
-  evidence?: EvidenceInput,
+  { record, at = systemClock(), require }: TextOptions = {},
 ): Verdict {
   let trust: TrustFile;
   try {
@@ -197,17 +215,17 @@ export function verifyReceiptText(
     if (!(error instanceof OperatorError)) throw error;
     return verdictOn([{ name: 'trust', ...unknown(error.message) }]);
   }
-  const { checks, ...matched } = judgeText(receiptText, trust, document, evidence?.at ?? systemClock());
-  if (evidence === undefined) return { ...verdictOn(checks), ...matched };
+  const { checks, ...matched } = judgeText(receiptText, trust, document, at);
+  if (record === undefined) return { ...verdictOn(checks, require), ...matched };
   const stamped = readStamped(receiptText);
-  const judged = stamped && checkEvidenceRecord(evidence, stamped, trust.timestampAuthorities);
+  const judged = stamped && checkEvidenceRecord({ record, at }, stamped, trust.timestampAuthorities);
   const finding = judged?.finding ?? unknown('there is no checkpoint to compare it with');
   return {
     // The record takes the place of the line that asks for one.
-    ...verdictOn([
-      ...checks.filter(({ name }) => name !== 'renewal'),
-      { name: 'evidence-record', ...finding },
-    ]),
+    ...verdictOn(
+      [...checks.filter(({ name }) => name !== 'renewal'), { name: 'evidence-record', ...finding }],
+      require,
+    ),
     ...matched,
     ...(judged && { evidence: judged }),
   };
@@ -292,7 +310,11 @@ function checkManifest(receipt: ReceivedReceipt, subject: 'document' | 'canary')
   return passed(`${quote(receipt.job_id)} agrees in every member with the receipt${noteOnSource(manifest)}`);
 }
 
-function verdictOn(findings: NamedFinding[]): Verdict {
+function verdictOn(all: NamedFinding[], require: readonly Requirement[] = []): Verdict {
+  const counts = new Set<Reason | undefined>(require.flatMap((one) => [...REQUIRED[one]]));
+  const findings = all
+    .filter(({ reason }) => reason !== 'no_witness_policy' || counts.has(reason))
+    .map((one): NamedFinding => (counts.has(one.reason) ? { ...one, outcome: 'unknown' } : one));
   const outcomes = new Set(findings.map(({ outcome }) => outcome));
   const outcome = outcomes.has('failed') ? 'bad' : outcomes.has('unknown') ? 'unknown' : 'good';
   return { outcome, checks: findings.map(asCheck) };

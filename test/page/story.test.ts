@@ -168,7 +168,8 @@ t.test('each fault of an evidence record has its own remedy', async (t) => {
     ['unknown', undefined, 'The evidence record cannot be judged.', /newest record and trust file/],
   ] as const) {
     const finding = { outcome: outcome === 'bad' ? 'failed' : 'unknown', detail: '' } as const;
-    const checks = [...verdict.checks, { name: 'evidence-record', ...finding } as const];
+    const code = `evidence_record_${finding.outcome}`;
+    const checks = [...verdict.checks, { name: 'evidence-record', code, ...finding } as const];
     const evidence = { finding, lines: [], ...(fault && { fault }) };
     const story = tell({ ...verdict, outcome, checks, evidence }, proven, english);
     t.match({ lead: plainText(story.lead), remedy: story.remedy }, { lead, remedy }, String(fault));

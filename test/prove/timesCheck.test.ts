@@ -1,9 +1,10 @@
 /** Dates that contradict each other, lie in the future, or nobody can judge any longer. */
 import t from 'tap';
 import { CLOCK_TOLERANCE_MS, STAMPING_TOLERANCE_MS } from '../../src/asn1/stamping.ts';
-import type { TrustFile } from '../../src/manifest/trustFile.ts';
+import { encodeReceipt } from '../../src/manifest/receipt.ts';
+import { encodeTrust, type TrustFile } from '../../src/manifest/trustFile.ts';
 import { checkTimes } from '../../src/prove/timesCheck.ts';
-import { createVerifier, verifyReceipt } from '../../src/prove/verify.ts';
+import { createVerifier, verifyReceipt, verifyReceiptText } from '../../src/prove/verify.ts';
 import { DAY_MS, HeldClock, makeAuthority, makePki } from '../support/authority.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
 
@@ -80,6 +81,23 @@ t.test('a receipt stays good after the certificate of its time-stamp has ended, 
   });
   t.match(verdict, { outcome: 'good' });
   t.match(verdict.checks.at(-1), { name: 'renewal', outcome: 'not_shown' }, 'the trust in it has ended');
+});
+
+t.test('if the time is required, an expired time-stamp or none leaves the verdict open', async (t) => {
+  const end = pki.certificate.notAfter;
+  const outcome = (receipt: unknown, at: number) =>
+    verifyReceipt({ document, receipt, trust, at, require: ['time'] }).outcome;
+  t.equal(outcome(stamped, end), 'good');
+  t.equal(outcome(stamped, end + 1), 'unknown');
+  t.equal(outcome(unstamped, end), 'unknown');
+});
+
+t.test('a text is judged for the same time as a receipt', async (t) => {
+  const at = sealedAt - STAMPING_TOLERANCE_MS;
+  const outcome = (at: number) =>
+    verifyReceiptText(encodeReceipt(stamped), encodeTrust(trust), document, { at }).outcome;
+  t.equal(outcome(at), 'good');
+  t.equal(outcome(at - 1), 'unknown');
 });
 
 t.test('a service does not judge the dates in its own store', async (t) => {

@@ -6,7 +6,7 @@ import { cosignatureLine, cosignedMessage, encodeCosigner } from '../../src/log/
 import { encodeNote, parseNote } from '../../src/log/note.ts';
 import { encodeTlogProof, type TlogProof } from '../../src/log/tlogProof.ts';
 import { encodeManifest } from '../../src/manifest/manifest.ts';
-import type { Receipt } from '../../src/manifest/receipt.ts';
+import { encodeReceipt, type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import { encodeTrust, type TrustedEpoch } from '../../src/manifest/trustFile.ts';
 import { type Verdict, verifyReceiptText } from '../../src/prove/verify.ts';
 import { makePki } from '../support/authority.ts';
@@ -146,6 +146,37 @@ t.test('the witnesses that saw the checkpoint are named, with the time', async (
   });
   t.match(judge(checkpoint).checks[8]?.detail, /^cosigned by no witness of the trust file: too few/);
   t.strictSame(wrongIn(judge(south.cosign(north.cosign(checkpoint)), 'required')), ['time-stamp']);
+});
+
+t.test('a receipt need not show witnesses, unless that is required', async (t) => {
+  const [north, south] = [makeWitness('north'), makeWitness('south')];
+  const policy = `${north.line}\n${south.line}\ngroup sites all north south\nquorum sites\n`;
+  const { checkpoint } = receipt.evidence;
+  const judge = (checkpoint: string, trust: string) =>
+    [[], ['witness'] as const].map((require) => {
+      const carrying = { ...receipt, evidence: { ...receipt.evidence, checkpoint } };
+      const text = encodeReceipt({ ...carrying, receipt_sha512: receiptDigest(carrying) });
+      const { outcome, checks } = verifyReceiptText(text, trust, document, { require });
+      return [outcome, checks.find(({ name }) => name === 'witnesses')?.code];
+    });
+  for (const [trust, text, code, outcome, required] of [
+    [trusting('none', policy), checkpoint, 'witnesses_not_shown', 'good', 'unknown'],
+    [trusting('none', policy), north.cosign(checkpoint), 'below_policy', 'good', 'unknown'],
+    [trusting('none', policy), south.cosign(north.cosign(checkpoint)), 'witnesses_passed', 'good', 'good'],
+    [trusting('none', `${north.line}\nquorum none\n`), checkpoint, 'witnesses_not_shown', 'good', 'unknown'],
+  ])
+    t.strictSame(judge(text ?? '', trust ?? ''), [
+      [outcome, code],
+      [required, code],
+    ]);
+  t.strictSame(
+    judge(checkpoint, trusting()),
+    [
+      ['good', undefined],
+      ['unknown', 'no_witness_policy'],
+    ],
+    'a trust file without witnesses has no line for them, unless they are required',
+  );
 });
 
 t.test('an unproven statement is bad, and the right check reports it', async (t) => {

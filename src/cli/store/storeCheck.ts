@@ -9,6 +9,7 @@ import { leafData, type Manifest, manifestOf } from '../../manifest/manifest.ts'
 import { parseManifest } from '../../manifest/received.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
 import { EpochSeal, examineEpochs } from '../../prove/epochSeal.ts';
+import { isOpen } from '../../prove/finding.ts';
 import { continuedOtherwise, olderCopy } from '../../prove/history.ts';
 import { readReceipt } from '../../prove/receipts.ts';
 import { renewalLapses, renewalProblems } from '../../prove/renewalCheck.ts';
@@ -340,7 +341,7 @@ class StoreCheck {
       subject: job.source === 'canary' ? 'canary' : 'document',
     });
     if (outcome === 'good') return true;
-    const found = checks.find((check) => check.outcome !== 'passed');
+    const found = checks.find((check) => isOpen(check.outcome));
     this.problem(`the receipt of ${job.id} does not verify: ${found?.name}: ${found?.detail}`);
     return false;
   }
