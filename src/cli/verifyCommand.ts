@@ -1,14 +1,18 @@
+import { InvalidArgumentError } from 'commander';
 import { RECORD_BYTES_MAX } from '../asn1/evidenceRecord.ts';
 import { toHex } from '../base/bytes.ts';
+import { systemClock } from '../base/clock.ts';
 import { sha256 } from '../base/crypto.ts';
 import { ownProcess } from '../base/env.ts';
-import { RECEIPT_BYTES_MAX, type Verdict, verifyReceiptText } from '../prove/verify.ts';
+import { provenBy } from '../prove/proven.ts';
+import { RECEIPT_BYTES_MAX, REQUIREMENTS, type Requirement, verifyReceiptText } from '../prove/verify.ts';
 import { argument, command, option } from './command.ts';
 import { EXIT } from './exit.ts';
 import { digestFile, readSmallFile, readTextFile } from './files.ts';
 import { TRUST } from './options.ts';
 import { orUndecided } from './report.ts';
 import { print, printResult } from './terminal.ts';
+import { sentenceOf, type VerdictReport, wireVerdict } from './verdictReport.ts';
 
 const EXIT_OF = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown } as const;
 const WORDS = { good: 'good', bad: 'bad', unknown: 'could not tell' } as const;
@@ -27,11 +31,16 @@ export const verifyCommand = command('verify', {
       '--evidence-record <file>',
       'evidence record of the receipt (RFC 4998): must prove today that its checkpoint existed',
     ),
+    option(
+      '--require <list>',
+      'what must be shown too: time (an authority confirms it, and its certificate or an evidence record holds today), witness (the witnesses of the trust file), or time,witness',
+      { parse: parseRequirements },
+    ),
   ],
   exit: {
     0: 'good',
     1: 'bad',
-    2: 'undecided: a file cannot be read, the log is not in the trust file, or the evidence record has ended',
+    2: 'undecided: a file cannot be read, the trust file does not know the log or the epoch, dates contradict each other, or something that is required is not shown',
   },
   examples: [
     'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json',
@@ -41,12 +50,10 @@ export const verifyCommand = command('verify', {
   run: (options, documentPath, receiptPath) =>
     orUndecided(async () => {
       const trust = readSmallFile(options.trust, RECEIPT_BYTES_MAX);
-      const verdict = await judge(documentPath, receiptPath, trust, options.evidenceRecord);
-      ownProcess().exitCode = EXIT_OF[verdict.outcome];
-      const trustSha256 = toHex(sha256(trust));
-      printResult({ ...wireVerdict(verdict), trust_file_sha256: trustSha256 }, () =>
-        printVerdict(verdict, trustSha256),
-      );
+      const { evidenceRecord, require = [] } = options;
+      const report = await judge(documentPath, receiptPath, trust, evidenceRecord, require);
+      ownProcess().exitCode = EXIT_OF[report.verdict.outcome];
+      printResult(wireVerdict(report), () => printVerdict(report));
     }),
 });
 
@@ -55,34 +62,44 @@ async function judge(
   receiptPath: string,
   trust: Buffer,
   recordPath: string | undefined,
-): Promise<Verdict> {
+  required: readonly Requirement[],
+): Promise<VerdictReport> {
   const receipt = readTextFile(receiptPath, RECEIPT_BYTES_MAX);
   const record = recordPath === undefined ? undefined : readSmallFile(recordPath, RECORD_BYTES_MAX);
   const digests = await digestFile(documentPath);
-  return verifyReceiptText(receipt, trust.toString('utf8'), digests, record && { record, at: Date.now() });
+  const [trustText, at] = [trust.toString('utf8'), systemClock()];
+  const options = { at, require: required, ...(record && { record }) };
+  const verdict = verifyReceiptText(receipt, trustText, digests, options);
+  const proven = provenBy(receipt, trustText, verdict);
+  return { verdict, proven, required, at, trustSha256: toHex(sha256(trust)) };
 }
 
-function wireVerdict({ evidence, ...verdict }: Verdict): object {
-  if (evidence === undefined) return verdict;
-  const { lines, holdsUntil } = evidence;
-  return {
-    ...verdict,
-    evidence_record: { time_stamps: lines, ...(holdsUntil && { holds_until: holdsUntil }) },
-  };
-}
-
-function printVerdict({ outcome, checks, matches, evidence }: Verdict, trustSha256: string): void {
-  const width = Math.max(...checks.map(({ name }) => name.length));
-  for (const check of checks)
-    print(`${check.outcome.padEnd(7)}  ${check.name.padEnd(width)}  ${check.detail}`);
+function printVerdict(report: VerdictReport): void {
+  const { outcome, checks, matches, evidence } = report.verdict;
+  if (ownProcess().stdout.isTTY) for (const line of [sentenceOf(report), '']) print(line);
+  const words = checks.map((check) => (check.outcome === 'not_shown' ? 'not shown' : check.outcome));
+  const [first, second] = [words, checks.map(({ name }) => name)].map((column) =>
+    Math.max(...column.map(({ length }) => length)),
+  );
+  for (const [index, { name, detail }] of checks.entries())
+    print(`${words[index]?.padEnd(Math.max(7, first ?? 0))}  ${name.padEnd(second ?? 0)}  ${detail}`);
   for (const [index, { outcome, kind, detail }] of (evidence?.lines ?? []).entries())
     print(`  ${index + 1}. ${outcome}, ${kind}: ${detail}`);
   // A verdict is worth as much as the trust file.
-  print(`The trust file has SHA-256 ${trustSha256}: compare it with the digest that was handed over to you.`);
+  print(
+    `The trust file has SHA-256 ${report.trustSha256}: compare it with the digest that was handed over to you.`,
+  );
   const isCopy = outcome === 'good' && matches === 'sealed_document';
   print(
     isCopy
       ? `${WORDS.good}: the copy without XMP metadata, not the document as it was received`
       : WORDS[outcome],
   );
+}
+
+function parseRequirements(text: string): Requirement[] {
+  const names = text.split(',').map((name) => name.trim());
+  const found = REQUIREMENTS.filter((one) => names.includes(one));
+  if (found.length === names.length) return found;
+  throw new InvalidArgumentError(`Expected ${REQUIREMENTS.join(' or ')}, or both with a comma between them.`);
 }

@@ -2,9 +2,11 @@ import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
 import { encodeReceipt } from '../../src/manifest/receipt.ts';
 import { encodeTrust, type TrustedAuthority } from '../../src/manifest/trustFile.ts';
+import { REASONS } from '../../src/prove/finding.ts';
 import { pdfseal } from '../support/commands.ts';
 import { derOf, makeEra, renew } from '../support/evidence.ts';
 import { programFile } from '../support/programs.ts';
@@ -187,7 +189,7 @@ t.test('an evidence record is exported, and verified with its renewals', async (
   t.equal(over.status, 2, 'its time is over');
   t.match(JSON.parse(over.stdout), {
     outcome: 'unknown',
-    checks: { 8: { name: 'evidence-record', detail: /1 of 1 is no longer valid: / } },
+    checks: { 9: { name: 'evidence-record', detail: /1 of 1 is no longer valid: / } },
     evidence_record: { time_stamps: [{ kind: 'initial', outcome: 'unknown' }] },
     evidence: undefined,
   });
@@ -225,14 +227,91 @@ t.test('an evidence record is exported, and verified with its renewals', async (
 t.test('--json prints the verdict for scripts', async (t) => {
   const good = await verify('a.pdf', 'receipt.json', '--trust', 'trust.json', '--json');
   t.match(JSON.parse(good.stdout), {
+    schema: 'pdfseal-verdict/1',
     outcome: 'good',
-    checks: [{ name: 'receipt', outcome: 'passed' }],
+    checks: [{ name: 'receipt', outcome: 'passed', code: 'receipt_passed' }],
+    matches: 'document',
     trust_file_sha256: createHash('sha256').update(trustFor(ORIGIN)).digest('hex'),
+    subject: { job_id: 'job_1', environment: 'env_test', document: digestsOf(DOCUMENT) },
+    log: { origin: ORIGIN, leaf_index: 0, tree_size: 2 },
+    signers: [{ region: 'one', algorithm: 'ed25519', software: false }],
+    times: { sealed_at: '2026-03-04T05:06:08.000Z', time_stamps: [], cosignatures: [] },
   });
   const unknown = await verify('none.pdf', 'receipt.json', '--trust', 'trust.json', '--json');
   t.match(JSON.parse(unknown.stderr), { error: { code: 'no_such_file', message: /none.pdf/ } });
   t.equal(unknown.stdout, '', 'there is no verdict');
   t.equal(unknown.status, 2);
+});
+
+t.test(
+  'every JSON verdict is as its schema says, and the schema and the manual have all codes',
+  async (t) => {
+    const read = (name: string) => readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8');
+    const schema = JSON.parse(read('verdict.schema.json'));
+    t.strictSame(schema.$defs.reason.enum, [...REASONS]);
+    const rows = read('verify.md').matchAll(/^\| `([a-z_]+)` \| (?:failed|unknown|not shown|passed)/gm);
+    t.strictSame(
+      Array.from(rows, ([, code]) => code),
+      [...REASONS],
+    );
+    const isValid = new Ajv2020({ strict: false }).compile(schema);
+    for (const args of [
+      ['a.pdf', 'receipt.json', '--trust', 'trust.json'],
+      ['a.pdf', 'receipt.json', '--trust', 'trust.json', '--require', 'time,witness'],
+      ['copy.pdf', 'receipt.json', '--trust', 'trust.json'],
+      ['a.pdf', 'forged.json', '--trust', 'trust.json'],
+      ['a.pdf', 'receipt.json', '--trust', 'a.pdf'],
+      ['a.pdf', 'stamped.json', '--trust', 'stampers.json'],
+      ['a.pdf', 'stamped.json', '--trust', 'stampers.json', '--evidence-record', 'renewed.ers'],
+    ]) {
+      const { stdout } = await verify(...args, '--json');
+      t.ok(isValid(JSON.parse(stdout)), `${args.join(' ')}: ${JSON.stringify(isValid.errors)}`);
+    }
+  },
+);
+
+t.test('an expired time-stamp is not shown, and counts if the time is required', async (t) => {
+  const args = ['a.pdf', 'stamped.json', '--trust', 'stampers.json'];
+  t.match(await verify(...args), {
+    status: 0,
+    stdout: /\nnot shown {2}renewal +the time-stamp was good until 2021/,
+  });
+  t.match(await verify(...args, '--require', 'time'), {
+    status: 2,
+    stdout: /\nunknown {2}renewal [\s\S]*\ncould not tell\n$/,
+  });
+  const record = ['--evidence-record', 'renewed.ers'];
+  t.match(await verify(...args, ...record, '--require', 'time'), { status: 0, stdout: /\ngood\n$/ });
+  t.match(await verify(...args, '--require', 'witness'), {
+    status: 2,
+    stdout: /the trust file names no witnesses/,
+  });
+  t.match(await verify(...args, '--require', 'money'), { status: 64, stderr: /Expected time or witness/ });
+});
+
+t.test('on a terminal, a sentence comes first', async (t) => {
+  const first = async (...args: string[]) => {
+    const { stdout } = await pdfseal(['verify', ...args], { cwd: dir, terminal: true });
+    const [line, empty] = stdout.split('\n');
+    t.equal(empty, '');
+    return line;
+  };
+  t.equal(
+    await first('a.pdf', 'stamped.json', '--trust', 'stampers.json'),
+    `Sealed on 4 March 2020 at 05:06:08 UTC by ${ORIGIN}, unchanged since.`,
+  );
+  t.equal(
+    await first('copy.pdf', 'receipt.json', '--trust', 'trust.json'),
+    `The copy without metadata of a document sealed on 4 March 2026 at 05:06:08 UTC by ${ORIGIN} (the time is the service’s own word), unchanged since.`,
+  );
+  t.match(
+    await first('other.pdf', 'receipt.json', '--trust', 'trust.json'),
+    /^Do not rely on this receipt: document: 25 bytes; 24 were sealed/,
+  );
+  t.match(
+    await first('a.pdf', 'receipt.json', '--trust', 'strangers.json'),
+    /^Nobody can tell from these files: checkpoint: the trust file does not know the log /,
+  );
 });
 
 function verify(...args: string[]) {

@@ -27,6 +27,8 @@ export interface RunOptions {
 export interface CommandOptions extends RunOptions {
   /** In a process of its own, for a test of what a process has to itself, or while the test has the same store open. */
   apart?: true;
+  /** Standard output is a terminal; not for a process of its own. */
+  terminal?: true;
 }
 
 /** A process has one folder to work in, and opens a store once: meanwhile further commands have processes of their own. */
@@ -54,9 +56,9 @@ export async function pdfseal(args: readonly string[], options: CommandOptions =
 async function runHere(
   run: typeof Commands.run,
   args: readonly string[],
-  { env, input }: RunOptions,
+  { env, input, terminal }: CommandOptions,
 ): Promise<RunResult> {
-  const [stdout, stderr] = [new Sink(), new Sink()];
+  const [stdout, stderr] = [Object.assign(new Sink(), terminal && { isTTY: true }), new Sink()];
   const own = {
     argv: ['node', 'pdfseal', ...args],
     env: { ...ENVIRONMENT, ...env },

@@ -1,0 +1,97 @@
+import { toRfc3339 } from '../base/clock.ts';
+import type { DocumentDigests } from '../job/job.ts';
+import type { Proven } from '../prove/proven.ts';
+import type { Requirement, Verdict } from '../prove/verify.ts';
+
+/** A verdict, and what it was given for. */
+export interface VerdictReport {
+  verdict: Verdict;
+  /** The facts that it proves. */
+  proven: Proven | undefined;
+  required: readonly Requirement[];
+  /** When it was given, milliseconds since the Unix epoch. */
+  at: number;
+  /** Lower-case hex. */
+  trustSha256: string;
+}
+
+/** For programs, as docs/verdict.schema.json describes it. Facts that nothing proves are absent. */
+export function wireVerdict({ verdict, proven, required, at, trustSha256 }: VerdictReport): object {
+  const { evidence, outcome, checks, matches } = verdict;
+  return {
+    schema: 'pdfseal-verdict/1',
+    outcome,
+    checks,
+    ...(matches && { matches }),
+    required,
+    verified_at: toRfc3339(at),
+    trust_file_sha256: trustSha256,
+    ...(proven && factsOf(proven)),
+    ...(evidence && {
+      evidence_record: {
+        time_stamps: evidence.lines,
+        ...(evidence.holdsUntil && { holds_until: evidence.holdsUntil }),
+      },
+    }),
+  };
+}
+
+function factsOf({ statement, origin, treeSize, leafIndex, keys, time, witnesses }: Proven): object {
+  const { jobId, environment, source, document, copy, reference, purpose, visibility } = statement;
+  return {
+    subject: {
+      job_id: jobId,
+      environment,
+      source,
+      document: digestsOf(document),
+      ...(copy && { sealed_document: digestsOf(copy) }),
+      ...(reference !== undefined && { customer_reference: reference }),
+      ...(purpose !== undefined && { purpose }),
+      ...(visibility !== undefined && { visibility }),
+    },
+    log: { origin, leaf_index: leafIndex, tree_size: treeSize },
+    signers: keys.map(({ region, keyLabel, algorithm, software = false }) => ({
+      region,
+      key_label: keyLabel,
+      algorithm,
+      software,
+    })),
+    times: {
+      ...(statement.acceptedAt !== undefined && { accepted_at: statement.acceptedAt }),
+      sealed_at: statement.sealedAt,
+      time_stamps: (time?.stamps ?? []).map(({ name, until, timestamp }) => ({
+        time: toRfc3339(timestamp.genTime),
+        ...(timestamp.accuracyMs !== undefined && { accuracy_ms: timestamp.accuracyMs }),
+        authority: name,
+        signer: timestamp.authority,
+        valid_until: toRfc3339(until),
+      })),
+      cosignatures: witnesses.map((one) => ({ witness: one.label, time: toRfc3339(one.time * 1000) })),
+    },
+  };
+}
+
+function digestsOf({ sha256, sha512, bytes }: DocumentDigests): DocumentDigests {
+  return { sha256, sha512, bytes };
+}
+
+/** The verdict in one sentence, for a person. */
+export function sentenceOf({ verdict, proven }: Pick<VerdictReport, 'verdict' | 'proven'>): string {
+  const { outcome, checks, matches } = verdict;
+  if (outcome !== 'good') {
+    const wanted = outcome === 'bad' ? 'failed' : 'unknown';
+    const { name, detail } = checks.find((check) => check.outcome === wanted) ?? { name: '', detail: '' };
+    return `${outcome === 'bad' ? 'Do not rely on this receipt' : 'Nobody can tell from these files'}: ${name}: ${detail}.`;
+  }
+  if (proven?.time === undefined) return 'Sealed, unchanged since.';
+  const { stamps } = proven.time;
+  const times = stamps.map(({ timestamp }) => timestamp.genTime);
+  const at = stamps.length > 0 ? Math.min(...times) : Date.parse(proven.statement.sealedAt);
+  const word = stamps.length > 0 ? '' : ' (the time is the service’s own word)';
+  const what = matches === 'sealed_document' ? 'The copy without metadata of a document sealed' : 'Sealed';
+  return `${what} on ${dayOf(at)} at ${toRfc3339(at).slice(11, 19)} UTC by ${proven.origin}${word}, unchanged since.`;
+}
+
+function dayOf(at: number): string {
+  return new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeZone: 'UTC' }).format(at);
+}
