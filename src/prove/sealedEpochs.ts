@@ -1,9 +1,12 @@
+import { ACCURACY_MAX_MS } from '../asn1/stamping.ts';
+import { toBase64, toHex } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
+import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { Epoch } from '../log/epochs.ts';
 import type { AuditRecord } from '../manifest/auditRecord.ts';
 import { FORM_MEMBERS, parseForm, readForm, type SealedForm, sealedForm } from '../manifest/sealedForm.ts';
-import type { TrustedLog } from '../manifest/trustFile.ts';
+import type { TrustedLog, TrustFile } from '../manifest/trustFile.ts';
 
 /** A record of the audit trail that says something of epochs: `log.create`, or one of `epoch.*`. */
 export interface EpochAct {
@@ -147,7 +150,7 @@ function allDifferences(stored: readonly SealedForm[], { list }: SealedEpochs): 
 }
 
 /**
- * What a trust file says of a log and the sealed records do not, in lines. The file can be older than the newest records, and can end an
+ * What a trust file says of a log and the sealed records do not, in lines. The file can be older than the newest records, see {@link laterEpochs}, and can end an
  * epoch before the next begins. But no epoch of it may reach into one that asks for post-quantum signatures: an old file asks for none.
  */
 export function trustDifferences({ origin, epochs }: TrustedLog, { list }: SealedEpochs): string[] {
@@ -156,9 +159,9 @@ export function trustDifferences({ origin, epochs }: TrustedLog, { list }: Seale
     const sealed = list.find(({ form }) => form.from === from);
     if (sealed === undefined)
       return [`the trust file has an epoch from ${from} on, but no audit record does`];
-    const next = list[list.indexOf(sealed) + 1];
-    const isMissing =
-      next?.isSealed && next.isBegun && next.epoch.from <= notAfter && next.epoch.quorum.postQuantum;
+    const next = followerOf(sealed, list);
+    const isMissing = next !== undefined && next.epoch.from <= notAfter;
+    const isOpen = notAfter === Infinity;
     // A trust file has neither the partitions nor, by epoch, the roots.
     const keys = epoch.keys.map((key) => ({ ...key, partition: '' }));
     const { partitions, timestamp_roots } = sealed.form;
@@ -169,9 +172,76 @@ export function trustDifferences({ origin, epochs }: TrustedLog, { list }: Seale
     };
     return [
       ...formDifferences(own, sealed).map((line) => `the trust file, epoch from ${from} on: ${line}`),
-      ...(isMissing
+      ...(isMissing && isOpen && next.epoch.quorum.postQuantum
         ? [
             `the trust file lacks the epoch from ${next.form.from} on, which asks for post-quantum signatures: get the newest trust file`,
+          ]
+        : []),
+      ...(isMissing && !isOpen
+        ? [
+            `the trust file, epoch from ${from} on: it reaches beyond ${next.form.from}, when the next epoch began`,
+          ]
+        : []),
+    ];
+  });
+}
+
+/** The epoch that follows, once it is sealed and has begun. */
+function followerOf(sealed: SealedEpoch, list: readonly SealedEpoch[]): SealedEpoch | undefined {
+  const next = list[list.indexOf(sealed) + 1];
+  return next?.isSealed && next.isBegun ? next : undefined;
+}
+
+/** What a trust file does not know yet: the epoch after its last one, in a line. Until then it accepts the keys of the last one for longer. */
+export function laterEpochs(
+  { epochs }: Pick<TrustedLog, 'epochs'>,
+  { list }: Pick<SealedEpochs, 'list'>,
+): string[] {
+  const last = epochs.at(-1);
+  const sealed = last?.notAfter === undefined && list.find(({ epoch }) => epoch.from === last?.notBefore);
+  const next = sealed ? followerOf(sealed, list) : undefined;
+  return next === undefined
+    ? []
+    : [`the trust file lacks the epoch from ${next.form.from} on: get the newest trust file`];
+}
+
+/** What sealed records hold a trust file to, in addition to the epochs. */
+export interface SealedTrust {
+  /** SHA-256 of the certificates that `hsm certify` and `hsm install-certificate` installed, in lower-case hex. */
+  certificates: ReadonlySet<string>;
+  /** Whether `pdfseal trust export` wrote this very file: then the configuration of that time is on record with it. */
+  isExported: boolean;
+}
+
+/**
+ * Which members of a trust file besides {@link trustDifferences} are not those that the log sealed, in lines. Each root must be one of an epoch that
+ * the file has too, or of a certificate on record. A root of another authority can come from the configuration: then the export is on record.
+ * A file can ask for more than the log does, but not for less.
+ */
+export function authorityDifferences(
+  { timestampAuthorities }: Pick<TrustFile, 'timestampAuthorities'>,
+  { epochs }: Pick<TrustedLog, 'epochs'>,
+  { list }: Pick<SealedEpochs, 'list'>,
+  { certificates, isExported }: SealedTrust,
+): string[] {
+  const begins = new Set(epochs.map(({ notBefore }) => notBefore));
+  const roots = list
+    .filter(({ epoch, isSealed }) => isSealed && begins.has(epoch.from))
+    .flatMap(({ epoch }) => epoch.roots.map(({ name, root }) => `${name} ${root}`));
+  return timestampAuthorities.flatMap(({ name, root, accuracyMaxMs = 0 }) => {
+    const digest = toHex(sha256(root.der));
+    const isSealed =
+      roots.includes(`${name} ${toBase64(root.der)}`) ||
+      (name === 'built-in' ? certificates.has(digest) : isExported);
+    return [
+      ...(isSealed
+        ? []
+        : [
+            `the trust file has the root ${digest} of ${name}, which no sealed record of its epochs names: take a trust file of \`pdfseal trust export\`, which is on record, and compare`,
+          ]),
+      ...(accuracyMaxMs > ACCURACY_MAX_MS
+        ? [
+            `the trust file accepts an accuracy of ${accuracyMaxMs} ms from ${name}: more than ${ACCURACY_MAX_MS}`,
           ]
         : []),
     ];

@@ -1,6 +1,7 @@
 import { cpSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { toBase64 } from '../../src/base/bytes.ts';
 import { checkStore } from '../../src/cli/store/storeCheck.ts';
 import {
   type AuditRecord,
@@ -18,6 +19,7 @@ import { counterKey, idKey } from '../../src/store/lmdb/keyLayout.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
 import { encodeRecord } from '../../src/store/records.ts';
 import { Child } from '../store/child.ts';
+import { makePki } from '../support/authority.ts';
 import { Client } from '../support/client.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { openSandbox } from '../support/sandbox.ts';
@@ -132,6 +134,16 @@ t.test('an exported trail verifies offline, and a changed one does not', async (
     'somebody has to know how far it goes',
   );
 
+  const altered = JSON.parse(readFileSync(sandbox.trustFile, 'utf8'));
+  const { root } = await makePki();
+  altered.timestamp_authorities.push({ name: 'built-in', root: toBase64(root.der) });
+  const alteredTrust = join(sandbox.dir, 'altered.json');
+  writeFileSync(alteredTrust, JSON.stringify(altered));
+  t.match(await run('audit', 'verify', '--input', folder, '--trust', alteredTrust, ...newest), {
+    status: 1,
+    stderr: /the trust file has the root [0-9a-f]{64} of built-in, which no sealed record/,
+  });
+
   const changed = (change: (copy: string) => void, ...more: string[]) => {
     const copy = join(sandbox.dir, 'changed');
     rmSync(copy, { recursive: true, force: true });
@@ -144,12 +156,12 @@ t.test('an exported trail verifies offline, and a changed one does not', async (
     status: 1,
     stderr: /4: the one before it is missing/,
   });
-  const altered = await changed((copy) => {
+  const changedText = await changed((copy) => {
     const file = join(copy, name(2));
     writeFileSync(file, readFileSync(file, 'utf8').replace('"acme"', '"acmf"'));
   });
-  t.match(altered, { status: 1, stderr: /2: its receipt is of another text: it was altered/ });
-  t.match(altered.stderr, /3: the one before it is not the one it was written after/);
+  t.match(changedText, { status: 1, stderr: /2: its receipt is of another text: it was altered/ });
+  t.match(changedText.stderr, /3: the one before it is not the one it was written after/);
   const swapped = await changed((copy) => {
     for (const end of ['', '.receipt.json']) {
       renameSync(join(copy, name(3) + end), join(copy, 'aside'));

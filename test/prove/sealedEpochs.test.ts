@@ -1,16 +1,22 @@
 /** What a trail may say of epochs, and what it may not: whoever can write to the store tries. */
 import t from 'tap';
+import type { Certificate } from '../../src/asn1/certificate.ts';
+import { toBase64, toHex } from '../../src/base/bytes.ts';
+import { sha256 } from '../../src/base/crypto.ts';
 import type { Epoch } from '../../src/log/epochs.ts';
 import type { LogKey } from '../../src/log/verifierKey.ts';
 import type { ActName, ActObject } from '../../src/manifest/auditRecord.ts';
 import { epochObject, parseForm, sealedForms } from '../../src/manifest/sealedForm.ts';
-import type { TrustedEpoch } from '../../src/manifest/trustFile.ts';
+import type { TrustedAuthority, TrustedEpoch } from '../../src/manifest/trustFile.ts';
 import {
+  authorityDifferences,
   deriveEpochs,
   type EpochAct,
+  laterEpochs,
   requireStored,
   trustDifferences,
 } from '../../src/prove/sealedEpochs.ts';
+import { makePki } from '../support/authority.ts';
 import { item } from '../support/partitions.ts';
 import { firstEpoch, makeKey } from '../support/sealing.ts';
 import { fc, tries } from '../support/seed.ts';
@@ -320,6 +326,74 @@ t.test('a trust file is checked against the records as well', async (t) => {
   );
   t.match(differences({ ...one, timestamps: 'none' }), /timestamps: none/);
   t.match(differences({ ...one, keys: one.keys.map((key) => ({ ...key, ...attacker })) }), /verifier_keys/);
+});
+
+t.test('a trust file that was ended too late, or that lacks the newest epoch, is named', async (t) => {
+  const sealed = deriveEpochs(ORIGIN, history, HEAD);
+  const one: TrustedEpoch = { ...first, notBefore: first.from };
+  const log = (...epochs: TrustedEpoch[]) => ({ origin: ORIGIN, environment: 'env_test', epochs });
+  t.match(trustDifferences(log({ ...one, notAfter: hours(10) }), sealed), [
+    /epoch from \S+ on: it reaches beyond 2026-03-01T10:00:00.000Z, when the next epoch began/,
+  ]);
+  t.match(laterEpochs(log(one), sealed), [
+    /^the trust file lacks the epoch from 2026-03-01T10:00:00.000Z on/,
+  ]);
+  t.strictSame(
+    laterEpochs(log({ ...one, notAfter: hours(10) - 1 }), sealed),
+    [],
+    'it says nothing of later times',
+  );
+  const two = { ...second, notBefore: second.from };
+  t.strictSame(laterEpochs(log(two), sealed), [], 'the third has not begun');
+});
+
+t.test('each root of a trust file is one that the log sealed for an epoch of the file', async (t) => {
+  const [own, later, certified, acme] = await Promise.all([makePki(), makePki(), makePki(), makePki()]);
+  const named = (name: string, { root }: { root: Certificate }) => ({ name, root: toBase64(root.der) });
+  const acts = [
+    { ...act(1, 'log.create', { ...first, roots: [named('built-in', own)] }), after: -Infinity },
+    act(2, 'epoch.plan', { ...second, roots: [named('built-in', own), named('acme', later)] }, 8),
+    act(3, 'epoch.plan', { ...third, roots: [named('acme', acme)] }),
+  ];
+  const sealed = deriveEpochs(ORIGIN, acts, HEAD);
+  const digest = ({ root }: { root: Certificate }) => toHex(sha256(root.der));
+  const differences = (
+    timestampAuthorities: TrustedAuthority[],
+    { epochs = [first, second], isExported = false } = {},
+  ) =>
+    authorityDifferences(
+      { timestampAuthorities },
+      { epochs: epochs.map((epoch) => ({ ...epoch, notBefore: epoch.from })) },
+      sealed,
+      { certificates: new Set([digest(certified)]), isExported },
+    );
+  const builtIn = [own, certified].map(({ root }) => ({ name: 'built-in', root }));
+  t.strictSame(differences([...builtIn, { name: 'acme', root: later.root }]), []);
+  const strict = { name: 'acme', root: later.root, accuracyMaxMs: 1000, notAfter: hours(11) };
+  t.strictSame(differences([strict]), [], 'an administrator asks for more');
+  const both = [first, second];
+  const unsealed: [string, TrustedAuthority, Epoch[], boolean][] = [
+    ['another root', { name: 'built-in', root: acme.root }, both, false],
+    ['another root, exported', { name: 'built-in', root: acme.root }, both, true],
+    ['another name', { name: 'acme', root: own.root }, both, false],
+    ['a certificate under another name', { name: 'acme', root: certified.root }, both, false],
+    ['a root of an epoch that the file lacks', { name: 'acme', root: later.root }, [first], false],
+    ['a root of a plan that is not sealed', { name: 'acme', root: acme.root }, stored, false],
+  ];
+  for (const [what, authority, epochs, isExported] of unsealed)
+    t.match(
+      differences([authority], { epochs, isExported }),
+      [new RegExp(`^the trust file has the root ${digest(authority)} of ${authority.name}, which no sealed`)],
+      what,
+    );
+  t.strictSame(
+    differences([{ name: 'acme', root: acme.root }], { isExported: true }),
+    [],
+    'from the configuration',
+  );
+  t.match(differences([{ ...strict, accuracyMaxMs: 300_001 }]), [
+    /accepts an accuracy of 300001 ms from acme/,
+  ]);
 });
 
 t.test('an old trust file does not pass for an epoch that asks for post-quantum signatures', async (t) => {

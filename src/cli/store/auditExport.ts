@@ -147,9 +147,12 @@ async function judge(options: Given<typeof VERIFY_OPTIONS>): Promise<TrailReport
   }
   if (config !== undefined || input === undefined || trust === undefined)
     throw new OperatorError('name either --config, or --input and --trust');
-  const trusted = parseTrust(readTextFile(trust, FILE_BYTES_MAX));
-  const report = await checkTrail(exportedTrail(input), { verify: createVerifier(trusted), ...newestMin });
-  addEpochs(report, examineExportedEpochs(input, trusted));
+  const text = readTextFile(trust, FILE_BYTES_MAX);
+  const verify = createVerifier(parseTrust(text));
+  const report = await checkTrail(exportedTrail(input), { verify, ...newestMin });
+  const { unheld, ...epochs } = examineExportedEpochs(input, text);
+  addEpochs(report, epochs);
+  report.doubts.push(...unheld);
   if (newest === undefined)
     report.doubts.push(
       'whether newer records were removed from this folder is not known: name the newest record that there is, with --newest',

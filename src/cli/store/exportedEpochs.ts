@@ -1,48 +1,88 @@
+import { fromUtf8, toHex } from '../../base/bytes.ts';
+import { sha256 } from '../../base/crypto.ts';
 import { isAboutEpochs, parseAuditRecord } from '../../manifest/auditRecord.ts';
 import { parseReceipt } from '../../manifest/received.ts';
-import type { TrustFile } from '../../manifest/trustFile.ts';
+import { parseTrust, type TrustedLog } from '../../manifest/trustFile.ts';
 import {
+  authorityDifferences,
   deriveEpochs,
   type EpochAct,
   EpochContradiction,
+  laterEpochs,
   trustDifferences,
 } from '../../prove/sealedEpochs.ts';
+import { certificatesNamed } from '../../store/certificatesOnRecord.ts';
 import { exportedTrail } from './exportedTrail.ts';
 
+/** What the sealed records in a folder say of a trust file, in lines. */
+export interface ExportedEpochs {
+  problems: string[];
+  /** Records of epochs that have no effect. */
+  void: string[];
+  /** Members of the trust file that no record holds. */
+  unheld: string[];
+}
+
 /**
- * What speaks against the epochs of a trust file, by the records in a folder that `pdfseal audit export` wrote, and which of these have no
- * effect: lines. Of the log, only the
+ * What speaks against a trust file, by the records in a folder that `pdfseal audit export` wrote. Of the log, only the
  * receipts of records are there, so of the batch before a record only the newest one with a record counts.
  */
-export function examineExportedEpochs(
-  folder: string,
-  trust: TrustFile,
-): { problems: string[]; void: string[] } {
+export function examineExportedEpochs(folder: string, text: string): ExportedEpochs {
+  const trust = parseTrust(text);
+  const digest = toHex(sha256(fromUtf8(text)));
   const acts: EpochAct[] = [];
   const sealedAts: { act: EpochAct; sealedAt: number }[] = [];
   const times = new Set<number>();
+  const certificates = new Set<string>();
+  let isExported = false;
   let origin: string | undefined;
-  for (const { text, receipt } of exportedTrail(folder)) {
-    const parsed = parseReceipt(receipt);
+  for (const kept of exportedTrail(folder)) {
+    const parsed = parseReceipt(kept.receipt);
     const sealed = parsed.kind === 'receipt' ? parsed.receipt : undefined;
     origin ??= sealed?.evidence.log_origin;
     const sealedAt = sealed && Date.parse(sealed.sealed_at);
-    if (sealedAt !== undefined) times.add(sealedAt);
-    const record = isAboutEpochs(text) ? parseAuditRecord(text) : undefined;
+    if (sealedAt !== undefined) {
+      times.add(sealedAt);
+      for (const one of certificatesNamed(kept.text)) certificates.add(one);
+      isExported ||= exportedDigest(kept.text) === digest;
+    }
+    const record = isAboutEpochs(kept.text) ? parseAuditRecord(kept.text) : undefined;
     if (record === undefined) continue;
     const act: EpochAct = { record };
     acts.push(act);
     if (sealedAt !== undefined) sealedAts.push({ act, sealedAt });
   }
-  if (origin === undefined) return { problems: [], void: [] }; // nothing is sealed, so nobody knows of which log the records are
+  const nothing = { problems: [], void: [], unheld: [] };
+  if (origin === undefined) return nothing; // nothing is sealed, so nobody knows of which log the records are
   const ordered = [...times].sort((a, b) => a - b);
   for (const { act, sealedAt } of sealedAts) act.after = ordered[ordered.indexOf(sealedAt) - 1] ?? -Infinity;
+  const log = trust.logs.find((log) => log.origin === origin);
   try {
     const sealed = deriveEpochs(origin, acts, ordered.at(-1));
-    const log = trust.logs.find((log) => log.origin === origin);
-    return { problems: log === undefined ? [] : trustDifferences(log, sealed), void: sealed.void };
+    if (log === undefined) return { ...nothing, void: sealed.void };
+    return {
+      problems: [
+        ...trustDifferences(log, sealed),
+        ...authorityDifferences(trust, log, sealed, { certificates, isExported }),
+      ],
+      void: sealed.void,
+      unheld: [...laterEpochs(log, sealed), ...(isExported ? [] : unrecorded(log))],
+    };
   } catch (error) {
     if (!(error instanceof EpochContradiction)) throw error;
-    return { problems: error.message.split('\n'), void: [] };
+    return { ...nothing, problems: error.message.split('\n') };
   }
+}
+
+/** What no record of an epoch holds. */
+function unrecorded({ witnessPolicy }: TrustedLog): string[] {
+  if (witnessPolicy === undefined) return [];
+  return [
+    'no record holds the witness policy of this trust file: take the file of a `pdfseal trust export` that is on record',
+  ];
+}
+
+/** The digest of the trust file that a record says was exported. */
+function exportedDigest(text: string): unknown {
+  return text.startsWith('{"act":"trust.export"') ? parseAuditRecord(text)?.object.sha256 : undefined;
 }
