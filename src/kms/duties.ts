@@ -18,7 +18,7 @@ import { probeMessage } from './probe.ts';
 import type { Duties, SigningRequest, Step, Tree } from './protocol.ts';
 import { follow, heldAt } from './signedTrees.ts';
 import { isTaken, SignerFailure } from './signerFailure.ts';
-import { TreeFile } from './treeFile.ts';
+import { readTrees, TreeFile } from './treeFile.ts';
 
 /** How far a time that is signed may be from the signer's own clock: it waited for a session, on a busy machine. */
 const AGE_MS_MAX = 10_000;
@@ -145,9 +145,7 @@ async function openTrees(
   { spki }: TokenPublicKey,
   timeoutMs: number,
 ): Promise<TreeFile> {
-  const named = isUnit ? origin : `${origin}\n${spki}`;
-  const name = Buffer.from(sha256(fromUtf8(named))).toString('hex', 0, 16);
-  const path = join(folder, `${name}.trees`);
+  const path = treesPath({ origin, folder, isUnit }, spki);
   const lock = await lockWithin(`${path}.lock`, timeoutMs / 2);
   try {
     const file = await TreeFile.open(path);
@@ -156,6 +154,27 @@ async function openTrees(
     return file;
   } catch (error) {
     lock.release();
+    throw error instanceof SignerFailure ? error : unusable(path, error);
+  }
+}
+
+/** The file of what a key has signed; of a unit, whichever key. */
+export function treesPath(
+  { origin, folder, isUnit }: Pick<NonNullable<Duties['log']>, 'origin' | 'folder' | 'isUnit'>,
+  spki: string,
+): string {
+  const named = isUnit ? origin : `${origin}\n${spki}`;
+  const name = Buffer.from(sha256(fromUtf8(named))).toString('hex', 0, 16);
+  return join(folder, `${name}.trees`);
+}
+
+/** What the signer that is a unit remembers of what it signed for its log; none before the first signature. Throws SignerFailure. */
+export async function treesOfUnit({ log }: Duties): Promise<readonly Tree[]> {
+  if (log?.isUnit !== true) throw refusal('this signer is not the unit of a key of the log');
+  const path = treesPath(log, '');
+  try {
+    return (await readTrees(path)) ?? [];
+  } catch (error) {
     throw error instanceof SignerFailure ? error : unusable(path, error);
   }
 }

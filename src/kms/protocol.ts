@@ -62,7 +62,7 @@ export interface Duties {
 }
 
 /**
- * What a signer may be asked, in this order, each as one message of JSON. No request carries a PIN, or where it is.
+ * What a signer may be asked, in this order (`heldTrees` at any time), each as one message of JSON. No request carries a PIN, or where it is.
  * Logging in is a step of its own because it must not be repeated lightly.
  */
 export type SignerRequest =
@@ -76,6 +76,8 @@ export type SignerRequest =
   /** Destroys both halves of the pair. */
   | { kind: 'destroyKey' }
   | SigningRequest
+  /** What a unit has signed last for its log, without any token: for a check of the store. */
+  | { kind: 'heldTrees' }
   /** Carried out when all signatures under way have ended. */
   | { kind: 'close' };
 
@@ -129,6 +131,7 @@ export interface SignerAnswers {
   signProbe: Signature & { message: string };
   signCheckpoint: Signature;
   signToken: Signature;
+  heldTrees: readonly Tree[];
   close: null;
 }
 

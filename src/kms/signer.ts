@@ -6,7 +6,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Lifeline, openStream, readCharter } from '../base/companionProgram.ts';
 import { encodeFrame, readFrames } from '../base/frames.ts';
-import { KeyDuties } from './duties.ts';
+import { KeyDuties, treesOfUnit } from './duties.ts';
 import { KEY_ALGORITHMS } from './keyAlgorithm.ts';
 import { asPkcs11Error, numberOf } from './module.ts';
 import {
@@ -67,6 +67,8 @@ async function answer(
     case 'destroyKey':
       administered(token).destroyKey();
       return null;
+    case 'heldTrees':
+      return treesOfUnit(charter.duties);
     case 'close':
       await Promise.all(signing);
       token?.close();
@@ -202,7 +204,9 @@ function isCall(message: unknown): message is SignerCall {
     case 'signToken':
       return typeof message.content === 'string' && typeof message.certificate === 'string';
     default:
-      return ['logIn', 'findKey', 'inspectKey', 'destroyKey', 'signProbe', 'close'].includes(message.kind);
+      return ['logIn', 'findKey', 'inspectKey', 'destroyKey', 'signProbe', 'heldTrees', 'close'].includes(
+        message.kind,
+      );
   }
 }
 

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { fromUtf8 } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
 import { replaceFile } from '../base/folders.ts';
@@ -45,14 +45,12 @@ export class TreeFile {
       await replaceFile(path, Buffer.concat([slot, slot]), 0o600);
       return open(path, DURABLE);
     });
-    const bytes = await file.readFile();
-    const slots = Array.from({ length: SLOTS }, (_, n) =>
-      parseSlot(bytes.subarray(n * SLOT_BYTES, (n + 1) * SLOT_BYTES)),
-    ).filter((slot) => slot !== undefined);
-    const [newest] = slots.toSorted((one, other) => other.turn - one.turn);
-    if (newest !== undefined && bytes.length === SLOTS * SLOT_BYTES) return new TreeFile(file, newest);
-    await file.close();
-    throw new SignerFailure('tree_file_damaged', `${path} is not whole`);
+    try {
+      return new TreeFile(file, newestSlot(await file.readFile(), path));
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
   }
 
   get held(): SignedTrees {
@@ -78,6 +76,27 @@ export class TreeFile {
   async #put(slot: Slot): Promise<void> {
     await this.#file.write(encodeSlot(slot), 0, SLOT_BYTES, (slot.turn % SLOTS) * SLOT_BYTES);
   }
+}
+
+/**
+ * What a signer remembers, read while it may write: each write leaves one slot alone. Undefined if there is no file. Throws SignerFailure
+ * `tree_file_damaged`, or the error of the file system.
+ */
+export async function readTrees(path: string): Promise<SignedTrees['trees'] | undefined> {
+  const bytes = await readFile(path).catch((error) => {
+    if (error.code !== 'ENOENT') throw error;
+    return undefined;
+  });
+  return bytes && newestSlot(bytes, path).held.trees;
+}
+
+function newestSlot(bytes: Buffer, path: string): Slot {
+  const slots = Array.from({ length: SLOTS }, (_, n) =>
+    parseSlot(bytes.subarray(n * SLOT_BYTES, (n + 1) * SLOT_BYTES)),
+  ).filter((slot) => slot !== undefined);
+  const [newest] = slots.toSorted((one, other) => other.turn - one.turn);
+  if (newest !== undefined && bytes.length === SLOTS * SLOT_BYTES) return newest;
+  throw new SignerFailure('tree_file_damaged', `${path} is not whole`);
 }
 
 function encodeSlot(slot: Slot): Buffer {

@@ -11,6 +11,7 @@ import { fromBase64, toBase64 } from '../../src/base/bytes.ts';
 import { Companion } from '../../src/base/companion.ts';
 import { encodeFrame, readFrames } from '../../src/base/frames.ts';
 import { findExisting } from '../../src/kms/epochKeys.ts';
+import { heldTrees } from '../../src/kms/heldTrees.ts';
 import { verifierOf } from '../../src/kms/keyAlgorithm.ts';
 import { initKey, readKey } from '../../src/kms/keyOperations.ts';
 import { openPartitions, type PartitionOptions } from '../../src/kms/partitions.ts';
@@ -226,6 +227,13 @@ t.test('the record of signed trees survives the unit, and one process at a time 
     [30, 35],
   ] as const)
     t.ok(isSigned(await daemon.sign(log, from, to)));
+  const asked = { ...site.token, signer: unit.socket };
+  const held = await heldTrees(asked, { origin: ORIGIN, folder: '/nowhere', spki: site.key.spki });
+  t.strictSame(
+    held,
+    await Promise.all([25, 30, 35].map((size) => log.tree(size))),
+    'a check is told meanwhile',
+  );
   const second = new Hostile(unit, site.token);
   await second.open();
   const impatient = { timeoutMs: 10_000 };

@@ -15,6 +15,7 @@ import { withStore } from '../withStore.ts';
 import { checkBackup } from './backupFolder.ts';
 import { noteChore } from './chores.ts';
 import { printReport, reportJson, runCheck } from './runCheck.ts';
+import { examineSigners, type SignerFindings } from './signerCheck.ts';
 import { isWhole, type StoreReport } from './storeCheck.ts';
 
 export const checkCommand = command('check', {
@@ -23,7 +24,8 @@ export const checkCommand = command('check', {
     'wrong entries in every index. Changes nothing. The daemon can keep running: the command checks the log as it was when the ' +
     'check began.\n\n' +
     'An older copy of the store would pass these checks. Therefore the command also compares the log with the last checkpoint in the ' +
-    'last-checkpoint file; or, with --against, with a checkpoint or a receipt that you kept on another machine.\n\n' +
+    'last-checkpoint file; or, with --against, with a checkpoint or a receipt that you kept on another machine. And it asks the signers ' +
+    'of the log for the trees that they signed last, of which the log must contain one. Where it cannot ask, it says so, and ends as it would.\n\n' +
     'Every end of the check is on record for the daemon: damage, and a check that could not tell, raise an alarm in its metrics, in ' +
     '`pdfseal status` and in `pdfseal doctor` until a check finds the store good.\n\n' +
     'With --input, the command checks a backup instead of the store: also that no file of the backup has changed, and that the log ' +
@@ -52,6 +54,7 @@ export const checkCommand = command('check', {
         input === undefined
           ? await checkOwn(file, against)
           : { found: await checkBackup(input, loadConfig(file, { files: 'unused' })) };
+      if (input !== undefined) found.signers_unknown = ['a backup is not the log that they sign now'];
       ownProcess().exitCode = !isWhole(found) ? EXIT.failed : doubt === undefined ? EXIT.ok : EXIT.unknown;
       printResult(reportJson(found, doubt), () => printReport(found, doubt));
     };
@@ -88,12 +91,22 @@ async function checkOwn(file: string, against: string | undefined): Promise<Chec
 async function checkStoreOf(config: Config, store: Store, named: EarlierState | undefined): Promise<Checked> {
   const { lastCheckpointFile } = config.log;
   const earlier = named ?? (await evidenceOf(store, lastCheckpointFile));
-  const found = await runCheck(store, config, earlier);
+  const found = withSigners(await runCheck(store, config, earlier), await examineSigners(store, config));
   const isUnknown =
     found.leaves > 0 && named === undefined && readLastCheckpoint(lastCheckpointFile) === undefined;
   if (!isUnknown) return { found };
   return {
     found,
     doubt: `there is no last checkpoint in ${lastCheckpointFile}, so the store can be an older copy: compare the log with the newest receipt that anybody has, pdfseal check --against FILE`,
+  };
+}
+
+/** Whether the signers' memory is known here says nothing about the store: the outcome is the same. */
+function withSigners(report: StoreReport, { problems, unknown }: SignerFindings): StoreReport {
+  return {
+    ...report,
+    problemCount: report.problemCount + problems.length,
+    problems: [...report.problems, ...problems],
+    ...(unknown.length > 0 && { signers_unknown: unknown }),
   };
 }

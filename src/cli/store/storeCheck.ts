@@ -37,6 +37,8 @@ export interface StoreReport {
   records_missing?: number;
   /** Records of epochs that change nothing, in words; absent if there are none. */
   void_records?: string[];
+  /** Signers of the log whose memory is not known, in words: the store can be older than it; absent if all are known or none was asked. */
+  signers_unknown?: string[];
   /** Time-stamps that ended without being renewed, in words; absent if there are none. */
   lapses?: string[];
   /** The first flaws of indexes in words, `problemsMax` at most. */

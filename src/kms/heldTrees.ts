@@ -1,0 +1,25 @@
+import { treesPath } from './duties.ts';
+import type { TokenOptions, Tree } from './protocol.ts';
+import { SignerFailure } from './signerFailure.ts';
+import { SignerProcess } from './signerProcess.ts';
+import { readTrees } from './treeFile.ts';
+
+/** A unit only reads a file. */
+const TIMEOUT_MS = 5_000;
+
+/**
+ * The trees that the signer of a key of the log signed last: a unit is asked, and of a child the file is read, both without the token. Undefined
+ * where a child's file is missing. Throws SignerFailure, or the error of the file system.
+ */
+export async function heldTrees(
+  token: TokenOptions,
+  { origin, folder, spki }: { origin: string; folder: string; spki: string },
+): Promise<readonly Tree[] | undefined> {
+  if (token.signer === undefined) return readTrees(treesPath({ origin, folder, isUnit: false }, spki));
+  const signer = new SignerProcess(token, { name: 'check', duties: {}, sessions: 1 }, () => {});
+  try {
+    return await signer.ask({ kind: 'heldTrees' }, TIMEOUT_MS);
+  } finally {
+    signer.kill(new SignerFailure('signer_closed', 'the signer has been asked'));
+  }
+}
