@@ -66,6 +66,8 @@ export function printReport(report: StoreReport, doubt?: string): void {
   print(
     `${leaves} leaves in ${batches} checkpoints; jobs: ${completed} completed, ${failed} failed, ${waiting} waiting`,
   );
+  for (const line of report.signers_unknown ?? [])
+    print(`could not tell whether the store is older than what its signers remember: ${line}`);
   if (report.epochs === 'contradicted')
     print(`bad: the epochs are not those that the log sealed; run \`pdfseal epochs repair\``);
   else if (report.records_missing !== undefined) {
@@ -80,8 +82,6 @@ export function printReport(report: StoreReport, doubt?: string): void {
     print(`bad: ${problemCount} problems; ${remedy}`);
   } else if (flawed > 0) print(`bad: ${flawed} entries of indexes; run \`pdfseal repair-index\``);
   else print(doubt === undefined ? 'good' : `could not tell: ${doubt}`);
-  for (const line of report.signers_unknown ?? [])
-    note(`pdfseal: could not tell whether the store is older than what its signers remember: ${line}`);
   for (const line of [...(report.void_records ?? []), ...(report.lapses ?? [])]) note(`pdfseal: ${line}`);
 }
 
