@@ -13,6 +13,8 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { type Chore, noteUpkeep, readUpkeep } from '../../src/admin/upkeepNotes.ts';
 import { encodePem } from '../../src/asn1/pem.ts';
+import { toHex } from '../../src/base/bytes.ts';
+import { sha256 } from '../../src/base/crypto.ts';
 import { acquireLock } from '../../src/base/lock.ts';
 import type { Diagnosis } from '../../src/cli/doctor/diagnosis.ts';
 import { diagnosesOf } from '../../src/cli/doctor/doctorCommand.ts';
@@ -21,6 +23,8 @@ import { diagnoseUpkeep, timerOf } from '../../src/cli/doctor/upkeepDiagnosis.ts
 import { loadConfig } from '../../src/config/config.ts';
 import { encodeCosigner } from '../../src/log/cosignature.ts';
 import { encodeVkey } from '../../src/log/verifierKey.ts';
+import { actOfProcess } from '../../src/store/acts.ts';
+import { openStore } from '../../src/store/lmdb/open.ts';
 import { certificateFile } from '../../src/tsa/installed.ts';
 import { issueRoot, issueTimestampingCertificate } from '../../src/tsa/pki.ts';
 import { askAdmin } from '../support/admin.ts';
@@ -88,6 +92,10 @@ function endingIn(days: number): Break {
     );
     const options = { subject: { commonName: 'Unit' }, key: unitKey.key, issuer: root, ...validity };
     const unit = await issueTimestampingCertificate(options, rootKey);
+    const certificates_sha256 = [unit, root].map(({ der }) => toHex(sha256(der)));
+    const store = await openStore({ path: join(sandbox.dir, 'state', 'store') });
+    await store.trail.append(actOfProcess('command', 'hsm.install_certificate', { certificates_sha256 }));
+    await store.close();
     const file = certificate(sandbox);
     copyFileSync(file, `${file}.away`);
     writeFileSync(file, [unit, root].map(({ der }) => encodePem('CERTIFICATE', der)).join(''));

@@ -109,20 +109,33 @@ t.test('a plan makes new keys, lists them, and puts them into the trust file ahe
   t.match(taken, { status: 0, stdout: /eu\/sandbox-2026-e2 .*found\n.*us\/sandbox-2026-e2 .*made/s });
 });
 
-t.test('newly trusted roots are named, and a trust file that cannot be written is reported', async (t) => {
-  const sandbox = await open(t);
-  const retired = retiredDir(join(sandbox.dir, 'state', 'certificates'));
-  mkdirSync(retired, { recursive: true });
-  const { certificateFile } = makeAuthority(sandbox.dir, 'stranger');
-  copyFileSync(certificateFile, join(retired, 'stranger.pem'));
-  rmSync(sandbox.trustFile);
-  mkdirSync(sandbox.trustFile);
-  const planned = await run(sandbox, 'epochs', 'plan');
-  const digest = sha256Of(new X509Certificate(readFileSync(certificateFile)));
-  t.match(planned.stdout, new RegExp(`^root +built-in ${digest} +trusted from this epoch on$`, 'm'));
-  t.match(planned, { status: 1, stderr: /epochs are changed, but not the trust file.*pdfseal trust export/ });
-  t.match(await epochs(sandbox), [{ state: 'in force' }, { state: 'planned' }]);
-});
+t.test(
+  'newly trusted roots are named, a stranger is refused, and a trust file that cannot be written is reported',
+  async (t) => {
+    const sandbox = await open(t);
+    const retired = retiredDir(join(sandbox.dir, 'state', 'certificates'));
+    mkdirSync(retired, { recursive: true });
+    const { certificateFile } = makeAuthority(sandbox.dir, 'stranger');
+    copyFileSync(certificateFile, join(retired, 'stranger.pem'));
+    const refused = await run(sandbox, 'epochs', 'plan', '--new-keys', 'none');
+    t.match(refused, {
+      status: 1,
+      stderr: /which no epoch and no audit record names\n.*install-certificate/,
+    });
+    rmSync(retired, { recursive: true });
+    configure(sandbox, (text) => `${text}\n[timestamp.remotes.acme]\nroots_file = "${certificateFile}"\n`);
+    rmSync(sandbox.trustFile);
+    mkdirSync(sandbox.trustFile);
+    const planned = await run(sandbox, 'epochs', 'plan');
+    const digest = sha256Of(new X509Certificate(readFileSync(certificateFile)));
+    t.match(planned.stdout, new RegExp(`^root +acme ${digest} +trusted from this epoch on$`, 'm'));
+    t.match(planned, {
+      status: 1,
+      stderr: /epochs are changed, but not the trust file.*pdfseal trust export/,
+    });
+    t.match(await epochs(sandbox), [{ state: 'in force' }, { state: 'planned' }]);
+  },
+);
 
 /** Runs a command that is expected to refuse, in this process. */
 function refuses(t: Test, sandbox: Sandbox, command: string[], message: RegExp): Promise<unknown> {

@@ -17,7 +17,7 @@ import type { Credential } from '../../src/store/credentialStore.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
 import { counterKey, idKey } from '../../src/store/lmdb/keyLayout.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
-import { encodeRecord } from '../../src/store/records.ts';
+import { encodeRecord, parseRecord } from '../../src/store/records.ts';
 import { Child } from '../store/child.ts';
 import { makePki } from '../support/authority.ts';
 import { Client } from '../support/client.ts';
@@ -342,6 +342,16 @@ t.test('the trail is checked against the log, the last checkpoint and the API ke
     rmSync(storeDir, { recursive: true });
     cpSync(kept, storeDir, { recursive: true });
   }
+
+  await tamper(storeDir, async ({ credentials }) => {
+    for (const { key, value } of credentials.getRange({}))
+      if (parseRecord<Credential>(value).id === rotated) await credentials.remove(Buffer.from(key));
+  });
+  const gone = `API key ${rotated} of client patient is not in the store, but audit record`;
+  t.match(await verify(), { status: 1, stderr: gone }, 'a deleted key');
+  t.match(await run('doctor', ...config), { status: 1, stdout: gone });
+  rmSync(storeDir, { recursive: true });
+  cpSync(kept, storeDir, { recursive: true });
 
   const store = await openStore({ path: storeDir });
   await store.trail.append(actOfProcess('command', 'epoch.plan', { from: '2026-01-01T00:00:00.000Z' }));

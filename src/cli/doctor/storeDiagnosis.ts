@@ -11,6 +11,7 @@ import { type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
 import { EpochSeal } from '../../prove/epochSeal.ts';
 import { doubtOf } from '../../prove/lastCheckpoint.ts';
 import type { Store } from '../../store/store.ts';
+import { recordProblems } from '../store/recordCheck.ts';
 import { withStoreAt } from '../withStore.ts';
 import { bad, badFrom, type Diagnosis, good, warning } from './diagnosis.ts';
 import { diagnoseRenewals } from './renewalDiagnosis.ts';
@@ -62,6 +63,7 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
         diagnoseEpoch(config, epochs),
         ...(await diagnoseRenewals(config, store)),
         ...(await diagnoseRoots(config, store)),
+        ...(await recordProblems(store)).map((problem) => bad('audit trail', problem, CHECK)),
         ...(await diagnoseWitnesses(config, store, epoch)),
         await diagnoseDisk(config),
       ];
