@@ -83,7 +83,7 @@ export function strangers(
     );
 }
 
-/** What to do about {@link strangers}. */
+/** The remedy for {@link strangers}. */
 export const STRANGER_REMEDY =
   'if you know the root, install its certificates again with `pdfseal hsm install-certificate`, which records it; if not, remove the file, and find out who put it there';
 

@@ -168,7 +168,7 @@ export function treesPath(
   return join(folder, `${name}.trees`);
 }
 
-/** What the signer that is a unit remembers of what it signed for its log; none before the first signature. Throws SignerFailure. */
+/** The trees that a signer which is a unit signed last for its log; none before the first signature. Throws SignerFailure. */
 export async function treesOfUnit({ log }: Duties): Promise<readonly Tree[]> {
   if (log?.isUnit !== true) throw refusal('this signer is not the unit of a key of the log');
   const path = treesPath(log, '');

@@ -76,7 +76,7 @@ export type SignerRequest =
   /** Destroys both halves of the pair. */
   | { kind: 'destroyKey' }
   | SigningRequest
-  /** What a unit has signed last for its log, without any token: for a check of the store. */
+  /** Asks a unit for the trees that it signed last for its log, without any token: for a check of the store. */
   | { kind: 'heldTrees' }
   /** Carried out when all signatures under way have ended. */
   | { kind: 'close' };

@@ -79,7 +79,7 @@ export class TreeFile {
 }
 
 /**
- * What a signer remembers, read while it may write: each write leaves one slot alone. Undefined if there is no file. Throws SignerFailure
+ * The trees that a signer remembers, read while it may write: each write leaves one slot alone. Undefined if there is no file. Throws SignerFailure
  * `tree_file_damaged`, or the error of the file system.
  */
 export async function readTrees(path: string): Promise<SignedTrees['trees'] | undefined> {

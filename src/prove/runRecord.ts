@@ -6,7 +6,7 @@ import type { KeptTheft, RenewalRun } from '../store/renewalStore.ts';
 import { newestOf, rootOfRun } from './renewalRun.ts';
 import { bytesOf, type RenewalTrees } from './renewals.ts';
 
-/** What the audit trail says of a renewal. */
+/** The object of the audit record of a renewal. */
 export function auditedRun(
   trees: RenewalTrees,
   run: Pick<

@@ -192,7 +192,7 @@ function followerOf(sealed: SealedEpoch, list: readonly SealedEpoch[]): SealedEp
   return next?.isSealed && next.isBegun ? next : undefined;
 }
 
-/** What a trust file does not know yet: the epoch after its last one, in a line. Until then it accepts the keys of the last one for longer. */
+/** The epoch after the last one of a trust file, in a line, if the log has begun it. Until then it accepts the keys of the last one for longer. */
 export function laterEpochs(
   { epochs }: Pick<TrustedLog, 'epochs'>,
   { list }: Pick<SealedEpochs, 'list'>,
@@ -205,7 +205,7 @@ export function laterEpochs(
     : [`the trust file lacks the epoch from ${next.form.from} on: get the newest trust file`];
 }
 
-/** What sealed records hold a trust file to, in addition to the epochs. */
+/** Facts on record, besides the epochs, that a trust file is held to. */
 export interface SealedTrust {
   /** SHA-256 of the certificates that `hsm certify` and `hsm install-certificate` installed, in lower-case hex. */
   certificates: ReadonlySet<string>;

@@ -4,7 +4,7 @@ import type { TrailStore } from './trail.ts';
 /** Certificates of the built-in time-stamp authority that audit records name: SHA-256 in lower-case hex, and the number of the first record that does. */
 export type CertificatesOnRecord = ReadonlyMap<string, number>;
 
-/** What administrators issued or installed, by the audit trail. */
+/** The certificates that administrators issued or installed, by the audit trail. */
 export async function certificatesOnRecord({
   trail,
 }: {

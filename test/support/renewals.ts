@@ -87,7 +87,7 @@ export class YearlyAuthority {
 /** Batches and renewals in memory. */
 export class MemoryLog {
   readonly batches: Batch[] = [];
-  /** What the audit trail has of the runs. */
+  /** The audit records of the runs. */
   readonly acts: Act[] = [];
   readonly #runs: RenewalRun[] = [];
   readonly #rows = new Map<string, RenewalTile[]>();

@@ -14,7 +14,7 @@ import {
 import { certificatesNamed } from '../../store/certificatesOnRecord.ts';
 import { exportedTrail } from './exportedTrail.ts';
 
-/** What the sealed records in a folder say of a trust file, in lines. */
+/** A trust file, judged by the sealed records in a folder; in lines. */
 export interface ExportedEpochs {
   problems: string[];
   /** Records of epochs that have no effect. */
@@ -24,7 +24,7 @@ export interface ExportedEpochs {
 }
 
 /**
- * What speaks against a trust file, by the records in a folder that `pdfseal audit export` wrote. Of the log, only the
+ * Judges a trust file by the records in a folder that `pdfseal audit export` wrote. Of the log, only the
  * receipts of records are there, so of the batch before a record only the newest one with a record counts.
  */
 export function examineExportedEpochs(folder: string, text: string): ExportedEpochs {
@@ -74,7 +74,7 @@ export function examineExportedEpochs(folder: string, text: string): ExportedEpo
   }
 }
 
-/** What no record of an epoch holds. */
+/** Members that no record of an epoch holds. */
 function unrecorded({ witnessPolicy }: TrustedLog): string[] {
   if (witnessPolicy === undefined) return [];
   return [

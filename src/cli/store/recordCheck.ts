@@ -26,7 +26,7 @@ interface RecordedKey {
   isForgettable?: boolean;
 }
 
-/** What a store has because an audit record says so: nothing may be missing, altered or added. */
+/** Entries of a store that each follow from an audit record: none may be missing, altered or added. */
 const RECONCILED = [
   { what: 'the API keys', problems: apiKeyProblems },
   { what: 'the renewals', problems: renewalRecordProblems },
@@ -55,7 +55,7 @@ export function cannotBeRead(what: string, error: unknown): string {
 
 /** How the API keys and client certificates in a store differ from those that the audit trail issued and revoked. */
 export async function apiKeyProblems(store: Pick<Store, 'trail' | 'credentials'>): Promise<string[]> {
-  // What was revoked before is revoked now, what is there now was issued by the end, and what a rotation changed is as it was before or after.
+  // A key that was revoked before is revoked now, a key that is there now was issued by the end, and a rotated key is as it was before or after.
   const read = await betweenRecords(store, '{"act":"key.', () => store.credentials.all());
   const [earlier, recorded] = [keysOf(read.earlier), keysOf(read.records)];
   const seen = new Set<string>();
@@ -113,7 +113,7 @@ export async function renewalRecordProblems(
       ? []
       : [`renewal ${object.run} is not in the store, but audit record ${number} made it: restore a backup`],
   );
-  // What follows cannot be computed without it.
+  // Later renewals cannot be computed without the missing one.
   if (missing.length > 0) return missing;
   const recorded = new Map(read.records.map((record) => [record.object.run, record]));
   return read.kept.flatMap((run) => {

@@ -8,7 +8,7 @@ import { kmsKeyId } from '../../log/verifierKey.ts';
 import { contradiction } from '../../prove/history.ts';
 import type { Store } from '../../store/store.ts';
 
-/** What the signers of the log remember of it, in lines. */
+/** The result of asking the signers of the log, in lines. */
 export interface SignerFindings {
   /** The log contains none of the trees that a signer signed last. */
   problems: string[];
