@@ -36,7 +36,7 @@ for (const missing of subsets)
     if (isForked) return;
     // The one that refuses is the first of those that are left.
     const first = ALL.find((one) => !missing.includes(one));
-    const message = { fence: /whether its last write/, swap: /the batch begins at 1/, keys: /_pkey/ };
+    const message = { fence: /another daemon has taken over/, swap: /the batch begins at 1/, keys: /_pkey/ };
     t.match(refusal, first && message[first]);
   });
 

@@ -289,9 +289,9 @@ t.test('daemon and commands work as members of their roles', async (t) => {
 });
 
 t.test('a database of any earlier layout gets tables and rights', async (t) => {
-  for (const layout of [1, 2, 3, 4]) {
+  for (const layout of [3, 4]) {
     const database = await postgres.createDatabase();
-    const files = [1, 2, 3, 4].slice(0, layout).map((n) => `../../src/store/postgresql/00${n}.sql`);
+    const files = [3, 4].slice(0, layout - 2).map((n) => `../../src/store/postgresql/00${n}.sql`);
     await postgres.query(
       `SET ROLE pdfseal; CREATE SCHEMA pdfseal; SET search_path = pdfseal;
        ${files.map((file) => readFileSync(new URL(file, import.meta.url), 'utf8')).join('')}
@@ -305,7 +305,7 @@ t.test('a database of any earlier layout gets tables and rights', async (t) => {
     await postgres.query(
       `INSERT INTO pdfseal.jobs (id, client_id, organization, visibility, document_sha256, record)
        VALUES ('${id}', '${client}', 'acme', 'private', ${literal(document)}, ${literal(record)});
-       ${layout > 1 ? `INSERT INTO pdfseal.arrivals VALUES ('${id}')` : ''}`,
+       INSERT INTO pdfseal.arrivals VALUES ('${id}')`,
       database,
     );
     const strange = 'x"\\,"successorSalt":"y😀\u0001';
@@ -329,7 +329,7 @@ t.test('a database of any earlier layout gets tables and rights', async (t) => {
     const store = await openInPostgresql({ location, sequencing: { onWait: t.fail, onLost: t.fail } });
     t.strictSame(
       await store.arrivals?.look(() => false, 10),
-      layout > 1 ? [{ jobId: job.id, job }] : [],
+      [{ jobId: job.id, job }],
       'what waits is still found, however long ago it was accepted',
     );
     const { credentials } = store;
