@@ -73,33 +73,18 @@ export function faultOfAccepted(job: Job, sourceUrl: string | undefined): string
   return faultOfForm(acceptedJob, job, sourceUrl);
 }
 
-/** What is known about the jobs that wait in a store. */
-export interface WaitingFacts {
-  /** When the first epoch of the log began. */
-  begunAt: number;
-  /** The present, if a time source vouches for it. */
-  date: number | undefined;
-  /** Whether one of them can have been scanned. */
-  canBeScanned: boolean;
-}
-
 /**
- * What is wrong with a job that waits in the store when the daemon starts; undefined if it can have been accepted, however long ago. Whoever can
- * write the store can write such a job: what is decided here is only what an honest store never has.
+ * What is wrong with a job that waits in the store when the daemon starts; undefined if it can have been accepted, however long ago and whatever
+ * the clock showed. Whoever can write the store can write such a job: what is decided here is only what an honest store never has.
  */
 export function faultOfWaiting(
   job: Job,
   sourceUrl: string | undefined,
-  { begunAt, date, canBeScanned }: WaitingFacts,
+  canBeScanned: boolean,
 ): string | undefined {
-  const { acceptedAt, content } = job;
-  if (acceptedAt < begunAt - DATED_MS_MAX)
-    return `acceptedAt: it says ${toRfc3339(acceptedAt)}, but the log began at ${toRfc3339(begunAt)}`;
-  if (date !== undefined && acceptedAt > date + DATED_MS_MAX)
-    return `acceptedAt: it says ${toRfc3339(acceptedAt)}, but it is ${toRfc3339(date)}`;
   if (!isOfClient(job)) return undefined;
-  const isScanned = content?.scan.verdict === 'clean' || content?.scan.verdict === 'encrypted';
-  if (isScanned && !canBeScanned)
+  const verdict = job.content?.scan.verdict;
+  if ((verdict === 'clean' || verdict === 'encrypted') && !canBeScanned)
     return 'content.scan: it says that it was scanned, but no scanner is configured';
   return faultOfForm(waitingJob, job, sourceUrl);
 }

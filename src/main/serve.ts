@@ -197,12 +197,8 @@ export async function serve(file: string): Promise<void> {
       requireRecord: (job) => epochSeal.requireRecord(job),
       faultOf: async (job) => {
         const sourceUrl = job.content === undefined ? await store.jobs.sourceUrl(job.id) : undefined;
-        return faultOfWaiting(job, sourceUrl, {
-          begunAt: signing.epochs.list[0]?.from ?? 0,
-          date: clock.vouched(),
-          // A front has a scanner of its own.
-          canBeScanned: scanner !== undefined || store.arrivals !== undefined,
-        });
+        // A front has a scanner of its own.
+        return faultOfWaiting(job, sourceUrl, scanner !== undefined || store.arrivals !== undefined);
       },
       ...config.sealing,
       get queueJobsMax() {
