@@ -28,7 +28,7 @@ export function endTask(state: TaskState): void {
   Atomics.notify(state, 0);
 }
 
-/** Calls `kill` if the task is abandoned and does not end soon after that. */
+/** Calls `kill` if the task is abandoned and does not end soon after that. Never rejects if `kill` does not throw. */
 export async function watchTask(state: TaskState, kill: () => void): Promise<void> {
   await Atomics.waitAsync(state, 0, RUNNING).value;
   const outcome = await Atomics.waitAsync(state, 0, ABANDONED, ENDING_MS_MAX).value;
