@@ -36,6 +36,7 @@ import { openStoreAt } from '../store/engines.ts';
 import { startArrivalFeed } from '../watch/arrivalFeed.ts';
 import { startAuditFeed } from '../watch/auditFeed.ts';
 import { Canary } from '../watch/canary.ts';
+import { QuietCollector } from '../watch/quietCollector.ts';
 import { Supervision } from '../watch/supervision.ts';
 import { startSweeping } from '../watch/sweep.ts';
 import { epochActsOf } from './epochActs.ts';
@@ -93,6 +94,7 @@ export async function serve(file: string): Promise<void> {
     logger,
   });
   parts.defer(() => supervision.close());
+  adopt(new QuietCollector());
   if (config.isFront) {
     const abort = new AbortController();
     stopped.then(() => abort.abort(), onFatal);
