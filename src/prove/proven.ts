@@ -6,11 +6,11 @@ import { isTlogProof, parseTlogProof } from '../log/tlogProof.ts';
 import type { LogKey } from '../log/verifierKey.ts';
 import { parseReceipt, type ReceivedManifest, type ReceivedReceipt } from '../manifest/received.ts';
 import { epochOf, parseTrust, type TrustedEpoch } from '../manifest/trustFile.ts';
+import { type Cosigned, cosignersOf } from './cosignedCheck.ts';
 import { type CheckName, sharedParts } from './finding.ts';
 import { checkTimestamps, type TrustedStamp } from './timestampCheck.ts';
 import { findSigners, readManifest } from './tlogProofCheck.ts';
 import { parseReceiptJson, type Verdict } from './verify.ts';
-import { type Cosigned, cosignersOf } from './witnessCheck.ts';
 
 /** What the log states of a document. The service states it: the time of sealing is the only part that others bear out. */
 export interface Statement {

@@ -1,9 +1,9 @@
 import { CLOCK_TOLERANCE_MS, predates, STAMPING_TOLERANCE_MS } from '../asn1/stamping.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import { printable, type ReceivedManifest } from '../manifest/received.ts';
+import type { Cosigned } from './cosignedCheck.ts';
 import { type Finding, passed, unknown } from './finding.ts';
 import type { TrustedStamp } from './timestampCheck.ts';
-import type { Cosigned } from './witnessCheck.ts';
 
 /** The dates that a receipt or a proof shows, apart from those of its manifest. */
 export interface ShownDates {

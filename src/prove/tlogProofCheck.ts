@@ -14,10 +14,10 @@ import {
   EPOCH_UNKNOWN,
   isOfLaterEpoch,
 } from './checkpointCheck.ts';
+import { checkWitnesses, cosignersOf } from './cosignedCheck.ts';
 import { type Finding, failed, type NamedFinding, passed, unknown } from './finding.ts';
 import { checkDocument, checkLeaf, type Matched, noteOnSource, subjectFault } from './manifestCheck.ts';
 import { checkTimes } from './timesCheck.ts';
-import { checkWitnesses, cosignersOf } from './witnessCheck.ts';
 
 /**
  * What a C2SP tlog-proof proves of a document, with the manifest in its `extra`. The proof can lead to any later checkpoint than that of

@@ -16,6 +16,7 @@ import {
   EPOCH_UNKNOWN,
   isOfLaterEpoch,
 } from './checkpointCheck.ts';
+import { checkWitnesses, cosignersOf } from './cosignedCheck.ts';
 import { checkEvidenceRecord, type EvidenceVerdict, type Stamped } from './evidenceCheck.ts';
 import {
   asCheck,
@@ -39,7 +40,6 @@ import {
 import { checkRenewal, checkTimes, type ShownDates } from './timesCheck.ts';
 import { checkTimestamps } from './timestampCheck.ts';
 import { checkTlogProof } from './tlogProofCheck.ts';
-import { checkWitnesses, cosignersOf } from './witnessCheck.ts';
 
 /** The length of the longest receipt that is read, in UTF-16 code units. */
 export const RECEIPT_LENGTH_MAX = 1_048_576;
@@ -310,8 +310,8 @@ function checkManifest(receipt: ReceivedReceipt, subject: 'document' | 'canary')
   return passed(`${quote(receipt.job_id)} agrees in every member with the receipt${noteOnSource(manifest)}`);
 }
 
-function verdictOn(all: NamedFinding[], require: readonly Requirement[] = []): Verdict {
-  const counts = new Set<Reason | undefined>(require.flatMap((one) => [...REQUIRED[one]]));
+function verdictOn(all: NamedFinding[], required: readonly Requirement[] = []): Verdict {
+  const counts = new Set<Reason | undefined>(required.flatMap((one) => [...REQUIRED[one]]));
   const findings = all
     .filter(({ reason }) => reason !== 'no_witness_policy' || counts.has(reason))
     .map((one): NamedFinding => (counts.has(one.reason) ? { ...one, outcome: 'unknown' } : one));

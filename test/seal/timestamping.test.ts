@@ -136,6 +136,14 @@ t.test('without a token no job is completed, and sealing resumes with the author
   t.match(verifyReceipt({ document: waiting.content.document, receipt, trust }), { outcome: 'good' });
 });
 
+t.test('a token that is more than a minute older than its batch is not taken', async (t) => {
+  const { open } = await makeHouse(t);
+  const timestamping = await open();
+  const stamp = (aheadMs: number) => timestamping.stamp('a note', Date.now() + aheadMs, TERM);
+  t.ok(await stamp(30_000));
+  await t.rejects(stamp(300_000), { trouble: 'token_invalid' });
+});
+
 t.test('with a clock behind the log, nothing is stamped', async (t) => {
   const { seal, clock } = await makeHouse(t);
   clock.raiseFloor(Date.now() + DAY_MS);
