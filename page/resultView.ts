@@ -145,11 +145,11 @@ export function signersOf({ keys, quorum, time, witnesses }: Proven, words: Word
 
 export function checksOf({ verdict, proven }: Result, words: Words): HTMLElement {
   const item = (check: Check) => {
-    const { name, outcome } = check;
+    const { name, outcome, code } = check;
     const said = element('span', {}, tellCheck(check, verdict, proven, words));
     return element(
       'li',
-      { class: 'check', 'data-check': name, 'data-outcome': outcome },
+      { class: 'check', 'data-check': name, 'data-outcome': outcome, 'data-code': code },
       folded(outcome, said, detailLine(name, check.detail), words),
     );
   };
