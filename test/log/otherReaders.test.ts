@@ -226,7 +226,7 @@ t.test('torchwood judges proofs as we do', async (t) => {
       keyId: noteKeyId(origin, logKey),
       signature: sign(null, fromUtf8(text), privateKey),
     };
-    const lines = who.flatMap((n) => witnesses[n]?.cosign(text, 1_800_000_000n) ?? []);
+    const lines = who.flatMap((n) => witnesses[n]?.cosign(text, BigInt(Math.floor(Date.now() / 1000))) ?? []);
     return `${text}\n${encodeSignatureLines([own, ...lines])}`;
   };
   const head = (index: number | string, hashes: readonly string[]) =>

@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../support/until.ts';
 
 /** The program itself: Debian's script in /usr/bin stays between it and the signal that ends it. */
 const PROGRAM = '/usr/lib/chromium/chromium-headless-shell';
@@ -22,7 +22,6 @@ const FLAGS = [
   '--disable-dev-shm-usage',
   '--remote-debugging-pipe',
 ];
-const POLL_MS = 20;
 /** Of keys, as Windows numbers them. */
 const CODES: Record<string, number> = { Tab: 9, Enter: 13, Space: 32 };
 
@@ -85,12 +84,12 @@ export class BrowserPage {
     return result?.value;
   }
 
-  /** A page that is being left has no answer yet. */
+  /** Throws if the expression is not true in time. A page that is being left has no answer yet. */
   async until(expression: string): Promise<void> {
     const whileLeaving = (error: Error) => {
       if (!error.message.includes('navigated')) throw error;
     };
-    while ((await this.evaluate(expression).catch(whileLeaving)) !== true) await sleep(POLL_MS);
+    await until(expression, async () => (await this.evaluate(expression).catch(whileLeaving)) === true);
   }
 
   /** Chooses a file, as a person would. */

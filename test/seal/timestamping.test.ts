@@ -141,7 +141,8 @@ t.test('a token that is more than a minute older than its batch is not taken', a
   const timestamping = await open();
   const stamp = (aheadMs: number) => timestamping.stamp('a note', Date.now() + aheadMs, TERM);
   t.ok(await stamp(30_000));
-  await t.rejects(stamp(300_000), { trouble: 'token_invalid' });
+  const refusal = await stamp(300_000).catch((error: unknown) => error);
+  t.match(refusal, { trouble: 'token_invalid' });
 });
 
 t.test('with a clock behind the log, nothing is stamped', async (t) => {
