@@ -77,16 +77,8 @@ export function faultOfAccepted(job: Job, sourceUrl: string | undefined): string
  * What is wrong with a job that waits in the store when the daemon starts; undefined if it can have been accepted, however long ago and whatever
  * the clock showed. Whoever can write the store can write such a job: what is decided here is only what an honest store never has.
  */
-export function faultOfWaiting(
-  job: Job,
-  sourceUrl: string | undefined,
-  canBeScanned: boolean,
-): string | undefined {
-  if (!isOfClient(job)) return undefined;
-  const verdict = job.content?.scan.verdict;
-  if ((verdict === 'clean' || verdict === 'encrypted') && !canBeScanned)
-    return 'content.scan: it says that it was scanned, but no scanner is configured';
-  return faultOfForm(waitingJob, job, sourceUrl);
+export function faultOfWaiting(job: Job, sourceUrl: string | undefined): string | undefined {
+  return isOfClient(job) ? faultOfForm(waitingJob, job, sourceUrl) : undefined;
 }
 
 function faultOfForm(form: z.ZodType, job: Job, sourceUrl: string | undefined): string | undefined {

@@ -18,7 +18,6 @@ import { LiveConfig } from '../config/reload.ts';
 import { spelledSettings } from '../config/settingsToml.ts';
 import { trustOf } from '../config/trustAnchors.ts';
 import { createApp } from '../http/app.ts';
-import { faultOfWaiting } from '../job/acceptedJob.ts';
 import type { RefusalListener } from '../kms/partitions.ts';
 import type { Epoch } from '../log/epochs.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
@@ -197,11 +196,6 @@ export async function serve(file: string): Promise<void> {
       cosigners: config.witness.required ? witnessing : undefined,
       diskSpace,
       requireRecord: (job) => epochSeal.requireRecord(job),
-      faultOf: async (job) => {
-        const sourceUrl = job.content === undefined ? await store.jobs.sourceUrl(job.id) : undefined;
-        // A front has a scanner of its own.
-        return faultOfWaiting(job, sourceUrl, scanner !== undefined || store.arrivals !== undefined);
-      },
       ...config.sealing,
       get queueJobsMax() {
         return live.current.limits.queueJobsMax;

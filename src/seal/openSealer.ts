@@ -1,5 +1,5 @@
 import { OperatorError } from '../base/errors.ts';
-import { UNSEALABLE } from '../job/acceptedJob.ts';
+import { faultOfWaiting, UNSEALABLE } from '../job/acceptedJob.ts';
 import type { Job } from '../job/job.ts';
 import { emptyEdge } from '../log/tree.ts';
 import { committedEdge } from './draft.ts';
@@ -36,8 +36,9 @@ export async function openSealer(options: SealerOptions): Promise<Sealer> {
 }
 
 /** Fails a job that nobody can have accepted. */
-async function isSealable(job: Job, { store, faultOf, clock, logger }: SealerOptions): Promise<boolean> {
-  const detail = await faultOf?.(job);
+async function isSealable(job: Job, { store, clock, logger }: SealerOptions): Promise<boolean> {
+  const sourceUrl = job.content === undefined ? await store.jobs.sourceUrl(job.id) : undefined;
+  const detail = faultOfWaiting(job, sourceUrl);
   if (detail === undefined) return true;
   logger.error(
     { event: 'waiting_refused', job_id: job.id, detail },

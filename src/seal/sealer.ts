@@ -26,8 +26,6 @@ export interface SealerOptions extends PipelineOptions {
   timestamping?: NonNullable<PipelineOptions['timestamping']> & NonNullable<Prerequisites['timestamping']>;
   /** Throws OperatorError for a job that seals no record of the audit trail, or one that does not follow the records that the log sealed. */
   requireRecord(job: Job): Promise<void>;
-  /** Why a job that waits in the store at the start cannot have been accepted; undefined if it can. Absent: none is examined. */
-  faultOf?(job: Job): Promise<string | undefined>;
   /** The disk of the store. Absent: nobody looks at it. */
   diskSpace?: Pick<DiskSpace, 'admit'>;
   /** How many accepted jobs may wait. Further jobs are refused with `queue_full`. */

@@ -2,13 +2,13 @@
 import t from 'tap';
 import { faultOfDate, faultOfWaiting } from '../../src/job/acceptedJob.ts';
 import { newJobId } from '../../src/job/id.ts';
-import type { Job, ScanResult } from '../../src/job/job.ts';
+import type { Job } from '../../src/job/job.ts';
 import { makeContent, makeJob } from '../support/sealing.ts';
 
 const DAY = 86_400_000;
 const NOW = Date.UTC(2026, 2, 4);
-function faultOf(fields: Partial<Job> = {}, canBeScanned = false, sourceUrl?: string) {
-  return faultOfWaiting(makeJob(newJobId(), { acceptedAt: NOW, ...fields }) as Job, sourceUrl, canBeScanned);
+function faultOf(fields: Partial<Job> = {}, sourceUrl?: string) {
+  return faultOfWaiting(makeJob(newJobId(), { acceptedAt: NOW, ...fields }) as Job, sourceUrl);
 }
 
 t.test('a job that waited in the store is sealed, however long, and whatever the clock showed', async (t) => {
@@ -24,22 +24,13 @@ t.test('a job that waited in the store is sealed, however long, and whatever the
   );
   const { content: _, ...url } = makeJob(newJobId(), { acceptedAt: NOW, source: 'url' });
   const checksumSha256 = 'a'.repeat(64);
-  t.equal(faultOfWaiting({ ...url, checksumSha256 }, 'https://example.com/a.pdf', false), undefined);
+  t.equal(faultOfWaiting({ ...url, checksumSha256 }, 'https://example.com/a.pdf'), undefined);
 });
 
 t.test('a job that no request can have made is refused', async (t) => {
   t.match(faultOf({ clientId: '_audit' }), /^clientId/);
   t.match(faultOf({ mode: 'whatever' as Job['mode'] }), /^mode/);
-  t.match(faultOf({}, false, 'https://example.com/a.pdf'), /either its content or the URL/);
-});
-
-t.test('a scan counts only where there is a scanner', async (t) => {
-  for (const verdict of ['clean', 'encrypted'] as const) {
-    const scan: ScanResult = { verdict, engine: 'ClamAV 1.0.7', signatures: '27500' };
-    const content = makeContent({ scan });
-    t.match(faultOf({ content }), /^content\.scan: .* no scanner is configured/);
-    t.equal(faultOf({ content }, true), undefined);
-  }
+  t.match(faultOf({}, 'https://example.com/a.pdf'), /either its content or the URL/);
 });
 
 t.test('the date of a job is that of its arrival, give or take 5 minutes', async (t) => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { newJobId } from '../../src/job/id.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
-import { sampleContent, sampleJob } from '../store/samples.ts';
+import { sampleJob } from '../store/samples.ts';
 import { pdfOf } from '../support/app.ts';
 import { Client, digestFields, type JobBody } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';
@@ -52,8 +52,7 @@ t.test('a document is sealed in each form, and its receipt outlives the daemon',
   // Asynchronous: accepted before the crash, and sealed at the latest after it.
   const late = await client.seal(pdfOf('accepted'), { mode: 'async' });
   await sandbox.kill();
-  const content = { ...sampleContent(), scan: { verdict: 'clean', engine: 'ClamAV' } } as const;
-  const forged = sampleJob({ id: newJobId(), clientId: 'quickstart', content });
+  const forged = sampleJob({ id: newJobId(), clientId: 'quickstart', capabilities: ['no'.repeat(40)] });
   const store = await openStore({ path: join(sandbox.dir, 'state', 'store') });
   await store.jobs.accept(forged);
   await store.close();

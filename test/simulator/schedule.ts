@@ -204,7 +204,8 @@ export class Schedule {
     const since = this.world.now;
     const id = newJobId();
     const made = makeJob(id, { mode, since, acceptedAt: this.#date(), content: contentOf(id) });
-    const { content: _, ...fetched } = { ...made, source: 'url' as const };
+    const checksumSha256 = made.content.document.sha256;
+    const { content: _, ...fetched } = { ...made, source: 'url' as const, checksumSha256 };
     const job = isFetched ? fetched : made;
     this.world.note(`a client asks for ${nameOf(job.id)}, ${isFetched ? 'by URL' : mode}`);
     try {

@@ -79,6 +79,7 @@ export class StoreModel {
             this.#end(record, { kind: 'failed', failure });
           }),
         get: read((id: string) => this.jobs.get(id)),
+        sourceUrl: async () => 'https://files.example.com/a.pdf',
         waiting: read(() =>
           [...this.jobs.values()].flatMap(({ job, outcome }) => (outcome === undefined ? [job] : [])),
         ),
