@@ -10,6 +10,8 @@ export const EVENTS = {
   standby_not_ready: '96cf1d88e7b94299bf993125a689a417',
   database_away: 'b694f434d8624eee9f5db85c43f8cee3',
   arrival_refused: '95a8ae994b574aeaba7d1681b9a2ac5a',
+  clock_of_database: 'ced6da05dbf94636b1971992e67e2b01',
+  waiting_refused: '0846991e3733433da80ee8d5093a759b',
   nodes_flooded: 'c49f01d5d3b84a5fb6c3d7ce0b1f2e68',
   cannot_go_on: 'dd9eff23bc7445b096fc04b680c71ee4',
   start_refused: 'b0c89fcb032e46fe97f2f44c4fe74e68',
