@@ -143,6 +143,8 @@ function targetOf(href: string, from: Page, pages: readonly Page[]): string {
   if (/^(https?:|#)/.test(href)) return href;
   const [path = '', anchor] = href.split('#');
   const source = normalize(join(dirname(from.source), path));
+  // The package has the folder `docs` beside that of these pages.
+  if (source.endsWith('.json')) return pathBetween(from.path, join('..', source));
   const page = pages.find(
     (one) => one.source === source || one.source === `${source.replace(/\/$/, '')}/README.md`,
   );
