@@ -231,8 +231,8 @@ export const BIT_MUTANTS: readonly BitMutant[] = [
   {
     name: 'believes every record',
     file: 'store/records.js',
-    line: 'if (!isWhole(bytes))',
-    instead: 'if (false)',
+    line: '|| !hasChecksum(bytes, json)',
+    instead: '',
     kinds: /^leaf of (jobs|outcomes)|^long value of batches/,
   },
 ];

@@ -1,23 +1,19 @@
 /** What two administrators are shown of authorities that a planned epoch would trust with time-stamps. */
 import { X509Certificate } from 'node:crypto';
-import { copyFileSync, mkdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { appendFileSync, readFileSync } from 'node:fs';
 import t from 'tap';
 import { systemClock } from '../../../src/base/clock.ts';
 import { sha256Of } from '../../../src/net/clientCertificate.ts';
-import { retiredDir } from '../../../src/tsa/installed.ts';
 import { makeAuthority } from '../../support/certificates.ts';
 import { openConsole, PLAN } from '../proposingPeople.ts';
 import { look } from './everyScreen.ts';
 
-t.test('a root that was added to the retired ones is shown with the plan', async (t) => {
+t.test('a root that a new authority brings is shown with the plan', async (t) => {
   const { sandbox, epochActs, send, test } = await openConsole(t);
-  const retired = retiredDir(join(sandbox.dir, 'state', 'certificates'));
-  mkdirSync(retired, { recursive: true });
-  const { certificateFile } = makeAuthority(sandbox.dir, 'stranger');
-  copyFileSync(certificateFile, join(retired, 'stranger.pem'));
+  const { certificateFile } = makeAuthority(sandbox.dir, 'acme');
+  appendFileSync(sandbox.configFile, `\n[timestamp.remotes.acme]\nroots_file = "${certificateFile}"\n`);
   const planned = await epochActs.plan({ from: systemClock() + 3_600_000, newKeys: [], suffix: '' });
-  const shown = `built-in ${sha256Of(new X509Certificate(readFileSync(certificateFile)))}`;
+  const shown = `acme ${sha256Of(new X509Certificate(readFileSync(certificateFile)))}`;
   t.strictSame(planned.newRoots, [shown]);
   await send('Anna', 'propose', PLAN);
   const page = await test.browse(t, 'administrator', 'Bert');
