@@ -4,6 +4,7 @@ import { Router } from '@koa/router';
 import Koa, { type Next } from 'koa';
 import type { Logger } from 'pino';
 import { ServiceError } from '../base/errors.ts';
+import { Presence } from '../base/presence.ts';
 import { Slots } from '../base/slots.ts';
 import type { Limits } from '../limits/limits.ts';
 import { Admission } from '../net/admission.ts';
@@ -193,8 +194,9 @@ function handlersOf(parts: AppParts): Record<OperationId, Middleware | Middlewar
   const clock = parts.time.date;
   const bodyTimeoutMs = parts.intake.bodyIdleTimeoutMs;
   const rotations = new Slots({ of: 'rotations of API keys', max: KEY_ROTATIONS_MAX });
+  const creators = new Presence();
   return {
-    ...createHandlers(parts),
+    ...createHandlers(parts, creators),
     ...jobHandlers({ store, sealer, site: siteOf(parts), authorities }),
     getDocumentCopy: getDocument({
       store,
@@ -210,7 +212,10 @@ function handlersOf(parts: AppParts): Record<OperationId, Middleware | Middlewar
     }),
     ...webhookHandlers({ store, policy: parts.webhookPolicy, bodyTimeoutMs, publicUrl, clock }),
     rotateKey: [limitRate(limits), limitAtOnce(rotations), rotateOwnKey({ store, bodyTimeoutMs, clock })],
-    createTimestamp: authority && [limitRate(limits), answerTimestampQuery({ authority, bodyTimeoutMs })],
+    createTimestamp: authority && [
+      limitRate(limits),
+      answerTimestampQuery({ authority, bodyTimeoutMs, creators }),
+    ],
     ...logHandlers({ store, public: parts.logPublic }),
     getOpenapi: serveDescription(() => describeApi(publicUrl), 'public, max-age=300'),
     getErrorIndex: serveErrorIndex,
@@ -218,7 +223,8 @@ function handlersOf(parts: AppParts): Record<OperationId, Middleware | Middlewar
   };
 }
 
-function createHandlers(parts: AppParts) {
+/** `creators`: the clients that send creates other than lines of a batch. */
+function createHandlers(parts: AppParts, creators: Presence) {
   const { store, sealer, intake, sources, limits, blockingTimeoutMs, time, logger, onFatal } = parts;
   const uploads = new Slots({
     of: 'uploads',
@@ -240,9 +246,9 @@ function createHandlers(parts: AppParts) {
     time,
   };
   const batches = new Slots({ of: 'batches', max: parts.batchesMax, code: 'too_many_uploads' });
-  const lineTurns = new LineTurns();
+  const lineTurns = new LineTurns(creators);
   const note: Middleware = (ctx, next) => {
-    lineTurns.noteSingle(callerOf(ctx).viewer.clientId);
+    creators.note(callerOf(ctx).viewer.clientId);
     return next();
   };
   return {

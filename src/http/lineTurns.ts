@@ -1,4 +1,4 @@
-import { Presence } from '../base/presence.ts';
+import type { Presence } from '../base/presence.ts';
 import { Turns } from '../base/turns.ts';
 
 /** Lines without an answer, and those of one client. They are enough to share signatures, and too few to keep other requests waiting. */
@@ -16,15 +16,11 @@ export class LineTurns {
   readonly #places = new Turns(UNDER_WAY);
   readonly #shared = new Turns(SHARED);
   readonly #beginning = new Turns(BEGUN);
-  readonly #singles: Presence;
+  readonly #creators: Presence;
 
-  constructor(singles = new Presence()) {
-    this.#singles = singles;
-  }
-
-  /** A client sends a create that is not a line. */
-  noteSingle(clientId: string): void {
-    this.#singles.note(clientId);
+  /** `creators`: the clients that send creates that are not lines. */
+  constructor(creators: Presence) {
+    this.#creators = creators;
   }
 
   /**
@@ -33,7 +29,7 @@ export class LineTurns {
   async take(clientId: string, signal: AbortSignal): Promise<() => void> {
     using held = new DisposableStack();
     held.defer(await this.#places.take(clientId, { signal }));
-    if (this.#singles.isBesideOthers(clientId)) held.defer(await this.#shared.take(clientId, { signal }));
+    if (this.#creators.isBesideOthers(clientId)) held.defer(await this.#shared.take(clientId, { signal }));
     setImmediate(await this.#beginning.take(clientId, { signal }));
     const places = held.move();
     return () => places.dispose();

@@ -7,7 +7,8 @@ import { NEVER } from '../support/partitions.ts';
 
 /** Batches that ask for a turn, one line after the other, and never answer. */
 function openBatches() {
-  const lineTurns = new LineTurns(new Presence(() => 0));
+  const creators = new Presence(() => 0);
+  const lineTurns = new LineTurns(creators);
   const begun: string[] = [];
   const leaves: (() => void)[] = [];
   const open = async (clientId: string, lines: number) => {
@@ -18,7 +19,7 @@ function openBatches() {
     }
   };
   const countOf = (clientId: string) => begun.filter((one) => one === clientId).length;
-  return { lineTurns, begun, leaves, open, countOf };
+  return { creators, lineTurns, begun, leaves, open, countOf };
 }
 
 t.test('few lines begin in one turn of the event loop, and clients take turns', async (t) => {
@@ -66,14 +67,14 @@ t.test('a line whose client has gone never begins, and takes no place', async (t
 t.test(
   'beside single creates of others, a client has few lines under way; beside its own, many',
   async (t) => {
-    const { lineTurns, open, leaves, countOf } = openBatches();
-    lineTurns.noteSingle('greedy');
+    const { creators, open, leaves, countOf } = openBatches();
+    creators.note('greedy');
     open('greedy', 100);
     for (let turn = 0; turn < 30; turn += 1) await nextTurn();
     t.equal(countOf('greedy'), 100);
-    const note = setInterval(() => lineTurns.noteSingle('modest'), 1);
+    const note = setInterval(() => creators.note('modest'), 1);
     t.teardown(() => clearInterval(note));
-    lineTurns.noteSingle('modest');
+    creators.note('modest');
     open('greedy', 200);
     for (let turn = 0; turn < 30; turn += 1) await nextTurn();
     t.equal(countOf('greedy'), 132);

@@ -1,6 +1,7 @@
 /** `POST /v1/timestamp`, asked as stock clients ask it, over an authority whose key is in a real token. */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { constructed, contextTag, integer, octetString, oid, sequence } from '../../src/asn1/der.ts';
@@ -156,6 +157,29 @@ t.test('the number of time-stamps under way is bounded, and one client cannot ta
   t.equal(new Set(serials).size, QUERIES_MAX, 'as many tokens, none twice');
   t.equal(parseResponse((await ask(client, QUERY)).bytes).status, 'granted', 'and there is room again');
 });
+
+t.test(
+  'beside clients that seal, the place of a time-stamp rests as long as the time-stamp took',
+  async (t) => {
+    const begun: number[] = [];
+    const ended: number[] = [];
+    const slow = {
+      answerQuery: async (query: Uint8Array) => {
+        begun.push(performance.now());
+        const answer = await authority.answerQuery(query);
+        await sleep(50);
+        t.equal((await modest.seal(pdfOf('beside'), { mode: 'async' })).status, 202);
+        ended.push(performance.now());
+        return answer;
+      },
+    };
+    const { client, issue } = await openTestApp(t, { app: { authority: slow } });
+    const modest = client.as(await issue({ clientId: 'modest' }));
+    await Promise.all(Array.from({ length: STAMPED_MAX + 1 }, () => ask(client, QUERY)));
+    const pauseMs = (begun.at(-1) ?? 0) - (ended[0] ?? 0);
+    t.ok(pauseMs > 45, `${pauseMs} ms`);
+  },
+);
 
 t.test('an app that stamps only its own jobs has no time-stamp route', async (t) => {
   const { client } = await openTestApp(t, { app: { timestamped: () => true } });
