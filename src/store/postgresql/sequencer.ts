@@ -104,6 +104,7 @@ export async function takeTurn(
   let client = await sessionOf(location, { onWait, signal, prepare, attempt });
   let timer: NodeJS.Timeout | undefined;
   let isOver = false;
+  const closed = new AbortController();
 
   function showLater(): void {
     timer = setTimeout(() => show().catch(end), BEAT_MS).unref();
@@ -116,7 +117,7 @@ export async function takeTurn(
     } catch (error) {
       if (!isLost(error) || isOver) throw error;
       client.end().catch(() => {});
-      const signal = AbortSignal.timeout(awayMsMax);
+      const signal = AbortSignal.any([AbortSignal.timeout(awayMsMax), closed.signal]);
       const attempt = (client: Client) => beat(client, fence);
       client = await sessionOf(location, { onWait: () => {}, signal, fence, attempt });
     }
@@ -136,6 +137,8 @@ export async function takeTurn(
     fence,
     async close() {
       isOver = true;
+      // Or a process that closes while the server is away would look for it until the time is over.
+      closed.abort();
       clearTimeout(timer);
       await client.end().catch(() => {});
     },
