@@ -29,7 +29,6 @@ import { openSealer } from '../seal/openSealer.ts';
 import { openSigning } from '../seal/signing.ts';
 import { Timekeeping } from '../seal/timekeeping.ts';
 import { actOfProcess } from '../store/acts.ts';
-import { certificatesOnRecord } from '../store/certificatesOnRecord.ts';
 import { DiskSpace, logDatabaseSpace } from '../store/diskSpace.ts';
 import { openStoreAt } from '../store/engines.ts';
 import { startArrivalFeed } from '../watch/arrivalFeed.ts';
@@ -149,7 +148,7 @@ export async function serve(file: string): Promise<void> {
     onLeaves: (leaves) =>
       supervision.starting(`looks for the newest sealed audit record: ${leaves} leaves read`),
   });
-  await epochSeal.read();
+  const { certificates } = await epochSeal.read();
   const clock = await openClockOf(config, store, logger, parts);
   const time = new Timekeeping(store.serviceTime, clock);
   const isFull = () => diskSpace.isFull || store.space?.isFull === true;
@@ -235,8 +234,7 @@ export async function serve(file: string): Promise<void> {
     );
   const tls = openTlsOf('http.tls', config.http.tls, { logger, parts });
   const consoleTls = openTlsOf('console.tls', config.console?.tls, { logger, parts });
-  const onRecord = await certificatesOnRecord(store);
-  const trust = () => trustOf(store.identity, signing.epochs.list, config, onRecord);
+  const trust = () => trustOf(store.identity, signing.epochs.list, config, certificates);
   const shared: Shared = {
     ...{ config, live, store, egress, document, scanner, hash, copies, limits, time, lastCheckpoint, tls },
     ...{ metrics, logger, onFatal },

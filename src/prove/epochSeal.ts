@@ -15,6 +15,7 @@ import {
   parseAuditReference,
 } from '../manifest/auditRecord.ts';
 import { sealedForms } from '../manifest/sealedForm.ts';
+import { type CertificatesOnRecord, noteCertificates } from '../store/certificatesOnRecord.ts';
 import type { Store } from '../store/store.ts';
 import { AUDIT_CLIENT, type TrailEntry } from '../store/trail.ts';
 import { altered, type Head, openHead, ProvenLeaves } from './provenLeaves.ts';
@@ -32,6 +33,8 @@ export interface ProvenEpochs {
   sealed: SealedEpochs;
   /** The number of the newest audit record that the log had sealed when it was first read; 0 if it had none. All before it are proven too. */
   sealedUntil: number;
+  /** The certificates that the records read so far name. */
+  certificates: CertificatesOnRecord;
 }
 
 /** A record about epochs, with the job that seals it. */
@@ -71,6 +74,7 @@ export class EpochSeal {
   /** The records after the newest that the log had sealed, by the job of each. */
   readonly #open = new Map<string, { number: number; digest: string }>();
   readonly #kept: Kept[] = [];
+  readonly #certificates = new Map<string, number>();
   #proven: ProvenEpochs | undefined;
   readonly #leaves: ProvenLeaves;
   readonly #inTurn = takingTurns();
@@ -152,7 +156,7 @@ export class EpochSeal {
       // Another process may change the epochs meanwhile.
       const sealedUntil = this.#newestSealed.number;
       if ((await this.#store.epochs.newest()).revision === epochs.revision)
-        return { epochs, sealed, sealedUntil, head };
+        return { epochs, sealed, sealedUntil, certificates: this.#certificates, head };
     }
   }
 
@@ -171,6 +175,7 @@ export class EpochSeal {
             `audit record ${number} was not written after record ${number - 1}: one of the two was altered`,
           );
         if (isAboutEpochs(text)) this.#keep(entry);
+        noteCertificates(this.#certificates, entry);
         this.#place(entry);
         this.#last = entry;
       }

@@ -6,7 +6,7 @@ import { type AuditRecord, auditDigest, auditReference, parseAuditRecord } from 
 import { environmentId } from '../manifest/manifest.ts';
 import { parseReceipt } from '../manifest/received.ts';
 import type { Store } from '../store/store.ts';
-import type { TrailEntry } from '../store/trail.ts';
+import { type TrailEntry, trailEntries } from '../store/trail.ts';
 import { sealsRecord } from './epochSeal.ts';
 import { isOpen } from './finding.ts';
 import { readReceipt } from './receipts.ts';
@@ -42,8 +42,6 @@ interface Trail {
   logOrigin: string;
 }
 
-const PAGE = 100;
-
 export interface TrailOptions {
   /** Only records after that number. */
   after?: number;
@@ -56,10 +54,7 @@ export async function* storedTrail(
   store: Store,
   { after = 0, receipts = true }: TrailOptions = {},
 ): AsyncIterable<KeptRecord> {
-  for (let page = await store.trail.entries(after, PAGE); page.length > 0; ) {
-    for (const entry of page) yield await keptRecord(store, entry, receipts);
-    page = await store.trail.entries(page.at(-1)?.number ?? 0, PAGE);
-  }
+  for await (const entry of trailEntries(store.trail, after)) yield await keptRecord(store, entry, receipts);
 }
 
 async function keptRecord(store: Store, entry: TrailEntry, receipts: boolean): Promise<KeptRecord> {

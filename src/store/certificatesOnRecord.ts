@@ -1,5 +1,5 @@
 import { parseAuditRecord } from '../manifest/auditRecord.ts';
-import type { TrailStore } from './trail.ts';
+import { type TrailEntry, type TrailStore, trailEntries } from './trail.ts';
 
 /** Certificates of the built-in time-stamp authority that audit records name: SHA-256 in lower-case hex, and the number of the first record that does. */
 export type CertificatesOnRecord = ReadonlyMap<string, number>;
@@ -11,15 +11,17 @@ export async function certificatesOnRecord({
   trail: Pick<TrailStore, 'entries'>;
 }): Promise<CertificatesOnRecord> {
   const found = new Map<string, number>();
-  for (let page = await trail.entries(0, PAGE); page.length > 0; ) {
-    for (const { number, text } of page)
-      for (const digest of certificatesNamed(text)) if (!found.has(digest)) found.set(digest, number);
-    page = await trail.entries(page.at(-1)?.number ?? 0, PAGE);
-  }
+  for await (const entry of trailEntries(trail)) noteCertificates(found, entry);
   return found;
 }
 
-const PAGE = 500;
+/** Adds the certificates that a record names first. */
+export function noteCertificates(
+  found: Map<string, number>,
+  { number, text }: Pick<TrailEntry, 'number' | 'text'>,
+): void {
+  for (const digest of certificatesNamed(text)) if (!found.has(digest)) found.set(digest, number);
+}
 
 /** The certificates that the text of one audit record names. */
 export function certificatesNamed(text: string): readonly string[] {

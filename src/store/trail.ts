@@ -22,6 +22,19 @@ export interface TrailStore {
   newest(): Promise<number>;
 }
 
+/** The records after that number, in their order, read in pieces; also those that are written meanwhile. */
+export async function* trailEntries(
+  trail: Pick<TrailStore, 'entries'>,
+  after = 0,
+): AsyncIterable<TrailEntry> {
+  for (let page = await trail.entries(after, PAGE); page.length > 0; ) {
+    yield* page;
+    page = await trail.entries(page.at(-1)?.number ?? 0, PAGE);
+  }
+}
+
+const PAGE = 500;
+
 /** A record, and the job that seals it. */
 export interface TrailEntry {
   number: number;

@@ -6,6 +6,7 @@ import { auditedRun } from '../../prove/runRecord.ts';
 import { auditedKey } from '../../store/apiKeys.ts';
 import type { Credential } from '../../store/credentialStore.ts';
 import type { Store } from '../../store/store.ts';
+import { trailEntries } from '../../store/trail.ts';
 
 /** The part of an audit record that says what was made or changed. */
 interface Recorded {
@@ -135,13 +136,10 @@ async function betweenRecords<Kept>(
   const recordsAfter = async (after: number): Promise<{ found: Recorded[]; newest: number }> => {
     const found: Recorded[] = [];
     let newest = after;
-    for (let page = await trail.entries(newest, PAGE); page.length > 0; ) {
-      for (const { number, text } of page) {
-        const record = text.startsWith(begin) ? parseAuditRecord(text) : undefined;
-        if (record !== undefined) found.push({ number, act: record.act, object: record.object });
-      }
-      newest = page.at(-1)?.number ?? newest;
-      page = await trail.entries(newest, PAGE);
+    for await (const { number, text } of trailEntries(trail, after)) {
+      newest = number;
+      const record = text.startsWith(begin) ? parseAuditRecord(text) : undefined;
+      if (record !== undefined) found.push({ number, act: record.act, object: record.object });
     }
     return { found, newest };
   };
@@ -149,8 +147,6 @@ async function betweenRecords<Kept>(
   const kept = await read();
   return { earlier, kept, records: [...earlier, ...(await recordsAfter(newest)).found] };
 }
-
-const PAGE = 500;
 
 function keysOf(records: readonly Recorded[]): Map<string, RecordedKey> {
   const keys = new Map<string, RecordedKey>();

@@ -12,7 +12,7 @@ import { EpochSeal } from '../../prove/epochSeal.ts';
 import { doubtOf } from '../../prove/lastCheckpoint.ts';
 import { missingRoots } from '../../prove/renewalCheck.ts';
 import { actOfProcess } from '../../store/acts.ts';
-import { type CertificatesOnRecord, certificatesOnRecord } from '../../store/certificatesOnRecord.ts';
+import type { CertificatesOnRecord } from '../../store/certificatesOnRecord.ts';
 import type { Store } from '../../store/store.ts';
 import { command, group, option } from '../command.ts';
 import { CONFIG } from '../options.ts';
@@ -60,7 +60,7 @@ async function published(
   store: Store,
   config: Config,
 ): Promise<{ epochs: Epoch[]; onRecord: CertificatesOnRecord }> {
-  const { epochs, sealed, sealedUntil } = await new EpochSeal(store).read();
+  const { epochs, sealed, sealedUntil, certificates: all } = await new EpochSeal(store).read();
   // The log itself can be another one: the checkpoints outside of the store say so.
   const doubt = await doubtOf(store, config.log.lastCheckpointFile);
   if (doubt !== undefined) throw new OperatorError(doubt.reason, { remedy: doubt.remedy });
@@ -71,7 +71,6 @@ async function published(
       `pdfseal: the epoch from ${toRfc3339(from)} on is left out: the log has not sealed its plan yet. Start the daemon, and export again`,
     );
   const isEmpty = (await store.log.head()) === undefined;
-  const all = await certificatesOnRecord(store);
   const onRecord = new Map([...all].filter(([, number]) => isEmpty || number <= sealedUntil));
   for (const stranger of strangers(epochs.list, config, all)) {
     note(`pdfseal: left out: ${stranger}`);
