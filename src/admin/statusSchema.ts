@@ -137,9 +137,9 @@ export const STATUS_METRICS: StatusMetric<AdminStatus>[] = [
 const readiness = status.pick({ ready: true, parts: true });
 const health = z.object({ alive: z.literal(true) });
 
-/** The key is the name of the schema in `openapi.json`. */
 const acceptedDateSchema = z.object({ from: WIRE.time, to: WIRE.time });
 
+/** The key is the name of the schema in `openapi.json`. */
 export const ANSWERS = {
   Health: health,
   Readiness: readiness,

@@ -51,14 +51,14 @@ const waitingJob = acceptedJob.extend({
     .exactOptional(),
 });
 
-/** What clients are told of a job that no request made. */
+/** The message to clients about a job that no request made. */
 export const UNSEALABLE =
   'The service accepted this job in a form that it does not seal. Send the request again.';
 
 /** How far the date of a job may be from the time at which it is known to have arrived. */
 export const DATED_MS_MAX = 300_000;
 
-/** What is wrong with the date of a job that arrived then; undefined if it was accepted at that time. */
+/** The fault of the date of a job that arrived at `arrivedAt`; undefined if it was accepted at that time. */
 export function faultOfDate({ acceptedAt }: Pick<Job, 'acceptedAt'>, arrivedAt: number): string | undefined {
   return Math.abs(acceptedAt - arrivedAt) <= DATED_MS_MAX
     ? undefined
@@ -74,7 +74,7 @@ export function faultOfAccepted(job: Job, sourceUrl: string | undefined): string
 }
 
 /**
- * What is wrong with a job that waits in the store when the daemon starts; undefined if it can have been accepted, however long ago and whatever
+ * The fault of a job that waits in the store when the daemon starts; undefined if it can have been accepted, however long ago and whatever
  * the clock showed. Whoever can write the store can write such a job: what is decided here is only what an honest store never has.
  */
 export function faultOfWaiting(job: Job, sourceUrl: string | undefined): string | undefined {

@@ -3,7 +3,7 @@ import { cosignaturesIn } from '../log/cosignature.ts';
 import type { Opened } from '../log/signedCheckpoint.ts';
 import { parseWitnessPolicy, satisfiesPolicy } from '../log/witnessPolicy.ts';
 import type { TrustedLog } from '../manifest/trustFile.ts';
-import { type Finding, passed, unknown } from './finding.ts';
+import { type Finding, notShown, passed, unknown } from './finding.ts';
 
 /** A witness of the trust file, by its name there, that cosigned the checkpoint; `time` in seconds since the Unix epoch, as it is signed. */
 export interface Cosigned {
@@ -19,7 +19,7 @@ export function cosignersOf(opened: Opened | undefined, log: TrustedLog | undefi
 }
 
 /**
- * Who has seen the checkpoint, and when, by the policy of the trust file. A receipt need not show it: it is issued before witnesses answer.
+ * Tells who has seen the checkpoint, and when, by the policy of the trust file. A receipt need not show it: it is issued before witnesses answer.
  * A proof for other tools is asked for to show it, so there too few witnesses leave the verdict open.
  */
 export function checkWitnesses(
@@ -42,8 +42,4 @@ export function checkWitnesses(
     );
   const few = `cosigned by ${said}: too few for the policy of the trust file`;
   return shownBy === 'receipt' ? notShown(few, 'below_policy') : unknown(few, 'below_policy');
-}
-
-function notShown(detail: string, reason: NonNullable<Finding['reason']>): Finding {
-  return { outcome: 'not_shown', detail, reason };
 }

@@ -82,6 +82,11 @@ export function unknown(detail: string, reason?: Reason): Finding {
   return { outcome: 'unknown', detail, ...(reason && { reason }) };
 }
 
+/** The receipt does not show it, which counts only if it was required. */
+export function notShown(detail: string, reason: Reason): Finding {
+  return { outcome: 'not_shown', detail, reason };
+}
+
 /** The parts that all receipts of a batch share: signatures, time-stamps and epochs are checked against these. */
 export type SharedParts = ReturnType<typeof sharedParts>;
 

@@ -2,7 +2,7 @@ import { CLOCK_TOLERANCE_MS, predates, STAMPING_TOLERANCE_MS } from '../asn1/sta
 import { toRfc3339 } from '../base/clock.ts';
 import { printable, type ReceivedManifest } from '../manifest/received.ts';
 import type { Cosigned } from './cosignedCheck.ts';
-import { type Finding, passed, unknown } from './finding.ts';
+import { type Finding, notShown, passed, unknown } from './finding.ts';
 import type { TrustedStamp } from './timestampCheck.ts';
 
 /** The dates that a receipt or a proof shows, apart from those of its manifest. */
@@ -67,6 +67,8 @@ export function checkTimes(
 export function checkRenewal(stamps: readonly TrustedStamp[], at: number): Finding | undefined {
   const until = Math.max(...stamps.map((stamp) => stamp.until));
   if (stamps.length === 0 || until >= at) return undefined;
-  const detail = `the time-stamp was good until ${toRfc3339(until)}; only an evidence record shows that it was renewed before`;
-  return { outcome: 'not_shown', detail, reason: 'certificate_expired' };
+  return notShown(
+    `the time-stamp was good until ${toRfc3339(until)}; only an evidence record shows that it was renewed before`,
+    'certificate_expired',
+  );
 }

@@ -56,10 +56,10 @@ export interface Verdict {
   evidence?: EvidenceVerdict;
 }
 
-/** What must be shown for a good verdict, in addition to what the trust file requires. */
+/** A fact that must be shown for a good verdict, in addition to what the trust file requires. */
 export type Requirement = keyof typeof REQUIRED;
 
-/** What counts if it is required: these are unknown then. */
+/** The reasons that count if a fact is required: these findings are unknown then. */
 const REQUIRED = {
   time: ['own_word', 'certificate_expired'],
   witness: ['no_witness_policy', 'witnesses_not_shown', 'below_policy'],

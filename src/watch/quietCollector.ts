@@ -7,7 +7,7 @@ const BUSY_SHARE_MAX = 0.1;
 /** The heap must have grown by this much since the last collection. */
 const GROWTH_BYTES_MIN = 32 * 2 ** 20;
 
-/** What a {@link QuietCollector} measures and does. */
+/** The heap, as a {@link QuietCollector} measures and collects it. */
 export interface Heap {
   /** The share of the time since the last call in which the event loop was busy. */
   busyShare(): number;

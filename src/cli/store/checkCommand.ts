@@ -14,7 +14,7 @@ import { printResult } from '../terminal.ts';
 import { withStore } from '../withStore.ts';
 import { checkBackup } from './backupFolder.ts';
 import { noteChore } from './chores.ts';
-import { printReport, reportJson, runCheck } from './runCheck.ts';
+import { printReport, reportJson, runCheck, withProblems } from './runCheck.ts';
 import { examineSigners, type SignerFindings } from './signerCheck.ts';
 import { isWhole, type StoreReport } from './storeCheck.ts';
 
@@ -104,9 +104,7 @@ async function checkStoreOf(config: Config, store: Store, named: EarlierState | 
 /** Whether the signers' memory is known here says nothing about the store: the outcome is the same. */
 function withSigners(report: StoreReport, { problems, unknown }: SignerFindings): StoreReport {
   return {
-    ...report,
-    problemCount: report.problemCount + problems.length,
-    problems: [...report.problems, ...problems],
+    ...withProblems(report, problems),
     ...(unknown.length > 0 && { signers_unknown: unknown }),
   };
 }

@@ -35,6 +35,11 @@ export async function runCheck(store: Store, config: Config, against?: EarlierSt
   const contradiction = earlier && typeof now === 'object' ? epochContradiction(earlier, now) : undefined;
   const roots = (await strangersOf(store, config)).map((stranger) => `${stranger}; ${STRANGER_REMEDY}`);
   const problems = [...(contradiction === undefined ? [] : [`${contradiction}: restore a backup`]), ...roots];
+  return withProblems(report, problems);
+}
+
+/** A report with problems that were found besides. */
+export function withProblems(report: StoreReport, problems: readonly string[]): StoreReport {
   return {
     ...report,
     problemCount: report.problemCount + problems.length,

@@ -37,7 +37,7 @@ export interface OpenStoreOptions extends OpenOptions {
   onMigration?: (schema: { from: number; to: number }) => void;
   /** Default: those of this program. */
   migrations?: readonly Migration[];
-  /** Of a daemon, and of a command that needs the store for itself: whatever a daemon before it still wants to write is not written. */
+  /** A daemon takes its turn, and so does a command that needs the store for itself: a daemon before it writes nothing more. */
   takesTurn?: boolean;
   /** Writes wait while the disk is full. */
   diskSpace?: Pick<DiskSpace, 'forCommit'>;

@@ -12,7 +12,7 @@ const MIGRATIONS = [
 ] as const;
 
 /** The layout that this program writes. */
-export const LAYOUT = 5;
+export const LAYOUT = Math.max(...MIGRATIONS.map(({ layout }) => layout));
 
 /** A large table may get another index. */
 const MIGRATION_MS_MAX = 3_600_000;
