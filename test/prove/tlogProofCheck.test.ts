@@ -1,8 +1,6 @@
 /** Proofs in the format of other tools, verified as receipts are. */
-import { generateKeyPairSync, sign } from 'node:crypto';
 import t from 'tap';
 import { fromBase64 } from '../../src/base/bytes.ts';
-import { cosignatureLine, cosignedMessage, encodeCosigner } from '../../src/log/cosignature.ts';
 import { encodeNote, parseNote } from '../../src/log/note.ts';
 import { encodeTlogProof, type TlogProof } from '../../src/log/tlogProof.ts';
 import { encodeManifest } from '../../src/manifest/manifest.ts';
@@ -12,6 +10,7 @@ import { type Verdict, verifyReceiptText } from '../../src/prove/verify.ts';
 import { makePki } from '../support/authority.ts';
 import { makeJob, makeKey, sealJobs, type TestKey } from '../support/sealing.ts';
 import { fc, mutations } from '../support/seed.ts';
+import { makeCosigner } from '../support/witness.ts';
 
 const origin = 'seal.example.com/sandbox/2026';
 const sealedAt = Date.parse('2026-03-04T05:06:07.300Z');
@@ -113,21 +112,12 @@ t.test('later keys do not make up for a wrong signature of an epoch’s own key'
 
 const WITNESSED_AT = Date.parse('2026-03-04T06:00:00Z') / 1000;
 
-function makeWitness(label: string, time = WITNESSED_AT) {
-  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-  const key = publicKey.export({ format: 'der', type: 'spki' }).subarray(-32);
-  const cosigner = { name: `${label}.example/w`, algorithm: 'ed25519', key } as const;
-  const cosign = (note: string) => {
-    const { text, signatures } = parseNote(note) ?? { text: '', signatures: [] };
-    const message = cosignedMessage(cosigner, time, text) ?? Buffer.alloc(0);
-    const line = cosignatureLine(cosigner, time, sign(null, message, privateKey));
-    return encodeNote(text, [...signatures, line]);
-  };
-  return { line: `witness ${label} ${encodeCosigner(cosigner)}`, cosign };
-}
-
 t.test('the witnesses that saw the checkpoint are named, with the time', async (t) => {
-  const [north, south, other] = [makeWitness('north'), makeWitness('south'), makeWitness('north')];
+  const [north, south, other] = [
+    makeCosigner('north', WITNESSED_AT),
+    makeCosigner('south', WITNESSED_AT),
+    makeCosigner('north', WITNESSED_AT),
+  ];
   const policy = `${north.line}\n${south.line}\ngroup sites all north south\nquorum sites\n`;
   const judge = (checkpoint: string, ...[timestamps]: Parameters<typeof trusting>) =>
     verifyReceiptText(proofOf(receipt, { checkpoint }), trusting(timestamps, policy), document);
@@ -149,7 +139,7 @@ t.test('the witnesses that saw the checkpoint are named, with the time', async (
 });
 
 t.test('a receipt need not show witnesses, unless that is required', async (t) => {
-  const [north, south] = [makeWitness('north'), makeWitness('south')];
+  const [north, south] = [makeCosigner('north', WITNESSED_AT), makeCosigner('south', WITNESSED_AT)];
   const policy = `${north.line}\n${south.line}\ngroup sites all north south\nquorum sites\n`;
   const { checkpoint } = receipt.evidence;
   const judge = (checkpoint: string, trust: string) =>
@@ -226,7 +216,7 @@ t.test('the keys of a stranger prove nothing', async (t) => {
 });
 
 t.test('a witness with a time outside of the calendar does not count', async (t) => {
-  const north = makeWitness('north', 8_900_000_000_000);
+  const north = makeCosigner('north', 8_900_000_000_000);
   const checkpoint = north.cosign(receipt.evidence.checkpoint);
   const verdict = verifyReceiptText(
     proofOf(receipt, { checkpoint }),

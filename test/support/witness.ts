@@ -11,7 +11,7 @@ import {
   cosignedMessage,
   encodeCosigner,
 } from '../../src/log/cosignature.ts';
-import { encodeSignatureLines, parseNote } from '../../src/log/note.ts';
+import { encodeNote, encodeSignatureLines, parseNote } from '../../src/log/note.ts';
 import { verifyConsistency } from '../../src/log/proof.ts';
 import { emptyRoot } from '../../src/log/tree.ts';
 
@@ -93,4 +93,18 @@ export class TestWitness {
     const message = cosignedMessage(this.cosigner, time, text) ?? new Uint8Array();
     return encodeSignatureLines([cosignatureLine(this.cosigner, time, this.#sign(message))]);
   }
+}
+
+/** A witness without a network: its line of a policy, and a cosignature of that time, in seconds since the Unix epoch. */
+export function makeCosigner(label: string, time: number) {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const key = publicKey.export({ format: 'der', type: 'spki' }).subarray(-32);
+  const cosigner = { name: `${label}.example/w`, algorithm: 'ed25519', key } as const;
+  const cosign = (note: string) => {
+    const { text, signatures } = parseNote(note) ?? { text: '', signatures: [] };
+    const message = cosignedMessage(cosigner, time, text) ?? Buffer.alloc(0);
+    const line = cosignatureLine(cosigner, time, sign(null, message, privateKey));
+    return encodeNote(text, [...signatures, line]);
+  };
+  return { line: `witness ${label} ${encodeCosigner(cosigner)}`, cosign };
 }
