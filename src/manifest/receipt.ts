@@ -108,7 +108,7 @@ export function receiptDigest(receipt: object): string {
 }
 
 /** The text of the receipt: indented for people, always the same bytes. */
-export function encodeReceipt(receipt: Receipt): string {
+export function encodeReceipt(receipt: object): string {
   return `${JSON.stringify(receipt, undefined, 2)}\n`;
 }
 

@@ -67,16 +67,20 @@ export type ParsedReceipt =
 
 /** Reads a receipt from an untrusted source. Any input is safe. */
 export function parseReceipt(received: unknown): ParsedReceipt {
-  const value = snapshot(received);
+  return openReceipt(snapshot(received));
+}
+
+/** As {@link parseReceipt}, for a value that {@link snapshot} or a parser of JSON made. */
+export function openReceipt(value: unknown): ParsedReceipt {
   const version = versionSchema.safeParse(value);
-  if (!version.success) return { kind: 'malformed', detail: describe(version.error) };
+  if (!version.success) return { kind: 'malformed', detail: describeIssue(version.error, 'receipt') };
   const { algorithm, manifest } = version.data;
   if (!isReceiptAlgorithm(algorithm)) return { kind: 'newer', detail: `algorithm ${quote(algorithm)}` };
   if (manifest.schema !== MANIFEST_SCHEMA)
     return { kind: 'newer', detail: `schema ${quote(manifest.schema)}` };
 
   const shape = receiptSchema.safeParse(value);
-  if (!shape.success) return { kind: 'malformed', detail: describe(shape.error) };
+  if (!shape.success) return { kind: 'malformed', detail: describeIssue(shape.error, 'receipt') };
   // Leaf and digest cover the received value, and not the output of the schema.
   const receipt = value as ReceivedReceipt;
   const digest = digestOf(receipt);
@@ -108,7 +112,7 @@ function escaped(text: string): string {
 }
 
 /** A plain copy of the data. An object with getters, or a proxy, could throw or give each check a different value. */
-function snapshot(value: unknown): unknown {
+export function snapshot(value: unknown): unknown {
   try {
     return structuredClone(value);
   } catch {
@@ -141,7 +145,8 @@ function extraKeys(received: object, known: object, prefix: string): string[] {
     .map((key) => quote(prefix + key));
 }
 
-function describe(error: z.ZodError): string {
+/** The first thing that is wrong with a value that should be such a `subject`. */
+export function describeIssue(error: z.ZodError, subject: string): string {
   const [issue] = error.issues;
-  return issue === undefined ? 'malformed' : `${issue.path.join('.') || 'receipt'}: ${issue.message}`;
+  return issue === undefined ? 'malformed' : `${issue.path.join('.') || subject}: ${issue.message}`;
 }

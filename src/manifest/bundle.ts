@@ -1,0 +1,116 @@
+import * as z from 'zod';
+import { fromBase64, toBase64, toHex } from '../base/bytes.ts';
+import { sha512 } from '../base/crypto.ts';
+import { encodeCanonical } from './jcs.ts';
+import { describeIssue, quote } from './received.ts';
+
+export const BUNDLE_SCHEMA = 'pdfseal-bundle/1';
+
+/** Length of the longest bundle that is read, in UTF-16 code units, and in bytes. The longest evidence record takes three quarters of it. */
+export const BUNDLE_LENGTH_MAX = 8_388_608;
+
+/** More than any bundle has. The limit bounds the work for a hostile bundle. */
+const LISTS_MAX = 16;
+
+/** A receipt and what was added to its evidence since: each part also stands alone in a file of its own. */
+export interface Bundle<R = unknown> {
+  receipt: R;
+  /** A C2SP tlog-proof without `extra`: the leaf of the receipt is under a checkpoint that witnesses have cosigned. */
+  tlogProof: string;
+  /** The time-stamp of the receipt with all its renewals (RFC 4998), in DER; absent if the receipt has no time-stamp. */
+  evidenceRecord?: Uint8Array;
+  /** Certificate revocation lists of time-stamp authorities (RFC 5280), in DER. */
+  revocationLists: readonly Uint8Array[];
+}
+
+const base64 = z.string().transform((text, context) => {
+  const bytes = fromBase64(text);
+  if (bytes !== undefined) return bytes;
+  context.addIssue({ code: 'custom', message: 'is not Base64' });
+  return z.NEVER;
+});
+
+const bundleSchema = z.object({
+  schema: z.literal(BUNDLE_SCHEMA),
+  bundle_sha512: z.string(),
+  receipt: z.unknown(),
+  tlog_proof: z.string(),
+  evidence_record: base64.exactOptional(),
+  revocation_lists: z.array(base64).max(LISTS_MAX).exactOptional(),
+});
+
+export type ParsedBundle =
+  | { kind: 'bundle'; bundle: Bundle; isIntact: boolean; unknownMembers: string[] }
+  | { kind: 'malformed'; detail: string }
+  | { kind: 'newer'; detail: string };
+
+/** A bundle as it is written. */
+export type WrittenBundle = Omit<z.input<typeof bundleSchema>, 'receipt'> & { receipt: object };
+
+/** Builds the bundle; its members have the order of the file. */
+export function assembleBundle({
+  receipt,
+  tlogProof,
+  evidenceRecord,
+  revocationLists,
+}: Bundle<object>): WrittenBundle {
+  const bundle: WrittenBundle = {
+    schema: BUNDLE_SCHEMA,
+    bundle_sha512: '',
+    receipt,
+    tlog_proof: tlogProof,
+    ...(evidenceRecord && { evidence_record: toBase64(evidenceRecord) }),
+    ...(revocationLists.length > 0 && { revocation_lists: revocationLists.map(toBase64) }),
+  };
+  bundle.bundle_sha512 = bundleDigest(bundle);
+  return bundle;
+}
+
+/** The text of a bundle: indented for people. The same parts have the same text. */
+export function encodeBundle(bundle: WrittenBundle): string {
+  return `${JSON.stringify(bundle, undefined, 2)}\n`;
+}
+
+/** `bundle_sha512`: hex SHA-512 of the canonical form of the bundle without that member. Throws when there is no canonical form. */
+export function bundleDigest(bundle: object): string {
+  return toHex(sha512(encodeCanonical({ ...bundle, bundle_sha512: undefined })));
+}
+
+/**
+ * Reads a bundle from an untrusted source; undefined for what does not say of itself that it is one. Any value that `snapshot` or a parser
+ * of JSON made is safe.
+ */
+export function parseBundle(value: unknown): ParsedBundle | undefined {
+  if (!isBundle(value)) return undefined;
+  if (value.schema !== BUNDLE_SCHEMA) return { kind: 'newer', detail: `schema ${quote(value.schema)}` };
+  const shape = bundleSchema.safeParse(value);
+  if (!shape.success) return { kind: 'malformed', detail: describeIssue(shape.error, 'bundle') };
+  const { receipt, tlog_proof, evidence_record, revocation_lists = [] } = shape.data;
+  return {
+    kind: 'bundle',
+    bundle: {
+      receipt,
+      tlogProof: tlog_proof,
+      ...(evidence_record && { evidenceRecord: evidence_record }),
+      revocationLists: revocation_lists,
+    },
+    isIntact: digestOf(value) === shape.data.bundle_sha512,
+    unknownMembers: Object.keys(value)
+      .filter((key) => !Object.hasOwn(shape.data, key))
+      .map(quote),
+  };
+}
+
+/** Whether a value says of itself that it is a bundle, of this version or another. */
+export function isBundle(value: unknown): value is { schema: string } {
+  if (typeof value !== 'object' || value === null || !('schema' in value)) return false;
+  return typeof value.schema === 'string' && value.schema.startsWith('pdfseal-bundle/');
+}
+
+function digestOf(bundle: object): string | undefined {
+  try {
+    return bundleDigest(bundle);
+  } catch {
+    return undefined;
+  }
+}
