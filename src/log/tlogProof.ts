@@ -19,7 +19,7 @@ export interface TlogProof {
 const FIRST_LINE = 'c2sp.org/tlog-proof@v1';
 
 /** Length of the longest proof that is read, in UTF-16 code units: twice the longest note, for a manifest has a kilobyte or two. */
-const LENGTH_MAX = 2 * NOTE_LENGTH_MAX;
+export const TLOG_PROOF_LENGTH_MAX = 2 * NOTE_LENGTH_MAX;
 
 /** The text of a proof (C2SP tlog-proof, "Format"). */
 export function encodeTlogProof({ extra, index, proof, checkpoint }: TlogProof): string {
@@ -41,7 +41,7 @@ export function isTlogProof(text: string): boolean {
 
 /** Parses a proof without verification; undefined when it is malformed. Any input is safe. */
 export function parseTlogProof(text: string): TlogProof | undefined {
-  if (text.length > LENGTH_MAX) return undefined;
+  if (text.length > TLOG_PROOF_LENGTH_MAX) return undefined;
   const border = text.indexOf('\n\n');
   if (border < 0) return undefined;
   const lines = text.slice(0, border).split('\n');

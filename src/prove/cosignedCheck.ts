@@ -25,7 +25,7 @@ export function cosignersOf(opened: Opened | undefined, log: TrustedLog | undefi
 export function checkWitnesses(
   cosigned: readonly Cosigned[],
   { witnessPolicy }: TrustedLog,
-  shownBy: 'receipt' | 'proof',
+  shownBy: 'receipt' | 'proof' | 'bundle',
 ): Finding {
   if (witnessPolicy === undefined) return notShown('the trust file names no witnesses', 'no_witness_policy');
   const policy = parseWitnessPolicy(witnessPolicy);
@@ -35,11 +35,11 @@ export function checkWitnesses(
     return passed(`cosigned by ${said}; the trust file requires none`);
   if (policy.quorum !== undefined && satisfiesPolicy(policy, new Set(cosigned.map(({ label }) => label))))
     return passed(`cosigned by ${said}`);
-  if (policy.quorum === undefined || (shownBy === 'receipt' && cosigned.length === 0))
+  if (policy.quorum === undefined || (shownBy !== 'proof' && cosigned.length === 0))
     return notShown(
-      `cosigned by ${said}${shownBy === 'proof' ? '' : '; the proof of the same job (receipt.tlog-proof) can show who witnessed it'}`,
+      `cosigned by ${said}${shownBy === 'receipt' ? '; the bundle of the same job (receipt.bundle.json) can show who witnessed it' : ''}`,
       'witnesses_not_shown',
     );
   const few = `cosigned by ${said}: too few for the policy of the trust file`;
-  return shownBy === 'receipt' ? notShown(few, 'below_policy') : unknown(few, 'below_policy');
+  return shownBy === 'proof' ? unknown(few, 'below_policy') : notShown(few, 'below_policy');
 }

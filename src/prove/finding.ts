@@ -9,14 +9,17 @@ export const REASONS = [
   'authority_unknown',
   'below_policy',
   'below_quorum',
+  'bundle_newer',
   'certificate_expired',
   'cosigned_before_sealed',
   'document_missing',
   'epoch_unknown',
   'in_the_future',
+  'log_forked',
   'log_unknown',
   'no_witness_policy',
   'own_word',
+  'proof_wrong',
   'receipt_newer',
   'signature_wrong',
   'stamped_before_sealed',
@@ -34,9 +37,10 @@ export interface Finding {
   reason?: Reason;
 }
 
-/** The checks in the order of the report; `trust` only if the trust file cannot be read, `proof` in the place of `receipt` for a tlog-proof, `witnesses` only if the trust file has a policy for them or they are required, `renewal` only once the time-stamp has ended, `evidence-record` only with an evidence record. */
+/** The checks in the order of the report; `trust` only if the trust file cannot be read, `bundle` before the receipt in a bundle, `proof` in the place of `receipt` for a tlog-proof, `witnesses` only if the trust file has a policy for them or they are required, `renewal` only once the time-stamp has ended, `evidence-record` only with an evidence record. */
 export type CheckName =
   | 'trust'
+  | 'bundle'
   | 'receipt'
   | 'proof'
   | 'document'

@@ -11,6 +11,7 @@ import { satisfiesPolicy, type WitnessPolicy } from '../log/witnessPolicy.ts';
 import { leafData } from '../manifest/manifest.ts';
 import { parseReceipt } from '../manifest/received.ts';
 import type { TrustFile } from '../manifest/trustFile.ts';
+import { receiptIn } from './bundleCheck.ts';
 import { isOpen } from './finding.ts';
 import { continuedOtherwise, olderCopy } from './history.ts';
 import { verifyReceipt } from './verify.ts';
@@ -75,7 +76,7 @@ export async function whyNotThere(
   trust: TrustFile,
   readTile: ReadTile,
 ): Promise<string | undefined> {
-  const parsed = parseReceipt(receipt);
+  const parsed = parseReceipt(receiptIn(receipt));
   const { checks } = verifyReceipt({ document: undefined, receipt, trust });
   const fault = checks.find(({ name, outcome }) => name !== 'document' && isOpen(outcome));
   if (parsed.kind !== 'receipt' || fault !== undefined)

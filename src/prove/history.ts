@@ -9,6 +9,7 @@ import type { LogKey } from '../log/verifierKey.ts';
 import { parseReceipt } from '../manifest/received.ts';
 import type { TrustFile } from '../manifest/trustFile.ts';
 import type { Batch, Store } from '../store/store.ts';
+import { receiptIn } from './bundleCheck.ts';
 import { parseReceiptJson, verifyReceipt } from './verify.ts';
 
 /** Text that is to show an earlier state of the log: a signed checkpoint, or a receipt, which carries one. */
@@ -37,7 +38,7 @@ function checkpointOfReceipt(receipt: unknown, trust: TrustFile): EpochCheckpoin
   const { checks } = verifyReceipt({ document: undefined, receipt, trust });
   const fault = checks.find(({ name, outcome }) => PROVEN.has(name) && outcome !== 'passed');
   if (fault !== undefined) return `its ${fault.name} did not pass: ${fault.detail}`;
-  const parsed = parseReceipt(receipt);
+  const parsed = parseReceipt(receiptIn(receipt));
   assert(parsed.kind === 'receipt', 'a receipt that verified can be read');
   return signedCheckpoint(parsed.receipt.evidence.checkpoint, trust.logs);
 }

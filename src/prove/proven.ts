@@ -4,8 +4,10 @@ import type { QuorumPolicy } from '../log/quorum.ts';
 import { openCheckpoint } from '../log/signedCheckpoint.ts';
 import { isTlogProof, parseTlogProof } from '../log/tlogProof.ts';
 import type { LogKey } from '../log/verifierKey.ts';
+import { parseBundle } from '../manifest/bundle.ts';
 import { parseReceipt, type ReceivedManifest, type ReceivedReceipt } from '../manifest/received.ts';
 import { epochOf, parseTrust, type TrustedEpoch } from '../manifest/trustFile.ts';
+import { receiptIn } from './bundleCheck.ts';
 import { type Cosigned, cosignersOf } from './cosignedCheck.ts';
 import { type CheckName, sharedParts } from './finding.ts';
 import { checkTimestamps, type TrustedStamp } from './timestampCheck.ts';
@@ -45,12 +47,14 @@ export interface Proven {
   witnesses: Cosigned[];
 }
 
-/** A receipt or a C2SP tlog-proof, parsed and not verified. */
+/** A receipt, a bundle or a C2SP tlog-proof, parsed and not verified. */
 interface Claimed {
   manifest: ReceivedManifest;
   checkpoint: string;
   leafIndex: number;
   receipt?: ReceivedReceipt;
+  /** The later checkpoint in a bundle, which witnesses have cosigned. */
+  later?: string;
 }
 
 /** The SHA-256 of the documents that a receipt or a proof says it is for. Nothing proves them: use them to find a document, and no more. */
@@ -91,7 +95,10 @@ export function provenBy(receiptText: string, trustText: string, { checks }: Ver
     keys,
     quorum: signedIn.quorum,
     ...(pass('time-stamp', 'epoch', 'times') && { time: { epoch, stamps: stamps ?? [] } }),
-    witnesses: cosignersOf(opened, log),
+    witnesses:
+      outcomes.get('witnesses') === 'failed'
+        ? []
+        : cosignersOf(claimed.later === undefined ? opened : openCheckpoint(claimed.later), log),
   };
 }
 
@@ -102,11 +109,19 @@ function readClaimed(text: string): Claimed | undefined {
     return manifest && parsed && { manifest, checkpoint: parsed.checkpoint, leafIndex: parsed.index };
   }
   const value = parseReceiptJson(text);
-  const parsed = value === undefined ? undefined : parseReceipt(value);
-  if (parsed?.kind !== 'receipt') return undefined;
+  const parsed = parseReceipt(receiptIn(value));
+  if (parsed.kind !== 'receipt') return undefined;
   const { manifest, evidence } = parsed.receipt;
   const { checkpoint, leaf_index: leafIndex } = evidence;
-  return { manifest, checkpoint, leafIndex, receipt: parsed.receipt };
+  const bundled = parseBundle(value);
+  const later = bundled?.kind === 'bundle' ? parseTlogProof(bundled.bundle.tlogProof)?.checkpoint : undefined;
+  return {
+    manifest,
+    checkpoint,
+    leafIndex,
+    receipt: parsed.receipt,
+    ...(later !== undefined && { later }),
+  };
 }
 
 function statementOf(manifest: ReceivedManifest): Statement {

@@ -5,7 +5,7 @@ import { encodeTlogProof } from '../log/tlogProof.ts';
 import { encodeManifest, manifestOf } from '../manifest/manifest.ts';
 import { assembleReceipt, type Receipt } from '../manifest/receipt.ts';
 import type { Batch, LogStore, Store } from '../store/store.ts';
-import type { WitnessStore } from '../store/witnessStore.ts';
+import type { CosignedCheckpoint, WitnessStore } from '../store/witnessStore.ts';
 
 type ReadableStore = Pick<Store, 'identity'> & { log: Pick<LogStore, 'batchOf' | 'tile'> };
 
@@ -21,25 +21,48 @@ export async function readReceipt(store: ReadableStore, job: Job, leafIndex: num
   return assembleReceipt({ job: received, environment: store.identity.environment, batch, leafIndex, proof });
 }
 
+/** A store that also knows what witnesses have cosigned. */
+type WitnessedStore = ReadableStore & { witnessing: Pick<WitnessStore, 'get'> };
+
 /**
  * The C2SP tlog-proof of a sealed job, with its manifest in the line `extra`: up to the newest checkpoint that the quorum of witnesses has
  * cosigned, or else up to that of the receipt. Throws as {@link readReceipt} does.
  */
-export async function readTlogProof(
-  store: ReadableStore & { witnessing: Pick<WitnessStore, 'get'> },
-  job: Job,
-  leafIndex: number,
-): Promise<string> {
+export async function readTlogProof(store: WitnessedStore, job: Job, leafIndex: number): Promise<string> {
   const { received, batch } = await readBatch(store, job, leafIndex);
-  const { witnessed } = await store.witnessing.get();
-  const { treeSize, checkpoint } = witnessed && witnessed.treeSize > leafIndex ? witnessed : batch;
   const manifest = manifestOf(received, store.identity.environment, batch.sealedAt);
-  return encodeTlogProof({
-    extra: encodeManifest(manifest),
-    index: leafIndex,
-    proof: await inclusionProof(leafIndex, treeSize, (level, index) => store.log.tile(level, index)),
-    checkpoint,
-  });
+  const checkpoint = (await witnessedWith(store, leafIndex)) ?? batch;
+  return encodeProof(store, leafIndex, checkpoint, encodeManifest(manifest));
+}
+
+/**
+ * The proof that the leaf is under the newest checkpoint that the quorum of witnesses has cosigned, as a bundle has it; undefined while
+ * there is no such checkpoint. Throws as {@link readReceipt} does.
+ */
+export async function readWitnessedProof(
+  store: WitnessedStore,
+  leafIndex: number,
+): Promise<string | undefined> {
+  const checkpoint = await witnessedWith(store, leafIndex);
+  return checkpoint && encodeProof(store, leafIndex, checkpoint);
+}
+
+async function witnessedWith(
+  { witnessing }: WitnessedStore,
+  leafIndex: number,
+): Promise<CosignedCheckpoint | undefined> {
+  const { witnessed } = await witnessing.get();
+  return witnessed && witnessed.treeSize > leafIndex ? witnessed : undefined;
+}
+
+async function encodeProof(
+  { log }: ReadableStore,
+  index: number,
+  { treeSize, checkpoint }: CosignedCheckpoint,
+  extra?: Uint8Array,
+): Promise<string> {
+  const proof = await inclusionProof(index, treeSize, (level, tile) => log.tile(level, tile));
+  return encodeTlogProof({ ...(extra && { extra }), index, proof, checkpoint });
 }
 
 async function readBatch(

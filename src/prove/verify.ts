@@ -5,10 +5,25 @@ import type { DocumentDigests } from '../job/job.ts';
 import { type Opened, openCheckpoint } from '../log/signedCheckpoint.ts';
 import { isTlogProof, parseTlogProof } from '../log/tlogProof.ts';
 import { isClassical, kmsKeyId, type LogKey } from '../log/verifierKey.ts';
+import { BUNDLE_LENGTH_MAX, isBundle, type ParsedBundle, parseBundle } from '../manifest/bundle.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
 import { receiptAlgorithm } from '../manifest/receipt.ts';
-import { type ParsedReceipt, parseReceipt, quote, type ReceivedReceipt } from '../manifest/received.ts';
-import { epochOf, parseTrust, type TrustedLog, type TrustFile } from '../manifest/trustFile.ts';
+import {
+  openReceipt,
+  type ParsedReceipt,
+  parseReceipt,
+  quote,
+  type ReceivedReceipt,
+  snapshot,
+} from '../manifest/received.ts';
+import {
+  epochOf,
+  parseTrust,
+  type TrustedEpoch,
+  type TrustedLog,
+  type TrustFile,
+} from '../manifest/trustFile.ts';
+import { checkLaterProof, receiptIn } from './bundleCheck.ts';
 import {
   checkCheckpoint,
   checkEpoch,
@@ -16,7 +31,7 @@ import {
   EPOCH_UNKNOWN,
   isOfLaterEpoch,
 } from './checkpointCheck.ts';
-import { checkWitnesses, cosignersOf } from './cosignedCheck.ts';
+import { type Cosigned, checkWitnesses, cosignersOf } from './cosignedCheck.ts';
 import { checkEvidenceRecord, type EvidenceVerdict, type Stamped } from './evidenceCheck.ts';
 import {
   asCheck,
@@ -24,6 +39,7 @@ import {
   type Finding,
   failed,
   type NamedFinding,
+  notShown,
   passed,
   type Reason,
   type SharedParts,
@@ -37,9 +53,11 @@ import {
   noteOnSource,
   subjectFault,
 } from './manifestCheck.ts';
-import { checkRenewal, checkTimes, type ShownDates } from './timesCheck.ts';
-import { checkTimestamps } from './timestampCheck.ts';
+import { checkRenewal, checkTimes } from './timesCheck.ts';
+import { checkTimestamps, type TrustedStamp } from './timestampCheck.ts';
 import { checkTlogProof } from './tlogProofCheck.ts';
+
+export { BUNDLE_LENGTH_MAX, isBundle };
 
 /** The length of the longest receipt that is read, in UTF-16 code units. */
 export const RECEIPT_LENGTH_MAX = 1_048_576;
@@ -73,14 +91,15 @@ export interface VerdictOptions {
   require?: readonly Requirement[];
 }
 
-/** An evidence record (RFC 4998) in DER, from a stranger: it must be over the signed checkpoint. */
 export interface TextOptions extends VerdictOptions {
+  /** An evidence record (RFC 4998) in DER, from a stranger: it must be over the signed checkpoint, and hold at that time. */
   record?: Uint8Array;
 }
 
-export interface VerifierInput extends VerdictOptions {
+export interface VerifierInput extends TextOptions {
   /** Digests of the document; without them the verdict is `unknown` at best. */
   document: DocumentDigests | undefined;
+  /** The parsed JSON of a receipt or of a bundle. */
   receipt: unknown;
   /** A canary's receipt belongs to no document: it is good only if you ask for `canary`. Default: `document`. */
   subject?: 'document' | 'canary';
@@ -112,36 +131,54 @@ export function createVerifier(
 
 function createJudge(trust: TrustFile, judgesDates = true): (input: VerifierInput) => Judged {
   let last: { shared: string; batch: BatchVerdict } | undefined;
-  return ({ document, receipt: received, subject = 'document', at = systemClock() }) => {
-    const parsed = parseReceipt(received);
-    if (parsed.kind !== 'receipt') return { checks: [{ name: 'receipt', ...explain(parsed) }] };
+  return ({ document, receipt: received, record, subject = 'document', at = systemClock() }) => {
+    const value = snapshot(received);
+    const bundled = parseBundle(value);
+    const checks: NamedFinding[] = bundled ? [{ name: 'bundle', ...checkBundle(bundled) }] : [];
+    if (bundled !== undefined && bundled.kind !== 'bundle') return { checks };
+    const bundle = bundled?.bundle;
+    const parsed = openReceipt(bundle ? bundle.receipt : value);
+    checks.push({ name: 'receipt', ...checkReceipt(parsed) });
+    if (parsed.kind !== 'receipt') return { checks };
+
     const { receipt } = parsed;
     const parts = sharedParts(receipt);
     const shared = JSON.stringify(parts);
     if (last?.shared !== shared) last = { shared, batch: verifyBatch(parts, trust) };
-    const { opened, checks, dates } = last.batch;
-    const renewal = judgesDates ? checkRenewal(dates.stamps, at) : undefined;
+    const { opened, log, epoch, stamps, ...batch } = last.batch;
+    const witnessed =
+      bundle && log
+        ? checkLaterProof(bundle.tlogProof, { manifest: receipt.manifest, opened, log, epoch })
+        : batch.witnessed;
     const { matches, ...finding } = checkDocument(receipt.manifest, document);
-    return {
-      checks: [
-        { name: 'receipt', ...checkReceipt(parsed) },
-        { name: 'document', ...finding },
-        { name: 'manifest', ...checkManifest(receipt, subject) },
-        { name: 'leaf', ...checkReceiptLeaf(receipt, opened?.checkpoint) },
-        ...checks,
-        ...(judgesDates ? [{ name: 'times' as const, ...checkTimes(receipt.manifest, dates, at) }] : []),
-        ...(renewal ? [{ name: 'renewal' as const, ...renewal }] : []),
-      ],
-      ...(matches && { matches }),
-    };
+    checks.push(
+      { name: 'document', ...finding },
+      { name: 'manifest', ...checkManifest(receipt, subject) },
+      { name: 'leaf', ...checkReceiptLeaf(receipt, opened?.checkpoint) },
+      ...batch.checks,
+      ...(witnessed ? [{ name: 'witnesses' as const, ...witnessed.finding }] : []),
+    );
+    const dates = { stamps, cosigned: witnessed?.cosigned ?? [] };
+    if (judgesDates) checks.push({ name: 'times', ...checkTimes(receipt.manifest, dates, at) });
+    const evidence = judgeRecord(record ?? bundle?.evidenceRecord, stampedOf(receipt), trust, at);
+    const renewal = judgesDates ? checkRenewal(stamps, at) : undefined;
+    // A record takes the place of the line that asks for one.
+    if (evidence)
+      checks.push({ name: 'evidence-record', ...(record ? evidence.finding : unlessEnded(evidence)) });
+    else if (renewal) checks.push({ name: 'renewal', ...renewal });
+    return { checks, ...(matches && { matches }), ...(evidence && { evidence }) };
   };
 }
 
 /** The findings about the parts that all receipts of a batch share. */
 interface BatchVerdict {
   opened: Opened | undefined;
-  dates: ShownDates;
+  log: TrustedLog | undefined;
+  epoch: TrustedEpoch | undefined;
+  stamps: readonly TrustedStamp[];
   checks: NamedFinding[];
+  /** Undefined if the log is not known. */
+  witnessed: { finding: Finding; cosigned: Cosigned[] } | undefined;
 }
 
 function verifyBatch(parts: SharedParts, trust: TrustFile): BatchVerdict {
@@ -161,13 +198,15 @@ function verifyBatch(parts: SharedParts, trust: TrustFile): BatchVerdict {
   const timing = checkTimestamps(parts, epoch, trust.timestampAuthorities);
   return {
     opened,
-    dates: { stamps: timing.stamps, cosigned },
+    log,
+    epoch,
+    stamps: timing.stamps,
+    witnessed: log && { finding: checkWitnesses(cosigned, log, 'receipt'), cosigned },
     checks: [
       { name: 'checkpoint', ...checkReceiptCheckpoint(parts, opened, log) },
       { name: 'quorum', ...(isLater ? EPOCH_UNKNOWN : checkSigners(parts, signers)) },
       { name: 'time-stamp', ...timing.finding },
       { name: 'epoch', ...(isLater ? EPOCH_UNKNOWN : checkEpoch(sealed_at, log, epoch, timing.genTime)) },
-      ...(log ? [{ name: 'witnesses' as const, ...checkWitnesses(cosigned, log, 'receipt') }] : []),
     ],
   };
 }
@@ -199,9 +238,7 @@ export function isProof(text: string): boolean {
   return isTlogProof(text);
 }
 
-/**
- * The verdict on a receipt, or on a C2SP tlog-proof of a manifest, from the texts of both files.
- */
+/** The verdict on a receipt, a bundle, or a C2SP tlog-proof of a manifest, from the texts of both files. */
 export function verifyReceiptText(
   receiptText: string,
   trustText: string,
@@ -215,51 +252,61 @@ export function verifyReceiptText(
     if (!(error instanceof OperatorError)) throw error;
     return verdictOn([{ name: 'trust', ...unknown(error.message) }]);
   }
-  const { checks, ...matched } = judgeText(receiptText, trust, document, at);
-  if (record === undefined) return { ...verdictOn(checks, require), ...matched };
-  const stamped = readStamped(receiptText);
-  const judged = stamped && checkEvidenceRecord({ record, at }, stamped, trust.timestampAuthorities);
-  const finding = judged?.finding ?? unknown('there is no checkpoint to compare it with');
-  return {
-    // The record takes the place of the line that asks for one.
-    ...verdictOn(
-      [...checks.filter(({ name }) => name !== 'renewal'), { name: 'evidence-record', ...finding }],
-      require,
-    ),
-    ...matched,
-    ...(judged && { evidence: judged }),
-  };
+  const { checks, ...matched } = judgeText(receiptText, trust, { document, at, ...(record && { record }) });
+  if (record !== undefined && matched.evidence === undefined)
+    checks.push({ name: 'evidence-record', ...unknown('there is no checkpoint to compare it with') });
+  return { ...verdictOn(checks, require), ...matched };
 }
 
-/** The findings, and what the document matches. */
-interface Judged {
-  checks: NamedFinding[];
-  matches?: Matched;
-}
+/** The findings, what the document matches, and what the evidence record proves. */
+type Judged = Omit<Verdict, 'outcome' | 'checks'> & { checks: NamedFinding[] };
 
 function judgeText(
   text: string,
   trust: TrustFile,
-  document: DocumentDigests | undefined,
-  at: number,
+  input: Omit<VerifierInput, 'receipt'> & { at: number },
 ): Judged {
-  if (isTlogProof(text)) return checkTlogProof(text, document, trust, at);
-  const receipt = parseReceiptJson(text);
-  const fault = failed('not a receipt: invalid JSON, a duplicate member, or too long');
-  return receipt === undefined
-    ? { checks: [{ name: 'receipt', ...fault }] }
-    : createJudge(trust)({ document, receipt, at });
+  const { document, record, at } = input;
+  if (!isTlogProof(text)) {
+    const receipt = parseReceiptJson(text);
+    const fault = failed('not a receipt: invalid JSON, a duplicate member, or too long');
+    return receipt === undefined
+      ? { checks: [{ name: 'receipt', ...fault }] }
+      : createJudge(trust)({ ...input, receipt });
+  }
+  const judged = checkTlogProof(text, document, trust, at);
+  const stamped = readStamped(text);
+  const evidence = stamped && judgeRecord(record, stamped, trust, at);
+  return evidence === undefined
+    ? judged
+    : { ...judged, checks: [...judged.checks, { name: 'evidence-record', ...evidence.finding }], evidence };
 }
 
-/** The signed checkpoint of a receipt or a proof, unverified, and the certificates beside it; undefined for any other text. */
+function judgeRecord(
+  record: Uint8Array | undefined,
+  stamped: Stamped,
+  { timestampAuthorities }: TrustFile,
+  at: number,
+): EvidenceVerdict | undefined {
+  return record && checkEvidenceRecord({ record, at }, stamped, timestampAuthorities);
+}
+
+/** A bundle is kept for decades, like a receipt: if nobody renewed its time-stamp in time, the rest still holds. */
+function unlessEnded({ finding, fault }: EvidenceVerdict): Finding {
+  return fault === 'expired' ? notShown(finding.detail, 'certificate_expired') : finding;
+}
+
+/** The signed checkpoint of a receipt, a bundle or a proof, unverified, and the certificates beside it; undefined for any other text. */
 export function readStamped(text: string): Stamped | undefined {
   if (isTlogProof(text)) {
     const proof = parseTlogProof(text);
     return proof && { checkpoint: proof.checkpoint, certificates: [], tokens: [] };
   }
-  const parsed = parseReceipt(parseReceiptJson(text));
-  if (parsed.kind !== 'receipt') return undefined;
-  const { checkpoint, certificates, timestamps } = parsed.receipt.evidence;
+  const parsed = parseReceipt(receiptIn(parseReceiptJson(text)));
+  return parsed.kind === 'receipt' ? stampedOf(parsed.receipt) : undefined;
+}
+
+function stampedOf({ evidence: { checkpoint, certificates, timestamps } }: ReceivedReceipt): Stamped {
   const read = (texts: string[]) => texts.map(fromBase64).filter((der) => der !== undefined);
   return {
     checkpoint,
@@ -268,31 +315,43 @@ export function readStamped(text: string): Stamped | undefined {
   };
 }
 
-/** The content of a receipt's text, unchecked; undefined for invalid JSON, a duplicate member, or a text that is too long. */
+/** The content of the text of a receipt or a bundle, unchecked; undefined for invalid JSON, a duplicate member, or a text that is too long. */
 export function parseReceiptJson(text: string): unknown {
-  if (text.length > RECEIPT_LENGTH_MAX) return undefined;
+  if (text.length > BUNDLE_LENGTH_MAX) return undefined;
   try {
-    return parseUniqueJson(text);
+    const value = parseUniqueJson(text);
+    return text.length <= RECEIPT_LENGTH_MAX || isBundle(value) ? value : undefined;
   } catch {
     return undefined;
   }
 }
 
-function explain(parsed: Exclude<ParsedReceipt, { kind: 'receipt' }>): Finding {
-  return parsed.kind === 'newer'
-    ? unknown(`of a later version than this program knows: ${parsed.detail}`, 'receipt_newer')
-    : failed(`not a receipt: ${parsed.detail}`);
+function checkBundle(parsed: ParsedBundle): Finding {
+  if (parsed.kind === 'newer') return newer(parsed.detail, 'bundle_newer');
+  if (parsed.kind === 'malformed') return failed(`not a bundle: ${parsed.detail}`);
+  return checkDigest('bundle_sha512', parsed.isIntact, parsed.unknownMembers);
 }
 
-/** A receipt passes only if this program knows, and so checks, all its members. */
-function checkReceipt(parsed: Extract<ParsedReceipt, { kind: 'receipt' }>): Finding {
-  if (parsed.digest !== parsed.receipt.receipt_sha512) return failed('its SHA-512 is not its receipt_sha512');
-  if (parsed.unknownMembers.length > 0) {
-    return unknown(
-      `members that this program does not know: ${parsed.unknownMembers.slice(0, 5).join(', ')}`,
-    );
-  }
-  return passed('its SHA-512 is its receipt_sha512');
+function checkReceipt(parsed: ParsedReceipt): Finding {
+  if (parsed.kind === 'newer') return newer(parsed.detail, 'receipt_newer');
+  if (parsed.kind === 'malformed') return failed(`not a receipt: ${parsed.detail}`);
+  return checkDigest(
+    'receipt_sha512',
+    parsed.digest === parsed.receipt.receipt_sha512,
+    parsed.unknownMembers,
+  );
+}
+
+function newer(detail: string, reason: Reason): Finding {
+  return unknown(`of a later version than this program knows: ${detail}`, reason);
+}
+
+/** A file passes only if this program knows, and so checks, all its members. */
+function checkDigest(member: string, isIntact: boolean, unknownMembers: readonly string[]): Finding {
+  if (!isIntact) return failed(`its SHA-512 is not its ${member}`);
+  return unknownMembers.length === 0
+    ? passed(`its SHA-512 is its ${member}`)
+    : unknown(`members that this program does not know: ${unknownMembers.slice(0, 5).join(', ')}`);
 }
 
 function checkManifest(receipt: ReceivedReceipt, subject: 'document' | 'canary'): Finding {
