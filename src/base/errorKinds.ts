@@ -127,6 +127,12 @@ export const ERROR_KINDS = {
     title: 'The job is not completed yet',
     remedy: 'Ask again after Retry-After seconds, until the phase of the job is completed or failed.',
   },
+  bundle_not_ready: {
+    status: 404,
+    title: 'Witnesses have not cosigned the log with this receipt in it yet',
+    remedy:
+      'Ask again after Retry-After seconds. A service without witnesses never gives bundles: use the receipt.',
+  },
   receipt_unavailable: {
     status: 404,
     title: 'The job failed and has no receipt',

@@ -199,6 +199,22 @@ const JOB_OPERATIONS = {
     },
     failures: [...RECEIPT_FAILURES, 'not_found', ...BUSY_FAILURES],
   },
+  getSealBundle: {
+    ...read,
+    path: '/jobs/{job_id}/receipt.bundle.json',
+    summary: 'Download the receipt with all evidence that the service has of it, in one file',
+    description:
+      'The receipt, a proof that leads to the newest checkpoint that witnesses have cosigned, the evidence record, and revocation lists. Each part is also available alone. The bundle changes with every newer checkpoint and every renewal; an older bundle stays valid.',
+    parameters: [headerParameter('If-None-Match', 'RFC 9110, section 13.1.2.')],
+    answers: {
+      200: json('SealBundle', 'The bundle.', {
+        ...CACHE_CONTROL,
+        ETag: header('^"[0-9a-f]{128}"$', '`bundle_sha512`.'),
+      }),
+      304: { description: 'The bundle has not changed since the client downloaded it.' },
+    },
+    failures: [...RECEIPT_FAILURES, 'bundle_not_ready', ...BUSY_FAILURES],
+  },
   getDocumentCopy: {
     ...read,
     path: '/jobs/{job_id}/document.pdf',

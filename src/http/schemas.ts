@@ -8,6 +8,7 @@ import { CREATE_FORMS } from '../job/fields.ts';
 import { fieldSchemas } from '../job/fieldValues.ts';
 import { JOB_ID_PATTERN, JOB_PHASES, JOB_SOURCES, SCAN_VERDICTS, VISIBILITIES } from '../job/job.ts';
 import { CLASSICAL_ALGORITHMS } from '../log/verifierKey.ts';
+import { BUNDLE_SCHEMA, type WrittenBundle } from '../manifest/bundle.ts';
 import { MANIFEST_SCHEMA, type Manifest } from '../manifest/manifest.ts';
 import { type Evidence, type Receipt, receiptAlgorithm } from '../manifest/receipt.ts';
 import { SCOPES } from '../store/credentialStore.ts';
@@ -116,6 +117,20 @@ const sealReceipt = z.object({
   evidence,
 }) satisfies z.ZodType<Omit<Receipt, 'manifest'> & { manifest: Omit<Manifest, 'source'> }>;
 
+const sealBundle = z.object({
+  schema: z.literal(BUNDLE_SCHEMA),
+  bundle_sha512: hex(512).describe('SHA-512 of the RFC 8785 form of the bundle without this member.'),
+  receipt: sealReceipt,
+  tlog_proof: z
+    .string()
+    .describe('C2SP tlog-proof of the leaf of the receipt, with a checkpoint that witnesses have cosigned.'),
+  evidence_record: base64.exactOptional().describe('Evidence record (RFC 4998) in DER.'),
+  revocation_lists: z
+    .array(base64)
+    .exactOptional()
+    .describe('Revocation lists (RFC 5280) of the time-stamp authority, in DER.'),
+}) satisfies z.ZodType<Omit<WrittenBundle, 'receipt'>>;
+
 const line = z.int().min(1).describe('The line number in the request, from 1. Empty lines count too.');
 const bulkAccepted = z.object({
   line,
@@ -163,6 +178,7 @@ export const SCHEMAS = {
   SealJob: sealJob,
   JobList: jobList,
   SealReceipt: sealReceipt,
+  SealBundle: sealBundle,
   Manifest: manifest,
   Evidence: evidence,
   Error: error,

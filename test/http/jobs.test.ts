@@ -3,6 +3,7 @@ import t from 'tap';
 import { verifyEvidenceRecord } from '../../src/asn1/evidenceRecord.ts';
 import { fromUtf8, toBase64 } from '../../src/base/bytes.ts';
 import { parseTlogProof } from '../../src/log/tlogProof.ts';
+import { bundleDigest } from '../../src/manifest/bundle.ts';
 import { type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';
@@ -32,9 +33,13 @@ t.test('unknown, malformed and invisible jobs give the same answer', async (t) =
   ];
   const answers = new Set<string>();
   for (const one of ids) {
-    for (const path of ['', '/receipt.json', '/receipt.tlog-proof', '/receipt.ers'].map(
-      (end) => `/v1/jobs/${one}${end}`,
-    )) {
+    for (const path of [
+      '',
+      '/receipt.json',
+      '/receipt.tlog-proof',
+      '/receipt.ers',
+      '/receipt.bundle.json',
+    ].map((end) => `/v1/jobs/${one}${end}`)) {
       const answer = await client.get(path);
       const { request_id: _, ...rest } = answer.json<Envelope>();
       answers.add(JSON.stringify([answer.status, rest]));
@@ -66,6 +71,12 @@ t.test('a job names its document and the time of sealing', async (t) => {
   for (const absent of ['purpose', 'customer_reference', 'sealed_at']) t.notOk(absent in queued, absent);
 });
 
+/** fetch makes every conditional request a reload, so this is sent by hand. */
+function conditional(path: string, tags: string) {
+  const headers = `Host: a\r\nAuthorization: Bearer ${client.apiKey}\r\nIf-None-Match: ${tags}\r\nConnection: close\r\n`;
+  return exchange(server.port, `GET ${path} HTTP/1.1\r\n${headers}\r\n`, client.check);
+}
+
 t.test('the receipt has its digest as ETag, and never changes', async (t) => {
   const { id } = await seal(client, 'receipt');
   const path = `/v1/jobs/${id}/receipt.json`;
@@ -79,13 +90,8 @@ t.test('the receipt has its digest as ETag, and never changes', async (t) => {
   await seal(client, 'the log grows');
   t.equal((await client.get(path)).text, answer.text, 'never changes');
 
-  // fetch makes every conditional request a reload, so this is sent by hand.
-  const conditional = (tags: string) => {
-    const headers = `Host: a\r\nAuthorization: Bearer ${client.apiKey}\r\nIf-None-Match: ${tags}\r\nConnection: close\r\n`;
-    return exchange(server.port, `GET ${path} HTTP/1.1\r\n${headers}\r\n`, client.check);
-  };
-  t.match(await conditional(`"other", "${receipt.receipt_sha512}"`), { status: 304, text: '' });
-  t.equal((await conditional('"other"')).status, 200);
+  t.match(await conditional(path, `"other", "${receipt.receipt_sha512}"`), { status: 304, text: '' });
+  t.equal((await conditional(path, '"other"')).status, 200);
 
   const head = await client.request('HEAD', path);
   t.equal(head.status, 200);
@@ -117,6 +123,38 @@ t.test('the proof for other tools has the leaf, the path and the checkpoint of t
   const { evidence } = (await client.get(`/v1/jobs/${newest.id}/receipt.json`)).json<Receipt>();
   const own = parseTlogProof((await client.get(`/v1/jobs/${newest.id}/receipt.tlog-proof`)).text);
   t.equal(own?.checkpoint, evidence.checkpoint, 'or else that of the receipt');
+});
+
+t.test('a bundle exists once witnesses have seen the receipt, and changes with what they see', async (t) => {
+  const { id } = await seal(client, 'bundle');
+  const path = `/v1/jobs/${id}/receipt.bundle.json`;
+  const early = await client.get(path);
+  t.equal(codeOf(early), '404 bundle_not_ready');
+  t.ok(early.headers.has('Retry-After'));
+  const witness = async () => {
+    const head = await store.log.head();
+    if (head === undefined) throw new Error('a log that grew has a head');
+    const { treeSize, checkpoint } = head;
+    await store.witnessing.put({ witnesses: {}, witnessed: { treeSize, checkpoint } });
+    return checkpoint;
+  };
+  const checkpoint = await witness();
+  const answer = await client.get(path);
+  const bundle = answer.json<{ bundle_sha512: string; receipt: Receipt; tlog_proof: string }>();
+  t.strictSame(bundle.receipt, (await client.get(`/v1/jobs/${id}/receipt.json`)).json());
+  t.equal(parseTlogProof(bundle.tlog_proof)?.checkpoint, checkpoint);
+  t.equal(bundle.bundle_sha512, bundleDigest(bundle));
+  t.equal(answer.headers.get('ETag'), `"${bundle.bundle_sha512}"`);
+  t.equal(answer.headers.get('Cache-Control'), 'private, no-cache');
+  const tag = `"${bundle.bundle_sha512}"`;
+  t.match(await conditional(path, tag), { status: 304, text: '' });
+
+  await seal(client, 'the log grows beyond the bundle');
+  t.equal((await client.get(path)).text, answer.text);
+  await witness();
+  t.equal((await conditional(path, tag)).status, 200, 'another checkpoint, another bundle');
+  const newer = await client.get(path);
+  t.strictSame(newer.json<{ receipt: Receipt }>().receipt, bundle.receipt);
 });
 
 t.test(
