@@ -1,43 +1,51 @@
+import { RECORD_BYTES_MAX } from '../asn1/evidenceRecord.ts';
 import { writeFileAtomically } from '../base/atomicFile.ts';
 import { fromBase64 } from '../base/bytes.ts';
 import { ownProcess } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { openCheckpoint } from '../log/signedCheckpoint.ts';
-import { encodeTlogProof } from '../log/tlogProof.ts';
+import { encodeTlogProof, parseTlogProof, TLOG_PROOF_LENGTH_MAX, type TlogProof } from '../log/tlogProof.ts';
+import { assembleBundle, BUNDLE_LENGTH_MAX, encodeBundle, parseBundle } from '../manifest/bundle.ts';
 import { encodeManifest } from '../manifest/manifest.ts';
+import { encodeReceipt } from '../manifest/receipt.ts';
 import { parseReceipt, type ReceivedReceipt } from '../manifest/received.ts';
 import { checkEvidenceRecord } from '../prove/evidenceCheck.ts';
-import { checkReceiptLeaf } from '../prove/manifestCheck.ts';
+import { checkLeaf, checkReceiptLeaf } from '../prove/manifestCheck.ts';
 import { encodeChains } from '../prove/renewals.ts';
-import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../prove/verify.ts';
+import { parseReceiptJson } from '../prove/verify.ts';
 import { argument, command, group, option } from './command.ts';
-import { readTextFile } from './files.ts';
+import { readSmallFile, readTextFile } from './files.ts';
+
+const FORMATS = ['tlog-proof', 'ers', 'bundle', 'receipt'] as const;
 
 const exportCommand = command('export', {
   summary: 'write what a receipt proves in the format of other tools',
   description:
-    'Writes what a receipt proves for other tools. tlog-proof: the inclusion proof, the signed checkpoint and the manifest as a ' +
+    'Writes what a receipt or a bundle proves for other tools. tlog-proof: the inclusion proof, the signed checkpoint and the manifest as a ' +
     'C2SP tlog-proof, which verifiers of transparency logs read; the time-stamp is not in it. ers: the time-stamp as an evidence ' +
-    'record (RFC 4998) over the signed checkpoint, which archives read and renew; renewals of the log are not in it. Keep the receipt.',
-  arguments: [argument('<receipt>', 'the receipt')],
+    'record (RFC 4998) over the signed checkpoint, which archives read and renew; renewals are in it only if you name a bundle. bundle: the receipt with ' +
+    'the proof of a checkpoint that witnesses cosigned and with its evidence record, in one file that `pdfseal verify` reads. receipt: the receipt of a bundle. Keep the receipt.',
+  arguments: [argument('<receipt>', 'the receipt, or a bundle')],
   options: [
-    option('--format <name>', 'the format', { choices: ['tlog-proof', 'ers'], default: 'tlog-proof' }),
+    option('--format <name>', 'the format', { choices: [...FORMATS], default: 'tlog-proof' }),
+    option('--proof <file>', 'for a bundle: the receipt.tlog-proof of the same job'),
+    option(
+      '--evidence-record <file>',
+      'for a bundle: the receipt.ers of the same job; the default is the time-stamp of the receipt',
+    ),
     option('--output <path>', 'write to this file instead of standard output'),
   ],
   examples: [
     'pdfseal receipt export contract.pdf.receipt.json --format tlog-proof --output contract.pdf.tlog-proof',
     'pdfseal receipt export contract.pdf.receipt.json --format ers --output contract.pdf.ers',
+    'pdfseal receipt export contract.pdf.receipt.json --format bundle --proof contract.pdf.tlog-proof --output contract.pdf.bundle.json',
   ],
-  run({ format, output }, path) {
-    const parsed = parseReceipt(parseReceiptJson(readTextFile(path, RECEIPT_BYTES_MAX)));
-    if (parsed.kind !== 'receipt') throw new OperatorError(`${path}: not a receipt: ${parsed.detail}`);
-    const { receipt } = parsed;
-    const { outcome, detail } = checkReceiptLeaf(
-      receipt,
-      openCheckpoint(receipt.evidence.checkpoint)?.checkpoint,
-    );
-    if (outcome !== 'passed') throw new OperatorError(`${path} proves nothing: ${detail}`);
-    const content = format === 'ers' ? initialRecord(path, receipt) : tlogProof(receipt);
+  run({ format, proof, evidenceRecord, output }, path) {
+    const parts = readParts(path);
+    if (proof !== undefined)
+      parts.proof = parseProofOf(readTextFile(proof, TLOG_PROOF_LENGTH_MAX), proof, parts.receipt);
+    if (evidenceRecord !== undefined) parts.record = readSmallFile(evidenceRecord, RECORD_BYTES_MAX);
+    const content = WRITERS[format](path, parts);
     if (output === undefined) ownProcess().stdout.write(content);
     else writeFileAtomically(output, content);
   },
@@ -49,13 +57,68 @@ export const receiptCommand = group(
   [exportCommand],
 );
 
-function tlogProof({ manifest, evidence }: ReceivedReceipt): string {
-  return encodeTlogProof({
-    extra: encodeManifest(manifest),
+/** The parts of a receipt or a bundle, with those that the options name. */
+interface Parts {
+  receipt: ReceivedReceipt;
+  proof?: TlogProof;
+  /** Evidence record in DER. */
+  record?: Uint8Array;
+  revocationLists: readonly Uint8Array[];
+}
+
+const WRITERS: Record<(typeof FORMATS)[number], (path: string, parts: Parts) => string | Uint8Array> = {
+  'tlog-proof': (_, { receipt, proof = proofOf(receipt) }) =>
+    encodeTlogProof({ ...proof, extra: encodeManifest(receipt.manifest) }),
+  ers: (path, { receipt, record }) => record ?? initialRecord(path, receipt),
+  bundle(path, { receipt, proof, record, revocationLists }) {
+    if (proof === undefined)
+      throw new OperatorError('a bundle needs --proof <file>: download receipt.tlog-proof of the same job');
+    const { extra: _, ...bare } = proof;
+    const hasTime = receipt.evidence.timestamps.length > 0;
+    const evidenceRecord = record ?? (hasTime ? initialRecord(path, receipt) : undefined);
+    const tlogProof = encodeTlogProof(bare);
+    return encodeBundle(
+      assembleBundle({ receipt, tlogProof, ...(evidenceRecord && { evidenceRecord }), revocationLists }),
+    );
+  },
+  receipt: (_, { receipt }) => encodeReceipt(receipt),
+};
+
+function readParts(path: string): Parts {
+  const value = parseReceiptJson(readTextFile(path, BUNDLE_LENGTH_MAX));
+  const bundled = parseBundle(value);
+  if (bundled !== undefined && bundled.kind !== 'bundle')
+    throw new OperatorError(`${path}: not a bundle: ${bundled.detail}`);
+  const parsed = parseReceipt(bundled ? bundled.bundle.receipt : value);
+  if (parsed.kind !== 'receipt') throw new OperatorError(`${path}: not a receipt: ${parsed.detail}`);
+  const { receipt } = parsed;
+  const leaf = checkReceiptLeaf(receipt, openCheckpoint(receipt.evidence.checkpoint)?.checkpoint);
+  if (leaf.outcome !== 'passed') throw new OperatorError(`${path} proves nothing: ${leaf.detail}`);
+  if (bundled === undefined) return { receipt, revocationLists: [] };
+  const { tlogProof, evidenceRecord, revocationLists } = bundled.bundle;
+  return {
+    receipt,
+    proof: parseProofOf(tlogProof, path, receipt),
+    ...(evidenceRecord && { record: evidenceRecord }),
+    revocationLists,
+  };
+}
+
+/** The proof in a text, which must be of this receipt. Nobody's signature is verified: `pdfseal verify` does. Throws OperatorError. */
+function parseProofOf(text: string, path: string, { manifest }: ReceivedReceipt): TlogProof {
+  const proof = parseTlogProof(text);
+  if (proof === undefined) throw new OperatorError(`${path}: not a C2SP tlog-proof of version 1`);
+  const leaf = checkLeaf(manifest, proof, openCheckpoint(proof.checkpoint)?.checkpoint);
+  if (leaf.outcome !== 'passed') throw new OperatorError(`${path} is not of this receipt: ${leaf.detail}`);
+  return proof;
+}
+
+function proofOf({ evidence }: ReceivedReceipt): TlogProof {
+  return {
     index: evidence.leaf_index,
     proof: evidence.inclusion_proof.map(fromBase64).filter((hash) => hash !== undefined),
     checkpoint: evidence.checkpoint,
-  });
+  };
 }
 
 /** The evidence record of the receipt's time-stamp, as the service gives it while nothing is renewed. */

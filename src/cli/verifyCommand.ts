@@ -4,6 +4,7 @@ import { toHex } from '../base/bytes.ts';
 import { systemClock } from '../base/clock.ts';
 import { sha256 } from '../base/crypto.ts';
 import { ownProcess } from '../base/env.ts';
+import { BUNDLE_LENGTH_MAX } from '../manifest/bundle.ts';
 import { provenBy } from '../prove/proven.ts';
 import { RECEIPT_BYTES_MAX, REQUIREMENTS, type Requirement, verifyReceiptText } from '../prove/verify.ts';
 import { argument, command, option } from './command.ts';
@@ -23,7 +24,7 @@ export const verifyCommand = command('verify', {
     'network. Prints one line for each check.',
   arguments: [
     argument('<document>', 'the document, byte for byte as it was sealed, or its copy without metadata'),
-    argument('<receipt>', 'the receipt of the document'),
+    argument('<receipt>', 'the receipt of the document, its bundle, or its proof (C2SP tlog-proof)'),
   ],
   options: [
     TRUST,
@@ -44,6 +45,7 @@ export const verifyCommand = command('verify', {
   },
   examples: [
     'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json',
+    'pdfseal verify contract.pdf contract.pdf.bundle.json --trust trust.json --require time,witness',
     'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json --evidence-record contract.pdf.ers',
     'pdfseal verify contract.pdf contract.pdf.receipt.json --trust trust.json --json | jq .outcome',
   ],
@@ -64,7 +66,7 @@ async function judge(
   recordPath: string | undefined,
   required: readonly Requirement[],
 ): Promise<VerdictReport> {
-  const receipt = readTextFile(receiptPath, RECEIPT_BYTES_MAX);
+  const receipt = readTextFile(receiptPath, BUNDLE_LENGTH_MAX);
   const record = recordPath === undefined ? undefined : readSmallFile(recordPath, RECORD_BYTES_MAX);
   const digests = await digestFile(documentPath);
   const [trustText, at] = [trust.toString('utf8'), systemClock()];

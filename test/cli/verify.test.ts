@@ -68,7 +68,7 @@ const dir = t.testdir({
   'forged.json': encodeReceipt({ ...receipt, sealed_at: '2020-01-01T00:00:00.000Z' }),
   'moved.json': encodeReceipt({ ...receipt, evidence: { ...receipt.evidence, leaf_index: 1 } }),
   'binary.json': Buffer.from([0x7b, 0xff, 0x00]),
-  'huge.json': ' '.repeat(4 << 20),
+  'huge.json': ' '.repeat(9 << 20),
   'trust.json': trustFor(ORIGIN),
   'stamped.json': encodeReceipt(stamped),
   'swapped.json': encodeReceipt({
@@ -222,6 +222,40 @@ t.test('an evidence record is exported, and verified with its renewals', async (
     status: 1,
     stderr: /swapped\.json proves nothing: .*does not cover/,
   });
+});
+
+t.test('a bundle is made of its parts, verified, and taken apart again', async (t) => {
+  const make = (receipt: string, ...more: string[]) =>
+    run('receipt', 'export', receipt, '--format', 'bundle', ...more);
+  t.match(await make('stamped.json'), { status: 1, stderr: /a bundle needs --proof <file>/ });
+  await run('receipt', 'export', 'receipt.json', '--output', 'other.tlog-proof');
+  t.match(await make('stamped.json', '--proof', 'other.tlog-proof'), {
+    status: 1,
+    stdout: '',
+    stderr: /other\.tlog-proof is not of this receipt: /,
+  });
+  await run('receipt', 'export', 'stamped.json', '--output', 'stamped.tlog-proof');
+  const parts = ['--proof', 'stamped.tlog-proof', '--evidence-record', 'renewed.ers'];
+  const made = await make('stamped.json', ...parts, '--output', 'a.bundle.json');
+  t.match(made, { status: 0, stdout: '', stderr: /^$/ });
+  const args = ['a.pdf', 'a.bundle.json', '--trust', 'stampers.json'];
+  const verified = JSON.parse((await verify(...args, '--require', 'time', '--json')).stdout);
+  t.match(verified, {
+    outcome: 'good',
+    checks: [{ code: 'bundle_passed' }, { code: 'receipt_passed' }],
+    evidence_record: { holds_until: '2100-01-01T00:00:00.000Z' },
+  });
+  t.match(await verify(...args, '--require', 'witness'), {
+    status: 2,
+    stdout: /witnesses .*names no witnesses/,
+  });
+
+  const again = (format: string) => run('receipt', 'export', 'a.bundle.json', '--format', format);
+  t.equal((await again('receipt')).stdout, readFileSync(join(dir, 'stamped.json'), 'utf8'));
+  t.equal((await again('tlog-proof')).stdout, readFileSync(join(dir, 'stamped.tlog-proof'), 'utf8'));
+  t.equal((await again('bundle')).stdout, readFileSync(join(dir, 'a.bundle.json'), 'utf8'));
+  await run('receipt', 'export', 'a.bundle.json', '--format', 'ers', '--output', 'again.ers');
+  t.same(readFileSync(join(dir, 'again.ers')), readFileSync(join(dir, 'renewed.ers')));
 });
 
 t.test('--json prints the verdict for scripts', async (t) => {

@@ -241,6 +241,26 @@ t.test('witnessing by carried files, between two machines without a network', as
     t.match(verified, { status: 0, stdout: /witnesses .*vault/ });
   });
 
+  await t.test('a bundle shows the cosignature with the receipt', async (t) => {
+    const { job_id: id } = JSON.parse(readFileSync(join(sandbox.dir, 'one.pdf.receipt.json'), 'utf8'));
+    const path = join(sandbox.dir, 'one.pdf.bundle.json');
+    writeFileSync(path, get(`jobs/${id}/receipt.bundle.json`));
+    const [document, trust] = ['one.pdf', 'trust.json'].map((name) => join(sandbox.dir, name)) as [
+      string,
+      string,
+    ];
+    const verified = await sandbox.pdfseal([
+      'verify',
+      document,
+      path,
+      '--trust',
+      trust,
+      '--require',
+      'witness',
+    ]);
+    t.match(verified, { status: 0, stdout: /^passed +witnesses .*vault/m });
+  });
+
   await t.test('an older copy that was sealed on is refused, and the carried refusal stops it', async (t) => {
     await seal('six');
     bringRequest(await request());
