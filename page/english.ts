@@ -14,7 +14,10 @@ export const english = {
   noScript: 'This page checks the files itself. Allow it to run its script, or use the program pdfseal.',
   slots: {
     document: { name: 'Document', hint: 'The PDF, exactly as it was sealed. Several are fine.' },
-    receipt: { name: 'Receipt', hint: 'The .json file, or a .tlog-proof. Several are fine.' },
+    receipt: {
+      name: 'Receipt',
+      hint: 'The .json file of the receipt or its bundle, or a .tlog-proof. Several are fine.',
+    },
     trust: { name: 'Trust file', hint: 'From the administrator of the log, by a way that you trust.' },
     record: {
       name: 'Evidence record',

@@ -19,6 +19,11 @@ export const CHECKS: Record<string, CheckWords> = {
     failed: 'The receipt is damaged or was altered.',
     unknown: 'This page is too old for the receipt.',
   },
+  bundle: {
+    passed: 'The bundle is not damaged: its checksum fits.',
+    failed: 'The bundle is damaged or was altered.',
+    unknown: 'This page is too old for the bundle.',
+  },
   proof: {
     passed: 'The proof can be read, with its statement about the document.',
     failed: 'The proof is damaged or was altered.',
@@ -70,7 +75,7 @@ export const CHECKS: Record<string, CheckWords> = {
   },
   witnesses: {
     passed: 'As many witnesses as necessary have seen the log.',
-    failed: 'The witnesses contradict the log.',
+    failed: 'The proof in the bundle does not belong to this receipt and this log.',
     unknown: 'Too few witnesses have seen the log.',
     not_shown: 'The receipt does not show which witnesses have seen the log.',
   },
@@ -91,6 +96,18 @@ export const BAD: Record<string, Trouble> = {
   receipt: {
     lead: 'This receipt is damaged or was altered.',
     remedy: 'Do not rely on it. Ask for the receipt again, from the service that sealed the document.',
+  },
+  bundle: {
+    lead: 'This bundle is damaged or was altered.',
+    remedy: 'Do not rely on it. Ask for the bundle again, from the service that sealed the document.',
+  },
+  log_forked: {
+    lead: 'The log signed two histories that contradict each other.',
+    remedy: 'Do not rely on any receipt of this log. Show this bundle to the administrator of the log.',
+  },
+  witnesses: {
+    lead: 'The proof in this bundle does not show that witnesses have seen the log with this receipt.',
+    remedy: 'Do not rely on it. Ask for the bundle again, from the service that sealed the document.',
   },
   proof: {
     lead: 'This proof is damaged or was altered.',
@@ -156,6 +173,10 @@ export const UNKNOWN: Record<string, Trouble> = {
   },
   receipt: {
     lead: 'This page is too old for this receipt.',
+    remedy: 'Get a newer version of this page from the administrator of the log.',
+  },
+  bundle: {
+    lead: 'This page is too old for this bundle.',
     remedy: 'Get a newer version of this page from the administrator of the log.',
   },
   document: {

@@ -1,8 +1,8 @@
 /** Which of the given files are documents, receipts, the trust file and the evidence record: told by what is in them. */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import { beginsOver, RECORD_BYTES_MAX } from 'pdfseald/evidence-record';
-import { isProof, RECEIPT_BYTES_MAX, readStamped } from 'pdfseald/verify';
+import { beginsOver } from 'pdfseald/evidence-record';
+import { BUNDLE_LENGTH_MAX, isBundle, isProof, readStamped } from 'pdfseald/verify';
 import { quoteName } from './text.ts';
 import type { Words } from './words.ts';
 
@@ -28,10 +28,9 @@ export interface Given {
 export interface Content {
   /** What it can be read as; nothing for a document that is no PDF. */
   roles: Role[];
-  /** Absent where it is too long for anything but a document. */
+  /** Absent if it is too long for anything but a document; so are the digest and the text. */
   bytes?: Uint8Array;
   sha256?: string;
-  /** Absent where it is too long for a receipt or a trust file. */
   text?: string;
 }
 
@@ -53,15 +52,14 @@ export interface Assignment {
 
 /** Reads what is needed to tell a file's role. Rejects where it cannot be read: a folder, a file that is gone. */
 export async function readContent(file: File): Promise<Content> {
-  // No receipt and no trust file is as long as the longest record.
-  const isShort = file.size <= RECORD_BYTES_MAX;
+  // A receipt, a trust file and an evidence record are shorter than the longest bundle.
+  const isShort = file.size <= BUNDLE_LENGTH_MAX;
   const blob = isShort ? file : file.slice(0, MARK_WITHIN_BYTES);
   const bytes = new Uint8Array(await blob.arrayBuffer());
   const roles = isPdf(bytes) ? (['document'] as Role[]) : [];
   if (!isShort) return { roles };
   if (isRecord(bytes)) roles.push('record');
   const read = { roles, bytes, sha256: bytesToHex(sha256(bytes)) };
-  if (bytes.length > RECEIPT_BYTES_MAX) return read;
   // As `pdfseal verify` does; file.text() would pass over a byte order mark.
   const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
   if (isProof(text)) roles.push('receipt');
@@ -127,15 +125,14 @@ function checkpointOf({ text = '' }: Part): Uint8Array {
 }
 
 /** Where a file is not what its name says, or not what it was chosen as. */
-function contradictions({ file, role, roles, bytes, text }: Part, words: Words): string[] {
+function contradictions({ file, role, roles, bytes }: Part, words: Words): string[] {
   const name = quoteName(file.name);
   const nameOf = words.roles;
   const [is, other] = roles;
   if (is !== undefined && other !== undefined) return [words.faults.two(name, nameOf[is], nameOf[other])];
   const faults: string[] = [];
   if (is !== undefined && is !== role) faults.push(words.faults.stated(name, nameOf[role], nameOf[is]));
-  else if (role !== 'document' && (role === 'record' ? bytes : text) === undefined)
-    faults.push(words.faults.long(name, nameOf[role]));
+  else if (role !== 'document' && bytes === undefined) faults.push(words.faults.long(name, nameOf[role]));
   const ending = endingOf(file.name);
   if (ending === 'pdf' && is !== undefined && is !== 'document')
     faults.push(words.faults.namedPdf(name, nameOf[is]));
@@ -165,7 +162,7 @@ function rolesOfJson(text: string): Role[] {
   const value = parseJson(text);
   if (typeof value !== 'object' || value === null) return [];
   const roles: Role[] = [];
-  if ('receipt_sha512' in value) roles.push('receipt');
+  if ('receipt_sha512' in value || isBundle(value)) roles.push('receipt');
   if ('schema' in value && typeof value.schema === 'string' && value.schema.startsWith('pdfseal-trust/'))
     roles.push('trust');
   return roles;

@@ -20,6 +20,7 @@ const TEST_ENVIRONMENT = /^env_(sandbox|test|testing|staging|dev|development|dem
 /** The failed check that says the most comes first: what is not the log's needs no further look. */
 const WEIGHT: readonly Check['name'][] = [
   'trust',
+  'bundle',
   'receipt',
   'proof',
   'leaf',

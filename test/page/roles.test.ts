@@ -108,8 +108,8 @@ t.test('a file whose name or chosen role contradicts its content is refused', as
     ['x', TRUST, 'document', 'was chosen as the document, but is a trust file'],
     ['x', RECEIPT, 'trust', 'was chosen as the trust file, but is a receipt'],
     ['x', PDF, 'trust', 'was chosen as the trust file, but is a document'],
-    ['x', new Uint8Array(3_145_729), 'trust', 'is too long for a trust file'],
-    ['x', new Uint8Array(4_194_305), 'record', 'is too long for an evidence record'],
+    ['x', new Uint8Array(8_388_609), 'trust', 'is too long for a trust file'],
+    ['x', new Uint8Array(8_388_609), 'record', 'is too long for an evidence record'],
   ] as const) {
     const { faults } = await assign([name, content, stated]);
     t.equal(faults.length, 1, name);
@@ -147,7 +147,7 @@ t.test('only the beginning of a huge file is read', async (t) => {
       throw new Error('all of it was read');
     }
   }
-  const content = await readContent(new Huge([PDF, new Uint8Array(4_200_000)], 'x'));
+  const content = await readContent(new Huge([PDF, new Uint8Array(8_400_000)], 'x'));
   t.strictSame(content, { roles: ['document'] });
   t.strictSame(read, [1024]);
 });
