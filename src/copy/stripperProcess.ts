@@ -62,7 +62,7 @@ export class StripperProcess {
     this.#companion =
       socket === undefined ? Companion.start({ ...STRIPPER, onOutput }) : Companion.reach(socket);
     readFrames(this.#companion.stream, MESSAGE_BYTES_MAX, (message) => this.#receive(message));
-    this.#companion.gone.then((reason) => {
+    void this.#companion.gone.then((reason) => {
       this.#fail(
         this.#hasBegun ? new StripperLost(reason) : new Error(`no stripper can be reached: ${reason}`),
       );

@@ -151,7 +151,7 @@ export class Egress implements EgressProcess {
       this.#listening = new Promise((again) => {
         this.#timer = setTimeout(() => again(this.#spawn()), this.#pauseMs);
       });
-      this.#listening.then(resolve);
+      void this.#listening.then(resolve);
       this.#pauseMs = Math.min(this.#pauseMs * 2, PAUSE_MS_MAX);
     });
     return promise;

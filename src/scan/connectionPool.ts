@@ -117,7 +117,7 @@ export class ConnectionPool {
     this.#count += 1;
     try {
       const session = await openSession(address, timeoutMs);
-      session.closed.then(() => this.#leave(session));
+      void session.closed.then(() => this.#leave(session));
       return await this.#look(session);
     } catch (error) {
       // An open connection is removed when it closes.

@@ -21,7 +21,7 @@ const SCANNED_BYTES_MAX = 2 ** 31 - 1;
 export async function proveScanner(session: ClamdSession, documentBytesMax: number): Promise<void> {
   for (const { document, expected, otherwise } of proofsFor(documentBytesMax)) {
     session.begin();
-    session.write(document);
+    void session.write(document);
     const answer = parseScanAnswer(await session.end());
     if (answer.kind !== expected) throw new ScannerFailure('unfit', `${otherwise} (${describe(answer)})`);
   }

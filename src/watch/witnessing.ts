@@ -173,7 +173,7 @@ export class Witnessing implements Cosigners {
   released(): void {
     this.#isAnnounced = false;
     if (this.#shown?.gathered !== undefined) this.#memory.publish(this.#shown.gathered);
-    this.#follow(this.#memory.keep());
+    void this.#follow(this.#memory.keep());
   }
 
   async recovered(signal: AbortSignal): Promise<void> {

@@ -53,7 +53,7 @@ function ask({ stream, gone }: Companion, message: unknown): Promise<Echo> {
   const { promise, resolve, reject } = Promise.withResolvers<Echo>();
   stream.removeAllListeners('data');
   readFrames(stream, 1_000_000, (answer) => resolve(answer as Echo));
-  gone.then((reason) => reject(new Error(reason)));
+  void gone.then((reason) => reject(new Error(reason)));
   stream.write(encodeFrame(message));
   return promise;
 }

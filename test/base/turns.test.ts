@@ -12,7 +12,7 @@ t.test('the client that holds the fewest is next', async (t) => {
       order.push(clientId);
       gives.push(give);
     });
-  for (const clientId of ['greedy', 'greedy', 'greedy', 'modest', 'late']) ask(clientId);
+  for (const clientId of ['greedy', 'greedy', 'greedy', 'modest', 'late']) void ask(clientId);
   await immediately();
   t.same(order, ['greedy', 'modest'], 'half of all for one client, however long it has been waiting');
   for (let done = 0; done < 5; done += 1) {

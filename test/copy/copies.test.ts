@@ -153,10 +153,10 @@ t.test('a document abandoned at any moment leaves nothing', async (t) => {
   const { copies, path } = await open(t);
   await copies.spool().discard();
   const begun = copies.spool();
-  begun.update(Buffer.alloc(3 << 20));
+  void begun.update(Buffer.alloc(3 << 20));
   await begun.discard();
   const ended = copies.spool();
-  ended.update(DOCUMENT);
+  void ended.update(DOCUMENT);
   await ended.end();
   await ended.discard();
   t.strictSame(readdirSync(path), []);
@@ -176,7 +176,7 @@ t.test('a start removes unknown files', async (t) => {
 t.test('a full disk is reported as such', async (t) => {
   const full = await open(t, { freeBytesMin: 2 ** 60 });
   const spool = full.copies.spool();
-  spool.update(DOCUMENT);
+  void spool.update(DOCUMENT);
   await t.rejects(spool.end(), { code: 'storage_full', retryAfterSeconds: 60 });
   await t.rejects(async () => spool.update(PACKET), { code: 'storage_full' }, 'and everything after it');
   await spool.discard();
@@ -188,7 +188,7 @@ t.test('a missing folder is not reported as a full disk', async (t) => {
   rmSync(path, { recursive: true });
   writeFileSync(path, '');
   const spool = copies.spool();
-  spool.update(DOCUMENT);
+  void spool.update(DOCUMENT);
   await t.rejects(spool.end(), { code: 'ENOTDIR' });
   rmSync(path);
   mkdirSync(path);

@@ -24,7 +24,7 @@ function openBatches() {
 
 t.test('few lines begin in one turn of the event loop, and clients take turns', async (t) => {
   const { begun, open, countOf } = openBatches();
-  for (let batch = 0; batch < 4; batch += 1) open('greedy', 1_000);
+  for (let batch = 0; batch < 4; batch += 1) void open('greedy', 1_000);
   await nextTurn();
   t.ok(begun.length <= 16, `${begun.length} began in one turn or two`);
   const before = begun.length;
@@ -36,10 +36,10 @@ t.test('few lines begin in one turn of the event loop, and clients take turns', 
 
 t.test('the lines under way are bounded, and there is always a place for another client', async (t) => {
   const { begun, open, leaves, countOf } = openBatches();
-  for (let batch = 0; batch < 8; batch += 1) open('greedy', 1_000);
+  for (let batch = 0; batch < 8; batch += 1) void open('greedy', 1_000);
   for (let turn = 0; turn < 200; turn += 1) await nextTurn();
   t.equal(countOf('greedy'), 256);
-  for (let n = 0; n < 6; n += 1) open(`client-${n}`, 1_000);
+  for (let n = 0; n < 6; n += 1) void open(`client-${n}`, 1_000);
   for (let turn = 0; turn < 200; turn += 1) await nextTurn();
   t.ok(begun.length <= 512, `${begun.length} are under way`);
   await open('late', 1);
@@ -51,7 +51,7 @@ t.test('the lines under way are bounded, and there is always a place for another
 
 t.test('a line whose client has gone never begins, and takes no place', async (t) => {
   const { lineTurns, open, leaves, countOf } = openBatches();
-  open('greedy', 256);
+  void open('greedy', 256);
   for (let turn = 0; turn < 100; turn += 1) await nextTurn();
   t.equal(countOf('greedy'), 256);
   const gone = new AbortController();
@@ -69,13 +69,13 @@ t.test(
   async (t) => {
     const { creators, open, leaves, countOf } = openBatches();
     creators.note('greedy');
-    open('greedy', 100);
+    void open('greedy', 100);
     for (let turn = 0; turn < 30; turn += 1) await nextTurn();
     t.equal(countOf('greedy'), 100);
     const note = setInterval(() => creators.note('modest'), 1);
     t.teardown(() => clearInterval(note));
     creators.note('modest');
-    open('greedy', 200);
+    void open('greedy', 200);
     for (let turn = 0; turn < 30; turn += 1) await nextTurn();
     t.equal(countOf('greedy'), 132);
     leaves.at(-1)?.();

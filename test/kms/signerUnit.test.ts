@@ -108,7 +108,7 @@ class Hostile {
     const id = this.#id++;
     const { promise, resolve, reject } = Promise.withResolvers<SignerReply>();
     this.#waiting.set(id, resolve);
-    this.companion.gone.then((reason) => reject(new Error(reason)));
+    void this.companion.gone.then((reason) => reject(new Error(reason)));
     this.companion.stream.write(encodeFrame({ timeoutMs: 60_000, ...request, id }));
     const reply = await promise;
     return 'failure' in reply ? reply.failure.code : reply.answer;

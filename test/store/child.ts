@@ -25,7 +25,7 @@ export class Child {
       this.#wake();
     });
     this.#output = once(output, 'close');
-    this.gone().then(() => {
+    void this.gone().then(() => {
       this.#isGone = true;
       this.#wake();
     });

@@ -243,7 +243,7 @@ t.test('a busy process does not keep another from writing, and neither loses any
   const hashes = Array.from({ length: 30 }, () => sampleCredential().keyHash);
   for (const keyHash of hashes) operator.say(`put ${keyHash}`);
   let isDone = false;
-  operator.line(`did put ${hashes.at(-1)}`).finally(() => {
+  void operator.line(`did put ${hashes.at(-1)}`).finally(() => {
     isDone = true;
   });
   let accepted = 0;

@@ -64,7 +64,7 @@ export class Daemon {
     return new Promise((resolve, reject) => {
       if (this.child.stdout) this.#readLog(this.child.stdout, resolve);
       else this.#pollPort(port).then(resolve, reject);
-      this.#ended.then((how) => reject(new Error(`pdfseald ended with ${how}: ${this.#stderr()}`)));
+      void this.#ended.then((how) => reject(new Error(`pdfseald ended with ${how}: ${this.#stderr()}`)));
     });
   }
 

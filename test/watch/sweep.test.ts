@@ -49,7 +49,7 @@ t.test('expired entries are removed on time, even if they expired during a stop'
   );
   for (const job of jobs) {
     const spool = copies.spool();
-    spool.update(Buffer.from('a document'));
+    void spool.update(Buffer.from('a document'));
     const { name, key } = await spool.end();
     await store.jobs.accept(job, {
       idempotency: sampleEntry(job),

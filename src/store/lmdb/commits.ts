@@ -167,8 +167,8 @@ async function enqueue(
 ): Promise<boolean> {
   const change = () => {
     for (const { database, key, value } of changes) {
-      if (value === undefined) database.remove(key);
-      else database.put(key, value);
+      if (value === undefined) void database.remove(key);
+      else void database.put(key, value);
     }
   };
   const putAll = () => {

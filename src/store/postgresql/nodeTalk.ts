@@ -29,7 +29,7 @@ interface Heard extends OtherNode {
 }
 
 /** Sends and hears what nodes say by NOTIFY: nothing of it is in a table. */
-export function nodeTalk(bell: Bell, role: OtherNode['role']): Nodes & { close(): void } {
+export function nodeTalk(bell: Bell, role: OtherNode['role']): Nodes & { leave(): void } {
   const ownId = randomUUID();
   const ownName = `process ${process.pid} on ${hostname()}`.slice(0, 100);
   const ownVersion = packageVersion();
@@ -77,7 +77,7 @@ export function nodeTalk(bell: Bell, role: OtherNode['role']): Nodes & { close()
 
     onFlood: (listener) => bell.onFlood(listener),
 
-    close() {
+    leave() {
       clearInterval(timer);
     },
   };

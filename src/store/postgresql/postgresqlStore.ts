@@ -87,7 +87,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     ...(bell && isFront && { sealing: sealingTable(database, bell) }),
     close: async () => {
       unfollow?.();
-      nodes?.close();
+      nodes?.leave();
       await bell?.close();
       await parts.close();
     },
