@@ -75,6 +75,18 @@ t.test('two environments are made, start, and seal', async (t) => {
   for (const [unit, tenths] of Object.entries(exposures)) site.exposesAtMost(unit, tenths);
 });
 
+t.test('a mistyped environment is named, and those that exist', async (t) => {
+  t.match(machine.run('systemctl start pdfseald@typo'), { status: 1, stderr: /pdfseald@typo\.service/ });
+  t.match(
+    machine.run('systemctl status --no-pager pdfseald@typo').stdout,
+    /AssertPathExists=\/etc\/pdfseal\/typo\.toml was not met/,
+  );
+  const known =
+    /there is no environment "typo": \/etc\/pdfseal\/typo\.toml is missing; there are: production sandbox/;
+  t.match(machine.run('pdfseal-run typo status'), { status: 64, stderr: known });
+  t.equal(machine.run('getent passwd pdfseal-typo').status, 2, 'and nothing is made for it');
+});
+
 t.test('webhooks go by way of the egress process, which may die', (t) => tryEgress(t, site));
 
 t.test('a witness cosigns, starts anew and remembers, and little of it is exposed', async (t) => {
