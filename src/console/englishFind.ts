@@ -109,6 +109,8 @@ export const englishFind = {
   files: {
     receipt: 'Receipt',
     receiptNote: 'What the client got. Keep it with the document.',
+    bundle: 'Bundle',
+    bundleNote: 'For an archive: the receipt, who witnessed it, and the evidence record, in one file.',
     proof: 'Log proof',
     proofNote: 'C2SP tlog-proof, for other tools.',
     record: 'Evidence record',

@@ -35,6 +35,9 @@ export function jobRoutes(sources: Sources): ScreenRoute[] {
     get('trust.json', () => ({ fileName: 'trust.json', type: JSON_TYPE, body: evidence.trust() })),
     get(':id', (request) => jobPage(sources, request)),
     file('receipt.json', JSON_TYPE, ({ job, outcome }) => evidence.receipt(job, outcome)),
+    file('bundle.json', JSON_TYPE, ({ job, outcome }, { session }) =>
+      evidence.bundle(job, outcome, session.person.name),
+    ),
     file('tlog-proof', 'text/plain; charset=utf-8', ({ job, outcome }) => evidence.proof(job, outcome)),
     file('ers', 'application/octet-stream', ({ batch }, { session }) =>
       evidence.record(batch, session.person.name),
@@ -100,6 +103,8 @@ async function jobPage(sources: Sources, request: ScreenRequest): Promise<Page> 
     };
   const { batch } = await sealedJob(sources, request);
   const hasCopy = (await sources.evidence.copy(job)) !== undefined;
+  const { witnessed } = await sources.store.witnessing.get();
+  const isWitnessed = (witnessed?.treeSize ?? 0) > outcome.leafIndex;
   return {
     title: words.receipt,
     script: 'receipt',
@@ -109,7 +114,7 @@ async function jobPage(sources: Sources, request: ScreenRequest): Promise<Page> 
 <div class="columns">
 ${facts(job, outcome, batch)}
 <div class="group">
-${downloads(job, { hasCopy, isStamped: batch.timestamp !== undefined })}
+${downloads(job, { hasCopy, isWitnessed, isStamped: batch.timestamp !== undefined })}
 ${card(words.compare, dropZone(words.compareDrop, words.dropNote))}
 </div>
 </div>
@@ -163,13 +168,20 @@ function scanOf({ content }: Job): HtmlContent {
   return html`${state(isClean ? 'good' : 'warning', words.scans[verdict])}${engine !== undefined && html` <span class="quiet">${named(engine)}</span>`}`;
 }
 
-function downloads(job: Job, { hasCopy, isStamped }: { hasCopy: boolean; isStamped: boolean }): Html {
+interface Offered {
+  hasCopy: boolean;
+  isStamped: boolean;
+  isWitnessed: boolean;
+}
+
+function downloads(job: Job, { hasCopy, isStamped, isWitnessed }: Offered): Html {
   const { files } = words;
   const item = (href: string, name: string, note: string) =>
     html`<li><a href="${href}" download>${name}</a> <span class="small quiet">${note}</span></li>`;
   const of = (name: string) => `/find/${job.id}/${name}`;
   return html`<section class="card downloads"><h2>${words.downloads}</h2><ul>
 ${item(of('receipt.json'), files.receipt, files.receiptNote)}
+${isWitnessed && item(of('bundle.json'), files.bundle, files.bundleNote)}
 ${isStamped && item(of('ers'), files.record, files.recordNote)}
 ${item(of('tlog-proof'), files.proof, files.proofNote)}
 ${hasCopy && item(of('document.pdf'), files.copy, files.copyNote)}

@@ -42,6 +42,8 @@ export interface SealedFiles {
   proof(job: Job, outcome: Sealed): Promise<string>;
   /** Undefined for a batch that nothing has stamped. `reader`: who shares the time with others. */
   record(batch: Batch, reader: string): Promise<Uint8Array | undefined>;
+  /** Undefined until witnesses have seen the receipt. `reader` as above. */
+  bundle(job: Job, outcome: Sealed, reader: string): Promise<string | undefined>;
   /** The copy without metadata; undefined where there is none, or no longer. Nothing is read before the first chunk is asked for. */
   copy(job: Job): Promise<AsyncIterable<Uint8Array> | undefined>;
   trust(): string;

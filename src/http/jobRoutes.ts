@@ -2,10 +2,10 @@ import { assert } from '../base/assert.ts';
 import { systemClock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import { JOB_ID_PATTERN, type Job, type JobRecord, type Sealed } from '../job/job.ts';
-import { assembleBundle, encodeBundle } from '../manifest/bundle.ts';
+import { encodeBundle } from '../manifest/bundle.ts';
 import { encodeReceipt } from '../manifest/receipt.ts';
 import type { TrustedAuthority } from '../manifest/trustFile.ts';
-import { readReceipt, readTlogProof, readWitnessedProof } from '../prove/receipts.ts';
+import { readBundle, readReceipt, readTlogProof } from '../prove/receipts.ts';
 import { RecordsInTurn } from '../prove/recordsInTurn.ts';
 import { pathsNow } from '../prove/renewalStandings.ts';
 import { EvidenceRecords } from '../prove/renewals.ts';
@@ -74,7 +74,9 @@ export function jobHandlers({ store, sealer, site, authorities }: JobsOptions): 
     /** The time-stamp of the receipt with all its renewals (RFC 4998). No media type is registered for it. */
     async getEvidenceRecord(ctx) {
       const { job, outcome } = await sealedJob(ctx, store);
-      const record = await recordOf(ctx, job, outcome);
+      const batch = await store.log.batchOf(outcome.leafIndex);
+      assert(batch, `no batch holds leaf ${outcome.leafIndex} of ${job.id}`);
+      const record = await evidence.of(batch, callerOf(ctx).viewer.clientId);
       if (record === undefined) {
         const message = 'The receipt has no time-stamp, so there is no evidence record of it.';
         throw new ServiceError('not_found', message);
@@ -90,29 +92,16 @@ export function jobHandlers({ store, sealer, site, authorities }: JobsOptions): 
     /** The receipt with what was added to its evidence since. It changes with each newer witnessed checkpoint, and with each renewal. */
     async getSealBundle(ctx) {
       const { job, outcome } = await sealedJob(ctx, store);
-      const tlogProof = await readWitnessedProof(store, outcome.leafIndex);
-      if (tlogProof === undefined) {
+      const { clientId } = callerOf(ctx).viewer;
+      const bundle = await readBundle(store, job, outcome.leafIndex, (batch) => evidence.of(batch, clientId));
+      if (bundle === undefined) {
         const message =
           'No checkpoint that witnesses have cosigned covers the receipt yet. Ask again later; a service without witnesses gives no bundles.';
         throw new ServiceError('bundle_not_ready', message, { retryAfterSeconds: ASK_AGAIN_SECONDS });
       }
-      const receipt = await readReceipt(store, job, outcome.leafIndex);
-      const evidenceRecord = await recordOf(ctx, job, outcome);
-      const bundle = assembleBundle({
-        receipt,
-        tlogProof,
-        ...(evidenceRecord && { evidenceRecord }),
-        revocationLists: [],
-      });
       sendTagged(ctx, bundle.bundle_sha512, 'private, no-cache', () => encodeBundle(bundle));
     },
   };
-
-  async function recordOf(ctx: RequestContext, job: Job, { leafIndex }: Sealed) {
-    const batch = await store.log.batchOf(leafIndex);
-    assert(batch, `no batch holds leaf ${leafIndex} of ${job.id}`);
-    return evidence.of(batch, callerOf(ctx).viewer.clientId);
-  }
 }
 
 /** Answers with a JSON text, or with 304 if the client has it already (RFC 9110, section 13.1.2). */

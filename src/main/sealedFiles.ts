@@ -2,9 +2,10 @@ import { systemClock } from '../base/clock.ts';
 import type { SealedFiles } from '../console/sources.ts';
 import { readVerified } from '../copy/copies.ts';
 import { type DocumentRouteOptions, keptCopy } from '../http/documentRoute.ts';
+import { encodeBundle } from '../manifest/bundle.ts';
 import { encodeReceipt } from '../manifest/receipt.ts';
 import { encodeTrust, type TrustFile } from '../manifest/trustFile.ts';
-import { readReceipt, readTlogProof } from '../prove/receipts.ts';
+import { readBundle, readReceipt, readTlogProof } from '../prove/receipts.ts';
 import { RecordsInTurn } from '../prove/recordsInTurn.ts';
 import { pathsNow } from '../prove/renewalStandings.ts';
 import { EvidenceRecords } from '../prove/renewals.ts';
@@ -23,6 +24,10 @@ export function sealedFilesOf({ store, trust, copies, ...kept }: SealedFilesOpti
     receipt: async (job, { leafIndex }) => encodeReceipt(await readReceipt(store, job, leafIndex)),
     proof: (job, { leafIndex }) => readTlogProof(store, job, leafIndex),
     record: (batch, reader) => records.of(batch, reader),
+    async bundle(job, { leafIndex }, reader) {
+      const bundle = await readBundle(store, job, leafIndex, (batch) => records.of(batch, reader));
+      return bundle && encodeBundle(bundle);
+    },
     async copy(job) {
       const digests = job.content?.sealedDocument;
       const copy = digests && (await keptCopy(job, { store, ...kept }));

@@ -2,6 +2,7 @@ import { assert } from '../base/assert.ts';
 import { isReceived, type Job, type ReceivedJob } from '../job/job.ts';
 import { inclusionProof } from '../log/proof.ts';
 import { encodeTlogProof } from '../log/tlogProof.ts';
+import { assembleBundle, type WrittenBundle } from '../manifest/bundle.ts';
 import { encodeManifest, manifestOf } from '../manifest/manifest.ts';
 import { assembleReceipt, type Receipt } from '../manifest/receipt.ts';
 import type { Batch, LogStore, Store } from '../store/store.ts';
@@ -36,15 +37,27 @@ export async function readTlogProof(store: WitnessedStore, job: Job, leafIndex: 
 }
 
 /**
- * The proof that the leaf is under the newest checkpoint that the quorum of witnesses has cosigned, as a bundle has it; undefined while
- * there is no such checkpoint. Throws as {@link readReceipt} does.
+ * The bundle of a sealed job, with the newest checkpoint that the quorum of witnesses has cosigned; undefined while no such checkpoint covers the
+ * leaf. `recordOf` gives the evidence record of a batch that has a time-stamp. Throws as {@link readReceipt} does.
  */
-export async function readWitnessedProof(
+export async function readBundle(
   store: WitnessedStore,
+  job: Job,
   leafIndex: number,
-): Promise<string | undefined> {
+  recordOf: (batch: Batch) => Promise<Uint8Array | undefined>,
+): Promise<WrittenBundle | undefined> {
   const checkpoint = await witnessedWith(store, leafIndex);
-  return checkpoint && encodeProof(store, leafIndex, checkpoint);
+  if (checkpoint === undefined) return undefined;
+  const receipt = await readReceipt(store, job, leafIndex);
+  const { batch } = await readBatch(store, job, leafIndex);
+  const evidenceRecord = await recordOf(batch);
+  const tlogProof = await encodeProof(store, leafIndex, checkpoint);
+  return assembleBundle({
+    receipt,
+    tlogProof,
+    ...(evidenceRecord && { evidenceRecord }),
+    revocationLists: [],
+  });
 }
 
 async function witnessedWith(

@@ -108,11 +108,16 @@ t.test('the files of a receipt are served byte for byte, and missing files are n
   t.match(JSON.parse(receipt.text), { job_id: id });
   t.equal((await file(`${id}/tlog-proof`)).text, await evidence.proof(job, outcome));
   t.equal((await file('trust.json')).text, encodeTrust(trusting(1)));
-  for (const name of ['ers', 'document.pdf'])
+  for (const name of ['ers', 'document.pdf', 'bundle.json'])
     t.match(await file(`${id}/${name}`), { status: 404, text: /no such file/ }, name);
   const page = (await file(id)).text;
   t.match(page, /receipt\.json.*tlog-proof.*trust\.json/s);
-  t.notMatch(page, /\.ers|document\.pdf/);
+  t.notMatch(page, /\.ers|document\.pdf|bundle\.json/);
+  const head = await store.log.head();
+  if (head === undefined) throw new Error('a log with jobs has a head');
+  await store.witnessing.put({ witnesses: {}, witnessed: head });
+  t.match((await file(id)).text, /bundle\.json/, 'once witnesses have seen it');
+  t.equal((await file(`${id}/bundle.json`)).text, await evidence.bundle(job, outcome, 'auditor'));
   for (const path of [newJobId(), `${newJobId()}/receipt.json`, 'job_x', '..%2f..%2fetc'])
     t.match(await file(path), { status: 404, text: /no such job/i }, path);
   for (const path of [id, `${id}/receipt.json`, 'trust.json']) {

@@ -15,7 +15,7 @@ import {
   readEarlier,
   signedCheckpoint,
 } from '../../prove/history.ts';
-import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
+import { BUNDLE_LENGTH_MAX, parseReceiptJson, RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
 import { command, type Given, option } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { readTextFile } from '../files.ts';
@@ -46,7 +46,10 @@ const MONITOR_OPTIONS = [
   option('--max-age <duration>', 'how old their cosignatures may be, such as 48h (default: 24h)', {
     parse: parseLifetimeArgument,
   }),
-  option('--receipts <folder>', 'folder with receipts, *.receipt.json, which the log must contain'),
+  option(
+    '--receipts <folder>',
+    'folder with receipts, *.receipt.json, or bundles, *.bundle.json, which the log must contain',
+  ),
 ] as const;
 
 /** What the log showed, and what is wrong with it. */
@@ -215,10 +218,12 @@ function receiptsIn(folder: string): string[] {
   } catch (cause) {
     throw unusable('read', folder, cause);
   }
-  const paths = names.filter((name) => name.endsWith('.receipt.json')).map((name) => join(folder, name));
+  const paths = names
+    .filter((name) => /\.(receipt|bundle)\.json$/.test(name))
+    .map((name) => join(folder, name));
   if (paths.length > 0) return paths.sort();
   throw new OperatorError(
-    `${folder} has no receipt, *.receipt.json: name the folder of your receipts, or leave out --receipts`,
+    `${folder} has no receipt, *.receipt.json, and no bundle, *.bundle.json: name the folder of your receipts, or leave out --receipts`,
   );
 }
 
@@ -232,7 +237,7 @@ async function missing(
   const problems: string[] = [];
   const progress = showCount(paths.length);
   for (const [done, path] of paths.entries()) {
-    const receipt = parseReceiptJson(readTextFile(path, RECEIPT_BYTES_MAX));
+    const receipt = parseReceiptJson(readTextFile(path, BUNDLE_LENGTH_MAX));
     const why = await whyNotThere(receipt, now, trust, readTile);
     if (why !== undefined) problems.push(`${path}: ${why}`);
     progress.update(done + 1, 0);
