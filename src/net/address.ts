@@ -17,12 +17,12 @@ const LOOPBACK = new BlockList();
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
 LOOPBACK.addAddress('::1', 'ipv6');
 
-/** Whether only this machine can reach the address. A name never counts, since its meaning depends on a look-up. */
+/** Whether only this machine can reach the address. False for every name, since its meaning depends on a look-up. */
 export function isLoopback(host: string): boolean {
   return isIP(host) !== 0 && LOOPBACK.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4');
 }
 
-/** `127.0.0.1:8400`, `[::1]:8400` or `localhost:8400`; undefined for anything else. */
+/** Parses `127.0.0.1:8400`, `[::1]:8400` or `localhost:8400`; undefined for anything else. */
 export function parseHostPort(text: string): HostPort | undefined {
   const [, bracketed, plain, digits] =
     /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})$/.exec(text) ?? [];
@@ -31,7 +31,7 @@ export function parseHostPort(text: string): HostPort | undefined {
   return host !== undefined && port <= 65_535 ? { host, port } : undefined;
 }
 
-/** `unix:` and a path, or what {@link parseHostPort} reads; undefined for anything else. */
+/** Parses `unix:` and a path, or the forms of {@link parseHostPort}; undefined for anything else. */
 export function parseListenAddress(text: string): ListenAddress | undefined {
   const path = /^unix:([^\0]+)$/.exec(text)?.[1];
   return path === undefined ? parseHostPort(text) : { path };

@@ -7,18 +7,21 @@ import {
 } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** How many requests begin in one turn of the event loop. */
+/** Maximum number of requests that begin in one turn of the event loop. */
 const BEGUN_MAX = 8;
-/** So many of them are for strangers, if strangers wait: whoever is about to show an API key is one. */
+/** The share of {@link BEGUN_MAX} reserved for strangers while any wait: a client about to present its API key is still a stranger. */
 const STRANGERS_BEGUN = 2;
-/** A connection that waits is read on up to here: only whoever reads notices its end. */
+/** A waiting connection is read ahead up to this limit: the end of a connection shows only while it is read. */
 const READ_AHEAD_BYTES_MAX = 16 * 1024;
-/** The bytes that all connections together have waiting. */
+/** Maximum number of bytes held for all connections together. */
 const HELD_BYTES_MAX = 16 * 1024 * 1024;
 
-/** The answer to the parser at the end of a head that makes it stop there (`HPE_PAUSED` of llhttp). */
+/** The callback's answer that stops the parser at the end of a head (`HPE_PAUSED` of llhttp). */
 const STOP = 21;
-/** Makes the parser go on from there. It has an address, unlike other empty buffers, which the parser takes for the end of the connection. */
+/**
+ * Input that makes the parser continue. It has an address, unlike other empty buffers, which the parser takes for the end of the
+ * connection.
+ */
 const NOTHING = Buffer.alloc(1).subarray(1);
 
 /** An error of Node's parser. */
@@ -28,25 +31,25 @@ export interface ParseError extends NodeJS.ErrnoException {
   bytesParsed?: number;
 }
 
-/** Node's parser of a connection. After the connection has ended, another one has it. */
+/** Node's parser of a connection. After the connection has ended, Node reuses it for another one. */
 interface Parser {
   onIncoming(req: IncomingMessage, keepAlive: boolean): number;
   resume(): void;
 }
 
-/** How the requests of a server are carried out. */
+/** Handles the requests of a server. */
 export interface Admitted {
   handle: RequestListener;
-  /** Refuses a connection whose bytes form no request, after the answers to those before. Default: a status without a body. */
+  /** Refuses a connection whose bytes are not a valid request, after earlier requests are answered. Default: a status without a body. */
   refuse?(error: ParseError, socket: Socket): void;
-  /** Whether the other end has shown who it is. Default: nobody is a stranger. */
+  /** Whether the client has authenticated. Default: every client counts as known. */
   isKnown?(socket: Socket): boolean;
 }
 
 interface HttpSocket extends Socket {
-  /** Null after the end, after a tunnel was asked for too. */
+  /** Null after the end of the connection, and after a request for a tunnel. */
   parser?: Parser | null;
-  /** Whether Node waits until the other end reads. The parser refuses bytes then. */
+  /** Whether Node waits for the other end to read. Meanwhile the parser refuses bytes. */
   _paused?: boolean;
 }
 
@@ -55,25 +58,25 @@ interface Request {
   res: ServerResponse;
 }
 
-/** A connection, with the request under way and what came behind it. */
+/** A connection with its current request, the next one, and the bytes behind it. */
 interface Connection extends Admitted {
   socket: HttpSocket;
-  /** It waits for its turn, or has begun. */
+  /** The request that has begun or waits for its turn. */
   current?: Request | undefined;
-  /** The parser stands still behind the head of this one. */
+  /** The request behind whose head the parser has stopped. */
   next?: Request | undefined;
-  /** What came behind that head. */
+  /** The bytes behind that head. */
   held: Buffer;
   isStopped: boolean;
   isFaulty: boolean;
-  /** Gives bytes to the parser. Absent while they reach it without JavaScript, until a request comes early for the first time. */
+  /** Passes bytes to the parser. Absent until a request first comes early: up to then, bytes reach the parser without JavaScript. */
   parse?(bytes: Buffer): void;
 }
 
 /**
  * Stands between sockets and handlers. Node alone parses all requests of a packet at once, and carries them out even after the connection
- * has closed. Here one request of a connection is under way, and of what came behind it no more than a head is parsed. Few requests begin
- * in each turn of the event loop, and the connections take turns. What waits is dropped when its connection closes.
+ * has closed. Here each connection has one request under way, and at most the head of the next one is parsed. Few requests begin in each
+ * turn of the event loop, and the connections take turns. Waiting requests are dropped when their connection closes.
  *
  * The answers to the clients of one batch bring as many new requests at the same time. If all of these began at once, the signatures and
  * the commit of the next batch, for which other clients wait, would be noticed only after them.
@@ -83,7 +86,7 @@ export class Admission {
   /** Connections whose request waits for its turn. */
   readonly #known = new Set<Connection>();
   readonly #strangers = new Set<Connection>();
-  /** Connections with held bytes. The one that has had some longest is first. */
+  /** Connections with held bytes, ordered by how long they have had some: the longest first. */
   readonly #holders = new Set<Connection>();
   readonly #heldBytesMax: number;
   #heldBytes = 0;
@@ -93,7 +96,7 @@ export class Admission {
     this.#heldBytesMax = heldBytesMax;
   }
 
-  /** From now on, the requests of this server are carried out so. */
+  /** Controls the requests of this server from now on. */
   admit(server: Server, admitted: Admitted): void {
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
       server.on(event, (req: IncomingMessage, res: ServerResponse) =>
@@ -122,7 +125,7 @@ export class Admission {
     return connection;
   }
 
-  /** A head was parsed. */
+  /** Receives each parsed head. */
   #arrive(connection: Connection, request: Request): void {
     if (connection.current === undefined) {
       this.#await(connection, request);
@@ -171,7 +174,7 @@ export class Admission {
     if (next !== undefined && !socket.destroyed) this.#await(connection, next);
   }
 
-  /** From the first stop on, all bytes of this connection pass through {@link #read}, so that nothing can overtake what is held. */
+  /** From the first stop on, all bytes of this connection pass through {@link #read}, so that nothing can overtake the held bytes. */
   #stop(connection: Connection): void {
     connection.isStopped = true;
     if (connection.parse !== undefined) return;
@@ -182,7 +185,7 @@ export class Admission {
     const [pause, resume] = [listenersOf(socket, 'pause'), listenersOf(socket, 'resume')];
     socket.off('data', parse);
     socket.on('data', (bytes: Buffer) => this.#read(connection, bytes));
-    // Node removes its own two: without them, a socket that was paused is never read again.
+    // Node removes its own pause and resume listeners: without them, a socket that was paused is never read again.
     for (const listener of pause) socket.on('pause', listener);
     for (const listener of resume) socket.on('resume', listener);
   }
@@ -193,12 +196,12 @@ export class Admission {
     else if (socket.parser) parse?.(bytes);
   }
 
-  /** Parses behind the head of the request that has begun, as far as the next head. */
+  /** Parses the bytes behind the current request, up to the end of the next head. */
   #goOn(connection: Connection, parse: (bytes: Buffer) => void): void {
     const { socket, held } = connection;
     connection.isStopped = false;
     this.#hold(connection, NOTHING);
-    // The answer before is complete, so nothing of it waits for the other end.
+    // The previous answer is complete, so no part of it can be waiting for the other end.
     if (socket._paused) socket.destroy();
     socket.parser?.resume();
     for (const bytes of [NOTHING, held]) if (socket.parser && !socket.destroyed) parse(bytes);
@@ -209,11 +212,11 @@ export class Admission {
     const { socket, current, isStopped, isFaulty } = connection;
     if (isStopped && error.code === 'HPE_PAUSED') {
       const rest = error.rawPacket?.subarray(error.bytesParsed) ?? NOTHING;
-      // A short rest does not keep the memory of its packet.
+      // A short rest is copied, so that it does not keep the memory of its packet.
       this.#hold(connection, rest.length * 2 < rest.buffer.byteLength ? Buffer.from(rest) : rest);
       return;
     }
-    // After the first fault, all further bytes are faulty.
+    // After the first fault, all further bytes are faulty too.
     if (isFaulty && socket.writable) return;
     connection.isFaulty = true;
     const answer = () => (connection.refuse ?? refuseBriefly)(error, socket);
@@ -234,7 +237,7 @@ export class Admission {
     while (this.#heldBytes > this.#heldBytesMax) this.#makeRoom();
   }
 
-  /** Closes the connection that has held bytes longest, of a stranger if there is one. */
+  /** Closes the connection that has held bytes longest, a stranger's if there is one. */
   #makeRoom(): void {
     let [closed] = this.#holders;
     for (const holder of this.#holders) {
@@ -260,7 +263,7 @@ function listenersOf(socket: Socket, event: string): ((...args: unknown[]) => vo
   return socket.listeners(event) as ((...args: unknown[]) => void)[];
 }
 
-/** A handler that has every body sent which a client first asks about. */
+/** Makes a handler that accepts every body announced with `Expect: 100-continue`. */
 export function takingAnyBody(handle: RequestListener): RequestListener {
   return (req, res) => {
     if (req.headers.expect?.toLowerCase() === '100-continue' && req.httpVersion === '1.1')

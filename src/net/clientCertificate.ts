@@ -5,24 +5,24 @@ import { issuedAs, type RevocationList } from '../asn1/revocationList.ts';
 /** A client certificate that this server accepts. */
 export interface ClientCertificate {
   /**
-   * What the certificate says of its holder: the subject as RFC 4514 writes it (if it has one), also as OpenSSL writes it where that
-   * differs, then `DNS:…` and `URI:…` of the subject alternative names.
+   * Names of the holder in the certificate: the subject as RFC 4514 writes it (if there is one), also as OpenSSL writes it if that differs,
+   * then `DNS:…` and `URI:…` of the subject alternative names.
    */
   names: readonly string[];
   /** SHA-256 of the certificate, lower-case hex: `x5t#S256` of RFC 8705 in hex. */
   sha256: string;
 }
 
-/** What a connection shows about the client. */
+/** Information that a connection gives about its client. */
 export interface TlsPeer {
-  /** Whether no request is answered without an accepted certificate. */
+  /** Whether every request needs an accepted certificate. */
   isRequired: boolean;
   certificate?: ClientCertificate;
-  /** Why the certificate that the client presented is not accepted: completes "the client certificate …". */
+  /** The reason why the client's certificate is not accepted: completes "the client certificate …". */
   fault?: string;
 }
 
-/** The authorities whose client certificates are accepted, and what they have revoked. */
+/** The authorities whose client certificates are accepted, and the certificates that they have revoked. */
 export interface ClientTrust {
   /** SHA-256 fingerprints. */
   authorities: ReadonlySet<string>;
@@ -32,17 +32,17 @@ export interface ClientTrust {
 /** The certificate of a connection, read once: neither a resumed session nor a new handshake can put another in its place. */
 interface Presented {
   certificate: ClientCertificate;
-  /** From the certificate of the client up to its root, as the handshake verified it. */
+  /** The certificates from the client's up to its root, as the handshake verified them. */
   chain: readonly X509Certificate[];
 }
 
-/** More names than a certificate needs; each costs a look-up. */
+/** Maximum number of names: more than a certificate needs; each costs a look-up. */
 const NAMES_MAX = 8;
 const CHAIN_MAX = 10;
 
 const presented = new WeakMap<TLSSocket, Presented | null>();
 
-/** What the connection shows at this moment: a certificate can expire or be revoked while its connection is open. */
+/** Examines the connection's certificate now: it can expire or be revoked while its connection is open. */
 export function certificateOf(
   socket: TLSSocket,
   trust: ClientTrust,
@@ -76,7 +76,7 @@ function whyUntrusted(
     if (nowMs < one.validFromDate.getTime()) return 'is not valid yet';
   }
   if (lists.length === 0) return undefined;
-  // As the handshake does: each link needs a list of its issuer, and one that is not too old.
+  // This follows the handshake: each link needs a list of its issuer that is not too old.
   for (const { raw } of counted) {
     const name = issuedAs(raw);
     const ofIssuer = lists.filter(({ issuerHex }) => name.startsWith(`${issuerHex} `));
@@ -91,7 +91,10 @@ function whyUntrusted(
   return undefined;
 }
 
-/** The handshake also used intermediate authorities that the client sent, but Node does not show them after it, so nothing can end their trust. */
+/**
+ * The reason why no trusted authority counts. The handshake also used intermediate authorities that the client sent, but Node does not show
+ * them after it, so nothing can end their trust.
+ */
 function whyUnknown(chain: readonly X509Certificate[]): string {
   const last = chain.at(-1);
   return last === undefined || last.checkIssued(last)
@@ -141,8 +144,8 @@ function nameFrom(lines: string): string {
 }
 
 /**
- * The same as `openssl x509 -nameopt RFC2253` writes it, which is what people copy: the parts of a relative name with several are in the
- * opposite order, and characters beyond ASCII are bytes, unless it is told `-esc_msb`.
+ * The same as `openssl x509 -nameopt RFC2253` writes it, which people copy: the parts of a multi-valued relative name are in the opposite
+ * order, and characters beyond ASCII are bytes (except with `-esc_msb`).
  */
 function subjectsByOpenssl({ subject = '' }: X509Certificate): string[] {
   const relative = subject.split('\n').map((name) => name.split(' + ').reverse().join('+'));
@@ -152,8 +155,8 @@ function subjectsByOpenssl({ subject = '' }: X509Certificate): string[] {
 }
 
 /**
- * The DNS names and URIs. Node writes names with special characters in quotes: then a name could contain what looks like another, and
- * none of the certificate counts.
+ * The DNS names and URIs. Node quotes names with special characters: such a name could contain what looks like another, so none of the
+ * certificate counts then.
  */
 function alternativeNames({ subjectAltName = '' }: X509Certificate): string[] {
   if (subjectAltName.includes('"')) return [];

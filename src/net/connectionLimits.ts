@@ -11,13 +11,13 @@ export interface ConnectionBounds {
    */
   perAddressMax: number;
   /**
-   * Whether a connection without an API key makes room later if it has a request under way, because the key may be being looked up.
+   * Whether a connection without an API key is closed later if a request is under way, because its key may just be being looked up.
    * Default: true. False if such requests only wait for their senders.
    */
   sparesRequests?: boolean;
 }
 
-/** Maximum silence between requests on a connection that has shown no API key, milliseconds. */
+/** Maximum silence, in milliseconds, between requests on a connection that has not presented an API key. */
 const STRANGER_KEEP_ALIVE_MS = 5_000;
 
 interface Connection {
@@ -30,11 +30,11 @@ interface Connection {
   underWay: number;
 }
 
-/** Connections that can be closed to make room, the least recently used first. */
+/** Connections that can be closed to make room, least recently used first. */
 class Dispensable {
-  /** Without an API key, and without a request that is worked on. */
+  /** Connections without an API key and without a request in progress. */
   readonly silent = new Set<Connection>();
-  /** Without an API key, with a request under way. */
+  /** Connections without an API key, with a request under way. */
   readonly strangers = new Set<Connection>();
   readonly idle = new Set<Connection>();
   readonly #sparesRequests: boolean;
@@ -44,7 +44,7 @@ class Dispensable {
     this.#sparesRequests = sparesRequests;
   }
 
-  /** Call this after each change: it puts the connection last in the order of closing. */
+  /** Moves the connection to the end of the closing order. Call this after each change. */
   note(connection: Connection): void {
     this.#leave(connection);
     const { isKnown, underWay } = connection;
@@ -64,8 +64,8 @@ class Dispensable {
   }
 
   /**
-   * A connection without an API key, first of all one that sends no request: on others, the key may be being looked up. Or else one without a
-   * request under way.
+   * Returns a connection without an API key, preferably one without a request: on others, the key may be being looked up. Otherwise returns
+   * one without a request under way.
    */
   first(): Connection | undefined {
     for (const one of this.silent) return one;
@@ -76,8 +76,8 @@ class Dispensable {
 }
 
 /**
- * Limits the open connections of all servers together, and of each address. A connection above the limit replaces a dispensable one; it
- * is refused only if there is none. So a client that only opens connections cannot lock out others.
+ * Limits the open connections of all servers together, and of each address. A connection above the limit replaces a dispensable one; it is
+ * refused only if there is none. So a client that only opens connections cannot lock out others.
  */
 export class ConnectionLimits {
   readonly #options: ConnectionBounds;
@@ -197,8 +197,8 @@ function peerOf({ remoteAddress, remotePort, localPort }: Socket): string | unde
 }
 
 /**
- * The key under which connections are counted: an address, or the first 64 bits of an IPv6 address, which one household shares.
- * Undefined for this machine.
+ * The key under which connections are counted: an address, or the first 64 bits of an IPv6 address, which one household shares. Undefined
+ * for this machine.
  */
 export function addressKey(remoteAddress: string | undefined): string | undefined {
   if (remoteAddress === undefined || !ipaddr.isValid(remoteAddress)) return undefined;

@@ -1,7 +1,7 @@
 /**
- * The daemon's end of the egress process, and what both ends say. It is HTTP/1.1 over a Unix socket, one connection for each request:
- * `POST /<purpose>` with the request to be sent in {@link REQUEST_HEADER} and its body as the body. The answer holds in
- * {@link ANSWER_HEADER} either the head of the server's answer, whose body is then streamed, or why there is none.
+ * The daemon's end of the egress process, and the protocol of both ends. The protocol is HTTP/1.1 over a Unix socket, one connection for
+ * each request: `POST /<purpose>` with the request to send in {@link REQUEST_HEADER} and its body as the body. The answer has in
+ * {@link ANSWER_HEADER} either the head of the server's answer, whose body is then streamed, or the reason why there is none.
  */
 import type { IncomingMessage } from 'node:http';
 import * as z from 'zod';
@@ -18,7 +18,7 @@ const URL_CHARS_MAX = 16_384;
 const HEADER_CHARS_MAX = 4096;
 const MESSAGE_CHARS_MAX = 1000;
 const REDIRECTS_MAX = 5;
-/** How much later than the daemon the egress process gives up, so that the daemon says why. */
+/** The egress process gives up this much later than the daemon, so that the daemon reports the reason. */
 const SLACK_MS = 1000;
 
 const requestSchema = z.strictObject({
@@ -47,28 +47,28 @@ const answerSchema = z.union([
 
 const aboutSchema = z.strictObject({ version: z.string().max(100), configSha256: z.string().max(64) });
 
-/** Which program an egress process is, and the SHA-256 of its configuration file, in hexadecimal. */
+/** The version of an egress process, and the SHA-256 of its configuration file in hexadecimal. */
 export type EgressAbout = z.infer<typeof aboutSchema>;
 
 type EgressAnswer = z.infer<typeof answerSchema>;
 
-/** For status and metrics. */
+/** State of the egress process, for status and metrics. */
 export interface EgressStatus {
   mode: 'unit' | 'child';
   /** Whether it answered the newest request or question; undefined before the first. */
   isAnswering?: boolean;
-  /** What is wrong where it is not. */
+  /** The fault, if it is not answering. */
   trouble?: string;
-  /** How many times a child was started again. */
+  /** Number of times that the daemon started the child again. */
   restarts: number;
 }
 
-/** For a header: Base64 of JSON, which is ASCII whatever a server has sent. */
+/** Encodes a header: Base64 of JSON, which is ASCII whatever a server has sent. */
 function encode(value: EgressRequest | EgressAnswer): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url');
 }
 
-/** Undefined for what does not fit the schema, and for what is no JSON. */
+/** Undefined for text that does not fit the schema or is not JSON. */
 function decode<T>(schema: z.ZodType<T>, text: string | string[] | undefined): T | undefined {
   try {
     return schema.parse(JSON.parse(Buffer.from(String(text), 'base64url').toString()));
@@ -106,7 +106,7 @@ export async function askAboutEgress(
   return about;
 }
 
-/** The egress process does not answer, or did not for a while: this says nothing of the server that was to be asked. */
+/** The egress process does not answer, or did not for a while: this says nothing about the server that should have been asked. */
 export class EgressAway extends NoAnswer {
   constructor(cause: NoAnswer) {
     super('unreachable', `the egress process does not answer: ${cause.message}`, { cause });
@@ -114,20 +114,20 @@ export class EgressAway extends NoAnswer {
   }
 }
 
-/** The egress process, as what is known of it to its clients. */
+/** The state of the egress process, as its clients see it. */
 export interface EgressProcess {
   /** Resolves once it listens. */
   socketPath(): Promise<string>;
-  /** Told, for each request, whether the egress process answered or what the trouble is. */
+  /** Receives, for each request, the fault of the egress process; no argument if it answered. */
   noticed(trouble?: NoAnswer): void;
   /**
-   * Why it did not answer the daemon at some time since then (`performance.now()`); undefined if it always did. `isDoubtful`: asks it now
-   * as well.
+   * The reason why it did not answer the daemon at some time after `since` (`performance.now()`); undefined if it always did. `isDoubtful`:
+   * also asks it now.
    */
   troubleSince(since: number, isDoubtful: boolean): Promise<NoAnswer | undefined>;
 }
 
-/** Sends requests of one purpose by way of the egress process. Without it, a request fails as one whose server is not there. */
+/** Sends requests of one purpose through the egress process. Without that process, a request fails as if its server were unreachable. */
 export class EgressClient implements HttpExchange {
   readonly #purpose: string;
   readonly #egress: EgressProcess;
@@ -173,7 +173,7 @@ export class EgressClient implements HttpExchange {
       if (!(error instanceof NoAnswer) || error.reason === 'closed') throw error;
       const isLate = error.reason === 'timeout';
       const isOfEgress = !isAnswered && !(isLate && isThere);
-      // A process that hangs looks like a server that hangs: only the question to the process itself tells them apart.
+      // A hanging process looks like a hanging server: only a question to the process itself tells them apart.
       const cause = isOfEgress ? error : await this.#egress.troubleSince(startedAt, isLate);
       if (cause === undefined) throw error;
       const trouble = new EgressAway(cause);
@@ -187,7 +187,7 @@ export class EgressClient implements HttpExchange {
   }
 }
 
-/** The server's answer, from that of the egress process. Throws NoAnswer. */
+/** Extracts the server's answer from that of the egress process. Throws NoAnswer. */
 function unpack(answer: IncomingMessage): IncomingMessage {
   const packed = decode(answerSchema, answer.headers[ANSWER_HEADER]);
   if (packed === undefined) throw new NoAnswer('unreachable', 'the egress process answers something else');

@@ -15,18 +15,18 @@ import { closeServer, type InheritedSocket, listenAt } from './listen.ts';
 import { NoAnswer, toNoAnswer } from './noAnswer.ts';
 import { readBody } from './response.ts';
 
-/** What the daemon can have sent for one purpose. */
+/** The requests that the daemon may send for one purpose. */
 export interface Destination {
-  /** Its policy decides which addresses it connects to, at each redirect too. */
+  /** Its policy decides which addresses it connects to, also after each redirect. */
   client: HttpExchange;
-  /** The only URLs; absent: the policy of the client decides. */
+  /** The only permitted URLs; absent: the policy of the client decides. */
   urls?: ReadonlySet<string>;
   methods: readonly HttpRequest['method'][];
-  /** The names of the headers that a request can have, in lower case. Never `host`: it would choose another server behind the address. */
+  /** The permitted header names, in lower case. Never `host`: it would choose another server behind the address. */
   headers: readonly string[];
-  /** 0: a redirect is an answer like any other. */
+  /** Maximum number of redirects to follow. 0: a redirect is an answer like any other. */
   redirectsMax: number;
-  /** How many requests can be under way: the purposes share no connections. */
+  /** Maximum number of requests under way: the purposes share no connections. */
   requestsMax: number;
 }
 
@@ -34,28 +34,28 @@ export type Destinations = ReadonlyMap<string, Destination>;
 
 export interface EgressServerOptions {
   listen: ListenAddress | InheritedSocket;
-  /** By purpose. */
+  /** Destinations by purpose. */
   destinations: Destinations;
-  /** What it is, as `GET /` tells the daemon. */
+  /** This process, as `GET /` describes it to the daemon. */
   about: EgressAbout;
   logger: Logger;
 }
 
-/** The longest body of a request: an event with a receipt, a query, a checkpoint with its proof. */
+/** Maximum length of a request body: an event with a receipt, a query, a checkpoint with its proof. */
 const BODY_BYTES_MAX = 1024 * 1024;
-/** A URL and the headers of a request, encoded. */
+/** Maximum length of a request head: a URL and the headers of a request, encoded. */
 const HEAD_BYTES_MAX = 64 * 1024;
-/** How long the daemon can take for the head, and for all of a request. */
+/** Time limit for the daemon to send the head, and for all of a request. */
 const HEAD_MS_MAX = 5_000;
 const REQUEST_MS_MAX = 15_000;
-/** How long a connection can be silent: longer than a server can take to answer and a document can pause. */
+/** Maximum silence of a connection: longer than a server can take to answer and a document can pause. */
 const SILENCE_MS_MAX = 900_000;
-/** Beyond the requests of all purposes: connections that are just opened or closed. */
+/** Connections in addition to the requests of all purposes: those that are just opened or closed. */
 const SPARE_CONNECTIONS = 64;
 const CLOSE_MS_MAX = 2_000;
 const REFUSAL_LOG_MS = 1_000;
 
-/** The daemon asks for what the configuration does not permit, or for what no daemon asks. */
+/** The daemon asked for something that the configuration does not permit, or that no daemon asks. */
 class NotPermitted extends NoAnswer {
   constructor(message: string) {
     super('not_allowed', message);
@@ -63,9 +63,9 @@ class NotPermitted extends NoAnswer {
 }
 
 /**
- * Sends requests for the daemon, as far as the destinations permit. The daemon is not trusted: it can name no address that the
- * configuration does not allow, set no header beyond those of the purpose, and use no more than the share of each purpose.
- * Throws OperatorError if the address is not available.
+ * Sends requests for the daemon, as far as the destinations permit. The daemon is not trusted: it cannot reach an address that the
+ * configuration does not allow, set a header beyond those of the purpose, or use more than the share of each purpose. Throws OperatorError
+ * if the address is not available.
  */
 export async function openEgressServer(options: EgressServerOptions): Promise<{ close(): Promise<void> }> {
   const server = createServer({
@@ -116,7 +116,7 @@ class Relay {
     }
   }
 
-  /** An answer whose head was sent already is cut off, as its server did. */
+  /** Sends the failure. If the head of an answer was already sent, the answer is cut off, as its server did. */
   #fail(purpose: string, error: unknown, res: ServerResponse): void {
     const failure = toNoAnswer(error);
     if (error instanceof NotPermitted && performance.now() - this.#loggedAt > REFUSAL_LOG_MS) {
@@ -125,7 +125,7 @@ class Relay {
       this.#options.logger.warn(fields, 'the daemon asked for what the configuration does not permit');
     }
     if (res.headersSent) res.destroy();
-    // What was not read of the request cannot be told from a next one.
+    // The unread rest of the request cannot be distinguished from a next request.
     else res.writeHead(200, { [ANSWER_HEADER]: encodeFailure(failure), Connection: 'close' }).end();
   }
 }
@@ -137,7 +137,7 @@ async function relayTo(destination: Destination, req: IncomingMessage, res: Serv
   const { url: href, timed, redirectsMax = 0, ...rest } = asked;
   const url = new URL(href);
   permit(destination, asked, url);
-  // Who asked may go: nobody else waits for the answer.
+  // The daemon may leave: nobody else waits for the answer.
   const gone = new AbortController();
   res.once('close', () => gone.abort(new NoAnswer('closed', 'the daemon no longer waits')));
   const body = await readBody(req, BODY_BYTES_MAX).catch((cause: unknown) => {
@@ -158,7 +158,7 @@ async function relayTo(destination: Destination, req: IncomingMessage, res: Serv
   });
 }
 
-/** Throws NotPermitted. */
+/** Checks a request against its destination. Throws NotPermitted. */
 function permit(
   { urls, methods, headers, redirectsMax }: Destination,
   asked: EgressRequest,

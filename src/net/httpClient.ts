@@ -14,11 +14,11 @@ export interface HttpClientOptions {
   ca?: string | readonly string[] | undefined;
   /** How many idle connections to keep for each target; default 0. */
   idleConnectionsMax?: number;
-  /** Names the Unix socket of a server on this machine, to which all requests go. */
+  /** Path of the Unix socket of a server on this machine, to which all requests go. */
   socketPath?: () => Promise<string>;
 }
 
-/** What sends requests: {@link HttpClient}, or the daemon's end of the egress process. */
+/** The sender of requests: {@link HttpClient}, or the daemon's end of the egress process. */
 export type HttpExchange = Pick<HttpClient, 'exchange' | 'close'>;
 
 export interface HttpRequest {
@@ -28,7 +28,7 @@ export interface HttpRequest {
   body?: Uint8Array;
   /** Time-out for the look-up, the connection, the request, redirects, and the part of the answer that `timed` names. */
   timeoutMs: number;
-  /** `answer` (default): up to the last byte of the body. `head`: the reader of the body limits its time. */
+  /** `answer` (default): up to the last byte of the body. `head`: up to the head; the reader of the body limits its time. */
   timed?: 'head' | 'answer';
   /** How many redirects to follow. Absent: a redirect is returned like any other answer. */
   redirectsMax?: number;
@@ -39,11 +39,11 @@ export interface HttpRequest {
 export interface TrustedAuthorities {
   /** PEM file. Without it, the authorities of Node.js are trusted. */
   caFile?: string | undefined;
-  /** Also trust the authorities of Node.js, besides those of `caFile`. */
+  /** Also trust the authorities of Node.js, in addition to those of `caFile`. */
   publicCas: boolean;
 }
 
-/** For {@link HttpClientOptions.ca}. Throws the error of the file system. */
+/** Reads the authorities for {@link HttpClientOptions.ca}. Throws the error of the file system. */
 export function readAuthorities({ caFile, publicCas }: TrustedAuthorities): readonly string[] | undefined {
   if (caFile === undefined) return undefined;
   return [...(publicCas ? getCACertificates('default') : []), readFileSync(caFile, 'utf8')];
@@ -51,7 +51,7 @@ export function readAuthorities({ caFile, publicCas }: TrustedAuthorities): read
 
 /** Longest head of an answer, all header fields together; bytes. */
 const HEAD_BYTES_MAX = 16 * 1024;
-/** The same from a server on this machine: it can hold the head of another server's answer, encoded. */
+/** The same limit for a server on this machine: its head can contain the encoded head of another server's answer. */
 const LOCAL_HEAD_BYTES_MAX = 256 * 1024;
 /** How long an idle connection stays open. */
 const IDLE_MS_MAX = 30_000;
@@ -81,7 +81,7 @@ export class HttpClient {
       ...keeping,
       rejectUnauthorized: true,
       maxCachedSessions: 0, // every connection verifies the server's certificate
-      // Created once: to read all authorities of Node.js for each connection takes milliseconds.
+      // Created once: reading all authorities of Node.js for each connection takes milliseconds.
       ...(ca !== undefined && { secureContext: createSecureContext({ ca: [ca].flat() }) }),
     });
   }
@@ -177,7 +177,7 @@ export class HttpClient {
 
 class StaleConnection extends Error {}
 
-/** Rejects with the reason of the signal, when that aborts. */
+/** Rejects with the reason of the signal when the signal aborts. */
 function aborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../base/errors.ts';
 
-/** How slow the sender of a body can be. */
+/** The limits for a slow sender of a body. */
 export interface Patience {
   /** Longest time without a byte, milliseconds. */
   idleTimeoutMs: number;
@@ -9,7 +9,7 @@ export interface Patience {
   bytesPerSecondMin?: number;
 }
 
-/** What may end the wait for a body. The signal is asked for only if there is something to wait for. */
+/** The signal that may end the wait for a body. It is requested only if there is something to wait for. */
 export interface Stoppable {
   readonly signal?: AbortSignal | undefined;
 }
@@ -42,7 +42,7 @@ export class IncomingBody {
    */
   async read(take: (chunk: Buffer) => void, stop: Stoppable = {}): Promise<void> {
     const req = this.#req;
-    // A small body often arrives together with its head: then there is nobody to wait for.
+    // A small body often arrives together with its head: then there is no sender to wait for.
     const isWhole = req.complete && !req.destroyed && req.readableFlowing !== true;
     const whole: Buffer | null = isWhole ? req.read() : null;
     if (whole !== null) {
@@ -114,7 +114,7 @@ export class IncomingBody {
     else this.#req.resume();
   }
 
-  /** The last byte came. Its holds can still fail. */
+  /** Notes that the last byte came. Holds can still fail. */
   #end(): void {
     this.#isWhole = true;
     if (this.#holds > 0) return;

@@ -19,9 +19,9 @@ const UMASK = 0o117;
 const BACKLOG = 1024;
 
 /**
- * Makes the server listen. Only its owner and group can connect to a Unix socket; the socket replaces a stale one,
- * and is removed with the server. Throws OperatorError when the address is taken, or when anybody can write to the
- * folder of the socket. `key` is the config key that names the address. With `reusePort`, other processes of this user may listen at the same port.
+ * Makes the server listen. Only its owner and group can connect to a Unix socket; the socket replaces a stale one, and is removed with the
+ * server. Throws OperatorError if the address is taken, or if all users can write to the folder of the socket. `key` is the config key that
+ * names the address. With `reusePort`, other processes of this user may listen at the same port.
  */
 export async function listenAt(
   server: Server,
@@ -76,7 +76,7 @@ function checkFolder(folder: string): void {
   }
 }
 
-/** A killed process leaves its socket behind. A socket that answers belongs to another process. */
+/** Removes the socket of a killed process. A socket that answers belongs to another process. */
 async function removeStale(path: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found === undefined) return;

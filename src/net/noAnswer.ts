@@ -1,7 +1,7 @@
 import { codeOf } from '../base/systemReason.ts';
 import { TargetRefused } from './policy.ts';
 
-/** Why there is no answer. Safe to show to the client that named the target. */
+/** The reason why there is no answer. Safe to show to the client that named the target. */
 export type NoAnswerReason = (typeof NO_ANSWER_REASONS)[number];
 
 export const NO_ANSWER_REASONS = [

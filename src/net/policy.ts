@@ -6,12 +6,12 @@ import ipaddr from 'ipaddr.js';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Network = [Address, number];
 
-/** An allowed target: an origin, of which the host can be `*` or begin with `*.`, or a network. */
+/** An allowed target: an origin, whose host can be `*` or begin with `*.`, or a network. */
 export type Allowed =
   | { kind: 'origin'; protocol: string; host: string; port: string }
   | { kind: 'network'; network: Network };
 
-/** The policy does not allow this target. The message tells an administrator why. */
+/** The policy does not allow this target. The message gives an administrator the reason. */
 export class TargetRefused extends Error {
   constructor(message: string) {
     super(message);
@@ -82,7 +82,7 @@ function parseNetwork(text: string): Allowed | undefined {
   return { kind: 'network', network: isMapped ? [address.toIPv4Address(), bits - 96] : [address, bits] };
 }
 
-/** An entry that can never allow what it names. */
+/** An entry that can never allow the address it names. */
 export interface UselessEntry {
   entry: string;
   /** The address, or the network, that is not allowed. */
@@ -94,7 +94,7 @@ export interface UselessEntry {
 /** The addresses of names that always stand for this machine (RFC 6761). */
 const LOCALHOST = /^(?:.*\.)?localhost$/;
 
-/** Which entries of a list name an address that the list does not allow. Names of other hosts are not looked up. */
+/** Entries of a list that name an address which the list does not allow. Names of other hosts are not looked up. */
 export function uselessEntries(allow: readonly string[]): UselessEntry[] {
   const policy = new TargetPolicy(allow);
   return allow.flatMap((entry): UselessEntry[] => {
@@ -113,9 +113,9 @@ export function uselessEntries(allow: readonly string[]): UselessEntry[] {
 }
 
 /**
- * Decides what the daemon can connect to when a client names the target. A listed origin can have any public
- * address. An address that is not public, or whose origin is not listed, must be in a listed network. The checked
- * address is also the connected one: the connection itself looks up the name, once.
+ * Decides what the daemon can connect to when a client names the target. A listed origin can have any public address. An address that is
+ * not public, or whose origin is not listed, must be in a listed network. The checked address is also the connected one: the connection
+ * itself looks up the name, once.
  */
 export class TargetPolicy {
   readonly #origins: Extract<Allowed, { kind: 'origin' }>[];
@@ -156,7 +156,7 @@ export class TargetPolicy {
     return { lookup: (name, options, done) => this.#lookup(name, options, done, isListed) };
   }
 
-  /** Whether an origin that is listed can have this address. */
+  /** Whether a listed origin can have this address. */
   allows(address: string): boolean {
     return this.#allows(address, true);
   }
@@ -197,7 +197,7 @@ export class TargetPolicy {
   }
 }
 
-/** How an address differs from those for which an origin suffices. */
+/** Explains how an address differs from those for which an origin suffices. */
 function hintOf(text = ''): string {
   if (isIP(text) === 0) return '';
   const address = ipaddr.process(text);
@@ -230,7 +230,7 @@ function carriedBy(address: Address): Address[] {
   if (isIn(TEREDO, address)) carried.push(last.map((byte) => byte ^ 0xff));
   if (isIsatap(bytes)) carried.push(last);
   const addresses = carried.map((one) => ipaddr.fromByteArray(one));
-  // A prefix can have several readings. Mostly all but one give an address that no machine can have.
+  // A prefix can have several readings. Usually all but one give an address that no machine can have.
   const taken = addresses.filter((one) => !NOBODY.some((network) => isIn(network, one)));
   return taken.length > 0 ? taken : addresses;
 }

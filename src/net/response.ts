@@ -6,9 +6,8 @@ import { NoAnswer } from './noAnswer.ts';
 const INTERIM_MAX = 10;
 
 /**
- * Resolves with the head of the answer. Rejects when the request ends in any other way: Node.js only closes a
- * connection that is answered with 101, and only closes a request whose connection ends without an answer. Later
- * failures show when the body is read.
+ * Resolves with the head of the answer. Rejects if the request ends in any other way: Node.js only closes a connection that is answered
+ * with 101, and only closes a request whose connection ends without an answer. Later failures show when the body is read.
  */
 export function answerTo(request: ClientRequest): Promise<IncomingMessage> {
   let interim = 0;

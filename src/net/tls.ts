@@ -19,21 +19,21 @@ export interface TlsFiles {
   readonly certificateFile: string;
   /** PEM: its private key. */
   readonly keyFile: string;
-  /** PEM: the authorities for client certificates. Absent: clients are asked for no certificate. */
+  /** PEM: the authorities for client certificates. Absent: clients are not asked for a certificate. */
   readonly clientCaFile?: string;
   /** PEM: the revocation lists of those authorities. */
   readonly clientCrlFile?: string;
-  /** Whether a client without an accepted certificate gets no connection. */
+  /** Whether a client without an accepted certificate is refused the connection. */
   readonly clientCertificateRequired?: boolean;
 }
 
 /** `issuer`: an issuer of the server's certificate. `client-crl`: a revocation list. */
 export const TLS_ROLES = ['server', 'issuer', 'client-ca', 'client-crl'] as const;
 
-/** One certificate of the files, or a revocation list, to watch its expiry. Times are milliseconds since the epoch. */
+/** One certificate of the files, or a revocation list, whose expiry is watched. Times are milliseconds since the epoch. */
 export interface TlsCertificate {
   role: (typeof TLS_ROLES)[number];
-  /** Of a list, its issuer. */
+  /** The subject of the certificate, or the issuer of the revocation list. */
   subject: string;
   notBefore: number;
   notAfter: number;
@@ -50,13 +50,12 @@ const LIST_ENDS_SOON =
   'a revocation list in client_crl_file has expired or expires soon: put a new one there, or no client certificate is accepted';
 const NOT_VALID_YET =
   'a TLS certificate or revocation list is not valid yet: put a valid one there, and look at the clock of this machine';
-/** A list without `nextUpdate` never ends; RFC 5280, section 4.1.2.5, writes this time for that. */
+/** A list without `nextUpdate` never expires; RFC 5280, section 4.1.2.5, writes this time for that. */
 const NEVER = Date.UTC(9999, 11, 31, 23, 59, 59);
 
 /**
- * For TLS 1.2, only ciphers with a new key for each connection (ECDHE) and authenticated encryption. Not CBC, and
- * not RSA key exchange: a thief of the key could read recorded traffic (RFC 9325, 4.1 and 4.2). TLS 1.3 has only
- * such ciphers.
+ * For TLS 1.2, only ciphers with a new key for each connection (ECDHE) and authenticated encryption. Not CBC, and not RSA key exchange:
+ * with a stolen key, recorded traffic could be read (RFC 9325, 4.1 and 4.2). TLS 1.3 has only such ciphers.
  */
 const CIPHERS = [
   ...['TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256', 'TLS_AES_128_GCM_SHA256'],
@@ -73,7 +72,7 @@ interface ServerPair {
   chain: readonly [X509Certificate, ...X509Certificate[]];
 }
 
-/** What decides about client certificates. */
+/** The files that decide about client certificates. */
 interface ClientSide {
   secrets: Pick<TlsOptions, 'ca' | 'crl'>;
   authorities: readonly X509Certificate[];
@@ -95,7 +94,7 @@ export class TlsCertificates {
   #clients: ClientSide;
   #settling: NodeJS.Timeout | undefined;
 
-  /** Throws OperatorError when a file cannot be used. */
+  /** Throws OperatorError if a file cannot be used. */
   constructor(table: TlsTable, files: TlsFiles, logger: Logger, watchMs = WATCH_MS) {
     this.table = table;
     this.#files = files;
@@ -122,8 +121,8 @@ export class TlsCertificates {
     return {
       ...this.#pair.secrets,
       ...this.#clients.secrets,
-      // A ticket carries the identity of the client past a revocation; without tickets and a session store, every connection has a
-      // handshake of its own. And a connection keeps the identity of its first handshake.
+      // A ticket would preserve the identity of the client past a revocation; without tickets and a session store, every connection has its
+      // own handshake. And a connection keeps the identity of its first handshake.
       ...(asksClients && { secureOptions: SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION }),
       minVersion: 'TLSv1.2',
       ciphers: CIPHERS,
@@ -137,7 +136,7 @@ export class TlsCertificates {
     return this.#files.clientCaFile !== undefined && (this.#files.clientCertificateRequired ?? true);
   }
 
-  /** What a connection shows about its client, by the files as they are now. A Unix socket shows nothing. */
+  /** The client certificate of a connection, judged by the current files. A Unix socket has none. */
   peerOf(socket: Socket, nowMs: number): TlsPeer {
     if (!(socket instanceof TLSSocket)) return { isRequired: false };
     return { isRequired: this.#isRequired, ...certificateOf(socket, this.#clients.trust, nowMs) };
@@ -148,7 +147,7 @@ export class TlsCertificates {
     return present(this.#pair, this.#clients);
   }
 
-  /** Whether the server's certificate is for that very host: what a wildcard covers does not count. */
+  /** Whether the server's certificate names exactly this host: a wildcard does not count. */
   isFor(host: string): boolean {
     const [own] = this.#pair.chain;
     if (isIP(host) !== 0) return own.checkIP(host) !== undefined;
@@ -161,8 +160,8 @@ export class TlsCertificates {
   }
 
   /**
-   * Reads the files again. When they cannot be used, the old ones stay in use, and the log says why. A fault of the server's own files
-   * does not delay a revocation, and the other way round.
+   * Reads the files again. If they cannot be used, the old ones stay in use and the log reports why. A fault in the server's own files does
+   * not delay a revocation, and vice versa.
    */
   reload(): void {
     const [former, formerClients] = [this.#pair, this.#clients];
@@ -235,12 +234,12 @@ export class TlsCertificates {
   }
 }
 
-/** How soon one of them must be replaced. */
+/** How soon this certificate or list must be replaced. */
 export function tlsUrgencyOf(certificate: TlsCertificate, now: number): Urgency {
   return certificate.role === 'client-crl' ? listUrgencyOf(certificate, now) : urgencyOf(certificate, now);
 }
 
-/** Reads the files and checks that they fit together. Throws OperatorError when they cannot be used. */
+/** Reads the files and checks that they fit together. Throws OperatorError if they cannot be used. */
 export function readTls(
   table: TlsTable,
   files: TlsFiles,
@@ -251,7 +250,7 @@ export function readTls(
   });
 }
 
-/** A fault names the table whose files are read. */
+/** Adds to a fault the table whose files are read. */
 function ofTable<Read>(table: TlsTable, read: () => Read): Read {
   try {
     return read();
@@ -286,7 +285,7 @@ function readClientSide({ clientCaFile, clientCrlFile }: TlsFiles): ClientSide {
   const ca = readWholeFile(clientCaFile).toString();
   const authorities = parseCertificates(clientCaFile, ca);
   const found = clientCrlFile === undefined ? [] : parseRevocationLists(clientCrlFile);
-  // Of a text with several lists, Node would take the first only.
+  // From a text with several lists, Node would take the first only.
   const secrets = { ca, ...(found.length > 0 && { crl: found.map(({ pem }) => pem) }) };
   try {
     createSecureContext(secrets);

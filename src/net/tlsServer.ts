@@ -3,7 +3,7 @@ import { createServer } from 'node:https';
 import type { Logger } from 'pino';
 import type { TlsCertificates } from './tls.ts';
 
-/** A server whose certificates follow their files. A connection may take `handshakeTimeout` milliseconds to begin. */
+/** Creates a server whose certificates follow their files. A connection may take `handshakeTimeout` milliseconds to begin. */
 export function createTlsServer(
   options: ServerOptions & { handshakeTimeout: number },
   tls: TlsCertificates,
