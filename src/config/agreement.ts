@@ -5,12 +5,12 @@ import { encodeQuorum, quorumFault } from '../log/quorum.ts';
 import { isClassical, kmsKeyId } from '../log/verifierKey.ts';
 import type { Config } from './config.ts';
 
-/** What an epoch is made from. */
+/** The parts of the configuration that make an epoch. */
 type Terms = Pick<Config, 'kms' | 'timestamp' | 'witness'>;
 
 /**
- * Holds the configuration to the log: it must be what the epoch in force at that time was planned with, or the planned one.
- * Throws OperatorError that names each difference and the remedy.
+ * Checks that the configuration is the one with which the epoch in force at that time was planned, or that of the planned epoch. Throws
+ * OperatorError that names each difference and the remedy.
  */
 export function assertAgreement(config: Terms & Pick<Config, 'file'>, epochs: Epochs, at: number): void {
   const { epoch } = termAt(epochs, at);
@@ -27,11 +27,11 @@ export function assertAgreement(config: Terms & Pick<Config, 'file'>, epochs: Ep
   );
 }
 
-/** What is wrong where {@link canBeWitnessed} is false and the log has a policy of witnesses. */
+/** The fault to report if {@link canBeWitnessed} is false and the log has a policy of witnesses. */
 export const NOT_WITNESSABLE =
   'witness.policy: no key of this epoch is an Ed25519 key, and witnesses accept no other';
 
-/** Where a configuration, already that of the planned epoch, contradicts this one: a line for each difference. */
+/** Differences between a configuration, which may already be that of the planned epoch, and this epoch: one line for each. */
 export function differences(
   { kms, timestamp, witness }: Terms,
   { keys, quorum, timestamps }: Epoch,
@@ -59,7 +59,7 @@ export function differences(
   ];
 }
 
-/** A partition cannot become another kind of key: each verdict says of a key what it is. */
+/** A partition cannot change the kind of its key: each verdict names the kind of the key. */
 function kindDifferences(
   { algorithm, module, ...token }: Terms['kms']['partitions'][number],
   key: EpochKey,
@@ -77,12 +77,12 @@ function kindDifferences(
   ];
 }
 
-/** Whether witnesses accept what these keys sign. */
+/** Whether witnesses accept signatures of these keys. */
 export function canBeWitnessed(keys: Epoch['keys']): boolean {
   return keys.some(({ algorithm }) => algorithm === 'ed25519');
 }
 
-/** What is planned may be configured already, but the epoch in force must be served to its end. */
+/** The configuration may already be that of the planned epoch, but it must serve the epoch in force to its end. */
 function assertServes({ kms, timestamp }: Terms, epoch: Epoch, coming: Epoch): void {
   const until = `until the planned epoch begins, ${toRfc3339(coming.from)}`;
   if (epoch.timestamps === 'required' && timestamp.authorities.length === 0)

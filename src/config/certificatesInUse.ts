@@ -2,7 +2,7 @@ import type { CertificateSources } from '../tsa/certificateList.ts';
 import type { Config } from './config.ts';
 import { BUILT_IN } from './schema.ts';
 
-/** The certificates of those authorities that are asked: others may end as they like. */
+/** The certificates of the authorities that are in use: those of others may expire. */
 export function certificatesInUse({ timestamp, certificatesDir }: Config): CertificateSources {
   const { authorities, keys, remotes } = timestamp;
   return {

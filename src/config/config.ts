@@ -15,20 +15,20 @@ import { type ConfigTables, configSchema } from './schema.ts';
 import { fault } from './toml.ts';
 
 /**
- * What one daemon is told, deep-frozen: what the schema makes of the file, and what follows from several keys together. Every part gets
- * its own piece; paths are absolute.
+ * The configuration of one daemon, deep-frozen: the values of the file as the schema reads them, and values that follow from several keys
+ * together. Every part gets its own piece; paths are absolute.
  */
 export type Config = Frozen<ReturnType<typeof toConfig>>;
 
 type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
 
 /**
- * `files: 'unused'` for commands that never sign nor stamp: modules, PINs and roots need not be there. `by_hand`: only credentials need
- * not, which systemd hands out with a start.
+ * `files: 'unused'` for commands that neither sign nor stamp: modules, PINs and roots may be missing. `by_hand`: only credentials may be
+ * missing, since systemd provides them at a start.
  */
 export interface LoadOptions {
   files?: 'needed' | 'unused' | 'by_hand';
-  /** Told, a line for each, what is wrong with files that a start can do without. */
+  /** Receives a line for each fault of files that a start can do without. */
   tell?(line: string): void;
 }
 
@@ -44,7 +44,7 @@ export function loadConfig(file: string, options: LoadOptions = {}): Config {
   return config;
 }
 
-/** Like {@link loadConfig} on text already read; `file` names it in messages and is where relative paths start. */
+/** Like {@link loadConfig} on text already read; `file` names it in messages, and relative paths start at its folder. */
 export function parseConfig(text: string, file: string): Config {
   return deepFreeze(toConfig(text, file));
 }
@@ -64,8 +64,8 @@ function remedyOf(cause: unknown): string {
 }
 
 /**
- * Without keys of the log, and where a database has the log, a daemon is a front: it accepts jobs, and another daemon seals them. What it leaves out is
- * as good as empty.
+ * A daemon without keys of the log whose log is in a database is a front: it accepts jobs, and another daemon seals them. Tables that it
+ * leaves out count as empty.
  */
 const FRONT_TABLES = { kms: { partitions: [] }, timestamp: { authorities: [] } };
 
@@ -80,7 +80,7 @@ interface Checked {
   isFront: boolean;
 }
 
-/** Or zod writes and compiles a parser for each table, which pays only where a schema is used often. */
+/** Without this, zod writes and compiles a parser for each table, which pays only if a schema is used often. */
 const ONCE = { jitless: true };
 
 /** Throws OperatorError with a line for each fault, as the file stands. */
@@ -140,7 +140,7 @@ function toConfig(text: string, file: string) {
   const { rate, ...otherLimits } = limits;
   const { tls, ...otherHttp } = http;
   const place = { environment, folder, stateDir };
-  /** There always is a socket; where another address is configured, that too. */
+  /** There is always a socket, and also the other address if one is configured. */
   const admin = { socket: { path: join(stateDir, 'admin.sock') }, ...adminAddressOf(tables.admin) };
   const besideAdmin = { path: join(dirname(admin.socket.path), 'console.sock') };
   const location = toStore(store, { environment, path: join(stateDir, 'store') });
@@ -149,24 +149,24 @@ function toConfig(text: string, file: string) {
   return {
     ...tables,
     file: resolve(file),
-    /** Of the file's text, in hexadecimal. */
+    /** SHA-256 of the file's text, in hexadecimal. */
     sha256: createHash('sha256').update(text).digest('hex'),
-    /** The file as it stands, with absolute paths, and with keys by their present names. */
+    /** The content of the file, with absolute paths and current key names. */
     document,
-    /** What has the name that an earlier version gave it, and what to do: a sentence for each. */
+    /** Keys and files under names of an earlier version, and the remedy: a sentence for each. */
     formerNames: [...formerKeys, ...(last.former === undefined ? [] : [last.former])],
-    /** It accepts jobs for a daemon that seals, and has no keys. */
+    /** Whether the daemon is a front: it accepts jobs for a daemon that seals, and has no keys. */
     isFront,
     store: location,
-    /** A folder on the disk that must have room: that of the store, or where a database has the store, state_dir. */
+    /** A folder on the disk that must have room: that of the store, or state_dir if the store is in a database. */
     diskDir: location.engine === 'lmdb' ? location.path : stateDir,
     lockFile: join(stateDir, 'lock'),
     trustFile: join(stateDir, 'trust.json'),
     /** The certificates of the built-in authority's keys. */
     certificatesDir: join(stateDir, 'certificates'),
-    /** What the signers that are children of the daemon remember. */
+    /** Folder for the records of signers that are children of the daemon. */
     signersDir: join(stateDir, 'signers'),
-    /** Where copies of documents are. */
+    /** Folder for copies of documents. */
     documentsDir: join(stateDir, 'documents'),
     http: {
       ...otherHttp,
@@ -176,10 +176,10 @@ function toConfig(text: string, file: string) {
     },
     admin,
     ...(console && { console: toConsole(console, besideAdmin, environment) }),
-    /** Whose certificates open the console. */
+    /** People whose certificates open the console. */
     people: console?.tls?.people ?? [],
     limits: otherLimits,
-    /** After an outage all jobs that waited can be sealed before an endpoint has answered once. */
+    /** After an outage, all jobs that waited can be sealed before an endpoint has answered once. */
     webhooks: { ...webhooks, backlogMax: Math.max(webhooks.backlogMax, limits.queueJobsMax) },
     /** Rates and quotas of clients. */
     policies: { rate, quotas, clients },
@@ -197,7 +197,7 @@ function toConsole(
   return { listen: listen ?? besideAdmin, ...(tls && { tls: toConsoleTls(tls, environment) }) };
 }
 
-/** Without the people, whom a reload changes. Somebody without a certificate gets a page that says so. */
+/** Leaves out the people, whom a reload changes. Without a certificate, a person gets a page that says so. */
 function toConsoleTls(
   { people: _, ...tls }: NonNullable<NonNullable<ConfigTables['console']>['tls']>,
   environment: string,
@@ -224,7 +224,7 @@ function adminAddressOf({ listen }: ConfigTables['admin']) {
   return 'path' in listen ? { socket: listen } : { port: listen };
 }
 
-/** Where the file is unless the configuration says it. While only that of an earlier version is there, under its name, it is used. */
+/** The default path of the file. If only the file of an earlier version is there, under its former name, that one is used. */
 function lastCheckpointIn(stateDir: string): { file: string; former?: string } {
   const [file, former] = [join(stateDir, 'last-checkpoint'), join(stateDir, 'witness')];
   if (existsSync(file) || !existsSync(former)) return { file };
@@ -234,7 +234,7 @@ function lastCheckpointIn(stateDir: string): { file: string; former?: string } {
   };
 }
 
-/** A Unix socket alone has none: then the file must say it. */
+/** The URL of the first TCP address. If the API listens only on a Unix socket, the file must set the URL. */
 function defaultUrl({ listen, tls }: ConfigTables['http']): string {
   const address = listen.find((each) => 'host' in each);
   assert(address, 'the file was checked for it');
@@ -243,7 +243,7 @@ function defaultUrl({ listen, tls }: ConfigTables['http']): string {
 
 interface Place {
   environment: string;
-  /** Of the config file. */
+  /** Folder of the config file. */
   folder: string;
   stateDir: string;
 }
@@ -279,7 +279,7 @@ function secretOf(file: string | undefined, credential: string | undefined, plac
   };
 }
 
-/** One of the two is there. */
+/** Path of the secret, of which the configuration names either the file or the credential. */
 function secretFile(file: string | undefined, credential: string | undefined, environment: string): string {
   return credential === undefined ? (file ?? '') : credentialFile(credential, environment);
 }
@@ -291,7 +291,9 @@ function deepFreeze<T>(value: T): T {
   return value;
 }
 
-/** The unit of the package makes `pin_<name>` from the file `<name>` of a folder (LoadCredential=); its copy goes with the process. */
+/**
+ * The unit of the package makes `pin_<name>` from the file `<name>` of a folder (LoadCredential=); the copy is removed with the process.
+ */
 function describeCredential(credential: string, { environment, folder }: Place): string {
   const [, name] = /^pin_(.+)$/.exec(credential) ?? [];
   return name === undefined

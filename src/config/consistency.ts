@@ -8,12 +8,14 @@ import type { KeyPath } from './toml.ts';
 
 const HOUR_MS = 3_600_000;
 
-/** A table of the log keys, which can also be in files, or one of the others. */
+/** A table of a log key, which can also be in a file, or of another key. */
 type TokenTable = ConfigTables['kms']['partitions'][number];
 
 type Refuse = (path: KeyPath, expected: string, found?: unknown) => void;
 
-/** What no single key can say. Each issue carries the key an administrator would change. A front has no keys. */
+/**
+ * Checks rules that involve several keys. Each issue carries the key that an administrator would change. A front has no keys of the log.
+ */
 export function consistent(payload: z.core.ParsePayload<ConfigTables>, isFront: boolean): void {
   const { http, console, complianceMode, sealing, retention, log, kms, timestamp, renewal, witness } =
     payload.value;
@@ -40,7 +42,7 @@ export function consistent(payload: z.core.ParsePayload<ConfigTables>, isFront: 
     refuse(['http', 'reuse_port'], 'false while store.engine is "lmdb": one daemon serves that store', true);
   if (witness.required && witness.policy === undefined)
     refuse(['witness', 'policy'], 'the policy of the witnesses that must cosign', witness.policy);
-  // Each login is on the audit trail, where a front cannot write.
+  // Each login is recorded on the audit trail, to which a front cannot write.
   if (isFront && console !== undefined)
     refuse(['console'], 'no console on a front: configure it on the daemons that seal', {});
   checkAddresses(http, refuse);
@@ -75,7 +77,7 @@ export function consistent(payload: z.core.ParsePayload<ConfigTables>, isFront: 
 
 const EVERYWHERE = new Set(['0.0.0.0', '::']);
 
-/** Names are looked up only when it listens; what they stand for is checked then. */
+/** Names are looked up only when the daemon listens; their addresses are checked then. */
 function checkAddresses({ listen, publicUrl, tls, ...http }: ConfigTables['http'], refuse: Refuse): void {
   const tcp = listen.filter((address) => 'host' in address);
   const open = tcp.find(({ host }) => isIP(host) !== 0 && !isLoopback(host));
@@ -134,7 +136,7 @@ function checkToken(at: KeyPath, token: TokenTable, refuse: Refuse): void {
     refuse([...at, 'pin_file'], 'either pin_file or pin_credential, and only one of them', pinFile);
 }
 
-/** A classical key is in an HSM always; a post-quantum one may be in a file, where no HSM can hold it. */
+/** A classical key is always in an HSM; a post-quantum one may be in a file if no HSM can hold it. */
 function checkSoftwareKey(at: KeyPath, token: TokenTable, refuse: Refuse): void {
   const { algorithm, softwareKeyFile, softwareKeyCredential } = token;
   if (softwareKeyFile !== undefined && softwareKeyCredential !== undefined) {

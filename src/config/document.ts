@@ -1,4 +1,4 @@
-/** The config file beside its schema: which keys there are, and what a document says of each. */
+/** The config file next to its schema: which keys there are, and the values of a document. */
 import * as z from 'zod';
 import { noteOf } from './keys.ts';
 import { configSchema } from './schema.ts';
@@ -6,10 +6,10 @@ import type { KeyPath } from './toml.ts';
 
 type Schema = z.core.$ZodType;
 
-/** What a schema is, without the wrappers of zod. */
+/** The kind of a schema, without the wrappers of zod. */
 type Shape =
   | { kind: 'table'; members: [key: string, schema: Schema][]; isOptional: boolean }
-  /** Tables by names of the administrator's choice, or a list of tables. */
+  /** Tables under names of the administrator's choice, or a list of tables. */
   | { kind: 'named' | 'list'; of: Schema }
   | { kind: 'value'; schema: Schema; fallback?: unknown; unset?: string | undefined };
 
@@ -34,18 +34,18 @@ function shapeOf(schema: unknown): Shape {
   return { kind: 'value', schema: schema as Schema };
 }
 
-/** A key that stands in a document, or that could: every key of each table that is there. */
+/** A key that is set in a document, or could be: every key of each table that is present. */
 interface Leaf {
   path: KeyPath;
   schema: Schema;
   found: unknown;
   /** The default, spelled as in the file. */
   fallback: unknown;
-  /** The key is in a table that is there because the file has it. */
+  /** Whether the key is in a table that exists only because the file has it. */
   isNamed: boolean;
 }
 
-/** In the order of the schema. `document` is what the TOML parser gives, and fits the schema. */
+/** All keys, in the order of the schema. `document` is the output of the TOML parser, and fits the schema. */
 export function leavesOf(document: unknown): Leaf[] {
   return Array.from(walk(configSchema, document, [], false));
 }
@@ -70,13 +70,13 @@ function memberOf(table: unknown, name: string): unknown {
     : undefined;
 }
 
-/** Keys that earlier versions called otherwise: the table, the former name, the present one. */
+/** Keys that earlier versions named differently: the table, the former name, the current one. */
 const FORMER_KEYS = [
   ['log', 'witness_file', 'last_checkpoint_file'],
   ['log', 'witness_interval', 'last_checkpoint_interval'],
 ] as const;
 
-/** Gives keys of a document their present names. Says which; a key that stands there by both names keeps both. */
+/** Renames former keys of a document and returns a sentence for each. A key that is set under both names keeps both. */
 export function renameFormerKeys(document: object): string[] {
   return FORMER_KEYS.flatMap(([table, former, present]) => {
     const inside = memberOf(document, table);
@@ -88,7 +88,7 @@ export function renameFormerKeys(document: object): string[] {
   });
 }
 
-/** Has every path in a document that fits the schema start at the root: what starts elsewhere starts at `folder`. */
+/** Makes every path absolute in a document that fits the schema: relative paths start at `folder`. */
 export function makePathsAbsolute(document: object, folder: string): void {
   for (const { path, schema, found } of leavesOf(document)) {
     const { absolute } = noteOf(schema);
@@ -100,7 +100,7 @@ export function makePathsAbsolute(document: object, folder: string): void {
   }
 }
 
-/** What a document that fits the schema means, to be compared: durations in milliseconds, defaults filled in. */
+/** The meaning of a document that fits the schema, for comparison: durations in milliseconds, defaults filled in. */
 export function meaningOf(document: unknown): unknown {
   return meaning(configSchema, document);
 }
@@ -128,15 +128,15 @@ export interface ConfigKey {
   name: string;
   /** Completes the sentence "expected …". */
   expected: string;
-  /** How the value is written: the part of `expected` that the name of the key does not say. */
+  /** The form of the value: the part of `expected` that the name of the key does not state. */
   form: string;
-  /** Spelled as in the file. Undefined for a key without a default, and where `unset` describes it. */
+  /** Spelled as in the file. Undefined for a key without a default, and if `unset` describes it. */
   fallback: unknown;
   /** What applies while it is not set, in words. Undefined for a key that is required, or has a default. */
   unset: string | undefined;
 }
 
-/** Every key there is, in the order of the schema. */
+/** Every key that exists, in the order of the schema. */
 export function everyKey(schema: Schema = configSchema, path = '', isList = false): ConfigKey[] {
   const shape = shapeOf(schema);
   if (shape.kind !== 'table') return [];

@@ -5,18 +5,18 @@ import type { Config } from './config.ts';
 import { leavesOf } from './document.ts';
 import type { KeyPath } from './toml.ts';
 
-/** A key as it is in effect, in the spelling of the file. */
+/** The effective value of a key, in the spelling of the file. */
 export interface Setting {
   path: KeyPath;
   /** Undefined for a key that is not set and has no default. */
   value: unknown;
-  /** Who says so. */
+  /** The origin of the value. */
   source: 'file' | 'default' | 'unset';
-  /** Whether it is other than the default. What has none is; so is all of a table that the file named. */
+  /** Whether the value differs from the default. True for every value without a default, and for all of a table that the file named. */
   changed: boolean;
 }
 
-/** Defaults that other keys decide on. */
+/** Defaults that depend on other keys. */
 const DERIVED: Readonly<Record<string, (config: Config) => unknown>> = {
   'http.public_url': ({ http }) => http.publicUrl,
   'admin.listen': ({ admin }) => formatAddress(admin.socket),
@@ -25,7 +25,9 @@ const DERIVED: Readonly<Record<string, (config: Config) => unknown>> = {
   'clock.program': ({ clock }) => (clock.trust === 'system' ? undefined : clock.program),
 };
 
-/** Every key of the file and of its defaults, in the order of the schema. Paths are absolute, so the result means the same wherever it is put. */
+/**
+ * Every key of the file and every default, in the order of the schema. Paths are absolute, so the result means the same wherever it is put.
+ */
 export function effectiveSettings(config: Config): Setting[] {
   return leavesOf(config.document).map(({ path, schema, found, fallback, isNamed }) => {
     const standard = fallback ?? DERIVED[path.join('.')]?.(config);

@@ -1,4 +1,4 @@
-/** Plans and cancels the next epoch: what a command and the console do alike, after the keys are there. */
+/** Plans and cancels the next epoch, for commands and the console alike, once the keys exist. */
 import { createHash } from 'node:crypto';
 import { writeFileAtomically } from '../base/atomicFile.ts';
 import { systemClock, toRfc3339 } from '../base/clock.ts';
@@ -13,22 +13,22 @@ import { canBeWitnessed, differences, NOT_WITNESSABLE } from './agreement.ts';
 import type { Config } from './config.ts';
 import { rootsNow, STRANGER_REMEDY, strangers, trustOf } from './trustAnchors.ts';
 
-/** A plan cannot change later than this before it begins: no write that is still on its way to disk may meet the switch. */
+/** A plan can change up to this long before it begins, so that no write still on its way to disk meets the switch. */
 const LEAD_MS_MIN = 5_000;
 
-/** A change of the list of epochs that may be made. */
+/** A permitted change of the list of epochs. */
 export interface EpochsChange {
   act: 'epoch.plan' | 'epoch.cancel';
-  /** The list that it starts from. */
+  /** The list before the change. */
   before: Epochs;
   after: readonly Epoch[];
-  /** The one that comes or goes. */
+  /** The epoch that is added or removed. */
   epoch: Epoch;
-  /** What no epoch trusted before: each `<authority> <SHA-256 of the root certificate in hex>`. */
+  /** Roots that no epoch trusted before: each `<authority> <SHA-256 of the root certificate in hex>`. */
   newRoots: readonly string[];
 }
 
-/** The epoch in force. Throws OperatorError if another one is planned, or if `from` has passed. */
+/** Returns the epoch in force. Throws OperatorError if another one is planned, or if `from` has passed. */
 export function assertPlannable(epochs: Epochs, from: number | undefined): Epoch {
   const now = systemClock();
   const coming = comingAt(epochs, now);
@@ -42,8 +42,8 @@ export function assertPlannable(epochs: Epochs, from: number | undefined): Epoch
 }
 
 /**
- * The next epoch, by what the configuration says of quorum and time-stamps. `before` is what {@link assertPlannable} accepted. Throws
- * OperatorError.
+ * Plans the next epoch, with the quorum and time-stamps of the configuration. `before` is the list that {@link assertPlannable} accepted.
+ * Throws OperatorError.
  */
 export async function planEpoch(
   store: Pick<Store, 'log' | 'trail'>,
@@ -66,7 +66,7 @@ export async function planEpoch(
   return { act: 'epoch.plan', before, after: [...before.list, epoch], epoch, newRoots };
 }
 
-/** Throws OperatorError. */
+/** Cancels the planned epoch. Throws OperatorError. */
 export async function cancelEpoch(store: Pick<Store, 'log'>, before: Epochs): Promise<EpochsChange> {
   const epoch = comingAt(before, systemClock());
   if (epoch === undefined) throw new OperatorError('no epoch is planned');
@@ -110,7 +110,7 @@ function newRootsOf({ roots }: Epoch, earlier: readonly Epoch[]): string[] {
     .map(({ name, root }) => `${name} ${createHash('sha256').update(root, 'base64').digest('hex')}`);
 }
 
-/** Also of the clock of the log, which can be ahead of this machine's. */
+/** Also checks the clock of the log, which can be ahead of this machine's. */
 async function assertAheadOf({ log }: Pick<Store, 'log'>, from: number): Promise<void> {
   assertAhead(from);
   const newest = (await log.announced()) ?? (await log.head());
@@ -139,7 +139,7 @@ function assertChanges(config: Config, epoch: Epoch, inForce: Epoch): void {
   );
 }
 
-/** Everything else in the epoch comes from the configuration, so it agrees. */
+/** Checks the keys: everything else in the epoch comes from the configuration, so it agrees. */
 function assertFitsConfig(config: Config, epoch: Epoch): void {
   if (config.witness.policy !== undefined && !canBeWitnessed(epoch.keys))
     throw new OperatorError(

@@ -12,7 +12,7 @@ import { type NamedFile, noteOf } from './keys.ts';
 import type { ConfigTables } from './schema.ts';
 import { fault, type KeyPath } from './toml.ts';
 
-/** As much of the configuration as says which files a start needs. */
+/** The part of the configuration that decides which files a start needs. */
 interface Config extends Pick<ConfigTables, 'environment' | 'clock'> {
   log: Pick<ConfigTables['log'], 'origin'>;
   witness: Pick<ConfigTables['witness'], 'required'>;
@@ -25,16 +25,16 @@ interface Config extends Pick<ConfigTables, 'environment' | 'clock'> {
 }
 
 interface FileCheck {
-  /** Of the configuration, for the numbers of its lines. */
+  /** The text of the configuration, for line numbers. */
   text: string;
-  /** Told, a line for each, what a start can do without. */
+  /** Receives a line for each file that a start can do without. */
   tell(line: string): void;
   /** Whether credentials must be there. */
   credentials: boolean;
 }
 
 interface FileInUse extends NamedFile {
-  /** The key that names it. */
+  /** The key that names the file. */
   path: KeyPath;
   file: string;
 }
@@ -45,8 +45,8 @@ interface Fault {
 }
 
 /**
- * Throws OperatorError with a line for each file that is named and cannot be used. A start can do without a PIN file as long as the
- * partitions whose PIN files can be read meet the quorum: then `tell` gets the line.
+ * Throws OperatorError with a line for each file that is named and cannot be used. A start can do without a PIN file if the partitions
+ * whose PIN files can be read meet the quorum: then `tell` gets the line.
  */
 export function checkFiles(config: Config, { text, tell, credentials }: FileCheck): void {
   const faults = [...namedFiles(config), ...clockProgram(config)].flatMap((named): Fault[] => {
@@ -95,7 +95,7 @@ function sparedPins({ kms, timestamp }: Config, faults: readonly Fault[]): Fault
   });
 }
 
-/** Where systemd puts a credential: for this process, or else for the daemon's unit while it runs, readable to root. */
+/** Path of a credential from systemd: for this process, or else for the daemon's unit while it runs, readable to root. */
 export function credentialFile(name: string, environment: string): string {
   return join(
     fromEnvironment('CREDENTIALS_DIRECTORY') ?? `/run/credentials/pdfseald@${environment}.service`,
@@ -103,12 +103,12 @@ export function credentialFile(name: string, environment: string): string {
   );
 }
 
-/** The socket of the unit that holds the credential in the place of this process; undefined where this process does, or nobody. */
+/** The socket of the unit that holds the credential instead of this process; undefined if this process holds it, or no unit does. */
 export function signerSocket(credential: string, environment: string): string | undefined {
   const own = fromEnvironment('CREDENTIALS_DIRECTORY');
   const folder =
     fromEnvironment('PDFSEALD_SIGNERS') ??
-    // A command that root runs by hand.
+    // A command that root runs by hand has neither variable.
     (own === undefined ? `/run/pdfseal-signers/${environment}` : undefined);
   const [, name] = /^pin_(.+)$/.exec(credential) ?? [];
   if (folder === undefined || name === undefined) return undefined;

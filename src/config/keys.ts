@@ -1,4 +1,4 @@
-/** How the schema of the config file is written: keys, tables, and the types of values. */
+/** Building blocks of the config file's schema: keys, tables, and the types of values. */
 
 import { resolve } from 'node:path';
 import * as z from 'zod';
@@ -15,7 +15,7 @@ import { withoutFinalSlashes } from '../net/url.ts';
 
 /** A file that a start reads. */
 export interface NamedFile {
-  /** Completes the sentence "expected …" when the file cannot be used. */
+  /** Completes the sentence "expected …" if the file cannot be used. */
   expected: string;
   /** The key holds the name of a systemd credential, not a path. */
   isCredential?: true;
@@ -25,18 +25,18 @@ export interface NamedFile {
   hasPolicy?: true;
 }
 
-/** What the schema says of a key or of its type, beyond what zod keeps. */
+/** Notes of the schema on a key or its type, in addition to those of zod. */
 interface Note {
-  /** How the file spells the key, where {@link keyOf} cannot tell. */
+  /** The key in the file, if {@link keyOf} cannot derive it. */
   name?: string;
   /** Completes the sentence "expected …". */
   expected?: string;
-  /** The part of `expected` that says how the value is written, where another part says what it is. */
+  /** The part of `expected` that gives the form of the value; the other part says what it is. */
   form?: string;
   /** What applies while the key is not set, in words. */
   unset?: string;
   file?: NamedFile;
-  /** Turns a value that is relative to the folder of the file into one that means the same everywhere. */
+  /** Makes a value absolute that is relative to the folder of the file. */
   absolute?(found: string, folder: string): string;
 }
 
@@ -51,12 +51,12 @@ export function noteOf(schema: z.core.$ZodType): Note {
   return NOTES.get(schema) ?? {};
 }
 
-/** A key that may be left out. `unset` says in words what applies then. */
+/** An optional key. `unset` says in words what applies without it. */
 export function omissible<Z extends z.ZodType>(type: Z, unset = 'none'): z.ZodExactOptional<Z> {
   return noted(type.exactOptional(), { unset });
 }
 
-/** A key whose default depends on the machine; `unset` says it in words. */
+/** A key whose default depends on the machine; `unset` describes it in words. */
 export function computed<Z extends z.ZodType>(type: Z, fallback: () => unknown, unset: string) {
   return noted(z.prefault(type, fallback as () => z.core.util.NoUndefined<z.input<Z>>), { unset });
 }
@@ -66,7 +66,7 @@ export function spelled<Z extends z.ZodType>(name: string, type: Z): Z {
   return noted(type, { name });
 }
 
-/** The key of an option: `header_timeout` of `headerTimeoutMs`. Only options name the unit of a duration. */
+/** The key of an option: `header_timeout` for `headerTimeoutMs`. Only options name the unit of a duration. */
 function keyOf(option: string, schema: z.core.$ZodType): string {
   const snakeCase = option.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
   return noteOf(schema).name ?? snakeCase.replace(/_ms$/, '');
@@ -75,8 +75,8 @@ function keyOf(option: string, schema: z.core.$ZodType): string {
 type Options<S extends z.core.$ZodShape> = z.output<z.ZodObject<S, z.core.$strict>>;
 
 /**
- * One table of the file. The members of `shape` have the names of the options that the parts of the daemon take; {@link keyOf} tells
- * what each is called in the file. Keys that are not in `shape` are refused.
+ * One table of the file. The members of `shape` are named as the options of the daemon's parts; {@link keyOf} derives their keys in the
+ * file. Keys that are not in `shape` are refused.
  */
 export function table<S extends Record<string, z.ZodType>>(shape: S): z.ZodType<Options<S>> {
   const members = Object.entries(shape).map(([option, schema]) => {
@@ -94,14 +94,14 @@ export function table<S extends Record<string, z.ZodType>>(shape: S): z.ZodType<
     }) as z.ZodType<Options<S>>;
 }
 
-/** A table that may be left out: each of its keys has a default, or may be left out too. */
+/** An optional table: each of its keys has a default or is optional too. */
 export function section<S extends Record<string, z.ZodType>>(shape: S) {
   return table(shape).prefault({});
 }
 
 /**
- * One value: `read` gives what it means, or undefined for what does not fit. `expected` completes the sentence
- * "expected …" and is all that an administrator sees, so it says the form, the bounds and an example.
+ * One value: `read` returns its meaning, or undefined if it does not fit. `expected` completes the sentence "expected …" and is all that an
+ * administrator sees, so it gives the form, the bounds and an example.
  */
 export function value<T>(expected: string, read: (found: unknown) => T | undefined, note: Note = {}) {
   const schema = z.unknown().transform((found, context): T => {
@@ -135,7 +135,7 @@ export function text(expected: string, pattern: RegExp, note?: Note) {
   return value(expected, read, note);
 }
 
-/** A path, absolute once the file is read. */
+/** A path; absolute once the file is read. */
 export function path(what: string, file?: NamedFile) {
   return text(`the path of ${what}; a relative one starts at the folder of this file`, /^[^\0]+$/, {
     absolute: (found, folder) => resolve(folder, found),
@@ -172,7 +172,7 @@ export function wholeNumber(what: string, min: number, max: number) {
   return measure(what, `a whole number from ${min} to ${max}`, (found) => within(found, min, max));
 }
 
-/** How many of `what` there may be; endless for "unlimited". */
+/** A maximum number of `what`; infinite for "unlimited". */
 export function wholeNumberOrUnlimited(what: string, max: number) {
   return measure(what, `a whole number from 1 to ${max}, or "unlimited"`, (found) =>
     found === 'unlimited' ? Number.POSITIVE_INFINITY : within(found, 1, max),
@@ -185,7 +185,7 @@ export function flag(what: string) {
   );
 }
 
-/** Milliseconds; endless for "off", where that is allowed. */
+/** A duration in milliseconds; infinite for "off", if that is allowed. */
 export function duration(what: string, min: string, max: string, off?: 'or off') {
   const form = `a duration from "${min}" to "${max}" (units ms, s, m, h, d)`;
   return measure(what, off ? `${form}, or "off"` : form, (found) => {
@@ -195,7 +195,7 @@ export function duration(what: string, min: string, max: string, off?: 'or off')
   });
 }
 
-/** Milliseconds, from a number of hours. */
+/** A duration in milliseconds, written as a number of hours. */
 export function hours(what: string, min: number, max: number) {
   return measure(what, `a whole number from ${min} to ${max}`, (found) => {
     const count = within(found, min, max);
@@ -205,7 +205,7 @@ export function hours(what: string, min: number, max: number) {
 
 const DAY_MS = 86_400_000;
 
-/** The end of a day, milliseconds since the epoch. */
+/** The end of a day, in milliseconds since the epoch. */
 export function date(what: string) {
   return measure(what, 'a date such as "2031-12-31"', (found) => {
     const begin = typeof found === 'string' ? parseDay(found) : undefined;
@@ -213,7 +213,7 @@ export function date(what: string) {
   });
 }
 
-/** Bytes. */
+/** A size in bytes. */
 export function size(what: string, min: string, max: string) {
   return measure(what, `a size from "${min}" to "${max}" (units B, KiB, MiB, GiB, TiB)`, (found) =>
     typeof found === 'string' ? within(parseBytes(found), parseBytes(min), parseBytes(max)) : undefined,
@@ -248,7 +248,7 @@ export const clamdAddress = value(
   },
 );
 
-/** Who reaches the administration may take partitions out of service, so no network must reach it. */
+/** Any client that reaches the administration may take partitions out of service, so no network must reach it. */
 export const adminAddress = value(
   '"unix:" and the path of a socket, or a loopback address such as "127.0.0.1:8401"',
   (found): ListenAddress | undefined => {
@@ -258,7 +258,7 @@ export const adminAddress = value(
   { absolute: (found, folder) => found.replace(/^unix:(.+)/s, (_, file) => `unix:${resolve(folder, file)}`) },
 );
 
-/** Never a Unix socket. */
+/** A TCP address: never a Unix socket. */
 export const networkAddress = value(
   'an address with a port, such as "192.0.2.10:8443" or "[::]:8443"',
   (found): HostPort | undefined => (typeof found === 'string' ? parseHostPort(found) : undefined),

@@ -43,7 +43,7 @@ export const token = {
   ),
 };
 
-/** A key of the log: on a token, or where the HSM has no post-quantum keys, in a file. */
+/** A key of the log: on a token, or in a file if the HSM has no post-quantum keys. */
 export const partition = {
   ...token,
   module: omissible(module, 'the key is a software key'),
@@ -66,7 +66,7 @@ export const partition = {
   ),
 };
 
-/** Sixteen tables of that shape at most; `expected` names them to people. */
+/** At most sixteen tables of that shape; `expected` describes them to people. */
 export function partitions<S extends Record<string, z.ZodType>>(shape: S, expected: string, min: number) {
   const [header] = /\[\[[\w.]+\]\]/.exec(expected) ?? [];
   return z

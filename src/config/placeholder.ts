@@ -1,7 +1,7 @@
-/** Domains that belong to nobody (RFC 2606, RFC 6761): what stands in examples. */
+/** Reserved top-level domains (RFC 2606, RFC 6761), as examples use them. */
 const NOBODYS_TOP = new Set(['example', 'test', 'invalid']);
 
-/** Whether a host is one of an example: `seal.example.com`, `log.test`. */
+/** Whether a host belongs to an example: `seal.example.com`, `log.test`. */
 export function isPlaceholder(host: string): boolean {
   const labels = host.toLowerCase().split('.');
   return NOBODYS_TOP.has(labels.at(-1) ?? '') || labels.at(-2) === 'example';

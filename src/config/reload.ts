@@ -8,7 +8,7 @@ import { meaningOf } from './document.ts';
 import { effectiveSettings, type Setting } from './effective.ts';
 import { changedKeys, formatKeyPath } from './toml.ts';
 
-/** What takes effect without a restart: a key, or all keys of a table. */
+/** Settings that take effect without a restart: a key, or all keys of a table. */
 const LIVE = [
   ...['limits.queue_jobs_max', 'limits.rate', 'quotas', 'clients', 'organizations', 'logging'],
   'console.tls.people',
@@ -20,14 +20,14 @@ export function isLive(key: string): boolean {
 }
 
 export interface Reload {
-  /** The running configuration with everything new that takes effect at once. */
+  /** The running configuration with every new value that takes effect at once. */
   config: Config;
-  /** Keys that were changed, as they stand in the file, by whether they take effect at once or after a restart. */
+  /** Changed keys, named as in the file: those that take effect at once, and those that need a restart. */
   applied: string[];
   deferred: string[];
 }
 
-/** What becomes of the running configuration with what its file says now. Some keys stay as they were at the start. */
+/** Merges the current content of the file into the running configuration. Some keys stay as they were at the start. */
 export function mergeConfig(started: Config, running: Config, next: Config): Reload {
   const after = meaningOf(next.document);
   const { limits, policies, organizations, people, logging, sha256, document } = next;
@@ -43,15 +43,18 @@ export function mergeConfig(started: Config, running: Config, next: Config): Rel
   };
 }
 
-/** A key as a daemon that runs has it. */
+/** A key of a running daemon. */
 export interface SettingInEffect extends Setting {
-  /** As it stands in the file. */
+  /** The key as the file names it. */
   key: string;
-  /** What the file says by now, where that takes a restart. */
+  /** The current value in the file, if it needs a restart. */
   next?: { value: unknown };
 }
 
-/** `next` is what the file says now, `pending` as {@link Reload.deferred}. A key of a table that one of the two lacks has no value there. */
+/**
+ * `next` is the current content of the file, `pending` as {@link Reload.deferred}. A key of a table that one of the two lacks has no value
+ * there.
+ */
 export function settingsInEffect(
   started: Config,
   next: Config,
@@ -66,7 +69,7 @@ export function settingsInEffect(
     if (isLive(key)) return inFile === undefined ? [] : [{ key, ...inFile }];
     const unset = { path, value: undefined, source: 'unset', changed: false } as const;
     const setting = { key, ...(atStart.get(key) ?? unset) };
-    // A table that was left out stands there as a key without a value.
+    // A table that was left out appears there as a key without a value.
     const isSet = setting.value !== undefined || inFile?.value !== undefined;
     return [waits(key) && isSet ? { ...setting, next: { value: inFile?.value } } : setting];
   }).flat();
@@ -81,10 +84,10 @@ function isWithin(path: string, key: string): boolean {
   return path === key || path.startsWith(`${key}.`) || path.startsWith(`${key}[`);
 }
 
-/** Puts on record that another configuration is about to hold; resolves when that is durable. */
+/** Records that another configuration is about to take effect; resolves when the record is durable. */
 type RecordReload = (object: ActObject) => Promise<unknown>;
 
-/** The configuration as it is now. What holds for each request is read from here each time; the rest is told. */
+/** The current configuration. Settings that each request needs are read from here every time; other parts are notified of changes. */
 export class LiveConfig {
   readonly #logger: Logger;
   readonly #clock: Clock;
@@ -92,7 +95,7 @@ export class LiveConfig {
   readonly #record = Promise.withResolvers<RecordReload>();
   readonly #started: Config;
   #current: Config;
-  /** As the file was when it was last accepted. */
+  /** The file as it was last accepted. */
   #next: Config;
   #loadedAt: number;
   #pending: readonly string[] = [];
@@ -111,12 +114,12 @@ export class LiveConfig {
     return this.#current;
   }
 
-  /** When the file was last read and accepted, and which of its keys wait for a restart since. */
+  /** Time at which the file was last read and accepted, and its keys that have waited for a restart since. */
   get loaded(): { at: number; pending: readonly string[] } {
     return { at: this.#loadedAt, pending: this.#pending };
   }
 
-  /** Every key as it is in effect, and what awaits a restart. */
+  /** Every key with its value in effect and the value that awaits a restart. */
   settings(): SettingInEffect[] {
     return settingsInEffect(this.#started, this.#next, this.#pending);
   }
@@ -125,14 +128,14 @@ export class LiveConfig {
     this.#listeners.push(listener);
   }
 
-  /** Until this is called, nothing that was read again holds. */
+  /** Until this is called, no configuration that was read again takes effect. */
   recordWith(record: RecordReload): void {
     this.#record.resolve(record);
   }
 
   /**
-   * Reads the file again. One with a fault changes nothing, and the log says why. What it says of clients holds once that is on
-   * record, which a full disk delays; the level of the log holds at once, for it is most wanted then.
+   * Reads the file again. A file with a fault changes nothing, and the log gives the reason. New settings take effect once that is on
+   * record, which a full disk delays; the log level applies at once, because it is most wanted then.
    */
   async reload(): Promise<void> {
     const next = this.#read();

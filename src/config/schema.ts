@@ -39,18 +39,18 @@ import { storeTable } from './storeTable.ts';
 /** The name of the built-in authority among `timestamp.authorities`. */
 export const BUILT_IN = 'built-in';
 
-/** Means pdfseald's own authority and nothing more; a site with a practice statement has a policy of its own. */
+/** Identifies pdfseald's own authority and nothing more; a site with a practice statement has its own policy. */
 const DEFAULT_POLICY = '2.25.212174945492328153639561231497824086053';
 
-/** A whole batch of digests and some more; and no more than 200 jobs a second for long. */
+/** Enough for a whole batch of digests and some more, and for a sustained 200 jobs a second at most. */
 const REQUESTS_DEFAULT = 12_000;
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
-/** Where Debian has them. */
+/** Paths on Debian. */
 const CLOCK_PROGRAMS = { chrony: '/usr/bin/chronyc', timedatectl: '/usr/bin/timedatectl' };
 
-/** What the daemon may connect to when a caller names the target. */
+/** Targets to which the daemon may connect when a caller names them. */
 const allowList = list(
   value(
     'an origin ("https://erp.example.com", "https://*.example.com", "https://*") or a network ("10.0.0.0/8")',
@@ -92,7 +92,7 @@ const retries = list(
   [32, 'at most 32 repeats'],
 );
 
-/** Until when evidence may rest on an algorithm, by whose word. */
+/** The date until which evidence may rest on an algorithm, and the source of that date. */
 const sunset = {
   algorithm: text(
     'a hash function, or a signature algorithm with its length: "sha256", "ecdsa-p256", "rsa-3072"',
@@ -110,7 +110,7 @@ const remote = table({
   tlsCaFile: omissible(authoritiesFile, 'those that Node.js brings'),
 });
 
-/** Who vouches for the clock. */
+/** The source that vouches for the clock. */
 const clock = table({
   trust: choice('"chrony", "timedatectl" or "system"', ['chrony', 'timedatectl', 'system']).prefault(
     'chrony',
@@ -122,8 +122,8 @@ const clock = table({
 );
 
 /**
- * The config file: every key with its spelling, its default and what is expected of it. What comes out of it is what the parts of
- * the daemon take; `config.ts` adds what several keys decide together.
+ * The config file: every key with its spelling, its default and the expected value. The output has the options that the parts of the daemon
+ * take; `config.ts` adds values that several keys decide together.
  */
 export const configSchema = table({
   environment: text(
@@ -192,7 +192,7 @@ export const configSchema = table({
   log: table({
     origin: text(
       'the origin line of the log: a schema-less URL you own, such as "seal.example.com/production/2026"',
-      /^(?!.*:\/\/)[^\s\p{Cc}+]{1,255}$/u, // what a checkpoint can begin with (C2SP signed-note)
+      /^(?!.*:\/\/)[^\s\p{Cc}+]{1,255}$/u, // text that a checkpoint can begin with (C2SP signed-note)
     ),
     public: flag('whether /v1/log answers without an API key').prefault(false),
     lastCheckpointFile: omissible(
@@ -311,5 +311,5 @@ export const configSchema = table({
   }),
 });
 
-/** What the schema makes of the file. */
+/** The schema's output for the file. */
 export type ConfigTables = z.output<typeof configSchema>;

@@ -4,11 +4,11 @@ import type { KeyPath } from './toml.ts';
 
 /** Names of environment variables that may pass a secret to a module; their values are not printed. */
 const SECRET = /pin|pass|pwd|secret|token|credential|auth|key/i;
-/** Of a URI that names an object on a token. */
+/** The PIN in a URI that names an object on a token. */
 const PIN_ATTRIBUTE = /pin-(?:value|source)=/i;
 const NOT_SHOWN = '(not shown)';
 
-/** A value as it may be printed: no secret in the query of a URL, in a PKCS #11 URI (RFC 7512) or in a table of variables. */
+/** A value without secrets, for printing: none in the query of a URL, in a PKCS #11 URI (RFC 7512) or in a table of variables. */
 export function withoutSecrets(value: unknown): unknown {
   if (typeof value === 'string') {
     if (PIN_ATTRIBUTE.test(value)) return NOT_SHOWN;
@@ -22,7 +22,7 @@ export function withoutSecrets(value: unknown): unknown {
   );
 }
 
-/** As {@link withoutSecrets}, and without what can be a secret: more of a URL than its origin, and the values of variables. */
+/** Like {@link withoutSecrets}, and also without possible secrets: a URL is cut to its origin, and variables lose their values. */
 function withoutAnySecret(value: unknown): unknown {
   if (typeof value === 'string') return withoutSecrets(originOf(value));
   if (Array.isArray(value)) return value.map(withoutAnySecret);
@@ -37,7 +37,7 @@ function originOf(text: string): string {
   return text === origin || text === `${origin}/` ? text : `${origin}/…`;
 }
 
-/** Settings with their values as the file would spell them, without secrets; and unless `isWhole`, without what can be one. */
+/** Settings with their values as the file would spell them, without secrets; unless `isWhole`, also without possible secrets. */
 export function spelledSettings(settings: readonly SettingInEffect[], { isWhole }: { isWhole: boolean }) {
   const shown = isWhole ? withoutSecrets : withoutAnySecret;
   const spelled = (value: unknown) => (value === undefined ? undefined : toTomlValue(shown(value)));

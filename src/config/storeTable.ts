@@ -37,7 +37,7 @@ export const storeTable = section({
 
 type StoreTable = z.output<typeof storeTable>;
 
-/** What no single key of the table can say. */
+/** Checks rules that involve several keys of the table. */
 export function checkStoreTable(
   { engine, urls, passwordFile, passwordCredential }: StoreTable,
   refuse: (path: KeyPath, expected: string, found?: unknown) => void,

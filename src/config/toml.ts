@@ -10,8 +10,8 @@ export function formatKeyPath(path: KeyPath): string {
 }
 
 /**
- * The line (from 1) on which a key of a well-formed TOML document is set, or the line of the nearest table around it;
- * undefined when neither stands in the text. The parser gives no positions, so this reads headers and keys again.
+ * The line (from 1) on which a key of a well-formed TOML document is set, or the line of the nearest table around it; undefined if neither
+ * is in the text. The parser does not report positions, so this reads headers and keys again.
  */
 function lineOfKey(toml: string, path: KeyPath): number | undefined {
   const wanted = formatKeyPath(path);
@@ -53,7 +53,7 @@ export function fault(file: string, text: string, path: KeyPath, found: string, 
   return `${file}${line === undefined ? '' : `:${line}`}: ${formatKeyPath(path)}: ${found}; expected ${expected}`;
 }
 
-/** The keys whose values differ between two documents, tables and lists walked to their leaves. */
+/** The keys whose values differ between two documents; tables and lists are compared down to their leaves. */
 export function changedKeys(before: unknown, after: unknown, path: KeyPath = []): string[] {
   if (!isContainer(before) || !isContainer(after)) return before === after ? [] : [formatKeyPath(path)];
   const names = new Set([...Object.keys(before), ...Object.keys(after)]);

@@ -19,15 +19,15 @@ import { certificatesIn } from '../tsa/pki.ts';
 import type { Config } from './config.ts';
 import { BUILT_IN } from './schema.ts';
 
-/** The part of the configuration that says who may stamp. */
+/** The part of the configuration that names the authorities who may stamp. */
 type AuthorityConfig = Pick<Config, 'timestamp' | 'certificatesDir'>;
-/** And who may have seen the log. */
+/** Also names the witnesses that may have seen the log. */
 type TrustConfig = AuthorityConfig & Pick<Config, 'witness'>;
 
 /**
- * What a verifier of this log's receipts trusts: the epochs of the log, a planned one among them, and who may stamp. A root in the folder of
- * certificates counts only if an epoch or an audit record names it: {@link strangers}. Throws OperatorError when the certificates of an
- * authority are not there.
+ * The trust file for this log's receipts: the epochs of the log, including a planned one, and the authorities that may stamp. A root in the
+ * folder of certificates counts only if an epoch or an audit record names it: {@link strangers}. Throws OperatorError if the certificates
+ * of an authority are missing.
  */
 export function trustOf(
   { environment, logOrigin }: Pick<StoreIdentity, 'environment' | 'logOrigin'>,
@@ -59,7 +59,7 @@ function witnessPolicy({ witness: { policy } }: TrustConfig): { witnessPolicy?: 
   }
 }
 
-/** {@link trustOf} the log of a store. */
+/** The {@link trustOf} of a store's log. */
 export async function trustOfStore(
   store: Pick<Store, 'identity' | 'epochs' | 'trail'>,
   config: TrustConfig,
@@ -68,7 +68,10 @@ export async function trustOfStore(
   return trustOf(store.identity, list, config, await certificatesOnRecord(store));
 }
 
-/** Roots in the folder of certificates that neither an epoch nor an audit record names, in words: whoever can write to the folder can have put them there. */
+/**
+ * Messages about roots in the folder of certificates that neither an epoch nor an audit record names: anyone who can write to the folder
+ * can have put them there.
+ */
 export function strangers(
   epochs: readonly Epoch[],
   config: AuthorityConfig,
@@ -87,7 +90,7 @@ export function strangers(
 export const STRANGER_REMEDY =
   'if you know the root, install its certificates again with `pdfseal hsm install-certificate`, which records it; if not, remove the file, and find out who put it there';
 
-/** {@link strangers} of a store. Throws OperatorError. */
+/** The {@link strangers} of a store. Throws OperatorError. */
 export async function strangersOf(
   store: Pick<Store, 'epochs' | 'trail'>,
   config: AuthorityConfig,
@@ -95,7 +98,7 @@ export async function strangersOf(
   return strangers((await store.epochs.newest()).list, config, await certificatesOnRecord(store));
 }
 
-/** Who could stamp, as the epochs of the store keep it. Throws OperatorError. */
+/** The authorities that could stamp now, in the form that the store keeps for an epoch. Throws OperatorError. */
 export function rootsNow(config: AuthorityConfig): Epoch['roots'] {
   return distinct([...ownRoots(config), ...remoteRoots(config)]).map(({ name, root }) => ({
     name,
@@ -118,7 +121,7 @@ function trustedEpoch(
   };
 }
 
-/** All of our own that are configured, in use or not, and those that were replaced: old receipts rest on them. */
+/** All own authorities that are configured, in use or not, and those that were replaced: old receipts rest on them. */
 function ownRoots({ timestamp, certificatesDir }: AuthorityConfig): TrustedAuthority[] {
   const isBuiltInUsed = timestamp.authorities.includes(BUILT_IN);
   const installed = timestamp.keys
@@ -128,7 +131,7 @@ function ownRoots({ timestamp, certificatesDir }: AuthorityConfig): TrustedAutho
   return distinct(roots.map((root) => ({ name: BUILT_IN, root })));
 }
 
-/** All that are configured, in use or not. */
+/** All remote authorities that are configured, in use or not. */
 function remoteRoots({ timestamp }: AuthorityConfig): TrustedAuthority[] {
   return Object.entries(timestamp.remotes).flatMap(([name, { rootsFile }]) =>
     certificatesIn(rootsFile).map((root) => ({ name, root })),
