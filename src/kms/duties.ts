@@ -20,25 +20,27 @@ import { follow, heldAt } from './signedTrees.ts';
 import { isTaken, SignerFailure } from './signerFailure.ts';
 import { readTrees, TreeFile } from './treeFile.ts';
 
-/** How far a time that is signed may be from the signer's own clock: it waited for a session, on a busy machine. */
+/**
+ * Maximum difference between a time to be signed and the signer's own clock: the request may have waited for a session on a busy machine.
+ */
 const AGE_MS_MAX = 10_000;
 const LOCK_PAUSE_MS = 50;
-/** Most trees that are named in one line of the log. */
+/** Maximum number of trees named in one line of the log. */
 const NAMED_MAX = 8;
 
-/** A message to sign, and what must be on disk before its signature leaves, if anything. */
+/** A message to sign, and the record that must be on disk before its signature leaves, if any. */
 export interface Assignment {
   message: Uint8Array;
   recorded?: Promise<void>;
-  /** How many trees that were signed are given up for it. */
+  /** Number of signed trees that are given up for this message. */
   abandoned?: number;
 }
 
-/** What one key signs, and what it does not: nothing that reaches the signer over its stream can have it sign anything else. */
+/** Decides what one key signs: no input on the signer's stream can make it sign anything else. */
 export class KeyDuties {
   readonly #duties: Duties;
   readonly #key: TokenPublicKey;
-  /** What was signed, once it is needed. */
+  /** The record of signed trees, opened when first needed. */
   #trees: Promise<TreeFile> | undefined;
 
   constructor(duties: Duties, key: TokenPublicKey) {
@@ -46,7 +48,7 @@ export class KeyDuties {
     this.#key = key;
   }
 
-  /** Throws SignerFailure for what the key must not sign. `timeoutMs`: how long it may wait for another process to end. */
+  /** Throws SignerFailure for a request that the key must not sign. `timeoutMs`: how long it may wait for another process to end. */
   async assign(request: SigningRequest, timeoutMs: number): Promise<Assignment> {
     switch (request.kind) {
       case 'signProbe':
@@ -95,7 +97,7 @@ export class KeyDuties {
     });
   }
 
-  /** Throws SignerFailure `signer_twice`. A record that cannot be used is refused when a checkpoint needs it. */
+  /** Throws SignerFailure `signer_twice`. A record that cannot be used is refused only when a checkpoint needs it. */
   async #claim(timeoutMs: number): Promise<void> {
     const { log } = this.#duties;
     if (log === undefined) return;
@@ -137,8 +139,9 @@ export class KeyDuties {
 }
 
 /**
- * What was signed, for this process alone. The keys of a unit, which serve one epoch after the other, have one line of trees: or a key of the next
- * epoch could be led along a fork before its time. Throws SignerFailure: `signer_twice` while another process has it.
+ * Opens the record of signed trees for this process alone. The keys of a unit, which serve one epoch after the other, share one line of
+ * trees: otherwise a key of the next epoch could be led along a fork before its time. Throws SignerFailure: `signer_twice` while another
+ * process holds it.
  */
 async function openTrees(
   { origin, folder, isUnit }: NonNullable<Duties['log']>,
@@ -158,7 +161,7 @@ async function openTrees(
   }
 }
 
-/** The file of what a key has signed; of a unit, whichever key. */
+/** The file that records the trees signed by a key, or by any key of a unit. */
 export function treesPath(
   { origin, folder, isUnit }: Pick<NonNullable<Duties['log']>, 'origin' | 'folder' | 'isUnit'>,
   spki: string,
@@ -168,7 +171,7 @@ export function treesPath(
   return join(folder, `${name}.trees`);
 }
 
-/** The trees that a signer which is a unit signed last for its log; none before the first signature. Throws SignerFailure. */
+/** The trees that this unit last signed for its log; none before the first signature. Throws SignerFailure. */
 export async function treesOfUnit({ log }: Duties): Promise<readonly Tree[]> {
   if (log?.isUnit !== true) throw refusal('this signer is not the unit of a key of the log');
   const path = treesPath(log, '');
@@ -179,7 +182,10 @@ export async function treesOfUnit({ log }: Duties): Promise<readonly Tree[]> {
   }
 }
 
-/** Of the keys of a unit; it ends with this process. At the beginning of an epoch, the signer of the former key is about to end. */
+/**
+ * Locks the record of the keys; the lock ends with this process. At the beginning of an epoch, the signer of the former key is about to
+ * end.
+ */
 async function lockWithin(path: string, timeoutMs: number): Promise<DaemonLock> {
   const giveUpAt = performance.now() + timeoutMs;
   for (;;) {

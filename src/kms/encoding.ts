@@ -14,7 +14,7 @@ const OCTET_STRING = 0x04;
 const INTEGER = 0x02;
 const SEQUENCE = 0x30;
 
-/** The algorithm a key's CKA_EC_PARAMS stand for; undefined for a curve this log cannot use. */
+/** The algorithm for a key's CKA_EC_PARAMS; undefined for a curve this log cannot use. */
 export function algorithmOfCurve(ecParams: Uint8Array): ClassicalAlgorithm | undefined {
   if (EC_PARAMS['ecdsa-p256'].equals(ecParams)) return 'ecdsa-p256';
   if (EC_PARAMS.ed25519.equals(ecParams) || EDWARDS25519_BY_NAME.equals(ecParams)) return 'ed25519';
@@ -23,7 +23,7 @@ export function algorithmOfCurve(ecParams: Uint8Array): ClassicalAlgorithm | und
 
 /**
  * DER SubjectPublicKeyInfo of a CKA_EC_POINT, or of the CKA_VALUE of an ML-DSA-44 key (RFC 9881, section 4). Tokens differ: most wrap the
- * point into an OCTET STRING, some return it bare; the lengths tell them apart. Throws RangeError or an OpenSSL error for what is no key.
+ * point into an OCTET STRING, some return it bare; the lengths tell them apart. Throws RangeError or an OpenSSL error for an invalid key.
  */
 export function encodeSpki(algorithm: SignatureAlgorithm, key: Uint8Array): Buffer {
   const { prefix, bytes, pointAt } = SPKI_FORMS[algorithm];
@@ -59,7 +59,7 @@ export function encodeEcdsaSignature(raw: Uint8Array): Buffer {
   return Buffer.concat([Buffer.from([SEQUENCE, body.length]), body]);
 }
 
-/** DER INTEGER of a big-endian unsigned number: as short as possible, a zero byte in front where the sign bit is set. */
+/** DER INTEGER of a big-endian unsigned number: as short as possible, with a zero byte in front if the sign bit is set. */
 function encodeUnsigned(number: Uint8Array): Buffer {
   const first = number.findIndex((byte) => byte !== 0);
   const digits = first === -1 ? Buffer.alloc(1) : number.subarray(first);

@@ -17,20 +17,23 @@ import { SignerFailure } from './signerFailure.ts';
 export interface KeyChoices {
   /** Partitions that get a new key: all, none, or these, each as `<region>/<key_label>`. */
   newKeys: 'all' | 'none' | readonly string[];
-  /** End of the labels of new keys. */
+  /** Suffix for new key labels. */
   suffix: string;
-  /** Of new keys, where the configuration does not say it. Default: that of the key they replace. */
+  /** Algorithm of new keys, if the configuration does not set it. Default: that of the key they succeed. */
   algorithm?: ClassicalAlgorithm | undefined;
   useExistingKeys?: boolean | undefined;
-  /** The key of that label, after it has signed; undefined if the token has none. `kept`: the one of the epoch in force, if it stays. */
+  /**
+   * Returns the key of that label, after it has signed; undefined if the token has none. `kept`: the key of the epoch in force, if it
+   * stays.
+   */
   find(token: PartitionOptions, kept: EpochKey | undefined): Promise<HeldKey | undefined>;
   /** Makes the key. `othersMade`: whether keys were made before it. */
   make(token: PartitionOptions, algorithm: SignatureAlgorithm, othersMade: boolean): Promise<HeldKey>;
-  /** Takes a line about each key. */
+  /** Receives a line about each key. */
   tell(line: string): void;
 }
 
-/** A partition of the coming epoch, and the key it is to sign with. */
+/** A partition of the coming epoch, and the key with which it will sign. */
 interface Seat {
   token: PartitionOptions;
   /** The key of the epoch in force, if it stays. */
@@ -39,12 +42,12 @@ interface Seat {
   algorithm: SignatureAlgorithm;
 }
 
-/** `key_label`s have 64 characters at most. */
+/** Maximum length of a `key_label`. */
 const LABEL_CHARACTERS_MAX = 64;
 
 /**
- * The keys of the coming epoch, one for each configured partition: kept, found or made. Each is private, sensitive, not extractable,
- * and has signed. Looks at all partitions before it makes the first key. Throws OperatorError.
+ * The keys of the coming epoch, one for each configured partition: kept, found or made. Each is private, sensitive, not extractable, and
+ * has signed. All partitions are checked before the first key is made. Throws OperatorError.
  */
 export async function keysForEpoch(
   partitions: readonly PartitionOptions[],
@@ -102,7 +105,7 @@ function seatOf(token: PartitionOptions, inForce: Epoch, { newKeys, suffix, algo
   return { token, label, algorithm: token.algorithm ?? algorithm ?? held.algorithm };
 }
 
-/** Also of the same key, brought to another place: the label `software` is for ever. */
+/** Also refuses the same key in another place: the label `software` is permanent. */
 function assertSameKind(token: PartitionOptions, held: EpochKey): void {
   const isSoftware = token.module === undefined;
   if (isSoftware === (held.software ?? false)) return;
@@ -143,7 +146,10 @@ function named({ token, label }: Seat): PartitionOptions {
   return { ...token, keyLabel: label };
 }
 
-/** {@link KeyChoices.find} by what any signer does, those of the daemon too. A key that stays is not looked at: it signs. */
+/**
+ * Implements {@link KeyChoices.find} with operations that any signer offers, including those of the daemon. A key that stays is not
+ * inspected: it signs.
+ */
 export async function findExisting(
   token: PartitionOptions,
   kept: EpochKey | undefined,
@@ -167,7 +173,7 @@ async function assertFit(seat: Seat): Promise<void> {
   );
 }
 
-/** The HSM's failure behind an error, if there is one. */
+/** The signer's failure behind an error, if there is one. */
 export function signerFailureOf(error: unknown): SignerFailure | undefined {
   const cause = error instanceof OperatorError ? error.cause : undefined;
   return cause instanceof SignerFailure ? cause : undefined;
@@ -180,7 +186,7 @@ export function asLogKey({ algorithm, ...key }: HeldKey): LogKey {
   );
 }
 
-/** The quorum counts keys by the algorithm that the configuration says, so the key must be of that one. */
+/** The quorum counts keys by the algorithm in the configuration, so the key must have that algorithm. */
 export function asConfigured({ algorithm }: PartitionOptions, key: LogKey): LogKey {
   const fits = algorithm === undefined ? isClassical(key) : key.algorithm === algorithm;
   if (fits) return key;

@@ -4,12 +4,12 @@ import { SignerFailure } from './signerFailure.ts';
 import { SignerProcess } from './signerProcess.ts';
 import { readTrees } from './treeFile.ts';
 
-/** A unit only reads a file. */
+/** Short, because a unit only reads a file. */
 const TIMEOUT_MS = 5_000;
 
 /**
- * The trees that the signer of a key of the log signed last: a unit is asked, and of a child the file is read, both without the token. Undefined
- * where a child's file is missing. Throws SignerFailure, or the error of the file system.
+ * The trees that the signer of a log key signed last: a unit is queried, and a child's file is read, both without the token. Undefined if a
+ * child's file is missing. Throws SignerFailure, or the error of the file system.
  */
 export async function heldTrees(
   token: TokenOptions,

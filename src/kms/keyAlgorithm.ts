@@ -1,7 +1,10 @@
 import { createPublicKey, verify } from 'node:crypto';
 import { SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from '../log/verifierKey.ts';
 
-/** Keys a partition can hold. The log is signed with the first three, certificates and time-stamps with ecdsa-p256 and rsa-3072. */
+/**
+ * Algorithms of the keys that a partition can hold. The log is signed with the first three, certificates and time-stamps with ecdsa-p256
+ * and rsa-3072.
+ */
 export const KEY_ALGORITHMS = [...SIGNATURE_ALGORITHMS, 'rsa-3072'] as const;
 export type KeyAlgorithm = SignatureAlgorithm | 'rsa-3072';
 
@@ -10,7 +13,7 @@ export interface TokenPublicKey<Algorithm extends KeyAlgorithm = KeyAlgorithm> {
   algorithm: Algorithm;
   /** Base64 of the DER SubjectPublicKeyInfo (RFC 5280, section 4.1). */
   spki: string;
-  /** The private key is in a file. */
+  /** Whether the private key is in a file. */
   software?: true;
 }
 
@@ -23,10 +26,10 @@ export interface HeldKey<Algorithm extends KeyAlgorithm = KeyAlgorithm> extends 
 export type VerifySignature = (message: Uint8Array, signature: Uint8Array) => boolean;
 
 /**
- * What tells whether a signature is the key's over the message: 64 bytes for Ed25519; DER of r and s over SHA-256 for
- * ECDSA; PKCS#1 v1.5 over SHA-256 for RSA; 2,420 bytes for ML-DSA-44, whose context is empty. Any message and signature are safe; the key must be a valid one, and is parsed
- * once. Takes 0.1 to 0.2 ms, and blocks: to wake a thread of the system's pool and be woken by it costs 0.05 ms more, which a
- * caller who waits for a receipt feels.
+ * A function that checks whether a signature is the key's over the message: 64 bytes for Ed25519; DER of r and s over SHA-256 for ECDSA;
+ * PKCS#1 v1.5 over SHA-256 for RSA; 2,420 bytes for ML-DSA-44, whose context is empty. Any message and signature are safe; the key must be
+ * a valid one, and is parsed once. Takes 0.1 to 0.2 ms, and blocks: waking a thread of the system's pool and being woken by it costs 0.05
+ * ms more, which a caller who waits for a receipt notices.
  */
 export function verifierOf({ algorithm, spki }: TokenPublicKey): VerifySignature {
   const publicKey = createPublicKey({ key: Buffer.from(spki, 'base64'), format: 'der', type: 'spki' });

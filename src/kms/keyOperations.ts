@@ -9,18 +9,18 @@ import { describeFailure, SignerFailure } from './signerFailure.ts';
 import { SignerProcess } from './signerProcess.ts';
 
 const START_TIMEOUT_MS = 10_000;
-/** A small HSM searches for the primes of an RSA key for a while. */
+/** A small HSM needs a while to find the primes of an RSA key. */
 const GENERATE_TIMEOUT_MS = 120_000;
 
-/** A key as it is found on a token. */
+/** A key as found on a token. */
 export type KeyInspection = HeldKey & KeyProtection;
 
-/** Signs with the key; verified. Throws SignerFailure. */
+/** Signs with the key and verifies the signature. Throws SignerFailure. */
 export type Sign = (message: Uint8Array) => Promise<Uint8Array>;
 
 /**
- * Makes a key pair in the token: private, sensitive, not extractable, and checked to be so. Throws OperatorError, also when
- * a key of that label exists.
+ * Makes a key pair in the token: private, sensitive, not extractable, and checked to be so. Throws OperatorError, also if a key of that
+ * label exists.
  */
 export function initKey<Algorithm extends KeyAlgorithm>(
   options: PartitionOptions,
@@ -32,7 +32,7 @@ export function initKey<Algorithm extends KeyAlgorithm>(
   });
 }
 
-/** Whether the token is there and takes the PIN, which it is shown once. Throws OperatorError when not. */
+/** Checks that the token is there and accepts the PIN, which is presented once. Throws OperatorError if not. */
 export function probeToken(options: PartitionOptions): Promise<void> {
   return withSigner(options, 'read', async () => {});
 }
@@ -47,7 +47,7 @@ export async function forgetRefusedPins(options: PartitionOptions): Promise<bool
   }
 }
 
-/** The log key a partition holds, proven by a signature. Throws OperatorError when there is none. */
+/** Returns the log key of a partition, proven by a signature. Throws OperatorError if there is none. */
 export function readKey(options: PartitionOptions): Promise<LogKey> {
   return useKey(options, async ({ algorithm, ...key }) => {
     if (algorithm !== 'rsa-3072') return { ...key, algorithm };
@@ -56,8 +56,8 @@ export function readKey(options: PartitionOptions): Promise<LogKey> {
 }
 
 /**
- * Opens a partition just for `use`, which gets its key, proven by a signature, and may sign with it. Throws
- * OperatorError when the partition fails; what else `use` throws passes as it is.
+ * Opens a partition only for `use`, which receives its key, proven by a signature, and may sign with it. Throws OperatorError if the
+ * partition fails; other errors of `use` pass unchanged.
  */
 export function useKey<Result>(
   options: PartitionOptions,
@@ -69,7 +69,7 @@ export function useKey<Result>(
   });
 }
 
-/** A key, proven by a signature, and how its token keeps it; any signer does this. Throws OperatorError when there is none. */
+/** Returns a key, proven by a signature, and how its token protects it; any signer does this. Throws OperatorError if there is none. */
 export function inspectKey(options: PartitionOptions): Promise<KeyInspection> {
   const inspect = async (signer: SignerProcess) => {
     const { key } = await findProven(options, signer);
@@ -78,9 +78,7 @@ export function inspectKey(options: PartitionOptions): Promise<KeyInspection> {
   return withSigner(options, 'read', inspect, {});
 }
 
-/**
- * Destroys a key pair in its token, for ever. Throws OperatorError, also when there is none of that label.
- */
+/** Destroys a key pair in its token, permanently. Throws OperatorError, also if there is none of that label. */
 export function destroyKey(options: PartitionOptions): Promise<void> {
   return withSigner(options, 'write', async (signer) => {
     await signer.ask({ kind: 'destroyKey' }, START_TIMEOUT_MS);
@@ -108,7 +106,7 @@ async function withSigner<Result>(
   }
 }
 
-/** As it is, unless it is of the signer. */
+/** Turns failures of the signer into errors for an operator; others stay as they are. */
 function forOperator(cause: unknown, options: PartitionOptions): unknown {
   if (!(cause instanceof SignerFailure)) return cause;
   return new OperatorError(describeFailure(options.region, options, cause), { cause });

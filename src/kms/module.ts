@@ -4,24 +4,26 @@ import { systemReason } from '../base/systemReason.ts';
 import type { TokenOptions } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
 
-/** Enough to find a typing error; a shared HSM may have hundreds. */
+/** Enough to find a typing error; a shared HSM may have hundreds of tokens. */
 const TOKENS_NAMED_MAX = 16;
 
-/** What a PKCS#11 function returned; undefined for any other failure. The binding wraps the errors of most functions only. */
+/**
+ * The error value that a PKCS#11 function returned; undefined for any other failure. The binding wraps the errors of most functions only.
+ */
 export function asPkcs11Error(error: unknown): pkcs11.Pkcs11Error | undefined {
   if (error instanceof pkcs11.Pkcs11Error) return error;
   const isBare = error instanceof Error && /^CKR_\w+:\d+$/.test(error.message);
   return isBare ? new pkcs11.Pkcs11Error(error.message) : undefined;
 }
 
-/** Of codes that are newer than PKCS#11 2.30, or the vendor's own, the number is all there is. */
+/** The number of a code that is newer than PKCS#11 2.30, or the vendor's own: these have no name. */
 export function numberOf({ message, code }: pkcs11.Pkcs11Error): string {
   return message === 'CKR_VENDOR_DEFINED' ? ` with 0x${code.toString(16)}` : '';
 }
 
 /**
- * The vendor's library, loaded and initialised: for calls from several threads at the same time, if it can do that. Throws
- * SignerFailure `module_unusable`, or of what the library refuses.
+ * Loads and initialises the vendor's library: for calls from several threads at the same time, if it supports that. Throws SignerFailure
+ * `module_unusable`, or the code with which the library refuses.
  */
 export function loadModule(
   path: string,
@@ -48,8 +50,8 @@ export function loadModule(
 }
 
 /**
- * Without the flag, a module may do without locks (PKCS#11 2.40, section 5.4). False if it refuses the flag: CKR_CANT_LOCK says so, but some
- * modules have another code for arguments that they do not know.
+ * Without the flag, a module may do without locks (PKCS#11 2.40, section 5.4). False if it refuses the flag: CKR_CANT_LOCK says so, but
+ * some modules have another code for arguments that they do not know.
  */
 function initialize(module: pkcs11.PKCS11, threads: boolean, libraryParameters: string | undefined): boolean {
   const parameters = libraryParameters === undefined ? {} : { libraryParameters };
@@ -64,7 +66,7 @@ function initialize(module: pkcs11.PKCS11, threads: boolean, libraryParameters: 
   return threads;
 }
 
-/** A module that finds its own files missing says no more than CKR_GENERAL_ERROR: they are what its variables name. */
+/** Describes the settings: a module that misses its own files reports only CKR_GENERAL_ERROR, and its variables name those files. */
 function describeSettings(
   environment: Readonly<Record<string, string>>,
   libraryParameters: string | undefined,
@@ -87,7 +89,7 @@ function describeSettings(
 }
 
 /**
- * The token and whether it has a log-in. Slots whose token cannot be read, such as a card of others, are passed over. Throws SignerFailure
+ * The token and whether it has a log-in. Slots whose token cannot be read, such as a foreign card, are skipped. Throws SignerFailure
  * `token_not_found` or `token_ambiguous`.
  */
 export function findToken(

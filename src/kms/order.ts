@@ -6,18 +6,18 @@ import type { Signature, SigningRequest, Step, Tree } from './protocol.ts';
 import { TreeUnknown } from './signedTrees.ts';
 import type { SignerProcess } from './signerProcess.ts';
 
-/** What a partition is asked to sign. */
+/** An order to a partition to sign a message. */
 export interface Order {
-  /** What the signature must verify over. */
+  /** The message over which the signature must verify. */
   message: Uint8Array;
   /**
-   * How the signer is asked, which makes the message itself. `held`: the trees that it signed last, where it refused for want of a step from one of them;
-   * undefined if there is none.
+   * Builds the request to the signer, which makes the message itself. `held`: the trees that it signed last, if it refused because it needs
+   * a step from one of them; undefined if there is none.
    */
   request(held?: readonly Tree[]): Promise<SigningRequest | undefined>;
 }
 
-/** The answer of the signer. Rejects with SignerFailure. */
+/** Returns the answer of the signer. Rejects with SignerFailure. */
 export async function carryOut(
   { request }: Order,
   signer: SignerProcess,
@@ -29,22 +29,27 @@ export async function carryOut(
   };
   const answer = await ask().catch(async (error) => {
     if (!(error instanceof TreeUnknown)) throw error;
-    // It missed batches, or signed others that were given up.
+    // The signer missed batches, or signed others that were given up.
     return (await ask(error.trees)) ?? Promise.reject(error);
   });
   assert(answer !== undefined, 'an order asks for something');
   return answer;
 }
 
-/** How the tree of a checkpoint grew from those before it. */
+/** Proof of how the tree of a checkpoint grew from earlier ones. */
 export interface Growth {
   /** From the tree on which the checkpoint was drafted. */
   step(): Step;
-  /** From the largest of these trees that the log contains, or undefined if it contains none. Of no trees: from what is committed. */
+  /**
+   * From the largest of these trees that the log contains, or undefined if it contains none. For an empty list: from the committed tree.
+   */
   stepFrom(trees: readonly Tree[]): Promise<Step | undefined>;
 }
 
-/** The next checkpoint of a log. Keys that state a time say `time`, Unix, seconds. Without its growth, only a signer that signs anything signs it. */
+/**
+ * The next checkpoint of a log. Keys that state a time state `time`, Unix, seconds. Without its growth, only a signer that signs anything
+ * signs it.
+ */
 export function checkpointOrder(algorithm: KeyAlgorithm, text: string, time: number, growth?: Growth): Order {
   assert(algorithm !== 'rsa-3072', 'an RSA key signs no log');
   const message = checkpointMessage(algorithm, text, time);
@@ -72,7 +77,7 @@ export function tokenOrder(
   });
 }
 
-/** Bytes, for a signer that signs anything. */
+/** Arbitrary bytes, for a signer that signs anything. */
 export function bytesOrder(message: Uint8Array): Order {
   return once(message, { kind: 'signBytes', message: toBase64(message) });
 }

@@ -4,11 +4,11 @@ interface Waiting {
 }
 
 /**
- * Who waits for a session: tasks begin in the order in which they come, up to `width` at the same time. A task that is to be alone begins when all
+ * The queue for sessions: tasks begin in the order in which they come, up to `width` at the same time. An `isAlone` task begins when all
  * before it have ended, and holds up those after it.
  */
 export class SessionQueue {
-  /** Lowered, it leaves the running tasks alone. */
+  /** Lowering it does not affect running tasks. */
   width = 1;
   #running = 0;
   #isHeld = false;

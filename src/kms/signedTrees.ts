@@ -3,33 +3,37 @@ import { parseProof, verifyConsistency } from '../log/proof.ts';
 import type { Step, Tree } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
 
-/** What a signer remembers of what a key of the log has signed. */
+/** A signer's memory of what a log key has signed. */
 export interface SignedTrees {
   /** Each contains the one before; the last is the newest that was signed. None before the first signature. */
   trees: readonly Tree[];
-  /** How many more times trees may be given up for another. */
+  /** Number of times that trees may still be given up for another. */
   credit: number;
-  /** When that was counted; milliseconds since the Unix epoch. */
+  /** Time of that count; milliseconds since the Unix epoch. */
   countedAt: number;
 }
 
-/** More than crashes and outages take, since a sealer pauses as long; few enough that a daemon which forks is seen. */
+/** More than crashes and outages use up, since a sealer pauses as long; few enough that a daemon which forks is detected. */
 export const CREDIT_MAX = 64;
 const CREDIT_INTERVAL_MS = 5_000;
 
 export const NOTHING_SIGNED: SignedTrees = { trees: [], credit: CREDIT_MAX, countedAt: 0 };
 
 /**
- * The rule of a signer: what it remembers once it signs `next`, and the trees that this gives up. Throws SignerFailure if it must not sign.
+ * The rule of a signer: returns what it remembers once it signs `next`, and the trees that this gives up. Throws SignerFailure if it must
+ * not sign.
  *
- * - Any tree must be larger than a tree that it holds, and contain it. Of the trees that it signed after that one, none will ever be continued: they
- *   were batches that could not be sealed, for want of a time-stamp for example. So it holds one line of trees, never two branches.
- * - A tree that it holds may be signed again. What is between it and the tree that the step leads from is given up: batches that were joined.
- * - It holds the last `depth` trees, as many as there can be batches on their way, and the one before, which was committed. It never goes back
- *   beyond that. Trees of batches that were joined since take no place of these: it forgets them, even if it did not sign the joined batch.
- * - How often it gives up trees is counted: {@link CREDIT_MAX} times, and once more every five seconds. This bounds what a daemon in wrong hands can have
- *   signed beside the log: trees that no other tree will ever contain.
- * - It believes what the first step leads from, which must be committed: or it might hold nothing but trees that are given up.
+ * - Any tree must be larger than a tree that it holds, and contain it. Trees that it signed after that one will never be continued: they
+ *   were batches that could not be sealed, for example without a time-stamp. So it holds one line of trees, never two branches.
+ * - A tree that it holds may be signed again. The trees between it and the tree that the step leads from are given up: batches that were
+ *   joined.
+ * - It holds the last `depth` trees, as many as there can be batches on their way, and the one before, which was committed. It never goes
+ *   back beyond that. Trees of batches that were joined since take no place of these: it forgets them, even if it did not sign the joined
+ *   batch.
+ * - The number of times that it gives up trees is limited: {@link CREDIT_MAX} times, and once more every five seconds. This bounds what a
+ *   compromised daemon can have signed in addition to the log: trees that no later tree will ever contain.
+ * - It trusts the tree that the first step leads from, which must be committed: otherwise it might hold nothing but trees that are given
+ *   up.
  */
 export function follow(
   held: SignedTrees,
@@ -53,7 +57,7 @@ export function follow(
   return { held: { ...(abandoned.length === 0 ? held : spend(held, now)), trees: line }, abandoned };
 }
 
-/** The refusal that says from which trees a step may lead. */
+/** A refusal that lists the trees from which a step may lead. */
 export class TreeUnknown extends SignerFailure {
   readonly trees: readonly Tree[];
 
@@ -82,7 +86,7 @@ function contains(next: Tree, { from, proof: lines }: Step): boolean {
   return next.size > from.size && verifyConsistency(from.size, next.size, proof, oldRoot, newRoot);
 }
 
-/** What is held at a start: by a clock that was set back since, it would earn nothing for as long. */
+/** The memory at a start: if the clock was set back since, no credit would be earned for that long. */
 export function heldAt(held: SignedTrees, now: number): SignedTrees {
   return held.countedAt > now ? { ...held, countedAt: now } : held;
 }

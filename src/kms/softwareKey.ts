@@ -5,22 +5,22 @@ import { readSoftwareKey } from './pinFile.ts';
 import type { KeyProtection, OpenedSessions, TokenOptions } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
 
-/** A new ML-DSA-44 key: PKCS#8 in PEM, with the seed (RFC 9881, section 6). */
+/** Makes a new ML-DSA-44 key: PKCS#8 in PEM, with the seed (RFC 9881, section 6). */
 export function makeSoftwareKey(): string {
   const { privateKey } = generateKeyPairSync('ml-dsa-44');
   return privateKey.export({ format: 'pem', type: 'pkcs8' }).toString();
 }
 
 /**
- * A post-quantum key in a file, where the HSM has none: takes the place of a token, and of a session that has logged in. Lives in the
- * signer's process only, so the key never enters the process that talks to the network.
+ * A post-quantum key in a file, for an HSM without such keys: replaces a token, and a session that has logged in. Lives in the signer's
+ * process only, so the key never enters the process that talks to the network.
  */
 export class SoftwareToken {
   readonly opened: OpenedSessions;
   readonly #options: TokenOptions;
   #key: SoftwareKey | undefined;
 
-  /** Signs so many messages at the same time as the tokens do: each takes a millisecond. */
+  /** Signs as many messages at the same time as the tokens do: each takes a millisecond. */
   constructor(options: TokenOptions, sessions: number) {
     this.opened = { sessions };
     this.#options = options;
@@ -54,7 +54,7 @@ export class SoftwareToken {
   }
 }
 
-/** Does for a software key what TokenKey does for a key on a token. */
+/** The counterpart of TokenKey for a software key. */
 export class SoftwareKey {
   readonly publicKey: TokenPublicKey;
   readonly #privateKey: KeyObject;
@@ -65,7 +65,7 @@ export class SoftwareKey {
     this.publicKey = { algorithm: 'mldsa44', spki: toBase64(spki), software: true };
   }
 
-  /** It is labelled `software` wherever it is named, so nothing more is said of it here. */
+  /** The key is labelled `software` wherever it is named, so there is nothing more to report here. */
   inspect(): KeyProtection {
     return { exposures: [], wasAlwaysInside: false };
   }

@@ -18,7 +18,7 @@ const CKP_ML_DSA_44 = 1;
 const CKM_EC_EDWARDS_KEY_PAIR_GEN = 0x1055;
 const CKR_CURVE_NOT_SUPPORTED = 0x140;
 
-/** The answers of tokens that do not accept CKA_EC_PARAMS. */
+/** Return values of tokens that do not accept CKA_EC_PARAMS. */
 const CURVE_REFUSALS = new Set([
   CKR_CURVE_NOT_SUPPORTED,
   pkcs11.CKR_DOMAIN_PARAMS_INVALID,
@@ -58,8 +58,8 @@ const PARAMETERS: Record<KeyAlgorithm, [pkcs11.Template, byName?: pkcs11.Templat
 };
 
 /**
- * One token, its user logged in or about to be, and the sessions to sign in: PKCS#11 allows one operation per session. Every call
- * of the module here blocks, in the first session. Lives in the signer's process only. All methods throw {@link SignerFailure} or a Pkcs11Error.
+ * One token, its user logged in or about to be, and the sessions for signing: PKCS#11 allows one operation per session. Every call of the
+ * module here blocks, in the first session. Lives in the signer's process only. All methods throw {@link SignerFailure} or a Pkcs11Error.
  */
 export class HsmToken {
   readonly opened: OpenedSessions;
@@ -85,7 +85,7 @@ export class HsmToken {
     this.#protection = hasLogin ? PROTECTION : PROTECTION.filter((each) => each !== AFTER_LOGIN);
   }
 
-  /** Loads the module, finds the token and opens the sessions, without a PIN. Writable only to make keys. */
+  /** Loads the module, finds the token and opens the sessions, without a PIN. The session is writable only for making keys. */
   static open(path: string, options: TokenOptions, access: TokenAccess, sessionsWanted: number): HsmToken {
     const { module, allowsThreads } = loadModule(path, options, sessionsWanted > 1);
     const { slot, hasLogin } = findToken(module, options);
@@ -104,7 +104,7 @@ export class HsmToken {
     return new HsmToken(module, sessions, refusal, hasLogin, options);
   }
 
-  /** At most one attempt at the PIN, after all earlier log-ins to the token; see {@link logInWithPin}. */
+  /** Makes at most one attempt at the PIN, after all earlier log-ins to the token; see {@link logInWithPin}. */
   logIn(timeoutMs: number): Promise<void> {
     return logInWithPin(this.#module, this.#session, this.#options, timeoutMs);
   }
@@ -132,8 +132,8 @@ export class HsmToken {
   }
 
   /**
-   * Both halves of the pair, the private one first: what is left of a failure signs nothing. Where they are one object, the
-   * public half goes with it.
+   * Destroys both halves of the pair, the private one first: the rest after a failure cannot sign. If they are one object, the public half
+   * goes with it.
    */
   destroyKey(): void {
     this.#module.C_DestroyObject(this.#session, this.#findOne('private', pkcs11.CKO_PRIVATE_KEY));
@@ -242,7 +242,7 @@ export class HsmToken {
     return { algorithm, spki: toBase64(spki) };
   }
 
-  /** That it was made in the token, this very call knows; some tokens (NSS) forget to say it. */
+  /** This call made the key in the token, so that need not be checked; some tokens (NSS) do not report it. */
   #checkProtection(privateKey: Buffer): void {
     const expected = [...this.#protection, ...HISTORY.filter(([name]) => name !== 'CKA_LOCAL')];
     const [unmet] = unmetBy(privateKey, expected, this.#module, this.#session);

@@ -14,7 +14,7 @@ const SIGNING: Record<KeyAlgorithm, number> = {
   ed25519: CKM_EDDSA,
   'ecdsa-p256': pkcs11.CKM_ECDSA,
   'rsa-3072': pkcs11.CKM_SHA256_RSA_PKCS,
-  // Without parameters: pure, with an empty context.
+  // No parameters: pure ML-DSA, with an empty context.
   mldsa44: CKM_ML_DSA,
 };
 
@@ -41,13 +41,13 @@ export const HISTORY: typeof PROTECTION = [
   ['CKA_LOCAL', pkcs11.CKA_LOCAL, true],
 ];
 
-/** A session, and what it signs: the binding keeps no reference to the bytes that its thread reads. */
+/** A session and the message that it signs: the binding keeps no reference to the bytes that its thread reads. */
 interface SigningSession {
   handle: Buffer;
   input?: Buffer;
 }
 
-/** A private key on a token, by its handle, and the public key that goes by the same label. */
+/** A private key on a token, by its handle, and the public key with the same label. */
 export class TokenKey {
   readonly publicKey: TokenPublicKey;
   readonly #module: pkcs11.PKCS11;
@@ -73,7 +73,7 @@ export class TokenKey {
     this.#protection = protection;
   }
 
-  /** What the token says of the private key. */
+  /** Reports what the token states about the private key. */
   inspect(): KeyProtection {
     const unmet = (expected: typeof PROTECTION) =>
       unmetBy(this.#handle, expected, this.#module, this.#session);
@@ -81,8 +81,9 @@ export class TokenKey {
   }
 
   /**
-   * Ed25519: 64 bytes, mldsa44: 2,420 bytes, both over the message; ecdsa-p256: DER, rsa-3072: PKCS#1 v1.5, both over its SHA-256. Not verified here:
-   * the parent does that. Blocks if there is a single session; otherwise a thread of the pool waits for the token.
+   * Signs a message. Ed25519: 64 bytes, mldsa44: 2,420 bytes, both over the message; ecdsa-p256: DER, rsa-3072: PKCS#1 v1.5, both over its
+   * SHA-256. Not verified here: the parent does that. Blocks if there is a single session; otherwise a thread of the pool waits for the
+   * token.
    */
   async sign(message: Uint8Array): Promise<Uint8Array> {
     const session = this.#idle.shift();

@@ -6,7 +6,7 @@ import { replaceFile } from '../base/folders.ts';
 import { NOTHING_SIGNED, type SignedTrees } from './signedTrees.ts';
 import { SignerFailure } from './signerFailure.ts';
 
-/** A write that a power cut tears spoils one of them, and the other holds what was on disk before. */
+/** A write that a power cut tears spoils only one slot, and the other holds what was on disk before. */
 const SLOTS = 2;
 /** Room for the trees of 64 batches on their way. */
 const SLOT_BYTES = 8192;
@@ -21,8 +21,8 @@ interface Slot {
 }
 
 /**
- * What a signer remembers, on disk: two slots that are written in turn, each with its checksum. If we stop between the write and the signature,
- * the signer remembers a tree that it never signed, as one that was given up.
+ * A signer's memory on disk: two slots that are written in turn, each with its checksum. If we stop between the write and the signature,
+ * the signer remembers a tree that it never signed, like one that was given up.
  */
 export class TreeFile {
   readonly #file: FileHandle;
@@ -37,7 +37,7 @@ export class TreeFile {
     this.#held = held;
   }
 
-  /** Makes the file where it is missing. Throws SignerFailure `tree_file_damaged`, or the error of the file system. */
+  /** Makes the file if it is missing. Throws SignerFailure `tree_file_damaged`, or the error of the file system. */
   static async open(path: string): Promise<TreeFile> {
     const file = await open(path, DURABLE).catch(async (error) => {
       if (error.code !== 'ENOENT') throw error;
@@ -57,18 +57,18 @@ export class TreeFile {
     return this.#held;
   }
 
-  /** Resolves when all that is held is on disk. Rejects as {@link write} does. */
+  /** Resolves when all held trees are on disk. Rejects as {@link write} does. */
   get written(): Promise<void> {
     return this.#written;
   }
 
-  /** It is held at once. Resolves when it is on disk, and rejects with the error of the file system. */
+  /** Holds the trees at once. Resolves when they are on disk, and rejects with the error of the file system. */
   write(held: SignedTrees): Promise<void> {
     this.#held = held;
     this.#turn += 1;
     const turn = this.#turn;
     this.#written = this.#written.then(() => this.#put({ turn, held }));
-    // Whoever has it signed waits for it too.
+    // The caller that requests the signature waits for this write too.
     this.#written.catch(() => {});
     return this.#written;
   }
@@ -79,8 +79,8 @@ export class TreeFile {
 }
 
 /**
- * The trees that a signer remembers, read while it may write: each write leaves one slot alone. Undefined if there is no file. Throws SignerFailure
- * `tree_file_damaged`, or the error of the file system.
+ * The trees that a signer remembers, read while it may write: each write leaves one slot alone. Undefined if there is no file. Throws
+ * SignerFailure `tree_file_damaged`, or the error of the file system.
  */
 export async function readTrees(path: string): Promise<SignedTrees['trees'] | undefined> {
   const bytes = await readFile(path).catch((error) => {
@@ -107,7 +107,7 @@ function encodeSlot(slot: Slot): Buffer {
   return bytes;
 }
 
-/** Undefined if it was never written, or not whole. */
+/** Undefined if the slot was never written, or is incomplete. */
 function parseSlot(bytes: Buffer): Slot | undefined {
   const [line = '', sum] = bytes.toString('utf8').split('\n');
   return sum === checksum(line) ? (JSON.parse(line) as Slot) : undefined;
