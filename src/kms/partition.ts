@@ -11,47 +11,53 @@ import { isPinTrouble, isRefusal, isTaken, SignerFailure, toSignerFailure } from
 import { SignerProcess } from './signerProcess.ts';
 
 export interface PartitionSettings {
-  /** Signatures that may be under way at the same time, if the token allows so many sessions. */
+  /** Maximum number of signatures under way at the same time, if the token allows so many sessions. */
   sessions: number;
-  /** What a signer may sign that is a child of this process. */
+  /** Duties of a signer that is a child of this process. */
   duties: Duties;
-  /** From the moment when a message has a session. */
+  /** Time limit from the moment when a message has a session. */
   signTimeoutMs: number;
-  /** Each step of a start: loading the module and finding the token, logging in, finding the key. */
+  /** Time limit for each step of a start: loading the module and finding the token, logging in, finding the key. */
   startTimeoutMs: number;
-  /** Whether it must find at its start that no other process signs with its keys. Keys of an epoch to come cannot: those of the epoch in force sign. */
+  /**
+   * Whether it must find at its start that no other process signs with its keys. Keys of a future epoch cannot: those of the epoch in force
+   * sign.
+   */
   claims?: boolean;
-  /** A partition that signed nothing for so long is asked for a probe signature. */
+  /** A partition that has not signed for this long must sign a probe. */
   probeIntervalMs: number;
 }
 
-/** Told of every change of a partition; must not throw. */
+/** Notified of every change of a partition; must not throw. */
 export interface PartitionObserver {
   changed(): void;
-  /** A verified signature, and how long the token took for it. */
+  /** Receives each verified signature, with the time that the token took for it. */
   signed(durationMs: number): void;
-  /** Its signer would not sign ({@link isRefusal}); once for each code, however often it is asked. */
+  /** The signer refused to sign ({@link isRefusal}); called once for each code. */
   refused(code: string): void;
 }
 
-/** Between starts that fail: short enough to sign again within 2 s of a token's return. */
+/** Pause between starts that fail: short enough to sign again within 2 s of a token's return. */
 const BACKOFF_MS_MIN = 100;
 const BACKOFF_MS_MAX = 1000;
 
-/** Another start does not help if a signer refuses what the log asks of it, or if the PIN is wrong; time or an administrator may. */
+/** If a signer refuses a request of the log, or if the PIN is wrong, another start does not help; time or an administrator may. */
 const REFUSED_PAUSE_MS = 10_000;
 
-/** A step of a start hangs when it takes longer than this and this many times as long as the last good start. */
+/** A step of a start hangs if it takes longer than this and this many times as long as the last good start. */
 const HANG_MS_MIN = 1500;
-/** A unit starts a process for each connection, also if it is given up: hurried starts would pile up on a busy machine, and none end. */
+/**
+ * A unit starts a process for each connection, even one that is given up: hurried starts would pile up on a busy machine, and none would
+ * end.
+ */
 const UNIT_HANG_MS_MIN = 8_000;
 const HANG_FACTOR = 3;
-/** One start in so many gets the whole time-out: the token may have become slow. */
+/** One in this many starts gets the whole time-out: the token may have become slow. */
 const PATIENT_START_EVERY = 50;
 
 /**
- * One key on one token and the child that signs with it. Owns that child: starts it, replaces it when it dies, hangs or
- * errs, never runs two, and uses no signature that does not verify with its caller's own record of the key.
+ * One key on one token and the child that signs with it. Owns that child: starts it, restarts it when it dies, hangs or errs, never runs
+ * two, and uses only signatures that verify with its caller's own record of the key.
  */
 export class Partition<Key extends HeldKey = HeldKey> {
   readonly key: Key;
@@ -76,21 +82,21 @@ export class Partition<Key extends HeldKey = HeldKey> {
   #treesGivenUp = 0;
   #starts = 0;
   #backoffMs = BACKOFF_MS_MIN;
-  /** When the newest child was started, on the monotonic clock. */
+  /** Start time of the newest child, on the monotonic clock. */
   #startedAtMs = 0;
   /** Duration of the last successful start. */
   #goodStartMs = 0;
   #lastUseAtMs = 0;
-  /** The child, from its start to its end; it may be asked to sign only in the state `ready`. */
+  /** The child, from its start to its end; it may sign only in the state `ready`. */
   #signer: SignerProcess | undefined;
   #opened: OpenedSessions = { sessions: 0 };
   /** Each session signs one message at a time. */
   readonly #queue = new SessionQueue();
-  /** Why the sessions of the last start could not sign at the same time: the next start has one. */
+  /** The reason why the sessions of the last start could not sign at the same time: the next start has one. */
   #refusedTogether: string | undefined;
-  /** Another process signs with its keys, as far as its last child found: the next one must find that they are free. */
+  /** Whether another process signs with its keys, as far as its last child found: the next one must find that they are free. */
   #isTaken = false;
-  /** While it is out of service on purpose: when its child is gone, and when it may have another. */
+  /** Set while it is out of service on purpose: `gone` settles when its child is gone, `over` when it may have another. */
   #withdrawal: { gone: Promise<void>; over: PromiseWithResolvers<void> } | undefined;
 
   constructor(
@@ -110,17 +116,17 @@ export class Partition<Key extends HeldKey = HeldKey> {
     this.#ended = this.#supervise();
   }
 
-  /** Whether it is healthy, as far as is known without asking it. */
+  /** Whether it is healthy, as far as is known without querying it. */
   get ready(): boolean {
     return this.#state === 'ready';
   }
 
-  /** Whether it does not sign because another process does, with its keys. */
+  /** Whether it does not sign because another process signs with its keys. */
   get isTaken(): boolean {
     return this.#isTaken;
   }
 
-  /** How many messages it signs at the same time; 0 before it was ready for the first time. */
+  /** Number of messages that it signs at the same time; 0 before it was ready for the first time. */
   get sessions(): number {
     return this.#opened.sessions;
   }
@@ -147,7 +153,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     };
   }
 
-  /** A verified signature, or undefined if this partition cannot give one. Never rejects. */
+  /** Returns a verified signature, or undefined if this partition cannot give one. Never rejects. */
   async sign(order: Order): Promise<Uint8Array | undefined> {
     const signature = await this.#queue.take(() => this.#signNow((signer) => this.#carryOut(signer, order)));
     if (signature !== undefined) {
@@ -158,8 +164,8 @@ export class Partition<Key extends HeldKey = HeldKey> {
   }
 
   /**
-   * Takes it out of service until {@link restore}, after all that it was asked to sign before. False, and nothing done, unless
-   * it is ready then; `mayLeave` is asked last, and may throw. Resolves when the child is gone.
+   * Takes it out of service until {@link restore}, after all earlier orders. Returns false and does nothing unless it is ready then;
+   * `mayLeave` is called last, and may throw. Resolves when the child is gone.
    */
   withdraw(mayLeave: () => void): Promise<boolean> {
     return this.#queue.take(() => this.#leave(mayLeave), { isAlone: true });
@@ -175,7 +181,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     return true;
   }
 
-  /** Ends a withdrawal: a child is started again. Nothing happens where there is none. */
+  /** Ends a withdrawal, if there is one: a child is started again. */
   async restore(): Promise<void> {
     const withdrawal = this.#withdrawal;
     await withdrawal?.gone;
@@ -203,7 +209,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     }
   }
 
-  /** One child from its start to its end. Resolves, when the process is gone, to what ended it. */
+  /** Runs one child from its start to its end. Resolves, when the process is gone, to the reason why it ended. */
   async #serve(): Promise<SignerFailure> {
     const { sessions, duties } = this.#settings;
     const signer = new SignerProcess(this.#token, { name: this.key.region, duties, sessions }, (output) => {
@@ -227,15 +233,15 @@ export class Partition<Key extends HeldKey = HeldKey> {
     const failure = await signer.lost;
     this.#enter(stateAfter(failure), failure);
     this.#started.resolve(failure);
-    // No other before its end: two children on one token could starve each other of sessions.
+    // Only then may the next one start: two children on one token could starve each other of sessions.
     await signer.exited;
     this.#signer = undefined;
     return failure;
   }
 
   /**
-   * How long a step of the start may take: all the time there is the first time. Later it is given up sooner, for a child
-   * that hangs would go on hanging after the token's return.
+   * Time limit for a step of the start: the whole time-out at first. Later starts are given up sooner, because a child that hangs would
+   * still hang after the token's return.
    */
   #stepTimeoutMs(): number {
     const { startTimeoutMs } = this.#settings;
@@ -261,7 +267,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     this.#noteSessions(
       this.#refusedTogether === undefined ? opened : { ...opened, refusal: this.#refusedTogether },
     );
-    // Never hurried: some tokens are slow to refuse a PIN, and not to wait for the refusal is to try that PIN again.
+    // Never hurried: some tokens are slow to refuse a PIN, and not waiting for the refusal would mean trying that PIN again.
     await signer.ask({ kind: 'logIn' }, this.#settings.startTimeoutMs);
     const found = await signer.ask({ kind: 'findKey' }, timeoutMs);
     const { spki, algorithm, software } = this.key;
@@ -270,20 +276,21 @@ export class Partition<Key extends HeldKey = HeldKey> {
       throw new SignerFailure('key_changed', `${holder} another ${found.algorithm} key than the log knows`);
     }
     const signTimeoutMs = Math.min(timeoutMs, this.#settings.signTimeoutMs);
-    // At the same time, so that each session proves itself.
+    // All sessions sign at the same time, so that each proves itself.
     const claims = this.#settings.claims || this.#isTaken;
     const probes = Array.from({ length: opened.sessions }, () => this.#probe(signer, signTimeoutMs, claims));
     try {
       await Promise.all(probes);
     } catch (error) {
       const failure = toSignerFailure(error);
-      // A device may open sessions in which it cannot sign at the same time. If it cannot in one either, that was not the reason.
+      // A device may open sessions in which it cannot sign at the same time. If it cannot sign in a single one either, that was not the
+      // reason.
       if (!isTaken(failure)) this.#refusedTogether = opened.sessions > 1 ? failure.code : undefined;
       throw error;
     }
   }
 
-  /** Says once that the token allows fewer sessions than wanted: works on with those. */
+  /** Logs once that the token allows fewer sessions than wanted, and continues with those. */
   #noteSessions(opened: OpenedSessions): void {
     const isNews = opened.sessions !== this.#opened.sessions;
     this.#opened = opened;
@@ -323,10 +330,10 @@ export class Partition<Key extends HeldKey = HeldKey> {
       this.#observer.signed(performance.now() - askedAtMs);
       return signature;
     } catch (error) {
-      // One failure condemns the signer: a token that vanished and came back serves only those who start afresh.
+      // One failure condemns the signer: a token that vanished and came back serves only new processes.
       const failure = toSignerFailure(error);
       signer.kill(failure);
-      // Unless it has been replaced already: then the failure is out of date.
+      // If the signer has already been succeeded by another, the failure is out of date.
       if (this.#signer === signer) this.#enter(stateAfter(failure), failure);
       return undefined;
     }
@@ -360,9 +367,9 @@ export class Partition<Key extends HeldKey = HeldKey> {
     await sleep(ms, undefined, { signal: this.#closing.signal }).catch(() => {});
   }
 
-  /** Logs a change once, however often the same failure repeats. */
+  /** Enters a state and logs each change once, however often the same failure repeats. */
   #enter(state: PartitionState, failure?: SignerFailure): void {
-    // The end of a withdrawn child tells nothing about the token.
+    // The end of a withdrawn child says nothing about the token.
     if (this.#state === 'closed' || (this.#withdrawal !== undefined && state !== 'closed')) return;
     if (state === 'ready') this.#isTaken = false;
     else if (failure !== undefined && isTaken(failure)) this.#isTaken = true;

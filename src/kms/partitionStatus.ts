@@ -3,8 +3,8 @@ import type { KeyAlgorithm } from './keyAlgorithm.ts';
 import { isPinRefusal, type SignerFailure, signerRemedy } from './signerFailure.ts';
 
 /**
- * How a partition stands. Only `ready` signs; `withdrawn` was taken out on purpose; `pin_refused` waits for a new PIN file; the
- * others retry by themselves.
+ * State of a partition. Only `ready` signs; `withdrawn` was taken out on purpose; `pin_refused` waits for a new PIN file; the others retry
+ * by themselves.
  */
 export type PartitionState =
   | 'starting'
@@ -22,21 +22,21 @@ export interface PartitionStatus {
   algorithm: KeyAlgorithm;
   software?: true;
   state: PartitionState;
-  /** When it came into that state; milliseconds since the epoch. */
+  /** Time at which it entered that state; milliseconds since the epoch. */
   since: number;
-  /** Code of the newest failure: `CKR_…` or one of ours. */
+  /** Code of the newest failure: `CKR_…` or one of our own. */
   lastError?: string;
-  /** Verified signatures given since the program started, without probes. */
+  /** Number of verified signatures since the program started, without probes. */
   signatures: number;
-  /** How often its signer would not sign what it was asked ({@link isRefusal}). */
+  /** Number of times that its signer refused to sign ({@link isRefusal}). */
   refusals: number;
-  /** Trees that it signed and that the log went on without. */
+  /** Number of trees that it signed and that the log went on without. */
   treesGivenUp: number;
-  /** Children started to replace another. */
+  /** Number of children started after the first. */
   restarts: number;
   /** Sessions that the newest child has opened; 0 before the first. */
   sessions: number;
-  /** By what the token refused more of them, a return value of PKCS#11. */
+  /** PKCS#11 return value with which the token refused more sessions. */
   sessionsRefused?: string;
   /** Process id of the child, while there is one. */
   pid?: number;
@@ -49,7 +49,7 @@ export function stateAfter(failure: SignerFailure): PartitionState {
   return 'unavailable';
 }
 
-/** One line for a change of a partition; an alarm where only an administrator can mend it. */
+/** Logs one line for a change of a partition; an alarm if only an administrator can correct it. */
 export function logState(logger: Logger, state: PartitionState, failure?: SignerFailure): void {
   const remedy = failure && signerRemedy(failure);
   const record = { state, code: failure?.code, detail: failure?.detail, remedy };

@@ -15,24 +15,24 @@ import { describeFailure, isPinTrouble, isTaken, signerRemedy } from './signerFa
 /** One entry of `kms.partitions`. */
 export interface PartitionOptions extends TokenOptions {
   region: string;
-  /** Of its keys. Absent: any classical one. */
+  /** Algorithm of its keys. Absent: any classical one. */
   algorithm?: SignatureAlgorithm;
 }
 
 /** The log's keys are of {@link SignatureAlgorithm}; those of a time-stamp authority are not. */
 export interface PartitionSignature<Algorithm extends KeyAlgorithm = SignatureAlgorithm>
   extends HeldKey<Algorithm> {
-  /** Already verified with that key, as it is in a signature line. Ed25519: 64 bytes; ecdsa-p256: DER; mldsa44: time and signature. */
+  /** Already verified with that key, in the form of a signature line. Ed25519: 64 bytes; ecdsa-p256: DER; mldsa44: time and signature. */
   signature: Uint8Array;
 }
 
-/** A single partition, where it matters which key signs. */
+/** A single partition, for callers that need to know which key signs. */
 export type PartitionSigner<Algorithm extends KeyAlgorithm = SignatureAlgorithm> = Pick<
   Partition<HeldKey<Algorithm>>,
   'key' | 'ready' | 'sign'
 >;
 
-/** Told once of each code by which the signer of a key refuses to sign; must not throw. */
+/** Receives, once for each key and code, a code with which its signer refuses to sign; must not throw. */
 export type RefusalListener = (key: Pick<HeldKey, 'region' | 'keyLabel'>, code: string) => void;
 
 export interface PartitionsOptions<Algorithm extends KeyAlgorithm = SignatureAlgorithm>
@@ -41,10 +41,10 @@ export interface PartitionsOptions<Algorithm extends KeyAlgorithm = SignatureAlg
   partitions: PartitionOptions[];
   /** Each partition must present the key of its region and key label. */
   keys: HeldKey<Algorithm>[];
-  /** Which partitions must sign for a signature to count. */
+  /** Decides which partitions must sign for a signature to count. */
   quorum: QuorumPolicy;
   logger: Logger;
-  /** Told of every verified signature, probes too, and how long the token took; must not throw. */
+  /** Receives every verified signature, including probes, and the time that the token took; must not throw. */
   onSigned?(key: HeldKey<Algorithm>, durationMs: number): void;
   onRefused?: RefusalListener;
 }
@@ -52,14 +52,14 @@ export interface PartitionsOptions<Algorithm extends KeyAlgorithm = SignatureAlg
 const START_TIMEOUT_MS = 10_000;
 const PROBE_INTERVAL_MS = 10_000;
 
-/** Callers refused below the quorum are told to wait so long; a partition that returns signs again sooner. */
+/** Waiting time that is suggested to callers refused below the quorum; a partition that returns signs again sooner. */
 const RETRY_AFTER_SECONDS = 5;
 
 /**
- * Starts every partition and resolves when each is ready or has failed its first start. Throws OperatorError, and leaves
- * nothing running, for what only an administrator can mend: a changed or lost key, a missing module; a PIN that is refused,
- * missing or exposed, where the partitions without such trouble are below the quorum. A token that cannot be reached is
- * reported and retried, even if it is every one of them.
+ * Starts every partition and resolves when each is ready or has failed its first start. Throws OperatorError, and leaves nothing running,
+ * for faults that only an administrator can correct: a changed or lost key, a missing module; a PIN that is refused, missing or exposed, if
+ * the partitions without such trouble are below the quorum. A token that cannot be reached is reported and retried, even if all tokens are
+ * unreachable.
  */
 export async function openPartitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm>(
   options: PartitionsOptions<Algorithm>,
@@ -86,7 +86,7 @@ export async function openPartitions<Algorithm extends KeyAlgorithm = SignatureA
   return opened;
 }
 
-/** The running partitions that hold one of the keys, and new ones for the other keys. */
+/** Returns the running partitions that hold one of the keys, and new ones for the other keys. */
 function startMembers<Algorithm extends KeyAlgorithm>(
   { partitions, keys, sessions, duties, signTimeoutMs, logger, ...options }: PartitionsOptions<Algorithm>,
   running: readonly Partition<HeldKey<Algorithm>>[],
@@ -130,8 +130,9 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
   }
 
   /**
-   * One verified signature of every healthy partition over the text of a checkpoint, in the order of the configuration; as slow as the
-   * slowest, and never slower than twice `signTimeoutMs`. Keys that state a time state the present: their signers sign no other. Throws ServiceError `kms_partition_unavailable` below the quorum.
+   * Returns one verified signature of every healthy partition over the text of a checkpoint, in the order of the configuration; as slow as
+   * the slowest, and never slower than twice `signTimeoutMs`. Keys that state a time state the present: their signers do not sign any
+   * other. Throws ServiceError `kms_partition_unavailable` below the quorum.
    */
   async sign(text: string, growth?: Growth): Promise<PartitionSignature<Algorithm>[]> {
     if (!this.canSign()) throw belowQuorum();
@@ -151,7 +152,7 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
     return meetsQuorum(this.#quorum, [...signatures.keys()]);
   }
 
-  /** Asks every partition that is healthy now and has not signed yet. */
+  /** Requests a signature from every partition that is healthy now and has not signed yet. */
   async #collect(
     { text, growth }: { text: string; growth: Growth | undefined },
     signatures: Map<HeldKey<Algorithm>, Uint8Array>,
@@ -168,17 +169,17 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
     );
   }
 
-  /** Each partition by itself, in the order of the configuration. */
+  /** The single partitions, in the order of the configuration. */
   get signers(): readonly PartitionSigner<Algorithm>[] {
     return this.#members;
   }
 
-  /** Whether enough partitions are healthy, as far as is known without asking them. */
+  /** Whether enough partitions are healthy, as far as is known without querying them. */
   canSign(): boolean {
     return meetsQuorum(this.#quorum, this.#readyKeys);
   }
 
-  /** Whether nothing can be signed while another process signs with keys of this log. */
+  /** Whether signing is impossible because another process signs with keys of this log. */
   areTaken(): boolean {
     return !this.canSign() && this.#members.some((member) => member.isTaken);
   }
@@ -187,7 +188,7 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
     return this.#members.filter((member) => member.ready).map(({ key }) => key);
   }
 
-  /** How many messages every ready partition signs at the same time: as many as the least of them; 1 while none is ready. */
+  /** Number of messages that every ready partition signs at the same time: the lowest number of them all; 1 while none is ready. */
   get sessions(): number {
     const ready = this.#members.filter((member) => member.ready);
     return ready.length === 0 ? 1 : Math.min(...ready.map(({ sessions }) => sessions));
@@ -200,14 +201,14 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
     }
   }
 
-  /** In the order of the configuration. */
+  /** Status of every partition, in the order of the configuration. */
   status(): PartitionStatus[] {
     return this.#members.map((member) => member.status());
   }
 
   /**
-   * Takes a partition out of service on purpose, as a loss of its token would, until {@link restore}. Throws ServiceError
-   * `not_found`, `partition_not_ready` where it signs nothing anyway, and `below_quorum` where too few would be left.
+   * Takes a partition out of service on purpose, as a loss of its token would, until {@link restore}. Throws ServiceError `not_found`,
+   * `partition_not_ready` if it does not sign anyway, and `below_quorum` if too few would be left.
    */
   async withdraw(name: string, { belowQuorum = false } = {}): Promise<void> {
     const member = this.#named(name);
@@ -230,12 +231,12 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
     return ready.filter((key) => meetsQuorum(this.#quorum, without(key))).map(kmsKeyId);
   }
 
-  /** Puts it back into service; nothing happens to one that was not withdrawn. Throws ServiceError `not_found`. */
+  /** Puts it back into service, if it was withdrawn. Throws ServiceError `not_found`. */
   async restore(name: string): Promise<void> {
     await this.#named(name).restore();
   }
 
-  /** `<region>/<key label>` of a partition that is named so, or by its region alone. Throws ServiceError `not_found`. */
+  /** Returns `<region>/<key label>` of a partition, given that name or its region alone. Throws ServiceError `not_found`. */
   nameOf(name: string): string {
     return kmsKeyId(this.#named(name).key);
   }
@@ -252,15 +253,13 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
     );
   }
 
-  /**
-   * The partitions that sign next: partitions whose key stays are shared; the others are started, without waiting for them.
-   */
+  /** Returns the partitions that sign next: partitions whose key stays are shared; the others are started, without waiting for them. */
   succeed(options: PartitionsOptions<Algorithm>): Partitions<Algorithm> {
     const members = startMembers(options, this.#members, this.#changes);
     return new Partitions(members, options.quorum, this.#changes);
   }
 
-  /** Logs out everywhere. When it resolves, no child is left but those shared with `others`. */
+  /** Logs out everywhere. When it resolves, no child is left except those shared with `others`. */
   async close(others?: Partitions<Algorithm>): Promise<void> {
     const shared = others === undefined ? [] : others.#members;
     const own = this.#members.filter((member) => !shared.includes(member));
@@ -288,7 +287,7 @@ function checkQuorum<Algorithm extends KeyAlgorithm>(options: PartitionsOptions<
   if (fault !== undefined) throw new OperatorError(`kms.quorum: ${fault}`);
 }
 
-/** The answer to callers while nothing can be signed. */
+/** The answer to callers while signing is impossible. */
 export function belowQuorum(): ServiceError {
   return new ServiceError(
     'kms_partition_unavailable',

@@ -7,10 +7,10 @@ import { isPinRefusal, SignerFailure } from './signerFailure.ts';
 
 interface PinAddon {
   /**
-   * C_Login of the user with what is left to read in an open file as the PIN, in a module that is loaded by this path; not with a PIN whose
-   * digest under this salt is one of those, 32 bytes each. `result` is the CK_RV; if it is absent, nothing was presented: `unfit` says what is wrong
-   * with the file, or `digest` is the one that is known. `digest` also comes with a failure. `unlocked`: why the memory of the PIN could not be kept
-   * from being swapped.
+   * Calls C_Login for the user with the unread rest of an open file as the PIN, in the module loaded from this path; but not with a PIN
+   * whose digest under this salt is among `refused`, 32 bytes each. `result` is the CK_RV; if it is absent, nothing was presented: `unfit`
+   * names the fault of the file, or `digest` is the refused one. `digest` also comes with a failure. `unlocked`: the reason why the memory
+   * of the PIN could not be protected from swapping.
    */
   logIn(
     module: string,
@@ -22,9 +22,9 @@ interface PinAddon {
 }
 
 /**
- * Logs the user in, with one attempt at the PIN, and with none at a PIN that the token refused before. The PIN never enters the memory of
- * JavaScript, which cannot be wiped. Throws SignerFailure as {@link withPinFile} and {@link RefusedPins} do, or of a PIN that the token refuses, and
- * Pkcs11Error.
+ * Logs the user in, with one attempt at the PIN, and without any attempt at a PIN that the token refused before. The PIN never enters the
+ * memory of JavaScript, which cannot be wiped. Throws SignerFailure as {@link withPinFile} and {@link RefusedPins} do, or for a PIN that
+ * the token refuses, and Pkcs11Error.
  */
 export async function logInWithPin(
   { libPath }: pkcs11.PKCS11,
@@ -34,7 +34,7 @@ export async function logInWithPin(
 ): Promise<void> {
   const addon = openDatagramAddon<PinAddon>();
   using refused = await RefusedPins.open(token, timeoutMs);
-  // Nothing is awaited from the attempt until it is remembered: this process does not end in between, whatever is asked of it.
+  // There is no await between the attempt and its record, so this process does not end in between, whatever is requested of it.
   attempt(token, refused, (file) => addon.logIn(libPath, session, file, refused.salt, refused.digests));
 }
 
@@ -62,7 +62,7 @@ function attempt(
   throw new SignerFailure(name, `the token refused the PIN in ${pinSource}`);
 }
 
-/** As the binding names what other functions return. */
+/** The name that the binding gives to return values of other functions. */
 function nameOf(result: number): string {
   const [name] =
     Object.entries(pkcs11).find(([name, value]) => name.startsWith('CKR_') && value === result) ?? [];

@@ -1,33 +1,36 @@
 import type { KeyAlgorithm, TokenPublicKey } from './keyAlgorithm.ts';
 
-/** Where one signing key lives: a PKCS#11 token, found by label or serial number (slot ids change), and a key on it; or a file. */
+/** Location of one signing key: a PKCS#11 token, found by label or serial number (slot ids change), and a key on it; or a file. */
 export interface TokenOptions {
   /** Path of the PKCS#11 module, a shared library. Absent: this is a software key, and `pinFile` is the file that holds it. */
   module?: string;
-  /** What the module is given when it is initialised (`pReserved`, as NSS takes it). */
+  /** Parameters for initialising the module (`pReserved`, as NSS takes it). */
   libraryParameters?: string;
   tokenLabel?: string;
   tokenSerial?: string;
   keyLabel: string;
   /** File with the user PIN, or with the software key, and nothing else; a final line break is not part of it. No access for others. */
   pinFile: string;
-  /** The systemd credential that `pinFile` is. */
+  /** Name of the systemd credential that `pinFile` is. */
   pinCredential?: string;
-  /** Where an administrator writes the PIN, in words, if the service manager makes `pinFile` from another file. */
+  /** The place where an administrator writes the PIN, in words, if the service manager makes `pinFile` from another file. */
   pinSource?: string;
   /** Folder in which signers remember the PINs that tokens refused ({@link RefusedPins}). */
   refusedPins: string;
-  /** Socket of the unit that signs with this token. Absent: the signer is a child of whoever needs it. */
+  /** Socket of the unit that signs with this token. Absent: the signer is a child of the process that needs it. */
   signer?: string;
-  /** Environment variables the module needs, e.g. `SOFTHSM2_CONF`. The signer gets nothing else from ours. */
+  /** Environment variables the module needs, e.g. `SOFTHSM2_CONF`. The signer inherits nothing else from our environment. */
   environment?: Record<string, string>;
 }
 
-/** What a token says of a private key it holds. */
+/** Attributes that a token reports for a private key it holds. */
 export interface KeyProtection {
   /** Attributes by which the key could leave the token, such as `CKA_EXTRACTABLE = true`; none for a key as made here. */
   exposures: string[];
-  /** Whether the token says that it was made there and could never leave; false for a key that was imported, for example by a restore. */
+  /**
+   * Whether the token reports that the key was made there and could never leave; false for a key that was imported, for example by a
+   * restore.
+   */
   wasAlwaysInside: boolean;
 }
 
@@ -35,16 +38,16 @@ export type TokenAccess = 'read' | 'write';
 
 const NAME_MEMBERS = ['module', 'libraryParameters', 'tokenLabel', 'tokenSerial', 'environment'] as const;
 
-/** What names a token to a signer, which knows by itself where the PIN is. */
+/** The fields that identify a token to a signer, which itself knows the PIN file. */
 export type TokenName = Pick<TokenOptions, (typeof NAME_MEMBERS)[number]>;
 
-/** Leaves out what is not part of the name. */
+/** Removes all fields that are not part of the name. */
 export function tokenName(token: TokenName): TokenName {
   const members = NAME_MEMBERS.filter((member) => token[member] !== undefined);
   return Object.fromEntries(members.map((member) => [member, token[member]]));
 }
 
-/** What a signer may do, from whoever started it: its unit, or the daemon or command that it is a child of. */
+/** Permissions of a signer, from its parent: its unit, or the daemon or command that it is a child of. */
 export interface Charter {
   /** The only tokens that it opens. */
   tokens: readonly TokenOptions[];
@@ -53,30 +56,30 @@ export interface Charter {
 
 /** Each absent duty is a refusal. */
 export interface Duties {
-  /** Signs the next checkpoint of the log, and keeps what it has signed in a folder. Of a unit, all keys are of one partition. */
+  /** Signs the next checkpoint of the log, and records what it has signed in a folder. In a unit, all keys belong to one partition. */
   log?: { origin: string; folder: string; sessions: number; isUnit: boolean };
   /** Signs TSTInfo of this policy and accuracy, with the present time. */
   timestamps?: { policy: string; accuracyMs: number };
-  /** Whatever it is asked, makes and destroys keys: for commands, and for a witness, which judges by itself what it signs. */
+  /** Signs any message, and makes and destroys keys: for commands, and for a witness, which decides by itself what it signs. */
   anything?: true;
 }
 
 /**
- * What a signer may be asked, in this order (`heldTrees` at any time), each as one message of JSON. No request carries a PIN, or where it is.
+ * Requests to a signer, in this order (`heldTrees` at any time), each as one message of JSON. No request carries a PIN, or its location.
  * Logging in is a step of its own because it must not be repeated lightly.
  */
 export type SignerRequest =
-  /** Loads the module, finds the token and opens so many sessions, or as many as the token allows. */
+  /** Loads the module, finds the token and opens that many sessions, or as many as the token allows. */
   | { kind: 'connect'; token: TokenName; keyLabel: string; access: TokenAccess; sessions: number }
   | { kind: 'logIn' }
   | { kind: 'findKey' }
   | { kind: 'generateKey'; algorithm: KeyAlgorithm }
-  /** What the token says of the key that was found. */
+  /** Returns what the token reports about the key that was found. */
   | { kind: 'inspectKey' }
   /** Destroys both halves of the pair. */
   | { kind: 'destroyKey' }
   | SigningRequest
-  /** Asks a unit for the trees that it signed last for its log, without any token: for a check of the store. */
+  /** Requests from a unit the trees that it signed last for its log, without any token: for a check of the store. */
   | { kind: 'heldTrees' }
   /** Carried out when all signatures under way have ended. */
   | { kind: 'close' };
@@ -93,20 +96,23 @@ export interface Step {
   from: Tree;
   /** RFC 9162, section 2.1.4.1; one hash each, Base64. */
   proof: string[];
-  /** The log has committed to that tree: no batch on its way, which may yet be given up. */
+  /** The log has committed to that tree: it is not a batch on its way, which may yet be given up. */
   isCommitted?: true;
   /**
-   * Sizes of the trees that the next one is drafted on: the one that is committed, then those of the batches on their way. A daemon of an
-   * earlier version does not name them.
+   * Sizes of the trees on which the next one is drafted: the committed one, then those of the batches on their way. A daemon of an earlier
+   * version does not send them.
    */
   draftedOn?: readonly number[];
 }
 
-/** At most as many at the same time as there are sessions; answered in the order in which they end. Bytes are in Base64. */
+/** At most one request for each session at the same time; answered in the order in which they end. Bytes are in Base64. */
 export type SigningRequest =
   /** Any bytes. */
   | { kind: 'signBytes'; message: string }
-  /** A message that the signer makes, to show that it can sign; with `claims`, only if no other signer has what was signed with these keys. */
+  /**
+   * A message that the signer makes, to show that it can sign; with `claims`, only if no other signer holds the record of what these keys
+   * signed.
+   */
   | { kind: 'signProbe'; claims?: true }
   /** The text of a checkpoint; see {@link checkpointMessage} for the time, Unix, seconds. */
   | { kind: 'signCheckpoint'; text: string; time: number; step?: Step }
@@ -138,7 +144,7 @@ export interface SignerAnswers {
 /** Base64 of: Ed25519: 64 bytes (RFC 8032); ecdsa-p256: DER Ecdsa-Sig-Value (RFC 3279, section 2.2.3); rsa-3072: 384 bytes; mldsa44: 2,420 bytes. */
 export interface Signature {
   signature: string;
-  /** How many trees, signed before, no other tree will contain, now that this one is signed; absent: none. */
+  /** Number of signed trees that no later tree will contain, now that this one is signed; absent: none. */
   abandoned?: number;
 }
 
@@ -156,7 +162,7 @@ export interface ReportedFailure {
   trees?: readonly Tree[];
 }
 
-/** A signer ends with this status if its PIN was refused, or its file unfit. Its unit then gets the file anew. */
+/** A signer ends with this status if its PIN was refused, or its file unfit. Its unit then gets the file again. */
 export const PIN_UNFIT_STATUS = 75;
 
 /** Longest message in either direction, bytes: a certificate is the longest part of one. */

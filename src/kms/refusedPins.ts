@@ -21,7 +21,7 @@ import { codeOf, systemReason } from '../base/systemReason.ts';
 import { type TokenOptions, tokenName } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
 
-/** The oldest is forgotten for one more. */
+/** Maximum number of remembered PINs; the oldest is forgotten for one more. */
 const REFUSED_MAX = 16;
 /** The file has its size from the beginning, so that a full disk does not keep a refusal from being remembered. */
 const FILE_BYTES = 4096;
@@ -40,8 +40,8 @@ interface Remembered {
 }
 
 /**
- * The PINs that one token refused, on disk: a token locks itself after a few wrong PINs, and what starts its signers anew may do so without end. Only
- * salted digests are there, which are slow to compute. While this is open, no other process logs in to the token with this record.
+ * The PINs that one token refused, on disk: a token locks itself after a few wrong PINs, and its signers may be restarted without end. Only
+ * salted digests are stored, which are slow to compute. While this is open, no other process logs in to the token with this record.
  */
 export class RefusedPins implements Disposable {
   readonly #file: number;
@@ -54,7 +54,9 @@ export class RefusedPins implements Disposable {
     this.#remembered = read(file) ?? { salt: randomBytes(SALT_BYTES).toString('base64'), refused: [] };
   }
 
-  /** Makes folder and file where they are missing. Throws SignerFailure `pin_record_unusable`, or `timed_out` while another process logs in. */
+  /**
+   * Makes folder and file if they are missing. Throws SignerFailure `pin_record_unusable`, or `timed_out` while another process logs in.
+   */
   static async open(token: TokenOptions, timeoutMs: number): Promise<RefusedPins> {
     const path = join(token.refusedPins, nameOf(token));
     const file = whereUsable(path, () => openRecord(path));
@@ -75,17 +77,17 @@ export class RefusedPins implements Disposable {
     return Buffer.from(this.#remembered.salt, 'base64');
   }
 
-  /** One after the other. */
+  /** The digests, concatenated. */
   get digests(): Buffer {
     return Buffer.concat(this.#remembered.refused.map(({ digest }) => Buffer.from(digest, 'base64')));
   }
 
-  /** By which return value the token refused it. */
+  /** The return value with which the token refused this PIN. */
   codeOf(digest: Buffer): string | undefined {
     return this.#remembered.refused.find((one) => one.digest === digest.toString('base64'))?.code;
   }
 
-  /** On disk when it returns. Throws SignerFailure `pin_record_unusable`. */
+  /** Records a refused PIN; on disk when it returns. Throws SignerFailure `pin_record_unusable`. */
   add(digest: Buffer, code: string): void {
     const { salt, refused } = this.#remembered;
     this.#write({
@@ -110,15 +112,15 @@ export class RefusedPins implements Disposable {
   }
 }
 
-/** The same for all keys on the token. */
+/** The name of the record, the same for all keys on the token. */
 function nameOf(token: TokenOptions): string {
   const name = JSON.stringify(tokenName(token));
   return Buffer.from(sha256(fromUtf8(name))).toString('hex', 0, 16);
 }
 
 /**
- * Both halves of an installation use it: a signer, and commands that root runs, whose files must be the daemon's. Commands that log in where a
- * signer has a unit of its own get its folder and are in its group.
+ * Opens the record for both parts of an installation: a signer, and commands that root runs, whose files must belong to the daemon.
+ * Commands that log in while a signer has its own unit get its folder and are in its group.
  */
 function openRecord(path: string): number {
   const folder = dirname(path);
@@ -129,7 +131,7 @@ function openRecord(path: string): number {
   return makeRecord(path) ?? openSync(path, constants.O_RDWR | constants.O_NOFOLLOW);
 }
 
-/** Undefined if there is one. */
+/** Makes the record; undefined if it exists. */
 function makeRecord(path: string): number | undefined {
   try {
     const file = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL, 0o600);
@@ -149,7 +151,7 @@ function isRoot(): boolean {
   return process.getuid?.() === 0;
 }
 
-/** In one piece. */
+/** Writes the record in one piece. */
 function write(file: number, remembered: Remembered | undefined): void {
   const bytes = Buffer.alloc(FILE_BYTES, ' ');
   if (remembered !== undefined) bytes.write(JSON.stringify(remembered));
@@ -157,7 +159,7 @@ function write(file: number, remembered: Remembered | undefined): void {
   fsyncSync(file);
 }
 
-/** Undefined if nothing was written; what is damaged is begun anew. */
+/** Undefined if nothing was written; a damaged record is begun anew. */
 function read(file: number): Remembered | undefined {
   const bytes = Buffer.alloc(FILE_BYTES);
   const length = readSync(file, bytes, 0, FILE_BYTES, 0);

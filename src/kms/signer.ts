@@ -1,7 +1,7 @@
 /**
- * The program of a signer: one PKCS#11 module, one token, one key; or a software key. A vendor's module may hang, leak or crash here: this process then
- * ends, by its own lifeline or by the hand of whoever started it, and another is started. Signatures in several sessions are answered as they end;
- * every other PKCS#11 call blocks. Whoever is at the other end of the stream may be hostile: see duties.ts for what it can have signed.
+ * The program of a signer: one PKCS#11 module, one token, one key; or a software key. A vendor's module may hang, leak or crash here: this
+ * process then ends, by its own lifeline or by its parent, and another is started. Signatures in several sessions are answered as they end;
+ * every other PKCS#11 call blocks. The other end of the stream may be hostile: see duties.ts for what it can have signed.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { Lifeline, openStream, readCharter } from '../base/companionProgram.ts';
@@ -29,9 +29,9 @@ import { type SoftwareKey, SoftwareToken } from './softwareKey.ts';
 import { HsmToken } from './token.ts';
 import type { TokenKey } from './tokenKey.ts';
 
-/** Longer than any request is given. */
+/** Longer than any request may take. */
 const TIMEOUT_MS_MAX = 300_000;
-/** Whoever asks notices first that an answer is late, and says so. */
+/** The requesting process notices first that an answer is late, and reports it. */
 const GRACE_MS = 500;
 const SESSIONS_MAX = 64;
 
@@ -42,9 +42,9 @@ const stream = openStream();
 let token: HsmToken | SoftwareToken | undefined;
 let key: TokenKey | SoftwareKey | undefined;
 let duties: KeyDuties | undefined;
-/** Signatures under way, which never reject. Who ends the process waits for them: their threads are inside the module. */
+/** Signatures under way, which never reject. Code that ends the process waits for them: their threads are inside the module. */
 const signing = new Set<Promise<unknown>>();
-/** With which this process ends. */
+/** The exit status of this process. */
 let status = 0;
 
 async function answer(
@@ -84,7 +84,7 @@ function use(found: TokenKey | SoftwareKey): typeof found.publicKey {
   return key.publicKey;
 }
 
-/** The record and the signature at the same time; the answer after both. */
+/** Records and signs at the same time; answers after both. */
 async function sign(request: SigningRequest, timeoutMs: number): Promise<Signature & { message?: string }> {
   const { message, recorded, abandoned = 0 } = await opened(duties).assign(request, timeoutMs);
   const [signature] = await Promise.all([opened(key).sign(message), recorded]);
@@ -119,7 +119,7 @@ function opened<T>(thing: T | undefined): T {
   return thing;
 }
 
-/** What only a signer without limits does. */
+/** Returns the thing only if this is a signer without limits. */
 function administered<T>(thing: T | undefined): T {
   if (!charter.duties.anything)
     throw new SignerFailure('signing_refused', 'this signer makes and destroys no keys');
@@ -138,18 +138,18 @@ async function replyTo({ id, timeoutMs, ...request }: SignerCall): Promise<Signe
   } catch (error) {
     const failure = describe(error);
     if (isPinTrouble(failure)) status = PIN_UNFIT_STATUS;
-    // A daemon in wrong hands tells nobody. That it asks for a step from another tree is part of the conversation.
+    // A compromised daemon reports nothing. Its request for a step from another tree is part of the conversation.
     if (isRefusal(failure.code) && !(error instanceof TreeUnknown)) tellRefusal(request.kind, failure);
     return { id, failure };
   }
 }
 
-/** A log-in that is cut short is one whose refusal is not remembered, so whoever asks for it sets no limit. */
+/** If a log-in is cut short, its refusal is not remembered, so the requesting process sets no limit. */
 function timeLimitOf({ kind }: SignerRequest, timeoutMs: number): number {
   return kind === 'logIn' ? TIMEOUT_MS_MAX : Math.min(timeoutMs, TIMEOUT_MS_MAX);
 }
 
-/** Of one process: enough to be seen, too few to flood the journal. */
+/** Maximum for one process: enough to be seen, too few to flood the journal. */
 const REFUSALS_TOLD_MAX = 32;
 let refusalsTold = 0;
 
@@ -168,7 +168,10 @@ async function serve(call: SignerCall): Promise<void> {
   });
 }
 
-/** If a signature hangs, so would the exit, and the lifeline ends this process. Never rejects. */
+/**
+ * Ends this process after the signatures under way. If a signature hangs, so would the exit, and the lifeline ends this process. Never
+ * rejects.
+ */
 async function leave(): Promise<void> {
   await Promise.all(signing);
   process.exit(status);
@@ -188,7 +191,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-/** Whether the members that every step relies on are of their types. */
+/** Whether the members that every step relies on have the right types. */
 function isCall(message: unknown): message is SignerCall {
   if (!isObject(message) || typeof message.kind !== 'string') return false;
   if (!Number.isSafeInteger(message.id) || !(Number(message.timeoutMs) > 0)) return false;
@@ -224,7 +227,7 @@ function isStep(step: unknown): boolean {
   );
 }
 
-// Whoever started this process decides when it ends; Ctrl-C and systemd signal the whole group, while the daemon still drains.
+// The parent decides when this process ends; Ctrl-C and systemd signal the whole group, while the daemon still drains.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 
 stream.on('close', () => void leave());

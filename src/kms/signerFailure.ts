@@ -1,8 +1,8 @@
 import type { TokenOptions } from './protocol.ts';
 
 /**
- * Why a partition could not do what it was asked. `code` is a return value of PKCS#11 (`CKR_…`) or one of ours, in
- * lower case; `detail` is for logs and administrators, never for callers, and never contains the PIN.
+ * The reason why a partition could not do what was requested. `code` is a return value of PKCS#11 (`CKR_…`) or one of our own, in lower
+ * case; `detail` is for logs and administrators, never for callers, and never contains the PIN.
  */
 export class SignerFailure extends Error {
   readonly code: string;
@@ -16,7 +16,7 @@ export class SignerFailure extends Error {
   }
 }
 
-/** Whatever was thrown, as a failure; what is not one already is reported by its name and text. */
+/** Converts any thrown value to a failure; a value that is not one already is reported by its name and text. */
 export function toSignerFailure(error: unknown): SignerFailure {
   return error instanceof SignerFailure ? error : new SignerFailure('signer_error', String(error));
 }
@@ -27,7 +27,7 @@ const PIN_REFUSALS = new Set([
   'CKR_PIN_LEN_RANGE',
   'CKR_PIN_EXPIRED',
   'CKR_PIN_LOCKED',
-  // Ours: it was judged before.
+  // Our own code: the PIN was judged before.
   'pin_refused',
 ]);
 
@@ -36,7 +36,7 @@ export function isPinRefusal(code: string): boolean {
   return PIN_REFUSALS.has(code);
 }
 
-/** The signer will not sign what the log asks of it: another history than it has signed, or too many that were given up. */
+/** The signer will not sign the log's request: it shows another history than the signer has signed, or too many trees were given up. */
 export function isRefusal(code: string): boolean {
   return REFUSALS.has(code);
 }
@@ -52,7 +52,7 @@ const REFUSALS = new Set([
   'tree_file_unusable',
 ]);
 
-/** Another process signs with these keys, and has the record of what they signed. */
+/** Another process signs with these keys, and holds the record of what they signed. */
 export function isTaken({ code }: Pick<SignerFailure, 'code'>): boolean {
   return code === 'signer_twice';
 }
@@ -65,7 +65,7 @@ export function isPinTrouble({ code }: Pick<SignerFailure, 'code'>): boolean {
 const FORKED =
   'the store may be an older copy, or of another log: restore the newest backup. To continue the log as it is, stop the daemon and run `pdfseal hsm reset-signers`';
 
-/** What the administrator can do, for failures that waiting does not mend. A code missing here is worth a retry. */
+/** Remedies for failures that do not pass by waiting. A code missing here is worth a retry. */
 const REMEDIES: Record<string, string> = {
   module_unusable: 'check kms.partitions.module and that the file is a PKCS#11 library for this machine',
   CKR_USER_PIN_NOT_INITIALIZED: 'set the user PIN of the token',
@@ -100,17 +100,17 @@ const REMEDIES: Record<string, string> = {
 const PIN_REMEDY =
   'correct the PIN file: no start and no command presents this PIN again. If the PIN is right now, for example because it was reset in the token: `pdfseal hsm retry-pin`';
 
-/** The remedy for a failure an administrator must mend; undefined for one that may pass by itself. */
+/** The remedy for a failure that an administrator must correct; undefined for one that may pass by itself. */
 export function signerRemedy({ code }: Pick<SignerFailure, 'code'>): string | undefined {
   return isPinRefusal(code) ? PIN_REMEDY : REMEDIES[code];
 }
 
 const RESTART = '; a running daemon sees it once it is restarted, for credentials are handed out at a start';
 
-/** One line for an administrator: which partition, what is wrong, what to do. */
+/** One line for an administrator: the partition, the fault, the remedy. */
 export function describeFailure(region: string, token: TokenOptions, failure: SignerFailure): string {
   const remedy = signerRemedy(failure) ?? 'check that the token is connected and its module configured';
-  // The unit of a signer gets the file anew for each attempt.
+  // The unit of a signer gets the file again for each attempt.
   const isHeld = token.pinSource !== undefined && token.signer === undefined;
   const restart = isPinTrouble(failure) && isHeld ? RESTART : '';
   return `HSM partition ${region} (${nameToken(token)}, key "${token.keyLabel}"): ${failure.detail} (${failure.code}); ${remedy}${restart}`;

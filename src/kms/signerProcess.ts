@@ -19,7 +19,7 @@ const PROGRAM = fileURLToPath(siblingModule('signer', import.meta.url));
 /** A signer inherits nothing else: the daemon's environment may hold credentials, and a vendor's module is foreign code. */
 const BASE_ENVIRONMENT = { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' };
 
-/** An orderly logout may take this long before the process is killed. */
+/** Time limit for an orderly logout, before the process is killed. */
 const CLOSE_GRACE_MS = 1000;
 
 interface Pending {
@@ -27,13 +27,13 @@ interface Pending {
   reject(failure: SignerFailure): void;
 }
 
-/** How a signer is started for signatures in so many sessions at the same time; the arguments are for `ps`. */
+/** The command that starts a signer for this many concurrent sessions; the arguments are for `ps`. */
 export function signerProgram(charter: Charter, args: readonly string[], sessions: number) {
   const variables = charter.tokens.map(({ environment }) => environment ?? {});
   return {
     program: PROGRAM,
     args,
-    // Or SIGUSR1 would open an inspector in the process that knows the PIN.
+    // Without this, SIGUSR1 would open an inspector in the process that knows the PIN.
     execArgv: ['--disable-sigusr1'],
     // Each session that signs keeps a thread of the pool waiting, and the record of what was signed another one.
     environment: Object.assign(
@@ -45,8 +45,8 @@ export function signerProgram(charter: Charter, args: readonly string[], session
 }
 
 /**
- * The daemon's end of one signer: a child, or the unit of its token. Every request carries a time-out, and the first one that passes kills the
- * signer: a module that hung once is not asked again. A failure the token reported leaves it running; the caller decides.
+ * The daemon's end of one signer: a child, or the unit of its token. Every request carries a time-out, and the first one that passes kills
+ * the signer: a module that hung once is not used again. A failure that the token reported leaves it running; the caller decides.
  */
 export class SignerProcess {
   /** Resolves, with the first reason, as soon as the signer is gone or about to be killed. Never rejects. */
@@ -60,7 +60,7 @@ export class SignerProcess {
   #lost = Promise.withResolvers<SignerFailure>();
   #failure: SignerFailure | undefined;
 
-  /** With the duties of a child; a unit knows its own. */
+  /** `duties` are those of a child; a unit knows its own. */
   constructor(
     token: TokenOptions,
     { name, duties, sessions }: { name: string; duties: Duties; sessions: number },
@@ -85,7 +85,7 @@ export class SignerProcess {
     return this.#companion.pid;
   }
 
-  /** Ends the signer at once; what is pending fails with `reason`. */
+  /** Ends the signer at once; pending requests fail with `reason`. */
   kill(reason: SignerFailure): void {
     this.#lose(reason);
     this.#companion.kill();
@@ -98,7 +98,7 @@ export class SignerProcess {
     await this.exited;
   }
 
-  /** The answer of the signer. Rejects with SignerFailure; without an answer in time the signer is killed. */
+  /** Returns the signer's answer. Rejects with SignerFailure; without an answer in time the signer is killed. */
   ask<Kind extends SignerRequest['kind']>(
     request: Extract<SignerRequest, { kind: Kind }>,
     timeoutMs: number,
