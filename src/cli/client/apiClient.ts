@@ -7,7 +7,7 @@ import { answerTo, readBody } from '../../net/response.ts';
 import { withoutFinalSlashes } from '../../net/url.ts';
 import { lastingFault } from './lastingFault.ts';
 
-/** A body that is sent as it is read; it is never in memory as a whole. */
+/** A body that is streamed; it is never in memory as a whole. */
 export interface StreamedBody {
   contentType: string;
   /** Length in bytes, known before the first byte. */
@@ -17,11 +17,11 @@ export interface StreamedBody {
 
 export interface ApiRequest {
   method: 'GET' | 'POST';
-  /** Below `/v1`. */
+  /** Path below `/v1`. */
   path: string;
   headers?: Record<string, string>;
   body?: StreamedBody;
-  /** Takes the body of a successful answer, whose text is then empty. */
+  /** Receives the body of a successful answer, whose text is then empty. */
   save?(body: AsyncIterable<Buffer>): Promise<void>;
 }
 
@@ -43,9 +43,9 @@ export class ConnectionFailure extends Error {
 const SILENCE_MS_MAX = 120_000;
 const ANSWER_BYTES_MAX = 16 << 20;
 
-/** How to reach the service, besides its URL. */
+/** Connection settings in addition to the URL of the service. */
 export interface Reach {
-  /** PEM: authorities of the server's certificate, instead of the default ones. */
+  /** PEM: authorities for the server's certificate, instead of the default ones. */
   ca?: string;
   /** PEM: the client certificate. */
   cert?: string;
@@ -54,7 +54,7 @@ export interface Reach {
   socketPath?: string;
 }
 
-/** Sends requests to one pdfseald with one API key. Follows no redirects, so that the key never reaches another server. */
+/** Sends requests to one pdfseald with one API key. Does not follow redirects, so the key never reaches another server. */
 export class ApiClient {
   readonly #base: URL;
   readonly #apiKey: string | undefined;

@@ -30,11 +30,11 @@ interface LineAnswer {
   retry_after?: number;
 }
 
-/** A receipt and its job. */
+/** Enough for a receipt and its job. */
 const LINE_LENGTH_MAX = 2 * RECEIPT_LENGTH_MAX;
 
 /**
- * Seals documents by their digests, all in one request. Repeats the request with the documents that are still open. `onEnd` is told about
+ * Seals documents by their digests, all in one request. Repeats the request with the documents that are still open. `onEnd` is called for
  * each document as soon as its receipt arrives or it is refused.
  */
 export async function submitInBulk<Item extends { document: DocumentDigests }>(
@@ -60,12 +60,12 @@ export async function submitInBulk<Item extends { document: DocumentDigests }>(
   }
 }
 
-/** One request with all documents that are open. */
+/** One request with all open documents. */
 class Round<Item extends { document: DocumentDigests }> {
   readonly #options: BulkRequestOptions;
   readonly #open: ReadonlySet<Item>;
   readonly #end: (item: Item, how: Submitted | Refused) => void;
-  /** Why documents are still open, and when to repeat the request. */
+  /** The reason why documents are still open; `pauseSeconds` says when to repeat the request. */
   why = 'the answer has too few lines';
   pauseSeconds = 1;
 
@@ -79,7 +79,7 @@ class Round<Item extends { document: DocumentDigests }> {
     this.#end = end;
   }
 
-  /** A repeat, after a connection failed, has only the documents that are still open. */
+  /** After a failed connection, a repeat has only the documents that are still open. */
   request(): ApiRequest {
     let sent: Item[] = [];
     const body = () => {

@@ -9,26 +9,26 @@ import type { TrustFile } from '../../manifest/trustFile.ts';
 import { type EpochCheckpoint, readEarlier } from '../../prove/history.ts';
 import { readTextFile } from '../files.ts';
 
-/** A checkpoint as the log showed it: enough of its keys signed it. So only the log itself can fill what is kept. */
+/** A checkpoint as the log showed it, signed by enough of its keys. So only the log itself can fill the folder. */
 export interface Shown extends EpochCheckpoint {
   note: string;
 }
 
 type Kind = 'contradiction' | 'unproven';
 
-/** Most files of each kind: a hostile log must not fill the disk. */
+/** Maximum number of files of each kind: a hostile log must not fill the disk. */
 const KEPT_MAX = 16;
 /** A character of a note has at most 3 bytes in UTF-8. */
 const NOTE_BYTES_MAX = 3 * NOTE_LENGTH_MAX;
 
-/** Keeps what contradicts the checkpoint in `other`, and says where. Without `other`, the checkpoints contradict each other. */
+/** Keeps the checkpoints that contradict the one in `other`, and reports where. Without `other`, they contradict each other. */
 export function keepContradiction(state: string, other: string | undefined, shown: readonly Shown[]): string {
   const { files, fault } = keep(state, 'contradiction', shown);
   const evidence = [...(other === undefined ? [] : [other]), ...files];
   return `Keep ${evidence.length === 2 ? 'both checkpoints' : 'as evidence'}: ${evidence.join(' and ')}${fault}`;
 }
 
-/** Keeps what the log has not proved, for the next run, and says where. */
+/** Keeps checkpoints that the log has not proved, for the next run, and reports where. */
 export function keepUnproven(state: string, shown: readonly Shown[]): string {
   const { files, fault } = keep(state, 'unproven', shown);
   return files.length === 0
@@ -44,7 +44,7 @@ export function readUnproven(state: string, trust: TrustFile): (EpochCheckpoint 
   }));
 }
 
-/** Only after the log proved that it contains them: then the state file stands for them. */
+/** Removes them, only after the log proved that it contains them: then the state file covers them. */
 export function removeUnproven(state: string): void {
   for (const file of keptFiles(state, 'unproven')) rmSync(file, { force: true });
 }

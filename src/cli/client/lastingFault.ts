@@ -3,7 +3,7 @@ import { OperatorError } from '../../base/errors.ts';
 import { codeOf } from '../../base/systemReason.ts';
 import { toNoAnswer } from '../../net/noAnswer.ts';
 
-/** How the command tried to reach the service, for messages. */
+/** The settings with which the command tried to reach the service, for messages. */
 export interface Attempted {
   url: URL;
   /** Whether authorities were named with --tls-ca. */
@@ -29,7 +29,7 @@ const PASSING_HTTP = ['HPE_INVALID_EOF_STATE'];
 /** Time limit of a TLS handshake. */
 const HANDSHAKE_MS_MAX = 5_000;
 
-/** Why a failed request cannot succeed later; undefined if it can. */
+/** The reason why a failed request cannot succeed later; undefined if it can. */
 export async function lastingFault(error: Error, attempted: Attempted): Promise<Unreachable | undefined> {
   const { url, socketPath } = attempted;
   const code = codeOf(error);
@@ -94,7 +94,7 @@ function tlsFault(error: Error, code: string, { url: { host, hostname }, hasCa }
   return fault('server_unreachable', `${host} refuses TLS with this client (${reason})`, remedy);
 }
 
-/** OpenSSL's own words: one field of its messages. */
+/** OpenSSL's own reason: one field of its messages. */
 function opensslReason(error: Error): string {
   if ('reason' in error && typeof error.reason === 'string') return error.reason;
   return (
@@ -102,7 +102,7 @@ function opensslReason(error: Error): string {
   );
 }
 
-/** Whether the server uses TLS. Trusts no certificate, and sends no data. */
+/** Whether the server uses TLS. Does not trust any certificate, and sends no data. */
 function shakesHands({ url, socketPath }: Attempted): Promise<boolean> {
   const at =
     socketPath === undefined ? { host: url.hostname, port: Number(url.port || 80) } : { path: socketPath };

@@ -52,7 +52,7 @@ const MONITOR_OPTIONS = [
   ),
 ] as const;
 
-/** What the log showed, and what is wrong with it. */
+/** The findings of one run: the state of the log, and its faults. */
 interface Followed {
   now: Checkpoint;
   earlier: Checkpoint | undefined;
@@ -60,7 +60,7 @@ interface Followed {
   problems: string[];
 }
 
-/** A log asks its witnesses again after an hour at the latest. */
+/** Generous: a log requests cosignatures again after an hour at the latest. */
 const AGE_MS_MAX = 24 * 3_600_000;
 const ANSWER_MS_MAX = 60_000;
 /** More than any checkpoint or tile has. */
@@ -160,7 +160,7 @@ async function follow({
   return { now, earlier, receipts: paths?.length, problems };
 }
 
-/** A checkpoint that enough keys of the log signed. Throws OperatorError for any other answer: it proves nothing. */
+/** Returns a checkpoint that enough keys of the log signed. Throws OperatorError for any other answer: it proves nothing. */
 async function showAs(
   path: 'checkpoint' | 'checkpoint/witnessed',
   log: ApiClient,
@@ -173,7 +173,7 @@ async function showAs(
   return { ...signed, note };
 }
 
-/** Which witnesses must have cosigned; undefined if none must. */
+/** The witnesses that must have cosigned; undefined if none must. */
 function policyOf(origin: string, file: string | undefined, trust: TrustFile): WitnessPolicy | undefined {
   const trusted = trust.logs.find((log) => log.origin === origin)?.witnessPolicy;
   const text = file === undefined ? trusted : readTextFile(file, RECEIPT_BYTES_MAX);
@@ -187,7 +187,7 @@ function policyOf(origin: string, file: string | undefined, trust: TrustFile): W
   }
 }
 
-/** Why the two checkpoints that the log shows are not of one tree. The log can grow between the two answers. */
+/** The reason why the two checkpoints that the log shows do not belong to one tree. The log can grow between the two answers. */
 async function whyNotOneLog(now: Shown, witnessed: Shown, log: ApiClient): Promise<string | undefined> {
   if (witnessed.origin !== now.origin)
     throw new OperatorError(
@@ -210,7 +210,7 @@ function readState(path: string, isFirst: boolean, trust: TrustFile): EpochCheck
   return readEarlier({ text: readTextFile(path, RECEIPT_BYTES_MAX), from: path }, trust);
 }
 
-/** Throws OperatorError for a folder without receipts: nothing would be proved of it. */
+/** Paths of the receipts in a folder. Throws OperatorError for a folder without receipts: nothing would be proved about it. */
 function receiptsIn(folder: string): string[] {
   let names: string[];
   try {
@@ -227,7 +227,7 @@ function receiptsIn(folder: string): string[] {
   );
 }
 
-/** What is wrong with each of the receipts that the log does not contain. */
+/** The fault of each receipt that the log does not contain. */
 async function missing(
   paths: readonly string[],
   now: Checkpoint,
@@ -254,7 +254,7 @@ function printFollowed({ now, earlier, receipts, problems }: Followed): void {
   print(problems.length === 0 ? 'good' : 'bad');
 }
 
-/** What the log shows at a path. Nothing of it is trusted. Throws OperatorError where the log does not answer with it. */
+/** Fetches an answer of the log; it is not trusted. Throws OperatorError if the log does not serve it. */
 async function fetchFrom(log: ApiClient, path: string): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;

@@ -11,7 +11,7 @@ import type { Reach } from './apiClient.ts';
 /** More than any key or certificate file has. */
 const FILE_BYTES_MAX = 16 << 20;
 
-/** How to reach the service. */
+/** Options for reaching the service. */
 export const REACH_OPTIONS = [
   option('--url <url>', 'URL of pdfseald, such as https://seal.example.com', {
     parse: parseUrl,
@@ -37,7 +37,7 @@ export function reachMisuse({ tlsCertificate, tlsKey }: ReachOptions): string | 
   return isHalf ? '--tls-certificate and --tls-key need each other' : undefined;
 }
 
-/** Throws OperatorError. */
+/** Reads the files of the options. Throws OperatorError. */
 export function reachOf({ tlsCa, tlsCertificate, tlsKey, unixSocket }: ReachOptions): Reach {
   const read = (file: string) => readTextFile(file, FILE_BYTES_MAX);
   const secrets = {
@@ -46,7 +46,7 @@ export function reachOf({ tlsCa, tlsCertificate, tlsKey, unixSocket }: ReachOpti
     ...(tlsKey !== undefined && { key: read(tlsKey) }),
   };
   try {
-    // OpenSSL accepts a file without a certificate, and then trusts nobody.
+    // OpenSSL accepts a file without a certificate, and then trusts no authority.
     if (secrets.ca !== undefined) new X509Certificate(secrets.ca);
     createSecureContext(secrets);
   } catch (cause) {
@@ -58,7 +58,7 @@ export function reachOf({ tlsCa, tlsCertificate, tlsKey, unixSocket }: ReachOpti
   return { ...secrets, ...(unixSocket !== undefined && { socketPath: unixSocket }) };
 }
 
-/** The API key. Undefined only if there is a client certificate, which can stand for the client. */
+/** Returns the API key. Undefined only if there is a client certificate, which can stand for the client. */
 export function readApiKey(options: ReachOptions): string | undefined {
   const apiKey = readOptionalApiKey(options);
   if (apiKey === undefined && options.tlsCertificate === undefined)
@@ -66,7 +66,7 @@ export function readApiKey(options: ReachOptions): string | undefined {
   return apiKey;
 }
 
-/** Never from the command line: every user of the machine can read that. Undefined if none is given. */
+/** Never reads it from the command line, which every user of the machine can see. Undefined if none is given. */
 export function readOptionalApiKey({ keyFile, tlsCertificate }: ReachOptions): string | undefined {
   const apiKey =
     keyFile === undefined ? fromEnvironment('PDFSEAL_API_KEY') : readTextFile(keyFile, FILE_BYTES_MAX).trim();
@@ -74,7 +74,7 @@ export function readOptionalApiKey({ keyFile, tlsCertificate }: ReachOptions): s
   // The error about an invalid header value would show the key.
   if (!/^[\x21-\x7e]+$/.test(apiKey))
     throw new OperatorError('the API key must be one line of visible ASCII characters');
-  // A key decides who the caller is, also where the certificate stands for another client.
+  // A key decides who the caller is, even if the certificate stands for another client.
   if (keyFile === undefined && tlsCertificate !== undefined)
     note('with the API key of PDFSEAL_API_KEY: unset it if the certificate alone stands for the client');
   return apiKey;

@@ -22,18 +22,18 @@ export interface SealOptions {
   fields: SealFields;
   /** Default: {@link idempotencyKeyOf}. */
   idempotencyKey: string | undefined;
-  /** How long to go on trying and waiting, in milliseconds. */
+  /** Maximum time for retries and waits, in milliseconds. */
   patienceMs: number;
-  /** Takes the copy without metadata. Without this, no copy is fetched. */
+  /** Receives the copy without metadata. If absent, no copy is fetched. */
   saveCopy?: ((body: AsyncIterable<Buffer>, digests: DocumentDigests) => Promise<void>) | undefined;
   onSent(bytes: number): void;
-  /** Told before each pause, with the reason. */
+  /** Called before each pause, with the reason. */
   onWait(why: string, seconds: number): void;
 }
 
 export interface Submitted {
   jobId: string;
-  /** Whether the server had the job already, from an earlier run. */
+  /** Whether the server already had the job from an earlier run. */
   replayed: boolean;
   /** The receipt, byte for byte. */
   receipt: string;
@@ -57,17 +57,17 @@ interface SealJobAnswer {
   error?: { code: string; message: string };
 }
 
-/** A create, in one of its forms. */
+/** A create request, in one of its forms. */
 export interface SealRequest {
   path: '/jobs/seal' | '/digests/seal';
   /** SHA-256 of the document, lower-case hex. */
   sha256: string;
-  /** What tells this create from others, for {@link idempotencyKeyOf}. */
+  /** Distinguishes this create from others, for {@link idempotencyKeyOf}. */
   fields: SealFields;
   body: StreamedBody;
 }
 
-/** Uploads a document, waits until its job ends, and gives its receipt. Throws {@link Refused}. */
+/** Uploads a document, waits until its job ends, and returns its receipt. Throws {@link Refused}. */
 export function submitDocument(
   path: string,
   document: DocumentDigests,
@@ -157,20 +157,20 @@ function sealedDocumentOf(receipt: string): DocumentDigests | undefined {
 }
 
 /**
- * The same key for the same document and fields. So a repeat, even after a crash of this program, gets the same job and receipt while
- * the service remembers the key.
+ * The same key for the same document and fields. So a repeat, even after a crash of this program, gets the same job and receipt while the
+ * service remembers the key.
  */
 export function idempotencyKeyOf({ sha256: of }: { sha256: string }, fields: SealFields): string {
   const request = JSON.stringify([of, Object.entries(fields).sort()]);
   return `pdfseal-${toBase64(sha256(Buffer.from(request)))}`;
 }
 
-/** Statuses of a temporary condition, from the service or from a proxy before it. */
+/** Statuses of a temporary condition, from the service or from a proxy in front of it. */
 const PASSING_STATUS = new Set([429, 502, 503, 504]);
 const PAUSE_SECONDS_MIN = 0.1;
 const PAUSE_SECONDS_MAX = 30;
 
-/** What {@link Attempts} need of the options. */
+/** The options that {@link Attempts} needs. */
 export type AttemptsOptions = Pick<SealOptions, 'client' | 'patienceMs' | 'onWait'>;
 
 /** The requests for one document, each repeated while it may succeed later, within one time limit. */
@@ -185,7 +185,7 @@ export class Attempts {
     this.#signal = AbortSignal.timeout(options.patienceMs);
   }
 
-  /** The first successful answer. */
+  /** Returns the first successful answer. */
   async send(request: ApiRequest): Promise<ApiAnswer> {
     for (let pauses = 0; ; pauses++) {
       const answer = await this.#attempt(request);

@@ -106,7 +106,7 @@ export const submitCommand = command('submit', {
   },
 });
 
-/** What is wrong with this combination of options. */
+/** Describes a wrong combination of options. */
 function misuse(documents: readonly string[], options: SubmitOptions): string | undefined {
   const { sourceUrl: urls, checksum: checksums = [], digestOnly, idempotencyKey } = options;
   if (urls === undefined) {
@@ -142,7 +142,7 @@ function parseParallel(text: string): number {
   throw new InvalidArgumentError(`Expected at most ${PARALLEL_MAX}.`);
 }
 
-/** The text as it was given: a signature in the URL may cover every character. */
+/** Returns the text as given: a signature in the URL may cover every character. */
 function parseSourceUrls(text: string, previous?: string[]): string[] {
   parseUrl(text);
   return collect(text, previous);

@@ -37,17 +37,17 @@ export interface SubmitterOptions {
   idempotencyKey: string | undefined;
   /** Send digests, never documents. */
   digestOnly: boolean;
-  /** How many documents are sent at the same time. */
+  /** Number of documents that are sent at the same time. */
   parallel: number;
   /** Whether progress counts documents, not the bytes of each. */
   counted: boolean;
-  /** With it, existing receipts must verify. */
+  /** If present, existing receipts must verify under it. */
   trust: TrustFile | undefined;
   strippedCopy: boolean;
   force: boolean;
 }
 
-/** How many documents were sealed now, had a receipt already, or failed. */
+/** Numbers of documents that were sealed now, had a receipt already, or failed. */
 export interface SubmitCounts {
   sealed: number;
   skipped: number;
@@ -60,9 +60,9 @@ interface Digested {
   document: DocumentDigests;
 }
 
-/** Documents in one request. A request could have more, but they would all be hashed before the first receipt arrives. */
+/** Maximum number of documents in one request. A request could have more, but they would all be hashed before the first receipt arrives. */
 const BULK_DOCUMENTS = 1_000;
-/** Gets the receipts of documents, saves them beside the documents, and reports each. */
+/** Gets the receipts of documents, saves them next to the documents, and reports each. */
 export class Submitter {
   readonly #options: SubmitterOptions;
   readonly #held: (path: string, document: DocumentDigests) => Held;
@@ -164,7 +164,7 @@ export class Submitter {
     return this.#options.counted ? digestFile(path, SILENT) : digestFile(path);
   }
 
-  /** Whether the document needs no request. Throws Refused if a receipt of something else is there, before anything is sent. */
+  /** Whether the document needs no request. Throws Refused, before anything is sent, if there is a receipt for something else. */
   #skip(work: Work, document: DocumentDigests): boolean {
     const receipt = receiptPathOf(work);
     const held = work.found ? this.#held(receipt, document) : 'none';
@@ -245,7 +245,7 @@ function copyPathOf({ stem }: Work): string {
   return `${stem}.stripped.pdf`;
 }
 
-/** If the file exists, it must be the same copy. */
+/** Saves the copy. If the file exists, it must be the same copy. */
 async function saveCopy(
   path: string,
   body: AsyncIterable<Buffer>,

@@ -5,7 +5,7 @@ import type { DocumentDigests } from '../../job/job.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
 import { createVerifier, parseReceiptJson, type Verdict } from '../../prove/verify.ts';
 
-/** A document to be sealed, and where its receipt goes. */
+/** A document to be sealed, and the place for its receipt. */
 export interface Work {
   /** Its name in messages. */
   name: string;
@@ -13,7 +13,7 @@ export interface Work {
   stem: string;
   /** The document, if it is on this machine. */
   path?: string;
-  /** Where the service fetches it. */
+  /** The URL from which the service fetches it. */
   source?: { url: string; checksum?: string };
   /** Whether it was found in a folder: then it is skipped if its receipt exists. */
   found: boolean;
@@ -51,7 +51,7 @@ function isFileBehind(link: string): boolean {
   return statSync(link, { throwIfNoEntry: false })?.isFile() ?? false;
 }
 
-/** Hosted documents, the n-th with the n-th local copy or checksum. A receipt goes beside the copy, or into the current folder. */
+/** Hosted documents, the n-th with the n-th local copy or checksum. A receipt goes next to the copy, or into the current folder. */
 export function hostedDocuments(
   urls: readonly string[],
   paths: readonly string[],
@@ -94,7 +94,7 @@ export function receiptKeeper(
   };
 }
 
-/** What can be verified without keys: the receipt is complete, for this document, and its leaf is in the tree of its checkpoint. */
+/** Verifies everything that needs no keys: the receipt is complete, for this document, and its leaf is in the tree of its checkpoint. */
 function agrees({ checks }: Verdict): boolean {
   const names = ['receipt', 'document', 'manifest', 'leaf'];
   return (
