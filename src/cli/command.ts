@@ -1,8 +1,8 @@
-/** A command in one table: what help, manual and completion say of it, what it takes, and what it does. */
+/** A command in one table: its text for help, manual and completion, its parameters, and its action. */
 import { Argument, Command, Option } from 'commander';
 import { type Explanation, explain } from './help.ts';
 
-/** Reads what was typed; `before` is what the same option gave before. Throws InvalidArgumentError. */
+/** Parses an argument as typed; `before` is the earlier value of the same option. Throws InvalidArgumentError. */
 type Parse = (text: string, before?: never) => unknown;
 
 interface Settings {
@@ -10,11 +10,11 @@ interface Settings {
   choices?: readonly string[];
   required?: true;
   default?: unknown;
-  /** The default as it is typed. */
+  /** The default, as a user would type it. */
   shown?: string;
   /** The name of another option, which excludes this one. */
   conflicts?: string;
-  /** Whether it names the config file: where it is left out, `completeConfig` fills it in. */
+  /** Whether it names the config file: if it is left out, `completeConfig` fills it in. */
   isConfig?: true;
 }
 
@@ -27,7 +27,7 @@ export interface Parameter<Flags extends string = string, Own extends How = How>
   how: Own;
 }
 
-/** An option. Its value is what `parse` makes of the text, one of the choices, or the text itself. */
+/** An option. Its value is the result of `parse`, one of the choices, or the text itself. */
 export function option<Flags extends string, const Own extends How = Record<never, never>>(
   flags: Flags,
   description: string,
@@ -36,12 +36,12 @@ export function option<Flags extends string, const Own extends How = Record<neve
   return { flags, description, how: how ?? ({} as Own) };
 }
 
-/** The name by which {@link Given} has an option. */
+/** The name of an option in {@link Given}. */
 export function memberOf({ flags }: Parameter): string {
   return new Option(flags).attributeName();
 }
 
-/** As {@link option}. */
+/** Like {@link option}. */
 export const argument = option;
 
 type Camel<Name extends string> = Name extends `${infer First}-${infer Rest}`
@@ -87,7 +87,7 @@ type All<Members> = (Members extends unknown ? (one: Members) => void : never) e
   ? { [Name in keyof Every]: Every[Name] }
   : never;
 
-/** What these options give, by their names. */
+/** The values of these options, by their names. */
 export type Given<Options extends readonly Parameter[]> = All<Member<Options[number]>>;
 
 type ArgumentValues<Arguments extends readonly Parameter[]> = {
@@ -106,18 +106,18 @@ interface Form<Options extends readonly Parameter[], Arguments extends readonly 
   arguments?: Arguments;
   /** Commands below it. */
   commands?: readonly (() => Command)[];
-  /** What is wrong with these together: wrong usage. */
+  /** Describes a wrong combination of these, if there is one: wrong usage. */
   misuse?(given: Given<Options>, ...args: ArgumentValues<Arguments>): string | undefined;
   run(given: Given<Options>, ...args: ArgumentValues<Arguments>): void | Promise<void>;
 }
 
-/** Makes the command, each time anew. */
+/** Makes the command, a new one each time. */
 export function command<
   const Options extends readonly Parameter[] = [],
   const Arguments extends readonly Parameter[] = [],
 >(name: string, form: Form<Options, Arguments>): () => Command {
   return () => {
-    // What follows the name of a command is an option of that command, and of none above it.
+    // Options after the name of a command belong to that command, and not to any above it.
     const made = group(name, form.description ?? '', form.commands ?? [])().enablePositionalOptions();
     if (form.summary !== undefined) made.summary(form.summary);
     for (const one of form.arguments ?? []) made.addArgument(argumentOf(one));
@@ -134,7 +134,7 @@ export function command<
   };
 }
 
-/** A command that only has others below it. */
+/** A command that only groups others. */
 export function group(name: string, description: string, commands: readonly (() => Command)[]) {
   return (): Command => {
     const made = new Command(name).description(description);

@@ -1,4 +1,4 @@
-/** How a command ends. `unknown` keeps "this is not so" apart from "nobody can say", which a script must not mix up. */
+/** Exit statuses of commands. `unknown` separates "this is not so" from "this cannot be determined", which a script must not confuse. */
 export const EXIT = {
   ok: 0,
   failed: 1,
@@ -11,7 +11,7 @@ export const EXIT = {
 
 export type ExitStatus = (typeof EXIT)[keyof typeof EXIT];
 
-/** What each status means: the one table that help and manual pages print, and that docs/operate/commands.md is held to. */
+/** The meaning of each status: the one table that help and manual pages print, and that docs/operate/commands.md must match. */
 export const EXIT_MEANINGS: Readonly<Record<ExitStatus, string>> = {
   0: 'success; a command that checks something found it good',
   1: 'failure, and standard error says why; a command that checks something found it bad',
@@ -23,12 +23,12 @@ export const EXIT_MEANINGS: Readonly<Record<ExitStatus, string>> = {
 
 export const EXIT_STATUSES = Object.keys(EXIT_MEANINGS).map(Number) as ExitStatus[];
 
-/** What the statuses of one command mean, where it can say more than the table. */
+/** Meanings of the statuses of one command, if they are more exact than the table. */
 export type OwnMeanings = Partial<Record<0 | 1 | 2, string>>;
 
 const OF_ANY_COMMAND: OwnMeanings = { 0: 'done', 1: 'failed, and standard error says why' };
 
-/** The statuses a command ends with, and what they mean there. */
+/** The exit statuses of a command, with their meanings. */
 export function exitMeaningsOf(own: OwnMeanings): [status: ExitStatus, meaning: string][] {
   const meanings: Partial<Record<ExitStatus, string>> = {
     ...OF_ANY_COMMAND,

@@ -18,7 +18,7 @@ import { showProgress } from './terminal.ts';
 
 const READ_BYTES = 1 << 18;
 
-/** Both digests of a file in one pass, however large it is. Throws OperatorError when it cannot be read. */
+/** Computes both digests of a file in one pass, however large it is. Throws OperatorError if it cannot be read. */
 export async function digestFile(
   path: string,
   progress = showProgress(`reading ${basename(path)}`, sizeOf(path), 'bytes'),
@@ -47,12 +47,12 @@ async function digest(
   return { sha256: sha256.digest('hex'), sha512: sha512.digest('hex'), bytes };
 }
 
-/** Text of a small file. Throws OperatorError when it cannot be read, or has more than `bytesMax` bytes. */
+/** Reads the text of a small file. Throws OperatorError if it cannot be read, or has more than `bytesMax` bytes. */
 export function readTextFile(path: string, bytesMax: number): string {
   return readSmallFile(path, bytesMax).toString('utf8');
 }
 
-/** Bytes of a small file. Throws OperatorError when it cannot be read, or has more than `bytesMax` bytes. */
+/** Reads the bytes of a small file. Throws OperatorError if it cannot be read, or has more than `bytesMax` bytes. */
 export function readSmallFile(path: string, bytesMax: number): Buffer {
   if (sizeOf(path) > bytesMax) throw new OperatorError(`${path} is larger than ${bytesMax} bytes`);
   return readWholeFile(path);

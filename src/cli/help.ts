@@ -3,29 +3,29 @@ import { MANUAL_FOLDER } from '../base/package.ts';
 import { EXIT_MEANINGS, EXIT_STATUSES, exitMeaningsOf, type OwnMeanings } from './exit.ts';
 import { note } from './terminal.ts';
 
-/** What the help and the manual page of a command say besides its options. */
+/** Text in the help and the manual page of a command, in addition to its options. */
 export interface Explanation {
   /** Command lines; a remark follows two or more spaces. */
   examples: string[];
   exit?: OwnMeanings;
   /** Paragraphs after the options. */
   notes?: string;
-  /** Options by the names they had once, which go on working: what to type now, the flags that an old name stood for too behind it. */
+  /** Former names of options, which still work, each with the option to use now, followed by further flags that the old name included. */
   formerly?: Readonly<Record<`--${string}`, string>>;
-  /** Whether it has no --json, because what it prints is for a program already. */
+  /** Whether it lacks --json, because its output is already made for programs. */
   withoutJson?: true;
 }
 
 const explanations = new WeakMap<Command, Explanation>();
 
-/** Adds to a command what its options do not say. */
+/** Adds to a command the text that its options lack. */
 export function explain(command: Command, explanation: Explanation): Command {
   explanations.set(command, explanation);
   for (const [old, now] of Object.entries(explanation.formerly ?? {})) addFormerOption(command, old, now);
   return command;
 }
 
-/** Takes an option by its old name, and says so once. Help, manual and completion know only the new name. */
+/** Accepts an option by its old name, with one note. Help, manual and completion know only the new name. */
 function addFormerOption(command: Command, old: string, now: string): void {
   const [name = '', ...flags] = now.split(' ');
   const current = command.options.find(({ long }) => long === name);

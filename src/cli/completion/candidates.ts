@@ -5,7 +5,7 @@ import { shownOptions } from '../help.ts';
 import { configuredKeys } from '../hsm/hsmKeys.ts';
 import { configFiles, defaultConfigFile } from '../options.ts';
 
-/** A word that would fit, and what it means. */
+/** A word that would fit, and its meaning. */
 interface Candidate {
   word: string;
   meaning: string;
@@ -13,11 +13,11 @@ interface Candidate {
 
 export interface Candidates {
   words: Candidate[];
-  /** Whether a name of a file fits too. */
+  /** Whether a file name fits too. */
   files: boolean;
 }
 
-/** What may take the place of the last of `words`, those behind `pdfseal` on the command line. */
+/** Words that may replace the last of `words`, which follow `pdfseal` on the command line. */
 export function candidatesFor(program: Command, words: readonly string[]): Candidates {
   const current = words.at(-1) ?? '';
   const typed = current === '=' ? '' : current;
@@ -26,16 +26,16 @@ export function candidatesFor(program: Command, words: readonly string[]): Candi
   return { words: all.filter(({ word }) => word.startsWith(typed)), files };
 }
 
-/** Where on the command line the next word is. */
+/** The position of the next word on the command line. */
 interface Line {
   command: Command;
   /** The option that waits for its value. */
   awaiting: Option | undefined;
   /** Options that were given, and the values of those that take one. */
   given: Map<Option, string | undefined>;
-  /** How many arguments were given. */
+  /** Number of arguments so far. */
   count: number;
-  /** Behind `--` there are no options. */
+  /** Whether `--` was given: only arguments follow it. */
   onlyArguments: boolean;
 }
 
@@ -52,7 +52,7 @@ function readLine(program: Command, words: readonly string[]): Line {
 }
 
 function readWord(line: Line, word: string): void {
-  // bash makes a word of it: --config=FILE is three.
+  // bash splits at it: --config=FILE becomes three words.
   if (word === '=') return;
   const isOption = word.startsWith('-') && !line.onlyArguments;
   if (line.awaiting && !(isOption && !line.awaiting.required)) {
@@ -96,7 +96,7 @@ function commandsOf(command: Command): Candidate[] {
   return [...named, { word: 'help', meaning: 'print the help of a command' }];
 }
 
-/** Those that were not given yet, or may be given again. */
+/** Options that were not given yet, or may be repeated. */
 function optionsOf({ command, given }: Line): Candidate[] {
   const open = shownOptions(command).filter((option) => !given.has(option) || isRepeated(option));
   const own = open.map(({ long, description }) => ({ word: long ?? '', meaning: description }));
@@ -118,7 +118,7 @@ function valuesOf(taker: Option | Argument, name: string, { command, given }: Li
   return { words: [...choices, ...found], files };
 }
 
-/** Values of options that the config file holds. Nothing here opens a store: a shell asks on every TAB. */
+/** Option values that the config file contains. Nothing here opens a store: a shell runs this on every TAB. */
 const CONFIGURED: Readonly<Record<string, (config: Config) => Candidate[]>> = {
   '--partition': ({ kms }) => kms.partitions.map((one) => ({ word: kmsKeyId(one), meaning: 'partition' })),
   '--new-keys': ({ kms }) => [

@@ -1,8 +1,8 @@
-/** What a shell is told once: to ask `pdfseal` itself for each word, so that there is nothing here that could be out of date. */
+/** The completion scripts of the shells. They only call `pdfseal` for each word, so they cannot become out of date. */
 
-/** The first argument by which a shell asks; the words of the command line follow, the last of them being typed. */
+/** The first argument of a completion call; the words of the command line follow, with the word being typed last. */
 export const ASK = '__complete';
-/** A line of the answer: names of files are wanted too. */
+/** A line of the answer: file names fit too. */
 export const FILES = ':files';
 
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;

@@ -8,7 +8,7 @@ import type { Config } from '../../config/config.ts';
 import { formatAddress, type SocketPath } from '../../net/address.ts';
 import { answerTo, readBody } from '../../net/response.ts';
 
-/** Nothing listens there: no daemon runs with this configuration. */
+/** No process listens there: no daemon runs with this configuration. */
 export class NobodyAnswers extends OperatorError {
   override readonly name = 'NobodyAnswers';
 }
@@ -36,7 +36,7 @@ const SILENCE_MS_MAX = { GET: 5_000, POST: 60_000 };
 const ANSWER_BYTES_MAX = 4 << 20;
 
 /**
- * Asks the administration of a running daemon. Throws NobodyAnswers, AdminRefusal, or another OperatorError when the socket may
+ * Sends a request to the administration of a running daemon. Throws NobodyAnswers, AdminRefusal, or another OperatorError if the socket may
  * not be opened.
  */
 export async function askAdministration<Answer>(
@@ -106,8 +106,8 @@ function parse(text: string, address: SocketPath): unknown {
 }
 
 /**
- * The status of the daemon of this configuration. Throws OperatorError, with a remedy, that distinguishes: no daemon runs, it is still
- * starting, it does not answer, or the user has no access.
+ * Returns the status of the daemon of this configuration. Throws OperatorError, with a remedy, that distinguishes: no daemon runs, it is
+ * still starting, it does not answer, or the user has no access.
  */
 export async function readStatus({ admin, lockFile, environment }: Config): Promise<AdminStatus> {
   try {

@@ -34,7 +34,7 @@ export const checkConfigCommand = command('check-config', {
   },
 });
 
-/** Prints what a start would find. Returns whether the daemon would start. Throws OperatorError if the config file is not valid. */
+/** Prints the findings of a start. Returns whether the daemon would start. Throws OperatorError if the config file is not valid. */
 export async function checkConfig(file: string): Promise<boolean> {
   const verdicts = await printDiagnoses(diagnoseStart(file));
   const wouldStart = !verdicts.has('bad');

@@ -41,7 +41,7 @@ function present({ path, value, source, changed }: Setting) {
   return { key: formatKeyPath(path), value: withoutSecrets(value) ?? null, source, changed };
 }
 
-/** Where the running daemon differs from the file; nothing if no daemon runs. */
+/** Differences between the running daemon and the file; none if no daemon runs. */
 async function differences(config: Config): Promise<string[]> {
   try {
     const { config: loaded } = await askAdministration<AdminStatus>(config.admin.socket, 'GET', '/status');
@@ -53,7 +53,7 @@ async function differences(config: Config): Promise<string[]> {
   }
 }
 
-/** Differences between what a daemon has loaded and the file now, whose digest is `sha256`. */
+/** Differences between the configuration that a daemon has loaded and the file now, whose digest is `sha256`. */
 export function loadedOtherwise(loaded: AdminStatus['config'], sha256: string): string[] {
   const { file, loaded_at: at, pending } = loaded;
   return [

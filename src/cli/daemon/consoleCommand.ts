@@ -13,7 +13,7 @@ import { CONFIG } from '../options.ts';
 import { isJson, note, print, printJson, printResult } from '../terminal.ts';
 import { AdminRefusal, askAdministration } from './adminClient.ts';
 
-/** Where the tunnels in the examples end, on the machine of the person. */
+/** Local port of the tunnels in the examples, on the user's machine. */
 const TUNNEL_PORT = 8443;
 
 const loginCommand = command('login', {
@@ -113,18 +113,18 @@ function listenOf({ console, file }: Config): SocketPath | HostPort {
 }
 
 /**
- * A name for each environment: browsers resolve every name in .localhost to loopback (RFC 6761), and keep the cookies of different names
- * apart, but not those of different ports.
+ * Uses a host name of its own for each environment: browsers resolve every name in .localhost to loopback (RFC 6761), and keep the cookies
+ * of different names apart, but not those of different ports.
  */
 function urlOf({ environment }: Config, port: number, { link }: Link): string {
   return `http://${environment}.localhost:${port}/login/${link}`;
 }
 
-/** Leads a free port of loopback to the socket, for as long as this process lives. Returns the port. */
+/** Forwards a free port of loopback to the socket for the lifetime of this process. Returns the port. */
 async function lead({ path }: SocketPath): Promise<number> {
   const server = createServer((client) => {
     const target = connect(path);
-    // Either end may go away at any time.
+    // Either end may disconnect at any time.
     pipeline(client, target, client).catch(() => {});
   });
   server.listen(0, '127.0.0.1');

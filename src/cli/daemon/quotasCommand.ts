@@ -45,7 +45,7 @@ export const quotasCommand = group(
 interface Usage extends PresentedLimit {
   client: string;
   kind: 'quota' | 'rate';
-  /** The purpose a quota is for, or `default`. */
+  /** The purpose of the quota, or `default`. */
   name?: string;
 }
 

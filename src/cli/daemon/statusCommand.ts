@@ -35,7 +35,7 @@ export const statusCommand = command('status', {
   ],
   async run({ config: files, watch }) {
     if (watch === undefined) return show(await lookAt(files));
-    // The exit status is that of the last look. Before the first one, nothing is known to be ready.
+    // The exit status is that of the last status read. Before the first one, nothing is known to be ready.
     ownProcess().exitCode = EXIT.failed;
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit());
     for (;;) {
@@ -57,7 +57,7 @@ function show(looks: readonly LookOrError[]): void {
   }
 }
 
-// ECMA-48. What was on the screen is written over, so nothing flickers.
+// ECMA-48. The previous screen is overwritten, so nothing flickers.
 const HOME = '\u001b[H';
 const END_OF_LINE = '\u001b[K';
 const END_OF_SCREEN = '\u001b[J';

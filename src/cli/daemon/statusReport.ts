@@ -10,13 +10,13 @@ import { URGENCIES } from '../../base/validity.ts';
 import type { CommandFailure } from '../report.ts';
 import { type Mark, marked } from '../terminal.ts';
 
-/** The state of one environment, or why it could not be read. */
+/** The state of one environment, or the reason why it could not be read. */
 export type Look = { file: string } & (
   | { status: AdminStatus; trouble: string[] }
   | { failure: CommandFailure }
 );
 
-/** How many columns and rows there are; all that it takes where that is left out. */
+/** Size of the screen in columns and rows; an absent one is not limited. */
 export interface ScreenSize {
   columns?: number | undefined;
   rows?: number | undefined;
@@ -30,11 +30,11 @@ export function render(looks: readonly Look[], now: number, size: ScreenSize = {
   return fit(lines, size);
 }
 
-/** Its mark is apart from the text, which alone is cut where the line is too long. */
+/** A line with a separate mark: only the text is cut if the line is too long. */
 interface Line {
   mark: Mark;
   text: string;
-  /** Where there is no room for all lines, those of the highest rank go first. */
+  /** If there is no room for all lines, those of the highest rank are dropped first. */
   rank: number;
 }
 
@@ -87,7 +87,7 @@ function renderLine(look: Look, now: number): Line[] {
   ];
 }
 
-/** Cuts lines at the right edge. Where they are too many, the least needed go, a problem never before what is well. */
+/** Cuts lines at the right edge. If there are too many, the least important are dropped, problems last. */
 function fit(lines: readonly Line[], { columns = Infinity, rows = Infinity }: ScreenSize): string[] {
   const shown = [...lines];
   while (shown.length > Math.max(1, rows)) {
@@ -110,11 +110,11 @@ export interface Row {
   mark: Mark;
   name: string;
   text: string;
-  /** What to do; printed on a line of its own. */
+  /** The remedy; printed on a line of its own. */
   remedy?: string | undefined;
 }
 
-/** The status of one environment; `trouble` is what the command itself found (see `loadedOtherwise`). */
+/** The status of one environment; `trouble` has the findings of the command itself (see `loadedOtherwise`). */
 export function rowsOf(status: AdminStatus, trouble: readonly string[], now: number): Row[] {
   return [
     ...status.parts.flatMap(({ name, ready, detail, remedy }): Row[] => [
@@ -186,7 +186,7 @@ function webhooks({ webhooks: { endpoints, failing, pending, dead_letters, dropp
   return { mark: failing > 0 ? 'warning' : 'plain', name: 'webhooks', text };
 }
 
-/** Nothing until something was sent to another machine. */
+/** No rows until a request was sent to another machine. */
 function egress({ egress }: AdminStatus): Row[] {
   if (egress === undefined) return [];
   const { mode, answers, trouble, restarts } = egress;
@@ -227,7 +227,7 @@ function hashing({ hash: { engine, kernels } }: AdminStatus): string {
   return engine === 'native' ? describeKernels(kernels) : engine;
 }
 
-/** For each number of documents at once, the kernel and its speed on one core: `1: avx512-sha 431 MB/s`. */
+/** The kernel for each number of documents at once, with its speed on one core: `1: avx512-sha 431 MB/s`. */
 export function describeKernels(kernels: AdminStatus['hash']['kernels']): string {
   return kernels
     .map(({ streams, kernel, megabytes_per_second: speed }) => `${streams}: ${kernel} ${speed} MB/s`)
@@ -238,13 +238,13 @@ function eventLoop({ event_loop_delay_ms: { p50, p99, max }, store }: AdminStatu
   return `delay ${p50} ms (median), ${p99} ms (99 %), ${max} ms (maximum); store ${formatBytes(store.bytes)}${heldBy(store)}`;
 }
 
-/** Who keeps pages of the store from being used again. */
+/** Describes the reader that keeps pages of the store from being reused. */
 function heldBy({ oldest_reader: oldest }: AdminStatus['store']): string {
   return oldest ? `, read by process ${oldest.pid} for ${formatDuration(oldest.age_seconds * 1000)}` : '';
 }
 
 function certificates({ certificates: all }: AdminStatus): Row {
-  // A revocation list always ends soon: what is urgent must not stand behind it.
+  // A revocation list always ends soon: urgent certificates must come before it.
   const urgency = (one: PresentedCertificate) => URGENCIES.indexOf(one.urgency);
   const [next] = all.toSorted((a, b) => urgency(b) - urgency(a) || (a.days_left ?? -1) - (b.days_left ?? -1));
   const name = 'certificates';

@@ -97,7 +97,7 @@ async function accept({
       `${found.witness} holds another history of the log: ${found.detail}. The fork alarm is on: nothing more is sealed`,
       { remedy: 'see "Witnesses" in the manual, "The fork alarm"' },
     );
-  // If this answers the newest request, the witness holds another tree of that size.
+  // As the answer to the newest request, this means that the witness holds another tree of that size.
   if (found.is_news === false) ownProcess().exitCode = 1;
   if (isJson()) return printJson(found);
   const { witness: name, tree_size: size = 0, cosigned_at: at, witnessed, is_news: isNews, next } = found;

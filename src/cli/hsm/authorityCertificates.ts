@@ -27,7 +27,7 @@ import { parseDurationArgument } from '../options.ts';
 import { findKey, rootBeside, useAuthorityKey } from './hsmKeys.ts';
 import { NAME_CHARACTERS_MAX } from './subject.ts';
 
-/** What a certificate of the built-in authority says besides the key. */
+/** Content of a certificate of the built-in authority, in addition to the key. */
 export interface CertificateTerms {
   organization?: string | undefined;
   rootValidityMs: number;
@@ -52,14 +52,14 @@ export const VALIDITY_DEFAULT_MS = 1825 * DAY_MS;
 export const ROOT_VALIDITY_DEFAULT_MS = 9125 * DAY_MS;
 const VALIDITY_MS_MAX = 36_525 * DAY_MS;
 
-/** Argument parser: milliseconds a certificate is valid. */
+/** Argument parser: validity of a certificate in milliseconds. */
 export function parseValidityArgument(text: string): number {
   const milliseconds = parseDurationArgument(text);
   if (milliseconds >= DAY_MS && milliseconds <= VALIDITY_MS_MAX) return milliseconds;
   throw new InvalidArgumentError('Expected a duration from 1d to 36525d (a hundred years).');
 }
 
-/** The certificates in a file a user named. Throws OperatorError. */
+/** Reads the certificates in a file that a user named. Throws OperatorError. */
 export function readCertificatesFrom(file: string): Certificate[] {
   return readCertificates(readSmallFile(file, FILE_BYTES_MAX), file);
 }
@@ -76,7 +76,7 @@ export function findOwnRoot({ timestamp, certificatesDir }: Config): OwnRoot | u
 
 /**
  * Creates a root in the token of a time-stamping key: its key, unless an earlier attempt created it, and its certificate. Throws
- * OperatorError, also if there is a root already.
+ * OperatorError, also if a root already exists.
  */
 export async function makeOwnRoot(config: Config, key: PartitionOptions, terms: RootTerms): Promise<OwnRoot> {
   const token = rootBeside(key);
@@ -93,8 +93,8 @@ export async function makeOwnRoot(config: Config, key: PartitionOptions, terms: 
 }
 
 /**
- * Creates the root certificate and a certificate for each key, except those from an earlier attempt. Overwrites nothing. Throws
- * OperatorError if a file is the certificate of another key.
+ * Creates the root certificate and a certificate for each key, except those from an earlier attempt. Never overwrites. Throws OperatorError
+ * if a file is the certificate of another key.
  */
 export async function certifyKeys(
   config: Config,
@@ -144,7 +144,7 @@ async function certifyOnce(
   throw foreign(file, key);
 }
 
-/** A new certificate of the key, valid from `notBefore` on, and the root that issued it. */
+/** Issues a new certificate of the key, valid from `notBefore` on; returned with the root that issued it. */
 export async function issueChain(
   config: Config,
   key: CertifiedKey,

@@ -79,12 +79,12 @@ export const installCertificateCommand = command('install-certificate', {
   },
 });
 
-/** What the audit trail says about a chain, leaf first. */
+/** The description of a chain, leaf first, for the audit trail. */
 function audited(chain: readonly Certificate[]): ActObject {
   return { certificates_sha256: chain.map(({ der }) => toHex(sha256(der))) };
 }
 
-/** Now, or when the certificate begins, if that is later. */
+/** The present, or the beginning of the certificate if that is later. */
 function beginOf(certificates: readonly Certificate[], { spki }: CertifiedKey): number {
   const own = certificates.filter((certificate) => toBase64(certificate.spki) === spki);
   return Math.max(systemClock(), ...own.map(({ notBefore }) => notBefore));

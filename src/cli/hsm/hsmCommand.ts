@@ -105,7 +105,7 @@ export const hsmCommand = group(
   ],
 );
 
-/** A name belongs to one key for ever: a new key under an old name would hide the loss of the old one. */
+/** A name belongs to one key permanently: a new key under an old name would hide the loss of the old one. */
 async function refuseKnown(file: string, { token }: WantedKey): Promise<void> {
   const epochs = await withStore(file, 'read', (store) => store.epochs.newest());
   const known = epochs.list.some(({ keys }) => keys.some((key) => kmsKeyId(key) === kmsKeyId(token)));

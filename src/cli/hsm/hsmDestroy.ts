@@ -76,7 +76,7 @@ async function requireTrustedClock({ clock, timestamp }: Config): Promise<void> 
   );
 }
 
-/** The token the key is on, as the log knows it, or the only one of the region. */
+/** The token of the key, as the log knows it, or the only one of the region. */
 function tokenOf(
   key: { region: string; keyLabel: string },
   tokenName: string | undefined,

@@ -12,10 +12,10 @@ import { EXIT } from '../exit.ts';
 import { CONFIG, parseDurationArgument } from '../options.ts';
 import { note, print, printResult } from '../terminal.ts';
 
-/** How long a partition may take until it signs again; a slow token needs some seconds to start. */
+/** Time limit for a partition to sign again; a slow token needs some seconds to start. */
 const RETURN_MS_MAX = 60_000;
 const LOOK_MS = 100;
-/** How long before the daemon puts the partition back the last canary is sealed. */
+/** The last canary is sealed this long before the daemon puts the partition back. */
 const LEAD_MS = 1_000;
 
 const DRILL_OPTIONS = [
@@ -56,14 +56,14 @@ export const drillCommand = command('drill', {
 
 interface Report {
   partition: string;
-  /** From the request to the end of its child. */
+  /** Time from the request to the end of its child. */
   out_after_ms: number;
   out_for_ms: number;
-  /** Sealed right after it was out, and right before it was back. */
+  /** Sealed right after the partition was out, and right before it was back. */
   canaries: PresentedRun[];
-  /** From the request to its first signature in a canary. */
+  /** Time from the request to its first signature in a canary. */
   signs_after_ms: number;
-  /** Whether every canary verified, and none of them by this partition. */
+  /** Whether every canary verified, without a signature of this partition. */
   sealing_went_on: boolean;
 }
 
@@ -114,7 +114,7 @@ async function isOut(socket: SocketPath, name: string): Promise<boolean> {
   return partitions.members.some((member) => member.name === name && member.state === 'withdrawn');
 }
 
-/** Its state says ready; a canary with its signature proves it. */
+/** Waits until it signs: its state says ready, and a canary with its signature proves it. */
 async function untilItSigns(socket: SocketPath, name: string): Promise<void> {
   const giveUpAt = performance.now() + RETURN_MS_MAX;
   for (;;) {

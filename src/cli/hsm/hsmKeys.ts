@@ -14,7 +14,7 @@ import { type Given, option } from '../command.ts';
 import { CONFIG } from '../options.ts';
 import { withStore } from '../withStore.ts';
 
-/** What a key signs: checkpoints of the log, time-stamps, or the certificates of time-stamping keys. */
+/** The use of a key: checkpoints of the log, time-stamps, or the certificates of time-stamping keys. */
 export type KeyPurpose = 'log' | 'time-stamp' | 'root';
 
 /** A key that the configuration names, whether it exists or not. */
@@ -59,7 +59,7 @@ export function rootBeside(token: PartitionOptions): PartitionOptions {
   return { ...token, keyLabel: `${token.keyLabel}-root` };
 }
 
-/** Options that choose a configured key; either may be left out. */
+/** Options that choose a configured key; either is optional. */
 export const KEY_OPTIONS = [
   CONFIG,
   option('--region <name>', 'region of the key'),
@@ -68,7 +68,7 @@ export const KEY_OPTIONS = [
 
 export type KeyOptions = Given<typeof KEY_OPTIONS>;
 
-/** The key that is meant. Throws OperatorError, with all names, unless it is exactly one. */
+/** The key that the options choose. Throws OperatorError, with all names, unless it is exactly one. */
 export function pickKey(
   keys: readonly WantedKey[],
   { region, keyLabel }: Omit<KeyOptions, 'config'>,
@@ -85,7 +85,7 @@ export function pickKey(
   );
 }
 
-/** The key, after it has signed and fits its purpose. Undefined if the token has no key of that label. */
+/** The key, after it has signed and proved fit for its purpose. Undefined if the token has no key of that label. */
 export async function findKey({ token, purpose }: WantedKey): Promise<HeldKey | undefined> {
   try {
     return await useKey(token, async (key) =>

@@ -12,7 +12,7 @@ import { CONFIG } from '../options.ts';
 import { isJson, note, printRows } from '../terminal.ts';
 import { type KeyPurpose, keysInService, rootBeside, type WantedKey } from './hsmKeys.ts';
 
-/** A key as it was found. */
+/** A key as found on its token. */
 interface KeyRow {
   purpose: KeyPurpose;
   region: string;
@@ -24,7 +24,7 @@ interface KeyRow {
   software?: true;
   exposures?: readonly string[];
   always_inside?: boolean;
-  /** What is wrong and what to do, for people. */
+  /** The fault and its remedy, for people. */
   detail?: string;
 }
 

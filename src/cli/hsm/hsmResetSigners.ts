@@ -42,7 +42,7 @@ export const resetSignersCommand = command('reset-signers', {
   },
 });
 
-/** Sets aside what the signers remember that are children of the daemon. The new name, if there was anything. */
+/** Sets aside the memory of the signers that are children of the daemon. Returns the new name, if there was any. */
 export function forgetSigned({ signersDir }: Pick<Config, 'signersDir'>, suffix: string): string | undefined {
   if (!existsSync(signersDir)) return undefined;
   const aside = `${signersDir}.${suffix}`;
@@ -51,7 +51,7 @@ export function forgetSigned({ signersDir }: Pick<Config, 'signersDir'>, suffix:
   return aside;
 }
 
-/** For the names of what is set aside. */
+/** Suffix for the names of folders that are set aside. */
 export function timeSuffix(): string {
   return new Date().toISOString().replaceAll(':', '');
 }

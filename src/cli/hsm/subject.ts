@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from 'commander';
 import type { DistinguishedName } from '../../asn1/issue.ts';
 
-/** Attributes a subject may have here, by the names of RFC 4514. */
+/** Attributes that a subject may have here, by the names of RFC 4514. */
 const ATTRIBUTES: Record<string, keyof DistinguishedName> = {
   CN: 'commonName',
   O: 'organization',
@@ -12,7 +12,7 @@ const ATTRIBUTES: Record<string, keyof DistinguishedName> = {
 /** `name=value` and the comma after it, if more follows. */
 const ATTRIBUTE = /\s*(\w+)\s*=((?:\\.|[^\\,])*)(?:,(?=.)|$)/gsy;
 
-/** Upper bound of each of them but the country (RFC 5280, appendix A.1: ub-common-name and its like). */
+/** Upper bound of each attribute except the country (RFC 5280, appendix A.1: ub-common-name and its like). */
 export const NAME_CHARACTERS_MAX = 64;
 
 /**
