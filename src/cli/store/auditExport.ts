@@ -55,7 +55,7 @@ export const exportTrailCommand = command('export', {
       for await (const { number, text, receipt, problem } of storedTrail(store)) {
         if (problem !== undefined) throw new OperatorError(`audit record ${number}: ${problem}`);
         if (writeOnce(join(output, recordFile(number)), text)) written.records += 1;
-        // A receipt is put together from the store, always in the same way.
+        // A receipt is built from the store, always in the same way.
         const isNew =
           receipt !== undefined &&
           writeOnce(join(output, receiptFile(number)), encodeReceipt(receipt as Receipt));
@@ -160,7 +160,7 @@ async function judge(options: Given<typeof VERIFY_OPTIONS>): Promise<TrailReport
   return report;
 }
 
-/** A record without effect can be a plan that came too late, or a forgery: the records do not tell. */
+/** A record without effect can be a plan that came too late, or a forgery: the records do not show which. */
 function addEpochs(report: TrailReport, epochs: { problems: string[]; void: string[] }): void {
   report.problems.push(...epochs.problems);
   report.doubts.push(...epochs.void.map((line) => `${line}; find out who made this record`));

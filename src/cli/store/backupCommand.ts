@@ -70,7 +70,7 @@ export const backupCommand = command('backup', {
 const IN_DATABASE =
   'back up the database with its own tools, and copy the configuration, and state_dir without refused-pins; see "PostgreSQL" in the manual';
 
-/** Path of a backup that is made now, in that folder. */
+/** Path in that folder for a backup that is made now. */
 export function nameIn(folder: string): string {
   return resolve(folder, nameAt(Date.now()));
 }
@@ -116,7 +116,7 @@ async function publish(
   fill: () => Promise<BackupFile>,
 ): Promise<BackupFile> {
   try {
-    refuseExisting(target); // Whoever had the draft before may have finished it.
+    refuseExisting(target); // The previous holder of the draft may have finished it.
     const made = await fill();
     writeFileSync(join(draft, DESCRIPTION), `${JSON.stringify(made, undefined, 2)}\n`);
     await syncTree(draft);
@@ -139,19 +139,19 @@ function refuseExisting(target: string): void {
     });
 }
 
-/** A link that was put there is not followed. */
+/** A symbolic link in its place is not followed. */
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 /**
- * Makes the folder of a draft, for this command alone. A command that was killed may have left it: then it is emptied. The lock is on the
- * folder itself, so it ends with the process, and leaves no file. Throws OperatorError while another command has it.
+ * Makes the folder of a draft, for this command alone. If a killed command left it, it is emptied. The lock is on the folder itself, so it
+ * ends with the process, and leaves no file. Throws OperatorError while another command holds it.
  */
 function takeDraft(draft: string): Disposable {
   makeFolder(draft, 0o700);
   using opened = new DisposableStack();
   const folder = openSync(draft, FOLDER);
   opened.defer(() => closeSync(folder));
-  // Who had the lock may have given the folder another name, or removed it.
+  // The previous holder of the lock may have renamed the folder, or removed it.
   const isOwn = isFree(folder) && statSync(draft, { throwIfNoEntry: false })?.ino === fstatSync(folder).ino;
   if (!isOwn)
     throw new OperatorError(`another command writes ${draft}`, { remedy: 'wait until it has ended' });
@@ -159,7 +159,7 @@ function takeDraft(draft: string): Disposable {
   return opened.move();
 }
 
-/** Some file systems of the network lock no folders: there, nobody is kept off. */
+/** Some network file systems do not lock folders: there, other commands are not kept off. */
 function isFree(folder: number): boolean {
   try {
     return tryLock(folder, 'exclusive');
@@ -193,7 +193,7 @@ async function checked(
 
 const UNFINISHED_MS_MAX = 24 * 3_600_000;
 
-/** A command that was killed left its draft, which takes as much space as a copy. */
+/** Removes the drafts of killed commands, each of which takes as much space as a copy. */
 function removeUnfinished(into: string): void {
   const drafts = existsSync(into) ? readdirSync(into).filter((name) => DRAFT.test(name)) : [];
   const dead = nameAt(Date.now() - UNFINISHED_MS_MAX);
@@ -201,8 +201,8 @@ function removeUnfinished(into: string): void {
 }
 
 /**
- * Copies have their times as names, so the names sort by time. The last one of each day stays for so many days: whoever asks for many
- * copies drives none of former days out.
+ * Copies have their times as names, so the names sort by time. The last one of each day stays for that many days: a burst of copies on one
+ * day does not displace those of earlier days.
  */
 async function removeOldest(config: Config, into: string, keep: number): Promise<void> {
   const copies = readdirSync(into)

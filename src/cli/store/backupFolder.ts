@@ -14,23 +14,23 @@ import { withStoreAt } from '../withStore.ts';
 import { runCheck } from './runCheck.ts';
 import { flawCount, type StoreReport } from './storeCheck.ts';
 
-/** Folders of the state besides the store. */
+/** Folders of the state in addition to the store. */
 export const FOLDERS = ['certificates', 'documents'];
 /**
- * A restore brings these back only if they are missing: the trust file that was handed out, and the trees that signers remember, which must
- * never become older. A backup copies the trees before the store, so that the store contains them.
+ * Files that a restore brings back only if they are missing: the trust file that was handed out, and the trees that signers remember, which
+ * must never become older. A backup copies the trees before the store, so that the store contains them.
  */
 export const KEPT = ['trust.json', 'signers'];
 /** The file that describes a backup. */
 export const DESCRIPTION = 'backup.json';
-/** Locks belong to one place: LMDB's table of readers, and that of the process that signs. */
+/** Locks belong to one place: LMDB's table of readers, and the lock of the process that signs. */
 const LOCK = /^lock\.mdb$|\.lock$/;
 
 const backupSchema = z.object({
   environment: z.string(),
   log_origin: z.string(),
   tree_size: z.int(),
-  /** Wrong entries of indexes: a copy that is made before a repair has some. */
+  /** Wrong entries of indexes: a copy made before a repair has some. */
   index_flaws: z.int(),
   /** The newest checkpoint in the copy; null for an empty log. */
   checkpoint: z.string().nullable(),
@@ -41,7 +41,7 @@ const backupSchema = z.object({
 });
 export type BackupFile = z.infer<typeof backupSchema>;
 
-/** The description of a backup. Throws OperatorError if it is not a backup, or is of another environment or log. */
+/** Reads the description of a backup. Throws OperatorError if it is not a backup, or is of another environment or log. */
 export function readBackup(from: string, { environment, log }: Config): BackupFile {
   let made: BackupFile;
   try {
@@ -58,8 +58,8 @@ export function readBackup(from: string, { environment, log }: Config): BackupFi
 }
 
 /**
- * Throws OperatorError unless `pdfseal check` finds the store good. Returns how many entries of indexes are wrong; up to `flawsMax` of
- * them are accepted.
+ * Throws OperatorError unless `pdfseal check` finds the store good. Returns the number of wrong index entries; up to `flawsMax` are
+ * accepted.
  */
 export async function requireGood(
   store: Store,
@@ -77,12 +77,12 @@ export async function requireGood(
   return count;
 }
 
-/** Copies the store and the folders beside it, each to `<to>/<name><ending>`. */
+/** Copies the store and the folders next to it, each to `<to>/<name><ending>`. */
 export function copyState(from: string, to: string, ending = ''): void {
   for (const name of ['store', ...FOLDERS]) copyFolder(join(from, name), join(to, `${name}${ending}`));
 }
 
-/** A file or a folder, if there is one. */
+/** Copies a file or a folder, if it exists. */
 export function copyFolder(from: string, to: string): void {
   if (!existsSync(from)) return;
   cpSync(from, to, {
@@ -92,14 +92,17 @@ export function copyFolder(from: string, to: string): void {
   });
 }
 
-/** Throws OperatorError unless the store of a backup is good, with the certificates in the backup: after the loss of a machine there are no others. */
+/**
+ * Throws OperatorError unless the store of a backup is good, with the certificates in the backup: after the loss of a machine there are no
+ * others.
+ */
 export function requireGoodState(store: Store, folder: string, made: BackupFile, config: Config) {
   return requireGood(store, broughtBy(folder, config), { flawsMax: made.index_flaws }, notedIn(folder, made));
 }
 
 /**
- * Checks a backup where it is. Its log is compared with the checkpoint that the backup itself noted, and must be the beginning of the log in
- * the store, if there is one: so every backup of a log is good, however far the log has grown since. Throws OperatorError.
+ * Checks a backup in its place. Its log is compared with the checkpoint that the backup itself noted, and must be the beginning of the log
+ * in the store, if there is one: so every backup of a log is good, however far the log has grown since. Throws OperatorError.
  */
 export async function checkBackup(folder: string, config: Config): Promise<StoreReport> {
   const made = readBackup(folder, config);
@@ -112,7 +115,10 @@ export async function checkBackup(folder: string, config: Config): Promise<Store
   return { ...report, problemCount: report.problemCount + 1, problems: [...report.problems, problem] };
 }
 
-/** Why the log in the store is no continuation of the log in a backup; undefined if it is, or if there is no store that can be opened. */
+/**
+ * The reason why the log in the store does not continue the log in a backup; undefined if it does, or if there is no store that can be
+ * opened.
+ */
 export async function whyNotContinued(
   { checkpoint }: BackupFile,
   config: Config,
@@ -134,7 +140,7 @@ export async function whyNotContinued(
   }
 }
 
-/** The configuration with what a backup brings along. */
+/** The configuration with the files that a backup contains. */
 function broughtBy(folder: string, config: Config): Config {
   return { ...config, certificatesDir: join(folder, 'certificates') };
 }
@@ -144,7 +150,7 @@ function notedIn(folder: string, { checkpoint }: BackupFile): EarlierState | und
   return checkpoint === null ? undefined : { text: checkpoint, from: join(folder, DESCRIPTION) };
 }
 
-/** An error of the system as one that an administrator can correct. */
+/** Turns a system error into one that an administrator can correct. */
 export function asOperatorError(error: unknown, what: string): unknown {
   if (error instanceof OperatorError || !(error instanceof Error && 'code' in error)) return error;
   const remedy = diskRemedy(error);

@@ -18,7 +18,7 @@ export function readBinding(file: string, config: Config): string {
   return sha256Of(certificate);
 }
 
-/** Throws OperatorError where no client can present a certificate. */
+/** Throws OperatorError if clients cannot present a certificate. */
 export function requireClientCa({ file, http }: Config): void {
   if (http.tls?.clientCaFile !== undefined) return;
   throw new OperatorError(
@@ -38,14 +38,14 @@ const NAME_FORMS =
   'a subject as `openssl x509 -noout -subject -nameopt RFC2253` prints it (CN=invoices,O=Example), DNS:<name> or URI:<uri>';
 
 /**
- * Argument parser: a name as the daemon reads it from a certificate. It must be written exactly so: no pattern, and no other spelling,
- * stands for it.
+ * Argument parser: a name as the daemon reads it from a certificate. It must be written exactly so: patterns and other spellings are not
+ * accepted.
  */
 export function parseCertificateName(text: string): string {
   const isAlternative = /^(?:DNS:[A-Za-z0-9*._-]+|URI:[A-Za-z][!#-&(-+\--[\]-~]+)$/.test(text);
   if (isAlternative) return text;
   const name = decodeUtf8Escapes(text);
-  // RFC 4514 escapes a space at the start or the end of a value, and has none beside separators.
+  // RFC 4514 escapes a space at the start or the end of a value, and allows none next to separators.
   const isLoose = /(?:^|[^\\])[,+=] |[^\\] (?:[,+=]|$)/.test(name.replace(/\\ /g, '\\20'));
   if (/^[A-Za-z0-9.]+=/.test(name) && !isLoose && !/\p{Cc}/u.test(name)) return name;
   throw new InvalidArgumentError(`Expected ${NAME_FORMS}, without spaces at commas and equals signs.`);

@@ -58,18 +58,18 @@ export const checkCommand = command('check', {
       ownProcess().exitCode = !isWhole(found) ? EXIT.failed : doubt === undefined ? EXIT.ok : EXIT.unknown;
       printResult(reportJson(found, doubt), () => printReport(found, doubt));
     };
-    // A backup that cannot be read is as bad as one that has changed.
+    // An unreadable backup is as bad as one that has changed.
     await orUndecided(check, input === undefined ? EXIT.unknown : EXIT.failed);
   },
 });
 
 interface Checked {
   found: StoreReport;
-  /** Why it is unknown whether the checked log is the newest state. */
+  /** The reason why it is unknown whether the checked log is the newest state. */
   doubt?: string;
 }
 
-/** Checks the store, and leaves a note of how that ended: also of a check that could not tell, which raises the same alarm as damage. */
+/** Checks the store, and leaves a note of the result: also of an undecided check, which raises the same alarm as damage. */
 async function checkOwn(file: string, against: string | undefined): Promise<Checked> {
   const named =
     against === undefined ? undefined : { text: readTextFile(against, RECEIPT_BYTES_MAX), from: against };
@@ -101,7 +101,7 @@ async function checkStoreOf(config: Config, store: Store, named: EarlierState | 
   };
 }
 
-/** Whether the signers' memory is known here says nothing about the store: the outcome is the same. */
+/** Adds the findings about signers. If their memory is unknown here, that says nothing about the store: the outcome stays the same. */
 function withSigners(report: StoreReport, { problems, unknown }: SignerFindings): StoreReport {
   return {
     ...withProblems(report, problems),

@@ -4,12 +4,12 @@ import { systemReason } from '../../base/systemReason.ts';
 import { note } from '../terminal.ts';
 import { asOperatorError } from './backupFolder.ts';
 
-/** Leaves a note for the daemon's metrics. If the note cannot be written, what was done stays done. */
+/** Leaves a note for the daemon's metrics. If the note cannot be written, the chore still counts as done. */
 export function noteChore(stateDir: string, chore: Chore, done: Omit<UpkeepNote, 'finished_at'>): void {
   tell(chore, () => noteUpkeep(stateDir, chore, { finished_at: new Date().toISOString(), ...done }));
 }
 
-/** Notes for the console that this backup begins, and how it ends. Throws OperatorError if what asked for it cannot be taken away. */
+/** Notes for the console that this backup begins, and how it ends. Throws OperatorError if the request for it cannot be removed. */
 export async function noteBackup<Made>(stateDir: string, make: () => Promise<Made>): Promise<Made> {
   const began = new Date();
   const end = (reason?: string) => tell('backup', () => endBackup(stateDir, began, reason));

@@ -146,7 +146,7 @@ async function problemsOf(store: Store): Promise<string[]> {
     return (await examineEpochs(store)).problems;
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    return [error.message]; // the log is damaged; the list can be shown all the same
+    return [error.message]; // the log is damaged; the list can still be shown
   }
 }
 

@@ -14,18 +14,18 @@ import {
 import { certificatesNamed } from '../../store/certificatesOnRecord.ts';
 import { exportedTrail } from './exportedTrail.ts';
 
-/** A trust file, judged by the sealed records in a folder; in lines. */
+/** The judgement of a trust file by the sealed records in a folder; in lines. */
 export interface ExportedEpochs {
   problems: string[];
   /** Records of epochs that have no effect. */
   void: string[];
-  /** Members of the trust file that no record holds. */
+  /** Members of the trust file that no record contains. */
   unheld: string[];
 }
 
 /**
- * Judges a trust file by the records in a folder that `pdfseal audit export` wrote. Of the log, only the
- * receipts of records are there, so of the batch before a record only the newest one with a record counts.
+ * Judges a trust file by the records in a folder that `pdfseal audit export` wrote. Only the receipts of records are there, not the rest of
+ * the log, so of the batch before a record only the newest one with a record counts.
  */
 export function examineExportedEpochs(folder: string, text: string): ExportedEpochs {
   const trust = parseTrust(text);
@@ -53,7 +53,7 @@ export function examineExportedEpochs(folder: string, text: string): ExportedEpo
     if (sealedAt !== undefined) sealedAts.push({ act, sealedAt });
   }
   const nothing = { problems: [], void: [], unheld: [] };
-  if (origin === undefined) return nothing; // nothing is sealed, so nobody knows of which log the records are
+  if (origin === undefined) return nothing; // nothing is sealed, so the log of the records is unknown
   const ordered = [...times].sort((a, b) => a - b);
   for (const { act, sealedAt } of sealedAts) act.after = ordered[ordered.indexOf(sealedAt) - 1] ?? -Infinity;
   const log = trust.logs.find((log) => log.origin === origin);
@@ -74,7 +74,7 @@ export function examineExportedEpochs(folder: string, text: string): ExportedEpo
   }
 }
 
-/** Members that no record of an epoch holds. */
+/** Members that no record of an epoch contains. */
 function unrecorded({ witnessPolicy }: TrustedLog): string[] {
   if (witnessPolicy === undefined) return [];
   return [
@@ -82,7 +82,7 @@ function unrecorded({ witnessPolicy }: TrustedLog): string[] {
   ];
 }
 
-/** The digest of the trust file that a record says was exported. */
+/** The digest of the exported trust file, according to a record. */
 function exportedDigest(text: string): unknown {
   return text.startsWith('{"act":"trust.export"') ? parseAuditRecord(text)?.object.sha256 : undefined;
 }

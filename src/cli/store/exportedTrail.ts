@@ -6,7 +6,7 @@ import { type KeptRecord, receiptFile, recordFile } from '../../prove/trailCheck
 import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
 import { readTextFile } from '../files.ts';
 
-/** A record is some hundred bytes, and lists a few names. */
+/** Generous: a record has some hundred bytes, and lists a few names. */
 const RECORD_BYTES_MAX = 1 << 20;
 /** The numbers of the records in a folder that `pdfseal audit export` made, in their order. Throws OperatorError. */
 export function exportedNumbers(folder: string): number[] {

@@ -20,7 +20,7 @@ import { withStore } from '../withStore.ts';
 
 const LIMIT_DEFAULT = 50;
 
-/** The store knows how a job ended. Which step a waiting job has reached, only the daemon knows. */
+/** Phases that the store knows. Only the daemon knows which step a waiting job has reached. */
 const LISTED_PHASES = ['queued', 'completed', 'failed'] as const satisfies JobPhase[];
 const OUTCOME_OF = { queued: 'waiting', completed: 'sealed', failed: 'failed' } as const;
 const PHASE_OF = { waiting: 'queued', sealed: 'completed', failed: 'failed' } as const;
@@ -57,7 +57,7 @@ const listCommand = command('list', {
         ...(until !== undefined && { createdTo: until }),
         ...(cursor !== undefined && { before: cursor }),
       };
-      // One more than is shown tells whether there are more.
+      // One more than shown reveals whether there are more.
       const records = await newestOf(store, query, limit + 1);
       const jobs = await Promise.all(records.slice(0, limit).map((record) => present(store, record)));
       printRows(jobs, wide ? WIDE_COLUMNS : COLUMNS);
@@ -152,7 +152,7 @@ async function newestOf(
 
 type PresentedJob = Awaited<ReturnType<typeof present>>;
 
-/** SealJob of the API, with what only an administrator sees. */
+/** SealJob of the API, with members that only an administrator sees. */
 async function present(store: Store, { job, outcome }: JobRecord) {
   const batch = outcome?.kind === 'sealed' ? await store.log.batchOf(outcome.leafIndex) : undefined;
   return {

@@ -1,4 +1,4 @@
-/** How `pdfseal epochs plan` finds and makes the keys of the coming epoch: it opens their tokens. */
+/** Finds and makes the keys of the coming epoch for `pdfseal epochs plan`: opens their tokens. */
 import { OperatorError } from '../../base/errors.ts';
 import type { KeyChoices } from '../../kms/epochKeys.ts';
 import { initKey } from '../../kms/keyOperations.ts';
@@ -8,7 +8,7 @@ import type { TrailStore } from '../../store/trail.ts';
 import { findKey } from '../hsm/hsmKeys.ts';
 import { note } from '../terminal.ts';
 
-/** `trail` is told that a key is made. */
+/** Every new key is recorded on `trail`. */
 export function keyMaker(trail: Pick<TrailStore, 'append'>): Pick<KeyChoices, 'find' | 'make'> {
   return {
     async find(token, kept) {

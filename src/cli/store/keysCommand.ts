@@ -148,7 +148,7 @@ export const keysCommand = group(
   [issueCommand, listCommand, rotateCommand, revokeCommand],
 );
 
-/** Only the key goes to standard output, so that it can be written straight into a file or a secret store. */
+/** Prints only the key on standard output, so that it can be written straight into a file or a secret store. */
 function printNewKey(apiKey: string, credential: Credential): void {
   printResult({ api_key: apiKey, ...presentKey(credential) }, () => {
     note(`${describeIssued(credential)} Keep the key: it is not shown again.`);

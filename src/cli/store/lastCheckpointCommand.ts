@@ -59,7 +59,7 @@ export const lastCheckpointCommand = command('last-checkpoint', {
 
 interface Found {
   doubt: Doubt | undefined;
-  /** Of the log. */
+  /** Size of the log. */
   leaves: number;
   /** The size in the file. */
   noted: number | undefined;
@@ -93,7 +93,7 @@ async function acceptRollback(store: Store, config: Config, { doubt, leaves }: F
   });
   const suffix = timeSuffix();
   return onRecord(store.trail, act, () => {
-    // If we stop after this, the last checkpoint still says that the daemon must not start.
+    // If we stop after this, the last checkpoint still prevents the daemon from starting.
     forgetSigned(config, suffix);
     return restartLastCheckpoint(config.log.lastCheckpointFile, store, suffix);
   });

@@ -74,7 +74,7 @@ export const storeCommand = group(
   [migrateCommand, rolesCommand],
 );
 
-/** More acts than this do not come between two steps of a move. */
+/** Larger than the number of acts between two steps of a move. */
 const ENTRIES_MAX = 1000;
 
 /** Throws OperatorError unless both are configurations of one log in two places. */
@@ -92,7 +92,7 @@ function assertSameLog(source: Config, target: Config): void {
     throw new OperatorError('both configurations name the same store');
 }
 
-/** See {@link StoreMove} for the order of steps, which a daemon on either side depends on. */
+/** Moves a log. See {@link StoreMove} for the order of steps, which a daemon on either side depends on. */
 class Move {
   readonly #source: Config;
   readonly #target: Config;
@@ -130,7 +130,7 @@ class Move {
     });
   }
 
-  /** The store that the log was to leave is as it was before. Throws OperatorError once the log has left it. */
+  /** Leaves the store of the log as it was before. Throws OperatorError once the log has left it. */
   async cancel(): Promise<void> {
     const mark = await within(await openContents(this.#source.store), async (source) => {
       const identity = await source.identity();
@@ -144,7 +144,7 @@ class Move {
     note(`pdfseal: the copy in ${mark.other} is no longer needed: remove it`);
   }
 
-  /** Before anything is copied: from now on nobody writes to the store. */
+  /** Marks the store before anything is copied: from now on no process writes to it. */
   async #leave(source: StoreContents): Promise<StoreMove> {
     await this.#requireGood(this.#source);
     const concludes = await this.#look(this.#source, ({ trail }) =>
@@ -205,7 +205,7 @@ class Move {
     );
   }
 
-  /** The record of the move is the first that the log has only in its new place. */
+  /** Records the move: the first record that only the new store contains. */
   async #conclude({ concludes }: StoreMove): Promise<void> {
     await this.#look(this.#target, async ({ trail }) => {
       const later = await trail.entries(concludes, ENTRIES_MAX);

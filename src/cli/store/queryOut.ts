@@ -1,4 +1,4 @@
-/** The query for an outside authority that somebody carries, while `pdfseal renew` is called by the timer. */
+/** The query that a person carries to an outside authority, while the timer calls `pdfseal renew`. */
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { endOfDraft } from '../../prove/renewalRun.ts';
@@ -6,9 +6,9 @@ import type { RenewalDraft } from '../../store/renewalStore.ts';
 import { hasWays, type Renewing, type Survey, waysAt } from './renewRun.ts';
 
 /**
- * The draft of a query that is out and can still help, unless somebody asks for another hash function now. Throws OperatorError where a renewal
- * has ended with which the query goes on: no time-stamp of today serves it, but an answer of before that end can be on its way, and can prove
- * what nothing else does.
+ * The draft of an open query that can still help, unless another hash function is requested now. Throws OperatorError if a renewal has
+ * ended on which the query builds: a time-stamp of today would not serve it, but an answer from before that end can be on its way, and can
+ * prove what nothing else does.
  */
 export async function queryToKeep(
   renewing: Renewing,

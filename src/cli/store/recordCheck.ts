@@ -1,4 +1,4 @@
-/** Holds what the store has to the audit records that made it, in both directions. */
+/** Compares the store with the audit records that made it, in both directions. */
 import { isDeepStrictEqual } from 'node:util';
 import { type ActName, type ActObject, parseAuditRecord } from '../../manifest/auditRecord.ts';
 import { RenewalTrees } from '../../prove/renewals.ts';
@@ -8,14 +8,14 @@ import type { Credential } from '../../store/credentialStore.ts';
 import type { Store } from '../../store/store.ts';
 import { trailEntries } from '../../store/trail.ts';
 
-/** The part of an audit record that says what was made or changed. */
+/** The part of an audit record that describes what was made or changed. */
 interface Recorded {
   number: number;
   act: ActName;
   object: ActObject;
 }
 
-/** A key by its records. */
+/** The state of a key according to its records. */
 interface RecordedKey {
   /** Number of the record that issued it. */
   number: number;
@@ -23,7 +23,7 @@ interface RecordedKey {
   object: ActObject;
   /** Number of the record that revoked it. */
   revokedBy?: number;
-  /** A later rotation replaced it, and it came from a rotation itself: its client's next rotation can forget it once it has ended. */
+  /** A later rotation succeeded it, and it came from a rotation itself: its client's next rotation can forget it once it has ended. */
   isForgettable?: boolean;
 }
 
@@ -33,7 +33,7 @@ const RECONCILED = [
   { what: 'the renewals', problems: renewalRecordProblems },
 ] as const;
 
-/** How a store differs from its audit trail, in words. Damage that makes reading itself fail is a finding too. */
+/** Differences between a store and its audit trail, in words. Damage that makes reading itself fail is a finding too. */
 export async function recordProblems(
   store: Store,
   onPart: (what: string) => void = () => {},
@@ -54,9 +54,10 @@ export function cannotBeRead(what: string, error: unknown): string {
   return `${what} cannot be read to its end: ${(error as Error).message}`;
 }
 
-/** How the API keys and client certificates in a store differ from those that the audit trail issued and revoked. */
+/** Differences between the API keys and client certificates in a store and those that the audit trail issued and revoked. */
 export async function apiKeyProblems(store: Pick<Store, 'trail' | 'credentials'>): Promise<string[]> {
-  // A key that was revoked before is revoked now, a key that is there now was issued by the end, and a rotated key is as it was before or after.
+  // A key that was revoked before is revoked now, a key that is there now was issued by the end, and a rotated key is as it was before or
+  // after.
   const read = await betweenRecords(store, '{"act":"key.', () => store.credentials.all());
   const [earlier, recorded] = [keysOf(read.earlier), keysOf(read.records)];
   const seen = new Set<string>();
@@ -82,7 +83,10 @@ export async function apiKeyProblems(store: Pick<Store, 'trail' | 'credentials'>
   return [...found, ...missingKeys(earlier, recorded, read.kept)];
 }
 
-/** Keys that were issued and not revoked, and that the store lacks. Keys that ended and that a rotation, or the same certificate, followed may be gone. */
+/**
+ * Keys that were issued and not revoked, and that the store lacks. A key that has ended may be missing if a rotation, or the same
+ * certificate, followed it.
+ */
 function missingKeys(
   earlier: Map<string, RecordedKey>,
   recorded: Map<string, RecordedKey>,
@@ -102,7 +106,7 @@ function missingKeys(
   });
 }
 
-/** How the renewals in a store differ from those that the audit trail recorded. */
+/** Differences between the renewals in a store and those that the audit trail recorded. */
 export async function renewalRecordProblems(
   store: Pick<Store, 'trail' | 'renewals' | 'log'>,
 ): Promise<string[]> {
@@ -127,7 +131,10 @@ export async function renewalRecordProblems(
   });
 }
 
-/** Reads something between two readings of the records that begin so: commands may write meanwhile. A record that cannot be read is a finding of the trail's own check. */
+/**
+ * Reads from the store between two readings of the records that begin with `begin`: commands may write meanwhile. A record that cannot be
+ * read is a finding of the trail's own check.
+ */
 async function betweenRecords<Kept>(
   { trail }: Pick<Store, 'trail'>,
   begin: string,
@@ -172,7 +179,7 @@ function endedAt(object: ActObject, until: ActObject[string] | undefined): ActOb
   return until === undefined ? object : { ...object, expires_at: until };
 }
 
-/** The members that are not as recorded. */
+/** The members that differ from the record. */
 function differences(recorded: ActObject, stored: ActObject): string[] {
   const members = new Set([...Object.keys(recorded), ...Object.keys(stored)]);
   return [...members].filter((member) => !isDeepStrictEqual(recorded[member], stored[member]));

@@ -14,7 +14,7 @@ import type { Store } from '../../store/store.ts';
 import { note, print, showProgress } from '../terminal.ts';
 import { checkStore, flawCount, isWhole, type StoreReport } from './storeCheck.ts';
 
-/** So many problems are printed one by one; the rest are counted. */
+/** Maximum number of problems printed one by one; the rest are counted. */
 const PROBLEMS_SHOWN_MAX = 20;
 
 /** Checks the store, and shows progress on a terminal. The log must extend what `against` shows. */
@@ -30,7 +30,7 @@ export async function runCheck(store: Store, config: Config, against?: EarlierSt
     onLeaves: progress.update,
     onPart: (part) => progress.rename(`checking ${part}`),
   });
-  // Signatures on the newest checkpoint that are too few are found with its receipts.
+  // Missing signatures on the newest checkpoint are found with its receipts.
   const now = head && signedCheckpoint(head.checkpoint, trust.logs);
   const contradiction = earlier && typeof now === 'object' ? epochContradiction(earlier, now) : undefined;
   const roots = (await strangersOf(store, config)).map((stranger) => `${stranger}; ${STRANGER_REMEDY}`);
@@ -38,7 +38,7 @@ export async function runCheck(store: Store, config: Config, against?: EarlierSt
   return withProblems(report, problems);
 }
 
-/** A report with problems that were found besides. */
+/** Adds to a report problems that were found separately. */
 export function withProblems(report: StoreReport, problems: readonly string[]): StoreReport {
   return {
     ...report,
@@ -47,7 +47,7 @@ export function withProblems(report: StoreReport, problems: readonly string[]): 
   };
 }
 
-/** Undefined where forged epochs are the reason why no key of the log signed it: the report names them. */
+/** Undefined if forged epochs are the reason why no key of the log signed it: the report names them. */
 async function earlierOf(
   store: Store,
   against: EarlierState,
@@ -61,7 +61,7 @@ async function earlierOf(
   }
 }
 
-/** `doubt`: why a good report does not tell whether the log is whole. */
+/** `doubt`: the reason why a good report does not show whether the log is complete. */
 export function printReport(report: StoreReport, doubt?: string): void {
   const { leaves, batches, completed, failed, waiting, problems, problemCount, flaws, indexes } = report;
   for (const line of [...problems, ...flaws]) note(`pdfseal: ${line}`);
