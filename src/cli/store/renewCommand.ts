@@ -101,7 +101,7 @@ export const renewCommand = command('renew', {
 });
 
 type Step = 'request' | 'accept';
-/** What each step does, and the options that it takes. */
+/** The action of each step, and the options that it takes. */
 const STEPS: Record<
   Step | 'renew',
   {
@@ -124,14 +124,14 @@ async function renew(options: RenewOptions, theft: Theft | undefined): Promise<v
     const isWanted = !dryRun && (now || (survey.reason !== undefined && !theft));
     const outcome = isWanted
       ? await renewNow(renewing, survey, options, theft).catch((error: unknown) => {
-          // Nothing is wrong with the time-stamps where nothing was due, nor where another process renews them.
+          // The time-stamps have no fault if nothing was due, or if another process renews them.
           if (survey.reason !== undefined && !(error instanceof RenewedElsewhere))
             noteRenewal(renewing, survey.size, false, survey.announced?.at);
           throw error;
         })
       : undefined;
     const [made, refused] = outcome instanceof GainsNothing ? [undefined, outcome] : [outcome];
-    // A look at the log does not show whether what is due was renewed.
+    // Reading the log does not show whether due time-stamps were renewed.
     if (!dryRun && (now || !theft))
       noteRenewal(renewing, survey.size, true, made ? firstDue(made.judged).at : survey.announced?.at);
     const renewed = { renewed: made ? madeJson(made) : null, ...(refused && { refused: refused.message }) };
@@ -141,24 +141,24 @@ async function renew(options: RenewOptions, theft: Theft | undefined): Promise<v
   });
 }
 
-/** For status, metrics and doctor. */
+/** Notes the result for status, metrics and doctor. */
 function noteRenewal(
   { config }: Renewing,
   size: number,
   good: boolean,
   holdsUntil: number | undefined,
 ): void {
-  // 0: no root vouches for it, and nobody knows until when it holds.
+  // 0: no root vouches for it, so the end of its validity is unknown.
   const end = holdsUntil ? { holds_until: toRfc3339(holdsUntil) } : {};
   noteChore(config.stateDir, 'renewal', { good, tree_size: size, ...end });
 }
 
-/** Until so long before the end, a renewal waits for an authority whose certificate ends later. */
+/** Up to this long before the end, a renewal waits for an authority whose certificate ends later. */
 const WAIT_MS_MAX = 90 * DAY_MS;
 
 /**
- * Returns why nothing is renewed where there is time to wait for a better certificate. After a theft, records go on with tokens of other
- * authorities, and none of the stolen key is taken.
+ * Returns the reason why nothing is renewed if there is time to wait for a better certificate. After a theft, records go on with tokens of
+ * other authorities, without any of the stolen key.
  */
 async function renewNow(
   renewing: Renewing,
@@ -176,7 +176,7 @@ async function renewNow(
   if (query) note(`a query is open: this is the renewal that it asks for, with ${query.digest}`);
   const drafted = await draftNow(renewing, digest, { theft, query });
   const draft = await store.renewals.draft();
-  // As the option takes it: whole seconds.
+  // The form that the option takes: whole seconds.
   const since = theft && toRfc3339(theft.since).replace('.000', '');
   const request = theft && `pdfseal renew request --distrust ${options.distrust} --since ${since}`;
   const asked = options.now !== undefined || drafted.scope.digest !== (runs.at(-1)?.digest ?? 'sha512');

@@ -61,7 +61,7 @@ import { note, showProgress } from '../terminal.ts';
 import { withStore } from '../withStore.ts';
 import { type Gain, GainsNothing, gainFault, type Unusable } from './renewalGain.ts';
 
-/** What a renewal works with. */
+/** The context of a renewal. */
 export interface Renewing {
   store: Store;
   config: Config;
@@ -70,7 +70,7 @@ export interface Renewing {
   trees: RenewalTrees;
 }
 
-/** One process renews at a time, and none while the store is replaced by another. Throws OperatorError. */
+/** One process renews at a time, and none while another store replaces this one. Throws OperatorError. */
 export function lockRenewals({ stateDir }: Pick<Config, 'stateDir'>): DaemonLock {
   return acquireLock(join(stateDir, 'renewal.lock'), 'pdfseal renew');
 }
@@ -85,20 +85,20 @@ export async function withRenewals<T>(file: string, work: (renewing: Renewing) =
   });
 }
 
-/** What stands until when, and why it is to be renewed now; no reason: it is not. */
+/** The standing time-stamps with their ends, and the reason to renew them now; without a reason they need no renewal. */
 export interface Survey {
   standing: StandingTimestamps[];
   digest: DigestName;
-  /** When the first of them ends, and why. */
+  /** The first end among them, and its reason. */
   first?: Due;
-  /** Of those that do not wait to be renewed together: for alarms. */
+  /** The first end among those that do not wait to be renewed together: for alarms. */
   announced?: Due;
   reason?: string;
-  /** Leaves of the log. */
+  /** Number of leaves in the log. */
   size: number;
-  /** Checkpoints of which no time-stamp proves any more when they were sealed. */
+  /** Number of checkpoints whose sealing time no time-stamp proves any more. */
   lost: number;
-  /** Those that became known before. */
+  /** Thefts that became known before. */
   thefts: Theft[];
 }
 
@@ -127,8 +127,8 @@ export async function surveyNow(
 }
 
 /**
- * Computes the tree of the next run, or what is left of it; that of `query`, a draft whose query is out, where there is one. Throws OperatorError
- * where nothing was sealed yet.
+ * Computes the tree of the next run, or the rest of it; the tree of `query`, a draft whose query is out, if there is one. Throws
+ * OperatorError if nothing was sealed yet.
  */
 export async function draftNow(
   renewing: Renewing,
@@ -150,7 +150,7 @@ export async function draftNow(
   return drafted;
 }
 
-/** Throws OperatorError where the next run would make an evidence record larger than verifiers take. */
+/** Throws OperatorError if the next run would make an evidence record larger than verifiers accept. */
 function assertRoom(level: RecordLevel | undefined): void {
   if (level === undefined || level.count + level.next <= level.max) return;
   const { count, what, max, remedy } = level;
@@ -160,7 +160,7 @@ function assertRoom(level: RecordLevel | undefined): void {
   );
 }
 
-/** The ways of records that a run takes which is stamped at a time, milliseconds since the epoch. */
+/** The ways of records for a run that is stamped at a given time, milliseconds since the epoch. */
 export function waysAt(
   { runs, authorities }: Renewing,
   thefts: readonly KeptTheft[],
@@ -169,17 +169,17 @@ export function waysAt(
   return chooseWays(runs, tokenStandings(authorities, theftsOf([...runs, { thefts: [...thefts] }])), at);
 }
 
-/** Whether those are the ways of a run. */
+/** Whether a run has these ways. */
 export function hasWays(scope: RenewalScope, { path, older = [] }: RenewalWays): boolean {
   return isSameRun(scope, { ...scope, path, older });
 }
 
-/** A token that was judged, and what it proves. */
+/** A judged token, and the facts that it proves. */
 export interface Judged {
   token: RenewalToken;
   root: TrustedAuthority['root'];
   genTime: number;
-  /** Until when the token holds, and why. */
+  /** The end of the token's validity, and its reason. */
   due: Due;
 }
 
@@ -192,7 +192,7 @@ export async function judgeToken(
   const judged = judgeRenewal(token, drafted, authorities);
   if ('fault' in judged) return judged;
   const { genTime, notAfter, policy } = judged.timestamp;
-  // Every later renewal would have to be later still, and no run can be taken back.
+  // A later token is refused: every further renewal would have to be later still, and a run cannot be undone.
   const now = systemClock();
   if (genTime > now + STAMPING_TOLERANCE_MS)
     return { fault: `the token says ${toRfc3339(genTime)}, but the time here is ${toRfc3339(now)}` };
@@ -216,8 +216,8 @@ export async function judgeToken(
 }
 
 /**
- * Asks the daemon for time-stamps of so many independent authorities, in the order of preference, besides those that are there. Takes none that
- * `gain` refuses. Throws OperatorError where there are too few; GainsNothing where that is the only reason.
+ * Requests time-stamps of the required number of independent authorities from the daemon, in the order of preference, in addition to those
+ * in `kept`. Refuses those that `gain` refuses. Throws OperatorError if there are too few; GainsNothing if that is the only reason.
  */
 export async function stampNow(
   renewing: Renewing,
@@ -243,7 +243,7 @@ export async function stampNow(
     const result = 'fault' in judged ? judged : admitted(judged);
     if (!('fault' in result)) return void found.push(result);
     note(`pdfseal: no time-stamp of ${name} for the renewal: ${result.fault}`);
-    // What gains nothing is said at the end.
+    // A lack of gain is reported at the end.
     if (result.remedy && !short.includes(result)) note(`  → ${result.remedy}`);
   };
   for (const token of kept) add(token.authority, await judgeToken(renewing, drafted, token));
@@ -252,7 +252,7 @@ export async function stampNow(
     add(name, await askDaemon(renewing, drafted, name));
   }
   if (found.length >= needed) return found;
-  // More authorities would not have helped, but a better certificate of these.
+  // More authorities would not have helped, but better certificates of these would.
   const [refused] = short;
   if (refused && found.length + short.length >= needed) throw new GainsNothing(refused);
   const carry = `carry a query to an authority yourself: ${request} >query.tsq`;
@@ -269,7 +269,7 @@ export async function stampNow(
   });
 }
 
-/** Some authorities state whole seconds: a token over something sealed just now may seem to be of before that. */
+/** Some authorities state whole seconds: a token over a newly sealed value may appear to be older than it. */
 const ATTEMPTS_MAX = 4;
 const ATTEMPT_PAUSE_MS = 1_100;
 
@@ -296,7 +296,7 @@ async function askDaemon(
   }
 }
 
-/** Commits the run, with its record on the audit trail. Says so if verifiers may not know an authority yet. */
+/** Commits the run, with its record on the audit trail. Prints a note if verifiers may not know an authority yet. */
 export async function commitNow(
   { store, runs, trees }: Renewing,
   drafted: DraftedRun,

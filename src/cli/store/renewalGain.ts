@@ -1,31 +1,31 @@
-/** Which time-stamps are worth a renewal. */
+/** Decides which time-stamps are worth a renewal. */
 import { toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Due } from '../../prove/renewalSurvey.ts';
 
 export const DAY_MS = 86_400_000;
 
-/** Why a token is of no use for a run. */
+/** The reason why a token is of no use for a run. */
 export interface Unusable {
   fault: string;
   remedy?: string;
-  /** Another token may do: it is only not later than all that it renews. */
+  /** Another token may do: this one is only not later than everything that it renews. */
   isEarly?: true;
 }
 
-/** A renewal that gains less is not made by itself: the timer would make another one each time. */
+/** A renewal that gains less is not made automatically: the timer would make another one each time. */
 const GAIN_MS_MIN = 30 * DAY_MS;
 
-/** What a new time-stamp must gain. */
+/** The required gain of a new time-stamp. */
 export interface Gain {
-  /** What ends first of all that stands. */
+  /** The first end among the standing time-stamps. */
   first: Due | undefined;
-  /** Somebody asked for the renewal: it need not end later than what it renews, only not before. */
+  /** Whether a person requested the renewal: it need not end later than the time-stamps it renews, only not before. */
   asked: boolean;
   shorter: true | undefined;
 }
 
-/** Why a time-stamp is not taken that ends before what it renews, or hardly later; undefined where it gains enough. */
+/** The reason to refuse a time-stamp that ends before those it renews, or hardly later; undefined if it gains enough. */
 export function gainFault(
   { due: ends }: { due: Due },
   { first, asked, shorter }: Gain,
@@ -41,7 +41,7 @@ export function gainFault(
   };
 }
 
-/** Nothing is wrong as long as there is time to wait for a better certificate. */
+/** Not a fault while there is time to wait for a better certificate. */
 export class GainsNothing extends OperatorError {
   constructor({ fault, remedy = '' }: Unusable) {
     super(`${fault}: nothing is renewed`, { remedy });

@@ -1,4 +1,4 @@
-/** What a survey finds and a renewal makes, for people and programs. */
+/** Texts about surveys and renewals, for people and programs. */
 import { describeSubject } from '../../asn1/certificate.ts';
 import { toHex } from '../../base/bytes.ts';
 import { toRfc3339 } from '../../base/clock.ts';
@@ -11,7 +11,7 @@ import { print } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import type { Judged, Survey } from './renewRun.ts';
 
-/** A run that was made, and what its tokens prove. */
+/** A completed run, and the facts that its tokens prove. */
 export interface Made {
   run: RenewalRun;
   judged: Judged[];

@@ -30,7 +30,7 @@ export const repairEpochsCommand = command('repair', {
   },
 });
 
-/** What differed, in lines. */
+/** Puts the sealed list back. Returns the differences, in lines. */
 async function putBack(store: Store): Promise<string[]> {
   const epochSeal = new EpochSeal(store);
   const { problems } = await examineEpochs(store, epochSeal);

@@ -64,13 +64,13 @@ export const repairIndexCommand = command('repair-index', {
   },
 });
 
-/** What became of the store. */
+/** The result of a look at the store, or of its repair. */
 interface Result {
   report: StoreReport;
   mended: IndexReport;
-  /** Of the store, before anything was mended. */
+  /** Backup of the store from before the repair. */
   backup?: string | undefined;
-  /** A repair that did not come to its end. */
+  /** An earlier repair that did not finish. */
   interrupted?: RepairMark | undefined;
 }
 
@@ -89,13 +89,13 @@ async function look(config: Config): Promise<Result> {
   }));
 }
 
-/** Nobody else may write jobs meanwhile, and no daemon may start. */
+/** Repairs under the daemon's lock: no other process may write jobs meanwhile, and no daemon may start. */
 async function repairAlone(config: Config, into: string | undefined): Promise<Result> {
   using _lock = acquireLock(config.lockFile);
   const seen = await look(config);
   const isToDo = seen.report.indexes !== undefined && (seen.interrupted || !isWhole(seen.report));
   if (!isToDo) return seen;
-  // What an interrupted one copied is from before; what is there now is from its middle.
+  // The copy of an interrupted repair is from before it; the store is now in the middle of it.
   const backup = seen.interrupted ? seen.interrupted.backup : into && nameIn(into);
   if (!seen.interrupted && backup !== undefined)
     await makeBackup(config, backup, { flawsMax: Number.POSITIVE_INFINITY });
@@ -121,7 +121,7 @@ async function repair(store: Store, config: Config, { backup, ...seen }: Result)
   return { report, mended, backup };
 }
 
-/** On another machine a daemon can be active all the same. */
+/** Fails at once, because a daemon on another machine can still be active. */
 const AT_ONCE: Sequencing = {
   onWait: (wait) => {
     if ('unreachable' in wait) throw new OperatorError(`the database does not answer: ${wait.unreachable}`);

@@ -84,7 +84,7 @@ async function restore(options: Given<typeof RESTORE_OPTIONS>): Promise<void> {
   makeFolder(config.stateDir, 0o750);
   using _lock = acquireLock(config.lockFile);
   try {
-    // A renewal that goes on in the replaced store would be lost, and its authority's answer with it.
+    // A renewal that continued in the replaced store would be lost, and its authority's answer with it.
     using _renewals = lockRenewals(config);
     if (typeof acceptRollback === 'number') requireSize(acceptRollback, made.tree_size);
     const doubt = await doubtAbout(from, made, config);
@@ -121,7 +121,7 @@ async function restore(options: Given<typeof RESTORE_OPTIONS>): Promise<void> {
   }
 }
 
-/** Checks the backup, and compares it with the last-checkpoint file; where that is missing, with the store that it is to replace. */
+/** Checks the backup, and compares it with the last-checkpoint file; if that is missing, with the store that it will replace. */
 async function doubtAbout(from: string, made: BackupFile, config: Config): Promise<Doubt | undefined> {
   return withStoreAt(storeIn(from), { readOnly: true }, async (store) => {
     await requireGoodState(store, from, made, config);

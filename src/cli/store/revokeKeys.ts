@@ -6,7 +6,7 @@ import { endKey } from '../../webhook/endKey.ts';
 import { isJson, note, printJson } from '../terminal.ts';
 import { withStore } from '../withStore.ts';
 
-/** `pdfseal keys revoke` */
+/** Implements `pdfseal keys revoke`. */
 export async function revokeKey(config: string, keyId: string, withSuccessors: boolean): Promise<void> {
   await withStore(config, 'write', async (store) => {
     const wanted = { withSuccessors, actor: actorOfProcess('command') };

@@ -8,15 +8,18 @@ import { kmsKeyId } from '../../log/verifierKey.ts';
 import { contradiction } from '../../prove/history.ts';
 import type { Store } from '../../store/store.ts';
 
-/** The result of asking the signers of the log, in lines. */
+/** Findings from querying the signers of the log, in lines. */
 export interface SignerFindings {
   /** The log contains none of the trees that a signer signed last. */
   problems: string[];
-  /** Signers whose memory is not known here, and why. */
+  /** Signers whose memory is unknown here, with the reason. */
   unknown: string[];
 }
 
-/** Holds the log to what its signers signed last. Each holds as many trees as there can be batches on their way, and one that was committed. */
+/**
+ * Compares the log with the trees that its signers signed last. Each holds as many trees as there can be batches on their way, and one that
+ * was committed.
+ */
 export async function examineSigners(
   store: Pick<Store, 'identity' | 'epochs' | 'log'>,
   { kms, signersDir: folder }: Pick<Config, 'kms' | 'signersDir'>,
@@ -44,7 +47,7 @@ export async function examineSigners(
   return findings;
 }
 
-/** Asked after the signer, so that the log has at least what was committed then. */
+/** Read after the signer's answer, so that the log has at least the batches that were committed then. */
 async function containsOne(store: Pick<Store, 'identity' | 'log'>, trees: readonly Tree[]): Promise<boolean> {
   const head = await store.log.head();
   for (const { size, root } of trees) {

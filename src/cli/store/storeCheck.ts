@@ -26,18 +26,21 @@ export interface StoreReport {
   completed: number;
   failed: number;
   waiting: number;
-  /** How many things do not hold together that only another copy of the store mends; the first in words, `problemsMax` at most. */
+  /** Number of contradictions that only another copy of the store mends; the first in words, `problemsMax` at most. */
   problemCount: number;
   problems: string[];
-  /** What a repair mends, by index. Absent with problems: nothing follows from what is damaged. */
+  /** Entries that a repair mends, by index. Absent if there are problems: nothing follows from damaged data. */
   indexes?: IndexReport;
-  /** Whether the log sealed what its epochs are; absent if that cannot be told. `contradicted`: it sealed others, and all else is good. */
+  /**
+   * Whether the log sealed its current epochs; absent if that cannot be determined. `contradicted`: it sealed others, and everything else
+   * is good.
+   */
   epochs?: 'sealed' | 'contradicted';
-  /** So many leaves seal audit records that are not there; absent if there are none. */
+  /** Number of leaves that seal missing audit records; absent if there are none. */
   records_missing?: number;
   /** Records of epochs that change nothing, in words; absent if there are none. */
   void_records?: string[];
-  /** Signers of the log whose memory is not known, in words: the store can be older than it; absent if all are known or none was asked. */
+  /** Signers of the log whose memory is unknown, in words: the store can be older than it; absent if all are known or none was queried. */
   signers_unknown?: string[];
   /** Time-stamps that ended without being renewed, in words; absent if there are none. */
   lapses?: string[];
@@ -45,25 +48,25 @@ export interface StoreReport {
   flaws: string[];
 }
 
-/** Entries of each index that are not as they follow. */
+/** Number of faulty entries in each index. */
 export type IndexReport = Record<IndexFlaw['index'], Record<IndexFlaw['kind'], number>>;
 
 export interface CheckOptions {
-  /** What every receipt must verify under. */
+  /** Every receipt must verify under this trust file. */
   trust: TrustFile;
   problemsMax: number;
-  /** A checkpoint of an earlier time, which the log must extend. */
+  /** An earlier checkpoint, which the log must extend. */
   earlier?: Checkpoint;
-  /** Told the number of leaves checked so far. */
+  /** Receives the number of leaves checked so far. */
   onLeaves(leaves: number): void;
-  /** Told which part begins: the log takes half of the time at most, and its leaves are all counted then. */
+  /** Receives the name of each part that begins: the log takes half of the time at most, and its leaves are all counted then. */
   onPart?(part: string): void;
 }
 
 /**
  * Checks that the log's keys signed for the leaves in the store, that everything else follows from leaves and jobs, and that every receipt
- * verifies. Only what the log held at the call is checked; what a running daemon adds meanwhile does not disturb. Memory does not grow with
- * the store: batches, jobs and indexes are read one after the other.
+ * verifies. Only the content of the log at the call is checked; additions by a running daemon do not disturb. Memory does not grow with the
+ * store: batches, jobs and indexes are read one after the other.
  */
 export async function checkStore(store: Store, options: CheckOptions): Promise<StoreReport> {
   const check = new StoreCheck(store, options);
@@ -86,13 +89,13 @@ export async function checkStore(store: Store, options: CheckOptions): Promise<S
   for (const problem of await recordProblems(store, options.onPart)) check.problem(problem);
   await check.part('the webhook endpoints', async () => void (await store.webhooks.endpoints.all()));
   if (check.report.problemCount === 0) await check.part('the indexes', () => check.indexes());
-  // The proofs are read from tiles, which are mended first.
+  // The proofs are read from tiles, which must be mended first.
   if (check.report.problemCount > 0 || isWhole(check.report))
     await check.part('the epochs', () => check.epochs());
   return check.report;
 }
 
-/** Whether there is nothing to mend and nothing to restore. */
+/** Whether the store needs neither a repair nor a restore. */
 export function isWhole({ problemCount, indexes }: StoreReport): boolean {
   return problemCount === 0 && indexes !== undefined && flawCount(indexes) === 0;
 }
@@ -123,7 +126,7 @@ class StoreCheck {
   readonly #store: Store;
   readonly #options: CheckOptions;
   readonly #verify: ReturnType<typeof createVerifier>;
-  /** Tiles at the edge of the tree as it grows: all that proofs of its newest leaves take. What is stored is judged with the indexes. */
+  /** Tiles at the edge of the tree as it grows: all that proofs of its newest leaves need. The stored tiles are judged with the indexes. */
   #tiles = new Map<string, Uint8Array>();
   /** The newest leaf that seals an audit record; -1 if none does. */
   #newestRecord = -1;
@@ -136,7 +139,7 @@ class StoreCheck {
     this.#verify = createVerifier(options.trust, { judgesDates: false });
   }
 
-  /** Does a part of the check; damage that makes reading itself fail is a finding too. */
+  /** Runs a part of the check; damage that makes reading itself fail is a finding too. */
   part(what: string, work: () => Promise<void>): Promise<void> {
     this.#options.onPart?.(what);
     return this.#guarded(what, work);
@@ -150,12 +153,12 @@ class StoreCheck {
     }
   }
 
-  /** Takes over what another check finds. */
+  /** Adds the findings of another check. */
   findings(what: string, work: () => Promise<string[]>): Promise<void> {
     return this.part(what, async () => (await work()).forEach(this.problem, this));
   }
 
-  /** From the first leaf to the last: the tree grows batch by batch as it once did. */
+  /** Checks all batches from the first leaf to the last: the tree grows as it once did. */
   async batches(size: number): Promise<void> {
     const { earlier } = this.#options;
     if (earlier !== undefined && size < earlier.treeSize) this.problem(olderCopy(size, earlier));
@@ -176,8 +179,8 @@ class StoreCheck {
   }
 
   /**
-   * Behind the newest checkpoint there is nothing. A daemon that goes on meanwhile moves it: what it sealed since the check began can be more than
-   * fits into memory, so it is not read.
+   * Checks that nothing follows the newest checkpoint. A daemon that runs meanwhile moves it: the leaves sealed since the check began can
+   * be more than fits into memory, so they are not read.
    */
   async end(): Promise<void> {
     const size = await this.#size();
@@ -186,7 +189,7 @@ class StoreCheck {
     if (leaves.length > 0) this.problem(`${leaves.length} leaves are behind the newest checkpoint, ${size}`);
   }
 
-  /** What follows from all the rest. */
+  /** Checks the data that follows from all the rest. */
   async indexes(): Promise<void> {
     const { flaws } = this.report;
     const indexes = emptyIndexReport();
@@ -197,10 +200,10 @@ class StoreCheck {
     this.report.indexes = indexes;
   }
 
-  /** The epochs are those that the log sealed. Nothing can be said of them where the log is damaged, which is known by now. */
+  /** Checks that the epochs are those that the log sealed. If the log is damaged, which is known by now, they cannot be judged. */
   async epochs(): Promise<void> {
     try {
-      // Where nothing is wrong, every leaf is under the newest checkpoint.
+      // If there is no problem, every leaf is under the newest checkpoint.
       const read = { size: this.report.leaves, newestRecord: this.#newestRecord };
       const epochSeal = new EpochSeal(this.#store, this.report.problemCount === 0 ? { read } : {});
       const { problems, void: without } = await examineEpochs(this.#store, epochSeal);
@@ -208,7 +211,7 @@ class StoreCheck {
       if (problems.length === 0) this.report.epochs = 'sealed';
       else if (this.report.problemCount === 0) this.report.epochs = 'contradicted';
       if (problems.length > 0) delete this.report.indexes;
-      // They come first: they are why receipts do not verify, however many those are.
+      // Put first, because they are why receipts do not verify, however many those are.
       this.report.problemCount += problems.length;
       this.report.problems = [...problems, ...this.report.problems].slice(0, this.#options.problemsMax);
     } catch (error) {
@@ -216,7 +219,7 @@ class StoreCheck {
     }
   }
 
-  /** What is kept beside jobs is of jobs that are there. */
+  /** Checks that every entry about a job belongs to an existing job. */
   async references(): Promise<void> {
     for await (const { kind, jobId } of this.#store.jobs.references()) {
       if ((await this.#store.jobs.get(jobId)) === undefined)
@@ -224,7 +227,7 @@ class StoreCheck {
     }
   }
 
-  /** Every job, whether it is in the log or not. */
+  /** Checks every job, whether it is in the log or not. */
   async jobs(size: number): Promise<void> {
     let leafIndexMax = -1;
     for await (const { job, outcome } of this.#store.jobs.all()) {
@@ -244,12 +247,12 @@ class StoreCheck {
     }
   }
 
-  /** Of the tree that the newest checkpoint commits to, as of now. */
+  /** Size of the tree that the newest checkpoint commits to, as of now. */
   async #size(): Promise<number> {
     return (await this.#store.log.head())?.treeSize ?? 0;
   }
 
-  /** A record that was removed is still known by what seals it. */
+  /** A removed record is still known by the job that seals it. */
   async #auditJob({ id, customerReference }: Job): Promise<void> {
     const number = parseAuditReference(customerReference) ?? 0;
     const entry = await this.#store.trail.entry(number);
@@ -269,9 +272,9 @@ class StoreCheck {
       const index = batch.firstLeaf + offset;
       await this.#guarded(`leaf ${index}`, async () => {
         const sealed = await this.#leaf(batch, index, leaf);
-        // Without its checkpoint no receipt of the batch verifies, and which of its leaves is damaged would be lost among them.
+        // Without its checkpoint no receipt of the batch verifies, and the damaged leaf would be lost among them.
         if (sealed === undefined || !isCommitted) return;
-        // The tree was built of these very leaves, so receipts of one batch differ in nothing but their manifests.
+        // The tree was built from these very leaves, so the receipts of one batch differ only in their manifests.
         if (isProven && parseManifest(sealed.manifest) !== undefined) return;
         isProven = await this.#receipt(sealed.job, batch, index);
       });
@@ -282,7 +285,7 @@ class StoreCheck {
     return grown.edge;
   }
 
-  /** The log only grows: whatever it once signed it still holds. */
+  /** Checks that the log still holds everything it once signed, since it only grows. */
   #past(edge: Edge, hashes: Uint8Array[]): void {
     const { earlier } = this.#options;
     if (
@@ -295,14 +298,14 @@ class StoreCheck {
     if (!bytesEqual(rootOf(then), earlier.root)) this.problem(continuedOtherwise(earlier));
   }
 
-  /** Whether it is of these leaves. The signatures on it are verified with each receipt that carries it. */
+  /** Whether the checkpoint is of these leaves. Its signatures are verified with each receipt that carries it. */
   #checkpoint(batch: Batch, edge: Edge): boolean {
     const fault = faultOf(batch, edge, this.#store.identity.logOrigin);
     if (fault) this.problem(`checkpoint ${batch.treeSize} ${fault}`);
     return !fault;
   }
 
-  /** The job it is of, if it is its manifest. */
+  /** Returns the job of the leaf, if the leaf is its manifest. */
   async #leaf(
     batch: Batch,
     index: number,
@@ -328,7 +331,7 @@ class StoreCheck {
     return { job, manifest };
   }
 
-  /** Whether it verifies. */
+  /** Whether the receipt verifies. */
   async #receipt(job: ReceivedJob, batch: Batch, leafIndex: number): Promise<boolean> {
     const tile: ReadTile = async (level, index) => this.#tiles.get(tileName({ level, index }));
     const { identity } = this.#store;
@@ -348,7 +351,7 @@ class StoreCheck {
     return false;
   }
 
-  /** Either its document is known, or where to fetch it from. */
+  /** Checks that either the document is known, or a source to fetch it from. */
   async #waitingJob(id: string): Promise<void> {
     this.report.waiting += 1;
     if ((await this.#store.jobs.sourceUrl(id)) !== undefined) return;
@@ -379,7 +382,7 @@ const NOUNS: Record<JobReference['kind'], string> = {
   copy: 'a copy',
 };
 
-/** Those that changed, and those at the edge of the tree that did not. */
+/** The changed tiles, and the unchanged ones at the edge of the tree. */
 function tilesOf({ edge, tiles }: { edge: Edge; tiles: Tile[] }): Map<string, Uint8Array> {
   const partial = edge.partial.map((hashes, level) => {
     const index = Math.floor(edge.size / TILE_WIDTH ** (level + 1));

@@ -1,4 +1,4 @@
-/** What stands on the key of an authority that was stolen, for people and programs. */
+/** Time-stamps that depend on the stolen key of an authority, for people and programs. */
 import { describeSubject, isSelfIssued } from '../../asn1/certificate.ts';
 import { bytesEqual } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
@@ -19,7 +19,7 @@ export function readTheft(file: string, since: number): Theft {
   return { root, since };
 }
 
-/** Throws OperatorError where the certificate is no root, and where nothing rests on it: that is no all-clear. */
+/** Throws OperatorError if the certificate is not a root, and if nothing depends on it: this does not mean that it is safe. */
 export async function findTheft({ store, config }: Renewing, theft: Theft): Promise<TheftReport> {
   const { root, since } = theft;
   if (since > systemClock())
@@ -31,7 +31,7 @@ export async function findTheft({ store, config }: Renewing, theft: Theft): Prom
       remedy:
         'give the root of the authority, not its time-stamping certificate: pdfseal trust export has it',
     });
-  // Receipts of old may rest on a root that the configuration does not name any more.
+  // Old receipts may depend on a root that the configuration no longer names.
   const authorities = [...trust.timestampAuthorities, { name: 'distrusted', root }];
   const progress = showProgress('reading', (await store.log.head())?.treeSize ?? 0, 'leaves');
   const report = await reportTheft(

@@ -55,13 +55,16 @@ const exportCommand = command('export', {
 
 export const trustCommand = group('trust', 'Exports the trust file.', [exportCommand]);
 
-/** The epochs and certificates that the log sealed, and no others. Says on standard error what is left out, and why. Throws OperatorError. */
+/**
+ * The epochs and certificates that the log sealed, and no others. Reports on standard error which are left out, and why. Throws
+ * OperatorError.
+ */
 async function published(
   store: Store,
   config: Config,
 ): Promise<{ epochs: Epoch[]; onRecord: CertificatesOnRecord }> {
   const { epochs, sealed, sealedUntil, certificates: all } = await new EpochSeal(store).read();
-  // The log itself can be another one: the checkpoints outside of the store say so.
+  // The log itself can be another one: the checkpoints outside the store show that.
   const doubt = await doubtOf(store, config.log.lastCheckpointFile);
   if (doubt !== undefined) throw new OperatorError(doubt.reason, { remedy: doubt.remedy });
   // Only in a log without leaves, the first epoch is not sealed.

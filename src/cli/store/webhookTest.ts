@@ -9,7 +9,7 @@ import { findEndpoint } from '../../webhook/endpointActs.ts';
 import { isJson, note, print, printJson } from '../terminal.ts';
 import { withStore } from '../withStore.ts';
 
-/** How long a test message is waited for: longer than an attempt may take. */
+/** Time limit for a test message: longer than an attempt may take. */
 const TEST_MS_MAX = 20_000;
 const TEST_LOOK_MS = 200;
 
@@ -43,7 +43,7 @@ async function requireTestable(store: Store, id: string, lockFile: string): Prom
     throw new OperatorError('no pdfseald is running, so nobody can send the message', { code: 'no_daemon' });
 }
 
-/** Waits for the first attempt. Undefined if it succeeds, else why it failed. */
+/** Waits for the first attempt. Undefined if it succeeds, otherwise the reason for its failure. */
 async function outcomeOf(
   store: Store,
   endpointId: string,

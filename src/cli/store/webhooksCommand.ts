@@ -36,7 +36,7 @@ const LIMIT_DEFAULT = 50;
 
 const ENDPOINT = argument('<endpoint_id>', 'id of the endpoint (we_…)');
 
-/** How a command on an endpoint is called, with these options too. */
+/** Example calls of a command on an endpoint, with these options too. */
 function examplesOf(name: string, ...more: string[]): string[] {
   const example = `pdfseal webhooks ${name} we_0198c2d4e5f678901a2b3c4d5e6f7081 --config production.toml`;
   return [example, ...more.map((options) => `${example} ${options}`)];
@@ -282,7 +282,7 @@ function present(endpoint: Shown) {
   return { id, client: endpoint.clientId, ...rest };
 }
 
-/** Only the secret goes to standard output, so that it can be written straight into a file or a secret store. */
+/** Prints only the secret on standard output, so that it can be written straight into a file or a secret store. */
 function printSecret(secret: string, endpoint: Shown): void {
   const shown = present(endpoint);
   const until = shown.previous_secret_expires_at;

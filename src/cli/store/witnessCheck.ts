@@ -1,7 +1,7 @@
 import { parseNote } from '../../log/note.ts';
 import type { Store } from '../../store/store.ts';
 
-/** Where what witnesses have said does not fit the log, in words. */
+/** Contradictions between the witnesses' statements and the log, in words. */
 export async function witnessProblems(store: Pick<Store, 'witnessing' | 'log'>): Promise<string[]> {
   const { witnesses, cosigned, witnessed, carried = [] } = await store.witnessing.get();
   const problems = Object.entries(witnesses).flatMap(([vkey, { contradiction }]) =>
