@@ -13,7 +13,7 @@ const CONFIG_FOLDER = '/etc/pdfseal';
 
 export const CONFIG_DESCRIPTION = `config file of the environment (default: PDFSEAL_CONFIG, or the only *.toml in ${CONFIG_FOLDER})`;
 
-/** Of every command that works on an environment. Where it is left out, {@link completeConfig} fills it in. */
+/** The option of every command that works on an environment. If it is left out, {@link completeConfig} fills it in. */
 export const CONFIG = option('--config <file>', CONFIG_DESCRIPTION, { isConfig: true });
 
 export const TRUST = option(
@@ -28,7 +28,7 @@ export function configFiles(folder = CONFIG_FOLDER): string[] {
   return names.sort().map((name) => join(folder, name));
 }
 
-/** The config file that is meant where none is named. Throws OperatorError unless there is exactly one. */
+/** The config file to use if none is named. Throws OperatorError unless there is exactly one. */
 export function defaultConfigFile(named = fromEnvironment('PDFSEAL_CONFIG'), folder = CONFIG_FOLDER): string {
   if (named !== undefined) return named;
   const remedy = 'name it with --config FILE, or in the environment variable PDFSEAL_CONFIG';
@@ -46,7 +46,7 @@ export function defaultConfigFile(named = fromEnvironment('PDFSEAL_CONFIG'), fol
   throw new OperatorError(`several config files are in ${folder}: ${files.join(', ')}`, { remedy });
 }
 
-/** Fills in the `--config` of a command that was called without it. Ends as wrong usage where it is not clear which file is meant. */
+/** Fills in the `--config` of a command that was called without it. Ends as wrong usage if it is unclear which file is meant. */
 export function completeConfig(command: Command): void {
   const option = command.options.find((one) => one instanceof ConfigOption);
   if (option === undefined || command.getOptionValue('config') !== undefined) return;
@@ -66,7 +66,7 @@ export function parseDurationArgument(text: string): number {
   throw new InvalidArgumentError('Expected a duration such as 30s, 5m, 24h or 90d.');
 }
 
-/** Argument parser: milliseconds that a credential is valid, more than 0. */
+/** Argument parser: lifetime of a credential in milliseconds, more than 0. */
 export function parseLifetimeArgument(text: string): number {
   const milliseconds = parseDurationArgument(text);
   if (milliseconds > 0) return milliseconds;
@@ -118,7 +118,7 @@ export function parseDigestArgument(text: string): string {
   throw new InvalidArgumentError('Expected 64 hexadecimal characters, as sha256sum prints them.');
 }
 
-/** Whoever accepts a rollback has to have seen how far it goes. */
+/** An administrator who accepts a rollback must have seen how far it goes. */
 export function requireSize(accepted: number | true, leaves: number): void {
   if (accepted === true)
     throw new OperatorError(`the log has ${leaves} leaves: repeat with --accept-rollback ${leaves}`);

@@ -36,7 +36,7 @@ const SUMMARIES = {
   completion: 'print the completion script for a shell',
 } as const;
 
-/** Loaded only when the command is called: `verify` must not need what `init` needs. */
+/** Loaders, run only when the command is called: `verify` must not need the modules of `init`. */
 const LOADED: Record<keyof typeof SUMMARIES, () => Promise<() => Command>> = {
   init: async () => (await import('./init/initCommand.ts')).initCommand,
   status: async () => (await import('./daemon/statusCommand.ts')).statusCommand,
@@ -83,7 +83,7 @@ async function assemble(isWanted: (name: string) => boolean): Promise<Command> {
   const program = new Command('pdfseal')
     .description('Administers pdfseald, seals documents with it, and verifies receipts without it.')
     .version(versionLine(), '-V, --version', 'print version and commit')
-    // What follows the name of a command is an option of that command, and of none above it.
+    // Options after the name of a command belong to that command, and not to any above it.
     .enablePositionalOptions();
   for (const [name, summary] of Object.entries(SUMMARIES)) {
     const make = isWanted(name) ? await LOADED[name as keyof typeof SUMMARIES]() : group(name, '', []);

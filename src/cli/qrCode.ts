@@ -5,26 +5,23 @@ import { OperatorError } from '../base/errors.ts';
 const BYTES_MAX = 2953;
 /** Light modules around the code that every reader needs (ISO/IEC 18004, clause 9.1). */
 const BORDER = 4;
-/** The least correction, so that the modules are as large as they can be: a screen has no stains. */
+/** The lowest error correction, so that the modules are as large as possible: a screen has no stains. */
 const FORM = { ecc: 'L', border: BORDER } as const;
 
 /** Light characters on a dark ground, whatever the terminal's colours are (ECMA-48). */
 const WHITE_ON_BLACK = '\u001b[97;40m';
 const RESET = '\u001b[0m';
 
-/** What is written below the code, and the line of the prompt. */
+/** Lines written below the code, and the line of the prompt. */
 const LINES_BELOW = 3;
 
-/**
- * The text as one QR code for a terminal of so many columns and rows, with two modules in each character. Throws OperatorError if it does
- * not fit.
- */
+/** The text as one QR code for a terminal of this size, with two modules in each character. Throws OperatorError if it does not fit. */
 export function qrForTerminal(text: string, columns?: number, rows?: number): string {
   assertFits(text);
   const { size } = encode(text, FORM);
   const lines = renderUnicodeCompact(text, FORM).split('\n');
   const height = lines.length + LINES_BELOW;
-  // A terminal that does not tell its size has 0.
+  // A terminal that does not report its size has 0.
   if ((columns && size > columns) || (rows && height > rows))
     throw new OperatorError(
       `the QR code takes ${size} columns and ${height} rows, and this terminal has ${columns || 'unknown'} and ${rows || 'unknown'}`,

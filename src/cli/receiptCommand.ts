@@ -121,7 +121,7 @@ function proofOf({ evidence }: ReceivedReceipt): TlogProof {
   };
 }
 
-/** The evidence record of the receipt's time-stamp, as the service gives it while nothing is renewed. */
+/** The evidence record of the receipt's time-stamp, as the service serves it before any renewal. */
 function initialRecord(path: string, { evidence }: ReceivedReceipt): Uint8Array {
   const { checkpoint, certificates } = evidence;
   const [timestamp] = evidence.timestamps;
@@ -133,7 +133,7 @@ function initialRecord(path: string, { evidence }: ReceivedReceipt): Uint8Array 
   const record = encodeChains([{ digest: 'sha512', timestamps: [{ token }] }], certificates);
   const stamped = { checkpoint, certificates: [], tokens: [] };
   const { finding } = checkEvidenceRecord({ record, at: Date.now() }, stamped, []);
-  // Nobody is trusted here, so that no finding is good.
+  // No authority is trusted here, so no finding is good.
   if (finding.outcome === 'failed') throw new OperatorError(`${path} proves nothing: ${finding.detail}`);
   return record;
 }

@@ -8,12 +8,12 @@ import { UnknownOutcome } from '../store/store.ts';
 import { EXIT, type ExitStatus } from './exit.ts';
 import { isJson, note, noteJson } from './terminal.ts';
 
-/** What a failed command tells a script: one JSON object, the last line on standard error. */
+/** The output of a failed command for scripts: one JSON object, the last line on standard error. */
 export interface CommandFailure {
   /** Stable: one of {@link FAILURES}, of the API's codes, or of an HSM. */
   code: string;
   message: string;
-  /** What to do. */
+  /** The action to take. */
   remedy: string;
 }
 
@@ -43,7 +43,7 @@ const UNKNOWN =
 
 const REPEAT = 'Repeat the command later; no document is sealed twice.';
 
-/** Remedies for codes of the API, in the terms of a command: the API's own remedies speak of requests. */
+/** Remedies for codes of the API, in the terms of a command: the API's own remedies refer to requests. */
 const OF_API: Partial<Record<ErrorCode, string>> = {
   authentication_required: 'Name the API key: --key-file, or PDFSEAL_API_KEY in the environment.',
   invalid_api_key:
@@ -62,7 +62,7 @@ const OF_API: Partial<Record<ErrorCode, string>> = {
   storage_full: 'Free space on the disk of the store; `pdfseal status` shows how much is free.',
 };
 
-/** Says why a command failed, as text or as {@link CommandFailure}. Returns the status it ends with. */
+/** Reports why a command failed, as text or as {@link CommandFailure}. Returns its exit status. */
 export function report(error: unknown, failed: ExitStatus = EXIT.failed): ExitStatus {
   if (error instanceof CommanderError) return reportUsage(error);
   const failure = commandFailure(error);
@@ -79,7 +79,7 @@ export function report(error: unknown, failed: ExitStatus = EXIT.failed): ExitSt
   return EXIT.software;
 }
 
-/** Does what ends as undecided, or as `failed` says, where an administrator can correct what kept it from being done. */
+/** Does work that ends as undecided, or as `failed` says, if an administrator can correct the fault that prevented it. */
 export async function orUndecided(
   work: () => Promise<void>,
   failed: ExitStatus = EXIT.unknown,
@@ -129,7 +129,7 @@ const SYSTEM_CODES: Readonly<Record<string, keyof typeof FAILURES>> = {
   ENOENT: 'no_such_file',
 };
 
-/** The code of the error, or of its cause: a system's code in our words, an HSM's as it is. */
+/** The code of the error, or of its cause: our own code for a system's error, an HSM's code unchanged. */
 function codeOf({ code, cause }: OperatorError): string {
   if (code !== undefined) return code;
   const behind = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
@@ -150,7 +150,7 @@ const PASSING: readonly string[] = [
   'witness_unavailable',
 ] satisfies ErrorCode[];
 
-/** What the user of a command can do about a code. */
+/** The remedy for a code, for the user of a command. */
 export function remedyOf(code: string): string {
   const remedies: Readonly<Record<string, string>> = { ...OF_API, ...FAILURES };
   return remedies[code] ?? (PASSING.includes(code) ? REPEAT : FAILURES.failed);

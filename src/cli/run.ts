@@ -6,7 +6,7 @@ import { programFor } from './program.ts';
 import { report } from './report.ts';
 import { isJson } from './terminal.ts';
 
-/** The width of a help that goes to no terminal, as commander has it. */
+/** The width of help that does not go to a terminal, as in commander. */
 const HELP_COLUMNS = 80;
 
 /** Runs the command line of a process, and leaves the exit status there. */
@@ -23,7 +23,7 @@ async function obey(args: string[]): Promise<void> {
   }
 }
 
-/** Answers a shell that completes a command line; `words` is what was typed so far. */
+/** Answers a shell that completes a command line; `words` are the words typed so far. */
 async function answer(words: string[]): Promise<void> {
   const { answerShell } = await import('./completion/completionCommand.ts');
   answerShell(await programFor(words.slice(0, -1)), words);
@@ -52,7 +52,7 @@ async function carryOut(program: Command, args: string[]): Promise<void> {
   }
 }
 
-/** The path of the command whose help is wanted: `help keys issue`, or `keys issue --help`. Empty where no help is wanted. */
+/** The path of the command whose help is requested: `help keys issue`, or `keys issue --help`. Empty if no help is requested. */
 function helpPath([first = '', ...others]: string[]): string[] {
   if (first === 'help') return others;
   const names = [first, ...others.slice(0, -1)];

@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 
-/** It answers from memory; one that does not is in trouble of its own. */
+/** Generous: systemd answers from memory, so a slow answer means that it is in trouble itself. */
 const ANSWER_MS_MAX = 5_000;
 
 const UNITS = ['/usr/lib/systemd/system', '/lib/systemd/system', '/etc/systemd/system'];
 
-/** The instance of the units of the package that a configuration belongs to; undefined where there are no such units. */
+/** The instance of the package's units that a configuration belongs to; undefined without such units. */
 export function instanceOf(configFile: string): string | undefined {
   const [, instance] = /^\/etc\/pdfseal\/([^/]+)\.toml$/.exec(configFile) ?? [];
   return UNITS.some((folder) => existsSync(`${folder}/pdfseald@.service`)) ? instance : undefined;
@@ -18,7 +18,7 @@ export function hasSystemd(): boolean {
 }
 
 /**
- * What systemctl(1) says of a unit: `enabled`, `disabled`, … or `active`, `inactive`, …; undefined where systemd does not run this
+ * The answer of systemctl(1) about a unit: `enabled`, `disabled`, … or `active`, `inactive`, …; undefined if systemd does not run this
  * machine, or does not answer.
  */
 export function unitState(question: 'is-enabled' | 'is-active', unit: string): string | undefined {

@@ -9,7 +9,7 @@ export function isJson(): boolean {
   return ownProcess().argv.includes('--json');
 }
 
-/** One line of results on standard output. Control characters are written as \uXXXX, which JSON reads back. */
+/** Prints one line of results on standard output. Control characters are written as \uXXXX, which JSON reads back. */
 export function print(line: string): void {
   ownProcess().stdout.write(`${escapeControls(line)}\n`);
 }
@@ -18,20 +18,20 @@ export function printJson(value: unknown): void {
   print(JSON.stringify(value));
 }
 
-/** What a command found: for programs with --json, else in a line, or as `people` prints it. */
+/** Prints a result: for programs with --json, otherwise as a line, or with `people`. */
 export function printResult(value: unknown, people: string | (() => void)): void {
   if (isJson()) printJson(value);
   else if (typeof people === 'string') print(people);
   else people();
 }
 
-/** One line on standard error: progress and problems. */
+/** Prints one line on standard error: progress and problems. */
 export function note(line: string): void {
   if (isJson()) noteJson({ note: line });
   else ownProcess().stderr.write(`${escapeControls(line)}\n`);
 }
 
-/** One object on standard error, for --json. */
+/** Prints one object on standard error, for --json. */
 export function noteJson(value: unknown): void {
   ownProcess().stderr.write(`${escapeControls(JSON.stringify(value))}\n`);
 }
@@ -49,7 +49,7 @@ export function marked(mark: Mark, text: string): string {
   return `${glyph} ${escapeControls(text)}`;
 }
 
-/** Rows below their headings, each column as wide as its widest cell. Prints only the headings when there is no row. */
+/** Prints rows below their headings, each column as wide as its widest cell; only the headings if there are no rows. */
 export function printTable(headings: string[], rows: string[][]): void {
   const table = [headings, ...rows];
   const widths = headings.map((_, column) => Math.max(...table.map((row) => (row[column] ?? '').length)));
@@ -62,7 +62,7 @@ export function printTable(headings: string[], rows: string[][]): void {
     );
 }
 
-/** A list: a line of JSON for each row, or a table whose columns are told from each row. */
+/** Prints a list: a line of JSON for each row, or a table with columns computed from each row. */
 export function printRows<Row>(
   rows: readonly Row[],
   columns: Readonly<Record<string, (row: Row) => string>>,
@@ -74,7 +74,7 @@ export function printRows<Row>(
   }
 }
 
-/** The members of an object, one line each; members of inner objects as `document.sha256`. Undefined members have no line. */
+/** Prints the members of an object, one line each; members of inner objects as `document.sha256`. Undefined members are left out. */
 export function printFields(fields: object): void {
   const rows = rowsOf(fields);
   const width = Math.max(...rows.map(([name]) => name.length));
@@ -93,13 +93,13 @@ function rowsOf(fields: object, prefix = ''): [name: string, value: string][] {
 export interface Progress extends Disposable {
   /** Done so far, in the unit of `total`. */
   update(done: number): void;
-  /** Another label in front of the bar: the next part of the work began. */
+  /** Changes the label in front of the bar when the next part of the work begins. */
   rename(label: string): void;
   stop(): void;
 }
 
 export interface CountProgress {
-  /** How many are done, and how many of these were skipped. */
+  /** Number of documents that are done, and how many of these were skipped. */
   update(done: number, skipped: number): void;
   stop(): void;
 }
@@ -115,7 +115,7 @@ export const SILENT: Progress = {
 export function showCount(total: number): CountProgress {
   const startedAt = performance.now();
   let skipped = 0;
-  // Skipped documents take no time, so they do not count for the rate.
+  // Skipped documents take no time, so they do not count towards the rate.
   const pace = (done: number): string => {
     const perSecond = ((done - skipped) * 1000) / (performance.now() - startedAt);
     const rate = perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond).toLocaleString('en');
@@ -144,7 +144,7 @@ function formatTime(seconds: number): string {
   return [String(first), ...others.map((part) => String(part).padStart(2, '0'))].join(':');
 }
 
-/** A progress bar on standard error when that is a terminal; nothing anywhere else. */
+/** A progress bar on standard error if that is a terminal; otherwise nothing is shown. */
 export function showProgress(label: string, total: number, unit: 'bytes' | 'leaves' | 'entries'): Progress {
   if (isJson() || !ownProcess().stderr.isTTY) return SILENT;
   const amount = (value: number): string =>
@@ -169,7 +169,7 @@ function showBar(
       },
       stream: ownProcess().stderr,
       clearOnComplete: true,
-      // An interrupt would not show a hidden cursor again.
+      // After an interrupt, a hidden cursor would stay hidden.
       hideCursor: false,
       linewrap: true,
     },

@@ -3,19 +3,19 @@ import type { DocumentDigests } from '../job/job.ts';
 import type { Proven } from '../prove/proven.ts';
 import type { Requirement, Verdict } from '../prove/verify.ts';
 
-/** A verdict, and what it was given for. */
+/** A verdict, with its basis. */
 export interface VerdictReport {
   verdict: Verdict;
   /** The facts that it proves. */
   proven: Proven | undefined;
   required: readonly Requirement[];
-  /** When it was given, milliseconds since the Unix epoch. */
+  /** Time of the verdict, milliseconds since the Unix epoch. */
   at: number;
   /** Lower-case hex. */
   trustSha256: string;
 }
 
-/** For programs, as docs/verdict.schema.json describes it. Facts that nothing proves are absent. */
+/** The verdict for programs, as docs/verdict.schema.json describes it. Unproven facts are absent. */
 export function wireVerdict({ verdict, proven, required, at, trustSha256 }: VerdictReport): object {
   const { evidence, outcome, checks, matches } = verdict;
   return {

@@ -5,8 +5,8 @@ import { openStoreAt, type StoreLocation, type StoreOptions, storeExists } from 
 import type { Store } from '../store/store.ts';
 
 /**
- * Runs `work` on the store of a config file, and closes it. `thorough`: reads, after a look at every page. Works beside the running daemon;
- * needs no HSM.
+ * Runs `work` on the store of a config file, and closes it. `thorough`: checks every reachable page before it reads. Works while the daemon
+ * runs; needs no HSM.
  */
 export async function withStore<T>(
   file: string,
@@ -38,7 +38,7 @@ export async function withStoreAt<T>(
 }
 
 /**
- * Does what is no write to the store, as {@link onRecord} has it. Where there is no log yet there is no audit trail either: that
+ * Does something other than a write to the store, as {@link onRecord} has it. If there is no log yet there is no audit trail either: that
  * begins with `pdfseal init`, which names what it finds.
  */
 export async function actOnRecord<Result>(

@@ -120,7 +120,7 @@ of \`pdfseal hsm csr\` to the authority, and install its answer with \`pdfseal h
 
 const WORDS: Record<KeyPurpose, string> = { log: 'key', 'time-stamp': 'stamp', root: 'root' };
 
-/** In the package root writes the configuration, and the daemon's user makes all the rest. */
+/** In the package, root writes the configuration, and the daemon's user makes everything else. */
 function tellOtherUser(file: string): boolean {
   const instance = instanceOf(resolve(file));
   if (instance === undefined || process.geteuid?.() !== 0) return false;
@@ -177,7 +177,7 @@ function presentKey({ wanted, key, found }: MadeKey) {
   return { purpose: wanted.purpose, region, key_label: keyLabel, algorithm, found };
 }
 
-/** Without them there is no root that a trust file could name. */
+/** Without certificates there is no root that a trust file could name. */
 function lacksCertificates({ timestamp, certificatesDir }: Config): boolean {
   return timestamp.keys.some((key) => !existsSync(certificateFile(certificatesDir, key)));
 }
@@ -230,7 +230,7 @@ async function refuseExisting({ stateDir, ...config }: Config, options: InitOpti
   }
 }
 
-/** In the order in which they are made: the root comes last, and only where there is something to certify. */
+/** Keys in the order in which they are made: the root comes last, and only if it has keys to certify. */
 function wantedKeys(config: Config, { externalCa }: InitOptions): WantedKey[] {
   const [first] = config.timestamp.keys;
   const root: WantedKey[] =
@@ -241,11 +241,11 @@ function wantedKeys(config: Config, { externalCa }: InitOptions): WantedKey[] {
 interface MadeKey {
   wanted: WantedKey;
   key: HeldKey;
-  /** It was there already. */
+  /** Whether the key already existed. */
   found: boolean;
 }
 
-/** All the keys, made or found. Looks at every one of them before it makes the first. */
+/** Makes or finds all keys. All of them are checked before the first is made. */
 async function makeKeys(
   wanted: WantedKey[],
   { algorithm, timestampAlgorithm, useExistingKeys }: InitOptions,
@@ -284,7 +284,7 @@ async function makeOne(
   }
 }
 
-/** The root and what it certifies; the files with the chains. Nothing where another authority does this. */
+/** Makes the root and the certificates that it issues; returns the files with the chains. Does nothing if another authority issues them. */
 async function makeCertificates(
   config: Config,
   keys: readonly MadeKey[],

@@ -31,7 +31,7 @@ const MODULE_DEFAULT = '/usr/lib/softhsm/libsofthsm2.so';
 const PARTITION_FORM =
   'region=NAME,module=FILE,token=LABEL,pin-file=FILE, and for each variable of the module env.NAME=VALUE';
 
-/** What a new configuration is made from; what is left out is asked, or the default. */
+/** Input for a new configuration; absent values are asked for, or have the default. */
 export const ANSWER_OPTIONS = [
   option('--throwaway', 'the log is for a trial: its origin may be an example, such as seal.example.com'),
   option(
@@ -52,7 +52,7 @@ export const ANSWER_OPTIONS = [
 
 type InitAnswers = Given<typeof ANSWER_OPTIONS> & { config: string };
 
-/** Whether the options say that a configuration is to be made. */
+/** Whether the options request a new configuration. */
 export function isWanted({ interactive, environment, origin, addPartition }: InitAnswers): boolean {
   return interactive === true || [environment, origin, addPartition].some((one) => one !== undefined);
 }
@@ -73,8 +73,8 @@ function parsePartitionArgument(text: string, before: PartitionAnswer[] = []): P
 }
 
 /**
- * Makes a configuration of what differs from the defaults, each answer tried as soon as it is there: origin, port, token and PIN, the
- * latter once. Throws OperatorError, and writes nothing, for an option that will not do, or where the file is there.
+ * Makes a configuration of the values that differ from the defaults. Each answer is tried at once: origin, port, token and PIN, the latter
+ * once. Throws OperatorError, and writes nothing, if an option is not acceptable or the file exists.
  */
 export async function makeConfig(given: InitAnswers): Promise<void> {
   const file = resolve(given.config);
@@ -166,7 +166,7 @@ function readOrigin(text: string, throwaway: true | undefined): string {
   return text;
 }
 
-/** Throws OperatorError for a host of an example, unless what is made of it is to be thrown away. */
+/** Throws OperatorError for a host of an example, unless the environment is a throwaway. */
 export function requireOwned(what: string, host: string, throwaway: true | undefined): void {
   if (throwaway || !isPlaceholder(host)) return;
   throw new OperatorError(
@@ -190,7 +190,7 @@ async function readFreeAddress(text: string): Promise<string> {
 }
 
 interface Place {
-  /** Of the configuration. */
+  /** Folder of the configuration. */
   folder: string;
   environment: string;
 }
@@ -215,7 +215,7 @@ async function getPartitions(
   return partitions;
 }
 
-/** Asks anew for all of it while token and PIN do not fit together: any of the answers may be the wrong one. */
+/** Asks for all values again while token and PIN do not fit together: any of the answers may be wrong. */
 async function askPartition(
   questions: Questions,
   last: PartitionAnswer | undefined,
@@ -261,7 +261,7 @@ function readExisting(text: string): string {
   throw new OperatorError(`there is no ${path}, or it is closed to this user`);
 }
 
-/** As {@link readVariables} takes them. */
+/** Spells variables as {@link readVariables} reads them. */
 function wordsOf(variables: Record<string, string> = {}): string {
   return (
     Object.entries(variables)
@@ -277,12 +277,12 @@ function readVariables(text: string): Record<string, string> {
   return Object.fromEntries(pairs.map((pair) => [pair?.[1] ?? '', pair?.[2] ?? '']));
 }
 
-/** Until the configuration says where the state folder is. */
+/** The folder to use until the configuration names the state folder. */
 function refusedPinsIn({ folder, environment }: Place): string {
   return join(folder, `${environment}.refused-pins`);
 }
 
-/** Whether the token is there and takes the PIN, which it is shown once. */
+/** Checks that the token is there and accepts the PIN, which is presented once. */
 async function tryToken(answer: PartitionAnswer, place: Place): Promise<void> {
   const refusedPins = refusedPinsIn(place);
   try {
@@ -340,7 +340,7 @@ function toToml(settings: Settings): string {
     '# What differs from the defaults. Every key is explained in production.toml, and in pdfseald.toml(5).\n',
     `environment = ${quote(environment)}\nstate_dir = ${quote(stateDir)}\n`,
     ...(listen === LISTEN_DEFAULT ? [] : [`\n[http]\nlisten = ${quote(listen)}\n`]),
-    // The folder of the package, for the group that may ask the administration.
+    // The folder of the package, for the group that may use the administration.
     ...(isPackaged ? [`\n[admin]\nlisten = ${quote(`unix:/run/pdfseal/${environment}/admin.sock`)}\n`] : []),
     `\n[log]\norigin = ${quote(origin)}\n`,
     `\n[kms]\nquorum = ${JSON.stringify(encodeQuorum(quorum))}\n`,
@@ -358,7 +358,7 @@ function toToml(settings: Settings): string {
   ].join('');
 }
 
-/** A file in the folder that the unit takes its credentials from is one of them. */
+/** A file in the folder from which the unit takes its credentials is one of them. */
 function pinLine({ pinFile }: PartitionAnswer, { folder, environment }: Place): string {
   const name = relative(join(folder, `${environment}.pins`), resolve(pinFile));
   return /^[\w-][\w.-]*$/.test(name)

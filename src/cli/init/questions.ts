@@ -2,10 +2,10 @@ import { createInterface, type Interface } from 'node:readline';
 import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 
-/** Reads an answer: what it means, or throws OperatorError that says why it will not do. */
+/** Parses an answer; throws OperatorError with the reason if it is not acceptable. */
 export type ReadAnswer<T> = (text: string) => T | Promise<T>;
 
-/** Asks somebody at a terminal, or takes lines of standard input, in the order of the questions. */
+/** Asks a person at a terminal, or takes lines of standard input, in the order of the questions. */
 export class Questions {
   readonly #lines: Interface;
   readonly #answers: AsyncIterator<string>;
@@ -15,7 +15,7 @@ export class Questions {
     this.#answers = this.#lines[Symbol.asyncIterator]();
   }
 
-  /** Asks until the answer will do; an empty one is the default, where there is one. Throws OperatorError when no more answers come. */
+  /** Asks until the answer is acceptable; an empty one means the default, if there is one. Throws OperatorError if no more answers come. */
   async ask<T>(question: string, read: ReadAnswer<T>, fallback?: string): Promise<T> {
     for (;;) {
       ownProcess().stderr.write(`${question}${fallback === undefined ? '' : ` [${fallback}]`}: `);
@@ -30,7 +30,7 @@ export class Questions {
     }
   }
 
-  /** Whether answers will do; says why not where `work` throws OperatorError. */
+  /** Whether answers are acceptable; prints the reason if `work` throws OperatorError. */
   async accepts(work: () => Promise<void>): Promise<boolean> {
     try {
       await work();
