@@ -4,14 +4,14 @@ import { fromEnvironment } from '../base/env.ts';
 import type { Act, ActName, ActObject, Actor } from '../manifest/auditRecord.ts';
 import type { TrailStore } from './trail.ts';
 
-/** An act by this process: by the person who called the command, or by the daemon itself. */
+/** An act of this process: by the person who called the command, or by the daemon itself. */
 export function actOfProcess(via: 'command' | 'daemon', act: ActName, object: ActObject): Act {
   return { act, actor: actorOfProcess(via), object, outcome: 'done' };
 }
 
 /**
- * Whether a person or a client asks for the act and can repeat it: then a store without space refuses it. What the daemon itself does, and
- * how an act that has begun ended, must be recorded.
+ * Whether a person or a client requests the act and can repeat it: then a store without space refuses it. Acts of the daemon itself, and
+ * the end of an act that has begun, must be recorded.
  */
 export function isRefusable(act: Act | null): boolean {
   return act !== null && act.actor.via !== 'daemon' && act.concludes === undefined;
@@ -43,10 +43,10 @@ function userName(): string | undefined {
   }
 }
 
-/** The value in proc(5) where nobody logged in: (uid_t) -1. */
+/** The value in proc(5) without a login: (uid_t) -1. */
 const NO_LOGIN = 2 ** 32 - 1;
 
-/** The kernel sets this id once at login, and it survives su and sudo. Undefined where nobody logged in, as in a service. */
+/** The login id, which the kernel sets once at login, and which survives su and sudo. Undefined without a login, as in a service. */
 function loginUid(): number | undefined {
   try {
     const uid = Number(readFileSync('/proc/self/loginuid', 'utf8'));
@@ -57,8 +57,8 @@ function loginUid(): number | undefined {
 }
 
 /**
- * Does work outside the store and records it. The record of its beginning is durable first, so that the work never
- * leaves no trace; a second record says how it ended. `describe` adds what only the work made known.
+ * Does work outside the store and records it. The record of its beginning is durable first, so that the work always leaves a trace; a
+ * second record says how it ended. `describe` adds facts that only the work made known.
  */
 export async function onRecord<Result>(
   trail: Pick<TrailStore, 'append'>,

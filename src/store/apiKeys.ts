@@ -4,10 +4,10 @@ import { hashApiKey } from '../job/apikey.ts';
 import type { ActObject } from '../manifest/auditRecord.ts';
 import type { Credential } from './credentialStore.ts';
 
-/** For whom a key is, and what it can do. */
+/** The owner of a key, and its rights. */
 export type Holder = Pick<Credential, 'clientId' | 'organization' | 'scopes' | 'boundTo'>;
 
-/** When something is issued: the date, and the same moment in service time. */
+/** Time of issue: the date, and the same moment in service time. */
 export interface IssuedAt {
   createdAt: number;
   since: number;
@@ -32,7 +32,7 @@ export function issueTo(
   };
 }
 
-/** A key that takes the place of another. */
+/** A rotation of a key to its successor. */
 export interface Rotation {
   successor: Credential;
   /** The old key, which ends after the overlap. */
@@ -41,8 +41,8 @@ export interface Rotation {
 }
 
 /**
- * `apiKey` is the new key. The successor has the holder's rights; the old key ends `overlapMs` after this moment, or as it would have.
- * Dates alone do not end it: whoever checks the key can have a date that is behind the one that made the rotation.
+ * Rotates a key; `apiKey` is the new one. The successor has the holder's rights; the old key ends `overlapMs` after this moment, or as it
+ * would have. Dates alone do not end it: the process that checks the key can have a date that is behind that of the rotation.
  */
 export function rotateKey(
   old: Credential,
@@ -67,7 +67,7 @@ export function rotateKey(
   return { successor, replaced, object };
 }
 
-/** What the audit trail says of an API key. */
+/** The description of an API key on the audit trail. */
 export function auditedKey(credential: Credential): ActObject {
   const { id, keyHash, clientId, organization, scopes, certificateName, boundTo, expiresAt } = credential;
   return {

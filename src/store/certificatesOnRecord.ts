@@ -1,10 +1,13 @@
 import { parseAuditRecord } from '../manifest/auditRecord.ts';
 import { type TrailEntry, type TrailStore, trailEntries } from './trail.ts';
 
-/** Certificates of the built-in time-stamp authority that audit records name: SHA-256 in lower-case hex, and the number of the first record that does. */
+/**
+ * Certificates of the built-in time-stamp authority that audit records name: SHA-256 in lower-case hex, and the number of the first record
+ * that names it.
+ */
 export type CertificatesOnRecord = ReadonlyMap<string, number>;
 
-/** The certificates that administrators issued or installed, by the audit trail. */
+/** The certificates that administrators issued or installed, according to the audit trail. */
 export async function certificatesOnRecord({
   trail,
 }: {
@@ -15,7 +18,7 @@ export async function certificatesOnRecord({
   return found;
 }
 
-/** Adds the certificates that a record names first. */
+/** Adds the certificates that a record is the first to name. */
 export function noteCertificates(
   found: Map<string, number>,
   { number, text }: Pick<TrailEntry, 'number' | 'text'>,

@@ -8,35 +8,35 @@ export interface CredentialStore {
   put(credentials: Credential[], act: Act | null): Promise<void>;
 
   /**
-   * Like {@link put} of what `decide` makes of all credentials: no act of any process comes between. `decide` can be called several
-   * times; where it returns undefined, nothing is written. Resolves with its last decision.
+   * Like {@link put} for the result of `decide` on all credentials, without any act of another process in between. `decide` can be called
+   * several times; if it returns undefined, nothing is written. Resolves with its last decision.
    */
   change<Decision extends CredentialChange>(
     decide: (all: readonly Credential[]) => Decision | undefined,
   ): Promise<Decision | undefined>;
 
-  /** The salt of a key that was replaced; undefined once it was erased. No front can read it. */
+  /** The salt of a rotated key; undefined once it was erased. Fronts cannot read it. */
   saltOf(keyHash: string): Promise<string | undefined>;
 
-  /** Erases the salts of keys that have ended by that service time, at most so many. Resolves with their number. */
+  /** Erases the salts of keys that have ended by that service time, at most `limit`. Resolves with their number. */
   sweepSalts(now: number, limit: number): Promise<number>;
 }
 
-/** What makes the next key from one that is still valid, so that a repeated request for it gets the same answer. */
+/** The salt from which the next key is derived from one that is still valid, so that a repeated request for it gets the same answer. */
 export interface SuccessorSalt {
-  /** The key that was replaced. */
+  /** The rotated key. */
   keyHash: string;
   /** Base64. */
   salt: string;
-  /** When that key ends, in service time. */
+  /** End of that key, in service time. */
   endsAt: number;
 }
 
 export interface CredentialChange {
   credentials: Credential[];
-  /** Removed by the same change. */
+  /** Credentials that the same change removes. */
   forgotten?: Credential[];
-  /** Salts of credentials that this change writes. It erases those of all others that it writes or removes. */
+  /** Salts of credentials that this change writes. The salts of all others that it writes or removes are erased. */
   salts?: SuccessorSalt[];
   act: Act;
 }
@@ -46,11 +46,11 @@ export type Scope = (typeof SCOPES)[number];
 
 /** An API key as the store knows it: never the key itself. */
 export interface Credential {
-  /** Lower-case hex SHA-256 of the whole key; of a certificate's name, see `hashCertificateName`. */
+  /** Lower-case hex SHA-256 of the whole key; for a certificate's name, see `hashCertificateName`. */
   keyHash: string;
   /** Public name of the key, `key_…`. */
   id: string;
-  /** There is no key: a client certificate with this name stands for the client. */
+  /** Present instead of a key: a client certificate with this name stands for the client. */
   certificateName?: string;
   /** SHA-256 of a client certificate, lower-case hex: the key is refused on a connection without it. */
   boundTo?: string;
@@ -58,13 +58,13 @@ export interface Credential {
   organization: string;
   scopes: Scope[];
   createdAt: number;
-  /** Service time at that moment. */
+  /** Service time of its issue. */
   since: number;
   expiresAt?: number;
   revokedAt?: number;
-  /** The key that takes this one's place after a rotation. */
+  /** The successor of this key after a rotation. */
   replacedBy?: string;
-  /** The key that its own client replaced by this one: the API made it. */
+  /** The key that its own client rotated to this one: the API made it. */
   replaces?: string;
   /** Service time at which the rotation ends this key, whatever the date is. */
   serviceEnd?: number;

@@ -22,22 +22,22 @@ export function logDatabaseSpace(logger: Logger): (isFull: boolean) => void {
 export interface DiskSpaceOptions {
   /** Folder of the store. */
   path: string;
-  /** With less space free, no job is accepted. */
+  /** With less free space, jobs are not accepted. */
   freeBytesMin: number;
   logger: Logger;
 }
 
-/** How long a measurement holds, milliseconds: it takes microseconds, but thousands of requests come in a second. */
+/** Lifetime of a measurement, milliseconds: it takes microseconds, but thousands of requests come in a second. */
 const MEASURED_MS_MAX = 20;
-/** How often a write that waits for disk space looks at the disk, milliseconds. */
+/** Interval at which a write that waits for disk space measures the disk, milliseconds. */
 const POLL_MS = 250;
-/** A change takes at most so much of the disk: a page of a tree and, now and then, one above it. */
+/** Maximum disk space for a change: a page of a tree and, now and then, one above it. */
 const CHANGE_BYTES = 8192;
 const COMMIT_BYTES = 1 << 20;
 
 /**
- * The free space on the store's disk. The service reacts before the disk is full: first it accepts no more jobs, and seals those it has;
- * with hardly any space left, writes wait instead of failing half-way. Both end by themselves.
+ * The free space on the store's disk. The service reacts before the disk is full: first it refuses new jobs, and seals those it has; with
+ * hardly any space left, writes wait instead of failing half-way. Both end by themselves.
  */
 export class DiskSpace {
   readonly #options: DiskSpaceOptions;
@@ -54,7 +54,7 @@ export class DiskSpace {
     if (this.isFull) throw new StorageFull();
   }
 
-  /** Resolves when there is space for a commit of so many changes; undefined when there is now. */
+  /** Resolves when there is space for a commit of that many changes; undefined if there is now. */
   forCommit(changes: number): Promise<void> | undefined {
     if (!this.isFull) return undefined;
     const bytes = Math.min(COMMIT_BYTES + changes * CHANGE_BYTES, this.#options.freeBytesMin / 2);
@@ -74,7 +74,7 @@ export class DiskSpace {
     );
   }
 
-  /** Whether no more jobs are accepted. Full and free are an eighth apart, so that the state does not flutter. */
+  /** Whether new jobs are refused. Full and free are an eighth apart, so that the state does not flutter. */
   get isFull(): boolean {
     const { freeBytesMin, logger } = this.#options;
     const free = this.#measure();

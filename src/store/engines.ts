@@ -1,4 +1,4 @@
-/** The one place that knows which engine keeps a log. What is of PostgreSQL is loaded only where a database has it. */
+/** The only module that knows which engine keeps a log. PostgreSQL code is loaded only if the log is in a database. */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,12 +12,12 @@ import type { Store } from './store.ts';
 import type { StoreContents } from './storeContents.ts';
 import type { NewStore } from './storeOptions.ts';
 
-/** Where a store is, as the configuration names it. */
+/** Location of a store, as the configuration names it. */
 export type StoreLocation =
   | { readonly engine: 'lmdb'; readonly path: string }
   | {
       readonly engine: 'postgresql';
-      /** One for each server that may be the primary. */
+      /** One URL for each server that may be the primary. */
       readonly urls: readonly string[];
       readonly passwordFile?: string;
     };
@@ -28,22 +28,22 @@ export type { Sequencing } from './postgresql/sequencer.ts';
 type DatabaseLocation = Extract<StoreLocation, { engine: 'postgresql' }>;
 
 export interface StoreOptions extends Omit<OpenStoreOptions, 'path' | 'takesTurn'> {
-  /** Of a daemon: how it waits for its turn where others can be active at the same log. */
+  /** For a daemon: how it waits for its turn if others can be active at the same log. */
   sequencing?: Sequencing;
-  /** Of a front, which leaves sealing to another daemon. */
+  /** For a front, which leaves sealing to another daemon. */
   front?: true;
-  /** Of a daemon: called when the disk of its database is found full, and when it has space again. */
+  /** For a daemon: called when the disk of its database is found full, and when it has space again. */
   onFull?: (isFull: boolean) => void;
 }
 
-/** Makes an empty store, whole or not at all. Throws OperatorError when there is one already. */
+/** Makes an empty store, whole or not at all. Throws OperatorError if there is one already. */
 export async function createStoreAt(location: StoreLocation, options: NewStore): Promise<void> {
   if (location.engine === 'lmdb') return createStore({ path: location.path, ...options });
   const { createInPostgresql } = await postgresql();
   return createInPostgresql({ location: reachable(location), ...options });
 }
 
-/** Opens a store that {@link createStoreAt} made. Throws OperatorError when it cannot be opened, with the remedy. */
+/** Opens a store that {@link createStoreAt} made. Throws OperatorError, with the remedy, if it cannot be opened. */
 export async function openStoreAt(location: StoreLocation, options: StoreOptions): Promise<Store> {
   if (location.engine === 'lmdb')
     return openStore({ path: location.path, takesTurn: options.sequencing !== undefined, ...options });
@@ -58,28 +58,28 @@ export async function openContents(location: StoreLocation): Promise<StoreConten
   return postgresqlContents(reachable(location));
 }
 
-/** Whether there is a store, whatever state it is in. Throws OperatorError when that cannot be told. */
+/** Whether there is a store, whatever state it is in. Throws OperatorError if that cannot be determined. */
 export async function storeExists(location: StoreLocation): Promise<boolean> {
   if (location.engine === 'lmdb') return existsSync(location.path);
   const { isInPostgresql } = await postgresql();
   return isInPostgresql(reachable(location));
 }
 
-/** Throws OperatorError, with the remedy, when nobody lets this process make a store there. */
+/** Throws OperatorError, with the remedy, if this process may not make a store there. */
 export async function assertMayCreateAt(location: StoreLocation): Promise<void> {
   if (location.engine === 'lmdb') return;
   const { assertMayCreateInPostgresql } = await postgresql();
   await assertMayCreateInPostgresql(reachable(location));
 }
 
-/** Makes the roles of a database, and gives them their rights; their names. Throws OperatorError for another engine. */
+/** Makes the roles of a database, grants their rights, and returns their names. Throws OperatorError for another engine. */
 export async function makeRolesAt(location: StoreLocation): Promise<readonly string[]> {
   if (location.engine === 'lmdb') throw new OperatorError('store.engine is "lmdb", which has no roles');
   const { makeRolesInPostgresql } = await postgresql();
   return makeRolesInPostgresql(reachable(location));
 }
 
-/** What the servers of a database say of themselves. */
+/** Facts that the servers of a database report about themselves. */
 export async function inspectDatabase(location: DatabaseLocation): Promise<ServerFacts[]> {
   const { inspectServers } = await import('./postgresql/inspection.ts');
   return inspectServers(reachable(location));
@@ -117,7 +117,7 @@ function readSecret(file: string): { password: string; mode: number } {
   }
 }
 
-/** Bytes it takes on disk. */
+/** Size of the store on disk, in bytes. */
 export async function storeBytes(location: StoreLocation): Promise<number> {
   if (location.engine === 'lmdb') return (await stat(join(location.path, 'data.mdb'))).size;
   const servers = await inspectDatabase(location);
@@ -126,12 +126,12 @@ export async function storeBytes(location: StoreLocation): Promise<number> {
   return primary.facts.bytes;
 }
 
-/** How a store is called in messages. */
+/** The name of a store in messages. */
 export function describeStore(location: StoreLocation): string {
   return location.engine === 'lmdb' ? location.path : location.urls.join(', ');
 }
 
-/** The folder of the store, for what works on its files. Throws OperatorError, with what to do instead, where a database has it. */
+/** The folder of the store, for operations on its files. Throws OperatorError, with the alternative, if the store is in a database. */
 export function requireFolder(location: StoreLocation, instead: string): string {
   if (location.engine === 'lmdb') return location.path;
   throw new OperatorError(`the log is in PostgreSQL: ${instead}`);

@@ -1,4 +1,4 @@
-/** The jobs of all clients in one list, for those who may see everything. */
+/** The jobs of all clients in one list, for viewers who may see everything. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Job, JobRecord } from '../job/job.ts';
 import type { Credential } from './credentialStore.ts';
@@ -9,12 +9,15 @@ export interface EveryJobQuery extends Omit<JobQuery, 'viewer'> {
   clientId?: string;
 }
 
-/** How many records a page reads before it ends short, or one of each client if there are more clients. A list without any counts as one. */
+/**
+ * Maximum number of records that a page reads before it ends short, or one of each client if there are more clients. A list without any
+ * counts as one.
+ */
 const RECORDS_MAX = 1000;
-/** Read before whatever else the process has to do gets its turn. */
+/** Number of records read before other work of the process gets its turn. */
 const STEP_RECORDS = 100;
 
-/** The jobs of one client: those that are read and not listed yet, and from where on the rest is. */
+/** The jobs of one client: those that are read and not listed yet, and the start of the rest. */
 interface ClientList {
   readonly viewer: JobQuery['viewer'];
   records: JobRecord[];
@@ -22,8 +25,8 @@ interface ClientList {
 }
 
 /**
- * Jobs of all clients that ever had a credential, newest first: credentials are never removed. Lists those that fit. As with
- * {@link JobPage}, a page can be short, or empty, and still say where to go on.
+ * Lists jobs of all clients that ever had a credential, newest first, and only those that fit: credentials are never removed. As with
+ * {@link JobPage}, a page can be short, or empty, and still have a `next`.
  */
 export async function listEveryClient(
   store: Pick<Store, 'jobs' | 'credentials'>,
@@ -33,7 +36,7 @@ export async function listEveryClient(
   const clients = clientId === undefined ? await clientsOf(store) : [clientId];
   const share = Math.max(1, Math.floor(RECORDS_MAX / Math.max(1, clients.length)));
   const lists = clients.map((client): ClientList => {
-    // Of no organization: the lists of the clients are disjoint, and their union is everything.
+    // Without an organization, the lists of the clients are disjoint, and their union is everything.
     const viewer = { clientId: client, organization: '', partnerOf: [] };
     return { viewer, records: [], next: query.before };
   });
@@ -64,7 +67,7 @@ export function clientNamesIn(credentials: readonly Pick<Credential, 'clientId'>
   return [...new Set(credentials.map(({ clientId }) => clientId))].sort();
 }
 
-/** Reads on where each list ended. Returns how much was read. */
+/** Continues each list where it ended. Returns the number of records read. */
 async function readOn(
   { jobs }: Pick<Store, 'jobs'>,
   lists: readonly ClientList[],
@@ -85,7 +88,7 @@ async function readOn(
   return read;
 }
 
-/** Below where the first list ends that goes on, it may have jobs between those of the others. */
+/** The newest end of a list that continues: below it, that list may have jobs between those of the others. */
 function newestNext(lists: readonly ClientList[]): string | undefined {
   return lists.reduce<string | undefined>(
     (newest, { next }) => (newest === undefined || (next !== undefined && next > newest) ? next : newest),
@@ -93,7 +96,7 @@ function newestNext(lists: readonly ClientList[]): string | undefined {
   );
 }
 
-/** Takes what is known to be next in the list of all, newest first: down to that id, or everything. */
+/** Takes the jobs that are known to be next in the list of all, newest first: down to that id, or everything. */
 function takeUntil(end: string | undefined, lists: readonly ClientList[]): JobRecord[] {
   const taken: JobRecord[] = [];
   for (const list of lists) {

@@ -19,14 +19,14 @@ export const INDEXES = [
 
 export interface IndexStore {
   /**
-   * Compares every index with the entries it follows from, which must be whole. What a running daemon writes meanwhile is no flaw. Memory
+   * Compares every index with the entries it follows from, which must be whole. Writes of a running daemon meanwhile are not flaws. Memory
    * grows with the number of flaws, not with the store.
    */
   check(): AsyncIterable<IndexFlaw>;
 
   /**
-   * Mends what {@link check} finds, in bounded transactions, while nobody else uses the store. Until `isGood` returns true the store
-   * bears a mark and opens only for another repair, which continues this one. Returns what `isGood` returned.
+   * Mends the findings of {@link check}, in bounded transactions, while no other process uses the store. Until `isGood` returns true the
+   * store bears a mark and opens only for another repair, which continues this one. Returns the result of `isGood`.
    */
   repair(options: RepairOptions): Promise<boolean>;
 }
@@ -35,19 +35,19 @@ export interface IndexStore {
 export interface IndexFlaw {
   index: (typeof INDEXES)[number];
   kind: 'missing' | 'superfluous' | 'wrong';
-  /** The job, tile or endpoint the entry is about; or its key in hex. */
+  /** The job, tile or endpoint of the entry; or its key in hex. */
   entry: string;
 }
 
-/** In the store while its indexes are under repair, or after a repair was interrupted. */
+/** A mark in the store while its indexes are under repair, or after a repair was interrupted. */
 export interface RepairMark {
   begunAt: number;
-  /** Where the copy of the store is that was made before; absent if none was made. */
+  /** Location of the copy of the store from before; absent if none was made. */
   backup?: string;
 }
 
 export interface RepairOptions {
-  /** Where a copy of the store is. A repair that continues another keeps the copy of the first. */
+  /** Location of a copy of the store. A repair that continues another keeps the copy of the first. */
   backup?: string;
   /** Called for each flaw once it is mended on disk. */
   onMended(flaw: IndexFlaw): void;

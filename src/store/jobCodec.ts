@@ -2,8 +2,8 @@ import type { Content, DocumentDigests, Job } from '../job/job.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 
 /**
- * A job without the names of the fields every job has: names would be half of each record. Fields not listed here follow by name, in the
- * object at the end.
+ * Encodes a job without the names of the fields every job has: names would be half of each record. Fields not listed here follow by name,
+ * in the object at the end.
  */
 export function encodeJob({
   id: _id, // the key of the record
@@ -39,10 +39,10 @@ type EncodedJob = [
   Pick<Job, 'purpose' | 'customerReference' | 'quota'>,
 ];
 
-/** The record of a job that counts against a quota contains these bytes. No other member does, since strings escape their quotes. */
+/** The record of a job that counts against a quota contains these bytes. Other members cannot, since strings escape their quotes. */
 export const QUOTA_NAME = Buffer.from('"quota":');
 
-/** `id`: under which the record is stored. */
+/** `id`: the key of the record. */
 export function parseJob(id: string, encoded: Uint8Array): Job {
   const [head, checksumSha256, content, capabilities, acceptedAt, others] = parseRecord<EncodedJob>(
     encoded,
@@ -50,7 +50,7 @@ export function parseJob(id: string, encoded: Uint8Array): Job {
   );
   const [clientId, organization, traceId, mode, visibility, preserveMetadata, source] = head;
   return {
-    ...others, // Before what has a place of its own: a front, which may be in a stranger's hands, writes such records too.
+    ...others, // First, so that fields with a place of their own win: a front, which may be compromised, writes such records too.
     id,
     clientId,
     organization,

@@ -2,20 +2,20 @@ import { assert } from '../base/assert.ts';
 import { type Content, documentSha256, isReceived, type JobRecord } from '../job/job.ts';
 import { type JobQuery, maySee, type NewJob, type StoredCopy } from './store.ts';
 
-/** A listing ends its page after it looked at so many jobs, which takes some milliseconds. */
+/** Maximum number of jobs examined for one page of a list, which takes some milliseconds. */
 export const CANDIDATES_MAX = 1000;
 
 /** Leeway between the time in a job's id and its `acceptedAt`. */
 export const ID_SKEW_MS = 3_600_000;
 
-/** Throws BrokenInvariant unless the job has either its content or the URL it comes from, and a copy where its content says so. */
+/** Throws BrokenInvariant unless the job has either its content or its source URL, and a copy if its content says so. */
 export function assertAcceptable({ job, acceptance: { sourceUrl, copy } }: NewJob): void {
   const hasEither = isReceived(job) !== (sourceUrl !== undefined);
   assert(hasEither, `${job.id} must have either its content or the URL it comes from`);
   assertCopied(job.id, job.content, copy);
 }
 
-/** The manifest names the digests of a copy only where there is one. */
+/** Throws BrokenInvariant unless there is a copy exactly if the content has its digests: the manifest names them. */
 export function assertCopied(
   jobId: string,
   content: Content | undefined,
@@ -25,7 +25,7 @@ export function assertCopied(
   assert(matches, `${jobId} must have a copy of its document and the digests of it, or neither`);
 }
 
-/** Every filter but the one by outcome. */
+/** Every filter except the one by outcome. */
 export function matches(query: JobQuery, { job }: JobRecord): boolean {
   return (
     maySee(query.viewer, job) &&
@@ -37,7 +37,7 @@ export function matches(query: JobQuery, { job }: JobRecord): boolean {
   );
 }
 
-/** What the record of every job has that {@link matches}: a record is JSON, and need not be decoded to be sought through. */
+/** Bytes in the record of every job that {@link matches}: a record is JSON, and need not be decoded to be searched. */
 export function markersOf({ documentSha256, customerReference, visibility }: JobQuery): Buffer[] {
   return [documentSha256, customerReference, visibility].flatMap((value) =>
     value === undefined ? [] : [Buffer.from(JSON.stringify(value))],

@@ -1,4 +1,4 @@
-/** What administrators do with API keys, whichever way they do it: one change of the store each, recorded with whoever acts. */
+/** Acts of administrators on API keys, by command or console: one change of the store each, recorded with its actor. */
 import { assert } from '../base/assert.ts';
 import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -16,13 +16,13 @@ export function actBy(actor: Actor, act: ActName, object: ActObject): Act {
 
 export interface NewKey {
   holder: Holder;
-  /** There is no key: a client certificate with this name stands for the client. */
+  /** Used instead of a key: a client certificate with this name stands for the client. */
   certificateName?: string | undefined;
-  /** Milliseconds; undefined: until it is revoked. */
+  /** Milliseconds; undefined: valid until it is revoked. */
   lifetimeMs?: number | undefined;
 }
 
-/** Returns the key, which is nowhere else, and what is kept of it. Throws OperatorError for a client of another organization. */
+/** Returns the key, which is stored nowhere, and its credential. Throws OperatorError for a client of another organization. */
 export async function issueKey(
   store: KeyStore,
   { holder, certificateName, lifetimeMs }: NewKey,
@@ -42,7 +42,7 @@ export async function issueKey(
   return { apiKey, credential };
 }
 
-/** Throws OperatorError when the client is of another organization, or the name of the certificate stood for another client. */
+/** Throws OperatorError if the client is of another organization, or the name of the certificate stood for another client. */
 function requireUnclaimed({ clientId, organization, keyHash }: Credential, all: readonly Credential[]): void {
   const known = all.find((one) => one.clientId === clientId);
   if (known !== undefined && known.organization !== organization) {
@@ -63,15 +63,15 @@ function requireUnclaimed({ clientId, organization, keyHash }: Credential, all: 
 }
 
 export interface Replacement {
-  /** How long the old key stays valid, milliseconds. */
+  /** Remaining lifetime of the old key, milliseconds. */
   overlapMs: number;
-  /** Default: as long as the old key was when it was issued. */
+  /** Default: the lifetime of the old key when it was issued. */
   lifetimeMs?: number | undefined;
   /** Default: the certificate of the old key, if it is bound. */
   boundTo?: string | undefined;
 }
 
-/** Puts a new key in the place of one. Throws OperatorError if there is none, or none that can be replaced. */
+/** Rotates a key. Throws OperatorError if it does not exist, or cannot be rotated. */
 export async function replaceKey(
   store: KeyStore,
   keyId: string,
@@ -106,7 +106,7 @@ function requireRotatable(old: Credential, now: number): void {
     throw new OperatorError(`${old.id} was already replaced by ${old.replacedBy}; to end it now, revoke it`);
 }
 
-/** Ends the key if it is not revoked yet. Returns it as it is then. Throws OperatorError if there is none. */
+/** Revokes the key if it is not revoked yet. Returns its credential afterwards. Throws OperatorError if it does not exist. */
 export async function revokeOne(
   { credentials }: Pick<Store, 'credentials'>,
   keyId: string,
@@ -121,7 +121,7 @@ export async function revokeOne(
   return changed?.credentials[0] ?? findApiKey(await credentials.all(), keyId);
 }
 
-/** The keys that rotations put in the place of this one, one after the other, and that are valid still. */
+/** The successors of this key through rotations, one after the other, that are still valid. */
 export async function activeSuccessors(
   { credentials }: Pick<Store, 'credentials'>,
   keyId: string,
@@ -129,7 +129,7 @@ export async function activeSuccessors(
   const all = new Map((await credentials.all()).map((one) => [one.id, one]));
   const found: Credential[] = [];
   for (let next = all.get(keyId); next !== undefined; ) {
-    // Each key is taken once: damage to the store makes no circle.
+    // Each key is taken once, so that damage to the store cannot cause an endless loop.
     all.delete(next.id);
     next = all.get(next.replacedBy ?? '');
     if (next !== undefined && keyState(next, systemClock()) === 'active') found.push(next);

@@ -3,7 +3,7 @@ import { OperatorError } from '../base/errors.ts';
 import type { StoreIdentity } from './store.ts';
 import type { StoreMove } from './storeMove.ts';
 
-/** Versions that know of no moves refuse a store of so new a layout. */
+/** Versions that do not know moves refuse a store with such a high layout. */
 const SCHEMA_UNKNOWN = 1_000_000_000;
 
 /** The identity of a store with such a mark. */
@@ -17,7 +17,7 @@ export function withoutMark({ move, ...identity }: StoreIdentity): StoreIdentity
   return { ...identity, schema: move?.schema ?? identity.schema };
 }
 
-/** Throws OperatorError, with the remedy, for a store that a log leaves, has left, or has not reached yet. */
+/** Throws OperatorError, with the remedy, for a store that a log is leaving, has left, or has not reached yet. */
 export function assertNotMoving(where: string, { move }: StoreIdentity): void {
   if (move === undefined) return;
   const since = toRfc3339(move.begunAt);

@@ -6,20 +6,23 @@ export interface OtherNode {
   version: string;
 }
 
-/** Who counts requests of clients. */
+/** Counts requests of clients. */
 export interface RequestCounts {
-  /** How many requests each client sent since this was last asked. What is not taken is told the next time. */
+  /** Number of requests of each client since the last call. Requests that are not consumed are returned by the next call. */
   uncountedElsewhere(): Iterable<readonly [clientId: string, requests: number]>;
   /** Counts what another node has counted. */
   countElsewhere(clientId: string, requests: number): void;
 }
 
-/** What the daemons of one log tell each other. All of it is a hint: it can fail to come, and whoever may connect to the database can say it. */
+/**
+ * Messages between the daemons of one log. All of them are hints: they can fail to come, and any process that may connect to the database
+ * can send them.
+ */
 export interface Nodes {
-  /** Tells the others every second what was counted, and hears it from them. */
+  /** Sends the others every second what was counted, and receives their counts. */
   share(counts: RequestCounts): void;
-  /** Those that were heard of in the last seconds. One that waits for its turn says nothing. */
+  /** Nodes heard from in the last seconds. A node that waits for its turn is silent. */
   others(): OtherNode[];
-  /** Calls back when somebody says far more than nodes do. Then, the others are not heard for some seconds at a time. */
+  /** Calls back if far more messages arrive than nodes send. Then, the others are ignored for some seconds at a time. */
   onFlood(listener: () => void): void;
 }

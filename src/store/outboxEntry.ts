@@ -4,7 +4,7 @@ import { encodeRecord } from './records.ts';
 import type { ServiceTime } from './serviceTime.ts';
 import type { DeadLetter, Delivery, EndpointTally } from './webhookStore.ts';
 
-/** What an entry says beside its key. */
+/** The value of an entry, without its key. */
 export type OutboxEntry = Pick<Delivery, 'type' | 'occurredAt' | 'attempts' | 'failure'> &
   Partial<Pick<DeadLetter, 'death'>>;
 
@@ -14,7 +14,7 @@ export interface OutboxOptions {
   backlogMax: number;
 }
 
-/** At most so many entries are changed by one call of sweep: a batch waiting behind it does not notice. */
+/** Maximum number of entries changed by one call of sweep: few enough that a batch waiting behind it does not notice. */
 export const SWEEP_ENTRIES_MAX = 500;
 
 const RETRY_AFTER_SECONDS = 60;
@@ -28,7 +28,7 @@ export function backlogFull(): ServiceError {
   return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
 }
 
-/** What of a tally does not follow from the messages, always in the same order. */
+/** The part of a tally that does not follow from the messages, always in the same order. */
 export function portableTally(tally: EndpointTally = emptyTally()): Buffer {
   const { delivered, failures, dropped, droppedFrom, droppedTo, deliveredAt, failure } = tally;
   return encodeRecord({ delivered, failures, dropped, droppedFrom, droppedTo, deliveredAt, failure });

@@ -3,11 +3,11 @@ import type { ServiceError } from '../base/errors.ts';
 import { StorageFull } from './storageFull.ts';
 
 /**
- * Jobs that cannot be accepted beside those that another node accepted meanwhile. Nothing was written. On a node that is alone with its store it is a
+ * Jobs that conflict with jobs that another node accepted meanwhile. Nothing was written. On a node that is alone with its store this is a
  * broken invariant: there, keys are reserved and quotas counted before.
  */
 export class Outrun extends BrokenInvariant {
-  /** What to tell the caller of each, by id. */
+  /** The error for the caller of each, by id. */
   readonly refused: ReadonlyMap<string, ServiceError>;
 
   constructor(refused: ReadonlyMap<string, ServiceError>) {
@@ -16,7 +16,7 @@ export class Outrun extends BrokenInvariant {
   }
 }
 
-/** What to tell the caller of that job, which was not accepted; throws an error after which that is not known. */
+/** The error for the caller of that job, which was not accepted; throws an error that leaves this unknown. */
 export function refusalOf(error: unknown, jobId: string): ServiceError {
   if (error instanceof StorageFull) return error;
   const refusal = error instanceof Outrun ? error.refused.get(jobId) : undefined;
