@@ -7,7 +7,7 @@ import type { Batch } from './store.ts';
 export interface ServiceTimePoint {
   elapsedMs: number;
   begunAt: number;
-  /** The date then, as far as it was trusted; milliseconds since the epoch. */
+  /** The date at that point, as far as it was trusted; milliseconds since the epoch. */
   date?: number;
 }
 
@@ -17,16 +17,19 @@ export interface ServiceTimeOptions {
   monotonicMs: Clock;
 }
 
-/** What a store knows of its service time when it is opened, and how it keeps more of it. */
+/** The service time that a store has when it is opened, and how more of it is kept. */
 export interface KeptTime {
-  /** Undefined where none is readable: service time begins again, and nothing ends early. */
+  /** Undefined if none is readable: service time begins again, and nothing ends early. */
   point: ServiceTimePoint | undefined;
-  /** Of the newest batch, 0 without any. No date before it is believed (see `tsa/trustedClock.ts`): a machine whose clock is far behind begins no earlier. */
+  /**
+   * Sealing time of the newest batch, 0 without any. Earlier dates are not believed (see `tsa/trustedClock.ts`): a machine whose clock is
+   * far behind does not begin before it.
+   */
   newestSealedAt: number;
   keep(point: ServiceTimePoint): Promise<void>;
 }
 
-/** As a store has it: in one record, beside the newest batch. */
+/** Opens the service time of a store: in one record, next to the newest batch. */
 export async function openServiceTime(
   { read, write }: OneRecord,
   newestBatch: Buffer | undefined,
@@ -37,10 +40,10 @@ export async function openServiceTime(
   return new RunningTime({ point, newestSealedAt, keep: (next) => write(encodeRecord(next)) }, options);
 }
 
-/** Twice as long as the process that keeps service time waits until it does so again. */
+/** Twice the interval at which service time is kept. */
 const AHEAD_MS_MAX = 120_000;
 
-/** What was kept, and the time since it was read. */
+/** The kept service time, plus the time since it was read. */
 export class RunningTime implements ServiceTime {
   readonly begunAt: number;
   readonly lastDate: number | undefined;
@@ -77,7 +80,7 @@ export class RunningTime implements ServiceTime {
     return this.#clock() + stamp - this.now();
   }
 
-  /** Goes back to what another process has kept, where this one went on while no process kept any: so nothing ends early. */
+  /** Goes back to the point that another process has kept, if this one went on while no process kept any: so nothing ends early. */
   follow({ elapsedMs }: ServiceTimePoint): void {
     const latest = elapsedMs + AHEAD_MS_MAX;
     if (this.now() <= latest) return;

@@ -1,10 +1,10 @@
 /**
- * How long the service has run, in milliseconds. Service time advances by a monotonic clock while the daemon runs, and stands still while
- * it does not: so nothing expires because the date was set, and whatever waits gets all the time it was promised. Everything durable that
- * has a time bears a stamp of it.
+ * The time that the service has run, in milliseconds. Service time advances by a monotonic clock while the daemon runs, and stands still
+ * while it does not: so setting the date never makes anything expire, and everything that waits gets all the time it was promised.
+ * Everything durable that has a time bears a stamp of it.
  *
- * Service time begins at the date. If its record is lost, it begins again, and nothing counts as older than that: what was stamped before has its whole
- * time from then on.
+ * Service time begins at the date. If its record is lost, it begins again, and nothing counts as older than that: earlier stamps have their
+ * whole time from then on.
  */
 export interface ServiceTime {
   /** The stamp at which service time began in this store. */

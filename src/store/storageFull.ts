@@ -2,7 +2,7 @@ import { ServiceError } from '../base/errors.ts';
 
 const RETRY_AFTER_SECONDS = 10;
 
-/** The disk of the store, or of its database, has no space for what a request wants to write. Nothing of it was written. */
+/** The disk of the store, or of its database, has no space for a request's write. Nothing of it was written. */
 export class StorageFull extends ServiceError {
   constructor(cause?: unknown) {
     super(

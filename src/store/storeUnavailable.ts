@@ -3,8 +3,8 @@ import { ServiceError } from '../base/errors.ts';
 const RETRY_AFTER_SECONDS = 2;
 
 /**
- * The database of a front does not answer in time. What the front was writing may have been written, and nobody is told that it was. The front goes
- * on: it holds nothing that depends on it, and what it reads next is a barrier of its own.
+ * The database of a front does not answer in time. The front's write may have taken place, and no caller is informed that it did. The front
+ * continues: it holds nothing that depends on it, and its next read is a barrier of its own.
  */
 export class StoreUnavailable extends ServiceError {
   constructor(cause: unknown) {
