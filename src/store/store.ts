@@ -14,16 +14,16 @@ import type { WebhookStore } from './webhookStore.ts';
 import type { WitnessStore } from './witnessStore.ts';
 
 /**
- * The contract every store keeps, in groups; each group is one object. `test/store/contract.ts` is its executable form: an
- * implementation is done when it passes. Two rules hold for every method of every group:
+ * The contract every store keeps, in groups; each group is one object. `test/store/contract.ts` is its executable form: an implementation
+ * is complete when it passes. Two rules hold for every method of every group:
  *
  * - A write resolves only after it is on disk and survives power loss. No reader sees any part of it before that. A rejected write left
  *   nothing behind; if the store cannot know that, it throws {@link UnknownOutcome} from then on and the process must end.
  * - Values are returned as they were given, strings code unit for code unit.
  *
- * One process writes jobs and batches. Credentials, epochs, webhook endpoints, renewals and audit records may be written by another process at any
- * time, and the next read sees them. Such a change is recorded in the audit trail as the act it is, in the same transaction; `null`
- * stands for a change that is nobody's act.
+ * One process writes jobs and batches. Credentials, epochs, webhook endpoints, renewals and audit records may be written by another process
+ * at any time, and the next read sees them. Such a change is recorded in the audit trail as an act, in the same transaction; `null` stands
+ * for a change without an actor.
  */
 export interface Store {
   readonly identity: StoreIdentity;
@@ -39,62 +39,62 @@ export interface Store {
   /** Shared by everything durable that has a time. */
   readonly serviceTime: ServiceTime;
   readonly indexes: IndexStore;
-  /** Of the embedded store. */
+  /** Present in the embedded store. */
   readonly pages?: StorePages;
-  /** Of a database. */
+  /** Present in a database. */
   readonly space?: StoreSpace;
-  /** Where fronts share the store: in the daemon that seals. */
+  /** Present in the sealing daemon if fronts share the store. */
   readonly arrivals?: ArrivalStore;
-  /** In a front. */
+  /** Present in a front. */
   readonly sealing?: SealingView;
-  /** Where daemons share the store: in each of them. */
+  /** Present in each daemon if daemons share the store. */
   readonly nodes?: Nodes;
 
   close(): Promise<void>;
 }
 
-/** Whether the disk of a database has space, as far as it has told this process. */
+/** Whether the disk of a database has space, as far as it has reported to this process. */
 export interface StoreSpace {
   readonly isFull: boolean;
   /** Throws ServiceError `storage_full` while there is no space. */
   admit(): void;
 }
 
-/** The pages of the file that the embedded store is. */
+/** The pages of the embedded store's file. */
 export interface StorePages {
-  /** How they are used just now. */
+  /** Their current use. */
   read(): PageReport;
 }
 
 export interface PageReport {
-  /** In pages that hold nothing, and can be used again once nobody reads what was in them. */
+  /** Bytes in pages that hold nothing, and can be used again once no reader needs their former content. */
   freeBytes: number;
-  /** Absent while every reader reads what is newest. */
+  /** Absent while every reader reads the newest state. */
   oldestReader?: {
     pid: number;
-    /** Milliseconds for which a newer state has been there, as far as earlier readings saw. */
+    /** Milliseconds for which a newer state has existed, as far as earlier readings saw. */
     ageMs: number;
   };
 }
 
-/** Jobs, and what is written together with them: idempotency entries and the counts of quotas. */
+/** Jobs, and the entries written together with them: idempotency entries and the counts of quotas. */
 export interface JobStore {
   /**
    * One transaction: the job, its indexes, one more job on the count of its quota, and `acceptance`. Throws BrokenInvariant and writes
-   * nothing when the job is in the store already, when it has both content and a source URL or neither, or when another job that did
-   * not fail holds its idempotency key.
+   * nothing if the job is in the store already, if it has both content and a source URL or neither, or if another job that did not fail
+   * holds its idempotency key.
    */
   accept(job: Job, acceptance?: Acceptance): Promise<void>;
 
   /**
-   * One transaction: the content of a job that was accepted without, and the copy of its document if there is one; the source URL is
-   * removed. Throws BrokenInvariant and writes nothing when the job is unknown, has content, or has an outcome.
+   * One transaction: the content of a job that was accepted without it, and the copy of its document if there is one; the source URL is
+   * removed. Throws BrokenInvariant and writes nothing if the job is unknown, has content, or has an outcome.
    */
   receive(jobId: string, content: Content, copy?: StoredCopy): Promise<void>;
 
   /**
-   * One transaction: the outcome `failed`, and what webhook endpoints are to be told; the source URL is removed. Throws BrokenInvariant
-   * and writes nothing when the job is unknown or has an outcome.
+   * One transaction: the outcome `failed`, and the messages to webhook endpoints; the source URL is removed. Throws BrokenInvariant and
+   * writes nothing if the job is unknown or has an outcome.
    */
   fail(jobId: string, failure: Failure): Promise<void>;
 
@@ -109,60 +109,60 @@ export interface JobStore {
   /** Jobs without an outcome, in the order of their ids, after `after` (exclusive), at most `limit`. */
   waiting(limit: number, after?: string): Promise<Job[]>;
 
-  /** How many jobs have no outcome. */
+  /** Number of jobs without an outcome. */
   waitingCount(): Promise<number>;
 
-  /** The URL to fetch the document of a job from; undefined once its content is there or the job failed. */
+  /** The source URL of a job's document; undefined once its content is there or the job failed. */
   sourceUrl(jobId: string): Promise<string | undefined>;
 
   /** The entry of that key, unless it is older than its retention. */
   idempotency(key: IdempotencyKey): Promise<IdempotencyEntry | undefined>;
 
-  /** Removes entries accepted before that service time, at most `limit` per call; returns how many. */
+  /** Removes entries accepted before that service time, at most `limit` per call; returns their number. */
   sweepIdempotency(before: number, limit: number): Promise<number>;
 
-  /** How many jobs count against each quota, in every window that was not swept. */
+  /** Number of jobs that count against each quota, in every window that was not swept. */
   quotaCounts(): Promise<QuotaCount[]>;
 
-  /** Removes the counts of windows that ended before `epochMs`, at most `limit` per call; returns how many. */
+  /** Removes the counts of windows that ended before `epochMs`, at most `limit` per call; returns their number. */
   sweepQuotas(epochMs: number, limit: number): Promise<number>;
 
-  /** Everything kept beside the records of jobs that follows from nothing else, in no order, for checks. */
+  /** Every entry about a job, outside its record, that cannot be derived from other entries, in no order, for checks. */
   references(): AsyncIterable<JobReference>;
 }
 
-/** Where the copies of sealed documents are. */
+/** Locations of the copies of sealed documents. */
 export interface CopyStore {
-  /** Undefined where no copy was made, and once it is forgotten. */
+  /** Undefined if no copy was made, and once it is forgotten. */
   get(jobId: string): Promise<StoredCopy | undefined>;
 
   /** Every copy, in the order of job ids. */
   all(): AsyncIterable<JobCopy>;
 
-  /** Forgets the copies of these jobs, in one transaction; jobs without a copy are passed over. */
+  /** Forgets the copies of these jobs, in one transaction; jobs without a copy are skipped. */
   forget(jobIds: readonly string[]): Promise<void>;
 }
 
 /** The transparency log. */
 export interface LogStore {
   /**
-   * One transaction: leaves, tiles, the batch, the outcome `sealed` of every job in it, what the webhook endpoints of their clients
-   * are to be told, and, of jobs that are not in the store yet, all that {@link JobStore.accept} writes. Throws BrokenInvariant and
-   * writes nothing when the log's size is not `batch.firstLeaf`, when a job in the batch is unknown, has no content, or has an outcome,
-   * or when a new one could not be accepted. Returns false and writes nothing when the epochs were changed since
-   * `batch.epochsRevision`: the rule under which the batch was drafted may be out of force. While a batch is announced, it throws
-   * BrokenInvariant for any other, and commits that one whatever became of the epochs.
+   * One transaction: leaves, tiles, the batch, the outcome `sealed` of every job in it, the messages to the webhook endpoints of their
+   * clients, and, for jobs that are not in the store yet, everything that {@link JobStore.accept} writes. Throws BrokenInvariant and writes
+   * nothing if the log's size is not `batch.firstLeaf`, if a job in the batch is unknown, has no content, or has an outcome, or if a new
+   * one could not be accepted. Returns false and writes nothing if the epochs were changed since `batch.epochsRevision`: the rule under
+   * which the batch was drafted may be out of force. While a batch is announced, it throws BrokenInvariant for any other, and commits that
+   * one whatever became of the epochs.
    */
   commit(batch: SealedBatch): Promise<boolean>;
 
   /**
-   * Before witnesses see its checkpoint: this batch is the next to be committed. Its jobs are in the store. Throws BrokenInvariant and
-   * writes nothing when the log's size is not `batch.firstLeaf`, or when another batch is announced. Returns false and writes nothing
-   * when the epochs were changed since `batch.epochsRevision`.
+   * Declares, before witnesses see its checkpoint, that this batch is the next to be committed. Its jobs are in the store. Throws
+   * BrokenInvariant and writes nothing if the log's size is not `batch.firstLeaf`, or if another batch is announced. Returns false and
+   * writes nothing if the epochs were changed since `batch.epochsRevision`.
    */
   announce(batch: AnnouncedBatch): Promise<boolean>;
 
-  /** The batch that was announced, until it is committed. */
+  /** The announced batch, until it is committed. */
   announced(): Promise<AnnouncedBatch | undefined>;
 
   /** The newest batch; undefined for an empty log. */
@@ -171,7 +171,7 @@ export interface LogStore {
   /** The batch that holds this leaf. */
   batchOf(leafIndex: number): Promise<Batch | undefined>;
 
-  /** When the batch that holds this leaf was sealed, milliseconds since the epoch. */
+  /** Sealing time of the batch that holds this leaf, milliseconds since the epoch. */
   sealedAt(leafIndex: number): Promise<number | undefined>;
 
   /** The batch whose checkpoint has exactly this tree size. */
@@ -186,44 +186,44 @@ export interface LogStore {
 
 /** The epochs of the log. Earlier lists are kept. */
 export interface EpochStore {
-  /** As of the newest change by any process. */
+  /** The list after the newest change by any process. */
   newest(): Promise<Epochs>;
 
-  /** Replaces the whole list. Returns false and writes nothing when the epochs were changed since `revision`. */
+  /** Replaces the whole list. Returns false and writes nothing if the epochs were changed since `revision`. */
   change(list: readonly Epoch[], revision: number, act: Act | null): Promise<boolean>;
 }
 
-/** What a store was made for; written once by `pdfseal init`. */
+/** The identity of a store; written once by `pdfseal init`. */
 export interface StoreIdentity {
-  /** Layout version of the store. A newer one than this program knows is refused. */
+  /** Layout version of the store. A version newer than this program knows is refused. */
   schema: number;
   environment: string;
   /** Origin line of the log's checkpoints. */
   logOrigin: string;
   createdAt: number;
-  /** While its indexes are under repair, or were left half-way. */
+  /** Present while its indexes are under repair, or were left half-way. */
   repair?: RepairMark;
-  /** While the log moves to or from another store, and ever after in the one that it left. */
+  /** Present while the log moves to or from another store, and permanently in the one that it left. */
   move?: StoreMove;
 }
 
-/** What is written together with a new job. */
+/** Entries written together with a new job. */
 export interface Acceptance {
-  /** Where the caller sent a key. */
+  /** Present if the caller sent a key. */
   idempotency?: IdempotencyEntry;
-  /** How many jobs may count against the quota of the job, where other nodes count too. */
+  /** Maximum number of jobs that may count against the quota of the job, if other nodes count too. */
   quotaJobsMax?: number;
-  /** Of a job without content. It may hold secrets of the caller. */
+  /** Present for a job without content. It may hold secrets of the caller. */
   sourceUrl?: string;
-  /** Of a job whose content has a `sealedDocument`, and of no other. */
+  /** Present for a job whose content has a `sealedDocument`, and for no other. */
   copy?: StoredCopy;
 }
 
-/** The file with the copy of a document, and what makes it readable. */
+/** The file with the copy of a document, and its key. */
 export interface StoredCopy {
   /** Name of the file in the folder of copies. */
   file: string;
-  /** Base64. Once this is gone, nobody can read the file. */
+  /** Base64. Once this is gone, the file cannot be read. */
   key: string;
 }
 
@@ -232,7 +232,7 @@ export interface JobCopy {
   copy: StoredCopy;
 }
 
-/** How long an idempotency key is kept, in service time from the acceptance of its job (section 8 of the contract). */
+/** Retention of an idempotency key, in service time from the acceptance of its job (section 8 of the contract). */
 export const IDEMPOTENCY_RETENTION_MS = 48 * 3_600_000;
 
 export interface IdempotencyKey {
@@ -246,13 +246,13 @@ export interface IdempotencyEntry extends IdempotencyKey {
   /** SHA-256, hex, over the parsed fields and the document's digest. */
   fingerprint: string;
   jobId: string;
-  /** The response body a replay gives byte for byte (for a blocking create: once the job is completed). */
+  /** The response body that a replay returns byte for byte (for a blocking create: once the job is sealed). */
   answer: string;
-  /** In service time: its retention counts from then. */
+  /** In service time: the start of its retention. */
   acceptedAt: number;
 }
 
-/** How long the counts of ended windows are kept: longer than a wrong clock is set back. */
+/** Retention of the counts of ended windows: longer than a wrong clock is set back. */
 export const QUOTA_RETENTION_MS = 48 * 3_600_000;
 
 /** Jobs of one client that count against a quota in one window. */
@@ -261,7 +261,7 @@ export interface QuotaCount extends QuotaWindow {
   jobs: number;
 }
 
-/** A checkpoint and what it took to make it: immutable evidence, shared by all jobs sealed together. */
+/** A checkpoint with the evidence of its making: immutable, shared by all jobs sealed together. */
 export interface Batch {
   /** Index of the batch's first leaf, and number of leaves in the tree after it. */
   firstLeaf: number;
@@ -273,7 +273,7 @@ export interface Batch {
   /** `algorithm` and `kms_key_id` of the receipts. */
   algorithm: string;
   kmsKeyId: string;
-  /** What proves the time of the checkpoint; absent where no authority is configured. */
+  /** Proof of the time of the checkpoint; absent if no authority is configured. */
   timestamp?: BatchTimestamp;
 }
 
@@ -281,7 +281,7 @@ export interface Batch {
 export interface BatchTimestamp {
   /** Base64 of the DER of the RFC 3161 token. */
   token: string;
-  /** Base64 DER of the certificates that lead from the token's to a root, the root left out. */
+  /** Base64 DER of the certificates from the token's up to a root, without the root. */
   certificates: string[];
 }
 
@@ -291,7 +291,7 @@ export interface Leaf {
   data: Uint8Array;
 }
 
-/** A leaf that is about to be written, and whose job it is of: that client may be waiting to be told. */
+/** A leaf that is about to be written, and its job: that client may be waiting for the outcome. */
 export interface SealedLeaf extends Leaf {
   clientId: string;
   /** The job, if it is not in the store yet: it becomes durable with its leaf. */
@@ -305,24 +305,27 @@ export interface NewJob {
 }
 
 export interface SealedBatch extends Batch {
-  /** Of the epochs under which it was drafted. */
+  /** Revision of the epochs under which it was drafted. */
   epochsRevision: number;
   /** In the order of their leaf indexes, `treeSize - firstLeaf` of them. */
   leaves: SealedLeaf[];
-  /** Every tile the batch changed, as it is now. */
+  /** Every tile that the batch changed, in its new state. */
   tiles: Tile[];
 }
 
 /** A batch that witnesses may have seen before it is committed: its leaves and tiles follow from its jobs, in their order. */
 export type AnnouncedBatch = Batch & Pick<SealedBatch, 'epochsRevision'> & { jobIds: string[] };
 
-/** What is kept of a job beside its record. The job must be in the store. Outcomes are those of jobs that failed: of sealed ones the log tells. */
+/**
+ * An entry about a job, outside its record. The job must be in the store. Outcomes are those of failed jobs: the log has those of sealed
+ * ones.
+ */
 export interface JobReference {
   kind: 'outcome' | 'idempotency' | 'content' | 'source' | 'copy';
   jobId: string;
 }
 
-/** Whose jobs a caller may see (decisions, section 3). */
+/** A caller, whose rights decide which jobs are visible (decisions, section 3). */
 export interface Viewer {
   clientId: string;
   organization: string;
@@ -349,11 +352,11 @@ export interface JobQuery {
 
 export interface JobPage {
   records: JobRecord[];
-  /** Where to go on; absent at the end. A page may hold fewer records than asked for, even none, and still have one. */
+  /** Start of the next page; absent at the end. A page may hold fewer records than requested, even none, and still have one. */
   next?: string;
 }
 
-/** A write whose fate is not known (a failed commit or flush). Nothing may be served or written after it. */
+/** A write whose outcome is unknown (a failed commit or flush). Nothing may be served or written after it. */
 export class UnknownOutcome extends Error {
   constructor(cause: unknown, message = 'the store cannot tell whether its last write is on disk') {
     super(message, { cause });
@@ -361,7 +364,7 @@ export class UnknownOutcome extends Error {
   }
 }
 
-/** Another daemon took over. This one writes nothing more: neither what it has just tried to, nor anything else. */
+/** Another daemon took over. This one writes nothing more: neither its last attempt, nor anything else. */
 export class Superseded extends UnknownOutcome {
   constructor(message = 'another daemon has taken over this log, and this one writes nothing more to it') {
     super(undefined, message);

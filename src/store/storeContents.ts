@@ -3,8 +3,8 @@ import { assert } from '../base/assert.ts';
 import type { StoreIdentity } from './store.ts';
 
 /**
- * What a store consists of, apart from what follows from it, each section in the order in which another store is filled. Keys and values are
- * the bytes of the embedded store; where an engine keeps something in another form, it makes them.
+ * The contents of a store, except those that follow from others, each section in the order in which another store is filled. Keys and
+ * values are the bytes of the embedded store; an engine that keeps a section in another form converts it.
  */
 export const SECTIONS = [
   'notes', // name → record; without the identity
@@ -23,7 +23,7 @@ export const SECTIONS = [
   'leaves', // leaf index → job, leaf data
   'tiles', // level, index → hashes
   'batches', // tree size → record
-  'revision', // `endpoints` → how often they were changed
+  'revision', // `endpoints` → number of changes to endpoints
   'endpoints', // endpoint → record
   'outbox', // endpoint, time, message → record
   'dead_letters', // endpoint, time, message → record
@@ -39,38 +39,41 @@ export interface StoreEntry {
   value: Buffer;
 }
 
-/** The inside of a store, for whoever moves a log from one engine to another. Nobody else uses the store meanwhile. */
+/** Raw access to a store, for moving a log from one engine to another. No other process uses the store meanwhile. */
 export interface StoreContents {
   identity(): Promise<StoreIdentity>;
 
   setIdentity(identity: StoreIdentity): Promise<void>;
 
-  /** About how many entries there are. */
+  /** Approximate number of entries. */
   count(section: Section): Promise<number>;
 
   /** All entries after `after`, in the order of their keys, in pages. */
   pages(section: Section, after?: Buffer): AsyncIterable<StoreEntry[]>;
 
-  /** Where to go on after an interruption; undefined where that costs nothing from the beginning. */
+  /** The key after which to continue after an interruption; undefined if starting from the beginning costs nothing. */
   last(section: Section): Promise<Buffer | undefined>;
 
-  /** Adds a page, with all that follows from it; durable once it resolves. */
+  /** Adds a page, with everything that follows from it; durable once it resolves. */
   add(section: Section, entries: readonly StoreEntry[]): Promise<void>;
 
-  /** Removes a section, to be filled anew. */
+  /** Removes a section, so that it can be filled again. */
   clear(section: Section): Promise<void>;
 
-  /** Writes what follows from several sections, once they are filled. */
+  /** Writes the entries that follow from several sections, once these are filled. */
   finish(): Promise<void>;
 
-  /** From now on nobody else writes, or it is noticed. Throws OperatorError while another process has the store open, where that is known. */
+  /**
+   * From now on, writes of other processes are prevented or noticed. Throws OperatorError while another process has the store open, if that
+   * is known.
+   */
   freeze(): Promise<Frozen>;
 
   close(): Promise<void>;
 }
 
 export interface Frozen {
-  /** Sets the identity of a store that nobody writes to any more; or returns false, where somebody wrote since it was frozen. */
+  /** Sets the identity of a store to which no process writes any more; or returns false, if a process has written since it was frozen. */
   leave(identity: StoreIdentity): Promise<boolean>;
   end(): Promise<void>;
 }
@@ -78,7 +81,7 @@ export interface Frozen {
 /** Called for each page. */
 export type OnEntries = (section: Section, entries: number) => void;
 
-/** Fills a store with what it does not have yet of another one. */
+/** Fills a store with the entries of another one that it does not have yet. */
 export async function copyContents(
   from: StoreContents,
   to: StoreContents,
@@ -89,8 +92,8 @@ export async function copyContents(
 }
 
 /**
- * Compares every byte. A section that differs is copied once more: somebody changed it after it was copied, and before an interruption.
- * Throws BrokenInvariant where it differs still.
+ * Compares every byte. A section that differs is copied once more: another process changed it after it was copied, and before an
+ * interruption. Throws BrokenInvariant if it still differs.
  */
 export async function compareContents(
   from: StoreContents,

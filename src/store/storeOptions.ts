@@ -1,4 +1,4 @@
-/** What every engine is told of a store that it makes or opens, and whether a store is the one that is meant. */
+/** Options of every engine for making or opening a store, and the check that a store is the expected one. */
 import type { Clock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { Epoch } from '../log/epochs.ts';
@@ -9,21 +9,21 @@ export interface NewStore {
   identity: Omit<StoreIdentity, 'schema'>;
   /** The first epoch of the log. */
   epoch: Epoch;
-  /** The first record of the audit trail: who makes the store. */
+  /** The first record of the audit trail: the person who makes the store. */
   act?: Act;
 }
 
 export interface OpenOptions {
-  /** What the configuration says the store is for. */
+  /** The purpose of the store, according to the configuration. */
   expected?: Partial<Pick<StoreIdentity, 'environment' | 'logOrigin'>>;
   /** Also opens a store whose repair was interrupted. */
   repairing?: boolean;
-  /** Also opens a store that a log moves to or from. */
+  /** Also opens a store to or from which a log moves. */
   moving?: boolean;
   clock?: Clock;
   /** For tests: the monotonic clock of service time, milliseconds. */
   monotonicMs?: Clock;
-  /** So many messages may wait for one webhook endpoint, and so many may be dead letters. */
+  /** Maximum number of waiting messages, and of dead letters, for one webhook endpoint. */
   backlogMax?: number;
 }
 
@@ -32,7 +32,10 @@ export const BACKLOG_MAX_DEFAULT = 50_000;
 /** The keys of the configuration file. */
 const KEYS = { environment: 'environment', logOrigin: 'log.origin' } as const;
 
-/** Throws OperatorError when the configuration is for another store. `place` is where this one is, by the key that `remedy` names. */
+/**
+ * Throws OperatorError if the configuration is for another store. `place` is the location of this one, according to the key that `remedy`
+ * names.
+ */
 export function assertExpected(
   identity: StoreIdentity,
   expected: NonNullable<OpenOptions['expected']>,

@@ -1,15 +1,15 @@
 import { encodeRecord, type OneRecord, parseRecord } from './records.ts';
 
-/** What witnesses have said of the log (C2SP tlog-witness). One process writes it. */
+/** Statements of witnesses about the log (C2SP tlog-witness). One process writes them. */
 export interface WitnessStore {
-  /** Nothing is known at first. Throws BrokenInvariant when the record is damaged. */
+  /** Empty at first. Throws BrokenInvariant if the record is damaged. */
   get(): Promise<WitnessState>;
 
-  /** Replaces all that is known. */
+  /** Replaces the whole state. */
   put(state: WitnessState): Promise<void>;
 }
 
-/** All of it in one record. */
+/** The whole state in one record. */
 export function witnessStoreIn({ read, write }: OneRecord): WitnessStore {
   return {
     get: async () => {
@@ -27,16 +27,16 @@ export interface WitnessState {
   cosigned?: CosignedCheckpoint;
   /** The newest checkpoint that the quorum of the policy has cosigned. */
   witnessed?: CosignedCheckpoint;
-  /** The checkpoints that were given out to be carried to witnesses, with the lines that came since; the newest first. */
+  /** The checkpoints that were issued for carrying to witnesses, with the lines that came since; the newest first. */
   carried?: CosignedCheckpoint[];
 }
 
 export interface WitnessRecord {
   /** Size of the newest tree of the log that the witness has cosigned; 0 until then. */
   treeSize: number;
-  /** When it cosigned that tree, Unix time in seconds. */
+  /** Time at which it cosigned that tree, Unix time in seconds. */
   cosignedAt?: number;
-  /** The size that it holds, as somebody who carried its answer told since: the next proof begins there. It can be mistyped. */
+  /** The size that it holds, as a person who carried its answer reported since: the next proof begins there. It can be mistyped. */
   toldSize?: number;
   /** It holds another history of the log than this store. */
   contradiction?: { detail: string /** Milliseconds since the Unix epoch. */; at: number };
