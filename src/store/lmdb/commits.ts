@@ -17,9 +17,9 @@ export interface Change {
 /** Changes that become durable together or not at all. */
 export interface Write {
   changes: Change[];
-  /** Looked up inside the transaction: if one of these entries exists by then, nothing of the write happens. */
+  /** Looked up inside the transaction: if one of these entries exists by then, no part of the write happens. */
   unless?: { database: NamedDatabase; key: Uint8Array }[];
-  /** It throws StorageFull where it would have to wait for disk space. */
+  /** Whether it throws StorageFull instead of waiting for disk space. */
   isRefusable?: boolean;
 }
 
@@ -30,7 +30,7 @@ interface Pending extends Write {
 
 /** Upper bound of one transaction; lmdb-js blocks the thread at 300,000 operations not yet done. */
 const GROUP_CHANGES_MAX = 50_000;
-/** lmdb-js does not report a transaction that it could not begin; and a disk that takes this long will take no more. */
+/** lmdb-js does not report a transaction that it could not begin; and a disk that takes this long will not take any more. */
 const COMMIT_MS_MAX = 60_000;
 
 export interface CommitsOptions {
@@ -38,17 +38,17 @@ export interface CommitsOptions {
   commitMsMax?: number;
   /** A commit waits until the disk has space for it. */
   diskSpace?: Pick<DiskSpace, 'forCommit'> | undefined;
-  /** A daemon commits only while its fence stands. Absent: of a command, which writes whatever daemon is active. */
+  /** A daemon commits only while its fence stands. Absent for a command, which writes whichever daemon is active. */
   fence?: Fence | undefined;
 }
 
 /**
- * Group commit: one transaction at a time is on its way to the disk, and what is written meanwhile becomes the next one. So all who wait
+ * Group commit: one transaction at a time is on its way to the disk, and writes made meanwhile form the next one. So all writers that wait
  * for a flush share its cost, and there is no timer.
  *
  * Whether a commit that fails or never ends took place is unknown (its meta page may be on disk): every write in it and everything after
- * it, reads included, throws {@link UnknownOutcome}, until the process ends and the store is opened again. A commit that does not find the fence
- * of this daemon writes nothing, and it and everything after it throws `Superseded`.
+ * it, reads included, throws {@link UnknownOutcome}, until the process ends and the store is opened again. A commit that does not find the
+ * fence of this daemon writes nothing, and it and everything after it throws `Superseded`.
  */
 export class Commits {
   readonly #databases: Databases;
@@ -60,7 +60,7 @@ export class Commits {
   /** Whether writes wait for disk space. */
   #isFull = false;
   #failure: UnknownOutcome | undefined;
-  /** For writes that depend on what is stored: each decides on what the one before left on disk. */
+  /** For writes that depend on the store's content: each decides on the state that the one before left on disk. */
   readonly inTurn = takingTurns();
 
   constructor(databases: Databases, { commitMsMax = COMMIT_MS_MAX, diskSpace, fence }: CommitsOptions = {}) {
@@ -75,7 +75,7 @@ export class Commits {
     if (this.#isFull) throw new StorageFull();
   }
 
-  /** Resolves when the write is on disk: true, or false when its condition forbade it. */
+  /** Resolves when the write is on disk: true, or false if its condition forbade it. */
   write(write: Write): Promise<boolean> {
     return new Promise((resolve, reject) => {
       if (this.#failure !== undefined) throw this.#failure;
@@ -92,7 +92,8 @@ export class Commits {
 
   async #drain(): Promise<void> {
     while (this.#pending.length > 0) {
-      // Everything else that happens in this turn of the event loop shares the commit. Who waits to open the store has its chance.
+      // Everything else that happens in this turn of the event loop shares the commit. A process that waits to open the store gets its
+      // chance.
       await new Promise((resolve) => setImmediate(resolve));
       const group = this.#nextGroup();
       try {
@@ -158,8 +159,8 @@ export class Commits {
 }
 
 /**
- * Hands one write to lmdb-js, whose thread carries it out inside the transaction of the surrounding batch. The fence is the innermost condition: in a
- * block whose condition fails, lmdb-js 3.5.6 carries out what follows an inner `ifNoExists`.
+ * Hands one write to lmdb-js, whose thread carries it out inside the transaction of the surrounding batch. The fence is the innermost
+ * condition: in a block whose condition fails, lmdb-js 3.5.6 carries out the operations after an inner `ifNoExists`.
  */
 async function enqueue(
   { changes, unless = [] }: Write,

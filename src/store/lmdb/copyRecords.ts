@@ -6,7 +6,7 @@ import { idKey, ownIdKey, parseJobKey } from './keyLayout.ts';
 
 export type CopyRecords = ReturnType<typeof copyRecords>;
 
-/** Where the copies of documents are, by job: so they are in the order in which their jobs were accepted. */
+/** Locations of the copies of documents, by job: so they are in the order in which their jobs were accepted. */
 export function copyRecords(databases: Databases, commits: Commits) {
   /** The change that records the copy of a job. */
   function change(jobId: string, copy: StoredCopy): Change {

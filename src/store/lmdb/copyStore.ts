@@ -4,8 +4,8 @@ import { systemReason } from '../../base/systemReason.ts';
 import { openDatabases } from './databases.ts';
 
 /**
- * Copies a store as it is at one moment, while a daemon goes on writing: LMDB reads one snapshot and leaves unused pages out. `to` must not
- * exist. All of `to` is on disk afterwards. Throws OperatorError if it cannot be written.
+ * Copies a store as it is at one moment, while a daemon continues to write: LMDB reads one snapshot and leaves unused pages out. `to` must
+ * not exist. All of `to` is on disk afterwards. Throws OperatorError if it cannot be written.
  */
 export async function copyStore(from: string, to: string): Promise<void> {
   makeFolder(to, 0o700);

@@ -8,7 +8,7 @@ import type { Databases } from './databases.ts';
 import { credentialKey } from './keyLayout.ts';
 import type { TrailRecords } from './trailRecords.ts';
 
-/** So many records are remembered, and at most twice as many. */
+/** Number of records to remember; at most twice as many are held. */
 const READ_MAX = 500;
 
 /** Other processes write API keys too: every read takes a new snapshot, so revoking a key acts at once. */
@@ -17,7 +17,7 @@ export function credentialRecords(
   commits: Commits,
   trail: TrailRecords,
 ): CredentialStore {
-  /** Takes the bytes of a record as characters. Most requests bring a key that was just used. */
+  /** Parses a record from its bytes as characters. Most requests present a recently used key. */
   const read = remember(READ_MAX, (bytes) => parseRecord<Credential>(Buffer.from(bytes, 'latin1')));
 
   function allNow(): Credential[] {
@@ -25,14 +25,14 @@ export function credentialRecords(
     return Array.from(databases.credentials.getRange({}), ({ key, value }) => {
       const credential = parseRecord<Credential>(value);
       const own = credentialKey(credential.keyHash);
-      // Keys have no checksum. Nobody would be let in with this one, and nothing would say why.
+      // Keys have no checksum. This one would be refused to every client, without any reason.
       if (own === undefined || !bytesEqual(own, key))
         throw new DamagedRecord(`API key ${credential.id} in the store is damaged: it is not in its place`);
       return credential;
     });
   }
 
-  /** The salt of each goes. */
+  /** Erases the salt of each credential. */
   function changesFor(credentials: Credential[]): Change[] {
     return credentials.flatMap((credential) => {
       const key = keyOf(credential);

@@ -4,7 +4,7 @@ import { open, type RootDatabase } from 'lmdb';
 import { beginWalk } from './dataFile.ts';
 import { FolderLock } from './folderLock.ts';
 
-/** One B+ tree of the store: bytes to bytes, so that no key or value can fail to encode in the middle of a write. */
+/** One B+ tree of the store: bytes to bytes, so that encoding a key or value cannot fail in the middle of a write. */
 export interface NamedDatabase {
   getBinary(key: Uint8Array): Buffer | undefined;
   doesExist(key: Uint8Array): boolean;
@@ -18,7 +18,7 @@ export interface NamedDatabase {
   ifVersion(key: Uint8Array, version: number, writes: () => void): Promise<boolean>;
 }
 
-/** Of one tree. */
+/** Statistics of one tree. */
 export interface TreeStats {
   entryCount?: number;
   lastTxnId?: number;
@@ -37,18 +37,18 @@ export interface Range {
   limit?: number;
 }
 
-/** Of the trees. */
+/** Names of the trees. */
 export const DATABASE_NAMES = [
-  'identity', // → StoreIdentity, service time as it was kept last, what witnesses have said, the batch that they may have seen, and the fence
+  'identity', // → StoreIdentity, the last service time, the statements of witnesses, the batch that they may have seen, and the fence
   'epochs', // revision → Epoch[]; never changed
   'jobs', // job → Job; never changed
   'contents', // job → Content of a job from a URL, once it was fetched
-  'sources', // job → the URL its document comes from; may hold secrets, and is gone once the content is there or the job failed
+  'sources', // job → its source URL; may hold secrets, and is removed once the content is there or the job failed
   'copies', // job → StoredCopy: the key of a copy without metadata, and so the copy, until its time is over
-  'outcomes', // job → how it ended; a job without one waits
+  'outcomes', // job → its outcome; a job without one waits
   'waiting', // job → nothing: it is in the store and has no outcome
-  'scopes', // scope, job → nothing: who may see it
-  'lookups', // generation, scope and value, job → nothing: who may find it by what
+  'scopes', // scope, job → nothing: the viewers who may see it
+  'lookups', // generation, scope and value, job → nothing: the viewers who may find it, and by which value
   'idempotency', // key → IdempotencyEntry
   'expiry', // service time of acceptance, idempotency key → nothing
   'quotas', // end of the window, client and quota → QuotaCount
@@ -56,19 +56,19 @@ export const DATABASE_NAMES = [
   'tiles', // level, index → hashes
   'batches', // tree size → Batch
   'credentials', // key hash → Credential
-  'salts', // key hash → what makes the next key of it, until it has ended
+  'salts', // key hash → the salt from which its next key is derived, until it has ended
   'trail', // number → job, the text of an audit record; never changed
   'endpoints', // endpoint → WebhookEndpoint
-  'endpointRevisions', // revision → nothing: how often endpoints were changed; the last ones
-  'outbox', // endpoint, due at, message → what is to be sent
-  'deadLetters', // endpoint, died at, message → what was given up
-  'tallies', // endpoint → what became of what was sent
+  'endpointRevisions', // revision → nothing: counts changes of endpoints; only the last ones
+  'outbox', // endpoint, due at, message → the message to send
+  'deadLetters', // endpoint, died at, message → a message that was given up
+  'tallies', // endpoint → delivery statistics
   'renewals', // run → RenewalRun; run, row → its tiles; never changed; and the draft of the next run, and a survey
 ] as const;
 
 export type DatabaseName = (typeof DATABASE_NAMES)[number];
 
-/** Databases that stores of earlier versions do not have. Whoever opens such a store for reading only finds them empty. */
+/** Databases that stores of earlier versions lack. A process that opens such a store only for reading finds them empty. */
 const LATER: readonly DatabaseName[] = ['salts'];
 
 const READ_ONLY = new Error('the store is open for reading only');
@@ -86,10 +86,10 @@ const EMPTY: NamedDatabase = {
   ifVersion: () => Promise.reject(READ_ONLY),
 };
 
-/** After {@link fail} every use of a database throws that error: what memory says may not be what the disk says. */
+/** After {@link fail} every use of a database throws that error: memory may differ from the disk. */
 export type Databases = Readonly<Record<DatabaseName, NamedDatabase>> & {
   readonly root: RootDatabase;
-  /** Who commits has it, shared. */
+  /** Committers hold this lock in shared mode. */
   readonly lock: FolderLock;
   fail(error: Error): void;
   close(): Promise<void>;
@@ -97,7 +97,7 @@ export type Databases = Readonly<Record<DatabaseName, NamedDatabase>> & {
 
 export interface OpenDatabasesOptions {
   readOnly: boolean;
-  /** Looks at the pages of any file before it reads one, and not only of a small file. */
+  /** Checks the pages of a file of any size before reading one, and not only of a small file. */
   isThorough?: boolean;
 }
 
@@ -108,13 +108,13 @@ export async function openDatabases(path: string, options: OpenDatabasesOptions)
   try {
     const opened = await lock.holding('exclusive', () => openRoot(path, options));
     root = opened.root;
-    // Whoever commits does not wait for this: the snapshot keeps what it looks at.
+    // Committers do not wait for this: the snapshot keeps the checked pages.
     try {
       opened.walk();
     } finally {
       opened.snapshot.done();
     }
-    // A database that is missing is made with a commit.
+    // A missing database is made with a commit.
     return await lock.holding('shared', () => openNamed(opened.root, options, lock));
   } catch (error) {
     await root?.close();
@@ -123,7 +123,7 @@ export async function openDatabases(path: string, options: OpenDatabasesOptions)
   }
 }
 
-/** Reads no page but the meta pages. */
+/** Reads only the meta pages. */
 function openRoot(path: string, { readOnly, isThorough }: OpenDatabasesOptions) {
   const file = join(path, 'data.mdb');
   const walk = existsSync(file) ? beginWalk(file, isThorough) : () => {};
@@ -132,10 +132,10 @@ function openRoot(path: string, { readOnly, isThorough }: OpenDatabasesOptions) 
     readOnly,
     noSubdir: false,
     maxDbs: 32,
-    // So a commit writes pages, calls fdatasync, and writes the meta page through an O_DSYNC descriptor; only then readers see it
-    // and promises resolve. With overlapping sync they would see it before it is on disk.
+    // So a commit writes pages, calls fdatasync, and writes the meta page through an O_DSYNC descriptor; only then readers see it and
+    // promises resolve. With overlapping sync they would see it before it is on disk.
     overlappingSync: false,
-    // Commits puts together what belongs together; lmdb-js must not add to a transaction by itself.
+    // Commits groups related changes; lmdb-js must not add to a transaction by itself.
     eventTurnBatching: false,
   });
   return { root, walk, snapshot: root.useReadTransaction() };
@@ -177,10 +177,10 @@ function openNamed(root: RootDatabase, { readOnly }: OpenDatabasesOptions, lock:
 
 /** Keys read in one go; then the event loop gets its turn. */
 const PAGE_KEYS = 500;
-/** Sorts before every key but an empty one. */
+/** Sorts before every key except an empty one. */
 const START = Buffer.alloc(1);
 
-/** All keys of a database, page by page: a long read would keep LMDB from using old pages of the store again. */
+/** All keys of a database, page by page: a long read would keep LMDB from reusing old pages of the store. */
 export async function* scanKeys(databases: Databases, name: DatabaseName): AsyncIterable<Uint8Array> {
   let start: Uint8Array = START;
   for (;;) {

@@ -8,28 +8,28 @@ import type { Databases } from './databases.ts';
 import { COUNTER_BYTES, counterKey, NOTHING, ownIdKey, parseCounterKey } from './keyLayout.ts';
 import type { TrailRecords } from './trailRecords.ts';
 
-/** A change is written only if no other took its revision since it was decided; so many later revisions are remembered. */
+/** A change is written only if no other took its revision since it was decided; this many later revisions are remembered. */
 export const REVISIONS_KEPT = 1000;
 
 interface Snapshot {
   revision: number;
   byId: Map<string, WebhookEndpoint>;
-  /** The enabled endpoints that are told of such an event, by client. */
+  /** The enabled endpoints that receive each event, by client. */
   listening: Record<WebhookEvent, Map<string, WebhookEndpoint[]>>;
 }
 
 export type EndpointRecords = ReturnType<typeof endpointRecords>;
 
 /**
- * Webhook endpoints, kept in memory: sealing asks for them with every batch. Every change by any process takes the next revision. So one
- * look for that key tells whether memory is still right; and of two changes decided on the same state only one finds its key free.
+ * Webhook endpoints, kept in memory: sealing needs them with every batch. Every change by any process takes the next revision. So one
+ * look-up of that key shows whether memory is still right; and of two changes decided on the same state only one finds its key free.
  */
 export function endpointRecords(databases: Databases, trail: TrailRecords) {
   let known: Snapshot | undefined;
   const inTurn = takingTurns();
 
   /**
-   * The changes of `also` go into the same transaction; where it returns undefined, nothing is changed. `isRefused`: see
+   * The changes of `also` go into the same transaction; if it returns undefined, nothing is changed. `isRefused`: see
    * {@link TrailRecords.write}.
    */
   async function change(
@@ -62,7 +62,7 @@ export function endpointRecords(databases: Databases, trail: TrailRecords) {
     return inTurn(() => write(act, decide, isRefused));
   }
 
-  /** Writes the changes that `decide` returns; returns false where there are none. Decides again when another process was faster. */
+  /** Writes the changes that `decide` returns; returns false if there are none. Decides again if another process was faster. */
   async function write(
     act: Act | null,
     decide: (revision: number) => Change[] | undefined,
@@ -93,7 +93,7 @@ export function endpointRecords(databases: Databases, trail: TrailRecords) {
     };
   }
 
-  /** As of the newest change by any process. */
+  /** The state after the newest change by any process. */
   function current(): Snapshot {
     databases.root.resetReadTxn();
     const { endpointRevisions } = databases;
@@ -112,7 +112,7 @@ export function endpointRecords(databases: Databases, trail: TrailRecords) {
       listening: { 'job.completed': new Map(), 'job.failed': new Map() },
     };
     for (const key of endpointRevisions.getKeys({ reverse: true })) {
-      if (key.length !== COUNTER_BYTES) continue; // This entry is damaged, which must not keep others from being told.
+      if (key.length !== COUNTER_BYTES) continue; // This entry is damaged, which must not prevent messages about others.
       snapshot.revision = parseCounterKey(key);
       break;
     }

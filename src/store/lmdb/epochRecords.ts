@@ -9,7 +9,7 @@ import type { TrailRecords } from './trailRecords.ts';
 
 export type EpochRecords = ReturnType<typeof epochRecords>;
 
-/** The epochs of the log. Each change is a record of its own, and all are kept: what was planned and what was cancelled. */
+/** The epochs of the log. Each change is a record of its own, and all are kept: planned epochs and cancelled ones. */
 export function epochRecords(databases: Databases, trail: TrailRecords) {
   let known: Epochs | undefined;
 
@@ -19,7 +19,7 @@ export function epochRecords(databases: Databases, trail: TrailRecords) {
   }
 
   const store: EpochStore = {
-    /** Costs next to nothing where nothing changed. */
+    /** Costs almost nothing if nothing changed. */
     async newest() {
       const { epochs } = databases;
       for (const key of epochs.getKeys({ reverse: true, limit: 1 })) {

@@ -3,21 +3,21 @@ import { hostname } from 'node:os';
 import { Superseded } from '../store.ts';
 import type { Databases } from './databases.ts';
 
-/** The fence is the one key of the database `identity` that begins like this. Its value names the process that raised it. */
+/** The fence is the only key of the database `identity` that begins with this. Its value names the process that raised it. */
 const PREFIX = Buffer.from('fence ');
 const END = Buffer.from('fence!');
 
-/** The mark in the store of the daemon that opened it last. */
+/** A mark in the store of the daemon that opened it last. */
 export interface Fence {
-  /** It is in the database `identity` until another daemon opens the store. */
+  /** Stays in the database `identity` until another daemon opens the store. */
   readonly key: Buffer;
   /** The error for a commit that found another fence. */
   superseded(): Superseded;
 }
 
 /**
- * Takes the place of the daemon before: its fence goes, and with it every commit that needs that fence. The lock file can be removed, and a file
- * system can give its lock to everybody; what is in the store holds for all who commit to it.
+ * Takes over from the previous daemon: its fence is removed, so every commit that needs that fence fails. The lock file can be removed, and
+ * a file system can grant its lock to every process; a mark in the store holds for all committers.
  */
 export async function raiseFence({ root, lock, identity }: Databases, path: string): Promise<Fence> {
   const key = Buffer.concat([PREFIX, Buffer.from(randomUUID())]);

@@ -11,7 +11,7 @@ import { expiryKey, idempotencyKey, NOTHING, parseExpiryKey, timeKey } from './k
 export class IdempotencyEntries {
   readonly #databases: Databases;
   readonly #serviceTime: ServiceTime;
-  /** Keys of entries that are being written, which no read sees yet. */
+  /** Keys of entries that are being written, which reads do not see yet. */
   readonly #claimed = new Set<string>();
 
   constructor(databases: Databases, serviceTime: ServiceTime) {
@@ -25,8 +25,8 @@ export class IdempotencyEntries {
   }
 
   /**
-   * The changes that take the key; call `written` once they are written. Throws BrokenInvariant when another job has the key or is about
-   * to, unless that job failed.
+   * The changes that take the key; call `written` once they are written. Throws BrokenInvariant if another job has the key or is about to,
+   * unless that job failed.
    */
   take(
     entry: IdempotencyEntry,
@@ -47,7 +47,7 @@ export class IdempotencyEntries {
     return { changes, written: () => this.#claimed.delete(claim) };
   }
 
-  /** The job of the entry at that key; undefined when the entry is gone. */
+  /** The job of the entry at that key; undefined if the entry is gone. */
   jobOf(key: Uint8Array): string | undefined {
     return this.#stored(key)?.jobId;
   }

@@ -7,7 +7,7 @@ import type { Databases } from './databases.ts';
 
 const IDENTITY_KEY = Buffer.from('identity');
 
-/** Throws OperatorError when there is none, or when a newer program wrote a layout that this one does not know. */
+/** Throws OperatorError if there is none, or if a newer program wrote a layout that this one does not know. */
 export function readIdentity({ identity }: Databases, path: string, schema: number): StoreIdentity {
   const bytes = identity.getBinary(IDENTITY_KEY);
   if (bytes === undefined) throw new OperatorError(`${path} is not a store of pdfseald`);

@@ -7,19 +7,22 @@ import { identityChange } from './identity.ts';
 import { RULES } from './indexRules.ts';
 import { IndexView } from './indexView.ts';
 
-/** A flaw, and what mends it. */
+/** A flaw, and the change that mends it. */
 interface Flaw extends IndexFlaw {
   change: Change;
 }
 
-/** Compares the indexes with what they follow from, and writes the entries that differ. */
+/** Compares the indexes with the entries they follow from, and writes the entries that differ. */
 export function indexRepair(
   databases: Databases,
   commits: Commits,
   identity: StoreIdentity,
   clock: Clock,
 ): IndexStore {
-  /** Page by page. Whoever writes the changes of each page before asking for the next has mended every index at the end. */
+  /**
+   * Yields the flaws page by page. A caller that writes the changes of each page before requesting the next has mended every index at the
+   * end.
+   */
   async function* pagesOfFlaws(): AsyncIterable<Flaw[]> {
     const view = new IndexView(databases, clock());
     for (const index of INDEXES) {

@@ -51,15 +51,17 @@ import { encodeCount } from './quotaCounts.ts';
 import { countEntries } from './tallies.ts';
 
 /**
- * How one index follows from the rest of the store. The rule tells page by page what belongs at which keys. Between two pages others may
- * write; a page is made and compared at one moment, and what belongs together is written together, so a running daemon causes no flaw.
+ * The rule by which one index follows from the rest of the store. It states, page by page, the expected values of keys. Between two pages
+ * other processes may write; a page is made and compared at one moment, and related entries are written together, so a running daemon
+ * causes no flaw.
  *
- * The rules use the functions that write the entries, but write no second store to compare with: half of the indexes depend on what is not
- * kept (deliveries made, keys used again, generations of lookups, source URLs), and the other half needs the store's disk space again.
+ * The rules use the functions that write the entries, but do not write a second store to compare with: half of the indexes depend on facts
+ * that are not kept (deliveries made, keys used again, generations of lookups, source URLs), and the other half would need the store's disk
+ * space again.
  */
 export interface IndexRule {
   database: DatabaseName;
-  /** What the entry at that key is about. */
+  /** The subject of the entry at that key. */
   entryOf(key: Uint8Array): string;
   tell(view: IndexView): Iterable<Expected[]>;
 }
@@ -75,7 +77,7 @@ export const RULES: Record<IndexFlaw['index'], IndexRule> = {
   quotas: { database: 'quotas', entryOf: inHex, tell: quotas },
   endpoint_revisions: { database: 'endpointRevisions', entryOf: inHex, tell: revisions },
   outbox: { database: 'outbox', entryOf: messageName, tell: (view) => deliveries(view, 'outbox', {}) },
-  // A damaged entry loses how often it was tried, and why it was given up.
+  // Repairing a damaged entry loses its number of attempts, and the reason why it was given up.
   dead_letters: {
     database: 'deadLetters',
     entryOf: messageName,
@@ -114,7 +116,7 @@ function* tiles(view: IndexView): Iterable<Expected[]> {
   }
 }
 
-/** The job of every leaf is sealed as that leaf, and no other job is sealed. How jobs failed follows from nothing, and is left alone. */
+/** The job of every leaf is sealed as that leaf, and no other job is sealed. Failures cannot be derived, and are left alone. */
 function* outcomes(view: IndexView): Iterable<Expected[]> {
   const { leaves } = view.databases;
   yield* view.each('leaves', (key, leaf) => [
@@ -128,7 +130,7 @@ function* outcomes(view: IndexView): Iterable<Expected[]> {
   });
 }
 
-/** A source URL is kept as long as the document may still be fetched. */
+/** A source URL is kept while the document may still be fetched. */
 function* sources(view: IndexView): Iterable<Expected[]> {
   yield* view.eachKey('sources', (key) => {
     const job = view.job(key);
@@ -146,9 +148,9 @@ function* waiting(view: IndexView): Iterable<Expected[]> {
 }
 
 /**
- * Whether the lists have an entry for all that the jobs call for, and as many entries as that: then they are right, and each job was read
- * once. Otherwise the rules judge every entry by itself, which reads a job for each of its entries. That is also so if a job was committed
- * meanwhile behind the page.
+ * Whether the lists have an entry for everything that the jobs require, and not more entries: then they are right, and each job was read
+ * once. Otherwise the rules judge every entry by itself, which reads a job for each of its entries. This also happens if a job was
+ * committed meanwhile behind the page.
  */
 function* census(view: IndexView): Generator<Expected[], PostingCensus> {
   if (view.census !== undefined) return view.census;
@@ -189,13 +191,13 @@ function* scopes(view: IndexView): Iterable<Expected[]> {
   yield* view.eachKey('jobs', (key) => entriesOf(view, key, scopeEntries).map((entry) => [entry, NOTHING]));
 }
 
-/** Every job is found by its document and its reference, in whichever generation. */
+/** Every job is found by its document and its reference, in any generation. */
 function* lookups(view: IndexView): Iterable<Expected[]> {
   if ((yield* census(view)).lookups) return;
   const { databases } = view;
   const last = () => generationsMax(databases.jobs.getStats().entryCount ?? 0);
   let known = last();
-  /** Counts the jobs again only for a generation that was not there when they were counted. */
+  /** Counts the jobs again only for a generation that did not exist when they were counted. */
   const isThere = (generation: number) => {
     if (generation > known) known = last();
     return generation <= known;
@@ -206,7 +208,7 @@ function* lookups(view: IndexView): Iterable<Expected[]> {
     const own = isThere(generation) ? entriesOf(view, jobKeyAtEnd(lookup), lookupEntries) : [];
     return own.some((entry) => entry.equals(lookup)) ? [] : [[key, undefined]];
   });
-  // By now a repair has removed superfluous entries; for a check it does not matter where missing entries would go.
+  // A repair has removed superfluous entries by now; for a check, the place of missing entries does not matter.
   const postings = new Postings(databases);
   const find = lookupFinder(databases);
   yield* view.eachKey('jobs', (key) =>
@@ -217,7 +219,7 @@ function* lookups(view: IndexView): Iterable<Expected[]> {
   );
 }
 
-/** Finds the entry of a lookup in whichever generation it is; undefined if it is in none. */
+/** Finds the entry of a lookup in any generation; undefined if it is in none. */
 function lookupFinder({ jobs, lookups }: Databases) {
   let near = 0;
   const find = (generation: number, lookup: Uint8Array) => {
@@ -232,7 +234,7 @@ function lookupFinder({ jobs, lookups }: Databases) {
     for (const generation of outwards(near, newest)) {
       const found = find(generation, lookup);
       if (found === undefined) continue;
-      near = generation; // Jobs come in the order of their ids, and so came their entries.
+      near = generation; // Jobs come in the order of their ids, and their entries came in the same order.
       return found;
     }
     return undefined;
@@ -247,7 +249,7 @@ function* outwards(start: number, last: number): Iterable<number> {
   }
 }
 
-/** Every idempotency entry has its time, by which it is swept. A key that was used again has two until the first is swept. */
+/** Every idempotency entry has its time, by which it is swept. A reused key has two until the first is swept. */
 function* expiry(view: IndexView): Iterable<Expected[]> {
   yield* view.eachKey('expiry', (key) => {
     if (key.length !== EXPIRY_KEY_BYTES) return [[key, undefined]];
@@ -262,12 +264,12 @@ function* expiry(view: IndexView): Iterable<Expected[]> {
   });
 }
 
-/** A job older than this was written at the time its id tells; milliseconds. */
+/** A job older than this was written at the time in its id; milliseconds. */
 const SETTLED_MS = 600_000;
 /** A job can be committed long after its id was made, during the count; then the rule counts again. */
 const COUNTS_MAX = 3;
 
-/** The count of a window is that of its jobs. Windows that are long over go with the sweep. */
+/** The count of a window is that of its jobs. Windows that ended long ago are left to the sweep. */
 function* quotas(view: IndexView): Iterable<Expected[]> {
   const { jobs, quotas } = view.databases;
   const isOver = (endsAt: number) => endsAt < view.now - QUOTA_RETENTION_MS;
@@ -314,7 +316,7 @@ function* revisions({ databases: { endpoints, endpointRevisions } }: IndexView):
     ({ value }) => readable<WebhookEndpoint>(value)?.revision ?? 0,
   );
   let newest = Math.max(0, ...used);
-  // A revision further on than can have been made since is damage.
+  // A revision higher than can have been made since is damage.
   for (const revision of keys
     .filter(({ length }) => length === COUNTER_BYTES)
     .map((key) => parseCounterKey(key)))
@@ -328,7 +330,7 @@ function* revisions({ databases: { endpoints, endpointRevisions } }: IndexView):
   ];
 }
 
-/** Clients are told of their own jobs only, and how these ended. What belongs to removed endpoints goes with the sweep. */
+/** Messages to clients are only about their own jobs, with the right outcome. Messages of removed endpoints are left to the sweep. */
 function* deliveries(
   view: IndexView,
   name: 'outbox' | 'deadLetters',
@@ -347,7 +349,7 @@ function* deliveries(
   });
 }
 
-/** How that job ended, as its client is told; undefined for one that waits. */
+/** The outcome of that job, as reported to its client; undefined for a job that waits. */
 function eventOf(view: IndexView, job: Uint8Array): Pick<OutboxEntry, 'type' | 'occurredAt'> | undefined {
   const outcome = view.outcome(job);
   if (outcome?.kind === 'failed') return { type: 'job.failed', occurredAt: outcome.failure.failedAt };
@@ -355,7 +357,7 @@ function eventOf(view: IndexView, job: Uint8Array): Pick<OutboxEntry, 'type' | '
   return batch && { type: 'job.completed', occurredAt: batch.sealedAt };
 }
 
-/** Statistics follow from nothing; but one that cannot be read would end every commit for its endpoint. */
+/** Statistics cannot be derived; but an unreadable one would make every commit for its endpoint fail. */
 function* tallies(view: IndexView): Iterable<Expected[]> {
   const { outbox, deadLetters } = view.databases;
   yield* view.each('tallies', (key, value) => {

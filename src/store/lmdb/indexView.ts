@@ -5,20 +5,20 @@ import type { DatabaseName, Databases } from './databases.ts';
 import { parseJobKey } from './keyLayout.ts';
 import { parseOutcome } from './outcomeRecords.ts';
 
-/** What belongs at a key of an index; undefined: nothing. */
+/** The expected value of a key in an index; undefined: no entry. */
 export type Expected = [key: Uint8Array, value: Uint8Array | undefined];
 
-/** Which of the lists of jobs have exactly the entries that the jobs call for. */
+/** The lists of jobs that have exactly the entries which the jobs require. */
 export interface PostingCensus {
   scopes: boolean;
   lookups: boolean;
 }
 
-/** Keys looked at in one go. */
+/** Number of keys examined in one go. */
 const PAGE_KEYS = 500;
 
 /**
- * The store as it is once the flaws found so far are mended, for a check that mends nothing. Only flaws that decide what belongs elsewhere
+ * The store as it is once the flaws found so far are mended, for a check that mends nothing. Only flaws that affect other expected entries
  * are remembered, so that memory does not grow with every lost entry.
  */
 export class IndexView {
@@ -62,7 +62,7 @@ export class IndexView {
     }
   }
 
-  /** What each entry of a database tells to belong where. */
+  /** The entries that each entry of a database requires elsewhere. */
   *each(name: DatabaseName, tell: (key: Buffer, value: Uint8Array) => Expected[]): Iterable<Expected[]> {
     for (const keys of this.pages(name)) {
       yield keys.flatMap((key) => {
@@ -72,18 +72,18 @@ export class IndexView {
     }
   }
 
-  /** Like {@link each}, for what a key alone tells. */
+  /** Like {@link each}, for entries that a key alone requires. */
   *eachKey(name: DatabaseName, tell: (key: Buffer) => Expected[]): Iterable<Expected[]> {
     for (const keys of this.pages(name)) yield keys.flatMap(tell);
   }
 
-  /** As it was when it was accepted. */
+  /** The job as it was accepted. */
   job(key: Uint8Array): Job | undefined {
     const bytes = this.databases.jobs.getBinary(key);
     return bytes && parseJob(parseJobKey(key), bytes);
   }
 
-  /** The same, without a look at the rest of a job that counts against no quota. */
+  /** Like {@link job}, but does not parse the rest of a job that counts against no quota. */
   jobWithQuota(key: Uint8Array): Job | undefined {
     const bytes = this.databases.jobs.getBinary(key);
     return bytes?.includes(QUOTA_NAME) ? parseJob(parseJobKey(key), bytes) : undefined;
