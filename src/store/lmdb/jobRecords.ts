@@ -14,7 +14,7 @@ import { encodeFailed, encodeSealed, outcomeKind, parseOutcome } from './outcome
 import { Postings } from './postings.ts';
 import type { QuotaCounts } from './quotaCounts.ts';
 
-/** What is written together with jobs. */
+/** Parts of the store that are written together with jobs. */
 interface Beside {
   idempotency: IdempotencyEntries;
   quotas: QuotaCounts;
@@ -34,7 +34,7 @@ export type JobRecords = ReturnType<typeof jobRecords>;
 export function jobRecords(databases: Databases, commits: Commits, beside: Beside) {
   const postings = new Postings(databases);
 
-  /** The changes that add a job, of which nobody knows yet how it ends. Write them at once, and then tell `written` whether they were. */
+  /** The changes that add a job without an outcome. Write them at once, and then tell `written` whether they were. */
   function adding(newJob: NewJob): Adding {
     assertAcceptable(newJob);
     const { job, acceptance } = newJob;
@@ -52,7 +52,7 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
     return { key, changes, written };
   }
 
-  /** The changes that add a job that nothing else is written with, and make it wait for its outcome. */
+  /** The changes that add a job by itself, and make it wait for its outcome. */
   function changesFor(job: Job): Change[] {
     const key = ownIdKey('job', job.id);
     return [...recordOf(job, key), waits(key)];
@@ -72,8 +72,8 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
   }
 
   /**
-   * The changes that complete a job as that leaf. Throws BrokenInvariant unless the job waits and has its content, or is new. Write them
-   * at once, and then tell `written` whether they were.
+   * The changes that seal a job as that leaf. Throws BrokenInvariant unless the job waits and has its content, or is new. Write them at
+   * once, and then tell `written` whether they were.
    */
   function seal({ jobId, newJob }: Pick<SealedLeaf, 'jobId' | 'newJob'>, leafIndex: number): Adding {
     const { jobs, outcomes, waiting, sources } = databases;
@@ -126,13 +126,13 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
     return bytes === undefined ? { job } : { job, outcome: parseOutcome(bytes) };
   }
 
-  /** The job at that key if its record has the markers and its outcome is the wanted one; nothing else of it is decoded. */
+  /** The job at that key if its record has the markers and its outcome is the wanted one; otherwise nothing of it is decoded. */
   function recordWith(
     key: Uint8Array,
     markers: Buffer[],
     wanted: JobQuery['outcome'],
   ): JobRecord | undefined {
-    // For most jobs that a filter rejects, one look is enough.
+    // For most jobs that a filter rejects, one look-up is enough.
     const outcome = () => databases.outcomes.getBinary(key);
     if (wanted !== undefined && kindOf(outcome()) !== wanted) return undefined;
     const bytes = databases.jobs.getBinary(key);

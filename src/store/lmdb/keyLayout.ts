@@ -6,8 +6,8 @@ import { type IdKind, ownUuid, uuidOf } from '../ids.ts';
 import type { IdempotencyKey } from '../store.ts';
 
 /**
- * Keys are short and fixed in length, so that indexes stay small and names of any length fit: what is not a number or a
- * job id is a truncated SHA-256. Readers of such an index check the record itself.
+ * Keys are short and fixed in length, so that indexes stay small and names of any length fit: everything except numbers and job ids is a
+ * truncated SHA-256. Readers of such an index check the record itself.
  */
 const CREDENTIAL_HASH = /^[0-9a-f]{64}$/;
 export const TERM_BYTES = 8;
@@ -20,16 +20,16 @@ export const JOB_KEY_BYTES = 16;
 /** Sorts after every job key. */
 export const JOB_KEY_END = Buffer.alloc(JOB_KEY_BYTES + 1, 0xff);
 
-/** The value of an entry whose key says everything. */
+/** The value of an entry that consists of its key alone. */
 export const NOTHING = Buffer.alloc(0);
 
-/** The 16 bytes of a UUID; undefined when the id is not of that kind, or not of the form this store gives out. */
+/** The 16 bytes of a UUID; undefined if the id is not of that kind, or does not have the form this store issues. */
 export function idKey(kind: IdKind, id: string): Buffer | undefined {
   const uuid = uuidOf(kind, id);
   return uuid === undefined ? undefined : Buffer.from(uuid, 'hex');
 }
 
-/** The same; throws BrokenInvariant for an id that this service did not give out. */
+/** Like {@link idKey}, but throws BrokenInvariant for an id that this service did not issue. */
 export function ownIdKey(kind: IdKind, id: string): Buffer {
   return Buffer.from(ownUuid(kind, id), 'hex');
 }
@@ -66,19 +66,19 @@ export function tileKey(level: number, index: number): Buffer {
   return Buffer.concat([Buffer.of(level), counterKey(index)]);
 }
 
-/** Undefined for what is no key of a tile. */
+/** Undefined for bytes that are not a key of a tile. */
 export function parseTileKey(key: Uint8Array): { level: number; index: number } | undefined {
   const [level] = key;
   if (level === undefined || key.length !== 1 + COUNTER_BYTES) return undefined;
   return { level, index: parseCounterKey(key, 1) };
 }
 
-/** A posting list's name: whatever tells the list apart, in JSON, which keeps any string exactly. */
+/** The name of a posting list: its distinguishing values in JSON, which keeps any string exactly. */
 export function termKey(...term: string[]): Uint8Array {
   return sha256(Buffer.from(JSON.stringify(term))).subarray(0, TERM_BYTES);
 }
 
-/** The 32 bytes of a key's hash; undefined for what is not 64 hex characters. */
+/** The 32 bytes of a key's hash; undefined for text that is not 64 hex characters. */
 export function credentialKey(keyHash: string): Buffer | undefined {
   return CREDENTIAL_HASH.test(keyHash) ? Buffer.from(keyHash, 'hex') : undefined;
 }
@@ -92,7 +92,7 @@ export const ENDPOINT_KEY_BYTES = 16;
 /** Length of every key that {@link deliveryKey} makes of a whole message. */
 export const DELIVERY_KEY_BYTES = ENDPOINT_KEY_BYTES + TIME_BYTES + JOB_KEY_BYTES;
 
-/** Deliveries of an endpoint in the order of that time. */
+/** Sorts the deliveries of an endpoint by that time. */
 export function deliveryKey(endpoint: Uint8Array, epochMs: number, message: Uint8Array): Buffer {
   const key = Buffer.allocUnsafe(ENDPOINT_KEY_BYTES + TIME_BYTES + message.length);
   key.set(endpoint);
@@ -110,18 +110,18 @@ export function parseDeliveryKey(key: Uint8Array): { endpointId: string; at: num
   };
 }
 
-/** Entries in the order in which they expire. */
+/** Sorts entries by their expiry. */
 export function expiryKey(acceptedAtMs: number, idempotency: Uint8Array): Buffer {
   return Buffer.concat([timeKey(acceptedAtMs), idempotency]);
 }
 
-/** Counts in the order in which their windows end. */
+/** Sorts counts by the end of their windows. */
 export function quotaKey(clientId: string, { name, startsAt, endsAt }: QuotaWindow): Buffer {
   const count = sha256(Buffer.from(JSON.stringify([clientId, name, startsAt]))).subarray(0, QUOTA_BYTES);
   return Buffer.concat([timeKey(endsAt), count]);
 }
 
-/** When the window ends whose count that key has. */
+/** End of the window whose count has that key. */
 export function endOfWindow(key: Uint8Array): number {
   return Buffer.from(key).readUIntBE(0, TIME_BYTES);
 }

@@ -51,7 +51,7 @@ const PLACES: Partial<Record<Section, { name: DatabaseName; prefix?: Buffer }>> 
   renewal_rows: { name: 'renewals', prefix: Buffer.from('row') },
 };
 
-/** Where the notes are, by the names that they have in every engine. */
+/** Locations of the notes, by the names that they have in every engine. */
 const NOTES: Record<string, { name: DatabaseName; key: Buffer }> = {
   announced: { name: 'identity', key: Buffer.from('announced') },
   renewal_draft: { name: 'renewals', key: Buffer.from('draft') },
@@ -60,7 +60,7 @@ const NOTES: Record<string, { name: DatabaseName; key: Buffer }> = {
   witnessing: { name: 'identity', key: Buffer.from('witnessing') },
 };
 
-/** What else is emptied with a section: its keys do not follow from the entries alone. */
+/** Databases that are emptied together with a section: their keys do not follow from the entries alone. */
 const INDEXED: Partial<Record<Section, DatabaseName[]>> = {
   jobs: ['scopes', 'lookups'],
   idempotency: ['expiry'],
@@ -68,7 +68,7 @@ const INDEXED: Partial<Record<Section, DatabaseName[]>> = {
 
 const ENDPOINTS = Buffer.from('endpoints');
 
-/** The inside of an embedded store. */
+/** Raw access to an embedded store. */
 export async function lmdbContents(path: string): Promise<StoreContents> {
   const databases = await openDatabases(path, { readOnly: false });
   const commits = new Commits(databases);
@@ -101,7 +101,7 @@ export async function lmdbContents(path: string): Promise<StoreContents> {
     }
   }
 
-  /** A section that is small, and kept in another form. */
+  /** Entries of a section that is small, and kept in another form. */
   function entriesOf(section: Section): StoreEntry[] {
     if (section === 'notes')
       return Object.entries(NOTES).flatMap(([note, { name, key }]) => {
@@ -118,7 +118,7 @@ export async function lmdbContents(path: string): Promise<StoreContents> {
     });
   }
 
-  /** Of endpoints that are there, and of those that have something left. */
+  /** Keys of existing endpoints, and of removed ones that still have entries. */
   function endpointKeys(): Buffer[] {
     const keys = new Set<string>();
     for (const name of ['endpoints', 'tallies', 'outbox', 'deadLetters'] as const) {
@@ -128,7 +128,7 @@ export async function lmdbContents(path: string): Promise<StoreContents> {
     return [...keys].sort().map((hex) => Buffer.from(hex, 'hex'));
   }
 
-  /** An entry, and what follows from it. */
+  /** The changes for an entry, and for the entries that follow from it. */
   function changesFor(section: Section, { key, value }: StoreEntry): Change[] {
     if (section === 'notes') {
       const note = NOTES[key.toString()];
@@ -256,7 +256,7 @@ function join(prefix: Buffer, key: Buffer): Buffer {
 
 /** Throws OperatorError while another process has the store open: it could write to it later. */
 function assertAlone(root: Databases['root']): void {
-  root.readerCheck(); // forgets those that are gone
+  root.readerCheck(); // forgets processes that have ended
   const pids = Array.from(root.readerList().matchAll(/^ *(\d+) /gm), ([, pid]) => Number(pid));
   const other = pids.find((pid) => pid !== process.pid);
   if (other === undefined) return;

@@ -73,7 +73,7 @@ export async function lmdbStore(
   };
 }
 
-/** A record beside the identity. */
+/** A record stored next to the identity. */
 function besideIdentity(databases: Databases, commits: Commits, name: string): OneRecord {
   const key = Buffer.from(name);
   return {

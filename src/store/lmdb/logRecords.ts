@@ -12,13 +12,13 @@ import { encodeLeaf, parseLeaf } from './outcomeRecords.ts';
 
 /** A page of a list may need the time of another batch for each job, and the record of a batch is long. */
 const TIMES_REMEMBERED = 16_384;
-/** Beside the identity, as the one batch it is about. */
+/** Stored next to the identity, as the only batch of its kind. */
 const ANNOUNCED_KEY = Buffer.from('announced');
 
-/** When the leaves of a batch were sealed. It never changes. */
+/** Sealing time of the leaves of a batch. It never changes. */
 type BatchTime = Pick<Batch, 'firstLeaf' | 'treeSize' | 'sealedAt'>;
 
-/** What is written together with a batch. */
+/** Parts of the store that are written together with a batch. */
 interface Beside {
   jobs: JobRecords;
   outbox: OutboxRecords;
@@ -38,7 +38,7 @@ export function logRecords(databases: Databases, commits: Commits, beside: Besid
     const { firstLeaf, treeSize, sealedAt } = parseRecord<Batch>(bytes);
     return { firstLeaf, treeSize, sealedAt };
   });
-  /** That of the last leaf that was asked about: the jobs of a page were often sealed together. */
+  /** The time of the last requested leaf: the jobs of a page were often sealed together. */
   let last: BatchTime | undefined;
 
   return {

@@ -11,12 +11,12 @@ import { DATABASE_NAMES, type Databases, openDatabases } from './databases.ts';
 import { identityChange } from './identity.ts';
 
 /**
- * Brings a store from one layout to the next, in transactions of its own. It may be interrupted at any moment, and then runs again from
- * its beginning on what it left. Nobody else has the store open.
+ * Brings a store from one layout to the next, in transactions of its own. It may be interrupted at any moment, and then runs again from its
+ * beginning on the state it left. No other process has the store open.
  */
 export type Migration = (databases: Databases, write: (changes: Change[]) => Promise<void>) => Promise<void>;
 
-/** The first leads from layout 1 to 2, and so on; none is ever taken out. */
+/** The first leads from layout 1 to 2, and so on; none is ever removed. */
 export const MIGRATIONS: readonly Migration[] = [];
 
 export function schemaAfter(migrations: readonly Migration[]): number {
@@ -24,8 +24,8 @@ export function schemaAfter(migrations: readonly Migration[]): number {
 }
 
 /**
- * Runs the migrations that a store has not had yet. First the store is copied to a folder beside it. It bears the number of the next layout
- * once all of that layout is on disk. Throws OperatorError when it cannot be copied.
+ * Runs the migrations that a store has not had yet. First the store is copied to a folder next to it. It bears the number of the next
+ * layout once all of that layout is on disk. Throws OperatorError if it cannot be copied.
  */
 export async function migrateStore(
   path: string,
@@ -46,7 +46,7 @@ export async function migrateStore(
   }
 }
 
-/** A folder of that name is a whole copy from before the first change: an interrupted migration makes no other. */
+/** A folder of that name is a whole copy from before the first change: an interrupted migration does not make another. */
 async function copyAside(path: string, copy: string): Promise<void> {
   if (existsSync(copy)) return;
   const draft = `${copy}.part`;

@@ -24,26 +24,28 @@ import { MIGRATIONS, type Migration, migrateStore, schemaAfter } from './migrati
 
 /** The next map is twice as large as this one, and for a moment both exist. */
 const MAP_GROWTH = 4;
-/** For Node itself. */
+/** Address space for Node itself. */
 const MAP_BYTES_SPARE = 16 * 2 ** 30;
 
 export interface OpenStoreOptions extends OpenOptions {
   path: string;
   /** Opens for reading only. */
   readOnly?: boolean;
-  /** Looks at the pages of any file before it reads one, and not only of a small file. */
+  /** Checks the pages of a file of any size before reading one, and not only of a small file. */
   isThorough?: boolean;
-  /** Called before a store of an older program is migrated. Only for the daemon, which holds the lock; without it such a store is refused. */
+  /**
+   * Called before a store of an older program is migrated. Only for the daemon, which holds the lock; without it such a store is refused.
+   */
   onMigration?: (schema: { from: number; to: number }) => void;
   /** Default: those of this program. */
   migrations?: readonly Migration[];
-  /** A daemon takes its turn, and so does a command that needs the store for itself: a daemon before it writes nothing more. */
+  /** A daemon takes its turn, and so does a command that needs the store for itself: an earlier daemon cannot write any more then. */
   takesTurn?: boolean;
   /** Writes wait while the disk is full. */
   diskSpace?: Pick<DiskSpace, 'forCommit'>;
 }
 
-/** Makes an empty store, whole or not at all, in the folder `path`. Throws OperatorError when that exists already. */
+/** Makes an empty store, whole or not at all, in the folder `path`. Throws OperatorError if the folder exists already. */
 export async function createStore({
   path,
   identity,
@@ -75,8 +77,8 @@ export async function createStore({
 }
 
 /**
- * Opens a store that {@link createStore} made. Throws OperatorError when there is none, when it belongs to another environment or log,
- * when a newer program made it or an older one that may not be migrated, or when a repair of it was interrupted.
+ * Opens a store that {@link createStore} made. Throws OperatorError if there is none, if it belongs to another environment or log, if a
+ * newer program made it or an older one that may not be migrated, or if a repair of it was interrupted.
  */
 export async function openStore({
   path,
@@ -104,12 +106,12 @@ export async function openStore({
     await migrateStore(path, identity, migrations);
     ({ databases, identity } = await open());
   }
-  // Before anything is read that this daemon goes on from.
+  // Raised before the daemon reads any state on which it builds.
   const fence = takesTurn ? await raiseFence(databases, path) : undefined;
   const store = await lmdbStore(databases, identity, { clock, monotonicMs, backlogMax, diskSpace, fence });
   try {
     if (onMigration !== undefined) await moveSalts(databases, new Commits(databases));
-    // Nothing can be signed, verified or exported without them.
+    // Nothing can be signed, verified or exported without the epochs.
     await store.epochs.newest();
     return store;
   } catch (error) {
@@ -118,7 +120,7 @@ export async function openStore({
   }
 }
 
-/** A broken invariant as what it is before anything was done with a store: damage. */
+/** Reports a broken invariant, found before any operation on a store, as damage. */
 function asDamage(path: string, error: unknown): unknown {
   if (!(error instanceof BrokenInvariant)) return error;
   return new OperatorError(`the store in ${path} is damaged (${error.message}): ${RESTORE}`, {
@@ -133,7 +135,7 @@ interface Expectations
   schema: number;
 }
 
-/** Throws OperatorError unless it is the store that is expected, of this layout or an older one. */
+/** Throws OperatorError unless it is the expected store, of this layout or an older one. */
 async function openAsExpected({ path, expected, repairing, moving, schema, ...options }: Expectations) {
   const databases = await openExisting(path, options);
   try {
@@ -168,7 +170,7 @@ async function openExisting(path: string, options: OpenDatabasesOptions): Promis
   }
 }
 
-/** A store that this user cannot read exists all the same: nobody must be told to make another. */
+/** A store that this user cannot read exists all the same: the remedy must not be to make another. */
 function assertIsThere(path: string): void {
   const file = join(path, 'data.mdb');
   try {
@@ -180,7 +182,7 @@ function assertIsThere(path: string): void {
   }
 }
 
-/** Throws OperatorError, with the remedy, when the files of LMDB cannot be written. */
+/** Throws OperatorError, with the remedy, if the files of LMDB cannot be written. */
 function assertIsWritable(path: string): void {
   for (const file of ['data.mdb', 'lock.mdb']
     .map((name) => join(path, name))
@@ -194,7 +196,7 @@ function assertIsWritable(path: string): void {
   assertCanGrow(join(path, 'data.mdb'));
 }
 
-/** LMDB maps the whole file, and doubles the map as the file grows. Where that fails, it ends the process without a word. */
+/** LMDB maps the whole file, and doubles the map as the file grows. If that fails, it ends the process without a message. */
 function assertCanGrow(file: string): void {
   const limit = addressSpaceBytesMax();
   if (limit >= statSync(file).size * MAP_GROWTH + MAP_BYTES_SPARE) return;

@@ -34,9 +34,9 @@ const MESSAGE_BYTES = 16;
 export type OutboxRecords = ReturnType<typeof outboxRecords>;
 
 /**
- * What is still to be sent, and what was given up, by endpoint and time. Both are bounded per endpoint: a message that finds the backlog
- * full is a dead letter at once, and one that finds the dead letters full too is dropped and counted. So a dead endpoint costs sealing
- * less and less.
+ * Messages still to be sent, and those that were given up, by endpoint and time. Both are bounded per endpoint: a message that finds the
+ * backlog full is a dead letter at once, and one that finds the dead letters full too is dropped and counted. So a dead endpoint costs
+ * sealing less and less.
  */
 export function outboxRecords(
   databases: Databases,
@@ -47,7 +47,7 @@ export function outboxRecords(
   const counts = new Tallies(databases, commits);
   let whoListens: (endpointIds: readonly string[]) => void = () => {};
 
-  /** Does the write that ends these jobs, and queues in the same transaction the messages that tell their clients. */
+  /** Performs the write that ends these jobs, and queues in the same transaction the messages to their clients. */
   async function tell(
     type: WebhookEvent,
     occurredAt: number,
@@ -133,7 +133,7 @@ export function outboxRecords(
     }));
   }
 
-  /** What becomes of a delivery that failed. */
+  /** The changes after a failed delivery. */
   function again(
     channel: Channel,
     message: Uint8Array,
@@ -178,7 +178,7 @@ export function outboxRecords(
     return changes;
   }
 
-  /** Entries whose endpoint is no more: one look for each endpoint that has any. */
+  /** Entries of removed endpoints: one look-up for each endpoint that has any. */
   function* orphans(database: NamedDatabase, limit: number): Iterable<Change> {
     let found = 0;
     for (let start: Uint8Array = Buffer.alloc(1); found < limit; ) {
@@ -208,7 +208,7 @@ export function outboxRecords(
     async settle(delivery, result) {
       const endpoint = endpointOf(delivery.endpointId);
       const message = ownIdKey('msg', delivery.webhookId);
-      if (endpoint === undefined) return; // Removed meanwhile; its entries go with the sweep.
+      if (endpoint === undefined) return; // Removed meanwhile; its entries are left to the sweep.
       const channel = counts.of(endpoint);
       const key = deliveryKey(channel.key, delivery.at, message);
       const changes: Change[] = [];

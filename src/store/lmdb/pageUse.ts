@@ -1,20 +1,20 @@
 import type { PageReport, StorePages } from '../store.ts';
 import { DATABASE_NAMES, type Databases, type TreeStats } from './databases.ts';
 
-/** Pages at the begin of the file that belong to no tree. */
+/** Pages at the beginning of the file that belong to no tree. */
 const META_PAGES = 2;
-/** So many readings are remembered while somebody reads an old snapshot. */
+/** Maximum number of remembered readings while a process reads an old snapshot. */
 const MARKS_MAX = 10_000;
 
-/** A transaction that was the newest when the pages were looked at. */
+/** A transaction that was the newest at a reading of the pages. */
 interface Mark {
   transaction: number;
   atMs: number;
 }
 
 /**
- * LMDB uses a page again only when no reader has a snapshot from before it was freed. It says of each reader which transaction that is, and
- * not since when: so every reading remembers the newest transaction, and a reader is as old as the first that is newer than its own.
+ * LMDB reuses a page only if no reader has a snapshot from before it was freed. It reports the transaction of each reader, but not since
+ * when it reads: so every reading remembers the newest transaction, and a reader is as old as the first one that is newer than its own.
  */
 export class PageUse implements StorePages {
   readonly #databases: Databases;
@@ -28,7 +28,7 @@ export class PageUse implements StorePages {
 
   read(): PageReport {
     const { root } = this.#databases;
-    root.readerCheck(); // forgets processes that are gone
+    root.readerCheck(); // forgets processes that have ended
     const now = this.#monotonicMs();
     const stats = root.getStats() as RootStats;
     const trees = [stats.root, stats.free, ...DATABASE_NAMES.map((name) => this.#databases[name].getStats())];
@@ -39,7 +39,7 @@ export class PageUse implements StorePages {
       (first, reader) => (first && first.transaction <= reader.transaction ? first : reader),
       undefined,
     );
-    // Readers only ever begin at the newest transaction: what is not newer than the oldest of them is of no use any more.
+    // Readers only ever begin at the newest transaction: marks that are not newer than the oldest reader are of no further use.
     this.#marks = this.#marks.filter(({ transaction }) => oldest && transaction > oldest.transaction);
     const [overtaken] = this.#marks;
     const isNew = this.#marks.at(-1)?.transaction !== stats.lastTxnId && this.#marks.length < MARKS_MAX;
@@ -66,7 +66,7 @@ interface Reader {
   transaction: number;
 }
 
-/** Those that read just now. Lines of `mdb_reader_list`: process, thread, transaction or `-`. */
+/** The current readers. Lines of `mdb_reader_list`: process, thread, transaction or `-`. */
 function readersOf(list: string): Reader[] {
   return Array.from(list.matchAll(/^ *(\d+) [0-9a-f]+ (\d+)$/gm), ([, pid, transaction]) => ({
     pid: Number(pid),

@@ -2,7 +2,10 @@
 import { readSync } from 'node:fs';
 
 const HEADER_BYTES = 24;
-/** The number of a page and of the transaction that wrote it; kinds; how much of the page its pointers take, and where its nodes begin. */
+/**
+ * Offsets in a page header: the number of the page and of the transaction that wrote it; kinds; the space its pointers take, and where its
+ * nodes begin.
+ */
 const PAGE = { number: 0, transaction: 8, kind: 18, lower: 20, upper: 22, overflowPages: 20 };
 const META = { magic: 24, trees: 48, lastPage: 144, transaction: 152 };
 const META_BYTES = 160;
@@ -18,7 +21,7 @@ const TREE = {
 };
 const TREE_BYTES = 48;
 const NODE = { flags: 4, keyBytes: 6, key: 8 };
-/** In place of a value that is too long for a page: its first page, and how many there are. */
+/** Offsets in the reference to a value that is too long for a page: its first page, and how many there are. */
 const LONG = { first: 0, pages: 16, bytes: 24 };
 
 const MAGIC = 0xbeefc0de;
@@ -27,7 +30,7 @@ const LEAF = 0x02;
 const OVERFLOW = 0x04;
 const LONG_NODE = 0x01;
 const TREE_NODE = 0x02;
-/** Of the tree of free pages, whose keys are numbers of transactions. */
+/** Flag of the tree of free pages, whose keys are numbers of transactions. */
 const INTEGER_KEYS = 0x08;
 /** The root of an empty tree. */
 const NO_PAGE = 2 ** 64;
@@ -35,18 +38,18 @@ const NO_PAGE = 2 ** 64;
 const PAGES_MIN = 2;
 /** LMDB has no deeper trees (CURSOR_STACK). */
 const DEPTH_MAX = 32;
-/** A file is shorter than its transaction says by the pages at its end that are free: never by so many. */
+/** A file is shorter than its transaction says by the free pages at its end: always by fewer than this. */
 const PAGES_AHEAD_MAX = 1_000_000;
 
 export interface Meta {
   pageBytes: number;
   lastPage: number;
   transaction: number;
-  /** Of free pages, and of all tables. */
+  /** Descriptions of the trees of free pages, and of all tables. */
   trees: [free: Buffer, main: Buffer];
 }
 
-/** Of the two meta pages the one that was written last; undefined if either is none. */
+/** The newer of the two meta pages; undefined if either is invalid. */
 export function newestMeta(file: number): Meta | undefined {
   const first = readMeta(file, 0);
   const second = first && readMeta(file, first.pageBytes);
@@ -71,9 +74,9 @@ function readMeta(file: number, offset: number): Meta | undefined {
   };
 }
 
-/** Why a file cannot be used. */
+/** The reason why a file cannot be used. */
 export class PageFault extends Error {
-  /** Whether the file has no such page. */
+  /** Whether the file lacks the page. */
   readonly isMissing: boolean;
 
   constructor(page: number, isMissing = false) {
@@ -83,18 +86,18 @@ export class PageFault extends Error {
 }
 
 /**
- * Looks at every page that a transaction refers to, but for what values say. LMDB believes what a page says of itself: where that is wrong,
- * it ends the process, or finds other records. Throws {@link PageFault}. None of those pages may be used again meanwhile. Takes a bit of
- * memory for each page of the file.
+ * Checks every page that a transaction refers to, but not the values. LMDB believes what a page states about itself: if that is wrong, it
+ * ends the process, or finds other records. Throws {@link PageFault}. None of those pages may be reused meanwhile. Takes one bit of memory
+ * for each page of the file.
  */
 export function walkPages(file: number, meta: Meta, pagesThere: number): void {
   new PageWalk(file, meta, pagesThere).walk();
 }
 
-/** What a tree says of itself, and what it has. */
+/** Numbers that a tree states about itself, and those found in it. */
 type Counts = Record<'depth' | 'branches' | 'leaves' | 'overflows' | 'entries', number>;
 
-/** Of the trees of tables, that of all tables, and that of free pages. */
+/** Kind of a tree: that of one table, of all tables, or of free pages. */
 type Kind = 'table' | 'main' | 'free';
 
 class PageWalk {
@@ -102,7 +105,7 @@ class PageWalk {
   readonly #meta: Meta;
   readonly #pagesThere: number;
   readonly #pages: number;
-  /** Pages that were met: a bit for each. */
+  /** Pages seen so far: a bit for each. */
   readonly #met: Uint8Array;
 
   constructor(file: number, meta: Meta, pagesThere: number) {
@@ -121,7 +124,7 @@ class PageWalk {
     this.#walkTree(free, 0, 'free');
   }
 
-  /** `page`: where the tree is described. */
+  /** `page`: the page that describes the tree. */
   #walkTree(tree: Buffer, page: number, kind: Kind): void {
     const counts: Counts = { depth: 0, branches: 0, leaves: 0, overflows: 0, entries: 0 };
     const root = readWhole(tree, TREE.root);
@@ -141,7 +144,7 @@ class PageWalk {
     const page = this.#read(number, 1);
     const isBranch = page.readUInt16LE(PAGE.kind) === BRANCH;
     counts[isBranch ? 'branches' : 'leaves'] += 1;
-    // All leaves are at the same depth, or LMDB loses its way.
+    // All leaves must be at the same depth, or LMDB loses its way.
     if (!isBranch) {
       if (counts.depth !== 0 && counts.depth !== depth) throw new PageFault(number);
       counts.depth = depth;
@@ -173,7 +176,7 @@ class PageWalk {
     if (kind === 'free') this.#walkFreeList(page.subarray(HEADER_BYTES, HEADER_BYTES + valueBytes));
   }
 
-  /** How many numbers follow; then each is a page, 0 for none, or -n before the first of n pages. */
+  /** The list begins with the number of its entries; then each is a page, 0 for none, or -n before the first of n pages. */
   #walkFreeList(list: Buffer): void {
     const count = readWhole(list, 0);
     if (8 * (count + 1) > list.length) throw new PageFault(0);
@@ -185,7 +188,7 @@ class PageWalk {
     }
   }
 
-  /** Each page once: one that is free and in use would be overwritten. */
+  /** Marks each page once: one that is free and in use would be overwritten. */
   #meet(first: number, count: number): void {
     if (first < PAGES_MIN || count < 1 || first + count > this.#pages) throw new PageFault(first);
     for (let number = first; number < first + count; number++) {
@@ -196,7 +199,7 @@ class PageWalk {
     }
   }
 
-  /** The page must be what it says it is, and no newer than the transaction. */
+  /** Reads a page. It must be what it states about itself, and not newer than the transaction. */
   #read(number: number, count: number): Buffer {
     const { pageBytes, transaction } = this.#meta;
     if (number + count > this.#pagesThere) throw new PageFault(number, true);
@@ -213,7 +216,7 @@ interface PageNode {
   keyBytes: number;
 }
 
-/** In the order of their keys, which differ. Nodes fill the end of their page without a gap. */
+/** The nodes in the order of their keys, which must differ. Nodes fill the end of their page without a gap. */
 function nodesOf(page: Buffer, number: number, kind: Kind): PageNode[] {
   const pageKind = page.readUInt16LE(PAGE.kind);
   const isBranch = pageKind === BRANCH;

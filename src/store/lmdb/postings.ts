@@ -7,8 +7,8 @@ import { idKey, JOB_KEY_BYTES, JOB_KEY_END, jobKeyAt, NOTHING, TERM_BYTES, termK
 
 /**
  * The indexes behind listing. A posting list is a range of keys that begin with one term and end with job keys, so it is sorted by time of
- * acceptance. Each term begins with a scope, one per circle of viewers: whoever reads a list may see every job in it, and learns nothing of
- * other jobs from how long a search takes or where its pages end.
+ * acceptance. Each term begins with a scope, one per circle of viewers: a reader of a list may see every job in it, and learns nothing
+ * about other jobs from how long a search takes or where its pages end.
  *
  * `scopes` has one list per scope, written at its end. Each digest or reference would change a random page, so a large store would write a
  * page per job and term. Therefore `lookups` has generations: only the newest is written, and stays as small as in a new store; a search
@@ -16,7 +16,7 @@ import { idKey, JOB_KEY_BYTES, JOB_KEY_END, jobKeyAt, NOTHING, TERM_BYTES, termK
  */
 const GENERATION_ENTRIES = 131_072;
 const GENERATION_BYTES = 4;
-/** By document and by reference, in three circles. */
+/** Lookups by document and by reference, in three circles. */
 const LOOKUPS_PER_JOB_MAX = 6;
 export const SCOPE_KEY_BYTES = TERM_BYTES + JOB_KEY_BYTES;
 export const LOOKUP_KEY_BYTES = GENERATION_BYTES + SCOPE_KEY_BYTES;
@@ -93,7 +93,7 @@ export function scopeEntries(job: Job, key: Uint8Array): Buffer[] {
   return scopesOf(job).map((scope) => Buffer.concat([termKey(...scope), key]));
 }
 
-/** Keys in `lookups` of a job, each without the generation it begins with. */
+/** Keys in `lookups` of a job, each without its leading generation. */
 export function lookupEntries(job: Job, key: Uint8Array): Buffer[] {
   return scopesOf(job).flatMap((scope) =>
     lookupsOf(job).map((lookup) => Buffer.concat([termKey(...scope, ...lookup), key])),
@@ -104,12 +104,12 @@ export function inGeneration(generation: number, lookup: Uint8Array): Buffer {
   return Buffer.concat([generationKey(generation), lookup]);
 }
 
-/** The generation of a key in `lookups`, and what it places there. */
+/** The generation of a key in `lookups`, and the lookup in it. */
 export function parseLookup(key: Uint8Array): { generation: number; lookup: Uint8Array } {
   return { generation: Buffer.from(key).readUInt32BE(), lookup: key.subarray(GENERATION_BYTES) };
 }
 
-/** The number of generations that so many jobs can have filled at most. */
+/** The maximum number of generations that this many jobs can have filled. */
 export function generationsMax(jobs: number): number {
   return Math.ceil((jobs * LOOKUPS_PER_JOB_MAX) / GENERATION_ENTRIES) + 1;
 }
@@ -144,7 +144,7 @@ function lookupIn({ documentSha256, customerReference }: JobQuery): Term | undef
   return undefined;
 }
 
-/** The smallest job key asked for, and the one all must be below. */
+/** The smallest job key requested, and the one that all must be below. */
 function keyBounds({ before, createdFrom = 0, createdTo }: JobQuery): [Buffer, Buffer] {
   const bounds: Buffer[] = [JOB_KEY_END];
   if (before !== undefined) bounds.push(idKey('job', before) ?? Buffer.alloc(0));
@@ -153,7 +153,7 @@ function keyBounds({ before, createdFrom = 0, createdTo }: JobQuery): [Buffer, B
   return [jobKeyAt(createdFrom - ID_SKEW_MS), below];
 }
 
-/** Merges searches, each newest first, without duplicates. A page reads hundreds of keys: only those that it gives become views. */
+/** Merges searches, each newest first, without duplicates. A page reads hundreds of keys: only those that it returns become views. */
 function* newestFirst(searches: Iterator<Uint8Array>[]): Iterable<Uint8Array> {
   const heads = searches.map((search) => ({ search, key: nextKey(search) }));
   try {

@@ -20,7 +20,7 @@ export class QuotaCounts {
     this.#databases = databases;
   }
 
-  /** The change that counts one job more. Write it at once: writes must reach the disk in the order of their counts. */
+  /** The change that counts one more job. Write it at once: writes must reach the disk in the order of their counts. */
   count(clientId: string, window: QuotaWindow): Change {
     const key = quotaKey(clientId, window);
     const name = toHex(key);
@@ -29,7 +29,7 @@ export class QuotaCounts {
     return { database: this.#databases.quotas, key, value: encodeCount({ clientId, ...window, jobs }) };
   }
 
-  /** After the write of {@link count} did not happen. Of writes under way a count may be too high; the next one is right again. */
+  /** Reverts {@link count} after its write did not happen. The counts of writes under way may be too high; the next one is right again. */
   uncount(clientId: string, window: QuotaWindow): void {
     const name = toHex(quotaKey(clientId, window));
     const coming = this.#coming.get(name);

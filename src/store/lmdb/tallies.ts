@@ -8,7 +8,7 @@ import { JOB_KEY_BYTES, ownIdKey } from './keyLayout.ts';
 /** An endpoint as this process counts it. */
 export interface Channel {
   key: Buffer;
-  /** The endpoint's, when the entries were counted: another process may have queued something since. */
+  /** The endpoint's revision when the entries were counted: another process may have queued something since. */
   revision: number;
   tally: EndpointTally;
   /** Writes under way, which the tally includes already: until they are done, entries in the store cannot be counted. */
@@ -58,11 +58,11 @@ export class Tallies {
   }
 }
 
-/** What one write counts before it is known whether the write takes place. */
+/** Changes of one write to tallies, before it is known whether the write takes place. */
 export class Counting {
   readonly #before = new Map<Channel, EndpointTally>();
 
-  /** Before the tally of this channel is changed. */
+  /** Call this before the tally of this channel is changed. */
   on(channel: Channel): void {
     if (this.#before.has(channel)) return;
     this.#before.set(channel, { ...channel.tally });
@@ -85,7 +85,7 @@ export class Counting {
   }
 }
 
-/** Others may have counted since: only the difference goes. */
+/** Takes back only the difference, because others may have counted since. */
 function takeBack(tally: EndpointTally, before: EndpointTally, after: EndpointTally): void {
   for (const count of ['pending', 'deadLetters', 'dropped'] as const) {
     tally[count] -= after[count] - before[count];

@@ -21,8 +21,8 @@ export type TrailRecords = ReturnType<typeof trailRecords>;
 /** The audit trail in the embedded store. The number of the next record makes writes of all processes take turns. */
 export function trailRecords(databases: Databases, commits: Commits, options: AuditOptions) {
   /**
-   * Writes an act and its record, or neither: false when the condition of the write forbade it. `null`: it is nobody's act. Throws StorageFull
-   * for a write that {@link isRefusable}, where the daemon itself would wait for space.
+   * Writes an act and its record, or neither: false if the condition of the write forbade it. `null`: an act without an actor. Throws
+   * StorageFull for a write that {@link isRefusable}, if the daemon itself would wait for space.
    */
   async function write(act: Act | null, write: Write): Promise<boolean> {
     if (act === null) return commits.write(write);
@@ -30,9 +30,9 @@ export function trailRecords(databases: Databases, commits: Commits, options: Au
   }
 
   /**
-   * Writes what `decide` returns, and the record of the act. `decide` is called again after every act of any process that came between
-   * its decision and the write. Resolves with the number of the record; undefined when there was no decision, or when the condition of
-   * the write forbade it.
+   * Writes the result of `decide`, and the record of the act. `decide` is called again after every act of any process that came between its
+   * decision and the write. Resolves with the number of the record; undefined if there was no decision, or if the condition of the write
+   * forbade it.
    */
   async function decide(decide: () => { act: Act; write: Write } | undefined): Promise<number | undefined> {
     const { trail } = databases;
