@@ -10,8 +10,10 @@ import type { Writes } from './writes.ts';
 
 const INTERNAL = internalStatements({
   /**
-   * What this daemon takes from here is told to nobody before a commit of its own, which comes after it at every standby: so its reading waits for no
-   * other commit. So many of each login at most, in turn: one front holds up no other. The logins are found without looking at all rows. */
+   * Jobs read from here are reported to clients only after a commit of this daemon, which reaches every standby after them: so this read
+   * waits for no other commit. At most this many of each login, in turn: one front does not hold up another. The logins are found without
+   * reading all rows.
+   */
   arrivals: `WITH RECURSIVE logins AS (
     (SELECT accepted_by FROM arrivals ORDER BY accepted_by LIMIT 1)
     UNION ALL
@@ -36,15 +38,17 @@ const PAGE_JOBS = 500;
 
 interface ArrivedRow extends JobRow {
   source: Buffer | null;
-  /** Whether it was a sealing daemon, or a command, that accepted it: then it arrived from nowhere. */
+  /** Whether a sealing daemon, or a command, accepted it: then it is not an arrival. */
   is_own: boolean;
-  /** A job is found by it. */
+  /** Key by which the job is found. */
   reference_sha256: Buffer | null;
-  /** By the clock of the database, milliseconds since the epoch. Null for a row of an earlier layout, and after a repair. */
+  /**
+   * Time of arrival by the clock of the database, milliseconds since the epoch. Null for a row of an earlier layout, and after a repair.
+   */
   arrived_at: number | null;
 }
 
-/** What fronts accepted. Their words are taken for what a client asked and which digests a document has, and for nothing else. */
+/** Jobs that fronts accepted. Fronts are trusted for the client's request and the document's digests, and for nothing else. */
 export function arrivalTable(database: Database, writes: Writes, bell: Bell): ArrivalStore {
   return {
     async look(isKnown, max) {

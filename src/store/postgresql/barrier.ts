@@ -7,12 +7,12 @@ const CANCEL_MS_MAX = 5_000;
 /** The code of a CancelRequest, in the place of a protocol version. */
 const CANCEL_REQUEST = 80_877_102;
 
-/** Writes to the log of the server, and so makes the commit of what otherwise only reads wait for the disk and for standbys. */
+/** Begins a transaction that writes to the log of the server, so that the commit of a mere read waits for the disk and for standbys. */
 export async function beginBarrier(client: ClientBase): Promise<void> {
   await client.query(`BEGIN; SELECT pg_logical_emit_message(true, 'pdfseal', '')`);
 }
 
-/** Once this resolves, everything that the transaction has read is durable. What it read is read again where that cannot be told. */
+/** Resolves when everything that the transaction has read is durable. If that cannot be determined, it is read again. */
 export async function passBarrier(client: ClientBase, msMax: number): Promise<void> {
   try {
     await commitForSure(client, msMax);
@@ -22,16 +22,16 @@ export async function passBarrier(client: ClientBase, msMax: number): Promise<vo
   }
 }
 
-/** Whatever the server shows from now on was durable before this resolves. */
+/** Once this resolves, everything that the server shows from then on is durable. */
 export async function commitBarrier(client: ClientBase, msMax = COMMIT_MS_MAX): Promise<void> {
   await beginBarrier(client);
   await passBarrier(client, msMax);
 }
 
 /**
- * Asks the server to end what it does for a session that is given up. A COMMIT that waits for standbys does not notice that its client is gone: such
- * connections would pile up until the server has none left, and without one no standby can be rewound, for which they wait. Not for a transaction
- * that wrote anything: others see that once the wait is ended.
+ * Requests that the server end its work for an abandoned session. A COMMIT that waits for standbys does not notice that its client is gone:
+ * such connections would pile up until the server has none left, and without one, the standbys for which they wait cannot be rewound. Not
+ * for a transaction with writes: others see these once the wait is ended.
  */
 function cancel(client: ClientBase): void {
   const { host, port, processID, secretKey } = client as unknown as {

@@ -2,26 +2,27 @@ import type { Client } from 'pg';
 import type { Database } from './database.ts';
 import { begin, clientOf } from './pgSession.ts';
 
-/** What there is to hear: a front accepted jobs; the sealing daemon ended some. */
+/** Notifications: a front accepted jobs; the sealing daemon ended some. */
 export type Ring = 'pdfseal_accepted' | 'pdfseal_ended';
 
-/** What nodes say to all others. */
+/** The channel for messages of nodes to all others. */
 const SAYINGS = 'pdfseal_nodes';
 
 /**
- * How many notifications of one channel are heard in a window. Each node says something every second, and 100 of them are known at most; more
- * rings than half of this are no use, as each look takes what there is. Anybody who may connect to the database can send any number.
+ * Maximum number of notifications of one channel that are read in a window. Each node sends one every second, and at most 100 nodes are
+ * known; more rings than half of this are no use, as each look takes all that there is. Any process that may connect to the database can
+ * send any number.
  */
 const PACE = { heardMax: 200, windowMs: 1_000, pauseMs: 10_000, pollMs: 50 };
 
 interface Channel {
   readonly name: Ring | typeof SAYINGS;
-  /** In the window that began then, by the monotonic clock. */
+  /** Number of notifications in the window that began at `beganAtMs`, by the monotonic clock. */
   heard: number;
   beganAtMs: number;
-  /** In this window, a pause ended. */
+  /** Whether a pause ended in this window. */
   isResumed?: boolean;
-  /** Ends a pause, in which the server sends nothing of this channel. */
+  /** Timer that ends a pause, in which the server sends nothing of this channel. */
   pause?: NodeJS.Timeout | undefined;
 }
 
@@ -29,8 +30,9 @@ const AGAIN_MS = 1_000;
 const ANSWER_MS_MAX = 5_000;
 
 /**
- * Tells other processes that there is something to look for, and hears it from them, on one connection. It is a hint only. It is sent outside of the
- * transaction that it is about: a transaction with a NOTIFY holds off the commits of all others until standbys have it.
+ * Notifies other processes that there is work to look for, and receives their notifications, on one connection. A notification is only a
+ * hint. It is sent outside the transaction that it is about: a transaction with a NOTIFY holds off the commits of all others until standbys
+ * have it.
  */
 export class Bell {
   readonly #database: Database;
@@ -58,29 +60,29 @@ export class Bell {
     this.#listeners.push(listener);
   }
 
-  /** Calls back with what any process says, this one included. */
+  /** Calls back with every message of any process, including this one. */
   onSaid(listener: (text: string) => void): void {
     this.#onSaid = listener;
   }
 
-  /** Calls back when more is said than nodes say, once while that lasts. Then, nothing of it is heard for seconds at a time. */
+  /** Calls back once when more messages arrive than nodes send. While that lasts, they are ignored for seconds at a time. */
   onFlood(listener: () => void): void {
     this.#onFlood = listener;
     if (this.#sayings.pause !== undefined) listener();
   }
 
-  /** Whether what is said now is heard. */
+  /** Whether messages are received now. */
   get isConnected(): boolean {
     return this.#client !== undefined;
   }
 
-  /** To all processes that hear; it is lost where there is no connection. At most 7,999 bytes. */
+  /** Sends a message to all listening processes; it is lost without a connection. At most 7,999 bytes. */
   say(text: string): void {
     const client = this.#client;
     client?.query('SELECT pg_notify($1, $2)', [SAYINGS, text]).catch(() => client.end().catch(() => {}));
   }
 
-  /** Several rings can become one. */
+  /** Sends a notification. Several can become one. */
   ring(ring: Ring): void {
     this.#ringing = ring;
     if (!this.#isRinging) void this.#send();
@@ -104,9 +106,9 @@ export class Bell {
     this.#isRinging = false;
   }
 
-  /** Never rejects: it is tried again when the connection has ended. */
+  /** Never rejects: it is tried again after the connection has ended. */
   async #connect(): Promise<void> {
-    // What is said does not wait for the answer to what was said before.
+    // A message does not wait for the answer to the previous one.
     const client = clientOf(this.#database.location, this.#database.current, ANSWER_MS_MAX, {
       pipeline: true,
     });
@@ -118,7 +120,7 @@ export class Bell {
     try {
       await client.connect();
       await begin(client, { statementMsMax: 0 });
-      // Whoever sends a NOTIFY holds off all others until its commit is done. A hint waits for no disk and no standby.
+      // A NOTIFY holds off all other senders until its commit is done. A hint waits for no disk and no standby.
       await client.query(`SET synchronous_commit = off; LISTEN ${this.#rings.name}; LISTEN ${SAYINGS}`);
     } catch {
       client.end().catch(() => {});
@@ -126,7 +128,7 @@ export class Bell {
     }
     this.#client = client;
     if (this.#isClosed) await client.end().catch(() => {});
-    else this.#hear(); // Whatever was told before.
+    else this.#hear(); // For notifications sent before.
   }
 
   #again(): void {
@@ -163,7 +165,7 @@ export class Bell {
         Object.assign(channel, { heard: 0, beganAtMs: performance.now(), isResumed: true, pause: undefined });
         if (channel !== this.#rings) return;
         clearInterval(this.#poll);
-        this.#hear(); // Whatever was told before.
+        this.#hear(); // For notifications sent before.
       })
       .catch(() => client.end().catch(() => {}));
   }

@@ -15,7 +15,7 @@ const SQL = statements({
   forget_copies: 'DELETE FROM copies WHERE job_id = ANY ($1::uuid[])',
 });
 
-/** Where the copies of documents are, by job. */
+/** Locations of the copies of documents, by job. */
 export function copyTable(database: Database, writes: Writes): CopyStore {
   return {
     async get(jobId) {

@@ -25,7 +25,7 @@ const SQL = statements({
     RETURNING key_hash`,
 });
 
-/** API keys and client certificates in PostgreSQL. Every read asks the database: so revoking a key acts at once, on every node. */
+/** API keys and client certificates in PostgreSQL. Every read queries the database: so revoking a key acts at once, on every node. */
 export function credentialTable(database: Database, writes: Writes, trail: TrailTable): CredentialStore {
   const records = new SharedReads(async (keyHashes) => {
     const keys = keyHashes.map((keyHash) => Buffer.from(keyHash, 'hex'));
@@ -44,7 +44,7 @@ export function credentialTable(database: Database, writes: Writes, trail: Trail
 
     async put(credentials, act) {
       await trail.acting(act, async (queries) => {
-        // Before the rows: so two changes of the same ones never wait for each other.
+        // Locked before the rows: so two changes of the same ones never wait for each other.
         await lockRevision(queries, 'trail');
         await putAll(queries, credentials);
         await trail.record(queries, act);
@@ -85,7 +85,7 @@ async function allCredentials(queries: Queries): Promise<Credential[]> {
   return rows.map(({ record }) => parseRecord<Credential>(record));
 }
 
-/** The salt of each goes. */
+/** Erases the salt of each credential. */
 async function putAll(queries: Queries, credentials: readonly Credential[]): Promise<void> {
   await queries.rows(SQL.put_credentials, [credentials.map(keyOf), credentials.map(encodeRecord)]);
   await queries.rows(SQL.erase_salts, [credentials.map(keyOf)]);

@@ -25,7 +25,7 @@ import {
 export interface Query {
   name: string;
   text: string;
-  /** Nothing that it finds is told to anybody, or it would be no harm if it were undone: a front reads it without a barrier. */
+  /** Its results are not reported to clients, or could be undone without harm: a front reads it without a barrier. */
   isInternal?: true;
 }
 
@@ -35,7 +35,7 @@ export function statements<Name extends string>(texts: Readonly<Record<Name, str
   return Object.fromEntries(named);
 }
 
-/** The same, for those that are {@link Query.isInternal}. */
+/** Like {@link statements}, for those that are {@link Query.isInternal}. */
 export function internalStatements<Name extends string>(
   texts: Readonly<Record<Name, string>>,
 ): Record<Name, Query> {
@@ -43,7 +43,7 @@ export function internalStatements<Name extends string>(
   return Object.fromEntries(named);
 }
 
-/** Statements that see one transaction, or one connection. */
+/** Statements in one transaction, or on one connection. */
 export interface Queries {
   /** Columns of `bigint` are numbers, of `bytea` buffers, of `uuid` strings with dashes. */
   rows<Row>(query: Query, values?: readonly unknown[]): Promise<Row[]>;
@@ -52,8 +52,8 @@ export interface Queries {
 type Results<Statements> = { -readonly [K in keyof Statements]: Awaited<Statements[K]> };
 
 /**
- * What statements return that were given one after the other without waiting for answers: in a transaction that writes, they travel to the
- * server together, which runs them in their order. Throws what the first of them threw, once none of them is under way any more.
+ * Results of statements that were issued one after the other without waiting for answers: in a transaction that writes, they travel to the
+ * server together, which runs them in their order. Throws the error of the first that failed, once none of them is under way any more.
  */
 export async function together<const Statements extends readonly unknown[]>(
   statements: Statements,
@@ -65,23 +65,25 @@ export async function together<const Statements extends readonly unknown[]>(
   }) as Results<Statements>;
 }
 
-/** Connections to read with; and those for listings, of which a client can ask for many. */
+/** Connections for reading, and for listings, of which a client can request many. */
 const READERS_MAX = 5;
 const LISTERS_MAX = 3;
 const PAGE_ROWS = 500;
 const READ_MS_MAX = 30_000;
-/** Also for how long a listing waits for a connection. */
+/** Also the time limit for a listing to get a connection. */
 const LISTING_MS_MAX = 5_000;
 const LISTING_AGAIN_SECONDS = 2;
 const RETRY_MS = 100;
-/** Of a statement, or transaction, that could not go on beside another one: each time it may have waited ten seconds for a lock. */
+/**
+ * Maximum number of repeats of a statement or transaction that conflicts with another: each time it may have waited ten seconds for a lock.
+ */
 const REPEATS_MAX = 20;
 /** The server ended the statement (query_canceled). */
 const CANCELED = '57014';
 
 /**
- * Connections to each server, and whose turn it is to use one. Who needs a connection waits for the turn, as long as it takes: when a pool is full,
- * it is nobody's fault, and looks as if the server were lost.
+ * Connections to each server, and the turns for using one. A statement waits for its turn, as long as it takes: a full pool is not a fault,
+ * and would look as if the server were lost.
  */
 interface Readers {
   turns: Turns;
@@ -89,7 +91,7 @@ interface Readers {
 }
 
 export interface DatabaseOptions {
-  /** How long servers may not answer, milliseconds; in a front, how long anything may take that a request waits for. */
+  /** Maximum time for which servers may not answer, milliseconds; in a front, the time limit for anything that a request waits for. */
   awayMsMax: number;
   fence?: string | undefined;
   isFront?: boolean;
@@ -97,7 +99,7 @@ export interface DatabaseOptions {
   onFull?: ((isFull: boolean) => void) | undefined;
 }
 
-/** The database, for reading. It is always a primary that is read. */
+/** The database, for reading. Only a primary is ever read. */
 export class Database implements Queries {
   readonly location: Location;
   readonly space: DatabaseSpace;
@@ -112,8 +114,8 @@ export class Database implements Queries {
   #isClosed = false;
 
   /**
-   * `fence`: of a daemon's turn. Only a server that has it is read, so nothing is from before the barrier; and each connection begins with another one.
-   * A front has no turn: what it reads can be a commit that standbys do not have yet, so each reading is a barrier of its own.
+   * `fence`: that of a daemon's turn. Only a server that has it is read, so nothing is from before the barrier; and each connection begins
+   * with another barrier. A front has no turn: it can read a commit that standbys do not have yet, so each read is a barrier of its own.
    */
   constructor(location: Location, { awayMsMax, fence, isFront = false, onFull = () => {} }: DatabaseOptions) {
     this.location = location;
@@ -121,7 +123,7 @@ export class Database implements Queries {
     this.#isFront = isFront;
     this.#awayMsMax = awayMsMax;
     this.#fence = fence;
-    // Statements that wait for somebody's lock leave a connection for others.
+    // Statements that wait for a lock leave a connection for others.
     const turns = new Turns({ of: 'statements', max: READERS_MAX, perClientMax: READERS_MAX - 1 });
     this.#readers = { turns, pools: this.#pools(READERS_MAX, READ_MS_MAX) };
     this.#listers = {
@@ -130,7 +132,7 @@ export class Database implements Queries {
     };
   }
 
-  /** How long this process waits for the answer to a statement for which the server has so long. */
+  /** Time limit of this process for the answer to a statement that has this time limit on the server. */
   answerMsMax(statementMsMax: number): number {
     return this.#isFront ? Math.min(this.#awayMsMax, statementMsMax) : statementMsMax;
   }
@@ -142,15 +144,15 @@ export class Database implements Queries {
         max,
         pipeline: this.#isFront,
         query_timeout: this.answerMsMax(READ_MS_MAX) + 1_000,
-        ...(this.#fence !== undefined && { idleTimeoutMillis: 0 }), // Each begins with a barrier.
+        ...(this.#fence !== undefined && { idleTimeoutMillis: 0 }), // Each connection begins with a barrier.
         onConnect: async (client: ClientBase) => {
-          client.on('error', () => {}); // Whatever is done with it next fails.
+          client.on('error', () => {}); // The next use of the client fails.
           await begin(client, {
             ...options,
             statementMsMax: this.answerMsMax(statementMsMax),
             fence: this.#fence,
           });
-          // A server that was restarted shows what it had not told anybody, as standbys may not have it.
+          // A server that was restarted shows data that it had not acknowledged, which standbys may not have.
           if (this.#fence !== undefined) await commitBarrier(client);
         },
       });
@@ -178,8 +180,8 @@ export class Database implements Queries {
   }
 
   /**
-   * The same for a listing, which is given up after some seconds. Throws ServiceError when it took longer, or clients have as many
-   * listings under way as there can be.
+   * Like {@link rows} for a listing, which is given up after some seconds. Throws ServiceError if it took longer, or if clients have the
+   * maximum number of listings under way.
    */
   async listing<Row>(clientId: string, query: Query, values: readonly unknown[]): Promise<Row[]> {
     const give = await this.#listers.turns.take(clientId, { waitMs: LISTING_MS_MAX });
@@ -199,7 +201,7 @@ export class Database implements Queries {
 
   #read<Row>({ pools }: Readers, query: Query, values: readonly unknown[]): Promise<Row[]> {
     const hasBarrier = this.#isFront && query.isInternal !== true;
-    // It is sent together with the statement, and waits for it.
+    // The COMMIT is sent together with the statement, and waits for it.
     const commitMsMax = this.answerMsMax(READ_MS_MAX) + this.answerMsMax(COMMIT_MS_MAX);
     return this.retrying(async (server, answered) => {
       const client = await (pools[server] as Pool).connect();
@@ -207,7 +209,7 @@ export class Database implements Queries {
       try {
         const { name, text } = query;
         const read = () => client.query({ name, text, values: [...values] });
-        // Where the server refuses one of the three, the last one says so too.
+        // If the server refuses one of the three, the last one reports it too.
         const [, { rows }] = hasBarrier
           ? await together([beginBarrier(client), read(), passBarrier(client, commitMsMax)])
           : [undefined, await read()];
@@ -241,14 +243,16 @@ export class Database implements Queries {
   }
 
   /**
-   * What is read while this process commits is told once the outcome is known: `settled` resolves then. A server that has the transaction can show it
-   * before it says that standbys may not have it.
+   * Results of reads during a commit of this process are returned once its outcome is known: `settled` resolves then. A server that has the
+   * transaction can show it before it reports that standbys may not have it.
    */
   tellAfter(settled: Promise<void>): void {
     this.#committing = settled;
   }
 
-  /** All rows of a statement, page by page: its first parameter is the key after which a page begins, the second how many rows it has at most. */
+  /**
+   * All rows of a statement, page by page: its first parameter is the key after which a page begins, the second the maximum number of rows.
+   */
   async *pages<Row>(query: Query, keyOf: (row: Row) => unknown, start: unknown): AsyncIterable<Row> {
     for (let after = start; ; ) {
       const rows = await this.rows<Row>(query, [after, PAGE_ROWS]);
@@ -259,7 +263,7 @@ export class Database implements Queries {
     }
   }
 
-  /** Statements that all see the store as it is at one moment, on a connection of their own, which `end` closes. */
+  /** Statements that all see the store at one moment, on a connection of their own, which `end` closes. */
   async snapshot(): Promise<{ queries: Queries; end(): Promise<void> }> {
     const client = await this.retrying(async (server) => {
       const client = clientOf(this.location, server, READ_MS_MAX + 1_000);
@@ -285,8 +289,9 @@ export class Database implements Queries {
   }
 
   /**
-   * Calls `work` with the number of a server; again, with the next one, while servers are lost or one of them lets nobody in, and where it
-   * could not go on beside another transaction. Throws what {@link fail} gives where servers gave no answer for too long: `work` tells of each answer.
+   * Calls `work` with the number of a server; again, with the next one, while servers are lost or one of them refuses the login, and if it
+   * conflicted with another transaction. Throws the error of {@link fail} if servers gave no answer for too long: `work` reports each
+   * answer.
    */
   async retrying<T>(work: (server: number, answered: () => void) => Promise<T>): Promise<T> {
     const since = stopwatch();
@@ -314,14 +319,14 @@ export class Database implements Queries {
     }
   }
 
-  /** The number of the server that answered last, or is asked next. */
+  /** The number of the server that answered last, or is tried next. */
   get current(): number {
     return this.#current;
   }
 
   /**
-   * From now on every use throws: what this process believes may not be what the database has. A front believes nothing, and goes on: there, it is
-   * only what the request is told.
+   * From now on every use throws: the state of this process may differ from the database. A front keeps no state, and continues: there,
+   * only the request gets the error.
    */
   fail(cause: unknown): Error {
     if (this.#isFront) return cause instanceof StoreUnavailable ? cause : new StoreUnavailable(cause);

@@ -3,19 +3,19 @@ import { StorageFull } from '../storageFull.ts';
 import type { StoreSpace } from '../store.ts';
 import { isDiskFull, isLost } from './pgSession.ts';
 
-/** How often a database whose disk is full is asked whether it has space again. */
+/** Interval at which a database whose disk is full is checked for space. */
 const PROBE_MS = 1_000;
 
 export interface DatabaseSpaceOptions {
-  /** Writes some MiB at the server and forgets them. Throws what the server says. */
+  /** Writes some MiB on the server and discards them. Throws the server's error. */
   probe(): Promise<void>;
   /** Called when the disk is found full, and when it has space again. */
   onFull(isFull: boolean): void;
 }
 
 /**
- * Whether the disk of the database has space. Only the server knows it, and says so when it has no space for a write: from then on it is asked
- * again and again.
+ * Whether the disk of the database has space. Only the server knows, and reports it when it has no space for a write: from then on it is
+ * checked repeatedly.
  */
 export class DatabaseSpace implements StoreSpace {
   readonly #options: DatabaseSpaceOptions;
@@ -35,7 +35,7 @@ export class DatabaseSpace implements StoreSpace {
     if (this.isFull) throw new StorageFull();
   }
 
-  /** The server had no space for a write. Returns what to tell whoever wanted it. */
+  /** Call this when the server had no space for a write. Returns the error for the caller. */
   refused(cause: unknown): StorageFull {
     if (this.#regained === undefined && !this.#closing.signal.aborted) {
       this.#regained = Promise.withResolvers();
@@ -45,7 +45,7 @@ export class DatabaseSpace implements StoreSpace {
     return new StorageFull(cause);
   }
 
-  /** Resolves when there may be space for what was refused. */
+  /** Resolves when there may be space for the refused write. */
   async regained(): Promise<void> {
     await this.#regained?.promise;
   }
@@ -65,7 +65,7 @@ export class DatabaseSpace implements StoreSpace {
     resolve();
   }
 
-  /** Where the server cannot be asked, or does not let this role write so much, the next write finds out. */
+  /** If the server cannot be queried, or does not let this role write so much, the next write finds out. */
   async #hasSpace(): Promise<boolean> {
     try {
       await this.#options.probe();

@@ -1,4 +1,4 @@
-/** Where a PostgreSQL server and the database on it are: the part of libpq's URLs that pdfseal takes. */
+/** Location of a PostgreSQL server and the database on it: the part of libpq's URLs that pdfseal accepts. */
 import { isAbsolute } from 'node:path';
 
 /** Longer paths do not fit into a socket's address (unix(7)). */
@@ -8,7 +8,7 @@ const PARAMETERS = ['host', 'port', 'user', 'sslmode', 'sslrootcert'];
 
 const EXAMPLE = 'a URL such as "postgresql:///pdfseal?host=/run/postgresql"';
 
-/** Why the URL of a database cannot be used, as what is expected instead; undefined for one that can. */
+/** Reason why the URL of a database cannot be used, in the form of what is expected instead; undefined for a valid one. */
 export function databaseUrlFault(text: string): string | undefined {
   if (!/^postgres(?:ql)?:\/\//.test(text) || !URL.canParse(text)) return `${EXAMPLE}, one for each server`;
   const url = new URL(text);
@@ -23,7 +23,7 @@ export function databaseUrlFault(text: string): string | undefined {
   return serverFault(url);
 }
 
-/** The URL as it may be shown. */
+/** The URL in the form for display. */
 export function withoutPassword(text: string): string {
   if (!URL.canParse(text)) return '…';
   const url = new URL(text);

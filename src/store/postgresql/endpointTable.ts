@@ -25,7 +25,7 @@ export type EndpointTable = ReturnType<typeof endpointTable>;
 
 /** Webhook endpoints in PostgreSQL. */
 export function endpointTable(database: Database, trail: TrailTable) {
-  /** The events of which any endpoint of a client is told. */
+  /** The events that any endpoint of a client receives. */
   const told = new SharedReads(async (clientIds) => {
     const told = new Map<string, string[]>();
     const rows = await database.rows<{ client_id: string; told: string[] }>(INTERNAL.told_clients, [
@@ -35,7 +35,7 @@ export function endpointTable(database: Database, trail: TrailTable) {
     return told;
   });
 
-  /** What `also` writes goes into the same transaction; where it returns false, the endpoint stays as it is. `isRefused`: see `acting`. */
+  /** The writes of `also` go into the same transaction; if it returns false, the endpoint stays as it is. `isRefused`: see `acting`. */
   async function change(
     endpointId: string,
     change: (current: WebhookEndpoint) => NewEndpoint | undefined,

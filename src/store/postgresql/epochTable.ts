@@ -11,7 +11,7 @@ const SQL = statements({
   insert_epochs: 'INSERT INTO epochs (revision, record) VALUES ($1, $2)',
 });
 
-/** The epochs of the log. Each change is a record of its own, and all are kept: what was planned and what was cancelled. */
+/** The epochs of the log. Each change is a record of its own, and all are kept: planned epochs and cancelled ones. */
 export function epochTable(database: Database, trail: TrailTable): EpochStore {
   let known: { record: Buffer; list: Epoch[] } | undefined;
 
@@ -20,7 +20,7 @@ export function epochTable(database: Database, trail: TrailTable): EpochStore {
       const [row] = await database.rows<{ revision: number; record: Buffer }>(SQL.newest_epochs);
       assert(row, 'the store has no epochs');
       const { revision, record } = row;
-      // By its bytes: after a failover, a revision can be another one than before.
+      // Compared by its bytes: after a failover, a revision can be another one than before.
       if (known?.record.equals(record)) return { revision, list: known.list };
       const list = parseRecord<Epoch[]>(record, 'the list of epochs');
       known = { record, list };

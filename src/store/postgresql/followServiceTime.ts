@@ -5,13 +5,13 @@ import { readNote } from './notes.ts';
 
 const FOLLOW_MS = 30_000;
 
-/** Holds the service time of a front to that which the daemon that seals keeps. Returns what ends it. */
+/** Keeps the service time of a front equal to that of the sealing daemon. Returns a function that ends this. */
 export function followServiceTime(database: Database, time: RunningTime): () => void {
   const look = async () => {
     const point = readable<ServiceTimePoint>(await readNote(database, 'service_time'));
     if (point !== undefined) time.follow(point);
   };
-  // Whoever reads next is told why it failed.
+  // The next read reports the error.
   const timer = setInterval(() => {
     look().catch(() => {});
   }, FOLLOW_MS).unref();

@@ -7,13 +7,13 @@ import { IDEMPOTENCY_RETENTION_MS, type IdempotencyEntry, type IdempotencyKey } 
 import { type Database, internalStatements, type Queries, statements } from './database.ts';
 
 const INTERNAL = internalStatements({
-  /** What is told of the job that holds the key is read after it. */
+  /** Internal: everything reported about the job that holds the key is read after it. */
   get_idempotency: 'SELECT record FROM idempotency WHERE key = $1',
 });
 const SQL = statements({
   idempotency_holders: `SELECT i.key, i.record, f.job_id IS NOT NULL AS has_failed
     FROM idempotency i LEFT JOIN failures f USING (job_id) WHERE i.key = ANY ($1::bytea[]) ORDER BY i.key FOR UPDATE OF i`,
-  /** Only an entry that was seen to be free is replaced: its job is named. */
+  /** Replaces only an entry that was seen to be free: its job is named. */
   take_idempotency: `INSERT INTO idempotency (key, job_id, accepted_at, record)
     SELECT * FROM unnest($1::bytea[], $2::uuid[], $3::bigint[], $4::bytea[]) AS taken ORDER BY 1
     ON CONFLICT (key) DO UPDATE SET job_id = excluded.job_id, accepted_at = excluded.accepted_at, record = excluded.record
@@ -24,11 +24,11 @@ const SQL = statements({
     RETURNING key`,
 });
 
-/** As of the server itself (serialization_failure). */
+/** The code with which the server itself requests a repeat (serialization_failure). */
 const REPEAT = '40001';
 const RECEIVED_SECONDS = 1;
 
-/** The answer where another node accepted a request with the key while this one received the same. A repeat finds that one's job. */
+/** The answer if another node accepted a request with the key while this one received the same. A repeat finds that node's job. */
 export function keyInProgress(): ServiceError {
   return new ServiceError(
     'idempotency_in_progress',
@@ -37,11 +37,11 @@ export function keyInProgress(): ServiceError {
   );
 }
 
-/** Idempotency entries by key. An entry is replaced by that of a later job once its own failed or its time is over. */
+/** Idempotency entries by key. A later job replaces an entry once the job of the entry failed or its time is over. */
 export class IdempotencyTable {
   readonly #serviceTime: ServiceTime | undefined;
 
-  /** Without service time, what was not swept is not over: the daemon that seals sweeps. */
+  /** Without service time, an entry is valid until it is swept: the sealing daemon sweeps. */
   constructor(serviceTime: ServiceTime | undefined) {
     this.#serviceTime = serviceTime;
   }
@@ -59,7 +59,7 @@ export class IdempotencyTable {
       : queries.rows<KeyHolder>(SQL.idempotency_holders, [entries.map(idempotencyBytes)]);
   }
 
-  /** Of these entries those whose key a job holds that did not fail, or another of them before it. */
+  /** Refuses those entries whose key is held by a job that did not fail, or by an earlier one of them. */
   taken(entries: readonly IdempotencyEntry[], rows: readonly KeyHolder[]): Taking {
     const taking: Taking = { refused: new Set(), replaced: [] };
     const holders = new Map(rows.map((row) => [row.key.toString('hex'), row]));
@@ -75,7 +75,7 @@ export class IdempotencyTable {
     return taking;
   }
 
-  /** Writes entries whose keys are free; `replaced` as {@link taken} told it. */
+  /** Writes entries whose keys are free; `replaced` as {@link taken} returned it. */
   async take(
     queries: Queries,
     entries: readonly IdempotencyEntry[],
@@ -89,7 +89,7 @@ export class IdempotencyTable {
       entries.map((entry) => encodeRecord(entry)),
       replaced.map((jobId) => ownUuid('job', jobId)),
     ]);
-    // Another node took one of them after they were looked for: the transaction is repeated, and finds it.
+    // Another node took one of them after they were looked up: the transaction is repeated, and finds it.
     if (written.length !== entries.length)
       throw Object.assign(new Error('a key was taken'), { code: REPEAT });
   }
@@ -111,7 +111,7 @@ export interface KeyHolder {
 
 interface Taking {
   refused: Set<IdempotencyEntry>;
-  /** Jobs whose entries are to be replaced. */
+  /** Jobs whose entries will be replaced. */
   replaced: string[];
 }
 

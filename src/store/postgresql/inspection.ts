@@ -2,11 +2,11 @@ import type { Client } from 'pg';
 import type { OperatorError } from '../../base/errors.ts';
 import { clientOf, isDiskFull, isLost, type Location, SPACE_PROBE, setupFault } from './pgSession.ts';
 
-/** What a server said of itself, or why it said nothing. */
+/** Facts that a server reports about itself, or the reason why it reports none. */
 export type ServerFacts = { url: string } & (
   | { state: 'primary'; facts: PrimaryFacts }
   | { state: 'standby' }
-  /** It answered, and does not let this process in. */
+  /** It answered, and refuses this process. */
   | { state: 'refusing'; fault: OperatorError }
   | { state: 'unreachable'; reason: string }
 );
@@ -19,13 +19,13 @@ export interface PrimaryFacts {
   fsync: string;
   fullPageWrites: string;
   synchronousCommit: string;
-  /** Empty where no standby has to have what is acknowledged. */
+  /** Empty if acknowledged data need not be on any standby. */
   synchronousStandbys: string;
-  /** How many connections there can be of roles that are not superusers. */
+  /** Maximum number of connections of roles that are not superusers. */
   connectionsMax: number;
   /** The logins that are members of the role of fronts, of every environment; without a limit, `connectionsMax` is -1. */
   fronts: { role: string; connectionsMax: number }[];
-  /** Whether its disk has no space for what a job needs. */
+  /** Whether its disk lacks space for a job. */
   isFull: boolean;
 }
 
@@ -43,7 +43,7 @@ const FACTS = `SELECT current_setting('server_version') AS version, current_user
     WHERE r.rolcanlogin AND NOT r.rolsuper AND pg_has_role(r.oid, front.oid, 'MEMBER')
       AND NOT pg_has_role(r.oid, d.datdba, 'MEMBER')) AS fronts`;
 
-/** Asks every server. Changes nothing. */
+/** Queries every server. Changes nothing. */
 export function inspectServers(location: Location): Promise<ServerFacts[]> {
   return Promise.all(
     location.urls.map((url, server) => inspect(url, clientOf(location, server, ANSWER_MS_MAX))),
@@ -68,7 +68,7 @@ async function inspect(url: string, client: Client): Promise<ServerFacts> {
   }
 }
 
-/** Throws where the server no longer answers. One that does not let this role write so much for a moment has not said that it is full. */
+/** Throws if the server no longer answers. A server that does not let this role write so much for a moment does not count as full. */
 async function hasNoSpace(client: Client): Promise<boolean> {
   try {
     await client.query(SPACE_PROBE);

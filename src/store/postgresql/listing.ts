@@ -6,16 +6,16 @@ import { CONTENT, type JobRow, parseJobRow, referenceSha256 } from './jobRows.ts
 
 const UUID_HEX = 32;
 const TIME_HEX = 12;
-/** Sort before and after every UUID that was given out. */
+/** Sorts before every UUID that was issued; GREATEST sorts after all of them. */
 const LEAST = '0'.repeat(UUID_HEX);
 const GREATEST = 'f'.repeat(UUID_HEX);
 
 interface Found extends JobRow {
-  /** Whether it is the last one that the page may look at; then it is there whatever its outcome and visibility are. */
+  /** Whether it is the last one that the page may examine; then it is included whatever its outcome and visibility. */
   is_last: boolean;
 }
 
-/** What tells one statement from another. */
+/** The properties that distinguish one statement from another. */
 interface Shape {
   by: 'jobs' | 'documents' | 'references';
   hasLeast: boolean;
@@ -24,8 +24,8 @@ interface Shape {
 }
 
 /**
- * Where all jobs have the same reference, as far as the planner knows, it takes an index without references for as good, and would read all jobs in
- * search of another one. The comparison excludes nothing, but makes the right index cheaper.
+ * If all jobs have the same reference, as far as the planner knows, it rates an index without references as equally good, and would read
+ * all jobs in search of another one. The comparison excludes nothing, but makes the right index cheaper.
  */
 const soughtIn = (column: string) => `AND ${column} = $5 AND (${column}, id) < ($5, $3)`;
 
@@ -36,10 +36,10 @@ const SOUGHT = {
 } as const;
 
 /**
- * The newest jobs of the viewer's circles (one range of an index each), and of those the ones with that outcome and visibility. The ranges are merged
- * as they are read, and jobs looked up until the page is full: the work is that of the entries that it looks at, however large the store is.
- * Parameters: client, organization, the id that all are below, rows; where there are such filters, the document or reference, the least id, outcome and
- * visibility; partners.
+ * The newest jobs of the viewer's circles (one range of an index each), and among those the ones with that outcome and visibility. The
+ * ranges are merged as they are read, and jobs looked up until the page is full: the work is that of the entries that it examines, however
+ * large the store is. Parameters: client, organization, the id that all are below, rows; if there are such filters, the document or
+ * reference, the least id, outcome and visibility; partners.
  */
 function listing({ by, hasLeast, isFiltered, partners }: Shape): Query {
   let parameters = by === 'jobs' ? 4 : 5;
@@ -52,18 +52,18 @@ function listing({ by, hasLeast, isFiltered, partners }: Shape): Query {
     `organization = $2 AND visibility = 'partner'`,
     ...Array.from({ length: partners }, () => `organization = ${parameter()} AND visibility = 'partner'`),
   ];
-  // With a number here, the planner compares whole ranges. Of these, only what the page needs is read.
+  // With a number here, the planner compares whole ranges, of which only the part that the page needs is read.
   const newest = `ORDER BY id DESC LIMIT ${CANDIDATES_MAX}`;
   const ranges = circles.map(
     (circle) => `(SELECT id FROM jobs WHERE ${circle} ${SOUGHT[by]} AND id < $3 ${least} ${newest})`,
   );
   const isLast = isFiltered ? `row_number() OVER (ORDER BY id DESC) = ${CANDIDATES_MAX}` : 'false';
-  // What the filter does not need is not looked up.
+  // Columns that the filter does not need are not looked up.
   const unless = (kind: string) => (isFiltered ? `${outcome} IS DISTINCT FROM '${kind}'` : 'true');
   const isWanted = `(is_last OR ${outcome} IS NULL OR ${outcome} =
           CASE WHEN leaf_index IS NOT NULL THEN 'sealed' WHEN failure IS NOT NULL THEN 'failed' ELSE 'waiting' END)
         AND (is_last OR ${visibility} IS NULL OR ${visibility} = j.visibility)`;
-  // Each step is in the order of the one before, and OFFSET keeps them apart: what one of them looked up, the next does not look up again.
+  // Each step keeps the order of the one before, and OFFSET keeps them apart: no step repeats the look-ups of another.
   const step = 'ORDER BY id DESC OFFSET 0';
   return {
     name: `list_${by}_${hasLeast ? 'since_' : ''}${isFiltered ? 'filtered_' : ''}${partners}`,
@@ -93,7 +93,7 @@ function listingOf(shape: Shape): Query {
 
 export async function findJobs(database: Database, query: JobQuery): Promise<JobPage> {
   const { viewer, outcome, visibility } = query;
-  const limit = Math.min(query.limit, CANDIDATES_MAX - 1); // One more is looked at, to know whether there is one.
+  const limit = Math.min(query.limit, CANDIDATES_MAX - 1); // One more is read, to know whether there is one.
   const [least, below] = bounds(query);
   const [by, ...sought] = lookupOf(query);
   const isFiltered = outcome !== undefined || visibility !== undefined;
@@ -119,7 +119,8 @@ export async function findJobs(database: Database, query: JobQuery): Promise<Job
 }
 
 /**
- * The partners whose jobs a viewer sees, filled up to a power of two with what no job has: a statement is prepared for each number of them.
+ * The partners whose jobs a viewer sees, filled up to a power of two with values that no job has: a statement is prepared for each number
+ * of them.
  */
 function partnersOf({ organization, partnerOf }: Viewer): (string | null)[] {
   const partners = [...new Set(partnerOf)].filter((partner) => partner !== organization);
@@ -127,14 +128,14 @@ function partnersOf({ organization, partnerOf }: Viewer): (string | null)[] {
   return Array.from({ length }, (_, n) => partners[n] ?? null);
 }
 
-/** By the document or the reference, whichever is named; another filter beside it is applied to what is found. */
+/** Looks up by the document or the reference, whichever is named; a second filter is applied to the results. */
 function lookupOf({ documentSha256, customerReference }: JobQuery): [Shape['by'], Buffer?] {
   if (documentSha256 !== undefined) return ['documents', Buffer.from(documentSha256, 'hex')];
   const reference = referenceSha256(customerReference);
   return reference === undefined ? ['jobs'] : ['references', reference];
 }
 
-/** The smallest id asked for, if there is one, and the one all must be below. Nothing is below a malformed one. */
+/** The smallest id requested, if there is one, and the one all must be below. Nothing is below a malformed one. */
 function bounds({ before, createdFrom, createdTo }: JobQuery): [string | undefined, string] {
   let below = GREATEST;
   if (before !== undefined) below = uuidOf('job', before) ?? LEAST;

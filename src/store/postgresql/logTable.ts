@@ -11,7 +11,7 @@ import { SharedReads } from './sharedReads.ts';
 import type { Writes } from './writes.ts';
 
 const SQL = statements({
-  /** Until the transaction ends, nobody changes the epochs. */
+  /** Until the transaction ends, no other process changes the epochs. */
   lock_epochs: `SELECT revision FROM revisions WHERE name = 'epochs' FOR SHARE`,
   lock_head: 'SELECT tree_size, checkpoint_sha256 FROM log_head FOR UPDATE',
   swap_head: `UPDATE log_head SET tree_size = $1, checkpoint_sha256 = $2
@@ -39,13 +39,15 @@ interface Head {
   checkpoint_sha256: Buffer;
 }
 
-/** The transparency log. Its head is swapped against the one that this process wrote or read last: whatever else happened, there is one log. */
+/**
+ * The transparency log. Its head is swapped against the one that this process wrote or read last: whatever else happened, there is one log.
+ */
 export function logTable(
   database: Database,
   writes: Writes,
   { jobs, outbox, onEnded }: { jobs: JobTable; outbox: OutboxTable; onEnded(): void },
 ): LogStore {
-  /** By leaf. A page of jobs asks for those of all of them at one moment. */
+  /** Batches by leaf. A page of jobs requests those of all its jobs at one moment. */
   const batches = new SharedReads(async (leaves) => batchesOf(database, leaves));
   /** SHA-256 of the newest checkpoint; undefined until the first batch of this process. */
   let newest: Buffer | undefined;
@@ -184,7 +186,7 @@ export async function announcedBatch(queries: Queries): Promise<AnnouncedBatch |
   return bytes && parseRecord<AnnouncedBatch>(bytes, 'the announced batch');
 }
 
-/** By leaf, what reads its batch: of those who asked at one moment, a damaged one fails only for who needs it. */
+/** A reader for the batch of each leaf: of batches read at one moment, a damaged one fails only for callers that need it. */
 async function batchesOf(queries: Queries, leaves: readonly string[]): Promise<Map<string, () => Batch>> {
   const rows = await queries.rows<{ tree_size: number; record: Buffer }>(SQL.batches_of, [leaves]);
   const batches = rows.map(({ tree_size, record }) => {
@@ -196,7 +198,7 @@ async function batchesOf(queries: Queries, leaves: readonly string[]): Promise<M
     return { treeSize: tree_size, read };
   });
   const found = new Map<string, () => Batch>();
-  // Both rise: each batch is passed once.
+  // Both are ascending: each batch is passed once.
   let at = 0;
   for (const leaf of leaves.toSorted((a, b) => Number(a) - Number(b))) {
     while ((batches[at]?.treeSize ?? Infinity) <= Number(leaf)) at += 1;
