@@ -8,7 +8,7 @@ import type { DeliveryFailure, WebhookEndpoint } from '../webhookStore.ts';
 import { type Queries, statements } from './database.ts';
 import { readRevision } from './revisions.ts';
 
-/** A flaw, and what mends it. */
+/** A flaw, and the statement that mends it. */
 export interface TableFlaw extends IndexFlaw {
   mend(queries: Queries): Promise<unknown>;
 }
@@ -29,7 +29,7 @@ interface CheckedTally {
   failure: Buffer | null;
 }
 
-/** Where messages are, and what stands for each of the two tables in names and counts. */
+/** The two tables of messages, with the members that a repaired entry has in addition. */
 const TABLES = [
   { table: 'outbox', afresh: {} },
   { table: 'dead_letters', afresh: { death: 'overdue' } },
@@ -40,7 +40,7 @@ type MessageTable = (typeof TABLES)[number]['table'];
 const PAGE_MESSAGES = 1000;
 
 const SQL = statements({
-  /** Also of removed endpoints: without a tally their messages would never be swept. */
+  /** Includes removed endpoints: without a tally their messages would never be swept. */
   checked_tallies: `SELECT known.endpoint_id, t.endpoint_id IS NOT NULL AS is_there, t.failure,
       (t.pending, t.dead_letters) = (coalesce(o.n, 0), coalesce(d.n, 0)) AS is_right
     FROM (SELECT id AS endpoint_id FROM endpoints UNION SELECT endpoint_id FROM outbox
@@ -85,8 +85,8 @@ function removeMessage(table: MessageTable, count: string): string {
 }
 
 /**
- * Clients are told of their own jobs only, and how these ended; and how many messages there are is counted right. What belongs to removed
- * endpoints goes with the sweep.
+ * Messages to clients are only about their own jobs, with the right outcome; and the counts of messages are right. Messages of removed
+ * endpoints are left to the sweep.
  */
 export async function* messageFlaws(queries: Queries): AsyncIterable<TableFlaw> {
   yield* revision(queries);
@@ -103,7 +103,7 @@ export async function* messageFlaws(queries: Queries): AsyncIterable<TableFlaw> 
   }
 }
 
-/** No change of an endpoint may have a revision that is still to come. */
+/** The revision of an endpoint must not be higher than the newest of the store. */
 async function* revision(queries: Queries): AsyncIterable<TableFlaw> {
   const rows = await queries.rows<{ record: Buffer }>(SQL.checked_endpoints);
   const newest = Math.max(0, ...rows.map(({ record }) => readable<WebhookEndpoint>(record)?.revision ?? 0));
@@ -140,7 +140,7 @@ async function* messages(
   }
 }
 
-/** How the job of a message ended, as its client is told; undefined for one that waits, or is another client's. */
+/** The outcome of a message's job, as reported to its client; undefined for one that waits, or is another client's. */
 function eventOf({ failure, batch }: CheckedMessage): Pick<OutboxEntry, 'type' | 'occurredAt'> | undefined {
   const failedAt = failure === null ? undefined : readable<Failure>(failure)?.failedAt;
   if (failedAt !== undefined) return { type: 'job.failed', occurredAt: failedAt };

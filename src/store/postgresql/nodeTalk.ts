@@ -7,9 +7,9 @@ import type { Nodes, OtherNode, RequestCounts } from '../nodes.ts';
 import type { Bell } from './bell.ts';
 
 const SAY_MS = 1_000;
-/** A node that said nothing for so long has ended, or cannot be reached. */
+/** A node that is silent for this long has ended, or cannot be reached. */
 const SILENT_MS_MAX = 5_000;
-/** PostgreSQL takes 7,999 bytes in all, and the name of a client has 63 at most. */
+/** PostgreSQL accepts 7,999 bytes in all, and the name of a client has at most 63. */
 const COUNTS_BYTES_MAX = 7_000;
 const NODES_MAX = 100;
 const REQUESTS_MAX = 1_000_000;
@@ -28,7 +28,7 @@ interface Heard extends OtherNode {
   at: number;
 }
 
-/** Sends and hears what nodes say by NOTIFY: nothing of it is in a table. */
+/** Sends and receives the messages of nodes by NOTIFY: no table contains them. */
 export function nodeTalk(bell: Bell, role: OtherNode['role']): Nodes & { leave(): void } {
   const ownId = randomUUID();
   const ownName = `process ${process.pid} on ${hostname()}`.slice(0, 100);

@@ -2,7 +2,7 @@ import type { OneRecord } from '../records.ts';
 import { type Database, type Queries, statements } from './database.ts';
 import type { Writes } from './writes.ts';
 
-/** What there is once in a store, each a record under its name. */
+/** Single records of a store, each under its name. */
 export type NoteName =
   | 'identity'
   | 'announced'
@@ -17,7 +17,7 @@ const SQL = statements({
   remove_notes: 'DELETE FROM notes WHERE name = ANY ($1)',
 });
 
-/** The bytes of a note; undefined where there is none. */
+/** The bytes of a note; undefined if there is none. */
 export async function readNote(queries: Queries, name: NoteName): Promise<Buffer | undefined> {
   const [row] = await queries.rows<{ record: Buffer }>(SQL.note, [name]);
   return row?.record;

@@ -40,7 +40,7 @@ const FIRST = { at: -1, webhookId: `msg_${'0'.repeat(32)}` };
 
 export type OutboxTable = ReturnType<typeof outboxTable>;
 
-/** What is still to be sent, and what was given up, in PostgreSQL. */
+/** Messages still to be sent, and those that were given up, in PostgreSQL. */
 export function outboxTable(
   database: Database,
   writes: Writes,
@@ -49,7 +49,7 @@ export function outboxTable(
 ) {
   let whoListens: (endpointIds: readonly string[]) => void = () => {};
 
-  /** Queues, in the transaction that ends these jobs, the messages that tell their clients. Returns the endpoints to {@link wake} after it. */
+  /** Queues, in the transaction that ends these jobs, the messages to their clients. Returns the endpoints to {@link wake} after it. */
   async function tell(
     queries: Queries,
     type: WebhookEvent,
@@ -76,7 +76,7 @@ export function outboxTable(
     return told.filter(({ queued }) => queued > 0).map(({ endpoint_id }) => idOf('we', endpoint_id));
   }
 
-  /** Once the transaction in which these endpoints were told is durable. */
+  /** Call this once the transaction that queued messages for these endpoints is durable. */
   function wake(endpointIds: readonly string[]): void {
     if (endpointIds.length > 0) whoListens(endpointIds);
   }
@@ -202,7 +202,7 @@ export function outboxTable(
 
     async sweep({ dueBefore, diedBefore }) {
       return writes.runAlone(async (queries) => {
-        await lockRevision(queries, 'endpoints'); // none is removed meanwhile
+        await lockRevision(queries, 'endpoints'); // prevents that one is removed meanwhile
         const forgotten = await queries.rows(OUTBOX_SQL.take_forgotten, [diedBefore, SWEEP_ENTRIES_MAX]);
         const room = SWEEP_ENTRIES_MAX - forgotten.length;
         const overdue = await queries.rows<MessageRow & { endpoint_id: string }>(OUTBOX_SQL.take_overdue, [

@@ -3,36 +3,36 @@ import { Client, type ClientBase, type ClientConfig, types } from 'pg';
 import { OperatorError } from '../../base/errors.ts';
 import { UnknownOutcome } from '../store.ts';
 
-/** Where the database is, and how to log in. */
+/** Location of the database, and the credentials for logging in. */
 export interface Location {
-  /** URLs as of libpq, one for each server that may be the primary. */
+  /** URLs in the form of libpq, one for each server that may be the primary. */
   urls: readonly string[];
   password?: string;
 }
 
-/** How long a server may take to accept a connection, log in included. */
+/** Time limit for a server to accept a connection, log-in included. */
 const CONNECT_MS_MAX = 5_000;
 
-/** A server that is away for so long does not come back soon: the process ends, and its supervisor starts it again. */
+/** A server that is away for this long does not come back soon: the process ends, and its supervisor starts it again. */
 export const AWAY_MS_MAX = 10_000;
-/** In a front, whose clients wait for an answer meanwhile. */
+/** The same limit in a front, whose clients wait for an answer meanwhile. */
 export const FRONT_AWAY_MS_MAX = 5_000;
-/** As for the other engine: a disk, or a standby, that takes this long will take no more. */
+/** As for the other engine: a disk, or a standby, that takes this long will not take any more. */
 export const COMMIT_MS_MAX = 60_000;
 
-/** Of all sessions of this process, so that another can end them together. */
+/** The name of all sessions of this process, so that another can end them together. */
 const APPLICATION = `pdfseal ${process.pid} ${hostname()}`.slice(0, 63);
 
-/** The types that a `bigint` column, a `uuid` and bytes come back as. No number here comes near 2^53. */
+/** The type of a `bigint` column. No number here comes near 2^53. */
 const INT8 = 20;
 
-/** What a client of `pg` needs for this server. */
+/** Configuration of a `pg` client for this server. */
 export function clientConfig(url: string, password: string | undefined): ClientConfig {
   const named = new URL(url);
-  // Peer authentication: the user of the database is named like that of the process.
+  // Peer authentication: the database user has the name of the process's user.
   if (named.username === '' && !named.searchParams.has('user'))
     named.searchParams.set('user', userInfo().username);
-  // `pg` prefers what the URL says to what is beside it, and an URL without a password says that it is empty.
+  // `pg` prefers the URL to separate options, and a URL without a password means an empty one.
   if (password !== undefined) named.searchParams.set('password', password);
   return {
     connectionString: named.href,
@@ -46,7 +46,7 @@ export function clientConfig(url: string, password: string | undefined): ClientC
   };
 }
 
-/** A connection to a server of the database, not begun yet. Once it is lost, its next statement fails. */
+/** A client for a server of the database, not connected yet. Once its connection is lost, its next statement fails. */
 export function clientOf(
   { urls, password }: Location,
   server: number,
@@ -59,7 +59,7 @@ export function clientOf(
   return client;
 }
 
-/** A server that follows another: what it shows can be older than what a primary has told (or was never told by one). */
+/** A server that follows another: it can show older data than a primary has acknowledged (or data that none ever acknowledged). */
 export class NotPrimary extends Error {
   constructor() {
     super('the server is a standby, or does not accept writes');
@@ -67,7 +67,7 @@ export class NotPrimary extends Error {
   }
 }
 
-/** The server does not know of this daemon's turn: it was the primary before, or was restored. */
+/** The server does not know this daemon's turn: it was the primary before, or was restored. */
 export class ElsewherePrimary extends Error {
   constructor() {
     super('the server does not know of the turn of this daemon');
@@ -75,7 +75,7 @@ export class ElsewherePrimary extends Error {
   }
 }
 
-/** What was read may be undone: standbys may not have it. */
+/** The data read may be undone: standbys may not have it. */
 export class Unsure extends Error {
   constructor(cause: unknown) {
     super('the server cannot tell whether what it showed is durable', { cause });
@@ -85,16 +85,16 @@ export class Unsure extends Error {
 
 export interface BeginOptions {
   statementMsMax: number;
-  /** Of a daemon's turn: only a server that has it is used. */
+  /** Fence of a daemon's turn: only a server that has it is used. */
   fence?: string | undefined;
   /** Whether it is for pages of lists. */
   isForLists?: boolean;
 }
 
 /**
- * For pages of lists: ranges of indexes are merged in their order, and nothing is read from end to end or sorted, whatever the planner guesses of
- * numbers that it does not know. It counts no reading of pages: it would take the jobs of all, whose index is in the order of the table, for cheaper
- * than those of one client.
+ * For pages of lists: ranges of indexes are merged in their order, and nothing is read from end to end or sorted, whatever the planner
+ * guesses about numbers that it does not know. Reading pages has no cost here: otherwise the planner would rate the jobs of all clients,
+ * whose index is in the order of the table, cheaper than those of one client.
  */
 const IN_ORDER = `
     SET plan_cache_mode = force_generic_plan;
@@ -105,9 +105,9 @@ const IN_ORDER = `
     SET random_page_cost = 0;`;
 
 /**
- * What every session begins with. Names mean the tables of pdfseal, a commit waits for the disk (and for synchronous standbys), and a client
- * that is gone is noticed within half a minute. A page of a list is the beginning of a range of an index: nothing is gathered from a whole range and
- * sorted, which the planner prefers where a range is short on average, however long this one is. Throws NotPrimary on a standby.
+ * The beginning of every session. Names mean the tables of pdfseal, a commit waits for the disk (and for synchronous standbys), and a
+ * client that is gone is noticed within half a minute. A page of a list is the beginning of a range of an index: whole ranges are never
+ * gathered and sorted, which the planner prefers if a range is short on average, however long this one is. Throws NotPrimary on a standby.
  */
 export async function begin(
   client: ClientBase,
@@ -139,8 +139,8 @@ export async function fenceOf(client: ClientBase): Promise<string | undefined> {
 }
 
 /**
- * COMMIT. Throws UnknownOutcome where the server says anything besides: "the transaction has already committed locally, but might not have been
- * replicated to the standby" is a warning, in the language of the server, and the command succeeds.
+ * Sends COMMIT. Throws UnknownOutcome if the server adds any notice: "the transaction has already committed locally, but might not have
+ * been replicated to the standby" is a warning, in the language of the server, and the command succeeds.
  */
 export async function commitForSure(client: ClientBase, msMax = COMMIT_MS_MAX): Promise<void> {
   let said: string | undefined;
@@ -157,7 +157,7 @@ export async function commitForSure(client: ClientBase, msMax = COMMIT_MS_MAX): 
   if (said !== undefined) throw new UnknownOutcome(new Error(said));
 }
 
-/** What `pg` says, without a code, of a connection that is gone or does not come about. */
+/** Messages of `pg`, without a code, about a connection that is gone or could not be made. */
 const LOST =
   /^(?:Connection terminated|Client has encountered a connection error|Client was closed|Query read timeout|timeout e|The server does not support SSL|Connection ended)/;
 
@@ -170,7 +170,10 @@ export function isLost(error: unknown): boolean {
   return /^08|^57P0|^58|^53300$|^25006$|^25P0[34]$/.test(code) || /^E(?!RR_)[A-Z_]{3,}$/.test(code);
 }
 
-/** Whether the server did not let this process in (classes 28 and 3D: refused login, no such database), or is not the one that is meant, as TLS has it. */
+/**
+ * Whether the server refused this process (classes 28 and 3D: refused login, no such database), or is not the expected one according to
+ * TLS.
+ */
 export function isShutOut(error: unknown): boolean {
   const { code = '' } = error as { code?: string };
   return /^28|^3D000$|^ERR_TLS_|CERT|^UNABLE_TO_/.test(code);
@@ -179,7 +182,7 @@ export function isShutOut(error: unknown): boolean {
 export const OWNER_REMEDY =
   'name the role that made the store; it owns the database, and the schema pdfseal with all that is in it';
 
-/** What an administrator has to mend before a daemon or a command can use the database; undefined for anything else. */
+/** The fault that an administrator must correct before a daemon or a command can use the database; undefined for anything else. */
 export function setupFault(cause: unknown): OperatorError | undefined {
   const { code = '', message } = cause as { code?: string; message: string };
   // Undefined table or schema.
@@ -204,16 +207,16 @@ export function setupFault(cause: unknown): OperatorError | undefined {
   });
 }
 
-/** Needs 16 MiB of the server's disk for a moment: where those are free, it is no longer full. */
+/** Needs 16 MiB of the server's disk for a moment: if those are free, the disk is no longer full. */
 export const SPACE_PROBE = `SET LOCAL work_mem = '64kB'; SET LOCAL temp_tablespaces = ''; SET LOCAL enable_sort = on;
   SELECT count(*) FROM (SELECT FROM generate_series(1, 16384) n ORDER BY repeat('x', 1000) || n) sorted`;
 
-/** Whether the server has no space on its disk for what it was to write. The transaction is rolled back. */
+/** Whether the server's disk has no space for the write. The transaction is rolled back. */
 export function isDiskFull(error: unknown): boolean {
   return (error as { code?: string }).code === '53100';
 }
 
-/** Two transactions that could not both go on: this one is to be repeated (serialization failure, deadlock, waited too long for a lock). */
+/** Two transactions conflicted: this one must be repeated (serialization failure, deadlock, waited too long for a lock). */
 export function isRepeatable(error: unknown): boolean {
   return ['40001', '40P01', '55P03'].includes((error as { code?: string }).code ?? '');
 }

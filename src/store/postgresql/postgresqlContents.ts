@@ -20,7 +20,7 @@ import { type TallyRow, tallyOf } from './tallyTable.ts';
 import { Writes } from './writes.ts';
 
 const PAGE_ENTRIES = 2000;
-/** As long as one statement may take: a large table is counted, or emptied. */
+/** Time limit of one statement: a large table is counted, or emptied. */
 const STATEMENT_MS_MAX = 600_000;
 
 const SQL = statements({
@@ -39,7 +39,7 @@ const SQL = statements({
   set_head: 'UPDATE log_head SET tree_size = $1, checkpoint_sha256 = $2',
 });
 
-/** Every table but that of the fence: whoever takes over reads the mark. */
+/** Every table except that of the fence: a daemon that takes over reads the mark. */
 const WRITTEN = [
   ...Object.values(TABLES).map(({ table }) => table),
   ...['notes', 'revisions', 'quotas', 'tallies', 'log_head', 'arrivals'],
@@ -56,14 +56,14 @@ const REFUSE_WRITES = [
 
 const REVISED = 'endpoints';
 
-/** The inside of a store in PostgreSQL. Takes the turn of the daemon, whose store it may be. Throws OperatorError while one is active. */
+/** Raw access to a store in PostgreSQL. Takes the turn of the daemon whose store it may be. Throws OperatorError while one is active. */
 export async function postgresqlContents(location: Location): Promise<StoreContents> {
   const busy = new AbortController();
   const onWait = (obstacle: Obstacle) => busy.abort(inUse(obstacle));
   const turn = await takeTurn(location, {
     onWait,
     signal: busy.signal,
-    onLost: () => {}, // The next write tells.
+    onLost: () => {}, // The next write reports it.
     awayMsMax: AWAY_MS_MAX,
   });
   const database = new Database(location, { awayMsMax: AWAY_MS_MAX, fence: turn.fence });
@@ -82,7 +82,7 @@ export async function postgresqlContents(location: Location): Promise<StoreConte
     await database.close();
   }
 
-  /** A section that is small, and kept in another form. */
+  /** Entries of a section that is small, and kept in another form. */
   async function entriesOf(section: Section): Promise<StoreEntry[]> {
     if (section === 'notes') {
       const notes = await database.rows<{ name: string; record: Buffer }>(SQL.all_notes);
@@ -170,7 +170,7 @@ export async function postgresqlContents(location: Location): Promise<StoreConte
       await writes.run((queries) => queries.rows({ name: `clear_${name}`, text }));
     },
 
-    /** Whoever writes waits until the end; and in a store that the log has left, fails then. */
+    /** Writers wait until the end; and in a store that the log has left, their writes fail then. */
     async freeze() {
       const client = await database.retrying(async (server) => {
         const client = clientOf(location, server, STATEMENT_MS_MAX);

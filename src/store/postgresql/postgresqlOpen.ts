@@ -36,17 +36,17 @@ END $$`;
 
 interface OpenInPostgresql extends OpenOptions {
   location: Location;
-  /** Of the daemon: it waits until no other is active, and then brings an older layout up to date. A command does neither. */
+  /** For the daemon: it waits until no other is active, and then brings an older layout up to date. A command does neither. */
   sequencing?: Sequencing;
-  /** Of a front: it accepts jobs for the daemon that seals, and waits for no turn. */
+  /** For a front: it accepts jobs for the sealing daemon, and does not wait for a turn. */
   front?: true;
-  /** How long the database may not answer before this process gives up. */
+  /** Time for which the database may not answer before this process gives up. */
   awayMsMax?: number;
   /** Called when the disk of the server is found full, and when it has space again. */
   onFull?: (isFull: boolean) => void;
 }
 
-/** Makes an empty store in the database, whole or not at all. Throws OperatorError when there is one already. */
+/** Makes an empty store in the database, whole or not at all. Throws OperatorError if there is one already. */
 export async function createInPostgresql({
   location,
   identity,
@@ -75,8 +75,8 @@ export async function createInPostgresql({
 }
 
 /**
- * Opens a store that {@link createInPostgresql} made. Throws OperatorError when there is none, when it belongs to another environment or log,
- * or when its layout is of a newer program, or of an older one and no daemon brought it up to date.
+ * Opens a store that {@link createInPostgresql} made. Throws OperatorError if there is none, if it belongs to another environment or log,
+ * or if its layout is of a newer program, or of an older one and no daemon brought it up to date.
  */
 export async function openInPostgresql({
   location,
@@ -92,7 +92,7 @@ export async function openInPostgresql({
   onFull,
 }: OpenInPostgresql): Promise<Store> {
   const use: Use = front ? 'front' : sequencing ? 'sealing' : 'command';
-  // A daemon that could not use the store must not end the active one's turn, nor be found out only when it is needed.
+  // A daemon that could not use the store must not end the active one's turn, nor fail only when it takes over.
   const prepare = async (client: Client) => {
     await assertDurable(client);
     const layout = await usableLayoutOf(client, 'sealing');
@@ -154,7 +154,7 @@ async function assertLayout(location: Location, use: Use): Promise<void> {
   });
 }
 
-/** An older daemon that is active could not go on with newer tables: its turn ends with the same commit. */
+/** An active older daemon could not continue with newer tables: its turn ends with the same commit. */
 async function bringUpToDate(client: Client): Promise<void> {
   await client.query('BEGIN; SELECT FROM sequencer FOR UPDATE');
   const layout = await usableLayoutOf(client, 'sealing');
@@ -165,7 +165,7 @@ async function bringUpToDate(client: Client): Promise<void> {
   await commitForSure(client);
 }
 
-/** Makes the roles pdfseal_front, pdfseal_seal and pdfseal_admin where the server lacks them, and gives them their rights in the database. */
+/** Makes the roles pdfseal_front, pdfseal_seal and pdfseal_admin if the server lacks them, and grants their rights in the database. */
 export async function makeRolesInPostgresql(location: Location): Promise<readonly string[]> {
   await onPrimary(location, async (client) => {
     await client.query('BEGIN');
@@ -176,7 +176,7 @@ export async function makeRolesInPostgresql(location: Location): Promise<readonl
   return ROLE_NAMES;
 }
 
-/** Whether the database has a store, whatever state it is in. Throws OperatorError when no primary answers. */
+/** Whether the database has a store, whatever state it is in. Throws OperatorError if no primary answers. */
 export async function isInPostgresql(location: Location): Promise<boolean> {
   let layout: number | undefined;
   await onPrimary(location, async (client) => {
@@ -185,12 +185,12 @@ export async function isInPostgresql(location: Location): Promise<boolean> {
   return layout !== undefined;
 }
 
-/** Throws OperatorError when the role may not make a store in the database, or when no primary answers. */
+/** Throws OperatorError if the role may not make a store in the database, or if no primary answers. */
 export function assertMayCreateInPostgresql(location: Location): Promise<void> {
   return onPrimary(location, assertMayCreate);
 }
 
-/** Runs `work` on a connection of its own. Throws OperatorError when no server is a primary that answers and keeps what it promises. */
+/** Runs `work` on a connection of its own. Throws OperatorError if no server is a primary that answers and keeps its promises. */
 async function onPrimary(location: Location, work: (client: Client) => Promise<void>): Promise<void> {
   let last: unknown;
   for (const server of location.urls.keys()) {
@@ -218,7 +218,7 @@ async function onPrimary(location: Location, work: (client: Client) => Promise<v
   });
 }
 
-/** With these off, a server acknowledges what a loss of power undoes. */
+/** With these off, a loss of power undoes acknowledged data. */
 async function assertDurable(client: Client): Promise<void> {
   for (const name of ['fsync', 'full_page_writes']) {
     const { rows } = await client.query<{ value: string }>('SELECT current_setting($1) AS value', [name]);

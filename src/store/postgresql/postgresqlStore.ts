@@ -41,7 +41,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
   const isFront = use === 'front';
   const [newest] = await database.rows<{ record: Buffer }>(NEWEST_BATCH);
   const kept = noteIn(database, writes, 'service_time');
-  // The daemon that seals keeps it.
+  // The sealing daemon keeps it.
   const time = isFront ? { ...kept, write: async () => {} } : kept;
   const serviceTime = await openServiceTime(time, newest?.record, { clock, monotonicMs });
   const unfollow = isFront ? followServiceTime(database, serviceTime) : undefined;
