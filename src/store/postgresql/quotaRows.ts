@@ -7,7 +7,7 @@ const INTERNAL = internalStatements({
   quotas: 'SELECT client_id, name, starts_at, ends_at, jobs FROM quotas',
 });
 const SQL = statements({
-  /** Locks the counts, in the order in which everybody counts, and begins those that are missing. */
+  /** Locks the counts, in the order that all processes use, and begins missing ones. */
   lock_quotas: `INSERT INTO quotas (client_id, name, starts_at, ends_at, jobs)
     SELECT DISTINCT client_id, name, starts_at, ends_at, 0
     FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS counted (client_id, name, starts_at, ends_at)
@@ -30,7 +30,7 @@ interface Row {
   jobs: number;
 }
 
-/** Of these jobs those that would be more than their quota allows, as all nodes together count. Until the transaction ends nobody else counts. */
+/** The jobs among these that would exceed their quota, counted over all nodes. Until the transaction ends no other process counts. */
 export async function overQuota(
   queries: Queries,
   newJobs: readonly NewJob[],

@@ -1,8 +1,8 @@
 import { type Queries, statements } from './database.ts';
 
 /**
- * What changes of it are decided on the newest state, by any process, one after the other. Who takes several of these locks takes them in this
- * order, in a transaction of its own (see `Writes.runAlone`), so that no two wait for each other.
+ * Kinds of data whose changes are decided on the newest state, by any process, one after the other. A process that takes several of these
+ * locks takes them in this order, in a transaction of its own (see `Writes.runAlone`), so that no two wait for each other.
  */
 export type Revised = 'endpoints' | 'renewals' | 'trail';
 
@@ -12,7 +12,7 @@ const SQL = statements({
   revision: 'SELECT revision FROM revisions WHERE name = $1',
 });
 
-/** Holds off changes by others until the transaction ends. Its next statement sees all that were before. Returns the revision. */
+/** Holds off changes by others until the transaction ends. Its next statement sees all earlier ones. Returns the revision. */
 export async function lockRevision(queries: Queries, name: Revised): Promise<number> {
   return only(await queries.rows(SQL.lock_revision, [name]));
 }

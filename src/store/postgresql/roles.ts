@@ -2,23 +2,23 @@ import type { Client } from 'pg';
 import { OperatorError } from '../../base/errors.ts';
 import { DATED_MS_MAX } from '../../job/acceptedJob.ts';
 
-/** Tables whose rows have rules for fronts. Whoever owns them is bound by none. */
+/** Tables whose rows have rules for fronts. The rules do not bind the owner. */
 const RULED = ['notes', 'jobs', 'sources', 'idempotency'];
 const POLICIES = ['front_reads', 'front_adds', 'front_writes', 'all_of_pdfseal_seal', 'all_of_pdfseal_admin'];
 
-/** The bytes of a record are as encodeRecord makes them, so that nobody who reads them ends for it. */
+/** The bytes of a record must be as encodeRecord writes them, so that no reader fails on them. */
 const IS_RECORD = 'substr(record, 1, 8) = substr(sha256(substr(record, 9)), 1, 8)';
 const PARSED = `convert_from(substr(record, 9), 'UTF8')::jsonb`;
 
 /** A number that `toRfc3339` can show as a time: up to the end of the year 9999. */
 const isTime = (path: string) =>
   `${path}.type() == "number" && ${path} >= 0 && ${path} <= 253402300799999 && ${path}.floor() == ${path}`;
-/** Also where there is nothing: so all that are optional are right. */
+/** True also for a missing value: so optional values are right. */
 const areOnly = (type: string, path: string) => `!(${path}.type() != "${type}")`;
 
 /**
- * What everybody who reads a job relies on: places, types and times as encodeJob writes them. Whether a request could have made it is
- * examined before it is sealed.
+ * The properties on which every reader of a job relies: places, types and times as encodeJob writes them. Whether a request could have made
+ * it is examined before it is sealed.
  */
 const IS_JOB = `$.size() == 6 && $[0].size() == 7 && ${areOnly('string', '$[0][0 to 4]')} && $[0][5].type() == "boolean"
   && ($[2].type() == "null" && $[1].type() == "string"
@@ -34,7 +34,7 @@ const IS_JOB = `$.size() == 6 && $[0].size() == 7 && ${areOnly('string', '$[0][0
 const IS_DATED_NOW = `jsonb_path_match(${PARSED}, '$[4] >= $now - ${DATED_MS_MAX} && $[4] <= $now + ${DATED_MS_MAX}',
   jsonb_build_object('now', floor(extract(epoch FROM clock_timestamp()) * 1000)))`;
 
-/** More bytes than the largest record of its kind has. */
+/** More than the largest record of its kind has. */
 const BYTES_MAX = { jobs: 32_768, sources: 16_384, idempotency: 65_536 };
 const isRecordOf = (table: keyof typeof BYTES_MAX) =>
   `length(record) <= ${BYTES_MAX[table]} AND ${IS_RECORD}`;
@@ -44,11 +44,11 @@ function allRows(role: string): string {
 }
 
 /**
- * What the roles may do. They are of the whole server, and nobody logs in as one of them: whoever does is a member of one, and may connect to the
+ * Rights of the roles. They belong to the whole server, and cannot log in: a login is a member of one of them, and may connect to the
  * database of one environment.
  */
 const ROLES = {
-  /** Accepts jobs, and reads what the API shows. */
+  /** Accepts jobs, and reads the data that the API shows. */
   pdfseal_front: `
     GRANT SELECT ON jobs, contents, failures, copies, waiting, arrivals, idempotency, quotas, leaves, tiles, batches, log_head, epochs,
       revisions, credentials, renewals, renewal_rows TO pdfseal_front;
@@ -73,11 +73,11 @@ const ROLES = {
     CREATE POLICY front_writes ON idempotency TO pdfseal_front USING (true) WITH CHECK (${isRecordOf('idempotency')}
       AND ${PARSED}->>'jobId' = 'job_' || replace(job_id::text, '-', '')
       AND EXISTS (SELECT FROM jobs WHERE id = job_id));`,
-  /** Seals: all rows, and no table. */
+  /** Seals: may write all rows, but not change tables. */
   pdfseal_seal: `
     GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA pdfseal TO pdfseal_seal;
     ${allRows('pdfseal_seal')}`,
-  /** Runs commands: all but the log itself. */
+  /** Runs commands: may write everything except the log itself. */
   pdfseal_admin: `
     GRANT SELECT ON ALL TABLES IN SCHEMA pdfseal TO pdfseal_admin;
     GRANT INSERT ON jobs, waiting, trail, epochs TO pdfseal_admin;
@@ -90,7 +90,7 @@ type RoleName = keyof typeof ROLES;
 
 export const ROLE_NAMES = Object.keys(ROLES) as RoleName[];
 
-/** Gives each role that there is its rights, and no others. Within a transaction of the caller's. */
+/** Grants each existing role its rights, and no others, within a transaction of the caller. */
 export async function grantRoles(client: Client): Promise<void> {
   for (const table of RULED)
     for (const policy of POLICIES) await client.query(`DROP POLICY IF EXISTS ${policy} ON ${table}`);
@@ -102,7 +102,7 @@ export async function grantRoles(client: Client): Promise<void> {
   }
 }
 
-/** Makes the roles that the server lacks. Throws OperatorError when this one may not. */
+/** Makes the roles that the server lacks. Throws OperatorError if this role may not. */
 export async function createRoles(client: Client): Promise<void> {
   const present = await rolesOf(client);
   const missing = ROLE_NAMES.filter((name) => !present.includes(name));

@@ -23,7 +23,7 @@ const SQL = statements({
       OR (SELECT record FROM failures WHERE job_id = j.id) IS NOT NULL)`,
 });
 
-/** With the batch of a job that was sealed: who waits is told when. */
+/** With the batch of a sealed job: waiting clients get its time. */
 interface EndedRow extends JobRow {
   batch: Buffer | null;
 }
@@ -38,7 +38,7 @@ interface NodeRow {
   waiting: number;
 }
 
-/** What a front sees of sealing in PostgreSQL. */
+/** A front's view of sealing in PostgreSQL. */
 export function sealingTable(database: Database, bell: Bell): SealingView {
   return {
     async node() {

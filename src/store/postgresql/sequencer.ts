@@ -18,19 +18,19 @@ import {
 
 const POLL_MS = 250;
 const BEAT_MS = 500;
-/** A daemon that gave no sign of life for so long is stopped or cannot be reached. */
+/** A daemon without a sign of life for this long is stopped or cannot be reached. */
 const SILENT_MS_MAX = 3_000;
 const ANSWER_MS_MAX = 5_000;
 /** Longer than a session of a daemon that hangs keeps its locks. */
 const RAISE_MS_MAX = 15_000;
-/** For so long this daemon waits at one of several servers before it asks the next one. */
+/** The daemon waits this long at one of several servers before it tries the next one. */
 const STAY_MS_MAX = 5_000;
 
-/** What a daemon waits for: that another one ends, or that a server answers. */
+/** The reason for a wait: another daemon must end, or a server must answer. */
 export type Obstacle = { holder: string } | { unreachable: string };
 
 export interface Sequencing {
-  /** Called again and again while this daemon waits. */
+  /** Called repeatedly while this daemon waits. */
   onWait(wait: Obstacle): void;
   /** Ends the wait. */
   signal?: AbortSignal;
@@ -44,12 +44,12 @@ interface LastTurn {
   fence: string;
   holder: string;
   session: number | null;
-  /** When its daemon gave its last sign of life, as text. */
+  /** Time of the last sign of life of its daemon, as text. */
   beat: string | null;
   is_connected: boolean;
 }
 
-/** Every role sees which sessions there are, and what they call themselves. */
+/** Every role sees the sessions, and their application names. */
 const SESSION = `pg_stat_activity a ON a.pid = l.session AND a.application_name LIKE 'pdfseal %'`;
 const LAST_TURN = `SELECT s.fence, s.holder, l.session, l.beaten_at::text AS beat, a.pid IS NOT NULL AS is_connected
   FROM sequencer s LEFT JOIN life l ON l.fence = s.fence LEFT JOIN ${SESSION}`;
@@ -58,18 +58,21 @@ const LAST_TURN = `SELECT s.fence, s.holder, l.session, l.beaten_at::text AS bea
 export const IS_ACTIVE = `SELECT count(*) > 0 FROM life l JOIN ${SESSION}
   WHERE l.beaten_at > clock_timestamp() - interval '${SILENT_MS_MAX} ms'`;
 
-/** Nobody loses anything with a sign of life: it waits for no disk and no standby. */
+/** Losing a sign of life does no harm: it waits for no disk and no standby. */
 const BEATING = 'SET synchronous_commit = off';
 const BEAT = `UPDATE life SET session = pg_backend_pid(), beaten_at = clock_timestamp() WHERE fence = $1`;
 const FIRST_BEAT = `INSERT INTO life (fence, session, beaten_at) VALUES ($1, pg_backend_pid(), clock_timestamp())
   ON CONFLICT (single) DO UPDATE SET fence = excluded.fence, session = excluded.session, beaten_at = excluded.beaten_at`;
 
-/** All sessions of the process that has that one: its transactions hold locks. Those of another role end by themselves, after some seconds. */
+/**
+ * Ends all sessions of the process with this session: its transactions hold locks. Those of another role end by themselves, after some
+ * seconds.
+ */
 const END_PROCESS = `SELECT pg_terminate_backend(other.pid)
   FROM pg_stat_activity one JOIN pg_stat_activity other USING (usesysid, datid, application_name)
   WHERE one.pid = $1 AND one.application_name LIKE 'pdfseal %' AND one.usename = current_user AND other.pid <> pg_backend_pid()`;
 
-/** While it is the turn of this daemon, it may write. */
+/** A turn of this daemon, in which it may write. */
 export interface Turn {
   /** UUID under which this daemon took over: that of the store, until another takes over. */
   readonly fence: string;
@@ -77,13 +80,13 @@ export interface Turn {
 }
 
 /**
- * Waits until no other daemon is active at this log, and takes its place: raises the fence, in a commit of its own. That commit is also the
- * barrier: once standbys have it, they have everything that this process is about to read, also what a daemon before it wrote without
- * being told so. What `prepare` throws on a primary is thrown before this process
- * waits. Where a server does not answer that commit in time, or says that standbys may not have it, the next server is asked.
+ * Waits until no other daemon is active at this log, and takes over: raises the fence, in a commit of its own. That commit is also the
+ * barrier: once standbys have it, they have everything that this process is about to read, including unacknowledged writes of an earlier
+ * daemon. An error of `prepare` on a primary is thrown before this process waits. If a server does not answer that commit in time, or
+ * reports that standbys may not have it, the next server is tried.
  *
- * The fence is the truth; signs of life are what others look for before they take over. Nobody can hold up a take-over: there is no lock for
- * it. Who takes over too early does no harm.
+ * The fence is the truth; signs of life are only observed before a take-over. A take-over cannot be held up: there is no lock for it.
+ * Taking over too early does no harm.
  */
 export async function takeTurn(
   location: Location,
@@ -110,7 +113,7 @@ export async function takeTurn(
     timer = setTimeout(() => show().catch(end), BEAT_MS).unref();
   }
 
-  /** Shows whoever waits that this daemon is alive, and finds out whether its turn is over. */
+  /** Shows waiting daemons that this one is alive, and finds out whether its turn is over. */
   async function show(): Promise<void> {
     try {
       await beat(client, fence);
@@ -137,7 +140,7 @@ export async function takeTurn(
     fence,
     async close() {
       isOver = true;
-      // Or a process that closes while the server is away would look for it until the time is over.
+      // Otherwise a process that closes while the server is away would look for it until the time is over.
       closed.abort();
       clearTimeout(timer);
       await client.end().catch(() => {});
@@ -149,7 +152,7 @@ async function beat(client: Client, fence: string): Promise<undefined> {
   if ((await fenceOf(client)) !== fence) throw new Superseded();
   await client.query(BEATING);
   await client.query(BEAT, [fence]).catch((error) => {
-    if (!isDiskFull(error)) throw error; // What can be read is shown still, and nobody else could raise the fence.
+    if (!isDiskFull(error)) throw error; // Reading still works, and no other daemon could raise the fence.
   });
 }
 
@@ -160,8 +163,8 @@ async function lastTurn(client: Client): Promise<LastTurn> {
 }
 
 /**
- * Waits for a transaction of the daemon before, which locks the row; whatever that one writes after it finds another fence. Undefined where
- * another daemon was faster.
+ * Waits for a transaction of the previous daemon, which locks the row; its later writes find another fence. Undefined if another daemon was
+ * faster.
  */
 async function raiseFence(client: Client, from: string): Promise<string | undefined> {
   const holder = `process ${process.pid} on ${hostname()}`;
@@ -181,15 +184,15 @@ function reasonOf(error: unknown): string {
 
 interface Session extends Pick<Sequencing, 'onWait'> {
   signal: AbortSignal | undefined;
-  /** Only a server that has this one. */
+  /** If set, only a server with this fence is used. */
   fence?: string;
-  /** Throws where there is no use in waiting. */
+  /** Throws if waiting is of no use. */
   prepare?: Prepare | undefined;
-  /** What there is to wait for; undefined once there is nothing. */
+  /** Returns the obstacle to wait for; undefined once there is none. */
   attempt(client: Client): Promise<Obstacle | undefined>;
 }
 
-/** A session of a primary, on which the attempt succeeded. */
+/** Returns a session of a primary, on which the attempt succeeded. */
 async function sessionOf(
   location: Location,
   { onWait, signal, fence, prepare, attempt }: Session,
@@ -217,12 +220,12 @@ async function sessionOf(
       continue; // Of several primaries, another can be the true one.
     } catch (error) {
       client.end().catch(() => {});
-      // Every server was asked, and no one has the turn of this daemon.
+      // Every server was tried, and none has the turn of this daemon.
       if (error instanceof ElsewherePrimary && server >= urls.length - 1) throw new Superseded();
       const fault = setupFault(error);
       refusals = fault === undefined ? 0 : refusals + 1;
       if (refusals === urls.length || (fault === undefined && !isTransient(error))) throw fault ?? error;
-      if (isTaken && error instanceof NotPrimary) continue; // It is known where a primary is, and who is active there.
+      if (isTaken && error instanceof NotPrimary) continue; // The location of a primary is known, and its active daemon.
       isTaken = false;
       onWait({ unreachable: reasonOf(error) });
     }
@@ -236,7 +239,7 @@ function isTransient(error: unknown): boolean {
   return isLost(error) || isRepeatable(error) || isDiskFull(error) || error instanceof UnknownOutcome;
 }
 
-/** For how long a daemon has given no sign of life, by the monotonic clock of this process. */
+/** Measures how long a daemon has given no sign of life, by the monotonic clock of this process. */
 function measureSilence(): (turn: LastTurn) => number {
   const since = stopwatch();
   let last = '';

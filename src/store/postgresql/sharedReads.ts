@@ -1,6 +1,6 @@
 /**
- * Reads by key, of which many are asked for at one moment. What is asked for while a statement is under way shares the next one: so each sees
- * everything that was durable when it was asked for, and a busy service asks the database a few times, not for each request.
+ * Reads by key, for many requests at one moment. Keys requested while a statement is under way share the next one: so each request sees
+ * everything that was durable when it was made, and a busy service queries the database a few times, not for each request.
  */
 export class SharedReads<Value> {
   readonly #read: (keys: string[]) => Promise<Map<string, Value>>;
@@ -24,7 +24,7 @@ export class SharedReads<Value> {
       this.#next = undefined;
       return this.#read([...keys]);
     });
-    this.#last = values.catch(() => {}); // Whoever asked is told.
+    this.#last = values.catch(() => {}); // The callers get the error.
     return { keys, values };
   }
 }

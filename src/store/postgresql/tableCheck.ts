@@ -39,7 +39,7 @@ const SQL = statements({
   checked_jobs: `SELECT j.*, ${isBeside('leaves')} OR ${isBeside('failures')} AS ended, ${isBeside('contents')} AS received,
       ${isBeside('waiting')} AS waits, ${isBeside('arrivals')} AS arrived, ${isBeside('sources')} AS has_source
     FROM jobs j WHERE j.id > $1 ORDER BY j.id LIMIT ${PAGE_JOBS}`,
-  /** Of jobs that are not there. */
+  /** Waiting jobs that do not exist. */
   stray_waiting: 'SELECT job_id FROM waiting w WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.id = w.job_id)',
   checked_leaves: 'SELECT data FROM leaves WHERE leaf_index >= $1 AND leaf_index < $2 ORDER BY leaf_index',
   checked_size: 'SELECT tree_size FROM log_head',
@@ -51,8 +51,8 @@ const SQL = statements({
   remove_tile: 'DELETE FROM tiles WHERE level = $1 AND index = $2',
   remove_waiting: 'DELETE FROM waiting WHERE job_id = $1',
   add_waiting: 'INSERT INTO waiting VALUES ($1) ON CONFLICT DO NOTHING',
-  /** What a front accepted looks as what a daemon did: it is examined before it is sealed. */
-  // It is not known when it arrived.
+  /** A job that a front accepted looks like one that a daemon accepted: it is examined before it is sealed. */
+  // Its time of arrival is unknown.
   add_arrival: 'INSERT INTO arrivals (job_id, arrived_at) VALUES ($1, NULL) ON CONFLICT DO NOTHING',
   remove_source: 'DELETE FROM sources WHERE job_id = $1',
   mend_job: `UPDATE jobs SET client_id = $2, organization = $3, visibility = $4, document_sha256 = $5, reference_sha256 = $6
@@ -61,9 +61,9 @@ const SQL = statements({
 });
 
 /**
- * What follows from other tables, and could differ from them: tiles, waiting jobs, sources that are done with, the columns that jobs are
- * found by, counts of quotas, messages to endpoints and their counts. All of it is read in one snapshot, so what a running daemon writes is no flaw. Indexes proper are the
- * database's own (`amcheck`).
+ * Data that follows from other tables, and could differ from them: tiles, waiting jobs, finished sources, the columns that jobs are found
+ * by, counts of quotas, messages to endpoints and their counts. All of it is read in one snapshot, so writes of a running daemon are not
+ * flaws. Indexes proper are the database's own (`amcheck`).
  */
 export function tableCheck(
   database: Database,
@@ -120,7 +120,7 @@ async function* tiles(queries: Queries): AsyncIterable<TableFlaw> {
       edge.size,
       Math.min(edge.size + PAGE_LEAVES, size),
     ]);
-    if (rows.length === 0) break; // The log is damaged, which the check of its leaves tells.
+    if (rows.length === 0) break; // The log is damaged, which the check of its leaves reports.
     const grown = appendLeaves(
       edge,
       rows.map(({ data }) => leafHash(data)),
@@ -160,7 +160,7 @@ async function* strays(queries: Queries): AsyncIterable<TableFlaw> {
   }
 }
 
-/** `announced`: of the batch that is taken up at the next start, whose jobs were examined. */
+/** `announced`: jobs of the batch that is taken up at the next start, which were examined. */
 async function* jobs(
   queries: Queries,
   counts: Counts,
@@ -170,7 +170,7 @@ async function* jobs(
     const rows = await queries.rows<CheckedJob>(SQL.checked_jobs, [last]);
     for (const row of rows) {
       const job = readable(row);
-      if (job === undefined) continue; // The check of the records themselves tells.
+      if (job === undefined) continue; // The check of the records themselves reports it.
       yield* jobFlaws(row, job, isOfClient(job) && !announced.has(job.id));
       counts.add(job);
     }
@@ -201,7 +201,8 @@ function* jobFlaws(row: CheckedJob, job: Job, isToBeExamined: boolean): Iterable
     entry: job.id,
     mend: (queries) => queries.rows(query, values),
   });
-  // A front can announce a job again after its end. The daemon that seals forgets that when it next looks; no index is wrong because of it.
+  // A front can announce a job again after its end. The sealing daemon removes that entry when it next looks; no index is wrong because of
+  // it.
   if (row.waits && row.ended) yield of('waiting', 'superfluous', SQL.remove_waiting);
   if (!row.waits && !row.arrived && !row.ended)
     yield of('waiting', 'missing', isToBeExamined ? SQL.add_arrival : SQL.add_waiting);
@@ -221,7 +222,7 @@ function* jobFlaws(row: CheckedJob, job: Job, isToBeExamined: boolean): Iterable
   if (!isFound) yield of('lookups', 'wrong', SQL.mend_job, mending);
 }
 
-/** The count of a window is that of its jobs. Windows that are long over go with the sweep. */
+/** The count of a window is that of its jobs. Windows that ended long ago are left to the sweep. */
 class Counts {
   readonly #overBefore: number;
   readonly #counts = new Map<string, QuotaCount>();

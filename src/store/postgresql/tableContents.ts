@@ -10,20 +10,20 @@ import type { Query } from './database.ts';
 import { idempotencyBytes } from './idempotencyTable.ts';
 import { referenceSha256 } from './jobRows.ts';
 
-/** A section that is a table. The database itself makes keys and values, which are bytes, of columns, and columns of them. */
+/** A section that is a table. The database itself converts columns to keys and values, which are bytes, and back. */
 interface TableSection {
   table: string;
   /** Key and value of a row. */
   key: string;
   value: string;
-  /** Columns by which rows are sorted like their keys; and each as it follows from a key `k`. */
+  /** Columns by which rows are sorted like their keys, each with its derivation from a key `k`. */
   order: Record<string, string>;
-  /** Columns as they follow from a key `k`, a value `v`, and what is {@link Derived}. */
+  /** Columns with their derivation from a key `k`, a value `v`, and {@link Derived} values. */
   columns: Record<string, string>;
   derived?: Derived;
 }
 
-/** What only this program makes of an entry: names and types, and the values in the same order. */
+/** Values that only this program can derive from an entry: names and types, and the values in the same order. */
 interface Derived {
   names: string[];
   types: string[];

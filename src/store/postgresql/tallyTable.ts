@@ -20,7 +20,7 @@ const SQL = statements({
   tallies: 'SELECT tallies.* FROM tallies JOIN endpoints ON id = endpoint_id WHERE id = ANY($1::uuid[])',
 });
 
-/** How endpoints fare, in their order; empty for one that is not there. */
+/** Delivery statistics of endpoints, in their order; empty for an endpoint that does not exist. */
 export async function readTallies(
   queries: Queries,
   endpointIds: readonly string[],

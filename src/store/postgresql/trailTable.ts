@@ -30,7 +30,10 @@ export type TrailTable = ReturnType<typeof trailTable>;
 
 /** The audit trail in PostgreSQL. */
 export function trailTable(database: Database, writes: Writes, options: TrailOptions) {
-  /** Runs the work that writes an act, alone. Throws StorageFull for one that {@link isRefusable}, where the daemon itself would wait for space. */
+  /**
+   * Runs the work that writes an act, alone. Throws StorageFull for an act that {@link isRefusable}, if the daemon itself would wait for
+   * space.
+   */
   function acting<T>(
     act: Act | null,
     work: (queries: Queries) => Promise<T>,
@@ -40,8 +43,8 @@ export function trailTable(database: Database, writes: Writes, options: TrailOpt
   }
 
   /**
-   * Records an act in the transaction of what it changes, which is one that {@link acting} began; `null` is nobody's act. Until that
-   * transaction ends, no other process records any: so this comes last, after everything that can wait for others.
+   * Records an act in the transaction of its change, which {@link acting} began; `null` is an act without an actor. Until that transaction
+   * ends, no other process records any: so this comes last, after everything that can wait for others.
    */
   async function record(queries: Queries, act: Act | null): Promise<void> {
     if (act !== null) await add(queries, act);

@@ -12,7 +12,7 @@ type Work<T> = (queries: Queries) => Promise<T>;
 interface Pending {
   work: Work<unknown>;
   isAlone: boolean;
-  /** Nobody waits for space on the disk with it. */
+  /** Whether it fails instead of waiting for space on the disk. */
   isRefusable: boolean;
   resolve(result: unknown): void;
   reject(error: unknown): void;
@@ -24,15 +24,15 @@ const GROUP_WORKS_MAX = 256;
 const STATEMENT_MS_MAX = 30_000;
 
 /**
- * Group commit: one transaction of this process at a time is on its way to the disk, and what is to be written meanwhile becomes the next
- * one. Works run in the order in which they were given.
+ * Group commit: one transaction of this process at a time is on its way to the disk, and writes made meanwhile form the next one. Works run
+ * in the order in which they were given.
  *
- * When the answer to a COMMIT is lost, or says that standbys may not have the transaction, nobody can tell whether it is durable (a server's
+ * If the answer to a COMMIT is lost, or reports that standbys may not have the transaction, its durability cannot be determined (a server's
  * own answer to that question can come from another timeline): every write in it and everything after it, reads included, throws
  * {@link UnknownOutcome}, until the process ends, and another has committed a barrier of its own before it reads.
  *
- * A server whose disk is full rolls a transaction back. What a request wants to write then throws StorageFull; what a daemon with a turn has to
- * write waits for space, in its order.
+ * A server whose disk is full rolls a transaction back. The writes of requests then throw StorageFull; writes that a daemon with a turn
+ * must make wait for space, in their order.
  */
 export class Writes {
   readonly #database: Database;
@@ -40,7 +40,7 @@ export class Writes {
   #client: Client | undefined;
   #pending: Pending[] = [];
   #draining: Promise<void> | undefined;
-  /** Ends what waits for the outcome of the last COMMIT. */
+  /** Ends the wait for the outcome of the last COMMIT. */
   #settled = () => {};
 
   constructor(database: Database, turn?: Turn) {
@@ -49,34 +49,34 @@ export class Writes {
   }
 
   /**
-   * Resolves with what `work` returned, once that is durable. A work that throws has written nothing. It can be called several times: it must
-   * do nothing but use the queries it is given.
+   * Resolves with the result of `work`, once that is durable. A work that throws has written nothing. It can be called several times: it
+   * may only use the queries it is given.
    */
   run<T>(work: Work<T>): Promise<T> {
     return this.#run(work, {});
   }
 
-  /** The same for what a request asks for: it throws StorageFull where the daemon itself would wait for space on the server's disk. */
+  /** Like {@link run} for a request: throws StorageFull if the daemon itself would wait for space on the server's disk. */
   runForRequest<T>(work: Work<T>): Promise<T> {
     return this.#run(work, { isRefusable: true });
   }
 
   /**
-   * The same, in a transaction of its own. So runs every work that locks what works of other processes lock too, one after the other: together
-   * with other works it could hold what another process needs first, and wait for what that one holds.
+   * Like {@link run}, in a transaction of its own. Every work that takes locks shared with other processes must run this way, one after the
+   * other: together with other works it could hold a lock that another process needs first, and wait for one that the other holds.
    */
   runAlone<T>(work: Work<T>): Promise<T> {
     return this.#run(work, { isAlone: true });
   }
 
-  /** Both of these at once. */
+  /** Combines {@link runAlone} and {@link runForRequest}. */
   runAloneForRequest<T>(work: Work<T>): Promise<T> {
     return this.#run(work, { isAlone: true, isRefusable: true });
   }
 
   #run<T>(work: Work<T>, { isAlone = false, isRefusable = false }: Partial<Pending>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      if (isRefusable) this.#database.space.admit(); // It would only wait behind what waits for space.
+      if (isRefusable) this.#database.space.admit(); // It would only wait behind works that wait for space.
       this.#pending.push({
         work,
         isAlone,
@@ -115,7 +115,7 @@ export class Writes {
     return this.#pending.splice(0, works);
   }
 
-  /** All works in one transaction; where one of them throws, each in one of its own. */
+  /** Runs all works in one transaction; if one of them throws, each in its own. */
   async #write(group: Pending[]): Promise<void> {
     const results: unknown[] = [];
     try {
@@ -147,7 +147,7 @@ export class Writes {
     await this.#write(waiting);
   }
 
-  /** Runs until it is known that the transaction is durable, or that nothing of it is. Throws UnknownOutcome where neither is known. */
+  /** Runs until the transaction is known to be durable, or to have had no effect. Throws UnknownOutcome if neither is known. */
   async #transaction(work: Work<void>): Promise<void> {
     await this.#database.retrying((server, answered) => this.#attempt(server, answered, work));
   }
@@ -177,7 +177,7 @@ export class Writes {
   async #connect(server: number): Promise<Client> {
     const { urls, password } = this.#database.location;
     const config = clientConfig(urls[server] ?? '', password);
-    // No time limit of the server's: it would also end the wait of a COMMIT for standbys, and call that success.
+    // Without a time limit of the server: it would also end the wait of a COMMIT for standbys, and report that as success.
     const client = new Client({
       ...config,
       query_timeout: this.#database.answerMsMax(STATEMENT_MS_MAX),
@@ -189,7 +189,7 @@ export class Writes {
     try {
       await client.connect();
       await begin(client, { statementMsMax: 0, fence: this.#turn?.fence });
-      // Where no standby answers, the first COMMIT that waits for one is the last that is begun, and keeps its connection.
+      // If no standby answers, the first COMMIT that waits for one is the last that is begun, and keeps its connection.
       if (this.#turn === undefined) await commitBarrier(client, this.#database.answerMsMax(COMMIT_MS_MAX));
     } catch (error) {
       client.end().catch(() => {});
@@ -199,8 +199,8 @@ export class Writes {
   }
 
   /**
-   * Also holds off whoever would take over, until the transaction ends. Nothing is sent before the answer: where the server refuses to begin
-   * a transaction, each of the statements that follow would be one of its own.
+   * Also holds off take-overs until the transaction ends. Nothing is sent before the answer: if the server refuses to begin a transaction,
+   * each of the following statements would be one of its own.
    */
   async #begin(client: Client): Promise<void> {
     if (this.#turn === undefined) {
@@ -224,7 +224,7 @@ export class Writes {
       await commitForSure(client, this.#database.answerMsMax(COMMIT_MS_MAX));
     } catch (error) {
       const isAnswer = /^[0-9A-Z]{5}$/.test((error as { code?: string }).code ?? '');
-      // Without space for its write-ahead log, the server says the same as it crashes, and may have written the commit to it before.
+      // Without space for its write-ahead log, the server reports the same while it crashes, and may have written the commit to it before.
       const isRefused = isAnswer && !isLost(error) && !isDiskFull(error);
       this.#drop();
       throw isRefused || error instanceof UnknownOutcome ? error : new UnknownOutcome(error);
@@ -245,7 +245,7 @@ export class Writes {
   }
 }
 
-/** What the database itself does not allow (class 23) contradicts the program, as an assertion that fails. */
+/** A violation of the database's own rules (class 23) contradicts the program, like a failed assertion. */
 function asInvariant(error: unknown): unknown {
   const { code = '', message = '' } = error as { code?: string; message?: string };
   return /^23/.test(code) ? new BrokenInvariant(message) : error;
