@@ -6,7 +6,7 @@ import { encodeRecord, parseRecord } from '../records.ts';
 import type { NewJob } from '../store.ts';
 import { type Queries, statements, together } from './database.ts';
 
-/** A job with what became of it, as {@link JOB_COLUMNS} select it. */
+/** A job with its outcome, as {@link JOB_COLUMNS} select it. */
 export interface JobRow {
   id: string;
   record: Buffer;
@@ -15,12 +15,12 @@ export interface JobRow {
   failure: Buffer | null;
 }
 
-/** Of `jobs AS j`. */
+/** For use with `jobs AS j`. */
 export const CONTENT = '(SELECT record FROM contents WHERE job_id = j.id) AS content';
 
 /**
- * Of `jobs AS j`. What is beside a job is looked up for each job that is selected: a plan of a join can read the other table from its beginning,
- * with every page of a list again.
+ * For use with `jobs AS j`. Data of other tables is looked up for each selected job: the plan of a join can read the other table from its
+ * beginning, again with every page of a list.
  */
 export const JOB_COLUMNS = `j.id, j.record, ${CONTENT},
   (SELECT leaf_index FROM leaves WHERE job_id = j.id) AS leaf_index,
@@ -42,7 +42,7 @@ const SQL = statements({
   insert_sources: 'INSERT INTO sources (job_id, record) SELECT * FROM unnest($1::uuid[], $2::bytea[])',
   insert_arrivals: 'INSERT INTO arrivals (job_id) SELECT unnest($1::uuid[])',
   insert_copies: 'INSERT INTO copies (job_id, record) SELECT * FROM unnest($1::uuid[], $2::bytea[])',
-  /** In the order of the key, as everybody does it: so two who count the same quotas never wait for each other in a circle. */
+  /** In the order of the key, as in all processes: so two that count the same quotas never wait for each other in a circle. */
   count_quotas: `INSERT INTO quotas (client_id, name, starts_at, ends_at, jobs)
     SELECT client_id, name, starts_at, ends_at, count(*)
     FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS counted (client_id, name, starts_at, ends_at)
@@ -51,7 +51,7 @@ const SQL = statements({
 });
 export const INSERT_COPIES = SQL.insert_copies;
 
-/** Adds jobs with their sources, copies and counts. Of their idempotency entries see `idempotencyTable.ts`; they do not wait yet. */
+/** Adds jobs with their sources, copies and counts. Their idempotency entries are in `idempotencyTable.ts`; the jobs do not wait yet. */
 export async function insertJobs(queries: Queries, newJobs: readonly NewJob[]): Promise<void> {
   if (newJobs.length === 0) return;
   const jobs = newJobs.map(({ job }) => job);
@@ -87,7 +87,7 @@ export async function insertWaiting(queries: Queries, jobIds: readonly string[])
   await queries.rows(SQL.insert_waiting, [jobIds.map((id) => ownUuid('job', id))]);
 }
 
-/** The same for jobs that a front accepted: the daemon that seals examines them. */
+/** Adds jobs that a front accepted as arrivals: the sealing daemon examines them. */
 export async function insertArrivals(queries: Queries, jobIds: readonly string[]): Promise<void> {
   await queries.rows(SQL.insert_arrivals, [jobIds.map((id) => ownUuid('job', id))]);
 }
@@ -106,7 +106,7 @@ async function insertBeside(
   ]);
 }
 
-/** What a customer reference is found by. JSON keeps every string apart from every other. */
+/** The value by which a customer reference is found. JSON keeps every string distinct from every other. */
 export function referenceSha256(reference: string | undefined): Buffer | undefined {
   return reference === undefined ? undefined : Buffer.from(sha256(Buffer.from(JSON.stringify(reference))));
 }

@@ -15,7 +15,7 @@ import type { OutboxTable } from './outboxTable.ts';
 import { overQuota, quotaCounts, sweepQuotas } from './quotaRows.ts';
 import type { Writes } from './writes.ts';
 
-/** Jobs accepted in one go. */
+/** Maximum number of jobs accepted in one go. */
 const ACCEPTED_MAX = 1000;
 
 const SQL = statements({
@@ -43,7 +43,7 @@ const SQL = statements({
     RETURNING (SELECT client_id FROM jobs WHERE id = $1)`,
 });
 
-/** Where each kind of what is kept beside a job is. */
+/** The table of each kind of entry about a job. */
 const BESIDE = [
   ['outcome', 'failures'],
   ['content', 'contents'],
@@ -51,22 +51,22 @@ const BESIDE = [
   ['copy', 'copies'],
 ] as const;
 
-/** Jobs that are to be accepted in one go. */
+/** Jobs that will be accepted in one go. */
 interface Accepting {
   newJobs: NewJob[];
-  /** What was refused, and why. */
+  /** Refused jobs, with the reason for each. */
   refused: Promise<Map<NewJob, BrokenInvariant>>;
 }
 
 export interface JobTableOptions {
   idempotency: IdempotencyTable;
-  /** Tells clients how their jobs ended. */
+  /** Notifies clients how their jobs ended. */
   outbox: OutboxTable;
-  /** Makes jobs wait that were accepted. */
+  /** Makes accepted jobs wait. */
   insertWaiting(queries: Queries, jobIds: readonly string[]): Promise<void>;
   /** Called once a job is accepted. */
   onAccepted(): void;
-  /** Called once jobs that were in the store before have their outcome. */
+  /** Called once jobs that were already in the store have their outcome. */
   onEnded(): void;
 }
 
@@ -75,7 +75,7 @@ export type JobTable = ReturnType<typeof jobTable>;
 export function jobTable(database: Database, writes: Writes, options: JobTableOptions) {
   let current: Accepting | undefined;
 
-  /** Whatever is accepted until the transaction begins goes into it. */
+  /** Accepts in one transaction all jobs that come before it begins. */
   function acceptTogether(): Accepting {
     const newJobs: NewJob[] = [];
     const refused = writes.runForRequest(async (queries) => {
@@ -96,8 +96,8 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
   }
 
   /**
-   * Looks whether jobs can be added that do not wait. Returns what adds them: their leaves are written with them. Throws BrokenInvariant
-   * when one of them cannot be accepted.
+   * Checks whether jobs that do not wait can be added. Returns a function that adds them: their leaves are written with them. Throws
+   * BrokenInvariant if one of them cannot be accepted.
    */
   async function admit(queries: Queries, newJobs: readonly NewJob[]): Promise<() => Promise<void>> {
     if (newJobs.length === 0) return async () => {};
@@ -146,7 +146,7 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
     return { refused, replaced: taken.replaced };
   }
 
-  /** A job waits exactly as long as it has no outcome. Throws BrokenInvariant when one of these does not. */
+  /** Ends the wait of jobs, which is as long as they have no outcome. Throws BrokenInvariant if one of these does not wait. */
   async function endWaiting(queries: Queries, jobIds: readonly string[]): Promise<void> {
     const ended = await queries.rows<{ job_id: string }>(SQL.end_waiting, [
       jobIds.map((id) => ownUuid('job', id)),
@@ -157,12 +157,14 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
     assert(false, `job ${missing} is unknown or has an outcome already`);
   }
 
-  /** From now on, jobs that a front accepted are like those of this process: they were examined. */
+  /** From now on, jobs that a front accepted count as accepted by this process: they were examined. */
   async function keepArrivals(queries: Queries, jobIds: readonly string[]): Promise<void> {
     await queries.rows(SQL.keep_arrivals, [jobIds.map((id) => ownUuid('job', id))]);
   }
 
-  /** Throws BrokenInvariant when the document of one is still to be fetched. A source that a front added to a job without need is removed. */
+  /**
+   * Throws BrokenInvariant if the document of a job is still to be fetched. A source that a front added to a job without need is removed.
+   */
   async function assertFetched(queries: Queries, jobIds: readonly string[]): Promise<void> {
     const ids = jobIds.map((id) => ownUuid('job', id));
     const sources = await queries.rows<JobRow & { is_received: boolean }>(SQL.end_sources, [ids]);
@@ -277,7 +279,7 @@ interface JobOf {
   key: Buffer;
 }
 
-/** The jobs that a table is about, in the order of its key. */
+/** The jobs of a table's rows, in the order of its key. */
 function jobsOf(table: string, key: string): Query {
   return {
     name: `jobs_of_${table}`,

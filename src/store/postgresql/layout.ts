@@ -4,7 +4,7 @@ import { OperatorError } from '../../base/errors.ts';
 import { OWNER_REMEDY } from './pgSession.ts';
 import { grantRoles } from './roles.ts';
 
-/** Each file brings the layout before it to its own; the first makes the tables. */
+/** Each file migrates the previous layout to its own; the first makes the tables. */
 const MIGRATIONS = [
   { layout: 3, file: '003.sql' },
   { layout: 4, file: '004.sql' },
@@ -19,7 +19,7 @@ const MIGRATION_MS_MAX = 3_600_000;
 
 const VERSION = `SELECT obj_description(oid, 'pg_namespace') AS version FROM pg_namespace WHERE nspname = 'pdfseal'`;
 
-/** The version of the layout; undefined where the database has no schema `pdfseal`. */
+/** The version of the layout; undefined if the database has no schema `pdfseal`. */
 export async function layoutOf(client: Client): Promise<number | undefined> {
   const { rows } = await client.query<{ version: string | null }>(VERSION);
   const [row] = rows;
@@ -32,7 +32,7 @@ export async function layoutOf(client: Client): Promise<number | undefined> {
   return Number(version);
 }
 
-/** Throws OperatorError when the role may not make a store in the database. */
+/** Throws OperatorError if the role may not make a store in the database. */
 export async function assertMayCreate(client: Client): Promise<void> {
   const { rows } = await client.query<{ role: string; name: string; may: boolean }>(
     `SELECT current_user AS role, current_database() AS name, has_database_privilege(current_database(), 'CREATE') AS may`,
@@ -44,10 +44,10 @@ export async function assertMayCreate(client: Client): Promise<void> {
     });
 }
 
-/** What a process does with a store: seals, executes a command, or is a front. */
+/** The use of a store by a process: sealing, a command, or a front. */
 export type Use = 'sealing' | 'command' | 'front';
 
-/** Without each of these privileges on each of these tables, a process would find out only when it needs them. */
+/** Without each of these privileges on each of these tables, a process would fail only when it needs them. */
 const NEEDED: Record<Use, { privileges: string[]; tables: string }> = {
   sealing: { privileges: ['SELECT', 'INSERT', 'UPDATE', 'DELETE'], tables: '' },
   command: { privileges: ['SELECT', 'INSERT'], tables: '^(jobs|waiting|trail)$' },
@@ -60,8 +60,8 @@ const RIGHTS = `SELECT current_user AS role, has_schema_privilege('pdfseal', 'US
     WHERE n.nspname = 'pdfseal' AND c.relkind = 'r' AND c.relname ~ $2) AS may`;
 
 /**
- * The version of the layout, which this program knows. Throws OperatorError where there is no store, where it is of a newer program or of too old a
- * build, or where the role may not use it so.
+ * The version of the layout, which this program knows. Throws OperatorError if there is no store, if it is of a newer program or of too old
+ * a build, or if the role may not use it this way.
  */
 export async function usableLayoutOf(client: Client, use: Use): Promise<number> {
   const layout = await layoutOf(client);
@@ -87,7 +87,7 @@ export async function usableLayoutOf(client: Client, use: Use): Promise<number> 
   return layout;
 }
 
-/** Makes the tables, or brings them to the layout of this program. Within a transaction of the caller's. */
+/** Makes the tables, or migrates them to the layout of this program, within a transaction of the caller. */
 export async function migrate(client: Client, from: number): Promise<void> {
   if (from === 0) await client.query('CREATE SCHEMA pdfseal');
   for (const { file } of MIGRATIONS.filter(({ layout }) => layout > from)) {

@@ -1,12 +1,12 @@
 import { statements } from './database.ts';
 
 /**
- * What changes messages and their counts. Every statement locks the tallies of its endpoints first, in the order of their ids: so the bounds
- * hold, the counts are right, and no two wait for each other.
+ * Statements that change messages and their counts. Every statement locks the tallies of its endpoints first, in the order of their ids: so
+ * the bounds hold, the counts are right, and no two wait for each other.
  */
 
 export const OUTBOX_SQL = statements({
-  /** Messages to every endpoint that is told of that event, as many as its backlog takes; `rest` are those it does not take. */
+  /** Adds messages to every endpoint that receives that event, as many as its backlog takes; `rest` are the others. */
   tell: `WITH channel AS (
       SELECT id, client_id, $6 - pending AS room FROM endpoints JOIN tallies ON endpoint_id = id
       WHERE client_id = ANY ($2) AND $3 = ANY (told)
@@ -25,7 +25,7 @@ export const OUTBOX_SQL = statements({
     )
     UPDATE tallies SET pending = pending + queued FROM told WHERE tallies.endpoint_id = told.endpoint_id
     RETURNING told.endpoint_id, queued, rest`,
-  /** Dead letters, as many as are kept; those beyond are dropped and counted. Of removed endpoints there are none. */
+  /** Adds dead letters, up to the limit; those beyond are dropped and counted. Removed endpoints get none. */
   bury: `WITH channel AS (
       SELECT endpoint_id, $6 - dead_letters AS graves FROM tallies JOIN endpoints ON id = endpoint_id
       WHERE endpoint_id = ANY ($1)
@@ -50,7 +50,10 @@ export const OUTBOX_SQL = statements({
       dropped_from = least(tallies.dropped_from, dead.dropped_from),
       dropped_to = greatest(tallies.dropped_to, dead.dropped_to)
     FROM dead WHERE tallies.endpoint_id = dead.endpoint_id`,
-  /** Takes a message out of the backlog and, where it is due again, puts it back. An entry that is gone is not put back; nothing happens to an endpoint that is. */
+  /**
+   * Takes a message out of the backlog and, if it is due again, puts it back. A missing entry is not put back; for a removed endpoint,
+   * nothing happens.
+   */
   settle: `WITH channel AS (
       SELECT endpoint_id FROM tallies JOIN endpoints ON id = endpoint_id WHERE id = $1 FOR UPDATE OF tallies
     ), gone AS (
@@ -69,7 +72,7 @@ export const OUTBOX_SQL = statements({
       failure = coalesce($7, failure)
     FROM channel, moved WHERE tallies.endpoint_id = channel.endpoint_id
     RETURNING gone > 0 AS was_there`,
-  /** A message to one endpoint, unless its backlog is full. */
+  /** Adds a message to one endpoint, unless its backlog is full. */
   queue_message: `WITH channel AS (
       UPDATE tallies SET pending = pending + 1 WHERE endpoint_id = $1 AND pending < $5 RETURNING endpoint_id
     )
@@ -90,7 +93,7 @@ export const OUTBOX_SQL = statements({
       FROM (SELECT count(*) AS raised FROM raised) AS number WHERE endpoint_id = $1
     )
     SELECT message, record FROM raised`,
-  /** Messages that count as pending already. */
+  /** Adds messages that already count as pending. */
   queue_messages: `INSERT INTO outbox
     SELECT $1, $2, message, record FROM unnest($3::uuid[], $4::bytea[]) AS raised (message, record)`,
   end_tallies: `DELETE FROM tallies AS ended
@@ -103,7 +106,9 @@ export const OUTBOX_SQL = statements({
   dead_letters: page('dead_letters'),
 });
 
-/** Takes, at most `$2`, what is older than `$1`, and everything of removed endpoints: these keep a tally until nothing of theirs is left. */
+/**
+ * Takes, at most `$2`, entries older than `$1`, and all entries of removed endpoints: these keep a tally until all their entries are gone.
+ */
 function takeOld(table: 'outbox' | 'dead_letters', count: 'pending' | 'dead_letters'): string {
   return `WITH old AS (
       SELECT old.* FROM tallies LEFT JOIN endpoints ON id = endpoint_id CROSS JOIN LATERAL (
