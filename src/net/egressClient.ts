@@ -173,7 +173,7 @@ export class EgressClient implements HttpExchange {
       if (!(error instanceof NoAnswer) || error.reason === 'closed') throw error;
       const isLate = error.reason === 'timeout';
       const isOfEgress = !isAnswered && !(isLate && isThere);
-      // A hanging process looks like a hanging server: only a question to the process itself tells them apart.
+      // A hanging process looks like a hanging server: only a question to the process itself distinguishes them.
       const cause = isOfEgress ? error : await this.#egress.troubleSince(startedAt, isLate);
       if (cause === undefined) throw error;
       const trouble = new EgressAway(cause);

@@ -137,7 +137,7 @@ async function relayTo(destination: Destination, req: IncomingMessage, res: Serv
   const { url: href, timed, redirectsMax = 0, ...rest } = asked;
   const url = new URL(href);
   permit(destination, asked, url);
-  // The daemon may leave: nobody else waits for the answer.
+  // The daemon may leave: no other process waits for the answer.
   const gone = new AbortController();
   res.once('close', () => gone.abort(new NoAnswer('closed', 'the daemon no longer waits')));
   const body = await readBody(req, BODY_BYTES_MAX).catch((cause: unknown) => {
