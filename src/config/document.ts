@@ -132,7 +132,7 @@ export interface ConfigKey {
   form: string;
   /** Spelled as in the file. Undefined for a key without a default, and if `unset` describes it. */
   fallback: unknown;
-  /** What applies while it is not set, in words. Undefined for a key that is required, or has a default. */
+  /** The effect of leaving it out, in words. Undefined for a key that is required, or has a default. */
   unset: string | undefined;
 }
 

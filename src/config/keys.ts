@@ -33,7 +33,7 @@ interface Note {
   expected?: string;
   /** The part of `expected` that gives the form of the value; the other part says what it is. */
   form?: string;
-  /** What applies while the key is not set, in words. */
+  /** The effect of leaving the key out, in words. */
   unset?: string;
   file?: NamedFile;
   /** Makes a value absolute that is relative to the folder of the file. */
@@ -143,7 +143,6 @@ export function path(what: string, file?: NamedFile) {
   });
 }
 
-/** The path of a PEM file. */
 export function pemFile(what: string, options: Pick<NamedFile, 'hasCertificates'> = {}) {
   const expected = `a PEM file${options.hasCertificates ? ' with certificates' : ''}, readable to this user`;
   return path(`the PEM file with ${what}`, { expected, ...options });

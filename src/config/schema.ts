@@ -59,7 +59,6 @@ const allowList = list(
   'a list of origins and networks: ["https://erp.example.com", "10.0.0.0/8"]; [] for none',
 );
 
-/** A table for each name. */
 function named<Z extends z.ZodType>(name: string, one: Z, expected: string, pattern = NAME_PATTERN) {
   return z.record(text(name, pattern), one, { error: expected });
 }

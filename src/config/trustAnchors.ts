@@ -86,7 +86,6 @@ export function strangers(
     );
 }
 
-/** The remedy for {@link strangers}. */
 export const STRANGER_REMEDY =
   'if you know the root, install its certificates again with `pdfseal hsm install-certificate`, which records it; if not, remove the file, and find out who put it there';
 
