@@ -3,7 +3,6 @@ import type { DocumentDigests } from '../job/job.ts';
 import type { Proven } from '../prove/proven.ts';
 import type { Requirement, Verdict } from '../prove/verify.ts';
 
-/** A verdict, with its basis. */
 export interface VerdictReport {
   verdict: Verdict;
   /** The facts that it proves. */

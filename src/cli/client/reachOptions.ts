@@ -11,7 +11,6 @@ import type { Reach } from './apiClient.ts';
 /** More than any key or certificate file has. */
 const FILE_BYTES_MAX = 16 << 20;
 
-/** Options for reaching the service. */
 export const REACH_OPTIONS = [
   option('--url <url>', 'URL of pdfseald, such as https://seal.example.com', {
     parse: parseUrl,

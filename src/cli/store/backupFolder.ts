@@ -160,7 +160,6 @@ export function asOperatorError(error: unknown, what: string): unknown {
   });
 }
 
-/** The store in a backup. */
 export function storeIn(folder: string): StoreLocation {
   return { engine: 'lmdb', path: join(folder, 'store') };
 }

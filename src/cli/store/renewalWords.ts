@@ -11,7 +11,7 @@ import { print } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import type { Judged, Survey } from './renewRun.ts';
 
-/** A completed run, and the facts that its tokens prove. */
+/** A committed run, and the facts that its tokens prove. */
 export interface Made {
   run: RenewalRun;
   judged: Judged[];
