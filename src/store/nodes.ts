@@ -6,7 +6,6 @@ export interface OtherNode {
   version: string;
 }
 
-/** Counts requests of clients. */
 export interface RequestCounts {
   /** Number of requests of each client since the last call. Requests that are not consumed are returned by the next call. */
   uncountedElsewhere(): Iterable<readonly [clientId: string, requests: number]>;

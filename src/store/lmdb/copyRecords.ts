@@ -8,7 +8,6 @@ export type CopyRecords = ReturnType<typeof copyRecords>;
 
 /** Locations of the copies of documents, by job: so they are in the order in which their jobs were accepted. */
 export function copyRecords(databases: Databases, commits: Commits) {
-  /** The change that records the copy of a job. */
   function change(jobId: string, copy: StoredCopy): Change {
     return { database: databases.copies, key: ownIdKey('job', jobId), value: encodeRecord(copy) };
   }

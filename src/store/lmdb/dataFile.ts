@@ -11,9 +11,9 @@ export const RESTORE =
 const WALKED_BYTES_MAX = 64 * 2 ** 20;
 
 /**
- * Finds the pages to which the newest transaction of a data file refers; no process may commit meanwhile. The returned function checks
- * them, while a read transaction that is not newer is open: so these pages cannot be reused. It throws OperatorError if the file lacks any
- * of them; and if it is no larger than 64 MiB, or `isThorough`, also if one of them is damaged. LMDB maps the file without checks: on a
+ * Reads the newest transaction of a data file; no process may commit meanwhile. The returned function checks the pages to which it refers,
+ * while a read transaction that is not newer is open: so these pages cannot be reused. It throws OperatorError if the file lacks any of
+ * them; and if the file is no larger than 64 MiB, or `isThorough`, also if one of them is damaged. LMDB maps the file without checks: on a
  * missing or invalid page, the process ends (SIGBUS, SIGSEGV). Throws OperatorError for a file without LMDB's meta pages, on which lmdb-js
  * crashes.
  */

@@ -18,7 +18,6 @@ export interface NamedDatabase {
   ifVersion(key: Uint8Array, version: number, writes: () => void): Promise<boolean>;
 }
 
-/** Statistics of one tree. */
 export interface TreeStats {
   entryCount?: number;
   lastTxnId?: number;
@@ -37,7 +36,6 @@ export interface Range {
   limit?: number;
 }
 
-/** Names of the trees. */
 export const DATABASE_NAMES = [
   'identity', // → StoreIdentity, the last service time, the statements of witnesses, the batch that they may have seen, and the fence
   'epochs', // revision → Epoch[]; never changed

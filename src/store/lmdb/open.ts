@@ -29,7 +29,6 @@ const MAP_BYTES_SPARE = 16 * 2 ** 30;
 
 export interface OpenStoreOptions extends OpenOptions {
   path: string;
-  /** Opens for reading only. */
   readOnly?: boolean;
   /** Checks the pages of a file of any size before reading one, and not only of a small file. */
   isThorough?: boolean;

@@ -22,7 +22,6 @@ const ROWS = Buffer.from('row');
 const DRAFT_KEY = Buffer.from('draft');
 const SURVEY_KEY = Buffer.from('survey');
 
-/** Renewals in the embedded store. */
 export function renewalRecords(databases: Databases, commits: Commits, trail: TrailRecords): RenewalStore {
   async function readRuns(): Promise<RenewalRun[]> {
     databases.root.resetReadTxn(); // another process commits them

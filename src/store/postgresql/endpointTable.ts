@@ -23,7 +23,6 @@ const SQL = statements({
 
 export type EndpointTable = ReturnType<typeof endpointTable>;
 
-/** Webhook endpoints in PostgreSQL. */
 export function endpointTable(database: Database, trail: TrailTable) {
   /** The events that any endpoint of a client receives. */
   const told = new SharedReads(async (clientIds) => {

@@ -87,7 +87,6 @@ export interface BeginOptions {
   statementMsMax: number;
   /** Fence of a daemon's turn: only a server that has it is used. */
   fence?: string | undefined;
-  /** Whether it is for pages of lists. */
   isForLists?: boolean;
 }
 

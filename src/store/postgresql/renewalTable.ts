@@ -27,7 +27,6 @@ const SQL = statements({
   forget_renewal_rows: 'DELETE FROM renewal_rows WHERE run = $1',
 });
 
-/** Renewals in PostgreSQL. */
 export function renewalTable(database: Database, writes: Writes, trail: TrailTable): RenewalStore {
   return {
     runs: async () => allRuns(database),

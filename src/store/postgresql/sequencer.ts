@@ -217,7 +217,7 @@ async function sessionOf(
         await new Promise((resolve) => setTimeout(resolve, POLL_MS));
       }
       client.end().catch(() => {});
-      continue; // Of several primaries, another can be the true one.
+      continue; // With several primaries, another can be the true one.
     } catch (error) {
       client.end().catch(() => {});
       // Every server was tried, and none has the turn of this daemon.

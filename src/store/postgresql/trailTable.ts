@@ -28,7 +28,6 @@ interface TrailOptions {
 
 export type TrailTable = ReturnType<typeof trailTable>;
 
-/** The audit trail in PostgreSQL. */
 export function trailTable(database: Database, writes: Writes, options: TrailOptions) {
   /**
    * Runs the work that writes an act, alone. Throws StorageFull for an act that {@link isRefusable}, if the daemon itself would wait for
