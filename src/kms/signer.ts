@@ -168,10 +168,7 @@ async function serve(call: SignerCall): Promise<void> {
   });
 }
 
-/**
- * Ends this process after the signatures under way. If a signature hangs, so would the exit, and the lifeline ends this process. Never
- * rejects.
- */
+/** Ends the process after the signatures under way. If one hangs, so would the exit, and the lifeline ends the process. Never rejects. */
 async function leave(): Promise<void> {
   await Promise.all(signing);
   process.exit(status);
