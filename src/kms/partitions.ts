@@ -179,7 +179,7 @@ export class Partitions<Algorithm extends KeyAlgorithm = SignatureAlgorithm> {
     return meetsQuorum(this.#quorum, this.#readyKeys);
   }
 
-  /** Whether signing is impossible because another process signs with keys of this log. */
+  /** Whether signing is impossible while another process signs with keys of this log. */
   areTaken(): boolean {
     return !this.canSign() && this.#members.some((member) => member.isTaken);
   }
