@@ -7,7 +7,7 @@ import { applies, fileOf, mutantNames, patchOf, ROOT } from './patches.ts';
 t.test('every mutant still applies to the sources, and says what is wrong with it', async (t) => {
   for (const name of mutantNames()) {
     t.ok(existsSync(join(ROOT, fileOf(name))), `${name} changes ${fileOf(name)}`);
-    t.ok(applies(name), `${name} applies; if not, docs/develop.md says how to renew it`);
+    t.ok(applies(name), `${name} applies; if not, test/README.md says how to renew it`);
     t.match(readFileSync(patchOf(name), 'utf8'), /^[^\n]{40,300}\.\n\ndiff --git a\/src\//, name);
   }
 });

@@ -47,7 +47,7 @@ if (caught < names.length) process.exitCode = 1;
 
 async function judge(name: string): Promise<Verdict> {
   if (!applies(name))
-    return { isCaught: false, detail: 'the patch no longer applies; docs/develop.md says how to renew it' };
+    return { isCaught: false, detail: 'the patch no longer applies; test/README.md says how to renew it' };
   const mutant = join(folder, 'mutant');
   // As links, of which the patch replaces one.
   execFileSync('cp', ['-al', unchanged, mutant]);
