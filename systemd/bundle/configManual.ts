@@ -1,5 +1,5 @@
-/** What the manual says of the config file: each key of the schema, with the words of the commented example. */
-import { readFileSync, writeFileSync } from 'node:fs';
+/** The reference of the configuration file for pdfseald.toml(5): each key of the schema, with the comment of the example. */
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type ConfigKey, everyKey } from '../../src/config/document.ts';
@@ -118,33 +118,4 @@ function describeValue(key: ConfigKey): string {
     ...(key.unset === undefined ? [] : [`Default: ${key.unset}.`]),
     ...(isLive(pathOf(key)) ? ['A change takes effect on a reload.'] : []),
   ].join(' ');
-}
-
-/** What the page says once above the table. */
-const OFTEN = / \(units [^)]*\)|; a relative one starts at the folder of this file/g;
-
-/** The table of all keys in Markdown. */
-export function keysAsMarkdown(): string {
-  const rows = tables().flatMap(({ path, keys, same }) =>
-    same === undefined
-      ? keys.map((key) => {
-          const { fallback, unset } = key;
-          const expected = key.expected.replaceAll(OFTEN, '').replaceAll('*', '\\*');
-          const standard = fallback === undefined ? (unset ?? '**required**') : `\`${inToml(fallback)}\``;
-          const change = isLive(pathOf(key)) ? 'reload' : 'restart';
-          return `| \`${pathOf(key)}\` | ${expected} | ${standard} | ${change} |`;
-        })
-      : [`| \`${path}\` | the keys of \`${same}\` | | |`],
-  );
-  return ['| Key | Value | Default | Takes effect on |', '| --- | --- | --- | --- |', ...rows].join('\n');
-}
-
-/** Writes the table into the page: `node systemd/bundle/configManual.ts`. */
-if (import.meta.main) {
-  const page = join(ROOT, 'docs/configure.md');
-  const text = readFileSync(page, 'utf8');
-  writeFileSync(
-    page,
-    text.replace(/(?<=\n## Every key\n\n[^|]*)\|.*\|(?=\n(?!\|))/s, () => keysAsMarkdown()),
-  );
 }

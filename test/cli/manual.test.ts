@@ -8,7 +8,8 @@ import { EXIT_MEANINGS, EXIT_STATUSES } from '../../src/cli/exit.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 import { FAILURES } from '../../src/cli/report.ts';
 import { everyKey } from '../../src/config/document.ts';
-import { explanationsOf, keysAsMarkdown } from '../../systemd/bundle/configManual.ts';
+import { isLive } from '../../src/config/reload.ts';
+import { explanationsOf } from '../../systemd/bundle/configManual.ts';
 import { manualPages } from '../../systemd/bundle/manual.ts';
 
 const dir = t.testdir();
@@ -106,7 +107,7 @@ t.test('the manual lists the exit statuses of the commands', async (t) => {
 });
 
 t.test(
-  'the manual lists each configuration key below its own table, with its form and explanation',
+  'the manual lists each configuration key below its own table, with its form, default, explanation, and what a reload does',
   async (t) => {
     const page = shown('pdfseald.toml.5');
     t.match(page, /\n \[http\]\n listen = "127\.0\.0\.1:8400"\n Where to listen: /);
@@ -124,25 +125,28 @@ t.test(
       [...new Set(keys.map(({ table }) => table))],
       'in the order of the schema',
     );
-    for (const { table, name, form } of keys) {
+    for (const { table, name, form, fallback, unset } of keys) {
       const body = sections.get(table) ?? '';
       const [, other] = /^ The keys are those of (\S+)\.\n/m.exec(body) ?? [];
       const own = other === undefined ? body : (sections.get(other) ?? '');
-      t.match(`\n${own}`, new RegExp(`\\n ${name}( = .*)?\\s`), `${table} ${name}`);
-      t.ok(
-        own.replaceAll(/\s+/g, ' ').includes(` Expected: ${form}.`),
-        `${table} ${name}: how it is written`,
-      );
+      const standard =
+        fallback === undefined ? '' : ` = ${JSON.stringify(fallback).replaceAll('","', '", "')}`;
+      // A short name has its explanation on the same line.
+      const isThere = [' ', '\n'].some((end) => `\n${own}`.includes(`\n ${name}${standard}${end}`));
+      t.ok(isThere, `${table} ${name}${standard}`);
+      const path = [...(table.match(/[\w<>]+/g) ?? []), name].join('.');
+      const value = [
+        ` Expected: ${form}.`,
+        ...(fallback === undefined && unset === undefined ? ['Required.'] : []),
+        ...(unset === undefined ? [] : [`Default: ${unset}.`]),
+        ...(isLive(path) ? ['A change takes effect on a reload.'] : []),
+      ].join(' ');
+      t.ok(own.replaceAll(/\s+/g, ' ').includes(value), `${path}:${value}`);
     }
     for (const name of ['certificate_file', 'key_file', 'client_ca_file'])
       t.notMatch(sections.get('[http]') ?? '', name, 'it is a key of [http.tls]');
   },
 );
-
-t.test('the page on the configuration has the table of all keys', async (t) => {
-  const page = readFileSync('docs/configure.md', 'utf8');
-  t.ok(page.includes(`\n${keysAsMarkdown()}\n`), 'write it with: node systemd/bundle/configManual.ts');
-});
 
 t.test('the example explains each key where it stands, and nothing else', async (t) => {
   const text = readFileSync('config/production.toml', 'utf8');
