@@ -1,12 +1,12 @@
-/** Mistakes of an administrator: each answer names what is wrong, where, and what to do, as the manual shows it. */
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+/** Mistakes of an administrator: each answer names what is wrong, where, and what to do, as the manual and `remedies.md` show it. */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import t from 'tap';
 import { parseConfig } from '../../src/config/config.ts';
 import { everyKey } from '../../src/config/document.ts';
-import { pageAt, ROOT } from '../support/manual.ts';
+import { ROOT } from '../support/manual.ts';
 import { openSandbox } from '../support/sandbox.ts';
-import { answerTo, MISTAKES, type Mistake, pageOf, type Said } from './mistakes.ts';
+import { answerTo, MISTAKES, type Mistake, pageOf, remediesOf, type Said } from './mistakes.ts';
 
 const answers = new Map<Mistake, Said>();
 
@@ -51,11 +51,15 @@ t.test('a key that is misspelt is named with its table and line, in every table'
 
 t.test('the page of the manual shows at least 35 mistakes, with what the product says', (t) => {
   t.ok(answers.size >= 35, `${answers.size} mistakes`);
-  const page = pageOf(answers);
   const folder = join(ROOT, 'node_modules/.cache');
   mkdirSync(folder, { recursive: true });
-  const file = join(folder, 'mistakes.md');
-  writeFileSync(file, page);
-  t.equal(pageAt('docs/operate/mistakes.md').text, page, `${file} is how the page must be`);
+  for (const [path, expected] of [
+    ['docs/operate/mistakes.md', pageOf(answers)],
+    ['test/docs/remedies.md', remediesOf(answers)],
+  ] as const) {
+    const file = join(folder, basename(path));
+    writeFileSync(file, expected);
+    t.equal(readFileSync(join(ROOT, path), 'utf8'), expected, `${file} is how ${path} must be`);
+  }
   t.end();
 });

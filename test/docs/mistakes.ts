@@ -712,25 +712,46 @@ function tidy(text: string): string {
 
 const INTRODUCTION = `# Mistakes and answers
 
-This page is for administrators. It lists common mistakes, and for each the command that finds it, its exit status, the
-message, and what the message tells you to do. A test makes each of these mistakes and compares the answer with this page.
-The paths are those of the environment \`sandbox\`; numbers of lines, ports and processes are examples.
+This page is for administrators. It lists common mistakes, and for each the command that finds it, its exit status and its
+message. After the message, the command prints what to do. Paths are those of the environment \`sandbox\`; numbers of
+lines, ports and processes are examples.
 
 Two commands find most mistakes: run \`pdfseal-run sandbox check-config\` after each change of the configuration, and
 \`pdfseal-run sandbox doctor\` when something does not work.
 `;
 
+type Answers = ReadonlyMap<Mistake, Said>;
+
 /** The page of the manual. */
-export function pageOf(answers: ReadonlyMap<Mistake, Said>): string {
-  const sections = Object.entries(MISTAKES).map(([title, mistakes]) => {
-    const rows = mistakes.map((mistake) => {
-      const { message = '', remedy = '' } = answers.get(mistake) ?? {};
-      const { name, command, status } = mistake;
-      return `| ${capitalized(name)} | \`${command}\`: ${status} | ${escaped(message)} | ${escaped(remedy)} |`;
-    });
-    return `## ${title}\n\n| Mistake | Command: status | Message | What to do |\n| --- | --- | --- | --- |\n${rows.join('\n')}\n`;
-  });
+export function pageOf(answers: Answers): string {
+  const sections = tables(answers, ['Mistake', 'Command: status', 'Message'], (mistake, { message }) => [
+    capitalized(mistake.name),
+    `\`${mistake.command}\`: ${mistake.status}`,
+    escaped(message),
+  ]);
   return [INTRODUCTION, ...sections].join('\n');
+}
+
+/** What each answer tells the reader to do, which the manual does not repeat. */
+export function remediesOf(answers: Answers): string {
+  const sections = tables(answers, ['Mistake', 'What the answer says to do'], ({ name }, { remedy }) => [
+    capitalized(name),
+    escaped(remedy),
+  ]);
+  return ['# Remedies\n', ...sections].join('\n');
+}
+
+/** A section with a table for each title of `MISTAKES`. */
+function tables(
+  answers: Answers,
+  headings: string[],
+  cells: (mistake: Mistake, said: Said) => string[],
+): string[] {
+  const row = (texts: string[]) => `| ${texts.join(' | ')} |\n`;
+  return Object.entries(MISTAKES).map(([title, mistakes]) => {
+    const rows = mistakes.map((one) => row(cells(one, answers.get(one) ?? { message: '', remedy: '' })));
+    return `## ${title}\n\n${row(headings)}${row(headings.map(() => '---'))}${rows.join('')}`;
+  });
 }
 
 function capitalized(text: string): string {
