@@ -1,4 +1,4 @@
-/** What the pages of the screen Access have in common. */
+/** Parts that the pages of the screen Access share. */
 import { english } from './english.ts';
 import { exact, type Html, html } from './html.ts';
 import { sectionHead, selectField } from './pageFrame.ts';
@@ -6,17 +6,17 @@ import { Refusal } from './screen.ts';
 
 const words = english.access;
 
-/** Of one table. */
+/** Maximum rows of one table. */
 export const ROWS_MAX = 200;
 
-/** The head of one of its sections. */
+/** The heading of a section of the screen, with links to the others. */
 export function accessHead(here: keyof typeof words.sections): Html {
   return sectionHead(words.title, words.sections, here);
 }
 
 export const HOUR_MS = 3_600_000;
 
-/** One of the choices of a form, in units of `unitMs`; undefined for the one without an end. Throws Refusal. */
+/** The duration chosen in a form, in units of `unitMs`; undefined if "no limit" was chosen. Throws Refusal. */
 export function durationIn(
   form: URLSearchParams,
   name: string,
@@ -29,13 +29,13 @@ export function durationIn(
   return chosen === '' ? undefined : Number(chosen) * unitMs;
 }
 
-/** For how long what is replaced holds. A day is chosen. */
+/** How long the former key or secret stays valid. One day is preselected. */
 export function overlapField(label: string): Html {
   const overlaps = Object.entries(words.overlaps).sort(([a], [b]) => Number(b === '24') - Number(a === '24'));
   return selectField('overlap', label, overlaps);
 }
 
-/** What narrows the list at `action` down to one client. */
+/** A form that limits the list at `action` to one client. */
 export function clientFilter(action: string, names: readonly string[], client: string): Html {
   return html`<form class="actions" method="get" action="${action}">
 <label for="client-filter">${words.only}</label>

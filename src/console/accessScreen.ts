@@ -1,4 +1,4 @@
-/** The screen Access: clients and their API keys, which administrators make, replace and revoke; quotas; webhooks. */
+/** The screen Access: clients and their API keys, which administrators create, rotate and revoke; quotas; webhooks. */
 import { toRfc3339 } from '../base/clock.ts';
 import { type Credential, SCOPES } from '../store/credentialStore.ts';
 import { clientNamesIn } from '../store/everyClient.ts';

@@ -1,4 +1,4 @@
-/** The style and the script of the console, as `page/build.ts` makes them. */
+/** The style sheet and the script of the console, as built by `page/build.ts`. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
@@ -6,7 +6,7 @@ import { gzipSync } from 'node:zlib';
 export interface Asset {
   type: string;
   body: Buffer;
-  /** The same for whoever takes `Content-Encoding: gzip`. */
+  /** The same content, gzip-compressed. */
   zipped: Buffer;
 }
 
@@ -17,7 +17,7 @@ export interface AssetUrls {
   receipt: string;
 }
 
-/** By path. A path has the digest of what it stands for, so that browsers can keep it for ever. */
+/** Assets by path. A path contains the digest of its content, so browsers can cache it indefinitely. */
 export interface Assets {
   urls: AssetUrls;
   byPath: ReadonlyMap<string, Asset>;

@@ -19,20 +19,20 @@ import { TAR_END, tarFile } from './tar.ts';
 
 export interface ListedRecord {
   number: number;
-  /** Undefined for a text that is no record. */
+  /** Undefined if the text is not a valid record. */
   record: AuditRecord | undefined;
-  /** Undefined while it is not sealed. */
+  /** Undefined until the record is sealed. */
   leafIndex: number | undefined;
 }
 
 const PAGE_RECORDS = 50;
-/** Read of the store at a time, and at most for one page: a filter that fits nothing must not read the whole trail. */
+/** Records read from the store at a time, and the most read for one page: a filter without matches must not read the whole trail. */
 const READ_RECORDS = 50;
 const READ_RECORDS_MAX = 1_000;
 /** Verifying a receipt takes about a millisecond of the daemon. */
 export const CHECKED_RECORDS_MAX = 1_000;
 
-/** Records before a number that fit a filter, the newest first. `older`: where the next page begins; undefined at the end. */
+/** Records before a number that match a filter, newest first. `older`: where the next page begins; undefined at the end. */
 export async function listRecords(
   store: Store,
   before: number,
@@ -62,14 +62,14 @@ async function leafOf(store: Store, jobId: string): Promise<number | undefined> 
   return outcome?.kind === 'sealed' ? outcome.leafIndex : undefined;
 }
 
-/** One record, with its receipt once it is sealed; undefined if there is none of that number. */
+/** One record, with its receipt if it is sealed; undefined if no record has that number. */
 export async function findRecord(store: Store, number: number): Promise<KeptRecord | undefined> {
   for await (const kept of storedTrail(store, { after: number - 1 }))
     return kept.number === number ? kept : undefined;
   return undefined;
 }
 
-/** Checks the newest records, at that pace: that each names the one before, and that each receipt verifies. */
+/** Checks the newest records at the given pace: each must name the one before it, and each receipt must verify. */
 export async function checkNewest(
   store: Store,
   verify: TrailCheckOptions['verify'],
@@ -94,7 +94,7 @@ export async function* archiveOf(store: Store): AsyncGenerator<Buffer> {
   yield TAR_END;
 }
 
-/** Whatever else the daemon has to do comes between two records. */
+/** Yields to the daemon's other work after each record. */
 async function* inTurns<One>(all: AsyncIterable<One>): AsyncGenerator<One> {
   for await (const one of all) {
     yield one;

@@ -1,4 +1,4 @@
-/** The screen Audit trail: find records, check them, and take them away. */
+/** The screen Audit trail: find records, check them, and export them. */
 import { parseDay } from '../base/clock.ts';
 import { Slots } from '../base/slots.ts';
 import { ACTS, auditDigest, parseAuditRecord } from '../manifest/auditRecord.ts';
@@ -31,7 +31,7 @@ import { definitions, figure, moment, type StateMark, sign, state, tableOf, when
 
 const words = english.audit;
 const DAY_MS = 86_400_000;
-/** Exports, which read the whole trail. */
+/** Limit on concurrent exports, which read the whole trail. */
 const READERS = { of: 'readers of the trail', max: 4, perClientMax: 1 };
 const CHECK_PATH = '/audit/check';
 
@@ -84,7 +84,7 @@ function filterOf(query: URLSearchParams): RecordFilter {
   const [act, who] = [query.get('act'), query.get('who')];
   return {
     ...(since !== undefined && { since }),
-    // The day itself is among them.
+    // The last day is included.
     ...(until !== undefined && { until: until + DAY_MS }),
     ...(act && { act }),
     ...(who && { who }),
@@ -211,14 +211,14 @@ function receiptDownload({ number, receipt }: KeptRecord): Download {
   return { fileName: receiptFile(number), type: 'application/json', body: encodeReceipt(receipt as Receipt) };
 }
 
-/** Throws Refusal where this person exports the trail already, or too many others do. */
+/** Throws Refusal if this person is already exporting the trail, or if too many exports are running. */
 function exported(store: Store, readers: Slots, { session }: ScreenRequest): Download {
   const onEnd = readers.tryTake(session.person.name);
   if (onEnd === undefined) throw new Refusal(503, words.busy, words.busyHow);
   return { fileName: 'audit-trail.tar', type: 'application/x-tar', body: archiveOf(store), onEnd };
 }
 
-/** The check under way, and how the last one ended. */
+/** The check in progress, and the result of the last one. */
 function checkPage({ trailChecks: { isUnderWay, last }, clock }: Sources): Page {
   return {
     title: words.check,

@@ -1,4 +1,4 @@
-/** Of the screen Care: asks for a backup, and shows how it fares. */
+/** Card of the screen Care that requests a backup and shows its progress. */
 import type { BackupState } from '../admin/backups.ts';
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { english } from './english.ts';
@@ -18,7 +18,7 @@ export function backupRoute({ backups }: Sources): ScreenRoute {
   });
 }
 
-/** Nothing where the store is in a database, which is backed up with tools of its own. */
+/** Empty if the store is in a database, which is backed up with its own tools. */
 export function backupCard(
   { backups, environment }: Sources,
   { store }: AdminStatus,

@@ -1,24 +1,24 @@
-/** Charts as SVG. The shapes stretch with the page; what is written beside them does not. */
+/** Charts as SVG. The shapes stretch with the page; their labels do not. */
 import { type Html, html } from './html.ts';
 
-/** One value for each stretch of time, the oldest first; undefined where there is none. */
+/** One value for each interval, oldest first; undefined if there is none. */
 export type Series = readonly (number | undefined)[];
 
 export interface Chart {
-  /** What the chart shows, for whoever does not see it. */
+  /** Text alternative for users who cannot see the chart. */
   summary: string;
-  /** The upper end of the scale, and how it is written. */
+  /** The upper end of the scale, and its label. */
   top: number;
   topLabel: string;
-  /** Written below, from the left to the right. */
+  /** Labels below the chart, from left to right. */
   times: readonly string[];
-  /** What is said of each stretch when somebody points at it. */
+  /** Tooltip of each interval. */
   tips: readonly string[];
 }
 
 const HEIGHT = 100;
 
-/** Bars: how much there was in each stretch. */
+/** A bar for the amount in each interval. */
 export function barChart(series: Series, chart: Chart): Html {
   const bars = series.map((value = 0, n) => {
     const height = heightOf(value, chart.top);
@@ -27,13 +27,13 @@ export function barChart(series: Series, chart: Chart): Html {
   return frame(series.length, html`<path class="bars" d="${bars.join('')}"/>`, chart);
 }
 
-/** A line for each series; a stretch without a value breaks it. */
+/** A line for each series. An interval without a value breaks the line. */
 export function lineChart(series: readonly Series[], chart: Chart): Html {
   const lines = series.map((values, n) => {
     const path = values.map((value, at) => {
       if (value === undefined) return '';
       const y = round(HEIGHT - heightOf(value, chart.top));
-      // A move without a line is a dot: for a value that stands alone.
+      // A move without a line would be invisible, so an isolated value is drawn as a dot.
       return values[at - 1] === undefined ? `M${at + 0.5} ${y}h.01` : `L${at + 0.5} ${y}`;
     });
     return html`<path class="line series-${n + 1}" d="${path.join('')}"/>`;
@@ -56,13 +56,13 @@ ${areas}
 </div>`;
 }
 
-/** A part of a whole, as a bar. */
+/** A share of a whole, as a bar. */
 export function meter(share: number, kind: 'good' | 'warning' | 'bad', summary: string): Html {
   const width = round(Math.max(0, Math.min(1, share)) * 100);
   return html`<svg class="meter ${kind}" viewBox="0 0 100 4" preserveAspectRatio="none" role="img" aria-label="${summary}"><path class="track" d="M0 0h100v4H0z"/><path class="fill" d="M0 0h${width}v4H0z"/></svg>`;
 }
 
-/** A strip of time from 0 to 1, with a mark for each event. */
+/** A time line from 0 to 1, with a mark for each event. */
 export function timeLine(
   marks: readonly { at: number; kind: string }[],
   months: readonly { at: number; label: string }[],
@@ -86,7 +86,7 @@ function round(value: number): number {
   return Math.round(value * 10) / 10;
 }
 
-/** The next higher of 1, 2, 5, 10, 20, 50 and so on: the end of a scale that people can read. */
+/** The next higher of 1, 2, 5, 10, 20, 50 and so on: a round upper end for a scale. */
 export function niceTop(value: number): number {
   if (value <= 0) return 1;
   const unit = 10 ** Math.floor(Math.log10(value));

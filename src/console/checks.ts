@@ -1,4 +1,4 @@
-/** What every request must be before anything is read of it: sent to this console, and by one of its own pages. */
+/** Checks that every request must pass before its content is read: it must be for this console, and come from one of its pages. */
 import type { IncomingMessage } from 'node:http';
 import { BoundedBytes } from '../base/bounded.ts';
 import { IncomingBody } from '../net/incomingBody.ts';
@@ -7,7 +7,8 @@ import { english } from './english.ts';
 import { Refusal } from './screen.ts';
 
 /**
- * With every answer. Scripts, styles and requests are of the console itself; no other page can frame it, and no text becomes script.
+ * Headers of every answer. Scripts, styles and requests may only come from the console itself, no other page can frame it, and text cannot
+ * become script.
  */
 export const HEADERS: Readonly<Record<string, string>> = {
   'Content-Security-Policy': [
@@ -32,8 +33,9 @@ export const HEADERS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Refuses a Host that is not this console, which is how a page of a stranger reaches it under a name of its own (DNS rebinding); and
- * a request that a browser made for another site. Browsers say so in Sec-Fetch-Site, and no script can change it. Throws Refusal.
+ * Refuses a Host that is not this console: a foreign page could otherwise reach it under a host name of its own (DNS rebinding). Also
+ * refuses a request that a browser made for another site. Browsers send this in Sec-Fetch-Site, which scripts cannot change. Throws
+ * Refusal.
  */
 export function checkOrigin(
   { headers, method }: IncomingMessage,
@@ -50,7 +52,7 @@ export function checkOrigin(
 const FORM_TYPE = 'application/x-www-form-urlencoded';
 const FORM_BYTES_MAX = 64 * 1024;
 
-/** Browsers send a form in one piece. Whoever is not signed in, and takes longer, holds a place of others. */
+/** Browsers send a form in one piece. A client without a session that takes longer would occupy a place needed by others. */
 export const STRANGER_FORM_MS_MAX = 5_000;
 export const FORM_MS_MAX = 30_000;
 

@@ -1,4 +1,4 @@
-/** The console: what the daemon opens of it where the configuration has the table `[console]`. */
+/** The console: the parts that the daemon opens if the configuration has a table `[console]`. */
 import type { RequestListener } from 'node:http';
 import type { HostPort, ListenAddress } from '../net/address.ts';
 import type { TlsCertificates } from '../net/tls.ts';
@@ -20,12 +20,12 @@ export type ConsoleOptions = Omit<
   'screens' | 'sessions' | 'streams' | 'assets' | 'store'
 > &
   Omit<Sources, 'history' | 'sessions' | 'proposals' | 'trailChecks'> & {
-    /** Verifies receipts of this log, as anybody with its trust file does. */
+    /** Verifies receipts of this log, like any holder of its trust file. */
     verifier(): TrailCheckOptions['verify'];
     proposalMsMax?: number;
-    /** How often open pages are told that there is news, milliseconds. */
+    /** Interval at which open pages are notified of news, in milliseconds. */
     beatMs?: number;
-    /** Where people reach it with certificates, if they do. */
+    /** Present if the console is also served over TLS, with client certificates. */
     tls?: Pick<CertificateDoorOptions, 'people' | 'date'> & {
       listen: HostPort;
       certificates: TlsCertificates;
@@ -42,7 +42,7 @@ export class Console {
     this.history = new History(clock);
   }
 
-  /** Serves the console at its address. Throws OperatorError if the address is taken, or if other users could replace the socket. */
+  /** Serves the console at its address. Throws OperatorError if the address is in use, or if other users could replace the socket. */
   async open(options: ConsoleOptions): Promise<{ close(): Promise<void> }> {
     const { sessions, history } = this;
     const streams = new Streams(sessions, options.beatMs);
@@ -64,7 +64,7 @@ export class Console {
     const plain = await openPlain(through(door), { listen: this.#listen, limits, logger });
     opened.defer(() => plain.close());
     if (tls !== undefined) {
-      // Strangers of the network take no place from those who use the socket.
+      // Separate limits, so that unauthenticated network clients cannot use up the places of the socket.
       const limits = consoleLimits();
       const door = certificateDoor({
         environment,

@@ -1,4 +1,4 @@
-/** Answers every request to the console: checks it, finds its route, and lays out what the screen says. */
+/** Answers every request to the console: checks it, finds its route, and lays out the page that the screen returns. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -23,7 +23,7 @@ import { isFormToken, reaches, type Session, type Sessions } from './sessions.ts
 import { loggedOutPage, messagePage } from './signIn.ts';
 
 const RETRY_AFTER_SECONDS = 2;
-/** A reader who takes a little now and then is not silent, and would otherwise hold what it reads for as long as its session lasts. */
+/** A reader that takes a little now and then never triggers the silence timeout, and would hold resources until its session ends. */
 const DOWNLOAD_MS_MAX = 3_600_000;
 
 export interface ConsoleAppOptions {
@@ -32,11 +32,11 @@ export interface ConsoleAppOptions {
   sessions: Sessions;
   streams: Streams;
   assets: Assets;
-  /** Records who logs in. */
+  /** Logins are recorded here. */
   store: { trail: Pick<Store['trail'], 'append'> };
   clock(): number;
   logger: Logger;
-  /** Called after an error that must end the process: a broken invariant, or a write with unknown outcome. */
+  /** Called after an error that must end the process: a broken invariant, or a write with an unknown outcome. */
   onFatal(error: unknown): void;
 }
 
@@ -45,7 +45,7 @@ export class ConsoleApp {
   readonly #routes: readonly ScreenRoute[];
   readonly #turns = new PageTurns();
   readonly #refusals: RefusalLog;
-  /** What the next page of a session says. */
+  /** The notice to show on a session's next page. */
   readonly #notices = new WeakMap<Session, string>();
 
   constructor(options: ConsoleAppOptions) {
@@ -97,7 +97,7 @@ export class ConsoleApp {
       const reply = await this.#turns.during(
         person.name,
         () =>
-          // The form or the turn may have been long in coming: nothing acts for a session that ended meanwhile.
+          // The form or the turn may have taken long to arrive: a session that has ended meanwhile must not act.
           find({ isUse: false }) && route.answer(asked),
       );
       if (reply === undefined) return this.#sendPage(response, door.signInPage(request), { path });
@@ -107,7 +107,7 @@ export class ConsoleApp {
     }
   }
 
-  /** What needs no session. Returns whether it was that. */
+  /** Handles requests that need no session. Returns whether this was one of them. */
   async #answerStranger(
     request: IncomingMessage,
     response: ServerResponse,
@@ -136,7 +136,7 @@ export class ConsoleApp {
         sessions.end(cookie);
         throw error;
       }
-      // The browser forgets the former cookie, so nobody could log out of that session any more.
+      // The browser overwrites the former cookie, so its session could no longer be logged out.
       const former = cookieOf(request, door.cookieName);
       if (former !== undefined) sessions.end(former);
       response.setHeader('Set-Cookie', cookieFor(door, cookie));
@@ -178,7 +178,7 @@ export class ConsoleApp {
       return redirect(response, reply.location);
     }
     if ('main' in reply) {
-      // A page that keeps itself current is not what the person went to.
+      // A page that refreshes itself must not consume the notice: the person did not navigate to it.
       const notice = at.isLive ? undefined : this.#notices.get(at.session);
       if (notice !== undefined) this.#notices.delete(at.session);
       return this.#sendPage(response, { ...reply, notice }, at);
@@ -213,7 +213,7 @@ export class ConsoleApp {
       response.destroy();
       return;
     }
-    // What was not read of the request would be taken for the next one.
+    // Otherwise the unread rest of the request would be parsed as the next one.
     response.setHeader('Connection', 'close');
     const page = failurePage(error);
     if (page.status === 503) response.setHeader('Retry-After', RETRY_AFTER_SECONDS);
@@ -246,12 +246,12 @@ function actorOf({ name, role }: Person): Actor {
   return { via: 'console', person: name, role };
 }
 
-/** No text of PostgreSQL has U+0000. */
+/** PostgreSQL text cannot contain U+0000. */
 function requireText(values: readonly string[]): void {
   if (values.some((value) => value.includes('\0'))) throw new Refusal(400, english.nul, english.nulHow);
 }
 
-/** The parameters of a path that fits a pattern such as `/jobs/:id`. */
+/** The parameters of a path that matches a pattern such as `/jobs/:id`. */
 function matched(pattern: string, path: string): Record<string, string> | undefined {
   const [wanted, found] = [pattern.split('/'), path.split('/')];
   if (wanted.length !== found.length) return undefined;
@@ -295,7 +295,9 @@ function sendAsset({ headers }: IncomingMessage, response: ServerResponse, asset
   send(response, 200, asset.type, isZipped ? asset.zipped : asset.body);
 }
 
-/** A file to keep: no browser shows it as a page. It breaks off when the session ends, or the reader takes too long. */
+/**
+ * Sends a file as a download, never displayed as a page. The transfer is aborted when the session ends, or if the reader takes too long.
+ */
 async function sendDownload(
   response: ServerResponse,
   { fileName, type, body, onEnd }: Download,

@@ -1,4 +1,4 @@
-/** How a listener knows who is there: by one-time links, or by the certificate of the connection. */
+/** Sign-in methods of the listeners: one-time links, or the certificate of the connection. */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Person } from '../base/people.ts';
@@ -20,26 +20,26 @@ import {
 export interface Begun {
   cookie: string;
   session: Session;
-  /** What the audit trail says of how it began. */
+  /** Details of the login for the audit trail. */
   object: ActObject;
 }
 
 export interface Door {
   readonly cookieName: string;
   readonly cookieAttributes: string;
-  /** What to do about a request for another name. */
+  /** Remedy for a request with another host name. */
   readonly nameRemedy: string;
-  /** How somebody comes back who has logged out. */
+  /** How to sign in again after logging out. */
   readonly againRemedy: string;
-  /** Whether the console has this name here. No page of a stranger reaches it under a name of its own (DNS rebinding). */
+  /** Whether the console is known by this host name. Otherwise a foreign page could reach it under a name of its own (DNS rebinding). */
   isNamed(host: string): boolean;
-  /** SHA-256 of the certificate that sessions of this connection are bound to; undefined where none is asked for. */
+  /** SHA-256 of the certificate that sessions of this connection are bound to; undefined if the listener does not request certificates. */
   certificateOf(request: IncomingMessage): string | undefined;
-  /** What somebody is shown who has no session. */
+  /** The page for a client without a session. */
   signInPage(request: IncomingMessage): Page;
-  /** A page of a path of the door's own, which needs no session. */
+  /** A page at one of the door's own paths, which needs no session. */
   pageAt(path: string): Page | undefined;
-  /** Begins a session for who sent the form of the sign-in page, or says why there is none. */
+  /** Begins a session for the sender of the sign-in form, or returns a page that explains why not. */
   begin(request: IncomingMessage, form: URLSearchParams): Begun | Page;
   /** Called for each request of a session. */
   know(socket: Socket): void;
@@ -51,12 +51,12 @@ interface DoorOptions {
   know(socket: Socket): void;
 }
 
-/** Of a Unix socket, and of loopback. */
+/** Sign-in by one-time links, on a Unix socket or on loopback. */
 export function linkDoor({ environment, sessions, know }: DoorOptions): Door {
   return {
-    // Browsers share cookies among the ports of a host, and with them among the environments of a machine.
+    // Browsers share cookies between all ports of a host, and therefore between the environments of a machine.
     cookieName: `pdfseal-console-${environment}`,
-    // Without `Secure`, because not every browser takes such a cookie from http://localhost: the tunnel is what protects the connection.
+    // `Secure` is omitted because not every browser accepts such a cookie from http://localhost: the tunnel protects the connection.
     cookieAttributes: 'Path=/; HttpOnly; SameSite=Strict',
     nameRemedy: english.wrongHostHow,
     againRemedy: english.linkBadHow,
@@ -76,7 +76,7 @@ export function linkDoor({ environment, sessions, know }: DoorOptions): Door {
   };
 }
 
-/** A certificate that opens the console, by one of its names, and whom for. */
+/** A person admitted by a certificate, and the certificate name that admits them. */
 export interface CertifiedPerson extends Person {
   readonly certificateName: string;
 }
@@ -84,16 +84,19 @@ export interface CertifiedPerson extends Person {
 export interface CertificateDoorOptions extends DoorOptions {
   tls: {
     peerOf(socket: Socket, nowMs: number): TlsPeer;
-    /** Whether the certificate of this server is for that very name. */
+    /** Whether this server's certificate covers exactly that name. */
     isFor(host: string): boolean;
   };
-  /** As the configuration has them at this moment. */
+  /** The people in the current configuration. */
   people(): readonly CertifiedPerson[];
-  /** The date by which certificates are valid, milliseconds. */
+  /** The current date for certificate validity checks, in milliseconds. */
   date(): number;
 }
 
-/** Of TLS. A session belongs to the certificate that began it, and ends as soon as that opens nothing any more. */
+/**
+ * Sign-in by client certificate, over TLS. A session is bound to the certificate that began it, and ends as soon as that certificate no
+ * longer admits the person.
+ */
 export function certificateDoor({
   environment,
   sessions,
@@ -112,7 +115,7 @@ export function certificateDoor({
     nameRemedy: english.certificates.wrongHostHow,
     againRemedy: english.certificates.againHow,
     isNamed: (host) => tls.isFor(host),
-    // Of a connection without an accepted certificate: no session is bound to that.
+    // The empty string stands for a connection without an accepted certificate: no session is bound to it.
     certificateOf: ({ socket }) => tls.peerOf(socket, date()).certificate?.sha256 ?? '',
     signInPage({ socket }) {
       const { certificate, fault, person } = show(socket);
@@ -143,7 +146,7 @@ export function certificateDoor({
   };
 }
 
-/** The first name of the certificate that the configuration has: the subject before the alternative names. */
+/** The person for the first certificate name that is configured: the subject is tried before the alternative names. */
 function personOf(
   certificate: ClientCertificate | undefined,
   people: readonly CertifiedPerson[],

@@ -1,4 +1,4 @@
-/** Of the screen Care: takes a partition out of service on purpose, and puts it back. */
+/** Card of the screen Care that takes a partition out of service on purpose, and puts it back. */
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { ServiceError } from '../base/errors.ts';
 import { english } from './english.ts';
@@ -34,7 +34,7 @@ export function drillRoutes({ drills, clock }: Sources): ScreenRoute[] {
   ];
 }
 
-/** What the partitions do not allow is the person's to mend. */
+/** Passes on a refusal by the partitions as one that the user can remedy. */
 function refuse(error: unknown): never {
   if (!(error instanceof ServiceError)) throw error;
   const remedy = error.code === 'below_quorum' ? words.quorumHow : words.refusedHow;

@@ -1,4 +1,4 @@
-/** What an administrator does with webhook endpoints: adds, changes and removes them, and replaces their secrets. */
+/** Administration of webhook endpoints: add, change and remove them, and rotate their secrets. */
 import { WEBHOOK_EVENTS, type WebhookEndpoint } from '../store/webhookStore.ts';
 import { addEndpoint, alterEndpoint, removeEndpoint, replaceSecret } from '../webhook/endpointActs.ts';
 import {
@@ -49,14 +49,14 @@ export function endpointFormRoutes({ store, webhookPolicy }: Sources, newSecrets
   ];
 }
 
-/** Throws ServiceError that names the field at fault. */
+/** Throws a ServiceError that names the invalid field. */
 function fieldsIn(form: URLSearchParams, policy: Sources['webhookPolicy']): EndpointFields {
   const [url, description] = [form.get('url'), form.get('description')];
   const fields = { url, events: form.getAll('event'), description: description ?? '' };
   return readEndpointFields(fields, ['url', 'events', 'description'], policy);
 }
 
-/** The same change, refused where it would undo what somebody changed since the page of the form was made. */
+/** The same change, but refused if it would overwrite a change made since the form was rendered. */
 export function unlessStale(make: EndpointChange, form: URLSearchParams): EndpointChange {
   return (current) => {
     const next = make(current);
@@ -66,12 +66,12 @@ export function unlessStale(make: EndpointChange, form: URLSearchParams): Endpoi
   };
 }
 
-/** Of the endpoint as the page shows it: see {@link unlessStale}. */
+/** The revision of the endpoint that the page shows: see {@link unlessStale}. */
 export function revisionField({ revision }: WebhookEndpoint): Html {
   return html`<input type="hidden" name="revision" value="${revision}">`;
 }
 
-/** For the page of all endpoints. `clients` has the id of a list of names. */
+/** The form on the page of all endpoints. `clients` is the id of a list of client names. */
 export function addForm(session: Session, clients: string): Html {
   return html`<section class="card" id="add"><h2>${words.add}</h2><p>${words.addLead}</p>
 <form class="search grid" method="post" action="${LIST}">${tokenField(session)}
@@ -80,7 +80,7 @@ ${fields({ url: '', events: WEBHOOK_EVENTS })}
 <p class="wide actions"><button class="strong">${words.add}</button></p></form></section>`;
 }
 
-/** For the page of an endpoint. */
+/** The forms on the page of one endpoint. */
 export function endpointForms(endpoint: WebhookEndpoint, session: Session): Html {
   const form = (name: 'change' | 'rotate' | 'remove', lead: string, content: HtmlContent) =>
     html`<section class="card" id="${name}"><h2>${words[name]}</h2><p>${lead}</p>

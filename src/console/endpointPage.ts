@@ -1,4 +1,4 @@
-/** The page of a webhook endpoint: its messages, which operators send again, and whether it receives any, which administrators decide. */
+/** The page of a webhook endpoint: its messages, which operators can send again, and its state, which administrators change. */
 import type { ActName } from '../manifest/auditRecord.ts';
 import type { Store } from '../store/store.ts';
 import { alterEndpoint, findEndpoint, replayLetters } from '../webhook/endpointActs.ts';
@@ -59,7 +59,7 @@ export function endpointRoutes(sources: Sources, newSecrets: NewSecrets): Screen
   ];
 }
 
-/** Undefined for all of them. */
+/** Undefined for all messages. */
 function chosenIn(form: URLSearchParams): string[] | undefined {
   if (form.get('all') === 'yes') {
     requireSure(form, words.replaySure, english.access.badHow);

@@ -1,4 +1,4 @@
-/** What the pages of the screen Access show of a webhook endpoint. */
+/** Parts of pages about webhook endpoints on the screen Access. */
 import { OperatorError } from '../base/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { EndpointTally, WebhookEndpoint } from '../store/webhookStore.ts';
@@ -13,7 +13,7 @@ const words = english.webhooks;
 
 export type Faring = ReturnType<typeof faring>;
 
-/** Endpoints with the counts of their deliveries. */
+/** All endpoints, with their delivery counts. */
 export async function allFaring(
   { webhooks }: Pick<Store, 'webhooks'>,
   endpoints: readonly WebhookEndpoint[],
@@ -45,14 +45,14 @@ export function endpointState(is: Faring['is']): Html {
   return state(marks[is], words.states[is]);
 }
 
-/** What the store does not allow is the person's to mend. */
+/** Passes on a refusal by the store as one that the user can remedy. */
 export function refuseEndpointAct(error: unknown): never {
   if (error instanceof OperatorError && error.code === 'not_found')
     throw new Refusal(404, words.noEndpoint, words.noEndpointHow);
   return refuseWith(english.access.badHow)(error);
 }
 
-/** The path of an address can be its secret, so only who may change the endpoint sees it. */
+/** The path of an endpoint's URL can be its secret, so it is shown only to people who may change the endpoint. */
 export function addressOf(url: string, { person }: Session): string {
   const { origin, pathname, search } = new URL(url);
   if (reaches(person.role, 'administrator')) return url;

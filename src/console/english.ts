@@ -1,4 +1,7 @@
-/** What the console says, in one table: a site can put a table of its language beside it. What the daemon reports, such as the detail of a part, stays as it is. */
+/**
+ * All texts of the console in one table, so that another language can be added as a second table. Texts reported by the daemon, such as the
+ * detail of a part, are shown unchanged.
+ */
 import type { Role } from '../base/people.ts';
 import { englishAccess } from './englishAccess.ts';
 import { englishAudit } from './englishAudit.ts';
@@ -71,7 +74,7 @@ export const english = {
   formLateHow: 'Check your connection, go back, and try again.',
   nul: 'The request contains the character U+0000',
   nulHow: 'Remove the character, and try again.',
-  /** The parts of the daemon, as the status names them. */
+  /** The parts of the daemon, by their names in the status. */
   parts: {
     service: 'Service',
     canary: 'Canary',

@@ -1,9 +1,9 @@
-/** What the screen Access says. */
+/** Texts of the screen Access. */
 import type { Scope } from '../store/credentialStore.ts';
 
 export const englishAccess = {
   title: 'Access',
-  /** By their addresses. */
+  /** By path. */
   sections: {
     '/access': {
       label: 'API keys',

@@ -1,4 +1,4 @@
-/** What the screen Audit trail says. */
+/** Texts of the screen Audit trail. */
 
 export const englishAudit = {
   title: 'Audit trail',

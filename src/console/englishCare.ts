@@ -1,8 +1,8 @@
-/** What the screen Care says. What a chore is for, and how it is run, is in {@link englishConcerns}. */
+/** Texts of the screen Care. The purpose of each chore, and how to run it, is in {@link englishConcerns}. */
 
 export const englishCare = {
   title: 'Care',
-  /** By their addresses. */
+  /** By path. */
   sections: {
     '/care': {
       label: 'Upkeep',

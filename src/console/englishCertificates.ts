@@ -1,4 +1,4 @@
-/** What the console says to those who open it with a certificate. */
+/** Texts for people who sign in with a certificate. */
 
 export const englishCertificates = {
   lead: (environment: string) => `Your certificate opens the console of ${environment}.`,

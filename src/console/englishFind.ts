@@ -1,4 +1,4 @@
-/** What the screen Find and the page of a receipt say. */
+/** Texts of the screen Find and of the page of a receipt. */
 
 export const englishFind = {
   title: 'Find',

@@ -1,4 +1,4 @@
-/** What the console says of acts that take two people. */
+/** Texts about acts that need two people. */
 
 export const englishProposals = {
   title: 'Change the epochs',

@@ -1,4 +1,4 @@
-/** What the page of the console's sessions says. */
+/** Texts of the page of console sessions. */
 
 export const englishSessions = {
   title: 'Sessions',

@@ -1,4 +1,4 @@
-/** What the pages of webhook endpoints say. */
+/** Texts of the pages of webhook endpoints. */
 import type { DEATHS, WebhookEvent } from '../store/webhookStore.ts';
 
 export const englishWebhooks = {

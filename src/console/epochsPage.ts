@@ -1,4 +1,4 @@
-/** Of the screen Care: the epoch in force, and those to come. Two people change them. */
+/** Page of the screen Care that shows the epoch in force and the planned ones. Changing them takes two people. */
 import type { PresentedEpoch } from '../admin/presentEpochs.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
