@@ -1,4 +1,4 @@
-/** Where a document is dropped. The script of the page hashes it; nothing of it is sent but the digest. */
+/** Drop area for a document. The page's script hashes it; only the digest is sent. */
 import { english } from './english.ts';
 import { type Html, html } from './html.ts';
 

@@ -46,7 +46,7 @@ async function findPage({ store }: Sources, { query }: ScreenRequest): Promise<P
   return lay(fields, results(fields, found));
 }
 
-/** Undefined for what is no day. */
+/** Undefined if either is not a valid day. */
 function timesOf({ from, to }: Fields): Pick<EveryJobQuery, 'createdFrom' | 'createdTo'> | undefined {
   const [first, last] = [parseDay(from), parseDay(to)];
   if ((from !== '' && first === undefined) || (to !== '' && last === undefined)) return undefined;

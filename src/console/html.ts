@@ -1,4 +1,4 @@
-/** Writes HTML. All that is put into a template is text: nothing that a stranger wrote becomes markup. */
+/** Writes HTML. Every value put into a template is escaped, so that foreign text never becomes markup. */
 import { escapeControls } from '../base/controls.ts';
 
 /** Markup. Only {@link html} makes it, from templates of this program. */
@@ -14,12 +14,12 @@ export class Html {
   }
 }
 
-/** What a template takes. `undefined` and `false` give nothing, so that a part can be left out. */
+/** Values that a template accepts. `undefined` and `false` produce nothing, so that a part can be left out. */
 export type HtmlContent = Html | string | number | false | undefined | readonly HtmlContent[];
 
 /**
- * A template of markup. Attributes stand in double quotes. Control characters are shown by their numbers: none of them hides, and none
- * turns the text around it.
+ * A template of markup. Attributes must be in double quotes. Control characters are shown by their numbers, so that none is invisible or
+ * reverses the text around it.
  */
 export function html(strings: TemplateStringsArray, ...values: HtmlContent[]): Html {
   return new Html(strings, values);
@@ -44,15 +44,15 @@ function escapeMarkup(text: string): string {
   return text.replaceAll(/[&<>"']/g, (char) => ENTITIES[char] ?? '');
 }
 
-/** The value of a field, character by character: the form sends back what somebody typed. */
+/** The exact value of a field, so that the form sends back what was typed. */
 export function exact(text: string): Html {
   return new Html([escapeMarkup(text)], []);
 }
 
-/** Longer words are broken anywhere, or they would fit on no phone. */
+/** Longer words may break anywhere; otherwise they would not fit on a phone. */
 const WORD_CHARS_MAX = 16;
 
-/** A name that somebody chose, set apart from the direction of the text around it. A long one may be broken where it has punctuation. */
+/** A user-chosen name, isolated from the direction of the text around it. A long one may break at punctuation. */
 export function named(text: string): Html {
   const parts = text.split(/([/.@_,:-]+)/).filter((part) => part !== '');
   const isLong = parts.some((part) => part.length > WORD_CHARS_MAX);
@@ -60,7 +60,7 @@ export function named(text: string): Html {
   return html`<bdi class="${isLong ? 'name long' : 'name'}">${broken}</bdi>`;
 }
 
-/** A digest or an id, which may be broken after every eighth character and is copied without a gap. */
+/** A digest or an id, which may break after every eighth character and is copied without gaps. */
 export function code(text: string): Html {
   const parts = text.match(/.{1,8}/gsu) ?? [];
   return html`<code class="digest">${parts.map((part) => html`${part}<wbr>`)}</code>`;

@@ -1,4 +1,4 @@
-/** The page of an API key, and what an administrator does with it. */
+/** The page of an API key, and the actions of administrators on it. */
 import { toRfc3339 } from '../base/clock.ts';
 import { NAME_PATTERN } from '../base/names.ts';
 import { type Credential, SCOPES } from '../store/credentialStore.ts';
@@ -124,11 +124,11 @@ function facts(credential: Credential, now: number): Html {
   return card(words.factsTitle, definitions(pairs));
 }
 
-/** What the end of a key leaves, or would leave. */
+/** What remains, or would remain, after a key ends. */
 interface Left {
-  /** Keys that replaced it and are valid. */
+  /** Valid keys that replaced it. */
   successors: readonly Credential[];
-  /** Endpoints that receive messages, and that no valid key can manage any more. */
+  /** Enabled endpoints that no valid key can manage any more. */
   endpoints: readonly WebhookEndpoint[];
 }
 

@@ -1,4 +1,4 @@
-/** The sockets of the console: what a connection may take, and how all of them are closed. */
+/** The sockets of the console: their connection limits, and how they are closed. */
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
@@ -10,18 +10,18 @@ import type { TlsCertificates } from '../net/tls.ts';
 import { createTlsServer } from '../net/tlsServer.ts';
 
 const HEAD_MS_MAX = 5_000;
-/** Longer than the beat of the streams: whoever takes nothing for so long is gone. */
+/** Longer than the interval between events of a stream: a client that reads nothing for so long is gone. */
 const SILENCE_MS_MAX = 60_000;
 /** Four for each of fifty open consoles, and some more. */
 const CONNECTIONS_MAX = 256;
-/** Of one machine of a network, or of those behind one address. */
+/** Connections from one network address. */
 const PER_ADDRESS_MAX = 64;
 
 const HTTP = {
   maxHeaderSize: 16 * 1024,
   headersTimeout: HEAD_MS_MAX,
   requestTimeout: 30_000,
-  // The checks of each request want the right one.
+  // The checks of each request verify the Host instead.
   requireHostHeader: false,
   connectionsCheckingInterval: 1_000,
 };
@@ -30,12 +30,12 @@ interface Listener {
   close(): Promise<void>;
 }
 
-/** The connections of all who reach one listener. The oldest of those that have shown no session makes room for a new one. */
+/** The connections of all clients of one listener. A new connection replaces the oldest that has not shown a session. */
 export function consoleLimits(): ConnectionLimits {
   return new ConnectionLimits({
     max: CONNECTIONS_MAX,
     perAddressMax: PER_ADDRESS_MAX,
-    // Before a session, the console waits for nothing but the rest of a form.
+    // Until a session is shown, the console waits only for the rest of a form.
     sparesRequests: false,
   });
 }
@@ -45,7 +45,7 @@ interface Opening {
   logger: Logger;
 }
 
-/** Of a Unix socket or of loopback. Throws OperatorError if the address is taken, or if other users could replace the socket. */
+/** Listens on a Unix socket or on loopback. Throws OperatorError if the address is in use, or if other users could replace the socket. */
 export async function openPlain(
   handle: RequestListener,
   { listen, ...opening }: Opening & { listen: ListenAddress },
@@ -53,7 +53,7 @@ export async function openPlain(
   return open(createServer(HTTP), handle, { listen, key: 'console.listen', ...opening });
 }
 
-/** Throws OperatorError if the address is taken. */
+/** Throws OperatorError if the address is in use. */
 export async function openOverTls(
   handle: RequestListener,
   { listen, certificates, ...opening }: Opening & { listen: HostPort; certificates: TlsCertificates },

@@ -1,9 +1,9 @@
-/** Pages that keep themselves current: one timer tells all of them that there is news. */
+/** Pages that refresh themselves: one timer notifies all of them that there is news. */
 import type { ServerResponse } from 'node:http';
 import { Slots } from '../base/slots.ts';
 import type { Session, Sessions } from './sessions.ts';
 
-/** Each is a connection that costs little. However many sessions a person has, others find room. */
+/** Each stream is a connection that costs little. The limit per person leaves room for others. */
 const ROOM = { of: 'live pages', max: 100, perClientMax: 10 };
 const BEAT_MS = 10_000;
 const RETRY_MS = 1_000;
@@ -13,7 +13,7 @@ export class Streams {
   readonly #room = new Slots(ROOM);
   readonly #timer: NodeJS.Timeout;
 
-  /** Sessions that have expired end with each beat, and their streams with them. */
+  /** Expired sessions end with each beat, and their streams with them. */
   constructor(sessions: Pick<Sessions, 'expire'>, beatMs = BEAT_MS) {
     this.#timer = setInterval(() => {
       sessions.expire();
@@ -26,15 +26,15 @@ export class Streams {
   }
 
   /**
-   * Begins a stream, whose headers are set. It ends with the session, and when the reader goes away. Returns false if there is no room for
-   * another one of this person.
+   * Starts a stream whose headers are already set. It ends with the session, or when the reader disconnects. Returns false if there is no
+   * room for another stream of this person.
    */
   tryAdd(response: ServerResponse, { person, ended }: Session): boolean {
     const leave = this.#room.tryTake(person.name);
     if (leave === undefined) return false;
-    // The browser asks again, and is told that there is no session any more.
+    // The browser reconnects, and then learns that the session has ended.
     const end = () => {
-      // The beat of this very moment would write after the end.
+      // Otherwise a beat at this very moment would write after the end.
       this.#open.delete(response);
       response.end();
     };
@@ -50,7 +50,7 @@ export class Streams {
     return true;
   }
 
-  /** Tells every page that there is news. A reader that takes nothing is dropped once the kernel keeps no more for it. */
+  /** Notifies every page that there is news. A reader that takes nothing is dropped once the kernel's buffer is full. */
   beat(): void {
     for (const response of this.#open) {
       if (response.writableNeedDrain) response.destroy();

@@ -1,13 +1,13 @@
-/** What happened within the last hour and the last day, for the charts: in memory, bounded, and gone with the process. */
+/** Events of the last hour and the last day, for the charts. Kept in bounded memory, and lost when the process ends. */
 
 import { BoundedCounts, BoundedMap } from '../base/bounded.ts';
 
-/** A stretch of time, and what happened in it. */
+/** An interval, and the events in it. */
 export interface Slot {
   /** Milliseconds since the epoch. */
   from: number;
   sealed: number;
-  /** How many jobs took so long, by the class of their duration. */
+  /** Number of jobs by the class of their duration. */
   durations: Uint32Array;
   failures: BoundedCounts;
 }
@@ -23,22 +23,25 @@ export const SPANS: readonly [Span, Span] = [
   { name: '24h', slotMs: 300_000, slots: 288 },
 ];
 
-/** Each class ends at 2^(1/8) of the one before, from a quarter of a millisecond to an hour: a percentile is right within 9 %. */
+/**
+ * Each class ends at 2^(1/8) times the end of the one before, from a quarter of a millisecond to an hour: a percentile is accurate within 9
+ * %.
+ */
 const CLASSES_PER_DOUBLING = 8;
 const SHORTEST_MS = 0.25;
 const CLASSES = 24 * CLASSES_PER_DOUBLING;
-/** There are about sixty codes; more than these in one slot are counted as one. */
+/** There are about sixty codes; any beyond these in one slot are counted together. */
 const CODES_MAX = 40;
 const OTHER_CODES = '(others)';
 
 interface Kept {
   span: Span;
-  /** By the time from which they are. */
+  /** By the time at which they begin. */
   slots: BoundedMap<number, Slot>;
   newest?: Slot;
 }
 
-/** What the daemon tells; `admin/metrics.ts` calls it. */
+/** Collects events that the daemon reports through `admin/metrics.ts`. */
 export class History {
   readonly since: number;
   readonly #clock: () => number;
@@ -51,7 +54,7 @@ export class History {
     this.since = clock();
   }
 
-  /** A job of a client got its receipt, so long after it was accepted (milliseconds). */
+  /** A client's job was sealed that many milliseconds after it was accepted. */
   sealed(durationMs: number): void {
     const place = classOf(durationMs);
     for (const slot of this.#current()) {
@@ -65,7 +68,7 @@ export class History {
     for (const { failures } of this.#current()) failures.add(code);
   }
 
-  /** The slots of a span up to now, the oldest first, without gaps. The last one is not over yet. */
+  /** The slots of a span up to now, oldest first, without gaps. The last one is still in progress. */
   slots(span: Span): Slot[] {
     const { slotMs, slots: count } = span;
     const last = Math.floor(this.#clock() / slotMs) * slotMs;
@@ -80,7 +83,7 @@ export class History {
     return this.#kept.map((kept) => {
       const { span, slots, newest } = kept;
       const from = Math.floor(this.#clock() / span.slotMs) * span.slotMs;
-      // After a clock that was set back, the newest slot goes on until its time has come again.
+      // If the clock was set back, the newest slot continues until the clock reaches its time again.
       if (newest !== undefined && from <= newest.from) return newest;
       const slot = emptySlot(from);
       slots.set(from, slot);
@@ -104,7 +107,7 @@ function classOf(durationMs: number): number {
   return Math.min(place, CLASSES - 1);
 }
 
-/** What the slots have together: all seals, all failures by code, and the time in which that share of the jobs was sealed. */
+/** Totals over the slots: all seals, all failures by code, and the time within which a given share of the jobs was sealed. */
 interface Totals {
   sealed: number;
   failures: [code: string, count: number][];
@@ -126,7 +129,7 @@ export function totalsOf(slots: readonly Slot[]): Totals {
   };
 }
 
-/** Milliseconds, as the end of the class in which that share of the jobs is reached; undefined if there are none. */
+/** In milliseconds: the end of the class that reaches that share of the jobs; undefined if there are none. */
 function percentile(durations: Uint32Array, count: number, share: number): number | undefined {
   let seen = 0;
   for (const [n, jobs] of durations.entries()) {

@@ -1,4 +1,4 @@
-/** Of the page of a webhook endpoint: the messages that wait, and those that were given up. */
+/** Part of the page of a webhook endpoint: messages that wait for delivery, and those that were given up. */
 import type { Store } from '../store/store.ts';
 import type { Delivery, DeliveryPage } from '../store/webhookStore.ts';
 import { presentDeadLetter, presentDelivery } from '../webhook/presentEndpoint.ts';
@@ -35,7 +35,7 @@ export async function messagesCard(
     return { path: `${address(name)}#messages`, label, isHere: (name === 'dead') === isDead };
   });
   const isOperator = reaches(session.person.role, 'operator');
-  /** Why none of them can be sent again. */
+  /** Why they cannot be sent again. */
   const bar = !isOperator ? words.operatorOnly : disabled ? words.enableFirst : undefined;
   const table = isDead
     ? deadTable(
@@ -54,7 +54,7 @@ ${(after ?? last) && html`<p class="pager">${after && html`<a href="${address(li
 </section>`;
 }
 
-/** Where the page before ended. What is no position is none. */
+/** Where the previous page ended. An invalid position is ignored. */
 function positionIn(query: URLSearchParams): Pick<Delivery, 'at' | 'webhookId'> | undefined {
   const [, at, webhookId] = /^(\d{1,15})\.(msg_[0-9a-f]{32})$/.exec(query.get('after') ?? '') ?? [];
   return at === undefined || webhookId === undefined ? undefined : { at: Number(at), webhookId };
@@ -73,7 +73,7 @@ function waitingTable(waiting: readonly Waiting[], now: number): Html {
   return tableOf(words.messages, Object.values(words.waitingColumns), rows);
 }
 
-/** With a box for each where they can be chosen. */
+/** With a check box in each row if messages can be selected. */
 function deadTable(letters: readonly Dead[], isChosen: boolean): Html {
   const rows = letters.map((one): HtmlContent[] => [
     isChosen

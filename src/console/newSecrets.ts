@@ -1,4 +1,7 @@
-/** API keys and webhook secrets that were made and not shown yet. Each is shown once, to the session that made it, and goes with that session. */
+/**
+ * API keys and webhook secrets that were created but not yet shown. Each is shown once, to the session that created it, and is lost when
+ * that session ends.
+ */
 import { english } from './english.ts';
 import { code, type HtmlContent, html } from './html.ts';
 import { type Page, type Redirect, Refusal } from './screen.ts';
@@ -7,7 +10,7 @@ import type { Session } from './sessions.ts';
 interface MadeSecret {
   kind: 'key' | 'webhook';
   secret: string;
-  /** Of the key or endpoint it belongs to. */
+  /** The id of the key or endpoint that it belongs to. */
   id: string;
 }
 
@@ -17,13 +20,13 @@ const PATHS = { key: '/access/keys', webhook: '/access/webhooks' };
 export class NewSecrets {
   readonly #unshown = new WeakMap<Session, MadeSecret[]>();
 
-  /** Returns the way to it. */
+  /** Returns a redirect to the page that shows it. */
   add(session: Session, made: MadeSecret): Redirect {
     this.#unshown.set(session, [...(this.#unshown.get(session) ?? []), made]);
     return { location: '/access/new' };
   }
 
-  /** The way to those that wait: an answer can be lost, and with it the page that would have shown them. */
+  /** A link to the waiting secrets: the answer with the redirect may have been lost. */
   notice(session: Session): HtmlContent {
     const unshown = this.#unshown.get(session);
     if (unshown === undefined) return undefined;
@@ -32,7 +35,7 @@ export class NewSecrets {
     return html`<p class="notice" id="unshown" role="status">${waits} <a href="/access/new">${words.newShow}</a></p>`;
   }
 
-  /** All of them, for the only time. Throws Refusal if there is none. */
+  /** Shows all of them, once. Throws Refusal if there are none. */
   show(session: Session): Page {
     const unshown = this.#unshown.get(session);
     if (unshown === undefined) throw new Refusal(410, words.newGone, words.newGoneHow);

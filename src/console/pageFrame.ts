@@ -13,7 +13,7 @@ export interface Frame {
   now: Date;
 }
 
-/** A whole document. Without a session it has no menu. */
+/** A complete HTML document. Without a session it has no menu. */
 export function layOut(page: Page, frame: Frame, session?: Session, path = ''): string {
   const { environment, assets, now } = frame;
   const live = page.live === undefined ? undefined : html` data-live="${page.live}"`;
@@ -70,12 +70,12 @@ function seal(): Html {
   return html`<svg class="mark" viewBox="0 0 24 24" aria-hidden="true" focusable="false"><circle cx="12" cy="12" r="10"/><path d="M7.5 12.3l3.1 3.1 5.9-6.3"/></svg>`;
 }
 
-/** The hidden field that every form with `method="post"` has. */
+/** The hidden field required in every form with `method="post"`. */
 export function tokenField({ formToken }: Session): Html {
   return html`<input type="hidden" name="token" value="${formToken}">`;
 }
 
-/** The head of one of the sections of a screen, with links to the others. `sections`: by their addresses. */
+/** The heading of a section of a screen, with links to the others. `sections` are keyed by path. */
 export function sectionHead<Path extends string>(
   title: string,
   sections: Readonly<Record<Path, { label: string; heading: string; lead: string }>>,
@@ -89,7 +89,7 @@ export function sectionHead<Path extends string>(
 ${chooser(title, links)}</div>`;
 }
 
-/** A field of a form: the choices by their values, the first of them chosen unless `chosen` is. */
+/** A select field. `choices` are keyed by value; the first one is selected unless `chosen` is given. */
 export function selectField(
   name: string,
   label: string,
@@ -102,12 +102,12 @@ export function selectField(
   return html`<p class="field"><label for="${name}">${label}</label><select id="${name}" name="${name}">${options}</select></p>`;
 }
 
-/** What a form asks for before it does what cannot be undone: `sure=yes`. */
+/** The confirmation required in a form for an irreversible act: `sure=yes`. */
 export function sureBox(text: string): Html {
   return html`<p><label class="chosen"><input type="checkbox" name="sure" value="yes" required> <span>${text}</span></label></p>`;
 }
 
-/** Throws Refusal for a form without what {@link sureBox} asks for. */
+/** Throws Refusal if a form lacks the confirmation of {@link sureBox}. */
 export function requireSure(form: URLSearchParams, text: string, remedy: string): void {
   if (form.get('sure') !== 'yes') throw new Refusal(400, text, remedy);
 }

@@ -1,4 +1,4 @@
-/** Of the page of epochs: what waits for a second administrator, and the form that proposes a change. */
+/** Part of the page of epochs: the change that waits for a second administrator, and the form that proposes one. */
 import type { PresentedEpoch } from '../admin/presentEpochs.ts';
 import { describeSeconds } from '../base/phrases.ts';
 import type { Concern } from './concerns.ts';
@@ -44,14 +44,14 @@ function readChoice(form: URLSearchParams): PlanChoice {
   return { from: readTime(form.get('from') ?? ''), newKeys: form.getAll('new'), suffix };
 }
 
-/** What a field for a date and a time sends, without a zone, in UTC. */
+/** A date and time field sends no time zone; the value is in UTC. */
 function readTime(text: string): number {
   const at = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?$/.test(text) ? Date.parse(`${text}Z`) : Number.NaN;
   if (Number.isNaN(at)) throw new Refusal(400, words.badTime, words.badTimeHow);
   return at;
 }
 
-/** What it does, sentence by sentence. */
+/** The effects of the proposal, one sentence each. */
 function sentencesOf({ act, inForce, epoch, lowersQuorum, newRoots }: Prepared): Html[] {
   const names = ({ keys }: Prepared['epoch']) =>
     keys.map(({ region, key_label: label }) => `${region}/${label}`);
@@ -95,13 +95,13 @@ export function proposalConcerns({ waiting }: Pick<Proposals, 'waiting'>): Conce
   ];
 }
 
-/** For the first page of Care, which does not show the epochs. */
+/** A note for the first page of Care, which does not show the epochs. */
 export function proposalNote({ proposals: { waiting } }: Sources): Html | undefined {
   if (waiting === undefined) return undefined;
   return html`<p class="remedy"><a href="/care/epochs">${words.waits}</a></p>`;
 }
 
-/** `shown`: the epoch in force, and the planned one if there is one, which can be cancelled. */
+/** `shown`: the epoch in force, and the planned one, if any, which can be cancelled. */
 export function proposalCard(
   { proposals: { waiting }, clock }: Sources,
   { session }: ScreenRequest,
@@ -129,7 +129,7 @@ ${definitions([
 ${isAdministrator ? answerForm(proposal, session, isOwn) : html`<p class="quiet">${words.adminOnly}</p>`}</section>`;
 }
 
-/** Whoever proposed it can withdraw it only. */
+/** The proposer can only withdraw it. */
 function answerForm({ id }: Proposal, session: Session, isOwn: boolean): Html {
   const refuse = (label: string) =>
     html`<button formaction="/care/epochs/refuse" formnovalidate>${label}</button>`;

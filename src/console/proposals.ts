@@ -1,4 +1,4 @@
-/** Acts that take two people: one proposes, another approves. In memory, so a restart drops what waits. */
+/** Acts that need two people: one proposes, another approves. Proposals are kept in memory, so a restart drops them. */
 
 import { randomBytes } from 'node:crypto';
 import type { PresentedEpoch } from '../admin/presentEpochs.ts';
@@ -10,45 +10,45 @@ import { english } from './english.ts';
 import { Refusal, refuseWith, type ScreenRequest } from './screen.ts';
 import type { Session } from './sessions.ts';
 
-/** A change of the epochs, as it would happen now. */
+/** A change of the epochs, as it would take effect now. */
 export interface Prepared {
   readonly act: 'epoch.plan' | 'epoch.cancel';
   readonly inForce: PresentedEpoch;
-  /** The one that comes or goes. */
+  /** The epoch that would be added or cancelled. */
   readonly epoch: PresentedEpoch;
-  /** Whether fewer signatures would be enough. */
+  /** Whether fewer signatures would suffice. */
   readonly lowersQuorum: boolean;
-  /** What no epoch trusted before: each `<authority> <SHA-256 of the root certificate in hex>`. */
+  /** Roots that no epoch trusted before: each `<authority> <SHA-256 of the root certificate in hex>`. */
   readonly newRoots: readonly string[];
-  /** Of all that it does and rests on: with the same one, exactly the same happens. */
+  /** Covers the change and everything it is based on: the same digest means exactly the same effect. */
   readonly sha256: string;
   /** Throws OperatorError. */
   carryOut(actor: Actor): Promise<void>;
 }
 
-/** What an administrator chooses of the next epoch. */
+/** An administrator's choices for the next epoch. */
 export interface PlanChoice {
   /** Milliseconds since the epoch. */
   from: number;
-  /** Partitions that get a new key, which is there already, each as `<region>/<key label>`. */
+  /** Partitions that get a new key, which must already exist, each as `<region>/<key label>`. */
   newKeys: readonly string[];
-  /** End of the labels of new keys; empty for e and the number of the epoch. */
+  /** Suffix for new key labels. If empty: e and the number of the epoch. */
   suffix: string;
 }
 
-/** Each throws OperatorError for what cannot be done now. */
+/** Each throws OperatorError if the act is not possible now. */
 export interface EpochActs {
-  /** Partitions, quorum and time-stamps are those of the configuration file. */
+  /** Partitions, quorum and time-stamps are taken from the configuration file. */
   plan(choice: PlanChoice): Promise<Prepared>;
   cancel(): Promise<Prepared>;
 }
 
 export interface Proposal {
   readonly id: string;
-  /** The name of who proposed it. */
+  /** The name of the proposer. */
   readonly by: string;
   readonly prepared: Prepared;
-  /** Of the clock of the process, milliseconds. */
+  /** On the monotonic clock of the process, in milliseconds. */
   readonly endsAt: number;
 }
 
@@ -57,10 +57,10 @@ interface Waiting extends Proposal {
   timer: NodeJS.Timeout;
 }
 
-/** Who takes a step. */
+/** The person who takes a step. */
 type Who = Pick<ScreenRequest, 'actor' | 'session'>;
 
-/** Who may approve should have heard of it by then. */
+/** Time enough for approvers to learn of it. */
 const PROPOSAL_MS_MAX = 24 * 3_600_000;
 const ID_BYTES = 8;
 
@@ -69,11 +69,11 @@ const words = english.proposals;
 interface ProposalsOptions {
   store: { trail: Pick<Store['trail'], 'append'> };
   onFatal(error: unknown): void;
-  /** How long a proposal waits at most, milliseconds of a clock that only goes forward. */
+  /** How long a proposal waits at most, in milliseconds of a monotonic clock. */
   proposalMsMax?: number;
 }
 
-/** One proposal waits at most: each would change the list that another one starts from. */
+/** At most one proposal waits: each would change the list that another one is based on. */
 export class Proposals {
   readonly #options: ProposalsOptions;
   #waiting: Waiting | undefined;
@@ -105,8 +105,8 @@ export class Proposals {
   }
 
   /**
-   * Does it, if it would still do what was proposed. A full disk can hold the record back for long: then it is not done for a session that
-   * has ended meanwhile. Throws Refusal.
+   * Carries out the proposal if its effect is still the one proposed. A full disk can delay the record for long: nothing is done for a
+   * session that has ended meanwhile. Throws Refusal.
    */
   approve(id: string, { actor, session }: Who): Promise<void> {
     return this.#inTurn(async () => {
@@ -124,7 +124,7 @@ export class Proposals {
     });
   }
 
-  /** Also by who proposed it. Throws Refusal. */
+  /** Refuses the proposal; its proposer may do this too. Throws Refusal. */
   refuse(id: string, { actor, session }: Who): Promise<void> {
     return this.#inTurn(async () => {
       requireSession(session);
@@ -164,12 +164,14 @@ export class Proposals {
   }
 }
 
-/** A step waits for those before it. */
+/** The session may have ended while a step waited for the ones before it. */
 function requireSession({ ended }: Session): void {
   if (ended.aborted) throw new Refusal(409, words.ended, words.nothingHow);
 }
 
-/** However a name is written: nobody is a second person by capitals or by letters that look the same to Unicode. */
+/**
+ * Compares names regardless of case and of Unicode compatibility variants: spelling one's name differently does not make a second person.
+ */
 export function isSameName(a: string, b: string): boolean {
   // Some letters, such as ß, are two as capitals.
   const [one, other] = [a, b].map((name) => name.normalize('NFKC').toUpperCase().toLowerCase());
