@@ -1,4 +1,4 @@
-/** Of the screen Access: what each client may send, and what it has used of that. */
+/** Page of the screen Access that shows each client's limits, and how much of them is used. */
 import type { AdminQuotas, PresentedLimit } from '../admin/status/quotasSection.ts';
 import { formatDuration } from '../base/units.ts';
 import { accessHead, clientFilter, ROWS_MAX } from './accessParts.ts';
@@ -12,7 +12,7 @@ import { brief, figure, tableOf, when } from './values.ts';
 type ClientLimits = AdminQuotas['clients'][number];
 
 const words = english.access.quotas;
-/** From this share on, somebody should know. */
+/** Share of a limit from which it is marked as nearly used up. */
 const NEARLY = 0.8;
 
 export function quotaRoute(sources: Sources): ScreenRoute {
@@ -42,7 +42,7 @@ ${rows.length > ROWS_MAX && html`<p class="small quiet">${words.cutOff(figure(RO
 
 interface Limited extends PresentedLimit {
   of: string;
-  /** Room for requests returns bit by bit. */
+  /** False for the request rate, whose allowance refills continuously. */
   hasWindow: boolean;
 }
 
@@ -56,7 +56,7 @@ function limitsOf({ client_id: client, quotas }: ClientLimits, rate: PresentedLi
   return { client, limits, most: Math.max(0, ...limits.map(shareOf)) };
 }
 
-/** A limit of nothing is used up. */
+/** A limit of zero counts as used up. */
 function shareOf({ used, limit }: PresentedLimit): number {
   return limit === 0 ? 1 : used / limit;
 }

@@ -1,4 +1,4 @@
-/** The page of a job: what the service recorded, the verdict that the browser computes, and the files. */
+/** The page of a job: its record, the verdict that the browser computes, and the files. */
 import { BoundedSet } from '../base/bounded.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import type { Job, JobRecord, Outcome, Sealed } from '../job/job.ts';
@@ -50,11 +50,11 @@ export function jobRoutes(sources: Sources): ScreenRoute[] {
   ];
 }
 
-/** By session: the jobs whose documents it has read last. One record for each of them is enough, and ends with the session. */
+/** For each session, the jobs whose documents it has read most recently. One record of each is enough until the session ends. */
 const READ = new WeakMap<Session, BoundedSet<string>>();
 const READ_MAX = 1_000;
 
-/** Before anything of it is sent: a customer's document leaves the house. */
+/** Must complete before anything is sent, because a customer's document leaves the service. */
 async function recordReading(
   { store }: Sources,
   { id, clientId }: Job,

@@ -1,23 +1,23 @@
-/** Who was refused what, in the log: a login that failed, a form or a page that somebody may not have. */
+/** Logs refusals: failed logins, and forms or pages that a person may not use. */
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
 import { peerOf } from '../admin/peer.ts';
 import { BoundedCounts } from '../base/bounded.ts';
 import type { Session } from './sessions.ts';
 
-/** Of each person, and of all who have no session. */
+/** Limit for each person, and for all clients without a session together. */
 const LINES_MAX = 20;
 const WITHIN_MS = 60_000;
-/** People with lines of their own; all others share theirs. */
+/** People with a limit of their own; all others share one. */
 const PEOPLE_MAX = 200;
 const PATH_CHARS_MAX = 100;
 
 export class RefusalLog {
   readonly #logger: Pick<Logger, 'warn'>;
-  /** Of a clock that only goes forward, milliseconds. */
+  /** A monotonic clock, in milliseconds. */
   readonly #now: () => number;
   #since = Number.NEGATIVE_INFINITY;
-  /** By the name of the person; of nobody, the empty name. */
+  /** By the person's name; empty for clients without a session. */
   readonly #lines = new BoundedCounts({ max: PEOPLE_MAX, others: '(others)' });
   #unlogged = 0;
 
@@ -26,7 +26,10 @@ export class RefusalLog {
     this.#now = now;
   }
 
-  /** Writes a line, unless this person, or strangers, had many within the last minute: the next line says how many were left out. */
+  /**
+   * Writes a line, unless this person, or all clients without a session, had too many within the last minute. The next line then states how
+   * many were left out.
+   */
   refused(
     { socket, method, url = '' }: IncomingMessage,
     { status, reason, session }: { status: number; reason: string; session: Session | undefined },
@@ -55,7 +58,7 @@ export class RefusalLog {
   }
 }
 
-/** Without what follows `/login/`, which may open the console still, and without what somebody searched for. */
+/** Omits the rest of `/login/…`, which may still be a valid link, and search terms. */
 function pathOf(url: string): string {
   const [path = ''] = url.split('?');
   return path.startsWith('/login') ? '/login' : path.slice(0, PATH_CHARS_MAX);

@@ -1,4 +1,4 @@
-/** What a screen of the console is made of. `screens.ts` lists them. */
+/** The building blocks of a screen of the console. `screens.ts` lists all screens. */
 import { OperatorError } from '../base/errors.ts';
 import type { Role } from '../base/people.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
@@ -14,11 +14,11 @@ export interface Screen {
 
 export interface ScreenRoute {
   method: 'GET' | 'POST';
-  /** Literal, but for parts such as `:id`, which are parameters. */
+  /** Literal segments, and parameters such as `:id`. */
   path: string;
-  /** The least role that may. */
+  /** The minimum role. */
   role: Role;
-  /** Asked for by a page that keeps itself current: it does not keep the session from ending. */
+  /** Set for requests that a page makes to refresh itself: they do not count as use of the session. */
   isLive?: true;
   answer(request: ScreenRequest): Reply | Promise<Reply>;
 }
@@ -31,38 +31,38 @@ export function changing(path: string, role: Role, answer: ScreenRoute['answer']
   return { method: 'POST', path, role, answer };
 }
 
-/** A request that passed every check: of its host, its origin, its session, its role, and a change of its form token. */
+/** A request that has passed every check: host, origin, session and role, and for a change the form token. */
 export interface ScreenRequest {
   path: string;
-  /** By the names of the parameters in the path of the route. */
+  /** By the parameter names in the path of the route. */
   params: Readonly<Record<string, string>>;
   query: URLSearchParams;
-  /** Of a POST; else empty. */
+  /** The form of a POST; otherwise empty. */
   form: URLSearchParams;
   session: Session;
-  /** Who acts, for the audit trail. */
+  /** The actor for the audit trail. */
   actor: Actor;
 }
 
 export type Reply = Page | Redirect | Download | EventStream;
 
-/** What stands between the head and the foot of the layout. */
+/** The content between the header and the footer of the layout. */
 export interface Page {
   title: string;
   main: Html;
-  /** Where the page asks for a newer one of itself. */
+  /** The URL from which the page refreshes itself. */
   live?: string;
-  /** What it needs beside the script of every page. */
+  /** The script it needs in addition to the one of every page. */
   script?: 'find' | 'receipt';
   status?: number;
-  /** What was done just before. */
+  /** Confirms the act that has just been done. */
   notice?: string | undefined;
 }
 
-/** After a change, so that reloading the page does not repeat it. */
+/** Answers a change, so that reloading the page does not repeat it. */
 export interface Redirect {
   location: string;
-  /** What was done; the next page that the session is shown says it. */
+  /** Confirms the act; shown on the session's next page. */
   notice?: string;
 }
 
@@ -70,16 +70,16 @@ export interface Download {
   fileName: string;
   type: string;
   body: string | Uint8Array | AsyncIterable<string | Uint8Array>;
-  /** Called when all of it was sent, or no more of it will be. */
+  /** Called when all of it was sent, or when sending was aborted. */
   onEnd?(): void;
 }
 
-/** Events, for as long as the session lasts. */
+/** A stream of events that lasts as long as the session. */
 interface EventStream {
   stream: 'events';
 }
 
-/** A fault to tell the person: what is wrong, and what to do. */
+/** An error to show to the person: what is wrong, and what to do. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
   readonly status: number;
@@ -92,7 +92,7 @@ export class Refusal extends Error {
   }
 }
 
-/** For `catch`: what cannot be done now is the person's to mend. */
+/** For `catch`: passes the error on as a refusal that the person can remedy. */
 export function refuseWith(remedy: string): (error: unknown) => never {
   return (error) => {
     throw error instanceof OperatorError ? new Refusal(409, error.message, remedy) : error;

@@ -1,23 +1,23 @@
-/** Who may use the console: one-time links, and the sessions that they begin. All of it is in memory, and bounded. */
+/** Access to the console: one-time links, and the sessions that they begin. All state is in memory, and bounded. */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { BoundedMap } from '../base/bounded.ts';
 import { type Person, ROLES, type Role } from '../base/people.ts';
 
 export interface Session {
-  /** Names it on pages. Nobody can use it with that. */
+  /** Identifies the session on pages. It does not grant access. */
   readonly id: string;
   readonly person: Person;
-  /** What every form of this session carries. Another site cannot know it. */
+  /** The token in every form of this session. Another site cannot know it. */
   readonly formToken: string;
   /** Aborted when the session ends. */
   readonly ended: AbortSignal;
 }
 
-/** What a session depends on that a certificate began. */
+/** The certificate that a session depends on, if one began it. */
 interface Bond {
   /** SHA-256 of the certificate. */
   readonly certificate: string;
-  /** Whether the certificate still opens the console for that person and role. */
+  /** Whether the certificate still admits that person with that role. */
   holds(): boolean;
 }
 
@@ -31,37 +31,40 @@ interface Held extends Session {
 const LINK_MS_MAX = 5 * 60_000;
 const IDLE_MS_MAX = 30 * 60_000;
 const SESSION_MS_MAX = 12 * 3_600_000;
-/** What has waited longest makes room: only root and the service's own user make links. */
+/** The oldest link makes room for a new one: only root and the service's own user create links. */
 const LINKS = { max: 32, whenFull: 'forget the oldest' } as const;
 const SESSIONS_MAX = 128;
-/** Of the sessions that a person begins with certificates: each login is a record, and a session more makes one of others end. */
+/**
+ * Limit on sessions that a person begins with certificates: each login adds an audit record, and each further session can end one of
+ * another person.
+ */
 const BOUND_MAX = 10;
 const BOUND_WITHIN_MS = 10 * 60_000;
 const SECRET_BYTES = 32;
 const ID_BYTES = 8;
 
-/** Whether the role is at least as much as the one wanted. */
+/** Whether the role includes the one required. */
 export function reaches(role: Role, wanted: Role): boolean {
   return ROLES.indexOf(role) >= ROLES.indexOf(wanted);
 }
 
 export class Sessions {
-  /** Of a clock that only goes forward, milliseconds. */
+  /** A monotonic clock, in milliseconds. */
   readonly #now: () => number;
-  /** By the SHA-256 of the secret in the link: whoever reads this memory later can use none. */
+  /** By the SHA-256 of the secret in the link, so that a later reader of this memory cannot use any of them. */
   readonly #links = new BoundedMap<string, { person: Person; madeAt: number }>(LINKS);
   /** By the SHA-256 of the secret in the cookie. */
   readonly #sessions = new BoundedMap<string, Held>({ max: SESSIONS_MAX, whenFull: 'refuse it' });
-  /** Links that were used, by their digests, and when: whoever comes again with one is told so. */
+  /** Digests of used links, and when they were used, so that a second use gets its own message. */
   readonly #used = new BoundedMap<string, number>(LINKS);
-  /** When each person began a session with a certificate, by name. */
+  /** When each person began sessions with a certificate, by name. */
   readonly #begun = new Map<string, readonly number[]>();
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }
 
-  /** Makes a one-time link, and returns its secret. */
+  /** Creates a one-time link, and returns its secret. */
   invite(person: Person): string {
     this.#forget();
     const secret = newSecret();
@@ -69,13 +72,13 @@ export class Sessions {
     return secret;
   }
 
-  /** Whom a link is for; undefined if it is used, has expired, or never was one. Looking at a link does not use it. */
+  /** The person a link is for; undefined if it is used, expired or invalid. Looking at a link does not use it. */
   invited(secret: string): Person | undefined {
     this.#forget();
     return this.#links.get(digestOf(secret))?.person;
   }
 
-  /** Uses a link. Returns the secret for the cookie; undefined if there is no such link. */
+  /** Uses a link. Returns the secret for the cookie; undefined if the link is not valid. */
   begin(secret: string): { cookie: string; session: Session } | undefined {
     const person = this.invited(secret);
     if (person === undefined) return undefined;
@@ -90,7 +93,7 @@ export class Sessions {
     return this.#used.has(digestOf(secret));
   }
 
-  /** Begins a session that belongs to a certificate. Undefined if the person has begun too many. */
+  /** Begins a session bound to a certificate. Undefined if the person has begun too many. */
   beginBound(person: Person, bond: Bond): { cookie: string; session: Session } | undefined {
     this.#forget();
     const recent = this.#begun.get(person.name) ?? [];
@@ -121,12 +124,12 @@ export class Sessions {
   }
 
   /**
-   * The session of a cookie, if it belongs to the certificate of the connection, or to none and there is none. What happens by itself,
-   * such as a page that keeps itself current, does not count as use.
+   * The session of a cookie, if it is bound to the certificate of the connection, or if neither has one. Automatic requests, such as those
+   * of a page that refreshes itself, do not count as use.
    */
   find(cookie: string, how: { isUse: boolean; certificate?: string | undefined }): Session | undefined {
     const key = digestOf(cookie);
-    // A stranger can send any cookie, and each bond takes a look at a chain of certificates.
+    // An unauthenticated client can send any cookie, and checking each bond verifies a certificate chain.
     if (!this.#sessions.has(key)) return undefined;
     this.#forget();
     const session = this.#sessions.get(key);
@@ -139,7 +142,7 @@ export class Sessions {
     this.#end(digestOf(cookie));
   }
 
-  /** All of them, the one that began last first; how long ago each began and was used, milliseconds. */
+  /** All sessions, newest first; how long ago each began and was last used, in milliseconds. */
   list(): (Pick<Session, 'id' | 'person'> & { beganMs: number; usedMs: number })[] {
     this.#forget();
     const now = this.#now();
@@ -149,7 +152,7 @@ export class Sessions {
     });
   }
 
-  /** Returns whose it was; undefined if there is none of that id. */
+  /** Returns the session's person; undefined if there is no session with that id. */
   endOne(id: string): Person | undefined {
     for (const [key, session] of this.#sessions) {
       if (session.id !== id) continue;
@@ -159,7 +162,7 @@ export class Sessions {
     return undefined;
   }
 
-  /** Ends the sessions and links of everybody, or of one name. Returns how many sessions there were. */
+  /** Ends the sessions and links of everyone, or of one name. Returns the number of sessions ended. */
   endAll(name?: string): number {
     this.#forget();
     const isMeant = (person: Person) => name === undefined || person.name === name;
@@ -169,7 +172,7 @@ export class Sessions {
     return ended.length;
   }
 
-  /** Ends what has expired. Called often enough, so that a stream of a session ends with it. */
+  /** Ends expired sessions. Called often enough that the streams of a session end with it. */
   expire(): void {
     this.#forget();
   }
@@ -195,7 +198,7 @@ export class Sessions {
   }
 }
 
-/** In constant time, so that nothing is learned from how long it takes. */
+/** Compares in constant time, so that timing reveals nothing. */
 export function isFormToken(session: Session, given: string): boolean {
   const [wanted, found] = [Buffer.from(session.formToken), Buffer.from(given)];
   return wanted.length === found.length && timingSafeEqual(wanted, found);

@@ -1,4 +1,4 @@
-/** Of the screen Access: who is signed in to the console. An administrator ends a session. */
+/** Page of the screen Access that lists the people signed in to the console. Administrators can end a session. */
 import { toRfc3339 } from '../base/clock.ts';
 import { accessHead } from './accessParts.ts';
 import { english } from './english.ts';
@@ -54,7 +54,7 @@ function endForm(id: string, name: string, own: Session): Html | undefined {
   return html`<form method="post" action="/access/sessions/${id}/end">${tokenField(own)}<button>${words.end}<span class="hidden">: ${name}</span></button></form>`;
 }
 
-/** Ended first: a store that is full keeps nobody in. */
+/** The session ends before the act is recorded, so that a full store cannot keep it alive. */
 async function endSession({ sessions, store }: Sources, { params, actor }: ScreenRequest): Promise<Redirect> {
   const person = sessions.endOne(params.id ?? '');
   if (person === undefined) throw new Refusal(404, words.gone, words.goneHow);

@@ -1,4 +1,4 @@
-/** Of the screen Care: the configuration in effect, and what awaits a restart. */
+/** Page of the screen Care that shows the configuration in effect, and changes that await a restart. */
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';

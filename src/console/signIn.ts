@@ -1,4 +1,4 @@
-/** The pages of somebody who has no session yet, or no longer. */
+/** Pages for clients without a session. */
 import { type Person, ROLES } from '../base/people.ts';
 import { english } from './english.ts';
 import { html } from './html.ts';
@@ -23,7 +23,7 @@ export function signInPage(): Page {
   };
 }
 
-/** Looking at a link uses nothing up, because programs that preview links look at them too: the button does. */
+/** Viewing a link does not use it, because link previews of other programs view it too: only the button does. */
 export function linkPage(
   secret: string,
   environment: string,
@@ -34,7 +34,7 @@ export function linkPage(
   return personCard(person, english.linkLead(environment), secret);
 }
 
-/** Whose session the button begins. */
+/** Shows the person whose session the button begins. */
 export function personCard(person: Person, lead: string, link = ''): Page {
   return {
     title: english.linkTitle,
@@ -51,7 +51,7 @@ export function personCard(person: Person, lead: string, link = ''): Page {
   };
 }
 
-/** A button that is pressed twice uses the link with the first press, and is answered this with the second: the session has begun. */
+/** If the button is pressed twice, the first request uses the link, and the second one gets this answer: the session has begun. */
 export function brokenLinkPage(wasUsed: boolean): Page {
   const { linkBad, linkBadWhy, linkBadHow, linkUsed, linkUsedWhy, linkUsedOpen, linkUsedHow } = english;
   if (!wasUsed) return messagePage(linkBad, linkBadWhy, { status: 410, remedy: linkBadHow });
@@ -68,7 +68,7 @@ export function brokenLinkPage(wasUsed: boolean): Page {
   };
 }
 
-/** `how`: to come back. */
+/** `how`: how to sign in again. */
 export function loggedOutPage(how: string): Page {
   return messagePage(english.loggedOut, english.loggedOutLead, { status: 200, remedy: how });
 }

@@ -1,4 +1,4 @@
-/** The pages of somebody who reaches the console over TLS and has no session. */
+/** Pages for clients that reach the console over TLS and have no session. */
 import type { Person } from '../base/people.ts';
 import { english } from './english.ts';
 import { html, named } from './html.ts';
@@ -7,7 +7,7 @@ import { messagePage, personCard } from './signIn.ts';
 
 const words = english.certificates;
 
-/** The button begins the session: nobody is signed in by looking, nor again right after logging out. */
+/** The button begins the session: viewing the page does not sign anyone in, not even right after logging out. */
 export function ownCertificatePage(person: Person, environment: string): Page {
   return { ...personCard(person, words.lead(environment)), status: 401 };
 }
@@ -16,7 +16,7 @@ export function noCertificatePage(): Page {
   return messagePage(words.needed, words.neededLead, { status: 401, remedy: words.neededHow });
 }
 
-/** `names`: of a certificate that is valid. */
+/** `names`: the names of a valid certificate. */
 export function refusedCertificatePage(why: string, names?: readonly string[]): Page {
   if (names === undefined) return messagePage(words.refused, why, { status: 403, remedy: words.faultyHow });
   return {

@@ -1,4 +1,4 @@
-/** What the screens read and change. */
+/** Sources that the screens read and change. */
 import type { Backups } from '../admin/backups.ts';
 import type { Drills } from '../admin/drills.ts';
 import type { PresentedEpoch } from '../admin/presentEpochs.ts';
@@ -16,13 +16,13 @@ export interface Sources {
   environment: string;
   store: Store;
   clock(): number;
-  /** Requests are counted by this daemon, of clients that sent some. */
+  /** Requests are counted by this daemon, for the clients that sent some. */
   status: { read(): Promise<AdminStatus>; quotas(): AdminQuotas };
-  /** Of every client with a key, the jobs as the store counts them. */
+  /** For every client with a key, its jobs as counted by the store. */
   quotas(): Promise<AdminQuotas['clients']>;
   history: History;
   sessions: Pick<Sessions, 'list' | 'endOne'>;
-  /** Every epoch of the log, the first one first. */
+  /** Every epoch of the log, oldest first. */
   epochs(): readonly PresentedEpoch[];
   epochActs: EpochActs;
   proposals: Pick<Proposals, 'waiting' | 'propose' | 'approve' | 'refuse'>;
@@ -30,17 +30,17 @@ export interface Sources {
   drills: Pick<Drills, 'takeOut' | 'putBack' | 'spare'>;
   evidence: SealedFiles;
   trailChecks: Pick<TrailChecks, 'begin' | 'isUnderWay' | 'last'>;
-  /** The URLs that endpoints can have. */
+  /** The rules for endpoint URLs. */
   webhookPolicy: Pick<TargetPolicy, 'guard'>;
-  /** Unless `isWhole`, without what can be a secret, such as the path of a URL. */
+  /** Values that may contain secrets, such as the path of a URL, are omitted unless `isWhole`. */
   settings(how: { isWhole: boolean }): readonly ShownSetting[];
 }
 
-/** The files of sealed jobs, as the API hands them out. */
+/** The files of sealed jobs, as the API returns them. */
 export interface SealedFiles {
   receipt(job: Job, outcome: Sealed): Promise<string>;
   proof(job: Job, outcome: Sealed): Promise<string>;
-  /** Undefined for a batch that nothing has stamped. `reader`: who shares the time with others. */
+  /** Undefined for a batch without time-stamps. `reader`: takes turns with other readers. */
   record(batch: Batch, reader: string): Promise<Uint8Array | undefined>;
   /** Undefined until witnesses have seen the receipt. `reader` as above. */
   bundle(job: Job, outcome: Sealed, reader: string): Promise<string | undefined>;
@@ -49,13 +49,13 @@ export interface SealedFiles {
   trust(): string;
 }
 
-/** A key of the configuration. Values are spelled as in the file, without secrets; undefined for one that is not set. */
+/** A configuration key. Values are spelled as in the file, without secrets; undefined for a key that is not set. */
 export interface ShownSetting {
   key: string;
   value: string | undefined;
   source: 'file' | 'default' | 'unset';
-  /** Whether it is other than the default. */
+  /** Whether it differs from the default. */
   changed: boolean;
-  /** What the file says, where that takes a restart. */
+  /** The value in the file, if it takes effect only after a restart. */
   next?: { value: string | undefined };
 }

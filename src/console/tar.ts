@@ -3,13 +3,13 @@
 const BLOCK_BYTES = 512;
 const MODE = '0000644';
 
-/** One file: its header, its content, and what fills the last block. `name` has at most 100 bytes; `time` is in seconds since the epoch. */
+/** One file: header, content, and padding of the last block. `name` has at most 100 bytes; `time` is in seconds since the epoch. */
 export function tarFile(name: string, content: Buffer, time: number): Buffer {
   const padding = -content.length & (BLOCK_BYTES - 1);
   return Buffer.concat([headerOf(name, content.length, time), content, Buffer.alloc(padding)]);
 }
 
-/** What ends an archive. */
+/** End-of-archive marker. */
 export const TAR_END = Buffer.alloc(2 * BLOCK_BYTES);
 
 function headerOf(name: string, bytes: number, time: number): Buffer {

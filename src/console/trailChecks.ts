@@ -1,4 +1,4 @@
-/** Checks of the newest audit records: one at a time for everybody, and so slowly that sealing goes on. */
+/** Checks of the newest audit records: one at a time for all users, and slowly enough that sealing goes on. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { BrokenInvariant } from '../base/assert.ts';
@@ -7,7 +7,7 @@ import type { TrailCheckOptions, TrailReport } from '../prove/trailCheck.ts';
 import type { Store } from '../store/store.ts';
 import { checkNewest } from './auditRecords.ts';
 
-/** Sealing shares the thread: of ten milliseconds, a check takes one. */
+/** A check shares its thread with sealing, so it works for one millisecond out of ten. */
 const REST_PER_WORK = 9;
 
 export interface TrailChecksOptions {
@@ -19,12 +19,12 @@ export interface TrailChecksOptions {
   onEnd(): void;
   /** Called after a broken invariant, which must end the process. */
   onFatal(error: unknown): void;
-  /** For tests: the monotonic clock, and what waits, both in milliseconds. */
+  /** For tests: the monotonic clock and the wait function, both in milliseconds. */
   monotonicMs?: Clock;
   rest?(ms: number, signal: AbortSignal): Promise<void>;
 }
 
-/** How a check ended, and when (RFC 3339). Without a report it failed. */
+/** The result of a check, and when it ended (RFC 3339). Without a report it failed. */
 export interface EndedCheck {
   at: string;
   report?: TrailReport & { first: number };
@@ -44,12 +44,12 @@ export class TrailChecks {
     return this.#underWay !== undefined;
   }
 
-  /** Undefined before the first one has ended. */
+  /** Undefined until the first check has ended. */
   get last(): EndedCheck | undefined {
     return this.#last;
   }
 
-  /** Begins a check, unless one is under way. */
+  /** Begins a check, unless one is in progress. */
   begin(): void {
     if (this.#closing.signal.aborted) return;
     this.#underWay ??= this.#check().finally(() => {
@@ -58,7 +58,7 @@ export class TrailChecks {
     });
   }
 
-  /** Ends the check under way. */
+  /** Ends the check in progress. */
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#underWay;

@@ -1,4 +1,4 @@
-/** Of the screen Care: when each chore was last done, how it ended, and when it is due again. */
+/** Cards of the screen Care: when each chore was last done, how it ended, and when it is due again. */
 import { noteState, UPKEEP_AGE_MS_MAX } from '../admin/status/upkeepSection.ts';
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { english } from './english.ts';
@@ -14,7 +14,7 @@ export function upkeepCards(status: AdminStatus, now: number): Html {
 ${status.store.engine !== 'lmdb' && html`<p class="quiet">${words.database}</p>`}`;
 }
 
-/** Those that this service needs, and those that were done once. */
+/** The chores that this service needs, and those that were done at least once. */
 export function choresOf({ upkeep, store, timestamps }: AdminStatus) {
   return (['backup', 'check', 'restore_drill', 'renewal'] as const).filter((chore) => {
     if (upkeep[chore] !== undefined || chore === 'check') return true;

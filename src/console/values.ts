@@ -2,7 +2,7 @@
 import { fromNow } from '../base/phrases.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
 
-/** A moment (RFC 3339), by how far it is from now; the exact time is there for whoever points at it. */
+/** A moment (RFC 3339), relative to now; the exact time is in the tooltip. */
 export function when(time: string, now: number): Html {
   return html`<time datetime="${time}" title="${utc(time)}">${fromNow(time, now)}</time>`;
 }
@@ -30,7 +30,7 @@ export function milliseconds(ms: number): string {
   return `${Math.round(ms / 60_000)} min`;
 }
 
-/** A number with three digits that count, in groups of three: `0.25`, `12.5`, `1,204`. */
+/** A number with three significant digits, in groups of three: `0.25`, `12.5`, `1,204`. */
 export function figure(value: number): string {
   return value.toLocaleString('en', { maximumFractionDigits: value < 1 ? 2 : value < 100 ? 1 : 0 });
 }
@@ -42,17 +42,17 @@ const PATHS = {
 };
 export type StateMark = keyof typeof PATHS;
 
-/** A sign that repeats in form what the words beside it say. */
+/** A symbol that repeats the meaning of the adjacent words by its shape. */
 export function sign(kind: StateMark): Html {
   return html`<svg class="sign ${kind}" viewBox="0 0 24 24" aria-hidden="true" focusable="false"><path d="${PATHS[kind]}"/></svg>`;
 }
 
-/** A word with its sign. */
+/** A word with its symbol. */
 export function state(kind: StateMark, text: string): Html {
   return html`<span class="state ${kind}">${sign(kind)}<span>${named(text)}</span></span>`;
 }
 
-/** Links of which one is chosen: they work without a script, and can be kept as bookmarks. */
+/** Links to alternatives, one of them selected. They work without a script, and can be bookmarked. */
 export function chooser(
   label: string,
   links: readonly { path: string; label: string; isHere: boolean }[],
@@ -63,38 +63,38 @@ export function chooser(
   )}</ul></nav>`;
 }
 
-/** A heading, and what is under it. */
+/** A section with a heading. */
 export function card(title: string, content: HtmlContent): Html {
   return html`<section class="card"><h2>${title}</h2>${content}</section>`;
 }
 
-/** Terms with their values, without those that have none. */
+/** Terms with their values. Terms without a value are omitted. */
 export function definitions(pairs: readonly (readonly [term: HtmlContent, value: HtmlContent])[]): Html {
   const known = pairs.filter(([, value]) => value !== false && value !== undefined);
   return html`<dl>${known.map(([term, value]) => html`<div><dt>${term}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
 const CELL_CHARS_MAX = 60;
-/** About two lines. */
+/** About two lines of text. */
 export const LINE_CHARS_MAX = 160;
 
-/** A long text for a cell of a table, shortened: the page of what the row is about has all of it. */
+/** A long text shortened for a table cell: the page of the row's subject shows all of it. */
 export function brief(text: string, max = CELL_CHARS_MAX): string {
   const chars = [...text];
   return chars.length <= max ? text : `${chars.slice(0, max - 1).join('')}…`;
 }
 
-/** What somebody or something said, a long text shortened, with all of it to unfold. `id`: it stays open while the page keeps itself current. */
+/** A long quoted text, shortened, which can be unfolded. `id`: keeps it unfolded while the page refreshes itself. */
 export function folded(text: string, id: string): Html {
   const short = brief(text, LINE_CHARS_MAX);
   if (short === text) return html`<p>${named(text)}</p>`;
   return html`<details id="${id}"><summary>${named(short)}</summary><p>${named(text)}</p></details>`;
 }
 
-/** By its name; those of numbers are set on the right. */
+/** A column by its name; numbers are right-aligned. */
 type Column = string | { number: string };
 
-/** A table whose cells name their columns where the screen is too narrow for columns. */
+/** A table whose cells name their columns if the screen is too narrow for columns. */
 export function tableOf(
   caption: string,
   columns: readonly Column[],

@@ -1,4 +1,4 @@
-/** Of the screen Access: the webhook endpoints of every client, and how they fare. */
+/** Page of the screen Access that lists the webhook endpoints of every client, and their state. */
 import { clientsOf } from '../store/everyClient.ts';
 import { accessHead, clientFilter, ROWS_MAX } from './accessParts.ts';
 import { addForm } from './endpointForms.ts';
