@@ -1,4 +1,4 @@
-/** What needs somebody: everything in the status that is not as it should be, with what to do about it. */
+/** Items that need attention: everything abnormal in the status, with its remedy. */
 import { noteState } from '../admin/status/upkeepSection.ts';
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { counted, fromNow } from '../base/phrases.ts';
@@ -19,7 +19,7 @@ export interface Concern {
 
 type Page = keyof typeof words.pages;
 
-/** The worst first. `now`: milliseconds since the epoch. */
+/** Worst first. `now`: milliseconds since the epoch. */
 export function concernsOf(status: AdminStatus, now: number): Concern[] {
   const concerns = [
     ...parts(status),
@@ -45,7 +45,7 @@ function parts({ parts }: AdminStatus): Concern[] {
     .map(({ name, detail, remedy = '' }) => ({ level: 'bad', what: english.parts[name], detail, remedy }));
 }
 
-/** Those without which the quorum is still reached, and those whose signer has refused to sign. */
+/** Partitions without which the quorum is still reached, and those whose signer refused to sign. */
 function partitions({ parts, partitions }: AdminStatus): Concern[] {
   if (parts.some(({ name, ready }) => name === 'partitions' && !ready)) return [];
   return partitions.members
@@ -83,12 +83,12 @@ function certificates({ certificates }: AdminStatus): Concern[] {
     });
 }
 
-/** As in the alarms: with less than four times what must be free, it is nearly full. */
+/** As in the alarms: the disk is nearly full if less than four times the minimum free space is left. */
 export function diskLevel({ disk_free_bytes: free, disk_free_bytes_min: least }: AdminStatus['store']) {
   return free < least ? 'bad' : free < 4 * least ? 'warning' : 'good';
 }
 
-/** Once it is full, the part that is not ready says so. */
+/** If the disk is full, the part that is not ready already reports it. */
 function disk({ store }: AdminStatus): Concern[] {
   if (diskLevel(store) !== 'warning') return [];
   const [free, least] = [store.disk_free_bytes, store.disk_free_bytes_min].map(formatBytes);
@@ -96,7 +96,7 @@ function disk({ store }: AdminStatus): Concern[] {
 }
 
 function upkeep({ upkeep, store, timestamps }: AdminStatus, now: number): Concern[] {
-  // A database is backed up with tools of its own, of which nothing is known here.
+  // A database is backed up with its own tools, whose results are unknown here.
   const ofFiles = store.engine === 'lmdb';
   const chores = [
     ...(ofFiles ? (['backup', 'restore_drill'] as const) : []),

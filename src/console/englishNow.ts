@@ -1,4 +1,4 @@
-/** What the screen Now says. */
+/** Texts of the screen Now. */
 
 export const englishNow = {
   title: 'Now',
@@ -95,7 +95,7 @@ export const englishNow = {
   firstStampEnds: 'the first time-stamp of the log ends, unless it is renewed',
 };
 
-/** What needs somebody, and what to do. */
+/** Texts of the items that need attention, and their remedies. */
 export const englishConcerns = {
   partition: (name: string) => `Partition ${name}`,
   partitionIs: (state: string, error: string | undefined) => `${state}${error ? ` (${error})` : ''}`,
@@ -152,7 +152,7 @@ export const englishConcerns = {
   config: 'Configuration',
   configWaits: (keys: string) => `These keys wait for a restart: ${keys}`,
   configRemedy: 'Restart the daemon at a time of your choice.',
-  /** By their addresses. */
+  /** By path. */
   pages: {
     '/access/webhooks': 'To the webhooks',
     '/care': 'To the upkeep',

@@ -1,4 +1,4 @@
-/** Of the screen Now: how much is sealed, how fast, and what failed. */
+/** Part of the screen Now: seals and their speed, and failures. */
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { describeSeconds } from '../base/phrases.ts';
 import { barChart, lineChart, meter, niceTop } from './charts.ts';
@@ -9,9 +9,9 @@ import { card, chooser, figure, milliseconds, tableOf } from './values.ts';
 
 const words = english.now;
 const [HOUR] = SPANS;
-/** Slots of ten seconds that make a minute. */
+/** Ten-second slots in a minute. */
 const MINUTE_SLOTS = 6;
-/** Slots that one bar of a chart stands for. */
+/** Slots combined in one bar of a chart. */
 const GROUP = 3;
 const PERCENTILES = [
   ['p50', 0.5],
@@ -19,11 +19,11 @@ const PERCENTILES = [
   ['p99', 0.99],
 ] as const;
 
-/** The four numbers that are looked at first. */
+/** The four key figures. */
 export function figures({ queue }: AdminStatus, history: History, span: Span): Html {
   const slots = history.slots(span);
   const totals = totalsOf(slots);
-  // The newest slot is not over yet.
+  // The newest slot is still in progress, so it is left out.
   const lately = totalsOf(history.slots(HOUR).slice(-1 - MINUTE_SLOTS, -1));
   const rate = (lately.sealed * 1000) / (MINUTE_SLOTS * HOUR.slotMs);
   const waiting = queue.queued + queue.hashing + queue.sealing;
@@ -49,7 +49,7 @@ function durationOf(ms: number | undefined): string {
   return ms === undefined ? words.none : milliseconds(ms);
 }
 
-/** The charts of a span, and what chooses the span. */
+/** The charts of a span, and the links that select the span. */
 export function charts(history: History, span: Span): Html {
   const slots = history.slots(span);
   const groups = Array.from({ length: slots.length / GROUP }, (_, n) => {

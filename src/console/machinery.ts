@@ -1,4 +1,4 @@
-/** Of the screen Now: each part of the daemon, and what is to come. */
+/** Parts of the screen Now: each part of the daemon, and upcoming events. */
 import { noteState } from '../admin/status/upkeepSection.ts';
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { formatBytes } from '../base/units.ts';
@@ -23,7 +23,7 @@ import {
 
 const words = english.now;
 const DAY_MS = 86_400_000;
-/** How far ahead the time line goes. */
+/** Length of the time line. */
 const AHEAD_MS = 730 * DAY_MS;
 
 /** A card for each part. `now`: milliseconds since the epoch. */
@@ -136,7 +136,7 @@ interface Event {
   kind: 'good' | 'warning' | 'bad' | 'plain';
 }
 
-/** Certificates that end and epochs that begin, the next first. `epochs`: milliseconds since the epoch. */
+/** Certificates that expire and epochs that begin, earliest first. `epochs`: milliseconds since the epoch. */
 export function ahead(status: AdminStatus, epochs: readonly number[], now: number): Html {
   const kinds = { none: 'good', ahead: 'good', soon: 'warning', urgent: 'bad' } as const;
   const until = status.upkeep.renewal?.holds_until;
@@ -164,7 +164,7 @@ export function ahead(status: AdminStatus, epochs: readonly number[], now: numbe
   ]);
 }
 
-/** Five moments over the time line. */
+/** Five labels along the time line. */
 function quarters(now: number): number[] {
   return [0, 1, 2, 3, 4].map((n) => now + (n * AHEAD_MS) / 4);
 }

@@ -1,4 +1,4 @@
-/** The screen Now: whether all is well, what to do if not, and how the daemon does. */
+/** The screen Now: whether all is well, what to do if not, and how the daemon performs. */
 import type { AdminStatus } from '../admin/statusSchema.ts';
 import { describeSeconds } from '../base/phrases.ts';
 import { type Concern, concernsOf } from './concerns.ts';
@@ -14,7 +14,7 @@ import { folded, moment, type StateMark, sign } from './values.ts';
 
 const words = english.now;
 
-/** Pages that keep themselves current ask at the same moment. They are given the same, and so is whoever opens one then. */
+/** Live pages refresh at the same moment, so they share one result, and so does a page opened then. */
 const SHARED_MS = 1_000;
 
 export function nowScreen(sources: Sources): Screen {
@@ -68,12 +68,12 @@ function spanOf({ query }: ScreenRequest): Span {
   return SPANS.find(({ name }) => name === query.get('span')) ?? SPANS[0];
 }
 
-/** The status speaks in parts of sentences. */
+/** The details in the status are sentence fragments. */
 function capitalized(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** One line: all is well, or what is not. Below it, what to do. */
+/** A headline: all is well, or what is not. Below it, the remedies. */
 function health(status: AdminStatus, concerns: readonly Concern[], now: number): Html {
   const { version, uptime_seconds: up, ready, draining } = status;
   const mark: StateMark = !ready ? 'bad' : concerns.length > 0 ? 'warning' : 'good';
