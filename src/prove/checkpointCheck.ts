@@ -8,7 +8,7 @@ import { quote } from '../manifest/received.ts';
 import { isWithin, type TrustedEpoch, type TrustedLog } from '../manifest/trustFile.ts';
 import { type Finding, failed, passed, unknown } from './finding.ts';
 
-/** Checks what the checkpoint of a manifest of that environment says. {@link checkQuorum} checks who signed it. */
+/** Checks the content of the checkpoint against the environment of the manifest. {@link checkQuorum} checks its signatures. */
 export function checkCheckpoint(
   environment: string,
   opened: Opened | undefined,
@@ -43,7 +43,7 @@ export function checkEpoch(
   return passed(`sealed${genTime === undefined ? '' : ' and stamped'} in the epoch ${spanOf(epoch)}`);
 }
 
-/** Whether the keys of the epoch signed that its quorum requires, and which did. Keys of other epochs do not count. */
+/** Whether the keys of the epoch meet its quorum, and which of them signed. Keys of other epochs do not count. */
 export function checkQuorum(
   opened: Opened | undefined,
   log: TrustedLog | undefined,
@@ -65,15 +65,17 @@ export function checkQuorum(
     : { ...failed(`${count}${explainOthers(opened.note, log, epoch)}`, 'below_quorum'), keys };
 }
 
-/** For what a later epoch signed than the trust file knows. A forgery can look the same, so it is never more than unknown. */
+/**
+ * Finding for something signed by a later epoch than the trust file knows. A forgery can look the same, so it is never more than unknown.
+ */
 export const EPOCH_UNKNOWN = unknown(
   'the trust file does not know that epoch of the log: get a newer trust file from its administrator; if this one is the newest, do not rely on it',
   'epoch_unknown',
 );
 
 /**
- * Whether something that was sealed then can be of a later epoch than the trust file knows: its last epoch had begun, and a key signed in
- * the name of the log that is in none of the epochs.
+ * Whether something sealed at that time can belong to a later epoch than the trust file knows: its last epoch had begun, and a key that is
+ * in none of its epochs signed in the name of the log.
  */
 export function isOfLaterEpoch(note: Note, { origin, epochs }: TrustedLog, sealedAt: number): boolean {
   const known = epochs.flatMap(({ keys }) => keys.map((key) => noteKeyId(origin, key)));

@@ -10,26 +10,29 @@ import { batchesOf } from './renewals.ts';
 import { keptTheft, type Theft, theftsOf } from './thefts.ts';
 import { isLast } from './timestampCheck.ts';
 
-/** Checkpoints side by side that the theft touches alike. */
+/** Consecutive checkpoints that the theft affects in the same way. */
 export interface TouchedRange {
-  /** Leaves, in the log: the first, and the one after the last. */
+  /** Leaf indexes in the log: the first, and the one after the last. */
   from: number;
   to: number;
   checkpoints: number;
-  /** What still proves them, such as `renewal 2, by acme`, or {@link OWN_TIMESTAMP}; undefined: they stand on the stolen key alone. */
+  /**
+   * The time-stamp that still proves them, such as `renewal 2, by acme`, or {@link OWN_TIMESTAMP}; undefined if they depend on the stolen
+   * key alone.
+   */
   by?: string;
 }
 
 export const OWN_TIMESTAMP = 'its own time-stamp';
 
 export interface TheftReport {
-  /** Whether any time-stamp of the log rests on the root. */
+  /** Whether any time-stamp of the log depends on the root. */
   isRootUsed: boolean;
-  /** The first {@link RANGES_MAX}. */
+  /** At most {@link RANGES_MAX}, from the first on. */
   ranges: TouchedRange[];
   alone: number;
   stillProven: number;
-  /** Every leaf before `treeSize` was in the log at that time, Unix seconds, says the witness. */
+  /** According to the witness, every leaf before `treeSize` was in the log at that time (Unix, seconds). */
   witnessed: { witness: string; treeSize: number; time: number }[];
 }
 
@@ -37,7 +40,7 @@ const RANGES_MAX = 1_000;
 /** More kinds of time-stamps than an installation ever has. */
 const KINDS_MAX = 1_000;
 
-/** What a theft leaves of the time-stamps. Memory does not grow with the log. */
+/** Reports which time-stamps remain after a theft. Memory does not grow with the log. */
 export async function reportTheft(
   store: Pick<Store, 'log' | 'renewals' | 'witnessing'>,
   theft: Theft,
@@ -75,15 +78,15 @@ export async function reportTheft(
 
 type Standings = ReturnType<typeof tokenStandings>;
 
-/** What becomes of batches, whose records take the best way that is left. */
+/** The effect of the theft on batches, whose records take the best remaining path. */
 class Fates {
-  /** Whether a token that was opened so far rests on the stolen root. */
+  /** Whether a token opened so far depends on the stolen root. */
   isRootUsed = false;
   readonly #runs: readonly RenewalRun[];
   readonly #theft: Theft;
   readonly #authorities: readonly TrustedAuthority[];
   readonly #at: number;
-  /** With the theft, and as if it were not known. */
+  /** With the theft, and, in `#former`, without it. */
   readonly #standings: Standings;
   readonly #former: Standings;
   readonly #stolen: ReadonlySet<RenewalToken>;
@@ -105,7 +108,7 @@ class Fates {
     this.#stolen = new Set(tokens.filter((token) => this.#open(token)?.isStolen));
   }
 
-  /** What becomes of a batch; undefined for one that the theft does not touch, or whose time-stamps had ended anyway. */
+  /** The effect on a batch; undefined if the theft does not affect it, or if its time-stamps had expired anyway. */
   fateOf(batch: Batch): { by?: string } | undefined {
     const { timestamp, treeSize } = batch;
     const first = this.#runs.findIndex(({ to }) => treeSize <= to);
@@ -123,7 +126,7 @@ class Fates {
     return fate;
   }
 
-  /** What a batch stands on, by name: its own time-stamp, believed until then, or the first token of another root on its way. */
+  /** Names the time-stamp that proves a batch: its own, if it is trusted until then, or the first token on its path with another root. */
   #standing(batch: Batch, until: number | undefined, standings: Standings): string | undefined {
     if (until !== undefined && until >= this.#at) return OWN_TIMESTAMP;
     const path = bestPath(batch, this.#runs, standings, this.#at);
@@ -148,7 +151,7 @@ class Fates {
   }
 }
 
-/** What witnesses say of the log, who are no time-stamp authorities. */
+/** Cosignatures of witnesses, which are not time-stamp authorities. */
 async function cosigned(
   { witnessing }: Pick<Store, 'witnessing'>,
   { logs: [log] }: TrustFile,

@@ -27,41 +27,44 @@ import {
   type SealedEpochs,
 } from './sealedEpochs.ts';
 
-/** The epochs of a store that agree with what its log sealed. */
+/** The epochs of a store, in agreement with the log's sealed records. */
 export interface ProvenEpochs {
   epochs: Epochs;
   sealed: SealedEpochs;
-  /** The number of the newest audit record that the log had sealed when it was first read; 0 if it had none. All before it are proven too. */
+  /**
+   * The number of the newest audit record sealed in the log when it was first read; 0 if there was none. All records before it are proven
+   * too.
+   */
   sealedUntil: number;
-  /** The certificates that the records read so far name. */
+  /** The certificates named in the records read so far. */
   certificates: CertificatesOnRecord;
 }
 
-/** A record about epochs, with the job that seals it. */
+/** A record about epochs, and the job that seals it. */
 interface Kept extends EpochAct {
   entry: TrailEntry;
 }
 
-/** The newest leaf that seals an audit record, and the number of that record; only the number 0 where the log has none. */
+/** The newest leaf that seals an audit record, and the number of that record; only the number 0 if the log has none. */
 interface NewestSealed {
   number: number;
   leaf?: { index: number; job: Job };
 }
 
-/** Leaves from the first on that a caller has read and proven, so that they are not read again. */
+/** Leaves, from the first one on, that a caller has already read and proven, so that they are not read again. */
 export interface ReadLeaves {
   size: number;
-  /** The newest of them that seals an audit record; -1 if none does. */
+  /** The newest of these leaves that seals an audit record; -1 if none does. */
   newestRecord: number;
 }
 
 const PAGE = 500;
 
 /**
- * Reads the epochs of a store, and holds them to the records that the log sealed. What is proven stays proven: a later call reads only the
- * records that are new. Every record of the trail is read, since each names the one before it: so the newest record that the log sealed
- * proves all before it. That one is looked for once, from the end of the log back. What is sealed later must follow the records read here:
- * see {@link requireRecord}.
+ * Reads the epochs of a store, and checks them against the records sealed in the log. Results stay proven: a later call reads only new
+ * records. Every record of the trail is read, because each names the one before it: the newest sealed record therefore proves all earlier
+ * ones. It is searched for once, backward from the end of the log. Records sealed later must follow the records read here: see {@link
+ * requireRecord}.
  */
 export class EpochSeal {
   readonly #store: Pick<Store, 'identity' | 'epochs' | 'trail' | 'jobs' | 'log'>;
@@ -69,9 +72,9 @@ export class EpochSeal {
   readonly #read: ReadLeaves | undefined;
   #newestSealed: NewestSealed | undefined;
   #last: TrailEntry | undefined;
-  /** Whether the trail, as far as it was read, has the newest record that the log sealed. */
+  /** Whether the part of the trail read so far contains the newest record sealed in the log. */
   #reachesEnd = false;
-  /** The records after the newest that the log had sealed, by the job of each. */
+  /** The records after the newest sealed one, by the job of each. */
   readonly #open = new Map<string, { number: number; digest: string }>();
   readonly #kept: Kept[] = [];
   readonly #certificates = new Map<string, number>();
@@ -79,7 +82,7 @@ export class EpochSeal {
   readonly #leaves: ProvenLeaves;
   readonly #inTurn = takingTurns();
 
-  /** `onLeaves` is told again and again how many leaves were read to find the newest sealed record: some 15,000 a second. */
+  /** `onLeaves` is called repeatedly with the number of leaves read in search of the newest sealed record: some 15,000 a second. */
   constructor(
     store: Pick<Store, 'identity' | 'epochs' | 'trail' | 'jobs' | 'log'>,
     { onLeaves, read }: { onLeaves?: (leaves: number) => void; read?: ReadLeaves } = {},
@@ -90,14 +93,14 @@ export class EpochSeal {
     this.#read = read;
   }
 
-  /** The epochs as they are in the store, once they are proven. Costs next to nothing where they did not change. */
+  /** The epochs in the store, once they are proven. Costs almost nothing if they have not changed. */
   async newest(): Promise<Epochs> {
     const { revision } = await this.#store.epochs.newest();
     if (this.#proven?.epochs.revision === revision) return this.#proven.epochs;
     return (await this.read()).epochs;
   }
 
-  /** The epochs of the store, and the records they follow from. Throws {@link EpochContradiction}. */
+  /** The epochs in the store, and the records they follow from. Throws {@link EpochContradiction}. */
   read(): Promise<ProvenEpochs> {
     return this.#inTurn(async () => {
       const { head, ...proven } = await this.#derive();
@@ -110,8 +113,8 @@ export class EpochSeal {
   }
 
   /**
-   * The epochs as the sealed records have them, whatever list the store has. Throws
-   * {@link EpochContradiction} where the records contradict each other, or where the log has not sealed one of those that shape the list.
+   * The epochs according to the sealed records, regardless of the list in the store. Throws {@link EpochContradiction} if the records
+   * contradict each other, or if a record that shapes the list is not sealed in the log.
    */
   derived(): Promise<Epochs> {
     return this.#inTurn(async () => {
@@ -128,8 +131,8 @@ export class EpochSeal {
   }
 
   /**
-   * Must pass before a job of the audit trail is sealed. Otherwise somebody could have records sealed that do not follow those before
-   * them, and put these in their place. Throws {@link EpochContradiction}.
+   * Must succeed before a job of the audit trail is sealed. Otherwise an attacker could have records sealed that do not follow the earlier
+   * ones, and substitute them. Throws {@link EpochContradiction}.
    */
   requireRecord(job: Job): Promise<void> {
     return this.#inTurn(async () => {
@@ -142,7 +145,7 @@ export class EpochSeal {
     });
   }
 
-  /** What the store says of the epochs and what the records do, as of one moment. */
+  /** The epochs according to the store and according to the records, as of the same moment. */
   async #derive(): Promise<ProvenEpochs & { head: Head | undefined }> {
     for (;;) {
       const epochs = await this.#store.epochs.newest();
@@ -153,14 +156,14 @@ export class EpochSeal {
       for (const kept of this.#kept) if (kept.after === undefined) await this.#seal(kept, head);
       this.#requireEnd(this.#newestSealed);
       const sealed = deriveEpochs(this.#store.identity.logOrigin, this.#kept, head?.batch.sealedAt);
-      // Another process may change the epochs meanwhile.
+      // Another process may change the epochs during this call.
       const sealedUntil = this.#newestSealed.number;
       if ((await this.#store.epochs.newest()).revision === epochs.revision)
         return { epochs, sealed, sealedUntil, certificates: this.#certificates, head };
     }
   }
 
-  /** Reads the records that are new. Each has the digest of the one before it. */
+  /** Reads the new records. Each contains the digest of the one before it. */
   async #readTrail(): Promise<void> {
     const { trail } = this.#store;
     for (;;) {
@@ -190,7 +193,7 @@ export class EpochSeal {
     this.#kept.push({ entry, record });
   }
 
-  /** Finds out between which batches a record was sealed, if it is sealed under that head. */
+  /** Finds the batches between which a record was sealed, if it is sealed under that head. */
   async #seal(kept: Kept, head: Head | undefined): Promise<void> {
     const { number, jobId, text } = kept.entry;
     const record = await this.#store.jobs.get(jobId);
@@ -201,13 +204,13 @@ export class EpochSeal {
     const own = await this.#leaves.prove(outcome.leafIndex, head);
     if (own.job.id !== jobId) throw altered();
     const { firstLeaf } = own.batch;
-    // Times are proven leaf by leaf. What the store says of the bounds of batches is not, but these two leaves prove them.
+    // Times are proven leaf by leaf. The batch bounds from the store are not, but these two leaves prove them.
     const first = await this.#leaves.prove(firstLeaf, head);
     if (first.batch.treeSize !== own.batch.treeSize) throw altered();
     kept.after = firstLeaf === 0 ? -Infinity : (await this.#leaves.prove(firstLeaf - 1, head)).batch.sealedAt;
   }
 
-  /** From the end of the log back: the daemon seals records in their order. */
+  /** Searches backward from the end of the log, because the daemon seals records in their order. */
   async #findNewestSealed(head: Head | undefined): Promise<NewestSealed> {
     const treeSize = head?.batch.treeSize ?? 0;
     const { size, newestRecord } = this.#read ?? { size: 0, newestRecord: -1 };
@@ -224,7 +227,7 @@ export class EpochSeal {
     return { number: 0 };
   }
 
-  /** Remembers what a record is to the newest one that the log sealed. */
+  /** Notes how a record relates to the newest one sealed in the log. */
   #place({ number, jobId, text }: TrailEntry): void {
     const newest = this.#newestSealed;
     if (newest === undefined || number < newest.number) return;
@@ -233,7 +236,7 @@ export class EpochSeal {
       this.#reachesEnd = newest.leaf !== undefined && sealsRecord(newest.leaf.job, number, auditDigest(text));
   }
 
-  /** The newest record that the log sealed must be in the trail, with everything before it, and all of that must be sealed. */
+  /** The trail must contain the newest record sealed in the log and everything before it, and all of these must be sealed. */
   #requireEnd({ number, leaf }: NewestSealed): void {
     if (leaf === undefined) return;
     if (!this.#reachesEnd)
@@ -249,8 +252,8 @@ export class EpochSeal {
 }
 
 /**
- * {@link EpochSeal.read} for a report: what contradicts the epochs, and which records are void, in lines. Throws
- * OperatorError where that cannot be told, since the log itself is damaged.
+ * {@link EpochSeal.read} for a report: contradictions of the epochs, and void records, as lines. Throws OperatorError if these cannot be
+ * determined because the log itself is damaged.
  */
 export async function examineEpochs(
   store: ConstructorParameters<typeof EpochSeal>[0],
@@ -265,7 +268,7 @@ export async function examineEpochs(
   }
 }
 
-/** The keys of the epoch in force must have signed the newest checkpoint: they vouch for all that is under it. */
+/** The keys of the epoch in force must have signed the newest checkpoint, because they vouch for everything under it. */
 function requireSigned({ batch, checkpoint: { origin } }: Head, epochs: Epochs): void {
   const { epoch } = termAt(epochs, batch.sealedAt);
   const note = openCheckpoint(batch.checkpoint)?.note;
@@ -276,7 +279,7 @@ function requireSigned({ batch, checkpoint: { origin } }: Head, epochs: Epochs):
   );
 }
 
-/** Whether a job seals the record with that number and digest, and nobody but the service asked for it. */
+/** Whether a job seals the record with that number and digest, and was requested by the service itself. */
 export function sealsRecord(job: Job, number: number, digest: string): boolean {
   return (
     job.source === 'audit' &&

@@ -16,7 +16,7 @@ import { isWithin, type TrustedAuthority } from '../manifest/trustFile.ts';
 import { type Finding, failed, passed, unknown } from './finding.ts';
 import { authorityOf, isLast, rootsOf } from './timestampCheck.ts';
 
-/** An evidence record from a stranger, and the time for which the verdict is wanted. */
+/** An untrusted evidence record, and the time to which the verdict applies. */
 export interface EvidenceInput {
   /** DER (RFC 4998). */
   record: Uint8Array;
@@ -24,39 +24,39 @@ export interface EvidenceInput {
   at: number;
 }
 
-/** What a receipt or a proof brings along for its evidence record. */
+/** Data from a receipt or a proof that its evidence record must match. */
 export interface Stamped {
   /** The signed checkpoint. */
   checkpoint: string;
   /** DER. */
   certificates: readonly Uint8Array[];
-  /** DER of its time-stamps: with one of them the record must begin. None: the record may begin with any. */
+  /** DER of its time-stamps: the record must begin with one of them. If empty, it may begin with any. */
   tokens: readonly Uint8Array[];
 }
 
 /** One archive time-stamp of the record, in words. */
 export interface EvidenceLine extends Finding {
   kind: RenewalKind;
-  /** What a verified time-stamp states: its time in RFC 3339, the hash function, and the authority by its name in the trust file. */
+  /** Statement of a verified time-stamp: its time in RFC 3339, the hash function, and the authority by its name in the trust file. */
   time?: string;
   digest?: string;
   authority?: string;
 }
 
-/** What an evidence record proves. */
+/** The result of checking an evidence record. */
 export interface EvidenceVerdict {
   finding: Finding;
-  /** Why the record is not good. */
+  /** Why the record is not valid. */
   fault?: RecordFault;
-  /** Oldest first; empty when the record cannot be read. */
+  /** Oldest first; empty if the record cannot be read. */
   lines: EvidenceLine[];
-  /** RFC 3339: from then on nobody can rely on the record, unless it is renewed before. Only for a good record. */
+  /** RFC 3339: the time from which the record is no longer reliable, unless it is renewed before. Only for a valid record. */
   holdsUntil?: string;
 }
 
 /**
- * Judges an evidence record over a signed checkpoint. Each authority must be in the trust file at the time of its time-stamp and still when
- * the next one was made, the last one at `at`. No record makes this throw.
+ * Judges an evidence record over a signed checkpoint. Each authority must be trusted by the trust file at the time of its time-stamp and
+ * still when the next one was made; for the last one, still at `at`. Never throws, whatever the record contains.
  */
 export function checkEvidenceRecord(
   { record, at }: EvidenceInput,
@@ -74,7 +74,7 @@ export function checkEvidenceRecord(
     data: fromUtf8(checkpoint),
     trustedRoots: rootsOf(authorities),
     certificates,
-    // The clocks of the authority and of this machine differ.
+    // Tolerance for the clock difference between the authority and this machine.
     at: at + STAMPING_TOLERANCE_MS,
     objection,
   });
@@ -85,7 +85,7 @@ export function checkEvidenceRecord(
     return { finding, fault: verdict.fault, lines };
   }
   const first = parseEvidenceRecord(record).chains[0]?.[0]?.token;
-  // Anybody can have a checkpoint of the past stamped today: that proves nothing of the time that the receipt states.
+  // Anyone can have an old checkpoint stamped today: that proves nothing about the time stated in the receipt.
   if (tokens.length > 0 && !tokens.some((token) => first && bytesEqual(first, token)))
     return {
       finding: failed('it does not begin with the time-stamp of the receipt'),
@@ -104,7 +104,7 @@ function lastOf(lines: RecordLine[]): Extract<RecordLine, { outcome: 'good' }> {
   return last;
 }
 
-/** Until when the trust file trusts the root of the token that it trusts at that time; undefined if it does not trust it then. */
+/** When the trust file stops trusting the root of the token; undefined if it does not trust it at the given time. */
 function endOfTrust(
   { chain }: VerifiedTimestamp,
   authorities: readonly TrustedAuthority[],
@@ -127,7 +127,7 @@ function summary(lines: EvidenceLine[], holdsUntil: string): string {
 
 const WORDS: Record<DigestName, string> = { sha256: 'SHA-256', sha384: 'SHA-384', sha512: 'SHA-512' };
 
-/** What each kind of time-stamp proves. */
+/** The statement that each kind of time-stamp proves. */
 const PROVES: Record<RenewalKind, (hash: string) => string> = {
   initial: () => 'the checkpoint existed',
   'time-stamp renewal': () => 'the time-stamp before existed',

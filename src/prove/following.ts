@@ -16,13 +16,13 @@ import { isOpen } from './finding.ts';
 import { continuedOtherwise, olderCopy } from './history.ts';
 import { verifyReceipt } from './verify.ts';
 
-/** How far the clock of a witness may be ahead. */
+/** How far ahead the clock of a witness may be. */
 const AHEAD_MS_MAX = 300_000;
 
 /**
  * Why a log that now shows one checkpoint contradicts an earlier one; undefined if it has only grown (RFC 9162, section 2.1.4). The tiles
- * are those that the log shows, and nobody signed them: only what they prove of the newer root counts. Throws what `readTile` throws, and
- * OperatorError for tiles that do not give that root.
+ * come from the log unsigned: they count only as far as they prove the newer root. Throws what `readTile` throws, and OperatorError for
+ * tiles that do not match that root.
  */
 export async function whyNotGrown(
   earlier: Checkpoint,
@@ -30,7 +30,7 @@ export async function whyNotGrown(
   readTile: ReadTile,
 ): Promise<string | undefined> {
   if (now.treeSize < earlier.treeSize) return olderCopy(now.treeSize, earlier);
-  // Two signed roots of one size need no tile, so a log cannot hide a fork by withholding its tiles.
+  // Two signed roots of the same size need no tile, so a log cannot hide a fork by withholding its tiles.
   if (now.treeSize === earlier.treeSize)
     return bytesEqual(now.root, earlier.root) ? undefined : continuedOtherwise(earlier);
   const shown = rootOf(await loadEdge(earlier.treeSize, readTile));
@@ -46,8 +46,8 @@ function wrongTiles(): OperatorError {
 }
 
 /**
- * Why witnesses have not cosigned the checkpoint as the policy demands, in the time up to `at`; undefined if they have. Cosignatures of the
- * future do not count: they would stay new for ever.
+ * Why witnesses have not cosigned the checkpoint as the policy demands, up to the time `at`; undefined if they have. Cosignatures dated in
+ * the future do not count: they would stay fresh for ever.
  */
 export function whyNotWitnessed(
   checkpoint: string,
@@ -67,8 +67,8 @@ export function whyNotWitnessed(
 }
 
 /**
- * Why a receipt is not one of the log that shows this checkpoint; undefined if its leaf is there. The document is not looked at. Throws what
- * `readTile` throws.
+ * Why a receipt does not belong to the log that shows this checkpoint; undefined if its leaf is there. The document is not checked. Throws
+ * what `readTile` throws.
  */
 export async function whyNotThere(
   receipt: unknown,

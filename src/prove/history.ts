@@ -12,17 +12,14 @@ import type { Batch, Store } from '../store/store.ts';
 import { receiptIn } from './bundleCheck.ts';
 import { parseReceiptJson, verifyReceipt } from './verify.ts';
 
-/** Text that is to show an earlier state of the log: a signed checkpoint, or a receipt, which carries one. */
+/** Text that proves an earlier state of the log: a signed checkpoint, or a receipt, which contains one. */
 export interface EarlierState {
   text: string;
-  /** Where it is from, as messages name it. */
+  /** Its origin, for messages. */
   from: string;
 }
 
-/**
- * The checkpoint in it. Throws OperatorError for anything that the log's keys did not sign: it proves nothing about this
- * log.
- */
+/** The checkpoint in it. Throws OperatorError if the log's keys did not sign it: it would prove nothing about this log. */
 export function readEarlier({ text, from }: EarlierState, trust: TrustFile): EpochCheckpoint {
   const receipt = text.trimStart().startsWith('{') ? parseReceiptJson(text) : undefined;
   const found =
@@ -43,21 +40,21 @@ function checkpointOfReceipt(receipt: unknown, trust: TrustFile): EpochCheckpoin
   return signedCheckpoint(parsed.receipt.evidence.checkpoint, trust.logs);
 }
 
-/** A log, and who signs it when. */
+/** A log, with its signing keys by epoch. */
 interface SignedLog {
   origin: string;
   epochs: readonly { keys: readonly LogKey[]; quorum: QuorumPolicy }[];
 }
 
-/** A checkpoint that enough keys signed, and the epochs in which the log can have signed it, by their index. */
+/** A checkpoint signed by enough keys, and the indexes of the epochs in which the log can have signed it. */
 export interface EpochCheckpoint extends Checkpoint {
   oldestEpoch: number;
   newestEpoch: number;
 }
 
 /**
- * A signed checkpoint, or why it is none of these logs. A checkpoint by itself does not say when it was signed. But a log signs with the
- * keys of the epoch in force and with no others, so the line of a new key shows that its epoch had begun.
+ * A signed checkpoint, or why it does not belong to any of these logs. A checkpoint by itself does not state when it was signed. But a log
+ * signs only with the keys of the epoch in force, so the signature of a new key shows that its epoch had begun.
  */
 export function signedCheckpoint(text: string, logs: readonly SignedLog[]): EpochCheckpoint | string {
   const opened = openCheckpoint(text);
@@ -74,15 +71,15 @@ export function signedCheckpoint(text: string, logs: readonly SignedLog[]): Epoc
   const own = met.filter(([, { keys }]) =>
     signers.every((signer) => keys.some(({ spki }) => spki === signer.spki)),
   );
-  // In a trust file that somebody edited, a key can be missing in one epoch and be there in another.
+  // In an edited trust file, a key can be missing from one epoch and present in another.
   const [oldest, newest] = [own[0] ?? met[0], met.at(-1)];
   if (oldest === undefined || newest === undefined) return 'too few keys of this log signed it';
   return { ...checkpoint, oldestEpoch: oldest[0], newestEpoch: newest[0] };
 }
 
 /**
- * Why a log cannot have signed both checkpoints: its epochs follow each other while it grows. Undefined if it can have. `now` counts as the
- * larger one of two that are of the same size.
+ * Why a log cannot have signed both checkpoints, given that its epochs follow each other while it grows; undefined if it can. If both have
+ * the same size, `now` counts as the larger one.
  */
 export function epochContradiction(earlier: EpochCheckpoint, now: EpochCheckpoint): string | undefined {
   const [smaller, larger] = now.treeSize < earlier.treeSize ? [now, earlier] : [earlier, now];
@@ -92,8 +89,8 @@ export function epochContradiction(earlier: EpochCheckpoint, now: EpochCheckpoin
 }
 
 /**
- * Why the log in the store, whose head that is, contradicts that checkpoint; undefined if the log has only grown since (RFC 9162,
- * section 2.1.4). Throws if tiles are missing.
+ * Why the log in the store, with the given head, contradicts that checkpoint; undefined if the log has only grown since (RFC 9162, section
+ * 2.1.4). Throws if tiles are missing.
  */
 export async function contradiction(
   store: Pick<Store, 'log'>,

@@ -17,13 +17,16 @@ import { contradiction, type EarlierState, signedCheckpoint } from './history.ts
 type LogStore = Pick<Store, 'identity' | 'log' | 'epochs'>;
 
 export interface LastCheckpointOptions {
-  /** The file of signed checkpoints, each followed by an empty line. It is only appended to. */
+  /** The file of signed checkpoints, each followed by an empty line. It is append-only. */
   file: string;
   store: LogStore;
-  /** How often a new checkpoint is written if the log has grown, in milliseconds. */
+  /** Interval at which a new checkpoint is written if the log has grown, in milliseconds. */
   intervalMs: number;
   logger: Logger;
-  /** Told when the log is no longer the one that was noted, as after a failover that lost commits: nothing of it may be shown or continued. */
+  /**
+   * Called if the log is no longer the one that was noted, for example after a failover that lost commits: nothing of it may be shown or
+   * continued.
+   */
   onFatal(error: unknown): void;
 }
 
@@ -40,12 +43,12 @@ export interface LastCheckpointStatus {
   currentAt?: number;
 }
 
-/** Why nobody knows whether a store has the newest state of its log. */
+/** Why it is uncertain whether a store has the newest state of its log. */
 export interface Doubt {
-  /** `unknown`: there is no checkpoint to compare with. `forged`: no key of the log signed it. `rollback`: the log contradicts it. */
+  /** `unknown`: no checkpoint to compare with. `forged`: not signed by a key of the log. `rollback`: the log contradicts it. */
   kind: 'unknown' | 'forged' | 'rollback';
   reason: string;
-  /** What an administrator can do. */
+  /** The administrator's remedy. */
   remedy: string;
 }
 
@@ -55,8 +58,8 @@ const WINDOW_BYTES = 8 * NOTE_LENGTH_MAX;
 const OVERLAP_BYTES = 2 * NOTE_LENGTH_MAX;
 
 /**
- * Keeps the log's newest checkpoints outside the store, so that nobody can replace the store with an older copy
- * unnoticed. Throws OperatorError if there is a {@link Doubt}, or if the file cannot be written.
+ * Keeps the log's newest checkpoints outside the store, so that replacing the store with an older copy is detected. Throws OperatorError if
+ * there is a {@link Doubt}, or if the file cannot be written.
  */
 export async function openLastCheckpoint({
   file,
@@ -67,7 +70,7 @@ export async function openLastCheckpoint({
 }: LastCheckpointOptions): Promise<LastCheckpoint> {
   await assertNewest(store, file);
   const found = readLastCheckpoint(file);
-  // The mark of an empty log tells a file that has nothing yet from one that was lost or emptied.
+  // The mark of an empty log distinguishes a file without checkpoints so far from one that was lost or emptied.
   await append(file, found === undefined ? emptyLog(store.identity.logOrigin) : undefined);
   let newest = found?.checkpoint;
   let currentAt: number | undefined;
@@ -76,10 +79,10 @@ export async function openLastCheckpoint({
     newest = await noteHead(store, file, newest);
     currentAt = lookedAt;
   };
-  // The log is safe without this file; only the protection against a later rollback suffers.
+  // The log is safe without this file; only the protection against a later rollback is reduced.
   const onError = (err: unknown) => {
     if (err instanceof Contradicted) return onFatal(err);
-    if (err instanceof StoreUnavailable) return; // It is the database, and the file is brought up to date afterwards.
+    if (err instanceof StoreUnavailable) return; // The cause is the database; the file is brought up to date afterwards.
     const fields = { event: 'witness_not_written', err, file };
     logger.error(fields, 'the last-checkpoint file could not be written');
   };
@@ -97,18 +100,20 @@ export async function openLastCheckpoint({
 }
 
 /**
- * Writes the newest checkpoint of a log that another process writes. Throws OperatorError if there is a {@link Doubt}, or if the file cannot
- * be written.
+ * Writes the newest checkpoint of a log that another process writes. Throws OperatorError if there is a {@link Doubt}, or if the file
+ * cannot be written.
  */
 export async function noteNewestCheckpoint(file: string, store: LogStore): Promise<void> {
   await assertNewest(store, file);
   await noteHead(store, file, readLastCheckpoint(file)?.checkpoint);
 }
 
-/** The log does not contain what was noted of it. */
+/** The log does not contain the noted checkpoint. */
 class Contradicted extends Error {}
 
-/** Writes the head of the log if it is larger than the newest checkpoint of the file; returns which is the newest then. Throws Contradicted. */
+/**
+ * Writes the head of the log if it is larger than the newest checkpoint of the file; returns the newest after that. Throws Contradicted.
+ */
 async function noteHead(
   store: LogStore,
   file: string,
@@ -135,7 +140,7 @@ async function assertNewest(store: LogStore, file: string): Promise<void> {
   if (doubt !== undefined) throw new OperatorError(`${doubt.reason}. ${doubt.remedy}`);
 }
 
-/** What speaks against continuing the log of a store, by its last-checkpoint file; undefined if the log has only grown since. */
+/** Why the log of a store must not be continued, according to its last-checkpoint file; undefined if the log has only grown since. */
 export async function doubtOf(store: LogStore, file: string): Promise<Doubt | undefined> {
   const last = readLastCheckpoint(file, await signedBy(store));
   const head = await store.log.head();
@@ -164,8 +169,8 @@ export async function doubtOf(store: LogStore, file: string): Promise<Doubt | un
 }
 
 /**
- * Begins the file anew with the newest checkpoint of a log, or as that of an empty one. What was noted until then is kept beside it;
- * returns where. The daemon must not run.
+ * Begins the file again, with the newest checkpoint of a log, or with the mark of an empty one. The former file is kept next to it; returns
+ * its path. The daemon must not be running.
  */
 export async function restartLastCheckpoint(
   file: string,
@@ -173,7 +178,7 @@ export async function restartLastCheckpoint(
   suffix: string,
 ): Promise<string | undefined> {
   const aside = existsSync(file) ? `${file}.${suffix}` : undefined;
-  // If we stop after this, there is no file, and the daemon asks again.
+  // If we stop after this, the file is missing, and the daemon reports the doubt again.
   if (aside !== undefined) setAside(file, aside);
   await append(file, (await log.head())?.checkpoint ?? emptyLog(identity.logOrigin));
   return aside;
@@ -188,18 +193,18 @@ function setAside(file: string, aside: string): void {
   }
 }
 
-/** In place of a signed checkpoint, of which an empty log has none. */
+/** Replaces a signed checkpoint, which an empty log does not have. */
 function emptyLog(origin: string): string {
   return `${encodeCheckpoint({ origin, treeSize: 0, root: emptyRoot })}\n`;
 }
 
-/** Durable once this resolves, the file's name too. Without a checkpoint, only looks whether the file can be written. */
+/** Durable when this resolves, including the file's name. Without a checkpoint, only checks that the file can be written. */
 async function append(path: string, checkpoint: string | undefined): Promise<void> {
   try {
     const isNew = !existsSync(path);
     await using file = await open(path, 'a', 0o600);
     if (checkpoint === undefined) return;
-    // The empty line ends a checkpoint that a crash or a full disk cut short.
+    // The empty line ends a checkpoint that a crash or a full disk truncated.
     await file.appendFile(`\n${checkpoint}\n`);
     await file.datasync();
     if (isNew) await syncFolder(dirname(path));
@@ -210,15 +215,15 @@ async function append(path: string, checkpoint: string | undefined): Promise<voi
   }
 }
 
-/** A checkpoint as the file has it. */
+/** A checkpoint as found in the file. */
 interface Noted {
   text: string;
   checkpoint: Checkpoint;
-  /** Why it proves nothing about the log. */
+  /** Why it does not prove anything about the log. */
   fault?: string;
 }
 
-/** What is wrong with a checkpoint, for the log of a store. The mark of an empty log has no signature. */
+/** Returns a function that finds what is wrong with a checkpoint for the log of a store. The mark of an empty log has no signature. */
 async function signedBy({ identity: { logOrigin: origin }, epochs }: Pick<Store, 'identity' | 'epochs'>) {
   const { list } = await epochs.newest();
   return ({ text, checkpoint }: Noted): string | undefined => {
@@ -230,10 +235,10 @@ async function signedBy({ identity: { logOrigin: origin }, epochs }: Pick<Store,
 }
 
 /**
- * The largest checkpoint of the file; undefined if there is none, or no file. The size counts, not the place: whoever can append to the
- * file can append an old checkpoint. Of the newest checkpoint, and of every one that is larger than all after it, `faultOf` must find no
- * fault; otherwise that one is returned. What a crash cut short is smaller than what was appended after it. Throws OperatorError if the file
- * cannot be read.
+ * The largest checkpoint of the file; undefined if there is none, or no file. The size decides, not the position: anyone who can append to
+ * the file can append an old checkpoint. `faultOf` must not find a fault in the newest checkpoint, nor in any that is larger than all after
+ * it; otherwise the faulty one is returned. A checkpoint truncated by a crash is smaller than those appended after it. Throws OperatorError
+ * if the file cannot be read.
  */
 export function readLastCheckpoint(
   path: string,
@@ -249,14 +254,14 @@ export function readLastCheckpoint(
   return largest;
 }
 
-/** What a check compares the log with; undefined if there is no file, or only that of an empty log. */
+/** The state that a check compares the log with; undefined if there is no file, or only the mark of an empty log. */
 export async function evidenceOf(store: LogStore, file: string): Promise<EarlierState | undefined> {
   const last = readLastCheckpoint(file, await signedBy(store));
   const isEvidence = last !== undefined && (last.checkpoint.treeSize > 0 || last.fault !== undefined);
   return isEvidence ? { text: last.text, from: file } : undefined;
 }
 
-/** All whole checkpoints of the file, the newest first; some come twice. */
+/** All complete checkpoints of the file, newest first; some appear twice. */
 function* fromEnd(path: string): Iterable<Noted> {
   const file = openToRead(path);
   if (file === undefined) return;
@@ -266,7 +271,7 @@ function* fromEnd(path: string): Iterable<Noted> {
       const start = Math.max(0, end - buffer.length);
       const bytes = readSync(file, buffer, 0, end - start, start);
       const window = buffer.toString('utf8', 0, bytes);
-      // The first line can be the rest of one.
+      // The window may begin in the middle of a line.
       yield* notesIn(start === 0 ? window : window.slice(window.indexOf('\n') + 1)).reverse();
     }
   } finally {
@@ -274,7 +279,7 @@ function* fromEnd(path: string): Iterable<Noted> {
   }
 }
 
-/** A note is its text, an empty line, and lines that begin with a dash; the mark of an empty log has no such line. */
+/** A note consists of its text, an empty line, and lines that begin with a dash; the mark of an empty log lacks such lines. */
 function notesIn(window: string): Noted[] {
   const notes = window.matchAll(/(?<=^|\n)([^\n]+\n\d+\n[^\n]+\n)\n(?:— [^\n]+\n)*(?=\n)/g);
   return [...notes].flatMap(([text, body = '']) => {
@@ -284,7 +289,7 @@ function notesIn(window: string): Noted[] {
   });
 }
 
-/** Undefined if there is no such file. */
+/** Undefined if the file does not exist. */
 function openToRead(path: string): number | undefined {
   try {
     return openSync(path, 'r');

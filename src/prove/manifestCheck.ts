@@ -7,17 +7,17 @@ import { leafData } from '../manifest/manifest.ts';
 import type { ReceivedManifest, ReceivedReceipt } from '../manifest/received.ts';
 import { type Finding, failed, passed, unknown } from './finding.ts';
 
-/** The document as it was received, or the copy without XMP metadata that was made of it (compliance mode). */
+/** The document as received, or the copy made of it without XMP metadata (compliance mode). */
 export type Matched = 'document' | 'sealed_document';
 
-/** Where a manifest is in the log. */
+/** The place of a manifest in the log. */
 export interface LeafPlace {
   index: number;
-  /** From the leaf's sibling upward (RFC 9162, section 2.1.3); undefined where a hash could not be decoded. */
+  /** From the leaf's sibling upward (RFC 9162, section 2.1.3); undefined for a hash that could not be decoded. */
   proof: readonly (Uint8Array | undefined)[];
 }
 
-/** The copy without metadata is sealed like the document, but the verdict must say which of the two this is. */
+/** The copy without metadata is sealed like the document, but the verdict must state which of the two was checked. */
 export function checkDocument(
   manifest: ReceivedManifest,
   document: DocumentDigests | undefined,
@@ -46,7 +46,7 @@ function differenceOf(document: DocumentDigests, sealed: DocumentDigests): strin
   return undefined;
 }
 
-/** Sources that are easily mistaken for something else. The manifest itself says the rest. */
+/** Notes on sources that are easily mistaken for others. The manifest itself states the rest. */
 const NOTES: ReadonlyMap<string, string> = new Map([
   ['digest', 'sealed by its digests alone: the service never saw the document, nor was it scanned'],
   ['audit', 'a record of the service’s own audit trail: no client’s document'],
@@ -55,7 +55,7 @@ const NOTES: ReadonlyMap<string, string> = new Map([
 /** A canary is in the log like any other document, so no other check would fail. */
 const CANARY = 'a canary, which the service sealed to monitor itself: it is no client’s document';
 
-/** What must be wrong with a manifest that is taken for such a subject; undefined if nothing is. */
+/** Why a manifest cannot be about such a subject; undefined if it can. */
 export function subjectFault(
   { source }: ReceivedManifest,
   subject: 'document' | 'canary',
@@ -64,13 +64,13 @@ export function subjectFault(
   return subject === 'canary' ? 'not a canary' : CANARY;
 }
 
-/** What the reader of a passed check must know of the manifest's source; empty if nothing. */
+/** A note on the manifest's source for the reader of a passed check; empty if none is needed. */
 export function noteOnSource({ source }: ReceivedManifest): string {
   const note = NOTES.get(source);
   return note === undefined ? '' : `; ${note}`;
 }
 
-/** Whether the manifest is that leaf of the checkpoint's tree. */
+/** Whether the manifest is the given leaf of the checkpoint's tree. */
 export function checkLeaf(
   manifest: ReceivedManifest,
   { index, proof }: LeafPlace,
@@ -86,7 +86,7 @@ export function checkLeaf(
   return passed(`leaf_index ${index} in tree_size ${checkpoint.treeSize}`);
 }
 
-/** Whether the manifest of a receipt is in the log where the receipt says. */
+/** Whether the manifest of a receipt is in the log at the place that the receipt states. */
 export function checkReceiptLeaf(
   { manifest, evidence }: ReceivedReceipt,
   checkpoint: Checkpoint | undefined,

@@ -22,7 +22,7 @@ interface ProvenLeaf {
   batch: Batch;
 }
 
-/** Throws {@link EpochContradiction} for a head that is not a checkpoint of the log. */
+/** Throws {@link EpochContradiction} if the head does not contain a checkpoint of the log. */
 export async function openHead({
   log,
   identity,
@@ -35,7 +35,7 @@ export async function openHead({
   return { batch, checkpoint };
 }
 
-/** Leaves of the log of a store, each proven from the tiles. Neighbours cost little: the tile and the batch that were read last are kept. */
+/** Leaves of a store's log, each proven from the tiles. Reading neighbours is cheap: the last tile and the last batch are kept. */
 export class ProvenLeaves {
   readonly #store: Pick<Store, 'identity' | 'jobs' | 'log'>;
   #batch: Batch | undefined;
@@ -59,7 +59,7 @@ export class ProvenLeaves {
     return { job, batch };
   }
 
-  /** Neighbours are of one batch most of the time. */
+  /** Neighbours mostly belong to the same batch. */
   async #batchOf(index: number): Promise<Batch | undefined> {
     const last = this.#batch;
     const isSame = last !== undefined && last.firstLeaf <= index && index < last.treeSize;
@@ -68,8 +68,8 @@ export class ProvenLeaves {
   }
 
   /**
-   * The leaf hashes of a tile, proven to be under the head. The proof of the first has all others in it: they are hashed from this very tile
-   * to be its siblings.
+   * The leaf hashes of a tile, proven to be under the head. The proof of the first leaf involves all others: its siblings are hashed from
+   * this tile.
    */
   async #proveTile(tile: number, { batch: { treeSize }, checkpoint }: Head): Promise<Uint8Array> {
     const proven = this.#tile;
@@ -93,7 +93,7 @@ export class ProvenLeaves {
   }
 }
 
-/** Leaves, batches and tiles can be damaged as well as altered: the check of the store tells them apart. */
+/** Leaves, batches and tiles can be damaged as well as altered: the check of the store distinguishes the two. */
 export function altered(): OperatorError {
   return new OperatorError(
     'the log in the store does not match its newest checkpoint; nothing will be signed. Run `pdfseal check`: its last line says what to do',
