@@ -26,8 +26,8 @@ export async function readReceipt(store: ReadableStore, job: Job, leafIndex: num
 type WitnessedStore = ReadableStore & { witnessing: Pick<WitnessStore, 'get'> };
 
 /**
- * The C2SP tlog-proof of a sealed job, with its manifest in the line `extra`: up to the newest checkpoint that the quorum of witnesses has
- * cosigned, or else up to that of the receipt. Throws as {@link readReceipt} does.
+ * The C2SP tlog-proof of a sealed job, with its manifest in the line `extra`. It leads to the newest checkpoint cosigned by the quorum of
+ * witnesses, or else to the checkpoint of the receipt. Throws as {@link readReceipt} does.
  */
 export async function readTlogProof(store: WitnessedStore, job: Job, leafIndex: number): Promise<string> {
   const { received, batch } = await readBatch(store, job, leafIndex);

@@ -1,4 +1,7 @@
-/** How much of what verifiers take the evidence records of a log have: no run can be taken back, so none may make them too large. */
+/**
+ * Measures how close the evidence records of a log are to the limits of verifiers: a run cannot be taken back, so none may make them too
+ * large.
+ */
 import {
   RECORD_BYTES_MAX,
   RECORD_CERTIFICATES_MAX,
@@ -20,28 +23,28 @@ import {
 import type { LogStore } from '../store/store.ts';
 import { storedToken } from './renewals.ts';
 
-/** Of what an evidence record has how much. */
+/** How much of one limited quantity an evidence record has. */
 export interface RecordLevel {
   what: string;
   count: number;
-  /** What the next renewal adds at most. */
+  /** The most that the next renewal can add. */
   next: number;
   max: number;
   remedy: string;
 }
 
-/** Longest token, the certificates beside it, and the hashes of its tree. */
+/** The longest token, its separate certificates, and the hashes of its tree. */
 const RENEWAL_BYTES_MAX = 131_072;
-/** Of a chain of 8, without the root. */
+/** A chain of 8 without the root. */
 const NEW_CERTIFICATES_MAX = 7;
 /** Hashes from a batch up to the root of its row, two for each level with 256 children. */
 const ROW_HASHES = 16;
-/** Tags and lengths of a hash in its list, and of an archive time-stamp. */
+/** Tag and length bytes of a hash in its list, and of an archive time-stamp. */
 const [HASH_HEADER_BYTES, TIMESTAMP_HEADER_BYTES] = [4, 32];
 
 /**
- * Of all that the fullest evidence records have, what is nearest to its limit when the next run goes on as `next` says. undefined where nothing
- * was renewed. Hash trees are not made: their size is the greatest that they can have.
+ * The quantity that is nearest to its limit in the fullest evidence record, if the next run goes on as `next` describes. Undefined if
+ * nothing was renewed. Hash trees are not built: their largest possible size is assumed.
  */
 export async function fullestLevel(
   log: Pick<LogStore, 'batchOf'>,
@@ -67,7 +70,7 @@ export async function fullestLevel(
   return levels.toSorted((a, b) => shareOf(b) - shareOf(a))[0];
 }
 
-/** What a time-stamp adds to a record: bytes, and the certificates beside and inside the token. */
+/** What a time-stamp adds to a record: bytes, and the certificates outside and inside the token. */
 interface Part {
   bytes: number;
   beside: readonly string[];

@@ -3,7 +3,7 @@ import { Turns } from '../base/turns.ts';
 import type { Batch } from '../store/store.ts';
 import type { EvidenceRecords } from './renewals.ts';
 
-/** Evidence records that are made or wait at once: after a renewal, each may need some hundred checkpoints, so they are made in turn. */
+/** Maximum evidence records being made or waiting: after a renewal, each may need some hundred checkpoints, so they are made in turn. */
 const RECORDS_MAX = 16;
 
 export class RecordsInTurn {
@@ -15,7 +15,7 @@ export class RecordsInTurn {
     this.#records = records;
   }
 
-  /** As {@link EvidenceRecords.of}. Throws ServiceError if too many wait, of all or of this client. */
+  /** As {@link EvidenceRecords.of}. Throws ServiceError if too many are waiting, in total or for this client. */
   async of(batch: Batch, clientId: string): Promise<Uint8Array | undefined> {
     const leave = this.#slots.take(clientId);
     try {

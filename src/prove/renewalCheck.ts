@@ -17,7 +17,7 @@ import { byCertificates } from './renewalSurvey.ts';
 import { batchesOf, RenewalTrees } from './renewals.ts';
 import { theftsOf } from './thefts.ts';
 
-/** Where the renewals do not follow from the log, or are no proof, in words. Every hash is computed again. */
+/** Describes renewals that do not follow from the log, or do not prove anything. Every hash is computed again. */
 export async function renewalProblems(
   store: Pick<Store, 'log' | 'renewals'>,
   authorities: readonly TrustedAuthority[],
@@ -30,7 +30,7 @@ export async function renewalProblems(
   for (const run of runs) {
     const fault = (await shapeFault(store, run, runs)) ?? (await treeFault(store, run, trees));
     if (fault !== undefined) {
-      // What follows was made of this.
+      // Later runs are based on this one, so they are not checked.
       return [...problems, `renewal ${run.number} ${fault}: restore a backup`];
     }
     const root = rootOfRun(trees, run, run.rows);
@@ -86,14 +86,14 @@ async function treeFault(
   return leaf === run.to ? undefined : 'does not cover all checkpoints';
 }
 
-/** What puts the root of an authority back among those that are trusted. */
+/** The remedy that makes the root of an authority trusted again. */
 function putBack(authority: string): string {
   return `add the authority to the configuration again: [timestamp.remotes.${authority}] with its roots_file and without url; older trust files contain the root`;
 }
 
 /**
- * Authorities of renewals whose root is not among these, in words, each with the remedy. Verifiers need that root. The store does not keep it
- * by itself: a root that anybody who can write to the store could add would be no reason to trust.
+ * Describes authorities of renewals whose root is not among these, each with the remedy. Verifiers need that root. The store deliberately
+ * does not keep it: a root that anyone with write access to the store could add would not be a reason to trust.
  */
 export async function missingRoots(
   { renewals }: Pick<Store, 'renewals'>,
@@ -111,8 +111,8 @@ export async function missingRoots(
 }
 
 /**
- * Where time-stamps ended before they were renewed, in words, at a time, milliseconds since the epoch. The store is whole all the same, and no
- * backup mends it: lost is the proof of when something was sealed.
+ * Describes time-stamps that expired before they were renewed, as of a time in milliseconds since the epoch. The store is still intact, and
+ * restoring a backup does not help: the proof of the time of sealing is lost.
  */
 export async function renewalLapses(
   store: Pick<Store, 'log' | 'renewals'>,
@@ -166,7 +166,7 @@ export async function renewalLapses(
   return [...found, ...words];
 }
 
-/** Why records go on without these tokens of a run: in words, after its name. `next`: those of the run after it. */
+/** Why records skip these tokens of a run, phrased to follow its name. `next`: the tokens of the next run. */
 function whyLeftOut(
   tokens: readonly TokenStanding[],
   next: readonly TokenStanding[] | undefined,
@@ -180,11 +180,11 @@ function whyLeftOut(
     : 'was made from a time-stamp that had ended, or with a stolen key';
 }
 
-/** Checkpoints whose own time-stamps ended before the first renewal in their records. */
+/** Checkpoints whose own time-stamps expired before the first renewal in their records. */
 interface Lost {
   batches: number;
-  /** Of the first of them. */
+  /** The first of these checkpoints. */
   leaf: number;
-  /** When the first time-stamp ended. */
+  /** When the first time-stamp expired. */
   since: number;
 }

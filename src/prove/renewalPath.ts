@@ -10,9 +10,10 @@ import {
   SKIPPED,
 } from '../store/renewalStore.ts';
 
-// The way of evidence records through the renewals of a log. It is always chosen afresh, from all runs, as the best that holds at a time.
+// Chooses the path of evidence records through the renewals of a log. It is always chosen from all runs, as the best path that is valid at
+// a given time.
 
-/** The ways of records as the last run left them. */
+/** The paths of records as the last run left them. */
 export function waysNow(runs: readonly RenewalScope[]): RenewalWays {
   const last = runs.at(-1);
   if (last === undefined) return { path: [] };
@@ -20,7 +21,7 @@ export function waysNow(runs: readonly RenewalScope[]): RenewalWays {
   return { path: [...last.path, 0], ...(older && { older }) };
 }
 
-/** Until when the token of a renewal can be believed. */
+/** How long the token of a renewal can be trusted. */
 export interface TokenStanding {
   /** Milliseconds since the epoch. */
   genTime: number;
@@ -31,26 +32,26 @@ export interface TokenStanding {
 
 type StandingOf = (token: RenewalToken) => TokenStanding;
 
-/** A way up to a token of a run. */
+/** A path that ends with a token of a run. */
 interface Way {
   run: number;
   index: number;
   before?: Way;
-  /** Its first token: the number of the run, 1 if there is a doubt, and the time. */
+  /** The first token of the path: the number of its run, 1 if there is a doubt, and the time. */
   first: readonly number[];
-  /** Until when the token can be believed. */
+  /** How long the token can be trusted. */
   until: number;
   doubts: number;
 }
 
-/** With the own time-stamp of a batch, or with nothing: whether that is believed makes no way better than another one. */
+/** Begins with a batch's own time-stamp, or with none: whether that one is trusted does not make a path better than another. */
 const BEGIN: Way = { run: 0, index: SKIPPED, first: [Infinity], until: Infinity, doubts: 0 };
 
 /**
- * The path of records of these batches `at` a time, milliseconds since the epoch. On it, each token is believed until the next one was made, and
- * the last one at that time. The best way begins with the earliest run, and there with the earliest token without a doubt, so that it needs the
- * own time-stamps of batches for the shortest time; then it ends with the latest run; then it has the fewest tokens with a doubt. No run is on
- * the path where nothing holds any more.
+ * The path of these batches' records `at` a time, milliseconds since the epoch. On it, each token is trusted until the next one was made,
+ * and the last one at that time. The best path begins with the earliest run, and there with the earliest token without a doubt, so that it
+ * depends on the batches' own time-stamps for the shortest time; then it ends with the latest run; then it has the fewest tokens with a
+ * doubt. If nothing is valid any more, the path is empty.
  */
 export function bestPath(
   range: LeafRange,
@@ -75,7 +76,7 @@ export function bestPath(
   return path;
 }
 
-/** The ways that a run covers. */
+/** The paths that a run covers. */
 function waysTo(
   run: RenewalRun,
   range: LeafRange,
@@ -91,14 +92,14 @@ function waysTo(
   const last = covered.at(-1);
   if (last === undefined) return [BEGIN];
   const indexOf = ({ number }: RenewalRun) => path[number - 1] ?? SKIPPED;
-  // A time-stamp renewal covers a token, and a hash renewal all that was before it.
+  // A time-stamp renewal covers one token; a hash renewal covers everything before it.
   if (last.digest === run.digest) return [known[last.number - 1]?.[indexOf(last)] ?? []].flat();
   let way: Way | undefined = BEGIN;
   for (const one of covered) way = way && goOn(way, one, indexOf(one), standingOf);
   return way ? [way] : [];
 }
 
-/** Undefined where the way does not hold until that token was made. */
+/** Undefined if the path was no longer valid when that token was made. */
 function goOn(
   before: Way,
   { number, tokens }: RenewalRun,
@@ -121,7 +122,7 @@ function isBetter(one: Way, other: Way): boolean {
   return (differences.find((difference) => difference !== 0) ?? 0) < 0;
 }
 
-/** The best ways of all records: see {@link bestPath}. */
+/** The best paths of all records: see {@link bestPath}. */
 export function chooseWays(runs: readonly RenewalRun[], standingOf: StandingOf, at: number): RenewalWays {
   const groups: { to: number; path: number[]; ranges: LeafRange[] }[] = [];
   for (const range of rangesOf(runs)) {

@@ -1,4 +1,4 @@
-/** Time-stamps of an outside authority by file: the query for the root of a renewal, and the answer (RFC 3161, section 3.1). */
+/** Files for an external time-stamp authority: the query for the root of a renewal, and the answer (RFC 3161, section 3.1). */
 import { MalformedDer, unsignedContent } from '../asn1/der.ts';
 import { encodeQuery } from '../asn1/timestampQuery.ts';
 import { parseResponse } from '../asn1/timestampResponse.ts';
@@ -14,7 +14,7 @@ import { rootsOf } from './timestampCheck.ts';
 
 const NONCE_BYTES = 8;
 
-/** As a draft keeps it: hex. */
+/** In hex, as stored in a draft. */
 export function newNonce(): string {
   return toHex(unsignedContent(randomIdBytes(NONCE_BYTES)));
 }
@@ -25,8 +25,8 @@ export function encodeRenewalQuery({ scope, root }: DraftedRun, nonce: string): 
 }
 
 /**
- * The token in the answer to {@link encodeRenewalQuery}, with the name of its authority. Throws OperatorError for an answer that grants
- * none, that answers another query, and whose token no root in the trust file vouches for.
+ * The token in the answer to {@link encodeRenewalQuery}, with the name of its authority. Throws OperatorError if the answer does not grant
+ * a token, answers another query, or contains a token for which no root in the trust file vouches.
  */
 export function readRenewalAnswer(
   answer: Uint8Array,

@@ -28,16 +28,16 @@ import { authorityOf, rootsOf } from './timestampCheck.ts';
 
 type RenewableStore = Pick<Store, 'log' | 'renewals'>;
 
-/** A run whose tree is complete: what it needs is time-stamps over the root. */
+/** A run whose tree is complete: only time-stamps over the root are missing. */
 export interface DraftedRun {
   scope: RenewalScope;
   rows: RenewalTile[];
   root: Uint8Array;
-  /** As the draft has them. */
+  /** As stored in the draft. */
   thefts: readonly KeptTheft[];
 }
 
-/** Another process renewed the log meanwhile, or renews it now: what this one did has changed nothing. */
+/** Another process renewed the log in the meantime, or is renewing it now: this process has changed nothing. */
 export class RenewedElsewhere extends OperatorError {
   constructor() {
     super('another process renews this log now, or has just done so: nothing was renewed here', {
@@ -47,7 +47,7 @@ export class RenewedElsewhere extends OperatorError {
   }
 }
 
-/** The run after these, over everything that the log holds now. */
+/** The next run, over everything that the log contains now. */
 export async function nextRun(
   { log }: Pick<RenewableStore, 'log'>,
   runs: readonly RenewalRun[],
@@ -60,8 +60,9 @@ export async function nextRun(
 }
 
 /**
- * Drafts a run row by row: if we stop at any moment, the same call goes on after the last row. A draft that somebody began for the same run
- * goes on as it is; what was sealed since is left to the run after it. Memory does not grow with the log. Throws RenewedElsewhere.
+ * Drafts a run row by row. After an interruption at any moment, the same call continues after the last row. A draft already begun for the
+ * same run is continued unchanged; anything sealed since is left to the next run. Memory does not grow with the log. Throws
+ * RenewedElsewhere.
  */
 export async function draftRun(
   store: RenewableStore,
@@ -73,7 +74,7 @@ export async function draftRun(
   const isBegun =
     former !== undefined && isSameRun({ ...wanted, to: former.to }, former) && former.to <= wanted.to;
   const begun = isBegun && wanted.at < endOfDraft(former) ? former : wanted;
-  // What is known of thefts stays known, also where the run is another one.
+  // Known thefts are kept, even if the new draft is for another run.
   const thefts = [...(former?.thefts ?? []), ...(wanted.thefts ?? [])];
   const draft = thefts.length > 0 ? { ...begun, thefts: lastOfEach(thefts) } : begun;
   if (!isSameDraft(draft, former) && !(await store.renewals.keepDraft(draft, former)))
@@ -97,8 +98,8 @@ const DRAFT_MS_MAX = 86_400_000;
 const QUERY_MS_MAX = 30 * 86_400_000;
 
 /**
- * When a draft is begun anew, milliseconds since the epoch: what was sealed since would be left out. The answer to a query that somebody
- * carries to an authority has more time to come.
+ * When a draft must be begun again, milliseconds since the epoch: it leaves out everything sealed since. There is more time if a query is
+ * carried to an authority by hand.
  */
 export function endOfDraft({ at, nonce }: RenewalDraft): number {
   return at + (nonce === undefined ? DRAFT_MS_MAX : QUERY_MS_MAX);
@@ -110,7 +111,7 @@ function completed(trees: RenewalTrees, draft: RenewalDraft, rows: RenewalTile[]
   return { scope, rows, root: rootOfRun(trees, scope, rows), thefts };
 }
 
-/** The root of a run's tree: over what the run before left, and over its rows. */
+/** The root of a run's tree, over the result of the previous run and over its own rows. */
 export function rootOfRun(
   trees: RenewalTrees,
   scope: RenewalScope,
@@ -148,7 +149,7 @@ export async function makeRow(
   return tiles;
 }
 
-/** What is wrong with a token over the root of a run, or what it proves: judged as any verifier does. */
+/** The fault of a token over the root of a run, or what it proves: judged as any verifier does. */
 export function judgeRenewal(
   { token, certificates }: Omit<RenewalToken, 'authority'>,
   { scope, root }: Pick<DraftedRun, 'scope' | 'root'>,
@@ -169,7 +170,7 @@ export function judgeRenewal(
     : { timestamp, authority };
 }
 
-/** The time of the newest token of these runs, milliseconds since the epoch; -Infinity where there are none. */
+/** The time of the newest token of these runs, milliseconds since the epoch; -Infinity if there is none. */
 export function newestOf(runs: readonly Pick<RenewalRun, 'tokens'>[]): number {
   return Math.max(-Infinity, ...runs.flatMap(({ tokens }) => tokens.map(({ token }) => genTimeOf(token))));
 }
@@ -179,8 +180,8 @@ function genTimeOf(token: string): number {
 }
 
 /**
- * Why a token of that time cannot follow those that it renews; undefined where it can. In an evidence record the times ascend strictly
- * (BSI TR-03125, RFC 4998, section 5.3). `newest`: of the runs before, see {@link newestOf}.
+ * Why a token of that time cannot follow those that it renews; undefined if it can. In an evidence record the times must strictly ascend
+ * (BSI TR-03125, RFC 4998, section 5.3). `newest`: of the earlier runs, see {@link newestOf}.
  */
 export async function orderFault(
   { log }: Pick<RenewableStore, 'log'>,
@@ -194,7 +195,7 @@ export async function orderFault(
       : `the token says ${toRfc3339(genTime)}, but a time-stamp that it renews says ${toRfc3339(renewed)}`;
   const fault = faultOf(newest);
   if (fault !== undefined) return fault;
-  // No token is further from the time of its batch than this, and batches are in the order of their times.
+  // Every token is closer to the time of its batch than this, and batches are ordered by time.
   const since = genTime - STAMPING_TOLERANCE_MS - ACCURACY_MAX_MS;
   for (let leaf = to; leaf > 0; ) {
     const batch = await log.batchOf(leaf - 1);
@@ -207,7 +208,10 @@ export async function orderFault(
   return undefined;
 }
 
-/** Commits a run with tokens that were judged. Returns it; undefined if another process has committed one, drafts another one, or has added a theft. */
+/**
+ * Commits a run with tokens that were judged. Returns it; undefined if another process has committed one, is drafting another one, or has
+ * added a theft.
+ */
 export async function commitRun(
   { renewals }: Pick<Store, 'renewals'>,
   { scope, rows, thefts }: DraftedRun,

@@ -1,4 +1,4 @@
-// Until when the time-stamps of renewals can be believed, and the paths of records that follow from it.
+// Determines how long the time-stamps of renewals can be trusted, and the resulting paths of records.
 import { parseCertificate } from '../asn1/certificate.ts';
 import type { SignerInfo } from '../asn1/cms.ts';
 import { type VerifiedTimestamp, verifyTimestampToken } from '../asn1/timestampToken.ts';
@@ -11,7 +11,7 @@ import { bytesOf, DamagedTimestamp, type PathOf, storedToken } from './renewals.
 import { type Theft, theftsOf } from './thefts.ts';
 import { isLast, rootsOf } from './timestampCheck.ts';
 
-/** What a stored token proves of whatever it covers; no `timestamp`: nothing, under these roots. */
+/** Opens a stored token and verifies it over whatever it covers. Without `timestamp`, it proves nothing under these roots. */
 export function openToken(
   token: string,
   certificates: readonly string[],
@@ -31,15 +31,15 @@ export function openToken(
 }
 
 /**
- * Until when the tokens of renewals can be believed, under these roots; after a theft of the key of a root, only until then. A token for which
- * no root vouches stays believed until the first of its own certificates ends: the configuration lacks the root, and the next one may have it.
- * Each token is verified once.
+ * How long the tokens of renewals can be trusted under these roots; after a theft of a root's key, only until the theft. A token for which
+ * no root vouches stays trusted until the first of its own certificates expires: the current configuration lacks the root, but the next one
+ * may have it. Each token is verified once.
  */
 export function tokenStandings(
   authorities: readonly TrustedAuthority[],
   thefts: readonly Theft[] = [],
 ): (token: RenewalToken) => TokenStanding {
-  // The configuration may not name the authority any more.
+  // The configuration may no longer name the authority.
   const known = [...authorities, ...thefts.map(({ root }) => ({ name: 'distrusted', root }))];
   const standings = new Map<string, TokenStanding>();
   return (one) => {
@@ -75,7 +75,7 @@ export function pathsAt(
   return (range) => bestPath(range, runs, standingOf, at);
 }
 
-/** The path of a record at the time of the clock: the one that the next run would take. */
+/** The path of a record at the current time: the one that the next run would take. */
 export function pathsNow(authorities: () => readonly TrustedAuthority[], clock: Clock): PathOf {
   let known: { length: number; standingOf: ReturnType<typeof tokenStandings> } | undefined;
   return (batch, runs) => {

@@ -16,44 +16,44 @@ import { openToken, pathsAt } from './renewalStandings.ts';
 import { batchesOf } from './renewals.ts';
 import { authorityOf } from './timestampCheck.ts';
 
-/** What a time-stamp rests on. */
+/** The algorithms and certificates that a time-stamp depends on. */
 export interface Strength {
   /** The digest of its imprint. */
   digest: DigestName;
-  /** The other algorithms that it needs, such as `ecdsa-p256` and `sha256`, in alphabetical order. */
+  /** The other algorithms that it depends on, such as `ecdsa-p256` and `sha256`, in alphabetical order. */
   signatures: string[];
-  /** When the first of its certificates ends, milliseconds since the epoch; null where no trusted root vouches for it. */
+  /** When the first of its certificates expires, milliseconds since the epoch; null if no trusted root vouches for it. */
   notAfter: number | null;
 }
 
-/** Time-stamps that the next run renews, made alike. */
+/** Time-stamps of the same kind that the next run renews. */
 export interface StandingTimestamps extends Strength {
-  /** The run whose time-stamps they are; undefined for those that checkpoints were sealed with. */
+  /** The run that they belong to; undefined for those made when checkpoints were sealed. */
   run?: number;
   authority?: string;
-  /** Checkpoints; undefined for a run. */
+  /** Number of checkpoints; undefined for a run. */
   batches?: number;
-  /** The leaf, in the log, of the first checkpoint with that end. */
+  /** The index in the log of the first leaf of the first checkpoint in this group. */
   leaf: number;
   due: Due | undefined;
 }
 
-/** Until when something holds, and when it is to be renewed: milliseconds since the epoch. */
+/** When something expires, and when it must be renewed: milliseconds since the epoch. */
 export interface Due {
   at: number;
   renewAt: number;
-  /** In plain words, after "because". */
+  /** In plain words, to follow "because". */
   reason: string;
-  /** The algorithm that ends; undefined where a certificate does. */
+  /** The algorithm that expires; undefined if a certificate does. */
   algorithm?: string;
-  /** The hash function, if it is what ends: only a renewal with another one helps. */
+  /** The hash function, if it is what expires: only a renewal with another one helps. */
   ofDigest?: DigestName;
 }
 
-/** So long before its end a time-stamp is renewed: time enough to notice that it was not, and to mend the cause. */
+/** How long before its expiry a time-stamp is renewed: time enough to notice a failed renewal, and to remove the cause. */
 export const RENEW_BEFORE_MS = 180 * 86_400_000;
 
-/** Why the next run is made at that time, in words; undefined: it is not time yet. */
+/** Why the next run is due at that time, in words; undefined if it is not due yet. */
 export function reasonToRenew(
   standing: readonly StandingTimestamps[],
   { digest, former, at }: { digest: DigestName; former: DigestName; at: number },
@@ -67,53 +67,57 @@ export function reasonToRenew(
     : `a time-stamp ends within ${RENEW_BEFORE_MS / 86_400_000} days`;
 }
 
-/** Of several, what ends first. */
+/** The earliest expiry. */
 export function firstOf(standing: readonly StandingTimestamps[]): Due | undefined {
   return standing.flatMap(({ due }) => due ?? []).toSorted((a, b) => a.at - b.at)[0];
 }
 
-/** What ends first of all that does not wait to be renewed together with what is sealed later: nobody has to be alarmed because of that. */
+/** The earliest expiry, ignoring time-stamps that wait to be renewed together with later ones: these must not raise an alarm. */
 export function firstToAnnounce(standing: readonly StandingTimestamps[], at: number): Due | undefined {
   const waits = ({ at: end, renewAt }: Due) => renewAt > Math.max(at, end - RENEW_BEFORE_MS);
   return firstOf(standing.filter(({ due }) => due && !waits(due)));
 }
 
-/** Whether no time-stamp proves any more when something was sealed: its own ended, and nothing had renewed it. */
+/** Whether no valid time-stamp proves the time of sealing any more: its own expired without having been renewed. */
 export function isUnproven({ run, notAfter }: StandingTimestamps, at: number): boolean {
   return run === undefined && notAfter !== null && notAfter < at;
 }
 
 /** More kinds of certificates than an installation ever has. */
 const KINDS_MAX = 1000;
-/** A survey is kept each time that it has seen so many batches more. */
+/** The survey is saved each time that so many more batches were read. */
 const KEEP_BATCHES = 65_536;
 
-/** Until when evidence may rest on an algorithm. */
+/** How long evidence may depend on an algorithm. */
 export interface Sunset {
-  /** As in {@link Strength}. The length of an RSA key stands for all that are shorter. */
+  /** As in {@link Strength}. An RSA key length also covers all shorter ones. */
   algorithm: string;
   /** Milliseconds since the epoch. */
   untilMs: number;
-  /** Who says so. */
+  /** The source of the date. */
   source: string;
 }
 
-/** What decides until when a time-stamp holds. */
+/** The conditions that determine how long a time-stamp is valid. */
 export interface Terms {
   authorities: readonly TrustedAuthority[];
   sunsets: readonly Sunset[];
-  /** Of the survey, milliseconds since the epoch. */
+  /** The time of the survey, milliseconds since the epoch. */
   at: number;
 }
 
-/** What is sealed when its end is near already is renewed together, after so long: not each night, or records would have too many time-stamps. */
+/**
+ * Checkpoints sealed shortly before an expiry are renewed together after so long: nightly renewals would put too many time-stamps into
+ * records.
+ */
 const TOGETHER_MS = 30 * 86_400_000;
-/** An algorithm that was at its end when something was sealed is relied on until that is renewed in the usual time. */
+/** An algorithm that had already expired at the time of sealing is relied on until the regular renewal. */
 const FRESH_MS = RENEW_BEFORE_MS + TOGETHER_MS;
 
 /**
- * Until when a time-stamp holds; undefined for none. `sealedAt`: of a checkpoint, milliseconds since the epoch. Those of 30 days are renewed
- * together, if they hold for as long again: also where each has a certificate that ends soon, or is over a SHA-512 when that is at its end.
+ * When a time-stamp expires; undefined if there is none. `sealedAt`: of a checkpoint, milliseconds since the epoch. The time-stamps of 30
+ * days are renewed together, if they are valid for as long again: even if each has a certificate that expires soon, or is over a SHA-512
+ * that is about to expire.
  */
 export function dueOf(
   { digest, notAfter, signatures }: Strength,
@@ -145,8 +149,8 @@ function isOf(used: string, algorithm: string): boolean {
 }
 
 /**
- * Looks at the time-stamps that the next run renews: of the newest run, and of the batches that were sealed since. It goes on where the last
- * survey ended, and keeps what it found. Where runs have lapsed, also at those runs, and at what the next run goes back to without them.
+ * Surveys the time-stamps that the next run renews: those of the newest run, and of the batches sealed since. Continues where the last
+ * survey ended, and saves its result. If runs have lapsed, also includes those runs, and what the next run returns to without them.
  */
 export async function surveyTimestamps(
   store: Pick<Store, 'log' | 'renewals'>,
@@ -157,7 +161,7 @@ export async function surveyTimestamps(
   const from = runs.at(-1)?.to ?? 0;
   const to = (await store.log.head())?.treeSize ?? 0;
   const kept = await store.renewals.survey();
-  // What nobody vouched for may be vouched for by now.
+  // A root that was missing in the last survey may be trusted now.
   const isGood = kept?.groups.every(
     ({ notAfter, signatures }) => notAfter !== null || signatures.length === 0,
   );
@@ -192,7 +196,10 @@ export async function surveyTimestamps(
   return [...ofRuns, ...(await Promise.all(ofBatches))];
 }
 
-/** What the next run renews of what runs cover: runs, those that it leaves out too; and batches that stand alone without them. */
+/**
+ * The part of earlier runs' coverage that the next run renews: runs, including those that it leaves out, and batches that stand alone
+ * without them.
+ */
 function renewedBy(
   runs: readonly RenewalRun[],
   pathAt: (range: LeafRange) => number[],
@@ -218,7 +225,7 @@ function addTo(groups: Map<string, SurveyGroup>, { firstLeaf }: Batch, strength:
 
 const keyOf = ({ digest, signatures, notAfter }: Strength) => [notAfter, digest, ...signatures].join(' ');
 
-/** Batches whose tokens have the same certificates rest on the same: one token of each kind is verified. */
+/** Batches whose tokens have the same certificates depend on the same algorithms: one token of each kind is verified. */
 export function byCertificates(authorities: readonly TrustedAuthority[]): (batch: Batch) => Strength {
   const known = new Map<string, Strength>();
   return ({ timestamp }) => {
@@ -243,7 +250,7 @@ export function strengthOf(
   const signed = chain.map(parseCertificate);
   const names = [
     signer.digest,
-    // A root is trusted as it is, so its own signature does not matter.
+    // A root is trusted directly, so its own signature does not matter.
     ...signed.slice(0, -1).map(({ scheme }) => scheme?.digest),
     ...signed.map(({ publicKey }) => publicKey && nameOfKey(publicKey)),
   ];

@@ -19,39 +19,39 @@ import {
 import type { Batch, LogStore } from '../store/store.ts';
 import { waysNow } from './renewalPath.ts';
 
-/** The path of the record of a batch through the runs. */
+/** The path of a batch's record through the runs. */
 export type PathOf = (batch: Batch, runs: readonly RenewalRun[]) => number[];
 
-/** Where batches and their renewals are. */
+/** The log and its renewals. */
 export interface RenewedLog {
   log: Pick<LogStore, 'batchOf'>;
   renewals: Pick<RenewalStore, 'row'>;
 }
 
-/** So many batches are read at a time. */
+/** Batches read at a time. */
 const TURN_BATCHES = 32;
 
-/** Batches in the order of the log, beginning with the one that holds leaf `from`, up to tree size `to`. */
+/** Batches in log order, from the one that contains leaf `from` up to tree size `to`. */
 export async function* batchesOf({ log }: Pick<RenewedLog, 'log'>, from: number, to: number) {
   for (let leaf = from, seen = 1; leaf < to; seen++) {
     const batch = await log.batchOf(leaf);
     assert(batch && batch.treeSize > leaf && batch.treeSize <= to, `no batch holds leaf ${leaf}`);
-    // The event loop gets its turn, and the store may use again what a long read would hold: before the batch, since whoever takes so many
-    // may take no more.
+    // Yields to the event loop, and lets the store reuse memory that a long read would hold. Done before the batch, because a caller that
+    // takes this many may stop there.
     if (seen % TURN_BATCHES === 0) await new Promise((resolve) => setImmediate(resolve));
     yield batch;
     leaf = batch.treeSize;
   }
 }
 
-/** Evidence records (RFC 4998) of batches, in DER. What was computed for one serves the next. */
+/** Evidence records (RFC 4998) of batches, in DER. Intermediate results are reused for the next record. */
 export class EvidenceRecords {
   readonly #store: RenewedLog & { renewals: Pick<RenewalStore, 'runs'> };
   readonly #pathOf: PathOf;
   readonly #width: number | undefined;
   #trees: RenewalTrees | undefined;
 
-  /** `path`: of today's records; as the last run left them where nothing else is said. */
+  /** `path`: of today's records; by default, as the last run left them. */
   constructor(
     store: RenewedLog & { renewals: Pick<RenewalStore, 'runs'> },
     { path, width }: { path?: PathOf; width?: number } = {},
@@ -62,8 +62,9 @@ export class EvidenceRecords {
   }
 
   /**
-   * The time-stamp of the batch, and every renewal on the path. The data object is the signed checkpoint. The record follows from immutable
-   * parts, so it has the same bytes as long as the path is the same, and a renewal only adds to it. undefined for a batch that nothing has stamped.
+   * The record contains the time-stamp of the batch and every renewal on the path. The data object is the signed checkpoint. The record
+   * follows from immutable parts, so it has the same bytes while the path is the same, and a renewal only adds to it. Undefined for a batch
+   * without time-stamps.
    */
   async of(batch: Batch): Promise<Uint8Array | undefined> {
     const runs = await this.#store.renewals.runs();
@@ -79,7 +80,7 @@ export class EvidenceRecords {
   }
 }
 
-/** The record of these chains. `certificates` are those kept beside the tokens, in Base64. */
+/** The record of these chains. `certificates` are those stored outside the tokens, in Base64. */
 export function encodeChains(chains: readonly Chain[], certificates: readonly string[]): Uint8Array {
   return encodeEvidenceRecord({
     digests: [...new Set(chains.map(({ digest }) => digest))],
@@ -88,7 +89,7 @@ export function encodeChains(chains: readonly Chain[], certificates: readonly st
   });
 }
 
-/** The certificates that no token has, each once. */
+/** The certificates that are not in any token, without duplicates. */
 function besideTokens(certificates: readonly string[], chains: readonly Chain[]): Uint8Array[] {
   const tokens = chains.flatMap(({ timestamps }) => timestamps);
   const inside = tokens.flatMap(({ token }) => parseTimestampToken(token).signedData.certificates);
@@ -96,15 +97,15 @@ function besideTokens(certificates: readonly string[], chains: readonly Chain[])
   return [...new Set(certificates)].filter((one) => !known.has(one)).map(bytesOf);
 }
 
-/** Archive time-stamps with the same hash function: that of the imprints of their tokens. */
+/** Archive time-stamps whose tokens use the same hash function for their imprints. */
 interface Chain {
   digest: DigestName;
   timestamps: ArchiveTimestamp[];
 }
 
-/** A tile or a row that was read last. */
+/** The most recently read tile or row. */
 interface Part {
-  /** Leaf indexes, in the log, at which its children begin. */
+  /** Indexes in the log of the leaves at which its children begin. */
   firsts: number[];
   levels: TreeLevels;
   /** The siblings from its root up to the root of the run. */
@@ -112,8 +113,8 @@ interface Part {
 }
 
 /**
- * The hash trees of runs, made again from batches. Of each run it keeps the row and the tile that it was asked for last: whoever goes through
- * the log in its order makes every tile once.
+ * The hash trees of runs, rebuilt from batches. For each run, it keeps the row and the tile used last, so a caller that goes through the
+ * log in order builds every tile once.
  */
 export class RenewalTrees {
   readonly #store: RenewedLog;
@@ -121,7 +122,7 @@ export class RenewalTrees {
   readonly #carried = new Map<number, readonly Uint8Array[]>();
   readonly #parts = new Map<string, Part & { first: number }>();
 
-  /** Of tiles and rows; tests take less. */
+  /** Width of tiles and rows; tests use less. */
   readonly width: number;
 
   constructor(store: RenewedLog, runs: readonly RenewalRun[], width = TREE_WIDTH) {
@@ -140,7 +141,7 @@ export class RenewalTrees {
     }
   }
 
-  /** The chains of a batch as they were after so many runs as the path is long. */
+  /** The chains of a batch after as many runs as the path is long. */
   async chainsOf(batch: Batch, path: readonly number[]): Promise<Chain[]> {
     const chains: Chain[] = batch.timestamp
       ? [{ digest: 'sha512', timestamps: [{ token: bytesOf(batch.timestamp.token) }] }]
@@ -161,13 +162,13 @@ export class RenewalTrees {
   async leafOf(batch: Batch, run: RenewalScope): Promise<Uint8Array> {
     const path = pathOf(run, batch);
     const last = runsOf(batch, this.runs, path).at(-1);
-    // Of a record that goes on with the same hash function, the last token is all that is covered.
+    // If a record continues with the same hash function, only the last token is covered.
     if (last?.digest === run.digest)
       return digestOf(run.digest, tokenOf(last, path[last.number - 1] ?? SKIPPED));
     return leafAfter(await this.chainsOf(batch, path), run, batch);
   }
 
-  /** The leaves of a run that are time-stamps of the run before: all that is needed of what that one covers. */
+  /** The leaves of a run that are time-stamps of the previous run: only these represent what that run covered. */
   carriedLeaves({ number, digest, from }: RenewalScope): readonly Uint8Array[] {
     const tokens = from === 0 ? [] : (this.runs[number - 2]?.tokens ?? []);
     const leaves = this.#carried.get(number) ?? tokens.map(({ token }) => digestOf(digest, bytesOf(token)));
@@ -175,7 +176,7 @@ export class RenewalTrees {
     return leaves;
   }
 
-  /** Where a batch, or the time-stamp that stands for it, is in the tree of a run. */
+  /** The position of a batch, or of the time-stamp that represents it, in the tree of a run. */
   async #place(run: RenewalRun, batch: Batch, path: readonly number[]) {
     const carried = this.carriedLeaves(run);
     if (batch.firstLeaf < run.from) {
@@ -235,7 +236,7 @@ export class RenewalTrees {
   }
 }
 
-/** As {@link renewalLeaf} has it, without a look into a token where only its hash is needed. */
+/** As {@link renewalLeaf}, but without parsing a token if only its hash is needed. */
 function leafAfter(chains: readonly Chain[], { digest }: RenewalScope, { checkpoint }: Batch): Uint8Array {
   const last = chains.at(-1);
   const token = last?.digest === digest ? last.timestamps.at(-1)?.token : undefined;
@@ -243,7 +244,7 @@ function leafAfter(chains: readonly Chain[], { digest }: RenewalScope, { checkpo
   return renewalLeaf({ chains: chains.map(({ timestamps }) => timestamps) }, digest, fromUtf8(checkpoint));
 }
 
-/** The position of the last of these numbers, which ascend, that is not greater than the limit. */
+/** The position of the last number not greater than the limit. The numbers are ascending. */
 function lastUpTo(numbers: readonly number[], limit: number): number {
   return numbers.findLastIndex((one) => one <= limit);
 }
@@ -260,7 +261,7 @@ export function bytesOf(base64: string): Uint8Array {
   return bytes;
 }
 
-/** A time-stamp of the store cannot be read. The daemon goes on: nothing but the evidence records over it lack something. */
+/** A stored time-stamp cannot be read. The daemon continues: only the evidence records over it are incomplete. */
 export class DamagedTimestamp extends OperatorError {
   override readonly remedy = 'run `pdfseal check`: it says what is damaged; then restore a backup';
 
@@ -269,7 +270,7 @@ export class DamagedTimestamp extends OperatorError {
   }
 }
 
-/** A token that the store has, in Base64. Throws DamagedTimestamp. */
+/** A stored token, in Base64. Throws DamagedTimestamp. */
 export function storedToken(base64: string): TimestampToken & { der: Uint8Array } {
   const der = fromBase64(base64);
   if (der === undefined) throw new DamagedTimestamp();
