@@ -23,7 +23,7 @@ export function auditedRun(
     root: toHex(rootOfRun(trees, run, rows)),
     authorities: tokens.map(({ authority }) => authority),
     stamped_at: toRfc3339(newestOf([run])),
-    // The SHA-256 of each root, and since when it is not believed.
+    // The SHA-256 of each root, and the time from which it is distrusted.
     ...(thefts.length > 0 && { distrusted: thefts.map(auditedTheft) }),
   };
 }

@@ -8,39 +8,41 @@ import type { AuditRecord } from '../manifest/auditRecord.ts';
 import { FORM_MEMBERS, parseForm, readForm, type SealedForm, sealedForm } from '../manifest/sealedForm.ts';
 import type { TrustedLog, TrustFile } from '../manifest/trustFile.ts';
 
-/** A record of the audit trail that says something of epochs: `log.create`, or one of `epoch.*`. */
+/** An audit record about epochs: `log.create`, or one of `epoch.*`. */
 export interface EpochAct {
   record: Pick<AuditRecord, 'number' | 'act' | 'at' | 'object'>;
   /**
    * `sealed_at` of the last batch before the one that sealed the record, milliseconds since the Unix epoch; `-Infinity` if there is none.
-   * Absent while the record is not sealed.
+   * Absent until the record is sealed.
    */
   after?: number;
 }
 
-/** An epoch as the records have it. */
+/** An epoch according to the records. */
 export interface SealedEpoch {
   form: SealedForm;
   epoch: Epoch;
-  /** The number of the record that says what the epoch is. */
+  /** The number of the record that defines the epoch. */
   record: number;
   /** Whether that record is sealed. */
   isSealed: boolean;
-  /** Whether a record, other than the plan, says that the epoch began. */
+  /** Whether a record other than the plan states that the epoch began. */
   isBegun: boolean;
 }
 
-/** What the records of a trail say. */
+/** The epochs according to the records of a trail. */
 export interface SealedEpochs {
-  /** In the order of time. The first is that of `log.create`, which is the first record of a trail. */
+  /** In chronological order. The first is that of `log.create`, which is the first record of a trail. */
   list: SealedEpoch[];
-  /** Records after the first that came too late, or do not fit: they change nothing. In words. */
+  /** Describes records after the first that came too late, or do not fit: they have no effect. */
   void: string[];
-  /** The numbers of records that shape the list and that the log has not sealed: anybody who can write to the store can have written them. */
+  /**
+   * The numbers of records that shape the list but are not sealed in the log: anyone with write access to the store can have written them.
+   */
   unsealed: number[];
 }
 
-/** What the store says of the epochs is not what the log sealed. `code` is permanent. */
+/** The epochs in the store differ from those sealed in the log. `code` is permanent. */
 export class EpochContradiction extends OperatorError {
   constructor(message: string) {
     super(message, {
@@ -52,10 +54,10 @@ export class EpochContradiction extends OperatorError {
 }
 
 /**
- * The epochs of the log with that origin, from its records in their order. An epoch can be planned or cancelled only before it begins: no record changes what
- * an earlier receipt is judged by. So an epoch begins after the last batch before its record; with a record that is not sealed yet, after
- * the newest batch, at `headSealedAt`. A record that breaks a rule is void: otherwise one forged record would end the log. Throws
- * {@link EpochContradiction} for such a record that the list would start from.
+ * The epochs of the log with that origin, from its records in order. An epoch can be planned or cancelled only before it begins, so no
+ * record changes the rules by which an earlier receipt is judged. Therefore an epoch begins after the last batch before its record; for a
+ * record that is not sealed yet, after the newest batch, at `headSealedAt`. A record that breaks a rule is void: otherwise one forged
+ * record would end the log. Throws {@link EpochContradiction} if the record that the list would start from is void.
  */
 export function deriveEpochs(
   origin: string,
@@ -78,7 +80,7 @@ export function deriveEpochs(
   return found;
 }
 
-/** Why a record does not fit to those before it. */
+/** Why a record does not fit the earlier ones. */
 class Misfit extends Error {}
 
 function apply(
@@ -130,7 +132,7 @@ function requireSame(epoch: SealedEpoch | undefined, form: SealedForm): asserts 
   if (difference !== undefined) throw new Misfit(difference);
 }
 
-/** Throws {@link EpochContradiction} with every difference between the epochs in a store and those that the records derive. */
+/** Throws {@link EpochContradiction} with every difference between the epochs in a store and those derived from the records. */
 export function requireStored(stored: readonly SealedForm[], sealed: SealedEpochs): void {
   const differences = allDifferences(stored, sealed);
   if (differences.length === 0) return;
@@ -150,8 +152,9 @@ function allDifferences(stored: readonly SealedForm[], { list }: SealedEpochs): 
 }
 
 /**
- * What a trust file says of a log and the sealed records do not, in lines. The file can be older than the newest records, see {@link laterEpochs}, and can end an
- * epoch before the next begins. But no epoch of it may reach into one that asks for post-quantum signatures: an old file asks for none.
+ * Differences between a trust file's statements on a log and the sealed records, as lines. The file may be older than the newest records,
+ * see {@link laterEpochs}, and may end an epoch before the next begins. But none of its epochs may reach into one that requires
+ * post-quantum signatures, which an old file does not ask for.
  */
 export function trustDifferences({ origin, epochs }: TrustedLog, { list }: SealedEpochs): string[] {
   return epochs.flatMap(({ notBefore, notAfter = Infinity, ...epoch }) => {
@@ -162,7 +165,7 @@ export function trustDifferences({ origin, epochs }: TrustedLog, { list }: Seale
     const next = followerOf(sealed, list);
     const isMissing = next !== undefined && next.epoch.from <= notAfter;
     const isOpen = notAfter === Infinity;
-    // A trust file has neither the partitions nor, by epoch, the roots.
+    // A trust file contains neither the partitions nor the roots of each epoch.
     const keys = epoch.keys.map((key) => ({ ...key, partition: '' }));
     const { partitions, timestamp_roots } = sealed.form;
     const own = {
@@ -186,13 +189,16 @@ export function trustDifferences({ origin, epochs }: TrustedLog, { list }: Seale
   });
 }
 
-/** The epoch that follows, once it is sealed and has begun. */
+/** The next epoch, if it is sealed and has begun. */
 function followerOf(sealed: SealedEpoch, list: readonly SealedEpoch[]): SealedEpoch | undefined {
   const next = list[list.indexOf(sealed) + 1];
   return next?.isSealed && next.isBegun ? next : undefined;
 }
 
-/** The epoch after the last one of a trust file, in a line, if the log has begun it. Until then it accepts the keys of the last one for longer. */
+/**
+ * Describes the epoch after the last one of a trust file, if the log has begun it. The file accepts the keys of its last epoch for longer
+ * than it should.
+ */
 export function laterEpochs(
   { epochs }: Pick<TrustedLog, 'epochs'>,
   { list }: Pick<SealedEpochs, 'list'>,
@@ -205,18 +211,18 @@ export function laterEpochs(
     : [`the trust file lacks the epoch from ${next.form.from} on: get the newest trust file`];
 }
 
-/** Facts on record, besides the epochs, that a trust file is held to. */
+/** Recorded facts, in addition to the epochs, that a trust file is checked against. */
 export interface SealedTrust {
   /** SHA-256 of the certificates that `hsm certify` and `hsm install-certificate` installed, in lower-case hex. */
   certificates: ReadonlySet<string>;
-  /** Whether `pdfseal trust export` wrote this very file: then the configuration of that time is on record with it. */
+  /** Whether `pdfseal trust export` wrote exactly this file: the configuration of that time is then on record with it. */
   isExported: boolean;
 }
 
 /**
- * Which members of a trust file besides {@link trustDifferences} are not those that the log sealed, in lines. Each root must be one of an epoch that
- * the file has too, or of a certificate on record. A root of another authority can come from the configuration: then the export is on record.
- * A file can ask for more than the log does, but not for less.
+ * Members of a trust file, in addition to those of {@link trustDifferences}, that differ from the sealed records, as lines. Each root must
+ * belong to an epoch that the file contains too, or to a certificate on record. A root of another authority can come from the
+ * configuration: then the export is on record. A file may require more than the log does, but not less.
  */
 export function authorityDifferences(
   { timestampAuthorities }: Pick<TrustFile, 'timestampAuthorities'>,

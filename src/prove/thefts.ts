@@ -5,19 +5,21 @@ import type { KeptTheft } from '../store/renewalStore.ts';
 import type { Store } from '../store/store.ts';
 import { bytesOf } from './renewals.ts';
 
-/** The key of an authority was stolen: nothing that it signed from then on proves anything, whatever time is in it. */
+/** The key of an authority was stolen: anything it signed from then on proves nothing, whatever time it states. */
 export interface Theft {
   root: Certificate;
   /** Milliseconds since the epoch. */
   since: number;
-  /** The renewal with which it became known; undefined where that was after the last one. */
+  /** The renewal with which it became known; undefined if that was after the last one. */
   run?: number;
 }
 
-/** Runs, and what became known since. */
+/** Runs, and thefts that became known since. */
 type Told = readonly { number?: number; thefts?: readonly KeptTheft[] }[];
 
-/** The thefts that became known with renewals: what was said last of each root. One of after the end of the root was taken back. */
+/**
+ * The thefts that became known with renewals, with the latest report for each root. A theft dated after the root's expiry was taken back.
+ */
 export function theftsOf(told: Told): Theft[] {
   const thefts = told.flatMap(({ number, thefts = [] }) =>
     thefts.map(({ root, since }): [string, Theft] => [
@@ -28,29 +30,29 @@ export function theftsOf(told: Told): Theft[] {
   return [...new Map(thefts).values()].filter(({ root, since }) => since <= root.notAfter);
 }
 
-/** With what a draft has. */
+/** Includes the thefts in the draft. */
 export async function knownThefts({ renewals }: Pick<Store, 'renewals'>): Promise<Theft[]> {
   const { thefts = [] } = (await renewals.draft()) ?? {};
   return theftsOf([...(await renewals.runs()), { thefts }]);
 }
 
-/** For people. */
+/** A description for people. */
 export function describeTheft({ root, since, run }: Theft): string {
   const when = run === undefined ? 'after the last renewal' : `with renewal ${run}`;
   return `${describeSubject(root)} is distrusted from ${toRfc3339(since)} on, as was said ${when}`;
 }
 
-/** What to do where a theft was none. A time that does not come takes it back. */
+/** Remedy for a theft reported by mistake. A date in the distant future takes it back. */
 export const TAKE_BACK =
   'if it was said by mistake, take it back: pdfseal renew --distrust ROOT --since 9999-12-31 --now';
 
-/** What was said last of each root. */
+/** The latest report for each root. */
 export function lastOfEach(thefts: readonly KeptTheft[]): KeptTheft[] {
   const last = new Map(thefts.map(({ root, since }) => [root, since]));
   return Array.from(last, ([root, since]) => ({ root, since }));
 }
 
-/** As a draft and a run keep it. */
+/** The form stored in drafts and runs. */
 export function keptTheft({ root, since }: Theft): KeptTheft {
   return { root: toBase64(root.der), since };
 }

@@ -5,16 +5,16 @@ import type { Cosigned } from './cosignedCheck.ts';
 import { type Finding, notShown, passed, unknown } from './finding.ts';
 import type { TrustedStamp } from './timestampCheck.ts';
 
-/** The dates that a receipt or a proof shows, apart from those of its manifest. */
+/** The dates in a receipt or a proof, apart from those of its manifest. */
 export interface ShownDates {
   stamps: readonly TrustedStamp[];
   cosigned: readonly Cosigned[];
 }
 
 /**
- * Whether the dates follow each other: accepted, sealed, then stamped and cosigned, none of them in the future. `at` is the time for which
- * the verdict is wanted. A wrong clock explains a contradiction as well as a lie does, and a later verdict can find that the future has
- * come: so nothing here is more than unknown. {@link checkTimestamps} refuses a token that is far from the seal.
+ * Whether the dates are in order: accepted, sealed, then stamped and cosigned, none of them in the future. `at` is the time to which the
+ * verdict applies. A wrong clock explains a contradiction as well as a lie does, and by a later verdict the future may have come: so the
+ * result is never worse than unknown. {@link checkTimestamps} rejects a token that is too far from the seal.
  */
 export function checkTimes(
   manifest: Pick<ReceivedManifest, 'sealed_at'> & { accepted_at?: unknown },
@@ -61,8 +61,8 @@ export function checkTimes(
 }
 
 /**
- * The certificates of all tokens ended before the verdict: from the receipt alone nobody can tell any longer that its authority stamped it in
- * time. An evidence record shows it. Undefined while they hold, and without tokens.
+ * Reports that the certificates of all tokens expired before the verdict: the receipt alone no longer shows that its authority stamped it
+ * in time. An evidence record does. Undefined while they are valid, and without tokens.
  */
 export function checkRenewal(stamps: readonly TrustedStamp[], at: number): Finding | undefined {
   const until = Math.max(...stamps.map((stamp) => stamp.until));

@@ -7,12 +7,12 @@ import { printable } from '../manifest/received.ts';
 import { isWithin, type TrustedAuthority, type TrustedEpoch } from '../manifest/trustFile.ts';
 import { type Finding, failed, passed, type SharedParts, unknown } from './finding.ts';
 
-/** What the evidence says about the time of sealing. */
+/** Evidence of the time of sealing. */
 export interface Timing {
   finding: Finding;
   /** The earliest time in a verified token, milliseconds since the Unix epoch; undefined if no token verified. */
   genTime: number | undefined;
-  /** The verified tokens; none unless all tokens verified. */
+  /** The verified tokens; empty unless all tokens were verified. */
   stamps: TrustedStamp[];
 }
 
@@ -26,9 +26,8 @@ export interface TrustedStamp {
 }
 
 /**
- * Every token must be over this checkpoint, from an authority in the trust file, and agree with `sealed_at`. A
- * token that cannot be verified is never ignored: the receipt would look stamped and would not be. Certificates are
- * checked at the token's time.
+ * Every token must be over this checkpoint, come from an authority in the trust file, and agree with `sealed_at`. A token that cannot be
+ * verified is never ignored: the receipt would look stamped without being so. Certificates are checked at the token's time.
  */
 export function checkTimestamps(
   receipt: SharedParts,
@@ -100,7 +99,10 @@ export function authorityOf(
   return fault === undefined ? valid : `of ${toRfc3339(genTime)}, which ${fault}`;
 }
 
-/** The roots, first those that are trusted at that time: a root that was renewed with its key leads to either. */
+/**
+ * The roots, those trusted at that time first: a certificate chain can lead to either root of an authority that renewed its root with the
+ * same key.
+ */
 export function rootsOf(authorities: readonly TrustedAuthority[]): (at: number) => Certificate[] {
   return (at) =>
     [true, false].flatMap((trusted) =>
@@ -121,7 +123,7 @@ function describe({ genTime, accuracyMs, authority }: VerifiedTimestamp, { name 
   return `the checkpoint existed at ${toRfc3339(genTime)}${accuracy}, says ${name} (${printable(authority)})`;
 }
 
-/** Whether the chain leads to that root. */
+/** Whether the chain ends with that root. */
 export function isLast(chain: readonly Uint8Array[], { der }: Certificate): boolean {
   const last = chain.at(-1);
   return last !== undefined && bytesEqual(last, der);

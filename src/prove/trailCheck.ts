@@ -12,31 +12,31 @@ import { isOpen } from './finding.ts';
 import { readReceipt } from './receipts.ts';
 import type { Verdict, VerifierInput } from './verify.ts';
 
-/** A record as it is kept somewhere, with what seals it. */
+/** A stored record, and its receipt. */
 export interface KeptRecord {
   number: number;
   text: string;
-  /** Absent while it is not sealed. */
+  /** Absent until it is sealed. */
   receipt?: unknown;
-  /** Why its receipt cannot be had although it should be there, or what else is wrong with how it is kept. */
+  /** Why its receipt is missing although it should exist, or another fault in how it is stored. */
   problem?: string;
 }
 
 export interface TrailReport {
   records: number;
   sealed: number;
-  /** The numbers of those that no receipt proves yet. */
+  /** The numbers of records without a receipt so far. */
   unsealed: number[];
-  /** The numbers of acts that were begun, and that no other record says the end of. */
+  /** The numbers of acts that were begun and whose end is not recorded. */
   unended: number[];
   /** The record with the highest number; absent if there is none. */
   newest?: { number: number; at?: string };
   problems: string[];
-  /** What nobody can tell. The trail is good only without problems and doubts. */
+  /** Uncertainties. The trail is valid only without problems and doubts. */
   doubts: string[];
 }
 
-/** What is the same for all records of a trail. */
+/** Properties shared by all records of a trail. */
 interface Trail {
   environment: string;
   logOrigin: string;
@@ -45,11 +45,11 @@ interface Trail {
 export interface TrailOptions {
   /** Only records after that number. */
   after?: number;
-  /** False: without receipts, and so without what they are put together from. */
+  /** If false, receipts are omitted, and the data they are assembled from is not read. */
   receipts?: boolean;
 }
 
-/** The records in a store, each with the receipt that is to be had for it now. */
+/** The records in a store, each with its receipt if one is available now. */
 export async function* storedTrail(
   store: Store,
   { after = 0, receipts = true }: TrailOptions = {},
@@ -82,7 +82,7 @@ function problemOfJob(
   return outcome?.kind === 'failed' ? `${jobId}, which seals it, failed` : undefined;
 }
 
-/** Name of the file with a record; its receipt is `<name>.receipt.json`, as beside any document. */
+/** File name of a record; its receipt is `<name>.receipt.json`, as for any document. */
 export function recordFile(number: number): string {
   return `audit-${String(number).padStart(8, '0')}.json`;
 }
@@ -92,19 +92,19 @@ export function receiptFile(number: number): string {
 }
 
 export interface TrailCheckOptions {
-  /** Without it that of the first record with a receipt is the norm. */
+  /** By default, the trail of the first record with a receipt. */
   trail?: Trail;
-  /** Without it what receipts say is compared, but not verified. */
+  /** If absent, receipts are compared but not verified. */
   verify?: (input: VerifierInput) => Verdict;
-  /** The record before the first of those that are checked, where that is not the first of all. */
+  /** The record before the first one to be checked, unless that is the first of all. */
   before?: Pick<KeptRecord, 'number' | 'text'> | undefined;
   /** The newest record has at least this number. */
   newestMin?: number;
 }
 
 /**
- * Checks that records follow each other without a gap, that each names the one before by its digest, and that receipts are good
- * and of these very records. What cannot be read is a finding too.
+ * Checks that the records have no gap, that each contains the digest of the one before it, and that receipts are valid and belong to these
+ * records. An unreadable record is reported too.
  */
 export async function checkTrail(
   records: AsyncIterable<KeptRecord> | Iterable<KeptRecord>,
@@ -131,7 +131,7 @@ class TrailCheck {
   };
   readonly #verify: TrailCheckOptions['verify'];
   readonly #newestMin: number;
-  /** What began earlier is not among the records that are checked. */
+  /** Acts that began earlier are not among the records being checked. */
   readonly #firstToConclude: number;
   #trail: Trail | undefined;
   #last: Pick<KeptRecord, 'number' | 'text'> | undefined;
@@ -144,7 +144,7 @@ class TrailCheck {
     this.#newestMin = newestMin;
   }
 
-  /** A record without a receipt can be anybody's, and a trail that ends too early says nothing of what followed. */
+  /** Anyone could have written a record without a receipt, and a trail that ends too early does not show what followed. */
   end(): TrailReport {
     const { newest, unsealed, problems, doubts } = this.report;
     if (newest === undefined) doubts.push('there is no audit record');
@@ -211,7 +211,7 @@ class TrailCheck {
 
 const SHOWN_MAX = 10;
 
-/** The first of many numbers. */
+/** The first few of many numbers. */
 export function some(numbers: readonly number[]): string {
   return numbers.slice(0, SHOWN_MAX).join(', ') + (numbers.length > SHOWN_MAX ? ', …' : '');
 }
@@ -223,7 +223,7 @@ function trailOf(environment: string, receipt: unknown): Trail | undefined {
     : undefined;
 }
 
-/** A receipt for the same bytes proves nothing here if a client asked for it: it has to be the service's own word. */
+/** A receipt for the same bytes requested by a client proves nothing here: the service itself must have requested it. */
 function problemOfReceipt(
   { number, text, receipt }: KeptRecord,
   trail: Trail | undefined,
@@ -248,13 +248,13 @@ function digestsOf(text: string) {
   return { sha256: toHex(sha256(bytes)), sha512: toHex(sha512(bytes)), bytes: bytes.length };
 }
 
-/** What is wrong with the trail of a store, receipts aside: those are verified with their leaves. */
+/** Faults in the audit trail of a store, except receipts: those are verified with their leaves. */
 export async function trailProblems(store: Store): Promise<string[]> {
   const records = storedTrail(store, { receipts: false });
   return (await checkTrail(records, { trail: trailOfStore(store) })).problems;
 }
 
-/** What all records of a store's trail have in common. */
+/** Properties shared by all records of a store's trail. */
 export function trailOfStore({ identity }: Pick<Store, 'identity'>): Trail {
   return { environment: environmentId(identity.environment), logOrigin: identity.logOrigin };
 }
