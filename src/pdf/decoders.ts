@@ -3,13 +3,13 @@ import { Undecodable } from './notStrippable.ts';
 import type { Sink } from './sink.ts';
 
 /**
- * Decodes a stream piece by piece (ISO 32000-2, 7.4). Throws Undecodable for data that readers decode differently.
- * Truncated data is decoded as far as it goes, as every reader does.
+ * Decodes a stream piece by piece (ISO 32000-2, 7.4). Throws Undecodable for data that readers decode differently. Truncated data is
+ * decoded as far as possible, as all readers do.
  */
 export interface Decoder {
   /** False once the data has ended; nothing is decoded after that. */
   decode(piece: Uint8Array, out: Sink): boolean;
-  /** Called after the last piece, unless the data ended before. */
+  /** Called after the last piece, unless the data ended earlier. */
   end(out: Sink): void;
 }
 
@@ -66,7 +66,7 @@ export class Ascii85Decoder implements Decoder {
     return true;
   }
 
-  /** A last group of n digits stands for n − 1 bytes, padded with the highest digit. */
+  /** A final group of n digits stands for n − 1 bytes, padded with the highest digit. */
   end(out: Sink): void {
     const bytes = this.#digits - 1;
     for (; this.#digits > 0 && this.#digits < 5; this.#digits += 1) this.#value = this.#value * 85 + 84;
@@ -123,7 +123,7 @@ const END = 257;
 const FIRST_CODE = 258;
 const CODES_MAX = 4096;
 
-/** Codes of 9 to 12 bits. Each but the first after a clear adds an entry: the text of the one before it, and one byte more. */
+/** Codes have 9 to 12 bits. Each one, except the first after a clear, adds an entry: the text of the previous code, and one more byte. */
 export class LzwDecoder implements Decoder {
   readonly #earlyChange: number;
   readonly #prefixes = new Uint16Array(CODES_MAX);

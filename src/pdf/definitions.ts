@@ -8,15 +8,18 @@ import { isWord, objectNumberBefore } from './syntax.ts';
 import { type ByteSource, Window } from './window.ts';
 
 const READ_BYTES = 256 * 1024;
-/** How many bytes a word may reach into the next piece. */
+/** How far a word may reach into the next piece, in bytes. */
 const OVERLAP_BYTES = 3;
-/** More objects than any document has. The position of each definition is held in memory. */
+/** More objects than any document contains. The position of each definition is held in memory. */
 const DEFINITIONS_MAX = 2_000_000;
-/** How many revisions one object may have. */
+/** Maximum revisions of one object. */
 const SAME_MAX = 1_000;
 const WANTED: ReadonlySet<string> = new Set(PARAMETER_KEYS);
 
-/** The values that a stream's dictionary keeps in other objects. The document is searched for these objects when the first is needed. */
+/**
+ * Values that a stream's dictionary refers to in other objects. The document is searched for all definitions when the first value is
+ * needed.
+ */
 export class Definitions {
   readonly #source: ByteSource;
   readonly #window: Window;
@@ -24,19 +27,19 @@ export class Definitions {
   readonly #resolved = new NumberSet();
   #positions: Map<number, number[]> | undefined;
 
-  /** `spend` is told how many bytes were searched. */
+  /** `spend` is called with the number of bytes searched. */
   constructor(source: ByteSource, spend: (bytes: number) => void) {
     this.#source = source;
     this.#window = new Window(source);
     this.#spend = spend;
   }
 
-  /** The numbers of the objects that were read. */
+  /** The numbers of the objects read so far. */
   get resolved(): NumberSet {
     return this.#resolved;
   }
 
-  /** The object in each revision, in the order of the file, without those in object streams. */
+  /** The object in each revision, in file order, except those in object streams. */
   valuesOf({ objectNumber }: Reference): Value[] {
     this.#positions ??= this.#search();
     const positions = this.#positions.get(objectNumber) ?? [];
@@ -49,7 +52,7 @@ export class Definitions {
     });
   }
 
-  /** The value, or the value that it refers to. Throws Undecodable unless every revision has the same. */
+  /** The value, or the value that it refers to. Throws Undecodable unless all revisions agree. */
   resolve(value: Value): Value {
     if (!(value instanceof Reference)) return value;
     const values = this.valuesOf(value);
@@ -92,7 +95,7 @@ function describe(value: Value): string {
   return String(value);
 }
 
-/** Nothing is reported here: the object itself is scanned elsewhere. */
+/** Reports nothing: the object itself is scanned elsewhere. */
 const IGNORING: Visitor = {
   key() {},
   reference() {},

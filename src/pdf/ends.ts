@@ -4,11 +4,11 @@ import { lengthsOf } from './streams.ts';
 import { afterWhitespace } from './syntax.ts';
 import { type ByteSource, Window } from './window.ts';
 
-/** Where the data of a stream ends, for readers that find the end in different ways. */
+/** The end of a stream's data, for readers that find the end in different ways. */
 export interface DataExtent extends Extent {
   /** The furthest end that any reader finds. */
   furthest: number;
-  /** Whether the dictionary gives the end, and only one. */
+  /** Whether the dictionary states the end, without ambiguity. */
   isCertain: boolean;
 }
 
@@ -17,16 +17,16 @@ const READ_BYTES_MIN = 1024;
 const READ_BYTES_MAX = 256 * 1024;
 const END = 'endstream';
 
-/** Finds the ends of streams. Their dictionaries do not always give the end, or not the true one. */
+/** Finds the ends of streams. Their dictionaries may state no end, or a wrong one. */
 export class StreamEnds {
   readonly #source: ByteSource;
   readonly #window: Window;
   readonly #valuesOf: (reference: Reference) => readonly Value[];
   readonly #spend: (bytes: number) => void;
-  /** The result of the last search: nothing lies between these two. */
+  /** The result of the last search: there is no match between these two positions. */
   #searched = { from: 0, found: -1 };
 
-  /** `spend` is told how many bytes were searched. */
+  /** `spend` is called with the number of bytes searched. */
   constructor(
     source: ByteSource,
     valuesOf: (reference: Reference) => readonly Value[],
@@ -53,14 +53,14 @@ export class StreamEnds {
     return this.#window.holds(end, 'endobj') ? end : undefined;
   }
 
-  /** The position of the word that ends data, after white space; -1 if it is not there. */
+  /** The position of the word that ends data, after white space; -1 if the word is not there. */
   #endAfter(position: number): number {
     if (position > this.#source.bytes) return -1;
     const end = afterWhitespace(this.#window, position);
     return this.#window.holds(end, END) ? end : -1;
   }
 
-  /** The first position from `start` on, or the end of the file. Streams come in order, so no part is searched twice. */
+  /** The next position from `start`, or the end of the file. Streams come in order, so no part is searched twice. */
   #next(start: number): number {
     const { from, found } = this.#searched;
     if (found < start || start < from) this.#searched = { from: start, found: this.#search(start) };

@@ -6,7 +6,7 @@ import { type PredictorParameters, predictorDecoder, ROW_BYTES_MAX, rowBytesOf }
 import { Sink } from './sink.ts';
 
 export type Chunks = AsyncIterable<Buffer>;
-/** Turns encoded bytes into decoded ones. Throws Undecodable for those that readers decode differently. */
+/** Decodes bytes. Throws Undecodable for bytes that readers decode differently. */
 export type Stage = (input: Chunks) => Chunks;
 /** The stages of a filter with these parameters. */
 export type Filter = (parameters: Dictionary) => Stage[];
@@ -82,7 +82,7 @@ function predictorOf(parameters: Dictionary): PredictorParameters {
   return predictor;
 }
 
-/** A whole number from 1 on, or one of `allowed`. */
+/** A whole number, 1 or greater, or one of `allowed`. */
 function numberOf(
   parameters: Dictionary,
   key: string,

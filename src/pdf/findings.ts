@@ -3,7 +3,7 @@ import type { Extent } from './images.ts';
 import { NotStrippable } from './notStrippable.ts';
 import { isObjectNumber, NumberSet } from './numberSet.ts';
 
-/** An edit that replaces bytes `start` to `end` by `text`, padded with spaces. The document keeps its length and every offset. */
+/** An edit that replaces bytes `start` to `end` with `text`, padded with spaces. The document keeps its length and every offset. */
 export interface Edit extends Extent {
   text: '' | ' <<>>';
 }
@@ -11,31 +11,31 @@ export interface Edit extends Extent {
 export interface Stream {
   /** Undefined if the words before `obj` are not an object number. */
   objectNumber: number | undefined;
-  /** From after `obj` to before `endobj`; without an end if `endobj` is not where it belongs. */
+  /** From after `obj` to before `endobj`; the end is undefined if `endobj` is not in its place. */
   object: { start: number; end: number | undefined };
   data: DataExtent;
   /** The image codec, if it is the only filter of the data. */
   codec: string | undefined;
-  /** The XMP of an image, once it was searched for. */
+  /** The XMP of an image; undefined until it was searched for. */
   imageXmp?: Extent[];
-  /** Whether another object or a trailer begins within its data, or the stream lies in the data of another one. */
+  /** Whether another object or a trailer begins within its data, or the stream lies within the data of another one. */
   entangled: boolean;
 }
 
-/** Of streams with XMP. */
+/** Limit on streams with XMP. */
 const STREAMS_MAX = 100_000;
 
-/** What was found in a document, and what can be done about it. */
+/** The findings in a document, and the edits that remove its XMP. */
 export class Findings {
-  /** Metadata streams: those that say so, and those with a packet in them. */
+  /** Metadata streams: those marked as metadata, and those that contain a packet. */
   readonly #declared = new Set<Stream>();
   readonly #packets = new Set<Stream>();
   readonly #images = new Set<Stream>();
-  /** Object numbers of streams without that type. */
+  /** Object numbers of streams that are not marked as metadata. */
   readonly #others = new NumberSet();
   readonly #namedAsMetadata = new NumberSet();
   readonly #namedOtherwise = new NumberSet();
-  /** The first obstacle. It is reported unless the document turns out to be encrypted or signed, which explains more. */
+  /** The first obstacle. If the document turns out to be encrypted or signed, that is reported instead, because it explains more. */
   #obstacle: string | undefined;
 
   hinder(why: string): void {
@@ -47,17 +47,17 @@ export class Findings {
     named.add(objectNumber);
   }
 
-  /** A stream of the type Metadata. */
+  /** Adds a stream of the type Metadata. */
   metadata(stream: Stream): void {
     this.#keep(this.#declared, stream);
   }
 
-  /** A stream that is not marked as metadata. */
+  /** Adds a stream that is not marked as metadata. */
   other({ objectNumber = -1 }: Stream): void {
     this.#others.add(objectNumber);
   }
 
-  /** A packet in a stream; with `xmp` in one of these parts of an image. */
+  /** Adds a packet in a stream; `isOfImage`: within the XMP parts of an image. */
   packet(stream: Stream, isOfImage = false): void {
     if (!this.#declared.has(stream)) this.#keep(isOfImage ? this.#images : this.#packets, stream);
   }
@@ -90,7 +90,7 @@ export class Findings {
     if (found > STREAMS_MAX) throw new NotStrippable('it has more XMP than any document needs');
   }
 
-  /** An object may be emptied only if it is metadata and nothing else: otherwise the document would look different. */
+  /** An object may be emptied only if it is nothing but metadata: otherwise the document would look different. */
   #requireNothingElse(stream: Stream): void {
     const { objectNumber, object, data } = stream;
     this.#requireApart(stream);

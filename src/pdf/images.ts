@@ -7,12 +7,12 @@ export interface Extent {
   end: number;
 }
 
-/** How many segments or boxes are visited: more than any image has. */
+/** Maximum number of visited segments or boxes: more than any image contains. */
 const PARTS_MAX = 10_000;
 
 /**
- * The contents of the XMP segments of a JPEG (ITU-T T.81, annex B): what follows marker and length. A camera may have put
- * further images behind the first; so after its end the next one is looked for.
+ * The contents of the XMP segments of a JPEG (ITU-T T.81, annex B), after marker and length. A camera may append further images to the
+ * first one, so the search continues after its end.
  */
 export function* jpegXmp(source: ByteSource, { start, end }: Extent): Iterable<Extent> {
   const window = new Window(source);
@@ -51,7 +51,7 @@ function isXmpSegment(window: Window, { start, end }: Extent): boolean {
   return JPEG_SEGMENT_NAMES.some((name) => start + name.length <= end && window.holds(start, name));
 }
 
-/** The XMP boxes of a JPEG 2000 file (ITU-T T.800, annex I), from their name on; only the boxes that lie in no other. */
+/** The XMP boxes of a JPEG 2000 file (ITU-T T.800, annex I), starting at their names; only top-level boxes. */
 export function* jp2Xmp(source: ByteSource, { start, end }: Extent): Iterable<Extent> {
   let position = start;
   for (let parts = 0; position + 8 <= end && parts < PARTS_MAX; parts += 1) {

@@ -9,12 +9,12 @@ const INFLATE_PIECE_BYTES = 16 * 1024;
 /** Most streams are small and inflated at once. */
 const INFLATED_AT_ONCE_BYTES_MAX = 1 << 20;
 const OUTPUT_BYTES = 64 * 1024;
-/** Truncated data gives what it has. */
+/** Inflates truncated data as far as possible. */
 const OPTIONS = { finishFlush: constants.Z_SYNC_FLUSH };
 
 /**
- * Inflates zlib data (RFC 1950). Throws Undecodable for anything else, and for damage: many readers ignore a wrong checksum, others show
- * nothing of such data. Data that ends before its checksum is not damaged, but truncated.
+ * Inflates zlib data (RFC 1950). Throws Undecodable for anything else, and for damaged data: many readers ignore a wrong checksum, while
+ * others show none of such data. Data that ends before its checksum counts as truncated, not damaged.
  */
 export async function* inflate(input: Chunks): Chunks {
   const chunks = fromHeader(input)[Symbol.asyncIterator]();
@@ -34,12 +34,12 @@ export async function* inflate(input: Chunks): Chunks {
 }
 
 const HEADER_BYTES = 2;
-/** The header that names the largest window: some writers name a smaller one than they use, and readers do not mind. */
+/** A header that names the largest window: some writers name a smaller one than they use, which readers tolerate. */
 const HEADER = Buffer.of(0x78, 0x01);
 const METHOD_DEFLATE = 8;
 const PRESET_DICTIONARY = 0x20;
 
-/** The data behind a header of ours. Line ends before the header belong to the keyword `stream`. */
+/** The data with its header replaced by ours. Line ends before the header belong to the keyword `stream`. */
 async function* fromHeader(input: Chunks): Chunks {
   let head: Buffer | undefined = Buffer.alloc(0);
   for await (const chunk of input) {
@@ -69,12 +69,12 @@ function inflateAtOnce(data: Buffer): Buffer | undefined {
   try {
     return inflateSync(data, { ...OPTIONS, maxOutputLength: INFLATED_AT_ONCE_BYTES_MAX });
   } catch (error) {
-    if (error instanceof RangeError) return undefined; // too much: then piece by piece
+    if (error instanceof RangeError) return undefined; // too large: inflate piece by piece
     throw damaged('FlateDecode');
   }
 }
 
-/** An inflater that takes pieces. */
+/** An inflater that accepts pieces. */
 class Inflation {
   readonly #engine = createInflate({ ...OPTIONS, chunkSize: OUTPUT_BYTES });
   #inflated: Buffer[] = [];

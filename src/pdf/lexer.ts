@@ -2,7 +2,7 @@ import { PacketSearch } from './packets.ts';
 import { Sink } from './sink.ts';
 import type { Window } from './window.ts';
 
-/** A token of PDF syntax (ISO 32000-2, 7.2 and 7.3). Of strings only matters whether XMP is in them. */
+/** A token of PDF syntax (ISO 32000-2, 7.2 and 7.3). For strings, it records only whether they contain XMP. */
 export type Token =
   | { kind: 'number'; value: number }
   | { kind: 'name'; value: string }
@@ -11,14 +11,14 @@ export type Token =
   | { kind: '<<' | '>>' | '[' | ']' }
   | { kind: 'end' };
 
-/** Of a name or a keyword; no reader knows longer ones, and what follows is passed over. */
+/** Maximum length of a name or a keyword. Readers know no longer ones; the rest is skipped. */
 const WORD_CHARS_MAX = 128;
 
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/;
 
 const WHITESPACE = 1;
 const DELIMITER = 2;
-/** Per byte; 0 for regular characters (tables 1 and 2). */
+/** Classes by byte; 0 for regular characters (tables 1 and 2). */
 const CLASSES = new Uint8Array(256);
 for (const byte of [0x00, 0x09, 0x0a, 0x0c, 0x0d, 0x20]) CLASSES[byte] = WHITESPACE;
 for (const char of '()<>[]{}/%') CLASSES[char.charCodeAt(0)] = DELIMITER;
@@ -27,16 +27,16 @@ export function isWhitespace(byte: number | undefined): boolean {
   return byte !== undefined && CLASSES[byte] === WHITESPACE;
 }
 
-/** A regular character, one that words are made of. */
+/** Whether the byte is a regular character, which words consist of. */
 export function isRegular(byte: number | undefined): boolean {
   return byte !== undefined && CLASSES[byte] === 0;
 }
 
-/** Reads tokens. Malformed syntax gives some tokens, never an error, as in PDF readers. */
+/** Reads tokens. Malformed syntax produces some tokens, never an error, as in PDF readers. */
 export class Lexer {
   readonly #window: Window;
   readonly #string = new StringSearch();
-  /** Of the next byte that is not yet part of a token. */
+  /** The position of the next byte that does not belong to a token yet. */
   position: number;
 
   constructor(window: Window, position: number) {
@@ -68,7 +68,7 @@ export class Lexer {
     }
   }
 
-  /** Comments too, which count as white space (7.2.4). */
+  /** Also skips comments, which count as white space (7.2.4). */
   skipWhitespace(): void {
     for (;;) {
       const byte = this.#window.at(this.position);
@@ -122,7 +122,7 @@ export class Lexer {
     }
   }
 
-  /** What follows a backslash (7.3.4.2, table 3). */
+  /** Reads the rest of an escape sequence, after its backslash (7.3.4.2, table 3). */
   #escape(): void {
     const byte = this.#window.at(this.position);
     if (byte === undefined) return;
@@ -134,7 +134,7 @@ export class Lexer {
     }
   }
 
-  /** One to three digits. */
+  /** Reads one to three digits. */
   #octal(): void {
     let value = 0;
     for (let digits = 0; digits < 3; digits += 1) {
@@ -146,7 +146,7 @@ export class Lexer {
     this.#string.push(value & 0xff);
   }
 
-  /** What is no digit is passed over, or taken for a zero: readers do either. */
+  /** A character that is not a digit is skipped, or read as zero: readers do either. */
   #hexString(): Token {
     const start = this.position;
     const passing = this.#hexDigits({ strangers: undefined });
@@ -200,7 +200,7 @@ export function hexDigit(byte: number): number | undefined {
 
 const STRING_PIECE_BYTES = 64 * 1024;
 
-/** Looks for XMP in the bytes of a string, whatever its length. */
+/** Searches the bytes of a string for XMP, whatever its length. */
 class StringSearch {
   readonly #bytes = new Sink(256);
   #search: PacketSearch | undefined;
@@ -212,7 +212,7 @@ class StringSearch {
     this.#search.push(this.#bytes.take());
   }
 
-  /** Whether there is any in the string that ends here. */
+  /** Whether the string that ends here contains XMP. */
   end(): boolean {
     const search = this.#search ?? new PacketSearch();
     this.#search = undefined;
@@ -222,7 +222,7 @@ class StringSearch {
   }
 }
 
-/** `#20` and the like (7.3.5). */
+/** Decodes `#20` and the like (7.3.5). */
 function unescapeName(name: string): string {
   return name.includes('#')
     ? name.replace(/#([0-9A-Fa-f]{2})/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
