@@ -15,26 +15,26 @@ import { type ByteSource, bufferSource, part, Window } from './window.ts';
 
 /** Bytes searched at a time. */
 const SWEEP_BYTES = 1 << 20;
-/** How often the bytes of a document are read as syntax, on the average: once, unless its objects lie within each other. */
+/** How often each byte of a document is read as syntax on average: once, unless its objects lie within each other. */
 const READINGS_MAX = 16;
 const READ_BYTES_MIN = 1 << 20;
-/** A byte that is read as syntax is as much work as so many that are searched. */
+/** Reading a byte as syntax costs as much work as searching so many bytes. */
 const READING_WORK = 8;
-/** The work of starting with a stream, in the same unit. */
+/** The cost of starting a stream, in the same unit. */
 const STREAM_WORK = 8 * 1024;
-/** Of an object stream, and of an attached document: held in memory. */
+/** Maximum size of an object stream or an attached document, which are held in memory. */
 const HELD_BYTES_MAX = 64 * 2 ** 20;
-/** Streams whose data lies within each other. */
+/** Maximum number of streams whose data lies within each other. */
 const OPEN_MAX = 64;
-/** Between a dictionary and the word `stream` there is white space, and seldom a comment. */
+/** Between a dictionary and the word `stream` there is white space, and rarely a comment. */
 const DICTIONARY_WITHIN = 4096;
-/** Documents attached to documents. */
+/** Maximum depth of documents attached to documents. */
 const DEPTH_MAX = 4;
 const PDF_HEADER = '%PDF-';
 /** Where readers look for the header (implementation note of PDF 1.7). */
 const PDF_HEADER_WITHIN = 1024;
 
-/** Of dictionaries. */
+/** The dictionary entries needed. */
 const WANTED: ReadonlySet<string> = new Set(['Type', 'Subtype', 'First', 'N', 'Width', 'W', ...STREAM_KEYS]);
 const NOTHING: ReadonlySet<string> = new Set();
 const WORDS = ['obj', 'trailer', 'stream'] as const;
@@ -52,11 +52,11 @@ export class MetadataScan implements Visitor {
   /** Objects in object streams. */
   readonly #packed = new NumberSet();
   #bytesRead = 0;
-  /** Streams whose data the sweep is in. */
+  /** Streams whose data the sweep is currently in. */
   #open: Stream[] = [];
   /** The positions of the words `stream` that belong to objects. */
   readonly #keywords = new Set<number>();
-  /** Of an attached document that was looked through on its own: the sweep goes on behind it. */
+  /** End of an attached document that was scanned on its own: the sweep continues behind it. */
   #attachedEnd = 0;
 
   constructor(source: ByteSource, budget: Budget, depth = 0) {
@@ -76,7 +76,7 @@ export class MetadataScan implements Visitor {
     return this.#findings.edits();
   }
 
-  /** An attached document that is signed stays as it is; so its signature does, whatever becomes of the rest. */
+  /** A signed attachment is left unchanged, and so its signature stays valid, whatever happens to the rest. */
   key(name: string): void {
     if (name === 'Encrypt') throw new NotStrippable('it is encrypted');
     if (name === 'ByteRange' && this.#depth === 0)
@@ -118,7 +118,7 @@ export class MetadataScan implements Visitor {
     if (value instanceof Map) this.#entangle();
   }
 
-  /** Every stream must belong to an object that was understood: otherwise some data was not scanned. */
+  /** Every stream must belong to an object that was understood: otherwise some data would remain unscanned. */
   #keyword(at: number): void {
     if (this.#keywords.delete(at)) return;
     const from = Math.max(0, at - DICTIONARY_WITHIN);
@@ -174,7 +174,7 @@ export class MetadataScan implements Visitor {
     else await this.#plain(stream);
   }
 
-  /** The packets of a stream that is not encoded are found by the sweep; an attached document is looked through on its own. */
+  /** The sweep finds the packets of a stream without filters; an attached document is scanned on its own. */
   async #plain(stream: Stream): Promise<void> {
     const { start, end } = stream.data;
     if (!this.#source.read(start, Math.min(end - start, PDF_HEADER_WITHIN)).includes(PDF_HEADER)) return;
@@ -194,14 +194,14 @@ export class MetadataScan implements Visitor {
     }
   }
 
-  /** Looks at what each filter makes. What the last makes may be a document. */
+  /** Searches the output of each filter. The output of the last one may be a document. */
   async #search(stream: Stream, encoding: Encoding): Promise<void> {
     const { found, whole } = await this.#decode(stream, encoding, (head) => head.includes(PDF_HEADER));
     if (found) this.#findings.packet(stream);
     else if (whole !== undefined) await this.#attached(stream, bufferSource(whole));
   }
 
-  /** Objects without streams of their own (7.5.7): read for what they refer to. */
+  /** Reads objects that have no streams of their own (7.5.7), for their references. */
   async #objectStream(stream: Stream, encoding: Encoding, dictionary: Dictionary): Promise<void> {
     const { found, whole = Buffer.alloc(0) } = await this.#decode(stream, encoding, () => true);
     if (found) this.#findings.packet(stream);
@@ -218,7 +218,7 @@ export class MetadataScan implements Visitor {
     while (lexer.position < whole.length) walk(lexer, NOTHING, this);
   }
 
-  /** Whether there is XMP in what any filter makes, and what the last makes, if its first bytes say that this is wanted. */
+  /** Whether the output of any filter contains XMP; and the output of the last filter, if its first bytes show that it is wanted. */
   async #decode(
     { data }: Stream,
     encoding: Encoding,
@@ -241,7 +241,7 @@ export class MetadataScan implements Visitor {
     return { found: searches.some(({ found }) => found), whole: head.end() };
   }
 
-  /** A packet that stands in the file as it is. */
+  /** Handles a packet that is stored in the file without a filter. */
   #packet(at: number): void {
     const stream = this.#open.at(-1);
     if (stream === undefined) this.#findings.hinder('it has XMP outside of its streams');
@@ -270,7 +270,7 @@ export class MetadataScan implements Visitor {
     return { ...walked, end: lexer.position };
   }
 
-  /** Bytes that are read as syntax. */
+  /** Spends the budget for bytes read as syntax. */
   #spend(bytes: number): void {
     this.#budget.spend(READING_WORK * bytes);
     this.#bytesRead += bytes;
@@ -280,18 +280,18 @@ export class MetadataScan implements Visitor {
   }
 }
 
-/** Readers do not all ask for the type. */
+/** Not all readers require the type. */
 function isObjectStream(dictionary: Dictionary): boolean {
   const isOne = typeof dictionary.get('First') === 'number' && typeof dictionary.get('N') === 'number';
   return dictionary.get('Type') === '/ObjStm' || isOne;
 }
 
-/** Thumbnails need not say that they are images, but how wide they are. */
+/** Thumbnails need not be marked as images, but their width must be given. */
 function isImage(dictionary: Dictionary): boolean {
   return ['Width', 'W'].some((key) => dictionary.has(key)) || dictionary.get('Subtype') === '/Image';
 }
 
-/** Bytes that come in chunks, of which all are kept if the first ones are those of something that is wanted whole. */
+/** Collects chunks. All are kept if the first bytes belong to content that is wanted completely. */
 class Head {
   readonly #isWanted: (head: Buffer) => boolean;
   #chunks: Buffer[] | undefined = [];

@@ -1,19 +1,19 @@
-/** Bytes of a needle that are compared by the tables. */
+/** Bytes of a needle that the tables compare. */
 const WINDOW_BYTES = 8;
 
-/** One of the needles, and where it begins. */
+/** A needle that was found, and its position. */
 export interface Hit {
   needle: number;
   at: number;
 }
 
 /**
- * Finds many needles in one pass (Wu and Manber, 1994): a table tells for two bytes how far the end of any needle's window is, so
- * most bytes are never looked at. Needles have eight bytes at least.
+ * Finds many needles in one pass (Wu and Manber, 1994): for every pair of bytes, a table gives the distance to the end of any needle's
+ * window, so most bytes are never read. Needles must have at least eight bytes.
  */
 export class NeedleSearch {
   readonly #needles: readonly Buffer[];
-  /** By two bytes, how many bytes may be passed over; 0 where windows end with these two. */
+  /** For each pair of bytes, how many bytes can be skipped; 0 if a window ends with this pair. */
   readonly #shifts = new Uint8Array(1 << 16).fill(WINDOW_BYTES - 1);
   readonly #endingWith = new Map<number, number[]>();
 
@@ -22,7 +22,7 @@ export class NeedleSearch {
     for (const [needle, bytes] of needles.entries()) this.#add(needle, bytes.subarray(0, WINDOW_BYTES));
   }
 
-  /** In order, those that begin from `start` to `end`; what follows `end` is looked at only to see them whole. */
+  /** Matches that begin from `start` to `end`, in order; bytes after `end` are read only to complete a match. */
   find(data: Uint8Array, start = 0, end = data.length): Hit[] {
     const hits: Hit[] = [];
     const shifts = this.#shifts;
@@ -59,7 +59,7 @@ function holds(data: Uint8Array, at: number, bytes: Buffer): boolean {
   return true;
 }
 
-/** Every position of one needle that begins from `start` to `end`. */
+/** Every position from `start` to `end` at which the needle begins. */
 export function* positionsOf(needle: string, data: Buffer, start: number, end: number): Iterable<number> {
   for (let at = data.indexOf(needle, start); at >= 0 && at < end; at = data.indexOf(needle, at + 1)) yield at;
 }

@@ -1,4 +1,4 @@
-/** Thrown if XMP cannot be removed in place, or if it is not certain that all XMP was found. The message says why. */
+/** Thrown if XMP cannot be removed in place, or if it is uncertain whether all XMP was found. The message states the reason. */
 export class NotStrippable extends Error {
   constructor(why: string) {
     super(why);
@@ -6,5 +6,5 @@ export class NotStrippable extends Error {
   }
 }
 
-/** Thrown if the content of an object cannot be determined. The message says why, without naming the object. */
+/** Thrown if the content of an object cannot be determined. The message states the reason, without naming the object. */
 export class Undecodable extends NotStrippable {}

@@ -1,11 +1,11 @@
-/** The highest object number there is (ISO 32000-2, annex C). */
+/** The highest valid object number (ISO 32000-2, annex C). */
 const OBJECT_NUMBER_MAX = 8_388_607;
 
-/** A set of object numbers, one bit for each up to the highest in it: 1 MiB at most. */
+/** A set of object numbers, with one bit for each number up to the highest: at most 1 MiB. */
 export class NumberSet {
   #bits = new Uint8Array(64);
 
-  /** Passes over what is no object number. */
+  /** Ignores invalid object numbers. */
   add(number: number): void {
     if (!isObjectNumber(number)) return;
     const index = number >> 3;
@@ -17,7 +17,7 @@ export class NumberSet {
     return isObjectNumber(number) && ((this.#bits[number >> 3] ?? 0) & (1 << (number & 7))) !== 0;
   }
 
-  /** Those in both. */
+  /** The numbers in both sets. */
   *intersection(other: NumberSet): Iterable<number> {
     for (let index = 0; index < this.#bits.length; index += 1) {
       const both = (this.#bits[index] ?? 0) & (other.#bits[index] ?? 0);

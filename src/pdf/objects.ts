@@ -1,7 +1,7 @@
 import type { Lexer, Token } from './lexer.ts';
 import { NotStrippable } from './notStrippable.ts';
 
-/** Something that is no value of interest: a string, a boolean, a word that does not belong there. */
+/** A value that is not of interest: a string, a boolean, an unexpected word. */
 export const OTHER = Symbol('other');
 /** A name begins with a slash; null is undefined. */
 export type Value = number | string | Reference | Value[] | Dictionary | typeof OTHER | undefined;
@@ -15,40 +15,40 @@ export class Reference {
   }
 }
 
-/** Told of what is met at any depth, while {@link walk} keeps only what was asked for. */
+/** Receives what is found at any depth, while {@link walk} keeps only the requested entries. */
 export interface Visitor {
   /** An entry of a dictionary begins. */
   key(name: string): void;
-  /** A reference, and the key whose value it is; no key for one in an array. */
+  /** A reference, and the key whose value it is; `key` is undefined for a reference in an array. */
   reference(objectNumber: number, key: string | undefined): void;
-  /** A string with XMP in it. */
+  /** A string that contains XMP. */
   xmpString(): void;
 }
 
 export interface Walked {
-  /** The first value: of a dictionary the entries that were asked for. */
+  /** The first value; if it is a dictionary, only the requested entries. */
   value: Value;
-  /** Why readers may take the first value for different things. */
+  /** Why readers may interpret the first value differently. */
   ambiguity: string | undefined;
-  /** The word that ended it: `endobj`, `stream`, … ; empty at the end of the file. */
+  /** The word that ended the value: `endobj`, `stream`, …; empty at the end of the file. */
   keyword: string;
 }
 
-/** Words that no value contains: what came before them is over, whole or not. */
+/** Words that no value contains: they end the current value, complete or not. */
 const ENDS = new Set(['endobj', 'stream', 'endstream', 'obj', 'xref', 'trailer', 'startxref']);
 const DEPTH_MAX = 500;
-/** Of values that are kept. Filters have a handful. */
+/** Limit on kept values. Filters have a handful. */
 const KEPT_VALUES_MAX = 100;
 
 interface Frame {
   isDictionary: boolean;
   key?: string;
-  /** Whether the key has its value. */
+  /** Whether the key already has its value. */
   filled: boolean;
   kept?: Value[] | Dictionary;
 }
 
-/** Reads values up to the word that ends them, without recursion. Of a first dictionary it keeps the entries in `wanted`. */
+/** Reads values up to the word that ends them, without recursion. If the first is a dictionary, it keeps the entries in `wanted`. */
 export function walk(lexer: Lexer, wanted: ReadonlySet<string>, visitor: Visitor): Walked {
   return new Walk(lexer, wanted, visitor).run();
 }
@@ -58,9 +58,9 @@ class Walk {
   readonly #wanted: ReadonlySet<string>;
   readonly #visitor: Visitor;
   readonly #frames: Frame[] = [];
-  /** Numbers that may yet turn out to be object and generation of a reference. */
+  /** Numbers that may turn out to be the object and generation of a reference. */
   #numbers: number[] = [];
-  /** The first value; none yet while it is empty. */
+  /** The first value; empty until it is read. */
   #first: [] | [Value] = [];
   #ambiguity: string | undefined;
   #keptValues = 0;
@@ -167,7 +167,7 @@ class Walk {
     else kept?.set(key, value);
   }
 
-  /** Whether the value that comes now is kept: the first, all of what is kept, and of a first dictionary what is wanted. */
+  /** Whether the next value is kept: the first value, everything within a kept one, and the wanted entries of a first dictionary. */
   #isKept(): boolean {
     const frame = this.#frames.at(-1);
     if (frame === undefined) return this.#first.length === 0;
@@ -181,7 +181,7 @@ class Walk {
   }
 }
 
-/** Of arrays and dictionaries that is not asked. */
+/** Arrays and dictionaries are never compared, and count as different. */
 function areSame(a: Value, b: Value): boolean {
   if (a instanceof Reference && b instanceof Reference) return a.objectNumber === b.objectNumber;
   return a === b && typeof a !== 'symbol';

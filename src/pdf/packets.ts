@@ -8,12 +8,12 @@ export const JP2_BOX_NAME = Buffer.from('be7acfcb97a942e89c71999491e3afac', 'hex
 
 /** The elements that hold XMP, by the prefix nearly all software gives them (ISO 16684-1, 7.3 and 7.4). */
 const ELEMENTS = ['<?xpacket begin', '<x:xmpmeta', '<x:xapmeta', '<rdf:RDF'];
-/** Their ends. XML parsers refuse an element whose start is damaged, but it was XMP, and a person can still read it. */
+/** Their end tags. XML parsers reject an element whose start tag is damaged, but it was XMP, and a person can still read it. */
 const ENDS = ['<?xpacket end', '</x:xmpmeta', '</x:xapmeta', '</rdf:RDF'];
 /** The namespaces of these elements: an element that declares one holds XMP, whatever the prefix. */
 const NAMESPACES = ['adobe:ns:meta/', 'http://www.w3.org/1999/02/22-rdf-syntax-ns#'];
 
-/** What is XMP without a further look: names of segments and boxes, and UTF-16 and UTF-32 of either byte order. */
+/** Needles that are XMP without a further check: names of segments and boxes, and UTF-16 and UTF-32 in either byte order. */
 const PLAIN = [
   ...JPEG_SEGMENT_NAMES.map((name) => Buffer.from(name)),
   JP2_BOX_NAME,
@@ -24,15 +24,15 @@ const SEARCH = new NeedleSearch([
   ...PLAIN,
 ]);
 
-/** Longest that what is looked at before a namespace, or from the beginning of an element, can be. */
+/** Maximum number of bytes examined before a namespace, or from the beginning of an element. */
 export const MARK_BYTES_MAX = 4096;
 
-/** Without the first character: so it begins with a zero, and what ends a window of the search is none. */
+/** Omits the first character, so that the text begins with a zero, and no window of the search ends with one. */
 function spread(text: string, zeros: number): Buffer {
   return Buffer.from([...text].join('\0'.repeat(zeros))).subarray(1);
 }
 
-/** Where XMP begins in `data`, in order, of what is met from `start` to `end`. Takes time in proportion to the data. */
+/** Positions at which XMP begins in `data`, in order, for matches from `start` to `end`. Takes time in proportion to the data. */
 export function marksIn(data: Buffer, start = 0, end = data.length): number[] {
   const marks: number[] = [];
   let lastTag = -1;
@@ -43,7 +43,7 @@ export function marksIn(data: Buffer, start = 0, end = data.length): number[] {
       if (isEnd(data, at)) marks.push(at);
     } else if (needle < ELEMENTS.length + ENDS.length + NAMESPACES.length) {
       const tag = tagBefore(data, at);
-      // Each element once, however many declarations it has.
+      // Counts each element once, even if it has several declarations.
       if (tag === undefined || tag === lastTag) continue;
       lastTag = tag;
       if (isElement(data, tag, { declares: true })) marks.push(at);
@@ -63,8 +63,8 @@ function tagBefore(data: Buffer, at: number): number | undefined {
 }
 
 /**
- * Whether an element begins here. Prose about XMP shows the same words on a page: there the tag is not whole, or the string
- * that is shown ends with it.
+ * Whether an element begins here. Prose about XMP shows the same words on a page: there the tag is incomplete, or the shown string ends
+ * with it.
  */
 function isElement(data: Buffer, at: number, { declares }: { declares: boolean }): boolean {
   const tag = xmlTagAt(data, at, MARK_BYTES_MAX);
@@ -74,7 +74,7 @@ function isElement(data: Buffer, at: number, { declares }: { declares: boolean }
   return next === undefined || next === LESS || (declares && next !== CLOSING_PARENTHESIS);
 }
 
-/** Whether this tag is the last of a string, a stream or a document: on a page, the string that is shown has its end behind it. */
+/** Whether this tag is the last of a string, a stream or a document. In page content, the delimiter of the shown string follows instead. */
 function isEnd(data: Buffer, at: number): boolean {
   const tag = xmlTagAt(data, at, MARK_BYTES_MAX);
   if (tag === 'none' || tag === 'cut') return tag === 'cut';
@@ -82,10 +82,10 @@ function isEnd(data: Buffer, at: number): boolean {
   return behind === data.length || data.subarray(behind, behind + STREAM_END.length).equals(STREAM_END);
 }
 
-/** Looks for a mark in bytes that come in chunks. */
+/** Searches bytes that arrive in chunks for a mark. */
 export class PacketSearch {
   #kept = Buffer.alloc(0);
-  /** Of what is kept, bytes that have been looked at. */
+  /** How many of the kept bytes were already searched. */
   #seen = 0;
   found = false;
 

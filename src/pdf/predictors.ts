@@ -1,7 +1,7 @@
 import { type Decoder, damaged } from './decoders.ts';
 import type { Sink } from './sink.ts';
 
-/** Of a filter with a predictor (ISO 32000-2, 7.4.4.4). */
+/** Parameters of a filter with a predictor (ISO 32000-2, 7.4.4.4). */
 export interface PredictorParameters {
   predictor: number;
   colors: number;
@@ -9,10 +9,10 @@ export interface PredictorParameters {
   columns: number;
 }
 
-/** Of a row: more than any image has; a row is held in memory. */
+/** Maximum row length: more than any image has. One row is held in memory. */
 export const ROW_BYTES_MAX = 1 << 20;
 
-/** What undoes a predictor, of those that change anything. */
+/** The decoder that reverses a predictor. The predictor must change something. */
 export function predictorDecoder(parameters: PredictorParameters): Decoder {
   return parameters.predictor === 2 ? new TiffDecoder(parameters) : new PngDecoder(parameters);
 }
@@ -21,13 +21,13 @@ export function rowBytesOf({ colors, bitsPerComponent, columns }: PredictorParam
   return Math.ceil((colors * bitsPerComponent * columns) / 8);
 }
 
-/** Rows that begin with the number of the filter they went through. */
+/** Each row begins with the number of the filter applied to it. */
 class PngDecoder implements Decoder {
   readonly #pixelBytes: number;
-  /** Of the row above; of this one as far as it is known. */
+  /** The row above, and of the current row the part known so far. */
   #above: Uint8Array;
   #row: Uint8Array;
-  /** Bytes of the row so far; -1 before the number of its filter. */
+  /** Bytes of the current row read so far; -1 before the number of its filter. */
   #filled = -1;
   #filter = 0;
 
@@ -65,7 +65,7 @@ class PngDecoder implements Decoder {
     this.#filled = -1;
   }
 
-  /** Of the bytes from `start` to `end` of the row, one loop for each filter. */
+  /** Reverses the filter for bytes `start` to `end` of the row, with one loop for each filter. */
   #undo(start: number, end: number): void {
     const [row, above, back] = [this.#row, this.#above, this.#pixelBytes];
     const left = (i: number) => (i < back ? 0 : (row[i - back] as number));
@@ -95,7 +95,7 @@ function paeth(left: number, up: number, upLeft: number): number {
   return b <= c ? up : upLeft;
 }
 
-/** TIFF 6.0, section 14: each component is the difference to that of the pixel before it. */
+/** TIFF 6.0, section 14: each component is stored as the difference from that of the previous pixel. */
 class TiffDecoder implements Decoder {
   readonly #parameters: PredictorParameters;
   readonly #row: Uint8Array;
@@ -130,7 +130,7 @@ function sumBytes(row: Uint8Array, colors: number): void {
   for (let i = colors; i < row.length; i += 1) row[i] = (row[i] as number) + (row[i - colors] as number);
 }
 
-/** Components of 1, 2, 4 or 16 bits. */
+/** Adds components of 1, 2, 4 or 16 bits. */
 function sumBits(row: Uint8Array, { colors, bitsPerComponent: bits }: PredictorParameters): void {
   const mask = 2 ** bits - 1;
   const before = new Array<number>(colors).fill(0);

@@ -1,9 +1,9 @@
-/** Bytes that are put together one by one or by the run, and taken away as a whole. */
+/** Collects bytes, one by one or in runs, to be taken out as a whole. */
 export class Sink {
   #bytes: Buffer;
   #length = 0;
 
-  /** With room for so many bytes at first. */
+  /** `room`: initial capacity in bytes. */
   constructor(room = 64 * 1024) {
     this.#bytes = Buffer.alloc(room);
   }
@@ -30,7 +30,7 @@ export class Sink {
     this.#length += count;
   }
 
-  /** A copy of what is in it; then it is empty. */
+  /** Returns a copy of the content, and empties the sink. */
   take(): Buffer {
     const taken = Buffer.from(this.#bytes.subarray(0, this.#length));
     this.#length = 0;

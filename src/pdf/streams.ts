@@ -4,9 +4,11 @@ import { Undecodable } from './notStrippable.ts';
 import { type Dictionary, OTHER, Reference, type Value } from './objects.ts';
 import type { ByteSource } from './window.ts';
 
-/** The entries of a stream's dictionary that tell how to read it (ISO 32000-2, table 5), with the abbreviations readers take. */
+/**
+ * The entries of a stream's dictionary that determine how to read it (ISO 32000-2, table 5), with the abbreviations that readers accept.
+ */
 export const STREAM_KEYS: readonly string[] = ['Length', 'Filter', 'F', 'DecodeParms', 'DP'];
-/** Those of a filter's parameters. */
+/** The entries of a filter's parameters. */
 export const PARAMETER_KEYS: readonly string[] = [
   'Predictor',
   'Colors',
@@ -15,19 +17,19 @@ export const PARAMETER_KEYS: readonly string[] = [
   'EarlyChange',
 ];
 
-/** How a stream is encoded: what can be undone, and the image codec that is left after that. */
+/** The encoding of a stream: the filters that can be reversed, and the remaining image codec. */
 export interface Encoding {
   stages: Stage[];
   codec: string | undefined;
 }
 
-/** What stands in another object; throws Undecodable when that cannot be told. */
+/** Resolves a reference to another object; throws Undecodable if its value is uncertain. */
 export type Resolve = (value: Value) => Value;
 
 const FILTERS_MAX = 8;
 const READ_BYTES = 256 * 1024;
 
-/** Throws Undecodable for what readers may understand differently. */
+/** Throws Undecodable for entries that readers may understand differently. */
 export function encodingOf(dictionary: Dictionary, resolve: Resolve): Encoding {
   const names = filtersOf(dictionary, resolve);
   if (names.length > FILTERS_MAX) throw new Undecodable('it goes through more filters than any needs');
@@ -44,7 +46,10 @@ export function encodingOf(dictionary: Dictionary, resolve: Resolve): Encoding {
   return encoding;
 }
 
-/** Some readers take `F` for the abbreviation that it is in inline images; otherwise it is a file elsewhere (table 5), and no name. */
+/**
+ * Some readers treat `F` as the abbreviation that it is in inline images; otherwise it denotes an external file (table 5), and is not a
+ * name.
+ */
 function filtersOf(dictionary: Dictionary, resolve: Resolve): Value[] {
   const names = listOf(resolve(dictionary.get('Filter'))).map(resolve);
   if (names.length > 0) return names;
@@ -52,7 +57,10 @@ function filtersOf(dictionary: Dictionary, resolve: Resolve): Value[] {
   return found instanceof Map ? [] : listOf(found).map(resolve);
 }
 
-/** For each filter; one dictionary is that of the only filter, and readers do not agree whose it is of several. */
+/**
+ * One set of parameters per filter. A single dictionary belongs to the only filter; with several filters, readers do not agree on which it
+ * belongs to.
+ */
 function parametersOf(dictionary: Dictionary, count: number, resolve: Resolve): Value[] {
   if (dictionary.get('DP') !== undefined) throw new Undecodable('its filters have abbreviated parameters');
   const found = resolve(dictionary.get('DecodeParms'));
@@ -76,7 +84,7 @@ function listOf(value: Value): Value[] {
   return Array.isArray(value) ? value : [value];
 }
 
-/** The bytes of a stream with every filter undone that can be. `onChunk` is told of what each of them makes. */
+/** The bytes of a stream after reversing every filter that can be reversed. `onChunk` receives the output of each filter. */
 export function decoded(
   source: ByteSource,
   extent: Extent,
@@ -103,8 +111,8 @@ async function* raw(source: ByteSource, { start, end }: Extent): Chunks {
 }
 
 /**
- * The lengths that a stream may have, of those that its dictionary names. What its reference leads to in other revisions may be
- * anything. Throws Undecodable for what is no length.
+ * The possible lengths of a stream, according to its dictionary. If the length is a reference, its target in other revisions may be
+ * anything. Throws Undecodable if it is not a length.
  */
 export function lengthsOf(length: Value, valuesOf: (reference: Reference) => readonly Value[]): number[] {
   const values =
@@ -112,7 +120,7 @@ export function lengthsOf(length: Value, valuesOf: (reference: Reference) => rea
   return values.flatMap((value) => {
     if (value === undefined) return [];
     if (typeof value !== 'number' || value < 0) throw new Undecodable('its /Length is no length');
-    // Some readers cut a fraction off; others take none, and look for the end.
+    // Some readers truncate a fraction; others reject it, and search for the end.
     return [Math.floor(value)];
   });
 }

@@ -1,18 +1,18 @@
 import { isRegular, isWhitespace } from './lexer.ts';
 import type { Window } from './window.ts';
 
-/** Of what comes before `obj`. */
+/** Maximum length of the object number and generation before `obj`. */
 const HEADER_BYTES_MAX = 32;
 const ZERO = 0x30;
 
-/** Whether a word stands here on its own. Before `obj` a digit may stand: some readers take `0obj` for two words. */
+/** Whether a separate word begins here. A digit may precede `obj`: some readers split `0obj` into two words. */
 export function isWord(window: Window, at: number, word: string): boolean {
   const before = window.at(at - 1);
   const begins = !isRegular(before) || (word === 'obj' && isDigit(before));
   return begins && !isRegular(window.at(at + word.length));
 }
 
-/** Of `12 0 obj`, the 12. */
+/** The 12 in `12 0 obj`. */
 export function objectNumberBefore(window: Window, at: number): number | undefined {
   let position = at;
   const back = (is: (byte: number | undefined) => boolean) => {
@@ -27,14 +27,14 @@ export function objectNumberBefore(window: Window, at: number): number | undefin
   return Number(Array.from({ length: digits }, (_, i) => (window.at(position + i) ?? 0) - ZERO).join(''));
 }
 
-/** The first byte from `position` on that is no white space, or `bytesMax` further. */
+/** The first position from `position` that is not white space, or `bytesMax` further. */
 export function afterWhitespace(window: Window, position: number, bytesMax = 64): number {
   let after = position;
   while (after < position + bytesMax && isWhitespace(window.at(after))) after += 1;
   return after;
 }
 
-/** Where data begins behind the word `stream`: CR LF or LF (7.3.8.1), or what readers take for it, spaces before that included. */
+/** Where data begins after the word `stream`: after CR LF or LF (7.3.8.1), or what readers accept instead, including preceding spaces. */
 export function dataStart(window: Window, keywordEnd: number): number {
   let start = keywordEnd;
   while (window.at(start) === 0x20) start += 1;

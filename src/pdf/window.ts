@@ -1,15 +1,15 @@
-/** Bytes that can be read at any position: a file, or a buffer in tests. */
+/** Bytes that can be read at any position: of a file, or of a buffer in tests. */
 export interface ByteSource {
   readonly bytes: number;
-  /** The bytes from `position` on, `length` of them or as many as there are. Not to be changed. */
+  /** `length` bytes from `position`, or as many as there are. The caller must not change them. */
   read(position: number, length: number): Buffer;
 }
 
 const WINDOW_BYTES = 64 * 1024;
-/** Bytes before the one that was asked for, so that a look back does not read again. */
+/** Bytes kept before the requested one, so that looking back does not read again. */
 const MARGIN_BYTES = 256;
 
-/** A view of one piece of a source at a time, for whoever looks at it byte by byte. */
+/** A view of one piece of a source at a time, for access byte by byte. */
 export class Window {
   readonly #source: ByteSource;
   #start = 0;
@@ -29,7 +29,7 @@ export class Window {
     return this.#view[position - this.#start];
   }
 
-  /** Whether this text is what stands at `position`. */
+  /** Whether the text is at `position`. */
   holds(position: number, text: string): boolean {
     for (let i = 0; i < text.length; i += 1) {
       if (this.at(position + i) !== text.charCodeAt(i)) return false;
@@ -42,7 +42,7 @@ export function bufferSource(data: Buffer): ByteSource {
   return { bytes: data.length, read: (position, length) => data.subarray(position, position + length) };
 }
 
-/** A part of a source as one of its own. */
+/** A section of a source as a source of its own. */
 export function part(source: ByteSource, { start, end }: { start: number; end: number }): ByteSource {
   const bytes = end - start;
   const read = (position: number, length: number) =>

@@ -1,9 +1,9 @@
-/** The result where a tag may begin: no tag, a tag that goes on beyond the bytes that were read, or a tag and what follows it. */
+/** The result at a possible tag: not a tag, a tag that continues beyond the bytes read, or a tag and the position after it. */
 export type XmlTag = 'none' | 'cut' | { behind: number };
 
 /**
- * Reads the tag or processing instruction that begins at `at` (XML 1.0, 2.6 and 3.1). `behind` is what follows it, white
- * space passed over. Looks at `bytesMax` bytes; never past another `<`, so that the tags of a text take time in proportion to it.
+ * Reads the tag or processing instruction that begins at `at` (XML 1.0, 2.6 and 3.1). `behind` is the position after it and after any white
+ * space. Reads at most `bytesMax` bytes, and never past another `<`, so that all tags of a text take time in proportion to it.
  */
 export function xmlTagAt(data: Buffer, at: number, bytesMax: number): XmlTag {
   const end = Math.min(data.length, at + bytesMax);
@@ -59,7 +59,7 @@ function isClosing(byte: number | undefined): boolean {
   return byte === 0x2f || byte === 0x3f;
 }
 
-/** 1 for bytes of names: more than XML allows, but none that ends a name. */
+/** 1 for bytes in names: more than XML allows, but no byte that ends a name. */
 const NAME_BYTES = new Uint8Array(256).fill(1);
 for (const char of ' \t\n\r<>=/?"\'()[]{}') NAME_BYTES[char.charCodeAt(0)] = 0;
 
