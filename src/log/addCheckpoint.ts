@@ -4,31 +4,31 @@ import { parseCount } from './checkpoint.ts';
 import { NOTE_LENGTH_MAX, type NoteSignature, parseNote, parseSignatureLines } from './note.ts';
 import { parseProof } from './proof.ts';
 
-/** What a log asks of a witness: to cosign a checkpoint (C2SP tlog-witness, "add-checkpoint"). */
+/** A log's request to a witness: cosign a checkpoint (C2SP tlog-witness, "add-checkpoint"). */
 export interface AddCheckpoint {
-  /** Size of the newest tree that the witness has cosigned, as far as the log knows; 0 for none. */
+  /** Size of the newest tree that the witness has cosigned, as far as the log knows; 0 if it has not cosigned any. */
   oldSize: number;
-  /** Consistency proof from that tree; empty from 0 and for the same tree. */
+  /** Consistency proof from that tree; empty if that size is 0, or the tree is the same. */
   proof: Uint8Array[];
   /** The signed note. */
   checkpoint: string;
 }
 
-/** What the answer of a witness says. */
+/** The answer of a witness. */
 export type WitnessAnswer =
   /** Not verified yet. */
   | { kind: 'cosigned'; lines: NoteSignature[] }
-  /** The witness holds a tree of that size: the proof must begin there. */
+  /** The witness has cosigned a tree of that size: the proof must begin there. */
   | { kind: 'other_size'; size: number }
-  /** The witness holds another tree than the log proves: `POST` answered 422, or 409 without a size. */
+  /** The witness has cosigned a tree that contradicts the log: `POST` answered 422, or 409 without a size. */
   | { kind: 'contradiction' }
-  /** The witness does not know the log, or no key of it that signed. */
+  /** The witness does not know the log, or none of the keys that signed. */
   | { kind: 'unknown_log' }
   | { kind: 'too_often' }
   /** Anything else: a fault of the witness, or of the request. */
   | { kind: 'fault'; message: string };
 
-/** Media type of the answer with which a witness says what size it holds. */
+/** Media type of the answer that contains the size known to the witness. */
 const SIZE_TYPE = 'text/x.tlog.size';
 
 /** The body of `POST <prefix>/add-checkpoint`. */
@@ -38,7 +38,7 @@ export function encodeAddCheckpoint({ oldSize, proof, checkpoint }: AddCheckpoin
   return body;
 }
 
-/** Parses a body. It verifies nothing, but the checkpoint is a well-formed note. Undefined when malformed. Any input is safe. */
+/** Parses a body. Verifies only that the checkpoint is a well-formed note. Undefined if malformed. Any input is safe. */
 export function parseAddCheckpoint(body: string): AddCheckpoint | undefined {
   const border = body.indexOf('\n\n');
   // `old` and the longest proof take less than 4 KiB.
@@ -51,7 +51,7 @@ export function parseAddCheckpoint(body: string): AddCheckpoint | undefined {
   return parseNote(checkpoint) && { oldSize, proof, checkpoint };
 }
 
-/** Parses an answer. `contentType`: the header, empty where there is none. Any input is safe. */
+/** Parses an answer. `contentType`: the header, empty if there is none. Any input is safe. */
 export function parseWitnessAnswer(status: number, contentType: string, body: string): WitnessAnswer {
   switch (status) {
     case 200: {

@@ -2,7 +2,7 @@ import { assert } from '../base/assert.ts';
 import { fromBase64, toBase64 } from '../base/bytes.ts';
 import { HASH_BYTES } from './tiles.ts';
 
-/** The statement of a log about itself at one size (C2SP tlog-checkpoint, "Note text"). */
+/** A log's statement about itself at one size (C2SP tlog-checkpoint, "Note text"). */
 export interface Checkpoint {
   /** Name of the log: the first line. */
   origin: string;
@@ -19,7 +19,7 @@ export function encodeCheckpoint({ origin, treeSize, root }: Checkpoint): string
   return text;
 }
 
-/** Parses the text of a checkpoint. Ignores extension lines. Undefined when malformed. Any input is safe. */
+/** Parses the text of a checkpoint. Ignores extension lines. Undefined if malformed. Any input is safe. */
 export function parseCheckpoint(text: string): Checkpoint | undefined {
   const [origin, size, rootBase64, ...rest] = text.split('\n');
   if (!origin || size === undefined || rootBase64 === undefined) return undefined;

@@ -5,7 +5,7 @@ import { parseCheckpoint } from './checkpoint.ts';
 import type { Note, NoteSignature } from './note.ts';
 import { splitVkey } from './verifierKey.ts';
 
-/** Someone who cosigns checkpoints of logs, such as a witness (C2SP tlog-cosignature). */
+/** A cosigner of checkpoints of logs, such as a witness (C2SP tlog-cosignature). */
 export interface Cosigner {
   /** Name of the key: not empty, no Unicode spaces, no plus. */
   name: string;
@@ -48,8 +48,8 @@ export function parseCosigner(vkey: string): Cosigner | undefined {
 }
 
 /**
- * The bytes that a cosigner signs: that at this time (Unix, seconds) this checkpoint was the newest it knew of the log. An ML-DSA
- * signature does not cover extension lines. Undefined when the text is not that of a checkpoint, or a name is too long to be signed.
+ * The bytes that a cosigner signs: at this time (Unix, seconds), this checkpoint was the newest it knew of the log. An ML-DSA signature
+ * does not cover extension lines. Undefined if the text is not that of a checkpoint, or if a name is too long to be signed.
  */
 export function cosignedMessage(
   { name, algorithm }: Pick<Cosigner, 'name' | 'algorithm'>,
@@ -80,19 +80,21 @@ export function cosignatureLine(cosigner: Cosigner, time: number, signature: Uin
   return { name, keyId: cosignerId(cosigner), signature: timedSignature(time, signature) };
 }
 
-/** The signature of a line that says when it was made: Unix time in seconds. */
+/** The signature in a line that states when it was made: Unix time in seconds. */
 export function timedSignature(time: number, signature: Uint8Array): Uint8Array {
   return concatBytes([uint64(time), signature]);
 }
 
-/** The parts of a {@link timedSignature}, time 0 where it states none; undefined if a Date cannot hold the time. Any input is safe. */
+/**
+ * The parts of a {@link timedSignature}, with time 0 if it states none; undefined if a Date cannot represent the time. Any input is safe.
+ */
 export function openTimedSignature(bytes: Uint8Array): { time: number; signature: Uint8Array } | undefined {
   if (bytes.length < TIME_BYTES) return undefined;
   const time = Number(new DataView(bytes.buffer, bytes.byteOffset, TIME_BYTES).getBigUint64(0));
   return time <= TIME_MAX ? { time, signature: bytes.subarray(TIME_BYTES) } : undefined;
 }
 
-/** Whether the line says that it is this cosigner's; {@link verifyCosignature} finds out. */
+/** Whether the line claims to be from this cosigner; {@link verifyCosignature} verifies it. */
 export function isLineOf(cosigner: Cosigner, { name, keyId }: NoteSignature): boolean {
   return name === cosigner.name && bytesEqual(keyId, cosignerId(cosigner));
 }
@@ -105,7 +107,7 @@ export function verifyCosignature(cosigner: Cosigner, text: string, line: NoteSi
   const { algorithm, key } = cosigner;
   if (!isLineOf(cosigner, line)) return undefined;
   const opened = openTimedSignature(line.signature);
-  // Time 0 states no time (C2SP tlog-cosignature), so it does not say that the checkpoint was the newest.
+  // Time 0 means that no time is stated (C2SP tlog-cosignature), so the line does not claim that the checkpoint was the newest.
   if (opened === undefined || opened.time === 0) return undefined;
   const message = cosignedMessage(cosigner, opened.time, text);
   if (message === undefined) return undefined;
@@ -115,8 +117,8 @@ export function verifyCosignature(cosigner: Cosigner, text: string, line: NoteSi
 }
 
 /**
- * The newest valid cosignature of each cosigner in a note, with its time. Lines of others are ignored, and so are invalid lines: a
- * cosigner who did not sign is simply missing.
+ * The newest valid cosignature of each cosigner in a note, with its time. Lines of others and invalid lines are ignored: a cosigner that
+ * did not sign is simply missing.
  */
 export function cosignaturesIn<One extends Cosigner>(
   { text, signatures }: Note,

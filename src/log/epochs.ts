@@ -9,17 +9,17 @@ import type { LogKey } from './verifierKey.ts';
 export interface Epoch {
   /** Milliseconds since the Unix epoch. */
   from: number;
-  /** In the order of the configuration at the time of planning. */
+  /** In the order of the configuration when the epoch was planned. */
   keys: EpochKey[];
   quorum: QuorumPolicy;
   /** Whether each checkpoint is time-stamped. */
   timestamps: 'required' | 'none';
-  /** The authorities that were known at the time of planning: name of the authority, Base64 DER of a root. */
+  /** The authorities known when the epoch was planned: name of the authority, Base64 DER of a root. */
   roots: { name: string; root: string }[];
 }
 
 export interface EpochKey extends LogKey {
-  /** `key_label` of the configured partition with this key. It is the label of that partition's first key. */
+  /** `key_label` of the configured partition that holds this key. It is the label of that partition's first key. */
   partition: string;
 }
 
@@ -27,7 +27,7 @@ export interface EpochKey extends LogKey {
 export interface Epochs {
   /** The number of changes so far. */
   revision: number;
-  /** In the order of time. At least one. */
+  /** In chronological order. At least one. */
   list: readonly Epoch[];
 }
 
@@ -35,11 +35,11 @@ export interface Epochs {
 export interface Term {
   epoch: Epoch;
   end: number;
-  /** `revision` of the epochs that this one comes from. */
+  /** `revision` of the epochs that this one was taken from. */
   revision: number;
 }
 
-/** The epoch at a time; the first epoch for any earlier time. */
+/** The epoch in force at a time; before the first epoch, the first one. */
 export function termAt({ list, revision }: Epochs, at: number): Term {
   const index = Math.max(
     list.findLastIndex(({ from }) => from <= at),

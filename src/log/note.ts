@@ -2,7 +2,7 @@ import { assert } from '../base/assert.ts';
 import { concatBytes, fromBase64, toBase64 } from '../base/bytes.ts';
 
 /**
- * Most signature lines in a note: those of a quorum and of the witnesses of a policy. A verifier must accept at least 16 (C2SP
+ * Maximum number of signature lines in a note: those of a quorum and of the witnesses of a policy. A verifier must accept at least 16 (C2SP
  * signed-note, "Format").
  */
 export const NOTE_SIGNATURES_MAX = 64;
@@ -15,7 +15,7 @@ const KEY_ID_BYTES = 4;
 export interface NoteSignature {
   /** Name of the key: not empty, no Unicode spaces, no plus. */
   name: string;
-  /** 4 bytes that distinguish keys of one name. */
+  /** 4 bytes that distinguish keys with the same name. */
   keyId: Uint8Array;
   signature: Uint8Array;
 }
@@ -50,7 +50,7 @@ export function encodeSignatureLines(signatures: readonly NoteSignature[]): stri
   return lines.join('');
 }
 
-/** Parses a note without verification; undefined when the note is malformed. Any input is safe. */
+/** Parses a note without verification; undefined if it is malformed. Any input is safe. */
 export function parseNote(note: string): Note | undefined {
   if (note.length > NOTE_LENGTH_MAX || !note.isWellFormed() || hasControlCharacters(note)) return undefined;
   const border = note.lastIndexOf('\n\n');
@@ -58,7 +58,7 @@ export function parseNote(note: string): Note | undefined {
   return signatures && { text: note.slice(0, border + 1), signatures };
 }
 
-/** Parses one or more lines, each with its newline; undefined when one is malformed. Any input is safe. */
+/** Parses one or more lines, each with its newline; undefined if one is malformed. Any input is safe. */
 export function parseSignatureLines(text: string): NoteSignature[] | undefined {
   if (text.length > NOTE_LENGTH_MAX || !text.endsWith('\n')) return undefined;
   const lines = text.slice(0, -1).split('\n');

@@ -6,7 +6,7 @@ import { type Edge, emptyRoot, merkleRoot, nodeHash } from './tree.ts';
 /** Longest possible proof for a tree of 2^63 leaves. A longer one is hostile. */
 export const PROOF_HASHES_MAX = 63;
 
-/** A proof as lines of Base64, one hash each; undefined if it is none. */
+/** Parses a proof: lines of Base64, one hash each; undefined if it is malformed. */
 export function parseProof(lines: readonly string[]): Uint8Array[] | undefined {
   const hashes = lines.map(fromBase64).filter((hash) => hash !== undefined);
   const isProof =
@@ -16,7 +16,7 @@ export function parseProof(lines: readonly string[]): Uint8Array[] | undefined {
   return isProof ? hashes : undefined;
 }
 
-/** Leaves `start` (inclusive) to `end` (exclusive), with the borders of a split of RFC 6962, section 2.1. */
+/** Leaves `start` (inclusive) to `end` (exclusive), bounded by a split of RFC 6962, section 2.1. */
 interface Range {
   start: number;
   end: number;
@@ -45,7 +45,10 @@ export function consistencyProof(
   return hashRanges(consistencyRanges(oldSize, newSize), newSize, readTile);
 }
 
-/** The same proof for the tree that appending these leaf hashes to `edge` makes. It needs no tiles: every left sibling is a peak of the edge. */
+/**
+ * The same proof for the tree that results from appending these leaf hashes to `edge`. It needs no tiles: every left sibling is a peak of
+ * the edge.
+ */
 export function growthProof(edge: Edge, leafHashes: readonly Uint8Array[]): Uint8Array[] {
   const peaks = [...edge.peaks];
   return consistencyRanges(edge.size, edge.size + leafHashes.length).map(({ start, end }) => {
@@ -57,7 +60,9 @@ export function growthProof(edge: Edge, leafHashes: readonly Uint8Array[]): Uint
   });
 }
 
-/** What a consistency proof has the hashes of, in its order: the smallest subtree of the old tree, then its siblings up to the root. */
+/**
+ * The ranges whose hashes form a consistency proof, in its order: the smallest subtree of the old tree, then its siblings up to the root.
+ */
 function consistencyRanges(oldSize: number, newSize: number): Range[] {
   assert(
     isCount(oldSize) && isCount(newSize) && oldSize <= newSize,
@@ -72,12 +77,12 @@ function consistencyRanges(oldSize: number, newSize: number): Range[] {
     if (oldSize <= middle) end = middle;
     else start = middle;
   }
-  // When the old tree is a complete subtree here, the verifier starts from its root and needs no hash of it.
+  // If the old tree is a complete subtree here, the verifier starts from its root and does not need its hash.
   if (start > 0) ranges.push({ start, end });
   return ranges.reverse();
 }
 
-/** Whether the proof leads from the leaf hash to the root (RFC 9162, section 2.1.3.2). Any input is safe. */
+/** Whether the proof connects the leaf hash with the root (RFC 9162, section 2.1.3.2). Any input is safe. */
 export function verifyInclusion(
   index: number,
   size: number,
@@ -142,7 +147,7 @@ async function hashRanges(ranges: readonly Range[], size: number, readTile: Read
   return proof;
 }
 
-/** A range that is not a complete subtree is a row of smaller and smaller subtrees. They are hashed from the right. */
+/** A range that is not a complete subtree is a row of ever smaller subtrees. They are hashed from the right. */
 async function hashRange({ start, end }: Range, size: number, readTile: ReadTile): Promise<Uint8Array> {
   const width = largestPowerOfTwo(end - start);
   const left = await hashSubtree(start, width, size, readTile);

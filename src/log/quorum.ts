@@ -1,14 +1,14 @@
-/** The rule about the signatures that a checkpoint needs. */
+/** The rule for the signatures that a checkpoint needs. */
 export interface QuorumPolicy {
-  /** How many different classical keys must sign; if regions are named, how many of these regions. */
+  /** Number of different classical keys that must sign; if regions are named, number of these regions. */
   needed: number;
   /** Several keys of one region count once. Keys of other regions do not count. */
   regions?: readonly string[];
-  /** How many post-quantum keys must sign as well, of any regions. Absent: none must. */
+  /** Number of post-quantum keys, of any region, that must sign as well. Absent if none must. */
   postQuantum?: number;
 }
 
-/** A key that can sign, and the region that holds it. Without an algorithm it is classical. */
+/** A key that can sign, and its region. Without an algorithm it is classical. */
 interface Signer {
   region: string;
   algorithm?: string;
@@ -22,7 +22,7 @@ const REGION = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
 /**
  * Parses `2`, `"2 of eu, us, ap"`, `"2 classical and 1 post-quantum"` or `"2 classical of eu, us, ap and 1 post-quantum"`. Undefined for
- * anything else, such as a number that can never be met. Any input is safe.
+ * anything else, such as a number that can never be reached. Any input is safe.
  */
 export function parseQuorum(value: unknown): QuorumPolicy | undefined {
   if (typeof value === 'number') return isNeeded(value, NEEDED_MAX) ? { needed: value } : undefined;
@@ -46,7 +46,7 @@ function ofRegions(needed: number, list: string): QuorumPolicy | undefined {
     : undefined;
 }
 
-/** The text form, which {@link parseQuorum} reads. */
+/** The text form, as accepted by {@link parseQuorum}. */
 export function encodeQuorum({ needed, regions, postQuantum }: QuorumPolicy): number | string {
   const list = regions === undefined ? '' : ` of ${regions.join(', ')}`;
   if (postQuantum !== undefined) return `${needed} classical${list} and ${postQuantum} post-quantum`;
@@ -58,7 +58,7 @@ export function meetsQuorum(policy: QuorumPolicy, signers: readonly Signer[]): b
   return countOf(policy, signers) >= neededBy(policy);
 }
 
-/** Why signatures of these keys can never meet the policy; undefined when they can. */
+/** Why signatures of these keys can never meet the policy; undefined if they can. */
 export function quorumFault(policy: QuorumPolicy, keys: readonly Signer[]): string | undefined {
   const { classical, postQuantum } = split(keys);
   const missing = policy.regions?.find((region) => classical.every((key) => key.region !== region));
@@ -86,8 +86,8 @@ function keysOf({ length }: readonly Signer[], kind: string): string {
 }
 
 /**
- * How many signers count for the policy: different classical keys, or different regions of the policy. If the policy asks for post-quantum
- * keys, both kinds count only as far as the other keeps up: more of one kind never make up for the other.
+ * How many signers count for the policy: different classical keys, or different regions of the policy. If the policy requires post-quantum
+ * keys, additional signers of one kind never compensate for missing ones of the other.
  */
 export function countOf(policy: QuorumPolicy, signers: readonly Signer[]): number {
   const { classical, postQuantum } = split(signers);
@@ -98,7 +98,7 @@ export function countOf(policy: QuorumPolicy, signers: readonly Signer[]): numbe
   return Math.max(neededBy(policy) + Math.min(spare, sparePostQuantum), 0);
 }
 
-/** How many signers must count. */
+/** Number of signers that must count. */
 export function neededBy({ needed, postQuantum = 0 }: QuorumPolicy): number {
   return needed + postQuantum;
 }

@@ -13,7 +13,7 @@ export interface Opened {
 /** The keys whose signatures are on a checkpoint: each key once, however many lines it has. */
 export interface Signers<Key> {
   keys: Key[];
-  /** A key whose line carries a wrong signature. */
+  /** A key whose line has a wrong signature. */
   forged?: Key;
 }
 
@@ -44,8 +44,8 @@ export function signersOf<Key extends PublicLogKey>(
 
 /**
  * The bytes that a key of the log signs for the text of a checkpoint. Only an ML-DSA key states a time (Unix, seconds), as a cosigner whose
- * name is the origin (C2SP tlog-cosignature). Undefined if such a key cannot sign the text: see {@link cosignedMessage}. Nor can it sign a
- * text with extension lines: its signature does not cover them, so anyone could put them under it.
+ * name is the origin (C2SP tlog-cosignature). Undefined if such a key cannot sign the text: see {@link cosignedMessage}. Neither can it
+ * sign a text with extension lines: its signature does not cover them, so anyone could add them.
  */
 export function checkpointMessage(
   algorithm: SignatureAlgorithm,
@@ -58,7 +58,7 @@ export function checkpointMessage(
   return cosignedMessage({ name: checkpoint.origin, algorithm }, time, text);
 }
 
-/** The signature as it is in the line of a note, from the key's signature over {@link checkpointMessage}. */
+/** The signature for the line of a note, made from the key's signature over {@link checkpointMessage}. */
 export function lineSignature(
   algorithm: SignatureAlgorithm,
   time: number,

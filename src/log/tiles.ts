@@ -14,7 +14,7 @@ export interface Tile {
   hashes: Uint8Array;
 }
 
-/** Returns a stored tile with all its present hashes. It can have more hashes than the requested tree size needs. */
+/** Returns a stored tile with all hashes that it has. These can be more than the requested tree size needs. */
 export type ReadTile = (level: number, index: number) => Promise<Uint8Array | undefined>;
 
 /** The name of a resource of the log: a hash tile, or the bundle of the entries below a level 0 tile. */
@@ -28,12 +28,12 @@ export interface TilePath {
 const PATH_PATTERN =
   /^tile\/(0|[1-5][0-9]?|6[0-3]?|[7-9]|entries)\/((?:x[0-9]{3}\/)*[0-9]{3})(?:\.p\/([1-9][0-9]{0,2}))?$/;
 
-/** How many hashes at `level` a tree of `size` leaves holds in complete subtrees: floor(size / 256^level). */
+/** Number of hashes at `level` that a tree of `size` leaves has in complete subtrees: floor(size / 256^level). */
 export function levelWidth(level: number, size: number): number {
   return Math.floor(size / TILE_WIDTH ** level);
 }
 
-/** How many hashes of the tile a tree of `size` leaves has: 0 (no tile yet) to 256 (full). */
+/** Number of hashes of the tile in a tree of `size` leaves: 0 (no tile yet) to 256 (full). */
 export function tileWidth(level: number, index: number, size: number): number {
   return Math.max(0, Math.min(TILE_WIDTH, levelWidth(level, size) - index * TILE_WIDTH));
 }

@@ -4,11 +4,11 @@ import { parseCount } from './checkpoint.ts';
 import { NOTE_LENGTH_MAX } from './note.ts';
 import { parseProof } from './proof.ts';
 
-/** The proof that an entry is in a log, alone in a file (C2SP tlog-proof). */
+/** The proof that an entry is in a log, as a single file (C2SP tlog-proof). */
 export interface TlogProof {
-  /** What else the entry's finder is told. No signature covers it. */
+  /** Additional information about the entry. It is not covered by any signature. */
   extra?: Uint8Array;
-  /** Of the leaf. */
+  /** The index of the leaf. */
   index: number;
   /** 32 bytes each, from the leaf's sibling upward (RFC 6962, section 2.1.1). */
   proof: readonly Uint8Array[];
@@ -34,12 +34,12 @@ export function encodeTlogProof({ extra, index, proof, checkpoint }: TlogProof):
   return text;
 }
 
-/** Whether a text says of itself that it is a proof, of this version or another. */
+/** Whether a text claims to be a proof, of this version or another. */
 export function isTlogProof(text: string): boolean {
   return text.startsWith('c2sp.org/tlog-proof@');
 }
 
-/** Parses a proof without verification; undefined when it is malformed. Any input is safe. */
+/** Parses a proof without verification; undefined if it is malformed. Any input is safe. */
 export function parseTlogProof(text: string): TlogProof | undefined {
   if (text.length > TLOG_PROOF_LENGTH_MAX) return undefined;
   const border = text.indexOf('\n\n');

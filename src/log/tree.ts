@@ -4,21 +4,21 @@ import { sha256 } from '../base/crypto.ts';
 import { HASH_BYTES, levelWidth, type ReadTile, TILE_HEIGHT, TILE_WIDTH, type Tile } from './tiles.ts';
 
 /**
- * The right edge of the tree: for each level, the hashes of the tile that is not yet full. To append, nothing else
- * is needed. `partial[l]` has floor(size / 256^l) mod 256 hashes of 32 bytes; levels above the last have none and
- * are left out. Immutable: {@link appendLeaves} returns a new edge.
+ * The right edge of the tree: for each level, the hashes of the tile that is not yet full. This is all that appending needs. `partial[l]`
+ * has floor(size / 256^l) mod 256 hashes of 32 bytes; levels above the last are empty and left out. Immutable: {@link appendLeaves} returns
+ * a new edge.
  */
 export interface Edge {
   size: number;
   partial: readonly Uint8Array[];
   /**
-   * Roots of the complete subtrees, the largest first: one for each bit that is set in `size`. They follow from
-   * `partial`, and are kept so that a leaf costs two hashes on average, however large the tree is.
+   * Roots of the complete subtrees, largest first: one for each bit that is set in `size`. They follow from `partial`, and are kept so that
+   * a leaf costs two hashes on average, however large the tree is.
    */
   peaks: readonly Uint8Array[];
 }
 
-/** Root of the tree without leaves: SHA-256 of nothing (RFC 6962, section 2.1). */
+/** Root of the empty tree: SHA-256 of the empty string (RFC 6962, section 2.1). */
 export const emptyRoot: Uint8Array = sha256(new Uint8Array(0));
 
 const leafPrefix = Uint8Array.of(0x00);
@@ -64,9 +64,8 @@ export function emptyEdge(): Edge {
 }
 
 /**
- * Reads the edge of a tree of `size` leaves. A stored tile can be longer than this size needs (its first hashes
- * never change); a missing or short tile is damage. This does not check the hashes: the caller must compare {@link
- * rootOf} with a signed checkpoint.
+ * Reads the edge of a tree of `size` leaves. A stored tile can be longer than this size needs (its first hashes never change); a missing or
+ * short tile means damage. The hashes are not checked: the caller must compare {@link rootOf} with a signed checkpoint.
  */
 export async function loadEdge(size: number, readTile: ReadTile): Promise<Edge> {
   assert(Number.isSafeInteger(size) && size >= 0, `${size} is not the size of a tree`);
@@ -80,13 +79,13 @@ export async function loadEdge(size: number, readTile: ReadTile): Promise<Edge> 
       tile !== undefined && tile.length >= bytes,
       `tile ${level}/${index} is shorter than tree size ${size} needs`,
     );
-    // Copy: the store can reuse its memory at the next read.
+    // Copied because the store may reuse its memory at the next read.
     partial.push(new Uint8Array(tile.subarray(0, bytes)));
   }
   return { size, partial, peaks: partial.toReversed().flatMap(peaksOf) };
 }
 
-/** The roots of the complete subtrees over a level's hashes, the largest first. */
+/** The roots of the complete subtrees over a level's hashes, largest first. */
 function peaksOf(hashes: Uint8Array): Uint8Array[] {
   const peaks: Uint8Array[] = [];
   for (let width = TILE_WIDTH / 2, at = 0; at < hashes.length; width /= 2) {
@@ -110,7 +109,7 @@ export function appendLeaves(edge: Edge, leafHashes: readonly Uint8Array[]): { e
   const partial = [...edge.partial];
   const tiles = added.flatMap((hashes, level) => {
     const row = concatBytes([edge.partial[level] ?? new Uint8Array(0), ...hashes]);
-    // Copy, so that the edge does not keep the memory of a whole batch alive.
+    // Copied so that the edge does not keep the memory of a whole batch alive.
     partial[level] = new Uint8Array(row.subarray(row.length - (row.length % (TILE_WIDTH * HASH_BYTES))));
     return cutTiles(row, level, Math.floor(levelWidth(level, edge.size) / TILE_WIDTH));
   });
@@ -129,7 +128,7 @@ function join(edge: Edge, leafHashes: readonly Uint8Array[]): { peaks: Uint8Arra
         added[height / TILE_HEIGHT] ??= [];
         added[height / TILE_HEIGHT]?.push(hash);
       }
-      // The bit is set where a complete subtree of this height stands before the leaf.
+      // The bit is set if a complete subtree of this height precedes the leaf.
       const left = before % 2 === 1 ? peaks.pop() : undefined;
       if (left === undefined) break;
       hash = nodeHash(left, hash);
@@ -151,6 +150,6 @@ function cutTiles(row: Uint8Array, level: number, firstIndex: number): Tile[] {
 
 /** The Merkle tree hash of the whole tree (RFC 6962, section 2.1): 32 bytes. */
 export function rootOf({ peaks }: Edge): Uint8Array {
-  // From the smallest: what is joined so far is the last, smaller subtree beside the next peak.
+  // Starts with the smallest peak: the hash joined so far is the last, smaller subtree next to the following peak.
   return peaks.length === 0 ? emptyRoot : peaks.reduceRight((below, peak) => nodeHash(peak, below));
 }

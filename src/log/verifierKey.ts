@@ -7,7 +7,7 @@ import { isKeyName } from './note.ts';
 /** The classical signature schemes of log keys. The receipt's `algorithm` depends on this closed list. */
 export const CLASSICAL_ALGORITHMS = ['ed25519', 'ecdsa-p256'] as const;
 export type ClassicalAlgorithm = (typeof CLASSICAL_ALGORITHMS)[number];
-/** And the post-quantum one: ML-DSA-44 (FIPS 204). */
+/** The same list and the post-quantum scheme ML-DSA-44 (FIPS 204). */
 export const SIGNATURE_ALGORITHMS = [...CLASSICAL_ALGORITHMS, 'mldsa44'] as const;
 export type SignatureAlgorithm = (typeof SIGNATURE_ALGORITHMS)[number];
 
@@ -24,7 +24,7 @@ export interface LogKey {
   algorithm: SignatureAlgorithm;
   /** Base64 of the DER SubjectPublicKeyInfo (RFC 5280, section 4.1). */
   spki: string;
-  /** The private key is in a file, and not in an HSM. */
+  /** Set if the private key is in a file instead of an HSM. */
   software?: true;
 }
 
@@ -33,7 +33,7 @@ export function kmsKeyId({ region, keyLabel }: Pick<LogKey, 'region' | 'keyLabel
   return `${region}/${keyLabel}`;
 }
 
-/** A key in words: its name, and whether it is in no HSM. */
+/** Describes a key: its name, and whether it is outside of an HSM. */
 export function describeKey({ software, ...key }: Pick<LogKey, 'region' | 'keyLabel' | 'software'>): string {
   return `${kmsKeyId(key)}${software ? ' (software)' : ''}`;
 }
@@ -76,7 +76,7 @@ export function noteKeyId(origin: string, key: PublicLogKey): Uint8Array {
   return known(key).idIn(origin);
 }
 
-/** As many keys as a log has in many epochs, and the few logs that know a key. */
+/** Enough for the keys of many epochs of a log, and for the few logs that share a key. */
 const REMEMBERED = { keys: 64, origins: 8 };
 
 function known({ algorithm, spki }: PublicLogKey) {
@@ -89,7 +89,7 @@ const KNOWN = {
   mldsa44: keysOf('mldsa44'),
 };
 
-/** What follows from a key, by the Base64 of its SPKI. The same key is the same object each time, so it is imported once. */
+/** Values derived from a key, by the Base64 of its SPKI. The same key gives the same object each time, so it is imported once. */
 function keysOf(algorithm: SignatureAlgorithm) {
   return remember(REMEMBERED.keys, (spki) => {
     const bytes = spkiBytes({ spki });
@@ -117,7 +117,7 @@ export function parseVkey(text: string): VerifierKey | undefined {
   return key && toHex(noteKeyId(parts.name, key)) === parts.keyId ? { name: parts.name, ...key } : undefined;
 }
 
-/** The parts of a verifier key of any type, none of them verified: name, key id in hexadecimal, type byte and key. Any input is safe. */
+/** Splits a verifier key of any type, without verification: name, key id in hexadecimal, type byte and key. Any input is safe. */
 export function splitVkey(text: string): { name: string; keyId: string; material: Uint8Array } | undefined {
   const [, name, keyId, base64] = /^([^+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)$/u.exec(text) ?? [];
   const material = base64 === undefined ? undefined : fromBase64(base64);

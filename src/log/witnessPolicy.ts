@@ -2,13 +2,13 @@ import { toHex } from '../base/bytes.ts';
 import { type Cosigner, parseCosigner } from './cosignature.ts';
 import { parseVkey, type VerifierKey } from './verifierKey.ts';
 
-/** Which witnesses must have cosigned a checkpoint (C2SP tlog-policy). */
+/** The witnesses that must have cosigned a checkpoint (C2SP tlog-policy). */
 export interface WitnessPolicy {
   logs: PolicyLog[];
   witnesses: PolicyWitness[];
-  /** In the order of the policy: each names witnesses and groups before it. */
+  /** In the order of the policy: each group names witnesses and groups before it. */
   groups: PolicyGroup[];
-  /** Name of a witness or a group; undefined for `none`: no witness has to cosign. */
+  /** Name of a witness or a group; undefined for `none`: no cosignature is required. */
   quorum: string | undefined;
 }
 
@@ -19,21 +19,21 @@ export interface PolicyLog {
 }
 
 export interface PolicyWitness extends Cosigner {
-  /** Name in the policy. {@link Cosigner.name} is that of its key. */
+  /** Name in the policy. {@link Cosigner.name} is the name of its key. */
   label: string;
-  /** Prefix of `/add-checkpoint`; absent for a witness that is not on this network. */
+  /** Prefix of `/add-checkpoint`; absent for a witness that cannot be reached over this network. */
   url: URL | undefined;
 }
 
 export interface PolicyGroup {
   name: string;
-  /** How many members must be there, 1 or more. */
+  /** Number of members required, 1 or more. */
   needed: number;
   /** Names of witnesses and groups. */
   members: string[];
 }
 
-/** What is wrong with a policy, in which line, and what to do. */
+/** The fault of a policy, its line, and the remedy. */
 export class WitnessPolicyError extends Error {
   constructor(line: number, message: string) {
     super(`line ${line}: ${message}`);
@@ -41,16 +41,16 @@ export class WitnessPolicyError extends Error {
   }
 }
 
-/** Most witnesses, groups and logs, each; a reader must accept at least as many (C2SP tlog-policy). */
+/** Maximum number of witnesses, of groups and of logs; a reader must accept at least as many (C2SP tlog-policy). */
 const ENTRIES_MAX = 32;
-/** 32 keys of ML-DSA-44 fit, with comments. */
+/** Room for 32 keys of ML-DSA-44, with comments. */
 const POLICY_LENGTH_MAX = 262_144;
-/** An item of a line is not longer: a post-quantum key fits. */
+/** Maximum length of an item in a line: a post-quantum key fits. */
 const NAME_LENGTH_MAX = 256;
 
 /**
- * Parses a policy. `origin`: of the log whose policy it is, besides those that its lines name. Throws WitnessPolicyError. Any input is safe,
- * and takes linear time.
+ * Parses a policy. `origin`: the log that the policy is for, in addition to those named in its lines. Throws WitnessPolicyError. Any input
+ * is safe, and takes linear time.
  */
 export function parseWitnessPolicy(text: string, origin?: string): WitnessPolicy {
   if (text.length > POLICY_LENGTH_MAX)
@@ -88,7 +88,7 @@ export function satisfiesPolicy(
   return quorum === undefined || there.has(quorum);
 }
 
-/** What is wrong with one line. */
+/** A fault of one line. */
 class Fault extends Error {}
 
 class PolicyReader {
@@ -98,9 +98,9 @@ class PolicyReader {
   readonly #groups = new Map<string, PolicyGroup>();
   /** Public keys of the witnesses, in hexadecimal: one key under two names would count twice. */
   readonly #keys = new Set<string>();
-  /** Names that are a member of a group. */
+  /** Names that are members of a group. */
   readonly #members = new Set<string>();
-  /** The names of the logs: one key line of a log with ML-DSA, byte for byte, is that of a cosigner with its name. */
+  /** The names of the logs: an ML-DSA key line of a log is byte for byte that of a cosigner with the same name. */
   readonly #origins: Set<string>;
   #quorum: string | undefined;
 
@@ -108,7 +108,7 @@ class PolicyReader {
     this.#origins = new Set(origin === undefined ? [] : [origin]);
   }
 
-  /** The policy; undefined without a quorum. */
+  /** The policy; undefined if there is no quorum. */
   get policy(): WitnessPolicy | undefined {
     if (this.#quorum === undefined) return undefined;
     return {
@@ -188,7 +188,7 @@ class PolicyReader {
       throw new Fault(`${quoted(name)} is no witness or group of a line above; define it first`);
   }
 
-  /** A log that counts as its own witness needs no witness. */
+  /** A log that counted as its own witness would not need any witness. */
   #assertNoLog(name: string): void {
     if (this.#origins.has(name))
       throw new Fault(
@@ -243,7 +243,7 @@ function parseUrl(text: string | undefined): URL | undefined {
   return url;
 }
 
-/** Text of the policy, as a message can show it. */
+/** Text of the policy, formatted for messages. */
 function quoted(text: string): string {
   return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
 }
