@@ -1,6 +1,6 @@
-/** Thrown when the program contradicts itself. Never handled: the process logs it, exits and is restarted. */
+/** Thrown if the program contradicts itself. Never handled: the process logs it, exits and is restarted. */
 export class BrokenInvariant extends Error {
-  /** What an administrator can do. */
+  /** The administrator's remedy. */
   readonly remedy: string =
     'The store can be damaged. Run `pdfseal check`: if it ends with 1 or 2, restore the newest backup; if it ends with 0, report this bug.';
 
@@ -10,7 +10,7 @@ export class BrokenInvariant extends Error {
   }
 }
 
-/** The store has other bytes than were written to it: no bug, and only an administrator can mend it. */
+/** The store returns other bytes than were written to it: not a bug, and only an administrator can repair it. */
 export class DamagedRecord extends BrokenInvariant {
   override readonly remedy =
     'Run `pdfseal check`: it says what is damaged. Find the cause (the disk, the memory), and restore the newest backup.';

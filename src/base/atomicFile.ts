@@ -1,4 +1,4 @@
-/** Files that are there whole, or not at all. */
+/** Files that exist either completely or not at all. */
 import {
   closeSync,
   fsyncSync,
@@ -13,7 +13,7 @@ import { dirname, isAbsolute } from 'node:path';
 import { OperatorError } from './errors.ts';
 import { codeOf, systemReason } from './systemReason.ts';
 
-/** The bytes of a file. Throws OperatorError where it cannot be read. */
+/** The bytes of a file. Throws OperatorError if it cannot be read. */
 export function readWholeFile(path: string): Buffer {
   try {
     return readFileSync(path);
@@ -22,17 +22,17 @@ export function readWholeFile(path: string): Buffer {
   }
 }
 
-/** Replaces a file by one that is complete and on disk. Throws OperatorError, and then leaves the old file. */
+/** Replaces a file with one that is complete and on disk. If it throws OperatorError, the old file is unchanged. */
 export function writeFileAtomically(path: string, content: string | Uint8Array): void {
   withDraft(path, content, (draft) => renameSync(draft, path));
 }
 
-/** Like {@link writeFileAtomically}, but returns false, and does nothing, if the file exists. */
+/** Like {@link writeFileAtomically}, but if the file exists, it does nothing and returns false. */
 export function createFileAtomically(path: string, text: string, mode?: number): boolean {
   return withDraft(path, text, (draft) => linkedAs(path, draft), mode);
 }
 
-/** Returns false, and does nothing, if the file exists. */
+/** If the file exists, does nothing and returns false. */
 export function linkedAs(path: string, draft: string): boolean {
   try {
     linkSync(draft, path);
@@ -43,7 +43,7 @@ export function linkedAs(path: string, draft: string): boolean {
   }
 }
 
-// Synchronous, so that an interrupt finds either no file or the whole one.
+// Synchronous, so that an interruption leaves either no file or a complete one.
 function withDraft<T>(
   path: string,
   content: string | Uint8Array,
@@ -63,7 +63,7 @@ function withDraft<T>(
   }
 }
 
-/** Waits until the name of a file is on disk: without it, the file is gone after a power cut. Some network shares cannot do this. */
+/** Waits until the name of a file is on disk: otherwise the file is lost in a power failure. Some network shares do not support this. */
 export function syncName(path: string): void {
   const folder = openSync(dirname(path), 'r');
   try {
@@ -75,7 +75,7 @@ export function syncName(path: string): void {
   }
 }
 
-/** The error for a file that a user named, with the system's reason. Any other cause is a bug, and is thrown as it is. */
+/** The error for a file named by the user, with the system's reason. Any other cause is a bug, and is rethrown. */
 export function unusable(verb: 'read' | 'write', path: string, cause: unknown): OperatorError {
   if (cause instanceof Error && 'code' in cause) {
     // pdfseal-run changes to / if the daemon's user may not enter the caller's folder.

@@ -1,12 +1,12 @@
-/** Collections that clients and strangers can fill. Each has a maximum, and says what happens to more. */
+/** Collections that clients or unauthenticated parties can fill. Each has a maximum, and defines what happens beyond it. */
 
 interface Bound {
   max: number;
-  /** What happens to an entry that is new when there are `max` already. */
+  /** What happens to a new entry if there are already `max`. */
   whenFull: 'refuse it' | 'forget the oldest';
 }
 
-/** A Map with a bound. An entry that is replaced keeps its age. */
+/** A Map with a maximum size. Replacing an entry does not change its age. */
 export class BoundedMap<Key, Value> {
   readonly #bound: Bound;
   readonly #entries = new Map<Key, Value>();
@@ -62,7 +62,7 @@ export class BoundedMap<Key, Value> {
   }
 }
 
-/** A Set with a bound. */
+/** A Set with a maximum size. */
 export class BoundedSet<Value> {
   readonly #values: BoundedMap<Value, true>;
 
@@ -74,13 +74,13 @@ export class BoundedSet<Value> {
     return this.#values.has(value);
   }
 
-  /** Returns whether the value is in the set now. */
+  /** Returns whether the value is in the set afterwards. */
   add(value: Value): boolean {
     return this.#values.set(value, true);
   }
 }
 
-/** Counts by name: for each of the first `max` names, and for all other names together. */
+/** Counts by name: separately for the first `max` names, and together for all others. */
 export class BoundedCounts {
   readonly #counts: BoundedMap<string, number>;
   readonly #others: string;
@@ -91,7 +91,7 @@ export class BoundedCounts {
     this.#others = others;
   }
 
-  /** Counts one, and returns the count of that name, or of the others. */
+  /** Adds one, and returns the count of that name, or of the others. */
   add(name: string): number {
     const count = (this.#counts.get(name) ?? 0) + 1;
     if (this.#counts.set(name, count)) return count;
@@ -111,8 +111,8 @@ export class BoundedCounts {
 }
 
 /**
- * Bytes that arrive in pieces. The pieces are copied: whoever sends a body byte by byte makes an object of 200 bytes of each of them, so a
- * list of pieces takes much more memory than the maximum of its bytes.
+ * Bytes that arrive in pieces. The pieces are copied: a body sent byte by byte would make each byte an object of 200 bytes, so a list of
+ * pieces could take much more memory than the maximum number of bytes.
  */
 export class BoundedBytes {
   readonly #max: number;
@@ -127,7 +127,7 @@ export class BoundedBytes {
     return this.#length;
   }
 
-  /** Returns false if there would be more than the maximum. Then nothing of the piece is added. */
+  /** Returns false, without adding anything, if the maximum would be exceeded. */
   add(piece: Uint8Array): boolean {
     const length = this.#length + piece.length;
     if (length > this.#max) return false;

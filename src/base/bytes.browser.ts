@@ -1,4 +1,4 @@
-/** Does what `bytes.ts` does, without Node. */
+/** Browser implementation of `bytes.ts`, without Node. */
 
 export function toBase64(data: Uint8Array): string {
   return btoa(toBinary(data));

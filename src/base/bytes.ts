@@ -1,4 +1,4 @@
-// A browser's bundle uses `bytes.browser.ts` instead of this file (package.json, "browser").
+// Browser bundles use `bytes.browser.ts` instead of this file (package.json, "browser").
 
 /** Standard Base64 with padding (RFC 4648, section 4). */
 export function toBase64(data: Uint8Array): string {
@@ -16,7 +16,7 @@ export function toHex(data: Uint8Array): string {
   return view(data).toString('hex');
 }
 
-/** Decodes hexadecimal that pdfseald wrote, so it is well-formed. */
+/** Decodes hexadecimal written by pdfseald, which is well-formed. */
 export function fromHex(text: string): Uint8Array {
   return Buffer.from(text, 'hex');
 }

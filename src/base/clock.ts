@@ -1,13 +1,15 @@
-/** Milliseconds since the Unix epoch, UTC. Passed in wherever time matters, so that tests can control it. */
+/** Milliseconds since the Unix epoch, UTC. Passed as a parameter wherever time matters, so that tests can control it. */
 export type Clock = () => number;
 
 export const systemClock: Clock = () => Date.now();
 
 const DAY_MS = 86_400_000;
-/** The day of the last time that was written. */
+/** The day of the last formatted time. */
 let day = { number: Number.NaN, date: '' };
 
-/** RFC 3339, UTC, milliseconds: `2026-01-02T03:04:05.678Z`. A list has hundreds of times, and a Date writes each in half a microsecond. */
+/**
+ * RFC 3339, UTC, milliseconds: `2026-01-02T03:04:05.678Z`. A list contains hundreds of times, and Date takes half a microsecond for each.
+ */
 export function toRfc3339(epochMs: number): string {
   const at = Math.trunc(epochMs);
   const number = Math.floor(at / DAY_MS);
@@ -26,7 +28,7 @@ function threeDigits(value: number): string {
   return value < 100 ? `0${twoDigits(value)}` : `${value}`;
 }
 
-/** The first moment of a day such as `2026-01-02`, in UTC. Undefined for what is none: JavaScript reads 31 February as 3 March. */
+/** The first moment of a day such as `2026-01-02`, in UTC. Undefined for an invalid day: JavaScript reads 31 February as 3 March. */
 export function parseDay(text: string): number | undefined {
   const at = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : Number.NaN;
   return !Number.isNaN(at) && toRfc3339(at).startsWith(text) ? at : undefined;

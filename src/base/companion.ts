@@ -2,30 +2,30 @@ import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { connect, type Socket } from 'node:net';
 import type { Duplex, Readable } from 'node:stream';
 
-/** How a companion is started as a child process. */
+/** How a helper process is started as a child. */
 export interface CompanionProgram {
   /** Path of the program. */
   program: string;
-  /** For `ps`. */
+  /** As shown by `ps`. */
   args: readonly string[];
   /** Options of Node. */
   execArgv: readonly string[];
-  /** All that it inherits. */
+  /** The complete environment of the child. */
   environment: Readonly<Record<string, string>>;
-  /** What it may do and whom for: {@link readCharter} has it before anything comes over the stream. */
+  /** Startup options: its permissions, and who it works for. {@link readCharter} returns them before any data arrives on the stream. */
   charter: unknown;
-  /** Told of each line of its output. */
+  /** Called with each line of its output. */
   onOutput(line: string): void;
 }
 
-/** The descriptor of a companion's stream, in a child as in a unit. */
+/** The descriptor of a helper process's stream, both in a child and in a unit. */
 export const STREAM_FD = 3;
-/** Longest piece of a companion's output that is passed on as one line. */
+/** Maximum length of a piece of output that is passed on as one line. */
 const OUTPUT_LINE_CHARS_MAX = 500;
 
 /**
- * A program that works for this one in a process of its own: a child, or a child of a unit's keeper behind a Unix socket. Either way it is one
- * stream of bytes, which ends with the companion, and at whose end the companion ends.
+ * A program that works for this one in a process of its own: a child, or, behind a Unix socket, a child of a unit's spawner. In either case
+ * the connection is one stream of bytes. The stream ends when the helper process ends, and the helper process ends when the stream does.
  */
 export class Companion {
   readonly stream: Duplex;
@@ -37,11 +37,11 @@ export class Companion {
     this.stream = stream;
     this.gone = gone;
     this.#child = child;
-    // `gone` says why; without a listener, an error of the stream would end this process.
+    // `gone` has the reason; without a listener, an error of the stream would end this process.
     stream.on('error', () => {});
   }
 
-  /** Starts a child. That it cannot be started is a reason to be `gone`. */
+  /** Starts a child. A failure to start it is reported by `gone`. */
   static start({ charter, onOutput, ...program }: CompanionProgram): Companion {
     const child = startChild(program, charter, ['pipe', 'pipe', 'pipe', 'pipe']);
     const gone = new Promise<string>((resolve) => {
@@ -52,7 +52,7 @@ export class Companion {
     return new Companion(child.stdio[STREAM_FD] as Socket, gone, child);
   }
 
-  /** Connects to the socket of a unit. That nobody listens is a reason to be `gone`. */
+  /** Connects to the socket of a unit. If no process listens there, `gone` reports it. */
   static reach(socket: string): Companion {
     const stream = connect(socket);
     let reason = 'the unit closed the connection';
@@ -63,31 +63,31 @@ export class Companion {
     return new Companion(stream, gone);
   }
 
-  /** Of a child. */
+  /** Undefined for a unit. */
   get pid(): number | undefined {
     return this.#child?.pid;
   }
 
-  /** Ends a child by force; closes the connection to a unit, whose keeper then ends the companion. */
+  /** Kills a child; closes the connection to a unit, whose spawner then ends the helper process. */
   kill(): void {
     this.#child?.kill('SIGKILL');
     this.stream.destroy();
   }
 }
 
-/** Starts a companion whose charter is on its standard input, which stays open as long as this process lives. */
+/** Starts a helper process. Its startup options are sent on its standard input, which stays open while this process lives. */
 export function startChild(
   { program, args, execArgv, environment }: Omit<CompanionProgram, 'charter' | 'onOutput'>,
   charter: unknown,
   stdio: StdioOptions,
 ): ChildProcess {
   const child = spawn(process.execPath, [...execArgv, program, ...args], { env: environment, stdio });
-  child.stdin?.on('error', () => {}); // it ended before it read the charter
+  child.stdin?.on('error', () => {}); // it ended before it read its startup options
   child.stdin?.write(`${JSON.stringify(charter)}\n`);
   return child;
 }
 
-/** Passes on the output of a companion, bounded per line and by the buffer of the pipe. */
+/** Passes on the output of a helper process, with a limit on each line; the pipe's buffer limits the rest. */
 function splitOutput(output: Readable | null, onOutput: (line: string) => void): void {
   output?.setEncoding('utf8').on('data', (text: string) => {
     for (const line of text.split('\n')) {

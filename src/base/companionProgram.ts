@@ -1,4 +1,4 @@
-/** The companion's own end of what `companion.ts` starts. */
+/** The helper process's side of `companion.ts`. */
 import { readSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';
@@ -6,13 +6,16 @@ import { STREAM_FD } from './companion.ts';
 import { openDatagramAddon } from './journal.ts';
 import { siblingModule } from './package.ts';
 
-/** Standard input: the charter is its first line, and its end is the end of whoever started this process. */
+/** Standard input: its first line has the startup options, and its end means that the parent process has ended. */
 export const LIFELINE_FD = 0;
 const CHARTER_BYTES_MAX = 1 << 20;
 const CHUNK_BYTES = 1 << 16;
 const NS_PER_MS = 1_000_000n;
 
-/** What this companion may do and whom for, from whoever started it. Call it once, before the {@link Lifeline} is there. */
+/**
+ * The startup options of this process, from its parent: its permissions, and who it works for. Call it once, before the {@link Lifeline}
+ * exists.
+ */
 export function readCharter(): unknown {
   let line = Buffer.alloc(0);
   const chunk = Buffer.alloc(CHUNK_BYTES);
@@ -24,7 +27,7 @@ export function readCharter(): unknown {
   return JSON.parse(line.toString('utf8'));
 }
 
-/** The stream to whoever this companion works for. From now on no process of the same user reads the memory of this one. */
+/** The stream to the process that this one works for. From then on, other processes of the same user cannot read this process's memory. */
 export function openStream(): Socket {
   conceal();
   const stream = new Socket({ fd: STREAM_FD, readable: true, writable: true });
@@ -32,7 +35,9 @@ export function openStream(): Socket {
   return stream;
 }
 
-/** Closes the memory of this process to others of its user. Without the add-on, the permissions of the user are what there is. */
+/**
+ * Prevents other processes of the same user from reading this process's memory. Without the add-on, only the user's permissions protect it.
+ */
 export function conceal(): void {
   try {
     openDatagramAddon().conceal();
@@ -42,13 +47,13 @@ export function conceal(): void {
 }
 
 interface LifelineAddon {
-  /** From now on a thread ends this process when the other end of this descriptor is gone, or at the time of {@link endAt}. */
+  /** From then on, a thread ends this process when the other end of the descriptor is closed, or at the time given to {@link endAt}. */
   watch(fd: number): void;
-  /** In nanoseconds of `process.hrtime`; 0 while nothing limits it. */
+  /** In nanoseconds of `process.hrtime`; 0 for no limit. */
   endAt(ns: bigint): void;
 }
 
-/** Ends this process, even if its main thread hangs, once whoever started it is gone, or when it is late. */
+/** Ends this process, even if its main thread hangs, when its parent has ended, or when a deadline has passed. */
 export class Lifeline {
   readonly #endAt: LifelineAddon['endAt'];
   readonly #underWay = new Set<{ at: bigint }>();
@@ -57,7 +62,7 @@ export class Lifeline {
     this.#endAt = watchByAddon() ?? watchByWorker();
   }
 
-  /** The process ends if `work` takes longer, in milliseconds. */
+  /** The process ends if `work` takes longer than `timeoutMs`, in milliseconds. */
   async within<T>(timeoutMs: number, work: () => T | Promise<T>): Promise<T> {
     const limit = { at: process.hrtime.bigint() + BigInt(Math.ceil(timeoutMs)) * NS_PER_MS };
     this.#underWay.add(limit);
@@ -87,7 +92,7 @@ function watchByAddon(): LifelineAddon['endAt'] | undefined {
   }
 }
 
-/** Where the add-on was not built. It takes a third more processor time to start a companion. */
+/** Used if the add-on was not built. Starting a helper process then takes a third more processor time. */
 function watchByWorker(): LifelineAddon['endAt'] {
   const deadline = new BigInt64Array(new SharedArrayBuffer(8));
   const program = siblingModule('lifelineThread', import.meta.url);

@@ -1,4 +1,4 @@
-/** Does what `crypto.ts` does, without Node. It handles no secrets, so nothing needs constant time. */
+/** Browser implementation of `crypto.ts`, without Node. It does not handle secrets, so constant time is not needed. */
 import { mod, pow } from '@noble/curves/abstract/modular.js';
 import { ed25519 } from '@noble/curves/ed25519.js';
 import { p256, p384, p521 } from '@noble/curves/nist.js';
@@ -49,7 +49,7 @@ export function verify(
         return ml_dsa44.verify(signature, message, key.key);
     }
   } catch {
-    // A point off its curve, numbers out of range, a signature that is not DER, a key of another length.
+    // A point off its curve, numbers out of range, a signature that is not DER, or a key of the wrong length.
     return false;
   }
 }
@@ -65,9 +65,8 @@ export function isOnCurve(key: PublicKey): boolean {
 }
 
 /**
- * RFC 8032, section 5.1.7, without the cofactor, as OpenSSL does it: the recomputed R must equal the R in the
- * signature. noble's own verification multiplies by the cofactor, and so accepts signatures that OpenSSL refuses
- * and that only the key's owner can make.
+ * RFC 8032, section 5.1.7, without the cofactor, as in OpenSSL: the recomputed R must equal the R in the signature. noble's own
+ * verification multiplies by the cofactor, and therefore accepts signatures that OpenSSL rejects and that only the key's owner can make.
  */
 function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
   if (signature.length !== 64 || isWeakPoint(publicKey) || isWeakPoint(signature.subarray(0, 32)))
@@ -86,7 +85,7 @@ function verifyEcdsa(curve: Curve, point: Uint8Array, digest: Uint8Array, signat
   return CURVES[curve].verify(signature, digest, point, options);
 }
 
-/** Builds the only valid encoding of the digest and compares: the content of the signature is never parsed. */
+/** Builds the only valid encoding of the digest and compares it: the content of the signature is never parsed. */
 function verifyRsa(
   { modulus, exponent }: Extract<PublicKey, { type: 'rsa' }>,
   name: DigestName,

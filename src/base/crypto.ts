@@ -2,14 +2,14 @@ import * as node from 'node:crypto';
 import { isWeakPoint } from './ed25519.ts';
 import { rememberEach } from './remember.ts';
 
-// A browser's bundle uses `crypto.browser.ts` instead of this file (package.json, "browser").
+// Browser bundles use `crypto.browser.ts` instead of this file (package.json, "browser").
 
-/** Hash functions that evidence may rest on (ETSI TS 119 312). */
+/** Hash functions that evidence may use (ETSI TS 119 312). */
 export type DigestName = 'sha256' | 'sha384' | 'sha512';
 
 export type Curve = 'P-256' | 'P-384' | 'P-521';
 
-/** A public key in parts, already read out of its encoding. */
+/** The parts of a public key, already decoded. */
 export type PublicKey =
   /** 32 bytes (RFC 8032). */
   | { type: 'ed25519'; point: Uint8Array }
@@ -26,7 +26,7 @@ const ML_DSA_44_SPKI = Buffer.from('30820532300b06096086480165030403110382052100
 // The digest passes through a binary string: for the short inputs of a Merkle tree this is twice as fast as a
 // Buffer, which node:crypto allocates outside the pool.
 
-/** SHA-1 only names a certificate, in the oldest form of that attribute (RFC 2634, ESSCertID). */
+/** SHA-1 is used only to identify a certificate in the oldest form of that attribute (RFC 2634, ESSCertID). */
 export function digestOf(name: DigestName | 'sha1', data: Uint8Array): Uint8Array {
   return Buffer.from(node.hash(name, data, 'binary'), 'binary');
 }
@@ -42,10 +42,9 @@ export function sha512(data: Uint8Array): Uint8Array {
 }
 
 /**
- * Whether the signature is the key's over the message: Ed25519 (RFC 8032, section 5.1.7, without the cofactor, no
- * point of small order), DER of r and
- * s for ECDSA (RFC 3279, section 2.2.3), PKCS#1 v1.5 for RSA (RFC 8017, section 8.2.2), pure ML-DSA with an empty context (FIPS 204,
- * algorithm 3). Ed25519 and ML-DSA hash by themselves and ignore `digest`. Any key, message and signature are safe.
+ * Whether the signature over the message was made with the key: Ed25519 (RFC 8032, section 5.1.7, without the cofactor, no point of small
+ * order), DER of r and s for ECDSA (RFC 3279, section 2.2.3), PKCS#1 v1.5 for RSA (RFC 8017, section 8.2.2), pure ML-DSA with an empty
+ * context (FIPS 204, algorithm 3). Ed25519 and ML-DSA hash internally and ignore `digest`. Any key, message and signature are safe.
  */
 export function verify(
   key: PublicKey,
@@ -55,7 +54,7 @@ export function verify(
 ): boolean {
   if (key.type === 'ed25519' && (isWeakPoint(key.point) || isWeakPoint(signature.subarray(0, 32))))
     return false;
-  // OpenSSL reads a longer key as one with something after it.
+  // OpenSSL accepts a longer key and ignores its end.
   if (key.type === 'mldsa44' && key.key.length !== 1312) return false;
   try {
     const hashesItself = key.type === 'ed25519' || key.type === 'mldsa44';
@@ -77,7 +76,7 @@ export function isOnCurve(key: PublicKey): boolean {
   }
 }
 
-/** Importing a key costs as much as verifying with it, and the same few keys are used again and again. */
+/** Importing a key costs as much as verifying with it, and the same few keys are used repeatedly. */
 const keyObject = rememberEach((key: PublicKey) =>
   key.type === 'mldsa44'
     ? node.createPublicKey({ key: Buffer.concat([ML_DSA_44_SPKI, key.key]), format: 'der', type: 'spki' })

@@ -1,4 +1,7 @@
-/** What `work` results in, or a rejection with what `late` makes where it takes longer. It is not cancelled: it goes on, and nobody listens. */
+/**
+ * Resolves as `work` does, or rejects with the error made by `late` if it takes longer. The work is not cancelled: it continues, and its
+ * result is discarded.
+ */
 export async function within<Result>(ms: number, work: Promise<Result>, late: () => Error): Promise<Result> {
   const { promise: expired, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(late()), ms);

@@ -1,6 +1,6 @@
 import { toHex } from './bytes.ts';
 
-/** The y of the points of small order, little-endian. */
+/** The y coordinates of the points of small order, little-endian. */
 const SMALL_ORDER = new Set([
   '00'.repeat(32),
   `01${'00'.repeat(31)}`,
@@ -10,9 +10,9 @@ const SMALL_ORDER = new Set([
 ]);
 
 /**
- * Whether 32 bytes encode a point of small order, or a non-canonical y, which is not below 2^255 - 19 (RFC 8032,
- * section 5.1.3). With a key of small order one signature is valid for many messages, and implementations and their
- * versions treat such points differently. So they are refused before any implementation sees them.
+ * Whether 32 bytes encode a point of small order, or a non-canonical y, which is not below 2^255 - 19 (RFC 8032, section 5.1.3). With a key
+ * of small order, one signature is valid for many messages, and implementations and their versions treat such points differently. So they
+ * are rejected before they reach any implementation.
  */
 export function isWeakPoint(point: Uint8Array): boolean {
   const y = Uint8Array.from(point);

@@ -1,39 +1,38 @@
 /**
- * The only file that reads the environment. Everything else comes from the configuration file or the command line.
- * Values are here because they are secret, because the service manager passes them this way, or because a shell
- * profile sets them.
+ * The only file that reads the environment. All other settings come from the configuration file or the command line. A value is read here
+ * because it is secret, because the service manager passes it this way, or because a shell profile sets it.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 type Variable =
   /** Folder in which systemd places the credentials of this unit (`LoadCredential=`). */
   | 'CREDENTIALS_DIRECTORY'
-  /** The API key `pdfseal submit` uses when no `--key-file` is given. */
+  /** The API key that `pdfseal submit` uses without `--key-file`. */
   | 'PDFSEAL_API_KEY'
-  /** The config file `pdfseal` uses when no `--config` is given. */
+  /** The config file that `pdfseal` uses without `--config`. */
   | 'PDFSEAL_CONFIG'
   /** Whether `pdfseal` shows the stack of an error. */
   | 'PDFSEAL_STACK'
-  /** The user who called sudo(8), as sudo states; anybody can set this variable. */
+  /** The user who called sudo(8), according to sudo; any user can set this variable. */
   | 'SUDO_USER'
-  /** Folder that systemd makes for what this unit keeps (`StateDirectory=`). */
+  /** Folder that systemd creates for the state of this unit (`StateDirectory=`). */
   | 'STATE_DIRECTORY'
-  /** Folder with the sockets of this environment's signers that are units. */
+  /** Folder with the sockets of those signers of this environment that are units. */
   | 'PDFSEALD_SIGNERS'
-  /** For a command: folder with the folders in which those signers remember refused PINs. */
+  /** For commands: the parent folder of those in which these signers remember refused PINs. */
   | 'PDFSEALD_REFUSED_PINS'
   /** The socket on which the service manager expects notifications (sd_notify(3)). */
   | 'NOTIFY_SOCKET'
-  /** The Unix socket of the egress process, where it is a unit of its own. */
+  /** The Unix socket of the egress process, if it is a separate unit. */
   | 'PDFSEALD_EGRESS_SOCKET'
-  /** Socket of the unit that searches documents for metadata, where this process does not start that itself. */
+  /** Socket of the unit that searches documents for metadata, unless this process starts it itself. */
   | 'PDFSEALD_STRIPPER_SOCKET'
-  /** Socket of the unit that asks chronyd, for a daemon without a network. */
+  /** Socket of the unit that queries chronyd, for a daemon without network access. */
   | 'PDFSEALD_CLOCK_SOCKET'
   /** Device and inode of the stream that leads to the journal (systemd.exec(5)). */
   | 'JOURNAL_STREAM';
 
-/** What a command has of its process. */
+/** A command's view of its process. */
 export interface OwnProcess {
   readonly argv: readonly string[];
   readonly env: NodeJS.ProcessEnv;
@@ -47,7 +46,7 @@ type Output = NodeJS.WritableStream & { isTTY?: boolean; columns?: number; rows?
 
 const owners = new AsyncLocalStorage<OwnProcess>();
 
-/** Runs `work` as if `process` were its own, so that one process can run many commands, even at the same time. */
+/** Runs `work` as if `process` were its own, so that one process can run many commands, even concurrently. */
 export function asProcess<T>(process: OwnProcess, work: () => T): T {
   return owners.run(process, work);
 }
@@ -57,12 +56,12 @@ export function ownProcess(): OwnProcess {
   return owners.getStore() ?? process;
 }
 
-/** Undefined where it is not set, or empty. */
+/** Undefined if it is not set, or empty. */
 export function fromEnvironment(name: Variable): string | undefined {
   return ownProcess().env[name] || undefined;
 }
 
-/** How long this process may be silent before the service manager ends it, in milliseconds (sd_watchdog_enabled(3)). */
+/** How long this process may stay silent before the service manager ends it, in milliseconds (sd_watchdog_enabled(3)). */
 export function watchdogMs(): number | undefined {
   const { WATCHDOG_USEC, WATCHDOG_PID } = process.env;
   return isForUs(WATCHDOG_PID) && WATCHDOG_USEC ? Number(WATCHDOG_USEC) / 1000 : undefined;
@@ -70,7 +69,7 @@ export function watchdogMs(): number | undefined {
 
 const SD_LISTEN_FDS_START = 3;
 
-/** Sockets that the service manager holds for this process (sd_listen_fds(3)): descriptors from 3 on, by name. */
+/** Sockets that the service manager opened for this process (sd_listen_fds(3)): descriptors from 3 on, by name. */
 export function inheritedSockets(): { fd: number; name: string }[] {
   const { LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES } = process.env;
   if (!isForUs(LISTEN_PID)) return [];

@@ -1,4 +1,4 @@
-/** The meaning of a code for a caller; `title` and `remedy` are on its page below `/v1/errors`. */
+/** The meaning of an error code for callers; `title` and `remedy` are shown on its page below `/v1/errors`. */
 interface ErrorKind {
   status: number;
   title: string;
@@ -8,7 +8,7 @@ interface ErrorKind {
 const FIX_AND_REPEAT = 'Correct the request as the message says, then send it again.';
 const REPEAT_LATER = 'Send the same request again, with the same Idempotency-Key, after Retry-After seconds.';
 
-/** The only table of error codes, and from code to status. */
+/** The only table of error codes, which also maps codes to statuses. */
 export const ERROR_KINDS = {
   invalid_request: { status: 400, title: 'The request cannot be understood', remedy: FIX_AND_REPEAT },
   invalid_parameter: {

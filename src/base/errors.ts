@@ -1,19 +1,19 @@
 import type { ERROR_KINDS } from './errorKinds.ts';
 
-/** The stable code of every error that a caller can get: the table gives each its status, type and remedy. */
+/** The stable code of every error that a caller can receive: the table gives its status, type and remedy. */
 export type ErrorCode = keyof typeof ERROR_KINDS;
 
 export interface ServiceErrorOptions {
-  /** The request field at fault, named in the message too. */
+  /** The request field at fault, which the message names too. */
   parameter?: string;
-  /** Seconds after which a repeat can succeed; becomes `Retry-After`. */
+  /** Seconds after which a retry can succeed; sent as `Retry-After`. */
   retryAfterSeconds?: number;
   cause?: unknown;
 }
 
 /**
- * An error for the caller. `message` is public, names the field and the remedy, and never contains a path,
- * a PIN, a PKCS#11 handle or text of an inner error (that belongs in `cause`, which is only logged).
+ * An error for the caller. `message` is public, names the field and the remedy, and never contains a path, a PIN, a PKCS#11 handle or text
+ * of an inner error (that belongs in `cause`, which is only logged).
  */
 export class ServiceError extends Error {
   readonly code: ErrorCode;
@@ -31,9 +31,9 @@ export class ServiceError extends Error {
 
 export interface OperatorErrorOptions {
   cause?: unknown;
-  /** Stable, in snake_case, for scripts; `cli/report.ts` lists the codes in use. Default: derived from the cause. */
+  /** Stable, in snake_case, for scripts; `cli/report.ts` lists the codes in use. By default it is derived from the cause. */
   code?: string;
-  /** What to do, if the message does not say it. */
+  /** The remedy, unless the message contains it. */
   remedy?: string;
 }
 

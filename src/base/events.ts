@@ -1,6 +1,6 @@
 /**
- * Events that an administrator may search for, by the `event` of their log line. Each has a permanent MESSAGE_ID in
- * the journal; `systemd/pdfseald.catalog` explains each by this id.
+ * Events that an administrator may search for, by the `event` of their log lines. Each has a permanent MESSAGE_ID in the journal, under
+ * which `systemd/pdfseald.catalog` explains it.
  */
 export const EVENTS = {
   started: '797685fae1ab4cc2ba4fdc77a233a642',

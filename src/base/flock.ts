@@ -5,10 +5,10 @@ import { OperatorError } from './errors.ts';
 import { DATAGRAM_ADDON, openDatagramAddon } from './journal.ts';
 import { systemReason } from './systemReason.ts';
 
-/** As flock(2) has them. */
+/** As in flock(2). */
 export type LockKind = 'shared' | 'exclusive';
 
-/** The file system does not lock: an export without locks, a lock service that is down, or a broken disk. */
+/** The file system does not support locks: an export without locks, a failed lock service, or a broken disk. */
 export class NoLocks extends OperatorError {
   constructor(path: string, reason: string) {
     super(`cannot lock ${path}: ${reason}`, {
@@ -18,19 +18,19 @@ export class NoLocks extends OperatorError {
   }
 }
 
-/** flock(2), which Node lacks. It never waits, and tells whether the open file has the lock. Throws Error with the system's words. */
+/** flock(2), which Node lacks. It never waits, and returns whether the open file has the lock. Throws Error with the system's message. */
 interface FlockAddon {
   flock(file: number, kind: LockKind | 'unlock'): boolean;
 }
 
 let loaded: FlockAddon | false | undefined;
 
-/** Locks an open file if nobody has a lock that forbids it; false if somebody has. Throws NoLocks. */
+/** Locks an open file unless a conflicting lock exists; returns false if one does. Throws NoLocks. */
 export function tryLock(file: number, kind: LockKind): boolean {
   return callAddon(file, kind) ?? runProgram(file, kind, '--nonblock');
 }
 
-/** As {@link tryLock}, but waits for so many seconds. */
+/** Like {@link tryLock}, but waits for up to that many seconds. */
 export async function lockInTime(file: number, kind: LockKind, seconds: number): Promise<boolean> {
   if (callAddon(file, kind)) return true;
   const args = [`--${kind}`, '--timeout', `${seconds}`, '3'];
@@ -47,7 +47,7 @@ export function unlock(file: number): void {
   if (callAddon(file, 'unlock') === undefined) runProgram(file, 'unlock');
 }
 
-/** Undefined where the add-on was not built. */
+/** Undefined if the add-on was not built. */
 function callAddon(file: number, kind: LockKind | 'unlock'): boolean | undefined {
   try {
     return addon()?.flock(file, kind);
@@ -60,13 +60,13 @@ function pathOf(file: number): string {
   return readlinkSync(`/proc/self/fd/${file}`);
 }
 
-/** Undefined where it was not built. */
+/** Undefined if it was not built. */
 function addon(): FlockAddon | undefined {
   loaded ??= existsSync(DATAGRAM_ADDON) && openDatagramAddon<FlockAddon>();
   return loaded || undefined;
 }
 
-/** The program of util-linux locks the open file that it shares with this process. */
+/** The util-linux program locks the open file that it shares with this process. */
 function runProgram(file: number, ...args: string[]): boolean {
   const [kind, ...more] = args;
   const { status, error } = spawnSync('flock', [`--${kind}`, ...more, '3'], { stdio: withFile(file) });
@@ -74,14 +74,14 @@ function runProgram(file: number, ...args: string[]): boolean {
   return isLocked(status, file);
 }
 
-/** flock(1) ends with 1 if somebody has the lock, and with other statuses after errors of the system. */
+/** flock(1) exits with 1 if the lock is taken, and with other statuses after system errors. */
 function isLocked(status: number | null, file: number): boolean {
   if (status === 0) return true;
   if (status === 1) return false;
   throw new NoLocks(pathOf(file), `flock ended with ${status}`);
 }
 
-/** As the descriptor 3 of a child. */
+/** Passed to the child as descriptor 3. */
 function withFile(file: number): ('ignore' | number)[] {
   return ['ignore', 'ignore', 'ignore', file];
 }

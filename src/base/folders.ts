@@ -4,8 +4,8 @@ import { dirname, join, resolve } from 'node:path';
 import { syncName, unusable } from './atomicFile.ts';
 
 /**
- * Makes a folder, and those above it that are missing; does nothing if it exists. The names of all that it makes are on disk afterwards:
- * without them, what is flushed into the folder is gone after a power cut. Throws OperatorError.
+ * Creates a folder and its missing parents; does nothing if it exists. All new names are on disk afterwards: otherwise, files flushed into
+ * the folder would be lost in a power failure. Throws OperatorError.
  */
 export function makeFolder(path: string, mode = 0o777): void {
   try {
@@ -17,15 +17,15 @@ export function makeFolder(path: string, mode = 0o777): void {
   }
 }
 
-/** Waits until a file, or the list of names in a folder, is on disk. A new name survives power loss only once its folder is. */
+/** Waits until a file, or the list of names in a folder, is on disk. A new name survives power loss only once its folder is on disk. */
 export async function syncFolder(path: string): Promise<void> {
   await using file = await open(path, 'r');
   await file.sync();
 }
 
 /**
- * Makes or replaces a file. Once this resolves, it survives a power cut. If it rejects, the old file or the new one does. Nobody else may
- * write it at the same time.
+ * Creates or replaces a file. Once this resolves, it survives a power failure. If it rejects, either the old or the new file does. No other
+ * process may write it at the same time.
  */
 export async function replaceFile(path: string, content: string | Uint8Array, mode: number): Promise<void> {
   const draft = `${path}.new`;
@@ -39,7 +39,7 @@ export async function replaceFile(path: string, content: string | Uint8Array, mo
 }
 
 /**
- * Waits until every file and folder in `path`, and its own name, is on disk. Sockets, which a killed process leaves behind, and links have no
+ * Waits until every file and folder in `path`, and its own name, is on disk. Sockets, which a killed process leaves behind, and links lack
  * content of their own.
  */
 export async function syncTree(path: string): Promise<void> {

@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 
 const LENGTH_BYTES = 4;
 
-/** One message of JSON after its length in bytes, 32 bits, the most significant byte first. */
+/** A JSON message preceded by its length in bytes: 32 bits, most significant byte first. */
 export function encodeFrame(message: unknown): Buffer {
   const body = Buffer.from(JSON.stringify(message));
   const length = Buffer.alloc(LENGTH_BYTES);
@@ -11,8 +11,8 @@ export function encodeFrame(message: unknown): Buffer {
 }
 
 /**
- * Gives each message of a stream to `onMessage`, as `JSON.parse` returns it. A message that is longer than `bytesMax` or not JSON destroys the
- * stream, with an error that says so.
+ * Passes each message of a stream to `onMessage`, as `JSON.parse` returns it. A message that is longer than `bytesMax` or not JSON destroys
+ * the stream with a corresponding error.
  */
 export function readFrames(stream: Duplex, bytesMax: number, onMessage: (message: unknown) => void): void {
   let held: Buffer = Buffer.alloc(0);
@@ -30,7 +30,7 @@ export function readFrames(stream: Duplex, bytesMax: number, onMessage: (message
   });
 }
 
-/** Undefined if it is not JSON; JSON has no undefined. */
+/** Undefined if it is not JSON, which cannot represent undefined. */
 function parseMessage(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString('utf8'));

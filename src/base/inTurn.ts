@@ -1,11 +1,14 @@
-/** Does one thing after the other, in the order of the calls. Each caller is told how its own ended; one that failed stops no other. */
+/**
+ * Runs acts one after another, in the order of the calls. Each caller gets the result of its own act; a failed act does not stop the
+ * others.
+ */
 export type InTurn = <Result>(act: () => Promise<Result>) => Promise<Result>;
 
 export function takingTurns(): InTurn {
   let last: Promise<unknown> = Promise.resolve();
   return (act) => {
     const result = last.then(act);
-    last = result.catch(() => {}); // its caller is told
+    last = result.catch(() => {}); // its caller gets the rejection
     return result;
   };
 }

@@ -1,4 +1,4 @@
-/** The journal of systemd, in its own protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL), so that lines have priorities and fields. */
+/** Writes to the systemd journal in its own protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL), so that lines have priorities and fields. */
 import { fstatSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
@@ -12,20 +12,23 @@ import { codeOf } from './systemReason.ts';
 export interface DatagramAddon {
   /** Sends one datagram; throws Error with the system's message. */
   notify(socket: string, message: string): void;
-  /** Sends datagrams in their order and returns how many were sent; throws Error with the system's code if none was. */
+  /** Sends datagrams in order and returns how many were sent; throws Error with the system's code if none was. */
   send(socket: string, messages: Buffer[]): number;
-  /** Who was at the other end of a Unix socket when it was connected, or began to listen; undefined for other sockets (SO_PEERCRED, unix(7)). */
+  /**
+   * The process at the other end of a Unix socket, as of when it connected or began to listen; undefined for other sockets (SO_PEERCRED,
+   * unix(7)).
+   */
   peer(fd: number): { pid?: number; uid: number } | undefined;
-  /** Closes the memory of this process to others of its user (PR_SET_DUMPABLE, prctl(2)). */
+  /** Prevents other processes of the same user from reading this process's memory (PR_SET_DUMPABLE, prctl(2)). */
   conceal(): void;
 }
 
-/** In a checkout as in an installation. */
+/** The same path in a checkout and in an installation. */
 export const DATAGRAM_ADDON = fileURLToPath(
   new URL('../../native/build/Release/pdfseal_notify.node', import.meta.url),
 );
 
-/** The add-on, for those of its functions that the caller names. Throws if it was not built. */
+/** The add-on, typed with the functions that the caller names. Throws if it was not built. */
 export function openDatagramAddon<Functions = DatagramAddon>(): Functions {
   return createRequire(import.meta.url)(DATAGRAM_ADDON) as Functions;
 }
@@ -33,7 +36,7 @@ export function openDatagramAddon<Functions = DatagramAddon>(): Functions {
 export const JOURNAL_SOCKET = '/run/systemd/journal/socket';
 const IDENTIFIER = 'pdfseald';
 
-/** syslog(3); 0 and 1 are reserved for the whole machine. */
+/** As in syslog(3); 0 and 1 are reserved for the whole machine. */
 const PRIORITIES: Record<string, string> = {
   fatal: '2',
   error: '3',
@@ -44,7 +47,7 @@ const PRIORITIES: Record<string, string> = {
 };
 const PRIORITY_UNKNOWN = '6';
 
-/** These values also become journal fields, for searching. The message contains all values. */
+/** Values that are also journal fields, for searching. The message contains all values. */
 const FIELDS = [
   'event',
   'request_id',
@@ -72,10 +75,10 @@ export function isJournal(fd: number): boolean {
   return stream === `${dev}:${ino}`;
 }
 
-/** The codes of a journal that has no room now, or is being restarted. */
+/** Error codes of a journal that is full at the moment, or is being restarted. */
 const AWAY = ['EAGAIN', 'ECONNREFUSED', 'ENOENT'];
 
-/** Makes a journal entry of each line. Lines wait while the journal is not available, as during its restart. */
+/** Turns each line into a journal entry. Lines wait while the journal is not available, for example during its restart. */
 export function toJournal(addon: Pick<DatagramAddon, 'send'>, socket = JOURNAL_SOCKET): LogOutput {
   return (bytes) => {
     const lines = splitLines(bytes);
@@ -128,7 +131,7 @@ export function encodeEntry(line: string): Buffer {
 /** Printable ASCII except quotes and `=`: no control characters, and nothing that looks like another field. */
 const WORD = /^[!#-<>-~]+$/;
 
-/** `name=value`, with the value in JSON unless it is a plain word. Of an error only message and code: the rest is in a field. */
+/** `name=value`, with the value in JSON unless it is a plain word. For an error, only its message and code: the rest is in a field. */
 function describeField([name, value]: [string, unknown]): string[] {
   if (name === 'event') return [];
   if (name === 'err') {
@@ -143,7 +146,7 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** Few values have several lines. Such values are preceded by their length, 64 bits little-endian. */
+/** Some values have several lines. These are preceded by their length: 64 bits, little-endian. */
 function encodeFields(entry: [name: string, value: string][]): Buffer {
   if (!entry.some(([, value]) => value.includes('\n'))) {
     return Buffer.from(entry.map(([name, value]) => `${name}=${value}\n`).join(''));

@@ -4,10 +4,11 @@ import { STREAM_FD, startChild } from './companion.ts';
 import { conceal } from './companionProgram.ts';
 
 /**
- * The main process of a companion's unit: gives each connection on the socket that the service manager passed (descriptor 3) to a companion
- * of its own, as its descriptor 3. It reads nothing of what they say. A companion ends with its connection, and all of them with this process.
- * A connection beyond `companionsMax` at the same time is closed. If a companion ended with `staleStatus`, this process ends as soon as there is none:
- * the service manager starts it for the next connection, with credentials as they are then.
+ * The main process of a helper process's unit. For each connection on the socket passed by the service manager (descriptor 3), it starts a
+ * helper process, which gets the connection as its own descriptor 3. It does not read the connections. A helper process ends with its
+ * connection, and all of them end with this process. A connection beyond `companionsMax` concurrent ones is closed. If a helper process
+ * exited with `staleStatus`, this process ends as soon as none is left: the service manager then restarts it for the next connection, with
+ * the credentials current at that time.
  */
 export function keepCompanions(
   { charter, ...program }: Omit<CompanionProgram, 'onOutput'>,
@@ -38,7 +39,7 @@ export function keepCompanions(
       process.stderr.write(`cannot start ${program.program}: ${error.message}\n`);
       if (child.pid === undefined) gone();
     });
-    // The child has it now. This end would keep it open.
+    // The child owns the connection now. This end would keep it open.
     socket.destroy();
   });
   server.listen({ fd: STREAM_FD });
