@@ -1,16 +1,16 @@
 /**
- * Runs in a thread of a companion, whose main thread can hang, for one inside a vendor's module. Ends the process when whoever started it is
- * gone, or when a deadline of its own has passed.
+ * Runs in a thread of a helper process, whose main thread can hang, for example inside a vendor's module. Ends the process when its parent
+ * has ended, or when its own deadline has passed.
  */
 import { Socket } from 'node:net';
 import { workerData } from 'node:worker_threads';
 import { LIFELINE_FD } from './companionProgram.ts';
 
-/** Left to the main thread for an orderly exit, if it still runs. */
+/** Time for the main thread to exit in an orderly way, if it still runs. */
 const GRACE_MS = 500;
 const CHECK_INTERVAL_MS = 100;
 
-/** One number: when the process is late, in nanoseconds of `process.hrtime`; 0 while nothing limits it. */
+/** A single number: the deadline, in nanoseconds of `process.hrtime`; 0 for no limit. */
 const deadline = new BigInt64Array(workerData as SharedArrayBuffer);
 
 function end(): void {

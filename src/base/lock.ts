@@ -18,15 +18,15 @@ import { codeOf, remedyFor, systemReason } from './systemReason.ts';
 const LOOK_MS = 1_000;
 
 /**
- * Takes the daemon's exclusive lock: flock(2) on an open file. The lock ends with the process, however that ends, so there are no stale
- * locks. Node opens files close-on-exec: children do not inherit the lock.
- * Throws OperatorError with the holder's process id when another daemon has it. `program`: its name.
+ * Takes the daemon's exclusive lock: flock(2) on an open file. The lock ends with the process, for whatever reason, so locks cannot become
+ * stale. Node opens files close-on-exec, so children do not inherit the lock. Throws OperatorError with the holder's process id if another
+ * daemon has it. `program`: the name of the program.
  */
 export function acquireLock(path: string, program = 'pdfseald'): DaemonLock {
   return new DaemonLock(path, program);
 }
 
-/** Proof that this process alone writes to the state folder. */
+/** Proof that only this process writes to the state folder. */
 export class DaemonLock implements Disposable {
   readonly #path: string;
   readonly #program: string;
@@ -41,8 +41,8 @@ export class DaemonLock implements Disposable {
   }
 
   /**
-   * Looks every second whether the path still leads to the locked file: without this, a second daemon could start after somebody has removed
-   * it. Then this process locks the new file, or `onLost` is told that another one has.
+   * Checks every second whether the path still leads to the locked file: otherwise a second daemon could start after the file was removed.
+   * If it does not, this process locks the new file, or calls `onLost` if another process has locked it.
    */
   watch(onLost: (error: unknown) => void): void {
     this.#timer ??= setInterval(() => {
@@ -70,7 +70,7 @@ export class DaemonLock implements Disposable {
       if (this.#isAtPath()) return;
       next = openLockFile(this.#path);
     } catch {
-      return; // A disk that fails is noticed elsewhere, and lets no other daemon in.
+      return; // A failing disk is noticed elsewhere, and does not allow another daemon to start.
     }
     const former = this.#file;
     this.#file = this.#take(next);
@@ -95,7 +95,10 @@ export class DaemonLock implements Disposable {
   }
 }
 
-/** Process id of the daemon that holds the lock at `path`, or `unknown`; undefined while none does. Takes no lock and does not wait. */
+/**
+ * Process id of the daemon that holds the lock at `path`, or `unknown`; undefined if the lock is free. Does not take the lock, and does not
+ * wait.
+ */
 export function lockHolder(path: string): string | undefined {
   let inode: bigint;
   try {
@@ -103,7 +106,7 @@ export function lockHolder(path: string): string | undefined {
   } catch {
     return undefined;
   }
-  // proc_locks(5): "1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF". The process there may be a program that locked for the daemon.
+  // proc_locks(5): "1: FLOCK ADVISORY WRITE 1234 08:01:5678 0 EOF". The listed process may be a program that took the lock for the daemon.
   const held = readFileSync('/proc/locks', 'utf8')
     .split('\n')
     .some((line) => isLockOf(line, inode));
@@ -115,20 +118,20 @@ function isLockOf(line: string, inode: bigint): boolean {
   return kind === 'FLOCK' && file.split(':')[2] === String(inode);
 }
 
-/** Writes down who holds the lock. A daemon holds it even where a full disk prevents that. */
+/** Records the holder of the lock. The lock is valid even if a full disk prevents that. */
 function noteHolder(file: number): void {
   try {
     ftruncateSync(file);
     writeSync(file, `${process.pid}\n`);
   } catch {
-    // Others are told "unknown".
+    // Other processes then report the holder as "unknown".
   }
 }
 
-/** Root may lock a folder of another user: a link that was put there is not followed. */
+/** Root may lock a folder of another user, so a link placed there is not followed. */
 const MODE = constants.O_RDWR | constants.O_APPEND | constants.O_NOFOLLOW;
 
-/** Undefined if there is one. What root makes, the user of the folder must be able to open. */
+/** Undefined if the file exists. If root creates it, the owner of the folder must be able to open it. */
 function makeLockFile(path: string): number | undefined {
   try {
     const file = openSync(path, MODE | constants.O_CREAT | constants.O_EXCL, 0o600);
@@ -152,7 +155,7 @@ function openLockFile(path: string): number {
   }
 }
 
-/** Throws OperatorError with the holder's process id, or if the file system gives the lock to everybody. */
+/** Throws OperatorError with the holder's process id, or if the file system grants the lock to more than one process. */
 function assertLocked(file: number, path: string, program: string): void {
   if (!tryLock(file, 'exclusive')) {
     const holder = readFileSync(path, 'utf8').trim() || 'unknown';
@@ -161,7 +164,7 @@ function assertLocked(file: number, path: string, program: string): void {
       { remedy: 'wait until it has ended, or stop it' },
     );
   }
-  // flock(2) is between open files: a second one of this process must not get the lock either.
+  // flock(2) applies to open files: a second one of this process must not get the lock either.
   const second = openSync(path, MODE);
   try {
     if (tryLock(second, 'exclusive'))

@@ -6,31 +6,31 @@ import { codeOf } from './systemReason.ts';
 /** How long a line may wait to be written together with others. */
 const LINE_DELAY_MS_MAX = 100;
 const LINES_LENGTH_MIN = 4096;
-/** How much may wait for a reader that does not read, in UTF-16 code units. */
+/** Limit on lines that wait for a reader, in UTF-16 code units. */
 const WAITING_LENGTH_MAX = 1_048_576;
-/** A pipe holds 64 KiB, so a reader gets at least 6 MiB/s. */
+/** A pipe holds 64 KiB, so a reader can get at least 6 MiB/s. */
 const RETRY_MS = 10;
-/** How long an ending process waits for a reader. */
+/** How long an exiting process waits for a reader. */
 const LAST_LINES_MS_MAX = 500;
 
 /**
- * Writes bytes of whole lines, as many as possible without waiting, and returns how many. Throws an Error with the
- * code EAGAIN if it can write none at the moment, and any other Error if the bytes are lost.
+ * Writes bytes of whole lines, as many as possible without waiting, and returns how many. Throws an Error with the code EAGAIN if none can
+ * be written at the moment, and any other Error if the bytes are lost.
  */
 export type LogOutput = (bytes: Buffer) => number;
 
 /**
- * Writes the lines of the log to its output, several at a time, because a system call per line costs a busy daemon
- * a tenth of its time. The remaining lines are written when the process exits, unless an unhandled signal ends it.
+ * Writes the lines of the log to its output, several at a time, because a system call per line costs a busy daemon a tenth of its time. The
+ * remaining lines are written when the process exits, unless an unhandled signal ends it.
  *
- * Work is worth more than its log: a full disk or a hanging reader costs lines, but neither time nor memory. Lost
- * lines are counted, and the log says how many are missing as soon as it can be written again.
+ * Work is more important than its log: a full disk or a hanging reader costs lines, but neither time nor memory. Lost lines are counted,
+ * and the log states how many are missing as soon as it can be written again.
  */
 export class LogWriter {
   readonly #output: LogOutput;
   #lines: string[] = [];
   #length = 0;
-  /** Bytes of lines that were taken from `#lines` and not yet written; they may begin in the middle of a line. */
+  /** Bytes of lines taken from `#lines` but not yet written; they may begin in the middle of a line. */
   #unwritten: Buffer = Buffer.alloc(0);
   #isBlocked = false;
   /** Whether the output ends in the middle of a line whose rest was lost. */
@@ -54,7 +54,7 @@ export class LogWriter {
     else this.#timer ??= setTimeout(() => this.#flush(), LINE_DELAY_MS_MAX).unref();
   }
 
-  /** Writes as much as possible within half a second. pino calls this after `fatal`, when the process is about to end. */
+  /** Writes as much as possible within half a second. pino calls this after `fatal`, when the process is about to exit. */
   flushSync(): void {
     const sleeper = new Int32Array(new SharedArrayBuffer(4));
     for (let waitedMs = 0; ; waitedMs += RETRY_MS) {
@@ -120,9 +120,9 @@ export function toDescriptor(fd: number): LogOutput {
 }
 
 /**
- * A blocking write would stop the daemon, or, in another thread, its exit. libuv makes a pipe or socket
- * non-blocking when a Socket takes it over; it may belong to another user, so it cannot be opened again. A terminal
- * is opened again, because the shell shares it. Files do not block.
+ * A blocking write would stop the daemon, or, in another thread, its exit. libuv makes a pipe or socket non-blocking when a Socket takes it
+ * over; it may belong to another user, so it cannot be opened again. A terminal is opened again because the shell shares it. Files do not
+ * block.
  */
 function withoutBlocking(fd: number): number {
   const kind = fstatSync(fd);
@@ -130,7 +130,7 @@ function withoutBlocking(fd: number): number {
   return kind.isCharacterDevice() ? reopened(fd) : fd;
 }
 
-/** Kept for ever: a Socket that is garbage-collected closes its descriptor. */
+/** Never released: a Socket that is garbage-collected closes its descriptor. */
 const sockets: Socket[] = [];
 
 function reopened(fd: number): number {

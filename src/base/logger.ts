@@ -9,8 +9,8 @@ const STDOUT = 1;
 const STDERR = 2;
 
 /**
- * Structured logs: one JSON object per line, on stdout by default. If stdout is the journal, each line becomes a
- * journal entry. Values are JSON-escaped, so nothing a client sends can start a line of its own.
+ * Structured logs: one JSON object per line, on stdout by default. If stdout is the journal, each line becomes a journal entry. Values are
+ * JSON-escaped, so client input can never start a line of its own.
  */
 export function createLogger(
   level: string,
@@ -31,14 +31,14 @@ export function createLogger(
   return logger;
 }
 
-/** Ends a program with what its start threw: 1 for what an administrator can mend, and 70 with the stack for a bug. */
+/** Ends a program with the error from its start: status 1 if an administrator can remedy it, and 70 with the stack for a bug. */
 export function endRefused(program: string, error: unknown): never {
   const isMendable = error instanceof OperatorError || isUsageError(error);
   refuseStart(`${program}: ${isMendable ? (error as Error).message : inspectError(error)}`);
   process.exit(isMendable ? 1 : EXIT_SOFTWARE);
 }
 
-/** Says why the process does not start: in a line of plain text, or in a journal entry if stdout and stderr lead to the journal. */
+/** Reports why the process does not start: as a line of plain text, or as a journal entry if stdout and stderr lead to the journal. */
 export function refuseStart(text: string): void {
   if (isJournal(STDERR) && isJournal(STDOUT)) createLogger('info').error({ event: 'start_refused' }, text);
   else process.stderr.write(`${text}\n`);
@@ -54,7 +54,7 @@ function openOutput(): LogOutput {
   }
 }
 
-/** pino gives a child the level that its parent has at that moment. Here a later change of the level applies to all children. */
+/** pino gives a child the current level of its parent. Here a later change of the level applies to all children. */
 function follow(parent: Logger, child: Logger): void {
   // A child inherits the listeners of its parent, so it also gets its own changes here.
   parent.on('level-change', (level, _value, _earlier, _earlierValue, changed) => {
@@ -62,7 +62,7 @@ function follow(parent: Logger, child: Logger): void {
   });
 }
 
-/** A safety net: no code may pass these to the logger. */
+/** A safety net: code must never pass these to the logger. */
 const SECRETS = new Set([
   'authorization',
   'apiKey',
@@ -75,7 +75,7 @@ const SECRETS_DEPTH_MAX = 2;
 
 type Fields = Record<string, unknown>;
 
-/** Done by hand because every line needs it: pino's own redaction by path takes longer than the rest of the logger. */
+/** Implemented by hand because every line needs it: pino's redaction by path takes longer than the rest of the logger. */
 function withoutSecrets(fields: Fields, depth = 0): Fields {
   let safe = fields;
   for (const name of Object.keys(fields)) {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** The version of this package, in the form of semver: of a build, or of the release to which this checkout leads. */
+/** The version of this package in semver form: of the build, or of the next release in a checkout. */
 export function packageVersion(): string {
   return readManifest().version;
 }
@@ -11,15 +11,15 @@ export function versionLine(): string {
   return `${version} (${commit ? `commit ${commit}` : 'commit unknown: not a release'})`;
 }
 
-/** `commit` is there only in a bundle whose commit is known. */
+/** `commit` is present only in a bundle whose commit is known. */
 function readManifest(): { version: string; commit?: string } {
   return JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
 }
 
-/** The module of that name beside the one at `url`, with its extension: .ts as it is, .js once compiled. */
+/** The module of that name next to the one at `url`, with the same extension: .ts in source form, .js when compiled. */
 export function siblingModule(name: string, url: string): URL {
   return new URL(`./${name}${url.slice(url.lastIndexOf('.'))}`, url);
 }
 
-/** Where the package installs the manual, as HTML; `index.html` is its first page. */
+/** The folder in which the package installs the manual as HTML; `index.html` is its first page. */
 export const MANUAL_FOLDER = '/usr/share/doc/pdfseald/html';

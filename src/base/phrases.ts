@@ -1,4 +1,4 @@
-/** Durations, counts and times in words, for people. */
+/** Durations, counts and times in words. */
 
 /** `3d 4h`, `4h 5m`, `5m 6s` or `6s`. */
 export function describeSeconds(seconds: number): string {
@@ -22,10 +22,10 @@ export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString('en')} ${count === 1 ? one : many}`;
 }
 
-/** So many days away, nobody asks for the hours. */
+/** From this many days on, hours are left out. */
 const DAYS_FAR_MIN = 3;
 
-/** How far a time (RFC 3339) is from now (milliseconds since the epoch): `in 90 days`, `in 4h 5m`, `5m 6s ago`. */
+/** The distance of a time (RFC 3339) from now (milliseconds since the epoch): `in 90 days`, `in 4h 5m`, `5m 6s ago`. */
 export function fromNow(time: string, now: number): string {
   const seconds = (Date.parse(time) - now) / 1000;
   const days = Math.round(Math.abs(seconds) / 86_400);

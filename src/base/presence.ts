@@ -8,14 +8,14 @@ interface Noted {
   at: number;
 }
 
-/** Remembers whether several clients want something at the same time: a client that is alone may have more of it at once. */
+/** Remembers whether several clients compete at the same time: a client that is alone may use more at once. */
 export class Presence {
   readonly #clock: Clock;
   #last: Noted | undefined;
-  /** The last one of another client. */
+  /** The last noted client other than `#last`. */
   #before: Noted | undefined;
 
-  /** Milliseconds of a clock that nobody can set. */
+  /** A monotonic clock, in milliseconds. */
   constructor(clock: Clock = () => performance.now()) {
     this.#clock = clock;
   }
@@ -25,7 +25,7 @@ export class Presence {
     this.#last = { clientId, at: this.#clock() };
   }
 
-  /** Whether a client other than this one was noted a moment ago. */
+  /** Whether another client was noted a moment ago. */
   isBesideOthers(clientId: string): boolean {
     const other = this.#last?.clientId === clientId ? this.#before : this.#last;
     return other !== undefined && this.#clock() - other.at < PRESENT_MS;

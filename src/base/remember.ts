@@ -1,7 +1,6 @@
 /**
- * Remembers what a pure function made of its newest keys: of `max` at least, and of twice as many at most. The key
- * must hold everything that the result depends on. All callers share a result, so nobody may change it; an undefined
- * one is not remembered.
+ * Caches the results of a pure function for its newest keys: at least `max`, and at most twice as many. The key must contain everything
+ * that the result depends on. All callers share a result, so it must not be changed; an undefined result is not cached.
  */
 export function remember<Value>(max: number, make: (key: string) => Value): (key: string) => Value {
   let newest = new Map<string, Value>();
@@ -19,7 +18,7 @@ export function remember<Value>(max: number, make: (key: string) => Value): (key
   };
 }
 
-/** Remembers what a pure function made of an object that nobody changes, for as long as the object is in use. */
+/** Caches the result of a pure function of an immutable object, while the object is in use. */
 export function rememberEach<Key extends object, Value>(make: (key: Key) => Value): (key: Key) => Value {
   const made = new WeakMap<Key, { value: Value }>();
   return (key) => {

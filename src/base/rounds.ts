@@ -1,14 +1,14 @@
-/** Work that is done again and again. */
+/** Work that is repeated. */
 export interface Rounds {
   /** Resolves at the end of a round that began after this call. Never rejects. */
   now(): Promise<void>;
-  /** From now on, rounds begin only on request. Waits for the one under way. Never rejects. */
+  /** From now on, rounds begin only on request. Waits for the one in progress. Never rejects. */
   close(): Promise<void>;
 }
 
 /**
- * Works in rounds: every so often, and whenever it is asked to, one round after the other. The signal aborts once the rounds are closed.
- * A round that fails is told to `onError`, and the next one begins all the same.
+ * Works in rounds, one after another: at an interval, and on request. The signal aborts when the rounds are closed. A failed round is
+ * reported to `onError`, and the next one begins all the same.
  */
 export function startRounds(
   work: (signal: AbortSignal) => Promise<unknown>,
@@ -17,7 +17,7 @@ export function startRounds(
 ): Rounds {
   const closing = new AbortController();
   let last: Promise<void> = Promise.resolve();
-  /** Has not begun. */
+  /** The next round, before it begins. */
   let next: Promise<void> | undefined;
   const begin = () => {
     next = undefined;

@@ -3,20 +3,20 @@ import { type ErrorCode, ServiceError } from './errors.ts';
 const RETRY_AFTER_SECONDS = 2;
 
 export interface SlotsOptions {
-  /** What the slots bound, for messages to callers. */
+  /** The name of what is limited, for messages to callers. */
   of: string;
   max: number;
-  /** Default: half of all, rounded up. */
+  /** Default: half of all slots, rounded up. */
   perClientMax?: number;
-  /** The error code for a client that has its share. Default: `too_many_requests`. */
+  /** The error code for a client that has used up its share. Default: `too_many_requests`. */
   code?: ErrorCode;
 }
 
 /**
- * Bounds how much goes on at once, in all and per client, so that one client cannot hold it all.
+ * Limits concurrency, in total and per client, so that one client cannot take it all.
  *
- * While other clients hold slots, a client gets another slot only if it holds fewer than are free. So the more
- * slots are taken, the fewer each client may hold, and there is always a slot for a client who holds none (Choudhury and Hahne, "Dynamic queue length thresholds").
+ * While other clients hold slots, a client gets another slot only if it holds fewer than are free. So the more slots are taken, the fewer
+ * each client may hold, and there is always a slot for a client that holds none (Choudhury and Hahne, "Dynamic queue length thresholds").
  */
 export class Slots {
   readonly #options: Required<SlotsOptions>;
@@ -27,7 +27,10 @@ export class Slots {
     this.#options = { perClientMax: Math.ceil(options.max / 2), ...options, code };
   }
 
-  /** Takes a slot. The returned function gives it back. Throws ServiceError: the code for a client that has its share, or `queue_full`. */
+  /**
+   * Takes a slot. The returned function releases it. Throws ServiceError: the code for a client that has used up its share, or
+   * `queue_full`.
+   */
   take(clientId: string): () => void {
     const give = this.tryTake(clientId);
     if (give) return give;
@@ -41,7 +44,7 @@ export class Slots {
     throw new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
   }
 
-  /** Like {@link take}, but undefined if there is no slot now. For work that can wait. */
+  /** Like {@link take}, but returns undefined if there is no slot now. For work that can wait. */
   tryTake(clientId: string): (() => void) | undefined {
     if (this.#total >= this.#options.max || this.held(clientId) >= this.#shareOf(clientId)) return undefined;
     this.#count(clientId, 1);

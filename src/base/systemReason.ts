@@ -8,17 +8,17 @@ const REMEDIES: Readonly<Record<string, string>> = {
   EMFILE: 'raise the number of files this process may open (LimitNOFILE=)',
 };
 
-/** The code of an error of the system, of Node.js or of OpenSSL; empty where the error has none. */
+/** The code of an error of the system, of Node.js or of OpenSSL; empty if the error has none. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
-/** The remedy with which a disk takes what was to be written; undefined for an error of another kind. */
+/** The remedy that makes the disk writable again; undefined for an error of another kind. */
 export function diskRemedy(cause: unknown): string | undefined {
   return REMEDIES[codeOf(cause)];
 }
 
-/** What an administrator can do so that a file can be opened. */
+/** The administrator's remedy for a file that cannot be opened. */
 export function remedyFor(cause: unknown): string {
   return diskRemedy(cause) ?? 'run this as the user that owns the folder';
 }

@@ -1,19 +1,19 @@
 import { Slots, type SlotsOptions } from './slots.ts';
 
-/** How somebody waits for a turn. */
+/** Options of a wait for a turn. */
 export interface Wait {
   /** Default: no limit. */
   waitMs?: number | undefined;
-  /** Ends the wait when it is aborted. */
+  /** Aborting it ends the wait. */
   signal?: AbortSignal | undefined;
 }
 
 type Resolve = (give: () => void) => void;
 
-/** Slots with a queue. The client who holds the fewest slots is next; clients who hold equally many take turns. */
+/** Slots with a queue. The client that holds the fewest slots is next; clients that hold equally many take turns. */
 export class Turns {
   readonly #slots: Slots;
-  /** Each client's requests in their order. The client who was served last is at the end. */
+  /** Each client's requests in their order. The client served last is at the end. */
   readonly #queues = new Map<string, Set<Resolve>>();
 
   constructor(options: SlotsOptions) {
@@ -21,8 +21,8 @@ export class Turns {
   }
 
   /**
-   * Resolves when it is the client's turn. The function gives the slot back. Rejects with the signal's reason, or
-   * with the ServiceError of {@link Slots.take} when the wait was too long.
+   * Resolves when it is the client's turn. The returned function releases the slot. Rejects with the signal's reason, or with the
+   * ServiceError of {@link Slots.take} if the wait was too long.
    */
   async take(clientId: string, { waitMs, signal }: Wait = {}): Promise<() => void> {
     signal?.throwIfAborted();
@@ -75,7 +75,7 @@ export class Turns {
     }
   }
 
-  /** The client who is next. If this client may not have a slot now, no client may. */
+  /** The client that is next. If this client cannot get a slot now, no client can. */
   #next(): string | undefined {
     let next: string | undefined;
     for (const id of this.#queues.keys()) {

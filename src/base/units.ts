@@ -7,12 +7,12 @@ const SIZE_UNITS_BYTES: Record<string, number> = {
   TiB: 2 ** 40,
 };
 
-/** Reads `250ms`, `30s`, `5m`, `24h`, `90d` as milliseconds; undefined for anything else. */
+/** Parses `250ms`, `30s`, `5m`, `24h`, `90d` into milliseconds; undefined for anything else. */
 export function parseDurationMs(text: string): number | undefined {
   return parseQuantity(text, /^(\d{1,9})(ms|s|m|h|d)$/, DURATION_UNITS_MS);
 }
 
-/** Reads `512B`, `64KiB`, `20MiB`, `1GiB` as bytes; undefined for anything else. */
+/** Parses `512B`, `64KiB`, `20MiB`, `1GiB` into bytes; undefined for anything else. */
 export function parseBytes(text: string): number | undefined {
   return parseQuantity(text, /^(\d{1,9})(B|KiB|MiB|GiB|TiB)$/, SIZE_UNITS_BYTES);
 }
@@ -23,7 +23,7 @@ function parseQuantity(text: string, pattern: RegExp, units: Record<string, numb
   return Number.isSafeInteger(value) ? value : undefined;
 }
 
-/** Bytes in the largest unit that keeps the number at least 1: `1.5 MiB`. For people, not for parsing. */
+/** Bytes in the largest unit in which the number is at least 1: `1.5 MiB`. For people, not for parsing. */
 export function formatBytes(bytes: number): string {
   const unit =
     Object.keys(SIZE_UNITS_BYTES).findLast((name) => bytes >= (SIZE_UNITS_BYTES[name] ?? 0)) ?? 'B';
@@ -31,7 +31,7 @@ export function formatBytes(bytes: number): string {
   return `${Number.isInteger(value) ? value : value.toFixed(1)} ${unit}`;
 }
 
-/** A duration as {@link parseDurationMs} reads it, in the largest unit that leaves no rest: `90s`, `1d`. */
+/** A duration in the form that {@link parseDurationMs} accepts, in the largest unit without a remainder: `90s`, `1d`. */
 export function formatDuration(durationMs: number): string {
   const [unit, unitMs] =
     Object.entries(DURATION_UNITS_MS).findLast(([, ms]) => durationMs % ms === 0) ?? (['ms', 1] as const);

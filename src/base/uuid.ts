@@ -7,8 +7,8 @@ let newestMs = 0;
 let sequence = 0;
 
 /**
- * A UUIDv7 (RFC 9562, section 5.7) as 32 hex characters. Those of one process ascend, also within a millisecond, by a
- * counter with a random start (section 6.2, method 1).
+ * A UUIDv7 (RFC 9562, section 5.7) as 32 hex characters. Those of one process ascend, even within a millisecond, by a counter with a random
+ * start (section 6.2, method 1).
  */
 export function newUuid(): string {
   const random = randomIdBytes(16);
