@@ -17,17 +17,17 @@ import { parseTimestampToken } from './timestampToken.ts';
 
 /** An ArchiveTimeStamp (RFC 4998, section 4.1). */
 export interface ArchiveTimestamp {
-  /** The hash function of the hash tree; undefined: that of the token's imprint. */
+  /** The hash function of the hash tree; undefined if it is that of the token's imprint. */
   digest?: DigestName;
-  /** DER of the attributes, as another implementation wrote them. They prove nothing. */
+  /** DER of the attributes, as another implementation wrote them. They do not prove anything. */
   attributes?: Uint8Array;
-  /** undefined: the token is over the leaf itself. */
+  /** Undefined if the token is over the leaf itself. */
   reducedHashTree?: Uint8Array[][];
   /** DER of the ContentInfo: a TimeStampToken (RFC 3161). */
   token: Uint8Array;
 }
 
-/** A record that may be valid and that this program cannot judge, such as one with another hash function. */
+/** A record that may be valid but that this program cannot judge, such as one with another hash function. */
 export class UnsupportedRecord extends Error {
   constructor(message: string) {
     super(message);
@@ -51,7 +51,7 @@ function encodeArchiveTimestamp(timestamp: ArchiveTimestamp): Uint8Array {
   );
 }
 
-/** Reads an ArchiveTimeStamp without a look into its token. Throws MalformedDer and UnsupportedRecord. */
+/** Reads an ArchiveTimeStamp without parsing its token. Throws MalformedDer and UnsupportedRecord. */
 export function readArchiveTimestamp(element: Element): ArchiveTimestamp {
   const fields = new Fields(element);
   const algorithm = fields.takeIf(contextTag(0));

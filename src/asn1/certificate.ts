@@ -30,7 +30,7 @@ export interface Certificate {
   /** DER of the Name. */
   readonly subject: Uint8Array;
   readonly issuer: Uint8Array;
-  /** The subject, for people. */
+  /** The subject, for display. */
   readonly name: readonly NameAttribute[];
   /** Content octets of the serial number. */
   readonly serial: Uint8Array;
@@ -39,9 +39,9 @@ export interface Certificate {
   readonly notAfter: number;
   /** DER SubjectPublicKeyInfo. */
   readonly spki: Uint8Array;
-  /** undefined when the key is of an unsupported type, or too weak. */
+  /** Undefined if the key is of an unsupported type, or too weak. */
   readonly publicKey: PublicKey | undefined;
-  /** The signed part (DER TBSCertificate), the algorithm, and the signature. No scheme: the algorithm is not supported. */
+  /** The signed part (DER TBSCertificate), the algorithm, and the signature. The scheme is undefined if the algorithm is not supported. */
   readonly signedBytes: Uint8Array;
   readonly scheme: SignatureScheme | undefined;
   readonly signature: Uint8Array;
@@ -65,7 +65,7 @@ export const UNTRUSTED_KEY = 'has a key that is too weak or of an unsupported ty
 
 const CERTIFICATE_BYTES_MAX = 16_384;
 
-/** Extensions that can be critical: those with rules applied here, and policies, which matter only when one is required. */
+/** Extensions that may be critical: those with rules applied here, and policies, which matter only if one is required. */
 const PROCESSED: readonly string[] = [
   OID.basicConstraints,
   OID.keyUsage,
@@ -73,19 +73,19 @@ const PROCESSED: readonly string[] = [
   OID.certificatePolicies,
 ];
 
-/** If an issuer names purposes, one of these must be among them. */
+/** If an issuer's certificate names purposes, one of these must be among them. */
 const PURPOSES_OF_ISSUERS: readonly string[] = [OID.timeStamping, OID.anyExtendedKeyUsage];
 
-/** A chain has three or so, and an authority uses one chain for years. */
+/** A chain has about three, and an authority uses one chain for years. */
 const REMEMBERED_MAX = 64;
 
-/** Reads a certificate. Throws MalformedDer for anything but the DER of one. */
+/** Reads a certificate. Throws MalformedDer for anything but a certificate in DER. */
 export function parseCertificate(der: Uint8Array): Certificate {
   if (der.length > CERTIFICATE_BYTES_MAX) throw new MalformedDer('a certificate of more than 16 KiB');
   return parse(toBinary(der));
 }
 
-/** The same bytes are the same object each time, so that what follows from a certificate can be kept with it. */
+/** The same bytes give the same object each time, so that derived values can be cached with it. */
 const parse = remember(REMEMBERED_MAX, (binary): Certificate => {
   const der = fromBinary(binary);
   const outer = new Fields(parseDer(der));
@@ -106,7 +106,7 @@ const parse = remember(REMEMBERED_MAX, (binary): Certificate => {
   fields.takeIf(primitiveTag(2));
   const extensions = readExtensions(fields.takeIf(contextTag(3)));
   fields.end();
-  // Only the inner one is signed (RFC 5280, section 4.1.1.2).
+  // Only the inner algorithm is signed (RFC 5280, section 4.1.1.2).
   if (!bytesEqual(algorithm.der, innerAlgorithm.der))
     throw new MalformedDer('two different signature algorithms');
   if (extensions.size > 0 && version !== 3) throw new MalformedDer(`extensions in version ${version}`);
@@ -173,12 +173,12 @@ function readAuthorityKeyIdentifier(extensions: Certificate['extensions']): Uint
   return identifier && contentOf(identifier);
 }
 
-/** The subject in one line, for people. */
+/** The subject in one line, for display. */
 export const describeSubject: (certificate: Certificate) => string = rememberEach(({ name }) =>
   describeName(name),
 );
 
-/** Whether the issuer's name is that of `issuer`, and the key identifiers, if present, are equal. This is no proof. */
+/** Whether the issuer's name is that of `issuer`, and the key identifiers, if present, are equal. This does not prove anything. */
 export function namesAsIssuer(certificate: Certificate, issuer: Certificate): boolean {
   const { authorityKeyIdentifier: wanted } = certificate;
   const { subjectKeyIdentifier: found } = issuer;
@@ -193,7 +193,7 @@ export function isSelfIssued(certificate: Certificate): boolean {
   return namesAsIssuer(certificate, certificate);
 }
 
-/** Whether the key of `issuer` signed the certificate. */
+/** Whether the certificate was signed with the key of `issuer`. */
 export function isSignedBy(certificate: Certificate, issuer: Certificate): boolean {
   return signatureCheckOf(certificate)(issuer);
 }
@@ -212,9 +212,8 @@ export function isValidAt({ notBefore, notAfter }: Certificate, epochMs: number)
 }
 
 /**
- * Why the certificate must not issue certificates for time-stamping, with `below` intermediate certificates between
- * it and the end certificate (RFC 5280, sections 4.2.1.3, 4.2.1.9 and 4.2.1.12); undefined when it can. Throws
- * MalformedDer.
+ * Why the certificate must not issue certificates for time-stamping, with `below` intermediate certificates between it and the end
+ * certificate (RFC 5280, sections 4.2.1.3, 4.2.1.9 and 4.2.1.12); undefined if it may. Throws MalformedDer.
  */
 export function issuingFault(certificate: Certificate, below: number): string | undefined {
   const constraints = basicConstraints(certificate);
@@ -230,8 +229,8 @@ export function issuingFault(certificate: Certificate, below: number): string | 
 }
 
 /**
- * Why the certificate is not that of a time-stamping unit: the extended key usage must be timeStamping only, and
- * critical (RFC 3161, section 2.3). undefined when there is no fault. Throws MalformedDer.
+ * Why the certificate does not belong to a time-stamping unit: the extended key usage must be timeStamping only, and critical (RFC 3161,
+ * section 2.3). Undefined if it does. Throws MalformedDer.
  */
 export function timestampingFault(certificate: Certificate): string | undefined {
   const extension = certificate.extensions.get(OID.extKeyUsage);

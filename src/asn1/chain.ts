@@ -11,18 +11,17 @@ import {
 import { MalformedDer } from './der.ts';
 
 /**
- * The chain from the certificate to a root, both included, or why there is none. `untrusted`: the certificates have
- * no fault, but lead to no trusted root.
+ * The chain from the certificate to a root, both included, or why there is none. `untrusted`: the certificates are sound, but do not lead
+ * to a trusted root.
  */
 export type ChainResult = { chain: Certificate[] } | { fault: string; untrusted: boolean };
 
 const CHAIN_LENGTH_MAX = 8;
 
 /**
- * Finds a chain from `leaf` to one of the trusted `roots` through certificates of the `pool`. Each certificate must
- * be valid at `at` (milliseconds since the epoch), and each issuer must be allowed to issue (RFC 5280, section
- * 6.1). A root is trusted by its bytes; its own signature proves nothing. Each certificate is tried once, so that a
- * hostile pool costs no more than an honest one.
+ * Finds a chain from `leaf` to one of the trusted `roots` through certificates of the `pool`. Each certificate must be valid at `at`
+ * (milliseconds since the epoch), and each issuer must be allowed to issue (RFC 5280, section 6.1). A root is trusted by its bytes; its own
+ * signature does not prove anything. Each certificate is tried once, so that a hostile pool costs as little as an honest one.
  */
 export function findChain(
   leaf: Certificate,
@@ -79,7 +78,7 @@ function isOneOf(list: readonly Certificate[], one: Certificate): boolean {
   return list.some(({ der }) => bytesEqual(der, one.der));
 }
 
-/** A time as in RFC 3339; 'that time' for one outside the range of a Date. */
+/** A time in RFC 3339 form; 'that time' if it is outside the range of a Date. */
 function formatTime(epochMs: number): string {
   return Number.isFinite(epochMs) && Math.abs(epochMs) <= 8.64e15
     ? new Date(epochMs).toISOString()

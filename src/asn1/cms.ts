@@ -43,7 +43,7 @@ export interface SignedData {
 export interface SignerInfo {
   /** The claimed signer: DER Name and content octets of the serial number, or a subject key identifier. */
   id: { issuer: Uint8Array; serial: Uint8Array } | { subjectKeyIdentifier: Uint8Array };
-  /** undefined when the algorithm is not supported. */
+  /** Undefined if the algorithm is not supported. */
   digest: DigestName | undefined;
   scheme: SignatureScheme | undefined;
   /** The values of the attributes, by attribute type. */
@@ -55,7 +55,7 @@ export interface SignerInfo {
 
 /** More certificates than any authority sends. */
 const CERTIFICATES_MAX = 16;
-/** What a Certificate consists of (RFC 5280, section 4.1). */
+/** The parts of a Certificate (RFC 5280, section 4.1). */
 const CERTIFICATE_TAGS: readonly number[] = [TAG.sequence, TAG.sequence, TAG.bitString];
 
 /**
@@ -74,7 +74,7 @@ export function encodeSignedAttributes(
   ]);
 }
 
-/** ContentInfo of a SignedData of one signer. `signature` is over {@link encodeSignedAttributes}. */
+/** ContentInfo of a SignedData with one signer. `signature` is over {@link encodeSignedAttributes}. */
 export function encodeSignedData(options: {
   contentType: string;
   content: Uint8Array;
@@ -82,7 +82,7 @@ export function encodeSignedData(options: {
   signature: Uint8Array;
   algorithm: AuthorityAlgorithm;
   certificate: Certificate;
-  /** The certificates to send along, if any. */
+  /** The certificates to include, if any. */
   certificates: readonly Certificate[];
 }): Uint8Array {
   const { contentType, content, signedAttributes, signature, algorithm, certificate, certificates } = options;
@@ -110,7 +110,7 @@ export function encodeSignedData(options: {
   return sequence(oid(OID.signedData), constructed(contextTag(0), [signedData]));
 }
 
-/** Reads a SignedData of {@link encodeSignedData} or of another implementation. Throws MalformedDer. */
+/** Reads a SignedData from {@link encodeSignedData} or from another implementation. Throws MalformedDer. */
 export function parseSignedData(der: Uint8Array): SignedData {
   const info = new Fields(parseDer(der));
   if (readOid(info.take(TAG.oid)) !== OID.signedData) throw new MalformedDer('not a SignedData');
@@ -127,7 +127,7 @@ export function parseSignedData(der: Uint8Array): SignedData {
   return { contentType, content, certificates, signer: readSignerInfo(signer) };
 }
 
-/** The value of an attribute that must be present once, with one value (RFC 5652, section 11). Throws MalformedDer. */
+/** The value of an attribute that must occur once, with one value (RFC 5652, section 11). Throws MalformedDer. */
 export function readAttribute({ attributes }: SignerInfo, type: string): Element {
   const [value, second] = attributes.get(type) ?? [];
   if (value === undefined || second !== undefined)
@@ -136,9 +136,9 @@ export function readAttribute({ attributes }: SignerInfo, type: string): Element
 }
 
 /**
- * The digest of the signer's certificate in the signed attributes: from SigningCertificateV2 (RFC 5035), or else
- * from SigningCertificate with SHA-1 (RFC 2634), which some authorities still send alone. RFC 5816 allows both.
- * undefined when the hash function is not supported. Throws MalformedDer.
+ * The digest of the signer's certificate in the signed attributes: from SigningCertificateV2 (RFC 5035), or else from SigningCertificate
+ * with SHA-1 (RFC 2634), which some authorities still send alone. RFC 5816 allows both. Undefined if the hash function is not supported.
+ * Throws MalformedDer.
  */
 export function readSigningCertificate(
   signer: SignerInfo,
@@ -160,7 +160,7 @@ const issuerAndSerial = rememberEach(({ issuer, serial }: Certificate) =>
   sequence(issuer, primitive(TAG.integer, serial)),
 );
 
-/** Attribute SigningCertificateV2 with one ESSCertIDv2. SHA-256 is the default, so DER leaves it out. */
+/** Attribute SigningCertificateV2 with one ESSCertIDv2. SHA-256 is the default, so DER omits it. */
 const signingCertificate = rememberEach(({ der, issuer, serial }: Certificate) => {
   const generalNames = sequence(constructed(contextTag(4), [issuer]));
   const essCertId = sequence(
@@ -178,7 +178,7 @@ function readEncapsulated(element: Element): { contentType: string; content: Uin
   return { contentType, content: contentOf(content) };
 }
 
-/** The one element in `[0] EXPLICIT`. */
+/** The only element in `[0] EXPLICIT`. */
 function readExplicit(element: Element, tag: number): Element {
   const fields = new Fields(element, contextTag(0));
   const inner = fields.take(tag);
@@ -214,7 +214,7 @@ function readSignerInfo(element: Element): SignerInfo {
     digest,
     scheme,
     attributes: readAttributes(new Fields(attributes, contextTag(0)).rest()),
-    // Keep the order of the encoding: some authorities do not sort the attributes, and sign the unsorted ones.
+    // Keeps the order of the encoding: some authorities do not sort the attributes, and sign the unsorted ones.
     signedBytes: retagged(TAG.set, attributes.der),
     signature,
   };

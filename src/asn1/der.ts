@@ -29,7 +29,7 @@ export const primitiveTag = (n: number): number => 0x80 | n;
 /** Bit 6 of the identifier octet. */
 const CONSTRUCTED = 0x20;
 
-/** The bytes are not the expected DER. Readers of this folder throw it; the reader of the whole structure catches it. */
+/** The bytes are not the expected DER. Readers in this folder throw it; the reader of the whole structure catches it. */
 export class MalformedDer extends Error {
   constructor(message: string) {
     super(message);
@@ -125,10 +125,10 @@ export function generalizedTime(epochMs: number): Uint8Array {
 
 // Reading.
 
-/** Deeper than any structure of this service. Limits the work for hostile bytes. */
+/** Deeper than any structure of this service. Limits the work caused by hostile bytes. */
 const DEPTH_MAX = 32;
 
-/** One element of DER: a view of the bytes that it was read from. {@link parseDer} makes it. */
+/** One element of DER: a view of the bytes that it was read from. Created by {@link parseDer}. */
 export class Element {
   /** The identifier octet. */
   readonly tag: number;
@@ -141,8 +141,8 @@ export class Element {
   readonly #contentAt: number;
 
   /**
-   * Reads the element at `start`, which must end at `limit` or before, and all within it. Only tags of one octet: no
-   * structure of this service has others. Throws MalformedDer.
+   * Reads the element at `start`, which must end at or before `limit`, with its descendants. Accepts only tags of one octet: the structures
+   * of this service use no others. Throws MalformedDer.
    */
   constructor(bytes: Uint8Array, start: number, limit: number, depth: number) {
     const tag = bytes[start];
@@ -183,7 +183,7 @@ export class Element {
 
 /** The length in these octets, which must be the shortest form of a length above 127 (X.690, section 10.1). */
 function readLength(bytes: Uint8Array, start: number, end: number): number {
-  // None: the indefinite form of BER.
+  // Without any octets, it would be the indefinite form of BER.
   if (end === start || end > start + 4 || end > bytes.length)
     throw new MalformedDer('not DER: no valid length');
   let length = 0;
@@ -192,19 +192,19 @@ function readLength(bytes: Uint8Array, start: number, end: number): number {
   return length;
 }
 
-/** Parses the one element that the bytes encode, and all within it. Accepts DER only. Throws MalformedDer. */
+/** Parses the bytes as exactly one element, with its descendants. Accepts DER only. Throws MalformedDer. */
 export function parseDer(bytes: Uint8Array): Element {
   const element = new Element(bytes, 0, bytes.length, 0);
   if (element.end < bytes.length) throw new MalformedDer('not DER: something after the element');
   return element;
 }
 
-/** {@link parseDer} of an element that must have this tag. */
+/** Like {@link parseDer}, for an element that must have this tag. */
 export function parseTagged(bytes: Uint8Array, tag: number): Element {
   return requireTag(parseDer(bytes), tag);
 }
 
-/** Throws MalformedDer for an element with another tag. */
+/** Throws MalformedDer if the element has another tag. */
 export function requireTag(element: Element, tag: number): Element {
   if (element.tag === tag) return element;
   throw new MalformedDer(`tag ${hexTag(element.tag)} in place of ${hexTag(tag)}`);
@@ -248,7 +248,7 @@ export function readInteger(element: Element): number {
   return content.reduce((value, octet) => value * 256 + octet, 0);
 }
 
-/** DER's two values of a BOOLEAN (X.690, section 11.1). */
+/** A BOOLEAN: DER allows two values (X.690, section 11.1). */
 export function readBoolean(element: Element): boolean {
   const content = contentOf(element);
   if (content.length !== 1 || (content[0] !== 0 && content[0] !== 0xff)) {

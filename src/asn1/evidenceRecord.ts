@@ -39,13 +39,13 @@ import {
 export interface EvidenceRecord {
   /** All hash functions that the record uses. */
   digests: DigestName[];
-  /** DER of certificates that the tokens need and do not contain. */
+  /** DER of certificates that the tokens need but do not contain. */
   certificates: Uint8Array[];
-  /** Oldest first. Archive time-stamps of one chain use one hash function; a hash renewal begins a chain. */
+  /** Oldest first. Archive time-stamps of one chain use one hash function; a hash renewal begins a new chain. */
   chains: ArchiveTimestamp[][];
 }
 
-/** A record as it was read. */
+/** A record as read. */
 export interface ParsedEvidenceRecord extends EvidenceRecord {
   /** DER of each chain. */
   chainDers: Uint8Array[];
@@ -53,14 +53,14 @@ export interface ParsedEvidenceRecord extends EvidenceRecord {
 
 /** Longest accepted record in bytes. A renewal adds a token and the hashes of a tree: 1 to 20 KiB. */
 export const RECORD_BYTES_MAX = 4_194_304;
-/** Most archive time-stamps of a record: a renewal each month for 83 years. */
+/** Maximum number of archive time-stamps in a record: a monthly renewal for 83 years. */
 export const RECORD_TIMESTAMPS_MAX = 1_000;
-/** Most chains of a record, each of which covers all before: a hash renewal each year for 63 years. */
+/** Maximum number of chains in a record, each of which covers all before it: a yearly hash renewal for 63 years. */
 export const RECORD_CHAINS_MAX = 64;
-/** Most certificates beside the tokens. */
+/** Maximum number of certificates outside the tokens. */
 export const RECORD_CERTIFICATES_MAX = 64;
 
-/** DER of the record, as {@link parseEvidenceRecord} reads it. */
+/** DER of the record, which {@link parseEvidenceRecord} can read. */
 export function encodeEvidenceRecord({ digests, certificates, chains }: EvidenceRecord): Uint8Array {
   const values = sequence(oid(OID.certificateValues), setOf([sequence(...certificates)]));
   return sequence(
@@ -72,10 +72,9 @@ export function encodeEvidenceRecord({ digests, certificates, chains }: Evidence
 }
 
 /**
- * The leaf of a data object in the hash tree of a renewal that uses `digest` (RFC 4998, section 5.2), by the record that
- * the data object has so far. No record: the hash of the data object. The last chain uses the same hash function: the
- * hash of the last token (time-stamp renewal). Else the hash of both hashes, of the data object and of all chains (hash
- * renewal).
+ * The leaf of a data object in the hash tree of a renewal that uses `digest` (RFC 4998, section 5.2), depending on the record that the data
+ * object has so far. No record: the hash of the data object. The last chain uses the same hash function: the hash of the last token
+ * (time-stamp renewal). Otherwise: the hash of two hashes, of the data object and of all chains (hash renewal).
  */
 export function renewalLeaf(
   record: Pick<EvidenceRecord, 'chains'> | undefined,
@@ -88,15 +87,12 @@ export function renewalLeaf(
   return digestOf(digest, concatBytes(renewedPair(digest, data, encodeSequence(record.chains))));
 }
 
-/** What a hash renewal covers: the hashes of the data object and of the archiveTimeStampSequence before it. */
+/** The hashes that a hash renewal covers: of the data object, and of the archiveTimeStampSequence before it. */
 function renewedPair(digest: DigestName, data: Uint8Array, before: Uint8Array): [Uint8Array, Uint8Array] {
   return [digestOf(digest, data), digestOf(digest, before)];
 }
 
-/**
- * Reads a record of any implementation, without a look into its tokens. Throws MalformedDer for anything but DER, and
- * UnsupportedRecord.
- */
+/** Reads a record of any implementation, without parsing its tokens. Throws MalformedDer for anything but DER, and UnsupportedRecord. */
 export function parseEvidenceRecord(der: Uint8Array): ParsedEvidenceRecord {
   if (der.length > RECORD_BYTES_MAX) throw new MalformedDer('a record of more than 4 MiB');
   const fields = new Fields(parseDer(der));
@@ -140,8 +136,8 @@ function readCryptoInfos(element: Element | undefined): Uint8Array[] {
 }
 
 /**
- * Whether the first archive time-stamp of a record covers some data: finds the record of each of several data objects. It
- * proves nothing. A record that cannot be read is of no data.
+ * Whether the first archive time-stamp of a record covers some data: assigns records to data objects. It does not prove anything. For a
+ * record that cannot be read, always false.
  */
 export function beginsOver(record: Uint8Array): (data: Uint8Array) => boolean {
   try {
@@ -164,13 +160,13 @@ export function beginsOver(record: Uint8Array): (data: Uint8Array) => boolean {
 export type RenewalKind = 'initial' | 'time-stamp renewal' | 'hash renewal';
 
 /**
- * The fault of an archive time-stamp: that of its token, or `order`: not later than the one before; `digest`: a hash
- * function that its chain or the record does not have; `authority`: the verifier objects to it; `gap`: no longer valid
- * when the next one was made; `expired`: the last one, and no longer valid; `future`: later than the verification.
+ * The fault of an archive time-stamp: that of its token, or `order`: not later than the one before; `digest`: a hash function not listed in
+ * its chain or record; `authority`: the verifier objects to it; `gap`: no longer valid when the next one was made; `expired`: the last one,
+ * and no longer valid; `future`: later than the verification.
  */
 export type RecordFault = TokenFault | 'order' | 'digest' | 'authority' | 'gap' | 'expired' | 'future';
 
-/** Neither good nor bad: what the verification needs is missing, or its time is over. */
+/** Neither valid nor invalid: something needed for verification is missing, or the validity has ended. */
 const UNDECIDED: readonly RecordFault[] = ['untrusted', 'unsupported', 'expired', 'future'];
 
 interface Refusal {
@@ -185,7 +181,7 @@ export type RecordLine = { kind: RenewalKind } & (
   | Refusal
 );
 
-/** `lines`: the archive time-stamps, oldest first; `holdsUntil`: when the last one ends, milliseconds since the epoch. */
+/** `lines`: the archive time-stamps, oldest first; `holdsUntil`: when the last one expires, milliseconds since the epoch. */
 export type RecordVerdict =
   | { outcome: 'good'; lines: RecordLine[]; holdsUntil: number }
   | (Refusal & { lines: RecordLine[] });
@@ -193,15 +189,15 @@ export type RecordVerdict =
 export interface RecordVerification {
   /** DER, as received. */
   record: Uint8Array;
-  /** The data object: of a receipt, the signed checkpoint in UTF-8. */
+  /** The data object: for a receipt, the signed checkpoint in UTF-8. */
   data: Uint8Array;
-  /** The roots that the verifier trusts, parsed or in DER; or trusts at a time, see {@link verifyTimestampToken}. */
+  /** The roots that the verifier trusts, parsed or in DER; or trusts at a given time, see {@link verifyTimestampToken}. */
   trustedRoots: readonly (Certificate | Uint8Array)[] | ((at: number) => readonly Certificate[]);
-  /** DER of certificates that can be part of a token's chain; the record and the token can contain others. */
+  /** DER of certificates that may be part of a token's chain; the record and the token may contain others. */
   certificates?: readonly Uint8Array[];
   /** The time of verification, milliseconds since the epoch: the last token must be valid then. */
   at: number;
-  /** Why the verifier does not rely on a verified token at that time; undefined if it does. */
+  /** Why the verifier does not accept a verified token at that time; undefined if it does. */
   objection?: (timestamp: VerifiedTimestamp, at: number) => string | undefined;
 }
 
@@ -216,10 +212,10 @@ class Refused extends Error {
 }
 
 /**
- * Verifies a record (RFC 4998, sections 4.3 and 5.3): each chain covers the data object and all chains before it, each
- * other archive time-stamp covers the token before it, and each token was valid when the next one was made, the last one
- * at the time of verification. Works offline and does not check revocation. Never throws, whatever the record is;
- * MalformedDer for a trusted root that is no certificate.
+ * Verifies a record (RFC 4998, sections 4.3 and 5.3): each chain must cover the data object and all chains before it, each other archive
+ * time-stamp must cover the token before it, and each token must have been valid when the next one was made, the last one at the time of
+ * verification. Works offline and does not check revocation. Never throws because of the record; throws MalformedDer for a trusted root
+ * that is not a certificate.
  */
 export function verifyEvidenceRecord(input: RecordVerification): RecordVerdict {
   const trustedRoots =
@@ -259,13 +255,13 @@ function refusalOf(error: unknown): Refusal {
 
 type Prepared = RecordVerification & Pick<TokenVerification, 'trustedRoots'>;
 
-/** An archive time-stamp, and what must be true of it. */
+/** An archive time-stamp, and the conditions it must meet. */
 interface Link {
   kind: RenewalKind;
   archived: ArchiveTimestamp;
   /** The hash function of its chain. */
   digest: DigestName;
-  /** What it must cover, for people, and the leaf: one of these. */
+  /** What it must cover: a description for people, and the possible leaves. */
   covered: string;
   leaves: Uint8Array[];
 }
@@ -310,7 +306,7 @@ function linksOf({ chains, chainDers }: ParsedEvidenceRecord, data: Uint8Array):
       if (number === 0)
         return { kind: 'initial', archived, digest, covered: 'the data', leaves: [digestOf(digest, data)] };
       const pair = renewedPair(digest, data, sequence(...chainDers.slice(0, number)));
-      // The RFC has the pair in this order; some implementations sort it, as they sort all nodes.
+      // The RFC defines the pair in this order; some implementations sort it, as they sort all nodes.
       const leaves = [pair, pair.toSorted(compareBytes)].map((hashes) =>
         digestOf(digest, concatBytes(hashes)),
       );
@@ -319,7 +315,7 @@ function linksOf({ chains, chainDers }: ParsedEvidenceRecord, data: Uint8Array):
   });
 }
 
-/** What the token proves at `next`, the time of the next token, or at the time of verification if it is the last one. */
+/** What the token proves at `next`, the time of the next token; the last token is checked at the time of verification. */
 function verifyLink(link: Link, input: Prepared, next: number | undefined): VerifiedTimestamp {
   const { archived, digest, covered, leaves } = link;
   const { reducedHashTree: tree, token } = archived;

@@ -2,10 +2,10 @@ import { bytesEqual, compareBytes, concatBytes } from '../base/bytes.ts';
 import { type DigestName, digestOf } from '../base/crypto.ts';
 import { DIGEST_BYTES } from './signatureAlgorithm.ts';
 
-// The hash tree of evidence records (RFC 4998, section 4.2): no prefix tells a leaf from a node, unlike in the log.
-// Trees that are made here are binary; trees of others may have nodes with any number of children.
+// The hash tree of evidence records (RFC 4998, section 4.2): unlike in the log, leaves and nodes have no distinguishing prefix. Trees made
+// here are binary; those of other implementations may have nodes with any number of children.
 
-/** The hash of a node: the hash of its children, one after the other in ascending binary order. */
+/** The hash of a node: the hash of its children, concatenated in ascending binary order. */
 function parentOf(digest: DigestName, children: readonly Uint8Array[]): Uint8Array {
   return digestOf(digest, concatBytes(children.toSorted(compareBytes)));
 }
@@ -15,7 +15,7 @@ export function treeRoot(digest: DigestName, leaves: readonly Uint8Array[]): Uin
   return rootOfLevels(treeLevels(digest, leaves));
 }
 
-/** All nodes of a binary tree, from the leaves up to the root. The last node of an odd level moves up as it is. */
+/** All nodes of a binary tree, from the leaves up to the root. The last node of an odd level moves up unchanged. */
 export function treeLevels(digest: DigestName, leaves: readonly Uint8Array[]): TreeLevels {
   const levels = [leaves];
   for (let level = leaves; level.length > 1; levels.push(level)) level = levelAbove(digest, level);
@@ -30,7 +30,7 @@ export function rootOfLevels(levels: TreeLevels): Uint8Array {
   return root;
 }
 
-/** The siblings from the leaf with that index up to the root; none for a tree of one leaf. */
+/** The siblings from the leaf with that index up to the root; empty for a tree with one leaf. */
 export function pathInLevels(levels: TreeLevels, index: number): Uint8Array[] {
   if (levels[0]?.[index] === undefined) throw new RangeError(`a hash tree without a leaf ${index}`);
   return levels.flatMap((level, height) => level[(index >> height) ^ 1] ?? []);
@@ -46,8 +46,8 @@ function levelAbove(digest: DigestName, level: readonly Uint8Array[]): Uint8Arra
 }
 
 /**
- * The reduced hash tree of a leaf with these siblings, from the leaf up: its first list has the leaf too. undefined
- * without siblings: the leaf is the root, and an archive time-stamp needs no tree.
+ * The reduced hash tree of a leaf with these siblings, from the leaf up: its first list contains the leaf too. Undefined without siblings:
+ * the leaf is then the root, and an archive time-stamp does not need a tree.
  */
 export function reducedTree(leaf: Uint8Array, siblings: readonly Uint8Array[]): Uint8Array[][] | undefined {
   const [first, ...rest] = siblings;
@@ -56,9 +56,9 @@ export function reducedTree(leaf: Uint8Array, siblings: readonly Uint8Array[]): 
 }
 
 /**
- * The root that the reduced hash tree of a stranger gives the leaf (RFC 4998, section 4.3, steps 2 and 3). undefined
- * when its first list does not have the leaf, when a list is empty, or when a hash is not of this hash function. A leaf
- * alone in the first list is its own node: so do other programs, and so says RFC 6283, section 3.2.1.
+ * The root that an untrusted reduced hash tree gives for the leaf (RFC 4998, section 4.3, steps 2 and 3). Undefined if its first list lacks
+ * the leaf, if a list is empty, or if a hash is not of this hash function. A leaf alone in the first list is its own node, as in other
+ * programs and in RFC 6283, section 3.2.1.
  */
 export function rootOfReducedTree(
   digest: DigestName,

@@ -49,7 +49,7 @@ interface Validity {
   serial: Uint8Array;
 }
 
-/** The part of a root certificate that the root signs: an authority that issues end certificates only. */
+/** The signed part of a root certificate, for an authority that issues only end certificates. */
 export function encodeRootTbs(
   options: { subject: DistinguishedName; key: SigningKey } & Validity,
 ): Uint8Array {
@@ -72,7 +72,7 @@ export function encodeRootTbs(
   });
 }
 
-/** The part of a time-stamping unit's certificate that the issuer signs (RFC 3161, section 2.3). */
+/** The signed part of a time-stamping unit's certificate (RFC 3161, section 2.3). */
 export function encodeTimestampingTbs(
   options: {
     subject: DistinguishedName;
@@ -96,7 +96,7 @@ export function encodeTimestampingTbs(
   });
 }
 
-/** The part of a request for a time-stamping certificate that the key signs (RFC 2986, section 4.1). */
+/** The signed part of a request for a time-stamping certificate (RFC 2986, section 4.1). */
 export function encodeRequestInfo({
   subject,
   key,
@@ -109,8 +109,8 @@ export function encodeRequestInfo({
 }
 
 /**
- * A certificate or a request: the signed part, the algorithm, and the signature. It is relied on for years, so
- * another implementation reads it back: what only this program can read is never given out.
+ * A certificate or a request: the signed part, the algorithm, and the signature. It is used for years, so another implementation reads it
+ * back first: output that only this program can read is never issued.
  */
 export function encodeSigned(tbs: Uint8Array, signer: SigningKey, signature: Uint8Array): Uint8Array {
   const signed = sequence(tbs, signatureAlgorithm(signer.algorithm), bitString(signature));

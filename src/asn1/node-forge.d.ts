@@ -1,4 +1,4 @@
-/** The part of node-forge that this project uses, as a second reader of DER. It does not use its certificates and signatures. */
+/** The part of node-forge that this project uses, as a second reader of DER. Its certificate and signature functions are not used. */
 declare module 'node-forge/lib/asn1.js' {
   namespace asn1 {
     interface Asn1 {
@@ -13,7 +13,7 @@ declare module 'node-forge/lib/asn1.js' {
   }
   const asn1: {
     create(tagClass: number, type: number, constructed: boolean, value: string | asn1.Asn1[]): asn1.Asn1;
-    /** Throws Error for bytes that are not BER. */
+    /** Throws Error if the bytes are not BER. */
     fromDer(
       bytes: string,
       options: { strict: boolean; parseAllBytes: boolean; decodeBitStrings: boolean; maxDepth: number },

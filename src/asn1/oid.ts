@@ -1,7 +1,7 @@
 import { fromBinary, toBinary } from '../base/bytes.ts';
 import { remember } from '../base/remember.ts';
 
-/** Object identifiers, by the names their standards give them. */
+/** Object identifiers, under the names from their standards. */
 export const OID = {
   sha256: '2.16.840.1.101.3.4.2.1',
   sha384: '2.16.840.1.101.3.4.2.2',
@@ -50,13 +50,13 @@ export const OID = {
   organizationIdentifier: '2.5.4.97',
 } as const;
 
-/** More than all structures of this service have. */
+/** More than all structures of this service contain. */
 export const OIDS_MAX = 256;
 
-/** Longest object identifier that readers accept, in content octets. */
+/** Longest accepted object identifier, in content octets. */
 const CONTENT_BYTES_MAX = 64;
 
-/** Whether the text is an object identifier in dotted form, such as `2.25.` and a UUID as a number. */
+/** Whether the text is an object identifier in dotted form, such as `2.25.` followed by a UUID as a number. */
 export function isOid(text: string): boolean {
   if (!/^(?:[01]\.(?:[1-3]?\d)|2\.(?:0|[1-9]\d{0,38}))(?:\.(?:0|[1-9]\d{0,38})){1,30}$/.test(text))
     return false;

@@ -15,9 +15,8 @@ const RSA_BITS = { min: 2048, max: 8192 };
 const EXPONENT_BYTES_MAX = 8;
 
 /**
- * The key of a SubjectPublicKeyInfo: ECDSA with a named curve (RFC 5480) or RSA (RFC 3279, section 2.3.1).
- * undefined for a key of another type, for one that is too weak, and for a point that is not on its curve. Throws
- * MalformedDer.
+ * The key of a SubjectPublicKeyInfo: ECDSA with a named curve (RFC 5480) or RSA (RFC 3279, section 2.3.1). Undefined for a key of another
+ * type, for one that is too weak, and for a point that is not on its curve. Throws MalformedDer.
  */
 export function readPublicKey(spki: Element): PublicKey | undefined {
   const fields = new Fields(spki);

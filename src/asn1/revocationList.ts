@@ -4,11 +4,11 @@ import { describeName, readName } from './distinguishedName.ts';
 
 /** A certificate revocation list (RFC 5280, section 5). Its signature is not verified here. */
 export interface RevocationList {
-  /** The name of the issuer, for people. */
+  /** The name of the issuer, for display. */
   issuer: string;
-  /** The same in DER, as {@link issuedAs} begins with it. */
+  /** The name in DER, which is the beginning of {@link issuedAs}. */
   issuerHex: string;
-  /** From when to when the list is valid, milliseconds since the epoch. A list without `nextUpdate` is valid for ever. */
+  /** The validity of the list, milliseconds since the epoch. A list without `nextUpdate` is valid for ever. */
   thisUpdate: number;
   nextUpdate: number | undefined;
   /** What {@link issuedAs} returns for each certificate on the list. */
@@ -35,7 +35,7 @@ export function parseRevocationList(der: Uint8Array): RevocationList {
   };
 }
 
-/** Issuer and serial number of a certificate in DER, which together name it (RFC 5280, section 4.1.2.2). Throws MalformedDer. */
+/** Issuer and serial number of a certificate in DER, which together identify it (RFC 5280, section 4.1.2.2). Throws MalformedDer. */
 export function issuedAs(certificate: Uint8Array): string {
   const fields = new Fields(new Fields(parseTagged(certificate, TAG.sequence)).take(TAG.sequence));
   fields.takeIf(contextTag(0));

@@ -6,7 +6,7 @@ export const DIGESTS = ['sha256', 'sha384', 'sha512'] as const satisfies readonl
 
 export const DIGEST_BYTES: Record<DigestName, number> = { sha256: 32, sha384: 48, sha512: 64 };
 
-/** The keys with which this service signs tokens and certificates. Stock tools can verify both; both sign over SHA-256. */
+/** The key types with which this service signs tokens and certificates. Standard tools can verify both; both sign over SHA-256. */
 export const AUTHORITY_ALGORITHMS = ['ecdsa-p256', 'rsa-3072'] as const;
 export type AuthorityAlgorithm = (typeof AUTHORITY_ALGORITHMS)[number];
 
@@ -37,15 +37,15 @@ export function signatureAlgorithm(algorithm: AuthorityAlgorithm): Uint8Array {
     : sequence(oid(OID.sha256WithRSAEncryption), primitive(TAG.null, new Uint8Array(0)));
 }
 
-/** The hash function of an AlgorithmIdentifier; undefined when it is not supported. Throws MalformedDer. */
+/** The hash function of an AlgorithmIdentifier; undefined if it is not supported. Throws MalformedDer. */
 export function readDigestAlgorithm(element: Element): DigestName | undefined {
   const found = readPlain(element);
   return DIGESTS.find((digest) => OID[digest] === found);
 }
 
 /**
- * The scheme of an AlgorithmIdentifier; undefined when it is not supported. For `rsaEncryption`, the digest
- * algorithm beside it names the hash function (RFC 5652, section 5.3). Throws MalformedDer.
+ * The scheme of an AlgorithmIdentifier; undefined if it is not supported. For `rsaEncryption`, the accompanying digest algorithm gives the
+ * hash function (RFC 5652, section 5.3). Throws MalformedDer.
  */
 export function readSignatureAlgorithm(element: Element, digest?: DigestName): SignatureScheme | undefined {
   const found = readPlain(element);
@@ -53,7 +53,7 @@ export function readSignatureAlgorithm(element: Element, digest?: DigestName): S
   return found === undefined ? undefined : SCHEMES[found];
 }
 
-/** Whether the signature is valid for the key. Also false when the key's type is not that of the scheme. */
+/** Whether the signature is valid for the key. Also false if the key is not of the scheme's type. */
 export function verifyScheme(
   { keyType, digest }: SignatureScheme,
   key: PublicKey,
@@ -63,7 +63,7 @@ export function verifyScheme(
   return key.type === keyType && verify(key, digest, message, signature);
 }
 
-/** The object identifier of an algorithm that has no parameters, or NULL. */
+/** The object identifier of an algorithm without parameters, or with NULL. */
 function readPlain(element: Element): string | undefined {
   const fields = new Fields(element);
   const algorithm = readOid(fields.take(TAG.oid));

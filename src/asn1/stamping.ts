@@ -4,21 +4,21 @@ import type { MessageImprint } from './timestampQuery.ts';
 import type { VerifiedTimestamp } from './timestampToken.ts';
 
 /**
- * Largest difference between a token's time and `sealed_at`, beyond the token's own accuracy: signatures and
- * authorities need time, and two clocks differ. A token proves that the checkpoint existed at its time, but not
- * since when. So a dishonest service could predate `sealed_at` by this much.
+ * Largest difference between a token's time and `sealed_at`, beyond the token's own accuracy: signatures and authorities need time, and two
+ * clocks differ. A token proves that the checkpoint existed at its time, but not since when, so a dishonest service could predate
+ * `sealed_at` by this much.
  */
 export const STAMPING_TOLERANCE_MS = 600_000;
 
 /**
- * Largest difference between two clocks that are looked after, such as those of the service, of an authority and of a witness; beyond the
+ * Largest difference between two maintained clocks, such as those of the service, of an authority and of a witness; in addition to the
  * accuracy that a token states.
  */
 export const CLOCK_TOLERANCE_MS = 60_000;
 
 /**
- * Largest accuracy that a token may state, where a trust file says nothing else. A token with a larger one says nothing
- * about the time: `sealed_at` may differ from it by that much.
+ * Largest accuracy that a token may state, unless a trust file sets another limit. A token with a larger one says nothing about the time:
+ * `sealed_at` may differ from it by that much.
  */
 export const ACCURACY_MAX_MS = 300_000;
 
@@ -28,8 +28,8 @@ export function checkpointImprint(note: string): MessageImprint {
 }
 
 /**
- * Why the accuracy of a verified token is not good enough; undefined if it is. A token of an authority for which a bound is named,
- * `namedMaxMs`, has to state its accuracy (RFC 3161, section 2.4.2: otherwise the accuracy may be known by other means).
+ * Why the accuracy of a verified token is not sufficient; undefined if it is. If a bound is configured for its authority, `namedMaxMs`, the
+ * token must state its accuracy (RFC 3161, section 2.4.2: otherwise the accuracy may be known by other means).
  */
 export function accuracyFault(
   { accuracyMs }: Pick<VerifiedTimestamp, 'accuracyMs'>,
@@ -43,7 +43,7 @@ export function accuracyFault(
     : `states an accuracy of ${accuracyMs} ms; needed: ${maxMs} ms or better`;
 }
 
-/** Whether a token is older than what it covers: its time is before `sealedAt`, and no accuracy explains it. */
+/** Whether a token predates what it covers: its time is before `sealedAt` by more than its accuracy. */
 export function predates(
   { genTime, accuracyMs = 0 }: Pick<VerifiedTimestamp, 'genTime' | 'accuracyMs'>,
   sealedAt: number,

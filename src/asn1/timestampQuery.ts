@@ -30,7 +30,7 @@ export interface MessageImprint {
 
 /** A TimeStampReq (RFC 3161, section 2.4.1). */
 export interface TimestampQuery {
-  /** undefined when the hash function is not accepted. */
+  /** Undefined if the hash function is not accepted. */
   imprint: MessageImprint | undefined;
   /** DER of the MessageImprint in the query, to repeat in the answer. */
   imprintDer: Uint8Array;
@@ -39,7 +39,7 @@ export interface TimestampQuery {
   /** Content octets of the INTEGER. */
   nonce?: Uint8Array;
   certReq: boolean;
-  /** Whether the query asks for extensions. None is supported. */
+  /** Whether the query asks for extensions, none of which is supported. */
   hasExtensions: boolean;
 }
 
@@ -51,17 +51,17 @@ export interface TstInfo {
   serial: Uint8Array;
   /** Milliseconds since the epoch. */
   genTime: number;
-  /** Accuracy in milliseconds, plus or minus; undefined when the token does not state it. */
+  /** Accuracy in milliseconds, plus or minus; undefined if the token does not state it. */
   accuracyMs?: number;
   nonce?: Uint8Array;
 }
 
-/** Most octets of a query's nonce; clients send 8. */
+/** Maximum octets of a query's nonce; clients send 8. */
 const NONCE_BYTES_MAX = 64;
 /** RFC 3161, section 2.4.2. */
 const SERIAL_BYTES_MAX = 21;
 
-/** DER of a query. `nonce` is the content octets of an INTEGER. */
+/** DER of a query. `nonce` has the content octets of an INTEGER. */
 export function encodeQuery(query: {
   imprint: MessageImprint;
   policy?: string | undefined;
@@ -77,7 +77,7 @@ export function encodeQuery(query: {
   );
 }
 
-/** Reads a query. Throws MalformedDer, and UnsupportedVersion when the version is not 1. */
+/** Reads a query. Throws MalformedDer, and UnsupportedVersion if the version is not 1. */
 export function parseQuery(der: Uint8Array): TimestampQuery {
   const fields = new Fields(parseDer(der));
   if (readInteger(fields.take(TAG.integer)) !== 1)
@@ -126,7 +126,7 @@ export function encodeTstInfo(info: {
   );
 }
 
-/** Reads a TSTInfo of any authority. Throws MalformedDer, also for a critical extension, since none is supported. */
+/** Reads a TSTInfo of any authority. Throws MalformedDer, also for a critical extension, because none is supported. */
 export function parseTstInfo(der: Uint8Array): TstInfo {
   const fields = new Fields(parseDer(der));
   if (readInteger(fields.take(TAG.integer)) !== 1)

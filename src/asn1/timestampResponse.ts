@@ -36,7 +36,7 @@ export const FAILURE_INFO = {
 } as const;
 export type FailureInfo = keyof typeof FAILURE_INFO;
 
-/** A TimeStampResp, as a client reads it. */
+/** A TimeStampResp, as read by a client. */
 export interface TimestampResponse {
   status: keyof typeof PKI_STATUS;
   /** The failures that have a name. */

@@ -26,11 +26,11 @@ export interface TimestampToken {
   signedData: SignedData;
 }
 
-/** The facts that a verified token proves. */
+/** Facts that a verified token proves. */
 export interface VerifiedTimestamp {
   /** Milliseconds since the epoch. */
   genTime: number;
-  /** Accuracy in milliseconds, plus or minus; undefined when the authority does not state it. */
+  /** Accuracy in milliseconds, plus or minus; undefined if the authority does not state it. */
   accuracyMs?: number;
   /** Lower-case hex. */
   serial: string;
@@ -45,8 +45,8 @@ export interface VerifiedTimestamp {
 }
 
 /**
- * The fault of a token. Two faults do not make the token invalid: `unsupported` can be a limit of this program, and
- * `untrusted` means that the verifier does not know the authority.
+ * The fault of a token. Two faults do not make the token invalid: `unsupported` may be a limit of this program, and `untrusted` means that
+ * the verifier does not know the authority.
  */
 export type TokenFault =
   | 'malformed'
@@ -68,9 +68,12 @@ export interface TokenVerification {
   token: Uint8Array;
   /** The expected digest of the stamped data. */
   messageImprint: MessageImprint;
-  /** The roots that the verifier trusts, or trusts at a time (milliseconds since the epoch): a chain to the first of them is taken. */
+  /**
+   * The roots that the verifier trusts, or trusts at a given time (milliseconds since the epoch): the chain leads to the first one
+   * possible.
+   */
   trustedRoots: readonly Certificate[] | ((at: number) => readonly Certificate[]);
-  /** DER of certificates that can be part of the chain; the token can contain others. */
+  /** DER of certificates that may be part of the chain; the token may contain others. */
   certificates?: readonly Uint8Array[];
   /** When the certificates must be valid, milliseconds since the epoch; default: the token's own time. */
   at?: number;
@@ -92,9 +95,9 @@ export function parseTimestampToken(der: Uint8Array): TimestampToken {
 }
 
 /**
- * Verifies a token completely: the stamped digest, the signature, the purpose of the signer's certificate, and the
- * chain to a trusted root (RFC 3161, section 2.2; RFC 5652, section 5.6; RFC 5816). Works offline and does not
- * check revocation. Never throws, whatever the token and the certificates are.
+ * Verifies a token completely: the stamped digest, the signature, the purpose of the signer's certificate, and the chain to a trusted root
+ * (RFC 3161, section 2.2; RFC 5652, section 5.6; RFC 5816). Works offline and does not check revocation. Never throws, whatever the token
+ * and the certificates contain.
  */
 export function verifyTimestampToken(input: TokenVerification): TokenVerdict {
   try {
