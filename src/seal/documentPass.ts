@@ -19,30 +19,30 @@ export interface DocumentScanner extends Pick<Scanner, 'admit'> {
 export interface DocumentOptions {
   pool: Pick<HashPool, 'hasher'>;
   documentBytesMax: number;
-  /** Left out, documents are not scanned for viruses, and receipts say so. */
+  /** If absent, documents are not scanned for viruses, and receipts say so. */
   scanner?: DocumentScanner | undefined;
-  /** Compliance mode: where copies without metadata are made. */
+  /** Compliance mode: creates copies without metadata. */
   copies?: Copies | undefined;
 }
 
-/** What of the create brings the document, and what faults in it are faults of. */
+/** The part of the create request that provides the document, which errors about the document name. */
 export type DocumentField = 'file' | 'body' | 'source_url';
 
-/** What the create says of the document. */
+/** Statements of the create request about the document. */
 export interface Declared {
   checksumSha256?: string | undefined;
   preserveMetadata: boolean;
 }
 
-/** A document of which all is known. One that is not accepted after all must be discarded. */
+/** A fully received document. If it is not accepted after all, it must be discarded. */
 export interface ReceivedDocument {
   content: Content;
-  /** On disk, readable to who has the key that is in here. */
+  /** On disk; readable only with the key that is in this object. */
   copy?: StoredCopy;
   discard(): Promise<void>;
 }
 
-/** What comes of the step; if it fails, what was received, if anything was, is discarded. */
+/** Returns the result of the step. If the step fails, anything received is discarded. */
 export async function discardOnFailure<T>(
   received: ReceivedDocument | undefined,
   step: () => T | Promise<T>,
@@ -56,9 +56,9 @@ export async function discardOnFailure<T>(
 }
 
 /**
- * What happens to the bytes of a document, uploaded or fetched, in one pass: the PDF check, the size limit, the virus
- * scanner, both digests; in compliance mode they go to a copy too. Otherwise nothing of them is kept. A document that is not let pass never has digests at all: the hash
- * workers are not asked for them before the verdict is there.
+ * Handles the bytes of a document, uploaded or fetched, in one pass: the PDF check, the size limit, the virus scanner, both digests; in
+ * compliance mode, they are also written to a copy. Otherwise they are not kept. Rejected documents never have digests: the hash workers
+ * are asked for them only after the verdict.
  */
 export class DocumentPass {
   readonly #field: DocumentField;
@@ -85,14 +85,14 @@ export class DocumentPass {
     this.#spool = copies?.spool();
   }
 
-  /** How many bytes were written. */
+  /** The number of bytes written. */
   get bytes(): number {
     return this.#bytes;
   }
 
   /**
-   * Takes the next bytes, which are the pass's from now on: it frees them when it is done with them. A promise means: enough
-   * for now, go on when it resolves. Throws ServiceError at the first fault.
+   * Takes the next bytes, and ownership of them: they are freed after use. If a promise is returned, the caller must wait until it
+   * resolves. Throws ServiceError at the first fault.
    */
   write(bytes: Uint8Array): Promise<void> | undefined {
     this.#bytes += bytes.length;
@@ -103,14 +103,14 @@ export class DocumentPass {
     return rooms.length === 0 ? undefined : Promise.all(rooms).then(() => {});
   }
 
-  /** After the last byte. Throws ServiceError `not_a_pdf`. */
+  /** Called after the last byte. Throws ServiceError `not_a_pdf`. */
   end(): void {
     this.#sniffer.end();
   }
 
   /**
-   * After {@link end}: what the scanner found of it, if there is one. Throws ServiceError, `virus_scan_failed` for a document
-   * that must not be hashed, `scanner_unavailable` when it is not known whether it may.
+   * Called after {@link end}: the result of the scanner, if there is one. Throws ServiceError: `virus_scan_failed` for a document that must
+   * not be hashed, `scanner_unavailable` if that is unknown.
    */
   verdict(): Promise<ScanResult> {
     this.#verdict ??= this.#scan?.result() ?? this.#unscanned();
@@ -123,8 +123,8 @@ export class DocumentPass {
   }
 
   /**
-   * What was received, after {@link end}. Throws what {@link verdict} throws, and ServiceError: `checksum_mismatch` when it is
-   * not what was declared, and what {@link Copies.strip} throws where a copy is to be made and cannot be.
+   * The received document, after {@link end}. Throws what {@link verdict} throws, and ServiceError: `checksum_mismatch` if the document
+   * differs from the declared one, and what {@link Copies.strip} throws if a copy is required but cannot be made.
    */
   async finish({ checksumSha256, preserveMetadata }: Declared, owner: Owner): Promise<ReceivedDocument> {
     const scan = await this.verdict();
@@ -138,15 +138,15 @@ export class DocumentPass {
     return { content: { document, scan }, discard: async () => {} };
   }
 
-  /** Forgets the document at once. After {@link finish}, its result is what there is to discard. */
+  /** Discards the document at once. After {@link finish}, the caller must discard its result instead. */
   abort(): void {
     this.#scan?.abort();
     this.#hasher.abort();
-    // A file that cannot be removed now is removed at the next start; without its key it is noise.
+    // A file that cannot be removed now is removed at the next start; without its key it is unreadable.
     this.#spool?.discard().catch(() => {});
   }
 
-  /** A document without metadata has a copy too, the same: who wants the copy need not know which kind of document it is. */
+  /** A document without metadata gets an identical copy too, so that the reader of a copy does not need to distinguish documents. */
   async #copied(
     content: Content,
     { spool, copies, owner }: { spool: Spool; copies: Copies; owner: Owner },

@@ -27,11 +27,11 @@ export interface Draft {
   edge: Edge;
   /** Milliseconds since the epoch. */
   sealedAt: number;
-  /** The checkpoint, still without signatures. */
+  /** The unsigned text of the checkpoint. */
   text: string;
 }
 
-/** A signed checkpoint, and the first classical key, in the order of the configuration, that signed it: receipts name that one. */
+/** A signed checkpoint, and the first classical key, in configuration order, that signed it: receipts name that key. */
 export interface SignedCheckpoint {
   note: string;
   first: PartitionSignature<ClassicalAlgorithm>;
@@ -61,8 +61,8 @@ export function draftBatch(
 }
 
 /**
- * What shows a signer that the log only grew from what is committed. `ahead`: the drafts on their way that this one is made on. `readTile` has the
- * tiles of all of them.
+ * Shows a signer that the log has only grown since the committed state. `ahead`: the drafts in progress that this one is based on.
+ * `readTile` returns the tiles of all of them.
  */
 export function growthOf(
   { base, leafHashes, edge }: Draft,

@@ -17,7 +17,7 @@ export interface FetchingOptions {
   sealer: Pick<Sealer, 'accept' | 'hashing' | 'receive' | 'fail'>;
   source: Pick<SourceClient, 'probe' | 'fetch'>;
   document: DocumentOptions;
-  /** How slowly a source may send. Together with the largest document size this bounds the time of one fetch. */
+  /** How slowly a source may send. Together with the largest document size, this bounds the duration of a fetch. */
   patience: Patience;
   /** Documents fetched at the same time; one client gets at most half of them. */
   concurrentMax: number;
@@ -26,15 +26,15 @@ export interface FetchingOptions {
   /** How long fetching is retried before the job fails, in milliseconds of service time since the job was accepted. */
   giveUpAfterMs: number;
   logger: Logger;
-  /** Told how each attempt to fetch a document ended; must not throw. */
+  /** Called with the result of each attempt to fetch a document; must not throw. */
   onAttempt?(attempt: FetchAttempt): void;
-  /** Called when fetching cannot go on (a broken invariant, a commit of unknown outcome): the process must end. */
+  /** Called if fetching cannot continue (a broken invariant, a commit with an unknown outcome): the process must end. */
   onFatal(error: unknown): void;
 }
 
 export interface FetchAttempt {
   durationMs: number;
-  /** Why there is no document; absent when there is. */
+  /** Why there is no document; absent if there is one. */
   code?: ErrorCode;
   /** Whether another attempt follows. */
   again: boolean;
@@ -42,24 +42,24 @@ export interface FetchAttempt {
 
 export interface FetchingStatus {
   underWay: number;
-  /** Wait for their turn. */
+  /** Documents waiting for their turn. */
   queued: number;
-  /** Pause before the next attempt. */
+  /** Documents waiting for the next attempt. */
   paused: number;
 }
 
-/** A job whose document is to be fetched. */
+/** A job whose document must be fetched. */
 interface Task {
   job: Job;
-  /** Attempts of this process that failed. */
+  /** Failed attempts of this process. */
   failures: number;
 }
 
 const RETRY_DELAY_MS_MAX = 300_000;
 
 /**
- * Fetches the documents of jobs with a `source_url`, and streams each through the same checks as an upload. The
- * store holds everything that is needed to continue after a crash.
+ * Fetches the documents of jobs with a `source_url`, and streams each through the same checks as an upload. The store contains everything
+ * needed to continue after a crash.
  */
 export class Fetching {
   readonly #options: FetchingOptions;
@@ -77,12 +77,12 @@ export class Fetching {
     this.probe = probing({ ...options, signal: this.#stop.signal });
   }
 
-  /** Continues with the jobs that an earlier process left. Called once. */
+  /** Continues with the jobs left by an earlier process. Called once. */
   async start(): Promise<void> {
     const waiting = await this.#options.store.jobs.waiting(Number.MAX_SAFE_INTEGER);
     for (const job of waiting) {
       if (isReceived(job)) continue;
-      this.#hashingUnlessScanned(job); // The job may have been reported as `hashing` already, and a phase never goes back.
+      this.#hashingUnlessScanned(job); // The job may already have been reported as `hashing`, and a phase never goes back.
       void this.#add({ job, failures: 0 });
     }
   }
@@ -93,7 +93,7 @@ export class Fetching {
     void this.#add({ job, failures: 0 });
   }
 
-  /** Queues a durable job without content that another process accepted. The sealer knows it. */
+  /** Queues a durable job without content that another process accepted. The sealer already knows it. */
   take(job: Job): void {
     void this.#add({ job, failures: 0 });
   }
@@ -144,7 +144,7 @@ export class Fetching {
       return this.#failed(task, { failure, pauseMs }, sourceUrl);
     }
     tell({ again: false });
-    // If we stop before this, the document is fetched again. Its copy then belongs to no job, and the next start removes it.
+    // If we stop before this, the document is fetched again. Its copy then belongs to no job, and is removed at the next start.
     await sealer.receive(id, received.content, received.copy);
   }
 
@@ -206,13 +206,13 @@ export class Fetching {
   }
 
   /**
-   * The pause until the next attempt; undefined if there is none. It doubles with each failure and has a random
-   * part, so that fetches that failed together are not repeated together.
+   * The pause before the next attempt; undefined if there is none. It doubles with each failure and has a random part, so that fetches that
+   * failed together are not retried together.
    */
   #pauseMs({ job, failures }: Task, { retryAfterSeconds }: ServiceError): number | undefined {
     if (retryAfterSeconds === undefined) return undefined;
     const longestMs = Math.min(this.#options.retryDelayMs * 2 ** failures, RETRY_DELAY_MS_MAX);
-    // One second is the default of failures that know no better value.
+    // One second is the default of failures without a better value.
     const askedMs = retryAfterSeconds > 1 ? retryAfterSeconds * 1000 : 0;
     const pauseMs = Math.max(Math.ceil(longestMs * (0.5 + Math.random() / 2)), askedMs);
     const { store, giveUpAfterMs } = this.#options;
@@ -220,7 +220,7 @@ export class Fetching {
   }
 }
 
-/** Errors of the connection, which have the names of upload errors here, and errors of our own parts are temporary. */
+/** Errors of the connection, which have the names of upload errors here, and internal errors are temporary. */
 function asFailure(error: unknown): ServiceError {
   if (!(error instanceof ServiceError)) {
     const message = 'Something went wrong inside the service while it fetched source_url.';

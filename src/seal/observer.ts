@@ -11,11 +11,11 @@ export interface SealerObserver {
 /** A durable batch, and how long its steps took, in milliseconds. */
 export interface SealedJobs {
   jobs: readonly Job[];
-  /** How long each waited for this batch. */
+  /** How long each job waited for this batch. */
   waitedMs: readonly number[];
   signMs: number;
-  /** Absent where no authority is configured. */
+  /** Absent if no authority is configured. */
   stampMs?: number;
-  /** With the wait for the batches before it. */
+  /** Includes the wait for earlier batches. */
   commitMs: number;
 }

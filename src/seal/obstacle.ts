@@ -6,7 +6,7 @@ import type { Cosigners } from './cosigners.ts';
 import type { Signing } from './signing.ts';
 import type { Timestamping } from './timestamping.ts';
 
-/** What it takes to seal. */
+/** Conditions for sealing. */
 export interface Prerequisites {
   signing: Pick<Signing, 'epoch' | 'canSign' | 'areTaken' | 'recovered'>;
   timestamping?: Pick<Timestamping, 'canStamp' | 'recovered'>;
@@ -15,7 +15,7 @@ export interface Prerequisites {
 }
 
 const RETRY_AFTER_SECONDS = 2;
-/** Only an administrator ends the alarm. */
+/** Only an administrator can end the alarm. */
 const FORK_RETRY_AFTER_SECONDS = 600;
 
 /** The answer while the queue is full. */
@@ -24,13 +24,13 @@ export function queueFull(): ServiceError {
   return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
 }
 
-/** The answer to what would leave a record on the audit trail, while too many of them wait. */
+/** The answer to a request that would add a record to the audit trail, while too many records wait. */
 export function recordsFull(): ServiceError {
   const message = 'Too many records of earlier changes wait to be sealed. Repeat the request later.';
   return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
 }
 
-/** The answer while an epoch requires time-stamps and no authority gives one. */
+/** The answer while an epoch requires time-stamps and no authority provides one. */
 export function unstampable(): ServiceError {
   return new ServiceError(
     'timestamp_unavailable',
@@ -39,7 +39,7 @@ export function unstampable(): ServiceError {
   );
 }
 
-/** The answer while a witness holds another history of the log than the store. */
+/** The answer while a witness holds a history of the log that differs from the store. */
 export function forkAlarm(): ServiceError {
   return new ServiceError(
     'fork_alarm',
@@ -48,7 +48,7 @@ export function forkAlarm(): ServiceError {
   );
 }
 
-/** The answer while too few witnesses cosign, where they must before a receipt is released. */
+/** The answer while too few witnesses cosign, if their cosignatures are required before a receipt is released. */
 export function unwitnessed(): ServiceError {
   return new ServiceError(
     'witness_unavailable',
@@ -59,14 +59,14 @@ export function unwitnessed(): ServiceError {
 
 const OBSTACLES: readonly ErrorCode[] = ['kms_partition_unavailable', 'fork_alarm', 'witness_unavailable'];
 
-/** The answer for what another node named. */
+/** The answer for an obstacle reported by another node. */
 export function obstacleNamed(code: ErrorCode): ServiceError {
   if (code === 'timestamp_unavailable') return unstampable();
   if (code === 'fork_alarm') return forkAlarm();
   return code === 'witness_unavailable' ? unwitnessed() : belowQuorum();
 }
 
-/** What a batch that cannot be sealed waits for; undefined for a fault of our own. */
+/** Why a batch cannot be sealed for now; undefined for an internal fault. */
 export function obstacleOf(error: unknown): ServiceError | undefined {
   if (error instanceof TimestampUnavailable) return unstampable();
   return error instanceof ServiceError && OBSTACLES.includes(error.code) ? error : undefined;
@@ -86,12 +86,12 @@ export function obstacleTo({
   return isStamped && !timestamping?.canStamp() ? unstampable() : undefined;
 }
 
-/** Resolves as soon as {@link obstacleTo} may find none any more, or when the signal aborts. */
+/** Resolves as soon as {@link obstacleTo} may return undefined again, or when the signal aborts. */
 export async function cleared(
   { signing, timestamping, cosigners, isForked }: Prerequisites,
   signal: AbortSignal,
 ): Promise<void> {
-  // Only an administrator ends a fork alarm, with a restart.
+  // Only an administrator ends a fork alarm, by a restart.
   if (isForked?.()) return void (await once(signal, 'abort'));
   await signing.recovered(signal);
   if (!signal.aborted) await cosigners?.recovered(signal);

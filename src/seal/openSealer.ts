@@ -6,9 +6,9 @@ import { committedEdge } from './draft.ts';
 import { Sealer, type SealerOptions } from './sealer.ts';
 
 /**
- * Opens the sealer at the tree that the newest checkpoint commits to. Throws OperatorError if tiles and checkpoint
- * disagree: the store is damaged, and another signature would hide that. It throws OperatorError also for a waiting job of the audit trail
- * that is not to be sealed: see {@link SealerOptions.requireRecord}.
+ * Opens the sealer with the tree that the newest checkpoint commits to. Throws OperatorError if tiles and checkpoint disagree: the store is
+ * damaged, and another signature would hide that. Also throws OperatorError for a waiting audit trail job that must not be sealed: see
+ * {@link SealerOptions.requireRecord}.
  */
 export async function openSealer(options: SealerOptions): Promise<Sealer> {
   const { store } = options;
@@ -27,7 +27,7 @@ export async function openSealer(options: SealerOptions): Promise<Sealer> {
   const announced = await store.log.announced();
   const shown = new Set(announced?.jobIds);
   const sealable: Job[] = [];
-  // Witnesses may have seen the announced batch, so its jobs are not judged any more.
+  // Witnesses may have seen the announced batch, so its jobs are not checked again.
   for (const job of waiting) if (!shown.has(job.id) && (await isSealable(job, options))) sealable.push(job);
   const sealer = new Sealer(options, edge, head, sealable);
   if (announced !== undefined) await sealer.resume(announced, waiting);
@@ -35,7 +35,7 @@ export async function openSealer(options: SealerOptions): Promise<Sealer> {
   return sealer;
 }
 
-/** Fails a job that nobody can have accepted. */
+/** Fails a job that cannot have been accepted. */
 async function isSealable(job: Job, { store, clock, logger }: SealerOptions): Promise<boolean> {
   const sourceUrl = job.content === undefined ? await store.jobs.sourceUrl(job.id) : undefined;
   const detail = faultOfWaiting(job, sourceUrl);

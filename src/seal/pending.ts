@@ -10,18 +10,18 @@ import {
 } from '../job/job.ts';
 import type { Acceptance } from '../store/store.ts';
 
-/** How a job ended, or why it never was. */
+/** The outcome of a job, or why it was dropped. */
 type End = Outcome | ServiceError;
 
-/** A job until its outcome, as this process sees it. */
+/** A job until its outcome, as seen by this process. */
 export class Pending {
   job: Job;
   phase: Extract<JobPhase, 'queued' | 'hashing' | 'sealing'>;
-  /** What is written together with the job. Present while the job is in memory only, undefined once it is durable. */
+  /** Data written together with the job. Present while the job is only in memory, undefined once it is durable. */
   acceptance: Acceptance | undefined;
-  /** While the job is made durable by itself, before it is sealed. */
+  /** Set while the job is made durable on its own, before it is sealed. */
   keeping: Promise<void> | undefined;
-  /** While the job is made durable with its receipt. */
+  /** Set while the job is made durable with its receipt. */
   committing: Promise<unknown> | undefined;
   #end: End | undefined;
   readonly #waiters = new Set<() => void>();
@@ -36,7 +36,7 @@ export class Pending {
     return this.#end !== undefined;
   }
 
-  /** The outcome; undefined when `signal` aborts first. Throws the ServiceError for which the job was dropped. */
+  /** The outcome; undefined if `signal` aborts first. Throws the ServiceError for which the job was dropped. */
   async settled(signal?: AbortSignal): Promise<Outcome | undefined> {
     if (this.#end === undefined && !signal?.aborted) {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -49,7 +49,7 @@ export class Pending {
     return this.#end;
   }
 
-  /** Tells the callers who wait. */
+  /** Notifies the waiting callers. */
   settle(end: End): void {
     this.#end = end;
     for (const resolve of this.#waiters) resolve();
@@ -65,16 +65,16 @@ export function isSealable(pending: Pending): pending is Sealable {
 
 export interface WaitingJobs {
   phases: Record<Pending['phase'], number>;
-  /** How long the oldest in each phase has waited, in milliseconds; 0 where there is none. */
+  /** How long the oldest job in each phase has waited, in milliseconds; 0 if there is none. */
   longestMs: Record<Pending['phase'], number>;
-  /** Jobs of audit records, which no phase counts. */
+  /** Jobs of audit records, which are not counted in any phase. */
   auditRecords: number;
 }
 
 /** All jobs without an outcome, by id. Iterable. */
 export class PendingJobs {
   readonly #byId = new Map<string, Pending>();
-  /** The ids of clients' jobs among them. */
+  /** The ids of clients' jobs. */
   readonly #ofClients = new Set<string>();
   #records = 0;
 
@@ -101,7 +101,7 @@ export class PendingJobs {
     return pending;
   }
 
-  /** Clients' jobs: how many are in each phase, and how long the oldest has waited. */
+  /** Clients' jobs: the number in each phase, and how long the oldest has waited. */
   count(waitedMs: (job: Job) => number): WaitingJobs {
     const phases = { queued: 0, hashing: 0, sealing: 0 };
     const longestMs = { queued: 0, hashing: 0, sealing: 0 };
@@ -121,7 +121,7 @@ export class PendingJobs {
     return this.#ofClients.size;
   }
 
-  /** How many seal audit records. */
+  /** The number of jobs for audit records. */
   get records(): number {
     return this.#records;
   }

@@ -21,69 +21,69 @@ import type { Timestamping } from './timestamping.ts';
 export interface PipelineOptions {
   store: Store;
   signing: Pick<Signing, 'epoch' | 'term' | 'sign' | 'sessions'>;
-  /** Absent: nothing is sealed in an epoch that requires time-stamps. */
+  /** If absent, nothing is sealed in an epoch that requires time-stamps. */
   timestamping?: Pick<Timestamping, 'stamp' | 'sealed'>;
-  /** Whether a witness holds another history of the log: then nothing is sealed, for it would continue a fork. */
+  /** Whether a witness holds another history of the log. If so, nothing is sealed, because that would continue a fork. */
   isForked?(): boolean;
-  /** Present where no batch is released before witnesses have cosigned its checkpoint. */
+  /** Present if batches are released only after witnesses have cosigned their checkpoints. */
   cosigners?: Cosigners | undefined;
   clock: Clock;
   logger: Logger;
   observer?: SealerObserver;
 }
 
-/** What becomes of batches. */
+/** Notifications about batches. */
 export interface PipelineEvents {
   /** A job is durable with its receipt. */
   sealed(job: Pending, outcome: Sealed): void;
-  /** Makes a job durable that is in memory only, or ends it where another node was faster. */
+  /** Makes a job durable that is only in memory, or ends it if it conflicts with a job of another node. */
   keep(job: Pending): Promise<unknown>;
-  /** A job cannot be accepted beside what another node accepted. */
+  /** A job cannot be accepted because it conflicts with a job that another node accepted. */
   outrun(job: Pending, error: ServiceError): void;
-  /** The jobs of batches that were thrown away, in their order. They are the next to be sealed. */
+  /** The jobs of abandoned batches, in order. They are sealed next. */
   returned(jobs: Sealable[]): void;
-  /** Why a batch could not be sealed, after its jobs were returned. */
+  /** Why a batch could not be sealed. Called after its jobs were returned. */
   obstructed(obstacle: ServiceError): Promise<void>;
-  /** A batch was committed or thrown away: there is room for another. */
+  /** A batch was committed or abandoned: there is room for another. */
   landed(): void;
-  /** Sealing cannot go on. */
+  /** Sealing cannot continue. */
   broken(error: unknown): void;
 }
 
-/** A batch on its way: it is signed and time-stamped, and committed once the batch before it is. */
+/** A batch in progress: it is signed and time-stamped, and then committed after the batch before it. */
 interface Flight {
   draft: Draft;
   term: Term;
   jobs: Sealable[];
   /** How long each job waited for the draft, in milliseconds of service time. */
   waitedMs: number[];
-  /** It will not be committed: its jobs are in the queue again. */
+  /** The batch will not be committed: its jobs are in the queue again. */
   abandoned: boolean;
-  /** Resolves once an authority was asked for its time-stamp, or never will be. */
+  /** Resolves once an authority was asked for its time-stamp, or if none will be asked. */
   dated: PromiseWithResolvers<void>;
   /** Resolves once it is committed or abandoned. Never rejects. */
   landed: Promise<void>;
 }
 
-/** A batch with its evidence, and how long that took. */
+/** A batch with its evidence, and the time that this took. */
 interface Evidence extends Pick<SealedJobs, 'signMs' | 'stampMs'> {
   batch: Batch;
   /** How long it waited for the batch ahead before its time-stamp, in milliseconds. */
   aheadMs?: number;
-  /** Witnesses may have seen it. */
+  /** Set if witnesses may have seen it. */
   isAnnounced?: true;
 }
 
 const STRADDLE_PAUSE_MS = 50;
-/** How soon it is noticed that the clock was set right. */
+/** How soon a correction of the clock is noticed. */
 const EARLY_PAUSE_MS_MAX = 1000;
 
 /**
- * Batches between draft and commit. While batches are with the HSM and the authority, the next is drafted on the tree that the last of
- * them will make, as many at a time as the HSM has sessions. They are committed in their order. A batch that cannot be sealed is thrown
- * away with all that were drafted on it, and nothing of them leaves the process.
+ * Batches between draft and commit. While batches are with the HSM and the authority, the next is drafted on the tree that the last of them
+ * will produce; as many are in progress as the HSM has sessions. They are committed in order. A batch that cannot be sealed is abandoned
+ * with all those drafted on it, and none of their data leaves the process.
  *
- * The pipeline owns the right edge of the log's tree: nothing else appends to it.
+ * The pipeline owns the right edge of the log's tree: it is the only one that appends to it.
  */
 export class Pipeline {
   readonly #options: PipelineOptions;
@@ -109,8 +109,9 @@ export class Pipeline {
   }
 
   /**
-   * Whether a batch of so many jobs is to be drafted now. Behind others, a small one would occupy a session that the many who come just
-   * after it need. So it waits until it is as large as the average of the others would be in one session less, or the first of them lands.
+   * Whether a batch of that many jobs should be drafted now. Behind others, a small batch would occupy a session that the many jobs
+   * arriving just after it need. So it waits until it is as large as the average of the others would be in one session less, or until the
+   * first of them lands.
    */
   admits(jobs: number): boolean {
     const { sessions } = this.#options.signing;
@@ -124,10 +125,10 @@ export class Pipeline {
     this.#cutOff.abort();
   }
 
-  /** Drafts a batch of the jobs that `take` gives, on the tree that the batches on their way will make, and sends it on its way. */
+  /** Drafts a batch of the jobs that `take` returns, on the tree that the batches in progress will produce, and starts its processing. */
   async launch(take: () => Sealable[]): Promise<void> {
     const { clock, store, signing } = this.#options;
-    // The log's time never goes back, even if the clock does; that of a batch that was thrown away is not the log's.
+    // The log's time never goes back, even if the clock does; the time of an abandoned batch does not count.
     const last = () => this.#flights.at(-1)?.draft.sealedAt ?? this.#sealedAt;
     const sealedAt = Math.max(clock(), last(), signing.epoch.from);
     const term = await signing.term(sealedAt);
@@ -148,7 +149,7 @@ export class Pipeline {
     this.#send(flight, () => this.#evidence(flight, growth, ahead?.dated.promise), ahead?.landed);
   }
 
-  /** Takes up the batch that was announced when the daemon ended: it is the first, and has its evidence. Throws BrokenInvariant. */
+  /** Resumes the batch that was announced when the daemon ended: it comes first, and already has its evidence. Throws BrokenInvariant. */
   async resume({ epochsRevision: _, jobIds, ...batch }: AnnouncedBatch, jobs: Sealable[]): Promise<void> {
     const { store, signing } = this.#options;
     const term = await signing.term(batch.sealedAt);
@@ -165,7 +166,7 @@ export class Pipeline {
     this.#send(flight, async () => ({ batch, signMs: 0, isAnnounced: true }), undefined);
   }
 
-  /** It is under way before anything is asked for it, since it can be thrown away at once. */
+  /** It is registered before anything is requested for it, because it can be abandoned at once. */
   #send(
     flight: Flight,
     collect: () => Promise<Evidence | undefined>,
@@ -194,7 +195,7 @@ export class Pipeline {
     this.#events.landed();
   }
 
-  /** Throws away a batch and all that were drafted on it. */
+  /** Abandons a batch and all those drafted on it. */
   #abandon(flight: Flight): void {
     const index = this.#flights.indexOf(flight);
     assert(index >= 0, 'a batch was thrown away that is not under way');
@@ -204,7 +205,7 @@ export class Pipeline {
     this.#events.landed();
   }
 
-  /** False if the epochs changed since the draft, or in a fork: then nothing is written, and the batch is drafted again. */
+  /** False if the epochs changed since the draft, or in a fork: nothing is written then, and the batch is drafted again. */
   async #commit(
     { draft, term, jobs, waitedMs }: Flight,
     evidence: Evidence,
@@ -213,7 +214,7 @@ export class Pipeline {
     const { store, timestamping, cosigners, observer } = this.#options;
     const { batch, aheadMs = 0, isAnnounced: _, ...steps } = evidence;
     if (!(await this.#isCosigned({ draft, term, jobs }, evidence))) return false;
-    // A job that is being made durable by itself must not become durable twice.
+    // A job that is being made durable on its own must not become durable twice.
     while (jobs.some(({ keeping }) => keeping)) await Promise.all(jobs.map(({ keeping }) => keeping));
     if (jobs.some(({ isOver }) => isOver)) return false;
     if (cosigners === undefined && this.#options.isForked?.()) return false;
@@ -222,8 +223,8 @@ export class Pipeline {
       const { job, acceptance } = jobs[n] ?? {};
       return { ...leaf, newJob: job && acceptance && { job, acceptance } };
     });
-    // If we stop before this commit, the batch never was: its signatures never left the process, its durable jobs still wait, and its
-    // other jobs never were. If we stop after it, receipts and tiles are read from the store.
+    // If we stop before this commit, the batch never existed: its signatures never left the process, its durable jobs still wait, and its
+    // other jobs never existed either. If we stop after it, receipts and tiles are read from the store.
     const committing = store.log.commit({
       ...batch,
       leaves,
@@ -231,7 +232,7 @@ export class Pipeline {
       epochsRevision: term.revision,
     });
     const outcome = committing.catch((error) => this.#outrun(jobs, error));
-    // Whoever waits for it hears of a store that fails, and does not wait again.
+    // A caller that waits for it is notified of a failing store, and does not wait again.
     for (const one of added) one.committing = outcome;
     const isCommitted = await outcome;
     for (const one of added) one.committing = undefined;
@@ -249,7 +250,7 @@ export class Pipeline {
     return true;
   }
 
-  /** Ends the jobs of a batch that another node outran: the others are drafted again without them. */
+  /** Ends the jobs of a batch that conflict with another node's: the others are drafted again without them. */
   #outrun(jobs: readonly Sealable[], error: unknown): false {
     if (!(error instanceof Outrun)) throw error;
     for (const one of jobs) {
@@ -260,9 +261,9 @@ export class Pipeline {
   }
 
   /**
-   * Whether witnesses have cosigned the batch, where they must. From its announcement on it is the next batch of the log, whatever
-   * happens: a witness that has seen it would call any other a fork. False if it was not announced because the epochs changed or the log is
-   * forked, or if the daemon is being stopped.
+   * Whether the required witnesses have cosigned the batch. From its announcement on, it is the next batch of the log, whatever happens: a
+   * witness that has seen it would report any other as a fork. False if it was not announced because the epochs changed or the log is
+   * forked, or if the daemon is stopping.
    */
   async #isCosigned(
     { draft, term, jobs }: Pick<Flight, 'draft' | 'term' | 'jobs'>,
@@ -277,15 +278,15 @@ export class Pipeline {
       await Promise.all(jobs.map((one) => this.#events.keep(one).catch(orOver(one))));
       if (jobs.some(({ isOver }) => isOver)) return false;
       if (this.#options.isForked?.()) return false;
-      // If we stop before this, nobody has seen the batch, and its jobs wait.
+      // If we stop before this, no witness has seen the batch, and its jobs wait.
       const jobIds = jobs.map(({ job }) => job.id);
       if (!(await store.log.announce({ ...batch, epochsRevision: term.revision, jobIds }))) return false;
     }
-    // If we stop from here on, the batch is taken up at the next start.
+    // If we stop from here on, the batch is resumed at the next start.
     return cosigners.cosign(batch.checkpoint, this.#tilesWith(draft), this.#cutOff.signal);
   }
 
-  /** The tiles of the tree that the draft makes, on those of the batches that are on their way now. */
+  /** The tiles of the tree that the draft produces, based on those of the batches in progress. */
   #tilesWith(draft: Draft): ReadTile {
     const { log } = this.#options.store;
     const changed = [...this.#flights.map((flight) => flight.draft), draft].flatMap(({ tiles }) => tiles);
@@ -294,8 +295,8 @@ export class Pipeline {
   }
 
   /**
-   * Collects signatures, then a time-stamp. Undefined if they are not available within the epoch: the batch cannot be sealed. A batch can be
-   * signed before the one ahead of it. It is not dated before that one, since the dates of the log never go back.
+   * Collects signatures, then a time-stamp. Undefined if they are not available within the epoch: the batch cannot be sealed. A batch may
+   * be signed before the one ahead of it, but not time-stamped before it, because the dates of the log never go back.
    */
   async #evidence(
     flight: Flight,
@@ -307,7 +308,7 @@ export class Pipeline {
     try {
       const lap = stopwatch();
       if (this.#options.isForked?.()) throw forkAlarm();
-      // By a clock that was set back, no time-stamp is of this epoch yet, and HSMs would sign in vain.
+      // If the clock was set back, time-stamps do not belong to this epoch yet, and HSMs would sign in vain.
       if (term.epoch.timestamps === 'required' && clock() < term.epoch.from) return await this.#pause(flight);
       const signatures = await signing.sign(term, draft.text, growth);
       if (signatures === undefined) return await this.#pause(flight);
@@ -338,7 +339,9 @@ export class Pipeline {
     }
   }
 
-  /** A batch that reaches over an end of its epoch belongs to no epoch. The clock of an authority can pass that end before ours does. */
+  /**
+   * A batch that crosses the end of an epoch does not belong to either epoch. The clock of an authority can pass that end before ours does.
+   */
   async #pause({ abandoned, term }: Flight): Promise<undefined> {
     if (abandoned) return;
     const { clock, logger } = this.#options;

@@ -5,24 +5,24 @@ import { shortNameOf } from '../source/fetchFailure.ts';
 import type { SourceClient } from '../source/sourceClient.ts';
 import { type DocumentOptions, otherDocument, tooLarge } from './documentPass.ts';
 
-/** HEAD requests to sources at the same time; one client gets at most half of them. Each takes `answerTimeoutMs` at most. */
+/** Concurrent HEAD requests to sources; one client gets at most half of them. Each takes `answerTimeoutMs` at most. */
 const PROBES_MAX = 256;
 
 export interface ProbingOptions {
   source: Pick<SourceClient, 'probe'>;
   document: Pick<DocumentOptions, 'documentBytesMax'>;
   logger: Logger;
-  /** Ends every request. */
+  /** Aborts every request. */
   signal: AbortSignal;
 }
 
-/** Asks a source about a document of a client. */
+/** Asks a source about a client's document. */
 export type AskSource = (clientId: string, sourceUrl: string, checksumSha256: string) => Promise<void>;
 
 /**
- * Returns what asks a source about its document before the job is accepted. It throws ServiceError `checksum_mismatch` or
- * `document_too_large` if the source announces another document, `source_unreachable` or `source_not_allowed` if
- * the source cannot be asked, `too_many_requests` or `queue_full` if too many such requests are under way.
+ * Returns a function that asks a source about its document before the job is accepted. It throws ServiceError: `checksum_mismatch` or
+ * `document_too_large` if the source announces another document, `source_unreachable` or `source_not_allowed` if the source cannot be
+ * asked, `too_many_requests` or `queue_full` if too many such requests are in progress.
  */
 export function probing({ source, document, logger, signal }: ProbingOptions): AskSource {
   const probes = new Slots({ of: 'requests to sources', max: PROBES_MAX });
@@ -43,7 +43,7 @@ export function probing({ source, document, logger, signal }: ProbingOptions): A
   };
 }
 
-/** The fields for the log: only the origin of the URL, because the rest can hold secrets. */
+/** The fields for the log: only the origin of the URL, because the rest can contain secrets. */
 export function describeSource({ code, message, cause }: ServiceError, sourceUrl: string): object {
   const reason = code === 'internal_error' ? { err: cause } : { reason: shortNameOf(cause) };
   const { origin } = new URL(sourceUrl);
