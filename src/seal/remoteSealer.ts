@@ -13,24 +13,24 @@ import type { WaitingJobs } from './pending.ts';
 export interface RemoteSealerOptions {
   store: Pick<Store, 'jobs' | 'space'>;
   sealing: SealingView;
-  /** How many accepted jobs may wait: of this front, others with its login, and the daemon that seals. */
+  /** How many accepted jobs may wait, together for this front, others with its login, and the daemon that seals. */
   queueJobsMax: number;
   observer?: Pick<SealerObserver, 'accepted'>;
   logger: Pick<Logger, 'error'>;
-  /** Called when the store can no longer be read. */
+  /** Called if the store can no longer be read. */
   onFatal(error: unknown): void;
 }
 
-/** The daemon that seals, as a front saw it last. */
+/** The sealing daemon as last seen by a front. */
 export type NodeOutlook = Pick<SealingNode, 'isActive' | 'holder' | 'obstacle' | 'scans' | 'isPrivileged'>;
 
-/** How often a front looks, also where it heard nothing. */
+/** Interval at which a front checks for changes, even without a notification. */
 const LOOK_MS = 1_000;
-/** Another daemon takes over within this time: until then, blocking requests wait for it. */
+/** Another daemon takes over within this time; until then, blocking requests wait for it. */
 const TAKEOVER_MS_MAX = 10_000;
 const RETRY_AFTER_SECONDS = 2;
 
-/** The store refuses a job whose date is not that of the database; a minute is left for the way there. */
+/** The store refuses a job whose date differs from that of the database; a minute is left for transmission. */
 const AHEAD_MS_MAX = DATED_MS_MAX - 60_000;
 
 function wrongClock(): ServiceError {
@@ -49,7 +49,7 @@ function unsealable(): ServiceError {
   );
 }
 
-/** Somebody repeated a request before it was refused, and asks for the outcome afterwards. */
+/** The request was repeated before the first one was refused, and now asks for the outcome. */
 function refusedBefore(): ServiceError {
   return new ServiceError(
     'idempotency_in_progress',
@@ -59,22 +59,22 @@ function refusedBefore(): ServiceError {
 }
 
 /**
- * The sealer as a front has it: it makes jobs durable, another daemon seals them, and whoever waits for one here hears of its outcome. It has no keys and
- * writes nothing to the log.
+ * The sealer of a front: it makes jobs durable, another daemon seals them, and callers waiting here are notified of the outcome. It has no
+ * keys, and does not write to the log.
  */
 export class RemoteSealer {
   readonly #options: RemoteSealerOptions;
   /** Jobs that are being made durable, by id. */
   readonly #accepting = new Map<string, Promise<void>>();
-  /** Who waits for an outcome, by the id of the job. */
+  /** Callers that wait for an outcome, by the id of the job. */
   readonly #waiters = new Map<string, Set<(outcome: Outcome) => void>>();
   readonly #refreshing: Rounds;
-  /** Looks for outcomes: what is heard during a look is looked for in the next. */
+  /** Looks for outcomes: a notification that arrives during a look is handled by the next one. */
   readonly #looking: Rounds;
   #node: SealingNode;
-  /** Of the monotonic clock, milliseconds. */
+  /** On the monotonic clock, in milliseconds. */
   #activeAtMs = performance.now();
-  /** Accepted here since the node was looked at. */
+  /** Jobs accepted here since the node's state was read. */
   #added = 0;
 
   private constructor(options: RemoteSealerOptions, node: SealingNode) {
@@ -91,7 +91,10 @@ export class RemoteSealer {
     return sealer;
   }
 
-  /** As of a sealer that has keys: throws ServiceError `storage_full`, `queue_full` or `timestamp_unavailable`, and for a blocking request what the daemon that seals has named. */
+  /**
+   * As in a sealer with keys: throws ServiceError `storage_full`, `queue_full` or `timestamp_unavailable`, and for a blocking request the
+   * error reported by the daemon that seals.
+   */
   admit(mode: JobMode): void {
     this.#options.store.space?.admit();
     if (this.waitingCount >= this.#options.queueJobsMax) throw queueFull();
@@ -100,14 +103,14 @@ export class RemoteSealer {
     if (obstacle) throw obstacle;
   }
 
-  /** Makes the job durable. Once this resolves, it survives any crash. Throws ServiceError where another node was faster. */
+  /** Makes the job durable. Once this resolves, it survives any crash. Throws ServiceError if it conflicts with a job of another node. */
   async accept(job: Job, acceptance: Acceptance = {}): Promise<void> {
     const { store, observer } = this.#options;
     const sinceMs = performance.now();
     const accepting = store.jobs.accept(job, acceptance).catch((error) => {
       throw refusalOf(error, job.id);
     });
-    accepting.catch(() => {}); // Whoever asks for its outcome is told.
+    accepting.catch(() => {}); // The caller that waits for its outcome gets the error.
     this.#accepting.set(job.id, accepting);
     try {
       await accepting;
@@ -118,19 +121,19 @@ export class RemoteSealer {
     observer?.accepted(job, performance.now() - sinceMs);
   }
 
-  /** The same for a job whose caller waits: {@link settled} throws what this did. */
+  /** Like {@link accept}, for a job whose caller waits: {@link settled} throws what this did. */
   submit(job: ReceivedJob, acceptance: Acceptance = {}): void {
     this.accept(job, acceptance).catch(() => {});
   }
 
   /**
-   * The outcome of a job once it is durable; undefined if `signal` aborts first. Then the job is durable, and goes on. Throws ServiceError if
-   * it was refused: then it never was.
+   * The outcome of a durable job; undefined if `signal` aborts first, and then the job is durable and continues. Throws ServiceError if it
+   * was refused, and then it never existed.
    */
   async settled(jobId: string, signal: AbortSignal): Promise<Outcome | undefined> {
     const { promise, resolve } = Promise.withResolvers<Outcome | undefined>();
     const waiters = this.#waiters.get(jobId) ?? new Set();
-    this.#waiters.set(jobId, waiters.add(resolve)); // From now on, it hears of the outcome.
+    this.#waiters.set(jobId, waiters.add(resolve)); // From now on, it is notified of the outcome.
     const stop = () => resolve(undefined);
     try {
       const accepting = this.#accepting.get(jobId);
@@ -147,7 +150,7 @@ export class RemoteSealer {
     }
   }
 
-  /** Where a job is, as far as this node can tell. */
+  /** The phase of a job, as far as this node can determine it. */
   phase({ job, outcome }: JobRecord): JobPhase {
     if (outcome) return outcome.kind === 'sealed' ? 'completed' : 'failed';
     return job.content ? 'sealing' : 'queued';

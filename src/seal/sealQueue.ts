@@ -2,25 +2,25 @@ import { Presence } from '../base/presence.ts';
 import { parseAuditReference } from '../manifest/auditRecord.ts';
 import type { Sealable } from './pending.ts';
 
-/** Jobs of one client in a batch, if others seal too: they wait for all of the batch. */
+/** Maximum jobs of one client in a batch while others seal too, because the others wait for the whole batch. */
 const SHARED_MAX = 64;
 
 interface Waiting {
   one: Sealable;
-  /** The order in which jobs are sealed. */
+  /** Position in the order in which jobs are sealed. */
   number: number;
 }
 
 /**
- * Jobs for the next batch. If more wait than it takes, it takes equally many of each client, so a client waits for no batch of others only.
- * It takes few of each while several clients seal: then a batch is done soon.
- * Audit records go before all others, in their order, and all into the next batch: the record of a new epoch is in
- * the log before anything is sealed in that epoch, and the newest record in the log proves those before it.
+ * Jobs for the next batch. If more wait than fit, it takes equally many of each client, so a client never waits for a batch that contains
+ * only jobs of others. While several clients seal, it takes few of each, so that a batch is finished soon. Audit records come before all
+ * others, in order, and all of them go into the next batch: the record of a new epoch is then in the log before anything is sealed in that
+ * epoch, and the newest record in the log proves those before it.
  */
 export class SealQueue {
-  /** In the order of their numbers. */
+  /** Ordered by number. */
   #records: Sealable[] = [];
-  /** The others of each client, in their order: a batch costs as much as it takes, however many wait. */
+  /** The other jobs of each client, in order: the cost of a batch depends on the jobs it takes, not on the number of waiting ones. */
   readonly #others = new Map<string, Waiting[]>();
   #first = 0;
   #last = 0;
@@ -36,7 +36,7 @@ export class SealQueue {
     return length;
   }
 
-  /** All but audit records, in the order in which they are sealed: records are sealed however late. */
+  /** All jobs except audit records, in the order in which they are sealed. Audit records are sealed however late. */
   get perishable(): readonly Sealable[] {
     return inOrder([...this.#others.values()].flat());
   }
@@ -55,20 +55,20 @@ export class SealQueue {
     }
   }
 
-  /** Puts jobs that were taken before all others. */
+  /** Returns taken jobs to the front of the queue. */
   putBack(jobs: readonly Sealable[]): void {
     this.#keep(jobs.filter(isRecord));
     for (const one of jobs.filter((job) => !isRecord(job)).toReversed())
       this.#queueOf(one).unshift({ one, number: --this.#first });
   }
 
-  /** The next batch, of so many jobs at most. Audit records may be more. */
+  /** The next batch, with at most that many jobs. Audit records may be more. */
   take(max: number): Sealable[] {
     const records = this.#records.splice(0);
     return [...records, ...this.#takeOthers(Math.max(max - records.length, 0))];
   }
 
-  /** In the order in which they came. */
+  /** In order of arrival. */
   #takeOthers(max: number): Sealable[] {
     const taken: Waiting[] = [];
     const isShared = this.#others.size > 1;
@@ -79,7 +79,7 @@ export class SealQueue {
     for (let open = shares; taken.length < max && open.length > 0; )
       open = open.filter((share) => {
         if (taken.length === max) return false;
-        // Some may have ended in the queue: another node was faster.
+        // Some may have ended in the queue because they conflicted with jobs of another node.
         while (share.queue[share.seen]?.one.isOver) share.seen += 1;
         const next = share.queue[share.seen];
         if (next === undefined) return false;

@@ -24,33 +24,35 @@ import { SealQueue } from './sealQueue.ts';
 export interface SealerOptions extends PipelineOptions {
   signing: PipelineOptions['signing'] & Prerequisites['signing'];
   timestamping?: NonNullable<PipelineOptions['timestamping']> & NonNullable<Prerequisites['timestamping']>;
-  /** Throws OperatorError for a job that seals no record of the audit trail, or one that does not follow the records that the log sealed. */
+  /**
+   * Throws OperatorError for a job that does not seal a record of the audit trail, or whose record does not follow those sealed in the log.
+   */
   requireRecord(job: Job): Promise<void>;
-  /** The disk of the store. Absent: nobody looks at it. */
+  /** The disk of the store. If absent, free space is not checked. */
   diskSpace?: Pick<DiskSpace, 'admit'>;
   /** How many accepted jobs may wait. Further jobs are refused with `queue_full`. */
   queueJobsMax: number;
-  /** With so many audit records waiting, a client's acts are refused with `queue_full`. Default: 10,000. */
+  /** If that many audit records wait, clients' acts are refused with `queue_full`. Default: 10,000. */
   recordsMax?: number;
-  /** How many jobs share one checkpoint at most. Audit records may be more. */
+  /** Maximum jobs that share one checkpoint. Audit records may be more. */
   batchJobsMax: number;
   /** How long a job may wait for HSM and time-stamps before it fails, in milliseconds of service time from its acceptance. */
   giveUpAfterMs: number;
-  /** Called once when sealing cannot go on (a broken invariant, a commit of unknown outcome): the process must end. */
+  /** Called once if sealing cannot continue (a broken invariant, a commit with an unknown outcome): the process must end. */
   onFatal(error: unknown): void;
 }
 
 /** Node's timers beyond 2^31 ms fire at once; waking up once a minute costs nothing. */
 const PATIENCE_MS_MAX = 60_000;
-/** How soon somebody who waits for a job of a front looks whether it was taken. */
+/** How soon a caller that waits for a job of a front checks whether it was taken. */
 const UNTAKEN_MS = 50;
 const RECORDS_MAX = 10_000;
-/** How long the batches on their way may wait for their time-stamps when the daemon stops. */
+/** How long the batches in progress may wait for their time-stamps when the daemon stops. */
 const CLOSE_MS_MAX = 2_000;
 
 /**
- * Seals jobs, batch by batch. There is no timer: all jobs that wait when the {@link Pipeline} has room become the next batch. The
- * sealer knows every job without an outcome, also jobs whose documents are still to be fetched.
+ * Seals jobs, batch by batch. There is no timer: all jobs that wait when the {@link Pipeline} has room form the next batch. The sealer
+ * knows every job without an outcome, including those whose documents must still be fetched.
  */
 export class Sealer {
   readonly #options: SealerOptions;
@@ -77,24 +79,24 @@ export class Sealer {
     for (const job of waiting) this.#add(new Pending(job, job.content ? 'sealing' : 'queued'));
   }
 
-  /** Takes up the batch that witnesses may have seen, before anything else is sealed. `waiting` has its jobs. */
+  /** Resumes the batch that witnesses may have seen, before anything else is sealed. `waiting` contains its jobs. */
   async resume(announced: AnnouncedBatch, waiting: readonly Job[]): Promise<void> {
     const byId = new Map(waiting.map((job) => [job.id, new Pending(job, 'sealing')]));
     const jobs = announced.jobIds.flatMap((id) => byId.get(id) ?? []).filter(isSealable);
     for (const one of jobs) this.#pending.add(one);
-    // In a fork nothing is sealed: the batch stays announced until an administrator has ended the alarm.
+    // Nothing is sealed in a fork: the batch stays announced until an administrator has ended the alarm.
     if (!this.#options.isForked?.()) await this.#pipeline.resume(announced, jobs);
   }
 
-  /** Begins to seal. Called once. */
+  /** Starts sealing. Called once. */
   start(): void {
     this.#loop = this.#run().catch((error) => this.#break(error));
   }
 
   /**
-   * Refuses a request that could not be fulfilled before its document is received. Throws ServiceError
-   * `storage_full` or `queue_full`, and for a blocking request `fork_alarm`, `kms_partition_unavailable`, `witness_unavailable` or
-   * `timestamp_unavailable` while nothing can be sealed. While another daemon signs with the keys of this one, no request could be fulfilled here.
+   * Refuses a request that could not be fulfilled, before its document is received. Throws ServiceError `storage_full` or `queue_full`, and
+   * for a blocking request `fork_alarm`, `kms_partition_unavailable`, `witness_unavailable` or `timestamp_unavailable` while nothing can be
+   * sealed. While another daemon signs with the keys of this one, no request can be fulfilled here.
    */
   admit(mode: JobMode): void {
     this.#options.diskSpace?.admit();
@@ -106,8 +108,8 @@ export class Sealer {
   }
 
   /**
-   * Refuses an act of a client that would leave one more record on the audit trail: while nothing can be sealed, each of them stays in
-   * memory. Throws ServiceError `queue_full`. Acts of administrators are never refused.
+   * Refuses a client's act that would add a record to the audit trail: while nothing can be sealed, each record stays in memory. Throws
+   * ServiceError `queue_full`. Acts of administrators are never refused.
    */
   admitRecord(): void {
     if (this.#pending.records >= (this.#options.recordsMax ?? RECORDS_MAX)) throw recordsFull();
@@ -130,8 +132,8 @@ export class Sealer {
   }
 
   /**
-   * Queues a job whose caller waits for it. It is in memory only, and becomes durable with its receipt, or when {@link settled} stops
-   * waiting. If we stop before that, the job never was. The same holds while nothing can be sealed: then it is dropped at once.
+   * Queues a job whose caller waits for it. It is only in memory, and becomes durable with its receipt, or when {@link settled} stops
+   * waiting. If we stop before that, the job never existed. While nothing can be sealed, it is dropped at once, with the same effect.
    */
   submit(job: ReceivedJob, acceptance: Acceptance = {}): void {
     this.#add(new Pending(job, 'queued', acceptance));
@@ -156,7 +158,7 @@ export class Sealer {
     this.#add(new Pending(job, 'queued'));
   }
 
-  /** The document of a pending job is being hashed. */
+  /** Reports that the document of a pending job is being hashed. */
   hashing(jobId: string): void {
     this.#pending.require(jobId).phase = 'hashing';
   }
@@ -184,9 +186,9 @@ export class Sealer {
   }
 
   /**
-   * The outcome of a job once it is durable; undefined if `signal` aborts first. Then the job is durable and continues: when its caller
-   * stops waiting, a blocking job becomes an asynchronous one. A commit that has begun is waited for all the same, also on a full disk.
-   * Throws ServiceError if the job was dropped because nothing could be sealed: then it never was.
+   * The outcome of a durable job; undefined if `signal` aborts first. Then the job is durable and continues: when its caller stops waiting,
+   * a blocking job becomes an asynchronous one. A commit that has begun is waited for all the same, even on a full disk. Throws
+   * ServiceError if the job was dropped because nothing could be sealed: then it never existed.
    */
   async settled(jobId: string, signal: AbortSignal): Promise<Outcome | undefined> {
     const pending = this.#pending.get(jobId);
@@ -194,17 +196,17 @@ export class Sealer {
     const record = await this.#options.store.jobs.get(jobId);
     if (record === undefined) throw this.obstacle() ?? belowQuorum();
     if (record.outcome !== undefined || signal.aborted) return record.outcome;
-    // A front accepted it, and it was not taken yet.
+    // A front accepted it, but it was not taken over yet.
     await sleep(UNTAKEN_MS, undefined, { signal }).catch(() => {});
     return this.settled(jobId, signal);
   }
 
-  /** How many accepted jobs of clients have no outcome yet. */
+  /** The number of accepted jobs of clients without an outcome. */
   get waitingCount(): number {
     return this.#pending.ofClients;
   }
 
-  /** The phases and waiting times of these jobs. Visits each job, so not for every request. */
+  /** The phases and waiting times of these jobs. Visits each job, so it is not for every request. */
   get waiting(): WaitingJobs {
     return this.#pending.count((job) => this.#waitedMs(job));
   }
@@ -215,8 +217,8 @@ export class Sealer {
   }
 
   /**
-   * Ends after the batches that are on their way, but does not wait long for their time-stamps. Durable jobs that still wait are sealed
-   * after the next start.
+   * Ends after the batches in progress, but does not wait long for their time-stamps. Durable jobs that still wait are sealed after the
+   * next start.
    */
   async close(): Promise<void> {
     this.#closing = true;
@@ -234,7 +236,7 @@ export class Sealer {
     this.#wake.resolve();
   }
 
-  /** Makes a job durable that is in memory only, unless its batch is faster: then resolves to its outcome. */
+  /** Makes a job durable that is only in memory, unless its batch is faster: then resolves with its outcome. */
   async #keep(pending: Pending): Promise<Outcome | undefined> {
     while (pending.committing !== undefined) await pending.committing;
     if (pending.isOver) return pending.settled();
@@ -262,14 +264,14 @@ export class Sealer {
       if (this.#closing || !this.#pipeline.admits(this.#queue.length)) await this.#nextWake();
       else if (obstacle) await this.#waitUntilClear(obstacle);
       else {
-        // Everything else that happens in this turn of the event loop shares the batch.
+        // Everything else that happens in this turn of the event loop can join the batch.
         await nextTurn();
         await this.#pipeline.launch(() => this.#queue.take(batchJobsMax));
       }
     }
   }
 
-  /** Ends the sealer where it cannot go on. */
+  /** Ends the sealer because it cannot continue. */
   #break(error: unknown): void {
     if (this.#isBroken) return;
     this.#isBroken = true;

@@ -15,16 +15,16 @@ import type { EpochStore, LogStore } from '../store/store.ts';
 
 export interface SigningOptions extends Omit<PartitionsOptions, 'partitions' | 'keys' | 'quorum'> {
   store: { epochs: Pick<EpochStore, 'newest'>; log: Pick<LogStore, 'head'> };
-  /** The tokens in the configuration. The epoch says which key of a token signs. */
+  /** The configured tokens. The epoch determines which key of a token signs. */
   partitions: readonly PartitionOptions[];
   clock: Clock;
-  /** Told that the epochs were changed, before anything is signed under the change: its record must be sealed first. */
+  /** Called after a change of the epochs, before anything is signed under it: the record of the change must be sealed first. */
   onChange?(): Promise<void>;
-  /** Told that an epoch begins while this runs. */
+  /** Called when an epoch begins while the daemon is running. */
   onBegin?(epoch: Epoch): void;
-  /** Told when the store can no longer be read: the process must end. */
+  /** Called if the store can no longer be read: the process must end. */
   onFatal(error: unknown): void;
-  /** How often the store is asked for a planned epoch. */
+  /** How often the store is checked for a planned epoch. */
   watchIntervalMs?: number;
 }
 
@@ -36,7 +36,7 @@ interface Shift {
 
 const WATCH_INTERVAL_MS = 1000;
 
-/** Opens the keys of the epoch in force, as {@link openPartitions} does, and the keys of the planned epoch if there is one. */
+/** Opens the keys of the epoch in force, as {@link openPartitions} does, and the keys of the planned epoch, if any. */
 export async function openSigning(options: SigningOptions): Promise<Signing> {
   const epochs = await options.store.epochs.newest();
   const now = Math.max(options.clock(), (await options.store.log.head())?.sealedAt ?? 0);
@@ -46,8 +46,8 @@ export async function openSigning(options: SigningOptions): Promise<Signing> {
 }
 
 /**
- * Signs checkpoints with the keys of the epoch in force, and with no others. Watches the store for the next planned
- * epoch, opens its keys ahead of time, and changes over at the moment when the epoch begins.
+ * Signs checkpoints with the keys of the epoch in force, and with no others. Watches the store for the next planned epoch, opens its keys
+ * ahead of time, and switches over at the moment when the epoch begins.
  */
 export class Signing {
   readonly #options: SigningOptions;
@@ -79,15 +79,15 @@ export class Signing {
     return this.#current.epoch;
   }
 
-  /** The epoch in which something sealed at that time falls, as the store has it now. Successive calls must not go back in time. */
+  /** The epoch of something sealed at that time, according to the store as of now. The times of successive calls must not go back. */
   async term(sealedAt: number): Promise<Term> {
     await this.#look(sealedAt);
     return termAt(this.#epochs, sealedAt);
   }
 
   /**
-   * One verified signature of every healthy partition of the term's epoch over the text of a checkpoint; undefined once that epoch is over, and
-   * signatures that arrive later are discarded. Throws ServiceError `kms_partition_unavailable` below the quorum.
+   * One verified signature over the text of a checkpoint from every healthy partition of the term's epoch; undefined once that epoch is
+   * over, and later signatures are discarded. Throws ServiceError `kms_partition_unavailable` below the quorum.
    */
   async sign(term: Term, text: string, growth?: Growth): Promise<PartitionSignature[] | undefined> {
     const { partitions } = this.#current;
@@ -158,7 +158,7 @@ export class Signing {
     await this.#closing;
   }
 
-  /** Reads which epochs were planned or cancelled, and changes over if the time has come. */
+  /** Reads which epochs were planned or cancelled, and switches over if the time has come. */
   async #look(at: number): Promise<void> {
     const { store, onChange } = this.#options;
     const epochs = await store.epochs.newest();
@@ -221,7 +221,7 @@ export class Signing {
   }
 }
 
-/** The configured tokens that hold a key of the epoch, each with the label of that key, in the order of the configuration. */
+/** The configured tokens that hold a key of the epoch, each with the label of that key, in configuration order. */
 function partitionsFor(
   { keys, quorum }: Epoch,
   { partitions, ...options }: SigningOptions,

@@ -7,8 +7,8 @@ import type { TrustedClock } from '../tsa/trustedClock.ts';
 const KEEP_MS = 60_000;
 
 /**
- * Time for everything that must not depend on the system clock alone. Durations are measured in service time. Dates
- * that somebody set, such as the expiry of an API key, are compared with the last trusted date.
+ * Time for everything that must not depend on the system clock alone. Durations are measured in service time. Dates set by users, such as
+ * the expiry of an API key, are compared with the last trusted date.
  */
 export class Timekeeping {
   readonly #serviceTime: ServiceTime;
@@ -36,9 +36,8 @@ export class Timekeeping {
   }
 
   /**
-   * How long ago a job was accepted, in milliseconds. This is the time for which the service was running since; the
-   * time while it was off counts only if an outside source vouched for both dates. Never more than has really
-   * passed.
+   * How long ago a job was accepted, in milliseconds. This is how long the service has been running since; time while it was off counts
+   * only if an outside source vouched for both dates. Never more than the time that has really passed.
    */
   ageMs({ acceptedAt, since, dated }: Pick<Job, 'acceptedAt' | 'since' | 'dated'>): number {
     const served = this.#serviceTime.since(since);
@@ -46,7 +45,7 @@ export class Timekeeping {
     return today === undefined ? served : Math.max(served, today - acceptedAt);
   }
 
-  /** Starts to make service time durable. Returns the function that ends this: after the current write and, unless `isFull`, a last one. */
+  /** Starts to make service time durable. Returns a function that stops this, after the current write and, unless `isFull`, a last one. */
   start({ onFatal, isFull }: { onFatal(error: unknown): void; isFull(): boolean }): () => Promise<void> {
     const keep = () => this.#serviceTime.keep(this.date());
     let keeping = keep().catch(onFatal);
@@ -55,7 +54,7 @@ export class Timekeeping {
     }, KEEP_MS);
     return async () => {
       clearInterval(timer);
-      // Do not wait for a write that waits for free disk space.
+      // Does not wait for a write that waits for free disk space.
       if (!isFull()) await keeping.then(keep).catch(onFatal);
     };
   }

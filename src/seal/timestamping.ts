@@ -29,7 +29,7 @@ import type { ClockStatus, TrustedClock } from '../tsa/trustedClock.ts';
 import { TimestampUnavailable } from '../tsa/unavailable.ts';
 
 export interface RemoteOptions {
-  /** undefined: it is reached by file only. */
+  /** Undefined if it is reached only by file. */
   url?: string;
   timeoutMs: number;
   /** PEM files. */
@@ -39,10 +39,10 @@ export interface RemoteOptions {
 
 export interface TimestampingOptions
   extends Pick<PartitionsOptions, 'sessions' | 'signTimeoutMs' | 'onRefused' | 'logger'> {
-  /** Names in the order of preference: `built-in`, or one of `remotes`. */
+  /** Names in order of preference: `built-in`, or one of `remotes`. */
   authorities: readonly string[];
   remotes: Readonly<Record<string, RemoteOptions>>;
-  /** What reaches the authority of that name. */
+  /** Returns the HTTP client for the authority of that name. */
   clientOf(name: string): HttpExchange;
   /** The keys of the built-in authority, and where their certificates are installed. */
   keys: readonly PartitionOptions[];
@@ -54,18 +54,18 @@ export interface TimestampingOptions
 export interface TimestampingStatus {
   clock: ClockStatus;
   authorities: AuthorityStatus[];
-  /** The keys of the built-in authority; none where it is not in use. */
+  /** The keys of the built-in authority; empty if it is not in use. */
   units: UnitStatus[];
 }
 
 /** A token over the root of a renewal. */
 export interface RenewalStamp extends RenewalToken {
-  /** The time in the token, and when the first of its certificates ends; milliseconds since the epoch. */
+  /** The time in the token, and when the first of its certificates expires; milliseconds since the epoch. */
   genTime: number;
   notAfter: number;
 }
 
-/** Time-stamps checkpoints: with a trusted clock, and the authorities in the order of preference. */
+/** Time-stamps checkpoints, with a trusted clock and with the authorities in order of preference. */
 export class Timestamping {
   /** Absent if the built-in authority is not configured. */
   readonly authority: BuiltInAuthority | undefined;
@@ -79,9 +79,9 @@ export class Timestamping {
   }
 
   /**
-   * A verified token over the signed checkpoint; undefined if its time is outside the epoch of `sealedAt`, because
-   * no verifier would accept it. Throws TimestampUnavailable if no authority answers, if the signal aborts, and if
-   * so much time has passed since `sealedAt` (the process was suspended), or the token is so much older, that no verifier would accept it.
+   * A verified token over the signed checkpoint; undefined if its time is outside the epoch of `sealedAt`, because verifiers would reject
+   * it. Throws TimestampUnavailable if no authority answers, if the signal aborts, or if verifiers would reject the token because too much
+   * time has passed since `sealedAt` (the process was suspended) or because the token is too much older.
    */
   async stamp(
     note: string,
@@ -97,13 +97,11 @@ export class Timestamping {
       );
     }
     if (timestamp.genTime < epoch.from || timestamp.genTime >= end) return undefined;
-    // The verifier has the root already; a copy from us would prove nothing.
+    // The verifier already has the root; a copy from us would not prove anything.
     return { token: toBase64(token), certificates: timestamp.chain.slice(0, -1).map(toBase64) };
   }
 
-  /**
-   * A verified token over the root of a renewal, of the named authority. Throws TimestampUnavailable.
-   */
+  /** A verified token over the root of a renewal, from the named authority. Throws TimestampUnavailable. */
   async renew(imprint: MessageImprint, authority: string, signal: AbortSignal): Promise<RenewalStamp> {
     const stamp = await this.#timestamps.stampBy(authority, imprint, signal);
     const { chain, genTime, notAfter } = stamp.timestamp;
@@ -129,16 +127,16 @@ export class Timestamping {
     return { ...this.#timestamps.status(), units: this.authority?.status() ?? [] };
   }
 
-  /** Tells the clock the newest time in the log: earlier times are not trusted from now on. */
+  /** Passes the newest time in the log to the clock, which does not trust earlier times from then on. */
   sealed(batch: Pick<Batch, 'sealedAt' | 'timestamp'>): void {
     this.#clock.raiseFloor(newestTimeOf(batch, this.authority?.tokenPolicy));
   }
 }
 
 /**
- * When a batch was sealed or, if that is later, the time in its token; milliseconds since the epoch. 0 for no batch. The clock of another
- * authority than the built-in one, whose policy is `builtInPolicy`, can be ahead of ours while both are right: of its time, only what is past
- * for certain counts.
+ * When a batch was sealed or, if later, the time in its token; milliseconds since the epoch. 0 if there is no batch. The clock of an
+ * authority other than the built-in one, whose policy is `builtInPolicy`, can be ahead of ours while both are correct: its time counts only
+ * as far as it is certainly past.
  */
 export function newestTimeOf(
   batch: Pick<Batch, 'sealedAt' | 'timestamp'> | undefined,
@@ -152,8 +150,8 @@ export function newestTimeOf(
 }
 
 /**
- * Opens keys and authorities. The caller closes what `adopt` receives, in reverse order. Throws OperatorError for a
- * key without a certificate, an unreadable certificate file, and a changed or lost key.
+ * Opens keys and authorities. The caller closes what `adopt` receives, in reverse order. Throws OperatorError for a key without a
+ * certificate, an unreadable certificate file, or a changed or lost key.
  */
 export async function openTimestamping(
   options: TimestampingOptions,
@@ -199,7 +197,7 @@ async function openBuiltIn(
   return openAuthority({ units, policy, clock, logger });
 }
 
-/** A partition with a key of the built-in authority, as the authority uses it. */
+/** A partition with a key of the built-in authority, in the form that the authority uses. */
 export function unitSigner(signer: PartitionSigner<AuthorityAlgorithm>): UnitSigner {
   return {
     key: signer.key,
