@@ -15,30 +15,30 @@ export interface ArrivalFeedOptions {
   sources: Pick<Fetching, 'take'>;
   /** Whether this daemon scans documents. */
   scans: boolean;
-  /** How many jobs of one front are taken before others of it have ended. */
+  /** Maximum jobs of one front that are taken and have not ended. */
   jobsMax(): number;
   clock: Clock;
   logger: Logger;
-  /** How often it looks even where nothing was heard. Default: a second. */
+  /** Interval of looks without a notification. Default: one second. */
   intervalMs?: number;
-  /** Told when the store can no longer be read. */
+  /** Called if the store can no longer be read. */
   onFatal(error: unknown): void;
 }
 
 const INTERVAL_MS = 1000;
 
 /**
- * Passes jobs that fronts accepted to the sealer, and reports to fronts whether anything can be sealed and whether documents are scanned. What a front says of a client is not believed: a job that no request of a known client could have made
- * fails.
+ * Passes jobs accepted by fronts to the sealer, and reports to fronts whether anything can be sealed and whether documents are scanned. A
+ * front's statements about a client are not trusted: a job that no request of a known client could have created fails.
  */
 export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promise<void> } {
   const { arrivals, sealer, scans, intervalMs = INTERVAL_MS, onFatal } = options;
-  /** Clients that had a credential when it was last looked for. */
+  /** Clients that had a credential at the last look-up. */
   let clients = new Set<string>();
   let known = new Set<string>();
   const look = async (signal: AbortSignal) => {
     while (!signal.aborted) {
-      // What was known a moment ago may have got its outcome since the store was read: it is left out once, and not read for nothing.
+      // A job known a moment ago may have got its outcome since the store was read: it is skipped once, instead of being read again.
       const before = known;
       known = new Set();
       let leftOut = 0;
@@ -49,7 +49,8 @@ export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promis
         return true;
       };
       const found = await arrivals.look(isKnown, options.jobsMax());
-      // Each look reads the ids of all that wait. A new job rings, so until most of these have ended there is nothing to look for at once.
+      // Each look reads the ids of all waiting jobs. New jobs cause a notification, so there is nothing to look for until most of these
+      // have ended.
       if (found.length === 0 && leftOut <= known.size) return;
       if (!found.every(({ job }) => job === undefined || clients.has(nameOf(job))))
         clients = new Set((await options.store.credentials.all()).map(nameOf));

@@ -8,14 +8,14 @@ import type { TrailEntry } from '../store/trail.ts';
 export interface AuditFeedOptions {
   store: Pick<Store, 'trail'>;
   sealer: Pick<Sealer, 'adopt'>;
-  /** Throws when the epochs are no longer those that the records have. Then nothing more may be sealed. */
+  /** Throws if the epochs no longer agree with the records. Then nothing more may be sealed. */
   proveEpochs(): Promise<unknown>;
   /** The number of the newest record when the sealer was opened, or of an earlier one. */
   after: number;
   logger: Logger;
-  /** How often new records are looked for. Default: a second. */
+  /** Interval of looks for new records. Default: one second. */
   intervalMs?: number;
-  /** Told when the store can no longer be read. */
+  /** Called if the store can no longer be read. */
   onFatal(error: unknown): void;
 }
 
@@ -23,9 +23,9 @@ const INTERVAL_MS = 1000;
 const PAGE = 100;
 
 /**
- * Passes records that any process adds to the audit trail to the sealer, and writes a line to the daemon's log for
- * each. Once that line was forwarded to another machine, nobody can remove the record unnoticed. After a round, every
- * record of its beginning is with the sealer.
+ * Passes records that any process adds to the audit trail to the sealer, and writes a line to the daemon's log for each. Once that line was
+ * forwarded to another machine, removing the record does not go unnoticed. After a round, the sealer has every record that existed when the
+ * round began.
  */
 export function startAuditFeed({ intervalMs = INTERVAL_MS, ...options }: AuditFeedOptions): Rounds {
   const { store, sealer, proveEpochs, logger, onFatal } = options;
@@ -43,7 +43,7 @@ export function startAuditFeed({ intervalMs = INTERVAL_MS, ...options }: AuditFe
   return startRounds(look, intervalMs, onFatal);
 }
 
-/** The fields for the log: they identify the record, and say nothing of its object. */
+/** The fields for the log: they identify the record, without its object. */
 function summaryOf({ number, text }: TrailEntry): object {
   const { act, outcome, actor } = parseAuditRecord(text) ?? {};
   return { audit_number: number, audit_digest: auditDigest(text), act, outcome, actor };

@@ -20,23 +20,26 @@ import { createVerifier } from '../prove/verify.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import { type Store, UnknownOutcome } from '../store/store.ts';
 
-/** Names of clients and organizations cannot begin with an underscore. So no key can be issued for this client, and no list shows its jobs. */
+/**
+ * Names of clients and organizations cannot begin with an underscore. So no key can be issued for this client, and its jobs are not in any
+ * list.
+ */
 export const CANARY_CLIENT = '_canary';
 
 export interface CanaryOptions {
   store: Pick<Store, 'identity' | 'log' | 'serviceTime'>;
   sealer: Pick<Sealer, 'submit' | 'settled' | 'obstacle'>;
   pool: Pick<HashPool, 'hasher'>;
-  /** What `pdfseal trust export` would give now. */
+  /** What `pdfseal trust export` would return now. */
   trust(): TrustFile;
-  /** From one success to the next canary; Infinity: canaries run on request only. */
+  /** From one success to the next canary; Infinity if canaries run only on request. */
   intervalMs: number;
-  /** How long a canary may take to be sealed. */
+  /** How long sealing a canary may take. */
   timeoutMs: number;
   clock: Clock;
   logger: Logger;
   onRun?(run: CanaryRun): void;
-  /** Called at a broken invariant or a write of unknown outcome: the process must end. */
+  /** Called after a broken invariant or a write with an unknown outcome: the process must end. */
   onFatal(error: unknown): void;
 }
 
@@ -46,23 +49,23 @@ export interface CanaryRun {
   /** Milliseconds since the epoch. */
   startedAt: number;
   durationMs: number;
-  /** What went wrong, or that the receipt verified; for administrators. */
+  /** For administrators: what went wrong, or that the receipt was verified. */
   detail: string;
   jobId?: string;
   leafIndex?: number;
-  /** `<region>/<key label>` of the keys whose signatures verified. */
+  /** `<region>/<key label>` of the keys whose signatures were verified. */
   signers: string[];
 }
 
 export interface CanaryStatus {
-  /** Whether the newest canary verified, and not too long ago. */
+  /** Whether the newest canary was verified, and recently enough. */
   ready: boolean;
   detail: string;
   intervalMs: number;
   /** The age at which a success no longer counts. */
   ageMsMax: number;
   newest?: CanaryRun;
-  /** The newest canary that verified. */
+  /** The newest verified canary. */
   verified?: CanaryRun;
 }
 
@@ -86,9 +89,8 @@ const DIGESTS: DocumentDigests = {
 };
 
 /**
- * Proves at intervals that a document can be hashed, accepted, sealed, time-stamped, read back and verified. A
- * document of its own takes the usual way, and its receipt is verified with the exported trust file. A canary
- * counts for no client and in no queue.
+ * Proves at intervals that a document can be hashed, accepted, sealed, time-stamped, read back and verified. A document of the service
+ * takes the usual path, and its receipt is verified with the exported trust file. Canaries do not count for any client or in any queue.
  */
 export class Canary {
   readonly #options: CanaryOptions;
@@ -97,7 +99,7 @@ export class Canary {
   #failurePauseMs = FAILURE_PAUSE_MS_MIN;
   #newest: CanaryRun | undefined;
   #verified: CanaryRun | undefined;
-  /** When that ended, on the monotonic clock. */
+  /** When it ended, on the monotonic clock. */
   #verifiedAtMs = 0;
   /** One run at a time. */
   readonly #inTurn = takingTurns();
@@ -106,12 +108,12 @@ export class Canary {
     this.#options = options;
   }
 
-  /** Starts the first canary, unless canaries run on request only. */
+  /** Starts the first canary, unless canaries run only on request. */
   start(): void {
     if (this.#isOn) void this.run();
   }
 
-  /** Runs a canary that begins after this call, also if canaries run on request only. Never rejects. */
+  /** Runs a canary that begins after this call, even if canaries run only on request. Never rejects. */
   run(): Promise<CanaryRun> {
     return this.#inTurn(() => this.#attempt());
   }
@@ -192,7 +194,7 @@ export class Canary {
     return run;
   }
 
-  /** Fills in the results as they come. Throws the error that a client's request would get. */
+  /** Fills in the results as they become available. Throws the error that a client's request would get. */
   async #seal(run: CanaryRun): Promise<void> {
     const { sealer, store, timeoutMs, trust } = this.#options;
     const obstacle = sealer.obstacle();
@@ -203,7 +205,7 @@ export class Canary {
       job.id,
       AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]),
     );
-    // If nothing can be sealed, there is no such job.
+    // If nothing can be sealed, this job does not exist.
     run.jobId = job.id;
     if (outcome === undefined) throw new Error(`it was not sealed within ${timeoutMs / 1000} s`);
     if (outcome.kind === 'failed') {
@@ -249,10 +251,10 @@ export class Canary {
   }
 }
 
-/** Verifies as a client would: with the text that is served, and the document. */
+/** Verifies as a client would: with the receipt as served, and the document. */
 function verify(receipt: Receipt, trust: TrustFile): Pick<CanaryRun, 'verified' | 'detail' | 'signers'> {
   const received = parseUniqueJson(encodeReceipt(receipt));
-  // The clock has an alarm of its own.
+  // The clock has its own alarm.
   const verifier = createVerifier(trust, { judgesDates: false });
   const verdict = verifier({ document: DIGESTS, receipt: received, subject: 'canary' });
   const wrong = verdict.checks.find(({ outcome }) => isOpen(outcome));

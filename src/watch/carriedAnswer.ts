@@ -2,20 +2,20 @@ import { parseWitnessAnswer, type WitnessAnswer } from '../log/addCheckpoint.ts'
 import { parseCount } from '../log/checkpoint.ts';
 import { parseSignatureLines } from '../log/note.ts';
 
-/** The answer of a witness, as somebody carried it. */
+/** A witness's answer that was carried here by hand. */
 export interface CarriedAnswer {
   answer: WitnessAnswer;
-  /** Whether it is an HTTP answer that is provably whole: only that can say that a witness refuses. */
+  /** Whether it is an HTTP answer that is provably complete: only such an answer can prove that a witness refuses. */
   isWhole: boolean;
 }
 
-/** More interim answers (RFC 9110, section 15.2) than this come before no answer. */
+/** Maximum interim answers (RFC 9110, section 15.2) before an answer. */
 const INTERIM_MAX = 8;
 
 /**
- * Reads signature lines; or the size that the witness holds; or a whole HTTP answer, as `curl --include` writes it. Line ends, blanks
- * around lines, empty lines and what stands for the dash of a signature line are as a scanner types them: the signature decides.
- * Undefined for anything else. Any input is safe, and takes linear time.
+ * Reads signature lines, the size known to the witness, or a complete HTTP answer as written by `curl --include`. Line ends, blanks around
+ * lines, empty lines and the dash of a signature line may be as a scanner reproduces them: the signature decides. Undefined for anything
+ * else. Any input is safe, and takes linear time.
  */
 export function readCarriedAnswer(carried: string): CarriedAnswer | undefined {
   let text = carried.replace(/^\uFEFF/, '').trimStart();
@@ -26,7 +26,7 @@ export function readCarriedAnswer(carried: string): CarriedAnswer | undefined {
       const isWhole = parseCount(headers.get('content-length') ?? '') === Buffer.byteLength(body);
       const lines = status === 200 ? signatureLines(body) : linesOf(body);
       const answer = parseWitnessAnswer(status, headers.get('content-type') ?? '', joined(lines));
-      // Witnesses that tell no size answer 409 without a body. Any other text is by another server.
+      // Witnesses that do not return a size answer 409 without a body. Any other text comes from another server.
       const isForeign = status === 409 && answer.kind === 'contradiction' && lines.length > 0;
       const foreign = { kind: 'fault', message: 'answered with status 409 and no size' } as const;
       return { answer: isForeign ? foreign : answer, isWhole };
@@ -40,7 +40,7 @@ export function readCarriedAnswer(carried: string): CarriedAnswer | undefined {
   return lines && { answer: { kind: 'cosigned', lines }, isWhole: false };
 }
 
-/** What is before the first empty line, and what is after it: an answer that was cut off before that line has no length. */
+/** The part before the first empty line, and the part after it: an answer truncated before that line does not have a length. */
 function splitAnswer(text: string) {
   const border = /\r?\n\r?\n/.exec(text);
   const [first = '', ...fields] = (border ? text.slice(0, border.index) : text).split(/\r?\n/);
@@ -64,7 +64,7 @@ function joined(lines: readonly string[]): string {
   return lines.map((line) => `${line}\n`).join('');
 }
 
-/** A keyboard has no dash: something else stands before the name, or nothing. */
+/** The dash cannot be typed on a keyboard: something else precedes the name, or nothing. */
 function signatureLines(text: string): string[] {
   return linesOf(text).map((line) => {
     const items = line.split(/[ \t]+/);

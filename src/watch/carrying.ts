@@ -14,27 +14,27 @@ import type { KnownWitness, WitnessMemory } from './witnessMemory.ts';
 export interface CarryingOptions {
   memory: WitnessMemory;
   log: Pick<Store['log'], 'head' | 'tile'>;
-  /** The witnesses that are on the network are shown the newest checkpoint, and may have answered. Never rejects. */
+  /** Resolves after the witnesses on the network were shown the newest checkpoint and had time to answer. Never rejects. */
   askOthers(): Promise<void>;
-  /** Undefined where no key signed that a witness could know. */
+  /** Undefined if it is not signed with a key that a witness could know. */
   submissionOf(checkpoint: string, readTile: ReadTile): Submission | undefined;
-  /** Leaves of the newest tree that a witness can have seen. */
+  /** Number of leaves of the newest tree that a witness can have seen. */
   sizeNow(): Promise<number>;
   clock: Clock;
 }
 
-/** What to carry to a witness. */
+/** A request to be carried to a witness. */
 export interface CarriedRequest {
   /** Name of the witness in the policy. */
   witness: string;
-  /** Of the tree from which the proof leads, and of the tree to cosign. */
+  /** Sizes of the tree from which the proof leads, and of the tree to cosign. */
   oldSize: number;
   treeSize: number;
   /** The body of `POST <prefix>/add-checkpoint`. */
   body: string;
 }
 
-/** What an answer said. */
+/** The content of an answer. */
 export type CarriedOutcome = { witness: string } & (
   | {
       kind: 'cosigned';
@@ -42,15 +42,18 @@ export type CarriedOutcome = { witness: string } & (
       cosignedAt: number;
       isWitnessed: boolean;
     }
-  /** `isNews`: the size was not known. If not, and if this answers the newest request, the witness holds another tree of that size. */
+  /** `isNews`: the size was not known. If it was, and this answers the newest request, the witness holds another tree of that size. */
   | { kind: 'other_size'; heldSize: number; isNews: boolean; request: CarriedRequest }
   | { kind: 'contradiction'; detail: string }
 );
 
-/** An answer, and whether somebody has made sure of it. */
+/** An answer, and whether its origin was confirmed. */
 type Confirmable = CarriedAnswer & { raisesAlarm: boolean };
 
-/** Has witnesses cosign that no network reaches: somebody carries requests to them, and their answers back (C2SP tlog-witness). */
+/**
+ * Obtains cosignatures of witnesses that cannot be reached over a network: requests are carried to them by hand, and their answers back
+ * (C2SP tlog-witness).
+ */
 export class Carrying {
   readonly #options: CarryingOptions;
 
@@ -58,10 +61,7 @@ export class Carrying {
     this.#options = options;
   }
 
-  /**
-   * The newest checkpoint for a witness, or the one of that size that was given out before. It is kept until the answer comes. Throws
-   * ServiceError.
-   */
+  /** The newest checkpoint for a witness, or the earlier one of that size. It is kept until the answer arrives. Throws ServiceError. */
   async request(name: string | undefined, treeSize?: number): Promise<CarriedRequest> {
     const { memory } = this.#options;
     const known = this.#witnessOf(name);
@@ -78,8 +78,8 @@ export class Carrying {
   }
 
   /**
-   * Takes an answer. `raisesAlarm`: somebody has made sure that a refusal is the answer of this witness to the unchanged request. Throws
-   * ServiceError for an answer that says nothing that is certain; then nothing has changed.
+   * Accepts an answer. `raisesAlarm`: the operator has confirmed that a refusal is this witness's answer to the unchanged request. Throws
+   * ServiceError for an answer that proves nothing; then nothing has changed.
    */
   async accept(text: string, name: string | undefined, raisesAlarm = false): Promise<CarriedOutcome> {
     const read = readCarriedAnswer(text);
@@ -91,7 +91,7 @@ export class Carrying {
     const { answer } = carried;
     const known = this.#witnessOf(name, answer.kind === 'cosigned' ? answer.lines : []);
     const { label } = known.witness;
-    // No later answer ends the fork alarm.
+    // A later answer does not end the fork alarm.
     assertNoContradiction(known);
     switch (answer.kind) {
       case 'cosigned':
@@ -123,7 +123,7 @@ export class Carrying {
     return this.#requestOf(known, head.checkpoint, toldSize);
   }
 
-  /** Keeps what was told once there is a request that begins there. */
+  /** Saves the reported size once a request that begins there exists. */
   async #requestOf(
     known: KnownWitness,
     text: string,
@@ -181,7 +181,7 @@ export class Carrying {
     return { kind: 'cosigned', witness: label, treeSize, cosignedAt: time, isWitnessed };
   }
 
-  /** Repeats the request from the size that the witness holds. Only a size that is older than what it cosigned changes nothing. */
+  /** Repeats the request from the size that the witness holds. A size older than what it cosigned changes nothing. */
   async #otherSize(known: KnownWitness, heldSize: number, carried: Confirmable): Promise<CarriedOutcome> {
     const { memory, sizeNow } = this.#options;
     const { label } = known.witness;
@@ -212,8 +212,8 @@ export class Carrying {
   }
 
   /**
-   * Stops all sealing, and nothing signs it: a request that was damaged on its way, and the answer to another one, look the same. So it
-   * takes a whole answer, and somebody who has made sure.
+   * Stops all sealing, although a refusal is not signed: a request damaged in transit, and the answer to another one, look the same. So it
+   * takes a complete answer, and an operator's confirmation.
    */
   async #contradiction(
     known: KnownWitness,
@@ -250,7 +250,10 @@ export class Carrying {
     return this.#options.memory.carried.map(({ treeSize }) => treeSize).join(', ') || 'none';
   }
 
-  /** The witness of that name; or the one whose lines these are; or the only one that is not on the network; or the only one. */
+  /**
+   * The witness of that name; otherwise the one that signed these lines; otherwise the only one that is not on the network; otherwise the
+   * only one.
+   */
   #witnessOf(name: string | undefined, lines: readonly NoteSignature[] = []): KnownWitness {
     const { witnesses } = this.#options.memory;
     const of = (is: (witness: PolicyWitness) => boolean) => witnesses.filter(({ witness }) => is(witness));
@@ -277,7 +280,7 @@ export class Carrying {
   }
 }
 
-/** When the witness cosigned that very tree before; 0 for never. */
+/** When the witness cosigned exactly that tree before; 0 if never. */
 function cosignedAt(record: KnownWitness['record'], treeSize: number): number {
   return record.treeSize === treeSize ? (record.cosignedAt ?? 0) : 0;
 }

@@ -6,7 +6,7 @@ import { encodeNote, type Note, type NoteSignature, parseNote } from '../log/not
 import { type LogKey, noteKeyId } from '../log/verifierKey.ts';
 import type { WitnessPolicy } from '../log/witnessPolicy.ts';
 
-/** The lines of the keys that the policy lists for the log; where it lists none that signed, those of all Ed25519 keys. */
+/** The lines of the keys that the policy lists for the log; if none of those signed, the lines of all Ed25519 keys. */
 export function linesFor(
   { logs }: WitnessPolicy,
   { origin }: Checkpoint,
@@ -20,16 +20,19 @@ export function linesFor(
   return known.length > 0 ? known : own;
 }
 
-/** A clock that is further ahead is wrong: its cosignature would say for as long that the checkpoint has just been cosigned. */
+/** A clock that is further ahead is wrong: its cosignature would make the checkpoint look freshly cosigned for just as long. */
 const AHEAD_MS_MAX = 86_400_000;
 
-/** Why a cosignature is not taken, or undefined. `time`: when it was made, Unix time in seconds; `now`: milliseconds since the epoch. */
+/**
+ * Why a cosignature is not accepted; undefined if it is. `time`: when it was made, Unix time in seconds; `now`: milliseconds since the
+ * epoch.
+ */
 export function dateFault(time: number, now: number): string | undefined {
   if (time * 1000 - now <= AHEAD_MS_MAX) return undefined;
   return `it dates its cosignature ${toRfc3339(time * 1000)}, more than a day after the clock of this machine: one of the two clocks is wrong`;
 }
 
-/** The checkpoint with the newest valid cosignature line of each witness, among its own lines and these. */
+/** The checkpoint with the newest valid cosignature line of each witness, from its own lines and these. */
 export function addLine(
   text: string,
   lines: readonly NoteSignature[],

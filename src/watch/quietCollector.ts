@@ -7,19 +7,20 @@ const BUSY_SHARE_MAX = 0.1;
 /** The heap must have grown by this much since the last collection. */
 const GROWTH_BYTES_MIN = 32 * 2 ** 20;
 
-/** The heap, as a {@link QuietCollector} measures and collects it. */
+/** The heap, as measured and collected by a {@link QuietCollector}. */
 export interface Heap {
   /** The share of the time since the last call in which the event loop was busy. */
   busyShare(): number;
-  /** Bytes that the heap takes from the system, whether in use or not. */
+  /** Bytes that the heap occupies, whether in use or not. */
   bytes(): number;
   /** Collects all garbage, and returns the memory to the system. Never rejects. */
   collect(): Promise<void>;
 }
 
 /**
- * Returns the memory of a busy time to the system when the process has become quiet. By itself, V8 takes the daemon for busy as long as its
- * timers run, and keeps the memory for almost two minutes. A collection stops the process for some 50 ms, so it is for a quiet time only.
+ * Returns the memory of a busy period to the system when the process has become quiet. On its own, V8 considers the daemon busy while its
+ * timers run, and keeps the memory for almost two minutes. A collection stops the process for some 50 ms, so it is done only in quiet
+ * periods.
  */
 export class QuietCollector {
   readonly #heap: Heap;

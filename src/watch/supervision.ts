@@ -11,16 +11,16 @@ export interface SupervisionOptions {
   logger: Logger;
 }
 
-/** The status line is kept fresh without a watchdog too. */
+/** The status line is refreshed without a watchdog too. */
 const STATUS_INTERVAL_MS = 10_000;
-/** The service manager may wait this long for the next word of a long start: some words can be late. */
+/** How long the service manager waits for the next notification of a long start: some may be late. */
 const EXTENSION_US = 12 * STATUS_INTERVAL_MS * 1000;
-/** sd_watchdog_enabled(3) asks for half of the time at most. */
+/** sd_watchdog_enabled(3) recommends half of the time at most. */
 const WATCHDOG_SHARE = 3;
 
 /**
- * Sends the states of sd_notify(3) to the service manager: EXTEND_TIMEOUT_USEC, READY, STATUS, WATCHDOG, STOPPING. The event loop feeds
- * the watchdog, so a loop that hangs starves it. Does nothing without a service manager.
+ * Sends the states of sd_notify(3) to the service manager: EXTEND_TIMEOUT_USEC, READY, STATUS, WATCHDOG, STOPPING. The event loop feeds the
+ * watchdog, so a hanging loop triggers it. Does nothing without a service manager.
  */
 export class Supervision {
   readonly #options: SupervisionOptions;
@@ -30,13 +30,13 @@ export class Supervision {
   /** The status until requests are answered. */
   #waitsFor: string | undefined;
 
-  /** Throws if there is a service manager and the add-on was not built: the service manager would wait in vain. */
+  /** Throws if there is a service manager but the add-on was not built: the service manager would wait in vain. */
   constructor(options: SupervisionOptions) {
     this.#options = options;
     if (options.socket !== undefined) this.#addon = openDatagramAddon();
   }
 
-  /** A step of the start takes long. To be called again and again; tells the log and the service manager now and then. */
+  /** A step of the start takes long. Called repeatedly; notifies the log and the service manager occasionally. */
   starting(status: string): void {
     if (this.#waitsFor !== undefined) this.#waitsFor = status;
     if (performance.now() - this.#toldAt < STATUS_INTERVAL_MS) return;
@@ -45,7 +45,7 @@ export class Supervision {
     this.#tell(`EXTEND_TIMEOUT_USEC=${EXTENSION_US}`, status);
   }
 
-  /** This daemon is here to take over from another: started as far as the service manager is concerned, for hours or for years. */
+  /** This daemon waits to take over from another: for the service manager it has started, possibly for hours or years. */
   standby(status: string): void {
     const isNew = this.#waitsFor === undefined;
     this.#waitsFor = status;
@@ -68,7 +68,7 @@ export class Supervision {
     return this.#waitsFor ?? this.#options.status();
   }
 
-  /** The stop has begun. The watchdog is still fed, because the drain takes its time. */
+  /** The stop has begun. The watchdog is still fed, because draining takes time. */
   stopping(): void {
     this.#tell('STOPPING=1', 'finishing requests under way');
   }
@@ -83,7 +83,7 @@ export class Supervision {
     try {
       this.#addon?.notify(socket, `${state}\nSTATUS=${status}\n`);
     } catch (err) {
-      // If this goes on for too long, the service manager restarts the daemon. Until then requests are served.
+      // If this persists, the service manager restarts the daemon. Until then requests are served.
       logger.error({ err }, 'the service manager could not be notified');
     }
   }

@@ -4,7 +4,7 @@ import type { Timekeeping } from '../seal/timekeeping.ts';
 import { IDEMPOTENCY_RETENTION_MS, type JobCopy, QUOTA_RETENTION_MS, type Store } from '../store/store.ts';
 
 const INTERVAL_MS = 60_000;
-/** Entries removed in one transaction: so few that a batch waiting behind them is not delayed. */
+/** Entries removed in one transaction: few enough not to delay a batch waiting behind them. */
 const STEP_ENTRIES_MAX = 500;
 
 export interface SweepOptions {
@@ -14,16 +14,16 @@ export interface SweepOptions {
   documentRetentionMs: number;
   time: Pick<Timekeeping, 'ageMs' | 'date'>;
   logger: Logger;
-  /** Default: a minute. */
+  /** Default: one minute. */
   intervalMs?: number;
-  /** Called when the store can no longer be written. */
+  /** Called if the store can no longer be written. */
   onFatal(error: unknown): void;
 }
 
 /**
- * Removes what has expired, at once and then every minute: idempotency entries, counts of past quota windows, salts of
- * replaced keys that have ended, and copies of documents. Looks who reads the embedded store: a reader that was killed holds its pages until somebody looks, and the age of one
- * that hangs counts from the first look. Returns the function that ends the sweep after its current step.
+ * Removes what has expired, at once and then every minute: idempotency entries, counts of past quota windows, salts of ended former keys,
+ * and copies of documents. Checks the readers of the embedded store: a killed reader holds its pages until they are checked, and the age of
+ * a hanging one counts from the first check. Returns a function that ends the sweep after its current step.
  */
 export function startSweeping({
   onFatal,
@@ -37,7 +37,7 @@ export function startSweeping({
 
 type Sweep = Omit<SweepOptions, 'onFatal' | 'intervalMs'>;
 
-/** Removes what has expired by now, in small steps. */
+/** Removes everything that has expired, in small steps. */
 export async function sweep(options: Sweep, signal?: AbortSignal): Promise<void> {
   options.store.pages?.read();
   for (const step of [sweepIdempotency, sweepQuotas, sweepSalts, sweepCopies]) {
@@ -61,7 +61,8 @@ async function sweepCopies(sweep: Sweep): Promise<number> {
   const { store, copies, logger } = sweep;
   const expired = await expiredCopies(sweep);
   if (expired.length > 0) await store.copies.forget(expired.map(({ jobId }) => jobId));
-  // If we stop here, the files are unreadable without their keys, and the next start removes them. It also removes files that cannot be removed now.
+  // If we stop here, the files are unreadable without their keys, and the next start removes them, as well as files that cannot be removed
+  // now.
   for (const { jobId, copy } of expired) {
     await copies
       .remove(copy.file)
@@ -70,7 +71,7 @@ async function sweepCopies(sweep: Sweep): Promise<number> {
   return expired.length;
 }
 
-/** Visits every copy: after a jump of the clock the order of ids is not the order of age. */
+/** Visits every copy: after a jump of the clock, the order of ids is not the order of age. */
 async function expiredCopies({ store, documentRetentionMs, time }: Sweep): Promise<JobCopy[]> {
   const expired: JobCopy[] = [];
   for await (const copy of store.copies.all()) {

@@ -16,14 +16,14 @@ import { withoutFinalSlashes } from '../net/url.ts';
 /** A checkpoint of the log for a witness. */
 export interface Submission {
   checkpoint: Checkpoint;
-  /** With the signatures of keys that the witness knows. */
+  /** Signed with keys that the witness knows. */
   note: Note;
   readTile: ReadTile;
-  /** Size of the log by now. */
+  /** Current size of the log. */
   sizeNow(): Promise<number>;
 }
 
-/** What came of asking a witness. */
+/** The result of asking a witness. */
 export type Cosigning =
   | { kind: 'cosigned'; line: NoteSignature; time: number }
   /** It holds another history of the log. */
@@ -43,21 +43,21 @@ export type WitnessTrouble =
 const ANSWER_BYTES_MAX = 64 * 1024;
 /** How long one answer may take, from connecting to its last byte. */
 const TIMEOUT_MS = 10_000;
-/** Before a request is repeated that got no good answer. */
+/** Pauses before a request without a valid answer is repeated. */
 const PAUSES_MS = [10, 250];
 const TRIES_MAX = 3;
 
-/** Whom to ask. */
+/** The witness to ask. */
 export interface Asked {
   witness: PolicyWitness;
   url: URL;
-  /** Of the tree that it is thought to hold. */
+  /** Size of the tree that it is assumed to hold. */
   heldSize: number;
 }
 
 /**
- * Asks a witness to cosign (C2SP tlog-witness, "add-checkpoint"), at most three times, and not again once the signal is aborted. Follows no
- * redirects: only the URL of the policy is asked.
+ * Asks a witness to cosign (C2SP tlog-witness, "add-checkpoint"), at most three times, and not again after the signal has aborted.
+ * Redirects are not followed: only the URL of the policy is asked.
  */
 export async function askToCosign(
   client: HttpExchange,
@@ -98,14 +98,14 @@ async function ask(client: HttpExchange, prefix: URL, body: string): Promise<Ans
   }
 }
 
-/** Where the witness with this URL takes checkpoints (C2SP tlog-witness). */
+/** The URL at which the witness with this prefix accepts checkpoints (C2SP tlog-witness). */
 export function submissionUrl(prefix: URL): URL {
   return new URL(`${withoutFinalSlashes(prefix.href)}/add-checkpoint`);
 }
 
 type Answer = WitnessAnswer | { kind: 'none'; message: string };
 
-/** Its proof is verified here, so that what a witness refuses is no damage of ours. Undefined where the tiles are damaged. */
+/** The proof is verified here first, so that a refusal by the witness is not due to damage of ours. Undefined if the tiles are damaged. */
 export async function requestBody(
   { note, checkpoint: { treeSize, root }, readTile }: Submission,
   oldSize: number,

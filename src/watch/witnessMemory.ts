@@ -12,23 +12,23 @@ export interface WitnessMemoryOptions {
   logger: Logger;
 }
 
-/** A witness of the policy, and what it said last. */
+/** A witness of the policy, and its last statement. */
 export interface KnownWitness {
   witness: PolicyWitness;
   vkey: string;
   record: WitnessRecord;
 }
 
-/** A checkpoint with all lines that are known, and whether they are the quorum. */
+/** A checkpoint with all known lines, and whether they meet the quorum. */
 export interface Gathered {
   cosigned: CosignedCheckpoint;
   isMet: boolean;
 }
 
-/** So many checkpoints wait for answers that are carried; the smallest are given up first. */
+/** Maximum checkpoints that wait for carried answers; the smallest are given up first. */
 const CARRIED_MAX = 16;
 
-/** What witnesses have said of the log, as the store keeps it. */
+/** The statements of witnesses about the log, as kept by the store. */
 export class WitnessMemory {
   readonly witnesses: readonly KnownWitness[];
   readonly #options: WitnessMemoryOptions;
@@ -49,7 +49,7 @@ export class WitnessMemory {
       if (one.record.contradiction !== undefined) this.#alarm(one, one.record.contradiction.detail);
   }
 
-  /** Forgets, durably, what was known of witnesses that the policy does not name: this ends their fork alarm. */
+  /** Removes, durably, records of witnesses that are not in the policy: this ends their fork alarm. */
   static async open(options: WitnessMemoryOptions): Promise<WitnessMemory> {
     const known = await options.store.witnessing.get();
     const memory = new WitnessMemory(options, known);
@@ -68,16 +68,16 @@ export class WitnessMemory {
     return this.#witnessed;
   }
 
-  /** The checkpoints that were given out to be carried to witnesses; the newest first. */
+  /** The checkpoints given out to be carried to witnesses, newest first. */
   get carried(): readonly CosignedCheckpoint[] {
     return this.#carried;
   }
 
-  /** Keeps a checkpoint until its answers come. */
+  /** Keeps a checkpoint until its answers arrive. */
   carry(checkpoint: CosignedCheckpoint): void {
     const { treeSize } = checkpoint;
     if (this.#carried.some((one) => one.treeSize === treeSize)) return;
-    // No witness cosigns a smaller tree than it holds.
+    // A witness never cosigns a smaller tree than it holds.
     const awaited = this.#carried.filter((one) =>
       this.witnesses.some(({ record }) => record.treeSize <= one.treeSize),
     );
@@ -86,7 +86,7 @@ export class WitnessMemory {
     this.#carried = newestFirst.slice(0, CARRIED_MAX);
   }
 
-  /** Adds a line to those that are known of a checkpoint. `text`: its note, with all lines of the log. */
+  /** Adds a line to the known lines of a checkpoint. `text`: its note, with all lines of the log. */
   gather(text: string, treeSize: number, line: NoteSignature, before?: CosignedCheckpoint): Gathered {
     const { policy } = this.#options;
     const known = [before, this.#cosigned, ...this.#carried].filter((one) => one?.treeSize === treeSize);
@@ -98,7 +98,7 @@ export class WitnessMemory {
     return { cosigned: { treeSize, checkpoint }, isMet: satisfiesPolicy(policy, labels) };
   }
 
-  /** Serves what was gathered of a part of the log, unless something newer is served. */
+  /** Publishes the gathered lines of a checkpoint that is part of the log, unless a newer one is already published. */
   publish({ cosigned, isMet }: Gathered): void {
     const { treeSize } = cosigned;
     if (treeSize >= (this.#cosigned?.treeSize ?? 0)) this.#cosigned = cosigned;
@@ -126,7 +126,7 @@ export class WitnessMemory {
     );
   }
 
-  /** Makes it durable. If we stop before, the witnesses are asked again, and say what they hold. */
+  /** Makes the state durable. If we stop before, the witnesses are asked again, and report what they hold. */
   async keep(): Promise<void> {
     await this.#options.store.witnessing.put({
       witnesses: Object.fromEntries(this.witnesses.map(({ vkey, record }) => [vkey, record])),

@@ -25,55 +25,56 @@ export interface WitnessingOptions {
   keys(): readonly LogKey[];
   /** From the end of one round to the next, milliseconds. */
   intervalMs: number;
-  /** Reaches the witnesses. It is closed with this. */
+  /** The HTTP client for the witnesses. It is closed with this object. */
   client: HttpExchange;
   clock: Clock;
   logger: Logger;
-  /** Told when the store can no longer be read or written: the process must end. */
+  /** Called if the store can no longer be read or written: the process must end. */
   onFatal(error: unknown): void;
 }
 
-/** A witness, and how asking it goes. */
+/** A witness, and the state of asking it. */
 interface Member {
   known: KnownWitness;
   trouble?: NonNullable<WitnessStatus['trouble']>;
-  /** Resolves once it has answered what it was asked last. */
+  /** Resolves once it has answered the last request. */
   answered: Promise<void>;
-  /** How many times in a row it has asked to be spared, and when it last answered, monotonic milliseconds. */
+  /** How many times in a row it has answered that it was asked too often, and when it last answered, in monotonic milliseconds. */
   spared: number;
   answeredAt: number;
 }
 
-/** A checkpoint that is shown to the witnesses, the newest of the log. */
+/** The checkpoint currently shown to the witnesses: the newest of the log. */
 interface Shown extends Submission {
   /** The signed note, with all lines of the log. */
   text: string;
   gathered?: Gathered;
-  /** Resolves once they are. */
+  /** Resolves once the quorum is met. */
   met: Promise<boolean>;
   meet(isMet: boolean): void;
 }
 
-/** A cosignature of the newest checkpoint is made anew once it is so old: it says that nothing was added. */
+/** A cosignature of the newest checkpoint is renewed at this age: it shows that nothing was added since. */
 const REFRESH_MS = 3_600_000;
 /** Longest pause for a witness that was asked too often; while a batch waits for it, sealing stands still. */
 const SPARE_MS_MAX = 3_600_000;
 const SPARE_FOR_BATCH_MS_MAX = 5_000;
-/** Before the witnesses are asked again whom a batch waits for. */
+/** Pause before asking again the witnesses that a batch waits for. */
 const PAUSE_MS = 1_000;
-/** How long a request that is to be carried waits for the witnesses on the network. */
+/** How long a request to be carried waits for the witnesses on the network. */
 const OTHERS_MS_MAX = 5_000;
 
 /**
- * Has the newest checkpoint cosigned by the witnesses of a policy, and keeps what they say: on a timer, and on request each batch before
- * it is released. A witness that holds another history of the log ends this, and all sealing, until an administrator has looked into it.
+ * Has the newest checkpoint cosigned by the witnesses of a policy, and keeps their answers: on a timer, and on request for each batch
+ * before it is released. If a witness holds another history of the log, this ends, and so does all sealing, until an administrator has
+ * investigated.
  */
 export class Witnessing implements Cosigners {
   readonly #options: WitnessingOptions;
   readonly #memory: WitnessMemory;
   readonly #members: Member[];
   readonly carrying: Carrying;
-  /** What was shown last: where it is announced, it is no part of the log yet, and nobody else is told of it. */
+  /** The last checkpoint shown. If it is only announced, it is not part of the log yet, and is shown only to witnesses. */
   #shown: Shown | undefined;
   #isAnnounced = false;
   #canCosign = true;
@@ -99,7 +100,7 @@ export class Witnessing implements Cosigners {
     });
   }
 
-  /** Begins to ask. Called once. */
+  /** Starts asking. Called once. */
   start(): void {
     this.#timer = setTimeout(() => void this.#next(), 0);
   }
@@ -149,7 +150,7 @@ export class Witnessing implements Cosigners {
     const { met } = shown;
     this.#shown = shown;
     this.#isAnnounced = true;
-    // The signal is there for as long as the daemon: what listens to it must not stay.
+    // The signal lives as long as the daemon, so listeners must be removed.
     const ended = new AbortController();
     const stopped = once(signal, 'abort', { signal: ended.signal }).then(
       () => false,
@@ -157,7 +158,7 @@ export class Witnessing implements Cosigners {
     );
     try {
       while (!signal.aborted) {
-        // A witness that is slow or away does not delay the others.
+        // A slow or absent witness does not delay the others.
         const isMet = await Promise.race([met, stopped, this.#round()]);
         if (isMet) this.#setCanCosign(true);
         if (isMet !== undefined) return isMet;
@@ -180,7 +181,7 @@ export class Witnessing implements Cosigners {
     if (!this.#canCosign) await once(this.#recovery, 'can', { signal }).catch(() => {});
   }
 
-  /** Cancels the requests under way. */
+  /** Cancels the requests in progress. */
   async close(): Promise<void> {
     this.#closing.abort();
     clearTimeout(this.#timer);
@@ -222,7 +223,7 @@ export class Witnessing implements Cosigners {
       );
   }
 
-  /** Everybody who is free is asked to cosign what is shown. Never rejects: the process ends instead. */
+  /** Asks every idle witness to cosign the current checkpoint. Never rejects: the process ends instead. */
   #round(): Promise<void> {
     return this.#follow(this.#askAll());
   }
@@ -240,7 +241,7 @@ export class Witnessing implements Cosigners {
     const asked = await Promise.all(
       this.#members.map(async (member) => {
         await member.answered;
-        // Something newer may be shown by now.
+        // A newer checkpoint may be current by now.
         if (shown !== this.#shown || !this.#isDue(member, shown)) return false;
         member.answered = this.#ask(member, shown);
         await member.answered;
@@ -257,7 +258,7 @@ export class Witnessing implements Cosigners {
     return record.treeSize !== treeSize || this.#options.clock() - cosignedAt * 1000 >= REFRESH_MS;
   }
 
-  /** The pause is twice as long each time that a witness asks to be spared. */
+  /** The pause doubles each time that a witness answers that it was asked too often. */
   #isSpared({ spared, answeredAt }: Member): boolean {
     if (spared === 0) return false;
     const pauseMs = this.#isAnnounced
@@ -272,7 +273,7 @@ export class Witnessing implements Cosigners {
     return submission && { ...submission, text, met, meet };
   }
 
-  /** Undefined where no key signed that a witness could know. */
+  /** Undefined if it is not signed with a key that a witness could know. */
   #submission(text: string, readTile: ReadTile): Submission | undefined {
     const { policy } = this.#options;
     const opened = openCheckpoint(text);
@@ -284,7 +285,7 @@ export class Witnessing implements Cosigners {
     return { note: { text: note.text, signatures }, checkpoint, readTile, sizeNow };
   }
 
-  /** Leaves of the newest tree that a witness can have seen. */
+  /** Number of leaves of the newest tree that a witness can have seen. */
   async #sizeNow(): Promise<number> {
     const { log } = this.#options.store;
     const [head, announced] = [await log.head(), await log.announced()];
@@ -345,7 +346,7 @@ export class Witnessing implements Cosigners {
   }
 }
 
-/** Takes up what was known of the witnesses of the policy. */
+/** Loads the stored state of the policy's witnesses. */
 export async function openWitnessing(options: WitnessingOptions): Promise<Witnessing> {
   return new Witnessing(options, await WitnessMemory.open(options));
 }
