@@ -6,30 +6,30 @@ import { HttpClient, readAuthorities } from '../net/httpClient.ts';
 import { TargetPolicy } from '../net/policy.ts';
 import { submissionUrl } from '../watch/witnessClient.ts';
 
-/** The daemon fetches documents, and beside that probes up to 256; and some requests are being closed. */
+/** In addition to fetching documents, the daemon probes up to 256; and some requests are being closed. */
 const SOURCE_REQUESTS_SPARE = 256 + 16;
 /** Deliveries that are being closed. */
 const WEBHOOK_REQUESTS_SPARE = 16;
-/** Requests for time-stamps and cosignatures follow one another, but for a few that overlap. */
+/** Requests for time-stamps and cosignatures follow one another; only a few overlap. */
 const AUTHORITY_REQUESTS_MAX = 32;
 const WITNESS_REQUESTS_MAX = 16;
 const WEBHOOK_CONNECTIONS_IDLE = 4;
 
-/** The purpose under which the daemon asks the external authority of that name. */
+/** The purpose under which the daemon sends requests to the external authority of that name. */
 export function authorityPurpose(name: string): string {
   return `authority:${name}`;
 }
 
-/** Whether the configuration names anything to talk to. */
+/** Whether the configuration names any destination. */
 export function talksOutwards({ sources, webhooks, timestamp, witness }: Config): boolean {
   const isAsked = timestamp.authorities.some((name) => name in timestamp.remotes);
   return sources.allow.length + webhooks.allow.length > 0 || isAsked || witness.policy !== undefined;
 }
 
 /**
- * All that the configuration permits the daemon to have sent. Authorities and witnesses are asked at their configured URLs alone.
- * Documents can be fetched from what `sources.allow` lists, and events posted to what `webhooks.allow` lists: with a wildcard there,
- * to any public address. Throws OperatorError, or the error of the file system.
+ * Everything that the configuration permits the daemon to send to. Authorities and witnesses are asked only at their configured URLs.
+ * Documents can be fetched from the targets of `sources.allow`, and events posted to those of `webhooks.allow`: with a wildcard there, to
+ * any public address. Throws OperatorError, or the error of the file system.
  */
 export function destinationsOf({ sources, webhooks, timestamp, witness, log }: Config): Destinations {
   const destinations = new Map<string, Destination>();

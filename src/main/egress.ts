@@ -1,10 +1,10 @@
 /**
- * The egress process: sends for the daemon what goes to other machines, as far as its own configuration file permits.
+ * The egress process: sends the daemon's requests to other machines, as far as its own configuration file permits.
  *
- * What a hostile daemon can do with it, and nothing more: fetch from the targets of `sources.allow`, with any path; post any bytes to
- * the targets of `webhooks.allow`, since clients register their endpoints at the daemon; post any bytes to the exact URLs of the
- * configured authorities and witnesses. It can choose no address, as each connection looks up the name and checks the address itself;
- * no certificate authority; no header that directs a request elsewhere; and it cannot take one purpose's share for another.
+ * A compromised daemon can use it only to: fetch from the targets of `sources.allow`, with any path; post any bytes to the targets of
+ * `webhooks.allow`, because clients register their endpoints at the daemon; post any bytes to the exact URLs of the configured authorities
+ * and witnesses. It cannot choose an address, because each connection looks up the name and checks the address itself; nor a certificate
+ * authority; nor a header that directs a request elsewhere; and it cannot use one purpose's share for another.
  */
 import '../base/inspector.ts';
 import { existsSync, readFileSync, rmdirSync } from 'node:fs';
@@ -36,7 +36,7 @@ async function main(): Promise<void> {
   const destinations = destinationsOf(config);
   const about = { version: packageVersion(), configSha256: config.sha256 };
   const server = await openEgressServer({ listen, destinations, about, logger });
-  // Of a child, the daemon tells.
+  // For a child, the daemon logs this.
   const say = isChild ? 'debug' : 'info';
   logger[say]({ event: 'started', purposes: [...destinations.keys()] }, 'the egress process answers');
   process.send?.('listening');
@@ -55,7 +55,7 @@ async function main(): Promise<void> {
   process.exit();
 }
 
-/** As a child of the daemon, it ends with the daemon, however that ends; signals from a terminal go to the whole group. */
+/** As a child of the daemon, it ends with the daemon, for whatever reason that ends; signals from a terminal go to the whole group. */
 function endOf(isChild: boolean): Promise<unknown> {
   if (!isChild) return stopSignal();
   for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, () => {});
@@ -65,16 +65,16 @@ function endOf(isChild: boolean): Promise<unknown> {
   });
 }
 
-/** The daemon made it for the socket alone. */
+/** The daemon created the folder for this socket only. */
 function removeFolderOf(socket: string): void {
   try {
     rmdirSync(dirname(socket));
   } catch {
-    // Something else is in it, or the daemon has removed it.
+    // It contains something else, or the daemon has removed it.
   }
 }
 
-/** As a unit of its own, it may read the copy that systemd hands it; relative paths begin at the file itself. Throws OperatorError. */
+/** As a separate unit, it may read the copy passed by systemd; relative paths begin at the original file. Throws OperatorError. */
 function readConfig(file: string): Config {
   const folder = fromEnvironment('CREDENTIALS_DIRECTORY');
   const copy = folder === undefined ? file : join(folder, 'config');

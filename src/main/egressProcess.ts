@@ -17,44 +17,44 @@ import type { HttpExchange } from '../net/httpClient.ts';
 import { NoAnswer, toNoAnswer } from '../net/noAnswer.ts';
 
 const PROGRAM = fileURLToPath(siblingModule('egress', import.meta.url));
-/** It inherits nothing else: the daemon's environment may hold credentials. */
+/** The complete environment of the child: the daemon's own may contain credentials. */
 const ENVIRONMENT = { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' };
 const PAUSE_MS_MIN = 100;
 const PAUSE_MS_MAX = 30_000;
-/** One that lived so long is started again without a pause. */
+/** A child that lived this long is restarted without a pause. */
 const HEALTHY_MS = 60_000;
 const CLOSE_MS_MAX = 3_000;
 const COMPARE_MS_MAX = 10_000;
-/** How often it is asked whether it is there, and how soon it must answer. */
+/** Interval of liveness checks, and how soon each must be answered. */
 const BEAT_MS = 1_000;
 const BEAT_MS_MAX = 2_000;
-/** Questions in a row without an answer in time after which it hangs: a child is killed then. */
+/** After that many consecutive checks without an answer in time, the process counts as hanging: a child is then killed. */
 const BEATS_MISSED_MAX = 5;
-/** A child that does not listen after that hangs as well. */
+/** A child that does not listen after this time counts as hanging too. */
 const START_MS_MAX = 60_000;
 
 export interface EgressOptions {
-  /** The file that the egress process reads; it is told nothing else. */
+  /** The file that the egress process reads; it gets no other configuration. */
   configFile: string;
-  /** Where the egress process is a unit of its own. Absent: it is started as a child once it is needed. */
+  /** Set if the egress process is a separate unit. If absent, it is started as a child when needed. */
   socket: string | undefined;
   logger: Logger;
 }
 
 /**
- * The egress process, as the daemon has it: clients for each purpose, and in child mode the process itself. A process that hangs is a child
- * to be killed, and a unit that its watchdog ends.
+ * The egress process as seen by the daemon: clients for each purpose, and for a child also the process itself. If it hangs, a child is
+ * killed, and a unit is ended by its watchdog.
  */
 export class Egress implements EgressProcess {
   readonly #options: EgressOptions;
   #child: ChildProcess | undefined;
   #startedAt = 0;
   #listening: Promise<string> | undefined;
-  /** Where it listens now. */
+  /** The current address at which it listens. */
   #socket: string | undefined;
   #beats: Rounds | undefined;
   #beatsMissed = 0;
-  /** The newest question without a good answer. */
+  /** The newest check without a valid answer. */
   #missed: { at: number; trouble: NoAnswer } | undefined;
   #status: Omit<EgressStatus, 'mode'> = { restarts: 0 };
   #pauseMs = PAUSE_MS_MIN;
@@ -75,7 +75,10 @@ export class Egress implements EgressProcess {
     return new EgressClient(purpose, this);
   }
 
-  /** Starts the child, unless it is there or a unit. Resolves to the socket once it listens, also after failed starts. Never rejects. */
+  /**
+   * Starts the child, unless it runs already or is a unit. Resolves with the socket once it listens, also after failed starts. Never
+   * rejects.
+   */
   socketPath(): Promise<string> {
     const { socket, logger } = this.#options;
     this.#beats ??= startRounds(
@@ -93,7 +96,7 @@ export class Egress implements EgressProcess {
     return this.#missed !== undefined && this.#missed.at >= since ? this.#missed.trouble : undefined;
   }
 
-  /** Warns in the log if a unit has read another configuration than the daemon, as after a restart of the daemon alone. Never rejects. */
+  /** Logs a warning if a unit has read another configuration than the daemon, as after a restart of only the daemon. Never rejects. */
   async compare(configSha256: string): Promise<void> {
     const { socket, logger } = this.#options;
     if (socket === undefined) return;
@@ -119,13 +122,13 @@ export class Egress implements EgressProcess {
     clearTimeout(timer);
   }
 
-  /** Resolves to the socket of the child, or of one that comes after it. */
+  /** Resolves with the socket of the child, or of one that replaces it. */
   #spawn(): Promise<string> {
     const { promise, resolve } = Promise.withResolvers<string>();
     if (this.#isClosed) return promise;
     const startedAt = performance.now();
     this.#startedAt = startedAt;
-    // In a folder of its own, which nobody else can enter. The child removes both when it ends in order.
+    // In a folder that only this user can enter. The child removes both if it ends in order.
     const socket = join(mkdtempSync(join(tmpdir(), 'pdfseald-egress-')), 'socket');
     const child = fork(PROGRAM, ['--config', this.#options.configFile, '--listen', socket], {
       env: ENVIRONMENT,
@@ -147,7 +150,7 @@ export class Egress implements EgressProcess {
       const fields = { event: 'egress_ended', how: signal ?? status, retry_ms: this.#pauseMs };
       this.#options.logger.error(fields, 'the egress process ended and is started again');
       this.#status.restarts += 1;
-      // Requests wait for the new child within their own time-outs, also those that waited while none came to listen.
+      // Requests wait for the new child within their own time-outs, including those that waited for the previous one.
       this.#listening = new Promise((again) => {
         this.#timer = setTimeout(() => again(this.#spawn()), this.#pauseMs);
       });
@@ -157,7 +160,10 @@ export class Egress implements EgressProcess {
     return promise;
   }
 
-  /** Asks whether it is there. The answer is from its event loop, so a process that was stopped or does not come to it is not. Never rejects. */
+  /**
+   * Checks that the process is alive. The answer comes from its event loop, so a stopped or blocked process does not count as alive. Never
+   * rejects.
+   */
   async #beat(): Promise<void> {
     const socket = this.#socket;
     if (socket === undefined) {
@@ -165,7 +171,7 @@ export class Egress implements EgressProcess {
       return;
     }
     const about = await askAboutEgress(async () => socket, BEAT_MS_MAX).catch(toNoAnswer);
-    // It was replaced meanwhile, or ends.
+    // It was replaced in the meantime, or is ending.
     if (socket !== this.#socket || this.#isClosed) return;
     if (!(about instanceof NoAnswer)) {
       this.#beatsMissed = 0;

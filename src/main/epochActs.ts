@@ -1,4 +1,6 @@
-/** What the console may do with the epochs, once two people want it: what `pdfseal epochs plan` and `cancel` do, but no key is made. */
+/**
+ * The console's acts on epochs, after two people have agreed: the same as `pdfseal epochs plan` and `cancel`, but without creating keys.
+ */
 import { createHash } from 'node:crypto';
 import { presentEpochs } from '../admin/presentEpochs.ts';
 import { assert } from '../base/assert.ts';
@@ -21,7 +23,7 @@ import { epochObject } from '../manifest/sealedForm.ts';
 import type { EpochSeal } from '../prove/epochSeal.ts';
 import type { Store } from '../store/store.ts';
 
-/** The configuration is read anew each time, as a command does. New keys are there already: the signers of the daemon make none. */
+/** The configuration is read again each time, as by a command. New keys must already exist: the daemon's signers do not create any. */
 export function epochActsOf(
   store: Pick<Store, 'identity' | 'epochs' | 'log' | 'trail'>,
   { file, epochSeal }: { file: string; epochSeal: Pick<EpochSeal, 'read'> },

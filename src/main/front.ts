@@ -1,4 +1,4 @@
-/** A daemon without keys of the log: it accepts jobs into the database, where another daemon finds them and seals them. */
+/** A daemon without keys of the log: it accepts jobs into the database, where another daemon finds and seals them. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { Metrics } from '../admin/metrics.ts';
@@ -43,16 +43,16 @@ export interface FrontOptions {
   config: Config;
   live: LiveConfig;
   supervision: Supervision;
-  /** Aborted when this daemon is to stop. */
+  /** Aborted when this daemon must stop. */
   signal: AbortSignal;
   logger: Logger;
   onFatal(error: unknown): void;
 }
 
-/** How often a front looks whether the epochs changed. */
+/** Interval at which a front checks whether the epochs changed. */
 const EPOCHS_MS = 1_000;
 const RETRY_MS = 1_000;
-/** How often a front says that its database does not answer. */
+/** Interval at which a front logs that its database does not answer. */
 const TELL_MS = 60_000;
 
 const NO_DELIVERIES = {
@@ -68,7 +68,7 @@ const NO_DELIVERIES = {
 };
 const NO_FETCHES = { underWay: 0, queued: 0, paused: 0 };
 
-/** Opens the parts of a front, and listens. The caller closes `parts`. Undefined where it was stopped before it listened. */
+/** Opens the parts of a front, and listens. The caller closes `parts`. Undefined if it was stopped before it listened. */
 export async function openFront(
   options: FrontOptions,
   parts: AsyncDisposableStack,
@@ -83,7 +83,7 @@ export async function openFront(
   const { sealing } = store;
   if (sealing === undefined) throw new Error('the store of a front does not say who seals');
   supervision.starting('prepares to accept jobs');
-  // The acts of a front are on no audit trail: it cannot write there.
+  // The acts of a front are not on any audit trail, because it cannot write there.
   live.recordWith(async () => {});
   const egress = openEgress(config, logger, parts);
   const clock = await openClockOf(config, store, logger, parts);
@@ -156,7 +156,7 @@ export async function openFront(
   return { server, engine: hash.engine, waiting: () => sealer.waitingCount };
 }
 
-/** In the place of a scanner: refuses documents while the daemon that seals scans its own. */
+/** Replaces a scanner: refuses documents while the daemon that seals scans its own. */
 function unscannedUnless(outlook: () => NodeOutlook): DocumentScanner {
   return {
     admit() {
@@ -172,7 +172,7 @@ function unscannedUnless(outlook: () => NodeOutlook): DocumentScanner {
   };
 }
 
-/** The database may be started after this process, or be on its way to another server. Undefined where this process is to stop. */
+/** The database may be started after this process, or be moving to another server. Undefined if this process must stop. */
 async function openWhenReachable({
   config,
   supervision,
@@ -202,11 +202,11 @@ function isUnreachable(error: unknown): error is Error {
   return error instanceof OperatorError && error.code === 'database_unreachable';
 }
 
-/** What a front looks for all the time it finds once its database answers again. */
+/** Handles errors of periodic work, which continues once the database answers again. */
 function unlessUnavailable({ logger, onFatal }: FrontOptions): (error: unknown) => void {
   let toldAt = Number.NEGATIVE_INFINITY;
   return (error) => {
-    if (error instanceof StorageFull) return; // The log says so already.
+    if (error instanceof StorageFull) return; // The log already says so.
     if (!(error instanceof StoreUnavailable)) return onFatal(error);
     if (performance.now() - toldAt < TELL_MS) return;
     toldAt = performance.now();
@@ -214,7 +214,7 @@ function unlessUnavailable({ logger, onFatal }: FrontOptions): (error: unknown) 
   };
 }
 
-/** The epochs as they were a moment ago. */
+/** Keeps the epochs up to date. */
 async function followEpochs(
   store: Pick<Store, 'epochs'>,
   onFatal: (error: unknown) => void,

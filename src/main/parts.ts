@@ -1,4 +1,4 @@
-/** Opens the parts of the daemon that take more than their options from the configuration. */
+/** Opens those parts of the daemon that need more than their options from the configuration. */
 import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
@@ -37,7 +37,10 @@ import { authorityPurpose, talksOutwards } from './destinations.ts';
 import { Egress } from './egressProcess.ts';
 import type { Shared } from './shared.ts';
 
-/** What sends to other machines. As a child of this process it is started at once where the configuration names some, else when it is needed. */
+/**
+ * Opens the client for requests to other machines. If the egress process is a child, it is started at once if the configuration names any
+ * destination, otherwise when needed.
+ */
 export function openEgress(config: Config, logger: Logger, parts: AsyncDisposableStack): Egress {
   const egress = new Egress({
     configFile: config.file,
@@ -54,7 +57,7 @@ export function openEgress(config: Config, logger: Logger, parts: AsyncDisposabl
 
 const CLOCK_AHEAD_MS_MAX = 24 * 3_600_000;
 
-/** Without time-stamps, the system clock is trusted as it is. */
+/** Without time-stamps, the system clock is trusted unchecked. */
 export async function openClockOf(
   { timestamp, clock, isFront }: Config,
   store: Store,
@@ -75,13 +78,13 @@ export async function openClockOf(
   return opened;
 }
 
-/** As this process can ask it. */
+/** The form in which this process can query it. */
 function reachable(source: ClockSource): ClockSource {
   const socket = fromEnvironment('PDFSEALD_CLOCK_SOCKET');
   return source.trust === 'chrony' && socket !== undefined ? { ...source, socket } : source;
 }
 
-/** Refuses a store that lacks what was released. */
+/** Refuses a store that lacks part of what was released. */
 export async function openLastCheckpointOf(
   { log: { lastCheckpointFile: file, lastCheckpointIntervalMs: intervalMs } }: Config,
   store: Store,
@@ -91,7 +94,7 @@ export async function openLastCheckpointOf(
   return parts.adopt(opened, (open) => open.close());
 }
 
-/** What a signer of the log may do that is a child of this process. */
+/** The duties of a signer of the log that is a child of this process. */
 export function logDuties({ log, kms, signersDir }: Config): Duties {
   makeFolder(signersDir, 0o700);
   return { log: { origin: log.origin, folder: signersDir, sessions: kms.sessions, isUnit: false } };
@@ -144,7 +147,7 @@ export async function openScannerOf(
   );
 }
 
-/** The hash workers, with what was chosen for them on this processor. */
+/** The hash workers, with the engine chosen for this processor. */
 export async function openHashing(
   config: Config,
   { metrics, logger, parts }: { metrics: Metrics; logger: Logger; parts: AsyncDisposableStack },
@@ -163,7 +166,10 @@ export async function openHashing(
   return { engine, kernels: calibration?.chosen ?? [], workers: config.hash.workers, pool };
 }
 
-/** Copies leave free disk space for jobs without copies. They are opened without compliance mode too: earlier copies are still served, and deleted when they expire. */
+/**
+ * Copies leave free disk space for jobs without copies. They are opened without compliance mode too: earlier copies are still served, and
+ * deleted when they expire.
+ */
 export async function openCopiesOf(
   { documentsDir, storage, hash, complianceMode }: Config,
   store: Store,
@@ -203,7 +209,7 @@ export async function openFetching(
   return fetching;
 }
 
-/** Undefined where no witness is asked. It begins to ask when it is started. */
+/** Undefined if no witness is configured. It begins to ask when it is started. */
 export async function openWitnessingOf(
   { witness, log }: Config,
   {
@@ -213,7 +219,7 @@ export async function openWitnessingOf(
   parts: AsyncDisposableStack,
 ): Promise<Witnessing | undefined> {
   if (witness.policy === undefined) return undefined;
-  // The check of the configuration has read it.
+  // The check of the configuration has already validated it.
   const policy = parseWitnessPolicy(readFileSync(witness.policy, 'utf8'), log.origin);
   const { intervalMs } = witness;
   const client = egress.to('witness');
@@ -239,7 +245,7 @@ export function openDeliverer(
   return deliverer;
 }
 
-/** The certificates of a listener; undefined where it does not use TLS. */
+/** The certificates of a listener; undefined if it does not use TLS. */
 export function openTlsOf(
   table: TlsTable,
   files: TlsFiles | undefined,
@@ -271,14 +277,14 @@ export async function openLimits(
   return limits;
 }
 
-/** Undefined where none is configured: then nothing of it is loaded. */
+/** Undefined if the console is not configured; its code is not loaded then. */
 export async function loadConsole({ console }: Config): Promise<Console | undefined> {
   if (console === undefined) return undefined;
   const loaded = await import('../console/console.ts');
   return new loaded.Console(console.listen, systemClock);
 }
 
-/** Where people reach the console with certificates, and who they are as the configuration says it at that moment. */
+/** The listener for people with certificates, who are identified by the current configuration. */
 export function consoleTlsOf(
   live: LiveConfig,
   { certificates, date }: { certificates: TlsCertificates | undefined; date: Clock },
@@ -289,7 +295,7 @@ export function consoleTlsOf(
   return { tls: { listen, certificates, date, people: () => live.current.people } };
 }
 
-/** Listens where the configuration says, or on the sockets that the service manager passed. */
+/** Listens at the configured addresses, or on the sockets passed by the service manager. */
 export async function openServer(
   app: App,
   config: Config,

@@ -2,12 +2,12 @@ import { getHeapStatistics } from 'node:v8';
 import type { Logger } from 'pino';
 import type { LiveConfig } from '../config/reload.ts';
 
-/** Bytes of the heap that a waiting job takes: 1.2 to 3.4 kB were measured. */
+/** Heap bytes of a waiting job: 1.2 to 3.4 kB were measured. */
 const JOB_BYTES_MAX = 3_400;
 
 /**
- * Warns, now and after each reload, of a queue that this process cannot hold. It would end for lack of memory once so many jobs
- * wait, and so would every start after it, which reads them all.
+ * Warns, now and after each reload, about a queue that does not fit into this process's memory. With that many waiting jobs it would run
+ * out of memory, and so would every later start, which reads them all.
  */
 export function warnOfQueueMemory(live: LiveConfig, logger: Logger): void {
   const heapBytes = getHeapStatistics().heap_size_limit;

@@ -8,9 +8,9 @@ import type { Supervision } from '../watch/supervision.ts';
 /** A daemon that listens. */
 export interface Running {
   server: HttpServer;
-  /** Hashes documents. */
+  /** The name of the hash engine. */
   engine: string;
-  /** How many jobs wait to be sealed. */
+  /** The number of jobs waiting to be sealed. */
   waiting(): number;
 }
 
@@ -25,7 +25,7 @@ export interface RunOptions {
 /** How long the parts may take to close after the drain. Then the process ends regardless: everything acknowledged is durable. */
 const CLOSE_MS_MAX = 10_000;
 
-/** Serves until a signal, and resolves once no request is under way. */
+/** Serves until a signal arrives, and resolves once no request is in progress. */
 export async function runUntilStopped(
   { server, engine, waiting }: Running,
   { config, supervision, stopped, logger, onFatal }: RunOptions,

@@ -5,14 +5,14 @@ import type { EpochSeal } from '../prove/epochSeal.ts';
 import { actOfProcess } from '../store/acts.ts';
 import type { Store } from '../store/store.ts';
 
-/** Writes the record that the epoch in force still lacks if it began while no daemon ran. */
+/** Writes the missing record of the epoch in force if it began while no daemon was running. */
 export async function completeEpochRecords(store: Store, epochSeal: EpochSeal, epoch: Epoch): Promise<void> {
   const { sealed } = await epochSeal.read();
   const own = sealed.list.find(({ form }) => form.from === toRfc3339(epoch.from));
   if (own?.isBegun === false) await recordBegin(store, epoch);
 }
 
-/** The first thing that an epoch seals is the record that it began. */
+/** The first thing sealed in an epoch is the record of its beginning. */
 export async function recordBegin(store: Store, epoch: Epoch): Promise<void> {
   await store.trail.append(
     actOfProcess('daemon', 'epoch.begin', epochObject(store.identity.logOrigin, epoch)),

@@ -16,7 +16,7 @@ export interface SealedFilesOptions extends Pick<DocumentRouteOptions, 'copies' 
   trust(): TrustFile;
 }
 
-/** What the console hands out of a sealed job: byte for byte what the API does. */
+/** The files of a sealed job for the console: byte for byte those of the API. */
 export function sealedFilesOf({ store, trust, copies, ...kept }: SealedFilesOptions): SealedFiles {
   const path = pathsNow(() => trust().timestampAuthorities, systemClock);
   const records = new RecordsInTurn(new EvidenceRecords(store, { path }));

@@ -65,10 +65,10 @@ import { administrationOf, apiOf, type Shared } from './shared.ts';
 import { noteWhileWaiting } from './standby.ts';
 import { stoppedWaiting, waitForTurn } from './turn.ts';
 
-/** How long a canary may take to be sealed before it counts as failed. */
+/** How long sealing a canary may take before it counts as failed. */
 const CANARY_MS_MAX = 30_000;
 
-/** Opens the parts in the order in which they depend on each other, serves, and closes them in the reverse order. `file`: the configuration. */
+/** Opens the parts in the order in which they depend on each other, serves, and closes them in reverse order. `file`: the configuration. */
 export async function serve(file: string): Promise<void> {
   const config = loadConfig(file);
   const logger = createLogger(config.logging.level);
@@ -117,7 +117,7 @@ export async function serve(file: string): Promise<void> {
   });
   const console = await loadConsole(config);
   const metrics = new Metrics(console?.history);
-  // Before the turn: a daemon that waits is ready to hash.
+  // Before waiting for the turn: a waiting daemon is ready to hash.
   const hash = await openHashing(config, { metrics, logger, parts });
   const { pool } = hash;
   const turn = waitForTurn({
@@ -143,7 +143,7 @@ export async function serve(file: string): Promise<void> {
   const record = (act: ActName, object: ActObject) => store.trail.append(actOfProcess('daemon', act, object));
   live.recordWith((object) => record('config.reload', object));
   const recorded = await store.trail.newest();
-  // Before this process appends or seals any audit record: what a forger cut off would be covered by it.
+  // Before this process appends or seals any audit record, which would cover up what a forger has cut off.
   const epochSeal = new EpochSeal(store, {
     onLeaves: (leaves) =>
       supervision.starting(`looks for the newest sealed audit record: ${leaves} leaves read`),
@@ -179,7 +179,7 @@ export async function serve(file: string): Promise<void> {
       onFatal,
     }),
   );
-  // Not awaited, as the record of the start below.
+  // Not awaited, like the record of the start below.
   completeEpochRecords(store, epochSeal, signing.epoch).catch(onFatal);
   const keys = () => signing.epochs.list.flatMap((epoch) => epoch.keys);
   const witnessing = await openWitnessingOf(config, { egress, store, keys, logger, onFatal }, parts);
@@ -309,7 +309,7 @@ export async function serve(file: string): Promise<void> {
   logger.info({ event: 'stopped' }, 'stopped');
 }
 
-/** Everything acknowledged is on disk, so the process can end at a broken invariant and be started again. */
+/** Everything acknowledged is on disk, so after a broken invariant the process can end and be restarted. */
 function endAtOnce(logger: Logger, err: unknown): void {
   logger.fatal({ event: 'cannot_go_on', err }, 'pdfseald cannot continue');
   process.exit(EXIT_SOFTWARE);

@@ -17,7 +17,7 @@ import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Store } from '../store/store.ts';
 import type { Egress } from './egressProcess.ts';
 
-/** What a daemon that seals has as a front does. */
+/** Parts that a sealing daemon and a front have in common. */
 export interface Shared {
   config: Config;
   live: LiveConfig;
@@ -30,7 +30,7 @@ export interface Shared {
   limits: Limits;
   time: Timekeeping;
   lastCheckpoint: LastCheckpoint;
-  /** Of the API. */
+  /** The certificates of the API. */
   tls: TlsCertificates | undefined;
   metrics: Metrics;
   logger: Logger;

@@ -1,6 +1,7 @@
 /**
- * The main process of the unit pdfseal-signer@ENVIRONMENT-NAME: it starts a signer for each connection of the daemon. What those may sign follows from
- * the configuration and the PIN that the service manager gave this unit, and from nothing that the daemon says.
+ * The main process of the unit pdfseal-signer@ENVIRONMENT-NAME: it starts a signer for each connection of the daemon. What a signer may
+ * sign is determined by the configuration and by the PIN that the service manager passed to this unit, and by nothing that the daemon
+ * sends.
  */
 import { join } from 'node:path';
 import { inspectError } from '../base/ending.ts';
@@ -11,7 +12,7 @@ import { loadConfig } from '../config/config.ts';
 import { type Charter, PIN_UNFIT_STATUS } from '../kms/protocol.ts';
 import { signerProgram } from '../kms/signerProcess.ts';
 
-/** A key has one connection, and two while it is replaced; a command may come beside those. */
+/** A key has one connection, or two during replacement; a command may add one more. */
 const SIGNERS_MAX = 64;
 
 function charterOf(name: string, credentials: string, folder: string): Charter {
@@ -61,7 +62,7 @@ function main(): void {
   if (name === undefined || credentials === undefined || folder === undefined)
     throw new OperatorError('this program is run by the unit pdfseal-signer@ENVIRONMENT-NAME');
   const charter = charterOf(name, credentials, folder);
-  // Whether this PIN can have a signer, before separate-signer moves it.
+  // Checks whether this PIN can have a signer, before separate-signer moves it.
   if (check === '--check') return;
   const { sessions } = charter.duties.log ?? { sessions: SIGNERS_MAX };
   const program = { ...signerProgram(charter, [name], sessions), execArgv: process.execArgv };

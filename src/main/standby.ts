@@ -5,9 +5,9 @@ import { noteNewestCheckpoint } from '../prove/lastCheckpoint.ts';
 import { openStoreAt } from '../store/engines.ts';
 
 /**
- * While a daemon waits for its turn, its machine notes the newest checkpoints as that of the active one does: so it refuses a database that
- * lost some of what was released. Ends when the signal is aborted. What goes wrong is on the log: it would also keep this daemon from taking
- * over.
+ * While a daemon waits for its turn, it records the newest checkpoints on its own machine, like the active daemon: so it refuses a database
+ * that has lost some of what was released. Ends when the signal aborts. Problems are logged, because they would also keep this daemon from
+ * taking over.
  */
 export async function noteWhileWaiting(
   config: Config,
@@ -23,7 +23,7 @@ export async function noteWhileWaiting(
   }
 }
 
-/** Reads the database as a front does, which takes nothing for true that a failover could undo. */
+/** Reads the database as a front does, which does not accept anything that a failover could undo. */
 async function noteOnce({ store: location, environment, log }: Config): Promise<undefined> {
   const expected = { environment, logOrigin: log.origin };
   const store = await openStoreAt(location, { front: true, expected });

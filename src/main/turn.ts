@@ -3,20 +3,20 @@ import { stopwatch } from '../base/clock.ts';
 import type { Sequencing } from '../store/engines.ts';
 import type { Supervision } from '../watch/supervision.ts';
 
-/** A server that does not answer for so long: the process ends, and its supervisor, which sees that, starts it again. */
+/** If a server does not answer for this long, the process ends, and its supervisor restarts it. */
 export const UNREACHABLE_MS_MAX = 150_000;
 
 export interface TurnOptions {
   supervision: Pick<Supervision, 'standby' | 'starting'>;
-  /** Resolves when this daemon is to stop. */
+  /** Resolves when this daemon must stop. */
   stopped: Promise<unknown>;
   logger: Logger;
-  /** Called once another daemon is known to be active; the signal is aborted when this one no longer waits. */
+  /** Called once another daemon is known to be active; the signal aborts when this one no longer waits. */
   onStandby(signal: AbortSignal): void;
   onFatal(error: unknown): void;
 }
 
-/** How a daemon waits, until it is told that the wait is over. */
+/** How a daemon waits, until the wait is reported as over. */
 interface Waiting extends Sequencing {
   over(): void;
 }
@@ -24,13 +24,15 @@ interface Waiting extends Sequencing {
 /** The wait for a turn was ended by a signal. */
 class StoppedWaiting extends Error {}
 
-/** Takes what ended the wait: nothing is left to do where that was a signal. Throws anything else. */
+/** Handles the error that ended the wait: if it was a signal, nothing is left to do. Rethrows anything else. */
 export function stoppedWaiting(error: unknown, logger: Logger): undefined {
   if (!(error instanceof StoppedWaiting)) throw error;
   logger.info({ event: 'stopped' }, 'stopped');
 }
 
-/** How a daemon waits where another one can be active at the same log: for as long as that is, but not for a server that never answers. */
+/**
+ * How a daemon waits if another one may be active at the same log: for as long as that is active, but not for a server that never answers.
+ */
 export function waitForTurn({ supervision, stopped, logger, onStandby, onFatal }: TurnOptions): Waiting {
   const abort = new AbortController();
   const standby = new AbortController();
