@@ -10,12 +10,12 @@ import { type Opened, openCheckpoint, signersOf } from '../log/signedCheckpoint.
 import type { VerifierKey } from '../log/verifierKey.ts';
 
 /**
- * The newest cosigned checkpoint of each log, in a file of its own: the signed note, named by the SHA-256 of the origin in hex. All that a
- * witness must remember is in these files. A witness that forgets one can be made to cosign a second history of that log.
+ * The newest cosigned checkpoint of each log, each in its own file: the signed note, named by the SHA-256 of the origin in hex. These files
+ * are the witness's entire memory. A witness that loses one can be made to cosign a second history of that log.
  */
 export class HeldCheckpoints {
   readonly #folder: string;
-  /** By the names of their files. */
+  /** By file name. */
   readonly #notes = new Map<string, string>();
 
   private constructor(folder: string) {
@@ -23,8 +23,8 @@ export class HeldCheckpoints {
   }
 
   /**
-   * `cosigner`: the witness; `logs`: the keys of each log, by its origin. Throws OperatorError for a file that cannot be read, or that holds
-   * anything else than a checkpoint that the witness or the log has signed.
+   * `cosigner`: the witness; `logs`: the keys of each log, by its origin. Throws OperatorError for a file that cannot be read, or that
+   * contains anything but a checkpoint signed by the witness or the log.
    */
   static async open(
     folder: string,
@@ -36,7 +36,7 @@ export class HeldCheckpoints {
       const note = await held.#read(origin);
       if (note === undefined) continue;
       const opened = openCheckpoint(note);
-      // Either may have a new key since.
+      // Either may have a new key since then.
       const isGenuine =
         opened?.checkpoint.origin === origin &&
         (cosignaturesIn(opened.note, [cosigner]).length > 0 ||
@@ -50,18 +50,18 @@ export class HeldCheckpoints {
     return held;
   }
 
-  /** Undefined where none was cosigned yet. */
+  /** Undefined if none was cosigned yet. */
   get(origin: string): Opened | undefined {
     const note = this.#notes.get(nameOf(origin));
     return note === undefined ? undefined : openCheckpoint(note);
   }
 
-  /** The signed note by the name of its file. */
+  /** The signed note in the file of that name. */
   noteOf(name: string): string | undefined {
     return this.#notes.get(name);
   }
 
-  /** Once this resolves, the note survives a power cut. If it rejects, the old or the new one does. */
+  /** Once this resolves, the note survives a power failure. If it rejects, the old or the new one does. */
   async put(origin: string, note: string): Promise<void> {
     await replaceFile(this.#pathOf(origin), note, 0o644);
     this.#notes.set(nameOf(origin), note);
@@ -82,7 +82,7 @@ export class HeldCheckpoints {
   }
 }
 
-/** Where the monitoring of C2SP tlog-witness has it, too. */
+/** The name also used by the monitoring of C2SP tlog-witness. */
 function nameOf(origin: string): string {
   return toHex(sha256(Buffer.from(origin)));
 }

@@ -7,12 +7,12 @@ import type { TokenOptions } from '../kms/protocol.ts';
 import { cosignerOf } from './keyFile.ts';
 import type { CosigningKey } from './witness.ts';
 
-/** Of the HSM, for one signature. A log waits longer for its witness. */
+/** Limit on one signature by the HSM. A log waits longer for its witness. */
 const SIGN_MS_MAX = 5_000;
 
 /**
- * An Ed25519 key in an HSM, by PKCS#11: signed with as a partition of a log is, in a process of its own that is replaced when the module
- * hangs or dies. Throws OperatorError.
+ * An Ed25519 key in an HSM, by PKCS#11. Like a partition of a log, it signs in a separate process, which is replaced if the module hangs or
+ * dies. Throws OperatorError.
  */
 export async function openHsmKey(token: TokenOptions, name: string, logger: Logger): Promise<CosigningKey> {
   const partition = { region: 'witness', ...token };

@@ -9,12 +9,12 @@ import type { Cosigner } from '../log/cosignature.ts';
 import { isKeyName } from '../log/note.ts';
 import type { CosigningKey } from './witness.ts';
 
-/** Before the key in PEM, which readers of PEM pass over. The key is worth nothing under another name. */
+/** Precedes the key in PEM; PEM readers skip it. The key is useless under another name. */
 const NAME_LINE = 'name: ';
 
 /**
- * A key in a file: a line `name: <name of the witness>`, then Ed25519 in PKCS#8 and PEM, as `openssl genpkey -algorithm ed25519` writes
- * it. Throws OperatorError.
+ * A key in a file: a line `name: <name of the witness>`, then Ed25519 in PKCS#8 and PEM, as written by `openssl genpkey -algorithm
+ * ed25519`. Throws OperatorError.
  */
 export function openKeyFile(path: string): CosigningKey {
   const text = readPrivateFile(path);
@@ -31,7 +31,7 @@ export function openKeyFile(path: string): CosigningKey {
   return { cosigner, sign: async (message) => sign(null, message, key) };
 }
 
-/** Makes a new key. Throws OperatorError if the file exists. */
+/** Creates a new key. Throws OperatorError if the file exists. */
 export function createKeyFile(path: string, name: string): Cosigner {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519');
   const cosigner = cosignerOf(name, publicKey);
@@ -43,7 +43,7 @@ export function createKeyFile(path: string, name: string): Cosigner {
 
 function readPrivateFile(path: string): string {
   try {
-    // systemd decides who reads a credential, and where it uses an access control list, the mode says otherwise.
+    // systemd controls who can read a credential; if it uses an access control list, the mode does not show that.
     const isCredential = dirname(path) === fromEnvironment('CREDENTIALS_DIRECTORY');
     const isOpenToOthers = !isCredential && (statSync(path).mode & 0o077) !== 0;
     if (isOpenToOthers) throw new OperatorError(`other users can read ${path}: run chmod 600 ${path}`);
@@ -63,7 +63,7 @@ export function cosignerOf(name: string, key: KeyObject): Cosigner {
   return { name, algorithm: 'ed25519', key: Buffer.from(x, 'base64url') };
 }
 
-/** Throws OperatorError for a name that cannot sign a note. */
+/** Throws OperatorError if notes cannot be signed under that name. */
 export function requireName(name: string): void {
   if (/^[\x21-\x7e]+$/.test(name) && isKeyName(name)) return;
   throw new OperatorError(

@@ -15,13 +15,13 @@ const SIGN_RESPONSE = 14;
 const KEY_TYPE = 'ssh-ed25519';
 const KEY_BYTES = 32;
 const SIGNATURE_BYTES = 64;
-/** An agent can ask a person, or a device. */
+/** An agent may ask a person, or a device. */
 const ANSWER_MS_MAX = 10_000;
 const ANSWER_BYTES_MAX = 1 << 20;
 
 /**
- * The only Ed25519 key of an ssh-agent, so the key can be on a device that the agent knows. Every request opens a connection of its own: a
- * locked agent that is unlocked again works on. Throws OperatorError where the agent holds no such key, or several.
+ * The only Ed25519 key of an ssh-agent, so the key can be on a device that the agent can access. Every request opens a new connection, so
+ * an agent works again after it was locked and unlocked. Throws OperatorError if the agent holds no such key, or several.
  */
 export async function openAgentKey(socket: string, name: string): Promise<CosigningKey> {
   requireName(name);
@@ -73,7 +73,7 @@ async function ask<Answer>(
     await once(socket, 'connect');
     socket.write(string(request));
     const message = await readMessage(socket);
-    // Whatever it refuses, a key that it no longer has for one, it only says that it failed.
+    // Whatever the reason, such as a key that it no longer has, the agent only reports a failure.
     if (message[0] !== expected) throw new Error('the agent refused');
     return read(new Fields(message.subarray(1)));
   } catch (cause) {
@@ -95,7 +95,7 @@ async function readMessage(socket: Socket): Promise<Uint8Array> {
   throw new Error('the agent closed the connection');
 }
 
-/** The fields of a message, one after the other (RFC 4251, section 5). Throws an Error where there are too few. */
+/** The fields of a message in order (RFC 4251, section 5). Throws Error if there are too few. */
 class Fields {
   readonly #view: DataView;
   #at = 0;

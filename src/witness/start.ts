@@ -27,7 +27,7 @@ import { type CosigningKey, Witness } from './witness.ts';
 import { openWitnessServer } from './witnessServer.ts';
 import { WITNESS_USAGE } from './witnessUsage.ts';
 
-/** The options that say where a key is. */
+/** The options that select the key. */
 const KEY_OPTIONS = {
   key: { type: 'string' },
   agent: { type: 'string' },
@@ -87,7 +87,7 @@ async function main(): Promise<void> {
   }
 }
 
-/** Throws OperatorError, also for an option that this kind of key does not take. */
+/** Throws OperatorError, also for an option that does not apply to this kind of key. */
 async function openKey(options: KeyOptions, logger: Logger): Promise<CosigningKey> {
   const { name = '', key = '', agent = '', module = '', token: tokenLabel = '', environment = [] } = options;
   const { 'key-label': keyLabel = '', 'pin-file': pinFile = '' } = options;
@@ -139,7 +139,7 @@ async function serve(memory: Memory, listen: string, logger: Logger): Promise<vo
   logger.info({ event: 'stopped' }, 'the witness has stopped');
 }
 
-/** Answers the request on standard input as the server would, with status and headers, and ends. What it has to say goes to stderr. */
+/** Answers the request on standard input as the server would, with status and headers, and ends. Messages go to stderr. */
 async function answerOnce(memory: Memory, logger: Logger): Promise<void> {
   const { witness, lock } = await openWitness(memory, logger);
   const request = asSent(await text(process.stdin));
@@ -150,15 +150,15 @@ async function answerOnce(memory: Memory, logger: Logger): Promise<void> {
   if (status !== 200 && status !== 409) process.exitCode = 1;
 }
 
-/** Mail and editors change line ends, and add or remove the last one. A request has line feeds alone, and ends with one. */
+/** Mail programs and editors change line ends, and add or remove the last one. A request contains only line feeds, and ends with one. */
 function asSent(carried: string): string {
   return `${carried.replaceAll(/\r\n?/g, '\n').trim()}\n`;
 }
 
-/** Nobody else uses the folder until the lock is released. Throws OperatorError. */
+/** The folder is locked until the lock is released. Throws OperatorError. */
 async function openWitness({ key, logs: logsFile, state }: Memory, logger: Logger) {
   const logs = readLogs(logsFile, logger);
-  // A new folder would be a witness that has forgotten everything.
+  // A new folder would mean a witness that has forgotten everything.
   if (!existsSync(state))
     throw new OperatorError(`there is no folder ${state}: if the witness is new, make it; if not, find it`);
   const lock = acquireLock(join(state, 'lock'), 'pdfseal-witness');
@@ -167,8 +167,8 @@ async function openWitness({ key, logs: logsFile, state }: Memory, logger: Logge
 }
 
 /**
- * The keys of each log whose signature is enough for this witness, by the origin of the log. An ML-DSA line does not cover extension lines,
- * and this witness signs them: so the signature of such a key alone does not count. Throws OperatorError.
+ * The keys of each log whose signature is sufficient for this witness, by the origin of the log. An ML-DSA line does not cover extension
+ * lines, but this witness signs them: so the signature of such a key alone does not count. Throws OperatorError.
  */
 function readLogs(path: string, logger: Logger): Map<string, VerifierKey[]> {
   const text = readWholeFile(path).toString();

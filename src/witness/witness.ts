@@ -22,22 +22,22 @@ export interface CosigningKey {
   cosigner: Cosigner;
   /** Raw signature over the message. */
   sign(message: Uint8Array): Promise<Uint8Array>;
-  /** Ends what holds the key, where that is another process. */
+  /** Ends the process that holds the key, if there is one. */
   close?(): Promise<void>;
 }
 
 export interface WitnessOptions {
   key: CosigningKey;
-  /** The keys of each log, by its origin. One of them must have signed. */
+  /** The keys of each log, by its origin. The checkpoint must be signed with one of them. */
   logs: ReadonlyMap<string, readonly VerifierKey[]>;
   held: HeldCheckpoints;
   clock: Clock;
-  /** For tests: the monotonic clock, milliseconds. */
+  /** For tests: the monotonic clock, in milliseconds. */
   monotonicMs?: Clock;
   logger: Logger;
 }
 
-/** An answer of C2SP tlog-witness. */
+/** An answer as defined by C2SP tlog-witness. */
 export interface WitnessReply {
   status: 200 | 400 | 403 | 404 | 409 | 422 | 429;
   /** Default: text/plain. */
@@ -45,14 +45,14 @@ export interface WitnessReply {
   body: string;
 }
 
-/** Longest text of a checkpoint that is cosigned, in UTF-16 code units: with the signatures of its log it stays a note. */
+/** Longest text of a checkpoint that is cosigned, in UTF-16 code units: with the signatures of its log it still fits into a note. */
 const TEXT_LENGTH_MAX = 16_384;
-/** A clock that is so far behind what was cosigned before was ahead then, or is behind now. */
+/** A clock that is so far behind the last cosignature was ahead then, or is behind now. */
 const CLOCK_TOLERANCE_S = 60;
 
-/** A cosignature that is younger is given again, and no tree is cosigned again sooner: anyone can repeat a public checkpoint. */
+/** A younger cosignature is returned again, and no tree is cosigned again sooner: anyone can repeat a public checkpoint. */
 const RENEWAL_MS_MIN = 60_000;
-/** An alarm of one kind is not logged more often for one log: anyone can repeat a wrong request. */
+/** The same alarm for the same log is not logged more often: anyone can repeat an invalid request. */
 const ALARM_MS_MIN = 60_000;
 
 /** A checkpoint that is being cosigned. */
@@ -61,25 +61,25 @@ interface UnderWay {
   reply: Promise<WitnessReply>;
 }
 
-/** When an alarm was logged last, and how many were not since. */
+/** When an alarm was last logged, and how many were suppressed since. */
 interface Alarmed {
   at: number;
   unlogged: number;
 }
 
 /**
- * Cosigns the checkpoints of logs (C2SP tlog-witness): for each log only such a tree that contains the one it cosigned before. Nothing
- * leaves before it is on disk, so no crash makes it cosign two histories.
+ * Cosigns the checkpoints of logs (C2SP tlog-witness): for each log, only a tree that contains the one cosigned before. Nothing leaves
+ * before it is on disk, so a crash never makes it cosign two histories.
  *
- * Strangers can send every checkpoint that is public. So only growth with a valid proof and, once a minute, a renewal need the key; all
+ * Anyone can send every public checkpoint. So the key is needed only for growth with a valid proof and, once a minute, for a renewal; all
  * other requests are answered without waiting. Requests for the checkpoint that is being cosigned share its reply.
  */
 export class Witness {
   readonly #options: WitnessOptions;
   readonly #monotonicMs: Clock;
-  /** By the origin of the log: it cosigns one checkpoint of a log at a time. */
+  /** By the origin of the log: only one checkpoint of a log is cosigned at a time. */
   readonly #underWay = new Map<string, UnderWay>();
-  /** When a cosignature of the tree it held was last renewed, or failed to be. */
+  /** When the cosignature of the held tree was last renewed, or failed to be renewed. */
   readonly #renewedAt = new Map<string, number>();
   readonly #alarmed = new Map<string, Alarmed>();
 
@@ -88,7 +88,9 @@ export class Witness {
     this.#monotonicMs = options.monotonicMs ?? (() => performance.now());
   }
 
-  /** The reply to the body of `POST /add-checkpoint`, which can be anything. Rejects where key or disk fail: then nothing is cosigned. */
+  /**
+   * The reply to the body of `POST /add-checkpoint`, which can be anything. Rejects if the key or the disk fails: then nothing is cosigned.
+   */
   async addCheckpoint(body: string): Promise<WitnessReply> {
     const request = parseAddCheckpoint(body);
     const opened = request && openCheckpoint(request.checkpoint);
@@ -104,7 +106,10 @@ export class Witness {
     return this.#reply(opened, request);
   }
 
-  /** Requests of other checkpoints wait for the one under way, because it changes what is held. The server's connections bound them. */
+  /**
+   * Requests for other checkpoints wait for the one in progress, because it changes what is held. Their number is limited by the server's
+   * connections.
+   */
   async #reply(opened: Opened, request: AddCheckpoint): Promise<WitnessReply> {
     const { origin } = opened.checkpoint;
     for (;;) {
@@ -124,7 +129,7 @@ export class Witness {
     const heldSize = before?.checkpoint.treeSize ?? 0;
     const heldRoot = before?.checkpoint.root ?? emptyRoot;
     const isSameSize = before !== undefined && treeSize === heldSize;
-    // Sizes and roots come first: the log signed these, and anyone can have written the rest.
+    // Sizes and roots come first: the log signed these, while anyone can have written the rest.
     if (isSameSize && !bytesEqual(root, heldRoot)) this.#alarm(CONTRADICTION, opened, before);
     if (oldSize !== heldSize) return { status: 409, type: 'text/x.tlog.size', body: `${heldSize}\n` };
     if (!verifyConsistency(oldSize, treeSize, proof, heldRoot, root)) {
@@ -159,7 +164,7 @@ export class Witness {
     return reply;
   }
 
-  /** The lines of the keys that it knows, each once. What strangers added is not kept. */
+  /** The lines of the known keys, without duplicates. Lines added by others are dropped. */
   #linesOfLog({ signatures }: Note, origin: string): NoteSignature[] {
     const ids = (this.#options.logs.get(origin) ?? []).map((key) => noteKeyId(origin, key));
     const found = ids.map((id) =>
@@ -168,7 +173,7 @@ export class Witness {
     return found.filter((line) => line !== undefined);
   }
 
-  /** Two roots of one size prove that the log has two histories. A proof that is wrong can be a fault of whoever asks. */
+  /** Two roots of one size prove that the log has two histories. A wrong proof can be a fault of the requester. */
   #alarm({ event, level, message }: Alarm, { note, checkpoint }: Opened, before: Opened | undefined): void {
     const { origin } = checkpoint;
     const name = `${event} ${origin}`;
@@ -190,10 +195,10 @@ export class Witness {
     const { cosigner } = key;
     const { origin, treeSize } = checkpoint;
     const earlier = before === undefined ? [] : cosignaturesIn(before.note, [cosigner]);
-    // What it says of one log never goes back in time, even if the clock does.
+    // The stated time for one log never goes back, even if the clock does.
     const now = Math.floor(clock() / 1000);
     const time = Math.max(now, ...earlier.map((one) => one.time));
-    // Not `time`: that is when the line was logged.
+    // Not named `time`, which is when the line was logged.
     const cosigned_at = toRfc3339(time * 1000);
     if (time > now + CLOCK_TOLERANCE_S)
       logger.warn({ event: 'clock_behind', origin, cosigned_at }, 'the clock is behind what was cosigned');

@@ -21,7 +21,7 @@ export interface WitnessServerOptions {
 export interface WitnessServer {
   /** 0 for a Unix socket. */
   readonly port: number;
-  /** Answers what has arrived, and closes all connections. */
+  /** Answers the requests that have arrived, and closes all connections. */
   close(): Promise<void>;
 }
 
@@ -32,7 +32,7 @@ const REQUEST_MS_MAX = 15_000;
 const CLOSE_MS_MAX = 2_000;
 const CONNECTIONS_MAX = 256;
 const CONNECTIONS_PER_ADDRESS_MAX = 16;
-/** The longest note, the longest proof, and `old`. */
+/** Room for the longest note, the longest proof, and `old`. */
 const BODY_BYTES_MAX = NOTE_LENGTH_MAX + 4096;
 
 type Reply = WitnessReply | { status: 404 | 405 | 408 | 413 | 500; type?: string; body: string };
@@ -43,7 +43,7 @@ export async function openWitnessServer(options: WitnessServerOptions): Promise<
     maxHeaderSize: HEAD_BYTES_MAX,
     headersTimeout: HEAD_MS_MAX,
     requestTimeout: REQUEST_MS_MAX,
-    // Node would answer without the admission, and a witness has one name only.
+    // Node would answer without the admission check, and a witness has only one name.
     requireHostHeader: false,
     connectionsCheckingInterval: 1_000,
   });
@@ -75,7 +75,7 @@ async function handle(
     'Content-Length': Buffer.byteLength(body),
     'Cache-Control': 'no-store',
     'X-Content-Type-Options': 'nosniff',
-    // What was not read of a request cannot be told from the next one.
+    // The unread rest of a request could not be told apart from the next one.
     ...(req.complete ? {} : { Connection: 'close' }),
   });
   res.end(req.method === 'HEAD' ? undefined : body);

@@ -1,6 +1,6 @@
 type Definitions = readonly [term: string, meaning: string][];
 
-/** What the program takes, for its help and its manual page. */
+/** Commands and options of the program, for its help and its manual page. */
 export const WITNESS_COMMANDS: Definitions = [
   ['keygen --name NAME --key FILE', 'make a key, and print the verifier key that logs and verifiers need'],
   ['show-key KEY', 'print the verifier key again'],
