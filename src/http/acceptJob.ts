@@ -21,7 +21,7 @@ export interface AcceptOptions extends ReceiveOptions {
   sources: Pick<Fetching, 'probe' | 'accept'>;
   reservations: Reservations;
   site: Site;
-  /** What the receipt of a new job of this client can offer, and whether a webhook reports the end of the job. */
+  /** The possible capabilities of the receipt of a new job of this client, including whether a webhook reports the end of the job. */
   capabilities(clientId: string): Promise<string[]>;
   time: Pick<Timekeeping, 'stamp'>;
 }
@@ -29,9 +29,9 @@ export interface AcceptOptions extends ReceiveOptions {
 /** The answer to a create whose job is on disk. */
 export interface Accepted {
   job: Job;
-  /** How the job of a blocking create ended; absent if the caller's time ran out first, and in other modes. */
+  /** The outcome of the job of a blocking create; absent if the caller's time ran out first, and in other modes. */
   outcome?: Outcome | undefined;
-  /** The answer's body. A blocking create is answered with it once the job is completed. */
+  /** The answer's body. A blocking create is answered with it once the job is sealed. */
   answer: string;
   replayed: boolean;
 }
@@ -41,16 +41,16 @@ export interface Create {
   operation: IdempotencyKey['operation'];
   receive: Receive;
   allowance: Allowance;
-  /** The outcome of a blocking create as {@link Sealer.settled} gives it, until the time of the caller runs out. */
+  /** The outcome of a blocking create, as returned by {@link Sealer.settled}, until the caller's time runs out. */
   settled(jobId: string): Promise<Outcome | undefined>;
 }
 
 /**
- * Accepts a job from a create in any form, and waits for the job of a blocking create. Throws ServiceError; then there is no job, unless
- * it is the failure of a job that was accepted before it had its document. The idempotency key is reserved until the job is on disk: a
- * second request with the key must wait while the first is received, and then shares its outcome. Every request counts against the rate
- * of its client. Repeats count too, because the service receives and hashes them. But the service answers repeats of accepted requests
- * even while it refuses new work.
+ * Accepts a job from a create in any form, and waits for the job of a blocking create. If it throws ServiceError, there is no job, except
+ * that a job accepted before its document was received may have failed. The idempotency key is reserved until the job is on disk: a second
+ * request with the key must wait while the first is received, and then shares its outcome. Every request counts against the rate of its
+ * client. Repeats count too, because the service receives and hashes them. But the service answers repeats of accepted requests even while
+ * it refuses new work.
  */
 export async function acceptJob(
   ctx: RequestContext,
@@ -68,7 +68,7 @@ export async function acceptJob(
   const earlier = (await stored(key, options)) ?? reservations.sealing(key);
   if (earlier) return repeat(ctx, earlier, create, options);
   using reservation = reservations.take(key);
-  // Look again: the request that held the key until now may have been accepted in between.
+  // Checked again: the request that held the key until now may have been accepted in between.
   const accepted = await stored(key, options);
   return await (accepted
     ? repeat(ctx, accepted, create, options)
@@ -124,7 +124,7 @@ async function acceptNew(
   };
   const copy = upload?.copy;
   const isBlocking = job.mode === 'blocking';
-  // A crash before the job is on disk loses nothing that was promised. After it, the job is sealed in any case, and a repeat finds it.
+  // A crash before the job is on disk loses nothing that was promised. After that, the job is sealed in any case, and a repeat finds it.
   if (received.source === 'url') await sources.accept(job, { ...beside, sourceUrl: received.sourceUrl });
   else if (isBlocking && isReceived(job)) {
     sealer.submit(job, { ...beside, ...(copy && { copy }) });
@@ -140,7 +140,7 @@ async function acceptNew(
   return { job, answer, outcome, replayed: false };
 }
 
-/** After a commit of unknown outcome the job may be on disk, and its copy must be there. */
+/** After a commit with an unknown outcome the job may be on disk, and then its copy must exist. */
 async function discardIfDropped(error: unknown, upload: ReceivedDocument | undefined): Promise<never> {
   if (error instanceof ServiceError) await upload?.discard();
   throw error;
@@ -153,8 +153,8 @@ async function repeat(
   options: AcceptOptions,
 ): Promise<Accepted> {
   allowance.takeRequest();
-  // The document was scanned and copied when it was accepted. A repeat is only compared, and its answer is the same whatever a scanner
-  // says now.
+  // The document was scanned and copied when it was accepted. A repeat is only compared, so its answer does not depend on the scanner's
+  // current verdict.
   const intake = { ...options.intake, scanner: undefined, copies: undefined };
   const { request, documentSha256 } = await receive(ctx, { ...options, intake });
   allowance.isAbout(request.purpose);
@@ -197,7 +197,7 @@ function contentOf(received: ReceivedCreate): Pick<Job, 'content' | 'checksumSha
   return { content: received.source === 'upload' ? received.upload.content : received.content };
 }
 
-/** The answer is fixed before the job is on disk: for a completed job, only the time of sealing is added later. */
+/** The answer is fixed before the job is on disk: for a sealed job, only the time of sealing is added later. */
 function answerTo(job: Job, site: Site): string {
   const presented =
     job.mode === 'blocking'

@@ -41,14 +41,14 @@ import { type WebhooksOptions, webhookHandlers } from './webhookRoutes.ts';
 /** The parts of the API. The caller opens and closes each part. */
 export interface AppParts {
   store: Store;
-  /** Fronts, which cannot change webhook endpoints, have none that admits records. */
+  /** Fronts cannot change webhook endpoints, and so have no `admitRecord`. */
   sealer: CreateOptions['sealer'] & Partial<Pick<Sealer, 'admitRecord'>>;
   intake: CreateOptions['intake'];
   sources: CreateOptions['sources'];
-  /** The URL has no trailing slash and no `/v1`. */
+  /** The base URL, without a trailing slash and without `/v1`. */
   publicUrl: string;
   organizations: AuthOptions['organizations'];
-  /** What the TLS of this server says of the client at the other end, at that date. Absent without TLS. */
+  /** The TLS client of a connection, as of a date. Absent without TLS. */
   tls?: { peerOf(socket: Socket, nowMs: number): TlsPeer } | undefined;
   limits: Limits;
   uploadsMax: number;
@@ -60,15 +60,15 @@ export interface AppParts {
   blockingTimeoutMs: number;
   /** A front can change neither credentials nor webhook endpoints. */
   isFront?: boolean;
-  /** The URLs that webhook endpoints can have. */
+  /** The rules for the URLs of webhook endpoints. */
   webhookPolicy: WebhooksOptions['policy'];
   /** Whether the log is readable without an API key. */
   logPublic: boolean;
   /** Answers `POST /v1/timestamp`. Without an authority, that path answers 404. */
   authority?: TimestampOptions['authority'] | undefined;
-  /** Those whose time-stamps a verifier can trust. */
+  /** The authorities whose time-stamps a verifier can trust. */
   authorities: JobsOptions['authorities'];
-  /** Whether the sealer completes a job only with a time-stamp. Without this member, the sealer requests no time-stamps. */
+  /** Whether the sealer seals jobs only with a time-stamp. If absent, the sealer requests no time-stamps. */
   timestamped?(): boolean;
   time: Pick<Timekeeping, 'date' | 'stamp' | 'ageMs'>;
   /** The copies of documents, and how long they can be downloaded. */
@@ -104,7 +104,7 @@ export function createApp(parts: AppParts): App {
   });
   const { router, literals } = routesOf(parts, connections);
   const koa = new Koa<RequestState>();
-  // Only a connection that broke during an answer causes this event. The log line of the request records it.
+  // Koa emits this event only for a connection that broke during an answer. The log line of the request records it.
   koa.on('error', (error) => logger.debug({ err: error }, 'the client went away'));
   koa.use(observe(log, parts.onRequest));
   koa.use(linger);
@@ -183,7 +183,7 @@ function takeLiteral(literals: Routes['literals']): Middleware {
   };
 }
 
-/** A path of the table as a route pattern. `{path}` matches the rest of a path, slashes included. */
+/** A path of the table as a route pattern. `{path}` matches the rest of a path, including slashes. */
 function routePath(path: string): string {
   return path.replace('{path}', '*path').replaceAll(/\{(\w+)\}/g, ':$1');
 }
@@ -289,7 +289,9 @@ function refuseWhileDraining(lifecycle: App['lifecycle']): Middleware {
   };
 }
 
-/** Requires one Host, and a path as the target. Reduces a target in absolute form to its path (RFC 9112, sections 3.2 and 3.2.2). */
+/**
+ * Requires exactly one Host, and a path as the target. Reduces a target in absolute form to its path (RFC 9112, sections 3.2 and 3.2.2).
+ */
 const soundTarget: Middleware = (ctx, next) => {
   const { req } = ctx;
   const hosts = req.headersDistinct.host ?? [];
@@ -307,7 +309,7 @@ const soundTarget: Middleware = (ctx, next) => {
   return next();
 };
 
-/** Answers 404, or 405 where the path supports other methods; `hint` is the remedy in the message. */
+/** Answers 404, or 405 if the path supports other methods; `hint` is the remedy in the message. */
 export function refuseUnrouted(router: Router<RequestState>, hint: string): Middleware {
   return (ctx) => {
     const { path } = router.match(ctx.path, ctx.method);

@@ -3,7 +3,7 @@ import type { Middleware } from './requestContext.ts';
 
 const CHANGES = /^\/(?:webhook-endpoints|keys)/;
 
-/** Whether the operations at this path are not for a front: webhook endpoints with their secrets, and API keys. */
+/** Whether a front lacks the operations at this path: webhook endpoints with their secrets, and API keys. */
 export function isElsewhere(path: string): boolean {
   return CHANGES.test(path);
 }

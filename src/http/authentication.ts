@@ -14,20 +14,20 @@ export interface AuthOptions {
   /** Each organization, with the partner organizations that can read its jobs of visibility `partner`. */
   organizations(): Readonly<Record<string, { readonly partners: readonly string[] }>>;
   clock: Clock;
-  /** What TLS says of the client. Absent: there are no client certificates here. No header ever says it. */
+  /** The TLS client of a connection. If absent, client certificates are not supported. Headers are never used for this. */
   peerOf?(socket: Socket): TlsPeer;
-  /** Called for every connection on which a request has a live key. */
+  /** Called for every connection on which a request has a valid key. */
   onAccepted?(socket: Socket): void;
 }
 
 const BEARER_TOKEN = /^bearer +([^ ].*)$/is;
 const CHALLENGE = 'Bearer realm="pdfseald"';
-/** Service time in a command begins as it was last kept: up to a minute behind that of the daemon. */
+/** A command starts with service time as last saved: up to a minute behind that of the daemon. */
 const SERVICE_TIME_SLACK_MS = 120_000;
 
 /**
- * Passes requests that have a live API key (RFC 6750, section 2.1), or a client certificate that stands for a client, and, if `scope`
- * is given, that scope. It reads the store for every request, so that a new or revoked key takes effect at once.
+ * Passes requests that have a valid API key (RFC 6750, section 2.1), or a client certificate that is mapped to a client, and, if `scope` is
+ * given, that scope. It reads the store for every request, so that a new or revoked key takes effect at once.
  */
 export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
   return async (ctx, next) => {
@@ -53,7 +53,7 @@ export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
   };
 }
 
-/** What a request counts as; with the client certificate that stands for it, if it is not a key. */
+/** The credential of a request; with the client certificate if that was used instead of a key. */
 type LiveCredential = Credential & Pick<Caller, 'certificateSha256'>;
 
 /** A key that can change something can also read it. */
@@ -61,7 +61,7 @@ function allows(held: readonly Scope[], wanted: Scope): boolean {
   return held.includes(wanted) || (wanted === 'admin:read' && held.includes('admin'));
 }
 
-/** A request with the header Authorization is judged by its key, whatever certificate the connection has. */
+/** A request with the header Authorization is judged by its key, regardless of the certificate of the connection. */
 async function requireLive(ctx: RequestContext, options: AuthOptions): Promise<LiveCredential> {
   const peer: TlsPeer = options.peerOf?.(ctx.req.socket) ?? { isRequired: false };
   if (peer.isRequired && peer.certificate === undefined) throw refusedPeer(ctx, peer);
@@ -74,8 +74,8 @@ async function requireLive(ctx: RequestContext, options: AuthOptions): Promise<L
 }
 
 /**
- * The first name of the certificate that stands for a client counts: the subject before the alternative names. After a revoked name,
- * none does: a certificate does not become another client by losing one.
+ * The first certificate name that is mapped to a client counts: the subject is tried before the alternative names. After a revoked name, no
+ * other is tried: losing a name must not turn a certificate into another client.
  */
 async function ofCertificate(
   ctx: RequestContext,
@@ -105,7 +105,7 @@ async function liveOf(keyHash: string, { store, clock }: AuthOptions): Promise<C
   const credential = await store.credentials.get(keyHash);
   if (credential === undefined || !isLiveAt(credential, clock())) return undefined;
   const { since, createdAt, expiresAt, serviceEnd } = credential;
-  // A clock that was set back makes no key live longer while the service runs.
+  // Setting the clock back does not extend the life of a key while the service runs.
   const hasServed =
     (serviceEnd !== undefined && store.serviceTime.now() > serviceEnd + SERVICE_TIME_SLACK_MS) ||
     (expiresAt !== undefined &&
@@ -113,7 +113,7 @@ async function liveOf(keyHash: string, { store, clock }: AuthOptions): Promise<C
   return hasServed ? undefined : credential;
 }
 
-/** The API key of a request, in the right form for this environment. It may still be unknown. */
+/** The API key of a request, in the valid form for this environment. It may still be unknown. */
 export function apiKeyOf(ctx: RequestContext, environment: string): string {
   const apiKey = bearerToken(ctx);
   if (!isApiKey(apiKey, environment)) throw refused(ctx);
@@ -136,7 +136,10 @@ function unauthenticated(ctx: RequestContext, message: string): ServiceError {
   return new ServiceError('authentication_required', message);
 }
 
-/** No certificate that counts, and no key or a site that requires a certificate. The connection cannot get better, so it ends. */
+/**
+ * The request has no accepted certificate, and no key or the site requires a certificate. This cannot change during the connection, so it
+ * is closed.
+ */
 function refusedPeer(ctx: RequestContext, { isRequired, fault }: TlsPeer): ServiceError {
   if (fault === undefined) return unauthenticated(ctx, NO_KEY);
   ctx.set('Connection', 'close');

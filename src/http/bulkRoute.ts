@@ -25,15 +25,17 @@ import type { BulkRefused } from './schemas.ts';
 interface BulkOptions extends CreateOptions, AnswerOptions {
   store: CreateOptions['store'] & Pick<Store, 'identity' | 'log'>;
   batches: Slots;
-  /** One for all batches. */
+  /** Shared by all batches. */
   lineTurns: LineTurns;
   logger: Logger;
 }
 
 const NDJSON_TYPE = 'application/x-ndjson';
-/** Answers that are sent in one turn of the event loop. */
+/** Maximum characters of answers that are sent in one turn of the event loop. */
 const CHUNK_CHARACTERS = 16 * 1024;
-/** How long a batch pauses beyond the rate. The lines that the rate allows after it share a signature, and single requests get in between. */
+/**
+ * How long a batch pauses beyond the rate. The lines that the rate allows afterwards share a signature, and single requests get in between.
+ */
 const PAUSE_MS = 1_000;
 
 /** The text of one answer line, produced when the line is about to be sent. */
@@ -56,7 +58,7 @@ export function createInBulk(options: BulkOptions): Middleware {
 }
 
 /**
- * Reads lines, begins each in its turn, and answers it when it is done. Beyond the rate of its client, a batch reads nothing until the rate
+ * Reads lines, begins each in its turn, and answers it when it is done. Beyond the rate of its client, a batch does not read until the rate
  * allows another line. The service reads the request even if the client does not read the answers: otherwise a client that sends everything
  * first would wait for the service, and the service for the client. The maximum number of lines bounds the waiting answers; receipts are
  * read from the store only when they are sent.
@@ -144,7 +146,7 @@ class BulkRequest {
     }
   }
 
-  /** Begins these lines, one after the other. Throws ServiceError once the client has gone: then the others never begin. */
+  /** Begins these lines, one after another. Throws ServiceError once the client has disconnected: the remaining lines are not begun. */
   async #carryOut(lines: Iterable<NumberedLine>): Promise<void> {
     const { limits, lineTurns } = this.#options;
     const { clientId } = callerOf(this.#ctx).viewer;
@@ -158,7 +160,7 @@ class BulkRequest {
   async #pause(): Promise<void> {
     const { signal } = this.#gone;
     const { socket } = this.#ctx.req;
-    // The client is not to blame for this silence.
+    // The client is not responsible for this silence.
     socket.setTimeout(socket.timeout ?? 0);
     await sleep(PAUSE_MS, undefined, { signal }).catch(() => signal.throwIfAborted());
     this.#counts.paused_ms += PAUSE_MS;
@@ -244,7 +246,7 @@ function said(text: string): Answer {
   return () => text;
 }
 
-/** The line contains the job as a single create would return it. */
+/** The line contains the job as the answer to a single create does. */
 function acceptedLine(line: number, { replayed, answer }: Accepted, more: object = {}): string {
   const rest = JSON.stringify({ ...(replayed && { replayed }), ...more }).slice(1, -1);
   return `{"line":${line},"status":202,"job":${answer}${rest === '' ? '' : `,${rest}`}}`;

@@ -22,8 +22,8 @@ export interface CreateOptions extends AcceptOptions {
 }
 
 /**
- * `POST /v1/jobs/seal` and, for a document that stays with its owner, `POST /v1/digests/seal`: section 4.1 of the contract. Everything
- * that can be refused is refused before the body is requested, so that a client with `Expect: 100-continue` never sends it.
+ * `POST /v1/jobs/seal` and, for a document that stays with its owner, `POST /v1/digests/seal`: section 4.1 of the contract. All possible
+ * refusals come before the body is requested, so that a client with `Expect: 100-continue` does not send it.
  */
 export function createJob(operation: Create['operation'], options: CreateOptions): Middleware {
   const receiverOf = operation === 'createSealJob' ? receiverOfDocument : receiverOfDigests;
@@ -40,7 +40,7 @@ export function createJob(operation: Create['operation'], options: CreateOptions
       ctx.set('Idempotent-Replayed', 'true');
       ctx.set('Seal-Trace-Id', accepted.job.traceId);
     }
-    // A failure is no job to the caller.
+    // To the caller, a failure is an error and not a job.
     if (accepted.outcome?.kind === 'failed') throw failureOf(accepted.outcome.failure);
     ctx.set('Location', jobUrl(options.site, accepted.job.id));
     if (accepted.job.mode === 'blocking') await answerSettled(ctx, accepted, options);

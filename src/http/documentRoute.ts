@@ -15,7 +15,7 @@ import { callerOf, type Middleware, type RequestContext } from './requestContext
 export interface DocumentRouteOptions {
   store: Pick<Store, 'jobs' | 'copies'>;
   copies: Pick<Copies, 'file'>;
-  /** How long a copy is available after its job was accepted, milliseconds. */
+  /** How long a copy is available after its job was accepted, in milliseconds. */
   retentionMs: number;
   downloads: Slots;
   /** The lowest rate at which a client may read a copy. */
@@ -75,7 +75,7 @@ async function requireCopy(
   return { digests, copy };
 }
 
-/** The copy of a job's document, until its time is over. */
+/** The copy of a job's document, until it expires. */
 export async function keptCopy(
   job: Job,
   {

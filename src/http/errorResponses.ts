@@ -9,11 +9,11 @@ import type { ErrorBody, ErrorEnvelope } from './schemas.ts';
 
 export interface AnswerOptions {
   logger: Logger;
-  /** Called after an error that must end the process: a broken invariant, or a write with unknown outcome. */
+  /** Called after an error that must end the process: a broken invariant, or a write with an unknown outcome. */
   onFatal(error: unknown): void;
 }
 
-/** Answers an error from a later middleware with the error envelope. The caller sees the message of a ServiceError only. */
+/** Answers an error from a later middleware with the error envelope. Only the message of a ServiceError is shown to the caller. */
 export function answerErrors(options: AnswerOptions): Middleware {
   return async (ctx, next) => {
     try {
@@ -24,7 +24,7 @@ export function answerErrors(options: AnswerOptions): Middleware {
   };
 }
 
-/** The error that the caller sees. The log gets the details, and `onFatal` gets errors that must end the process. */
+/** The error that is shown to the caller. The log gets the details, and `onFatal` gets errors that must end the process. */
 export function tellable(ctx: RequestContext, error: unknown, options: AnswerOptions): ServiceError {
   report(ctx, error, options);
   return error instanceof ServiceError ? error : unexpected(error);
@@ -50,7 +50,7 @@ function concernsUs({ code }: ServiceError): boolean {
   return ERROR_KINDS[code].status >= 500 || code === 'virus_scan_failed';
 }
 
-/** Faults of the caller go to the caller only; faults for the administrator are logged with their causes. */
+/** Faults of the caller are reported only to the caller; faults for the administrator are logged with their causes. */
 function report(ctx: RequestContext, error: unknown, { logger, onFatal }: AnswerOptions): void {
   if (!(error instanceof ServiceError)) {
     logger.error({ ...requestIds(ctx), err: error }, 'unexpected error');

@@ -20,7 +20,7 @@ export interface JobsOptions {
   store: Pick<Store, 'identity' | 'jobs' | 'log' | 'renewals' | 'witnessing'>;
   sealer: Pick<Sealer, 'phase'>;
   site: Site;
-  /** Those whose time-stamps a verifier can trust. */
+  /** The authorities whose time-stamps a verifier can trust. */
   authorities(): readonly TrustedAuthority[];
 }
 
@@ -29,7 +29,7 @@ type Handlers = Record<
   Middleware
 >;
 
-/** How the operations that read jobs are answered. */
+/** Handlers of the operations that read jobs. */
 export function jobHandlers({ store, sealer, site, authorities }: JobsOptions): Handlers {
   const evidence = new RecordsInTurn(
     new EvidenceRecords(store, { path: pathsNow(authorities, systemClock) }),
@@ -85,7 +85,7 @@ export function jobHandlers({ store, sealer, site, authorities }: JobsOptions): 
       ctx.set('Cache-Control', 'private, no-cache');
       ctx.set('Content-Disposition', `attachment; filename="${job.id}.ers"`);
       ctx.type = 'application/octet-stream';
-      // koa would serialise any other Uint8Array as JSON.
+      // Koa would serialise any other Uint8Array as JSON.
       ctx.body = Buffer.from(record);
     },
 
@@ -134,7 +134,7 @@ async function sealedJob(
   return { job, outcome };
 }
 
-/** The caller gets the same error for an unknown job, a malformed id and a job of others. */
+/** An unknown job, a malformed id and a job of another client cause the same error. */
 export async function visibleJob(ctx: RequestContext, store: Pick<Store, 'jobs'>): Promise<JobRecord> {
   const jobId = ctx.params.job_id ?? '';
   const record = JOB_ID_PATTERN.test(jobId) ? await store.jobs.get(jobId) : undefined;

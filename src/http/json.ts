@@ -9,7 +9,7 @@ import type { RequestContext } from './requestContext.ts';
 const JSON_BYTES_MAX = 64 * 1024;
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** In Latin-1 each byte is one character, so that nothing is silently replaced before {@link parseJson} decodes the body. */
+/** In Latin-1 each byte is one character, so nothing is silently replaced before {@link parseJson} decodes the body. */
 const receive = koaBody({
   json: true,
   jsonLimit: JSON_BYTES_MAX,
@@ -24,7 +24,7 @@ const receive = koaBody({
   },
 });
 
-/** Reads a JSON body. No object in the body may name a member twice. Throws ServiceError. */
+/** Reads a JSON body. Objects in the body must not name a member twice. Throws ServiceError. */
 export async function readJson(ctx: RequestContext, timeoutMs: number): Promise<unknown> {
   askForBody(ctx);
   const late = () => new ServiceError('body_timeout', 'The body did not arrive in time. Send it again.');
@@ -33,7 +33,7 @@ export async function readJson(ctx: RequestContext, timeoutMs: number): Promise<
   return parseJson(Buffer.from(ctx.request.rawBody ?? '', 'latin1'), 'body');
 }
 
-/** Reads the members of a JSON body that the caller can leave out. Throws ServiceError. */
+/** Reads a JSON body whose members are optional. Throws ServiceError. */
 export async function readOptionalJson(
   ctx: RequestContext,
   timeoutMs: number,
@@ -57,7 +57,7 @@ export function readOverlapMs(given: unknown, bounds: { min: number; max: number
   throw invalidField('overlap_seconds', `must be an integer from ${min} to ${max}.`);
 }
 
-/** Translates the `type` of a koa-body error. Its errors carry the body, so they are never kept as a cause. */
+/** Translates the `type` of a koa-body error. These errors contain the body, so they are never kept as a cause. */
 function bodyFailure(error: Error & { type?: string }): ServiceError {
   switch (error.type) {
     case 'entity.too.large':
@@ -82,7 +82,7 @@ export function parseJson(bytes: Uint8Array, what: 'body' | 'line'): unknown {
   try {
     return parseUniqueJson(text);
   } catch {
-    // JSON.parse silently keeps the last of two members with one name; another reader may keep the first.
+    // JSON.parse silently keeps the last of two members with the same name; another reader may keep the first.
     const message = 'The JSON object names a member more than once. Name it once.';
     throw new ServiceError('duplicate_parameter', message);
   }

@@ -17,17 +17,17 @@ interface KeyRouteOptions {
   clock: Clock;
 }
 
-/** A client that rotates keys faster than they end has a fault. */
+/** A client that rotates keys faster than they expire is faulty. */
 const LIVE_KEYS_MAX = 32;
 const HOUR_MS = 3_600_000;
-/** In service time: how old a key of a rotation is before its own. Each leaves a record on the audit trail, for good. */
+/** In service time: the minimum age of a key before it can be rotated. Each rotation leaves a permanent record on the audit trail. */
 const AGE_MS_MIN = HOUR_MS;
-/** In service time: how long after its end a replaced key is still listed. */
+/** In service time: how long a rotated key is still listed after its end. */
 const LISTED_MS = 7 * 24 * HOUR_MS;
 
 /**
- * `POST /v1/keys/rotate`: a new key in place of the one that the request has. Until the old key ends, a repeat gets the same answer: so
- * no answer can be lost. The new key ends when the old one would have: only an administrator makes access last longer.
+ * `POST /v1/keys/rotate`: a new key that replaces the key of the request. Until the old key ends, a repeat gets the same answer, so the
+ * loss of an answer does no harm. The new key ends when the old one would have: only an administrator can extend access.
  */
 export function rotateOwnKey(options: KeyRouteOptions): Middleware {
   const { store } = options;
@@ -37,7 +37,7 @@ export function rotateOwnKey(options: KeyRouteOptions): Middleware {
     const apiKey = apiKeyOf(ctx, store.identity.environment);
     const overlapMs = overlapMsIn(await readOptionalJson(ctx, options.bodyTimeoutMs));
     await callerOf(ctx).confirm();
-    // A change reads all keys: a repeat, and a rotation that is refused, need only this one.
+    // A change reads all keys; a repeat, or a refused rotation, needs only this one.
     const known = await store.credentials.get(hashApiKey(apiKey));
     if (known?.replacedBy === undefined) await replace(ctx, apiKey, known, overlapMs, options);
     ctx.set('Cache-Control', 'no-store');
@@ -75,7 +75,7 @@ async function replace(
     const kept = { keyHash: old.keyHash, salt: salt.toString('base64'), endsAt: at.since + validMs };
     const { forgotten, repointed } = withoutEnded(old.clientId, all, store.serviceTime.now());
     const act: Act = actOfCaller(callerOf(ctx), 'key.rotate', made.object);
-    // Written again, the key before this one loses its salt: otherwise its holder could learn this one.
+    // The key before this one is rewritten without its salt: otherwise its holder could derive this one.
     const former = all.filter(({ replacedBy }) => replacedBy === old.id);
     return { credentials: [...former, successor, replaced, ...repointed], salts: [kept], forgotten, act };
   });
@@ -108,8 +108,8 @@ async function answerTo(apiKey: string, { store, clock }: KeyRouteOptions): Prom
 }
 
 /**
- * The keys that rotations made and that ended long ago: without this, rotations would fill the store. Keys before them then name the next
- * one that is kept, so that the way from a key to its successors stays whole.
+ * Removes keys that rotations created and that ended long ago, because otherwise rotations would fill the store. Keys before them are
+ * changed to name the next remaining key, so that the chain from a key to its successors stays complete.
  */
 function withoutEnded(
   client: string,
