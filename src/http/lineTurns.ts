@@ -1,16 +1,19 @@
 import type { Presence } from '../base/presence.ts';
 import { Turns } from '../base/turns.ts';
 
-/** Lines without an answer, and those of one client. They are enough to share signatures, and too few to keep other requests waiting. */
+/**
+ * Limits on lines without an answer, in total and per client: enough to share signatures, but few enough not to keep other requests
+ * waiting.
+ */
 const UNDER_WAY = { of: 'lines of batches', max: 512, perClientMax: 256 };
-/** Those of a client beside others that send single creates: each answer to a line, and each line of a batch of the log, is a wait for them. */
+/** Limits while other clients send single creates, which have to wait for each answered line, and for each line in a batch of the log. */
 const SHARED = { of: 'lines of batches', max: 512, perClientMax: 32 };
 /** Lines that begin in one turn of the event loop. */
 const BEGUN = { of: 'lines of batches', max: 8, perClientMax: 8 };
 
 /**
- * Lets the lines of all batches begin in turn. A batch can send thousands of lines in one packet: here few of them begin before the
- * event loop looks at other connections, and the client with the fewest lines under way is next.
+ * Lets the lines of all batches begin in turn. A batch can send thousands of lines in one packet: only a few of them begin before the event
+ * loop handles other connections, and the client with the fewest lines in progress is next.
  */
 export class LineTurns {
   readonly #places = new Turns(UNDER_WAY);
@@ -24,7 +27,8 @@ export class LineTurns {
   }
 
   /**
-   * Resolves when it is the turn of a client's line. The function gives the place of the line back. Rejects with the signal's reason.
+   * Resolves when it is the turn of a client's line. The returned function releases the place of the line. Rejects with the signal's
+   * reason.
    */
   async take(clientId: string, signal: AbortSignal): Promise<() => void> {
     using held = new DisposableStack();

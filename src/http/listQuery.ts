@@ -8,7 +8,7 @@ export const PAGE_LIMIT_DEFAULT = 50;
 export const PAGE_LIMIT_MAX = 100;
 const CURSOR_EXPECTED = 'must be the next_cursor of an earlier answer.';
 
-/** The query of a list. The store selects by outcome; the page then selects by the phase of jobs without an outcome. */
+/** The query of a list. The store filters by outcome; the page then filters by the phase of jobs without an outcome. */
 interface ListQuery extends JobQuery {
   phase?: JobPhase;
 }
@@ -39,12 +39,12 @@ const READERS: Readonly<Record<string, Reader>> = {
   created_to: (value, name) => ({ createdTo: readTime(value, name) }),
 };
 
-/** Reads the query string of `GET /v1/jobs`. Throws ServiceError that names the faulty parameter. */
+/** Reads the query string of `GET /v1/jobs`. Throws ServiceError that names the invalid parameter. */
 export function decodeListQuery(querystring: string, viewer: Viewer): ListQuery {
   return { viewer, limit: PAGE_LIMIT_DEFAULT, ...decodeQuery(querystring, READERS) };
 }
 
-/** Reads `limit` and `cursor` only; `decode` decodes the cursors of this list. Throws ServiceError that names the faulty parameter. */
+/** Reads only `limit` and `cursor`; `decode` decodes the cursors of this list. Throws ServiceError that names the invalid parameter. */
 export function readPage<T>(
   querystring: string,
   decode: (cursor: string) => T | undefined,
@@ -104,7 +104,7 @@ function readTime(value: string, name: string): number {
   );
 }
 
-/** `rest`: how the sentence ends, and what to do. */
+/** `rest`: the end of the sentence, and the remedy. */
 export function unknownParameter(name: string, rest: string): ServiceError {
   const shown = JSON.stringify(name.slice(0, 64));
   return new ServiceError('unknown_parameter', `There is no query parameter ${shown}${rest}`);

@@ -18,7 +18,7 @@ interface LogOptions {
 
 type Handlers = Record<'getCheckpoint' | 'getWitnessedCheckpoint' | 'getTile', Middleware>;
 
-/** How the operations on the log are answered (C2SP tlog-tiles). */
+/** Handlers of the operations on the log (C2SP tlog-tiles). */
 export function logHandlers({ store, public: isPublic }: LogOptions): Handlers {
   return {
     /** Answers 404 while the log is empty. */
@@ -29,7 +29,7 @@ export function logHandlers({ store, public: isPublic }: LogOptions): Handlers {
       sendNote(ctx, cosigned?.treeSize === head.treeSize ? cosigned.checkpoint : head.checkpoint);
     },
 
-    /** The newest that the quorum of witnesses has cosigned. Answers 404 until there is one. */
+    /** The newest checkpoint cosigned by the quorum of witnesses. Answers 404 until there is one. */
     async getWitnessedCheckpoint(ctx) {
       const { witnessed } = await store.witnessing.get();
       if (!witnessed) throw new ServiceError('not_found', 'Witnesses have not cosigned a checkpoint yet.');

@@ -22,7 +22,7 @@ const TAGS: Readonly<Record<string, { name: string; description: string }>> = {
   errors: ABOUT,
 };
 
-/** The live description of this API, OpenAPI 3.1. `test/support/openapi.ts` checks every answer against this description. */
+/** The description of this API by itself, OpenAPI 3.1. `test/support/openapi.ts` checks every answer against this description. */
 export function describeApi(publicUrl: string): object {
   const tagOf = (path: string) => TAGS[path.split('/')[1] ?? '']?.name;
   return {

@@ -106,7 +106,7 @@ export const JSON_FAILURES: ErrorCode[] = [
   ...QUERY_FAILURES,
 ];
 
-/** Error codes of operations of which only so many can be under way at once. */
+/** Error codes of operations with a limit on concurrent requests. */
 export const BUSY_FAILURES: ErrorCode[] = ['too_many_requests', 'queue_full'];
 
 /** All kinds of path parameters. */
@@ -273,7 +273,7 @@ export function file(
   return { description, headers: { ...CACHE_CONTROL, ...headers }, content: { [mediaType]: {} } };
 }
 
-/** The operations with which an API describes itself: the description, and the pages of the error codes below `errors`. */
+/** The operations that describe the API: the description itself, and the pages of the error codes below `errors`. */
 export function aboutItself<Path extends string>(errors: Path) {
   return {
     getOpenapi: {
@@ -311,7 +311,7 @@ export function aboutItself<Path extends string>(errors: Path) {
   } satisfies Record<string, Operation>;
 }
 
-/** Described for the first who asks: every start would pay for it. */
+/** Built at the first request: otherwise it would slow down every start. */
 export function serveDescription(describe: () => object, cacheControl: string): Middleware {
   let body: string | undefined;
   return (ctx) => {

@@ -42,7 +42,7 @@ const CREATE_FAILURES: ErrorCode[] = [
   'storage_full',
 ];
 
-/** The error codes of a create with a document or with the URL of a document, in addition. */
+/** The additional error codes of a create with a document or with the URL of a document. */
 const DOCUMENT_FAILURES: ErrorCode[] = [
   'missing_file',
   'file_and_source_url',
@@ -59,7 +59,7 @@ const DOCUMENT_FAILURES: ErrorCode[] = [
   'scanner_unavailable',
 ];
 
-/** The error codes of what is read of a receipt. */
+/** The error codes of operations that read a receipt. */
 const RECEIPT_FAILURES: ErrorCode[] = ['job_not_found', 'receipt_not_ready', 'receipt_unavailable'];
 
 const TRACEPARENT = headerParameter('traceparent', 'W3C Trace Context.');

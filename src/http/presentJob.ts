@@ -7,9 +7,9 @@ import type { SealJob } from './schemas.ts';
 
 /** The environment and URL that answers contain. */
 export interface Site {
-  /** Without the `env_` prefix that it has in answers. */
+  /** Without the `env_` prefix used in answers. */
   environment: string;
-  /** The URL has no trailing slash and no `/v1`. */
+  /** The base URL, without a trailing slash and without `/v1`. */
   publicUrl: string;
 }
 
@@ -54,7 +54,7 @@ export async function sealedAtOf(
   return outcome.sealedAt ?? (await store.log.sealedAt(outcome.leafIndex));
 }
 
-/** Adds the time of sealing to the JSON of a completed job, which was written before the job was sealed. */
+/** Adds the time of sealing to the JSON of a sealed job, which was written before the job was sealed. */
 export function withSealedAt(answer: string, sealedAt: number | undefined): string {
   if (sealedAt === undefined) return answer;
   return `${answer.slice(0, -1)},"sealed_at":${JSON.stringify(toRfc3339(sealedAt))}}`;

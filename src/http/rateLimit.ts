@@ -29,7 +29,7 @@ function partitionOf({ name }: Standing): string {
   return name === undefined ? '' : `;pk=:${toBase64(fromUtf8(name))}:`;
 }
 
-/** Counts a request that creates no job against the rate of its client. */
+/** Counts a request that does not create a job against the rate of its client. */
 export function limitRate(limits: Limits): Middleware {
   return async (ctx, next) => {
     const { clientId } = callerOf(ctx).viewer;
@@ -43,7 +43,7 @@ export function limitRate(limits: Limits): Middleware {
   };
 }
 
-/** Limits how many short requests, without large bodies, are under way at once. */
+/** Limits how many short requests, without large bodies, are in progress at once. */
 export function limitAtOnce(slots: Slots): Middleware {
   return async (ctx, next) => {
     using held = new DisposableStack();

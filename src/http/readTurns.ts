@@ -3,23 +3,23 @@ import { ServiceError } from '../base/errors.ts';
 import { Turns } from '../base/turns.ts';
 import { type Middleware, senderOf } from './requestContext.ts';
 
-/** Reads under way, and those of one client. */
+/** Limits on concurrent reads, in total and per client. */
 const UNDER_WAY = { of: 'reads', max: 4, perClientMax: 2 };
-/** How long a read waits for its turn; one that polls a job or fetches its receipt waits without a limit. */
+/** How long a read waits for its turn; polling a job and fetching its receipt wait without a limit. */
 const WAIT_MS_MAX = 10_000;
 const RETRY_AFTER_SECONDS = 2;
-/** How often the time of a read its place then rests: so all reads of a client together take about a third of the event loop's time. */
+/** The factor by which the place of a read then rests, so all reads of a client together take about a third of the event loop's time. */
 const REST_FACTOR = 5;
 const REST_MS_MAX = 1_000;
 
 interface ReadWait {
-  /** Whether the read may be refused with `too_many_requests`, and its place rests afterwards. One of a single job costs little. */
+  /** Whether the read may be refused with `too_many_requests`, and its place rests afterwards. A read of a single job costs little. */
   isRefusable: boolean;
 }
 
 /**
- * Lets the clients read in turn: a read takes processor time of all. The client with the fewest reads under way is next. A read whose
- * client has gone is not begun.
+ * Lets clients read in turn, because every read takes processor time from all. The client with the fewest reads in progress is next. A read
+ * whose client has disconnected is not begun.
  */
 export function readingInTurn(waitMsMax = WAIT_MS_MAX): (wait: ReadWait) => Middleware {
   const turns = new Turns(UNDER_WAY);
@@ -29,7 +29,7 @@ export function readingInTurn(waitMsMax = WAIT_MS_MAX): (wait: ReadWait) => Midd
       const turnAway = (message: string) => waiting.abort(tooManyReads(message));
       const leave = () => turnAway('The client has gone.');
       ctx.res.once('close', leave);
-      // It may have gone while its key was looked up.
+      // The client may have disconnected while its key was looked up.
       if (ctx.res.closed) leave();
       using _late = isRefusable ? setTimeout(() => turnAway(BUSY), waitMsMax) : undefined;
       const give = await turns
@@ -39,7 +39,7 @@ export function readingInTurn(waitMsMax = WAIT_MS_MAX): (wait: ReadWait) => Midd
       try {
         await next();
       } finally {
-        // The next one of this client begins in a later turn of the event loop, behind what has come from others.
+        // The next read of this client begins in a later turn of the event loop, behind requests that have arrived from others.
         if (isRefusable) setTimeout(give, Math.min(REST_FACTOR * lap(), REST_MS_MAX));
         else setImmediate(give);
       }

@@ -30,14 +30,14 @@ import { askForBody, requireMediaType } from './requestBody.ts';
 import { callerOf, type RequestContext } from './requestContext.ts';
 
 export interface IntakeOptions extends DocumentOptions {
-  /** Maximum time without a byte of the body, milliseconds. */
+  /** Maximum time without a byte of the body, in milliseconds. */
   bodyIdleTimeoutMs: number;
-  /** The minimum rate of the body, averaged over any such time, bytes per second. */
+  /** The minimum rate of the body, averaged over any such time, in bytes per second. */
   bodyBytesPerSecondMin: number;
 }
 
 export interface ReceiveOptions {
-  /** Limits the uploads at the same time. */
+  /** Limits concurrent uploads. */
   slots: Slots;
   intake: IntakeOptions;
 }
@@ -72,7 +72,7 @@ const HOW_TO_SEND_A_FILE =
 const OVERHEAD_BYTES_MAX = 128 * 1024;
 const FIELD_BYTES_MAX = 8 * 1024;
 
-/** How to read a create with a document or with its URL. Throws ServiceError if the head of the request is already invalid. */
+/** Returns the reader of a create with a document or with its URL. Throws ServiceError if the head of the request is already invalid. */
 export function receiverOfDocument(ctx: RequestContext): Receive {
   const mediaType = requireMediaType(ctx, MEDIA_TYPES, HOW_TO_SEND);
   if (mediaType === 'application/pdf') return receiverOfPdf(parseQueryCreate(ctx.querystring));
@@ -86,7 +86,7 @@ export function receiverOfDocument(ctx: RequestContext): Receive {
   };
 }
 
-/** How to read a create by digests. Throws ServiceError if the head of the request is already invalid. */
+/** Returns the reader of a create by digests. Throws ServiceError if the head of the request is already invalid. */
 export function receiverOfDigests(ctx: RequestContext): Receive {
   refuseQuery(ctx);
   requireMediaType(ctx, ['application/json'], 'Content-Type must be application/json.');
@@ -130,15 +130,15 @@ async function receiveUpload(
   using held = new DisposableStack();
   held.defer(slots.take(owner.clientId));
   const upload = await receive(owner);
-  // An upload can take long. A key that was revoked or has expired meanwhile must create nothing.
+  // An upload can take long. A key that was revoked or has expired in the meantime must not create anything.
   await discardOnFailure(upload, () => callerOf(ctx).confirm());
   const { sha256 } = upload.content.document;
   return { source: 'upload', request: request(), documentSha256: sha256, upload };
 }
 
 /**
- * The client of an upload. This is a class because of its accessor: for each object literal with one, V8 makes a hidden class that keeps
- * everything the accessor can see, so the whole request, until the whole heap is collected.
+ * The client of an upload. This is a class because of its accessor: for each object literal with an accessor, V8 makes a hidden class that
+ * keeps everything the accessor can see, that is the whole request, until the whole heap is collected.
  */
 class Uploader implements Owner {
   readonly clientId: string;
@@ -151,18 +151,18 @@ class Uploader implements Owner {
     this.#ctx = ctx;
   }
 
-  /** Few uploads last long enough to need it. */
+  /** Created on demand: few uploads last long enough to need it. */
   get signal(): AbortSignal {
     this.#gone ??= goneSignal(this.#ctx);
     return this.#gone;
   }
 }
 
-/** Aborted when the client closes the connection, because then nobody waits for the answer. */
+/** Aborted when the client closes the connection, because the answer is then no longer needed. */
 function goneSignal({ res }: RequestContext): AbortSignal {
   const gone = new AbortController();
   const leave = () => {
-    // An answered request is closed, too.
+    // The event also follows a completed answer.
     if (res.writableFinished) return;
     gone.abort(new ServiceError('incomplete_body', 'The connection ended before the request was answered.'));
   };
@@ -222,7 +222,10 @@ interface BodyTaker {
   abort(): void;
 }
 
-/** Reads a body no faster than its taker consumes it. `open` is called once the head has no fault. After a throw the request stays paused. */
+/**
+ * Reads a body no faster than its taker consumes it. `open` is called once the head has been checked. After it has thrown, the request
+ * stays paused.
+ */
 async function receiveBody(
   req: IncomingMessage,
   field: DocumentField,
@@ -269,7 +272,7 @@ class UploadedForm implements BodyTaker {
   }
 
   write(chunk: Buffer): Promise<void> | undefined {
-    // Earlier chunks may contain at most the overhead beside the document.
+    // Besides the document, earlier chunks may contain at most the overhead.
     if (this.#bodyBytes - (this.#document?.bytes ?? 0) > OVERHEAD_BYTES_MAX) {
       throw malformed(`it has more than ${OVERHEAD_BYTES_MAX} bytes beside the document`);
     }

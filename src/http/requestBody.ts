@@ -8,8 +8,8 @@ import { IncomingBody } from '../net/incomingBody.ts';
 import { type Middleware, type RequestContext, senderOf } from './requestContext.ts';
 
 /**
- * The media type of the body, in lower case; it is one of those accepted. Throws ServiceError `unsupported_media_type`. If the type is
- * another one, `remedy` is the message.
+ * The media type of the body, in lower case; it is one of those accepted. Throws ServiceError `unsupported_media_type` for any other type,
+ * with `remedy` as the message.
  */
 export function requireMediaType<Type extends string>(
   { req }: RequestContext,
@@ -35,7 +35,7 @@ function isTransferCoded({ headers }: IncomingMessage): boolean {
   return (headers['transfer-encoding'] ?? 'chunked').toLowerCase() !== 'chunked';
 }
 
-/** Tells a client that waits with `Expect: 100-continue` to send its body (RFC 9110, section 10.1.1). */
+/** Asks a client that waits with `Expect: 100-continue` to send its body (RFC 9110, section 10.1.1). */
 export function askForBody({ req, res }: RequestContext): void {
   if (req.headers.expect?.toLowerCase() === '100-continue' && req.httpVersion === '1.1') res.writeContinue();
 }
@@ -44,7 +44,7 @@ interface WholeBody {
   /** The name of the body in the message about its maximum size. */
   what: string;
   bytesMax: number;
-  /** Time limit for the whole body, milliseconds: the body fits into a few packets. */
+  /** Time limit for the whole body, in milliseconds: the body fits into a few packets. */
   timeoutMs: number;
 }
 
@@ -66,17 +66,17 @@ export async function readWhole(
   return whole.bytes;
 }
 
-/** How many bytes of an unwanted body are discarded, and for how long, before the connection is closed. */
+/** Limits on the bytes of an unwanted body that are discarded before the connection is closed, and on the time that this takes. */
 const LINGER_BYTES_MAX = 64 * 1024 * 1024;
 const LINGER_MS_MAX = 5_000;
 /**
- * How much of all unwanted bodies together is read in a millisecond. Reading them costs as much as reading wanted ones, and whoever is
- * refused sends the next one at once.
+ * Bytes of all unwanted bodies together that are read in a millisecond. Reading them costs as much as reading wanted ones, and a refused
+ * client sends the next one at once.
  */
 const DISCARDED_BYTES_PER_MS = 32 * 1024;
 const UNWANTED = { of: 'unwanted bodies' };
 const discarding = new Turns({ ...UNWANTED, max: 1, perClientMax: 1 });
-/** Connections that are kept for that. Those beyond are closed, and may lose the answer. */
+/** Connections kept open for that. Further ones are closed, and may lose the answer. */
 const lingering = new Slots({ ...UNWANTED, max: 256, perClientMax: 32 });
 
 /**
@@ -101,8 +101,8 @@ async function* answerThenDiscard(answer: Buffer, ctx: RequestContext): AsyncGen
 }
 
 /**
- * Discards the rest of the body until it ends, the client disconnects, or the limits are reached. Takes turns with other bodies; a sender
- * of very many has the others left unread.
+ * Discards the rest of the body until it ends, the client disconnects, or the limits are reached. Takes turns with other bodies; if a
+ * sender has very many, the others are left unread.
  */
 export async function discard(req: IncomingMessage, sender: string): Promise<void> {
   const leave = lingering.tryTake(sender);
@@ -124,7 +124,7 @@ export async function discard(req: IncomingMessage, sender: string): Promise<voi
   leave();
 }
 
-/** Reads on when it is the turn of this body. */
+/** Continues reading when it is the turn of this body. */
 function goOn(req: IncomingMessage, bytes: number, signal: AbortSignal): void {
   const begin = (give: () => void) => {
     setTimeout(give, bytes / DISCARDED_BYTES_PER_MS);

@@ -10,7 +10,7 @@ export interface Caller {
   viewer: Viewer;
   /** The public name of the key, `key_…`. */
   keyId: string;
-  /** SHA-256 of the client certificate, lower-case hex, if it stood for the client in the place of a key. */
+  /** SHA-256 of the client certificate, lower-case hex, if it identified the client instead of a key. */
   certificateSha256?: string;
   /** Throws ServiceError `invalid_api_key` if the key has expired or was revoked. */
   confirm(): Promise<void>;
@@ -50,7 +50,10 @@ export function callerOf(ctx: RequestContext): Caller {
   return ctx.state.caller;
 }
 
-/** Whom the shares of the service are for: a client; or an address, if nobody has shown who he is. No client has such a name. */
+/**
+ * The name under which shares of the service are counted: a client; or an address, if the request is not authenticated. Client names never
+ * look like addresses.
+ */
 export function senderOf({ state, req }: RequestContext): string {
   return state.caller?.viewer.clientId ?? `address ${addressKey(req.socket.remoteAddress)}`;
 }

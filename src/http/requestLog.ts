@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { BoundedCounts } from '../base/bounded.ts';
 import { addressKey } from '../net/connectionLimits.ts';
 
-/** Log lines per address and window for requests without a good API key. */
+/** Log lines per address and window for requests without a valid API key. */
 const LINES_MAX = 20;
 const WINDOW_MS = 60_000;
 /** Addresses with their own count; all other addresses share one count. */
@@ -14,8 +14,8 @@ const OTHERS = 'others';
 export type RequestLines = Pick<RequestLog, 'write' | 'writeStranger'>;
 
 /**
- * Writes the log lines of requests. Requests without a good API key cost their sender nothing, so only the first ones of each address
- * are written. The rest are counted, and one line at the end of the window gives their number.
+ * Writes the log lines of requests. Requests without a valid API key cost their sender nothing, so only the first ones of each address are
+ * written. The rest are counted, and one line at the end of the window states their number.
  */
 export class RequestLog {
   readonly #logger: Pick<Logger, 'info'>;
@@ -35,7 +35,7 @@ export class RequestLog {
     this.#logger.info(fields, 'request');
   }
 
-  /** Logs a request without a good API key. */
+  /** Logs a request without a valid API key. */
   writeStranger(fields: object, remoteAddress: string | undefined): void {
     this.#window ??= setTimeout(() => this.#endWindow(), WINDOW_MS).unref();
     if (this.#lines.add(addressKey(remoteAddress) ?? LOCAL) > LINES_MAX) {

@@ -151,7 +151,7 @@ const bulkRefused = z.object({
 });
 export type BulkRefused = z.infer<typeof bulkRefused>;
 
-/** For how long the old key stays valid: long enough to ask again when the answer was lost. */
+/** How long the old key stays valid: long enough to repeat the request if the answer was lost. */
 export const KEY_OVERLAP_SECONDS = { min: 60, max: 30 * 86_400, default: 86_400 };
 
 const rotatedKey = z.object({

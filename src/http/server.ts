@@ -18,15 +18,15 @@ export interface ServerOptions {
   clearTextBeyondLoopback: boolean;
   /** Whether other processes of this user may listen at the same port. Default: false. */
   reusePort?: boolean;
-  /** Time limit for the head of a request, and for a TLS handshake, milliseconds. */
+  /** Time limit for the head of a request, and for a TLS handshake, in milliseconds. */
   headerTimeoutMs: number;
-  /** Time limit for silence within a request, milliseconds. It must be longer than any wait of the service itself. */
+  /** Time limit for silence within a request, in milliseconds. It must be longer than any wait of the service itself. */
   silenceMsMax: number;
   logger: Logger;
 }
 
 const HEAD_BYTES_MAX = 16 * 1024;
-/** Longer than 60 s, after which common proxies drop an idle connection: so the proxy closes it, not this server. */
+/** Longer than 60 s, after which common proxies drop an idle connection: so the proxy closes it, and not this server. */
 const KEEP_ALIVE_MS = 65_000;
 
 /** The listening sockets, and the way to stop them. */
@@ -49,8 +49,8 @@ export class HttpServer {
   }
 
   /**
-   * Stops accepting connections, refuses new requests on open connections with `shutting_down`, and lets requests under way finish.
-   * Cuts the remaining connections after `timeoutMs`. Resolves when no connection is left.
+   * Stops accepting connections, refuses new requests on open connections with `shutting_down`, and lets requests in progress finish. Cuts
+   * the remaining connections after `timeoutMs`. Resolves when no connection is left.
    */
   async drain(timeoutMs: number): Promise<void> {
     this.#app.lifecycle.draining = true;
@@ -101,7 +101,7 @@ function serverFor(app: App, tls: TlsCertificates | undefined, options: ServerOp
 }
 
 function isUnixSocket(at: ListenAddress | InheritedSocket): boolean {
-  // It may be of another network namespace, whose sockets /proc does not list.
+  // The socket may belong to another network namespace, whose sockets /proc does not list.
   return 'fd' in at ? openDatagramAddon().peer(at.fd) !== undefined : 'path' in at;
 }
 

@@ -8,7 +8,7 @@ import { callerOf, type Middleware } from './requestContext.ts';
 
 export interface TimestampOptions {
   authority: Pick<BuiltInAuthority, 'answerQuery'>;
-  /** Time limit for the arrival of a query, milliseconds. */
+  /** Time limit for the arrival of a query, in milliseconds. */
   bodyTimeoutMs: number;
   /** The clients that send creates. */
   creators: Presence;
@@ -18,7 +18,7 @@ export interface TimestampOptions {
 export const QUERIES_MAX = 16;
 /**
  * Maximum number of queries that the authority processes at once. An HSM makes one signature after another, so a higher number is not
- * faster, and the time-stamp of a batch of jobs waits behind all queries that came before.
+ * faster, and the time-stamp of a batch of jobs waits behind all earlier queries.
  */
 export const STAMPED_MAX = 2;
 
@@ -44,9 +44,9 @@ export function answerTimestampQuery({ authority, bodyTimeoutMs, creators }: Tim
     held.defer(slots.take(clientId));
     const give = await turns.take(clientId);
     const lap = stopwatch();
-    // Beside clients that seal, the place rests as long as the time-stamp took: it takes processor time and an HSM that they wait for.
+    // While clients seal, the place rests as long as the time-stamp took: it uses processor time and an HSM that they need.
     held.defer(() => (creators.isBesideOthers(clientId) ? void setTimeout(give, lap()) : give()));
-    // koa would serialise any other Uint8Array as JSON.
+    // Koa would serialise any other Uint8Array as JSON.
     ctx.body = Buffer.from(await authority.answerQuery(query));
     ctx.type = REPLY_TYPE;
   };

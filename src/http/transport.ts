@@ -43,8 +43,8 @@ interface Answering extends Pick<Admitted, 'handle' | 'isKnown'> {
 }
 
 /**
- * Carries out the requests of a server in their turn. Connections whose bytes never form a request are answered with the error envelope,
- * directly on the socket.
+ * Carries out the requests of a server in turn. Connections whose bytes never form a request are answered with the error envelope, directly
+ * on the socket.
  */
 export function answerRequests(server: Server, { admission, log, ...carried }: Answering): void {
   admission.admit(server, {

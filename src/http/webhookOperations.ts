@@ -151,7 +151,7 @@ function describeWebhook(event: (typeof WEBHOOK_EVENTS)[number], tag: string): o
     tags: [tag],
     operationId: event === 'job.completed' ? 'onJobCompleted' : 'onJobFailed',
     summary: `A job of the client has ended: ${event}`,
-    // A webhook has no API key but a signature: see webhook-signature.
+    // A webhook is authenticated by a signature instead of an API key: see webhook-signature.
     security: [],
     description:
       'Standard Webhooks 1.0.0. Answer 2xx; 410 disables the endpoint; after any other answer the message is sent again.',

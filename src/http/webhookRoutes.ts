@@ -33,7 +33,7 @@ import { OVERLAP_SECONDS, REPLAYED_BY_NAME_MAX, type WebhookAnswers } from './we
 
 export interface WebhooksOptions {
   store: Pick<Store, 'webhooks' | 'serviceTime'>;
-  /** The URLs that endpoints can have. */
+  /** The rules for the URLs of endpoints. */
   policy: Pick<TargetPolicy, 'guard'>;
   bodyTimeoutMs: number;
   publicUrl: string;
@@ -42,13 +42,13 @@ export interface WebhooksOptions {
 
 const HOW_TO_SEND = 'Content-Type must be application/json.';
 
-/** How the operations on the webhook endpoints of the caller's client are answered. */
+/** Handlers of the operations on the webhook endpoints of the caller's client. */
 export function webhookHandlers(options: WebhooksOptions): Record<WebhookOperationId, Middleware> {
   const { policy, clock, publicUrl } = options;
   const { webhooks, serviceTime } = options.store;
   const { endpoints, outbox } = webhooks;
 
-  /** The caller gets the same error for an unknown endpoint, a malformed id and an endpoint of another client. */
+  /** An unknown endpoint, a malformed id and an endpoint of another client cause the same error. */
   async function ownEndpoint(ctx: RequestContext): Promise<WebhookEndpoint> {
     const endpoint = await endpoints.get(ctx.params.endpoint_id ?? '');
     if (endpoint?.clientId !== callerOf(ctx).viewer.clientId) throw notFound();
@@ -82,7 +82,7 @@ export function webhookHandlers(options: WebhooksOptions): Record<WebhookOperati
       answer<'WebhookEndpointWithSecret'>(ctx, 201, { ...presentEndpoint(endpoint, clock()), secret });
     },
 
-    /** There are only a few. */
+    /** The list is short, so it has no pages. */
     async listWebhookEndpoints(ctx) {
       const all = await endpoints.all(callerOf(ctx).viewer.clientId);
       answer<'WebhookEndpointList'>(ctx, 200, {
@@ -175,7 +175,7 @@ function notFound(): ServiceError {
 async function readBody(ctx: RequestContext, { bodyTimeoutMs }: WebhooksOptions): Promise<unknown> {
   requireMediaType(ctx, ['application/json'], HOW_TO_SEND);
   const body = await readJson(ctx, bodyTimeoutMs);
-  // A key that was revoked or has expired meanwhile must change nothing.
+  // A key that was revoked or has expired in the meantime must not change anything.
   await callerOf(ctx).confirm();
   return body;
 }

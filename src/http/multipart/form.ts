@@ -1,6 +1,6 @@
 import { malformed, type Part, parsePartHeaders } from './headers.ts';
 
-/** Receives the bytes of one part. An error that it throws is thrown by {@link FormParser.write}. */
+/** Receives the bytes of one part. {@link FormParser.write} rethrows its errors. */
 export interface PartSink {
   /** The sink owns the bytes from now on. */
   write(bytes: Buffer): void;
@@ -20,8 +20,8 @@ const FIRST_LINE_END = Buffer.from(LINE_END);
 const QUICK_BYTES = 7;
 
 /**
- * Splits a multipart/form-data body into its parts as it arrives (RFC 7578; RFC 2046, section 5.1). The parser is strict: it refuses
- * input that has two readings, and never silently omits, decodes or replaces anything. After a throw it must not be used any more.
+ * Splits a multipart/form-data body into its parts as it arrives (RFC 7578; RFC 2046, section 5.1). The parser is strict: it rejects
+ * ambiguous input, and never silently omits, decodes or replaces anything. After it has thrown, it must not be used any more.
  */
 export class FormParser {
   /** Includes the line end before the boundary, which belongs to the delimiter and not to the part. */
@@ -73,12 +73,12 @@ export class FormParser {
     return chunk.length >= bytes && chunk.compare(this.#delimiter, LINE_END.length, length, 0, bytes) === 0;
   }
 
-  /** Reads to the next delimiter, also in the preamble. Returns the end of the delimiter, or undefined if more bytes are needed. */
+  /** Reads to the next delimiter, even in the preamble. Returns the end of the delimiter, or undefined if more bytes are needed. */
   #readContent(bytes: Buffer, at: number): number | undefined {
     const end = this.#delimiterIn(bytes, at);
     if (end === -1) {
       const doubtful = this.#doubtfulFrom(bytes, at);
-      // Copies the bytes, because the sink owns them from now on.
+      // Copies the bytes, because the sink owns the originals.
       this.#held = Buffer.from(bytes.subarray(doubtful));
       this.#pass(bytes, at, doubtful);
       return undefined;
@@ -109,7 +109,7 @@ export class FormParser {
     if (content.length > 0) this.#sink?.write(content);
   }
 
-  /** Where the bytes end in a possible start of a delimiter. */
+  /** The position of a possible start of a delimiter at the end of the bytes. */
   #doubtfulFrom(bytes: Buffer, at: number): number {
     let from = bytes.indexOf(CR, Math.max(at, bytes.length - this.#delimiter.length + 1));
     while (from !== -1 && bytes.compare(this.#delimiter, 0, bytes.length - from, from) !== 0) {
@@ -118,7 +118,7 @@ export class FormParser {
     return from === -1 ? bytes.length : from;
   }
 
-  /** Reads what follows a delimiter: headers, or the mark that closes the form. Everything after that mark is ignored. */
+  /** Reads the bytes after a delimiter: headers, or the mark that closes the form. Everything after that mark is ignored. */
   #readHeaders(bytes: Buffer, at: number): number | undefined {
     if (bytes[at] === DASH && bytes[at + 1] === DASH) {
       this.#state = 'closed';
