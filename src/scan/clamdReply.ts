@@ -1,4 +1,4 @@
-/** clamd's version: `ClamAV 1.4.3/27410/Sat Nov 21 08:12:00 2026`, or only the first part when no daily database is loaded. */
+/** clamd's version: `ClamAV 1.4.3/27410/Sat Nov 21 08:12:00 2026`, or only the first part if no daily database is loaded. */
 export interface ClamdVersion {
   /** `ClamAV 1.4.3`. */
   engine: string;

@@ -17,7 +17,7 @@ export interface ConnectionPoolOptions {
 /** A connection that belongs to its user until it is released or closed. */
 export interface Connection {
   session: ClamdSession;
-  /** Reported just now: clamd scans with these signatures, or with newer ones. */
+  /** Just reported: clamd scans with these signatures, or with newer ones. */
   version: ClamdVersion;
 }
 
@@ -56,7 +56,7 @@ export class ConnectionPool {
     return this.#waiting.length;
   }
 
-  /** Rejects with ScannerFailure; `busy` when no connection became free in time. */
+  /** Rejects with ScannerFailure; `busy` if no connection became free in time. */
   async take(): Promise<Connection> {
     const giveUpAt = performance.now() + this.#options.timeoutMs;
     for (;;) {
@@ -68,14 +68,14 @@ export class ConnectionPool {
     }
   }
 
-  /** Gives back a connection that expects no more answers. A broken connection can be released too. */
+  /** Returns a connection that expects no more answers. A broken connection can be released too. */
   release({ session }: Connection): void {
     this.#park(session, performance.now());
   }
 
   /**
-   * Asks clamd for its version over every idle connection, so that clamd keeps the connection open. Closes
-   * connections that are idle for too long, and opens one where none is left. Rejects with ScannerFailure.
+   * Asks clamd for its version over every idle connection, so that clamd keeps the connection open. Closes connections that are idle for
+   * too long, and opens one if none is left. Rejects with ScannerFailure.
    */
   async refresh(): Promise<void> {
     const idle = this.#idle.splice(0);
@@ -102,7 +102,7 @@ export class ConnectionPool {
     this.#waiting.shift()?.();
   }
 
-  /** Undefined when clamd has closed the connection in the meantime, as it can at any time. */
+  /** Undefined if clamd has closed the connection in the meantime, as it can at any time. */
   async #lookAgain(session: ClamdSession): Promise<Connection | undefined> {
     try {
       return await this.#look(session, this.#proven);

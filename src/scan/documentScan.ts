@@ -4,19 +4,19 @@ import { parseScanAnswer, type ScanAnswer } from './clamdReply.ts';
 import type { Connection, ConnectionPool } from './connectionPool.ts';
 import { ScannerFailure } from './scannerFailure.ts';
 
-/** What to do with documents that the scanner cannot read: refuse them, or seal them with the verdict `encrypted`. */
+/** Policy for documents that the scanner cannot read: refuse them, or seal them with the verdict `encrypted`. */
 export type EncryptedPolicy = 'refuse' | 'record';
 
 /** Scans one document while it arrives. The interface is that of a Hasher, which gets the same bytes. */
 export interface Scan {
   /**
-   * Takes the next bytes. The caller must not change them afterwards. When this returns a promise, the caller must
-   * wait for it before it sends more. Throws, and the promise rejects, with ServiceError `scanner_unavailable`.
+   * Takes the next bytes. The caller must not change them afterwards. If this returns a promise, the caller must wait for it before sending
+   * more. Throws, and the promise rejects, with ServiceError `scanner_unavailable`.
    */
   update(chunk: Uint8Array): Promise<void> | undefined;
   /**
-   * Ends the document and returns the verdict. Rejects with ServiceError: `virus_scan_failed` for a document that
-   * must not be accepted, `scanner_unavailable` when there is no clear answer.
+   * Ends the document and returns the verdict. Rejects with ServiceError: `virus_scan_failed` for a document that must not be accepted,
+   * `scanner_unavailable` if there is no clear answer.
    */
   result(): Promise<ScanResult>;
   /** Drops the document at once. Has no effect after {@link result}. */
@@ -41,7 +41,7 @@ export class DocumentScan implements Scan {
   constructor(options: DocumentScanOptions) {
     this.#options = options;
     this.#begun = this.#begin();
-    // The promise can reject before anyone awaits it. A later `await` still gets the error.
+    // The promise can reject before it is awaited. A later `await` still gets the error.
     this.#begun.catch(() => {});
   }
 
@@ -131,7 +131,7 @@ export class DocumentScan implements Scan {
   }
 }
 
-/** The cause puts the scanner's name for the virus in the administrator's log. */
+/** The cause passes the scanner's name for the virus to the administrator's log. */
 function refused(message: string, name: string): ServiceError {
   return new ServiceError('virus_scan_failed', message, { cause: new Error(`clamd found ${name}`) });
 }

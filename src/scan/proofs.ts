@@ -6,17 +6,17 @@ import type { ClamdSession } from './session.ts';
 interface Proof {
   document: Buffer;
   expected: ScanAnswer['kind'];
-  /** What any other answer means, and what the administrator can do. */
+  /** The meaning of any other answer, and the administrator's remedy. */
   otherwise: string;
 }
 
-/** ClamAV scans no file of 2 GiB or more, whatever its configuration is. */
+/** ClamAV does not scan files of 2 GiB or more, regardless of its configuration. */
 const SCANNED_BYTES_MAX = 2 ** 31 - 1;
 
 /**
- * Tests that the scanner's verdicts can be relied on: it must find a known signature, and must not answer OK to
- * documents that exceed its limits or are encrypted, as clamd does by default. The test documents have some 700
- * bytes in all. Throws ScannerFailure; `unfit` when the scanner fails a test.
+ * Tests that the scanner's verdicts are reliable: it must find a known signature, and must not answer OK to documents that exceed its
+ * limits or are encrypted, as clamd does by default. The test documents have some 700 bytes in all. Throws ScannerFailure; `unfit` if the
+ * scanner fails a test.
  */
 export async function proveScanner(session: ClamdSession, documentBytesMax: number): Promise<void> {
   for (const { document, expected, otherwise } of proofsFor(documentBytesMax)) {

@@ -38,9 +38,8 @@ const INTERVAL_MS = 10_000;
 const RETRY_MS = 1_000;
 
 /**
- * Checks that clamd answers and passes the tests. When clamd does not answer, the log says so and the check is
- * repeated; until it succeeds, no document is scanned or accepted. Throws OperatorError when clamd answers but
- * fails a test.
+ * Checks that clamd answers and passes the tests. If clamd does not answer, this is logged and the check is repeated; until it succeeds, no
+ * document is scanned or accepted. Throws OperatorError if clamd answers but fails a test.
  */
 export async function openScanner(options: ScannerOptions): Promise<Scanner> {
   const scanner = new Scanner(options);
@@ -112,7 +111,7 @@ export class Scanner {
     this.#timer = setTimeout(() => void this.look(), this.#failure ? retryMs : intervalMs);
   }
 
-  /** Scans under way continue until their users end them. */
+  /** Scans in progress continue until their users end them. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);

@@ -10,8 +10,8 @@ export type ScannerTrouble =
   | 'unfit';
 
 /**
- * clamd gave no clear answer. The message is for logs and administrators and contains nothing of a document.
- * Clients of the service only get `scanner_unavailable`.
+ * clamd gave no clear answer. The message is for logs and administrators, and does not contain any part of a document. Clients of the
+ * service only get `scanner_unavailable`.
  */
 export class ScannerFailure extends Error {
   readonly trouble: ScannerTrouble;

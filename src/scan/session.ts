@@ -15,7 +15,7 @@ const PENDING_BYTES_MAX = 256 * 1024;
 const END_OF_STREAM = Buffer.alloc(4);
 
 interface Expected extends PromiseWithResolvers<string> {
-  /** Set once clamd has everything that it needs for the answer. */
+  /** Set once clamd has everything it needs for the answer. */
   timer?: NodeJS.Timeout;
 }
 
@@ -64,14 +64,14 @@ export class ClamdSession {
 
   /** Begins a document. No other command can be sent until the document ends. */
   begin(): void {
-    // The answer can reject before anyone awaits it. A later `await` still gets the error.
+    // The answer can reject before it is awaited. A later `await` still gets the error.
     this.#command('zINSTREAM\0').promise.catch(() => {});
     this.#isStreaming = true;
   }
 
   /**
-   * Sends the next bytes of the document. The caller must not change them afterwards. When this returns a promise,
-   * the caller must wait for it before it sends more. Throws, and the promise rejects, with ScannerFailure.
+   * Sends the next bytes of the document. The caller must not change them afterwards. If this returns a promise, the caller must wait for
+   * it before sending more. Throws, and the promise rejects, with ScannerFailure.
    */
   write(bytes: Uint8Array): Promise<void> | undefined {
     this.#requireUse();
@@ -121,7 +121,7 @@ export class ClamdSession {
     return expected.promise;
   }
 
-  /** Answers end with a NUL, since the commands begin with `z`. */
+  /** Answers end with a NUL, because the commands begin with `z`. */
   #receive(text: string): void {
     const answers = (this.#received + text).split('\0');
     this.#received = answers.pop() ?? '';
