@@ -18,13 +18,13 @@ import type { StripResult, StripTask } from './worker.ts';
 export interface CopiesOptions {
   /** Folder of the copies; created if it is missing. */
   path: string;
-  /** Bytes to leave free on its disk, which the store needs. */
+  /** Bytes to leave free on its disk, for the store. */
   freeBytesMin: number;
-  /** How many documents are stripped at the same time; at least two. */
+  /** Number of documents stripped concurrently; at least two. */
   workers: number;
-  /** Socket of the strippers' unit; default: they are children of this process. */
+  /** Socket of the strippers' unit; by default, strippers are children of this process. */
   stripperSocket?: string | undefined;
-  /** Longest time to strip a small document, milliseconds; default: half a minute. */
+  /** Longest time to strip a small document, in milliseconds; default: half a minute. */
   stripMsMax?: number;
 }
 
@@ -37,7 +37,7 @@ const WORKERS_MIN = 2;
 /** Longest time to strip a document, plus one second for each of these blocks of bytes. Ordinary documents take a tenth. */
 const STRIP_MS_MAX = 30_000;
 const STRIP_BYTES_PER_SECOND_MIN = 4 * 2 ** 20;
-/** Longest time that a worker takes to give up a task. Then its thread ends, with the strippers of all clients that it has. */
+/** Longest time that a worker takes to give up a task. After that, its thread is ended, together with its strippers for all clients. */
 const GIVE_UP_MS_MAX = 3000;
 /** Longest time that a create waits for a worker. */
 const WORKER_WAIT_MS = 10_000;
@@ -80,9 +80,8 @@ export interface CopiesUsage {
 }
 
 /**
- * Copies of documents without XMP. Each has its own file and its own key. The key is in memory until the job is
- * accepted, and then in the job's record. A crash before that leaves an unreadable file. When the key is deleted,
- * so is the document.
+ * Copies of documents without XMP. Each has its own file and its own key. The key is in memory until the job is accepted, and then in the
+ * job's record. A crash before that leaves an unreadable file. Deleting the key deletes the document.
  */
 export class Copies {
   readonly #options: CopiesOptions;
@@ -120,7 +119,7 @@ export class Copies {
     assert(stripped === PROBED, 'the strippers give the known result');
   }
 
-  /** Complete documents that are not yet removed. */
+  /** Complete documents that are not removed yet. */
   get usage(): Readonly<CopiesUsage> {
     return this.#usage;
   }
@@ -131,9 +130,9 @@ export class Copies {
   }
 
   /**
-   * Returns the document without XMP, on disk: the file itself if it has no XMP, else a copy that replaces it.
-   * Throws the signal's reason, or ServiceError: `metadata_not_strippable`, `storage_full`, and `too_many_requests`
-   * or `queue_full` when no worker becomes free in time. After an error, the file still exists.
+   * Returns the document without XMP, on disk: the file itself if it has no XMP, otherwise a copy that replaces it. Throws the signal's
+   * reason, or ServiceError: `metadata_not_strippable`, `storage_full`, and `too_many_requests` or `queue_full` if no worker becomes free
+   * in time. After an error, the file still exists.
    */
   async strip(source: CipheredFile, owner: Owner): Promise<CipheredFile> {
     this.#usage.files += 1;
@@ -160,7 +159,7 @@ export class Copies {
     return await this.#run(task, signal);
   }
 
-  /** A worker that does not give up in time is lost at any point of its work. A lost worker leaves its file behind. */
+  /** A worker that does not give up in time can be ended at any point of its work, and then leaves its file behind. */
   async #run(task: StripTask, signal: AbortSignal | undefined): Promise<StripResult> {
     signal?.throwIfAborted();
     const ms = stripMsMax(task.source.bytes, this.#options.stripMsMax);
@@ -193,7 +192,7 @@ export class Copies {
     return { name, path: join(this.#options.path, name), key: Buffer.from(key), bytes };
   }
 
-  /** A missing file is already removed. */
+  /** A missing file was already removed. */
   async remove(name: string): Promise<void> {
     const path = join(this.#options.path, name);
     const size = await stat(path).then((found) => found.size, unlessMissing);
@@ -224,7 +223,7 @@ export async function* readCiphered({ path, key, bytes }: CipheredFile): AsyncGe
   }
 }
 
-/** The bytes of a document with this SHA-256. The last bytes follow only when the digest matches; otherwise throws an Error. */
+/** The bytes of a document with this SHA-256. The last bytes follow only if the digest matches; otherwise throws an Error. */
 export async function* readVerified(file: CipheredFile, sha256: string): AsyncGenerator<Buffer> {
   const hash = createHash('sha256');
   let last: Buffer | undefined;

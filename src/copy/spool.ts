@@ -13,7 +13,7 @@ export interface CipheredFile {
   bytes: number;
 }
 
-/** With this many unwritten bytes, the document waits. */
+/** If this many bytes are unwritten, the document waits. */
 const PENDING_BYTES_MAX = 1 << 20;
 
 /** Writes a document to a file while it arrives. At any time, the file can only be read with the key. */
@@ -39,7 +39,7 @@ export class Spool {
     this.#file.catch((error) => this.#fail(error));
   }
 
-  /** When this returns a promise, the caller must wait for it before it writes more. It rejects when the bytes cannot be written. */
+  /** If this returns a promise, the caller must wait for it before writing more. It rejects if the bytes cannot be written. */
   update(bytes: Uint8Array): Promise<void> | undefined {
     this.#pending.push(this.#encrypt(bytes));
     this.#pendingBytes += bytes.length;

@@ -1,6 +1,6 @@
 /**
- * The program that searches documents for XMP, in a process without network, files or keys of its own: a companion. It is given bytes, and
- * answers with edits. A document can make it hang, crash or run out of memory; whoever started it then ends it.
+ * The program that searches documents for XMP: a helper process without network, files or keys of its own. It receives bytes, and answers
+ * with edits. A document can make it hang, crash or run out of memory; its parent process then ends it.
  */
 import { Worker } from 'node:worker_threads';
 import { siblingModule } from '../base/package.ts';
@@ -9,10 +9,10 @@ import type { ByteSource } from '../pdf/window.ts';
 import { findXmp } from '../pdf/xmp.ts';
 import { EDITS_MAX, EDITS_PER_MESSAGE, READ_BYTES_MAX, type StripperMessage } from './stripperMessages.ts';
 
-/** Pieces of the document that are kept: the sweep reads on, and looks back. */
+/** Pieces of the document that are kept: the sweep reads ahead, and looks back. */
 const PIECES_MAX = 8;
 
-/** Where the thread puts the bytes; the first number of `arrived` is 1 when they are there. */
+/** Where the thread puts the bytes; the first number of `arrived` becomes 1 when they have arrived. */
 const bytes = new SharedArrayBuffer(READ_BYTES_MAX);
 const arrived = new Int32Array(new SharedArrayBuffer(4));
 const thread = new Worker(siblingModule('stripperThread', import.meta.url), {
@@ -44,7 +44,7 @@ function say(message: StripperMessage): void {
   thread.postMessage(message);
 }
 
-/** The document, read piece by piece. The search is synchronous, so this thread sleeps until a piece is here. */
+/** The document, read piece by piece. The search is synchronous, so this thread sleeps until a piece has arrived. */
 function openSource(documentBytes: number): ByteSource {
   const pieces: { start: number; data: Buffer }[] = [];
   const pieceAt = (position: number) => {

@@ -1,4 +1,4 @@
-/** The main process of the unit pdfseal-stripper@.service: a stripper for each connection. */
+/** The main process of the unit pdfseal-stripper@.service: starts a stripper for each connection. */
 import { keepCompanions } from '../base/keeper.ts';
 import { STRIPPER } from './stripperProcess.ts';
 

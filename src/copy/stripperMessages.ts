@@ -1,25 +1,25 @@
 import type { Edit } from '../pdf/findings.ts';
 
-/** A stripper is given the length of a document, 64 bits, the most significant byte first; then the bytes that it asks for, and no others. */
+/** A stripper receives the length of a document, 64 bits, most significant byte first; then the bytes that it asks for, and no others. */
 export const LENGTH_BYTES = 8;
 /** Bytes that it asks for at a time. */
 export const READ_BYTES_MAX = 256 * 1024;
-/** Of a document. An image can have XMP in many segments. */
+/** Maximum edits of one document. An image can have XMP in many segments. */
 export const EDITS_MAX = 200_000;
 export const EDITS_PER_MESSAGE = 1000;
-/** A thousand edits, with positions of 16 digits. */
+/** Room for a thousand edits, with positions of 16 digits. */
 export const MESSAGE_BYTES_MAX = 64 * 1024;
 const WHY_CHARS_MAX = 500;
 
 type EditMessage = [start: number, end: number, text: Edit['text']];
 
-/** What a stripper says. The last message for a document is `refused`: why the document cannot be stripped, or null. */
+/** A message from a stripper. The last one for a document is `refused`: why the document cannot be stripped, or null. */
 export type StripperMessage =
   | { read: [position: number, length: number] }
   | { edits: EditMessage[] }
   | { refused: string | null };
 
-/** What a stripper that was taken over could have sent; undefined if it is none of its messages. */
+/** Parses a message that may come from a compromised stripper; undefined if it is not valid. */
 export function parseMessage(message: unknown): StripperMessage | undefined {
   if (typeof message !== 'object' || message === null) return undefined;
   const { read, edits, refused } = message as { [name: string]: unknown };

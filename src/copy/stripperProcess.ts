@@ -19,7 +19,10 @@ import {
 /** Memory limit of a stripper. A hostile document that exceeds it ends the stripper. Ordinary documents need a tenth. */
 const HEAP_MB_MAX = 512;
 
-/** How a stripper is started: it reads the compiled sources and the add-on that conceals its memory, and no other file; it writes none, and starts no program. */
+/**
+ * How a stripper is started: it can read the compiled sources and the add-on that protects its memory, and no other file; it cannot write
+ * files or start programs.
+ */
 export const STRIPPER: Omit<CompanionProgram, 'onOutput'> = {
   program: fileURLToPath(siblingModule('stripper', import.meta.url)),
   args: [],
@@ -37,7 +40,7 @@ export const STRIPPER: Omit<CompanionProgram, 'onOutput'> = {
   charter: null,
 };
 
-/** A stripper ended, or said what no stripper says, while it had a document. */
+/** A stripper ended, or sent an invalid message, while it had a document. */
 export class StripperLost extends Error {}
 
 interface Search {
@@ -47,7 +50,7 @@ interface Search {
   reject(error: unknown): void;
 }
 
-/** The other end of one stripper, which searches one document after the other. */
+/** The daemon's side of one stripper, which searches one document after another. */
 export class StripperProcess {
   readonly #companion: Companion;
   #search: Search | undefined;
@@ -71,7 +74,7 @@ export class StripperProcess {
 
   /**
    * The XMP of a document, as edits that remove it: in order, and within the document. Throws NotStrippable, StripperLost, or what
-   * `document.read` throws. After an error other than NotStrippable, the stripper is gone.
+   * `document.read` throws. After an error other than NotStrippable, the stripper has ended.
    */
   search(document: ByteSource): Promise<Edit[]> {
     if (this.#isLost) return Promise.reject(new StripperLost('it ended before'));
@@ -97,12 +100,12 @@ export class StripperProcess {
     }
   }
 
-  /** False if no stripper that is as it should be says this now. */
+  /** False if a correct stripper would not send this message now. */
   #carryOut(message: StripperMessage, search: Search): boolean {
     const { document, edits } = search;
     if ('read' in message) {
       const [position, length] = message.read;
-      // A stripper waits until it has the bytes. What is on its way is bounded by that.
+      // A stripper waits until it has the bytes, which bounds the data in transit.
       if (this.#isSending || length > READ_BYTES_MAX || position + length > document.bytes) return false;
       this.#hasBegun = true;
       this.#isSending = true;

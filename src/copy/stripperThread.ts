@@ -1,6 +1,6 @@
 /**
- * The thread of a stripper that speaks with whoever started it, while the main thread searches or waits for bytes. It ends the process when
- * the stream or standard input ends: the main thread can hang.
+ * The thread of a stripper that communicates with its parent process, while the main thread searches or waits for bytes. It ends the
+ * process when the stream or standard input ends, because the main thread can hang.
  */
 import { Socket } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
@@ -20,12 +20,12 @@ lifeline.on('error', end).on('close', end).resume();
 const stream = openStream();
 stream.on('close', end);
 
-/** What comes next: the length of a document, or the bytes that the main thread waits for. */
+/** The expected input: the length of a document, or the bytes that the main thread waits for. */
 let next: Buffer = Buffer.alloc(LENGTH_BYTES);
 let filled = 0;
 stream.on('data', (chunk: Buffer) => {
   for (let rest = chunk; rest.length > 0; ) {
-    if (filled === next.length) return end(); // nothing was asked for
+    if (filled === next.length) return end(); // unexpected bytes
     const count = rest.copy(next, filled);
     rest = rest.subarray(count);
     filled += count;

@@ -1,18 +1,18 @@
-/** The state of a task, which the main thread and the worker share. */
+/** The state of a task, shared by the main thread and the worker. */
 export type TaskState = Int32Array<SharedArrayBuffer>;
 
 const RUNNING = 0;
 const ABANDONED = 1;
 const OVER = 2;
 
-/** Longest time that an abandoned search may take to end by itself. A new stripper in place of this one costs more. */
+/** Longest time that an abandoned search may take to end by itself. Replacing the stripper costs more. */
 const ENDING_MS_MAX = 100;
 
 export function newTaskState(): TaskState {
   return new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
 }
 
-/** Tells the worker that the result of its task is not wanted any more. */
+/** Notifies the worker that the result of its task is no longer needed. */
 export function abandonTask(state: TaskState): void {
   Atomics.compareExchange(state, 0, RUNNING, ABANDONED);
   Atomics.notify(state, 0);

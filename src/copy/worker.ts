@@ -8,7 +8,7 @@ import { isStorageFull } from './storage.ts';
 import { StripperLost, StripperProcess } from './stripperProcess.ts';
 import { endTask, requireWanted, type TaskState, watchTask } from './taskState.ts';
 
-/** A {@link CipheredFile}, as a message carries it. */
+/** A {@link CipheredFile}, as part of a message. */
 export interface TaskFile {
   path: string;
   key: Uint8Array;
@@ -16,9 +16,9 @@ export interface TaskFile {
 }
 
 export interface StripTask {
-  /** Whose document it is: a stripper that a document took over looks into documents of no other client. */
+  /** The client whose document it is: a stripper compromised by a document never sees documents of another client. */
   clientId: string;
-  /** Socket of the strippers' unit; without one, strippers are children. */
+  /** Socket of the strippers' unit; if undefined, strippers are children. */
   socket: string | undefined;
   source: TaskFile;
   /** File for the copy, if one is needed. It must not exist. */
@@ -27,22 +27,22 @@ export interface StripTask {
 }
 
 export type StripResult =
-  | { kind: 'nothing' } // to strip: there is no copy
+  | { kind: 'nothing' } // nothing to strip: there is no copy
   | { kind: 'copied'; key: Uint8Array }
   | { kind: 'refused'; why: string }
   | { kind: 'full' }; // the disk is full; an error would lose its code on its way to the main thread
 
 const CHUNK_BYTES = 1 << 20;
 
-/** Clients who take turns do not wait for a new stripper each time. */
+/** Enough that clients that take turns do not wait for a new stripper each time. */
 const STRIPPERS_MAX = 3;
 
-/** The strippers of this thread by the client whose documents they have seen; the one that was used last is at the end. */
+/** The strippers of this thread, by the client whose documents they have seen; the most recently used is last. */
 const strippers = new Map<string, StripperProcess>();
 
 /**
  * The function that a Piscina worker runs: makes a copy of a document without XMP, and has the copy searched again. It reads and writes the
- * encrypted files; a stripper looks into the document. When the task is abandoned, it fails: at most the client's stripper ends, and other
+ * encrypted files; a stripper parses the document. If the task is abandoned, it fails: at most the client's stripper ends, and other
  * clients keep theirs.
  */
 export async function strip({ source, targetPath, ...by }: StripTask): Promise<StripResult> {
@@ -68,7 +68,10 @@ export async function strip({ source, targetPath, ...by }: StripTask): Promise<S
 
 type By = Pick<StripTask, 'clientId' | 'socket' | 'state'>;
 
-/** A stripper can be lost for reasons of its own, a restart of its unit for one; two that this document loses are the document's doing. */
+/**
+ * A stripper can be lost for unrelated reasons, such as a restart of its unit; if two are lost with this document, the document is the
+ * cause.
+ */
 async function searched(document: ByteSource, by: By): Promise<Edit[]> {
   for (let lost = 0; lost < 2; lost += 1) {
     requireWanted(by.state);
