@@ -1,9 +1,9 @@
-/** The measured numbers of streams. Other numbers use the kernel of the next lower one. */
+/** The measured numbers of streams. For other numbers, the kernel of the next lower one is used. */
 export const WIDTHS = [1, 2, 4, 8, 16] as const;
 
 /** The functions of the add-on that calibration uses. */
 export interface Kernels {
-  /** Names of the kernels that run on this processor. OpenSSL's code comes first, where Node.js exports it. */
+  /** Names of the kernels that run on this processor. OpenSSL's code comes first, if Node.js exports it. */
   kernels(): string[];
   /** Whether a kernel gives the known answers. Takes less than a millisecond. */
   selfTest(kernel: string): boolean;
@@ -27,15 +27,14 @@ export interface Calibration {
   unsound: string[];
 }
 
-/** So many short slices of each kernel tell which is fastest. */
+/** This many short slices of each kernel show which one is fastest. */
 const ROUNDS_MAX = 10;
 /** Enough for all rounds on a slow core. The whole calibration stays below 100 ms. */
 const BUDGET_MS = 60;
 
 /**
- * Measures every kernel that gives correct answers on this processor, OpenSSL included, and chooses the fastest.
- * The processor's flags do not tell which kernel is fast. The best of several short slices counts, so that noise
- * does not decide. Throws when no kernel is correct.
+ * Measures every kernel that gives correct answers on this processor, including OpenSSL, and chooses the fastest. The processor's flags do
+ * not show which kernel is fast. The best of several short slices counts, so that noise does not decide. Throws if no kernel is correct.
  */
 export function calibrate(addon: Kernels, budgetMs = BUDGET_MS): Calibration {
   const endMs = performance.now() + budgetMs;
@@ -45,7 +44,7 @@ export function calibrate(addon: Kernels, budgetMs = BUDGET_MS): Calibration {
   const [first, ...others] = sound;
   if (first === undefined)
     throw new Error(`the native hash kernels compute wrong digests: ${unsound.join(', ')}`);
-  // The first kernel, OpenSSL, is measured even when no time is left: it is good enough. Then the most demanding kernels.
+  // The first kernel, OpenSSL, is measured even if no time is left: it is good enough. The most demanding kernels come next.
   const rates = slots([first, ...others.toReversed()]);
   for (let round = 0; round < ROUNDS_MAX && (round === 0 || performance.now() < endMs); round += 1) {
     for (const rate of rates) {

@@ -24,7 +24,7 @@ export interface Engine {
   readonly shareBytesMin: number;
   /** Runs a task: pieces of unrelated documents, SHA-256 and SHA-512 in one pass. The results are in the order of the pieces. */
   hash(pieces: readonly Piece[]): Promise<Hashed[]>;
-  /** Ends the threads. Tasks under way can stay without an answer. */
+  /** Ends the threads. Tasks in progress may remain unanswered. */
   close(): Promise<void>;
 }
 

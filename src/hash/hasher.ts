@@ -4,19 +4,19 @@ import type { Digests } from './lane.ts';
 /** Hashes one document. */
 export interface Hasher {
   /**
-   * Takes the next bytes. The caller must not change them afterwards. When this returns a promise, the caller
-   * must wait for it before it sends more.
+   * Takes the next bytes. The caller must not change them afterwards. If this returns a promise, the caller must wait for it before sending
+   * more.
    */
   update(chunk: Uint8Array): Promise<void> | undefined;
-  /** Ends the document and returns its digests. Rejects when a task failed for good. */
+  /** Ends the document and returns its digests. Rejects if a task failed permanently. */
   digest(): Promise<Digests>;
   /** Drops the document at once. Has no effect after {@link digest}. */
   abort(): void;
 }
 
 /**
- * Hashes one document with two engines, at the pace of the slower one. `digest` rejects with BrokenInvariant when
- * the digests differ: then one engine is wrong, and can have been wrong before.
+ * Hashes one document with two engines, at the pace of the slower one. `digest` rejects with BrokenInvariant if the digests differ: then
+ * one engine is wrong, and may have been wrong before.
  */
 export function crossChecked(native: Hasher, wasm: Hasher): Hasher {
   return {

@@ -7,7 +7,7 @@ export interface Digests {
   bytes: number;
 }
 
-/** One document in an engine: the bytes that are not yet hashed, and the hash state of the others. */
+/** One document in an engine: the bytes that are not hashed yet, and the hash state of the others. */
 export class Lane {
   state: Uint8Array | undefined;
   pendingBytes = 0;
@@ -24,7 +24,7 @@ export class Lane {
 
   constructor(owned: boolean) {
     this.owned = owned;
-    // The digests can reject before anyone awaits them. A later `await` still gets the error.
+    // The digests can reject before they are awaited. A later `await` still gets the error.
     this.#digests.promise.catch(() => {});
   }
 
@@ -64,8 +64,8 @@ export class Lane {
   }
 
   /**
-   * Resolves when no bytes are pending, or when the lane is closed. Not sooner: in a crowded pool, a task takes
-   * less from a lane than the next chunk would add.
+   * Resolves when no bytes are pending, or when the lane is closed. Not sooner: in a crowded pool, a task takes less from a lane than the
+   * next chunk would add.
    */
   room(): Promise<void> {
     this.#room ??= Promise.withResolvers();

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { type Calibration, calibrate, type Kernels } from './calibrate.ts';
 import { type Engine, type Hashed, type Piece, TASKS_PER_THREAD } from './engine.ts';
 
-/** The add-on that is built from `native/`. Its README says what it keeps and for how long. One instance per thread. */
+/** The add-on built from `native/`. Its README describes what it stores and for how long. One instance per thread. */
 export interface NativeAddon extends Kernels {
   /** Starts the threads. They use these kernels, one for each width (see `calibrate.ts`). */
   Threads: new (
@@ -15,7 +15,7 @@ export interface NativeAddon extends Kernels {
 export interface NativeThreads {
   /** {@link Engine.hash} in any of the threads. Throws a TypeError for a state of another engine or version. */
   hash(pieces: readonly Piece[]): Promise<Hashed[]>;
-  /** Waits for the tasks under way, which are still answered. Later tasks are rejected. */
+  /** Waits for the tasks in progress, which are still answered. Later tasks are rejected. */
   close(): void;
 }
 
@@ -27,12 +27,12 @@ const SHARE_BYTES_MIN = 64 * 1024;
 /** For all 16 lanes; less than a millisecond of work. */
 const TASK_BYTES_MAX = 16 * SHARE_BYTES_MIN;
 
-/** Throws when the add-on was not built or does not load. */
+/** Throws if the add-on was not built or does not load. */
 export function loadNativeAddon(addon = ADDON): NativeAddon {
   return createRequire(import.meta.url)(fileURLToPath(addon)) as NativeAddon;
 }
 
-/** Throws when the add-on is missing, or when no kernel gives correct answers. */
+/** Throws if the add-on is missing, or if no kernel gives correct answers. */
 export function calibrateAddon(addon = ADDON): Calibration {
   return calibrate(loadNativeAddon(addon));
 }

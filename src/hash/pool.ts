@@ -8,16 +8,16 @@ import { type Digests, Lane } from './lane.ts';
 import { calibrateAddon, openNativeEngine } from './native.ts';
 import { WasmEngine, type WasmEngineOptions } from './wasmEngine.ts';
 
-/** With more pending bytes than this, a document waits; with more in the pool, all wait (and each keeps one chunk at most). */
+/** If more bytes than this are pending, a document waits; if more are pending in the pool, all wait (and each keeps one chunk at most). */
 const LANE_PENDING_BYTES_MAX = 256 * 1024;
 const POOL_PENDING_BYTES_MAX = 16 * 1024 * 1024;
 
 export interface HashPool {
   /** With `owned`, the chunks belong to the pool alone. The pool frees their memory as soon as they are hashed. */
   hasher(owned?: boolean): Hasher;
-  /** The load of the pool at this moment. */
+  /** The current load of the pool. */
   readonly load: HashLoad;
-  /** Ends the engines. Documents under way fail. */
+  /** Ends the engines. Documents in progress fail. */
   close(): Promise<void>;
 }
 
@@ -36,8 +36,8 @@ export interface HashPoolOptions extends WasmEngineOptions {
   /** Calibration of the native engine; measured now if it is not given. */
   calibration?: Calibration | undefined;
   /**
-   * The share of documents, 0 to 1, that both the native engine and WebAssembly hash. A document with different
-   * digests fails. Default 0. Without the native engine there is nothing to compare.
+   * The share of documents, 0 to 1, that both the native engine and WebAssembly hash. A document with different digests fails. Default 0.
+   * Without the native engine, nothing can be compared.
    */
   crossCheckShare?: number;
 }
@@ -180,8 +180,8 @@ class EnginePool {
   }
 
   /**
-   * An idle thread gets all pending bytes. A busy thread gets only a full task; bytes that arrive while it is busy
-   * become its next task. So small documents share tasks, and two large documents still keep two threads busy.
+   * An idle thread gets all pending bytes. A busy thread gets only a full task; bytes that arrive while it is busy become its next task. So
+   * small documents share tasks, and two large documents still keep two threads busy.
    */
   #tasksDue(): number {
     const { tasksMax, taskBytesMax } = this.#engine;
@@ -242,8 +242,8 @@ class EnginePool {
 }
 
 /**
- * Frees memory that is no longer needed. Without this, chunks of uploads pile up until the garbage collector marks
- * the whole heap, tens of times a second.
+ * Frees memory that is no longer needed. Otherwise, chunks of uploads accumulate until the garbage collector marks the whole heap, tens of
+ * times a second.
  */
 function free({ buffer, byteLength }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);

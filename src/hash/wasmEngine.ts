@@ -16,14 +16,13 @@ export interface WasmEngineOptions {
   worker?: URL;
 }
 
-/** About 3 ms of work, so that no document waits long behind a large one. */
+/** About 3 ms of work, so that documents do not wait long behind a large one. */
 const SLAB_BYTES = 512 * 1024;
 const ATTEMPTS_MAX = 3;
 
 /**
- * WebAssembly in worker threads. The engine copies the bytes of a task to a slab of shared memory. Workers keep
- * nothing, so the engine can send a task again after its worker died: the bytes are still in the slab, and the
- * states in the message.
+ * WebAssembly in worker threads. The engine copies the bytes of a task to a slab of shared memory. Workers keep no state, so the engine can
+ * send a task again after its worker died: the bytes are still in the slab, and the states in the message.
  */
 export class WasmEngine implements Engine {
   readonly tasksMax: number;
@@ -98,7 +97,7 @@ export class WasmEngine implements Engine {
   }
 
   #run(task: WasmTask): Promise<Hashed[]> {
-    // Piscina never settles a task when the module of its worker no longer loads.
+    // Piscina never settles a task if the module of its worker can no longer be loaded.
     const lost = () => new Error(`no hash worker answered within ${this.#taskTimeoutMs} ms`);
     return within(this.#taskTimeoutMs, this.#piscina.run(task), lost);
   }

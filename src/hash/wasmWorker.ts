@@ -2,7 +2,7 @@ import { workerData } from 'node:worker_threads';
 import type { Hashed } from './engine.ts';
 import { openWasm } from './wasm.ts';
 
-/** The data that every worker gets at its start. */
+/** The data that every worker gets when it starts. */
 export interface WasmWorkerData {
   /** Shared memory for the bytes of tasks, so that the bytes are neither cloned nor lost with a worker. */
   slabs: SharedArrayBuffer[];
@@ -25,7 +25,7 @@ export interface SlabPiece {
 const { slabs } = workerData as WasmWorkerData;
 const wasm = await openWasm();
 
-/** The function that a Piscina worker runs. It keeps nothing between tasks: any worker can run any task, and run it again. */
+/** The function that a Piscina worker runs. It keeps no state between tasks: any worker can run any task, and run it again. */
 export function hash({ slab, pieces }: WasmTask): Hashed[] {
   const memory = slabs[slab];
   if (memory === undefined) throw new RangeError(`no slab ${slab}`);
