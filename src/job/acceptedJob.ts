@@ -6,9 +6,9 @@ import { isOfClient, JOB_SOURCES, type Job, SCAN_VERDICTS } from './job.ts';
 const traceId = z.string().regex(/^[0-9a-f]{32}$/);
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const sha512 = z.string().regex(/^[0-9a-f]{128}$/);
-/** Up to the end of the year 9999, which is the last that RFC 3339 can say. */
+/** Up to the end of the year 9999, the last that RFC 3339 can represent. */
 const time = z.int().min(0).max(253_402_300_799_999);
-/** Of clients and organizations, as keys are issued for. */
+/** Names of clients and organizations for which keys are issued. */
 const name = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/);
 const label = z.string().min(1).max(512);
 
@@ -43,7 +43,7 @@ const acceptedJob = z.strictObject({
   dated: z.literal(true).exactOptional(),
 });
 
-/** Where the jobs that wait are the daemon's own, they can have copies. */
+/** If the waiting jobs are the daemon's own, they may have copies. */
 const waitingJob = acceptedJob.extend({
   content: acceptedJob.shape.content
     .unwrap()
@@ -66,8 +66,8 @@ export function faultOfDate({ acceptedAt }: Pick<Job, 'acceptedAt'>, arrivedAt: 
 }
 
 /**
- * What is wrong with a job of a client that another process accepted; undefined where a request could have made it. `sourceUrl` is that of a job without
- * content.
+ * The fault of a client's job that another process accepted; undefined if a request could have created it. `sourceUrl` is that of a job
+ * without content.
  */
 export function faultOfAccepted(job: Job, sourceUrl: string | undefined): string | undefined {
   return faultOfForm(acceptedJob, job, sourceUrl);
@@ -75,7 +75,8 @@ export function faultOfAccepted(job: Job, sourceUrl: string | undefined): string
 
 /**
  * The fault of a job that waits in the store when the daemon starts; undefined if it can have been accepted, however long ago and whatever
- * the clock showed. Whoever can write the store can write such a job: what is decided here is only what an honest store never has.
+ * the clock showed. Anyone with write access to the store can write such a job, so only jobs that never occur in an honest store are
+ * rejected here.
  */
 export function faultOfWaiting(job: Job, sourceUrl: string | undefined): string | undefined {
   return isOfClient(job) ? faultOfForm(waitingJob, job, sourceUrl) : undefined;

@@ -6,8 +6,8 @@ const SECRET_LENGTH = 30;
 const CHECKSUM_LENGTH = 6;
 
 /**
- * A new API key, `seal_<environment>_<30 base62><6 base62 CRC-32>`: 178 bits of the system's randomness. With the checksum, a mistyped
- * or foreign key is refused without a look-up, and secret scanners can tell a key from noise.
+ * A new API key, `seal_<environment>_<30 base62><6 base62 CRC-32>`: 178 bits of the system's randomness. With the checksum, a mistyped or
+ * foreign key is refused without a look-up, and secret scanners can distinguish a key from noise.
  */
 export function newApiKey(environment: string): string {
   const secret = Array.from({ length: SECRET_LENGTH }, () => ALPHABET[randomInt(ALPHABET.length)]).join('');
@@ -15,14 +15,14 @@ export function newApiKey(environment: string): string {
 }
 
 /**
- * The key that takes the place of another: the same key whenever it is asked for. Without the salt, which is random and stays in the
- * store, the old key does not tell it.
+ * The key that replaces another: the same key each time. It cannot be derived from the old key without the salt, which is random and stays
+ * in the store.
  */
 export function successorApiKey(apiKey: string, salt: Uint8Array, environment: string): string {
   const bytes = new Uint8Array(
     hkdfSync('sha256', apiKey, salt, 'pdfseal successor of an API key', 4 * SECRET_LENGTH),
   );
-  // Only bytes below a multiple of the alphabet's length: so all digits are equally likely. Too few of them never happen.
+  // Only bytes below a multiple of the alphabet's length are used, so that all digits are equally likely. There are always enough of them.
   const digits = Array.from(
     bytes.filter((byte) => byte < 4 * ALPHABET.length),
     (byte) => ALPHABET[byte % ALPHABET.length],
@@ -39,12 +39,12 @@ export function isApiKey(text: string, environment: string): boolean {
   return withChecksum(text.slice(0, -CHECKSUM_LENGTH)) === text;
 }
 
-/** What the store keeps of a key: the lower-case hex SHA-256 of the whole key. Keys are random, so no salt is needed. */
+/** The form in which the store keeps a key: the lower-case hex SHA-256 of the whole key. Keys are random, so a salt is not needed. */
 export function hashApiKey(apiKey: string): string {
   return hash('sha256', apiKey, 'hex');
 }
 
-/** By what the store knows a client certificate that stands for a client. No API key has this form. */
+/** The name under which the store knows a client certificate that is mapped to a client. API keys never have this form. */
 export function hashCertificateName(name: string): string {
   return hash('sha256', `certificate ${name}`, 'hex');
 }

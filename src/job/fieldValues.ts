@@ -102,7 +102,7 @@ function wellFormedText() {
     .refine((text) => !text.includes('\0'), 'must not contain the character U+0000.');
 }
 
-/** Text that is kept and echoed unchanged, without trimming or normalisation. It may contain control characters. */
+/** Text that is stored and echoed unchanged, without trimming or normalisation. It may contain control characters. */
 function opaqueText(charactersMax: number) {
   return wellFormedText()
     .refine(

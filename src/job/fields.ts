@@ -249,7 +249,7 @@ function digestRequestOf(values: FieldValues): DigestCreateRequest {
   };
 }
 
-/** Converts `true` and `false` of a form to booleans. Other text stays unchanged and fails where a boolean is required. */
+/** Converts `true` and `false` of a form to booleans. Other text stays unchanged, and is rejected for a boolean field. */
 function setText(values: FieldValues, name: FieldName, text: string): void {
   const isBoolean = name === 'preserve_metadata' && (text === 'true' || text === 'false');
   set(values, name, isBoolean ? text === 'true' : text);
@@ -259,7 +259,7 @@ function set(values: Record<string, unknown>, name: FieldName, value: unknown): 
   values[name] = parseField(name, value);
 }
 
-/** The error names the fields of the form; `alsoTaken` is one more accepted field. */
+/** The error names the fields of the form; `alsoTaken` is an additional accepted field. */
 function requireNew(
   values: FieldValues,
   name: string,

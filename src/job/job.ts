@@ -19,8 +19,8 @@ export interface DocumentDigests {
 }
 
 /**
- * `not_configured`: there is no scanner. `not_scanned`: the service received only the digests of the document. `encrypted`: scanned, as
- * far as a scanner can read the document.
+ * `not_configured`: there is no scanner. `not_scanned`: the service received only the digests of the document. `encrypted`: scanned, as far
+ * as a scanner can read the document.
  */
 export const SCAN_VERDICTS = ['clean', 'not_configured', 'not_scanned', 'encrypted'] as const;
 
@@ -30,7 +30,7 @@ export interface ScanResult {
   signatures?: string;
 }
 
-/** Where the document came from: from the request, from a `source_url`, or from nowhere, because the request has only its digests. */
+/** The source of the document: the request, a `source_url`, or none, because the request contains only its digests. */
 export const JOB_SOURCES = ['upload', 'url', 'digest'] as const;
 /**
  * The origin of a job that no client created. `canary`: a test document, with which the service checks itself. `audit`: a record of an
@@ -79,9 +79,9 @@ export interface Job {
   capabilities: string[];
   /** By the system clock, milliseconds since the epoch. */
   acceptedAt: number;
-  /** The same in service time (`store/serviceTime.ts`). Absent from audit records. */
+  /** The same time in service time (`store/serviceTime.ts`). Absent from audit records. */
   since?: number;
-  /** The system clock was vouched for at that time. */
+  /** Set if a source vouched for the system clock at that time. */
   dated?: true;
 }
 
@@ -112,13 +112,13 @@ export interface Failure {
   failedAt: number;
 }
 
-/** How a job ended. The outcome is durable; a job without an outcome still waits to be sealed. */
+/** The end of a job. The outcome is durable; a job without an outcome still waits to be sealed. */
 export type Outcome = Sealed | { kind: 'failed'; failure: Failure };
 
 export interface Sealed {
   kind: 'sealed';
   leafIndex: number;
-  /** Milliseconds since the epoch. The sealer knows it; the store has it in the batch of the leaf only. */
+  /** Milliseconds since the epoch. The sealer knows it; in the store, it is only in the batch of the leaf. */
   sealedAt?: number;
 }
 
