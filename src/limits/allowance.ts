@@ -21,13 +21,13 @@ export class Allowance {
     this.#isCounted = true;
   }
 
-  /** Like {@link takeRequest}, but false instead of a refusal. For a request that can wait. */
+  /** Like {@link takeRequest}, but returns false instead of throwing. For a request that can wait. */
   tryTakeRequest(): boolean {
     this.#isCounted ||= this.#limits.tryTakeRequest(this.#clientId);
     return this.#isCounted;
   }
 
-  /** Throws ServiceError `quota_exceeded` if the client can create no job, whatever its purpose. */
+  /** Throws ServiceError `quota_exceeded` if the client cannot create any job, whatever its purpose. */
   refuseExhausted(): void {
     this.#limits.refuseExhausted(this.#clientId);
   }
@@ -41,7 +41,7 @@ export class Allowance {
     return this.#quota;
   }
 
-  /** How many jobs may count against the quota that {@link takeJob} gave. */
+  /** The maximum number of jobs for the quota returned by {@link takeJob}. */
   get quotaJobsMax(): number | undefined {
     return this.#quota && this.#limits.quota(this.#clientId, this.#purpose)?.limit;
   }

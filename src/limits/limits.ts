@@ -18,7 +18,7 @@ export interface Standing {
   resetMs: number;
 }
 
-/** What a client has used of its rate and quotas. */
+/** A client's usage of its rate and quotas. */
 export interface ClientUsage {
   clientId: string;
   standings: Standing[];
@@ -64,24 +64,24 @@ export class Limits {
     throw rateExceeded(policy, resetMs);
   }
 
-  /** Like {@link takeRequest}, but false instead of a refusal. */
+  /** Like {@link takeRequest}, but returns false instead of throwing. */
   tryTakeRequest(clientId: string): boolean {
     const policy = this.#policies.rate(clientId);
     return policy === undefined || this.#rates.take(clientId, policy);
   }
 
-  /** Requests that were taken since this was last asked, for other nodes. */
+  /** Requests taken since the last call, to be reported to other nodes. */
   uncountedElsewhere(): Iterable<readonly [clientId: string, requests: number]> {
     return this.#rates.untold();
   }
 
-  /** Counts requests that another node has taken. */
+  /** Counts requests taken by another node. */
   countElsewhere(clientId: string, requests: number): void {
     const policy = this.#policies.rate(clientId);
     if (policy !== undefined) this.#rates.add(clientId, policy, requests);
   }
 
-  /** Throws ServiceError `quota_exceeded` if this client can create no job, whatever its purpose. */
+  /** Throws ServiceError `quota_exceeded` if this client cannot create any job, whatever its purpose. */
   refuseExhausted(clientId: string): void {
     const quotas = this.#policies.inescapable(clientId);
     const spent = quotas.map((quota) => ({ quota, ...this.#quotas.remainder(clientId, quota.name, quota) }));
@@ -99,7 +99,7 @@ export class Limits {
     throw this.#quotaExceeded(clientId, quota, this.#quotas.remainder(clientId, quota.name, quota).resetMs);
   }
 
-  /** Uncounts a job that was not accepted. */
+  /** Returns the quota of a job that was not accepted. */
   giveBack({ clientId, quota }: Pick<Job, 'clientId' | 'quota'>): void {
     if (quota) this.#quotas.giveBack(clientId, quota);
   }

@@ -1,11 +1,11 @@
-/** How many requests a client can send. Infinity means no limit. */
+/** A limit on a client's requests. Infinity means no limit. */
 export interface RatePolicy {
   readonly requests: number;
-  /** Milliseconds in which `requests` are allowed again. */
+  /** Milliseconds in which `requests` become available again. */
   readonly windowMs: number;
 }
 
-/** How many jobs a client can create in each window. Infinity means no limit. */
+/** A limit on the jobs that a client can create in each window. Infinity means no limit. */
 export interface QuotaPolicy {
   readonly jobs: number;
   readonly windowMs: number;
@@ -63,7 +63,7 @@ export class PolicyBook {
     return quota && Number.isFinite(quota.jobs) ? quota : undefined;
   }
 
-  /** Every job of this client takes one of these quotas. None if there are purposes without limit. */
+  /** Every job of this client counts against one of these quotas. Empty if there are purposes without a limit. */
   inescapable(clientId: string): NamedQuota[] {
     if (this.quota(clientId, undefined) === undefined) return [];
     const quotas = this.#all(clientId);
@@ -80,7 +80,7 @@ export class PolicyBook {
     return this.#clients.keys();
   }
 
-  /** One quota for each name; undefined for a name without limit. */
+  /** One quota for each name; undefined for a name without a limit. */
   #all(clientId: string): (NamedQuota | undefined)[] {
     const own = this.#clients.get(clientId)?.quotas.keys() ?? [];
     const names = new Set([DEFAULT_QUOTA, ...this.#quotas.keys(), ...own]);

@@ -14,8 +14,8 @@ export function windowAt(now: number, name: string, { windowMs }: QuotaPolicy): 
 }
 
 /**
- * How many jobs count against each quota: the jobs in the store, and those being received. A job is counted before it is received
- * completely, and uncounted if it is not accepted, so no number of simultaneous requests can exceed a quota.
+ * The number of jobs that count against each quota: the jobs in the store, and those being received. A job is counted before it is
+ * completely received, and uncounted if it is not accepted, so that concurrent requests cannot exceed a quota.
  */
 export class Quotas {
   readonly #clock: Clock;

@@ -7,7 +7,7 @@ interface Bucket {
   level: number;
   /** The time of that level, in whole milliseconds of the clock. */
   at: number;
-  /** Requests that were taken here and that other nodes were not told of. */
+  /** Requests taken here and not reported to other nodes yet. */
   untold: number;
 }
 
@@ -26,7 +26,7 @@ export class Rates {
   readonly #clock: Clock;
   readonly #buckets = new Map<string, Bucket>();
 
-  /** Whole milliseconds of a clock that nobody can set. */
+  /** A monotonic clock, in whole milliseconds. */
   constructor(clock: Clock) {
     this.#clock = clock;
   }
@@ -41,20 +41,23 @@ export class Rates {
   }
 
   /**
-   * Counts requests that another node has taken: the bucket can be fuller than full, so that the average over all nodes is right. Of a client that
-   * sent nothing here yet, nothing is counted.
+   * Counts requests taken by another node: the level may exceed the bucket, so that the average over all nodes is right. For a client that
+   * has not sent any request here, nothing is counted.
    */
   add(clientId: string, policy: RatePolicy, requests: number): void {
     const bucket = this.#buckets.get(clientId);
     if (bucket === undefined) return;
     const level = this.#level(clientId, policy) + requests * policy.windowMs;
     const { untold } = bucket;
-    // No more than a window is owed, whatever others say.
+    // The debt is limited to one window, whatever other nodes report.
     const bounded = Math.min(level, 2 * capacity(policy));
     this.#buckets.set(clientId, { policy, level: bounded, at: this.#clock(), untold });
   }
 
-  /** How many requests were taken since this was last asked, by client. Whoever stops early hears of the others first the next time. */
+  /**
+   * The number of requests taken since the last call, by client. If the caller stops early, the next call begins with the remaining
+   * clients.
+   */
   *untold(): Iterable<readonly [clientId: string, requests: number]> {
     for (const [clientId, bucket] of this.#buckets) {
       const { untold } = bucket;
