@@ -61,8 +61,8 @@ export type ActName = (typeof ACTS)[number];
 const whole = z.int().min(0);
 
 /**
- * Who acts, as far as the process that writes the record knows. `uid`, `pid` and `login_uid` come from the kernel;
- * the rest is what the process was told.
+ * The actor, as far as the process that writes the record knows. `uid`, `pid` and `login_uid` come from the kernel; the rest was reported
+ * to the process.
  */
 const actorSchema = z.strictObject({
   /** The channel of the act: a command, the administration socket, a request with an API key, a person at the console, or the daemon itself. */
@@ -77,17 +77,17 @@ const actorSchema = z.strictObject({
   client: z.string().exactOptional(),
   /** Public name of the API key. */
   key: z.string().exactOptional(),
-  /** The client certificate that stood for the client, SHA-256 in lower-case hex. */
+  /** The client certificate that identified the client, SHA-256 in lower-case hex. */
   certificate_sha256: z.string().exactOptional(),
   /** At the console: the name and the role of the session. */
   person: z.string().exactOptional(),
   role: z.string().exactOptional(),
-  /** At the console, of an act that takes two people: the name of the first. `person` approved it. */
+  /** For an act at the console that needs two people: the name of the first. `person` approved it. */
   proposed_by: z.string().exactOptional(),
 });
 export type Actor = z.infer<typeof actorSchema>;
 
-/** A recorded act. Its members appear on the wire, so they have the names of the wire. An unset member is absent. */
+/** A recorded act. Its members have the names used on the wire. An unset member is absent. */
 const recordSchema = z.strictObject({
   schema: z.literal(AUDIT_SCHEMA),
   /** The number of the record: from 1, without gaps. */
@@ -140,14 +140,14 @@ export function encodeAuditRecord(act: Act, { number, previous, atMs, environmen
 }
 
 /**
- * Whether a record names `previous` as the record before it; both are texts. In the canonical form the members are sorted, so this
- * one is the last but one, and nothing else ends like it.
+ * Whether a record names `previous` as the record before it; both are texts. In canonical form the members are sorted, so this one is the
+ * last but one, and the record cannot end like this in any other way.
  */
 export function followsRecord(text: string, previous: string): boolean {
   return text.endsWith(`,"previous":"${auditDigest(previous)}","schema":"${AUDIT_SCHEMA}"}`);
 }
 
-/** Whether the text of a record is of an act that says what the epochs are. `act` is the first member of the canonical form. */
+/** Whether the text of a record is about an act that defines epochs. `act` is the first member of the canonical form. */
 export function isAboutEpochs(text: string): boolean {
   return text.startsWith('{"act":"epoch.') || text.startsWith('{"act":"log.create",');
 }
@@ -157,7 +157,7 @@ export function auditDigest(text: string): string {
   return toHex(sha256(fromUtf8(text)));
 }
 
-/** The reference in the manifest of a record's receipt. So the receipt alone tells which record existed. */
+/** The reference in the manifest of a record's receipt. So the receipt alone shows which record existed. */
 export function auditReference(number: number): string {
   return `audit/${number}`;
 }
@@ -168,7 +168,7 @@ export function parseAuditReference(reference: string | undefined): number | und
   return number === undefined ? undefined : Number(number);
 }
 
-/** Reads the text of a record; undefined for a text that {@link encodeAuditRecord} cannot write. */
+/** Parses the text of a record; undefined for a text that {@link encodeAuditRecord} cannot produce. */
 export function parseAuditRecord(text: string): AuditRecord | undefined {
   try {
     const value = parseUniqueJson(text);

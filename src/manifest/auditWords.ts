@@ -1,4 +1,4 @@
-/** Audit records as people read and look for them. */
+/** Audit records in a form for people to read and search. */
 import type { ActObject, Actor, AuditRecord } from './auditRecord.ts';
 
 /** Times are milliseconds since the epoch, `until` exclusive. `act` is an act, or a group such as `key`. */
@@ -6,7 +6,7 @@ export interface RecordFilter {
   since?: number;
   until?: number;
   act?: string;
-  /** Part of what {@link describeActor} says. */
+  /** A part of the text from {@link describeActor}. */
   who?: string;
 }
 
@@ -20,7 +20,10 @@ export function fitsFilter(record: AuditRecord, { since, until, act, who }: Reco
   );
 }
 
-/** `alice (sudo by bob, login 1000) on host`, `invoices by key_…` (with the SHA-256 of a certificate that stood for it) or `console alice (operator)`. */
+/**
+ * `alice (sudo by bob, login 1000) on host`, `invoices by key_…` (with the SHA-256 of the certificate, if one identified the client) or
+ * `console alice (operator)`.
+ */
 export function describeActor({
   via,
   user,
@@ -49,7 +52,7 @@ export function describeActor({
   return `${via === 'command' ? '' : `${via} `}${name}${more.length > 0 ? ` (${more.join(', ')})` : ''}${where}`;
 }
 
-/** Longer values, such as keys, make no table. */
+/** Longer values, such as keys, do not fit into a table. */
 const SHOWN_LENGTH_MAX = 100;
 
 export function describeObject(object: ActObject): string {

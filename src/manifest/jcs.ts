@@ -13,20 +13,19 @@ export function encodeCanonical(value: unknown): Uint8Array {
 }
 
 /**
- * Parses JSON in which no object names a member twice (I-JSON, RFC 7493, section 2.3, the base of RFC 8785).
- * Readers differ about which of two equal members counts, so one reader would see a value that is not sealed.
- * Throws a SyntaxError.
+ * Parses JSON in which no object names a member twice (I-JSON, RFC 7493, section 2.3, the base of RFC 8785). Readers differ about which of
+ * two equal members counts, so a reader could see a value that is not sealed. Throws a SyntaxError.
  */
 export function parseUniqueJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
-  // In JSON, each colon outside a string is one member. The text counts duplicates; the value does not. Every
-  // string has an end here; the pattern does not require it, so that the search never goes back.
+  // In JSON, each colon outside a string belongs to one member. Duplicates are counted in the text, but not in the value. Every string is
+  // terminated here; the pattern does not require it, so that the search never backtracks.
   const written = text.match(/"(?:[^"\\]|\\.)*"?|:/g)?.filter((token) => token === ':').length ?? 0;
   if (written !== countMembers(value)) throw new SyntaxError('an object names a member twice');
   return value;
 }
 
-/** Counts the members of all objects in the value. Uses a list and not recursion, since the writer chooses the depth. */
+/** Counts the members of all objects in the value. Uses a list instead of recursion, because the writer chooses the depth. */
 function countMembers(value: unknown): number {
   let count = 0;
   const open: unknown[] = [value];

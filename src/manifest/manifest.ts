@@ -5,7 +5,7 @@ import { encodeCanonical } from './jcs.ts';
 
 export const MANIFEST_SCHEMA = 'pdfseal-manifest/1';
 
-/** The sealed statement. Its members appear on the wire, so they have the names of the wire. An unset member is absent. */
+/** The sealed statement. Its members have the names used on the wire. An unset member is absent. */
 export interface Manifest {
   schema: typeof MANIFEST_SCHEMA;
   job_id: string;
@@ -57,7 +57,7 @@ function digestsOf({ sha256, sha512, bytes }: DocumentDigests): DocumentDigests 
   return { sha256, sha512, bytes };
 }
 
-/** Canonical form (RFC 8785) of a manifest, our own or a received one. Throws an Error when there is none. */
+/** Canonical form (RFC 8785) of a manifest, our own or a received one. Throws an Error if there is none. */
 export function encodeManifest(manifest: object): Uint8Array {
   return encodeCanonical(manifest);
 }

@@ -63,12 +63,12 @@ export interface ReceiptParts {
   proof: readonly Uint8Array[];
 }
 
-/** `algorithm` of receipts whose checkpoint has its first signature from such a key. */
+/** `algorithm` of receipts for which such a key is the first to have signed the checkpoint. */
 export function receiptAlgorithm(algorithm: ClassicalAlgorithm): ReceiptAlgorithm {
   return `pdfseal-v1.${algorithm}`;
 }
 
-/** Builds the receipt. Throws BrokenInvariant when the proof does not lead from this job to the checkpoint. */
+/** Builds the receipt. Throws BrokenInvariant if the proof does not lead from this job to the checkpoint. */
 export function assembleReceipt({ job, environment, batch, leafIndex, proof }: ReceiptParts): Receipt {
   const manifest = manifestOf(job, environment, batch.sealedAt);
   const checkpoint = openCheckpoint(batch.checkpoint)?.checkpoint;
@@ -102,7 +102,7 @@ export function assembleReceipt({ job, environment, batch, leafIndex, proof }: R
   return receipt;
 }
 
-/** `receipt_sha512`: hex SHA-512 of the canonical form of the receipt without that member. Throws when there is no canonical form. */
+/** `receipt_sha512`: hex SHA-512 of the canonical form of the receipt without that member. Throws if there is no canonical form. */
 export function receiptDigest(receipt: object): string {
   return toHex(sha512(encodeCanonical({ ...receipt, receipt_sha512: undefined })));
 }

@@ -48,7 +48,7 @@ const receiptSchema = z.object({
   }),
 });
 
-/** The members that a receipt of any version must have to tell its version. */
+/** The members that a receipt of any version must have to identify its version. */
 const versionSchema = z.looseObject({
   algorithm: z.string(),
   manifest: z.looseObject({ schema: z.string() }),
@@ -88,7 +88,7 @@ export function openReceipt(value: unknown): ParsedReceipt {
   return { kind: 'receipt', receipt, digest, unknownMembers: unknownMembers(receipt, shape.data) };
 }
 
-/** A manifest from an untrusted source, with all its members; undefined if it does not have the members that verification reads. */
+/** A manifest from an untrusted source, with all its members; undefined if it lacks a member that verification reads. */
 export function parseManifest(value: unknown): ReceivedManifest | undefined {
   return manifestSchema.safeParse(value).success ? (value as ReceivedManifest) : undefined;
 }

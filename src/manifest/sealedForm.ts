@@ -5,7 +5,7 @@ import { encodeQuorum, parseQuorum } from '../log/quorum.ts';
 import { encodeVkey, kmsKeyId, parseVkey } from '../log/verifierKey.ts';
 import type { ActObject } from './auditRecord.ts';
 
-/** As {@link toRfc3339} writes it, so that times compare as texts do. */
+/** In the format of {@link toRfc3339}, so that times can be compared as texts. */
 const time = z.iso.datetime({ precision: 3 }).refine((text) => {
   const at = Date.parse(text);
   return !Number.isNaN(at) && toRfc3339(at) === text;
@@ -19,7 +19,7 @@ const sealedFormSchema = z.object({
   verifier_keys: z.array(z.string()),
   /** `<region>/<label>` of the partition that holds each of the keys. */
   partitions: z.array(z.string()),
-  /** `<region>/<key label>` of the keys that are in files; absent where all are in HSMs. */
+  /** `<region>/<key label>` of the keys that are in files; absent if all are in HSMs. */
   software_keys: z.array(z.string()).min(1).exactOptional(),
   quorum: z.union([z.number(), z.string()]),
   timestamps: z.enum(['required', 'none']),
@@ -27,10 +27,10 @@ const sealedFormSchema = z.object({
   timestamp_roots: z.array(z.string()),
 });
 
-/** What an epoch is, as its record in the audit trail says it. Equal epochs have equal forms. */
+/** The definition of an epoch in the form of its record in the audit trail. Equal epochs have equal forms. */
 export type SealedForm = z.infer<typeof sealedFormSchema>;
 
-/** The members of {@link SealedForm} that make an epoch what it is; `until` follows from the next epoch. */
+/** The members of {@link SealedForm} that define an epoch; `until` follows from the next epoch. */
 export const FORM_MEMBERS = sealedFormSchema.omit({ until: true }).keyof().options;
 
 /** The form of an epoch of the log with that origin. `until` in milliseconds since the Unix epoch. */
@@ -52,7 +52,7 @@ export function sealedForm(
   };
 }
 
-/** The epoch of a form; undefined for a form that {@link sealedForm} cannot give for a log with that origin. */
+/** The epoch of a form; undefined for a form that {@link sealedForm} cannot produce for a log with that origin. */
 export function parseForm(origin: string, form: SealedForm): Epoch | undefined {
   const keys = form.verifier_keys.map((line, index) => {
     const [id, text] = cutAtLast(line);
@@ -98,7 +98,7 @@ export function sealedForms(origin: string, list: readonly Epoch[]): SealedForm[
   return list.map((epoch, index) => sealedForm(origin, epoch, list[index + 1]?.from));
 }
 
-/** The form in the object of a record; undefined if the record does not say what the epoch is. */
+/** The form in the object of a record; undefined if the record does not define the epoch. */
 export function readForm(object: ActObject): SealedForm | undefined {
   return sealedFormSchema.safeParse(object).data;
 }

@@ -23,7 +23,7 @@ export interface TrustedAuthority extends Validity {
   name: string;
   /** The root of the authority's tokens. */
   root: Certificate;
-  /** Tokens must state this accuracy or a better one; absent: one that {@link ACCURACY_MAX_MS} allows, or none. */
+  /** Tokens must state this accuracy or a better one; if absent, they may state any accuracy within {@link ACCURACY_MAX_MS}, or none. */
   accuracyMaxMs?: number;
 }
 
@@ -31,16 +31,16 @@ export interface TrustedLog {
   origin: string;
   /** The environment of this log's receipts, as on the wire: `env_<name>`. */
   environment: string;
-  /** In the order of time. They do not overlap. */
+  /** In chronological order, without overlaps. */
   epochs: TrustedEpoch[];
-  /** The text of a C2SP tlog-policy that {@link parseWitnessPolicy} reads: which witnesses are trusted to have seen the log. */
+  /** The text of a C2SP tlog-policy, for {@link parseWitnessPolicy}: the witnesses trusted to have seen the log. */
   witnessPolicy?: string;
 }
 
 /** The rule for receipts with a `sealed_at` in the epoch. */
 export interface TrustedEpoch extends Validity {
   notBefore: number;
-  /** Which of the keys must sign a checkpoint. */
+  /** The keys that must sign a checkpoint. */
   quorum: QuorumPolicy;
   /** Whether a receipt without a time-stamp is accepted. */
   timestamps: 'required' | 'none';
@@ -62,7 +62,7 @@ const keySchema = z.strictObject({
   vkey: z.string(),
   region: z.string().min(1),
   key_label: z.string().min(1),
-  /** The private key is in a file, and not in an HSM. */
+  /** Set if the private key is in a file instead of an HSM. */
   software: z.literal(true).exactOptional(),
 });
 
@@ -103,7 +103,7 @@ export function isWithin({ notBefore = -Infinity, notAfter = Infinity }: Validit
   return notBefore <= at && at <= notAfter;
 }
 
-/** Reads a trust file strictly. Throws an OperatorError that names the wrong member. */
+/** Reads a trust file strictly. Throws an OperatorError that names the invalid member. */
 export function parseTrust(text: string): TrustFile {
   const parsed = trustSchema.safeParse(parseJson(text));
   if (!parsed.success) {
@@ -124,7 +124,7 @@ export function parseTrust(text: string): TrustFile {
   };
 }
 
-/** The text of the trust file. Throws OperatorError for content that {@link parseTrust} refuses. */
+/** The text of the trust file. Throws OperatorError for content that {@link parseTrust} rejects. */
 export function encodeTrust({ timestampAuthorities, logs }: TrustFile): string {
   const wire: z.infer<typeof trustSchema> = {
     schema: TRUST_SCHEMA,
@@ -136,7 +136,7 @@ export function encodeTrust({ timestampAuthorities, logs }: TrustFile): string {
   return text;
 }
 
-/** An authority as a trust file, or an epoch of the store, has it. Throws OperatorError. */
+/** Reads an authority from a trust file, or from an epoch of the store. Throws OperatorError. */
 export function readAuthority({
   name,
   root,
@@ -200,7 +200,7 @@ function readEpoch(
 ): TrustedEpoch {
   const where = `epoch of ${origin} from ${validity.not_before}`;
   const trusted = keys.map((key) => readKey(origin, key));
-  // One key with two names could meet a quorum alone. In a note, two keys with one id cannot be told apart.
+  // One key with two names could meet a quorum alone. In a note, two keys with the same id cannot be distinguished.
   requireDistinct(
     `keys of ${origin}`,
     trusted.map((key) => toHex(noteKeyId(origin, key))),
