@@ -8,9 +8,9 @@ const SHA256_BYTES = 32;
 const BASE64_SHA256 = /^[A-Za-z0-9+/]{43}=$/;
 
 /**
- * The SHA-256 that a server states for the whole document at a URL, lower-case hex: from `Repr-Digest` (RFC 9530,
- * section 3), else from the old `Digest` (RFC 3230), else from the checksum of S3. Undefined when no header has a
- * readable SHA-256. `Content-Digest` is not used: it covers the message, which is empty in the answer to HEAD.
+ * The SHA-256 that a server states for the whole document at a URL, lower-case hex: from `Repr-Digest` (RFC 9530, section 3), else from the
+ * old `Digest` (RFC 3230), else from the checksum of S3. Undefined if no header has a readable SHA-256. `Content-Digest` is not used: it
+ * covers the message, which is empty in the answer to HEAD.
  */
 export function representationSha256(headers: Headers): string | undefined {
   return reprDigest(headers) ?? oldDigest(headers) ?? s3Checksum(headers);

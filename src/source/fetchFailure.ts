@@ -5,7 +5,7 @@ import { NoAnswer, type NoAnswerReason } from '../net/noAnswer.ts';
 /** Longest wait that a source can ask for; seconds. */
 const RETRY_AFTER_SECONDS_MAX = 3600;
 
-/** The 4xx statuses that can pass. Every 5xx can pass. */
+/** The temporary 4xx statuses. Every 5xx is temporary. */
 const PASSING_STATUSES = [408, 425, 429];
 
 /** The document cannot be fetched, and another attempt cannot succeed. */
@@ -44,7 +44,7 @@ const PROBLEMS: Readonly<Partial<Record<NoAnswerReason, string>>> = {
   invalid_answer: 'has a server that does not answer in valid HTTP',
 };
 
-/** The error for a missing answer, which mostly can pass. The client gets the kind of failure; the log has the reason. */
+/** The error for a missing answer, which is usually temporary. The client gets the kind of failure; the log has the reason. */
 export function unanswered(error: NoAnswer): ServiceError {
   if (error.reason === 'not_allowed') return notAllowed(error);
   if (error.reason === 'invalid_redirect') return unfetchable(error.message);

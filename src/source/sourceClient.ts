@@ -6,7 +6,7 @@ import { NoAnswer } from '../net/noAnswer.ts';
 import { representationSha256 } from './digest.ts';
 import { badAnswer, unanswered, unfetchable, unfetchableNow } from './fetchFailure.ts';
 
-/** What the headers state of a document. */
+/** Statements about a document in the headers. */
 export interface Probe {
   /** Lower-case hex. */
   sha256?: string;
@@ -23,20 +23,23 @@ const HEADERS = {
 };
 
 /**
- * Fetches documents from the URLs that clients name. Its client connects only to targets that the policy allows, at
- * every redirect. All failures are ServiceErrors; those that can pass have `retryAfterSeconds`.
+ * Fetches documents from the URLs that clients name. Its client connects only to targets that the policy allows, at every redirect. All
+ * failures are ServiceErrors; temporary ones have `retryAfterSeconds`.
  */
 export class SourceClient {
   readonly #answerTimeoutMs: number;
   readonly #client: HttpExchange;
 
-  /** `answerTimeoutMs`: for the connection and the head of the answer, all redirects included. */
+  /** `answerTimeoutMs`: for the connection and the head of the answer, including all redirects. */
   constructor(client: HttpExchange, answerTimeoutMs: number) {
     this.#answerTimeoutMs = answerTimeoutMs;
     this.#client = client;
   }
 
-  /** Sends HEAD. The result is empty for a source that answers GET only, and where we cannot ask: that says nothing of the source. */
+  /**
+   * Sends HEAD. The result is empty for a source that answers only GET, and if the request cannot be sent, which says nothing about the
+   * source.
+   */
   async probe(url: string, signal: AbortSignal): Promise<Probe> {
     const probed = this.#ask({ method: 'HEAD', url: new URL(url), signal }, async (answer) => {
       const { statusCode = 0, headersDistinct } = answer;
@@ -54,8 +57,8 @@ export class SourceClient {
   }
 
   /**
-   * Sends GET. The body of the answer is the document; it can be read until `read` settles. Throws what `read`
-   * throws. An abort of `signal` also ends the body. The reader of the body limits its time.
+   * Sends GET. The body of the answer is the document; it can be read until `read` settles. Throws what `read` throws. Aborting `signal`
+   * also ends the body. The reader of the body limits its time.
    */
   fetch<T>(url: string, signal: AbortSignal, read: (answer: IncomingMessage) => Promise<T>): Promise<T> {
     return this.#ask({ method: 'GET', url: new URL(url), signal, timed: 'head' }, (answer) => {
@@ -81,7 +84,7 @@ export class SourceClient {
   }
 }
 
-/** Whether an attempt failed because of our own egress process: this says nothing of the source. */
+/** Whether an attempt failed because of our own egress process, which says nothing about the source. */
 export function isNotAsked(error: unknown): boolean {
   return error instanceof ServiceError && error.cause instanceof EgressAway;
 }
@@ -92,7 +95,7 @@ export function announcedBytes({ headers }: IncomingMessage): number | undefined
   return length === undefined ? undefined : Number(length);
 }
 
-/** The request asks for no content coding, and the declared digest is that of the uncoded document. So a coded answer fails. */
+/** The request does not allow content codings, and the declared digest is that of the uncoded document, so a coded answer fails. */
 function requireUncoded({ headers }: IncomingMessage): void {
   const content = headers['content-encoding'] ?? 'identity';
   const transfer = headers['transfer-encoding'] ?? 'chunked';
