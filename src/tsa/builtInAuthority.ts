@@ -17,14 +17,16 @@ import { newSerial } from './serial.ts';
 import type { TrustedClock } from './trustedClock.ts';
 import { TimestampUnavailable } from './unavailable.ts';
 
-/** Longest query that the authority reads. Stock clients send about 100 bytes. */
+/** Maximum length of a query that the authority reads. Standard clients send about 100 bytes. */
 export const QUERY_BYTES_MAX = 4096;
 
 /** A key in an HSM. */
 export interface UnitSigner {
   readonly key: { algorithm: AuthorityAlgorithm; spki: string };
   readonly ready: boolean;
-  /** Over the signed attributes of a TSTInfo and a certificate, in DER; already verified. Undefined when the key cannot sign. */
+  /**
+   * Signs the signed attributes of a TSTInfo and a certificate, in DER; the result is already verified. Undefined if the key cannot sign.
+   */
   sign(
     signedAttributes: Uint8Array,
     content: Uint8Array,
@@ -39,7 +41,7 @@ export interface TimestampUnit {
 }
 
 export interface AuthorityOptions {
-  /** In order of preference. When a unit cannot sign, the next one signs. */
+  /** In order of preference. If a unit cannot sign, the next one does. */
   units: readonly TimestampUnit[];
   /** The policy of every token, and the only one that a query can ask for; dotted object identifier. */
   policy: string;
@@ -55,7 +57,7 @@ export interface UnitStatus {
   notAfter: number;
 }
 
-/** Why the authority rejects a query, in the words that the client gets. */
+/** Why the authority rejects a query, in the words sent to the client. */
 class Refusal extends Error {
   readonly failure: FailureInfo;
 
@@ -66,7 +68,7 @@ class Refusal extends Error {
   }
 }
 
-/** Throws OperatorError when a unit's certificate is for another key, or not for time-stamping. */
+/** Throws OperatorError if a unit's certificate is for another key, or not for time-stamping. */
 export function openAuthority(options: AuthorityOptions): BuiltInAuthority {
   if (!isOid(options.policy))
     throw new OperatorError(`timestamp policy ${options.policy}: not an object identifier`);
@@ -97,14 +99,14 @@ export class BuiltInAuthority {
     this.roots = options.units.flatMap(({ chain }) => chain.slice(-1));
   }
 
-  /** The policy that all its tokens name. */
+  /** The policy named in all its tokens. */
   get tokenPolicy(): string {
     return this.#options.policy;
   }
 
   /**
-   * The TimeStampResp to a TimeStampReq, both in DER: granted, or rejected with its reason in the standard's own words.
-   * The promise never rejects, whatever the query is.
+   * The TimeStampResp to a TimeStampReq, both in DER: granted, or rejected with a reason in the standard's own terms. The promise never
+   * rejects, whatever the query contains.
    */
   async answerQuery(query: Uint8Array): Promise<Uint8Array> {
     try {

@@ -3,7 +3,7 @@ import { OperatorError } from '../base/errors.ts';
 import { type KeyName, readInstalled } from './installed.ts';
 import { certificatesIn } from './pki.ts';
 
-/** Where to find the certificates of time-stamp authorities: of the built-in authority's keys, and the roots of others. */
+/** Locations of the certificates of time-stamp authorities: those of the built-in authority's keys, and the roots of others. */
 export interface CertificateSources {
   certificatesDir: string;
   keys: readonly KeyName[];
@@ -15,7 +15,7 @@ type ListedCertificate = Certificate & { subjectName: string };
 
 /** A certificate of a time-stamp authority, or why it cannot be read. */
 export interface CertificateEntry {
-  /** Name of the authority; for the built-in one, of the key too. */
+  /** Name of the authority; for the built-in one, also of the key. */
   authority: string;
   role: 'time-stamping' | 'issuer' | 'root';
   found: ListedCertificate | { missing: string };
@@ -23,7 +23,7 @@ export interface CertificateEntry {
 
 export type CertificateState = 'valid' | 'expired' | 'not_yet_valid' | 'missing';
 
-/** Reads all certificates afresh. A missing or damaged file becomes an entry and is not thrown. */
+/** Reads all certificates again. A missing or damaged file becomes an entry instead of an error. */
 export function listCertificates({ certificatesDir, keys, remotes }: CertificateSources): CertificateEntry[] {
   const own = keys.flatMap((name) => {
     const authority = `built-in ${name.region}/${name.keyLabel}`;

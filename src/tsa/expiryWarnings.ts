@@ -20,7 +20,7 @@ export interface ExpiryOptions {
 
 const INTERVAL_MS = 3_600_000;
 
-/** Warns of certificates that expire soon: at once, and then once a day for each. Returns the function that ends the warnings. */
+/** Warns of certificates that expire soon: at once, and then once a day for each. Returns a function that ends the warnings. */
 export function startExpiryWarnings({ intervalMs = INTERVAL_MS, ...options }: ExpiryOptions): () => void {
   const look = expiryWarnings(options);
   look();
@@ -28,7 +28,7 @@ export function startExpiryWarnings({ intervalMs = INTERVAL_MS, ...options }: Ex
   return () => clearInterval(timer);
 }
 
-/** Returns the function that logs the warnings that were not logged today. */
+/** Returns a function that logs the warnings not yet logged today. */
 export function expiryWarnings({ sources, clock, logger }: Omit<ExpiryOptions, 'intervalMs'>): () => void {
   /** The day of the last warning, by the warning's name. */
   let saidOn = new Map<string, string>();

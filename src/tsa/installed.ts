@@ -8,13 +8,13 @@ import { toBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
 import { certificatesIn, chainForKey, readCertificates } from './pki.ts';
 
-/** A time-stamping key, as the configuration names it. */
+/** A time-stamping key, as named in the configuration. */
 export interface KeyName {
   region: string;
   keyLabel: string;
 }
 
-/** A time-stamping key, as its certificate describes it. */
+/** A time-stamping key, as described by its certificate. */
 export interface CertifiedKey extends KeyName {
   algorithm: AuthorityAlgorithm;
   /** Base64 of the DER SubjectPublicKeyInfo. */
@@ -35,12 +35,12 @@ export function certificateFile(dir: string, { region, keyLabel }: KeyName): str
   return join(dir, `${region}_${keyLabel}.pem`);
 }
 
-/** Folder of replaced certificates. Receipts that were stamped under them still need their roots. */
+/** Folder of former certificates. Receipts stamped under them still need their roots. */
 export function retiredDir(dir: string): string {
   return join(dir, 'retired');
 }
 
-/** The roots of all replaced certificates in `dir`. Throws OperatorError. */
+/** The roots of all former certificates in `dir`. Throws OperatorError. */
 export function readRetiredRoots(dir: string): Certificate[] {
   const retired = retiredDir(dir);
   if (!existsSync(retired)) return [];
@@ -52,9 +52,9 @@ export function readRetiredRoots(dir: string): Certificate[] {
 }
 
 /**
- * The certificates installed for a key: a whole chain, of which each was valid when the newest began. The caller
- * must check whether they are still valid, since old receipts need the root of an expired chain too. Throws
- * OperatorError with the remedy when there are no certificates, or none that can be used.
+ * The certificates installed for a key: a whole chain, in which each was valid when the newest began. The caller must check whether they
+ * are still valid, because old receipts need the root of an expired chain too. Throws OperatorError with the remedy if there are no
+ * certificates, or no usable ones.
  */
 export function readInstalled(dir: string, name: KeyName): Installed {
   const file = certificateFile(dir, name);
@@ -77,7 +77,7 @@ function inspect(name: KeyName, certificates: readonly Certificate[]): Installed
   return { key, chain: chainForKey(key, certificates, begun) };
 }
 
-/** The signature algorithm of a certified key. Throws OperatorError for a type of key that this service never makes. */
+/** The signature algorithm of a certified key. Throws OperatorError for a type of key that this service never creates. */
 export function algorithmOf(certificate: Certificate): AuthorityAlgorithm {
   const { publicKey } = certificate;
   if (publicKey?.type === 'ec' && publicKey.curve === 'P-256') return 'ecdsa-p256';

@@ -36,13 +36,13 @@ export interface IssueOptions {
 
 const SERIAL_BYTES = 16;
 
-/** A self-signed root for sites without a certificate authority. The root issues end certificates only. */
+/** A self-signed root for sites without a certificate authority. The root issues only end certificates. */
 export async function issueRoot(options: IssueOptions, { key, sign }: KeyInUse): Promise<Certificate> {
   const tbs = encodeRootTbs({ ...options, ...terms(options), key });
   return parseCertificate(encodeSigned(tbs, key, await sign(tbs)));
 }
 
-/** A certificate for a time-stamping key. Throws OperatorError when the issuer cannot issue one of that validity. */
+/** A certificate for a time-stamping key. Throws OperatorError if the issuer cannot issue one with that validity. */
 export async function issueTimestampingCertificate(
   options: IssueOptions & { key: SigningKey; issuer: Certificate },
   { key: issuerKey, sign }: KeyInUse,
@@ -73,7 +73,7 @@ export async function requestCertificate(
   return encodeSigned(info, key, await sign(info));
 }
 
-/** The certificates in a file. Throws an OperatorError that names it, also where it cannot be read. */
+/** The certificates in a file. Throws an OperatorError that names the file, also if it cannot be read. */
 export function certificatesIn(file: string): Certificate[] {
   return readCertificates(readWholeFile(file), file);
 }
@@ -95,8 +95,8 @@ export function readCertificates(bytes: Uint8Array, file: string): Certificate[]
 }
 
 /**
- * Sorts the certificates that an authority sent: the time-stamping key's own first, then its issuers, the
- * self-signed root last. Throws an OperatorError that says what is missing or wrong.
+ * Sorts the certificates sent by an authority: the time-stamping key's own first, then its issuers, the self-signed root last. Throws an
+ * OperatorError that states what is missing or wrong.
  */
 export function chainForKey(
   { spki }: Pick<SigningKey, 'spki'>,
@@ -104,7 +104,7 @@ export function chainForKey(
   at: number,
 ): Certificate[] {
   const own = certificates.filter((certificate) => toBase64(certificate.spki) === spki);
-  // The file can still hold an old certificate: take the newest.
+  // The file may still contain an old certificate: the newest is used.
   const [leaf] = own.toSorted((a, b) => b.notBefore - a.notBefore);
   if (leaf === undefined) throw new OperatorError('none of the certificates is for this key');
   const fault = timestampingFault(leaf);
@@ -119,7 +119,7 @@ export function chainForKey(
 
 function terms({ notBefore, notAfter }: IssueOptions) {
   const seconds = (epochMs: number) => Math.floor(epochMs / 1000) * 1000;
-  // Clear the sign bit and set the next: positive, never zero, always of the same length (RFC 5280, section 4.1.2.2).
+  // The sign bit is cleared and the next bit set: positive, never zero, always the same length (RFC 5280, section 4.1.2.2).
   const serial = randomBytes(SERIAL_BYTES);
   serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40;
   return { serial, notBefore: seconds(notBefore), notAfter: seconds(notAfter) };

@@ -9,7 +9,7 @@ export interface RemoteAuthorityOptions extends Omit<TimestampAuthority, 'answer
   url: URL;
   /** Time-out for one token, from connecting to the last byte of the answer; milliseconds. */
   timeoutMs: number;
-  /** Reaches the URL. To close it cancels the requests under way. */
+  /** The HTTP client for the URL. Closing it cancels the requests in progress. */
   client: HttpExchange;
 }
 
@@ -17,8 +17,8 @@ export interface RemoteAuthorityOptions extends Omit<TimestampAuthority, 'answer
 const REPLY_BYTES_MAX = 66_560;
 
 /**
- * An external authority, asked over HTTP (RFC 3161, section 3.4). Follows no redirects: only the configured URL is asked. Its answers are not
- * verified here: `stamp.ts` verifies them. Throws TimestampUnavailable `authority_unreachable`.
+ * An external authority, asked over HTTP (RFC 3161, section 3.4). Redirects are not followed: only the configured URL is asked. Its answers
+ * are not verified here, but in `stamp.ts`. Throws TimestampUnavailable `authority_unreachable`.
  */
 export function remoteAuthority({
   url,

@@ -11,13 +11,13 @@ import { TimestampUnavailable } from './unavailable.ts';
 
 /** A time-stamp authority: the built-in one, or a remote one. */
 export interface TimestampAuthority {
-  /** In logs and status. */
+  /** The name in logs and status. */
   readonly name: string;
   /** The only roots that the authority's tokens can chain up to. */
   readonly roots: readonly Certificate[];
   /** The policy to ask for, a dotted object identifier. Without it, the authority uses its own. */
   readonly policy?: string | undefined;
-  /** A TimeStampResp in DER, not yet verified. Can throw TimestampUnavailable, and does so soon when the signal aborts. */
+  /** A TimeStampResp in DER, not verified yet. Can throw TimestampUnavailable, and does so soon after the signal aborts. */
   answerQuery(query: Uint8Array, signal?: AbortSignal): Promise<Uint8Array>;
 }
 
@@ -31,13 +31,12 @@ export interface Stamp {
 }
 
 const NONCE_BYTES = 8;
-/** Many authorities state whole seconds, and some state no accuracy. */
+/** Many authorities state whole seconds, and some do not state an accuracy. */
 export const GRANULARITY_MS = 1000;
 
 /**
- * Gets one token over a digest from one authority and verifies it: imprint, nonce, policy,
- * signature, certificates up to a root configured for the authority, and its time against our clock. Throws
- * TimestampUnavailable.
+ * Gets one token over a digest from one authority and verifies it: imprint, nonce, policy, signature, certificates up to a root configured
+ * for the authority, and its time against our clock. Throws TimestampUnavailable.
  */
 export async function requestStamp(
   authority: TimestampAuthority,
@@ -80,7 +79,7 @@ function tokenOf(response: Uint8Array): Uint8Array {
   throw new TimestampUnavailable('authority_refused', `refused: ${reasons}`);
 }
 
-/** The token's time must be between question and answer, within the accuracy of both clocks. */
+/** The token's time must be between request and answer, within the accuracy of both clocks. */
 function checkWindow(
   { genTime, accuracyMs }: VerifiedTimestamp,
   askedAt: number,

@@ -3,8 +3,8 @@ import { connect } from 'node:net';
 import { promisify } from 'node:util';
 
 /**
- * The program that reports on the system clock, with its absolute path. `socket`: a Unix socket that gives what it prints, in its place.
- * `system`: none; the administrator trusts the clock.
+ * The program that reports on the system clock, with its absolute path. `socket`: a Unix socket that returns the output of the program.
+ * `system`: no source; the administrator trusts the clock.
  */
 export type ClockSource =
   | { trust: 'chrony'; program: string; arguments?: readonly string[]; socket?: string }
@@ -14,7 +14,7 @@ export type ClockSource =
 /** The state of the system clock at one moment. */
 export interface Synchronization {
   synchronized: boolean;
-  /** Largest possible error of the clock, in milliseconds; undefined where the source does not say. */
+  /** Largest possible error of the clock, in milliseconds; undefined if the source does not state it. */
   errorBoundMs?: number;
   /** For logs and administrators. */
   detail: string;
@@ -34,7 +34,7 @@ const CHRONY_SYNCHRONIZED = ['Normal', 'Insert second', 'Delete second'];
 
 const runProgram = promisify(execFile);
 
-/** Asks the source. Throws Error when the source cannot be asked or its answer cannot be read. */
+/** Queries the source. Throws Error if the source cannot be queried or its answer cannot be read. */
 export async function readSynchronization(source: ClockSource): Promise<Synchronization> {
   switch (source.trust) {
     case 'chrony':
@@ -51,8 +51,8 @@ export async function readSynchronization(source: ClockSource): Promise<Synchron
 }
 
 /**
- * Reads the line of `chronyc -c tracking` (chrony 4.3, chronyc(1)). The error of the clock is at most the offset
- * still to be corrected, plus the root dispersion, plus half of the root delay. Throws Error for any other line.
+ * Parses the line of `chronyc -c tracking` (chrony 4.3, chronyc(1)). The error of the clock is at most the offset still to be corrected,
+ * plus the root dispersion, plus half of the root delay. Throws Error for any other line.
  */
 export function parseChronyTracking(output: string): Synchronization {
   const fields = output.trimEnd().split(',');
@@ -76,8 +76,8 @@ export function parseChronyTracking(output: string): Synchronization {
 }
 
 /**
- * Reads `NTPSynchronized=yes` or `no` (timedatectl(1)): the kernel's flag. It says that a program keeps the clock,
- * but not how well. Throws Error for anything else.
+ * Parses `NTPSynchronized=yes` or `no` (timedatectl(1)): the kernel's flag. It shows that a program keeps the clock synchronized, but not
+ * how well. Throws Error for anything else.
  */
 export function parseTimedatectl(output: string): Synchronization {
   const [, value] = /^NTPSynchronized=(yes|no)$/m.exec(output) ?? [];
@@ -95,7 +95,7 @@ async function ask(program: string, args: readonly string[]): Promise<string> {
   return stdout;
 }
 
-/** All that comes until the other end closes. */
+/** Reads everything until the other end closes. */
 async function readSocket(path: string): Promise<string> {
   const stream = connect({ path, signal: AbortSignal.timeout(PROGRAM_TIMEOUT_MS) }).setEncoding('latin1');
   let text = '';

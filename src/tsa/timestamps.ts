@@ -7,11 +7,11 @@ import type { ClockStatus, TrustedClock } from './trustedClock.ts';
 import { type TimestampTrouble, TimestampUnavailable } from './unavailable.ts';
 
 export interface TimestampsOptions {
-  /** In order of preference. The built-in authority is in the list only where it is configured. */
+  /** In order of preference. The list contains the built-in authority only if it is configured. */
   authorities: readonly TimestampAuthority[];
   clock: TrustedClock;
   logger: Logger;
-  /** For tests: milliseconds of a monotonic clock. */
+  /** For tests: a monotonic clock, in milliseconds. */
   monotonicMs?: Clock;
 }
 
@@ -20,7 +20,7 @@ export interface AuthorityStatus {
   /** Verified tokens from this authority since the program started. */
   tokens: number;
   failures: number;
-  /** The authority's newest failure, if no token came since. */
+  /** The authority's newest failure, if no token has followed it. */
   trouble?: TimestampTrouble;
   /** When the first certificate of its newest token's chain expires; milliseconds since the epoch. */
   notAfter?: number;
@@ -33,13 +33,13 @@ interface Member {
   avoidUntilMs: number;
 }
 
-/** How long an authority that failed is asked last, so that stamps do not wait for its time-out each time. */
+/** How long a failed authority is asked last, so that stamps do not wait for its time-out each time. */
 const AVOID_MS = 30_000;
 /** Pauses after all authorities failed. */
 const PAUSE_MS_MIN = 250;
 const PAUSE_MS_MAX = 5_000;
 
-/** Gets time-stamps from the first authority that gives a valid one. When none does, the stamp fails. */
+/** Gets time-stamps from the first authority that returns a valid one. If none does, the stamp fails. */
 export class Timestamps {
   readonly #members: Member[];
   readonly #clock: TrustedClock;
@@ -60,9 +60,8 @@ export class Timestamps {
   }
 
   /**
-   * Gets a verified token over a SHA-512 digest (64 bytes). Takes at most the sum of the authorities' time-outs.
-   * Throws TimestampUnavailable when no authority gives a token, our clock cannot be trusted to check it, or the
-   * signal aborts.
+   * Gets a verified token over a SHA-512 digest (64 bytes). Takes at most the sum of the authorities' time-outs. Throws
+   * TimestampUnavailable if no authority returns a token, our clock cannot be trusted to check it, or the signal aborts.
    */
   async stamp(digest: Uint8Array, signal?: AbortSignal): Promise<Stamp> {
     this.#clock.now();
@@ -74,7 +73,7 @@ export class Timestamps {
         this.#succeed(member, stamp);
         return stamp;
       } catch (error) {
-        // The authority is not to blame for a cancelled request.
+        // The authority is not responsible for a cancelled request.
         if (!(error instanceof TimestampUnavailable) || error.isOurClock || signal?.aborted) throw error;
         this.#fail(member, error);
         last = error;
@@ -86,8 +85,8 @@ export class Timestamps {
   }
 
   /**
-   * Gets a verified token from one authority. What it refuses of a renewal, it need not refuse of a seal: nothing of it counts for {@link stamp}.
-   * Throws as that does.
+   * Gets a verified token from one authority. An authority that refuses a renewal may still accept a seal, so the result does not affect
+   * {@link stamp}. Throws as {@link stamp} does.
    */
   async stampBy(name: string, imprint: MessageImprint, signal: AbortSignal): Promise<Stamp> {
     const member = this.#members.find(({ authority }) => authority.name === name);
@@ -96,7 +95,7 @@ export class Timestamps {
     return requestStamp(member.authority, imprint, this.#clock, signal);
   }
 
-  /** Whether a stamp can succeed: the clock is trusted, and not all authorities failed just now. */
+  /** Whether a stamp can succeed: the clock is trusted, and not all authorities have just failed. */
   canStamp(): boolean {
     return this.#clock.isTrusted() && this.#monotonicMs() >= this.#pausedUntilMs;
   }

@@ -7,19 +7,20 @@ import { type TimestampTrouble, TimestampUnavailable } from './unavailable.ts';
 
 export interface TrustedClockOptions {
   source: ClockSource;
-  /** The accuracy that tokens state, in milliseconds. When the clock can be wrong by more, nothing is stamped. */
+  /** The accuracy stated in tokens, in milliseconds. If the clock's error can be larger, nothing is stamped. */
   accuracyMs: number;
   /** Newest time in the log, `sealed_at` or of a token, milliseconds since the epoch. An earlier time is not trusted. */
   newest: number;
   /** The last trusted date of the previous run; default: the system clock's. */
   lastDate?: number;
   /**
-   * How far a clock for which no source vouches may be ahead of the last trusted date and the time since, in milliseconds. A batch with a wrong
-   * date would end sealing until that date. Absent: it is not judged, because nobody here could accept it.
+   * How far the clock may be ahead of the last trusted date and the time since, in milliseconds, if no source vouches for it. A batch with
+   * a wrong date would prevent sealing until that date. If absent, this is not checked, because no user of this clock could accept the
+   * date.
    */
   aheadMsMax?: number;
   logger: Logger;
-  /** Interval between questions to the source; default: ten seconds, or one where the system clock itself is the source. */
+  /** Interval of queries to the source; default: ten seconds, or one if the system clock itself is the source. */
   intervalMs?: number;
   /** For tests: the wall clock and the monotonic clock, in milliseconds. */
   clock?: Clock;
@@ -28,7 +29,7 @@ export interface TrustedClockOptions {
 
 export interface ClockStatus {
   trust: ClockSource['trust'];
-  /** undefined while the clock is trusted. */
+  /** Undefined while the clock is trusted. */
   trouble?: TimestampTrouble;
   detail: string;
   errorBoundMs?: number;
@@ -46,14 +47,14 @@ const READING_INTERVALS_MAX = 3;
 /** Largest drift of a clock between readings (RFC 5905, section 4: PHI). */
 const DRIFT_PER_MS = 15e-6;
 /**
- * How long after a step the source is not trusted. chrony notices a step only at its next measurements; until then
- * it still reports the old error.
+ * How long the source is not trusted after a step. chrony notices a step only at its next measurements; until then it still reports the old
+ * error.
  */
 const STEP_HOLD_MS = 30_000;
-/** The same where no source is asked: nobody will notice anything later, and a step that is taken back at once is passed over. */
+/** The same if no source is queried: nothing will be noticed later, and a step that is reversed at once is ignored. */
 const SYSTEM_STEP_HOLD_MS = 5_000;
 
-/** Asks the source once, and then at every interval until the clock is closed. Also opens when the clock is not trusted. */
+/** Queries the source once, and then at every interval until the clock is closed. Also opens if the clock is not trusted. */
 export async function openTrustedClock(options: TrustedClockOptions): Promise<TrustedClock> {
   const clock = new TrustedClock(options);
   await clock.read();
@@ -78,7 +79,7 @@ export class TrustedClock {
   readonly #timer: NodeJS.Timeout;
 
   #floor: number;
-  /** What {@link now} gave last. */
+  /** The last time returned by {@link now}. */
   #given = 0;
   #reading: (Synchronization & { atMs: number }) | undefined;
   #readFailure = 'not asked yet';
@@ -106,12 +107,12 @@ export class TrustedClock {
     this.#timer = setInterval(() => void this.read(), this.#intervalMs).unref();
   }
 
-  /** Milliseconds since the epoch. Throws TimestampUnavailable when the clock cannot be trusted. */
+  /** Milliseconds since the epoch. Throws TimestampUnavailable if the clock cannot be trusted. */
   now(): number {
     const wall = this.#clock();
     const fault = this.#judge(wall);
     if (fault !== undefined) throw new TimestampUnavailable(fault.trouble, `the clock: ${fault.detail}`);
-    // Within its accuracy a trusted clock may go back, as by a leap second. What is dated by it does not.
+    // Within its accuracy a trusted clock may go back, for example at a leap second. The dates derived from it do not.
     const isSameTime = this.#given - wall <= this.accuracyMs;
     this.#given = Math.max(wall, this.#floor, isSameTime ? this.#given : 0);
     return this.#given;
@@ -122,8 +123,8 @@ export class TrustedClock {
   }
 
   /**
-   * The date, milliseconds since the epoch: the clock's while it is trusted, otherwise the last trusted date plus
-   * the time that has passed since. So a wrong clock expires nothing.
+   * The date, milliseconds since the epoch: the clock's while it is trusted, otherwise the last trusted date plus the time since then. So a
+   * wrong clock does not make anything expire.
    */
   date(): number {
     const wall = this.#clock();
@@ -131,7 +132,10 @@ export class TrustedClock {
     return this.#expected;
   }
 
-  /** An administrator vouches for a date that is far ahead: from now on it is trusted. Throws ServiceError unless that is what is wrong. */
+  /**
+   * An administrator vouches for a date that is far ahead: from now on it is trusted. Throws ServiceError unless that is the current
+   * problem.
+   */
   acceptDate(): { from: number; to: number } {
     const wall = this.#clock();
     const fault = this.#judge(wall);
@@ -149,7 +153,7 @@ export class TrustedClock {
     return { from, to: wall };
   }
 
-  /** The clock's time, if a source confirms it; undefined if it is trusted only because the configuration says so. */
+  /** The clock's time, if a source confirms it; undefined if it is not checked (clock.trust = "system"). */
   vouched(): number | undefined {
     const wall = this.#clock();
     return this.#source.trust === 'system' || this.#judge(wall) !== undefined ? undefined : wall;
@@ -162,7 +166,7 @@ export class TrustedClock {
     }
   }
 
-  /** The log has this time. From now on, no earlier one is trusted. */
+  /** The log contains this time. From now on, earlier times are not trusted. */
   raiseFloor(time: number): void {
     this.#floor = Math.max(this.#floor, time);
   }
@@ -178,7 +182,7 @@ export class TrustedClock {
     };
   }
 
-  /** Asks the source now. Never rejects. Only the timer and tests call it. */
+  /** Queries the source now. Never rejects. Only the timer and tests call it. */
   async read(): Promise<void> {
     try {
       this.#reading = { ...(await readSynchronization(this.#source)), atMs: this.#monotonicMs() };
@@ -211,13 +215,13 @@ export class TrustedClock {
       return { trouble: 'clock_imprecise', detail };
     }
     if (this.#steppedAtMs !== undefined) return { trouble: 'clock_stepped', detail: 'it was set' };
-    // Times within the accuracy count as equal: a disciplined clock goes back a little now and then.
+    // Times within the accuracy count as equal: a disciplined clock occasionally goes back a little.
     if (wall + this.accuracyMs < this.#floor) {
       const detail = `it says ${toRfc3339(wall)}, but the newest time in the log is ${toRfc3339(this.#floor)}`;
       return { trouble: 'clock_backwards', detail };
     }
     const expected = Math.max(this.#expected, this.#floor);
-    // Before anything is sealed, nothing is known about the date.
+    // Before anything is sealed, there is no known date to compare with.
     if (this.#source.trust === 'system' && this.#floor > 0 && wall - expected > this.#aheadMsMax) {
       const detail = `it says ${toRfc3339(wall)}, but by the last trusted date and the time since, it is ${toRfc3339(expected)}; if the clock is right, run \`pdfseal clock accept\``;
       return { trouble: 'clock_ahead', detail };
@@ -225,19 +229,19 @@ export class TrustedClock {
     return undefined;
   }
 
-  /** The last trusted date, and the time that has passed since. */
+  /** The last trusted date, plus the time since then. */
   get #expected(): number {
     return Math.floor(this.#believed.date + this.#monotonicMs() - this.#believed.atMs);
   }
 
-  /** Corrections of the rate move both clocks alike. Only a step moves them apart. */
+  /** Rate corrections change both clocks alike. Only a step moves them apart. */
   #watchOffset(wall: number, synchronized: boolean): void {
     const now = this.#monotonicMs();
     const offset = wall - now;
     this.#offsetMs ??= synchronized ? offset : undefined;
     if (this.#offsetMs === undefined) return;
     const departureMs = Math.abs(offset - this.#offsetMs);
-    // A leap second is just as long as the default accuracy. If the same edge counted both ways, the clock would be trusted and not, in turns.
+    // A leap second equals the default accuracy. If the limit counted both ways, the clock would alternate between trusted and not trusted.
     if (departureMs > this.accuracyMs) this.#steppedAtMs ??= now;
     else if (departureMs <= this.accuracyMs / 2) this.#steppedAtMs = undefined;
     if (synchronized && this.#steppedAtMs !== undefined && now - this.#steppedAtMs >= this.#stepHoldMs) {
