@@ -16,7 +16,7 @@ import { signatureHeaders } from './signature.ts';
 
 export interface DelivererOptions extends QueueLimits, Waits {
   store: Pick<Store, 'jobs' | 'webhooks' | 'serviceTime'>;
-  /** Reaches the targets that are allowed. It is closed with the deliverer. */
+  /** The HTTP client for allowed targets. It is closed with the deliverer. */
   client: HttpExchange;
   /** The time-out of one attempt. */
   timeoutMs: number;
@@ -38,13 +38,13 @@ export interface DelivererOptions extends QueueLimits, Waits {
 export interface WebhookStatus {
   endpoints: number;
   disabled: number;
-  /** Endpoints that get one delivery at a time only. */
+  /** Endpoints limited to one delivery at a time. */
   failing: number;
   inFlight: number;
   pending: number;
   deadLetters: number;
   delivered: number;
-  /** Attempts that failed. */
+  /** Failed attempts. */
   failures: number;
   dropped: number;
   /** When the most overdue delivery was due, milliseconds since the Unix epoch. */
@@ -52,18 +52,17 @@ export interface WebhookStatus {
 }
 
 const BUFFER_DELIVERIES = 32;
-/** How soon a change by another process is noticed; each look reads one key of the store. */
+/** How soon a change by another process is noticed; each check reads one key of the store. */
 const LOOK_MS = 1000;
 const SWEEP_MS = 60_000;
 /** The pause of an endpoint while the egress process does not answer. */
 const AWAY_MS = 1000;
-/** How long deliveries under way may take when the daemon stops. Those cut off are sent again after the next start. */
+/** How long deliveries in progress may take when the daemon stops. Interrupted ones are sent again after the next start. */
 const CLOSE_MS_MAX = 2000;
 
 /**
- * Delivers the messages in the outbox, with a queue for each endpoint. Order, attempts and due times are in the
- * store: after a crash delivery continues, and messages whose delivery was not recorded are sent again with the
- * same `webhook-id`.
+ * Delivers the messages in the outbox, with a queue for each endpoint. Order, attempts and due times are in the store: delivery continues
+ * after a crash, and messages whose delivery was not recorded are sent again with the same `webhook-id`.
  */
 export class Deliverer {
   readonly #options: DelivererOptions;
@@ -80,7 +79,7 @@ export class Deliverer {
     this.#options = options;
   }
 
-  /** Begins to deliver. Called once. */
+  /** Starts delivery. Called once. */
   start(): void {
     const { store, onFatal } = this.#options;
     store.webhooks.outbox.onQueued((endpointIds) => this.#noticed(endpointIds));
@@ -112,7 +111,7 @@ export class Deliverer {
     };
   }
 
-  /** Waits for deliveries under way, but not for long. */
+  /** Waits for deliveries in progress, but not for long. */
   async close(): Promise<void> {
     this.#isClosing = true;
     this.#wake.resolve();
@@ -123,7 +122,7 @@ export class Deliverer {
     this.#cutOff();
   }
 
-  /** Due times are in service time, so that a jump of the clock makes nothing overdue. */
+  /** Due times are in service time, so that a jump of the clock does not make anything overdue. */
   get #now(): number {
     return this.#options.store.serviceTime.now();
   }
@@ -153,7 +152,7 @@ export class Deliverer {
     }
   }
 
-  /** Sends due messages while there are free places, one per endpoint and round. Returns when the next message is due. */
+  /** Sends due messages while places are free, one per endpoint and round. Returns when the next message is due. */
   async #pass(): Promise<number> {
     await this.#refresh();
     let nextAt = Number.POSITIVE_INFINITY;
@@ -192,7 +191,7 @@ export class Deliverer {
     return queue.maySend(this.#options, inFlightMax - this.#attempts.size, failing);
   }
 
-  /** When the queue's next delivery is due, 0 for at once. Reads deliveries that are due already into its buffer. */
+  /** When the queue's next delivery is due, 0 for at once. Reads deliveries that are already due into its buffer. */
   async #dueAt(queue: EndpointQueue): Promise<number> {
     const { store } = this.#options;
     if (queue.buffer.length > 0) return 0;
@@ -202,7 +201,7 @@ export class Deliverer {
     const pending = await store.webhooks.outbox.pending(queue.endpoint.id, { limit });
     const open = pending.filter(({ webhookId }) => !queue.inFlight.has(webhookId));
     const now = this.#now;
-    // A crash takes service time back by up to a minute. What was never tried is due all the same.
+    // A crash can set service time back by up to a minute. A delivery that was never tried is due all the same.
     const isDue = ({ at, attempts }: Delivery) => at <= now || attempts === 0;
     queue.buffer = open.filter(isDue);
     queue.lookAt = Math.min(queue.lookAt, open.find((one) => !isDue(one))?.at ?? queue.lookAt);
@@ -236,7 +235,7 @@ export class Deliverer {
     const answer = await this.#send(endpoint, delivery, body);
     // If we stop before this delivery is settled, it is sent again: at least once, always with the same id.
     if (answer === undefined) return;
-    // The endpoint was not asked, so nothing is its failure.
+    // The endpoint was not contacted, so this does not count as its failure.
     if (answer instanceof EgressAway) return queue.hold(this.#now + AWAY_MS);
     const isDelivered = 'status' in answer && answer.status >= 200 && answer.status <= 299;
     if (isDelivered) {
@@ -283,10 +282,10 @@ export class Deliverer {
     await store.webhooks.outbox.settle(delivery, { kind: 'retry', dueAt, failure });
   }
 
-  /** The endpoint answered 410 Gone: it wants no more messages. */
+  /** The endpoint answered 410 Gone: it does not want further messages. */
   async #disable({ id, revision }: WebhookEndpoint, at: number): Promise<void> {
     const gone: EndpointChange = (current) => {
-      // Somebody has changed the endpoint since, and has not had this answer.
+      // The endpoint was changed since then, and its new version has not given this answer.
       return current.revision === revision ? { ...current, disabled: { at, reason: 'gone' } } : undefined;
     };
     await this.#options.store.webhooks.endpoints.change(id, gone, null);
@@ -338,7 +337,7 @@ export class Deliverer {
   }
 }
 
-/** The fields for the log. URLs can hold secrets, so the log has none. */
+/** The fields for the log, without URLs, which can contain secrets. */
 function about(
   { id, clientId }: WebhookEndpoint,
   { webhookId, attempts }: Delivery,

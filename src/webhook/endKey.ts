@@ -10,9 +10,9 @@ import { presentEndpoint } from './presentEndpoint.ts';
 
 export interface Ended {
   revoked: Credential;
-  /** Keys that rotations had put in its place, and that were ended with it. */
+  /** The keys that rotations had put in its place, and that were revoked with it. */
   ended: string[];
-  /** And those that stay valid. */
+  /** Those that stay valid. */
   active: string[];
   /** All endpoints of the client. */
   endpoints: LeftEndpoint[];
@@ -33,15 +33,15 @@ export async function endKey(
   const revoked = await revokeOne(store, keyId, actor);
   const ended: string[] = [];
   let active = await activeSuccessors(store, keyId);
-  // A client that rotates meanwhile makes another: a revoked key makes none, so this ends.
+  // A client that rotates at the same time creates another; a revoked key cannot be rotated, so the loop ends.
   for (; withSuccessors && active.length > 0; active = await activeSuccessors(store, keyId))
     for (const { id } of active) ended.push((await revokeOne(store, id, actor)).id);
-  // If we stop here, the same act again completes it.
+  // If we stop here, repeating the act completes it.
   const endpoints = await disableUnmanaged(store, revoked, actor);
   return { revoked, ended, active: active.map(({ id }) => id), endpoints };
 }
 
-/** Endpoints that receive messages though the end of this key left no valid key that can manage them. */
+/** Enabled endpoints without a valid key that can manage them, after the end of this key. */
 export async function unmanagedEndpoints(
   store: Store,
   { clientId, scopes }: Credential,

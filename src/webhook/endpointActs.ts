@@ -1,4 +1,4 @@
-/** What administrators do with webhook endpoints, whichever way they do it: one change of the store each, recorded with whoever acts. */
+/** Acts of administrators on webhook endpoints, from any interface: each is one change of the store, recorded with its actor. */
 import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { ActName, Actor } from '../manifest/auditRecord.ts';
@@ -41,7 +41,7 @@ export async function addEndpoint(
   throw tooManyEndpoints();
 }
 
-/** Returns the endpoint as it was, whose messages go with it. Throws OperatorError `not_found`. */
+/** Returns the endpoint as it was; its messages are removed with it. Throws OperatorError `not_found`. */
 export async function removeEndpoint(store: Webhooks, id: string, actor: Actor): Promise<WebhookEndpoint> {
   const endpoint = await findEndpoint(store, id);
   const act = actBy(actor, 'webhook.remove', auditedEndpoint(endpoint));
@@ -49,7 +49,7 @@ export async function removeEndpoint(store: Webhooks, id: string, actor: Actor):
   throw noEndpoint(id);
 }
 
-/** Makes a new secret; the old one signs too for `overlapMs`. Throws OperatorError `not_found`. */
+/** Rotates the secret; the old one signs too for `overlapMs`. Throws OperatorError `not_found`. */
 export async function replaceSecret(
   store: Webhooks,
   id: string,
@@ -61,7 +61,7 @@ export async function replaceSecret(
   return { secret, endpoint: await alterEndpoint(store, id, make, { name: 'webhook.rotate', actor }) };
 }
 
-/** Returns the endpoint as it is then. Where it is so already, nothing is recorded. Throws OperatorError `not_found`. */
+/** Returns the endpoint after the change. If nothing changes, nothing is recorded. Throws OperatorError `not_found`. */
 export async function alterEndpoint(
   store: Webhooks,
   id: string,
@@ -76,9 +76,9 @@ export async function alterEndpoint(
 }
 
 export interface Replayed {
-  /** Fewer than asked for where the backlog is full, and where one that is named is no dead letter. */
+  /** Fewer than requested if the backlog is full, or if a named one is not a dead letter. */
   replayed: number;
-  /** The endpoint is disabled: they wait until it is enabled. */
+  /** Set if the endpoint is disabled: the messages wait until it is enabled. */
   isDisabled: boolean;
 }
 

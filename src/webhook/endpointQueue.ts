@@ -12,7 +12,7 @@ export class EndpointQueue {
   readonly inFlight = new Set<string>();
   /** Due deliveries in their order, read from the store together. */
   buffer: Delivery[] = [];
-  /** When the store has the next due delivery, in service time; meaningless while the buffer is not empty. */
+  /** When the store's next delivery is due, in service time; meaningless while the buffer is not empty. */
   lookAt = 0;
   pausedUntil = 0;
   #failures = 0;
@@ -25,7 +25,7 @@ export class EndpointQueue {
     return this.#failures >= FAILURES_TOLERATED;
   }
 
-  /** Whether one more may be sent, given how many of the places for all endpoints are free. */
+  /** Whether another delivery may be sent, given how many of the places for all endpoints are free. */
   maySend({ inFlightMax, perEndpointMax }: QueueLimits, free: number, failingInFlight: number): boolean {
     if (this.endpoint.disabled !== undefined || free <= 0) return false;
     // The last quarter of the places is for endpoints that have none yet, and failing endpoints get at most a quarter.
@@ -39,7 +39,7 @@ export class EndpointQueue {
     this.pausedUntil = 0;
   }
 
-  /** Nothing is sent until then. */
+  /** Sends nothing until then. */
   hold(until: number): void {
     this.pausedUntil = Math.max(this.pausedUntil, until);
   }
@@ -52,8 +52,8 @@ export class EndpointQueue {
   }
 
   /**
-   * The endpoint was changed, or somebody asked for a delivery to it. It is tried at once. If it was changed,
-   * earlier failures no longer count; otherwise a failing endpoint is failing until it answers.
+   * The endpoint was changed, or a delivery to it was requested. It is tried at once. If it was changed, earlier failures no longer count;
+   * otherwise a failing endpoint stays failing until it answers.
    */
   renew(endpoint: WebhookEndpoint): void {
     const isChanged = !isSame(this.endpoint, endpoint);
@@ -65,14 +65,14 @@ export class EndpointQueue {
   }
 }
 
-/** Whether nothing but the revision differs. */
+/** Whether only the revision differs. */
 function isSame(one: WebhookEndpoint, other: WebhookEndpoint): boolean {
   return JSON.stringify({ ...one, revision: 0 }) === JSON.stringify({ ...other, revision: 0 });
 }
 
 export interface QueueLimits {
-  /** Deliveries under way at the same time, to all endpoints. */
+  /** Concurrent deliveries to all endpoints. */
   inFlightMax: number;
-  /** The same, to one endpoint. */
+  /** Concurrent deliveries to one endpoint. */
   perEndpointMax: number;
 }

@@ -12,9 +12,9 @@ import {
 } from '../store/webhookStore.ts';
 import { newSecret, parseSecret } from './signature.ts';
 
-/** Enough for every system that wants to know; each job costs one delivery to each. */
+/** Enough for every interested system; each job costs one delivery to each. */
 export const ENDPOINTS_PER_CLIENT_MAX = 16;
-/** How long the previous secret signs too after a rotation. */
+/** How long the previous secret also signs after a rotation. */
 export const OVERLAP_MS_DEFAULT = 86_400_000;
 
 const URL_CHARACTERS_MAX = 2048;
@@ -76,12 +76,12 @@ export function tooManyEndpoints(): ServiceError {
   return new ServiceError('too_many_webhook_endpoints', message);
 }
 
-/** What the audit trail records of an endpoint: the origin of its URL only, because the rest can hold secrets. */
+/** The audit trail's record of an endpoint: only the origin of its URL, because the rest can contain secrets. */
 export function auditedEndpoint({ id, clientId, url }: NewEndpoint): ActObject {
   return { endpoint: id, client: clientId, origin: new URL(url).origin };
 }
 
-/** A change to an endpoint as it is at that moment; undefined where it is so already. */
+/** A change to the current endpoint; undefined if it already has the result. */
 export type EndpointChange = (current: WebhookEndpoint) => NewEndpoint | undefined;
 
 export function withFields({ url, events, description }: EndpointFields): EndpointChange {
@@ -98,7 +98,7 @@ export function withFields({ url, events, description }: EndpointFields): Endpoi
   };
 }
 
-/** From now on the new secret signs, during the overlap the previous one too. Older secrets end at once. */
+/** The new secret signs from now on, and during the overlap the previous one too. Older secrets end at once. */
 export function withSecret(secret: string, overlapMs: number, now: number): EndpointChange {
   return (current) => ({
     ...current,

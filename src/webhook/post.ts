@@ -7,13 +7,13 @@ export interface Answer {
   retryAfter?: string;
 }
 
-/** The body of an answer means nothing to us. This much of it is read and discarded, to keep the connection. */
+/** The body of an answer is not used. This much of it is read and discarded, to keep the connection. */
 const BODY_BYTES_MAX = 64 * 1024;
 const BODY_MS_MAX = 1000;
 
 /**
- * Posts to a target that a client names. Follows no redirects. Reads only the status and Retry-After of an answer. `timeoutMs`: for connecting,
- * sending and the head of the answer together. Throws NoAnswer.
+ * Posts to a target that a client named. Redirects are not followed. Reads only the status and Retry-After of an answer. `timeoutMs`: for
+ * connecting, sending and the head of the answer together. Throws NoAnswer.
  */
 export function post(
   client: HttpExchange,

@@ -7,7 +7,7 @@ import type {
   NewEndpoint,
 } from '../store/webhookStore.ts';
 
-/** An endpoint as API and command line show it, without its secrets. */
+/** An endpoint as shown by API and command line, without its secrets. */
 export function presentEndpoint(endpoint: NewEndpoint, now: number) {
   const { id, url, events, description, secrets, createdAt, disabled } = endpoint;
   const previous = secrets.find(({ expiresAt }) => expiresAt !== undefined && now < expiresAt);

@@ -1,5 +1,5 @@
 const DAY_MS = 86_400_000;
-/** The largest random addition to a wait, as a share of it, so that deliveries that failed together are not repeated together. */
+/** The largest random addition to a wait, as a share of it, so that deliveries that failed together are not retried together. */
 const JITTER = 0.1;
 
 export interface Waits {
@@ -7,7 +7,7 @@ export interface Waits {
   retryDelaysMs: readonly number[];
 }
 
-/** How long to wait after that many attempts, all failed; undefined when none is left. */
+/** How long to wait after that many attempts, all failed; undefined if none is left. */
 export function nextDelayMs(
   { retryDelaysMs }: Waits,
   attempts: number,

@@ -24,7 +24,7 @@ export interface SignedMessage {
   /** The time of this attempt, milliseconds since the Unix epoch. */
   sentAt: number;
   body: Uint8Array;
-  /** Each secret makes a signature; a receiver needs one that it can verify. */
+  /** Each secret produces a signature; a receiver needs one that it can verify. */
   secrets: readonly string[];
 }
 
