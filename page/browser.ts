@@ -1,6 +1,9 @@
-/** What the pages ask of the browser alike: files that are dropped on them, and paper. */
+/** Browser features that all pages use: files dropped onto them, and printing. */
 
-/** Takes what is dropped anywhere on the page, which would else be opened. While something hovers over it, `marked` says so. */
+/**
+ * Accepts files dropped anywhere on the page, which the browser would otherwise open. While a file is dragged over it, `marked` has the
+ * class `dragging`.
+ */
 export function takeDropped(marked: HTMLElement, take: (files: File[]) => void): void {
   document.addEventListener('dragover', (event) => {
     event.preventDefault();
@@ -16,7 +19,7 @@ export function takeDropped(marked: HTMLElement, take: (files: File[]) => void):
   });
 }
 
-/** On paper nothing is folded. */
+/** Unfolds everything for printing. */
 export function unfoldOnPaper(report: HTMLElement): void {
   let folded: HTMLElement[] = [];
   addEventListener('beforeprint', () => {

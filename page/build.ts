@@ -1,4 +1,7 @@
-/** Makes dist/verify.html, the verifier in one file that needs nothing else, now or in decades; and the style and script of the console. */
+/**
+ * Builds dist/verify.html, the verifier in a single file without dependencies, usable for decades; and the style sheet and script of the
+ * console.
+ */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -8,7 +11,7 @@ import { english } from './english.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-/** Bundles TypeScript for a browser; what it exports becomes members of the global `pdfseald`. Throws where it needs Node. */
+/** Bundles TypeScript for a browser; its exports become members of the global `pdfseald`. Throws if it needs Node. */
 export async function bundle(source: string): Promise<string> {
   const { outputFiles } = await build({
     stdin: { contents: source, resolveDir: `${ROOT}page`, loader: 'ts' },
@@ -25,7 +28,7 @@ export async function bundle(source: string): Promise<string> {
   return outputFiles.map(({ text }) => text).join('');
 }
 
-/** The page, whose policy lets run what stands in it, and nothing load or leave. */
+/** The page. Its policy allows only inline code to run, and does not allow the page to load or send anything. */
 async function buildPage(): Promise<string> {
   const script = await bundle(read('page.ts'));
   const style = styleOf('page.css', 'report.css');
@@ -37,7 +40,7 @@ async function buildPage(): Promise<string> {
     `form-action 'none'`,
     `require-trusted-types-for 'script'`,
   ].join('; ');
-  // In English until the script runs, which knows the reader's language.
+  // In English until the script runs and detects the reader's language.
   const { title, intro, noScript } = english;
   const parts: Record<string, string> = {
     ...{ policy, style, script, version: manifest.version },
@@ -46,12 +49,12 @@ async function buildPage(): Promise<string> {
   return read('page.html').replace(/\{\{(\w+)\}\}/g, (_, name) => parts[name] ?? '');
 }
 
-/** How a policy names an inline script or style. */
+/** The source expression of an inline script or style in a policy. */
 export function hashOfSource(text: string): string {
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 }
 
-/** Own sheets, between those that every page has. */
+/** The given style sheets, between those that every page has. */
 function styleOf(...own: string[]): string {
   return ['palette.css', 'base.css', ...own, 'media.css'].map(read).join('');
 }
@@ -60,7 +63,7 @@ function read(name: string): string {
   return readFileSync(new URL(name, import.meta.url), 'utf8');
 }
 
-/** What `src/console/assets.ts` reads. */
+/** Builds the files that `src/console/assets.ts` reads. */
 async function buildConsole(): Promise<void> {
   mkdirSync(`${ROOT}dist/console`, { recursive: true });
   const style = styleOf('console/console.css', 'console/find.css', 'console/access.css');

@@ -1,4 +1,4 @@
-/** Makes elements. All text goes in as text: nothing that a file says becomes markup. */
+/** Creates elements. All text is inserted as text, so that the content of a file never becomes markup. */
 import { type Text, visible } from './text.ts';
 
 export type Child = Node | string | undefined;
@@ -19,7 +19,7 @@ export function element<Name extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-/** Puts the children in the place of those it has. */
+/** Replaces all children. */
 export function fill(parent: Element, ...children: Child[]): void {
   parent.replaceChildren(...children.filter((child) => child !== undefined));
 }
@@ -30,7 +30,7 @@ export function find<Kind extends HTMLElement>(selector: string, kind: new () =>
   return found;
 }
 
-/** A sentence, its emphasis set apart from the words around it. */
+/** A sentence with its emphasised parts isolated from the words around them. */
 export function sentence(text: Text): Node {
   const fragment = document.createDocumentFragment();
   for (const part of text) {
@@ -41,34 +41,34 @@ export function sentence(text: Text): Node {
   return fragment;
 }
 
-/** A value of a stranger, set apart from the direction of the text around it. */
+/** An untrusted value, isolated from the direction of the text around it. */
 export function value(text: string): HTMLElement {
   const shown = visible(text);
   const isLong = shown.split(/[\s/.@_-]/).some((word) => word.length > WORD_CHARS_MAX);
   return element('bdi', { class: isLong ? 'value long' : 'value' }, ...breakable(shown, /([/.@_-]+)/));
 }
 
-/** Longer ones are broken anywhere, or they would not fit on a phone. */
+/** Longer words may break anywhere; otherwise they would not fit on a phone. */
 const WORD_CHARS_MAX = 24;
 
-/** A digest, which may be broken after every eighth character, and is copied without a gap. */
+/** A digest, which may break after every eighth character and is copied without gaps. */
 export function digest(hex: string): HTMLElement {
   return element('code', { class: 'digest' }, ...breakable(hex, /(.{8})/));
 }
 
-/** A heading and what is under it. */
+/** A section with a heading. */
 export function section(title: string, ...children: Child[]): HTMLElement {
   return element('section', { class: 'card' }, element('h2', {}, title), ...children);
 }
 
-/** The same as wide as the page. */
+/** A section as wide as the page. */
 export function wideSection(title: string, ...children: Child[]): HTMLElement {
   const made = section(title, ...children);
   made.classList.add('wide');
   return made;
 }
 
-/** Names and values; a value that is missing leaves its name out. */
+/** Names and values. A missing value omits its name. */
 export function definitions(pairs: readonly [name: string, value: Child | Child[]][]): HTMLElement {
   const items = pairs.flatMap(([name, value]) => {
     const children = [value].flat().filter((child) => child !== undefined);
@@ -79,7 +79,7 @@ export function definitions(pairs: readonly [name: string, value: Child | Child[
   return element('dl', {}, ...items);
 }
 
-/** A table whose cells name their column where the screen is too narrow for columns. */
+/** A table whose cells name their column if the screen is too narrow for columns. */
 export function table(caption: string, columns: readonly string[], rows: readonly Child[][]): HTMLElement {
   return element(
     'table',
@@ -104,7 +104,7 @@ const PATHS = {
   unknown: 'M9 9.2a3 3 0 1 1 4.4 2.7c-.9.5-1.4 1-1.4 2.1m0 3.2v.1',
 };
 
-/** A sign that repeats in form what the words beside it say. */
+/** A symbol that repeats the meaning of the adjacent words by its shape. */
 export function sign(kind: keyof typeof PATHS): SVGElement {
   const namespace = 'http://www.w3.org/2000/svg';
   const svg = document.createElementNS(namespace, 'svg');

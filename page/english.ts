@@ -6,7 +6,7 @@ import type { Text } from './text.ts';
 const one = (role: string) => `${/^[aeiou]/.test(role) ? 'an' : 'a'} ${role}`;
 
 export const english = {
-  /** Of dates and numbers (BCP 47). */
+  /** For dates and numbers (BCP 47). */
   locale: 'en-GB',
   title: 'Verify a sealed document',
   intro:

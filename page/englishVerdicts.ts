@@ -1,6 +1,6 @@
-/** What the page says of checks and of verdicts that are not good, in English. */
+/** Texts about checks, and about verdicts that are not good, in English. */
 
-/** How the words of a check read for each outcome that it can have. */
+/** The words of a check for each possible outcome. */
 interface CheckWords {
   passed?: string;
   failed?: string;
@@ -86,7 +86,7 @@ export const CHECKS: Record<string, CheckWords> = {
   },
 };
 
-/** What a failed or an open check, or a fault of an evidence record, means for you: the sentence above all others, and what to do. */
+/** What a failed or undecided check, or a fault of an evidence record, means to the reader: the headline, and what to do. */
 interface Trouble {
   lead: string;
   remedy: string;

@@ -1,11 +1,11 @@
-/** Hashes a file of any size while the page stays usable. */
+/** Hashes a file of any size without blocking the page. */
 import { sha256, sha512 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 
-/** What is hashed between two frames: a few milliseconds on a slow computer. */
+/** Bytes hashed between two frames: a few milliseconds on a slow computer. */
 export const SLICE_BYTES = 131_072;
 
-/** What is read at once. */
+/** Bytes read at once. */
 const READ_BYTES = 4_194_304;
 
 export interface Digests {
@@ -15,8 +15,8 @@ export interface Digests {
 }
 
 /**
- * Both digests; undefined as soon as `progress`, which is told after each slice how many bytes are done, no longer wants them. The page can
- * paint and answer between two slices. WebCrypto is faster, but would need the whole file in memory.
+ * Both digests; undefined once `progress`, which is called after each slice with the number of bytes done, returns false. The page can
+ * paint and respond between two slices. WebCrypto is faster, but would need the whole file in memory.
  */
 export async function digestFile(
   file: Blob,
@@ -36,7 +36,7 @@ export async function digestFile(
   return { sha256: bytesToHex(short.digest()), sha512: bytesToHex(long.digest()), bytes: file.size };
 }
 
-/** Unlike a timer, a message is never held back: neither four milliseconds each, nor a second in a tab behind others. */
+/** Unlike a timer, a message is never throttled: neither to four milliseconds each, nor to a second in a background tab. */
 function nextTask(): Promise<void> {
   const { port1, port2 } = new MessageChannel();
   return new Promise((resolve) => {

@@ -7,19 +7,19 @@ import type { Assignment, Part } from './roles.ts';
 
 export interface Judged {
   results: Result[];
-  /** Documents for which there is no receipt. */
+  /** Documents without a receipt. */
   alone: Part[];
 }
 
 type Hashed = Part & { digests: Digests };
 
-/** What is told of the work: which file, and how many of all bytes are done. Whoever no longer wants the rest answers false. */
+/** Reports progress: the current file, and how many of all bytes are done. Returns false to cancel the rest. */
 export type Progress = (file: File, done: number) => boolean;
 
-/** Documents are hashed once, however often other files come and go. */
+/** Documents are hashed once, even if other files are added and removed. */
 const digestsByFile = new WeakMap<File, Digests>();
 
-/** Undefined if `progress` no longer wanted it. */
+/** Undefined if `progress` cancelled it. */
 export async function judgeAll(
   { parts, records }: Pick<Assignment, 'parts' | 'records'>,
   trustText: string,
@@ -38,19 +38,19 @@ export async function judgeAll(
     documents.push({ ...part, digests });
   }
   const receipts = of('receipt');
-  // A single document is held against a single receipt, whether or not it is the right one.
+  // A single document is always compared with a single receipt, even if they do not match.
   const isPair = receipts.length === 1 && documents.length === 1;
   const results: Result[] = [];
   const matched = new Set<string>();
   for (const receipt of receipts) {
     const claimed = claimedDigests(receipt.text ?? '');
-    // A receipt can be for two documents: the one that was received, and its copy without metadata.
+    // A receipt can apply to two documents: the one that was received, and its copy without metadata.
     const own = isPair ? documents : documents.filter(({ digests }) => claimed.includes(digests.sha256));
     for (const document of own.length === 0 ? [undefined] : own) {
       if (document) matched.add(document.digests.sha256);
       results.push(judge(receipt, document, trustText, records.get(receipt)));
     }
-    // The page stays usable between two receipts, too.
+    // Keeps the page responsive between two receipts, too.
     await new Promise((resolve) => setTimeout(resolve));
     if (!progress(receipt.file, before)) return undefined;
   }

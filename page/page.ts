@@ -18,7 +18,7 @@ import { quoteName } from './text.ts';
 import { trustOf } from './trustView.ts';
 import { formatCount, wordsFor } from './words.ts';
 
-/** Fifty documents with their receipts, and the trust file: the list stays short enough to be read. */
+/** Fifty documents with their receipts, and the trust file: the list stays readable. */
 const FILES_MAX = 101;
 
 const words = wordsFor(navigator.languages);
@@ -32,13 +32,13 @@ const faultList = find('#faults', HTMLUListElement);
 const report = find('#report', HTMLElement);
 const again = find('button[type=reset]', HTMLButtonElement);
 
-/** All that was given and not removed. Nothing in it is ever replaced by what comes later. */
+/** All files added and not removed. Later files never replace any of them. */
 let given: Given[] = [];
 
-/** How many more were given than are listed. */
+/** Number of added files beyond those listed. */
 let surplus = 0;
 
-/** Which change of the files is being judged: an older one must not answer for a newer one. */
+/** Identifies the set of files being judged: an older result must not be reported for a newer set. */
 let generation = 0;
 
 form.addEventListener('change', ({ target }) => {
@@ -63,13 +63,13 @@ function take(files: File[], statedRole?: Role): void {
   surplus += Math.max(0, files.length - room);
   for (const file of files.slice(0, room)) {
     const content = readContent(file);
-    content.catch(() => {}); // whoever judges is told
+    content.catch(() => {}); // the judging code gets the rejection
     given.push({ file, content, ...(statedRole && { statedRole }) });
   }
   void judge();
 }
 
-/** Says what is to be said of the files at hand; a verdict only if it is clear which file is what. */
+/** Reports on the current files; a verdict is given only if the role of each file is clear. */
 async function judge(): Promise<void> {
   generation += 1;
   const current = generation;
@@ -120,7 +120,7 @@ function showJudged(judged: Judged, parts: readonly Part[]): void {
   outcome.scrollIntoView({ block: 'nearest' });
 }
 
-/** When this was checked, by which program, and how to keep it. */
+/** When this was checked, with which program, and how to keep the result. */
 function protocol(): HTMLElement {
   const { protocol: names } = words;
   const button = element('button', { type: 'button', class: 'strong' }, words.print);
@@ -178,7 +178,7 @@ function showFiles(files: Given[], parts: Part[] = []): void {
   again.hidden = files.length === 0;
 }
 
-/** The button that had the focus is gone. */
+/** Restores the focus, because the button that had it is gone. */
 function keepFocus(): void {
   (again.hidden ? find('input', HTMLInputElement) : again).focus();
 }
@@ -190,7 +190,7 @@ function showWork(text: string, done?: number, all = 0): void {
   else bar.value = done / all;
 }
 
-/** Replaces all that was said. */
+/** Replaces everything shown. */
 function show(state: string, ...children: Child[]): void {
   outcome.className = state;
   fill(outcome, ...children);

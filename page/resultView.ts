@@ -1,4 +1,4 @@
-/** Shows what was found about one receipt. */
+/** Shows the findings about one receipt. */
 import type { Verdict } from 'pdfseald/verify';
 import { encodeQuorum } from '../dist/log/quorum.js';
 import type { Proven } from '../dist/prove/proven.js';
@@ -33,7 +33,7 @@ type Evidence = NonNullable<Verdict['evidence']>;
 
 const SIGNS = { passed: 'good', failed: 'bad', unknown: 'unknown', not_shown: 'unknown' } as const;
 
-/** The verdict in large letters, with its sentences and what to do. */
+/** The verdict in large letters, with its sentences and the remedy. */
 export function verdictOf(result: Result, words: Words): Child[] {
   const { outcome } = result.verdict;
   return headline(outcome, words.outcomes[outcome], tell(result.verdict, result.proven, words), words);
@@ -58,7 +58,7 @@ export function headline(
   return [sign(outcome), box];
 }
 
-/** Everything behind the verdict, section by section. */
+/** All details of the verdict, section by section. */
 export function detailsOf(result: Result, words: Words): Child[] {
   const { proven, verdict } = result;
   const { evidence } = verdict;
@@ -75,7 +75,7 @@ export function detailsOf(result: Result, words: Words): Child[] {
   ];
 }
 
-/** In UTC, and on the reader's clock. */
+/** In UTC, and in local time. */
 export function bothTimes(at: number, words: Words): Child[] {
   const iso = new Date(at).toISOString();
   const local = localTime(at, words);
@@ -156,7 +156,7 @@ export function checksOf({ verdict, proven }: Result, words: Words): HTMLElement
   return element('ul', { class: 'checks' }, ...verdict.checks.map(item));
 }
 
-/** A line for each time-stamp, oldest first, and until when they hold. */
+/** A line for each time-stamp, oldest first, and until when they are valid. */
 function renewalsOf({ lines, holdsUntil }: Evidence, words: Words): Child[] {
   const { record: names } = words;
   const item = ({ kind, outcome, time, digest, authority, detail }: Evidence['lines'][number]) => {
@@ -176,7 +176,7 @@ function renewalsOf({ lines, holdsUntil }: Evidence, words: Words): Child[] {
   ];
 }
 
-/** What is said in a line with its sign; below it, what the verifier found. It is open unless all is well. */
+/** A statement in one line with its symbol; below it, the verifier's finding. It is open unless all is well. */
 function folded(outcome: Check['outcome'], said: Node, found: Node, words: Words): HTMLElement {
   const summary = element(
     'summary',

@@ -1,4 +1,4 @@
-/** Which of the given files are documents, receipts, the trust file and the evidence record: told by what is in them. */
+/** Determines by content which of the given files are documents, receipts, the trust file and evidence records. */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { beginsOver } from 'pdfseald/evidence-record';
@@ -9,24 +9,27 @@ import type { Words } from './words.ts';
 export const ROLES = ['document', 'receipt', 'trust', 'record'] as const;
 export type Role = (typeof ROLES)[number];
 
-/** Of which there can be but one: a second one would have the choice of what is believed. So it is with the records of a receipt. */
+/**
+ * Roles of which only one file is allowed: with two, the choice between them would decide what is trusted. The same applies to the records
+ * of a receipt.
+ */
 export const SINGLE: readonly Role[] = ['trust'];
 
 const OPTIONAL: readonly Role[] = ['record'];
 
-/** Where the mark of a PDF must begin for the service to take it. */
+/** The range in which the PDF header must begin for the service to accept the file. */
 const MARK_WITHIN_BYTES = 1024;
 
-/** A file that was given, and as what, where the giver said so. */
+/** A file that was added, and the role chosen for it, if any. */
 export interface Given {
   file: File;
   statedRole?: Role;
   content: Promise<Content>;
 }
 
-/** What a file holds. Read once, so that what is shown of it and what is verified are the same bytes. */
+/** The content of a file. It is read once, so that the shown and the verified bytes are the same. */
 export interface Content {
-  /** What it can be read as; nothing for a document that is no PDF. */
+  /** The roles that its content allows; empty for a document that is not a PDF. */
   roles: Role[];
   /** Absent if it is too long for anything but a document; so are the digest and the text. */
   bytes?: Uint8Array;
@@ -34,23 +37,23 @@ export interface Content {
   text?: string;
 }
 
-/** A file with a role of its own. */
+/** A file with an assigned role. */
 export interface Part extends Content {
   file: File;
   role: Role;
 }
 
 export interface Assignment {
-  /** In the order in which the files were given. */
+  /** In the order in which the files were added. */
   parts: Part[];
   /** The evidence record of each receipt that has one. */
   records: ReadonlyMap<Part, Part>;
-  /** Why nothing may be verified, each naming the file. */
+  /** Why nothing may be verified; each fault names its file. */
   faults: string[];
   missing: Role[];
 }
 
-/** Reads what is needed to tell a file's role. Rejects where it cannot be read: a folder, a file that is gone. */
+/** Reads what is needed to determine a file's role. Rejects if it cannot be read: a folder, or a file that was removed. */
 export async function readContent(file: File): Promise<Content> {
   // A receipt, a trust file and an evidence record are shorter than the longest bundle.
   const isShort = file.size <= BUNDLE_LENGTH_MAX;
@@ -67,7 +70,7 @@ export async function readContent(file: File): Promise<Content> {
   return { ...read, text };
 }
 
-/** No file comes before another: what is not clear is a fault, and is left to the giver. */
+/** No file takes precedence over another: any ambiguity is a fault, which the user must resolve. */
 export async function assignRoles(given: readonly Given[], words: Words): Promise<Assignment> {
   const [parts, faults]: [Part[], string[]] = [[], []];
   for (const { file, statedRole, content } of given) {
@@ -95,7 +98,7 @@ export async function assignRoles(given: readonly Given[], words: Words): Promis
   return { parts, records, faults, missing };
 }
 
-/** A single record is held against a single receipt, whether or not it is the right one; of several, each must be of a receipt. */
+/** A single record is always compared with a single receipt, even if they do not match; with several, each must match a receipt. */
 function assignRecords(parts: readonly Part[], words: Words): Pick<Assignment, 'records' | 'faults'> {
   const [receipts, records] = (['receipt', 'record'] as const).map((role) =>
     parts.filter((part) => part.role === role),
@@ -141,7 +144,7 @@ function contradictions({ file, role, roles, bytes }: Part, words: Words): strin
   return faults;
 }
 
-/** In lower case; what cannot be seen after it hides it from nobody. */
+/** In lower case; invisible characters after it do not hide it. */
 function endingOf(name: string): string | undefined {
   return /\.(\w+)$/.exec(name.replace(/[\p{C}\p{DI}\p{Z}\u2800]/gu, ''))?.[1]?.toLowerCase();
 }
@@ -150,14 +153,14 @@ function isPdf(bytes: Uint8Array): boolean {
   return new TextDecoder('latin1').decode(bytes.subarray(0, MARK_WITHIN_BYTES)).includes('%PDF-');
 }
 
-/** Whether it begins as an EvidenceRecord does (RFC 4998, section 3.1): a SEQUENCE whose first member is the version, 1. */
+/** Whether it begins like an EvidenceRecord (RFC 4998, section 3.1): a SEQUENCE whose first member is the version, 1. */
 function isRecord(bytes: Uint8Array): boolean {
   const [tag, length = 0] = bytes;
   const at = length < 0x80 ? 2 : 2 + (length & 0x7f);
   return tag === 0x30 && [0x02, 0x01, 0x01, 0x30].every((octet, n) => bytes[at + n] === octet);
 }
 
-/** Loosely, so that nothing that the verifier could take for one is passed over: it reads them strictly. */
+/** Lenient, so that anything that the verifier might accept is recognised: the verifier itself is strict. */
 function rolesOfJson(text: string): Role[] {
   const value = parseJson(text);
   if (typeof value !== 'object' || value === null) return [];

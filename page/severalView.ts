@@ -1,4 +1,4 @@
-/** Shows several receipts in a table: each line opens to all that is known of it. */
+/** Shows several receipts in a table. Each row can be opened to show all details. */
 import type { Verdict } from 'pdfseald/verify';
 import { bodyRow, type Child, element, headRow, sign, value, wideSection } from './dom.ts';
 import { detailsOf, headline, type Result, verdictOf } from './resultView.ts';
@@ -7,7 +7,7 @@ import { type Story, sealedAt } from './story.ts';
 import { quoteName, shorten } from './text.ts';
 import { utcTime, type Words } from './words.ts';
 
-/** A document without a receipt is a line too: it must not pass for one that was verified. */
+/** A document without a receipt gets a row too, so that it does not look as if it were verified. */
 export interface Several {
   results: Result[];
   alone: Part[];
@@ -61,7 +61,7 @@ function storyOf({ results, alone }: Several, { several: names }: Words): Story 
   return { lead: [lead], more, remedy: names.remedy };
 }
 
-/** The line, and the hidden one with its details. */
+/** The row, and the hidden one with its details. */
 function rowsOf(result: Result, id: string, columns: readonly string[], words: Words): HTMLElement[] {
   const { several: names } = words;
   const { verdict, proven, document, receipt } = result;

@@ -1,11 +1,11 @@
-/** What a verdict means, in sentences. They state what is proven, and nothing else. */
+/** Explains a verdict in sentences, which state only what is proven. */
 import type { Verdict } from 'pdfseald/verify';
 import type { Proven } from '../dist/prove/proven.js';
 import { emphasis, type Text } from './text.ts';
 import { utcTime, type Words } from './words.ts';
 
 export interface Story {
-  /** The sentence above all others. */
+  /** The headline. */
   lead: Text;
   more: Text[];
   /** What the reader can do about a verdict that is not good. */
@@ -14,10 +14,10 @@ export interface Story {
 
 export type Check = Verdict['checks'][number];
 
-/** Environments whose seals are made to try things out. */
+/** Environments whose seals are for testing. */
 const TEST_ENVIRONMENT = /^env_(sandbox|test|testing|staging|dev|development|demo)$/;
 
-/** The failed check that says the most comes first: what is not the log's needs no further look. */
+/** The failed check with the most significance comes first: if something is not from the log, other checks do not matter. */
 const WEIGHT: readonly Check['name'][] = [
   'trust',
   'bundle',
@@ -52,7 +52,7 @@ export function tell(verdict: Verdict, proven: Proven | undefined, words: Words)
   };
 }
 
-/** What a receipt proves by itself. Undefined unless it lacks nothing but its document. */
+/** What a receipt proves on its own. Undefined unless only its document is missing. */
 export function tellReceipt(
   { checks }: Verdict,
   proven: Proven | undefined,
@@ -69,7 +69,7 @@ export function tellReceipt(
   };
 }
 
-/** The plain sentence of one check. */
+/** One check in a plain sentence. */
 export function tellCheck(
   { name, outcome }: Check,
   verdict: Verdict,
@@ -87,7 +87,7 @@ export function tellCheck(
   return plain[name]?.[outcome] ?? name;
 }
 
-/** The earliest time that is borne out, or the service's own word, in milliseconds since the Unix epoch; undefined while it is open. */
+/** The earliest confirmed time, or the service's own statement, in milliseconds since the Unix epoch; undefined while it is undecided. */
 export function sealedAt(proven: Proven | undefined): { at: number; accuracyMs?: number } | undefined {
   if (proven?.time === undefined) return undefined;
   const [first] = proven.time.stamps
@@ -108,7 +108,7 @@ function tellGood(verdict: Verdict, proven: Proven, words: Words): Story {
   };
 }
 
-/** What is not as good as it could be. */
+/** Aspects that are weaker than they could be. */
 function caveatsOf({ statement, time, keys }: Proven, { lead }: Words): Text[] {
   const { source, scan, environment } = statement;
   const scanned = source === 'audit' ? undefined : lead.scan[scan.verdict ?? ''];
@@ -120,7 +120,7 @@ function caveatsOf({ statement, time, keys }: Proven, { lead }: Words): Text[] {
   ];
 }
 
-/** What is proven all the same. */
+/** What is proven despite the verdict. */
 function tellRest({ outcome, matches }: Verdict, proven: Proven, wrong: string[], { lead, ...words }: Words) {
   if (isCanary(proven)) return [];
   if (outcome === 'unknown') return [(matches ? lead.isInLog : lead.logOnly)(by(proven))];

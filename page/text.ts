@@ -1,8 +1,8 @@
-/** Text of strangers, made safe to show, and text with emphasis. */
+/** Makes untrusted text safe to show, and handles text with emphasis. */
 
 const NAME_CHARS_MAX = 100;
 
-/** What is set apart from the words around it: a value, such as a name. */
+/** A part set apart from the words around it: a value, such as a name. */
 interface Emphasis {
   emphasis: string;
 }
@@ -13,24 +13,26 @@ export function emphasis(text: string): Emphasis {
   return { emphasis: visible(text) };
 }
 
-/** A stranger's text on one line, with all that cannot be seen escaped: nothing hides in it, and nothing turns the text around it. */
+/**
+ * Untrusted text on one line, with invisible characters escaped, so that nothing is hidden or changes the direction of the text around it.
+ */
 export function visible(text: string): string {
   return Array.from(text, seen).join('');
 }
 
-/** The same, shortened in the middle. */
+/** Like {@link visible}, but shortened in the middle. */
 export function shorten(text: string): string {
   const chars = Array.from(text, seen);
   if (chars.length > NAME_CHARS_MAX) chars.splice(NAME_CHARS_MAX / 2, chars.length - NAME_CHARS_MAX, '…');
   return chars.join('');
 }
 
-/** A stranger's name for a sentence: shortened, and set apart from the text around it. */
+/** An untrusted name for use in a sentence: shortened, and isolated from the text around it. */
 export function quoteName(name: string): string {
   return `“\u2068${shorten(name)}\u2069”`;
 }
 
-/** Without the emphasis. */
+/** The text without emphasis. */
 export function plainText(text: Text): string {
   return text
     .map((part) => (typeof part === 'string' ? part : Array.isArray(part) ? plainText(part) : part.emphasis))

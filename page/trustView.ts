@@ -1,4 +1,4 @@
-/** Shows the trust file: what it trusts, and how to find out whether it is the right one. */
+/** Shows the trust file: what it trusts, and how to check that it is the right one. */
 import { encodeQuorum } from '../dist/log/quorum.js';
 import { describeKey } from '../dist/log/verifierKey.js';
 import { parseWitnessPolicy } from '../dist/log/witnessPolicy.js';
@@ -12,7 +12,7 @@ import { type Child, digest, element, table, value, wideSection } from './dom.ts
 import type { Part } from './roles.ts';
 import { utcTime, type Words } from './words.ts';
 
-/** The digest that was handed over, as it was typed: it outlives the verdict that it was typed under. */
+/** The digest that was handed over, as typed: it is kept when the verdict changes. */
 let expected = '';
 
 export function trustOf({ file, text = '', sha256 = '' }: Part, words: Words): HTMLElement {
@@ -28,7 +28,7 @@ export function trustOf({ file, text = '', sha256 = '' }: Part, words: Words): H
   );
 }
 
-/** Says whether a digest that the reader has from elsewhere is the file's. */
+/** Reports whether a digest that the reader has from another source is that of the file. */
 function comparison(sha256: string, { trust: names }: Words): HTMLElement {
   const input = element('input', {
     id: 'expected',
@@ -114,6 +114,6 @@ function readTrust(text: string): TrustFile | undefined {
   try {
     return parseTrust(text);
   } catch {
-    return undefined; // the verdict says why
+    return undefined; // the verdict states the reason
   }
 }

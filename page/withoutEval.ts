@@ -1,4 +1,4 @@
 import { config } from 'zod';
 
-// Imported before any schema is made: compiling one takes eval, which the page's own policy forbids.
+// Must be imported before any schema is created: compiling a schema uses eval, which the page's own policy forbids.
 config({ jitless: true });

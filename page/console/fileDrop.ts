@@ -1,9 +1,9 @@
-/** A document that is chosen, or dropped anywhere on the page: it is hashed here, and stays here. */
+/** A document that is chosen, or dropped anywhere on the page: it is hashed locally and not sent. */
 import { takeDropped } from '../browser.ts';
 import { find } from '../dom.ts';
 import { type Digests, digestFile } from '../hashing.ts';
 
-/** A file, and what was made of it: the file itself is not sent. */
+/** A file and its digests. The file itself is not sent. */
 export interface Hashed extends Digests {
   name: string;
 }
@@ -13,7 +13,7 @@ export function takeFiles(then: (hashed: Hashed) => void | Promise<void>): void 
   const input = find('#file', HTMLInputElement);
   const bar = find('#drop-bar', HTMLProgressElement);
   const work = find('#drop-work', HTMLElement);
-  /** Which file is being hashed: an older one must not answer for a newer one. */
+  /** Identifies the file being hashed: an older result must not be reported for a newer file. */
   let generation = 0;
 
   const take = async (file: File | undefined) => {

@@ -1,4 +1,4 @@
-/** The script of the screen Find: looks for a document by its digest, and remembers the digest for the page of its receipt. */
+/** The script of the screen Find: searches for a document by its digest, and saves the digest for the page of its receipt. */
 import { takeFiles } from './fileDrop.ts';
 import { remember } from './lastFile.ts';
 

@@ -1,4 +1,4 @@
-/** The digests of the document that was hashed last, for as long as the tab is open: its receipt is on another page. */
+/** The digests of the last hashed document, kept while the tab is open, because its receipt is on another page. */
 import type { Hashed } from './fileDrop.ts';
 
 const KEY = 'lastFile';

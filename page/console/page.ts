@@ -1,4 +1,4 @@
-/** The script of the console: keeps a page current, and adds the reader's own time. Everything works without it. */
+/** The script of the console: refreshes pages, and adds the reader's local time. Everything works without it. */
 
 const LOCAL = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' });
 const CLOCK = new Intl.DateTimeFormat(undefined, {
@@ -9,10 +9,10 @@ const CLOCK = new Intl.DateTimeFormat(undefined, {
 });
 const CLOCK_MS = 5_000;
 
-/** Forms that were sent from this page. */
+/** Forms already sent from this page. */
 let sent = new WeakSet<HTMLFormElement>();
 
-/** The exact time in the reader's zone, for whoever points at a time. */
+/** Adds the exact time in the reader's time zone as a tooltip. */
 function addLocalTimes(within: ParentNode): void {
   for (const one of within.querySelectorAll<HTMLTimeElement>('time[datetime]'))
     one.title = LOCAL.format(new Date(one.dateTime));
@@ -28,8 +28,8 @@ function tick(): void {
 }
 
 /**
- * Asks for the page anew, and puts its content in the place of the former. The browser makes the document, so no text becomes markup here
- * (Trusted Types). What the reader opened stays open, and what has the focus keeps it.
+ * Requests the page again, and replaces the content. The browser parses the document, so text never becomes markup here (Trusted Types).
+ * Opened elements stay open, and the focused element keeps the focus.
  */
 function refresh(main: HTMLElement, url: string): void {
   const request = new XMLHttpRequest();
@@ -58,10 +58,10 @@ function keepCurrent(main: HTMLElement, url: string): void {
   document.addEventListener('visibilitychange', () => {
     if (!document.hidden) refresh(main, url);
   });
-  // The browser tries again by itself, unless it was refused.
+  // The browser reconnects by itself, unless it was refused.
   events.addEventListener('error', () => {
     if (events.readyState !== EventSource.CLOSED) return;
-    // Where the session has ended, this leads to the page that says so.
+    // If the session has ended, this leads to the page that says so.
     refresh(main, url);
     const notice = document.createElement('p');
     notice.className = 'notice';
@@ -71,7 +71,7 @@ function keepCurrent(main: HTMLElement, url: string): void {
   });
 }
 
-/** So that a second click sends nothing again. The button is still what the form was sent with, so it is disabled after that. */
+/** Prevents a second click from sending the form again. The button is part of the submitted form, so it is disabled only afterwards. */
 function sendOnce(form: HTMLFormElement): void {
   setTimeout(() => {
     for (const button of form.querySelectorAll('button')) button.disabled = true;
@@ -85,7 +85,7 @@ document.addEventListener('submit', (event) => {
   else sendOnce(form);
   sent.add(form);
 });
-// A page to which the browser goes back is as it was left.
+// A page restored by the Back button is as it was left.
 addEventListener('pageshow', () => {
   sent = new WeakSet();
   for (const button of document.querySelectorAll<HTMLButtonElement>('form[method=post] button'))

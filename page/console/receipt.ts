@@ -1,4 +1,4 @@
-/** The script of a receipt's page: verifies the receipt as the page for auditors does, with what the service hands out. */
+/** The script of a receipt's page: verifies the receipt like the page for auditors, with data from the service. */
 import '../withoutEval.ts';
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
@@ -20,7 +20,7 @@ const TONES = { good: 'good', bad: 'bad', unknown: 'warning' } as const;
 const verdictBox = find('#verdict', HTMLElement);
 const report = find('#report', HTMLElement);
 
-/** What the service hands out. */
+/** The data from the service. */
 const texts = Promise.all([
   fetchText(verdictBox.dataset.receipt ?? ''),
   fetchText(verdictBox.dataset.trust ?? ''),
@@ -29,12 +29,12 @@ const texts = Promise.all([
 void start();
 offerPrint();
 unfoldOnPaper(report);
-// At once: what is dropped before anything is fetched would else be opened by the browser.
+// Registered at once: otherwise the browser would open a file dropped before the data has arrived.
 takeFiles(async (hashed) => {
   remember(hashed);
   await texts.then(
     ([receipt, trust]) => show(receipt, trust, hashed),
-    () => {}, // that is said already
+    () => {}, // already reported
   );
   verdictBox.scrollIntoView({ block: 'nearest' });
 });
@@ -52,7 +52,7 @@ async function start(): Promise<void> {
   }
 }
 
-/** Says what follows from the receipt, and from the document where there is one. */
+/** Shows what follows from the receipt, and from the document if there is one. */
 function show(receiptText: string, trustText: string, hashed: Hashed | undefined): void {
   const verdict = verifyReceiptText(receiptText, trustText, hashed);
   const proven = provenBy(receiptText, trustText, verdict);
@@ -62,7 +62,7 @@ function show(receiptText: string, trustText: string, hashed: Hashed | undefined
     ...(hashed && { document: { ...partOf('document', '', hashed.name), digests: hashed } }),
     ...(proven && { proven }),
   };
-  // Without its document no verdict is good, and yet nothing is wrong.
+  // Without its document a verdict is never good, although nothing is wrong.
   const alone = hashed === undefined ? tellReceipt(verdict, proven, words) : undefined;
   const said = alone ? headline('good', words.receiptOnly.label, alone, words) : verdictOf(result, words);
   verdictBox.className = `health ${alone ? 'plain' : TONES[verdict.outcome]}`;
