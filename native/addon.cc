@@ -1,5 +1,5 @@
-// The add-on's face to JavaScript (Node-API 8). All it keeps are threads, which belong to one environment and end
-// with it.
+// The add-on's JavaScript interface (Node-API 8). Its only state are threads, which belong to one environment
+// and end with it.
 #include <node_api.h>
 
 #include <cstring>
@@ -16,7 +16,7 @@
 namespace pdfseal {
 namespace {
 
-// The one of this name that runs on this processor; null when there is an exception.
+// The kernel of this name, if it runs on this processor; null if there is an exception.
 const Kernel* kernelNamed(napi_env env, napi_value value) {
   std::size_t length = 0;
   char name[32];
@@ -31,7 +31,7 @@ const Kernel* kernelNamed(napi_env env, napi_value value) {
   return nullptr;
 }
 
-// Nothing when there is an exception.
+// Empty if there is an exception.
 std::optional<Plan> readPlan(napi_env env, napi_value list) {
   bool isArray = false;
   std::uint32_t length = 0;
@@ -52,20 +52,21 @@ std::optional<Plan> readPlan(napi_env env, napi_value list) {
 
 constexpr char kClosed[] = "the threads are closed";
 
-// What was asked of the threads, and whom to tell.
+// A task for the threads, and its promise.
 struct Asked : Task {
   napi_deferred deferred;
   napi_ref memory;
 };
 
-// The native half of a `Threads` object. Shared with what tells of tasks: whichever of them ends first.
+// The native half of a `Threads` object. Shared with the callback that reports tasks, because either can end
+// first.
 class HashThreads {
  public:
-  // Null when there is an exception.
+  // Null if there is an exception.
   static std::shared_ptr<HashThreads> open(napi_env env, std::size_t count, const Plan& plan) {
     const auto opened = std::make_shared<HashThreads>();
     auto* context = new std::shared_ptr(opened);
-    // With no function of JavaScript: `settle` is called on its thread, with each task that is done.
+    // Without a JavaScript function: `settle` is called on its thread with each finished task.
     const napi_status made =
         napi_create_threadsafe_function(env, nullptr, nullptr, text(env, "pdfseal hash"), 0, 1, context, forget,
                                         context, settle, &opened->done_);
@@ -74,12 +75,12 @@ class HashThreads {
       return nullptr;
     }
     napi_unref_threadsafe_function(env, opened->done_);
-    // Hooks run in reverse: the threads end before what they call.
+    // Hooks run in reverse order: the threads end before the function that they call.
     napi_add_env_cleanup_hook(env, end, opened.get());
     opened->env_ = env;
     opened->threads_.emplace(count, plan,
                              [done = opened->done_](std::unique_ptr<Task> task) {
-                               // Where the environment has ended meanwhile there is nobody to tell.
+                               // If the environment has ended in the meantime, the result is dropped.
                                if (napi_call_threadsafe_function(done, task.get(), napi_tsfn_blocking) == napi_ok)
                                  task.release();
                              });
@@ -89,12 +90,12 @@ class HashThreads {
   bool isOpen() const { return threads_.has_value(); }
 
   void add(napi_env env, std::unique_ptr<Asked> asked) {
-    // A process does not end while it waits for digests.
+    // Keeps the process alive while digests are awaited.
     if (underWay_++ == 0) napi_ref_threadsafe_function(env, done_);
     threads_->add(std::move(asked));
   }
 
-  // Waits for what is under way; the rest is told that it came too late.
+  // Waits for the tasks in progress; the others are rejected as too late.
   void close() {
     if (!isOpen()) return;
     napi_remove_env_cleanup_hook(env_, end, this);
@@ -154,7 +155,8 @@ napi_value newThreads(napi_env env, napi_callback_info info) {
   return self;
 }
 
-// The threads a method was called on. Null if the environment is being terminated: then Node-API unwraps nothing any more.
+// The threads object on which a method was called. Null if the environment is being terminated: Node-API then
+// no longer unwraps objects.
 HashThreads* threadsOf(napi_env env, napi_callback_info info, napi_value& argument) {
   std::size_t arguments = 1;
   napi_value self;
@@ -173,7 +175,7 @@ napi_value hash(napi_env env, napi_callback_info info) {
   if (!threads->isOpen()) return fail(env, kClosed);
   auto asked = std::make_unique<Asked>();
   if (!readPieces(env, pieces, asked->pieces, memory)) return nullptr;
-  // A getter among the pieces may have closed them.
+  // A getter among the pieces may have closed the threads.
   if (!threads->isOpen()) return fail(env, kClosed);
   if (napi_create_promise(env, &asked->deferred, &promise) != napi_ok ||
       napi_create_reference(env, memory, 1, &asked->memory) != napi_ok)
@@ -182,7 +184,7 @@ napi_value hash(napi_env env, napi_callback_info info) {
   return promise;
 }
 
-// close(): waits for what is under way
+// close(): waits for the tasks in progress
 napi_value close(napi_env env, napi_callback_info info) {
   napi_value none;
   HashThreads* const threads = threadsOf(env, info, none);
@@ -202,7 +204,7 @@ napi_value threadsClass(napi_env env) {
   return status == napi_ok ? made : nullptr;
 }
 
-// kernels(): the names of those that run on this processor
+// kernels(): the names of the kernels that run on this processor
 napi_value kernels(napi_env env, napi_callback_info) {
   napi_value names;
   std::uint32_t i = 0;
@@ -213,7 +215,7 @@ napi_value kernels(napi_env env, napi_callback_info) {
   return names;
 }
 
-// selfTest(kernel): whether it knows the known answers
+// selfTest(kernel): whether it gives the known answers
 napi_value selfTestOf(napi_env env, napi_callback_info info) {
   std::size_t arguments = 1;
   napi_value name, good;

@@ -1,4 +1,4 @@
-// ARMv8 with SHA-256 instructions: SHA-512 by integers, stride by stride.
+// ARMv8 with SHA-256 instructions; SHA-512 uses integers, stride by stride.
 #if defined(__aarch64__)
 
 #include <bit>

@@ -1,4 +1,4 @@
-// ARMv8.2 with SHA-512 instructions (FEAT_SHA512) too: both hashes of one stream, interleaved.
+// ARMv8.2 that also has SHA-512 instructions (FEAT_SHA512): both hashes of one stream, interleaved.
 #if defined(__aarch64__)
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class ArmSha512 {
     for (int i = 0; i < 4; i++) before_[i] = s_[i];
   }
 
-  // Rounds 2j and 2j + 1; then the two words just used give way to those sixteen rounds later.
+  // Rounds 2j and 2j + 1; then the two words just used are replaced by those sixteen rounds later.
   template <std::size_t j>
   PDFSEAL_INLINE void twoRounds() {
     uint64x2_t& w0 = w_[j & 7];

@@ -5,21 +5,22 @@
 namespace pdfseal {
 namespace {
 
-// Lanes read their bytes once for each hash: in between they should stay in the processor's nearest caches.
+// Lanes read their bytes once for each hash: in between, the bytes should stay in the processor's nearest
+// caches.
 constexpr std::size_t kRunStridesMax = 32;
 
 std::size_t stridesOf(const Work& work) { return work.parts[0].strides + work.parts[1].strides; }
 
-// The streams being advanced, all at their own place, always by the same number of strides.
+// The streams in progress, each at its own position, always advanced by the same number of strides.
 class Window {
  public:
-  // Longest first, so that no long stream is left to be hashed alone when the others are done.
+  // Longest first, so that a long stream is not left to be hashed alone after the others.
   explicit Window(std::span<Work> list) : waiting_(list) {
     std::sort(list.begin(), list.end(),
               [](const Work& a, const Work& b) { return stridesOf(a) > stridesOf(b); });
   }
 
-  // Drops the streams that are done and takes others in their place; false when none is left.
+  // Replaces finished streams with others; false if none is left.
   bool refill() {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < size_; i++) {
@@ -36,7 +37,7 @@ class Window {
 
   std::size_t size() const { return size_; }
 
-  // Strides that every stream has at hand without a gap.
+  // Number of contiguous strides available in every stream.
   std::size_t run() {
     std::size_t strides = current(0)->strides;
     for (std::size_t i = 1; i < size_; i++) strides = std::min(strides, current(i)->strides);
@@ -68,7 +69,7 @@ class Window {
   std::size_t size_ = 0;
 };
 
-// Advances streams while lanes are worthwhile; returns those that are left.
+// Advances streams while lanes are worthwhile; returns the remaining ones.
 std::span<const Lane> advanceLanes(std::span<const LaneFunction> functions, std::span<const Lane> lanes,
                                    std::size_t strides) {
   for (const LaneFunction& f : functions) {
@@ -93,7 +94,7 @@ void advanceAll(const Plan& plan, std::span<Work> list) {
     const std::size_t strides = lanes.size() == 1 ? window.run() : std::min(window.run(), kRunStridesMax);
 
     const std::span<const Lane> apart = advanceLanes(kernel.lanesBoth, lanes, strides);
-    // SHA-512 costs most: a stream it has no lane for has both hashes done in one pass.
+    // SHA-512 costs most: a stream without a SHA-512 lane has both hashes computed in one pass.
     const std::span<const Lane> single = advanceLanes(kernel.lanes512, apart, strides);
     for (const Lane& lane : single) kernel.both(*lane.chain, lane.data, strides);
     const std::span<const Lane> laned = apart.first(apart.size() - single.size());

@@ -1,5 +1,5 @@
-// A thread that needs nothing of JavaScript: a worker of Node for the same took a third of the processor time with which a signer
-// starts, and memory for a second heap.
+// A thread without JavaScript: a Node worker for the same purpose took a third of the processor time needed
+// to start a signer, and memory for a second heap.
 #include "lifeline.h"
 
 #include <poll.h>
@@ -17,12 +17,12 @@
 
 namespace {
 
-// Left to the main thread for an orderly exit, if it still runs.
+// Time for the main thread to exit in an orderly way, if it still runs.
 constexpr timespec kGrace{0, 500'000'000};
 constexpr int kCheckMs = 100;
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 
-// Outlives whatever the process destroys at its end.
+// Never destroyed, because it must outlive the process's static objects.
 std::atomic<std::int64_t>& deadline = *new std::atomic<std::int64_t>(0);
 
 // The clock of `process.hrtime`.
@@ -34,7 +34,7 @@ std::int64_t now() {
 
 void end() { kill(getpid(), SIGKILL); }
 
-// What arrives means nothing; false once the other end is gone.
+// Received data is ignored; false once the other end is closed.
 bool isHeld(int fd) {
   char ignored[4096];
   const ssize_t count = read(fd, ignored, sizeof ignored);
@@ -64,7 +64,7 @@ napi_value watch(napi_env env, napi_callback_info info) {
       napi_get_value_int32(env, argument, &fd) != napi_ok) {
     return fail(env, "ERR_INVALID_ARG_TYPE", "watch takes a file descriptor");
   }
-  // Signals are for the main thread.
+  // Signals are left to the main thread.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

@@ -1,6 +1,6 @@
 // Datagrams to the service manager (sd_notify(3)) and its journal (systemd's "Native Journal Protocol"): Node
-// has none over Unix sockets, and a child that sends them would need NotifyAccess=all, which lets every child
-// of the service speak for it. And what else Node cannot ask of the kernel for a process.
+// lacks datagrams over Unix sockets, and sending them from a child would need NotifyAccess=all, which lets
+// every child of the service speak for it. Also other requests to the kernel that Node does not offer.
 #include <fcntl.h>
 #include <node_api.h>
 #include <sys/file.h>
@@ -28,12 +28,12 @@ namespace {
 constexpr std::size_t kAtOnceMax = 256;
 constexpr int kFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
 
-// Where datagrams go.
+// The destination of datagrams.
 struct Receiver {
   sockaddr_un address{};
   socklen_t bytes = 0;
 
-  // False for a path that is none.
+  // False for an invalid path.
   bool set(const std::string& path) {
     if (path.empty() || path.size() >= sizeof address.sun_path) return false;
     address.sun_family = AF_UNIX;
@@ -44,8 +44,8 @@ struct Receiver {
   }
 };
 
-// What is too large for a datagram goes as a file in memory that nobody can change any more, as the journal
-// has it. 0, or why not.
+// A message too large for a datagram is sent as a sealed memory file, as the journal requires. Returns 0, or
+// the error number.
 int sendAsFile(int socket, Receiver& to, const iovec& message) {
   const int file = memfd_create("pdfseald", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) return errno;
@@ -72,8 +72,8 @@ int sendAsFile(int socket, Receiver& to, const iovec& message) {
   return problem;
 }
 
-// How many of the messages were sent; `problem` says why no more. Never waits: a queue that is full is an
-// error like any other.
+// Returns how many of the messages were sent; `problem` is the reason if any are left. Never waits: a full
+// queue is an error like any other.
 std::size_t send(const std::string& path, std::vector<iovec>& messages, int& problem) {
   problem = ENAMETOOLONG;
   Receiver to;
@@ -104,7 +104,7 @@ std::size_t send(const std::string& path, std::vector<iovec>& messages, int& pro
   return sent;
 }
 
-// The short name of what went wrong, as far as callers tell one from the other.
+// The short name of the error, as far as callers distinguish it.
 const char* codeOf(int problem) {
   switch (problem) {
     case EAGAIN:
@@ -118,7 +118,7 @@ const char* codeOf(int problem) {
   }
 }
 
-// notify(socket, message): throws Error with the system's words.
+// notify(socket, message): throws Error with the system's message.
 napi_value notify(napi_env env, napi_callback_info info) {
   std::size_t count = 2;
   napi_value arguments[2];
@@ -134,8 +134,8 @@ napi_value notify(napi_env env, napi_callback_info info) {
   return problem == 0 ? nullptr : fail(env, codeOf(problem), std::strerror(problem));
 }
 
-// send(socket, buffers): how many were sent, in their order; throws Error with the system's code and words
-// when none was.
+// send(socket, buffers): sends in order and returns how many were sent; throws Error with the system's code
+// and message if none was.
 napi_value sendAll(napi_env env, napi_callback_info info) {
   std::size_t count = 2;
   napi_value arguments[2];
@@ -160,8 +160,9 @@ napi_value sendAll(napi_env env, napi_callback_info info) {
   return napi_create_uint32(env, static_cast<std::uint32_t>(sent), &result) == napi_ok ? result : nullptr;
 }
 
-// peer(fd): {pid?, uid} of the process at the other end of a Unix socket when it connected, or of the one that listens (unix(7),
-// SO_PEERCRED); undefined for any other. A process that another PID namespace hides has no pid here.
+// peer(fd): {pid?, uid} of the process at the other end of a Unix socket when it connected, or of the one
+// that listens (unix(7), SO_PEERCRED); undefined for any other socket. A process hidden by another PID
+// namespace has no pid here.
 napi_value peer(napi_env env, napi_callback_info info) {
   std::size_t count = 1;
   napi_value argument;
@@ -172,7 +173,7 @@ napi_value peer(napi_env env, napi_callback_info info) {
   }
   ucred credentials{};
   socklen_t bytes = sizeof credentials;
-  // Other sockets than those of Unix have credentials of nobody.
+  // Sockets other than Unix sockets have invalid credentials.
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0 || credentials.uid == static_cast<uid_t>(-1))
     return nullptr;
   napi_value result;
@@ -186,14 +187,15 @@ napi_value peer(napi_env env, napi_callback_info info) {
   return made ? result : nullptr;
 }
 
-// conceal(): from now on, no other process of the user reads the memory of this one, and no core is written (PR_SET_DUMPABLE,
-// prctl(2)). Throws Error with the system's code.
+// conceal(): from now on, other processes of the user cannot read the memory of this one, and no core is
+// written (PR_SET_DUMPABLE, prctl(2)). Throws Error with the system's code.
 napi_value conceal(napi_env env, napi_callback_info) {
   if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0) return nullptr;
   return fail(env, codeOf(errno), std::strerror(errno));
 }
 
-// flock(fd, kind): whether the open file has the lock, or none with "unlock" (flock(2)). Never waits. Throws Error with the system's words.
+// flock(fd, kind): returns whether the open file now has the lock, or, with "unlock", has none (flock(2)).
+// Never waits. Throws Error with the system's message.
 napi_value lock(napi_env env, napi_callback_info info) {
   std::size_t count = 2;
   napi_value arguments[2];

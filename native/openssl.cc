@@ -1,14 +1,14 @@
-// OpenSSL's own code, of the Node that has loaded the add-on: one stream, one hash after the other. It knows
-// processors that the other kernels were never tried on, so that what is measured to be fastest is never worse
-// than this.
+// OpenSSL's own code, from the Node that has loaded the add-on: one stream, one hash after the other. It
+// supports processors on which the other kernels were never tested, so that the fastest measured kernel is
+// never slower than OpenSSL.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "kernels.h"
 
-// As in <openssl/sha.h>, whose layout has not changed since OpenSSL 0.9.8; were it another one, the self-test
-// would tell. Weak: where a Node does not export them, this kernel is not supported.
+// As in <openssl/sha.h>, whose layout has not changed since OpenSSL 0.9.8; if it did, the self-test would
+// fail. Weak symbols: if a Node does not export them, this kernel is not supported.
 extern "C" {
 struct SHA256state_st {
   std::uint32_t h[8], lengthLow, lengthHigh, partial[16];
@@ -25,7 +25,7 @@ struct SHA512state_st {
 namespace pdfseal {
 namespace {
 
-// Whole blocks only, so that nothing is kept but the chaining value.
+// Only whole blocks, so that the chaining value is the only state.
 template <class Context, class Word>
 void update(int (*function)(Context*, const void*, std::size_t), Word* chain, const std::uint8_t* data,
             std::size_t blocks) {
@@ -43,7 +43,7 @@ void sha512(std::uint64_t* chain, const std::uint8_t* data, std::size_t blocks) 
   update(SHA512_Update, chain, data, blocks);
 }
 
-// By turns, so that bytes are still in the nearest cache when they are read again.
+// Alternates between the hashes, so that bytes are still in the nearest cache when they are read again.
 void both(Chain& chain, const std::uint8_t* data, std::size_t strides) {
   constexpr std::size_t kTurnStrides = 64;
   while (strides > 0) {

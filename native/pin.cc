@@ -1,4 +1,5 @@
-// The PIN is in memory for the log-in alone, in a page of its own: JavaScript can neither lock memory nor wipe its strings.
+// The PIN is in memory only during the log-in, in a page of its own: JavaScript can neither lock memory nor
+// wipe its strings.
 #include "pin.h"
 
 #include <dlfcn.h>
@@ -14,21 +15,21 @@
 
 #include "system.h"
 
-// As in <openssl/evp.h>: OpenSSL's own code, of the Node that has loaded the add-on.
+// As in <openssl/evp.h>: OpenSSL's own code, from the Node that has loaded the add-on.
 extern "C" int EVP_PBE_scrypt(const char* password, std::size_t passwordBytes, const unsigned char* salt,
                               std::size_t saltBytes, std::uint64_t n, std::uint64_t r, std::uint64_t p,
                               std::uint64_t memoryMax, unsigned char* key, std::size_t keyBytes);
 
 namespace {
 
-// Never in a core, never in a child, and wiped in the end.
+// Memory that is never in a core or in a child, and is wiped in the end.
 class Page {
  public:
   static constexpr std::size_t kBytes = 4096;
 
   Page() : bytes_(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
     if (bytes_ == MAP_FAILED) return;
-    // Neither fails for memory that is there.
+    // Neither fails for mapped memory.
     madvise(bytes_, kBytes, MADV_DONTDUMP);
     madvise(bytes_, kBytes, MADV_DONTFORK);
   }
@@ -41,7 +42,7 @@ class Page {
   }
 
   bool isThere() const { return bytes_ != MAP_FAILED; }
-  // Never swapped from now on. 0, or why not.
+  // Prevents swapping from now on. Returns 0, or the error number.
   int lock() { return mlock(bytes_, kBytes) == 0 ? 0 : errno; }
   CK_UTF8CHAR* bytes() { return static_cast<CK_UTF8CHAR*>(bytes_); }
 
@@ -49,7 +50,7 @@ class Page {
   void* bytes_;
 };
 
-// How much of the file is there; -1 with errno.
+// Reads the rest of the file. Returns the number of bytes; -1 with errno.
 ssize_t readAll(int file, Page& page) {
   std::size_t length = 0;
   while (length < Page::kBytes) {
@@ -67,7 +68,8 @@ std::size_t withoutLineBreak(const CK_UTF8CHAR* bytes, std::size_t length) {
   return length > 1 && bytes[length - 2] == '\r' ? length - 2 : length - 1;
 }
 
-// A PIN has few digits, so each guess must cost: 32 MiB and a tenth of a second. A changed cost makes all records void.
+// A PIN has few digits, so each guess must be expensive: 32 MiB and a tenth of a second. Changing the cost
+// invalidates all records.
 constexpr std::uint64_t kScryptN = 1 << 15;
 constexpr std::uint64_t kScryptR = 8;
 constexpr std::uint64_t kScryptMemoryMax = 64 << 20;
@@ -82,7 +84,7 @@ bool bytesOf(napi_env env, napi_value value, Bytes& bytes) {
   return napi_get_buffer_info(env, value, &bytes.data, &bytes.length) == napi_ok;
 }
 
-// OpenSSL wipes its own copy of the PIN. False if there is no memory for it.
+// OpenSSL wipes its own copy of the PIN. False if there is not enough memory.
 bool digestOf(const CK_UTF8CHAR* pin, std::size_t length, const Bytes& salt, unsigned char* digest) {
   return EVP_PBE_scrypt(reinterpret_cast<const char*>(pin), length, static_cast<const unsigned char*>(salt.data),
                         salt.length, kScryptN, kScryptR, 1, kScryptMemoryMax, digest, kDigestBytes) == 1;
@@ -95,14 +97,14 @@ bool contains(const Bytes& digests, const unsigned char* digest) {
   return false;
 }
 
-// Of the instance that is loaded, and initialised; null if there is none.
+// The functions of the loaded and initialised instance; null if there is none.
 CK_FUNCTION_LIST* functionsOf(const std::string& module) {
   void* handle = dlopen(module.c_str(), RTLD_NOLOAD | RTLD_LAZY);
   if (handle == nullptr) return nullptr;
   const auto getList = reinterpret_cast<CK_C_GetFunctionList>(dlsym(handle, "C_GetFunctionList"));
   CK_FUNCTION_LIST* functions = nullptr;
   if (getList == nullptr || getList(&functions) != CKR_OK) functions = nullptr;
-  // Whoever loaded it holds it.
+  // The caller that loaded it still holds it.
   dlclose(handle);
   return functions;
 }
@@ -167,7 +169,7 @@ napi_value logIn(napi_env env, napi_callback_info info) {
   if (napi_create_double(env, static_cast<double>(result), &value) != napi_ok || !set(env, answer, "result", value))
     return nullptr;
   if (result == CKR_OK) return answer;
-  // Without a digest the caller cannot remember the PIN, and says so.
+  // Without a digest the caller cannot remember the PIN, and reports that.
   if (refused.length == 0 && !digestOf(page.bytes(), pinBytes, salt, digest)) return answer;
   return addDigest(env, answer, digest) ? answer : nullptr;
 }

@@ -17,7 +17,7 @@ void putBigEndian(std::uint8_t* to, Word value) {
   for (std::size_t i = sizeof value; i-- > 0; value >>= 8) to[i] = static_cast<std::uint8_t>(value);
 }
 
-// Fills up the bytes kept from before, and finds whole strides. What remains of the chunk is taken by `keep`.
+// Fills up the bytes kept from before, and finds whole strides. The rest of the chunk is taken by `keep`.
 Work take(State& state, std::span<const std::uint8_t>& bytes) {
   const std::size_t kept = partialBytes(state);
   const std::size_t filled = kept == 0 ? 0 : std::min(kStrideBytes - kept, bytes.size());
@@ -81,7 +81,7 @@ bool State::valid() const { return std::memcmp(magic, kMagic, sizeof kMagic) == 
 void hashPieces(const Plan& plan, std::span<Piece> pieces) {
   std::vector<Work> list;
   list.reserve(pieces.size());
-  // Chunks of one stream follow each other; those of the others are beside them.
+  // Chunks of one stream are processed in order; those of different streams in parallel.
   for (std::size_t i = 0;; i++) {
     list.clear();
     for (Piece& piece : pieces)

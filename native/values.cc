@@ -33,7 +33,7 @@ bool bytesOf(napi_env env, napi_value value, std::span<const std::uint8_t>& byte
   return true;
 }
 
-// The values of one piece as JavaScript gave them.
+// The JavaScript values of one piece.
 struct Given {
   napi_value state, last;
   std::vector<napi_value> chunks;
@@ -70,7 +70,7 @@ bool readState(napi_env env, napi_value value, State& state) {
   return state.valid();
 }
 
-// Runs no JavaScript, so that no getter can take bytes away that were found before.
+// Does not run JavaScript, so that a getter cannot remove bytes that were found before.
 const char* readPiece(napi_env env, const Given& given, Piece& piece) {
   if (!readState(env, given.state, piece.state))
     return "state is not one that this version of the add-on returned";
@@ -83,7 +83,7 @@ const char* readPiece(napi_env env, const Given& given, Piece& piece) {
   return nullptr;
 }
 
-// What JavaScript could still reach, it could still change; this array nobody else has.
+// JavaScript could change any array that it can reach; this one is private.
 bool hold(napi_env env, const std::vector<Given>& given, napi_value& memory) {
   std::uint32_t count = 0;
   if (napi_create_array(env, &memory) != napi_ok) return false;

@@ -12,8 +12,8 @@
 
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx2,bmi,bmi2")
 #include <immintrin.h>
-// GCC 12 takes the undefined register that some intrinsics start from for a mistake of the caller (its bug
-// 105593).
+// GCC 12 wrongly reports the undefined register from which some intrinsics start as a mistake of the caller
+// (its bug 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
