@@ -1,4 +1,4 @@
-// What the kernels of 64-bit ARM share.
+// Declarations shared by the kernels of 64-bit ARM.
 #pragma once
 
 #include "kernels.h"

@@ -27,7 +27,7 @@ class ArmSha256 {
     efghBefore_ = efgh_;
   }
 
-  // Rounds 4q to 4q + 3; then the four words just used give way to those sixteen rounds later.
+  // Rounds 4q to 4q + 3; then the four words just used are replaced by those sixteen rounds later.
   template <std::size_t q>
   PDFSEAL_INLINE void fourRounds() {
     uint32x4_t& w0 = w_[q & 3];

@@ -20,7 +20,7 @@ struct Chain {
   std::uint64_t sha512[8];
 };
 
-// One stream's part in a call of a lane function: where its chaining values are, where its bytes are.
+// One stream's part in a call of a lane function: pointers to its chaining values and to its bytes.
 struct Lane {
   Chain* chain;
   const std::uint8_t* data;
@@ -30,7 +30,7 @@ struct Lane {
 // `width`.
 struct LaneFunction {
   std::size_t width;
-  // From this many streams on it is faster than what comes after it in the table.
+  // From this number of streams on, it is faster than the functions after it in the table.
   std::size_t worthwhile;
   void (*advance)(std::span<const Lane> lanes, std::size_t strides);
 };
@@ -40,7 +40,7 @@ struct Kernel {
   bool (*supported)();
   // One stream, both hashes in one pass.
   void (*both)(Chain& chain, const std::uint8_t* data, std::size_t strides);
-  // One stream, one hash: the padded ends, whose lengths differ, and what lanes leave over.
+  // One stream, one hash: for the padded ends, whose lengths differ, and for the rest that lanes leave over.
   void (*sha256)(std::uint32_t* chain, const std::uint8_t* data, std::size_t blocks);
   void (*sha512)(std::uint64_t* chain, const std::uint8_t* data, std::size_t blocks);
   // Both hashes, or one of them. Widest first.
@@ -49,14 +49,14 @@ struct Kernel {
   std::span<const LaneFunction> lanes512 = {};
 };
 
-// Which kernel advances how many streams: one each for 1, 2 or 3, 4 to 7, 8 to 15, and kLanesMax.
+// The kernel for each number of streams: one each for 1, 2 or 3, 4 to 7, 8 to 15, and kLanesMax.
 class Plan {
  public:
   static constexpr std::size_t kWidths = std::bit_width(kLanesMax);
   using Kernels = std::array<const Kernel*, kWidths>;
 
   Plan(const Kernels& kernels) : kernels_(kernels) {}
-  // The same for all.
+  // Uses the same kernel for all.
   Plan(const Kernel& kernel) { kernels_.fill(&kernel); }
 
   const Kernel& forStreams(std::size_t count) const { return *kernels_[std::bit_width(count) - 1]; }
@@ -65,8 +65,7 @@ class Plan {
   Kernels kernels_;
 };
 
-// Compiled into this build: OpenSSL, the one that runs everywhere, then the others by what they ask of a
-// processor.
+// Compiled into this build: OpenSSL, the portable kernel, then the others in order of processor requirements.
 std::span<const Kernel* const> compiledKernels();
 
 extern const Kernel kOpenSsl;

@@ -7,8 +7,7 @@
 
 namespace pdfseal {
 
-// Whole strides of one stream, in up to two parts that follow each other (bytes kept from before, bytes just
-// come).
+// Whole strides of one stream, in up to two consecutive parts (bytes kept from before, and new bytes).
 struct Work {
   struct Part {
     const std::uint8_t* data;
@@ -18,7 +17,7 @@ struct Work {
   Part parts[2];
 };
 
-// Advances every stream by all of its strides. Consumes the list: it is sorted, and left with nothing to do.
+// Advances every stream by all of its strides. Consumes the list: it is sorted, and its entries are used up.
 void advanceAll(const Plan& plan, std::span<Work> list);
 
 }  // namespace pdfseal

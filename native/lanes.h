@@ -19,7 +19,7 @@ PDFSEAL_INLINE typename Hash::Word* chainOf(const Lane& lane) {
     return lane.chain->sha512;
 }
 
-// The chaining values, word by word, each word of all lanes side by side.
+// The chaining values, word by word: each word of all lanes is contiguous.
 template <class Hash, class Ops>
 struct Columns {
   alignas(64) typename Hash::Word word[8][Ops::kWidth];
@@ -39,7 +39,7 @@ struct Columns {
   }
 };
 
-// Lanes without a stream of their own repeat the first one's; their results are dropped.
+// Lanes without a stream of their own repeat the first one; their results are dropped.
 template <class Hash, class Ops>
 void advanceLanes(std::span<const Lane> lanes, std::size_t strides) {
   constexpr std::size_t blockBytes = 16 * sizeof(typename Hash::Word);

@@ -1,4 +1,4 @@
-// Both hashes over plain integers. Kernels that are fast at one hash only include it, so that it is compiled
+// Both hashes over plain integers. Kernels that are fast at only one hash include it, so that it is compiled
 // again with their instruction set.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Known answers, asked at every start: a kernel that this processor, hypervisor or compiler breaks must not
-// be used.
+// Known answers, checked at every start: a kernel that gives wrong results on this processor, hypervisor or
+// compiler must not be used.
 #pragma once
 
 #include "kernels.h"

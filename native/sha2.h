@@ -1,6 +1,6 @@
-// SHA-256 and SHA-512 (FIPS 180-4, section 6) written once, over a "word" that may be an integer or a vector
-// with one stream per lane. The caller's `Ops` names the arithmetic; everything here is inlined into the
-// kernel that asks for it.
+// SHA-256 and SHA-512 (FIPS 180-4, section 6), written once over a "word" that may be an integer or a vector
+// with one stream per lane. The caller's `Ops` provides the arithmetic; everything here is inlined into the
+// kernel that uses it.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ PDFSEAL_INLINE void unrolled(Function function) {
   (std::make_index_sequence<count>());
 }
 
-// What differs between the two: word size, rounds and the rotations of section 4.1.2 and 4.1.3.
+// The differences between the two: word size, rounds and the rotations of section 4.1.2 and 4.1.3.
 struct Sha256 {
   using Word = std::uint32_t;
   static constexpr int kRounds = 64;
@@ -61,7 +61,7 @@ struct Compression {
                             Ops::template shiftRight<n[2]>(x));
   }
 
-  // Word i gives way to the one sixteen words later.
+  // Word i is replaced by the one sixteen words later.
   template <std::size_t i>
   static PDFSEAL_INLINE void expand(Word (&w)[16]) {
     w[i] = Ops::add(Ops::add(w[i], w[(i + 9) & 15]), schedule<Hash::kSchedule0>(w[(i + 1) & 15]));

@@ -1,4 +1,4 @@
-// A document's hash state, and the pieces it advances by.
+// A document's hash state, and the pieces by which it advances.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace pdfseal {
 
-// What is kept of a document between two pieces: plain bytes, to be handed from thread to thread, never from
-// machine to machine. The digits of the magic are the version of the layout.
+// The state of a document between two pieces: plain bytes, which may be passed between threads but not
+// between machines. The digits of the magic are the version of the layout.
 struct State {
   static constexpr char kMagic[8] = {'p', 'd', 'f', 's', 'e', 'a', 'l', '1'};
 
@@ -29,7 +29,7 @@ struct Digests {
   std::uint8_t sha512[64];
 };
 
-// The next bytes of one document, in chunks. They are only read, and must not change meanwhile.
+// The next bytes of one document, in chunks. They are only read, and must not change during that time.
 struct Piece {
   State state;
   std::vector<std::span<const std::uint8_t>> chunks;
@@ -38,7 +38,7 @@ struct Piece {
   Digests digests;
 };
 
-// Takes every piece into its state, many streams at once.
+// Adds every piece to its state, many streams at once.
 void hashPieces(const Plan& plan, std::span<Piece> pieces);
 
 }  // namespace pdfseal

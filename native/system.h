@@ -1,4 +1,4 @@
-// Values that come from JavaScript and errors that go there, for what asks the system.
+// Conversion of JavaScript values and errors for functions that call the system.
 #pragma once
 
 #include <node_api.h>
@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-// False for what is no string.
+// False if the value is not a string.
 inline bool textOf(napi_env env, napi_value value, std::string& text) {
   std::size_t length;
   if (napi_get_value_string_utf8(env, value, nullptr, 0, &length) != napi_ok) return false;
@@ -16,7 +16,7 @@ inline bool textOf(napi_env env, napi_value value, std::string& text) {
   return true;
 }
 
-// Throws an Error; null.
+// Throws an Error; returns null.
 inline napi_value fail(napi_env env, const char* code, const char* message) {
   napi_throw_error(env, code, message);
   return nullptr;

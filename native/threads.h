@@ -1,4 +1,4 @@
-// Threads that hash what they are given.
+// Threads that run hash tasks.
 #pragma once
 
 #include <condition_variable>
@@ -16,7 +16,7 @@ namespace pdfseal {
 struct Task {
   virtual ~Task() = default;
   std::vector<Piece> pieces;
-  // False where the threads ended before its turn.
+  // False if the threads ended before its turn.
   bool hashed = false;
 };
 
@@ -24,9 +24,10 @@ class Threads {
  public:
   using Done = std::function<void(std::unique_ptr<Task>)>;
 
-  // `done` is called once with every task that was added: on one of the threads, or at the end with what is left.
+  // `done` is called once for every added task: on one of the threads, or, at the end, for the remaining
+  // ones.
   Threads(std::size_t count, const Plan& plan, Done done);
-  // Waits for the tasks under way only.
+  // Waits only for the tasks in progress.
   ~Threads();
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
@@ -42,7 +43,7 @@ class Threads {
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Task>> tasks_;
   bool ending_ = false;
-  // Last, so that all above is there before the first of them runs.
+  // Declared last, so that all other members exist before the first thread runs.
   std::vector<std::jthread> threads_;
 };
 

@@ -1,9 +1,9 @@
 // One stream, both hashes in one pass: SHA-256 keeps the SHA unit busy, the rounds of SHA-512 the integer
 // units, and the vector units expand SHA-512's message schedule, a stride ahead. The three are interleaved in
-// the source, since a processor looks only a few hundred instructions ahead.
+// the source, because a processor looks only a few hundred instructions ahead.
 //
-// Vectors have 128 bits: a wider one would leave upper halves dirty, beside which an instruction of the SHA
-// extensions takes a hundred times as long on processors of Intel.
+// Vectors have 128 bits: wider ones would leave upper halves dirty, and then an instruction of the SHA
+// extensions takes a hundred times as long on Intel processors.
 //
 // The Ops of a vector of two words: rotateRight<n>, exclusiveOr. Included below the #pragma that names the
 // instruction set.
@@ -15,8 +15,8 @@
 namespace pdfseal {
 namespace {
 
-// The rounds of SHA-512 in integer registers. They are assembly since they decide the speed: compilers run out
-// of registers, and what they spill is what the next round waits for.
+// The rounds of SHA-512 in integer registers. They are written in assembly because they determine the speed:
+// compilers run out of registers, and the next round waits for what they spill.
 class Rounds512 {
  public:
   PDFSEAL_INLINE void load(const std::uint64_t* chain) {
@@ -71,8 +71,8 @@ class Rounds512 {
   std::uint64_t s_[8], bc_;
 };
 
-// The message schedule of SHA-512, two words a row, each with its round's constant added. A row gives way to
-// the next stride's as soon as its two rounds are done.
+// The message schedule of SHA-512, two words a row, each with its round's constant added. A row is replaced
+// by the next stride's as soon as its two rounds are done.
 template <class Ops>
 class Schedule {
  public:
@@ -83,7 +83,7 @@ class Schedule {
     return rows_ + 2 * j;
   }
 
-  // Row j of the stride at `data`. To be called in order.
+  // Row j of the stride at `data`. Must be called in order.
   template <std::size_t j>
   PDFSEAL_INLINE void expand(const std::uint8_t* data) {
     __m128i& w = w_[j & 7];
@@ -120,7 +120,7 @@ class Interleaved {
     unrolled<kRows>([&]<std::size_t j>() __attribute__((always_inline)) { schedule_.template expand<j>(data); });
 #pragma GCC unroll 1
     for (; strides > 0; strides--, data += kStrideBytes) {
-      // Behind the last stride there is nothing to look at: its own schedule is made again and dropped.
+      // After the last stride there is nothing to read: its own schedule is computed again and dropped.
       const std::uint8_t* next = strides > 1 ? data + kStrideBytes : data;
       unrolled<kRows>([&]<std::size_t j>() __attribute__((always_inline)) { step<j>(data, next); });
       sha512_.end(chain.sha512);
@@ -131,7 +131,7 @@ class Interleaved {
  private:
   static constexpr std::size_t kRows = Schedule<Ops>::kRows;
 
-  // Rounds 2j and 2j + 1 of SHA-512, and what of the two others is due meanwhile.
+  // Rounds 2j and 2j + 1 of SHA-512, and the parts of the two others that are due in the same time.
   template <std::size_t j>
   PDFSEAL_INLINE void step(const std::uint8_t* data, const std::uint8_t* next) {
     constexpr std::size_t quad = j * 32 / kRows, quadAfter = (j + 1) * 32 / kRows;

@@ -1,4 +1,4 @@
-// What the kernels of x86-64 share.
+// Declarations shared by the kernels of x86-64.
 #pragma once
 
 #include "kernels.h"

@@ -13,8 +13,7 @@ PDFSEAL_INLINE __m128i loadWords(const void* from) {
   return _mm_loadu_si128(static_cast<const __m128i*>(from));
 }
 
-// The chaining value of a stream. The instructions want (a, b, e, f) and (c, d, g, h), highest
-// word first.
+// The chaining value of a stream. The instructions require (a, b, e, f) and (c, d, g, h), highest word first.
 struct ShaState {
   __m128i abef, cdgh;
 
@@ -46,7 +45,7 @@ class ShaNi : public ShaState {
     cdghBefore_ = cdgh;
   }
 
-  // Rounds 4q to 4q + 3; then the four words just used give way to those sixteen rounds later.
+  // Rounds 4q to 4q + 3; then the four words just used are replaced by those sixteen rounds later.
   template <std::size_t q>
   PDFSEAL_INLINE void fourRounds() {
     __m128i &w0 = w_[q & 3], &w1 = w_[(q + 1) & 3], &w2 = w_[(q + 2) & 3], &w3 = w_[(q + 3) & 3];

@@ -1,4 +1,4 @@
-// The same with 512-bit registers. Included below the #pragma that names the instruction set.
+// Like x86_transpose.h, with 512-bit registers. Included below the #pragma that names the instruction set.
 #pragma once
 
 #include "x86_transpose.h"

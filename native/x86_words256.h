@@ -1,5 +1,5 @@
-// Words that are 256-bit vectors: 8 lanes of SHA-256 or 4 of SHA-512. What is not here takes other instructions with
-// AVX-512. Included below the #pragma that names the instruction set.
+// Words that are 256-bit vectors: 8 lanes of SHA-256 or 4 of SHA-512. Operations missing here use other
+// instructions with AVX-512. Included below the #pragma that names the instruction set.
 #pragma once
 
 #include "lanes.h"
