@@ -1,10 +1,9 @@
 // Both hashes of eight streams in one pass: SHA-512 with a stream in each lane, SHA-256 with the SHA
 // extensions.
 //
-// What bounds both together are the slots of the vector units. The extensions' rounds of SHA-256 take few,
-// but wait for each other, so they stand between the rounds of SHA-512; their message schedule takes more
-// than it does in lanes, and there it needs no transposing of its own: each lane of SHA-512's words holds two
-// of SHA-256's.
+// The slots of the vector units limit both together. The extensions' rounds of SHA-256 take few, but wait for
+// each other, so they stand between the rounds of SHA-512; their message schedule takes more than it does in
+// lanes, and there it needs no transposing of its own: each lane of SHA-512's words holds two of SHA-256's.
 //
 // Included below the #pragma that names the instruction set.
 #pragma once
