@@ -86,7 +86,7 @@ export const CHECKS: Record<string, CheckWords> = {
   },
 };
 
-/** What a failed or undecided check, or a fault of an evidence record, means to the reader: the headline, and what to do. */
+/** The meaning of a failed or undecided check, or of a fault of an evidence record: the headline, and the remedy. */
 interface Trouble {
   lead: string;
   remedy: string;

@@ -8,7 +8,7 @@ export interface Story {
   /** The headline. */
   lead: Text;
   more: Text[];
-  /** What the reader can do about a verdict that is not good. */
+  /** The reader's remedy for a verdict that is not good. */
   remedy?: string;
 }
 
@@ -52,7 +52,7 @@ export function tell(verdict: Verdict, proven: Proven | undefined, words: Words)
   };
 }
 
-/** What a receipt proves on its own. Undefined unless only its document is missing. */
+/** The sentences that a receipt proves on its own. Undefined unless only its document is missing. */
 export function tellReceipt(
   { checks }: Verdict,
   proven: Proven | undefined,
@@ -120,7 +120,7 @@ function caveatsOf({ statement, time, keys }: Proven, { lead }: Words): Text[] {
   ];
 }
 
-/** What is proven despite the verdict. */
+/** The facts proven despite the verdict. */
 function tellRest({ outcome, matches }: Verdict, proven: Proven, wrong: string[], { lead, ...words }: Words) {
   if (isCanary(proven)) return [];
   if (outcome === 'unknown') return [(matches ? lead.isInLog : lead.logOnly)(by(proven))];

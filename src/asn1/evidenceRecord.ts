@@ -175,7 +175,7 @@ interface Refusal {
   detail: string;
 }
 
-/** What an archive time-stamp proves, or why it proves nothing. */
+/** The statement that an archive time-stamp proves, or why it does not prove anything. */
 export type RecordLine = { kind: RenewalKind } & (
   | { outcome: 'good'; digest: DigestName; timestamp: VerifiedTimestamp }
   | Refusal
@@ -261,7 +261,7 @@ interface Link {
   archived: ArchiveTimestamp;
   /** The hash function of its chain. */
   digest: DigestName;
-  /** What it must cover: a description for people, and the possible leaves. */
+  /** The data it must cover: a description for people, and the possible leaves. */
   covered: string;
   leaves: Uint8Array[];
 }
@@ -315,7 +315,7 @@ function linksOf({ chains, chainDers }: ParsedEvidenceRecord, data: Uint8Array):
   });
 }
 
-/** What the token proves at `next`, the time of the next token; the last token is checked at the time of verification. */
+/** Verifies the token at `next`, the time of the next token; the last token is verified at the time of verification. */
 function verifyLink(link: Link, input: Prepared, next: number | undefined): VerifiedTimestamp {
   const { archived, digest, covered, leaves } = link;
   const { reducedHashTree: tree, token } = archived;

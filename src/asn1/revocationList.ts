@@ -11,7 +11,7 @@ export interface RevocationList {
   /** The validity of the list, milliseconds since the epoch. A list without `nextUpdate` is valid for ever. */
   thisUpdate: number;
   nextUpdate: number | undefined;
-  /** What {@link issuedAs} returns for each certificate on the list. */
+  /** The value of {@link issuedAs} for each certificate on the list. */
   revoked: ReadonlySet<string>;
 }
 

@@ -2,7 +2,7 @@
 
 interface Bound {
   max: number;
-  /** What happens to a new entry if there are already `max`. */
+  /** The treatment of a new entry if there are already `max`. */
   whenFull: 'refuse it' | 'forget the oldest';
 }
 

@@ -124,7 +124,7 @@ function facts(credential: Credential, now: number): Html {
   return card(words.factsTitle, definitions(pairs));
 }
 
-/** What remains, or would remain, after a key ends. */
+/** The keys and endpoints that remain, or would remain, after a key ends. */
 interface Left {
   /** Valid keys that replaced it. */
   successors: readonly Credential[];

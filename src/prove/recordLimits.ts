@@ -70,7 +70,7 @@ export async function fullestLevel(
   return levels.toSorted((a, b) => shareOf(b) - shareOf(a))[0];
 }
 
-/** What a time-stamp adds to a record: bytes, and the certificates outside and inside the token. */
+/** The contribution of a time-stamp to a record: bytes, and the certificates outside and inside the token. */
 interface Part {
   bytes: number;
   beside: readonly string[];
