@@ -75,10 +75,7 @@ export class Egress implements EgressProcess {
     return new EgressClient(purpose, this);
   }
 
-  /**
-   * Starts the child, unless it runs already or is a unit. Resolves with the socket once it listens, also after failed starts. Never
-   * rejects.
-   */
+  /** Starts the child, unless it runs or is a unit. Resolves with the socket once it listens, also after failed starts. Never rejects. */
   socketPath(): Promise<string> {
     const { socket, logger } = this.#options;
     this.#beats ??= startRounds(
