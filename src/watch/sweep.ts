@@ -21,9 +21,9 @@ export interface SweepOptions {
 }
 
 /**
- * Removes what has expired, at once and then every minute: idempotency entries, counts of past quota windows, salts of ended former keys,
- * and copies of documents. Checks the readers of the embedded store: a killed reader holds its pages until they are checked, and the age of
- * a hanging one counts from the first check. Returns a function that ends the sweep after its current step.
+ * Removes what has expired, at once and then every minute: idempotency entries, counts of past quota windows, salts of rotated keys that
+ * have ended, and copies of documents. Checks the readers of the embedded store: a killed reader holds its pages until they are checked,
+ * and the age of a hanging one counts from the first check. Returns a function that ends the sweep after its current step.
  */
 export function startSweeping({
   onFatal,
