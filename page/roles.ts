@@ -127,7 +127,7 @@ function checkpointOf({ text = '' }: Part): Uint8Array {
   return new TextEncoder().encode(readStamped(text)?.checkpoint ?? '');
 }
 
-/** Where a file is not what its name says, or not what it was chosen as. */
+/** Files whose content does not match their name, or the role chosen for them. */
 function contradictions({ file, role, roles, bytes }: Part, words: Words): string[] {
   const name = quoteName(file.name);
   const nameOf = words.roles;
