@@ -166,14 +166,13 @@ async function enqueue(
   { changes, unless = [] }: Write,
   ifFenceStands: (put: () => void) => Promise<boolean> | undefined,
 ): Promise<boolean> {
-  const change = () => {
-    for (const { database, key, value } of changes) {
-      if (value === undefined) void database.remove(key);
-      else void database.put(key, value);
-    }
-  };
+  // Each of these promises has the outcome of the whole batch, which the batch itself reports.
+  const change = () =>
+    changes.map(({ database, key, value }) =>
+      value === undefined ? database.remove(key) : database.put(key, value),
+    );
   const putAll = () => {
-    if (ifFenceStands(change) === undefined) change();
+    if (ifFenceStands(change) === undefined) void change();
   };
   const conditions: Promise<boolean>[] = [];
   const putUnless = unless.reduceRight(
