@@ -22,6 +22,7 @@ const RANKS = [
   ['limits', 'webhook'],
   ['seal', 'prove'],
   ['watch', 'config'],
+  ['health'],
   ['http', 'witness'],
   ['admin'],
   ['console'],
@@ -30,7 +31,7 @@ const RANKS = [
   ['cli.ts', 'main.ts'],
 ];
 /** One room imports another: the more such arrows, the more a newcomer must know to change anything. */
-const ARROWS_MAX = 150;
+const ARROWS_MAX = 164;
 
 interface Source {
   path: string;

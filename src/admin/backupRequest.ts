@@ -2,7 +2,7 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
-import { writeNote } from './upkeepNotes.ts';
+import { writeNote } from '../health/upkeepNotes.ts';
 
 const askedNote = z.object({ asked_at: z.iso.datetime(), person: z.string() });
 const runNote = z.object({

@@ -1,8 +1,8 @@
 /** What the administration says of requests that are carried to witnesses, and of their answers. */
 import * as z from 'zod';
 import { toRfc3339 } from '../base/clock.ts';
+import { WIRE } from '../health/sections/section.ts';
 import type { CarriedOutcome, CarriedRequest } from '../watch/carrying.ts';
-import { WIRE } from './status/section.ts';
 
 const { count, time } = WIRE;
 

@@ -2,8 +2,8 @@
 
 import * as z from 'zod';
 import { PERSON_NAME_RULE, type Person, ROLES, readPersonName } from '../base/people.ts';
+import { WIRE } from '../health/sections/section.ts';
 import { invalidField } from '../job/fieldValues.ts';
-import { WIRE } from './status/section.ts';
 
 /** What opens and closes the console. */
 export interface ConsoleDoor {

@@ -1,13 +1,13 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { BoundedSet } from '../base/bounded.ts';
+import type { StatusMetric } from '../health/sections/section.ts';
+import { type AdminStatus, STATUS_METRICS } from '../health/statusSchema.ts';
 import type { AnsweredRequest } from '../http/observe.ts';
 import { type Failure, isOfClient, type Job } from '../job/job.ts';
 import type { ScanAnswer } from '../scan/clamdReply.ts';
 import type { FetchAttempt } from '../seal/fetching.ts';
 import type { SealedJobs, SealerObserver } from '../seal/observer.ts';
 import type { CanaryRun } from '../watch/canary.ts';
-import type { StatusMetric } from './status/section.ts';
-import { type AdminStatus, STATUS_METRICS } from './statusSchema.ts';
 
 /** Seconds; from a flush of a good disk to the time-out of a bad token. */
 const STEP_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];

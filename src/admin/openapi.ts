@@ -12,7 +12,7 @@ import {
 } from '../http/openapiParts.ts';
 import { SCHEMAS } from '../http/schemas.ts';
 import { RENEWAL_DIGESTS } from '../store/renewalStore.ts';
-import { ANSWERS } from './statusSchema.ts';
+import { ANSWERS } from './answers.ts';
 
 const CHANGE_FAILURES: ErrorCode[] = ['unknown_parameter', 'duplicate_parameter'];
 

@@ -4,11 +4,11 @@ import * as z from 'zod';
 import { fromHex } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
+import { WIRE } from '../health/sections/section.ts';
 import { invalidField } from '../job/fieldValues.ts';
 import type { Timestamping } from '../seal/timestamping.ts';
 import { RENEWAL_DIGESTS } from '../store/renewalStore.ts';
 import { TimestampUnavailable } from '../tsa/unavailable.ts';
-import { WIRE } from './status/section.ts';
 
 const { time } = WIRE;
 

@@ -6,6 +6,8 @@ import { type Clock, toRfc3339 } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import { Slots } from '../base/slots.ts';
 import { parseDurationMs } from '../base/units.ts';
+import { presentRun } from '../health/sections/canarySection.ts';
+import type { StatusReader } from '../health/statusReader.ts';
 import { refuseUnrouted } from '../http/app.ts';
 import { type AuthOptions, requireKey } from '../http/authentication.ts';
 import { serveErrorIndex, serveErrorPage } from '../http/errorPages.ts';
@@ -36,8 +38,6 @@ import { METRICS_TYPE, type Metrics } from './metrics.ts';
 import { describeAdministration } from './openapi.ts';
 import { peerOf } from './peer.ts';
 import { renewalStamp } from './renewalStamp.ts';
-import { presentRun } from './status/canarySection.ts';
-import type { StatusReader } from './statusReader.ts';
 
 export interface AdminParts {
   status: Pick<StatusReader, 'read' | 'quotas'>;

@@ -1,5 +1,6 @@
 import { createServer, type RequestListener } from 'node:http';
 import type { Logger } from 'pino';
+import { StatusReader, type StatusSources } from '../health/statusReader.ts';
 import type { AuthOptions } from '../http/authentication.ts';
 import type { AnswerOptions } from '../http/errorResponses.ts';
 import { RequestLog } from '../http/requestLog.ts';
@@ -16,7 +17,6 @@ import type { ConsoleDoor } from './consoleLink.ts';
 import type { Drills } from './drills.ts';
 import type { Metrics } from './metrics.ts';
 import { createAdminApp } from './routes.ts';
-import { StatusReader, type StatusSources } from './statusReader.ts';
 
 interface AdministrationOptions {
   listen: { readonly socket: SocketPath; readonly port?: HostPort };

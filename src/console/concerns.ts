@@ -1,8 +1,9 @@
-/** Items that need attention: everything abnormal in the status, with its remedy. */
-import { noteState } from '../admin/status/upkeepSection.ts';
-import type { AdminStatus } from '../admin/statusSchema.ts';
+/** What needs somebody: everything in the status that is not as it should be, with what to do about it. */
+
 import { counted, fromNow } from '../base/phrases.ts';
 import { formatBytes } from '../base/units.ts';
+import { noteState } from '../health/sections/upkeepSection.ts';
+import type { AdminStatus } from '../health/statusSchema.ts';
 import { english } from './english.ts';
 
 const words = english.concerns;

@@ -1,6 +1,7 @@
-/** Card of the screen Care that takes a partition out of service on purpose, and puts it back. */
-import type { AdminStatus } from '../admin/statusSchema.ts';
+/** Of the screen Care: takes a partition out of service on purpose, and puts it back. */
+
 import { ServiceError } from '../base/errors.ts';
+import type { AdminStatus } from '../health/statusSchema.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
 import { requireSure, selectField, sureBox, tokenField } from './pageFrame.ts';

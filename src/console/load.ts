@@ -1,6 +1,7 @@
-/** Part of the screen Now: seals and their speed, and failures. */
-import type { AdminStatus } from '../admin/statusSchema.ts';
+/** Of the screen Now: how much is sealed, how fast, and what failed. */
+
 import { describeSeconds } from '../base/phrases.ts';
+import type { AdminStatus } from '../health/statusSchema.ts';
 import { barChart, lineChart, meter, niceTop } from './charts.ts';
 import { english } from './english.ts';
 import { type Html, html, named } from './html.ts';

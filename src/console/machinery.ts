@@ -1,7 +1,8 @@
-/** Parts of the screen Now: each part of the daemon, and upcoming events. */
-import { noteState } from '../admin/status/upkeepSection.ts';
-import type { AdminStatus } from '../admin/statusSchema.ts';
+/** Of the screen Now: each part of the daemon, and what is to come. */
+
 import { formatBytes } from '../base/units.ts';
+import { noteState } from '../health/sections/upkeepSection.ts';
+import type { AdminStatus } from '../health/statusSchema.ts';
 import { meter, timeLine } from './charts.ts';
 import { diskLevel } from './concerns.ts';
 import { english } from './english.ts';

@@ -1,6 +1,7 @@
-/** The screen Now: whether all is well, what to do if not, and how the daemon performs. */
-import type { AdminStatus } from '../admin/statusSchema.ts';
+/** The screen Now: whether all is well, what to do if not, and how the daemon does. */
+
 import { describeSeconds } from '../base/phrases.ts';
+import type { AdminStatus } from '../health/statusSchema.ts';
 import { type Concern, concernsOf } from './concerns.ts';
 import { english } from './english.ts';
 import { type Html, html, named } from './html.ts';

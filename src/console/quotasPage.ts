@@ -1,6 +1,7 @@
-/** Page of the screen Access that shows each client's limits, and how much of them is used. */
-import type { AdminQuotas, PresentedLimit } from '../admin/status/quotasSection.ts';
+/** Of the screen Access: what each client may send, and what it has used of that. */
+
 import { formatDuration } from '../base/units.ts';
+import type { AdminQuotas, PresentedLimit } from '../health/sections/quotasSection.ts';
 import { accessHead, clientFilter, ROWS_MAX } from './accessParts.ts';
 import { meter } from './charts.ts';
 import { english } from './english.ts';

@@ -1,5 +1,5 @@
-/** Page of the screen Care that shows the configuration in effect, and changes that await a restart. */
-import type { AdminStatus } from '../admin/statusSchema.ts';
+/** Of the screen Care: the configuration in effect, and what awaits a restart. */
+import type { AdminStatus } from '../health/statusSchema.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import type { ScreenRequest } from './screen.ts';

@@ -2,8 +2,8 @@
 import type { Backups } from '../admin/backups.ts';
 import type { Drills } from '../admin/drills.ts';
 import type { PresentedEpoch } from '../admin/presentEpochs.ts';
-import type { AdminQuotas } from '../admin/status/quotasSection.ts';
-import type { AdminStatus } from '../admin/statusSchema.ts';
+import type { AdminQuotas } from '../health/sections/quotasSection.ts';
+import type { AdminStatus } from '../health/statusSchema.ts';
 import type { Job, Sealed } from '../job/job.ts';
 import type { TargetPolicy } from '../net/policy.ts';
 import type { Batch, Store } from '../store/store.ts';

@@ -1,6 +1,6 @@
-/** Cards of the screen Care: when each chore was last done, how it ended, and when it is due again. */
-import { noteState, UPKEEP_AGE_MS_MAX } from '../admin/status/upkeepSection.ts';
-import type { AdminStatus } from '../admin/statusSchema.ts';
+/** Of the screen Care: when each chore was last done, how it ended, and when it is due again. */
+import { noteState, UPKEEP_AGE_MS_MAX } from '../health/sections/upkeepSection.ts';
+import type { AdminStatus } from '../health/statusSchema.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html } from './html.ts';
 import { day, definitions, figure, type StateMark, state, when } from './values.ts';

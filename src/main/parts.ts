@@ -2,7 +2,6 @@
 import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
-import type { StatusSources } from '../admin/statusReader.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { fromEnvironment, inheritedSockets } from '../base/env.ts';
 import { makeFolder } from '../base/folders.ts';
@@ -13,6 +12,7 @@ import type { Console, ConsoleOptions } from '../console/console.ts';
 import { type Copies, openCopies, stripAnswerMsMax } from '../copy/copies.ts';
 import { chooseEngine } from '../hash/choose.ts';
 import { type HashPool, openHashPool } from '../hash/pool.ts';
+import type { StatusSources } from '../health/statusReader.ts';
 import type { App } from '../http/app.ts';
 import { presentEvent } from '../http/presentJob.ts';
 import { type HttpServer, listen } from '../http/server.ts';

@@ -1,11 +1,11 @@
 import type { Logger } from 'pino';
 import type { Metrics } from '../admin/metrics.ts';
-import type { StatusSources } from '../admin/statusReader.ts';
 import { systemClock, toRfc3339 } from '../base/clock.ts';
 import { certificatesInUse } from '../config/certificatesInUse.ts';
 import type { Config } from '../config/config.ts';
 import type { LiveConfig } from '../config/reload.ts';
 import type { Copies } from '../copy/copies.ts';
+import type { StatusSources } from '../health/statusReader.ts';
 import type { AnsweredRequest } from '../http/observe.ts';
 import type { Limits } from '../limits/limits.ts';
 import { TargetPolicy } from '../net/policy.ts';

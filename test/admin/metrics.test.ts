@@ -1,7 +1,7 @@
 /** Every metric of a real daemon that does all it can do. */
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import type { AdminQuotas } from '../../src/admin/status/quotasSection.ts';
+import type { AdminQuotas } from '../../src/health/sections/quotasSection.ts';
 import { askAdminAt, sampleOf } from '../support/admin.ts';
 import { SIGNATURES_BUILT_AT } from '../support/clamd.ts';
 import { pageAt } from '../support/manual.ts';

@@ -1,10 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { loadConfig, parseConfig } from '../../src/config/config.ts';
 import { effectiveSettings } from '../../src/config/effective.ts';
 import { hidesSecrets, spelledSettings, toTomlLines } from '../../src/config/settingsToml.ts';
+import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { askAdmin } from '../support/admin.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';

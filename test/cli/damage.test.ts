@@ -2,7 +2,7 @@
 import { cpSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { readUpkeep } from '../../src/admin/upkeepNotes.ts';
+import { readUpkeep } from '../../src/health/upkeepNotes.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { tamper } from '../support/wholeStore.ts';

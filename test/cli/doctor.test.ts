@@ -11,7 +11,6 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { type Chore, noteUpkeep, readUpkeep } from '../../src/admin/upkeepNotes.ts';
 import { encodePem } from '../../src/asn1/pem.ts';
 import { toHex } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/crypto.ts';
@@ -21,6 +20,7 @@ import { diagnosesOf } from '../../src/cli/doctor/doctorCommand.ts';
 import { diagnoseSeparation } from '../../src/cli/doctor/tokenDiagnosis.ts';
 import { diagnoseUpkeep, timerOf } from '../../src/cli/doctor/upkeepDiagnosis.ts';
 import { loadConfig } from '../../src/config/config.ts';
+import { type Chore, noteUpkeep, readUpkeep } from '../../src/health/upkeepNotes.ts';
 import { encodeCosigner } from '../../src/log/cosignature.ts';
 import { encodeVkey } from '../../src/log/verifierKey.ts';
 import { actOfProcess } from '../../src/store/acts.ts';

@@ -1,8 +1,8 @@
 import { appendFileSync, chmodSync, copyFileSync, readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
-import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { toRfc3339 } from '../../src/base/clock.ts';
 import { diagnoseServed, diagnoseTls } from '../../src/cli/doctor/certificateDiagnosis.ts';
+import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { readTls } from '../../src/net/tls.ts';
 import { issueCertificate, makeAuthority, revoke } from '../support/certificates.ts';
 

@@ -2,7 +2,7 @@
 import { appendFileSync, cpSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { readUpkeep } from '../../src/admin/upkeepNotes.ts';
+import { readUpkeep } from '../../src/health/upkeepNotes.ts';
 import { readLastCheckpoint } from '../../src/prove/lastCheckpoint.ts';
 import { Client } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';

@@ -1,7 +1,7 @@
 /** Care: upkeep, drills, epochs and the configuration; what each says, who may begin a drill, and how it is recorded. */
 import t from 'tap';
-import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import type { ShownSetting } from '../../src/console/sources.ts';
+import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { HOSTILE } from '../support/receipts.ts';
 import { openDrills } from './drilledConsole.ts';
 import { sampleEpochs, sampleStatus } from './sampleStatus.ts';

@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import { storedQuotas } from '../../src/admin/status/quotasSection.ts';
+import { storedQuotas } from '../../src/health/sections/quotasSection.ts';
 import type { LimitPolicies } from '../../src/limits/policies.ts';
 import { windowAt } from '../../src/limits/quotas.ts';
 import type { Store } from '../../src/store/store.ts';

@@ -1,7 +1,7 @@
 /** The status of a daemon that is well, from which a test makes others. */
 import { type PresentedEpoch, presentEpochs } from '../../src/admin/presentEpochs.ts';
-import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { toRfc3339 } from '../../src/base/clock.ts';
+import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { epoch } from '../store/samples.ts';
 
 const HOUR_MS = 3_600_000;

@@ -1,6 +1,6 @@
 /** What vouches for the clock does so no longer: nothing is time-stamped then, the status says why, and sealing goes on by itself. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AdminStatus } from '../../src/admin/statusSchema.ts';
+import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { askAdmin } from '../support/admin.ts';
 import type { TimeService } from '../support/timeService.ts';
 import { until } from '../support/until.ts';

@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { bytesEqual } from '../../src/base/bytes.ts';
 import { loadConfig } from '../../src/config/config.ts';
+import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { documentSha256 } from '../../src/job/job.ts';
 import { parseNote } from '../../src/log/note.ts';
 import { noteKeyId, verifySignature } from '../../src/log/verifierKey.ts';

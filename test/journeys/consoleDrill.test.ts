@@ -1,7 +1,7 @@
 /** An operator rehearses the loss of a partition in the browser, on a daemon that seals. */
 import t from 'tap';
-import type { PresentedRun } from '../../src/admin/status/canarySection.ts';
-import type { AdminStatus } from '../../src/admin/statusSchema.ts';
+import type { PresentedRun } from '../../src/health/sections/canarySection.ts';
+import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { askAdmin } from '../support/admin.ts';
 import { freePort } from '../support/freePort.ts';
 import { openSandbox } from '../support/sandbox.ts';

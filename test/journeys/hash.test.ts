@@ -1,6 +1,6 @@
 import t from 'tap';
-import type { AdminStatus } from '../../src/admin/statusSchema.ts';
 import { WIDTHS } from '../../src/hash/calibrate.ts';
+import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { openSandbox } from '../support/sandbox.ts';
 
 t.test('the daemon uses the add-on if it works and is not disabled, and says so', async (t) => {

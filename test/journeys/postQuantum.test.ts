@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import type { AdminStatus } from '../../src/admin/statusSchema.ts';
+import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { askAdmin } from '../support/admin.ts';
 import { Client, type Envelope, type JobBody } from '../support/client.ts';

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import type { AdminStatus } from '../../src/admin/statusSchema.ts';
+import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
 import { askAdmin, askAdminAt } from '../support/admin.ts';
 import { Client, type Envelope, type JobBody, problemOf } from '../support/client.ts';

@@ -1,6 +1,6 @@
 /** A date that jumps, under a real daemon: what waits goes on waiting, and what is kept is kept. */
 import t from 'tap';
-import type { AdminStatus } from '../../src/admin/statusSchema.ts';
+import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { askAdmin } from '../support/admin.ts';
 import { Client, type Envelope, type JobBody, TRAFFIC_DOCUMENT } from '../support/client.ts';
 import { FakeTime, makeChronyc, SYNCHRONIZED, UNSYNCHRONIZED } from '../support/clocks.ts';

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import type { AdminStatus } from '../../src/admin/statusSchema.ts';
+import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { askAdmin } from '../support/admin.ts';
 import { type Answer, Client } from '../support/client.ts';
 import type { Daemon } from '../support/daemon.ts';

@@ -3,7 +3,7 @@ import type { DarkMutant, Edit } from '../faults/mutants.ts';
 
 /** What nobody needs any more is no growth: the daemon of a soak collects it before each reading, and the egress process every 10 s. */
 export const COLLECTING: readonly Edit[] = [
-  { file: 'admin/statusReader.js', line: 'async read() {', instead: 'async read() { globalThis.gc();' },
+  { file: 'health/statusReader.js', line: 'async read() {', instead: 'async read() { globalThis.gc();' },
   {
     file: 'main/egressProcess.js',
     line: "execArgv: ['--disable-sigusr1'],",

@@ -1,10 +1,10 @@
 import { request } from 'node:http';
-import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { fromEnvironment } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { lockHolder } from '../../base/lock.ts';
 import { systemReason } from '../../base/systemReason.ts';
 import type { Config } from '../../config/config.ts';
+import type { AdminStatus } from '../../health/statusSchema.ts';
 import { formatAddress, type SocketPath } from '../../net/address.ts';
 import { answerTo, readBody } from '../../net/response.ts';
 

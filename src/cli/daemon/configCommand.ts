@@ -1,9 +1,9 @@
-import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { effectiveSettings, type Setting } from '../../config/effective.ts';
 import { hidesSecrets, toTomlLines, withoutSecrets } from '../../config/settingsToml.ts';
 import { formatKeyPath } from '../../config/toml.ts';
+import type { AdminStatus } from '../../health/statusSchema.ts';
 import { command, group, option } from '../command.ts';
 import { CONFIG } from '../options.ts';
 import { isJson, note, print, printJson } from '../terminal.ts';

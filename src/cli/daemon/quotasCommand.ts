@@ -1,8 +1,8 @@
-import type { AdminQuotas, PresentedLimit } from '../../admin/status/quotasSection.ts';
-import { storedQuotas } from '../../admin/status/quotasSection.ts';
 import { systemClock } from '../../base/clock.ts';
 import { formatDuration } from '../../base/units.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
+import type { AdminQuotas, PresentedLimit } from '../../health/sections/quotasSection.ts';
+import { storedQuotas } from '../../health/sections/quotasSection.ts';
 import type { Store } from '../../store/store.ts';
 import { command, group, option } from '../command.ts';
 import { CONFIG, parseNameArgument } from '../options.ts';

@@ -1,12 +1,12 @@
-import type { PresentedCertificate } from '../../admin/status/certificatesSection.ts';
-import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
-import { noteState, readerTrouble } from '../../admin/status/upkeepSection.ts';
-import type { PresentedWitness } from '../../admin/status/witnessesSection.ts';
-import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { escapeControls } from '../../base/controls.ts';
 import { counted, describeSeconds, fromNow } from '../../base/phrases.ts';
 import { formatBytes, formatDuration } from '../../base/units.ts';
 import { URGENCIES } from '../../base/validity.ts';
+import type { PresentedCertificate } from '../../health/sections/certificatesSection.ts';
+import type { PresentedPartition } from '../../health/sections/partitionsSection.ts';
+import { noteState, readerTrouble } from '../../health/sections/upkeepSection.ts';
+import type { PresentedWitness } from '../../health/sections/witnessesSection.ts';
+import type { AdminStatus } from '../../health/statusSchema.ts';
 import type { CommandFailure } from '../report.ts';
 import { type Mark, marked } from '../terminal.ts';
 

@@ -1,12 +1,12 @@
 import type { X509Certificate } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { isIP } from 'node:net';
-import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { daysLeft, type Urgency, urgencyOf, type Validity } from '../../base/validity.ts';
 import { certificatesInUse } from '../../config/certificatesInUse.ts';
 import type { Config } from '../../config/config.ts';
+import type { AdminStatus } from '../../health/statusSchema.ts';
 import { readTls, type TlsCertificate, type TlsFiles, type TlsTable, tlsUrgencyOf } from '../../net/tls.ts';
 import { type CertificateEntry, listCertificates, validityOf } from '../../tsa/certificateList.ts';
 import { bad, badFrom, type Diagnosis, good, warning } from './diagnosis.ts';

@@ -1,13 +1,13 @@
 import { hostname } from 'node:os';
-import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
-import type { HealthPart } from '../../admin/status/section.ts';
-import { readerTrouble } from '../../admin/status/upkeepSection.ts';
-import type { PresentedWitness } from '../../admin/status/witnessesSection.ts';
-import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { lockHolder } from '../../base/lock.ts';
 import { describeSeconds } from '../../base/phrases.ts';
 import type { Config } from '../../config/config.ts';
+import type { PresentedPartition } from '../../health/sections/partitionsSection.ts';
+import type { HealthPart } from '../../health/sections/section.ts';
+import { readerTrouble } from '../../health/sections/upkeepSection.ts';
+import type { PresentedWitness } from '../../health/sections/witnessesSection.ts';
+import type { AdminStatus } from '../../health/statusSchema.ts';
 import { signerRemedy } from '../../kms/signerFailure.ts';
 import { formatAddress } from '../../net/address.ts';
 import { askAdministration, NobodyAnswers } from '../daemon/adminClient.ts';

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { presentKernels } from '../../admin/status/documentsSection.ts';
-import type { AdminStatus } from '../../admin/statusSchema.ts';
 import type { Config } from '../../config/config.ts';
 import { chooseEngine } from '../../hash/choose.ts';
+import { presentKernels } from '../../health/sections/documentsSection.ts';
+import type { AdminStatus } from '../../health/statusSchema.ts';
 import { readSynchronization } from '../../tsa/synchronization.ts';
 import { describeKernels } from '../daemon/statusReport.ts';
 import { bad, badFrom, type Diagnosis, good, warning } from './diagnosis.ts';

@@ -1,5 +1,4 @@
 import { statfs } from 'node:fs/promises';
-import { measureStore } from '../../admin/status/upkeepSection.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { MANUAL_FOLDER } from '../../base/package.ts';
@@ -7,6 +6,7 @@ import { formatBytes } from '../../base/units.ts';
 import { assertAgreement } from '../../config/agreement.ts';
 import type { Config } from '../../config/config.ts';
 import { STRANGER_REMEDY, strangersOf } from '../../config/trustAnchors.ts';
+import { measureStore } from '../../health/sections/upkeepSection.ts';
 import { type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
 import { EpochSeal } from '../../prove/epochSeal.ts';
 import { doubtOf } from '../../prove/lastCheckpoint.ts';

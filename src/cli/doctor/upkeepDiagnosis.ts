@@ -1,8 +1,8 @@
-import { noteState } from '../../admin/status/upkeepSection.ts';
-import { type Chore, readUpkeep } from '../../admin/upkeepNotes.ts';
 import { systemClock } from '../../base/clock.ts';
 import { fromNow } from '../../base/phrases.ts';
 import type { Config } from '../../config/config.ts';
+import { noteState } from '../../health/sections/upkeepSection.ts';
+import { type Chore, readUpkeep } from '../../health/upkeepNotes.ts';
 import { instanceOf, unitState } from '../systemd.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 

@@ -1,8 +1,8 @@
-import { presentCertificate } from '../../admin/status/certificatesSection.ts';
 import { toHex } from '../../base/bytes.ts';
 import { systemClock } from '../../base/clock.ts';
 import { ownProcess } from '../../base/env.ts';
 import { loadConfig } from '../../config/config.ts';
+import { presentCertificate } from '../../health/sections/certificatesSection.ts';
 import { type CertificateEntry, listCertificates } from '../../tsa/certificateList.ts';
 import { command } from '../command.ts';
 import { EXIT } from '../exit.ts';

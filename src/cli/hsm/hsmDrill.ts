@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { PresentedRun } from '../../admin/status/canarySection.ts';
-import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
-import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { loadConfig } from '../../config/config.ts';
+import type { PresentedRun } from '../../health/sections/canarySection.ts';
+import type { PresentedPartition } from '../../health/sections/partitionsSection.ts';
+import type { AdminStatus } from '../../health/statusSchema.ts';
 import type { SocketPath } from '../../net/address.ts';
 import { command, type Given, option } from '../command.ts';
 import { askAdministration } from '../daemon/adminClient.ts';

@@ -1,6 +1,6 @@
 /** The console for every reader: on every screen, in both colour schemes, by keyboard, and with assistive technology. */
 import t from 'tap';
-import type { AdminStatus } from '../../../src/admin/statusSchema.ts';
+import type { AdminStatus } from '../../../src/health/statusSchema.ts';
 import { openPage } from '../../page/chromium.ts';
 import { FOCUSED } from '../../page/looks.ts';
 import { fillHistory } from '../fill.ts';

@@ -5,7 +5,6 @@ import type { PartitionStatus } from '../../kms/partitionStatus.ts';
 import type { Partitions } from '../../kms/partitions.ts';
 import { countOf, encodeQuorum, neededBy, type QuorumPolicy } from '../../log/quorum.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
-import type { Drills } from '../drills.ts';
 import { by, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count, time } = WIRE;
@@ -55,10 +54,16 @@ export const partitionsSchema = z
   );
 type PartitionsSection = z.infer<typeof partitionsSchema>;
 
+/** The partitions that are out of service on purpose. */
+export interface Withdrawals {
+  /** Milliseconds since the epoch; undefined unless the partition of that name is out. */
+  returnsAt(partition: string): number | undefined;
+}
+
 export function presentPartitions(
   partitions: Pick<Partitions, 'status'>,
   quorum: QuorumPolicy,
-  drills: Pick<Drills, 'returnsAt'>,
+  drills: Withdrawals,
 ): PartitionsSection {
   const members = partitions.status();
   return {
@@ -72,7 +77,7 @@ export function presentPartitions(
   };
 }
 
-function presentPartition(status: PartitionStatus, drills: Pick<Drills, 'returnsAt'>): PresentedPartition {
+function presentPartition(status: PartitionStatus, drills: Withdrawals): PresentedPartition {
   const { region, keyLabel, since, lastError, sessionsRefused, treesGivenUp, ...others } = status;
   const name = kmsKeyId({ region, keyLabel });
   const returnsAt = drills.returnsAt(name);

@@ -1,7 +1,7 @@
 import { readFileSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { noteUpkeep, readUpkeep } from '../../src/admin/upkeepNotes.ts';
+import { noteUpkeep, readUpkeep } from '../../src/health/upkeepNotes.ts';
 
 const note = { finished_at: '2026-11-21T07:00:00.000Z', good: true, tree_size: 7 };
 

@@ -1,10 +1,7 @@
-/** The answers of the administration; members have the spelling of the API. The same schemas give the types and `openapi.json`. */
+/** The status of a daemon, in the spelling of the API, and the metrics that are read from it. */
 import * as z from 'zod';
-import { carriedOutcomeSchema, carriedRequestSchema } from './carriedSchema.ts';
-import { consoleLinkSchema, consoleLogoutSchema } from './consoleLink.ts';
-import { renewalStampSchema } from './renewalStamp.ts';
-import { CANARY_METRICS, canarySchema, runSchema } from './status/canarySection.ts';
-import { CERTIFICATE_METRICS, certificateSchema } from './status/certificatesSection.ts';
+import { CANARY_METRICS, canarySchema } from './sections/canarySection.ts';
+import { CERTIFICATE_METRICS, certificateSchema } from './sections/certificatesSection.ts';
 import {
   COPY_METRICS,
   copiesSchema,
@@ -12,8 +9,8 @@ import {
   hashSchema,
   SOURCE_METRICS,
   sourcesSchema,
-} from './status/documentsSection.ts';
-import { EGRESS_METRICS, egressSchema } from './status/egressSection.ts';
+} from './sections/documentsSection.ts';
+import { EGRESS_METRICS, egressSchema } from './sections/egressSection.ts';
 import {
   AUDIT_METRICS,
   auditSchema,
@@ -21,22 +18,21 @@ import {
   LOG_METRICS,
   lastCheckpointSchema,
   logSchema,
-} from './status/logSection.ts';
-import { NODES_METRICS, nodesSchema } from './status/nodesSection.ts';
-import { PARTITION_METRICS, partitionSchema, partitionsSchema } from './status/partitionsSection.ts';
-import { QUEUE_METRICS, queueSchema } from './status/queueSection.ts';
-import { quotasSchema } from './status/quotasSection.ts';
-import { SCANNER_METRICS, scannerSchema } from './status/scannerSection.ts';
-import { SEALING_METRICS, sealingSchema } from './status/sealingSection.ts';
-import { by, healthPartSchema, plain, type StatusMetric, WIRE } from './status/section.ts';
-import { TIMESTAMP_METRICS, timestampsSchema } from './status/timestampsSection.ts';
-import { STORE_METRICS, storeSchema, UPKEEP_METRICS, upkeepSchema } from './status/upkeepSection.ts';
-import { WEBHOOK_METRICS, webhooksSchema } from './status/webhooksSection.ts';
-import { WITNESS_METRICS, witnessesSchema } from './status/witnessesSection.ts';
+} from './sections/logSection.ts';
+import { NODES_METRICS, nodesSchema } from './sections/nodesSection.ts';
+import { PARTITION_METRICS, partitionsSchema } from './sections/partitionsSection.ts';
+import { QUEUE_METRICS, queueSchema } from './sections/queueSection.ts';
+import { SCANNER_METRICS, scannerSchema } from './sections/scannerSection.ts';
+import { SEALING_METRICS, sealingSchema } from './sections/sealingSection.ts';
+import { by, healthPartSchema, plain, type StatusMetric, WIRE } from './sections/section.ts';
+import { TIMESTAMP_METRICS, timestampsSchema } from './sections/timestampsSection.ts';
+import { STORE_METRICS, storeSchema, UPKEEP_METRICS, upkeepSchema } from './sections/upkeepSection.ts';
+import { WEBHOOK_METRICS, webhooksSchema } from './sections/webhooksSection.ts';
+import { WITNESS_METRICS, witnessesSchema } from './sections/witnessesSection.ts';
 
 const { seconds, time } = WIRE;
 
-const status = z.object({
+export const statusSchema = z.object({
   version: z.string(),
   node: z.string(),
   environment: z.string(),
@@ -79,7 +75,7 @@ const status = z.object({
     .object({ p50: z.number(), p99: z.number(), max: z.number() })
     .describe('The delay since the status was last read.'),
 });
-export type AdminStatus = z.infer<typeof status>;
+export type AdminStatus = z.infer<typeof statusSchema>;
 
 const DAEMON_METRICS: StatusMetric<AdminStatus>[] = [
   {
@@ -133,24 +129,3 @@ export const STATUS_METRICS: StatusMetric<AdminStatus>[] = [
   ...of('store', STORE_METRICS),
   ...of('upkeep', UPKEEP_METRICS),
 ];
-
-const readiness = status.pick({ ready: true, parts: true });
-const health = z.object({ alive: z.literal(true) });
-
-const acceptedDateSchema = z.object({ from: WIRE.time, to: WIRE.time });
-
-/** The key is the name of the schema in `openapi.json`. */
-export const ANSWERS = {
-  Health: health,
-  Readiness: readiness,
-  Status: status,
-  Quotas: quotasSchema,
-  Run: runSchema,
-  Partition: partitionSchema,
-  WitnessRequest: carriedRequestSchema,
-  WitnessOutcome: carriedOutcomeSchema,
-  RenewalStamp: renewalStampSchema,
-  AcceptedDate: acceptedDateSchema,
-  ConsoleLink: consoleLinkSchema,
-  ConsoleLogout: consoleLogoutSchema,
-};

@@ -22,23 +22,22 @@ import type { CertificateSources } from '../tsa/certificateList.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Witnessing } from '../watch/witnessing.ts';
 import type { Deliverer } from '../webhook/deliver.ts';
-import type { Drills } from './drills.ts';
-import { canaryPart, presentCanary } from './status/canarySection.ts';
-import { presentCertificates } from './status/certificatesSection.ts';
-import { type HashSource, presentCopies, presentHash, presentSources } from './status/documentsSection.ts';
-import { presentEgress } from './status/egressSection.ts';
-import { presentLastCheckpoint } from './status/logSection.ts';
-import { presentNodes } from './status/nodesSection.ts';
-import { partitionsPart, presentPartitions } from './status/partitionsSection.ts';
-import { presentQueue, queuePart } from './status/queueSection.ts';
-import { type AdminQuotas, presentQuotas } from './status/quotasSection.ts';
-import { presentScanner, scannerPart } from './status/scannerSection.ts';
-import { presentSealing, sealingPart } from './status/sealingSection.ts';
-import { type HealthPart, healthPart } from './status/section.ts';
-import { presentTimestamps, timestampsPart } from './status/timestampsSection.ts';
-import { measureStore, presentUpkeep, storePart } from './status/upkeepSection.ts';
-import { presentWebhooks } from './status/webhooksSection.ts';
-import { presentWitnesses, witnessesPart } from './status/witnessesSection.ts';
+import { canaryPart, presentCanary } from './sections/canarySection.ts';
+import { presentCertificates } from './sections/certificatesSection.ts';
+import { type HashSource, presentCopies, presentHash, presentSources } from './sections/documentsSection.ts';
+import { presentEgress } from './sections/egressSection.ts';
+import { presentLastCheckpoint } from './sections/logSection.ts';
+import { presentNodes } from './sections/nodesSection.ts';
+import { partitionsPart, presentPartitions, type Withdrawals } from './sections/partitionsSection.ts';
+import { presentQueue, queuePart } from './sections/queueSection.ts';
+import { type AdminQuotas, presentQuotas } from './sections/quotasSection.ts';
+import { presentScanner, scannerPart } from './sections/scannerSection.ts';
+import { presentSealing, sealingPart } from './sections/sealingSection.ts';
+import { type HealthPart, healthPart } from './sections/section.ts';
+import { presentTimestamps, timestampsPart } from './sections/timestampsSection.ts';
+import { measureStore, presentUpkeep, storePart } from './sections/upkeepSection.ts';
+import { presentWebhooks } from './sections/webhooksSection.ts';
+import { presentWitnesses, witnessesPart } from './sections/witnessesSection.ts';
 import type { AdminStatus } from './statusSchema.ts';
 
 /** The sources of the status. The caller opens and closes each part. */
@@ -55,7 +54,7 @@ export interface StatusSources {
         partitions: Pick<Partitions, 'status' | 'canSign'>;
         /** The quorum of the epoch in force. */
         quorum(): QuorumPolicy;
-        drills: Pick<Drills, 'returnsAt'>;
+        drills: Withdrawals;
         canary: Pick<Canary, 'status'>;
       }
     | undefined;

@@ -3,7 +3,7 @@ import t from 'tap';
 import {
   CERTIFICATE_METRICS,
   type PresentedCertificate,
-} from '../../src/admin/status/certificatesSection.ts';
+} from '../../src/health/sections/certificatesSection.ts';
 
 const LIST: PresentedCertificate = {
   ...{ authority: 'console.tls', role: 'client-crl', state: 'expired', subject: 'CN=people' },
