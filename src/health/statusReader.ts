@@ -22,22 +22,22 @@ import type { CertificateSources } from '../tsa/certificateList.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Witnessing } from '../watch/witnessing.ts';
 import type { Deliverer } from '../webhook/deliver.ts';
-import { canaryPart, presentCanary } from './sections/canarySection.ts';
+import { judged } from './findings.ts';
+import { presentCanary } from './sections/canarySection.ts';
 import { presentCertificates } from './sections/certificatesSection.ts';
 import { type HashSource, presentCopies, presentHash, presentSources } from './sections/documentsSection.ts';
 import { presentEgress } from './sections/egressSection.ts';
 import { presentLastCheckpoint } from './sections/logSection.ts';
 import { presentNodes } from './sections/nodesSection.ts';
-import { partitionsPart, presentPartitions, type Withdrawals } from './sections/partitionsSection.ts';
-import { presentQueue, queuePart } from './sections/queueSection.ts';
+import { presentPartitions, type Withdrawals } from './sections/partitionsSection.ts';
+import { presentQueue } from './sections/queueSection.ts';
 import { type AdminQuotas, presentQuotas } from './sections/quotasSection.ts';
-import { presentScanner, scannerPart } from './sections/scannerSection.ts';
-import { presentSealing, sealingPart } from './sections/sealingSection.ts';
-import { type HealthPart, healthPart } from './sections/section.ts';
-import { presentTimestamps, timestampsPart } from './sections/timestampsSection.ts';
-import { measureStore, presentUpkeep, storePart } from './sections/upkeepSection.ts';
+import { presentScanner } from './sections/scannerSection.ts';
+import { presentSealing } from './sections/sealingSection.ts';
+import { presentTimestamps } from './sections/timestampsSection.ts';
+import { measureStore, presentUpkeep } from './sections/upkeepSection.ts';
 import { presentWebhooks } from './sections/webhooksSection.ts';
-import { presentWitnesses, witnessesPart } from './sections/witnessesSection.ts';
+import { presentWitnesses } from './sections/witnessesSection.ts';
 import type { AdminStatus } from './statusSchema.ts';
 
 /** The sources of the status. The caller opens and closes each part. */
@@ -51,7 +51,7 @@ export interface StatusSources {
   /** Absent in a front. */
   signing:
     | {
-        partitions: Pick<Partitions, 'status' | 'canSign'>;
+        partitions: Pick<Partitions, 'status'>;
         /** The quorum of the epoch in force. */
         quorum(): QuorumPolicy;
         drills: Withdrawals;
@@ -120,7 +120,7 @@ export class StatusReader {
     const egress = this.#sources.egress && presentEgress(this.#sources.egress.status);
     const waiting = sealer.waiting;
     const { head, copies, measured, answers } = await this.#readStore();
-    const status = {
+    const facts = {
       version: this.#version,
       node: process.version,
       environment: environmentId(store.identity.environment),
@@ -156,8 +156,7 @@ export class StatusReader {
       hash: presentHash(this.#sources.hash),
       event_loop_delay_ms: this.#readDelay(),
     };
-    const parts = partsOf(status, signing?.partitions.canSign() === true, now);
-    return { ...status, ready: parts.every(({ ready }) => ready), parts };
+    return judged(facts, now);
   }
 
   quotas(): AdminQuotas {
@@ -210,31 +209,4 @@ export class StatusReader {
     this.#delay.reset();
     return { p50, p99, max };
   }
-}
-
-/** Every part, ready or not. The canary proves that sealing works; the other parts say why it does not. */
-function partsOf(status: Omit<AdminStatus, 'ready' | 'parts'>, canSign: boolean, now: number): HealthPart[] {
-  const { canary, partitions, sealing } = status;
-  const ofSigning = [
-    canaryPart(canary),
-    partitionsPart(partitions, canSign),
-    timestampsPart(status.timestamps),
-  ];
-  return [
-    servicePart(status.draining),
-    ...(sealing ? [sealingPart(sealing, now)] : ofSigning),
-    ...witnessesPart(status.witnesses),
-    scannerPart(status.scanner, status.sealing?.scans === true),
-    queuePart(status.queue),
-    storePart(status.store),
-  ];
-}
-
-function servicePart(draining: boolean): HealthPart {
-  return healthPart(
-    'service',
-    !draining,
-    draining ? 'it is being stopped' : 'it takes requests',
-    'start it again',
-  );
 }

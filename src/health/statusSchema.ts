@@ -1,79 +1,28 @@
-/** The status of a daemon, in the spelling of the API, and the metrics that are read from it. */
+/** The status of a daemon: its facts and what is wrong, in the spelling of the API, and the metrics that show both. */
 import * as z from 'zod';
-import { CANARY_METRICS, canarySchema } from './sections/canarySection.ts';
-import { CERTIFICATE_METRICS, certificateSchema } from './sections/certificatesSection.ts';
-import {
-  COPY_METRICS,
-  copiesSchema,
-  HASH_METRICS,
-  hashSchema,
-  SOURCE_METRICS,
-  sourcesSchema,
-} from './sections/documentsSection.ts';
-import { EGRESS_METRICS, egressSchema } from './sections/egressSection.ts';
-import {
-  AUDIT_METRICS,
-  auditSchema,
-  LAST_CHECKPOINT_METRICS,
-  LOG_METRICS,
-  lastCheckpointSchema,
-  logSchema,
-} from './sections/logSection.ts';
-import { NODES_METRICS, nodesSchema } from './sections/nodesSection.ts';
-import { PARTITION_METRICS, partitionsSchema } from './sections/partitionsSection.ts';
-import { QUEUE_METRICS, queueSchema } from './sections/queueSection.ts';
-import { SCANNER_METRICS, scannerSchema } from './sections/scannerSection.ts';
-import { SEALING_METRICS, sealingSchema } from './sections/sealingSection.ts';
-import { by, healthPartSchema, plain, type StatusMetric, WIRE } from './sections/section.ts';
-import { TIMESTAMP_METRICS, timestampsSchema } from './sections/timestampsSection.ts';
-import { STORE_METRICS, storeSchema, UPKEEP_METRICS, upkeepSchema } from './sections/upkeepSection.ts';
-import { WEBHOOK_METRICS, webhooksSchema } from './sections/webhooksSection.ts';
-import { WITNESS_METRICS, witnessesSchema } from './sections/witnessesSection.ts';
+import { factsSchema } from './facts.ts';
+import { findingSchema, healthPartSchema } from './finding.ts';
+import { FINDINGS } from './findings.ts';
+import { CANARY_METRICS } from './sections/canarySection.ts';
+import { CERTIFICATE_METRICS } from './sections/certificatesSection.ts';
+import { COPY_METRICS, HASH_METRICS, SOURCE_METRICS } from './sections/documentsSection.ts';
+import { EGRESS_METRICS } from './sections/egressSection.ts';
+import { AUDIT_METRICS, LAST_CHECKPOINT_METRICS, LOG_METRICS } from './sections/logSection.ts';
+import { NODES_METRICS } from './sections/nodesSection.ts';
+import { PARTITION_METRICS } from './sections/partitionsSection.ts';
+import { QUEUE_METRICS } from './sections/queueSection.ts';
+import { SCANNER_METRICS } from './sections/scannerSection.ts';
+import { SEALING_METRICS } from './sections/sealingSection.ts';
+import { by, plain, type StatusMetric } from './sections/section.ts';
+import { TIMESTAMP_METRICS } from './sections/timestampsSection.ts';
+import { STORE_METRICS, UPKEEP_METRICS } from './sections/upkeepSection.ts';
+import { WEBHOOK_METRICS } from './sections/webhooksSection.ts';
+import { WITNESS_METRICS } from './sections/witnessesSection.ts';
 
-const { seconds, time } = WIRE;
-
-export const statusSchema = z.object({
-  version: z.string(),
-  node: z.string(),
-  environment: z.string(),
-  pid: z.int(),
-  started_at: time,
-  uptime_seconds: seconds,
-  draining: z.boolean(),
-  config: z
-    .object({
-      file: z.string(),
-      sha256: z.string(),
-      loaded_at: time,
-      pending: z.array(z.string()).readonly(),
-    })
-    .describe(
-      'The configuration in force: the digest of the file’s text when the daemon read it, and the keys that wait for a restart.',
-    ),
+export const statusSchema = factsSchema.extend({
   ready: z.boolean().describe('Whether every part is ready.'),
   parts: z.array(healthPartSchema),
-  canary: canarySchema,
-  queue: queueSchema,
-  partitions: partitionsSchema,
-  sealing: sealingSchema.exactOptional(),
-  nodes: nodesSchema.exactOptional(),
-  timestamps: timestampsSchema.exactOptional(),
-  scanner: scannerSchema.exactOptional(),
-  egress: egressSchema.exactOptional(),
-  sources: sourcesSchema,
-  copies: copiesSchema,
-  certificates: z.array(certificateSchema),
-  webhooks: webhooksSchema,
-  audit: auditSchema,
-  log: logSchema,
-  witness: lastCheckpointSchema,
-  witnesses: witnessesSchema.exactOptional(),
-  upkeep: upkeepSchema,
-  store: storeSchema,
-  hash: hashSchema,
-  event_loop_delay_ms: z
-    .object({ p50: z.number(), p99: z.number(), max: z.number() })
-    .describe('The delay since the status was last read.'),
+  findings: z.array(findingSchema),
 });
 export type AdminStatus = z.infer<typeof statusSchema>;
 
@@ -91,6 +40,20 @@ const DAEMON_METRICS: StatusMetric<AdminStatus>[] = [
   by('part', 'pdfseal_part_ready', '1 while this part is ready', ({ parts }) =>
     parts.map(({ name, ready }) => [name, ready]),
   ),
+  {
+    name: 'pdfseal_finding',
+    help: '1 while this is wrong with its subject; 0 without a subject while it is wrong with none',
+    labelNames: ['finding', 'severity', 'subject'],
+    samples: ({ findings }) =>
+      FINDINGS.flatMap(({ id, severity }) => {
+        const subjects = new Set(findings.filter((one) => one.id === id).map(({ subject }) => subject));
+        const held = Array.from(subjects, (subject) => ({
+          labels: { finding: id, severity, subject },
+          value: 1,
+        }));
+        return held.length > 0 ? held : [{ labels: { finding: id, severity, subject: '' }, value: 0 }];
+      }),
+  },
   plain(
     'pdfseal_config_pending_keys',
     'Changed keys of the configuration that wait for a restart',

@@ -1,13 +1,15 @@
 /** The status of a daemon that is well, from which a test makes others. */
 import { type PresentedEpoch, presentEpochs } from '../../src/admin/presentEpochs.ts';
 import { toRfc3339 } from '../../src/base/clock.ts';
+import type { Facts } from '../../src/health/facts.ts';
+import { judged } from '../../src/health/findings.ts';
 import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { epoch } from '../store/samples.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-export function sampleStatus(change: Partial<AdminStatus> = {}, now = Date.now()): AdminStatus {
+export function sampleStatus(change: Partial<Facts> = {}, now = Date.now()): AdminStatus {
   const ago = (ms: number) => toRfc3339(now - ms);
   const run = {
     verified: true,
@@ -20,7 +22,7 @@ export function sampleStatus(change: Partial<AdminStatus> = {}, now = Date.now()
   const partition = { algorithm: 'ed25519', state: 'ready', since: ago(DAY_MS), restarts: 0 } as const;
   const member = { ...partition, signatures: 1204, refusals: 0, trees_given_up: 1, sessions: 2, pid: 12 };
   const chore = { good: true, tree_size: 48_211 };
-  return {
+  const facts: Facts = {
     version: '0.1.0',
     node: process.version,
     environment: 'env_test',
@@ -34,17 +36,6 @@ export function sampleStatus(change: Partial<AdminStatus> = {}, now = Date.now()
       loaded_at: ago(3 * DAY_MS),
       pending: [],
     },
-    ready: true,
-    parts: [
-      { name: 'service', ready: true, detail: 'it takes requests' },
-      { name: 'canary', ready: true, detail: 'the newest was verified 10 minutes ago' },
-      { name: 'partitions', ready: true, detail: '2 of 2 sign, 2 must' },
-      { name: 'timestamps', ready: true, detail: 'the clock is trusted; 2 of 2 authorities are well' },
-      { name: 'witnesses', ready: true, detail: '2 of 2 cosign' },
-      { name: 'scanner', ready: true, detail: 'clamd answers' },
-      { name: 'queue', ready: true, detail: '3 of at most 50000 jobs wait' },
-      { name: 'store', ready: true, detail: '1.5 GiB, 42.0 GiB free on its disk' },
-    ],
     canary: { ready: true, detail: 'verified', interval_seconds: 3600, newest: run, last_verified: run },
     queue: {
       queued: 2,
@@ -92,13 +83,8 @@ export function sampleStatus(change: Partial<AdminStatus> = {}, now = Date.now()
       signatures: '27824',
       signatures_built_at: ago(9 * HOUR_MS),
     },
-    sources: sources(),
-    copies: {
-      count: 0,
-      bytes: 0,
-      oldest_age_seconds: 0,
-      kept_seconds: 259_200,
-    } as unknown as AdminStatus['copies'],
+    sources: { under_way: 0, queued: 0, paused: 0 },
+    copies: { files: 0, bytes: 0, oldest_age_seconds: 0, kept_seconds: 259_200 },
     certificates: [
       certificate('http.tls', 'server', 'CN=seal.example.com', now, 41),
       certificate('built-in', 'time-stamping', 'CN=Time-stamps 1', now, 290),
@@ -118,7 +104,7 @@ export function sampleStatus(change: Partial<AdminStatus> = {}, now = Date.now()
     },
     audit: { unsealed: 0 },
     log: { origin: 'seal.example.com/test', tree_size: 48_211, sealed_at: ago(2_000) },
-    witness: { tree_size: 48_205, noted_at: ago(9_000) } as unknown as AdminStatus['witness'],
+    witness: { tree_size: 48_205, current_at: ago(9_000) },
     upkeep: {
       backup: { ...chore, finished_at: ago(7 * HOUR_MS) },
       check: { ...chore, finished_at: ago(6 * HOUR_MS) },
@@ -135,14 +121,19 @@ export function sampleStatus(change: Partial<AdminStatus> = {}, now = Date.now()
       disk_bytes: 100 * 2 ** 30,
       full: false,
     },
-    hash: { engine: 'native', workers: 3 } as unknown as AdminStatus['hash'],
+    hash: {
+      engine: 'native',
+      kernels: [{ streams: 1, kernel: 'sha-ni', megabytes_per_second: 430 }],
+      workers: 3,
+      documents: 0,
+      pending_bytes: 0,
+      tasks: 0,
+      tasks_max: 64,
+    },
     event_loop_delay_ms: { p50: 0.1, p99: 2.1, max: 8 },
     ...change,
   };
-}
-
-function sources(): AdminStatus['sources'] {
-  return { fetching: 0, waiting: 0 } as unknown as AdminStatus['sources'];
+  return judged(facts, now);
 }
 
 function certificate(

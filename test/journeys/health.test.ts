@@ -1,8 +1,8 @@
 /** What the administration of a real daemon says and does, while things go wrong and well again. */
 import t from 'tap';
+import type { HealthPart } from '../../src/health/finding.ts';
 import type { PresentedRun } from '../../src/health/sections/canarySection.ts';
 import type { PresentedPartition } from '../../src/health/sections/partitionsSection.ts';
-import type { HealthPart } from '../../src/health/sections/section.ts';
 import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { type AdminAnswer, askAdmin, askAdminAt, parseMetrics, sampleOf } from '../support/admin.ts';
 import {

@@ -1,15 +1,7 @@
 import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import type { CanaryRun, CanaryStatus } from '../../watch/canary.ts';
-import {
-  ageSeconds,
-  epochSeconds,
-  type HealthPart,
-  healthPart,
-  plain,
-  type StatusMetric,
-  WIRE,
-} from './section.ts';
+import { ageSeconds, epochSeconds, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count, seconds, time } = WIRE;
 
@@ -58,26 +50,6 @@ export function presentCanary(status: CanaryStatus, now: number): CanarySection 
     ...(newest && { newest: presentRun(newest, now) }),
     ...(verified && { last_verified: presentRun(verified, now) }),
   };
-}
-
-export function canaryPart({
-  ready,
-  detail,
-  interval_seconds,
-  last_verified: last,
-}: CanarySection): HealthPart {
-  if (interval_seconds === undefined)
-    return healthPart('canary', true, 'none is sealed: health.canary_interval is off', '');
-  const age = last ? `, ${last.age_seconds} s ago` : '; none was verified since the start';
-  const said = ready
-    ? `sealed, stamped and verified end to end${age}`
-    : `${detail}; the last verified one${age}`;
-  return healthPart(
-    'canary',
-    ready,
-    ready || last ? said : `${detail}${age}`,
-    'repair what the other parts name; if they are well, the log says what failed',
-  );
 }
 
 export const CANARY_METRICS: StatusMetric<CanarySection>[] = [

@@ -5,7 +5,7 @@ import type { PartitionStatus } from '../../kms/partitionStatus.ts';
 import type { Partitions } from '../../kms/partitions.ts';
 import { countOf, encodeQuorum, neededBy, type QuorumPolicy } from '../../log/quorum.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
-import { by, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
+import { by, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count, time } = WIRE;
 
@@ -90,20 +90,6 @@ function presentPartition(status: PartitionStatus, drills: Withdrawals): Present
     ...(sessionsRefused !== undefined && { sessions_refused: sessionsRefused }),
     ...(returnsAt !== undefined && { returns_at: toRfc3339(returnsAt) }),
   };
-}
-
-export function partitionsPart({ quorum, members }: PartitionsSection, canSign: boolean): HealthPart {
-  const signing = members.filter(({ state }) => state === 'ready').length;
-  const others = members
-    .filter(({ state }) => state !== 'ready')
-    .map(({ name, state, last_error }) => `${name} is ${state}${last_error ? ` (${last_error})` : ''}`);
-  const detail = [`${signing} of ${members.length} sign, ${quorum} must`, ...others].join('; ');
-  return healthPart(
-    'partitions',
-    canSign,
-    detail,
-    'bring their tokens back; `pdfseal doctor` says what is wrong with each',
-  );
 }
 
 /** A total of each partition since the start of the daemon. */

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { WaitingJobs } from '../../seal/pending.ts';
-import { by, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
+import { by, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count, seconds } = WIRE;
 const PHASES = ['queued', 'hashing', 'sealing'] as const;
@@ -31,12 +31,6 @@ export function presentQueue({ phases, longestMs }: WaitingJobs, jobsMax: number
       sealing: sealing / 1000,
     },
   };
-}
-
-export function queuePart({ queued, hashing, sealing, jobs_max }: QueueSection): HealthPart {
-  const waiting = queued + hashing + sealing;
-  const detail = `${waiting} of at most ${jobs_max} jobs wait`;
-  return healthPart('queue', waiting < jobs_max, detail, 'it empties by itself once sealing goes on');
 }
 
 export const QUEUE_METRICS: StatusMetric<QueueSection>[] = [

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import type { ScannerHealth } from '../../scan/scanner.ts';
-import { by, epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
+import { by, epochSeconds, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count, time } = WIRE;
 
@@ -34,23 +34,6 @@ export function presentScanner(health: ScannerHealth): ScannerSection {
     ...(signatures !== undefined && { signatures }),
     ...(signaturesBuiltAt !== undefined && { signatures_built_at: toRfc3339(signaturesBuiltAt) }),
   };
-}
-
-const SET_UP =
-  'set scan.clamd in the configuration of this front, and restart it; until then it refuses documents';
-
-/** `isRequired`: this is a front, and the daemon that seals scans. */
-export function scannerPart(status: ScannerSection | undefined, isRequired: boolean): HealthPart {
-  if (status === undefined) {
-    const detail = isRequired ? 'the daemon that seals scans, and this front does not' : 'none is configured';
-    return healthPart('scanner', !isRequired, detail, SET_UP);
-  }
-  return healthPart(
-    'scanner',
-    status.trouble === undefined,
-    status.detail,
-    'look after clamd: nothing is accepted unscanned',
-  );
 }
 
 export const SCANNER_METRICS: StatusMetric<ScannerSection | undefined>[] = [

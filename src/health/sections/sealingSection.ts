@@ -1,15 +1,7 @@
 import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import type { NodeOutlook } from '../../seal/remoteSealer.ts';
-import {
-  ageSeconds,
-  epochSeconds,
-  type HealthPart,
-  healthPart,
-  plain,
-  type StatusMetric,
-  WIRE,
-} from './section.ts';
+import { epochSeconds, plain, type StatusMetric, WIRE } from './section.ts';
 
 export const sealingSchema = z
   .object({
@@ -35,22 +27,6 @@ export function presentSealing(
     scans,
     ...(sealedAt !== undefined && { last_commit_at: toRfc3339(sealedAt) }),
   };
-}
-
-export function sealingPart(
-  { active, node, obstacle, last_commit_at: at }: SealingSection,
-  now: number,
-): HealthPart {
-  const last =
-    at === undefined
-      ? 'nothing was sealed yet'
-      : `the last commit was ${ageSeconds(Date.parse(at), now)} s ago`;
-  const state = obstacle === undefined ? 'is active' : `is active and cannot seal: ${obstacle}`;
-  const detail = active ? `${node} ${state}; ${last}` : `no daemon that seals is active; ${last}`;
-  const remedy = active
-    ? 'run `pdfseal status` where that daemon runs'
-    : 'start a daemon that has partitions; until then jobs are accepted and wait';
-  return healthPart('sealing', active && obstacle === undefined, detail, remedy);
 }
 
 /** Only of a front. */

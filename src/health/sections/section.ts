@@ -65,35 +65,6 @@ export function epochSeconds(time: string | undefined): number | undefined {
   return time === undefined ? undefined : Date.parse(time) / 1000;
 }
 
-export const healthPartSchema = z
-  .object({
-    name: z.enum([
-      'service',
-      'canary',
-      'partitions',
-      'timestamps',
-      'witnesses',
-      'sealing',
-      'scanner',
-      'queue',
-      'store',
-    ]),
-    ready: z.boolean(),
-    detail: z.string(),
-    remedy: z.string().exactOptional().describe('What to do, where it is not ready.'),
-  })
-  .describe('One thing that must be well for a document to be sealed.');
-export type HealthPart = z.infer<typeof healthPartSchema>;
-
-export function healthPart(
-  name: HealthPart['name'],
-  ready: boolean,
-  detail: string,
-  remedy: string,
-): HealthPart {
-  return { name, ready, detail, ...(!ready && { remedy }) };
-}
-
 export function ageSeconds(since: number, now: number): number {
   return Math.max(0, Math.round((now - since) / 1000));
 }

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { Timestamping } from '../../seal/timestamping.ts';
-import { by, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
+import { by, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count } = WIRE;
 
@@ -34,33 +34,6 @@ export function presentTimestamps(timestamping: Timestamping): PresentedTimestam
     authorities: authorities.map(({ notAfter: _, ...authority }) => authority),
     units: units.map(({ authority: subject, ready }) => ({ subject, ready })),
   };
-}
-
-export function timestampsPart(status: PresentedTimestamps | undefined): HealthPart {
-  if (status === undefined) return healthPart('timestamps', true, 'none are configured', '');
-  const { clock, authorities, can_stamp } = status;
-  if (clock.trouble !== undefined) {
-    const detail = `the clock is not trusted (${clock.trouble}): ${clock.detail}`;
-    const remedy =
-      clock.trouble === 'clock_ahead'
-        ? 'if the clock is right, for example after a long stop, run `pdfseal clock accept`; otherwise set it right'
-        : 'synchronize the clock; see [clock] and `chronyc tracking`';
-    return healthPart('timestamps', false, detail, remedy);
-  }
-  const troubled = authorities.filter(({ trouble }) => trouble !== undefined);
-  const failing = troubled.map(({ name, trouble }) => `${name} fails (${trouble})`);
-  const well = authorities.length - troubled.length;
-  const detail = [
-    `the clock is trusted`,
-    `${well} of ${authorities.length} authorities are well`,
-    ...failing,
-  ];
-  return healthPart(
-    'timestamps',
-    can_stamp,
-    detail.join('; '),
-    'bring an authority back, or name another in timestamp.authorities',
-  );
 }
 
 type Section = PresentedTimestamps | undefined;

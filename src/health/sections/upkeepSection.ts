@@ -1,11 +1,10 @@
 import { statfs } from 'node:fs/promises';
 import * as z from 'zod';
 import { describeSeconds } from '../../base/phrases.ts';
-import { formatBytes } from '../../base/units.ts';
 import { describeStore, type StoreLocation, storeBytes } from '../../store/engines.ts';
 import type { StorePages, StoreSpace } from '../../store/store.ts';
 import { readUpkeep, type UpkeepNote, upkeepNote } from '../upkeepNotes.ts';
-import { epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
+import { epochSeconds, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { bytes, seconds } = WIRE;
 
@@ -119,22 +118,6 @@ export async function measureStore({
     disk_bytes: disk.blocks * disk.bsize,
     full: left < freeBytesMin || space?.isFull === true,
   };
-}
-
-export function storePart(section: StoreSection): HealthPart {
-  const { engine, answers, bytes, disk_free_bytes, disk_free_bytes_min, full } = section;
-  if (!answers) return healthPart('store', false, 'the database does not answer', 'bring the database back');
-  const isBelow = disk_free_bytes < disk_free_bytes_min;
-  if (full && !isBelow)
-    return healthPart(
-      'store',
-      false,
-      'the disk of the database is full',
-      'make room on it: until then no job is accepted',
-    );
-  const [store, disk] = engine === 'lmdb' ? ['', 'its disk'] : [' in the database', 'the disk of state_dir'];
-  const detail = `${formatBytes(bytes)}${store}, ${formatBytes(disk_free_bytes)} free on ${disk}`;
-  return healthPart('store', !isBelow, detail, 'make room: below storage.free_bytes_min no job is accepted');
 }
 
 export function presentUpkeep(stateDir: string): UpkeepSection {

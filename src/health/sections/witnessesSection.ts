@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import type { Witnessing } from '../../watch/witnessing.ts';
 import type { WitnessStatus } from '../../watch/witnessStatus.ts';
-import { by, epochSeconds, type HealthPart, healthPart, plain, type StatusMetric, WIRE } from './section.ts';
+import { by, epochSeconds, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count, time } = WIRE;
 
@@ -69,30 +69,6 @@ function stateOf({ isAsked, cosignedAt, trouble, contradiction }: WitnessStatus)
   if (trouble !== undefined) return 'failing';
   if (!isAsked) return 'not_asked';
   return cosignedAt === undefined ? 'waiting' : 'cosigning';
-}
-
-/** Undefined where no witness is asked. */
-export function witnessesPart(status: PresentedWitnesses | undefined): HealthPart[] {
-  if (status === undefined) return [];
-  const { members, witnessed, can_cosign: canCosign, fork_alarm: isForked } = status;
-  const forks = members.flatMap(({ name, state, detail }) =>
-    state === 'contradiction' ? [`${name} holds another history of the log: ${detail}`] : [],
-  );
-  const those = (wanted: PresentedWitness['state']) => members.filter(({ state }) => state === wanted).length;
-  const [cosigning, byHand] = [those('cosigning'), those('not_asked')];
-  const asked = members.length - byHand;
-  const how = [
-    ...(asked > 0 || byHand === 0 ? [`${cosigning} of ${asked} cosign`] : []),
-    ...(byHand > 0 ? [`${byHand} asked by hand`] : []),
-  ];
-  const newest = witnessed
-    ? `the newest witnessed checkpoint has ${witnessed.tree_size} leaves, ${witnessed.cosigned_at}`
-    : 'no checkpoint is witnessed yet';
-  const detail = isForked ? forks.join('; ') : `${how.join(', ')}; ${newest}`;
-  const remedy = isForked
-    ? 'nothing is sealed until you have looked into it: see "Witnesses" in the manual, "The fork alarm"'
-    : 'bring witnesses back: nothing is sealed without their quorum, because witness.required is true';
-  return [healthPart('witnesses', !isForked && canCosign, detail, remedy)];
 }
 
 type Section = PresentedWitnesses | undefined;

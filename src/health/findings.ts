@@ -1,0 +1,22 @@
+/** The table of all findings. A finding that no test has made true and false does not belong here. */
+import type { Facts } from './facts.ts';
+import type { Finding, Found } from './finding.ts';
+import { PART_FINDINGS, partsOf } from './partFindings.ts';
+
+export const FINDINGS: readonly Finding[] = PART_FINDINGS;
+
+const RANKS = ['critical', 'warning', 'info'];
+
+/** What holds, the worst first. `now`: milliseconds since the epoch. */
+export function findingsOf(facts: Partial<Facts>, now: number): Found[] {
+  return FINDINGS.flatMap(({ judge }) => judge(facts, now)).sort(
+    (a, b) => RANKS.indexOf(a.severity) - RANKS.indexOf(b.severity),
+  );
+}
+
+/** The facts with what is wrong, and which parts are ready. */
+export function judged<Known extends Facts>(facts: Known, now: number) {
+  const findings = findingsOf(facts, now);
+  const parts = partsOf(facts, findings, now);
+  return { ...facts, ready: parts.every(({ ready }) => ready), parts, findings };
+}
