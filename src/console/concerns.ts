@@ -2,14 +2,16 @@
 
 import { counted, fromNow } from '../base/phrases.ts';
 import { formatBytes } from '../base/units.ts';
+import type { Found } from '../health/finding.ts';
 import { noteState } from '../health/sections/upkeepSection.ts';
 import type { AdminStatus } from '../health/statusSchema.ts';
 import { english } from './english.ts';
+import { capitalized } from './values.ts';
 
 const words = english.concerns;
 
 export interface Concern {
-  /** `bad`: documents cannot be sealed. */
+  /** `bad`: documents cannot be sealed, or soon cannot be. */
   level: 'bad' | 'warning';
   what: string;
   detail: string;
@@ -23,7 +25,7 @@ type Page = keyof typeof words.pages;
 /** Worst first. `now`: milliseconds since the epoch. */
 export function concernsOf(status: AdminStatus, now: number): Concern[] {
   const concerns = [
-    ...parts(status),
+    ...status.findings.map(present),
     ...partitions(status),
     ...authorities(status),
     ...witnesses(status),
@@ -40,10 +42,16 @@ function warning(what: string, detail: string, remedy: string, page?: Page): Con
   return { level: 'warning', what, detail, remedy, ...(page && { page }) };
 }
 
-function parts({ parts }: AdminStatus): Concern[] {
-  return parts
-    .filter(({ ready }) => !ready)
-    .map(({ name, detail, remedy = '' }) => ({ level: 'bad', what: english.parts[name], detail, remedy }));
+/** By the section of the status that has the facts. */
+const PAGES: Readonly<Record<string, Page>> = {};
+
+function present({ severity, section, subject, part, detail, remedy }: Found): Concern {
+  const page = PAGES[section];
+  return {
+    level: severity === 'critical' ? 'bad' : 'warning',
+    what: subject === part ? english.parts[part] : capitalized(subject),
+    ...{ detail, remedy, ...(page && { page }) },
+  };
 }
 
 /** Partitions without which the quorum is still reached, and those whose signer refused to sign. */

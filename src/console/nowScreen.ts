@@ -11,7 +11,7 @@ import { ahead, machinery } from './machinery.ts';
 import { proposalConcerns } from './proposalCards.ts';
 import { type Page, reading, type Screen, type ScreenRequest } from './screen.ts';
 import type { Sources } from './sources.ts';
-import { folded, moment, type StateMark, sign } from './values.ts';
+import { capitalized, folded, moment, type StateMark, sign } from './values.ts';
 
 const words = english.now;
 
@@ -69,12 +69,7 @@ function spanOf({ query }: ScreenRequest): Span {
   return SPANS.find(({ name }) => name === query.get('span')) ?? SPANS[0];
 }
 
-/** The details in the status are sentence fragments. */
-function capitalized(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
-/** A headline: all is well, or what is not. Below it, the remedies. */
+/** One line: all is well, or what is not. Below it, what to do. */
 function health(status: AdminStatus, concerns: readonly Concern[], now: number): Html {
   const { version, uptime_seconds: up, ready, draining } = status;
   const mark: StateMark = !ready ? 'bad' : concerns.length > 0 ? 'warning' : 'good';

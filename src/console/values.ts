@@ -112,3 +112,8 @@ ${rows.map(
 )}</tbody>
 </table>`;
 }
+
+/** The status speaks in parts of sentences. */
+export function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

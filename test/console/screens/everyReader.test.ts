@@ -1,5 +1,6 @@
 /** The console for every reader: on every screen, in both colour schemes, by keyboard, and with assistive technology. */
 import t from 'tap';
+import type { Facts } from '../../../src/health/facts.ts';
 import type { AdminStatus } from '../../../src/health/statusSchema.ts';
 import { openPage } from '../../page/chromium.ts';
 import { FOCUSED } from '../../page/looks.ts';
@@ -11,16 +12,13 @@ import { look } from './everyScreen.ts';
 /** Everything that can be wrong, with names that want to be something else. */
 function troubled(now: number): AdminStatus {
   const well = sampleStatus({}, now);
-  const { witnesses, timestamps } = well;
+  const { scanner, witnesses, timestamps } = well;
   const hostile = '<script>alert(1)</script>\u202egnp.exe';
-  return {
+  const changed: Facts = {
     ...well,
-    ready: false,
-    parts: well.parts.map((part) =>
-      part.name === 'scanner'
-        ? { ...part, ready: false, detail: `clamd does not answer (${hostile})`, remedy: 'look after clamd' }
-        : part,
-    ),
+    ...(scanner && {
+      scanner: { ...scanner, trouble: 'no_answer', detail: `clamd does not answer (${hostile})` },
+    }),
     partitions: {
       ...well.partitions,
       members: [
@@ -58,6 +56,7 @@ function troubled(now: number): AdminStatus {
     upkeep: {},
     config: { ...well.config, pending: ['kms.sessions', 'http.listen'] },
   };
+  return sampleStatus(changed, now);
 }
 
 t.test('the screen Now is readable without jobs, after a busy day and with every trouble', async (t) => {
