@@ -2,7 +2,20 @@
 
 /** Rooms whose collections strangers or clients can make grow. */
 export const REACHED_ROOMS = [
-  ...['net', 'http', 'console', 'admin', 'witness', 'limits', 'webhook', 'source', 'scan', 'seal', 'watch'],
+  ...[
+    'net',
+    'http',
+    'console',
+    'admin',
+    'witness',
+    'limits',
+    'webhook',
+    'source',
+    'scan',
+    'seal',
+    'watch',
+    'health',
+  ],
 ];
 
 const DECLARED = /^ *(?:export |readonly |static |const |let |this\.)*(#?\w+)(?=[:= ])/;

@@ -8,7 +8,7 @@ import { englishAudit } from './englishAudit.ts';
 import { englishCare } from './englishCare.ts';
 import { englishCertificates } from './englishCertificates.ts';
 import { englishFind } from './englishFind.ts';
-import { englishConcerns, englishNow } from './englishNow.ts';
+import { englishNow, englishPages } from './englishNow.ts';
 import { englishProposals } from './englishProposals.ts';
 import { englishSessions } from './englishSessions.ts';
 import { englishWebhooks } from './englishWebhooks.ts';
@@ -93,7 +93,7 @@ export const english = {
   webhooks: englishWebhooks,
   sessions: englishSessions,
   care: englishCare,
-  concerns: englishConcerns,
+  pages: englishPages,
   certificates: englishCertificates,
   proposals: englishProposals,
 };

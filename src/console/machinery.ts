@@ -3,6 +3,7 @@
 import { formatBytes } from '../base/units.ts';
 import { noteState } from '../health/sections/upkeepSection.ts';
 import type { AdminStatus } from '../health/statusSchema.ts';
+import { CHORES } from '../health/upkeepFindings.ts';
 import { meter, timeLine } from './charts.ts';
 import { diskLevel } from './concerns.ts';
 import { english } from './english.ts';
@@ -10,6 +11,7 @@ import { type Html, type HtmlContent, html, named } from './html.ts';
 import { choresOf } from './upkeepCards.ts';
 import {
   brief,
+  capitalized,
   card,
   day,
   definitions,
@@ -102,11 +104,12 @@ function scanner({ scanner }: AdminStatus, now: number): HtmlContent {
   ]);
 }
 
-function disk({ store, log }: AdminStatus, now: number): HtmlContent {
+function disk(status: AdminStatus, now: number): HtmlContent {
+  const { store, log } = status;
   const { disk_free_bytes: free, disk_bytes: all, disk_free_bytes_min: least, bytes } = store;
   const text = words.diskFree(formatBytes(free), formatBytes(all));
   return [
-    meter(1 - free / all, diskLevel(store), text),
+    meter(1 - free / all, diskLevel(status), text),
     html`<p>${text}. <span class="quiet">${words.diskMin(formatBytes(least))}</span></p>`,
     definitions([
       [words.store, `${formatBytes(bytes)}, ${store.engine}`],
@@ -121,7 +124,7 @@ function disk({ store, log }: AdminStatus, now: number): HtmlContent {
 function upkeep(status: AdminStatus, now: number): HtmlContent {
   return definitions(
     choresOf(status).map((chore) => {
-      const { name } = english.concerns.chores[chore];
+      const name = capitalized(CHORES[chore].name);
       const last = status.upkeep[chore];
       if (last === undefined) return [name, words.never];
       const is = noteState(chore, last, now);

@@ -52,7 +52,7 @@ async function nowPage(
   return {
     title: words.title,
     live: `/now?span=${span.name}`,
-    main: html`${health(status, [...concernsOf(status, now), ...proposalConcerns(proposals)], now)}
+    main: html`${health(status, [...concernsOf(status), ...proposalConcerns(proposals)], now)}
 <section class="group">
 <div class="title"><h2>${words.throughput}</h2>${spanChoice(span)}</div>
 ${figures(status, history, span)}
@@ -83,7 +83,7 @@ function health(status: AdminStatus, concerns: readonly Concern[], now: number):
   const items = concerns.map(
     ({ level, what, detail, remedy, page }, n) => html`<li>
 ${sign(level)}
-<div><h2 class="${level}">${named(what)}</h2>${folded(detail, `concern-${n}`)}<p class="remedy">${capitalized(remedy)}${page && html` <a href="${page}">${english.concerns.pages[page]}</a>`}</p></div>
+<div><h2 class="${level}">${named(what)}</h2>${folded(detail, `concern-${n}`)}<p class="remedy">${capitalized(remedy)}${page && html` <a href="${page}">${english.pages[page]}</a>`}</p></div>
 </li>`,
   );
   return html`<section class="health ${mark}">

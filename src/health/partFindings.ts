@@ -1,13 +1,13 @@
 /** What stands in the way of sealing: while one of these holds, its part is not ready. */
 import { formatBytes } from '../base/units.ts';
 import type { Facts } from './facts.ts';
-import { type Finding, type Found, finding, type HealthPart, type PartName } from './finding.ts';
+import { type Found, finding, type HealthFinding, type HealthPart, type PartName } from './healthFinding.ts';
 import { ageSeconds } from './sections/section.ts';
 
 const PART_READY = 'pdfseal_part_ready';
 
 /** Of one part, the first that holds is shown with it. */
-export const PART_FINDINGS: readonly Finding[] = [
+export const PART_FINDINGS: readonly HealthFinding[] = [
   finding('draining', {
     ...{ id: 'stopping', severity: 'critical', part: 'service', metric: PART_READY },
     when: (draining) => draining,
@@ -99,10 +99,11 @@ export const PART_FINDINGS: readonly Finding[] = [
     remedy: 'bring the database back',
   }),
   finding('store', {
-    ...{ id: 'disk_full', severity: 'critical', part: 'store', metric: 'pdfseal_store_full' },
+    ...{ id: 'disk_full', severity: 'critical', part: 'store', subject: 'disk' },
+    metric: 'pdfseal_store_full',
     when: ({ answers, disk_free_bytes, disk_free_bytes_min }) =>
       answers && disk_free_bytes < disk_free_bytes_min,
-    says: describeDisk,
+    says: describeFree,
     remedy: 'make room: below storage.free_bytes_min no job is accepted',
   }),
   finding('store', {
@@ -194,7 +195,11 @@ function describeQueue(queue: Facts['queue']): string {
   return `${waitingJobs(queue)} of at most ${queue.jobs_max} jobs wait`;
 }
 
-function describeDisk({ engine, bytes, disk_free_bytes: free }: Facts['store']): string {
-  const [store, disk] = engine === 'lmdb' ? ['', 'its disk'] : [' in the database', 'the disk of state_dir'];
-  return `${formatBytes(bytes)}${store}, ${formatBytes(free)} free on ${disk}`;
+function describeDisk(store: Facts['store']): string {
+  const where = store.engine === 'lmdb' ? '' : ' in the database';
+  return `${formatBytes(store.bytes)}${where}, ${describeFree(store)}`;
+}
+
+function describeFree({ engine, disk_free_bytes: free }: Facts['store']): string {
+  return `${formatBytes(free)} free on ${engine === 'lmdb' ? 'its disk' : 'the disk of state_dir'}`;
 }

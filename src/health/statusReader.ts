@@ -22,7 +22,7 @@ import type { CertificateSources } from '../tsa/certificateList.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Witnessing } from '../watch/witnessing.ts';
 import type { Deliverer } from '../webhook/deliver.ts';
-import { judged } from './findings.ts';
+import { judged } from './healthFindings.ts';
 import { presentCanary } from './sections/canarySection.ts';
 import { presentCertificates } from './sections/certificatesSection.ts';
 import { type HashSource, presentCopies, presentHash, presentSources } from './sections/documentsSection.ts';
@@ -151,7 +151,7 @@ export class StatusReader {
         ...(head && { sealed_at: toRfc3339(head.sealedAt) }),
       },
       witness: presentLastCheckpoint(this.#sources.lastCheckpoint.noted),
-      upkeep: presentUpkeep(this.#sources.stateDir),
+      upkeep: presentUpkeep(this.#sources.stateDir, this.#sources.location, timestamping !== undefined),
       store: { ...measured, answers },
       hash: presentHash(this.#sources.hash),
       event_loop_delay_ms: this.#readDelay(),

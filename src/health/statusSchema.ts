@@ -1,8 +1,8 @@
 /** The status of a daemon: its facts and what is wrong, in the spelling of the API, and the metrics that show both. */
 import * as z from 'zod';
 import { factsSchema } from './facts.ts';
-import { findingSchema, healthPartSchema } from './finding.ts';
-import { FINDINGS } from './findings.ts';
+import { findingSchema, healthPartSchema } from './healthFinding.ts';
+import { FINDINGS } from './healthFindings.ts';
 import { CANARY_METRICS } from './sections/canarySection.ts';
 import { CERTIFICATE_METRICS } from './sections/certificatesSection.ts';
 import { COPY_METRICS, HASH_METRICS, SOURCE_METRICS } from './sections/documentsSection.ts';

@@ -198,5 +198,5 @@ t.test('config show warns if the running daemon has loaded another content of th
     { value: 7, source: 'file', changed: true },
   );
   const doctor = await sandbox.pdfseal(['doctor', '--config', sandbox.configFile]);
-  t.match(doctor.stdout, /^! daemon: these keys take effect when you restart the daemon/m);
+  t.match(doctor.stdout, /^! configuration: these keys take effect when you restart the daemon/m);
 });

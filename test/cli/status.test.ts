@@ -10,6 +10,7 @@ import { readStatus } from '../../src/cli/daemon/adminClient.ts';
 import { render } from '../../src/cli/daemon/statusReport.ts';
 import { commandFailure } from '../../src/cli/report.ts';
 import { type Config, loadConfig } from '../../src/config/config.ts';
+import { judged } from '../../src/health/healthFindings.ts';
 import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { askAdmin } from '../support/admin.ts';
 import { programFile } from '../support/programs.ts';
@@ -185,7 +186,7 @@ t.test('several environments have a line each, with their problems below it', as
   t.match({ status, stderr }, { status: 1, stderr: '' });
   t.match(
     stdout,
-    /^✓ env_sandbox {2}READY {2}up .* {2}2 of 2 partitions sign .*\n✗ .*no pdfseald answers.*\n {4}→ start it.*\n$/,
+    /^✓ env_sandbox {2}READY {2}up .* {2}2 of 2 partitions sign .*\n! {3}backup .*\n {4}→ run [\s\S]*\n✗ .*no pdfseald answers.*\n {4}→ start it.*\n$/,
   );
   const json = await sandbox.pdfseal(['status', ...both, '--json']);
   const [first, second] = json.stdout
@@ -205,9 +206,8 @@ const CERTIFICATE = { authority: 'http.tls', state: 'valid', subject: 'CN=seal' 
 
 t.test('if there is no room, problems and their remedies stay', async (t) => {
   const status = (await askAdmin(sandbox, '/status')).json<AdminStatus>();
-  const full: AdminStatus = {
+  const facts: AdminStatus = {
     ...status,
-    ready: false,
     environment: 'env_\u001b[2Jevil',
     partitions: {
       ...status.partitions,
@@ -223,17 +223,19 @@ t.test('if there is no room, problems and their remedies stay', async (t) => {
       { ...CERTIFICATE, role: 'client-crl', days_left: 1, urgency: 'none' },
       { ...CERTIFICATE, role: 'server', days_left: 20, urgency: 'soon' },
     ],
-    parts: status.parts.map((part) =>
-      part.name === 'store' ? { ...part, ready: false, detail: 'nothing left', remedy: 'make room' } : part,
-    ),
+    store: { ...status.store, disk_free_bytes: 0 },
   };
-  const looks = [{ file: 'x.toml', status: full, trouble: ['another content'] }];
+  const full = judged(facts, Date.now());
+  const looks = [{ file: 'x.toml', status: full, trouble: 'another content' }];
   const shown = render(looks, Date.now(), { columns: 60, rows: 5 }).map((line) =>
     line.replaceAll(CONTROLS, ''),
   );
   t.equal(shown.length, 5);
   t.match(shown.join('\n'), /! config +another content/);
-  t.match(shown.join('\n'), /✗ NOT READY {2}pdfseald .*\n[\s\S]*✗ store +nothing left\n +→ make room/);
+  t.match(
+    shown.join('\n'),
+    /✗ NOT READY {2}pdfseald .*\n[\s\S]*✗ store +0 B free on its disk\n +→ make room/,
+  );
   t.notMatch(render(looks, Date.now()).join(''), `${ESC}[2J`, 'no text moves the cursor');
   t.match(render(looks, Date.now()).join('\n'), /! config +another content/);
   t.match(
@@ -242,25 +244,18 @@ t.test('if there is no room, problems and their remedies stay', async (t) => {
   );
 });
 
-t.test('a check that found damage, or could not tell, is a trouble with a remedy', async (t) => {
-  const status = (await askAdmin(sandbox, '/status')).json<AdminStatus>();
-  const shown = (end: { undecided?: string }) => {
-    const check = { finished_at: new Date().toISOString(), good: false, ...end };
-    return render(
-      [{ file: 'x.toml', status: { ...status, upkeep: { check } }, trouble: [] }],
+t.test(
+  'what is wrong is shown with its remedy, and what is said of it elsewhere is not marked',
+  async (t) => {
+    const status = (await askAdmin(sandbox, '/status')).json<AdminStatus>();
+    const check = { finished_at: new Date().toISOString(), good: false };
+    const looks = { ...status, upkeep: { chores: status.upkeep.chores, check } };
+    const shown = render(
+      [{ file: 'x.toml', status: judged(looks, Date.now()), trouble: undefined }],
       Date.now(),
     ).join('\n');
-  };
-  t.match(shown({}), /✗ upkeep .*last check bad, .*\n +→ the store is damaged: run `pdfseal check`/);
-  t.match(shown({ undecided: 'page 7 is torn' }), /✗ upkeep .*could not tell, .*\n +→ page 7 is torn: run/);
-});
-
-t.test('a process that holds the store for an hour is named', async (t) => {
-  const status = (await askAdmin(sandbox, '/status')).json<AdminStatus>();
-  const shown = (seconds: number) => {
-    const store = { ...status.store, oldest_reader: { pid: 4711, age_seconds: seconds } };
-    return render([{ file: 'x.toml', status: { ...status, store }, trouble: [] }], Date.now()).join('\n');
-  };
-  t.match(shown(3600), /! reader +process 4711 has read an old state .* 1h, .*\n +→ end process 4711/);
-  t.notMatch(shown(3599), /! reader/);
-});
+    t.match(shown, /✗ check +the last one was .*, and found problems\n +→ run `pdfseal check`/);
+    t.match(shown, /! backup +none is on record here\n +→ run `pdfseal backup/);
+    t.match(shown, /^ {2}upkeep +last backup not on record; last check /m);
+  },
+);

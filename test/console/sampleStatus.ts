@@ -2,7 +2,7 @@
 import { type PresentedEpoch, presentEpochs } from '../../src/admin/presentEpochs.ts';
 import { toRfc3339 } from '../../src/base/clock.ts';
 import type { Facts } from '../../src/health/facts.ts';
-import { judged } from '../../src/health/findings.ts';
+import { judged } from '../../src/health/healthFindings.ts';
 import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { epoch } from '../store/samples.ts';
 
@@ -86,7 +86,7 @@ export function sampleStatus(change: Partial<Facts> = {}, now = Date.now()): Adm
     sources: { under_way: 0, queued: 0, paused: 0 },
     copies: { files: 0, bytes: 0, oldest_age_seconds: 0, kept_seconds: 259_200 },
     certificates: [
-      certificate('http.tls', 'server', 'CN=seal.example.com', now, 41),
+      certificate('http.tls', 'server', 'CN=seal.example.com', now, 61),
       certificate('built-in', 'time-stamping', 'CN=Time-stamps 1', now, 290),
       certificate('built-in', 'root', 'CN=Time-stamp root', now, 3400),
     ],
@@ -106,6 +106,7 @@ export function sampleStatus(change: Partial<Facts> = {}, now = Date.now()): Adm
     log: { origin: 'seal.example.com/test', tree_size: 48_211, sealed_at: ago(2_000) },
     witness: { tree_size: 48_205, current_at: ago(9_000) },
     upkeep: {
+      chores: ['backup', 'check', 'restore_drill', 'renewal'],
       backup: { ...chore, finished_at: ago(7 * HOUR_MS) },
       check: { ...chore, finished_at: ago(6 * HOUR_MS) },
       restore_drill: { ...chore, finished_at: ago(40 * DAY_MS) },

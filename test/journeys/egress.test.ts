@@ -146,7 +146,7 @@ t.test(
     t.equal(created.status, 202, created.text);
     await until('the status says so', async () => {
       const { stdout } = await sandbox.pdfseal(['status', '--config', sandbox.configFile]);
-      return /! egress +the egress process does not answer/.test(stdout);
+      return /! egress process +the egress process does not answer/.test(stdout);
     });
     await until('it is replaced', () => egressOf(daemon.pid).some((pid) => pid !== hung));
     t.notOk(isAlive(hung), 'and killed');

@@ -1,6 +1,6 @@
 /** What the administration of a real daemon says and does, while things go wrong and well again. */
 import t from 'tap';
-import type { HealthPart } from '../../src/health/finding.ts';
+import type { HealthPart } from '../../src/health/healthFinding.ts';
 import type { PresentedRun } from '../../src/health/sections/canarySection.ts';
 import type { PresentedPartition } from '../../src/health/sections/partitionsSection.ts';
 import type { AdminStatus } from '../../src/health/statusSchema.ts';

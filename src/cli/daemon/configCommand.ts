@@ -1,8 +1,10 @@
+import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { effectiveSettings, type Setting } from '../../config/effective.ts';
 import { hidesSecrets, toTomlLines, withoutSecrets } from '../../config/settingsToml.ts';
 import { formatKeyPath } from '../../config/toml.ts';
+import { findingsOf } from '../../health/healthFindings.ts';
 import type { AdminStatus } from '../../health/statusSchema.ts';
 import { command, group, option } from '../command.ts';
 import { CONFIG } from '../options.ts';
@@ -44,8 +46,10 @@ function present({ path, value, source, changed }: Setting) {
 /** Differences between the running daemon and the file; none if no daemon runs. */
 async function differences(config: Config): Promise<string[]> {
   try {
-    const { config: loaded } = await askAdministration<AdminStatus>(config.admin.socket, 'GET', '/status');
-    return loadedOtherwise(loaded, config.sha256);
+    const status = await askAdministration<AdminStatus>(config.admin.socket, 'GET', '/status');
+    const changed = loadedOtherwise(status.config, config.sha256);
+    const pending = findingsOf({ config: status.config }, systemClock()).map(({ detail }) => detail);
+    return [...(changed === undefined ? [] : [changed]), ...pending];
   } catch (error) {
     if (error instanceof NobodyAnswers) return [];
     if (!(error instanceof OperatorError)) throw error;
@@ -53,17 +57,8 @@ async function differences(config: Config): Promise<string[]> {
   }
 }
 
-/** Differences between the configuration that a daemon has loaded and the file now, whose digest is `sha256`. */
-export function loadedOtherwise(loaded: AdminStatus['config'], sha256: string): string[] {
-  const { file, loaded_at: at, pending } = loaded;
-  return [
-    ...(loaded.sha256 === sha256
-      ? []
-      : [
-          `${file} has changed since the running daemon loaded it at ${at}: reload the daemon (SIGHUP), or restart it`,
-        ]),
-    ...(pending.length === 0
-      ? []
-      : [`these keys take effect when you restart the daemon: ${pending.join(', ')}`]),
-  ];
+/** Whether the file, whose digest is `sha256` now, is another than the one that a daemon has loaded. */
+export function loadedOtherwise(loaded: AdminStatus['config'], sha256: string): string | undefined {
+  if (loaded.sha256 === sha256) return undefined;
+  return `${loaded.file} has changed since the running daemon loaded it at ${loaded.loaded_at}: reload the daemon (SIGHUP), or restart it`;
 }

@@ -1,10 +1,8 @@
 import { escapeControls } from '../../base/controls.ts';
 import { counted, describeSeconds, fromNow } from '../../base/phrases.ts';
 import { formatBytes, formatDuration } from '../../base/units.ts';
-import { URGENCIES } from '../../base/validity.ts';
-import type { PresentedCertificate } from '../../health/sections/certificatesSection.ts';
+import type { Found } from '../../health/healthFinding.ts';
 import type { PresentedPartition } from '../../health/sections/partitionsSection.ts';
-import { noteState, readerTrouble } from '../../health/sections/upkeepSection.ts';
 import type { PresentedWitness } from '../../health/sections/witnessesSection.ts';
 import type { AdminStatus } from '../../health/statusSchema.ts';
 import type { CommandFailure } from '../report.ts';
@@ -12,7 +10,7 @@ import { type Mark, marked } from '../terminal.ts';
 
 /** The state of one environment, or the reason why it could not be read. */
 export type Look = { file: string } & (
-  | { status: AdminStatus; trouble: string[] }
+  | { status: AdminStatus; trouble: string | undefined }
   | { failure: CommandFailure }
 );
 
@@ -114,26 +112,30 @@ export interface Row {
   remedy?: string | undefined;
 }
 
-/** The status of one environment; `trouble` has the findings of the command itself (see `loadedOtherwise`). */
-export function rowsOf(status: AdminStatus, trouble: readonly string[], now: number): Row[] {
+/** The status of one environment; `trouble` is what the command itself found (see `loadedOtherwise`). */
+export function rowsOf(status: AdminStatus, trouble: string | undefined, now: number): Row[] {
   return [
     ...status.parts.flatMap(({ name, ready, detail, remedy }): Row[] => [
       { mark: ready ? 'good' : 'bad', name, text: detail, remedy },
       ...(name === 'partitions' ? status.partitions.members.map((one) => partitionRow(one, now)) : []),
       ...(name === 'witnesses' ? (status.witnesses?.members ?? []).map((one) => witnessRow(one, now)) : []),
     ]),
-    ...trouble.map((text): Row => ({ mark: 'warning', name: 'config', text })),
-    certificates(status),
+    ...(trouble === undefined ? [] : [{ mark: 'warning', name: 'config', text: trouble } as const]),
+    ...status.findings.filter(({ part }) => part === undefined).map(findingRow),
+    plain('certificates', certificates(status)),
     plain('jobs', jobs(status)),
-    webhooks(status),
+    plain('webhooks', webhooks(status)),
     ...egress(status),
     plain('log', log(status, now)),
     ...nodes(status),
-    upkeep(status, now),
-    ...reader(status),
+    plain('upkeep', upkeep(status, now)),
     plain('hashing', hashing(status)),
     plain('event loop', eventLoop(status)),
   ];
+}
+
+function findingRow({ severity, subject, detail, remedy }: Found): Row {
+  return { mark: severity === 'critical' ? 'bad' : 'warning', name: subject, text: detail, remedy };
 }
 
 function plain(name: string, text: string): Row {
@@ -153,7 +155,7 @@ function partitionRow(member: PresentedPartition, now: number): Row {
     ...(error ? [`last error ${error}`] : []),
     ...(back ? [`back ${fromNow(back, now)}`] : []),
   ];
-  return { mark: state === 'ready' ? 'plain' : 'warning', name: `  ${name}`, text: more.join(', ') };
+  return plain(`  ${name}`, more.join(', '));
 }
 
 function witnessRow(member: PresentedWitness, now: number): Row {
@@ -162,7 +164,7 @@ function witnessRow(member: PresentedWitness, now: number): Row {
   const isWell = state !== 'failing' && state !== 'contradiction';
   const how = state === 'not_asked' ? 'asked by hand' : state;
   const text = isWell ? `${how}, ${held}` : `${trouble ?? state}: ${detail}; ${held}`;
-  return { mark: isWell ? 'plain' : 'warning', name: `  ${name}`, text };
+  return plain(`  ${name}`, text);
 }
 
 function nodes({ nodes }: AdminStatus): Row[] {
@@ -178,12 +180,10 @@ function jobs({ queue }: AdminStatus): string {
   return `${queued} queued, ${hashing} hashing, ${sealing} sealing; ${waits}`;
 }
 
-function webhooks({ webhooks: { endpoints, failing, pending, dead_letters, dropped } }: AdminStatus): Row {
-  const text =
-    endpoints === 0
-      ? 'no endpoints'
-      : `${counted(endpoints, 'endpoint')}, ${failing} failing; ${pending} waiting, ${counted(dead_letters, 'dead letter')}, ${dropped} dropped`;
-  return { mark: failing > 0 ? 'warning' : 'plain', name: 'webhooks', text };
+function webhooks({ webhooks: { endpoints, failing, pending, dead_letters, dropped } }: AdminStatus): string {
+  return endpoints === 0
+    ? 'no endpoints'
+    : `${counted(endpoints, 'endpoint')}, ${failing} failing; ${pending} waiting, ${counted(dead_letters, 'dead letter')}, ${dropped} dropped`;
 }
 
 /** No rows until a request was sent to another machine. */
@@ -195,32 +195,19 @@ function egress({ egress }: AdminStatus): Row[] {
     mode === 'unit' ? 'a unit of its own' : 'a child of the daemon',
     ...(restarts > 0 ? [counted(restarts, 'restart')] : []),
   ].join(', ');
-  return [{ mark: answers ? 'plain' : 'warning', name: 'egress', text }];
+  return [plain('egress', text)];
 }
 
 function log({ log: { tree_size: size, sealed_at: at, origin } }: AdminStatus, now: number): string {
   return `${counted(size, 'leaf', 'leaves')}${at ? `, the newest sealed ${fromNow(at, now)}` : ''} (${origin})`;
 }
 
-function upkeep({ upkeep: { backup, check, renewal } }: AdminStatus, now: number): Row {
-  const last = (chore: 'backup' | 'check', done: typeof check) => {
-    if (done === undefined) return `last ${chore} not on record`;
-    const is = { good: '', late: '', bad: 'bad, ', ahead: 'dated in the future, ' };
-    const how = done.undecided === undefined ? is[noteState(chore, done, now)] : 'could not tell, ';
-    return `last ${chore} ${how}${fromNow(done.finished_at, now)}`;
-  };
+function upkeep({ upkeep: { backup, check, renewal } }: AdminStatus, now: number): string {
+  const last = (chore: string, note: typeof check) =>
+    `last ${chore} ${note === undefined ? 'not on record' : fromNow(note.finished_at, now)}`;
   const until = renewal?.holds_until;
-  const failed = renewal?.good === false ? ', and are not renewed though it is time' : '';
-  const held = until ? [`all time-stamps hold until ${until.slice(0, 10)}${failed}`] : [];
-  const text = [last('backup', backup), last('check', check), ...held].join('; ');
-  if (check?.good !== false) return plain('upkeep', text);
-  const remedy = `${check.undecided ?? 'the store is damaged'}: run \`pdfseal check\`, and do what it says`;
-  return { mark: 'bad', name: 'upkeep', text, remedy };
-}
-
-function reader({ store }: AdminStatus): Row[] {
-  const trouble = readerTrouble(store);
-  return trouble ? [{ mark: 'warning', name: 'reader', text: trouble.detail, remedy: trouble.remedy }] : [];
+  const held = until ? [`all time-stamps hold until ${until.slice(0, 10)}`] : [];
+  return [last('backup', backup), last('check', check), ...held].join('; ');
 }
 
 function hashing({ hash: { engine, kernels } }: AdminStatus): string {
@@ -243,19 +230,13 @@ function heldBy({ oldest_reader: oldest }: AdminStatus['store']): string {
   return oldest ? `, read by process ${oldest.pid} for ${formatDuration(oldest.age_seconds * 1000)}` : '';
 }
 
-function certificates({ certificates: all }: AdminStatus): Row {
-  // A revocation list always ends soon: urgent certificates must come before it.
-  const urgency = (one: PresentedCertificate) => URGENCIES.indexOf(one.urgency);
-  const [next] = all.toSorted((a, b) => urgency(b) - urgency(a) || (a.days_left ?? -1) - (b.days_left ?? -1));
-  const name = 'certificates';
-  if (next === undefined) return plain(name, 'none in use');
+/** A revocation list always ends soon. */
+function certificates({ certificates: all }: AdminStatus): string {
+  const ending = all.filter(({ role }) => role !== 'client-crl');
+  const [next] = ending.toSorted((a, b) => (a.days_left ?? -1) - (b.days_left ?? -1));
+  if (next === undefined) return 'none in use';
   const { authority, role, days_left: days } = next;
-  const remedy = 'list them all with pdfseal hsm certificates';
-  if (days === undefined || next.state !== 'valid') {
-    const text = `${authority}, ${role}: ${next.detail ?? next.state.replaceAll('_', ' ')}`;
-    return { mark: 'bad', name, text, remedy };
-  }
-  const mark = next.urgency === 'urgent' ? 'bad' : next.urgency === 'none' ? 'good' : 'warning';
-  const text = `${days} days until the first expires: ${authority}, ${role}`;
-  return { mark, name, text, remedy: mark === 'good' ? undefined : remedy };
+  return days === undefined
+    ? `missing: ${authority}, ${role}`
+    : `${days} days until the first expires: ${authority}, ${role}`;
 }

@@ -1,51 +1,31 @@
 import type { X509Certificate } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { isIP } from 'node:net';
-import { systemClock, toRfc3339 } from '../../base/clock.ts';
+import { toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
-import { daysLeft, type Urgency, urgencyOf, type Validity } from '../../base/validity.ts';
 import { certificatesInUse } from '../../config/certificatesInUse.ts';
 import type { Config } from '../../config/config.ts';
+import { describeCertificate, nameCertificate } from '../../health/certificateFindings.ts';
+import { findingsOf } from '../../health/healthFindings.ts';
+import {
+  type PresentedCertificate,
+  presentCertificates,
+  presentTlsCertificate,
+} from '../../health/sections/certificatesSection.ts';
 import type { AdminStatus } from '../../health/statusSchema.ts';
-import { readTls, type TlsCertificate, type TlsFiles, type TlsTable, tlsUrgencyOf } from '../../net/tls.ts';
-import { type CertificateEntry, listCertificates, validityOf } from '../../tsa/certificateList.ts';
-import { bad, badFrom, type Diagnosis, good, warning } from './diagnosis.ts';
-
-const RENEW_TIMESTAMPING =
-  'renew the certificate with `pdfseal hsm certify`, or with `pdfseal hsm csr` and `install-certificate`';
+import { readTls, type TlsFiles, type TlsTable } from '../../net/tls.ts';
+import { badFrom, type Diagnosis, diagnosisOf, good, warning } from './diagnosis.ts';
 
 /** Each certificate that time-stamps depend on, with the days left. */
-export function diagnoseCertificates(config: Config): Diagnosis[] {
-  const now = systemClock();
-  return listCertificates(certificatesInUse(config)).map((entry) => judge(entry, now));
+export function diagnoseCertificates(config: Config, now: number): Diagnosis[] {
+  return judgeCertificates(presentCertificates(certificatesInUse(config), [], now), now);
 }
 
-function judge(entry: CertificateEntry, now: number): Diagnosis {
-  const { authority, role, found } = entry;
-  const check = `certificate ${authority} (${role})`;
-  if ('missing' in found)
-    return bad(check, found.missing, 'restore the file, or install another certificate');
-  const detail = `${found.subjectName}, until ${toRfc3339(found.notAfter).slice(0, 10)}: ${timeLeft(found, now)}`;
-  const remedy = authority.startsWith('built-in ')
-    ? RENEW_TIMESTAMPING
-    : 'ask the authority for its next root, and add it to the file of roots';
-  const urgency = validityOf(entry, now) === 'valid' ? urgencyOf(found, now) : 'urgent';
-  return judgeUrgency(urgency, { check, detail, remedy });
-}
-
-function timeLeft(validity: Pick<Validity, 'notAfter'>, now: number): string {
-  const days = daysLeft(validity, now);
-  return days < 0 ? 'expired' : `${days} days left`;
-}
-
-/** The same rule for every certificate, also for those of the API. */
-function judgeUrgency(
-  urgency: Urgency,
-  { check, detail, remedy }: Record<'check' | 'detail' | 'remedy', string>,
-): Diagnosis {
-  if (urgency === 'none') return good(check, detail);
-  if (urgency === 'urgent') return bad(check, detail, remedy);
-  return warning(check, detail, urgency === 'soon' ? `do this soon: ${remedy}` : remedy);
+export function judgeCertificates(certificates: readonly PresentedCertificate[], now: number): Diagnosis[] {
+  return certificates.flatMap((one) => {
+    const found = findingsOf({ certificates: [one] }, now).map(diagnosisOf);
+    return found.length > 0 ? found : [good(nameCertificate(one), describeCertificate(one))];
+  });
 }
 
 /** A table of the configuration with the files of a listener. */
@@ -64,12 +44,6 @@ export function servedWithTls({ http, console }: Pick<Config, 'http' | 'console'
   ];
 }
 
-const RENEW_TLS =
-  'replace the files by a renewed certificate and its key: the daemon loads them within seconds';
-
-const RENEW_LIST =
-  'put the newest list of its authority into client_crl_file: after its end, no client certificate is accepted';
-
 /** The TLS pair of a listener: the permissions of the key, the chain, the name, and the dates. */
 export function diagnoseTls({ table, files, publicUrl }: Served, now: number): Diagnosis[] {
   try {
@@ -78,7 +52,10 @@ export function diagnoseTls({ table, files, publicUrl }: Served, now: number): D
       diagnoseKey(files.keyFile),
       diagnoseChain(chain, files.certificateFile),
       ...(publicUrl === undefined ? [] : [diagnoseName(chain[0], publicUrl)]),
-      ...all.map((one) => diagnoseDates(table, one, now)),
+      ...judgeCertificates(
+        all.map((one) => presentTlsCertificate(table, one, now)),
+        now,
+      ),
     ];
   } catch (error) {
     const remedy = 'correct the files: a running daemon keeps its old pair, but does not start with this one';
@@ -147,17 +124,4 @@ function diagnoseName(certificate: X509Certificate, publicUrl: string): Diagnosi
     detail,
     'have a certificate issued for that name too, or correct http.public_url',
   );
-}
-
-function diagnoseDates(table: TlsTable, certificate: TlsCertificate, now: number): Diagnosis {
-  const { role, subject, notBefore, notAfter } = certificate;
-  const urgency = tlsUrgencyOf(certificate, now);
-  const left = timeLeft(certificate, now);
-  if (role === 'client-crl') {
-    const [from, to] = [notBefore, notAfter].map((time) => `${toRfc3339(time).slice(0, 16)}Z`);
-    const detail = `${subject}, issued ${from}, the next one by ${to}: ${left}`;
-    return judgeUrgency(urgency, { check: `revocation list ${table}`, detail, remedy: RENEW_LIST });
-  }
-  const detail = `${subject}, until ${toRfc3339(notAfter).slice(0, 10)}: ${left}`;
-  return judgeUrgency(urgency, { check: `certificate ${table} (${role})`, detail, remedy: RENEW_TLS });
 }

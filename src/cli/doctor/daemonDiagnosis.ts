@@ -3,17 +3,13 @@ import { OperatorError } from '../../base/errors.ts';
 import { lockHolder } from '../../base/lock.ts';
 import { describeSeconds } from '../../base/phrases.ts';
 import type { Config } from '../../config/config.ts';
-import type { HealthPart } from '../../health/finding.ts';
-import type { PresentedPartition } from '../../health/sections/partitionsSection.ts';
-import { readerTrouble } from '../../health/sections/upkeepSection.ts';
-import type { PresentedWitness } from '../../health/sections/witnessesSection.ts';
+import type { HealthPart } from '../../health/healthFinding.ts';
 import type { AdminStatus } from '../../health/statusSchema.ts';
-import { signerRemedy } from '../../kms/signerFailure.ts';
 import { formatAddress } from '../../net/address.ts';
 import { askAdministration, NobodyAnswers } from '../daemon/adminClient.ts';
 import { loadedOtherwise } from '../daemon/configCommand.ts';
 import { withStoreAt } from '../withStore.ts';
-import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+import { bad, type Diagnosis, diagnosisOf, good, warning } from './diagnosis.ts';
 import { judgeEngine } from './hostDiagnosis.ts';
 
 /** What is known about the daemon, from itself if it answers. */
@@ -73,106 +69,59 @@ function introduce({ version, environment, pid, uptime_seconds: uptime }: AdminS
 }
 
 function judgeConfig(status: AdminStatus, { sha256 }: Config): Diagnosis[] {
-  return loadedOtherwise(status.config, sha256).map((detail) =>
-    warning('daemon', detail, 'run pdfseald --check-config, then systemctl reload or restart'),
-  );
+  const detail = loadedOtherwise(status.config, sha256);
+  if (detail === undefined) return [];
+  return [warning('daemon', detail, 'run pdfseald --check-config, then systemctl reload or restart')];
 }
 
-function judgeStatus(status: AdminStatus): Diagnosis[] {
-  const { partitions, timestamps, hash } = status;
+/** The other commands leave their notes in files, and certificates are files: these are examined without the daemon. */
+const EXAMINED = ['certificates', 'upkeep'];
+
+export function judgeStatus(status: AdminStatus): Diagnosis[] {
+  const { parts, findings, hash } = status;
+  const found = findings
+    .filter(
+      ({ part, section, subject }) => part === undefined && subject !== 'disk' && !EXAMINED.includes(section),
+    )
+    .map(diagnosisOf);
   return [
-    ...status.parts.filter(({ name }) => name !== 'store').map(judgePart),
-    ...partitions.members.map((member) => judgePartition(member, status)),
-    ...(timestamps?.units ?? []).map(({ subject, ready }) =>
-      ready
-        ? good(`time-stamping key ${subject}`, 'it signs')
-        : warning(`time-stamping key ${subject}`, 'it does not sign', 'see the partition on the same token'),
-    ),
-    ...(timestamps?.authorities ?? []).map(({ name, tokens, failures, trouble }) => {
-      const detail = `${tokens} time-stamps, ${failures} failures since the start`;
-      return trouble === undefined
-        ? good(`authority ${name}`, detail)
-        : warning(
-            `authority ${name}`,
-            `${trouble}; ${detail}`,
-            'read the log of the daemon; check the address of the authority, its roots and the network',
-          );
-    }),
-    ...(status.witnesses?.members ?? []).map(judgeWitness),
-    ...judgeEgress(status),
-    ...judgeReader(status),
+    ...parts.filter(({ name, ready }) => name !== 'store' || !ready).map(judgePart),
+    ...found,
+    ...membersOf(status).filter(({ check }) => found.every((one) => one.check !== check)),
     judgeEngine(hash.engine, hash.kernels),
   ];
-}
-
-function judgeEgress({ egress, environment }: AdminStatus): Diagnosis[] {
-  if (egress === undefined) return [];
-  const { mode, answers, trouble = 'it does not answer yet', restarts } = egress;
-  const how = mode === 'unit' ? 'a unit of its own' : `a child of the daemon, ${restarts} restarts`;
-  if (answers) return [good('egress process', `it answers; ${how}`)];
-  const remedy =
-    mode === 'unit'
-      ? `systemctl status pdfseal-egress@${environment} says why; then systemctl restart pdfseal-egress@${environment}.socket`
-      : 'read the log of the daemon: it says why the process ended';
-  return [warning('egress process', `${trouble}; ${how}`, remedy)];
-}
-
-function judgeReader({ store }: AdminStatus): Diagnosis[] {
-  const trouble = readerTrouble(store);
-  return trouble ? [warning('readers of the store', trouble.detail, trouble.remedy)] : [];
 }
 
 function judgePart({ name, ready, detail, remedy = '' }: HealthPart): Diagnosis {
   return ready ? good(name, detail) : bad(name, detail, remedy);
 }
 
-const WITNESS_REMEDIES: Readonly<Record<string, string>> = {
-  unknown_log:
-    'have the operator of the witness add this log with a key of the epoch; pdfseal trust export shows the keys',
-  too_often: 'raise witness.interval to what the operator of the witness allows',
-  invalid_cosignature: 'compare the key of the witness in the policy with the one that the witness publishes',
-  log_damaged: 'run `pdfseal check`: its last line says what to do',
-};
-
-/** A contradiction is a part of its own. */
-function judgeWitness({ name, state, trouble = '', detail = '', ...known }: PresentedWitness): Diagnosis {
-  const check = `witness ${name}`;
-  const held = `it holds ${known.tree_size} leaves${known.cosigned_at ? `, cosigned ${known.cosigned_at}` : ''}`;
-  if (state === 'not_asked') return good(check, `asked by hand: pdfseal witness request; ${held}`);
-  if (state !== 'failing' && state !== 'contradiction') return good(check, `${state}; ${held}`);
-  const remedy = WITNESS_REMEDIES[trouble] ?? 'check its URL in the policy, witness.ca_file and the network';
-  return warning(check, `${trouble || state}: ${detail}; ${held}`, remedy);
-}
-
-const REMEDIES: Partial<Record<PresentedPartition['state'], string>> = {
-  withdrawn: 'nothing: a drill took it out, and it comes back by itself',
-  pin_refused:
-    'write the correct PIN into the PIN file: the daemon does not present the refused one again. If the daemon has the PIN as a systemd credential, then also restart it. If the PIN is right now: `pdfseal hsm retry-pin`',
-  key_changed: 'connect the token with the key of this log, or restore it from the HSM’s backup',
-  key_lost: 'restore the key from the HSM’s backup',
-  starting: 'wait a moment',
-};
-
-const REFUSED =
-  'find out what asked it to sign: the journals of the daemon (event partition_useless) and of the signer have each refusal. If neither a restored store nor a clock that jumped explains it, assume that somebody has broken into the machine: "What is trusted for what" in the manual';
-
-/** A lost partition is a warning while the others meet the quorum. */
-function judgePartition(
-  { name, state, since, last_error: error, signatures, ...member }: PresentedPartition,
-  status: AdminStatus,
-): Diagnosis {
-  const check = `partition ${name}`;
-  if (state === 'ready') {
-    const { refusals, trees_given_up: givenUp } = member;
-    const counts = `${signatures} signatures, ${givenUp} of them given up, since the start`;
-    if (refusals > 0) return warning(check, `it signs, but refused ${refusals} times; ${counts}`, REFUSED);
-    return good(check, `it signs; ${counts}`);
-  }
-  const detail = `${state} since ${since}${error ? ` (${error})` : ''}`;
-  const remedy =
-    REMEDIES[state] ??
-    signerRemedy({ code: error ?? '' }) ??
-    'check that the token is connected and that its module is configured; `pdfseal hsm list` tries the token';
-  const suffices = status.parts.find((part) => part.name === 'partitions')?.ready === true;
-  return suffices ? warning(check, detail, remedy) : bad(check, detail, remedy);
+/** What is said of each that is well. */
+function membersOf({ partitions, timestamps, witnesses, egress }: AdminStatus): Diagnosis[] {
+  return [
+    ...partitions.members.map(({ name, signatures, trees_given_up: givenUp }) =>
+      good(
+        `partition ${name}`,
+        `it signs; ${signatures} signatures, ${givenUp} of them given up, since the start`,
+      ),
+    ),
+    ...(timestamps?.units ?? []).map(({ subject }) => good(`time-stamping key ${subject}`, 'it signs')),
+    ...(timestamps?.authorities ?? []).map(({ name, tokens, failures }) =>
+      good(`authority ${name}`, `${tokens} time-stamps, ${failures} failures since the start`),
+    ),
+    ...(witnesses?.members ?? [])
+      .filter(({ state }) => state !== 'contradiction')
+      .map(({ name, state, tree_size: size, cosigned_at: at }) => {
+        const how = state === 'not_asked' ? 'asked by hand: pdfseal witness request' : state;
+        return good(`witness ${name}`, `${how}; it holds ${size} leaves${at ? `, cosigned ${at}` : ''}`);
+      }),
+    ...(egress
+      ? [
+          good(
+            'egress process',
+            `it answers; ${egress.mode === 'unit' ? 'a unit of its own' : 'a child of the daemon'}`,
+          ),
+        ]
+      : []),
+  ];
 }

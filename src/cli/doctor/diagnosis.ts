@@ -1,5 +1,6 @@
 import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
+import type { Found } from '../../health/healthFinding.ts';
 import { marked, print, printResult } from '../terminal.ts';
 
 /** The result of one check of the doctor. */
@@ -23,6 +24,11 @@ export function warning(check: string, detail: string, remedy: string): Diagnosi
 
 export function bad(check: string, detail: string, remedy: string): Diagnosis {
   return { check, verdict: 'bad', detail, remedy };
+}
+
+/** A finding of the table. */
+export function diagnosisOf({ severity, subject, detail, remedy }: Found): Diagnosis {
+  return (severity === 'critical' ? bad : warning)(subject, detail, remedy);
 }
 
 /** What an operator must solve is a finding; any other error is thrown again. */

@@ -72,7 +72,7 @@ export async function* diagnosesOf(file: string): AsyncIterable<Diagnosis> {
   }
   yield* diagnoseSeparation(usable);
   yield* diagnosePostQuantum(usable);
-  yield* diagnoseCertificates(usable);
+  yield* diagnoseCertificates(usable, systemClock());
   for (const served of servedWithTls(usable)) {
     yield* diagnoseTls(served, systemClock());
     yield* diagnoseServed(served, status);

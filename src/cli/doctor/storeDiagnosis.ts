@@ -1,4 +1,3 @@
-import { statfs } from 'node:fs/promises';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { MANUAL_FOLDER } from '../../base/package.ts';
@@ -6,21 +5,19 @@ import { formatBytes } from '../../base/units.ts';
 import { assertAgreement } from '../../config/agreement.ts';
 import type { Config } from '../../config/config.ts';
 import { STRANGER_REMEDY, strangersOf } from '../../config/trustAnchors.ts';
-import { measureStore } from '../../health/sections/upkeepSection.ts';
+import type { Facts } from '../../health/facts.ts';
+import { findingsOf } from '../../health/healthFindings.ts';
+import { measureDisk } from '../../health/sections/upkeepSection.ts';
 import { type EpochKey, type Epochs, termAt } from '../../log/epochs.ts';
 import { EpochSeal } from '../../prove/epochSeal.ts';
 import { doubtOf } from '../../prove/lastCheckpoint.ts';
+import { describeStore } from '../../store/engines.ts';
 import type { Store } from '../../store/store.ts';
 import { recordProblems } from '../store/recordCheck.ts';
 import { withStoreAt } from '../withStore.ts';
-import { bad, badFrom, type Diagnosis, good, warning } from './diagnosis.ts';
+import { bad, badFrom, type Diagnosis, diagnosisOf, good, warning } from './diagnosis.ts';
 import { diagnoseRenewals } from './renewalDiagnosis.ts';
 import { diagnoseWitnesses } from './witnessDiagnosis.ts';
-
-/** A warning begins at this multiple of storage.free_bytes_min. */
-const FREE_WARNING = 4;
-
-const ROOM = 'free space on that disk, or move state_dir to a larger disk';
 
 const MEMBER = 'name a role in store.url that is a member of pdfseal_front only: a front needs no more';
 
@@ -47,7 +44,7 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
         diagnoses: [
           ...(await diagnoseSealing(store)),
           ...(await diagnoseRollback(config, store)),
-          await diagnoseDisk(config),
+          ...(await diagnoseDisk(config)),
         ],
       }));
     return await withStoreAt(config.store, { expected, readOnly: true }, async (store) => {
@@ -65,7 +62,7 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
         ...(await diagnoseRoots(config, store)),
         ...(await recordProblems(store)).map((problem) => bad('audit trail', problem, CHECK)),
         ...(await diagnoseWitnesses(config, store, epoch)),
-        await diagnoseDisk(config),
+        ...(await diagnoseDisk(config)),
       ];
       return { diagnoses, keys: epoch.keys };
     });
@@ -76,8 +73,7 @@ export async function diagnoseStore(config: Config): Promise<StoreFindings> {
       return { diagnoses: [warning('store', error.message, remedy)] };
     }
     const remedy = error.remedy ?? REMEDIES[config.store.engine];
-    const disk = await diagnoseDiskOf(config);
-    return { diagnoses: [bad('store', error.message, remedy), ...disk] };
+    return { diagnoses: [bad('store', error.message, remedy), ...(await diagnoseDisk(config))] };
   }
 }
 
@@ -103,13 +99,17 @@ async function diagnoseSealing(store: Store): Promise<Diagnosis[]> {
   const { holder = '', isActive = false, waiting = 0, isPrivileged = false } = node ?? {};
   const sealedAt = head === undefined ? 'nothing yet' : toRfc3339(head.sealedAt);
   const detail = `${head?.treeSize ?? 0} leaves, ${waiting} jobs wait (${store.identity.logOrigin}), sealed last: ${sealedAt}`;
-  const remedy = 'start a daemon that has partitions; until then jobs are accepted and wait';
+  const sealing = {
+    active: isActive,
+    node: holder,
+    scans: false,
+    ...(head && { last_commit_at: toRfc3339(head.sealedAt) }),
+  };
+  const found = findingsOf({ sealing }, systemClock()).map(diagnosisOf);
   return [
     good('store', detail),
     ...(isPrivileged ? [warning('database role', 'it may write the log', MEMBER)] : []),
-    isActive
-      ? good('sealing', `${holder} is active`)
-      : bad('sealing', 'no daemon that seals is active', remedy),
+    ...(found.length > 0 ? found : [good('sealing', `${holder} is active`)]),
   ];
 }
 
@@ -139,29 +139,19 @@ function diagnoseEpoch(config: Config, epochs: Epochs): Diagnosis {
   }
 }
 
-async function diagnoseDisk({ store, diskDir, storage: { freeBytesMin } }: Config): Promise<Diagnosis> {
-  const place = { location: store, diskDir, storeFreeBytesMin: freeBytesMin };
-  const { bytes, disk_free_bytes: free, disk_bytes: all } = await measureStore(place);
-  const where = store.engine === 'lmdb' ? '' : ' on the disk of state_dir';
-  return judgeDisk(
-    `the store takes ${formatBytes(bytes)}; ${formatBytes(free)} of ${formatBytes(all)} are free${where}`,
-    free,
-    freeBytesMin,
-  );
-}
-
-async function diagnoseDiskOf({ stateDir, storage }: Config): Promise<Diagnosis[]> {
+/** The disk is there also where the store cannot be read; where it is not, that is another finding. */
+async function diagnoseDisk({ store, diskDir, storage }: Config): Promise<Diagnosis[]> {
   try {
-    const disk = await statfs(stateDir);
-    const free = disk.bavail * disk.bsize;
-    return [judgeDisk(`${formatBytes(free)} are free`, free, storage.freeBytesMin)];
+    const { engine } = store;
+    const disk = await measureDisk(diskDir, storage.freeBytesMin);
+    return judgeDisk({ engine, path: describeStore(store), answers: true, bytes: 0, full: false, ...disk });
   } catch {
     return [];
   }
 }
 
-function judgeDisk(detail: string, free: number, freeBytesMin: number): Diagnosis {
-  if (free < freeBytesMin)
-    return bad('disk', `${detail}, less than storage.free_bytes_min, so no job is accepted`, ROOM);
-  return free < FREE_WARNING * freeBytesMin ? warning('disk', detail, ROOM) : good('disk', detail);
+export function judgeDisk(store: Facts['store']): Diagnosis[] {
+  const found = findingsOf({ store }, systemClock()).filter(({ subject }) => subject === 'disk');
+  const [free, all] = [store.disk_free_bytes, store.disk_bytes].map(formatBytes);
+  return found.length > 0 ? found.map(diagnosisOf) : [good('disk', `${free} of ${all} are free`)];
 }

@@ -67,7 +67,7 @@ export function presentCertificate(entry: CertificateEntry, now: number): Presen
   };
 }
 
-function presentTlsCertificate(
+export function presentTlsCertificate(
   table: TlsTable,
   certificate: TlsCertificate,
   now: number,

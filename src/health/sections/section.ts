@@ -1,7 +1,4 @@
-/**
- * What the sections of the status share. A section is one file: what is told of a part of the daemon, how it is read, which metrics show it, and
- * whether it stands in the way of sealing.
- */
+/** What the sections of the status share. A section is one file: the facts about a part of the daemon, how they are read, and which metrics show them. */
 import * as z from 'zod';
 
 /** Members of the status, in the spelling of the wire. */

@@ -1,6 +1,5 @@
 import { statfs } from 'node:fs/promises';
 import * as z from 'zod';
-import { describeSeconds } from '../../base/phrases.ts';
 import { describeStore, type StoreLocation, storeBytes } from '../../store/engines.ts';
 import type { StorePages, StoreSpace } from '../../store/store.ts';
 import { readUpkeep, type UpkeepNote, upkeepNote } from '../upkeepNotes.ts';
@@ -37,12 +36,16 @@ export const storeSchema = z.object({
 });
 type StoreSection = z.infer<typeof storeSchema>;
 
+const CHORE_NAMES = ['backup', 'check', 'restore_drill', 'renewal'] as const;
+type ChoreName = (typeof CHORE_NAMES)[number];
+
 export const upkeepSchema = z
   .object({
     backup: upkeepNote.exactOptional(),
     check: upkeepNote.exactOptional(),
     renewal: upkeepNote.exactOptional(),
     restore_drill: upkeepNote.exactOptional(),
+    chores: z.array(z.enum(CHORE_NAMES)).readonly().describe('What must be done regularly here.'),
   })
   .describe('What was last noted of each; a backup only if it was good.');
 type UpkeepSection = z.infer<typeof upkeepSchema>;
@@ -50,7 +53,7 @@ type UpkeepSection = z.infer<typeof upkeepSchema>;
 const HOUR_MS = 3_600_000;
 
 /** After this age it is overdue. As in the alarms: a nightly backup may be half a day late. */
-export const UPKEEP_AGE_MS_MAX: Readonly<Record<keyof UpkeepSection, number>> = {
+export const UPKEEP_AGE_MS_MAX: Readonly<Record<ChoreName, number>> = {
   backup: 36 * HOUR_MS,
   check: 72 * HOUR_MS,
   renewal: 72 * HOUR_MS,
@@ -62,7 +65,7 @@ const AHEAD_MS_MAX = 300_000;
 
 /** What a note says of a chore: nothing, where the time on it is yet to come. `now`: milliseconds since the epoch. */
 export function noteState(
-  chore: keyof UpkeepSection,
+  chore: ChoreName,
   { finished_at, good }: UpkeepNote,
   now: number,
 ): 'good' | 'bad' | 'late' | 'ahead' {
@@ -70,20 +73,6 @@ export function noteState(
   const age = now - Date.parse(finished_at);
   if (age < -AHEAD_MS_MAX) return 'ahead';
   return age > UPKEEP_AGE_MS_MAX[chore] ? 'late' : 'good';
-}
-
-/** A process that reads an old state of the store for so long hangs, or its disk is too slow for it. */
-const READER_SECONDS_MAX = 3600;
-
-/** What is wrong with the oldest reader of the embedded store, and what to do; undefined if nothing is. */
-export function readerTrouble({
-  oldest_reader: oldest,
-}: Pick<StoreSection, 'oldest_reader'>): { detail: string; remedy: string } | undefined {
-  if (oldest === undefined || oldest.age_seconds < READER_SECONDS_MAX) return undefined;
-  return {
-    detail: `process ${oldest.pid} has read an old state of the store for ${describeSeconds(oldest.age_seconds)}, so the file grows with every change`,
-    remedy: `end process ${oldest.pid} if it hangs: \`ps -o stat,etime,args -p ${oldest.pid}\` shows what it is, and T if it was stopped`,
-  };
 }
 
 /** Where a store is, and what must be free on the disk of `diskDir`. */
@@ -104,23 +93,35 @@ export async function measureStore({
   pages,
   space,
 }: StorePlace): Promise<Omit<StoreSection, 'answers'>> {
-  const [bytes, disk] = await Promise.all([storeBytes(location), statfs(diskDir)]);
+  const [bytes, disk] = await Promise.all([storeBytes(location), measureDisk(diskDir, freeBytesMin)]);
   const { freeBytes, oldestReader: oldest } = pages?.read() ?? {};
-  const left = disk.bavail * disk.bsize;
   return {
     engine: location.engine,
     path: describeStore(location),
     bytes,
     ...(freeBytes !== undefined && { free_bytes: freeBytes }),
     ...(oldest && { oldest_reader: { pid: oldest.pid, age_seconds: Math.round(oldest.ageMs / 1000) } }),
-    disk_free_bytes: left,
-    disk_free_bytes_min: freeBytesMin,
-    disk_bytes: disk.blocks * disk.bsize,
-    full: left < freeBytesMin || space?.isFull === true,
+    ...disk,
+    full: disk.disk_free_bytes < freeBytesMin || space?.isFull === true,
   };
 }
 
-export function presentUpkeep(stateDir: string): UpkeepSection {
+/** Throws the system's error. */
+export async function measureDisk(folder: string, freeBytesMin: number) {
+  const { bavail, bsize, blocks } = await statfs(folder);
+  return {
+    disk_free_bytes: bavail * bsize,
+    disk_free_bytes_min: freeBytesMin,
+    disk_bytes: blocks * bsize,
+  };
+}
+
+/** A database is backed up with tools of its own, and only time-stamps are renewed. */
+export function presentUpkeep(
+  stateDir: string,
+  { engine }: Pick<StoreLocation, 'engine'>,
+  isStamped: boolean,
+): UpkeepSection {
   const backup = readUpkeep(stateDir, 'backup');
   const check = readUpkeep(stateDir, 'check');
   const renewal = readUpkeep(stateDir, 'renewal');
@@ -130,6 +131,9 @@ export function presentUpkeep(stateDir: string): UpkeepSection {
     ...(check && { check }),
     ...(renewal && { renewal }),
     ...(drill && { restore_drill: drill }),
+    chores: CHORE_NAMES.filter((chore) =>
+      chore === 'renewal' ? isStamped || renewal !== undefined : chore === 'check' || engine === 'lmdb',
+    ),
   };
 }
 

@@ -56,7 +56,7 @@ t.test('hostile names are shown safely on every screen', async (t) => {
     read: () =>
       ({
         ...well,
-        upkeep: {},
+        upkeep: { chores: well.upkeep.chores },
         partitions: { ...well.partitions, members },
         config: { ...well.config, file: HOSTILE, pending: [HOSTILE] },
       }) as AdminStatus,

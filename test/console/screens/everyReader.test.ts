@@ -53,7 +53,7 @@ function troubled(now: number): AdminStatus {
       { authority: 'acme', role: 'time-stamping', state: 'missing', urgency: 'urgent', detail: hostile },
     ],
     webhooks: { ...well.webhooks, failing: 2, dead_letters: 31 },
-    upkeep: {},
+    upkeep: { chores: well.upkeep.chores },
     config: { ...well.config, pending: ['kms.sessions', 'http.listen'] },
   };
   return sampleStatus(changed, now);

@@ -1,9 +1,19 @@
 /** The table of all findings. A finding that no test has made true and false does not belong here. */
+import { CERTIFICATE_FINDINGS } from './certificateFindings.ts';
 import type { Facts } from './facts.ts';
-import type { Finding, Found } from './finding.ts';
+import type { Found, HealthFinding } from './healthFinding.ts';
+import { JOB_FINDINGS } from './jobFindings.ts';
+import { MEMBER_FINDINGS } from './memberFindings.ts';
 import { PART_FINDINGS, partsOf } from './partFindings.ts';
+import { UPKEEP_FINDINGS } from './upkeepFindings.ts';
 
-export const FINDINGS: readonly Finding[] = PART_FINDINGS;
+export const FINDINGS: readonly HealthFinding[] = [
+  ...PART_FINDINGS,
+  ...MEMBER_FINDINGS,
+  ...JOB_FINDINGS,
+  ...CERTIFICATE_FINDINGS,
+  ...UPKEEP_FINDINGS,
+];
 
 const RANKS = ['critical', 'warning', 'info'];
 

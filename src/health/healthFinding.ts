@@ -44,7 +44,7 @@ export const findingSchema = z
 /** A finding that holds. */
 export type Found = z.infer<typeof findingSchema>;
 
-export interface Finding {
+export interface HealthFinding {
   id: string;
   severity: (typeof SEVERITIES)[number];
   /** Shows the value that is judged, in addition to `pdfseal_finding`. */
@@ -59,7 +59,7 @@ type Known<Key extends keyof Facts> = NonNullable<Facts[Key]>;
 /** A text, or how to make it. */
 type Text<Case> = string | ((one: Case, now: number) => string);
 
-interface Rule<Case> extends Pick<Finding, 'id' | 'severity' | 'metric' | 'part'> {
+interface Rule<Case> extends Pick<HealthFinding, 'id' | 'severity' | 'metric' | 'part'> {
   /** Pure. */
   when(one: Case, facts: Partial<Facts>, now: number): boolean;
   says: Text<Case>;
@@ -70,7 +70,7 @@ interface Rule<Case> extends Pick<Finding, 'id' | 'severity' | 'metric' | 'part'
 export function finding<Key extends keyof Facts>(
   section: Key,
   { subject, ...rule }: Rule<Known<Key>> & { subject?: string },
-): Finding {
+): HealthFinding {
   return findingOfEach(section, { ...rule, among: (all) => [all], subject: subject ?? rule.part ?? section });
 }
 
@@ -78,7 +78,7 @@ export function finding<Key extends keyof Facts>(
 export function findingOfEach<Key extends keyof Facts, Case>(
   section: Key,
   rule: Rule<Case> & { among(section: Known<Key>): readonly Case[]; subject: Text<Case> },
-): Finding {
+): HealthFinding {
   const { id, severity, metric, part, among, when, subject, says, remedy } = rule;
   const toText = (text: Text<Case>, one: Case, now: number) =>
     typeof text === 'string' ? text : text(one, now);
