@@ -10,7 +10,7 @@ import { concernsOf } from '../../src/console/concerns.ts';
 import type { Facts } from '../../src/health/facts.ts';
 import { findingSchema } from '../../src/health/healthFinding.ts';
 import { FINDINGS, findingsOf } from '../../src/health/healthFindings.ts';
-import { STATUS_METRICS } from '../../src/health/statusSchema.ts';
+import { type AdminStatus, STATUS_METRICS } from '../../src/health/statusSchema.ts';
 import { sampleStatus } from '../console/sampleStatus.ts';
 
 const NOW = Date.UTC(2026, 10, 23, 9);
@@ -303,4 +303,20 @@ t.test('each finding is in status, readiness, doctor, console and metrics', asyn
     t.strictSame(samples(well), [{ labels: { finding: id, severity, subject: '' }, value: 0 }]);
     t.ok(known.has(raw), `${id}: ${raw}`);
   }
+});
+
+t.test('a daemon of an earlier version, which sends no findings, is shown by its parts', async (t) => {
+  const { findings: _, ...others } = sampleStatus(CASES.scanner_down?.holds, NOW);
+  const status = others as AdminStatus;
+  const printed = render([{ file: 'x.toml', status, trouble: undefined }], NOW).join('\n');
+  t.match(printed, /✗ scanner .*\n +→ look after clamd/);
+  const diagnoses = judgeStatus(status);
+  t.match(
+    diagnoses.filter(({ verdict }) => verdict !== 'good'),
+    [{ check: 'scanner', verdict: 'bad' }],
+  );
+  t.notOk(
+    diagnoses.some(({ check }) => check.startsWith('partition ')),
+    'nor said to be well',
+  );
 });

@@ -114,6 +114,8 @@ export interface Row {
 
 /** The status of one environment; `trouble` is what the command itself found (see `loadedOtherwise`). */
 export function rowsOf(status: AdminStatus, trouble: string | undefined, now: number): Row[] {
+  // A daemon of an earlier version sends none.
+  const { findings = [] } = status;
   return [
     ...status.parts.flatMap(({ name, ready, detail, remedy }): Row[] => [
       { mark: ready ? 'good' : 'bad', name, text: detail, remedy },
@@ -121,7 +123,7 @@ export function rowsOf(status: AdminStatus, trouble: string | undefined, now: nu
       ...(name === 'witnesses' ? (status.witnesses?.members ?? []).map((one) => witnessRow(one, now)) : []),
     ]),
     ...(trouble === undefined ? [] : [{ mark: 'warning', name: 'config', text: trouble } as const]),
-    ...status.findings.filter(({ part }) => part === undefined).map(findingRow),
+    ...findings.filter(({ part }) => part === undefined).map(findingRow),
     plain('certificates', certificates(status)),
     plain('jobs', jobs(status)),
     plain('webhooks', webhooks(status)),

@@ -78,7 +78,9 @@ function judgeConfig(status: AdminStatus, { sha256 }: Config): Diagnosis[] {
 const EXAMINED = ['certificates', 'upkeep'];
 
 export function judgeStatus(status: AdminStatus): Diagnosis[] {
-  const { parts, findings, hash } = status;
+  // A daemon of an earlier version sends no findings, so it is not known which members are well.
+  const { parts, findings = [], hash } = status;
+  const members = 'findings' in status ? membersOf(status) : [];
   const found = findings
     .filter(
       ({ part, section, subject }) => part === undefined && subject !== 'disk' && !EXAMINED.includes(section),
@@ -87,7 +89,7 @@ export function judgeStatus(status: AdminStatus): Diagnosis[] {
   return [
     ...parts.filter(({ name, ready }) => name !== 'store' || !ready).map(judgePart),
     ...found,
-    ...membersOf(status).filter(({ check }) => found.every((one) => one.check !== check)),
+    ...members.filter(({ check }) => found.every((one) => one.check !== check)),
     judgeEngine(hash.engine, hash.kernels),
   ];
 }
