@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
-import { URGENCIES, urgencyOf } from '../../src/base/validity.ts';
+import { FINDINGS } from '../../src/health/healthFindings.ts';
 import { pageAt, toLink } from '../support/manual.ts';
 import { promtool } from './promtool.ts';
 
@@ -10,7 +10,6 @@ const RULES = resolve('config/prometheus-alerts.yml');
 const rules = readFileSync(RULES, 'utf8');
 
 const TARGET = 'job="pdfseald", environment="production", instance="127.0.0.1:8410"';
-const IN_DATABASE = 'pdfseal_info{store_engine="postgresql"}';
 const HOUR = 3600;
 const DAY = 24 * HOUR;
 
@@ -34,31 +33,9 @@ const steps =
 const slow = steps(['1', '0x60'], ['30', '0+10x60'], ['+Inf', '0+10x60']);
 const quick = steps(['1', '0+10x60'], ['30', '0+10x60'], ['+Inf', '0+10x60']);
 
-const quorumOf = (needed: number, signers: Values, ...ready: Values[]): Metrics => ({
-  pdfseal_quorum: `${needed}x60`,
-  pdfseal_quorum_signers: signers,
-  ...Object.fromEntries(ready.map((values, n) => [`pdfseal_partition_ready{partition="p${n}"}`, values])),
-});
-const certificate = (days: number, authority = 'built-in eu/a'): Metrics => {
-  const labels = `{authority="${authority}", role="root", subject="CN=a"}`;
-  const validity = { notBefore: (days - 365) * DAY * 1000, notAfter: days * DAY * 1000 };
-  const urgency = URGENCIES.indexOf(urgencyOf(validity, 0));
-  return {
-    [`pdfseal_certificate_not_after_timestamp_seconds${labels}`]: `${days * DAY}x120`,
-    [`pdfseal_certificate_urgency${labels}`]: `${urgency}x120`,
-  };
-};
-/** A time so many seconds before the start of time, which is when promtool's tests begin. */
-const ago = (name: string, seconds: number): Metrics => ({ [name]: `-${seconds}x120` });
 /** So many days after the start of time. */
 const timestampsEnd = (days: number): Metrics => ({
   pdfseal_timestamps_end_timestamp_seconds: `${days * DAY}x120`,
-});
-const jobs = (age: number, fetched = 0): Metrics => ({
-  'pdfseal_jobs_oldest_age_seconds{phase="queued"}': '0x60',
-  'pdfseal_jobs_oldest_age_seconds{phase="sealing"}': `${age}x60`,
-  'pdfseal_source_jobs{state="fetching"}': '0x60',
-  'pdfseal_source_jobs{state="paused"}': `${fetched}x60`,
 });
 const requests = (good: number, failed: number): Metrics => ({
   'pdfseal_http_request_duration_seconds_count{method="POST", route="/v1/jobs/seal", status="202"}': `0+${good}x60`,
@@ -85,82 +62,13 @@ const CASES: Record<string, Case> = {
     fires: { process_start_time_seconds: '0x30 1x10 2x10 3x10' },
     silent: [{ process_start_time_seconds: '0x40 1x10 2x10' }],
   },
-  PdfsealdBelowQuorum: {
-    fires: quorumOf(2, '2x50 1x10', '1x60', '1x50 0x10'),
-    silent: [quorumOf(2, '2x60'), quorumOf(2, '3x59 1')],
-  },
-  PdfsealdPartitionDown: {
-    fires: quorumOf(1, '1x60', '1x60', '0x60'),
-    silent: [quorumOf(1, '2x60', '1x60', '1x60')],
-  },
   PdfsealdPartitionRestarts: {
     fires: { 'pdfseal_partition_restarts_total{partition="eu"}': '0x50 1+1x9' },
     silent: [{ 'pdfseal_partition_restarts_total{partition="eu"}': '0x50 1 2 2x8' }],
   },
-  PdfsealdSignerRefuses: {
-    fires: { 'pdfseal_partition_refusals_total{partition="eu"}': '0x30 1x30' },
-    silent: [{ 'pdfseal_partition_refusals_total{partition="eu"}': '1x60' }],
-  },
   PdfsealdSigningSlow: {
     fires: slow('pdfseal_partition_sign_duration_seconds_bucket', ', partition="eu"'),
     silent: [quick('pdfseal_partition_sign_duration_seconds_bucket', ', partition="eu"')],
-  },
-  PdfsealdClockUntrusted: {
-    fires: { pdfseal_clock_trusted: '0x60' },
-    silent: [{ pdfseal_clock_trusted: '1x60' }],
-  },
-  PdfsealdAuthorityDown: {
-    fires: { 'pdfseal_authority_up{authority="built-in"}': '0x60' },
-    silent: [
-      { 'pdfseal_authority_up{authority="built-in"}': '1x60' },
-      { 'pdfseal_authority_up{authority="built-in"}': '1x57 0x3' },
-    ],
-  },
-  PdfsealdCertificateEndsIn60Days: { fires: certificate(59), silent: [certificate(61)], minutes: 90 },
-  PdfsealdCertificateEndsIn30Days: { fires: certificate(29), silent: [certificate(61)], minutes: 90 },
-  PdfsealdTlsCertificateEnds: {
-    fires: certificate(59, 'http.tls'),
-    silent: [certificate(61, 'http.tls'), certificate(61)],
-    minutes: 90,
-  },
-  PdfsealdCertificateEndsIn7Days: {
-    fires: {
-      ...certificate(6),
-      'pdfseal_certificate_not_after_timestamp_seconds{authority="x"}': '0x120',
-      'pdfseal_certificate_urgency{authority="x"}': '3x120',
-    },
-    silent: [certificate(365)],
-  },
-  PdfsealdJobsWait: { fires: jobs(400), silent: [jobs(200)] },
-  PdfsealdJobsStuck: { fires: jobs(2000), silent: [jobs(250), jobs(250, 1)] },
-  PdfsealdQueueFills: {
-    fires: {
-      'pdfseal_jobs{phase="queued"}': '50x60',
-      'pdfseal_jobs{phase="sealing"}': '40x60',
-      pdfseal_jobs_max: '100x60',
-    },
-    silent: [
-      {
-        'pdfseal_jobs{phase="queued"}': '50x60',
-        'pdfseal_jobs{phase="sealing"}': '20x60',
-        pdfseal_jobs_max: '100x60',
-      },
-    ],
-  },
-  PdfsealdForkAlarm: {
-    fires: { pdfseal_fork_alarm: '1x60' },
-    silent: [{ pdfseal_fork_alarm: '0x60' }, { 'pdfseal_cosigner_up{witness="a"}': '1x60' }],
-  },
-  PdfsealdWitnessFails: {
-    fires: { 'pdfseal_cosigner_up{witness="a"}': '0x60', 'pdfseal_cosigner_up{witness="b"}': '1x60' },
-    silent: [{ 'pdfseal_cosigner_up{witness="a"}': '0x50 1x20' }],
-  },
-  PdfsealdNotWitnessed: {
-    fires: ago('pdfseal_witnessed_timestamp_seconds', 3 * HOUR),
-    silent: [
-      ago('pdfseal_witnessed_timestamp_seconds', HOUR),
-      { ...ago('pdfseal_witnessed_timestamp_seconds', 30 * DAY), pdfseal_witnessing_by_hand: '1x60' },
-    ],
   },
   PdfsealdJobsFail: {
     fires: { 'pdfseal_jobs_failed_total{code="kms_partition_unavailable"}': LATELY },
@@ -182,18 +90,9 @@ const CASES: Record<string, Case> = {
     fires: { 'pdfseal_limit_refusals_total{client="erp", limit="rate"}': LATELY },
     silent: [{ 'pdfseal_limit_refusals_total{client="erp", limit="rate"}': '7x60' }],
   },
-  PdfsealdScannerDown: {
-    fires: { pdfseal_scanner_up: '0x60' },
-    silent: [{ pdfseal_scanner_up: '1x60' }],
-  },
   PdfsealdScannerBusy: {
     fires: { pdfseal_scanner_documents_waiting: '2x60' },
     silent: [{ pdfseal_scanner_documents_waiting: '0x55 9 9 0 9 9 9' }],
-  },
-  PdfsealdScannerSignaturesOld: {
-    fires: ago('pdfseal_scanner_signatures_timestamp_seconds', 4 * DAY),
-    silent: [ago('pdfseal_scanner_signatures_timestamp_seconds', DAY)],
-    minutes: 90,
   },
   PdfsealdVirusFound: {
     fires: { 'pdfseal_scans_total{answer="found"}': LATELY },
@@ -204,70 +103,22 @@ const CASES: Record<string, Case> = {
     fires: { pdfseal_hash_troubles_total: LATELY },
     silent: [{ pdfseal_hash_troubles_total: '1x60' }],
   },
-  PdfsealdCopiesOverdue: {
-    fires: { pdfseal_copies_oldest_age_seconds: '100000x60', pdfseal_copies_kept_seconds: '86400x60' },
-    silent: [{ pdfseal_copies_oldest_age_seconds: '86500x60', pdfseal_copies_kept_seconds: '86400x60' }],
-  },
-  PdfsealdWebhookEndpointFails: {
-    fires: { 'pdfseal_webhook_endpoints{state="failing"}': '1x60' },
-    silent: [
-      { 'pdfseal_webhook_endpoints{state="disabled"}': '1x60' },
-      { 'pdfseal_webhook_endpoints{state="failing"}': '0x50 1x10' },
-    ],
-  },
-  PdfsealdWebhooksOverdue: {
-    fires: { pdfseal_webhooks_oldest_due_age_seconds: '1000x60' },
-    silent: [{ pdfseal_webhooks_oldest_due_age_seconds: '800x60' }],
-  },
   PdfsealdWebhooksGivenUp: {
     fires: { pdfseal_webhooks_dead_letters: LATELY, pdfseal_webhooks_dropped_total: '0x60' },
     silent: [{ pdfseal_webhooks_dead_letters: '3x60', pdfseal_webhooks_dropped_total: '3x60' }],
   },
-  PdfsealdDiskFull: {
-    fires: { pdfseal_store_full: '1x60' },
-    silent: [{ pdfseal_store_full: '0x60' }],
-    minutes: 20,
-  },
   PdfsealdDiskFills: {
-    fires: disk(200),
-    silent: [disk(300), disk(1_000_000, -1_000_000)],
-  },
-  PdfsealdStoreHeld: {
-    fires: { pdfseal_store_oldest_reader_age_seconds: `${5 * HOUR}x60` },
-    silent: [{ pdfseal_store_oldest_reader_age_seconds: `${3 * HOUR}x60` }],
-  },
-  PdfsealdWitnessBehind: {
-    fires: ago('pdfseal_witness_current_timestamp_seconds', 1),
-    silent: [{ pdfseal_witness_current_timestamp_seconds: '0+60x60' }],
-  },
-  PdfsealdBackupOld: {
-    fires: ago('pdfseal_backup_timestamp_seconds', 36 * HOUR),
+    fires: { ...disk(200), 'pdfseal_finding{finding="disk_low", subject="disk"}': '1x600' },
     silent: [
-      ago('pdfseal_backup_timestamp_seconds', 30 * HOUR),
-      // Made before the log was moved into a database.
-      { ...ago('pdfseal_backup_timestamp_seconds', 36 * HOUR), [IN_DATABASE]: '1x120' },
+      { ...disk(300), 'pdfseal_finding{finding="disk_low", subject=""}': '0x600' },
+      disk(1_000_000, -1_000_000),
     ],
   },
-  PdfsealdCheckFailed: {
-    fires: { pdfseal_check_good: '0x60' },
-    silent: [{ pdfseal_check_good: '1x60' }],
-  },
-  PdfsealdCheckOld: {
-    fires: ago('pdfseal_check_timestamp_seconds', 3 * DAY),
-    silent: [ago('pdfseal_check_timestamp_seconds', 2 * DAY)],
-  },
-  PdfsealdRenewalOld: {
-    fires: ago('pdfseal_renewal_timestamp_seconds', 3 * DAY),
-    silent: [ago('pdfseal_renewal_timestamp_seconds', 2 * DAY)],
-  },
-  PdfsealdRenewalFailed: {
-    fires: { pdfseal_renewal_good: '0x120' },
-    silent: [{ pdfseal_renewal_good: '1x120' }, { pdfseal_renewal_good: '0x50 1x70' }],
+  PdfsealdTimestampsEndIn365Days: {
+    fires: timestampsEnd(364),
+    silent: [timestampsEnd(366), timestampsEnd(89)],
     minutes: 90,
   },
-  PdfsealdTimestampsEndIn365Days: { fires: timestampsEnd(364), silent: [timestampsEnd(366)], minutes: 90 },
-  PdfsealdTimestampsEndIn90Days: { fires: timestampsEnd(89), silent: [timestampsEnd(366)], minutes: 90 },
-  PdfsealdTimestampsEndIn30Days: { fires: timestampsEnd(29), silent: [timestampsEnd(366)], minutes: 90 },
   PdfsealdEventLoopSlow: {
     fires: { nodejs_eventloop_lag_p99_seconds: '0.7x60' },
     silent: [{ nodejs_eventloop_lag_p99_seconds: '0.1x60' }],
@@ -278,15 +129,31 @@ const CASES: Record<string, Case> = {
   },
 };
 
-/** Those that a case of another brings along. */
-const ALONG: Record<string, string[]> = {
-  PdfsealdBelowQuorum: ['PdfsealdPartitionDown'],
-  PdfsealdJobsStuck: ['PdfsealdJobsWait'],
-};
-
 const names = Array.from(rules.matchAll(/^ +- alert: (\w+)$/gm), ([, name]) => name ?? '');
 /** What the file says of each. */
 const blocks = rules.split(/^ +- alert: /m).slice(1);
+
+function ruleOf(name: string): string {
+  return blocks.find((block) => block.startsWith(`${name}\n`)) ?? '';
+}
+
+/** The findings that raise an alert. */
+function findingsBehind(name: string): string[] {
+  const [, ids] = /pdfseal_finding\{finding=~?"([^"]+)"/.exec(ruleOf(name)) ?? [];
+  if (ids === undefined) return [];
+  return FINDINGS.map(({ id }) => id).filter((id) => new RegExp(`^(?:${ids})$`).test(id));
+}
+
+function alertsOf(id: string): string[] {
+  return names.filter((name) => findingsBehind(name).includes(id));
+}
+
+/** For how long it must hold. */
+function minutesOf(name: string): number {
+  const [, count = '0', unit = 'm'] = /^ +for: (\d+)([smhd])$/m.exec(ruleOf(name)) ?? [];
+  const seconds = { s: 1, m: 60, h: 3600, d: 86_400 }[unit as 's' | 'm' | 'h' | 'd'];
+  return Math.ceil((Number(count) * seconds) / 60);
+}
 
 /** What the manual writes in place of the expression of an alert. */
 function rulesWith(dir: string, alert: string, expr: string): string {
@@ -335,19 +202,15 @@ t.test('promtool accepts the alerts and the example that scrapes for them', asyn
 });
 
 t.test('each alert fires alone for its fault, and is silent otherwise', async (t) => {
-  t.strictSame(
-    [...Object.keys(CASES), 'PdfsealdBackupMissing'].sort(),
-    names.sort(),
-    'every alert has a case',
-  );
+  const ofFindings = names.filter((name) => findingsBehind(name).length > 0);
+  const cased = [...Object.keys(CASES), ...ofFindings.filter((name) => !(name in CASES))];
+  t.strictSame(cased.sort(), names.toSorted(), 'every alert has a case');
   const tests = Object.entries(CASES).flatMap(([name, { fires, silent, minutes = 60 }]) => [
-    unitTest(fires, minutes, [name, ...(ALONG[name] ?? [])].sort()),
+    unitTest(fires, minutes, [name]),
     ...silent.map((metrics) => unitTest(metrics, minutes, [])),
   ]);
   const bytesPerMinute = -4e9 / 1440;
   tests.push(
-    // A job that waits for its document is no alarm of the HSM.
-    unitTest(jobs(5000, 3), 60, ['PdfsealdJobsWait']),
     // A disk that will be full within three days is, one that lasts a month is not.
     unitTest(disk(10_000, bytesPerMinute), 120, ['PdfsealdDiskFills']),
     unitTest(disk(10_000, bytesPerMinute / 10), 120, []),
@@ -358,17 +221,29 @@ t.test('each alert fires alone for its fault, and is silent otherwise', async (t
   t.equal(runTests(t.testdir(), [wrong]).status, 1, 'a case that is not met is seen');
 });
 
-t.test('a site without a backup has two days to make one', async (t) => {
-  const ready = { pdfseal_ready: '1x3000' };
-  const tests = [
-    unitTest(ready, 2910, ['PdfsealdBackupMissing']),
-    unitTest({ ...ready, 'pdfseal_info{store_engine="lmdb"}': '1x3000' }, 2910, ['PdfsealdBackupMissing']),
-    unitTest({ ...ready, [IN_DATABASE]: '1x3000' }, 2910, []),
-    unitTest(ready, 2850, []),
-    unitTest({ ...ready, pdfseal_backup_timestamp_seconds: '172800x3000' }, 2910, []),
-  ];
+t.test('what pdfseald finds wrong raises the alert of that finding alone, after its time', async (t) => {
+  const tests = FINDINGS.filter(({ part, id }) => part === undefined || alertsOf(id).length > 0).flatMap(
+    ({ id, severity }) => {
+      const [alert = ''] = alertsOf(id);
+      t.strictSame(alertsOf(id), [alert], `${id} has one alert`);
+      t.match(ruleOf(alert), `severity: ${severity} `, `${alert} is as severe as ${id}`);
+      // Prometheus looks every half hour here.
+      const minutes = 30 * Math.ceil(minutesOf(alert) / 30);
+      const found = (value: string) => ({
+        [`pdfseal_finding{finding="${id}", severity="${severity}", subject="x"}`]: value,
+      });
+      return [
+        unitTest(found('1x5000'), minutes + 30, [alert]),
+        ...(minutes > 30 ? [unitTest(found('1x5000'), minutes - 30, [])] : []),
+      ];
+    },
+  );
+  const none = FINDINGS.map(({ id }) => [`pdfseal_finding{finding="${id}", subject=""}`, '0x5000']);
+  tests.push(unitTest(Object.fromEntries(none), 2910, []));
   const { status, output } = runTests(t.testdir(), tests, '30m');
   t.equal(status, 0, output);
+  // PdfsealdNotReady watches the parts.
+  for (const { id, severity, part } of FINDINGS) if (part !== undefined) t.equal(severity, 'critical', id);
 });
 
 t.test('of two machines with one log, only one must be up', (t) => {
@@ -389,13 +264,18 @@ t.test('of two machines with one log, only one must be up', (t) => {
 
 t.test('an alert says what is wrong, and where', async (t) => {
   const { input_series } = unitTest(
-    { 'pdfseal_partition_ready{partition="eu/production-2026"}': '0x60' },
+    { 'pdfseal_finding{finding="partition_down", subject="partition eu/production-2026"}': '1x60' },
     60,
     [],
   );
   const exp_alerts = [
     {
-      exp_labels: { severity: 'warning', partition: 'eu/production-2026', ...labelsOf(TARGET) },
+      exp_labels: {
+        severity: 'warning',
+        finding: 'partition_down',
+        subject: 'partition eu/production-2026',
+        ...labelsOf(TARGET),
+      },
       exp_annotations: {
         summary: 'HSM partition eu/production-2026 of pdfseald production does not sign',
         description: /alert: PdfsealdPartitionDown[\s\S]*?description: "(.*)"/.exec(rules)?.[1],
