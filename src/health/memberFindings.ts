@@ -98,7 +98,7 @@ export const MEMBER_FINDINGS: readonly HealthFinding[] = [
   }),
   finding('witness', {
     ...{ id: 'last_checkpoint_behind', severity: 'warning', subject: 'last-checkpoint file' },
-    metric: 'pdfseal_witness_current_timestamp_seconds',
+    metric: 'pdfseal_last_checkpoint_current_timestamp_seconds',
     when: ({ current_at: at }, _, now) => isOlder(at, LAST_CHECKPOINT_MS_MAX, now),
     says: ({ current_at: at }) => `it was last known to hold the newest checkpoint ${at}`,
     remedy: 'check log.last_checkpoint_file and its disk; the log of the daemon has the reason',

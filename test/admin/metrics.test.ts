@@ -45,6 +45,7 @@ t.test('metrics', async (t) => {
       ['pdfseal_scanner_connections_max', 1, 64],
       ['pdfseal_backup_timestamp_seconds', now - 60, now],
       ['pdfseal_check_timestamp_seconds', now - 60, now],
+      ['pdfseal_last_checkpoint_current_timestamp_seconds', now - 60, now],
       ['pdfseal_witness_current_timestamp_seconds', now - 60, now],
       ['pdfseal_backup_leaves', 1, value('pdfseal_log_leaves') ?? 0],
       ['pdfseal_scanner_signatures_timestamp_seconds', SIGNATURES_BUILT_AT / 1000 - 86_400, now],

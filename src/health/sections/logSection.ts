@@ -35,11 +35,15 @@ export const LOG_METRICS: StatusMetric<z.infer<typeof logSchema>>[] = [
   ),
 ];
 
+/** The second names are former ones: they stay until December 2027. */
 export const LAST_CHECKPOINT_METRICS: StatusMetric<LastCheckpointSection>[] = [
-  plain('pdfseal_witness_leaves', 'Size of the log as the last-checkpoint file has it', 'tree_size'),
+  'pdfseal_last_checkpoint',
+  'pdfseal_witness',
+].flatMap((name) => [
+  plain(`${name}_leaves`, 'Size of the log as the last-checkpoint file has it', 'tree_size'),
   plain(
-    'pdfseal_witness_current_timestamp_seconds',
+    `${name}_current_timestamp_seconds`,
     'When the last-checkpoint file was last known to hold the newest checkpoint; absent until it is',
     (last) => epochSeconds(last.current_at),
   ),
-];
+]);
