@@ -51,7 +51,7 @@ export interface Certificate {
   readonly extensions: ReadonlyMap<string, Extension>;
 }
 
-interface Extension {
+export interface Extension {
   critical: boolean;
   /** DER inside the extension's OCTET STRING. */
   value: Uint8Array;
@@ -104,7 +104,8 @@ const parse = remember(REMEMBERED_MAX, (binary): Certificate => {
   const spki = fields.take(TAG.sequence);
   fields.takeIf(primitiveTag(1));
   fields.takeIf(primitiveTag(2));
-  const extensions = readExtensions(fields.takeIf(contextTag(3)));
+  const explicit = fields.takeIf(contextTag(3));
+  const extensions = readExtensions(explicit && new Fields(explicit, contextTag(3)).take(TAG.sequence));
   fields.end();
   // Only the inner algorithm is signed (RFC 5280, section 4.1.1.2).
   if (!bytesEqual(algorithm.der, innerAlgorithm.der))
@@ -146,10 +147,10 @@ function readValidity(element: Element): [number, number] {
   return [readTime(notBefore), readTime(notAfter)];
 }
 
-function readExtensions(element: Element | undefined): Map<string, Extension> {
+/** The extensions in a SEQUENCE, each once, by their object identifiers. Throws MalformedDer. */
+export function readExtensions(list: Element | undefined): Map<string, Extension> {
   const extensions = new Map<string, Extension>();
-  if (element === undefined) return extensions;
-  const list = new Fields(element, contextTag(3)).take(TAG.sequence);
+  if (list === undefined) return extensions;
   for (const one of new Fields(list).rest()) {
     const fields = new Fields(one);
     const id = readOid(fields.take(TAG.oid));
@@ -220,12 +221,19 @@ export function issuingFault(certificate: Certificate, below: number): string | 
   if (constraints === undefined) return 'has no basic constraints';
   if (!constraints.isAuthority) return 'is not a certificate authority';
   if (constraints.pathLength < below) return 'has more certificates below it than its path length allows';
-  const usage = keyUsage(certificate);
-  if (usage !== undefined && !usage.includes(KEY_USAGE.keyCertSign)) return 'must not sign certificates';
+  const unfit = usageFault(certificate, 'keyCertSign');
+  if (unfit !== undefined) return unfit;
   const purposes = extendedKeyUsage(certificate);
   if (purposes !== undefined && !PURPOSES_OF_ISSUERS.some((purpose) => purposes.includes(purpose)))
     return 'is for other purposes than time-stamping';
   return unprocessedExtension(certificate);
+}
+
+/** Why the key usage of the certificate does not allow that its key signs certificates, or revocation lists. Throws MalformedDer. */
+export function usageFault(certificate: Certificate, use: 'keyCertSign' | 'cRLSign'): string | undefined {
+  const usage = keyUsage(certificate);
+  if (usage === undefined || usage.includes(KEY_USAGE[use])) return undefined;
+  return use === 'cRLSign' ? 'must not sign revocation lists' : 'must not sign certificates';
 }
 
 /**

@@ -11,6 +11,7 @@ export const TAG = {
   octetString: 0x04,
   null: 0x05,
   oid: 0x06,
+  enumerated: 0x0a,
   utf8String: 0x0c,
   printableString: 0x13,
   teletexString: 0x14,
