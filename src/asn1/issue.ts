@@ -23,6 +23,7 @@ import {
   unsignedContent,
 } from './der.ts';
 import { OID } from './oid.ts';
+import { type Revocation, reasonNumber } from './revocationList.ts';
 import { type AuthorityAlgorithm, signatureAlgorithm } from './signatureAlgorithm.ts';
 
 /** The subject of a certificate (X.520), with the attributes that this service writes. */
@@ -108,9 +109,54 @@ export function encodeRequestInfo({
   return sequence(integer(0), encodeName(subject), spkiOf(key), setOf([wanted], contextTag(0)));
 }
 
+/** What a revocation list says besides its issuer. */
+export interface RevocationTerms {
+  /** Milliseconds since the epoch, whole seconds. */
+  thisUpdate: number;
+  nextUpdate: number;
+  /** CRL number, from 1 to 2^53 - 1. */
+  number: number;
+  revoked: readonly Revocation[];
+}
+
+/** The part of a revocation list that the issuer signs (RFC 5280, section 5.1.2). */
+export function encodeRevocationTbs(
+  options: RevocationTerms & { issuer: Certificate; issuerKey: SigningKey },
+): Uint8Array {
+  const { issuer, issuerKey, thisUpdate, nextUpdate, number, revoked } = options;
+  const issuerId = issuer.subjectKeyIdentifier ?? keyIdentifier(issuerKey);
+  return sequence(
+    integer(1),
+    signatureAlgorithm(issuerKey.algorithm),
+    issuer.subject,
+    encodeTime(thisUpdate),
+    encodeTime(nextUpdate),
+    // Absent if it would be empty.
+    revoked.length === 0 ? undefined : sequence(...revoked.map(encodeRevocation)),
+    constructed(contextTag(0), [
+      sequence(
+        extension(OID.authorityKeyIdentifier, false, sequence(primitive(primitiveTag(0), issuerId))),
+        extension(OID.cRLNumber, false, integer(number)),
+      ),
+    ]),
+  );
+}
+
+function encodeRevocation({ serial, revokedAt, reason, invalidSince }: Revocation): Uint8Array {
+  const extensions = [
+    reason && extension(OID.cRLReason, false, primitive(TAG.enumerated, Uint8Array.of(reasonNumber(reason)))),
+    invalidSince !== undefined && extension(OID.invalidityDate, false, generalizedTime(invalidSince)),
+  ].filter((one) => one instanceof Uint8Array);
+  return sequence(
+    primitive(TAG.integer, serial),
+    encodeTime(revokedAt),
+    extensions.length === 0 ? undefined : sequence(...extensions),
+  );
+}
+
 /**
- * A certificate or a request: the signed part, the algorithm, and the signature. It is used for years, so another implementation reads it
- * back first: output that only this program can read is never issued.
+ * A certificate, a request or a revocation list: the signed part, the algorithm, and the signature. It is relied on for years, so
+ * another implementation reads it back: what only this program can read is never given out.
  */
 export function encodeSigned(tbs: Uint8Array, signer: SigningKey, signature: Uint8Array): Uint8Array {
   const signed = sequence(tbs, signatureAlgorithm(signer.algorithm), bitString(signature));

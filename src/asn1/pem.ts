@@ -1,5 +1,5 @@
 /** The labels of RFC 7468 that this service writes. */
-export type PemLabel = 'CERTIFICATE' | 'CERTIFICATE REQUEST';
+export type PemLabel = 'CERTIFICATE' | 'CERTIFICATE REQUEST' | 'X509 CRL';
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]*)-----END CERTIFICATE-----/g;
 

@@ -5,18 +5,27 @@ import {
   isSelfIssued,
   parseCertificate,
   timestampingFault,
+  usageFault,
 } from '../asn1/certificate.ts';
 import { findChain } from '../asn1/chain.ts';
 import { MalformedDer } from '../asn1/der.ts';
 import {
   type DistinguishedName,
   encodeRequestInfo,
+  encodeRevocationTbs,
   encodeRootTbs,
   encodeSigned,
   encodeTimestampingTbs,
+  type RevocationTerms,
   type SigningKey,
 } from '../asn1/issue.ts';
 import { readCertificateFile } from '../asn1/pem.ts';
+import {
+  isListOf,
+  LIST_ENTRIES_MAX,
+  parseAuthorityList,
+  type RevocationList,
+} from '../asn1/revocationList.ts';
 import { readWholeFile } from '../base/atomicFile.ts';
 import { toBase64 } from '../base/bytes.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -48,11 +57,7 @@ export async function issueTimestampingCertificate(
   { key: issuerKey, sign }: KeyInUse,
 ): Promise<Certificate> {
   const { issuer } = options;
-  if (toBase64(issuer.spki) !== issuerKey.spki) {
-    throw new OperatorError(
-      `${describeSubject(issuer)} is a certificate of another key than the one that signs`,
-    );
-  }
+  requireKeyOf(issuer, issuerKey);
   const period = terms(options);
   if (period.notAfter > issuer.notAfter) {
     throw new OperatorError(`the new certificate would outlive ${describeSubject(issuer)}, which issues it`);
@@ -62,6 +67,40 @@ export async function issueTimestampingCertificate(
   const found = findChain(certificate, [], [issuer], certificate.notBefore);
   if ('fault' in found) throw new OperatorError(`the new certificate would not verify: ${found.fault}`);
   return certificate;
+}
+
+/** A revocation list of the issuer; its times are rounded down to whole seconds. Throws OperatorError if the issuer cannot sign one. */
+export async function issueRevocationList(
+  { issuer, ...terms }: RevocationTerms & { issuer: Certificate },
+  { key: issuerKey, sign }: KeyInUse,
+): Promise<RevocationList> {
+  requireKeyOf(issuer, issuerKey);
+  const fault = usageFault(issuer, 'cRLSign');
+  if (fault !== undefined) throw new OperatorError(`${describeSubject(issuer)} ${fault}`);
+  if (terms.revoked.length > LIST_ENTRIES_MAX)
+    throw new OperatorError(
+      `a revocation list has ${LIST_ENTRIES_MAX} certificates at most: let another root issue new certificates`,
+    );
+  const tbs = encodeRevocationTbs({
+    ...{ issuer, issuerKey, number: terms.number },
+    thisUpdate: wholeSeconds(terms.thisUpdate),
+    nextUpdate: wholeSeconds(terms.nextUpdate),
+    revoked: terms.revoked.map((one) => ({
+      ...one,
+      revokedAt: wholeSeconds(one.revokedAt),
+      ...(one.invalidSince !== undefined && { invalidSince: wholeSeconds(one.invalidSince) }),
+    })),
+  });
+  const list = parseAuthorityList(encodeSigned(tbs, issuerKey, await sign(tbs)));
+  if (!isListOf(list, issuer)) throw new OperatorError('the new revocation list would not verify');
+  return list;
+}
+
+function requireKeyOf(issuer: Certificate, { spki }: SigningKey): void {
+  if (toBase64(issuer.spki) !== spki)
+    throw new OperatorError(
+      `${describeSubject(issuer)} is a certificate of another key than the one that signs`,
+    );
 }
 
 /** A PKCS#10 request in DER (RFC 2986) for a time-stamping certificate from the site's own authority. */
@@ -117,10 +156,13 @@ export function chainForKey(
   return found.chain;
 }
 
+function wholeSeconds(epochMs: number): number {
+  return Math.floor(epochMs / 1000) * 1000;
+}
+
 function terms({ notBefore, notAfter }: IssueOptions) {
-  const seconds = (epochMs: number) => Math.floor(epochMs / 1000) * 1000;
-  // The sign bit is cleared and the next bit set: positive, never zero, always the same length (RFC 5280, section 4.1.2.2).
+  // Clear the sign bit and set the next: positive, never zero, always of the same length (RFC 5280, section 4.1.2.2).
   const serial = randomBytes(SERIAL_BYTES);
   serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40;
-  return { serial, notBefore: seconds(notBefore), notAfter: seconds(notAfter) };
+  return { serial, notBefore: wholeSeconds(notBefore), notAfter: wholeSeconds(notAfter) };
 }
