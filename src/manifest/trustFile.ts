@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { type Certificate, parseCertificate } from '../asn1/certificate.ts';
 import { MalformedDer } from '../asn1/der.ts';
+import { isListOf, parseAuthorityList, type RevocationList } from '../asn1/revocationList.ts';
 import { fromBase64, toBase64, toHex } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -15,6 +16,8 @@ const TRUST_SCHEMA = 'pdfseal-trust/1';
 export interface TrustFile {
   /** The trusted time-stamp authorities. An authority can have several roots. */
   timestampAuthorities: TrustedAuthority[];
+  /** Revocation lists of their roots; absent: none. */
+  revocationLists?: RevocationList[];
   logs: TrustedLog[];
 }
 
@@ -91,6 +94,7 @@ const authoritySchema = z.strictObject({
 const trustSchema = z.strictObject({
   schema: z.literal(TRUST_SCHEMA),
   timestamp_authorities: z.array(authoritySchema).default([]),
+  revocation_lists: z.array(z.string()).exactOptional(),
   logs: z.array(logSchema).min(1),
 });
 
@@ -110,7 +114,7 @@ export function parseTrust(text: string): TrustFile {
     const [issue] = parsed.error.issues;
     throw mistake(issue?.path.join('.') || 'file', issue?.message ?? 'malformed');
   }
-  const { timestamp_authorities: authorities, logs } = parsed.data;
+  const { timestamp_authorities: authorities, revocation_lists: lists, logs } = parsed.data;
   const required = logs.some(({ epochs }) => epochs.some(({ timestamps }) => timestamps === 'required'));
   if (required && authorities.length === 0)
     throw mistake('timestamps', 'required, but timestamp_authorities names no authority');
@@ -118,17 +122,20 @@ export function parseTrust(text: string): TrustFile {
     'logs',
     logs.map((log) => log.origin),
   );
+  const timestampAuthorities = authorities.map(readAuthority);
   return {
-    timestampAuthorities: authorities.map(readAuthority),
+    timestampAuthorities,
+    ...(lists && { revocationLists: lists.map((one, index) => readList(one, index, timestampAuthorities)) }),
     logs: logs.map(readLog),
   };
 }
 
-/** The text of the trust file. Throws OperatorError for content that {@link parseTrust} rejects. */
-export function encodeTrust({ timestampAuthorities, logs }: TrustFile): string {
+/** The text of the trust file. Throws OperatorError for content that {@link parseTrust} refuses. */
+export function encodeTrust({ timestampAuthorities, revocationLists, logs }: TrustFile): string {
   const wire: z.infer<typeof trustSchema> = {
     schema: TRUST_SCHEMA,
     timestamp_authorities: timestampAuthorities.map(writeAuthority),
+    ...(revocationLists && { revocation_lists: revocationLists.map(({ der }) => toBase64(der)) }),
     logs: logs.map(writeLog),
   };
   const text = `${JSON.stringify(wire, undefined, 2)}\n`;
@@ -170,6 +177,21 @@ function writeAuthority({
     ...(accuracyMaxMs !== undefined && { accuracy_max_ms: accuracyMaxMs }),
     ...writeValidity(validity),
   };
+}
+
+/** A list that none of the roots signed could say anything. */
+function readList(base64: string, index: number, authorities: readonly TrustedAuthority[]): RevocationList {
+  const where = `revocation_lists.${index}`;
+  const der = fromBase64(base64);
+  if (der === undefined) throw mistake(where, 'is not Base64');
+  try {
+    const list = parseAuthorityList(der);
+    if (authorities.some(({ root }) => isListOf(list, root))) return list;
+  } catch (cause) {
+    if (!(cause instanceof MalformedDer)) throw cause;
+    throw mistake(where, `cannot be used: ${cause.message}`);
+  }
+  throw mistake(where, 'is signed by none of the roots in timestamp_authorities');
 }
 
 function readLog({

@@ -3,14 +3,19 @@ import { toBase64 } from '../../src/base/bytes.ts';
 import { OperatorError } from '../../src/base/errors.ts';
 import { encodeVkey } from '../../src/log/verifierKey.ts';
 import { encodeTrust, epochOf, parseTrust, type TrustFile } from '../../src/manifest/trustFile.ts';
-import { makePki } from '../support/authority.ts';
+import { issueRevocationList } from '../../src/tsa/pki.ts';
+import { DAY_MS, makePki, NOON } from '../support/authority.ts';
 import { makeKey } from '../support/sealing.ts';
 import { fc, tries } from '../support/seed.ts';
 
 const origin = 'seal.example.com/sandbox/2026';
 const { privateKey: _one, ...one } = makeKey('ed25519', 'eu-1');
 const { privateKey: _two, ...two } = makeKey('ecdsa-p256', 'eu-2');
-const { root } = await makePki();
+const { root, rootKey } = await makePki();
+const stranger = await makePki();
+const listTerms = { thisUpdate: NOON, nextUpdate: NOON + DAY_MS, number: 1, revoked: [] };
+const list = await issueRevocationList({ ...listTerms, issuer: root }, rootKey);
+const foreign = await issueRevocationList({ ...listTerms, issuer: stranger.root }, stranger.rootKey);
 
 const trust: TrustFile = {
   timestampAuthorities: [
@@ -66,6 +71,14 @@ t.test('an exported trust file reads back', async (t) => {
   });
 });
 
+t.test('revocation lists of the roots read back, and a file without one has no such member', async (t) => {
+  const listed = { ...trust, revocationLists: [list] };
+  t.strictSame(parseTrust(encodeTrust(listed)), listed);
+  t.match(JSON.parse(encodeTrust(listed)), { revocation_lists: [toBase64(list.der)] });
+  t.notOk('revocation_lists' in JSON.parse(encodeTrust(trust)), 'older verifiers refuse the member');
+  t.throws(() => encodeTrust({ ...trust, revocationLists: [foreign] }), OperatorError);
+});
+
 t.test('an epoch lasts from its first millisecond to its last', async (t) => {
   const [log] = trust.logs;
   const needed = (time: string) => log && epochOf(log, Date.parse(time))?.quorum.needed;
@@ -84,6 +97,7 @@ const withEpochs = (...epochs: object[]) => ({ ...wire, logs: [{ ...log, epochs 
 const withEpoch = (change: object) => withEpochs({ ...first, ...change });
 const withKey = (change: object) => withEpoch({ keys: [{ ...key, ...change }] });
 const withRoot = (root: unknown) => ({ ...wire, timestamp_authorities: [{ name: 'acme', root }] });
+const withLists = (...lists: string[]) => ({ ...wire, revocation_lists: lists });
 const refused: Record<string, [unknown, RegExp]> = {
   'a later schema': [{ ...wire, schema: 'pdfseal-trust/2' }, /schema/],
   'an unknown member': [{ ...wire, root: 1 }, /root/],
@@ -122,6 +136,12 @@ const refused: Record<string, [unknown, RegExp]> = {
   'an authority without a root': [withRoot(undefined), /timestamp_authorities\.0\.root/],
   'a root that is no Base64': [withRoot('-----BEGIN'), /root of acme: is not Base64/],
   'a root that is no certificate': [withRoot('AA=='), /root of acme: is not a certificate/],
+  'a revocation list that is no Base64': [withLists('-'), /revocation_lists\.0: is not Base64/],
+  'a revocation list that is none': [withLists('AA=='), /revocation_lists\.0: cannot be used/],
+  'a revocation list of another root': [
+    withLists(toBase64(list.der), toBase64(foreign.der)),
+    /revocation_lists\.1: is signed by none of the roots/,
+  ],
   'an unknown member of an authority': [
     { ...wire, timestamp_authorities: [{ name: 'acme', root: '', until: '2030-01-01' }] },
     /until/,
