@@ -222,6 +222,28 @@ const issuerCheckOf = rememberEach((list: RevocationList) =>
   }),
 );
 
+/** A certificate of a chain that a list names. */
+export interface ListedCertificate {
+  certificate: Certificate;
+  entry: Revocation;
+}
+
+/** The certificates of a chain, the root last, that lists of this root name: each time that one does. Throws MalformedDer. */
+export function revocationsIn(
+  chain: readonly Certificate[],
+  lists: readonly RevocationList[],
+): ListedCertificate[] {
+  const root = chain.at(-1);
+  const ofRoot = root === undefined ? [] : lists.filter((list) => isListOf(list, root));
+  return chain.slice(0, -1).flatMap((certificate) => {
+    const name = issuedAs(certificate.der);
+    return ofRoot.flatMap(({ revoked }) => {
+      const entry = revoked.get(name);
+      return entry === undefined ? [] : [{ certificate, entry }];
+    });
+  });
+}
+
 /** Issuer and serial number of a certificate in DER, which together name it (RFC 5280, section 4.1.2.2). Throws MalformedDer. */
 export function issuedAs(certificate: Uint8Array): string {
   const fields = new Fields(new Fields(parseTagged(certificate, TAG.sequence)).take(TAG.sequence));

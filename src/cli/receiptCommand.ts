@@ -1,4 +1,5 @@
 import { RECORD_BYTES_MAX } from '../asn1/evidenceRecord.ts';
+import type { RevocationList } from '../asn1/revocationList.ts';
 import { writeFileAtomically } from '../base/atomicFile.ts';
 import { fromBase64 } from '../base/bytes.ts';
 import { ownProcess } from '../base/env.ts';
@@ -63,7 +64,7 @@ interface Parts {
   proof?: TlogProof;
   /** Evidence record in DER. */
   record?: Uint8Array;
-  revocationLists: readonly Uint8Array[];
+  revocationLists: readonly RevocationList[];
 }
 
 const WRITERS: Record<(typeof FORMATS)[number], (path: string, parts: Parts) => string | Uint8Array> = {

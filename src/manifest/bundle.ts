@@ -1,4 +1,6 @@
 import * as z from 'zod';
+import { MalformedDer } from '../asn1/der.ts';
+import { parseAuthorityList, type RevocationList } from '../asn1/revocationList.ts';
 import { fromBase64, toBase64, toHex } from '../base/bytes.ts';
 import { sha512 } from '../base/crypto.ts';
 import { encodeCanonical } from './jcs.ts';
@@ -19,8 +21,8 @@ export interface Bundle<R = unknown> {
   tlogProof: string;
   /** The time-stamp of the receipt with all its renewals (RFC 4998), in DER; absent if the receipt has no time-stamp. */
   evidenceRecord?: Uint8Array;
-  /** Certificate revocation lists of time-stamp authorities (RFC 5280), in DER. */
-  revocationLists: readonly Uint8Array[];
+  /** Certificate revocation lists of time-stamp authorities (RFC 5280). */
+  revocationLists: readonly RevocationList[];
 }
 
 const base64 = z.string().transform((text, context) => {
@@ -30,13 +32,23 @@ const base64 = z.string().transform((text, context) => {
   return z.NEVER;
 });
 
+const revocationList = base64.transform((der, context) => {
+  try {
+    return parseAuthorityList(der);
+  } catch (error) {
+    if (!(error instanceof MalformedDer)) throw error;
+    context.addIssue({ code: 'custom', message: error.message });
+    return z.NEVER;
+  }
+});
+
 const bundleSchema = z.object({
   schema: z.literal(BUNDLE_SCHEMA),
   bundle_sha512: z.string(),
   receipt: z.unknown(),
   tlog_proof: z.string(),
   evidence_record: base64.exactOptional(),
-  revocation_lists: z.array(base64).max(LISTS_MAX).exactOptional(),
+  revocation_lists: z.array(revocationList).max(LISTS_MAX).exactOptional(),
 });
 
 export type ParsedBundle =
@@ -60,7 +72,7 @@ export function assembleBundle({
     receipt,
     tlog_proof: tlogProof,
     ...(evidenceRecord && { evidence_record: toBase64(evidenceRecord) }),
-    ...(revocationLists.length > 0 && { revocation_lists: revocationLists.map(toBase64) }),
+    ...(revocationLists.length > 0 && { revocation_lists: revocationLists.map(({ der }) => toBase64(der)) }),
   };
   bundle.bundle_sha512 = bundleDigest(bundle);
   return bundle;

@@ -1,7 +1,7 @@
 import { bytesEqual } from '../base/bytes.ts';
 import { type Opened, openCheckpoint } from '../log/signedCheckpoint.ts';
 import { parseTlogProof } from '../log/tlogProof.ts';
-import { parseBundle } from '../manifest/bundle.ts';
+import { type Bundle, parseBundle } from '../manifest/bundle.ts';
 import { quote, type ReceivedManifest } from '../manifest/received.ts';
 import type { TrustedEpoch, TrustedLog } from '../manifest/trustFile.ts';
 import { type Cosigned, checkWitnesses, cosignersOf } from './cosignedCheck.ts';
@@ -13,6 +13,12 @@ import { findSigners } from './tlogProofCheck.ts';
 export function receiptIn(received: unknown): unknown {
   const parsed = parseBundle(received);
   return parsed?.kind === 'bundle' ? parsed.bundle.receipt : received;
+}
+
+/** The later checkpoint in a bundle, unverified; undefined if there is none. */
+export function openLater({ tlogProof }: Bundle): Opened | undefined {
+  const proof = parseTlogProof(tlogProof);
+  return proof && openCheckpoint(proof.checkpoint);
 }
 
 /** The receipt to which the proof of a bundle belongs. */

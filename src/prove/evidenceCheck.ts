@@ -8,6 +8,7 @@ import {
 } from '../asn1/evidenceRecord.ts';
 import { STAMPING_TOLERANCE_MS } from '../asn1/stamping.ts';
 import type { VerifiedTimestamp } from '../asn1/timestampToken.ts';
+import { assert } from '../base/assert.ts';
 import { bytesEqual, fromUtf8 } from '../base/bytes.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import type { DigestName } from '../base/crypto.ts';
@@ -50,6 +51,8 @@ export interface EvidenceVerdict {
   fault?: RecordFault;
   /** Oldest first; empty if the record cannot be read. */
   lines: EvidenceLine[];
+  /** The verified time-stamps, oldest first. Only for a valid record. */
+  timestamps?: VerifiedTimestamp[];
   /** RFC 3339: the time from which the record is no longer reliable, unless it is renewed before. Only for a valid record. */
   holdsUntil?: string;
 }
@@ -92,16 +95,17 @@ export function checkEvidenceRecord(
       fault: 'imprint',
       lines,
     };
-  const { timestamp } = lastOf(verdict.lines);
-  const trusted = endOfTrust(timestamp, authorities, at + STAMPING_TOLERANCE_MS) ?? Infinity;
+  const timestamps = verdict.lines.map(goodOf);
+  const last = timestamps.at(-1);
+  assert(last !== undefined, 'a good record without a time-stamp');
+  const trusted = endOfTrust(last, authorities, at + STAMPING_TOLERANCE_MS) ?? Infinity;
   const holdsUntil = toRfc3339(Math.min(verdict.holdsUntil, trusted));
-  return { finding: passed(summary(lines, holdsUntil)), lines, holdsUntil };
+  return { finding: passed(summary(lines, holdsUntil)), lines, timestamps, holdsUntil };
 }
 
-function lastOf(lines: RecordLine[]): Extract<RecordLine, { outcome: 'good' }> {
-  const last = lines.at(-1);
-  if (last?.outcome !== 'good') throw new RangeError('a good record without a good line');
-  return last;
+function goodOf(line: RecordLine): VerifiedTimestamp {
+  assert(line.outcome === 'good', 'a good record with another line');
+  return line.timestamp;
 }
 
 /** When the trust file stops trusting the root of the token; undefined if it does not trust it at the given time. */

@@ -21,6 +21,9 @@ export const REASONS = [
   'own_word',
   'proof_wrong',
   'receipt_newer',
+  'revocation_not_shown',
+  'revoked',
+  'revoked_since',
   'signature_wrong',
   'stamped_before_sealed',
   'timestamp_missing',
@@ -37,7 +40,7 @@ export interface Finding {
   reason?: Reason;
 }
 
-/** The checks in the order of the report; `trust` only if the trust file cannot be read, `bundle` before the receipt in a bundle, `proof` in the place of `receipt` for a tlog-proof, `witnesses` only if the trust file has a policy for them or they are required, `renewal` only once the time-stamp has ended, `evidence-record` only with an evidence record. */
+/** The checks in the order of the report; `trust` only if the trust file cannot be read, `bundle` before the receipt in a bundle, `proof` in the place of `receipt` for a tlog-proof, `witnesses` only if the trust file has a policy for them or they are required, `revocation` only with a verified time-stamp, `renewal` only once the time-stamp has ended, `evidence-record` only with an evidence record. */
 export type CheckName =
   | 'trust'
   | 'bundle'
@@ -52,6 +55,7 @@ export type CheckName =
   | 'epoch'
   | 'witnesses'
   | 'times'
+  | 'revocation'
   | 'renewal'
   | 'evidence-record';
 

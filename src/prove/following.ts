@@ -12,7 +12,7 @@ import { leafData } from '../manifest/manifest.ts';
 import { parseReceipt } from '../manifest/received.ts';
 import type { TrustFile } from '../manifest/trustFile.ts';
 import { receiptIn } from './bundleCheck.ts';
-import { isOpen } from './finding.ts';
+import { type CheckName, isOpen } from './finding.ts';
 import { continuedOtherwise, olderCopy } from './history.ts';
 import { verifyReceipt } from './verify.ts';
 
@@ -66,6 +66,9 @@ export function whyNotWitnessed(
   return `the newest witnessed checkpoint is cosigned by ${seen.join(', ') || 'no witness of the policy'}: the policy is not met since ${toRfc3339(at - ageMsMax)}, so others may be shown another log`;
 }
 
+/** The checks that say nothing about the leaf of a receipt. */
+const NO_MATTER: readonly CheckName[] = ['document', 'revocation'];
+
 /**
  * Why a receipt does not belong to the log that shows this checkpoint; undefined if its leaf is there. The document is not checked. Throws
  * what `readTile` throws.
@@ -78,7 +81,7 @@ export async function whyNotThere(
 ): Promise<string | undefined> {
   const parsed = parseReceipt(receiptIn(receipt));
   const { checks } = verifyReceipt({ document: undefined, receipt, trust });
-  const fault = checks.find(({ name, outcome }) => name !== 'document' && isOpen(outcome));
+  const fault = checks.find(({ name, outcome }) => !NO_MATTER.includes(name) && isOpen(outcome));
   if (parsed.kind !== 'receipt' || fault !== undefined)
     return `it does not verify: ${fault?.name}: ${fault?.detail}`;
   const { manifest, evidence } = parsed.receipt;

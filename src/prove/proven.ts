@@ -4,12 +4,13 @@ import type { QuorumPolicy } from '../log/quorum.ts';
 import { openCheckpoint } from '../log/signedCheckpoint.ts';
 import { isTlogProof, parseTlogProof } from '../log/tlogProof.ts';
 import type { LogKey } from '../log/verifierKey.ts';
-import { parseBundle } from '../manifest/bundle.ts';
+import { type Bundle, parseBundle } from '../manifest/bundle.ts';
 import { parseReceipt, type ReceivedManifest, type ReceivedReceipt } from '../manifest/received.ts';
 import { epochOf, parseTrust, type TrustedEpoch } from '../manifest/trustFile.ts';
-import { receiptIn } from './bundleCheck.ts';
+import { openLater, receiptIn } from './bundleCheck.ts';
 import { type Cosigned, cosignersOf } from './cosignedCheck.ts';
 import { type CheckName, sharedParts } from './finding.ts';
+import { listsOf, unrevoked } from './revocationCheck.ts';
 import { checkTimestamps, type TrustedStamp } from './timestampCheck.ts';
 import { findSigners, readManifest } from './tlogProofCheck.ts';
 import { parseReceiptJson, type Verdict } from './verify.ts';
@@ -53,8 +54,7 @@ interface Claimed {
   checkpoint: string;
   leafIndex: number;
   receipt?: ReceivedReceipt;
-  /** The later checkpoint in a bundle, which witnesses have cosigned. */
-  later?: string;
+  bundle?: Bundle;
 }
 
 /** The SHA-256 of the documents that a receipt or a proof says it is for. Nothing proves them: use them to find a document, and no more. */
@@ -74,6 +74,7 @@ export function provenBy(receiptText: string, trustText: string, { checks }: Ver
   const pass = (...names: CheckName[]) => names.every((name) => outcomes.get(name) === 'passed');
   const isSigned = (pass('receipt') || pass('proof')) && pass('leaf', 'checkpoint', 'quorum');
   const isContradicted = outcomes.get('time-stamp') === 'failed' || outcomes.get('epoch') === 'failed';
+  const isTimed = pass('time-stamp', 'epoch', 'times') && outcomes.get('revocation') !== 'unknown';
   if (!isSigned || isContradicted) return undefined;
 
   const claimed = readClaimed(receiptText);
@@ -94,11 +95,11 @@ export function provenBy(receiptText: string, trustText: string, { checks }: Ver
     leafIndex: claimed.leafIndex,
     keys,
     quorum: signedIn.quorum,
-    ...(pass('time-stamp', 'epoch', 'times') && { time: { epoch, stamps: stamps ?? [] } }),
+    ...(isTimed && { time: { epoch, stamps: unrevoked(stamps ?? [], listsOf(trust, claimed.bundle)) } }),
     witnesses:
       outcomes.get('witnesses') === 'failed'
         ? []
-        : cosignersOf(claimed.later === undefined ? opened : openCheckpoint(claimed.later), log),
+        : cosignersOf(claimed.bundle ? openLater(claimed.bundle) : opened, log),
   };
 }
 
@@ -114,13 +115,12 @@ function readClaimed(text: string): Claimed | undefined {
   const { manifest, evidence } = parsed.receipt;
   const { checkpoint, leaf_index: leafIndex } = evidence;
   const bundled = parseBundle(value);
-  const later = bundled?.kind === 'bundle' ? parseTlogProof(bundled.bundle.tlogProof)?.checkpoint : undefined;
   return {
     manifest,
     checkpoint,
     leafIndex,
     receipt: parsed.receipt,
-    ...(later !== undefined && { later }),
+    ...(bundled?.kind === 'bundle' && { bundle: bundled.bundle }),
   };
 }
 

@@ -53,6 +53,7 @@ import {
   noteOnSource,
   subjectFault,
 } from './manifestCheck.ts';
+import { checkRevocation, listsOf, unrevoked } from './revocationCheck.ts';
 import { checkRenewal, checkTimes } from './timesCheck.ts';
 import { checkTimestamps, type TrustedStamp } from './timestampCheck.ts';
 import { checkTlogProof } from './tlogProofCheck.ts';
@@ -124,8 +125,8 @@ export function createVerifier(
 ): (input: VerifierInput) => Verdict {
   const judge = createJudge(trust, judgesDates);
   return (input) => {
-    const { checks, ...matched } = judge(input);
-    return { ...verdictOn(checks, input.require), ...matched };
+    const { checks, matches } = judge(input);
+    return { ...verdictOn(checks, input.require), ...(matches && { matches }) };
   };
 }
 
@@ -158,14 +159,20 @@ function createJudge(trust: TrustFile, judgesDates = true): (input: VerifierInpu
       ...batch.checks,
       ...(witnessed ? [{ name: 'witnesses' as const, ...witnessed.finding }] : []),
     );
-    const dates = { stamps, cosigned: witnessed?.cosigned ?? [] };
-    if (judgesDates) checks.push({ name: 'times', ...checkTimes(receipt.manifest, dates, at) });
     const evidence = judgeRecord(record ?? bundle?.evidenceRecord, stampedOf(receipt), trust, at);
-    const renewal = judgesDates ? checkRenewal(stamps, at) : undefined;
+    if (judgesDates) {
+      const dates = { stamps, cosigned: witnessed?.cosigned ?? [] };
+      checks.push({ name: 'times', ...checkTimes(receipt.manifest, dates, at) });
+      const lists = listsOf(trust, bundle);
+      const renewed = evidence?.timestamps && { record: evidence.timestamps, at };
+      const revocation = checkRevocation(stamps, lists, renewed);
+      if (revocation) checks.push({ name: 'revocation', ...revocation });
+      const renewal = evidence ? undefined : checkRenewal(unrevoked(stamps, lists), at);
+      if (renewal) checks.push({ name: 'renewal', ...renewal });
+    }
     // A record takes the place of the line that asks for one.
     if (evidence)
       checks.push({ name: 'evidence-record', ...(record ? evidence.finding : unlessEnded(evidence)) });
-    else if (renewal) checks.push({ name: 'renewal', ...renewal });
     return { checks, ...(matches && { matches }), ...(evidence && { evidence }) };
   };
 }
