@@ -68,6 +68,11 @@ export const CHECKS: Record<string, CheckWords> = {
     passed: 'The dates follow each other, and none is in the future.',
     unknown: 'The dates contradict each other, or are in the future.',
   },
+  revocation: {
+    passed: 'No certificate was revoked in a way that takes the time-stamp away.',
+    unknown: 'The certificate of the time-stamp was revoked, so the time-stamp does not show the time.',
+    not_shown: 'Whether the certificate of the time-stamp was revoked is not shown.',
+  },
   renewal: {
     unknown: 'The certificate of the time-stamp has expired, and no evidence record shows its renewal.',
     not_shown:
@@ -205,6 +210,11 @@ export const UNKNOWN: Record<string, Trouble> = {
   times: {
     lead: 'The dates of this receipt contradict each other.',
     remedy: 'A clock was wrong, or somebody lies about the time. Ask the administrator of the log.',
+  },
+  revocation: {
+    lead: 'It is no longer proven when this document was sealed.',
+    remedy:
+      'The certificate of the time-stamp was revoked. An evidence record can show that another key renewed the time-stamp before: ask the administrator of the log for it.',
   },
   in_the_future: {
     lead: 'This receipt is of a later time than this computer’s clock shows.',

@@ -28,6 +28,7 @@ const WEIGHT: readonly Check['name'][] = [
   'quorum',
   'time-stamp',
   'epoch',
+  'revocation',
   'times',
   'manifest',
   'document',

@@ -189,7 +189,7 @@ t.test('an evidence record is exported, and verified with its renewals', async (
   t.equal(over.status, 2, 'its time is over');
   t.match(JSON.parse(over.stdout), {
     outcome: 'unknown',
-    checks: { 9: { name: 'evidence-record', detail: /1 of 1 is no longer valid: / } },
+    checks: { 10: { name: 'evidence-record', detail: /1 of 1 is no longer valid: / } },
     evidence_record: { time_stamps: [{ kind: 'initial', outcome: 'unknown' }] },
     evidence: undefined,
   });
@@ -205,11 +205,11 @@ t.test('an evidence record is exported, and verified with its renewals', async (
     },
   });
   const lines =
-    /^passed {3}evidence-record {2}2 time-stamps, .*\n {2}1\. passed, initial: at 2020-.*\n {2}2\. passed, time-stamp renewal: at 2020-/m;
+    /^passed {5}evidence-record {2}2 time-stamps, .*\n {2}1\. passed, initial: at 2020-.*\n {2}2\. passed, time-stamp renewal: at 2020-/m;
   t.match(await text([5, 'renewed.ers']), { status: 0, stdout: lines });
   for (const [change, status, stdout] of [
     [[1, 'receipt.json'], 1, /^failed {3}evidence-record .*does not cover the data\n[\s\S]*bad\n$/m],
-    [[5, 'a.pdf'], 1, /^failed {3}evidence-record {2}not DER/m],
+    [[5, 'a.pdf'], 1, /^failed {5}evidence-record {2}not DER/m],
     [[5, 'none.ers'], 2, /^$/],
   ] as const)
     t.match(await text([...change]), { status, stdout });
@@ -312,7 +312,7 @@ t.test('an expired time-stamp is not shown, and counts if the time is required',
   });
   t.match(await verify(...args, '--require', 'time'), {
     status: 2,
-    stdout: /\nunknown {2}renewal [\s\S]*\ncould not tell\n$/,
+    stdout: /\nunknown {4}renewal [\s\S]*\ncould not tell\n$/,
   });
   const record = ['--evidence-record', 'renewed.ers'];
   t.match(await verify(...args, ...record, '--require', 'time'), { status: 0, stdout: /\ngood\n$/ });
