@@ -17,3 +17,11 @@ export function readCertificateFile(bytes: Uint8Array): Buffer[] {
   const blocks = [...text.matchAll(CERTIFICATE)].map(([, base64 = '']) => Buffer.from(base64, 'base64'));
   return blocks.length > 0 || bytes.length === 0 ? blocks : [Buffer.from(bytes)];
 }
+
+const LIST = /-----BEGIN X509 CRL-----([A-Za-z0-9+/=\s]*)-----END X509 CRL-----/;
+
+/** DER of the revocation list in a file: the first in PEM, with any text around it, or one in DER. */
+export function readListFile(bytes: Uint8Array): Buffer {
+  const [, base64] = LIST.exec(Buffer.from(bytes).toString('latin1')) ?? [];
+  return base64 === undefined ? Buffer.from(bytes) : Buffer.from(base64, 'base64');
+}

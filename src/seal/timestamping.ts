@@ -1,3 +1,4 @@
+import { revocationsIn } from '../asn1/revocationList.ts';
 import type { AuthorityAlgorithm } from '../asn1/signatureAlgorithm.ts';
 import { bearsOut, checkpointImprint, predates } from '../asn1/stamping.ts';
 import type { MessageImprint } from '../asn1/timestampQuery.ts';
@@ -23,6 +24,7 @@ import {
 import { readInstalled } from '../tsa/installed.ts';
 import { certificatesIn } from '../tsa/pki.ts';
 import { remoteAuthority } from '../tsa/remoteAuthority.ts';
+import { readRevocationLists } from '../tsa/revocationFiles.ts';
 import { GRANULARITY_MS, type TimestampAuthority } from '../tsa/stamp.ts';
 import { type AuthorityStatus, Timestamps } from '../tsa/timestamps.ts';
 import type { ClockStatus, TrustedClock } from '../tsa/trustedClock.ts';
@@ -190,10 +192,11 @@ async function openBuiltIn(
     logger,
   });
   adopt(() => partitions.close());
-  const units = partitions.signers.map((signer, index) => ({
-    signer: unitSigner(signer),
-    chain: installed[index]?.chain ?? [],
-  }));
+  const lists = readRevocationLists(certificatesDir);
+  const units = partitions.signers.map((signer, index) => {
+    const chain = installed[index]?.chain ?? [];
+    return { signer: unitSigner(signer), chain, isRevoked: revocationsIn(chain, lists).length > 0 };
+  });
   return openAuthority({ units, policy, clock, logger });
 }
 

@@ -38,6 +38,8 @@ export interface UnitSigner {
 export interface TimestampUnit {
   signer: UnitSigner;
   chain: readonly Certificate[];
+  /** A certificate of the chain was revoked: the unit stamps nothing. */
+  isRevoked?: boolean;
 }
 
 export interface AuthorityOptions {
@@ -120,9 +122,9 @@ export class BuiltInAuthority {
   }
 
   status(): UnitStatus[] {
-    return this.#options.units.map(({ signer, chain }) => ({
+    return this.#options.units.map(({ signer, chain, isRevoked }) => ({
       authority: chain.slice(0, 1).map(describeSubject).join(),
-      ready: signer.ready,
+      ready: signer.ready && !isRevoked,
       notAfter: Math.min(...chain.map(({ notAfter }) => notAfter)),
     }));
   }
@@ -151,9 +153,10 @@ export class BuiltInAuthority {
       accuracyMs: clock.accuracyMs,
       nonce: query.nonce,
     });
-    for (const { signer, chain } of units) {
+    for (const { signer, chain, isRevoked } of units) {
       const [certificate] = chain;
-      if (certificate === undefined || !chain.every((each) => isValidAt(each, genTime))) continue;
+      if (isRevoked || certificate === undefined || !chain.every((each) => isValidAt(each, genTime)))
+        continue;
       const signedAttributes = encodeSignedAttributes(OID.tstInfo, content, certificate);
       const signature = await signer.sign(signedAttributes, content, certificate.der);
       if (signature === undefined) continue;

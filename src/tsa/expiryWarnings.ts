@@ -1,11 +1,11 @@
 import type { Logger } from 'pino';
-import { toHex } from '../base/bytes.ts';
 import { type Clock, toRfc3339 } from '../base/clock.ts';
-import { daysLeft, urgencyOf } from '../base/validity.ts';
+import { daysLeft } from '../base/validity.ts';
 import {
   type CertificateEntry,
   type CertificateSources,
   listCertificates,
+  urgencyOfEntry,
   validityOf,
 } from './certificateList.ts';
 
@@ -62,24 +62,31 @@ function warningOf(entry: CertificateEntry, now: number): Warning | undefined {
     const message = 'a certificate for time-stamps cannot be read';
     return { name: `${authority} ${role}`, level: 'error', message, fields };
   }
-  const urgency = urgencyOf(found, now);
+  const urgency = urgencyOfEntry(entry, now);
   if (urgency === 'none') return undefined;
-  const subject = found.subjectName;
-  const expired = validityOf(entry, now) === 'expired';
   return {
-    name: `${authority} ${toHex(found.serial)} ${urgency}`,
+    name: `${authority} ${found.serial} ${urgency}`,
     level: urgency === 'urgent' ? 'error' : 'warn',
-    message: expired
-      ? 'a certificate for time-stamps has expired: it stamps nothing more'
-      : 'a certificate for time-stamps expires soon: issue a new certificate for the key, or make a new key',
+    message: messageOf(entry, now),
     fields: {
       event: 'certificate_ends',
       authority,
       role,
-      subject,
+      subject: found.subjectName,
       not_after: toRfc3339(found.notAfter),
       days_left: daysLeft(found, now),
       urgency,
     },
   };
+}
+
+function messageOf(entry: CertificateEntry, now: number): string {
+  const state = validityOf(entry, now);
+  if (entry.role === 'revocation-list')
+    return 'the revocation list of a root for time-stamps has expired or expires soon: sign a new one with `pdfseal hsm sign-revocation-list`';
+  if (state === 'revoked')
+    return 'a certificate for time-stamps was revoked: it stamps nothing more. Certify another key, and restart the daemon';
+  return state === 'expired'
+    ? 'a certificate for time-stamps has expired: it stamps nothing more'
+    : 'a certificate for time-stamps expires soon: issue a new certificate for the key, or make a new key';
 }

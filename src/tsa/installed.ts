@@ -51,6 +51,18 @@ export function readRetiredRoots(dir: string): Certificate[] {
     .filter(isSelfIssued);
 }
 
+/** All certificates in `dir`, in use and replaced. Throws OperatorError. */
+export function readAllCertificates(dir: string): Certificate[] {
+  return [dir, retiredDir(dir)]
+    .filter((folder) => existsSync(folder))
+    .flatMap((folder) =>
+      readdirSync(folder)
+        .filter((name) => name.endsWith('.pem'))
+        .sort()
+        .flatMap((name) => certificatesIn(join(folder, name))),
+    );
+}
+
 /**
  * The certificates installed for a key: a whole chain, in which each was valid when the newest began. The caller must check whether they
  * are still valid, because old receipts need the root of an expired chain too. Throws OperatorError with the remedy if there are no

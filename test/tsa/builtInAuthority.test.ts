@@ -190,6 +190,17 @@ t.test('a new key takes over in the second in which its certificate begins', asy
   }
 });
 
+t.test('a unit with a revoked certificate stamps nothing, and another one stands in', async (t) => {
+  const revoked = { ...pki.unit, isRevoked: true };
+  const alone = makeAuthority([revoked]);
+  t.equal(parseResponse(await alone.answerQuery(query)).status, 'rejection');
+  t.match(alone.status(), [{ ready: false }]);
+  const other = await makePki('ecdsa-p256', 'Other');
+  const token = await makeToken(makeAuthority([revoked, other.unit]));
+  const input = { token, messageImprint: IMPRINT, trustedRoots: [other.root], certificates: [] };
+  t.match(verifyTimestampToken(input), { outcome: 'good' });
+});
+
 t.test('an authority whose tokens could not be verified is not opened', async (t) => {
   const options = { policy: POLICY, clock: new HeldClock(), logger: SILENT };
   const stranger = { ...softKey('ecdsa-p256'), ready: true };

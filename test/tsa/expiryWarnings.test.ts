@@ -3,11 +3,14 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { encodePem } from '../../src/asn1/pem.ts';
+import type { Revocation } from '../../src/asn1/revocationList.ts';
 import { daysLeft } from '../../src/base/validity.ts';
 import { listCertificates, validityOf } from '../../src/tsa/certificateList.ts';
 import { expiryWarnings, startExpiryWarnings } from '../../src/tsa/expiryWarnings.ts';
 import { certificateFile } from '../../src/tsa/installed.ts';
-import { DAY_MS, makePki } from '../support/authority.ts';
+import { issueRevocationList } from '../../src/tsa/pki.ts';
+import { revocationFile } from '../../src/tsa/revocationFiles.ts';
+import { DAY_MS, makePki, NOON } from '../support/authority.ts';
 
 const pki = await makePki();
 const { notAfter } = pki.certificate;
@@ -78,6 +81,44 @@ t.test('all certificates are listed, whatever their state', async (t) => {
   t.strictSame(states(notAfter + 1)[0], 'expired');
   t.strictSame(states(0)[0], 'not_yet_valid');
   t.equal(daysLeft({ notAfter: 0 }, 1), -1);
+});
+
+async function writeList(dir: string, revoked: Revocation[]): Promise<void> {
+  const thisUpdate = notAfter - 200 * DAY_MS;
+  const terms = { issuer: pki.root, thisUpdate, nextUpdate: thisUpdate + 90 * DAY_MS, number: 5, revoked };
+  const { der } = await issueRevocationList(terms, pki.rootKey);
+  writeFileSync(revocationFile(dir, { ...KEY, keyLabel: 'stamp-root' }), encodePem('X509 CRL', der));
+}
+
+t.test('a revocation list is reported in the last third of its time, and when it is damaged', async (t) => {
+  const { options, setDaysLeft, said, warn } = makeWatch(t);
+  const dir = options.sources.certificatesDir;
+  await writeList(dir, []);
+  const look = (days: number) => {
+    setDaysLeft(days);
+    warn();
+    return said().map(({ level, role, msg }) => [level, role, msg]);
+  };
+  t.strictSame(look(199), []);
+  t.match(look(139), [['warn', 'revocation-list', /sign a new one with `pdfseal hsm sign-revocation-list`/]]);
+  t.match(look(118), [['error', 'revocation-list', /has expired or expires soon/]]);
+  t.match(listCertificates(options.sources).at(-1), {
+    role: 'revocation-list',
+    found: { subjectName: /CN=Root/, serial: '5' },
+  });
+  writeFileSync(join(dir, 'eu_stamp-root.crl'), 'damaged');
+  t.match(look(100), [['error', 'revocation-list', /cannot be read/]]);
+});
+
+t.test('a revoked certificate is an error, as long as it is installed', async (t) => {
+  const { options, setDaysLeft, said, warn } = makeWatch(t);
+  const { serial } = pki.certificate;
+  await writeList(options.sources.certificatesDir, [{ serial, revokedAt: NOON, reason: 'superseded' }]);
+  setDaysLeft(199);
+  warn();
+  t.match(said(), [{ level: 'error', role: 'time-stamping', msg: /was revoked: it stamps nothing more/ }]);
+  const states = listCertificates(options.sources).map((entry) => validityOf(entry, notAfter - 199 * DAY_MS));
+  t.strictSame(states, ['revoked', 'valid', 'valid']);
 });
 
 t.test('two keys never share a file', async (t) => {

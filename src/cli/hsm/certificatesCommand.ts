@@ -1,4 +1,4 @@
-import { toHex } from '../../base/bytes.ts';
+import { presentCertificate } from '../../admin/status/certificatesSection.ts';
 import { systemClock } from '../../base/clock.ts';
 import { ownProcess } from '../../base/env.ts';
 import { loadConfig } from '../../config/config.ts';
@@ -13,11 +13,11 @@ export const certificatesCommand = command('certificates', {
   summary: 'list the certificates and the days left',
   description:
     'Lists every certificate that time-stamps depend on, with its validity and the days left: certificates of the built-in ' +
-    'authority, and roots of external authorities. Needs no HSM.',
+    'authority with the revocation lists of their roots, and roots of external authorities. Needs no HSM.',
   options: [CONFIG],
   exit: {
-    0: 'all certificates exist and are valid',
-    1: 'a certificate is missing, expired or not yet valid',
+    0: 'all certificates and lists exist and are valid',
+    1: 'one is missing, expired or not yet valid, or a certificate was revoked',
   },
   examples: ['pdfseal hsm certificates --config /etc/pdfseal/production.toml'],
   run({ config: file }) {
@@ -40,5 +40,5 @@ export const certificatesCommand = command('certificates', {
 
 function present(entry: CertificateEntry, now: number) {
   const presented = presentCertificate(entry, now);
-  return 'missing' in entry.found ? presented : { ...presented, serial: toHex(entry.found.serial) };
+  return 'missing' in entry.found ? presented : { ...presented, serial: entry.found.serial };
 }

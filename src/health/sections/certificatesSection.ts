@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
-import { daysLeft, URGENCIES, urgencyOf } from '../../base/validity.ts';
+import { daysLeft, URGENCIES } from '../../base/validity.ts';
 import {
   TLS_ROLES,
   type TlsCertificate,
@@ -12,6 +12,7 @@ import {
   type CertificateEntry,
   type CertificateSources,
   listCertificates,
+  urgencyOfEntry,
   validityOf,
 } from '../../tsa/certificateList.ts';
 import { epochSeconds, type StatusMetric, WIRE } from './section.ts';
@@ -23,9 +24,11 @@ export const certificateSchema = z.object({
     .string()
     .describe('`http.tls` for those of the API itself, `console.tls` for those of the console.'),
   role: z
-    .enum(['time-stamping', 'root', ...TLS_ROLES])
-    .describe('`client-crl` is a revocation list: `not_after` is when its authority issues the next one.'),
-  state: z.enum(['valid', 'expired', 'not_yet_valid', 'missing']),
+    .enum(['time-stamping', 'root', 'revocation-list', ...TLS_ROLES])
+    .describe(
+      '`client-crl` and `revocation-list`, that of the root of a time-stamping key, are revocation lists: `not_after` is when the next one is due.',
+    ),
+  state: z.enum(['valid', 'expired', 'not_yet_valid', 'missing', 'revoked']),
   subject: z
     .string()
     .exactOptional()
@@ -63,7 +66,7 @@ export function presentCertificate(entry: CertificateEntry, now: number): Presen
     not_before: toRfc3339(found.notBefore),
     not_after: toRfc3339(found.notAfter),
     days_left: daysLeft(found, now),
-    urgency: urgencyOf(found, now),
+    urgency: urgencyOfEntry(entry, now),
   };
 }
 
