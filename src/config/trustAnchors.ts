@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { type Certificate, describeSubject } from '../asn1/certificate.ts';
+import { isListOf } from '../asn1/revocationList.ts';
 import { toBase64, toHex } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -16,6 +17,7 @@ import { type CertificatesOnRecord, certificatesOnRecord } from '../store/certif
 import type { Store, StoreIdentity } from '../store/store.ts';
 import { certificateFile, readInstalled, readRetiredRoots } from '../tsa/installed.ts';
 import { certificatesIn } from '../tsa/pki.ts';
+import { readRevocationLists } from '../tsa/revocationFiles.ts';
 import type { Config } from './config.ts';
 import { BUILT_IN } from './schema.ts';
 
@@ -25,9 +27,9 @@ type AuthorityConfig = Pick<Config, 'timestamp' | 'certificatesDir'>;
 type TrustConfig = AuthorityConfig & Pick<Config, 'witness'>;
 
 /**
- * The trust file for this log's receipts: the epochs of the log, including a planned one, and the authorities that may stamp. A root in the
- * folder of certificates counts only if an epoch or an audit record names it: {@link strangers}. Throws OperatorError if the certificates
- * of an authority are missing.
+ * What a verifier of this log's receipts trusts: the epochs of the log, a planned one among them, and who may stamp. A root in the folder of
+ * certificates counts only if an epoch or an audit record names it: {@link strangers}. A revocation list counts if such a root signed it. Throws
+ * OperatorError when the certificates of an authority are not there, or a list cannot be read.
  */
 export function trustOf(
   { environment, logOrigin }: Pick<StoreIdentity, 'environment' | 'logOrigin'>,
@@ -37,8 +39,13 @@ export function trustOf(
 ): TrustFile {
   const known = epochs.flatMap(({ roots }) => roots.map((one) => readAuthority(one)));
   const own = ownRoots(config).filter(({ root }) => onRecord.has(digestOfRoot(root)));
+  const timestampAuthorities = distinct([...own, ...remoteRoots(config), ...known]);
+  const revocationLists = readRevocationLists(config.certificatesDir).filter((list) =>
+    timestampAuthorities.some(({ root }) => isListOf(list, root)),
+  );
   return {
-    timestampAuthorities: distinct([...own, ...remoteRoots(config), ...known]),
+    timestampAuthorities,
+    ...(revocationLists.length > 0 && { revocationLists }),
     logs: [
       {
         origin: logOrigin,
