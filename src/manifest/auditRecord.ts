@@ -20,6 +20,8 @@ export const ACTS = [
   'hsm.destroy_key',
   'hsm.certify',
   'hsm.install_certificate',
+  'hsm.revoke_certificate',
+  'hsm.sign_revocation_list',
   'webhook.add',
   'webhook.change',
   'webhook.rotate',

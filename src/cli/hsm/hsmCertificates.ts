@@ -26,6 +26,7 @@ import {
   VALIDITY_DEFAULT_MS,
 } from './authorityCertificates.ts';
 import { configuredKeys, KEY_OPTIONS, type KeyOptions, pickKey, useAuthorityKey } from './hsmKeys.ts';
+import { requireUncompromised } from './revocations.ts';
 import { parseNamePart, parseSubjectArgument } from './subject.ts';
 
 export const csrCommand = command('csr', {
@@ -125,6 +126,7 @@ one in timestamp.keys, certify it with --from, and restart the daemon before tha
     const config = loadConfig(options.config);
     const token = pickTimestampKey(config, options);
     const key = await useAuthorityKey(token, async ({ key }) => key);
+    requireUncompromised(config, key);
     const root = options.newRoot
       ? await makeOwnRoot(config, token, {
           algorithm: key.algorithm,
