@@ -140,6 +140,8 @@ async function argumentsFor(sandbox: Sandbox): Promise<Record<string, Given>> {
     'hsm init-key': ok('--new-label', 'unused', '--key-label', 'sandbox-2026'),
     'hsm destroy-key': { given: [`${region}/none`, '--confirm', 'none'], status: 1 },
     'hsm certify': ok(),
+    'hsm revoke-certificate': { given: [`${region}/none`, '--reason', 'superseded'], status: 1 },
+    'hsm sign-revocation-list': ok(),
     'hsm install-certificate': { given: [files.document], status: 1 },
     'epochs list': ok(),
     'epochs plan': { given: ['--new-keys', 'none'], status: 1 },

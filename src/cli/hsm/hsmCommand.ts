@@ -18,6 +18,7 @@ import { configuredKeys, KEY_OPTIONS, pickKey, type WantedKey } from './hsmKeys.
 import { listCommand } from './hsmList.ts';
 import { resetSignersCommand } from './hsmResetSigners.ts';
 import { retryPinCommand } from './hsmRetryPin.ts';
+import { revokeCertificateCommand, signRevocationListCommand } from './hsmRevocation.ts';
 
 const initKeyCommand = command('init-key', {
   summary: 'create one key of the config file in its token',
@@ -99,6 +100,8 @@ export const hsmCommand = group(
     installCertificateCommand,
     certifyCommand,
     certificatesCommand,
+    revokeCertificateCommand,
+    signRevocationListCommand,
     drillCommand,
     resetSignersCommand,
     retryPinCommand,
