@@ -24,7 +24,7 @@ import {
 import { readInstalled } from '../tsa/installed.ts';
 import { certificatesIn } from '../tsa/pki.ts';
 import { remoteAuthority } from '../tsa/remoteAuthority.ts';
-import { readRevocationLists } from '../tsa/revocationFiles.ts';
+import { followRevocationLists } from '../tsa/revocationFiles.ts';
 import { GRANULARITY_MS, type TimestampAuthority } from '../tsa/stamp.ts';
 import { type AuthorityStatus, Timestamps } from '../tsa/timestamps.ts';
 import type { ClockStatus, TrustedClock } from '../tsa/trustedClock.ts';
@@ -192,10 +192,10 @@ async function openBuiltIn(
     logger,
   });
   adopt(() => partitions.close());
-  const lists = readRevocationLists(certificatesDir);
+  const lists = followRevocationLists(certificatesDir);
   const units = partitions.signers.map((signer, index) => {
     const chain = installed[index]?.chain ?? [];
-    return { signer: unitSigner(signer), chain, isRevoked: revocationsIn(chain, lists).length > 0 };
+    return { signer: unitSigner(signer), chain, isRevoked: () => revocationsIn(chain, lists()).length > 0 };
   });
   return openAuthority({ units, policy, clock, logger });
 }

@@ -38,8 +38,8 @@ export interface UnitSigner {
 export interface TimestampUnit {
   signer: UnitSigner;
   chain: readonly Certificate[];
-  /** A certificate of the chain was revoked: the unit stamps nothing. */
-  isRevoked?: boolean;
+  /** Whether a certificate of the chain was revoked: then the unit stamps nothing. */
+  isRevoked?: () => boolean;
 }
 
 export interface AuthorityOptions {
@@ -124,7 +124,7 @@ export class BuiltInAuthority {
   status(): UnitStatus[] {
     return this.#options.units.map(({ signer, chain, isRevoked }) => ({
       authority: chain.slice(0, 1).map(describeSubject).join(),
-      ready: signer.ready && !isRevoked,
+      ready: signer.ready && !isRevoked?.(),
       notAfter: Math.min(...chain.map(({ notAfter }) => notAfter)),
     }));
   }
@@ -155,7 +155,7 @@ export class BuiltInAuthority {
     });
     for (const { signer, chain, isRevoked } of units) {
       const [certificate] = chain;
-      if (isRevoked || certificate === undefined || !chain.every((each) => isValidAt(each, genTime)))
+      if (isRevoked?.() || certificate === undefined || !chain.every((each) => isValidAt(each, genTime)))
         continue;
       const signedAttributes = encodeSignedAttributes(OID.tstInfo, content, certificate);
       const signature = await signer.sign(signedAttributes, content, certificate.der);

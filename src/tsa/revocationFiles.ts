@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { MalformedDer } from '../asn1/der.ts';
 import { readListFile } from '../asn1/pem.ts';
@@ -29,9 +29,41 @@ export function readRevocationFile(file: string): RevocationList {
 
 /** The revocation lists in the folder of certificates. Throws OperatorError. */
 export function readRevocationLists(dir: string): RevocationList[] {
+  return listFiles(dir).map(readRevocationFile);
+}
+
+/**
+ * Returns the function that returns the lists in the folder as they are now: it reads them again once a file is another. A list that is
+ * damaged later leaves those that were there. Throws OperatorError if one is damaged now.
+ */
+export function followRevocationLists(dir: string): () => readonly RevocationList[] {
+  let state = stateOf(dir);
+  let lists = readRevocationLists(dir);
+  return () => {
+    const now = stateOf(dir);
+    if (now === state) return lists;
+    state = now;
+    try {
+      lists = readRevocationLists(dir);
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+    }
+    return lists;
+  };
+}
+
+function listFiles(dir: string): string[] {
   if (!existsSync(dir)) return [];
   return readdirSync(dir)
     .filter((name) => name.endsWith(ENDING))
     .sort()
-    .map((name) => readRevocationFile(join(dir, name)));
+    .map((name) => join(dir, name));
+}
+
+/** A list is replaced and not changed, so it is another file then. */
+function stateOf(dir: string): string {
+  return listFiles(dir)
+    .map((file) => [file, statSync(file, { bigint: true, throwIfNoEntry: false })] as const)
+    .map(([file, found]) => `${file} ${found?.ino} ${found?.mtimeNs}`)
+    .join('\n');
 }

@@ -191,7 +191,7 @@ t.test('a new key takes over in the second in which its certificate begins', asy
 });
 
 t.test('a unit with a revoked certificate stamps nothing, and another one stands in', async (t) => {
-  const revoked = { ...pki.unit, isRevoked: true };
+  const revoked = { ...pki.unit, isRevoked: () => true };
   const alone = makeAuthority([revoked]);
   t.equal(parseResponse(await alone.answerQuery(query)).status, 'rejection');
   t.match(alone.status(), [{ ready: false }]);

@@ -3,13 +3,14 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { encodePem } from '../../src/asn1/pem.ts';
-import type { Revocation } from '../../src/asn1/revocationList.ts';
+import { type Revocation, revocationsIn } from '../../src/asn1/revocationList.ts';
+import { writeFileAtomically } from '../../src/base/atomicFile.ts';
 import { daysLeft } from '../../src/base/validity.ts';
 import { listCertificates, validityOf } from '../../src/tsa/certificateList.ts';
 import { expiryWarnings, startExpiryWarnings } from '../../src/tsa/expiryWarnings.ts';
 import { certificateFile } from '../../src/tsa/installed.ts';
 import { issueRevocationList } from '../../src/tsa/pki.ts';
-import { revocationFile } from '../../src/tsa/revocationFiles.ts';
+import { followRevocationLists, revocationFile } from '../../src/tsa/revocationFiles.ts';
 import { DAY_MS, makePki, NOON } from '../support/authority.ts';
 
 const pki = await makePki();
@@ -119,6 +120,19 @@ t.test('a revoked certificate is an error, as long as it is installed', async (t
   t.match(said(), [{ level: 'error', role: 'time-stamping', msg: /was revoked: it stamps nothing more/ }]);
   const states = listCertificates(options.sources).map((entry) => validityOf(entry, notAfter - 199 * DAY_MS));
   t.strictSame(states, ['revoked', 'valid', 'valid']);
+});
+
+t.test('the lists are read again when a file is another, and a damaged one takes nothing away', async (t) => {
+  const { options } = makeWatch(t);
+  const dir = options.sources.certificatesDir;
+  const lists = followRevocationLists(dir);
+  t.equal(lists().length, 0);
+  const { serial } = pki.certificate;
+  await writeList(dir, [{ serial, revokedAt: NOON, reason: 'superseded' }]);
+  t.equal(revocationsIn(pki.unit.chain, lists()).length, 1);
+  writeFileAtomically(join(dir, 'eu_stamp-root.crl'), 'damaged');
+  t.equal(revocationsIn(pki.unit.chain, lists()).length, 1);
+  t.throws(() => followRevocationLists(dir), { name: 'OperatorError', message: /eu_stamp-root\.crl: / });
 });
 
 t.test('two keys never share a file', async (t) => {
