@@ -51,15 +51,15 @@ export function readRetiredRoots(dir: string): Certificate[] {
     .filter(isSelfIssued);
 }
 
-/** All certificates in `dir`, in use and replaced. Throws OperatorError. */
-export function readAllCertificates(dir: string): Certificate[] {
+/** The files with certificates in `dir`, in use and replaced. */
+export function certificateFiles(dir: string): string[] {
   return [dir, retiredDir(dir)]
     .filter((folder) => existsSync(folder))
     .flatMap((folder) =>
       readdirSync(folder)
         .filter((name) => name.endsWith('.pem'))
         .sort()
-        .flatMap((name) => certificatesIn(join(folder, name))),
+        .map((name) => join(folder, name)),
     );
 }
 

@@ -97,6 +97,11 @@ t.test('from the first list to the theft of the key', async (t) => {
     t.match(stdout, /^(revoked .*key-compromise\n){2}list .* 2 certificates/);
     const reasons = [...readRevocationFile(file).revoked.values()].map(({ reason }) => reason);
     t.strictSame(reasons, ['keyCompromise', 'keyCompromise'], 'also the one that had been replaced');
+    t.match(await revoke('local/timestamp-2026', ...args), { status: 1, stderr: /is on the list already/ });
+    const earlier = args.with(3, '2025-06-01');
+    t.equal((await revoke('local/timestamp-2026', ...earlier)).status, 0);
+    const since = [...readRevocationFile(file).revoked.values()].map((one) => one.invalidSince);
+    t.strictSame(since, [Date.parse('2025-06-01'), Date.parse('2025-06-01')]);
     t.match(await pdfseal('hsm', 'certificates'), { status: 1, stdout: /time-stamping +revoked/ });
     t.match(await pdfseal('hsm', 'certify'), {
       status: 1,
@@ -112,7 +117,7 @@ t.test('from the first list to the theft of the key', async (t) => {
     t.match(await pdfseal('trust', 'export'), { status: 1, stderr: /local_timestamp-2026-root\.crl/ });
     t.match((await pdfseal('hsm', 'certificates')).stdout, /revocation-list +missing/);
     rmSync(file);
-    t.match(await sign(), { status: 1, stderr: /is missing, and the audit trail has 2 revocations/ });
+    t.match(await sign(), { status: 1, stderr: /is missing, and the audit trail has 3 revocations/ });
     t.notOk(existsSync(file));
     writeFileSync(file, text);
     t.equal((await sign()).status, 0);

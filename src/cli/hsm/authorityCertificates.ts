@@ -191,7 +191,8 @@ function retire(dir: string, file: string, successor: string): void {
   createFileAtomically(join(retiredDir(dir), `${basename(file, '.pem')}-${version}.${ending}`), text);
 }
 
-function isReadable(file: string): boolean {
+/** Whether a file has certificates, and no damage. */
+export function isReadable(file: string): boolean {
   try {
     return readCertificatesFrom(file).length > 0;
   } catch (error) {

@@ -8,7 +8,7 @@ import { OperatorError } from '../../base/errors.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
 import type { ActObject } from '../../manifest/auditRecord.ts';
-import { certificateFile, type KeyName, readAllCertificates, readInstalled } from '../../tsa/installed.ts';
+import { certificateFile, certificateFiles, type KeyName, readInstalled } from '../../tsa/installed.ts';
 import { argument, command, option } from '../command.ts';
 import { CONFIG, parseDateArgument } from '../options.ts';
 import { note, print, printResult } from '../terminal.ts';
@@ -49,7 +49,7 @@ export const revokeCertificateCommand = command('revoke-certificate', {
   ],
   options: [
     CONFIG,
-    option('--reason <reason>', Object.keys(REASONS).join(', '), {
+    option('--reason <text>', Object.keys(REASONS).join(', '), {
       choices: Object.keys(REASONS) as (keyof typeof REASONS)[],
       required: true,
     }),
@@ -61,8 +61,8 @@ export const revokeCertificateCommand = command('revoke-certificate', {
     option('--in-use', 'revoke it even if it is installed, so that its key stamps nothing more'),
     VALIDITY,
   ],
-  notes: `Restart the daemon: it reads the lists only at its start, and stamps nothing with a revoked certificate. Then give verifiers a new
-trust file: pdfseal trust export.`,
+  notes: `A running daemon stamps nothing more with a revoked certificate, from the next time-stamp on. So restart it before you revoke a
+certificate that you have replaced: until then, it stamps with the old one. Then give verifiers a new trust file: pdfseal trust export.`,
   examples: [
     'pdfseal hsm revoke-certificate old-tsa.pem --reason superseded --config production.toml',
     'pdfseal hsm revoke-certificate eu-west/tsa-2026 --reason key-compromise --invalid-since 2027-03-01 --in-use --config production.toml',
@@ -105,7 +105,7 @@ trust file: pdfseal trust export.`,
       for (const subject of subjects) print(`revoked  ${subject}  ${name}`);
       print(describeList(root, list, before.file));
     });
-    note('Next: restart pdfseald, and give verifiers a new trust file: pdfseal trust export');
+    note('Next: give verifiers a new trust file: pdfseal trust export');
   },
 });
 
@@ -163,7 +163,8 @@ function installedFor({ certificatesDir }: Config, key: KeyName): Certificate | 
 
 /** All certificates of the key that the root issued: those in the folder, and the one that was named. */
 function allOfItsKey(config: Config, named: Certificate, root: Certificate): Certificate[] {
-  const known = readAllCertificates(config.certificatesDir).filter(
+  const all = certificateFiles(config.certificatesDir).flatMap(readCertificatesFrom);
+  const known = all.filter(
     (one) => bytesEqual(one.spki, named.spki) && !bytesEqual(one.der, named.der) && isIssuedBy(one, root),
   );
   return [named, ...new Map(known.map((one) => [toHex(one.serial), one])).values()];

@@ -11,7 +11,7 @@ import {
   revocationsIn,
 } from '../../asn1/revocationList.ts';
 import { writeFileAtomically } from '../../base/atomicFile.ts';
-import { bytesEqual, toBase64, toHex } from '../../base/bytes.ts';
+import { bytesEqual, toBase64 } from '../../base/bytes.ts';
 import { toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
@@ -19,11 +19,11 @@ import { kmsKeyId } from '../../log/verifierKey.ts';
 import { parseAuditRecord } from '../../manifest/auditRecord.ts';
 import { storeExists } from '../../store/engines.ts';
 import { trailEntries } from '../../store/trail.ts';
-import { type CertifiedKey, certificateFile, readAllCertificates } from '../../tsa/installed.ts';
+import { type CertifiedKey, certificateFile, certificateFiles } from '../../tsa/installed.ts';
 import { issueRevocationList } from '../../tsa/pki.ts';
 import { readRevocationFile, readRevocationLists, revocationFile } from '../../tsa/revocationFiles.ts';
 import { withStore } from '../withStore.ts';
-import { type OwnRoot, readCertificatesFrom } from './authorityCertificates.ts';
+import { isReadable, type OwnRoot, readCertificatesFrom } from './authorityCertificates.ts';
 import { rootBeside, useAuthorityKey } from './hsmKeys.ts';
 
 /** The roots in the HSM that the configuration can name, each with its certificate. */
@@ -46,7 +46,7 @@ export function isIssuedBy(certificate: Certificate, root: Certificate): boolean
 /** Throws OperatorError for a key of which a list says that it is compromised: a new certificate would not help against the thief. */
 export function requireUncompromised({ certificatesDir }: Config, { spki, ...name }: CertifiedKey): void {
   const lists = readRevocationLists(certificatesDir);
-  const certificates = readAllCertificates(certificatesDir);
+  const certificates = certificateFiles(certificatesDir).filter(isReadable).flatMap(readCertificatesFrom);
   const stolen = certificates
     .filter((one) => toBase64(one.spki) === spki)
     .some((one) =>
@@ -104,30 +104,40 @@ async function revocationsOnRecord({ store, file }: Config, root: string): Promi
   });
 }
 
-/** The entries with these certificates among them. None is lost, and a graver reason replaces another. Throws OperatorError if nothing changes. */
+/**
+ * The entries with these certificates among them. None is lost; a compromised key replaces another reason, and the earliest time since when
+ * it is suspected stays. Throws OperatorError if nothing changes.
+ */
 export function withRevoked(
   list: RevocationList | undefined,
   added: readonly Revoked[],
   now: number,
 ): Revocation[] {
   const entries = new Map(list?.revoked);
-  for (const { certificate, reason, invalidSince } of added) {
+  let known: Revocation | undefined;
+  let changes = 0;
+  for (const { certificate, reason, invalidSince = Infinity } of added) {
     const name = issuedAs(certificate.der);
-    const known = entries.get(name);
-    const since = Math.min(invalidSince ?? Infinity, known?.invalidSince ?? Infinity);
-    const isGraver = reason === 'keyCompromise' && known?.reason !== reason;
-    const isEarlier = known?.reason === reason && since < (known.invalidSince ?? Infinity);
-    if (known !== undefined && !isGraver && !isEarlier)
-      throw new OperatorError(
-        `${describeSubject(certificate)}, serial number ${toHex(certificate.serial)}, is on the list already: revoked at ${toRfc3339(known.revokedAt)} (${known.reason ?? 'without a reason'}). Only --reason key-compromise, or an earlier --invalid-since, changes that`,
-      );
+    const before = entries.get(name);
+    const since = Math.min(invalidSince, before?.invalidSince ?? Infinity);
+    const isGraver = reason === 'keyCompromise' && before?.reason !== reason;
+    const isEarlier = before?.reason === reason && since < (before.invalidSince ?? Infinity);
+    if (before !== undefined && !isGraver && !isEarlier) {
+      known = before;
+      continue;
+    }
+    changes += 1;
     entries.set(name, {
       serial: certificate.serial,
-      revokedAt: known?.revokedAt ?? now,
+      revokedAt: before?.revokedAt ?? now,
       reason,
       ...(since < Infinity && { invalidSince: since }),
     });
   }
+  if (known !== undefined && changes === 0)
+    throw new OperatorError(
+      `the certificate is on the list already: revoked at ${toRfc3339(known.revokedAt)} (${known.reason ?? 'without a reason'}). Only --reason key-compromise, or an earlier --invalid-since, changes that`,
+    );
   return [...entries.values()];
 }
 
