@@ -2,7 +2,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { KEY_USAGE } from '../../src/asn1/certificate.ts';
+import { namedBits } from '../../src/asn1/der.ts';
 import { encodeSigned } from '../../src/asn1/issue.ts';
+import { OID } from '../../src/asn1/oid.ts';
 import { encodePem } from '../../src/asn1/pem.ts';
 import {
   isListOf,
@@ -111,6 +114,9 @@ t.test('a list counts only for its issuer, and only as it was signed', async (t)
   t.notOk(isListOf(list, namesake.root), 'not for another root of the same name');
   const forged = await issueRevocationList({ ...terms, issuer: namesake.root }, namesake.rootKey);
   t.notOk(isListOf(forged, root));
+  const usage = { critical: true, value: namedBits(KEY_USAGE.keyCertSign) };
+  const unfit = { ...root, extensions: new Map(root.extensions).set(OID.keyUsage, usage) };
+  t.notOk(isListOf(list, unfit), 'not if the root must not sign lists');
   const changed = Uint8Array.from(list.der);
   const last = changed.length - 1;
   changed[last] = (changed[last] ?? 0) ^ 1;

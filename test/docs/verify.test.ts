@@ -45,7 +45,7 @@ t.test('other tools read the evidence record', async (t) => {
   };
   t.match(
     said(make),
-    /^passed {3}evidence-record {2}1 time-stamp, .*\n {2}1\. passed, initial: .*\n.*\ngood\n$/m,
+    /^passed {5}evidence-record {2}1 time-stamp, .*\n {2}1\. passed, initial: .*\n.*\ngood\n$/m,
   );
   const printed = said(read);
   const imprint = [...printed.matchAll(/^ +[0-9a-f]{4} - ((?:[0-9a-f]{2}[ -])+)/gm)]

@@ -3,8 +3,10 @@ import t from 'tap';
 import type { RevocationTerms } from '../../src/asn1/issue.ts';
 import type { Revocation, RevocationReason } from '../../src/asn1/revocationList.ts';
 import { fromBase64 } from '../../src/base/bytes.ts';
+import { openCheckpoint } from '../../src/log/signedCheckpoint.ts';
 import { encodeReceipt, type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import { encodeTrust, type TrustFile } from '../../src/manifest/trustFile.ts';
+import { whyNotThere } from '../../src/prove/following.ts';
 import { provenBy } from '../../src/prove/proven.ts';
 import { createVerifier, type TextOptions, verifyReceiptText } from '../../src/prove/verify.ts';
 import { issueRevocationList } from '../../src/tsa/pki.ts';
@@ -177,6 +179,13 @@ t.test('the line is there only with a verified time-stamp, and not for a service
   const { outcome, checks } = verify({ document, receipt });
   t.equal(outcome, 'good');
   t.notOk(checks.some(({ name }) => name === 'revocation'));
+});
+
+t.test('a follower of the log does not take a revoked time-stamp for another log', async (t) => {
+  const now = openCheckpoint(evidence.checkpoint)?.checkpoint;
+  if (now === undefined) throw new Error('no checkpoint');
+  const revoked = { ...trust, revocationLists: [await revoking('keyCompromise', 10)] };
+  t.equal(await whyNotThere(receipt, now, revoked, async () => undefined), undefined);
 });
 
 t.test('a renewal by another key before the theft keeps the time', async (t) => {
