@@ -37,21 +37,33 @@ function isTls({ authority }: PresentedCertificate): boolean {
 }
 
 export function nameCertificate({ authority, role }: PresentedCertificate): string {
-  return role === 'client-crl' ? `revocation list ${authority}` : `certificate ${authority} (${role})`;
+  return isList(role) ? `revocation list ${authority}` : `certificate ${authority} (${role})`;
+}
+
+function isList(role: PresentedCertificate['role']): boolean {
+  return role === 'client-crl' || role === 'revocation-list';
 }
 
 /** Its subject, and how long it is still valid. */
 export function describeCertificate(one: PresentedCertificate): string {
   const { role, state, subject, not_before: from = '', not_after: until = '', days_left: days = 0 } = one;
   if (state === 'missing') return one.detail ?? state;
+  if (state === 'revoked') return `${subject} was revoked: it stamps nothing`;
   const left = state === 'not_yet_valid' ? 'not valid yet' : days < 0 ? 'expired' : `${days} days left`;
-  return role === 'client-crl'
+  return isList(role)
     ? `${subject}, issued ${from.slice(0, 16)}Z, the next one by ${until.slice(0, 16)}Z: ${left}`
     : `${subject}, until ${until.slice(0, 10)}: ${left}`;
 }
 
 function remedyFor(one: PresentedCertificate): string {
-  if (one.state === 'missing') return 'restore the file, or install another certificate';
+  if (one.state === 'missing')
+    return one.role === 'revocation-list'
+      ? 'restore the file from a backup: a new list would lack the certificates that were revoked'
+      : 'restore the file, or install another certificate';
+  if (one.state === 'revoked')
+    return 'certify the key again, or another one, with `pdfseal hsm certify` (after a theft, only another one), and restart the daemon';
+  if (one.role === 'revocation-list')
+    return 'sign a new list with `pdfseal hsm sign-revocation-list`, and export the trust file again';
   if (one.role === 'client-crl')
     return 'put the newest list of its authority into client_crl_file: after its end, no client certificate is accepted';
   if (isTls(one))

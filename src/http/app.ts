@@ -66,8 +66,7 @@ export interface AppParts {
   logPublic: boolean;
   /** Answers `POST /v1/timestamp`. Without an authority, that path answers 404. */
   authority?: TimestampOptions['authority'] | undefined;
-  /** The authorities whose time-stamps a verifier can trust. */
-  authorities: JobsOptions['authorities'];
+  trust: JobsOptions['trust'];
   /** Whether the sealer seals jobs only with a time-stamp. If absent, the sealer requests no time-stamps. */
   timestamped?(): boolean;
   time: Pick<Timekeeping, 'date' | 'stamp' | 'ageMs'>;
@@ -190,14 +189,14 @@ function routePath(path: string): string {
 
 /** A list has the order in which its middlewares see a request. An undefined handler means that this service lacks the operation. */
 function handlersOf(parts: AppParts): Record<OperationId, Middleware | Middleware[] | undefined> {
-  const { store, sealer, authorities, authority, limits, publicUrl } = parts;
+  const { store, sealer, trust, authority, limits, publicUrl } = parts;
   const clock = parts.time.date;
   const bodyTimeoutMs = parts.intake.bodyIdleTimeoutMs;
   const rotations = new Slots({ of: 'rotations of API keys', max: KEY_ROTATIONS_MAX });
   const creators = new Presence();
   return {
     ...createHandlers(parts, creators),
-    ...jobHandlers({ store, sealer, site: siteOf(parts), authorities }),
+    ...jobHandlers({ store, sealer, site: siteOf(parts), trust }),
     getDocumentCopy: getDocument({
       store,
       copies: parts.copies,

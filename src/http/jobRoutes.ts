@@ -4,7 +4,7 @@ import { ServiceError } from '../base/errors.ts';
 import { JOB_ID_PATTERN, type Job, type JobRecord, type Sealed } from '../job/job.ts';
 import { encodeBundle } from '../manifest/bundle.ts';
 import { encodeReceipt } from '../manifest/receipt.ts';
-import type { TrustedAuthority } from '../manifest/trustFile.ts';
+import type { TrustFile } from '../manifest/trustFile.ts';
 import { readBundle, readReceipt, readTlogProof } from '../prove/receipts.ts';
 import { RecordsInTurn } from '../prove/recordsInTurn.ts';
 import { pathsNow } from '../prove/renewalStandings.ts';
@@ -20,8 +20,8 @@ export interface JobsOptions {
   store: Pick<Store, 'identity' | 'jobs' | 'log' | 'renewals' | 'witnessing'>;
   sealer: Pick<Sealer, 'phase'>;
   site: Site;
-  /** The authorities whose time-stamps a verifier can trust. */
-  authorities(): readonly TrustedAuthority[];
+  /** The authorities whose time-stamps a verifier can trust, and their revocation lists. */
+  trust(): Pick<TrustFile, 'timestampAuthorities' | 'revocationLists'>;
 }
 
 type Handlers = Record<
@@ -30,9 +30,9 @@ type Handlers = Record<
 >;
 
 /** Handlers of the operations that read jobs. */
-export function jobHandlers({ store, sealer, site, authorities }: JobsOptions): Handlers {
+export function jobHandlers({ store, sealer, site, trust }: JobsOptions): Handlers {
   const evidence = new RecordsInTurn(
-    new EvidenceRecords(store, { path: pathsNow(authorities, systemClock) }),
+    new EvidenceRecords(store, { path: pathsNow(() => trust().timestampAuthorities, systemClock) }),
   );
   return {
     /** A page with a cursor can be short or even empty. */
@@ -93,7 +93,10 @@ export function jobHandlers({ store, sealer, site, authorities }: JobsOptions): 
     async getSealBundle(ctx) {
       const { job, outcome } = await sealedJob(ctx, store);
       const { clientId } = callerOf(ctx).viewer;
-      const bundle = await readBundle(store, job, outcome.leafIndex, (batch) => evidence.of(batch, clientId));
+      const bundle = await readBundle(store, job, outcome.leafIndex, {
+        recordOf: (batch) => evidence.of(batch, clientId),
+        revocationLists: trust().revocationLists ?? [],
+      });
       if (bundle === undefined) {
         const message =
           'No checkpoint that witnesses have cosigned covers the receipt yet. Ask again later; a service without witnesses gives no bundles.';

@@ -128,7 +128,7 @@ export async function openFront(
     sealer,
     isFront: true,
     // A front has no certificates of its own, and cannot read the audit trail.
-    authorities: () => trustOf(store.identity, epochs().list, config, new Map()).timestampAuthorities,
+    trust: () => trustOf(store.identity, epochs().list, config, new Map()),
     sources: { probe, accept: (job, acceptance) => sealer.accept(job, acceptance) },
     timestamped: () => termAt(epochs(), time.date()).epoch.timestamps === 'required',
   });

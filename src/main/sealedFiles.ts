@@ -25,7 +25,10 @@ export function sealedFilesOf({ store, trust, copies, ...kept }: SealedFilesOpti
     proof: (job, { leafIndex }) => readTlogProof(store, job, leafIndex),
     record: (batch, reader) => records.of(batch, reader),
     async bundle(job, { leafIndex }, reader) {
-      const bundle = await readBundle(store, job, leafIndex, (batch) => records.of(batch, reader));
+      const bundle = await readBundle(store, job, leafIndex, {
+        recordOf: (batch) => records.of(batch, reader),
+        revocationLists: trust().revocationLists ?? [],
+      });
       return bundle && encodeBundle(bundle);
     },
     async copy(job) {

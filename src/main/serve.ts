@@ -244,7 +244,7 @@ export async function serve(file: string): Promise<void> {
     ...api,
     sealer,
     sources,
-    authorities: () => trust().timestampAuthorities,
+    trust,
     timestamped: () => signing.epoch.timestamps === 'required',
     authority: timestamping?.authority,
   });

@@ -1,3 +1,4 @@
+import type { RevocationList } from '../asn1/revocationList.ts';
 import { assert } from '../base/assert.ts';
 import { isReceived, type Job, type ReceivedJob } from '../job/job.ts';
 import { inclusionProof } from '../log/proof.ts';
@@ -36,15 +37,23 @@ export async function readTlogProof(store: WitnessedStore, job: Job, leafIndex: 
   return encodeProof(store, leafIndex, checkpoint, encodeManifest(manifest));
 }
 
+/** Evidence that a service adds to a receipt after it was issued. */
+export interface LaterEvidence {
+  /** The evidence record of a batch; undefined if nothing has stamped it. */
+  recordOf(batch: Batch): Promise<Uint8Array | undefined>;
+  /** The lists of the time-stamp authorities. */
+  revocationLists: readonly RevocationList[];
+}
+
 /**
  * The bundle of a sealed job, with the newest checkpoint that the quorum of witnesses has cosigned; undefined while no such checkpoint covers the
- * leaf. `recordOf` gives the evidence record of a batch that has a time-stamp. Throws as {@link readReceipt} does.
+ * leaf. Throws as {@link readReceipt} does.
  */
 export async function readBundle(
   store: WitnessedStore,
   job: Job,
   leafIndex: number,
-  recordOf: (batch: Batch) => Promise<Uint8Array | undefined>,
+  { recordOf, revocationLists }: LaterEvidence,
 ): Promise<WrittenBundle | undefined> {
   const checkpoint = await witnessedWith(store, leafIndex);
   if (checkpoint === undefined) return undefined;
@@ -56,7 +65,7 @@ export async function readBundle(
     receipt,
     tlogProof,
     ...(evidenceRecord && { evidenceRecord }),
-    revocationLists: [],
+    revocationLists,
   });
 }
 

@@ -10,7 +10,8 @@ import { encodeReceipt, type Receipt } from '../../src/manifest/receipt.ts';
 import { encodeTrust, parseTrust } from '../../src/manifest/trustFile.ts';
 import { provenBy } from '../../src/prove/proven.ts';
 import { type TextOptions, type Verdict, verifyReceipt, verifyReceiptText } from '../../src/prove/verify.ts';
-import { HeldClock, makeAuthority, makePki } from '../support/authority.ts';
+import { issueRevocationList } from '../../src/tsa/pki.ts';
+import { DAY_MS, HeldClock, makeAuthority, makePki } from '../support/authority.ts';
 import { makeEra, renew, yearMs } from '../support/evidence.ts';
 import { makeContent, makeJob, makeKey, oneEpoch, sealJobs } from '../support/sealing.ts';
 import { fc, mutations } from '../support/seed.ts';
@@ -67,7 +68,11 @@ function proofOf({ evidence }: Receipt, change: Partial<TlogProof> = {}): string
   });
 }
 
-const genuine = { receipt, tlogProof: proofOf(later), evidenceRecord: record, revocationLists: [] };
+const list = await issueRevocationList(
+  { issuer: pki.root, number: 1, revoked: [], thisUpdate: at, nextUpdate: at + DAY_MS },
+  pki.rootKey,
+);
+const genuine = { receipt, tlogProof: proofOf(later), evidenceRecord: record, revocationLists: [list] };
 const textOf = (change: Partial<Bundle<object>> = {}) =>
   encodeBundle(assembleBundle({ ...genuine, ...change }));
 const text = textOf();
@@ -109,6 +114,7 @@ t.test('a bundle shows time, witnesses and renewals at once', async (t) => {
       'epoch',
       'witnesses',
       'times',
+      'revocation',
       'evidence-record',
     ],
   );
@@ -121,7 +127,10 @@ t.test('a bundle shows time, witnesses and renewals at once', async (t) => {
 });
 
 t.test('the receipt alone does not show the witnesses of its bundle', async (t) => {
-  t.strictSame(openIn(verify(encodeReceipt(receipt))), ['witnesses: witnesses_not_shown']);
+  t.strictSame(openIn(verify(encodeReceipt(receipt))), [
+    'witnesses: witnesses_not_shown',
+    'revocation: revocation_not_shown',
+  ]);
 });
 
 t.test('too few witnesses, or none in the trust file, count only if they are required', async (t) => {

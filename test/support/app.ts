@@ -141,7 +141,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   const app = createApp({
     store,
     sealer,
-    authorities: () => [],
+    trust: () => ({ timestampAuthorities: [] }),
     sources: fetching,
     intake: { ...document, bodyIdleTimeoutMs: idleTimeoutMs, bodyBytesPerSecondMin: 0 },
     publicUrl: PUBLIC_URL,

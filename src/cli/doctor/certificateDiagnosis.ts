@@ -3,81 +3,29 @@ import { statSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
-import { daysLeft, type Urgency, type Validity } from '../../base/validity.ts';
 import { certificatesInUse } from '../../config/certificatesInUse.ts';
 import type { Config } from '../../config/config.ts';
-import { readTls, type TlsCertificate, type TlsFiles, type TlsTable, tlsUrgencyOf } from '../../net/tls.ts';
+import { describeCertificate, nameCertificate } from '../../health/certificateFindings.ts';
+import { findingsOf } from '../../health/healthFindings.ts';
 import {
-  type CertificateEntry,
-  listCertificates,
-  urgencyOfEntry,
-  validityOf,
-} from '../../tsa/certificateList.ts';
-import { bad, badFrom, type Diagnosis, good, warning } from './diagnosis.ts';
-
-const RENEW_TIMESTAMPING =
-  'renew the certificate with `pdfseal hsm certify`, or with `pdfseal hsm csr` and `install-certificate`';
-
-const REPLACE_REVOKED =
-  'certify the key again, or another one, with `pdfseal hsm certify` (after a theft, only another one), and restart the daemon';
-
-const SIGN_LIST = 'sign a new list with `pdfseal hsm sign-revocation-list`, and export the trust file again';
-
-const RESTORE_LIST =
-  'restore the file from a backup: a new list would lack the certificates that were revoked';
+  type PresentedCertificate,
+  presentCertificates,
+  presentTlsCertificate,
+} from '../../health/sections/certificatesSection.ts';
+import type { AdminStatus } from '../../health/statusSchema.ts';
+import { readTls, type TlsFiles, type TlsTable } from '../../net/tls.ts';
+import { badFrom, type Diagnosis, diagnosisOf, good, warning } from './diagnosis.ts';
 
 /** Each certificate that time-stamps depend on, with the days left. */
 export function diagnoseCertificates(config: Config, now: number): Diagnosis[] {
   return judgeCertificates(presentCertificates(certificatesInUse(config), [], now), now);
 }
 
-function judge(entry: CertificateEntry, now: number): Diagnosis {
-  const { authority, role, found } = entry;
-  const isList = role === 'revocation-list';
-  const check = isList ? `revocation list ${authority}` : `certificate ${authority} (${role})`;
-  if ('missing' in found)
-    return bad(
-      check,
-      found.missing,
-      isList ? RESTORE_LIST : 'restore the file, or install another certificate',
-    );
-  if (found.revokedAt !== undefined) {
-    const detail = `${found.subjectName} was revoked at ${toRfc3339(found.revokedAt)}: it stamps nothing`;
-    return bad(check, detail, REPLACE_REVOKED);
-  }
-  if (isList) return judgeList(check, found, urgencyOfEntry(entry, now), now);
-  const detail = `${found.subjectName}, until ${toRfc3339(found.notAfter).slice(0, 10)}: ${timeLeft(found, now)}`;
-  const remedy = authority.startsWith('built-in ')
-    ? RENEW_TIMESTAMPING
-    : 'ask the authority for its next root, and add it to the file of roots';
-  const urgency = validityOf(entry, now) === 'valid' ? urgencyOfEntry(entry, now) : 'urgent';
-  return judgeUrgency(urgency, { check, detail, remedy });
-}
-
-function judgeList(
-  check: string,
-  { subjectName, notBefore, notAfter }: Validity & { subjectName: string },
-  urgency: Urgency,
-  now: number,
-): Diagnosis {
-  const [from, to] = [notBefore, notAfter].map((time) => `${toRfc3339(time).slice(0, 16)}Z`);
-  const detail = `${subjectName}, issued ${from}, the next one by ${to}: ${timeLeft({ notAfter }, now)}`;
-  return judgeUrgency(urgency, { check, detail, remedy: SIGN_LIST });
-}
-
-function timeLeft(validity: Pick<Validity, 'notAfter'>, now: number): string {
-  const days = daysLeft(validity, now);
-  return days < 0 ? 'expired' : `${days} days left`;
-}
-
-/** The same rule for every certificate, also for those of the API. */
-function judgeUrgency(
-  urgency: Urgency,
-  { check, detail, remedy }: Record<'check' | 'detail' | 'remedy', string>,
-): Diagnosis {
-  if (urgency === 'none') return good(check, detail);
-  if (urgency === 'urgent') return bad(check, detail, remedy);
-  return warning(check, detail, urgency === 'soon' ? `do this soon: ${remedy}` : remedy);
+export function judgeCertificates(certificates: readonly PresentedCertificate[], now: number): Diagnosis[] {
+  return certificates.flatMap((one) => {
+    const found = findingsOf({ certificates: [one] }, now).map(diagnosisOf);
+    return found.length > 0 ? found : [good(nameCertificate(one), describeCertificate(one))];
+  });
 }
 
 /** A table of the configuration with the files of a listener. */

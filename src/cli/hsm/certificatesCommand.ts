@@ -1,4 +1,3 @@
-import { presentCertificate } from '../../admin/status/certificatesSection.ts';
 import { systemClock } from '../../base/clock.ts';
 import { ownProcess } from '../../base/env.ts';
 import { loadConfig } from '../../config/config.ts';
