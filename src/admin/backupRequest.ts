@@ -23,7 +23,7 @@ export function askForBackup(stateDir: string, asked: BackupAsked): void {
   writeNote(join(stateDir, ASKED), asked);
 }
 
-/** What waits to begin, and the last run. */
+/** The request that waits to begin, and the last run. */
 export function readBackupNotes(stateDir: string): {
   asked: BackupAsked | undefined;
   run: BackupRun | undefined;

@@ -28,7 +28,7 @@ export class Backups {
     this.#options = options;
   }
 
-  /** What is known of the newest; undefined if nothing is. */
+  /** The newest backup on record; undefined if there is none. */
   state(): BackupState | undefined {
     const { stateDir, clock } = this.#options;
     const { asked, run } = readBackupNotes(stateDir);

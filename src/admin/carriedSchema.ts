@@ -1,4 +1,4 @@
-/** What the administration says of requests that are carried to witnesses, and of their answers. */
+/** The answers of the administration about requests that are carried to witnesses, and of their answers. */
 import * as z from 'zod';
 import { toRfc3339 } from '../base/clock.ts';
 import { WIRE } from '../health/sections/section.ts';

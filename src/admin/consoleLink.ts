@@ -1,11 +1,11 @@
-/** Who is let into the console, and by whom: root, or the user of the daemon. */
+/** Lets people into the console: only root and the user of the daemon can do so. */
 
 import * as z from 'zod';
 import { PERSON_NAME_RULE, type Person, ROLES, readPersonName } from '../base/people.ts';
 import { WIRE } from '../health/sections/section.ts';
 import { invalidField } from '../job/fieldValues.ts';
 
-/** What opens and closes the console. */
+/** Opens and closes the console. */
 export interface ConsoleDoor {
   /** The secret of a new one-time link. */
   invite(person: Person): string;

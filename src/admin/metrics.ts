@@ -66,7 +66,7 @@ class StatusGauges {
   }
 }
 
-/** What wants to know of each event, and not of sums. */
+/** Receives each event, and not only sums. */
 interface SealingListener {
   /** A job of a client was sealed, so long after its acceptance (milliseconds). */
   sealed(durationMs: number): void;

@@ -220,7 +220,7 @@ function existing<Part>(part: Part | undefined, otherwise: string): Part {
   throw new ServiceError('not_found', otherwise);
 }
 
-/** Who asks, for shares. */
+/** The asking client, by which shares are divided. */
 function callerName(ctx: RequestContext): string {
   const { key, uid } = actorOf(ctx);
   return key ?? `uid ${uid}`;
@@ -280,7 +280,7 @@ function booleanOf(parameter: string, value = 'false'): boolean {
   throw invalidField(parameter, 'must be true or false.');
 }
 
-/** Of an audit record. Anything can be given as the name of a witness. */
+/** The object of an audit record. Any text can be given as the name of a witness. */
 function carriedObject(witness: string | undefined, more: ActObject): ActObject {
   return { ...(witness !== undefined && { witness: witness.slice(0, 80) }), ...more };
 }

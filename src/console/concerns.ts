@@ -1,4 +1,4 @@
-/** What needs somebody: every finding, with what to do about it. */
+/** Everything that needs attention: each finding, with its remedy. */
 import type { Found } from '../health/healthFinding.ts';
 import type { AdminStatus } from '../health/statusSchema.ts';
 import { english } from './english.ts';

@@ -1,4 +1,4 @@
-/** Of the screen Care: takes a partition out of service on purpose, and puts it back. */
+/** Card of the screen Care: takes a partition out of service on purpose, and puts it back. */
 
 import { ServiceError } from '../base/errors.ts';
 import type { AdminStatus } from '../health/statusSchema.ts';

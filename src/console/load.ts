@@ -1,4 +1,4 @@
-/** Of the screen Now: how much is sealed, how fast, and what failed. */
+/** Card of the screen Now: how much is sealed, how fast, and what failed. */
 
 import { describeSeconds } from '../base/phrases.ts';
 import type { AdminStatus } from '../health/statusSchema.ts';

@@ -1,4 +1,4 @@
-/** Of the screen Now: each part of the daemon, and what is to come. */
+/** Card of the screen Now: each part of the daemon, and what is planned. */
 
 import { formatBytes } from '../base/units.ts';
 import { noteState } from '../health/sections/upkeepSection.ts';

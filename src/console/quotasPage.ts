@@ -1,4 +1,4 @@
-/** Of the screen Access: what each client may send, and what it has used of that. */
+/** Page of the screen Access: what each client may send, and what it has used of that. */
 
 import { formatDuration } from '../base/units.ts';
 import type { AdminQuotas, PresentedLimit } from '../health/sections/quotasSection.ts';

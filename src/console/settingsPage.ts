@@ -1,4 +1,4 @@
-/** Of the screen Care: the configuration in effect, and what awaits a restart. */
+/** Page of the screen Care: the configuration in effect, and what awaits a restart. */
 import type { AdminStatus } from '../health/statusSchema.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';

@@ -1,4 +1,4 @@
-/** Of the screen Care: when each chore was last done, how it ended, and when it is due again. */
+/** Cards of the screen Care: when each chore was last done, how it ended, and when it is due again. */
 import { noteState, UPKEEP_AGE_MS_MAX } from '../health/sections/upkeepSection.ts';
 import type { AdminStatus } from '../health/statusSchema.ts';
 import { CHORES } from '../health/upkeepFindings.ts';

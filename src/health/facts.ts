@@ -1,4 +1,4 @@
-/** What a daemon knows of itself, gathered once, in the spelling of the API. */
+/** Facts that a daemon knows about itself, gathered once, in the spelling of the API. */
 import * as z from 'zod';
 import { canarySchema } from './sections/canarySection.ts';
 import { certificateSchema } from './sections/certificatesSection.ts';

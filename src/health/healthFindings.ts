@@ -17,7 +17,7 @@ export const FINDINGS: readonly HealthFinding[] = [
 
 const RANKS = ['critical', 'warning', 'info'];
 
-/** What holds, the worst first. `now`: milliseconds since the epoch. */
+/** The findings that hold, the worst first. `now`: milliseconds since the epoch. */
 export function findingsOf(facts: Partial<Facts>, now: number): Found[] {
   return FINDINGS.flatMap(({ judge }) => judge(facts, now)).sort(
     (a, b) => RANKS.indexOf(a.severity) - RANKS.indexOf(b.severity),

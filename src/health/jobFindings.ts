@@ -1,4 +1,4 @@
-/** What is wrong with jobs, documents and webhooks. */
+/** Findings on jobs, documents and webhooks. */
 import { counted, describeSeconds } from '../base/phrases.ts';
 import type { Facts } from './facts.ts';
 import { finding, type HealthFinding } from './healthFinding.ts';

@@ -1,4 +1,4 @@
-/** What is wrong with one of several that do the same, or with what sealing needs now and then. Sealing goes on. */
+/** Findings on one of several parts that do the same, or on a part that sealing needs only sometimes. Sealing continues. */
 import { signerRemedy } from '../kms/signerFailure.ts';
 import type { Facts } from './facts.ts';
 import { finding, findingOfEach, type HealthFinding } from './healthFinding.ts';

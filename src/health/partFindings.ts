@@ -1,4 +1,4 @@
-/** What stands in the way of sealing: while one of these holds, its part is not ready. */
+/** Findings that block sealing: while one of them holds, its part is not ready. */
 import { formatBytes } from '../base/units.ts';
 import type { Facts } from './facts.ts';
 import { type Found, finding, type HealthFinding, type HealthPart, type PartName } from './healthFinding.ts';
@@ -6,7 +6,7 @@ import { ageSeconds } from './sections/section.ts';
 
 const PART_READY = 'pdfseal_part_ready';
 
-/** Of one part, the first that holds is shown with it. */
+/** The first finding of a part that holds is shown with it. */
 export const PART_FINDINGS: readonly HealthFinding[] = [
   finding('draining', {
     ...{ id: 'stopping', severity: 'critical', part: 'service', metric: PART_READY },
@@ -115,7 +115,7 @@ export const PART_FINDINGS: readonly HealthFinding[] = [
   }),
 ];
 
-/** What is said of a part that is well; undefined where this daemon lacks the part. */
+/** The sentence for a part that is well; undefined if this daemon lacks the part. */
 const WELL: Readonly<Record<PartName, (facts: Facts, now: number) => string | undefined>> = {
   service: () => 'it takes requests',
   canary: ({ canary, sealing }) => {

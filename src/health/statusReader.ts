@@ -71,7 +71,7 @@ export interface StatusSources {
   lastCheckpoint: Pick<LastCheckpoint, 'noted'>;
   witnessing: Pick<Witnessing, 'isForked' | 'status' | 'canCosign'> | undefined;
   certificates: CertificateSources;
-  /** Of every listener that uses TLS. */
+  /** The certificates of every listener that uses TLS. */
   tls: readonly Pick<TlsCertificates, 'table' | 'certificates'>[];
   webhooks: Pick<Deliverer, 'status'>;
   queueJobsMax(): number;
@@ -83,7 +83,7 @@ export interface StatusSources {
   clock: Clock;
 }
 
-/** Of a front. */
+/** Present in a front only. */
 const NO_CANARY = {
   ready: true,
   detail: 'a front runs none',
@@ -92,7 +92,7 @@ const NO_CANARY = {
 };
 const NO_PARTITIONS = { quorum: 0, needed: 0, signing: 0, members: [] };
 
-/** What is read from the store. */
+/** Facts that are read from the store. */
 interface Told {
   head: Batch | undefined;
   copies: AdminStatus['copies'];
@@ -168,7 +168,7 @@ export class StatusReader {
     this.#delay.disable();
   }
 
-  /** What the store says; where its database does not answer, what it said last. */
+  /** The facts of the store; while its database does not answer, the last ones. */
   async #readStore(): Promise<Told & { answers: boolean }> {
     const { store } = this.#sources;
     try {

@@ -1,4 +1,4 @@
-/** What is wrong with the store's disk, and with what must be done regularly. */
+/** Findings on the store's disk, and on chores that must be done regularly. */
 import { describeSeconds, fromNow } from '../base/phrases.ts';
 import { formatBytes } from '../base/units.ts';
 import type { Facts } from './facts.ts';

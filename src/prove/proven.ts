@@ -1,4 +1,4 @@
-/** What a verdict proves, as facts: for those who show more of a receipt than its checks. */
+/** Facts that a verdict proves, for views that show more of a receipt than its checks. */
 import type { DocumentDigests } from '../job/job.ts';
 import type { QuorumPolicy } from '../log/quorum.ts';
 import { openCheckpoint } from '../log/signedCheckpoint.ts';
@@ -15,7 +15,7 @@ import { checkTimestamps, type TrustedStamp } from './timestampCheck.ts';
 import { findSigners, readManifest } from './tlogProofCheck.ts';
 import { parseReceiptJson, type Verdict } from './verify.ts';
 
-/** What the log states of a document. The service states it: the time of sealing is the only part that others bear out. */
+/** The log's statement about a document. The service states it: the time of sealing is the only part that others bear out. */
 export interface Statement {
   jobId: string;
   /** `env_<name>`. */

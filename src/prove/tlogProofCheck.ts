@@ -20,7 +20,7 @@ import { checkDocument, checkLeaf, type Matched, noteOnSource, subjectFault } fr
 import { checkTimes } from './timesCheck.ts';
 
 /**
- * What a C2SP tlog-proof proves of a document, with the manifest in its `extra`. The proof can lead to any later checkpoint than that of
+ * Checks what a C2SP tlog-proof proves of a document, with the manifest in its `extra`. The proof can lead to any later checkpoint than that of
  * the receipt. It has no time-stamp, so where the epoch requires one, the verdict on the time is open. Any text is safe.
  */
 export function checkTlogProof(

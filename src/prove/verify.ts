@@ -71,7 +71,7 @@ export interface Verdict {
   checks: Check[];
   /** The member of the manifest that describes this document; absent if none does. */
   matches?: Matched;
-  /** What the evidence record proves, if one was given and there is a checkpoint to compare it with. */
+  /** The proof by the evidence record, if one was given and there is a checkpoint to compare it with. */
   evidence?: EvidenceVerdict;
 }
 

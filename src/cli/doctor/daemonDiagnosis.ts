@@ -12,7 +12,7 @@ import { withStoreAt } from '../withStore.ts';
 import { bad, type Diagnosis, diagnosisOf, good, warning } from './diagnosis.ts';
 import { judgeEngine } from './hostDiagnosis.ts';
 
-/** What is known about the daemon, from itself if it answers. */
+/** Checks the daemon, by its own answer if it gives one. */
 export interface DaemonFindings {
   diagnoses: Diagnosis[];
   status?: AdminStatus;
@@ -57,7 +57,7 @@ async function activeElsewhere({ store: location }: Config, pid: string): Promis
       return isActive && holder !== `process ${pid} on ${hostname()}` ? holder : undefined;
     });
   } catch {
-    return undefined; // What is wrong with the database is another finding.
+    return undefined; // A fault of the database is another finding.
   }
 }
 
@@ -98,7 +98,7 @@ function judgePart({ name, ready, detail, remedy = '' }: HealthPart): Diagnosis 
   return ready ? good(name, detail) : bad(name, detail, remedy);
 }
 
-/** What is said of each that is well. */
+/** The line of each part that is well. */
 function membersOf({ partitions, timestamps, witnesses, egress }: AdminStatus): Diagnosis[] {
   return [
     ...partitions.members.map(({ name, signatures, trees_given_up: givenUp }) =>

@@ -5,12 +5,12 @@ import { marked, print, printResult } from '../terminal.ts';
 
 /** The result of one check of the doctor. */
 export interface Diagnosis {
-  /** What was checked: `config`, `partition eu-west/production-2026`. */
+  /** The part that was checked: `config`, `partition eu-west/production-2026`. */
   check: string;
   /** `warning`: it works, but needs attention. */
   verdict: 'good' | 'warning' | 'bad';
   detail: string;
-  /** What to do. Present unless the verdict is good. */
+  /** The remedy. Present unless the verdict is good. */
   remedy?: string;
 }
 
@@ -31,7 +31,7 @@ export function diagnosisOf({ severity, subject, detail, remedy }: Found): Diagn
   return (severity === 'critical' ? bad : warning)(subject, detail, remedy);
 }
 
-/** What an operator must solve is a finding; any other error is thrown again. */
+/** An error that an operator must solve is a finding; any other is thrown again. */
 export function badFrom(check: string, error: unknown, remedy: string): Diagnosis {
   if (!(error instanceof OperatorError)) throw error;
   return bad(check, error.message, remedy);

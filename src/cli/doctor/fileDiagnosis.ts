@@ -80,7 +80,7 @@ function passwordRule({ passwordFile }: { passwordFile?: string }): Rule[] {
     : [{ what: 'password file', path: passwordFile, never: OTHERS_ANYTHING }];
 }
 
-/** What an earlier version called otherwise works on. */
+/** Names of an earlier version still work. */
 export function* diagnoseNames({ formerNames }: Config): Iterable<Diagnosis> {
   if (formerNames.length > 0)
     yield warning('names', formerNames.join('\n'), 'use the new names; the old names still work');

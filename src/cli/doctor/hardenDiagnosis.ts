@@ -8,7 +8,7 @@ import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 
 const CHECK = 'hardening';
 
-/** What is on the machine of a package's instance. */
+/** Facts about an installed instance of the package on this machine. */
 interface Machine {
   instance: string | undefined;
   /** The administrator's units. */

@@ -28,7 +28,7 @@ import { diagnoseStore } from './storeDiagnosis.ts';
 import { diagnoseTargets } from './targetDiagnosis.ts';
 
 /**
- * What a start of the daemon would find, apart from the HSM: `bad` if the daemon would refuse to start. The same code reads each file as
+ * Checks what a start of the daemon would find, apart from the HSM: `bad` if the daemon would refuse to start. The same code reads each file as
  * at a start. Changes nothing.
  */
 export async function* diagnoseStart(file: string): AsyncIterable<Diagnosis> {
@@ -57,7 +57,7 @@ export async function* diagnoseStart(file: string): AsyncIterable<Diagnosis> {
     yield await diagnoseAddress('console.tls.listen', console.tls.listen, config);
 }
 
-/** What a running daemon reads anew (SIGHUP): `bad` if it would keep what it has. */
+/** Checks what a running daemon reads again (SIGHUP): `bad` if it would keep what it has. */
 export async function* diagnoseReload(file: string): AsyncIterable<Diagnosis> {
   const config = loadConfig(file, { files: 'unused' });
   yield good('config', `every key of ${config.file} is known and has a valid value`);

@@ -92,7 +92,7 @@ async function diagnoseRollback({ log }: Config, store: Store): Promise<Diagnosi
   return doubt === undefined ? [] : [bad('last checkpoint', doubt.reason, doubt.remedy)];
 }
 
-/** What a front sees of the daemon that seals. */
+/** The daemon that seals, as a front sees it. */
 async function diagnoseSealing(store: Store): Promise<Diagnosis[]> {
   const head = await store.log.head();
   const node = await store.sealing?.node();

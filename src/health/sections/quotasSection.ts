@@ -35,7 +35,7 @@ export function presentQuotas(usage: ClientUsage[], now: number): AdminQuotas {
 }
 
 /**
- * What every client with a key has used of its quotas, as the store counts them: also the jobs that other nodes accepted, and no job that
+ * The use of its quotas by every client with a key, as the store counts them: also the jobs that other nodes accepted, and no job that
  * is still being received. Only a daemon counts requests, so every rate is unused here.
  */
 export async function storedQuotas(

@@ -1,4 +1,4 @@
-/** What the sections of the status share. A section is one file: the facts about a part of the daemon, how they are read, and which metrics show them. */
+/** Parts that the sections of the status share. A section is one file: the facts about a part of the daemon, how they are read, and which metrics show them. */
 import * as z from 'zod';
 
 /** Members of the status, in the spelling of the wire. */

@@ -63,7 +63,7 @@ export const UPKEEP_AGE_MS_MAX: Readonly<Record<ChoreName, number>> = {
 /** A note may be so far ahead of the clock that reads it: clocks are set, and differ a little. */
 const AHEAD_MS_MAX = 300_000;
 
-/** What a note says of a chore: nothing, where the time on it is yet to come. `now`: milliseconds since the epoch. */
+/** The state of a chore by its note: none if the time on the note is in the future. `now`: milliseconds since the epoch. */
 export function noteState(
   chore: ChoreName,
   { finished_at, good }: UpkeepNote,
@@ -80,7 +80,7 @@ interface StorePlace {
   location: StoreLocation;
   diskDir: string;
   storeFreeBytesMin: number;
-  /** Of an open store. */
+  /** Present while the store is open. */
   pages?: StorePages | undefined;
   space?: StoreSpace | undefined;
 }
