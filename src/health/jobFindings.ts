@@ -42,14 +42,14 @@ export const JOB_FINDINGS: readonly HealthFinding[] = [
     ...{ id: 'signatures_old', severity: 'warning', subject: 'virus signatures' },
     metric: 'pdfseal_scanner_signatures_timestamp_seconds',
     when: ({ signatures_built_at: built }, _, now) => isOlder(built, SIGNATURES_MS_MAX, now),
-    says: ({ signatures_built_at: built }) => `they are of ${built}`,
-    remedy: 'systemctl status clamav-freshclam says why it fetches no newer ones',
+    says: ({ signatures_built_at: built }) => `they were built at ${built}`,
+    remedy: 'run `systemctl status clamav-freshclam`: it says why newer signatures are not fetched',
   }),
   finding('copies', {
     ...{ id: 'copies_overdue', severity: 'warning', metric: 'pdfseal_copies_oldest_age_seconds' },
     when: ({ oldest_age_seconds: age, kept_seconds: kept }) => age > kept + SWEEP_SECONDS_MAX,
     says: ({ oldest_age_seconds: age, kept_seconds: kept }) =>
-      `the oldest is kept since ${describeSeconds(age)}, not ${describeSeconds(kept)}`,
+      `the oldest is ${describeSeconds(age)} old; copies are kept for ${describeSeconds(kept)}`,
     remedy:
       'read the log of the daemon: it says why an expired copy stays on disk. Such a copy is no longer served',
   }),

@@ -110,7 +110,7 @@ export const MEMBER_FINDINGS: readonly HealthFinding[] = [
       `${trouble}; ${mode === 'unit' ? 'a unit of its own' : `a child of the daemon, ${restarts} restarts`}`,
     remedy: ({ mode }) =>
       mode === 'unit'
-        ? 'look at pdfseal-egress@.service of this environment with systemctl status; then restart pdfseal-egress@.socket'
+        ? '`systemctl status pdfseal-egress@ENVIRONMENT` says why; then restart pdfseal-egress@ENVIRONMENT.socket'
         : 'read the log of the daemon: it says why the process ended',
   }),
   finding('config', {
