@@ -6,7 +6,7 @@ export const englishSessions = {
   yours: 'this session',
   end: 'End',
   ended: (name: string) => `A session of ${name} has ended.`,
-  gone: 'This session is over already',
+  gone: 'This session has already ended',
   goneHow: 'Nothing was changed. Look at the list of the sessions again.',
   how: 'To end every session and every unused link of a person, run this on the machine of the service as root:',
   command: 'pdfseal console logout --as NAME',

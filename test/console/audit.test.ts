@@ -40,7 +40,7 @@ t.test('the trail is shown in pages, newest first, and can be filtered', async (
   for (const day of ['yesterday', '2026-02-31', '2026-13-01'])
     t.match(await test.get(`/audit?since=${day}`, { cookie }), {
       status: 400,
-      text: /A date is written like/,
+      text: /Enter dates as/,
     });
 });
 
@@ -126,7 +126,7 @@ t.test('one check goes on at a time, and the others are shown the last result', 
   held.gate = Promise.withResolvers();
   t.match(await check('Berta'), /A check is under way.*not proven yet.*The last check ended/s);
   held.gate.reject(new Error('the store is away'));
-  await until('it has failed', async () => /could not be finished/.test(await shown()));
+  await until('it has failed', async () => /was not completed/.test(await shown()));
 });
 
 t.test('a check rests nine times as long as it works, and ends with the console', async (t) => {
@@ -188,7 +188,7 @@ t.test('a person exports the trail once at a time, even if the store is slow', a
   const exportAs = (name: string) =>
     test.get('/audit/export', { cookie: test.signedIn('auditor', name).cookie });
   const both = [exportAs('Anna'), exportAs('Anna')];
-  t.match(await Promise.race(both), { status: 503, text: /already/ });
+  t.match(await Promise.race(both), { status: 503, text: /Another export of yours/ });
   const other = exportAs('Berta');
   await until('another person is not held up', () => held.reads === 2);
   held.gate.resolve();

@@ -54,10 +54,10 @@ t.test('a certificate opens a session for its person, on record with its digest'
 t.test('a person without an accepted certificate is refused with the reason', async (t) => {
   const console = await openTlsConsole(t);
   const link = console.test.link();
-  t.match(await console.get('/'), { status: 401, text: /asks for your certificate/ });
+  t.match(await console.get('/'), { status: 401, text: /requires your certificate/ });
   t.match(
     await console.get(new URL(link).pathname),
-    { status: 401, text: /asks for your certificate/ },
+    { status: 401, text: /requires your certificate/ },
     'no link helps',
   );
   t.match(await console.post('/login', { link: link.split('/').at(-1) ?? '' }), { status: 401 });
@@ -69,7 +69,7 @@ t.test('a person without an accepted certificate is refused with the reason', as
   const cases: [string, KeyPair, RegExp, number?][] = [
     ['of another authority', stranger, /is not accepted/],
     ['expired', old, /has expired/, 2 * DAY_MS],
-    ['of nobody', other, /the configuration does not name it.*CN=eve.*console\.tls\.people/s],
+    ['of nobody', other, /the configuration does not list it.*CN=eve.*console\.tls\.people/s],
   ];
   for (const [what, as, why, aheadMs = 0] of cases) {
     console.aheadMs = aheadMs;
@@ -106,7 +106,7 @@ t.test('a session belongs to the certificate that began it', async (t) => {
     { token: auditor.token },
     { as: bert, cookie: auditor.cookie },
   );
-  t.match(asked, { status: 403, text: /need the role administrator/ }, 'the role of another');
+  t.match(asked, { status: 403, text: /requires the role administrator/ }, 'the role of another');
 });
 
 t.test('a revoked, expired or removed person is signed out at once', async (t) => {
@@ -190,7 +190,7 @@ t.test('a person signs in ten times in ten minutes, and logs out', async (t) => 
   for (let n = 1; n < 10; n += 1) t.match(await console.post('/login', {}, { as: anna }), { status: 303 });
   t.match(await console.post('/login', {}, { as: anna }), {
     status: 429,
-    text: /Ten sign-ins in ten minutes/,
+    text: /ten sign-ins in ten minutes/,
   });
   t.equal((await console.test.acts()).length, 10);
   t.match(

@@ -36,7 +36,7 @@ t.test('a key is shown once, and its creation is on record', async (t) => {
     },
   ]);
   const again = await test.get('/access/new', { cookie: made.cookie });
-  t.match(again, { status: 410, text: /shown already/ });
+  t.match(again, { status: 410, text: /already been shown/ });
   t.notMatch(again.text, apiKey);
   const other = test.signedIn();
   t.match(await test.get('/access/new', other), { status: 410 }, 'nor in another session');
@@ -69,20 +69,24 @@ t.test('what a revoked key leaves behind is named, and can be ended too', async 
   await test.submit(`${at}/rotate`, { overlap: '24' });
   const [next] = (await store.credentials.all()).filter(({ id }) => id !== credential.id);
   if (next === undefined) throw new Error('no key was made');
-  const link = `replace it:</p><ul><li><a href="/access/keys/${next.id}"`;
+  const link = `successors are still valid:</p><ul><li><a href="/access/keys/${next.id}"`;
   const revoked = await test.submit(`${at}/revoke`, { sure: 'yes' });
-  t.match(revoked.shown, /The key is revoked\. A key that replaced it is still valid\./);
+  t.match(revoked.shown, /The key is revoked\. A successor is still valid\./);
   t.ok(revoked.shown.includes(link), 'where to');
-  t.match(revoked.shown, /End what is left of the key.*name="successors"/s);
+  t.match(revoked.shown, /Complete the revocation.*name="successors"/s);
   t.notMatch(revoked.shown, /id="rotate"/);
   const read = await test.get(at, test.signedIn('auditor'));
   t.ok(read.text.includes(link));
   t.notMatch(read.text, /method="post" action="\/access/);
   const both = await test.submit(`${at}/revoke`, { sure: 'yes', successors: 'yes' });
-  t.notMatch(both.shown, /id="revoke"|replaced it is still valid/);
+  t.notMatch(both.shown, /id="revoke"|successor is still valid/);
   t.ok((await store.credentials.all()).every(({ revokedAt }) => revokedAt !== undefined));
   await store.webhooks.endpoints.add(sampleEndpoint({ clientId: 'billing' }), 5, null);
-  t.match((await test.get(at, test.signedIn())).text, /End what is left/, 'as if it had stopped half way');
+  t.match(
+    (await test.get(at, test.signedIn())).text,
+    /Complete the revocation/,
+    'as if it had stopped half way',
+  );
   const rest = await test.submit(`${at}/revoke`, { sure: 'yes' });
   t.notMatch(rest.shown, /id="revoke"/);
   t.ok((await store.webhooks.endpoints.all('billing')).every(({ disabled }) => disabled !== undefined));
@@ -94,7 +98,7 @@ t.test('a new key is not lost if its answer is', async (t) => {
   const get = async (path: string) => (await test.get(path, { cookie })).text;
   for (let n = 0; n < 2; n += 1) await test.post('/access/keys', { ...KEY_FIELDS, token }, { cookie });
   const keys = await test.store.credentials.all();
-  const waits = /2 keys and secrets were made and not shown yet.*href="\/access\/new"/;
+  const waits = /2 new keys and secrets have not been shown yet.*href="\/access\/new"/;
   for (const path of ['/access', `/access/keys/${keys[0]?.id}`]) t.match(await get(path), waits, path);
   t.notMatch((await test.get('/access', test.signedIn())).text, waits, 'nor in another session');
   const shown = Array.from((await get('/access/new')).matchAll(/>(seal_\w+)</g), ([, key]) => key);
@@ -103,7 +107,7 @@ t.test('a new key is not lost if its answer is', async (t) => {
     new Set(keys.map(({ keyHash }) => keyHash)),
     'both are shown',
   );
-  t.notMatch(await get('/access'), /not shown yet/);
+  t.notMatch(await get('/access'), /not been shown yet/);
   t.match(await test.get('/access/new', { cookie }), { status: 410 });
 });
 
@@ -121,7 +125,7 @@ t.test('a key form without the role, the token or valid fields is refused', asyn
     for (const role of ['auditor', 'operator'] as const)
       t.match(
         await test.submit(path, fields, role),
-        { status: 403, text: /need the role administrator/ },
+        { status: 403, text: /requires the role administrator/ },
         path,
       );
     const { cookie } = test.signedIn();

@@ -44,7 +44,7 @@ t.test('a person gets only a share of the running and of the waiting pages', asy
   t.equal(answers.filter(({ status }) => status === 200).length, 19, 'who waits is answered');
   t.match(
     answers.find(({ status }) => status === 503),
-    { headers: { 'retry-after': '2', connection: 'close' }, text: /requested at the same time.*reload/s },
+    { headers: { 'retry-after': '2', connection: 'close' }, text: /requests at the same time.*reload/s },
   );
   t.strictSame(most, { all: 4, anna: 2 });
   t.equal((await ask('Anna')).status, 200, 'and everything was given back');

@@ -31,11 +31,11 @@ t.test('each limit of each client is listed, the most used first', async (t) => 
     'billing jobs of all other purposes 0 10 in 1d in 11h',
     'billing jobs: invoice 3 4 in 1d in 11h',
     'billing requests 25 100 in 1h',
-    'archive nothing: this client has no limit',
+    'archive none for this client',
   ]);
   t.match(text, /class="meter bad".*class="meter good".*aria-label="75 % used"/s);
   const { text: one } = await test.get('/access/quotas?client=archive', { cookie });
   t.equal(rowsOf(one).length, 1);
-  t.match((await test.get('/access/quotas?client=nobody', { cookie })).text, /There is no client/);
+  t.match((await test.get('/access/quotas?client=nobody', { cookie })).text, /No clients/);
   t.match(await test.get('/access/quotas'), { status: 401 });
 });

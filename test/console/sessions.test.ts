@@ -49,7 +49,7 @@ t.test('an administrator sees who is signed in, and ends one session', async (t)
   t.match(ended, { status: 303, shown: /A session of Clara has ended\..*<tbody>(?!.*Clara)/s });
   t.match(await test.get('/', { cookie: other.cookie }), { status: 401 });
   t.match(await test.get('/', { cookie: anna.cookie }), { status: 200 });
-  t.match(await test.submit(path, {}), { status: 404, text: /is over already/ });
+  t.match(await test.submit(path, {}), { status: 404, text: /has already ended/ });
   const actor = { via: 'console', person: 'Berta', role: 'administrator' };
   t.match(await test.acts(), [{ act: 'console.logout', actor, object: { name: 'Clara', sessions: 1 } }]);
 });

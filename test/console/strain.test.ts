@@ -116,7 +116,7 @@ t.test('a stranger has five seconds for a form, however often a byte of it comes
   const dribble = setInterval(() => slow.write('x'), 500);
   t.teardown(() => clearInterval(dribble));
   await once(slow, 'close');
-  t.match(answer, /^HTTP\/1\.1 408 .*The form took longer than 5 s/s);
+  t.match(answer, /^HTTP\/1\.1 408 .*The form was not received within 5 s/s);
 });
 
 /** Streams for one person at a Unix socket. */

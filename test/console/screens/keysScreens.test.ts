@@ -14,7 +14,7 @@ t.test('a key is made by keyboard, and the pages fit every screen', async (t) =>
   await page.evaluate(
     `document.querySelector('#client').value = 'billing'; document.activeElement.value = 'acme'`,
   );
-  await tabTo(t, page, 'Make a key');
+  await tabTo(t, page, 'Issue a key');
   await page.press('Enter');
   await page.until(`location.pathname === '/access/new' && document.readyState === 'complete'`);
   t.match(await page.evaluate(`document.querySelector('#secret').value`), /^seal_test_|^seal_sandbox_/);
@@ -48,7 +48,7 @@ t.test('a key is made by keyboard, and the pages fit every screen', async (t) =>
   );
   await page.navigate(`${test.url}/access`);
   await look(t, page, 'hostile names');
-  t.match(await page.evaluate(`document.querySelector('#keys').textContent`), /200 of 253 keys are shown/);
+  t.match(await page.evaluate(`document.querySelector('#keys').textContent`), /Showing 200 of 253 keys/);
   t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
   await page.navigate(`${test.url}/access/keys/key_2`);
   await look(t, page, 'a hostile key');
@@ -68,10 +68,7 @@ t.test('keys that wait to be shown are readable on every screen', async (t) => {
   }).then(({ type }) => type)`;
   for (let n = 0; n < 2; n += 1) t.equal(await page.evaluate(send), 'opaqueredirect');
   await page.navigate(`${test.url}/access`);
-  t.match(
-    await page.evaluate(`document.querySelector('#unshown').textContent`),
-    /2 keys and secrets were made/,
-  );
+  t.match(await page.evaluate(`document.querySelector('#unshown').textContent`), /2 new keys and secrets/);
   await look(t, page, 'two keys that wait');
   await page.navigate(`${test.url}/access/new`);
   t.equal(await page.evaluate(`document.querySelectorAll('textarea.secret').length`), 2);

@@ -15,10 +15,7 @@ t.test('the limits can be read on every screen', async (t) => {
   const page = await test.browse(t, 'auditor');
   await page.navigate(`${test.url}/access/quotas`);
   await look(t, page, 'quotas');
-  t.match(
-    await page.evaluate(`document.querySelector('#quotas').textContent`),
-    /200 of 407 limits are shown/,
-  );
+  t.match(await page.evaluate(`document.querySelector('#quotas').textContent`), /Showing 200 of 407 limits/);
   t.match(
     await page.evaluate(`document.querySelector('tbody tr').textContent`),
     /script/,
