@@ -26,11 +26,11 @@ t.test('an operator asks for a backup, and the unit’s command makes it', async
   const run = (output: string) =>
     sandbox.pdfseal(['backup', '--config', sandbox.configFile, '--output', output, '--dated']);
 
-  t.match(await shown(), /Only an operator or an administrator can ask for a backup/);
+  t.match(await shown(), /Only an operator or an administrator can request a backup/);
   t.match(await test.submit('/care/backup', {}, 'auditor'), { status: 403 });
   t.match(await test.post('/care/backup', {}, test.signedIn('operator')), { status: 403 }, 'no token');
   const asked = await ask();
-  t.match(asked, { status: 303, location: '/care', shown: /have asked for a backup.*Requested, .*Berta/s });
+  t.match(asked, { status: 303, location: '/care', shown: /The backup is requested.*Requested, .*Berta/s });
   t.notMatch(asked.shown, /Make a backup<\/button>/);
   const unit = readFileSync(new URL('pdfseald-backup@.path', UNITS), 'utf8');
   const [, watched = ''] = /^PathExists=\/var\/lib\/pdfseal\/%i\/(.*)$/m.exec(unit) ?? [];
@@ -39,13 +39,13 @@ t.test('an operator asks for a backup, and the unit’s command makes it', async
   t.ok(existsSync(request), 'the file that the unit waits for');
   t.match(await ask(), { status: 409, text: /already under way/ });
   now += BACKUP_BEGINS_MS_MAX + 1;
-  t.match(await shown(), /not begun.*systemctl restart pdfseald-backup@test\.path/s);
+  t.match(await shown(), /not started.*systemctl restart pdfseald-backup@test\.path/s);
 
   const backups = join(sandbox.dir, 'backups');
   mkdirSync(backups);
   t.match(await run(backups), { status: 0 });
   t.notOk(existsSync(request), 'one request is one backup');
-  t.match(await shown(), /is complete and good/);
+  t.match(await shown(), /last backup succeeded/);
 
   t.match(await ask(), { status: 303 });
   writeFileSync(join(sandbox.dir, 'file'), '');
@@ -54,10 +54,10 @@ t.test('an operator asks for a backup, and the unit’s command makes it', async
   t.match(await shown(), /The last backup failed.*cannot.*write.*journalctl/s);
 
   beginBackup(stateDir, new Date(now));
-  t.match(await shown(), /Begun, /);
+  t.match(await shown(), /Running, /);
   t.match(await ask(), { status: 409 });
   now += BACKUP_MS_MAX + 1;
-  t.match(await shown(), /is not known/);
+  t.match(await shown(), /is unknown/);
   const service = readFileSync(new URL('pdfseald-backup@.service', UNITS), 'utf8');
   t.match(service, new RegExp(`^TimeoutStartSec=${BACKUP_MS_MAX / 3_600_000}h$`, 'm'));
 

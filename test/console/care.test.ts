@@ -32,19 +32,19 @@ t.test('each chore is shown with its last time, and with a remedy if it is overd
   const test = await openTestConsole(t, { clock: () => now, read: () => status });
   const { cookie } = test.signedIn('auditor');
   const shown = async () => plain((await test.get('/care', { cookie })).text);
-  t.match(await shown(), /Backup done Last 7h ago Due again in 1d 5h Log then 48,211 leaves/);
+  t.match(await shown(), /Backup done Last 7h ago Next due in 1d 5h Log size then 48,211 leaves/);
   t.match(await shown(), /Check overdue .*Was due 1h ago.* Run `pdfseal check` every night/);
-  t.match(await shown(), /Restore drill not on record .*pdfseal restore --drill/);
+  t.match(await shown(), /Restore drill no record .*pdfseal restore --drill/);
   t.match(
     await shown(),
-    /Renewal the last one, .* was 1h ago, and did not renew what is due .*ends 2032-05-15/,
+    /Renewal the last one, .* was 1h ago, and did not renew what is due .*expires 2032-05-15/,
   );
   status = noted({ backup: { ...note, finished_at: '9999-12-31T23:59:59.999Z' } });
-  t.match(await shown(), /Backup not known Last in [\d,]+ days Log then .* Look at the clock/);
+  t.match(await shown(), /Backup unknown Last in [\d,]+ days Log size then .* Look at the clock/);
   status = noted({ backup: { ...note, finished_at: ago(40) } });
   t.match((await test.get('/', { cookie })).text, /<dt>Backup<\/dt><dd><span class="state warning">/);
   status = { ...noted({ chores: ['check'] }), store: { ...well.store, engine: 'postgresql' } };
-  t.match(await shown(), /with the tools of the database/);
+  t.match(await shown(), /use the tools of the database/);
   t.notMatch(await shown(), /Backup|Renewal/);
 });
 
@@ -55,7 +55,7 @@ t.test('a drill begins and ends, on record with the name of its operator', async
   const begun = await test.submit('/care/drill/begin', DRILL, 'operator');
   t.equal(begun.status, 303);
   t.match(plain(begun.shown), /west\/ ?log- ?2026 withdrawn 1,204 in (1h|59m)/);
-  t.match(begun.shown, /All partitions that sign are needed/);
+  t.match(begun.shown, /The quorum needs every partition/);
   t.notMatch(begun.shown, /<select id="partition"/, 'what would be refused is not offered');
   t.strictSame([...out], ['west/log-2026']);
   const second = await test.submit('/care/drill/begin', { ...DRILL, partition: 'east/log-2026' }, 'operator');
@@ -83,7 +83,11 @@ t.test('a drill begins and ends, on record with the name of its operator', async
 t.test('a drill without the role, the token or a valid form is refused', async (t) => {
   const { test, out } = await openDrills(t);
   for (const path of ['/care/drill/begin', '/care/drill/end']) {
-    t.match(await test.submit(path, DRILL, 'auditor'), { status: 403, text: /need the role operator/ }, path);
+    t.match(
+      await test.submit(path, DRILL, 'auditor'),
+      { status: 403, text: /requires the role operator/ },
+      path,
+    );
     const { cookie } = test.signedIn('operator');
     t.match(await test.post(path, DRILL, { cookie }), { status: 403, text: /out of date/ }, 'no token');
     const unknown = await test.submit(path, { ...DRILL, partition: HOSTILE.replace('\0', '') }, 'operator');
@@ -104,11 +108,11 @@ t.test('the epochs in force and to come are shown', async (t) => {
   const test = await openTestConsole(t, { epochs: () => epochs });
   const { cookie } = test.signedIn('auditor');
   const shown = async () => plain((await test.get('/care/epochs', { cookie })).text);
-  t.match(await shown(), /Epoch 2 .*in force.*Until.*Epoch 3 .*to come.*One earlier epoch is over/);
+  t.match(await shown(), /Epoch 2 .*in force.*Until.*Epoch 3 .*planned.*One earlier epoch has ended/);
   t.match(await shown(), /eu- ?central\/ ?log- ?2026.* ed25519/);
   epochs = epochs.slice(0, 1).map((one) => ({ ...one, state: 'in force' }));
-  t.match(await shown(), /Epoch 1 .*None is planned/);
-  t.notMatch(await shown(), /is over/);
+  t.match(await shown(), /Epoch 1 .*No further epoch is planned/);
+  t.notMatch(await shown(), /earlier epoch/);
 });
 
 const SETTINGS: ShownSetting[] = [

@@ -16,7 +16,7 @@ t.test('a drill can be started by keyboard, and the pages fit every screen', asy
   await page.emulate(1280, 'light');
   await tabTo(t, page, 'sure');
   await page.press('Space');
-  await tabTo(t, page, 'Take it out');
+  await tabTo(t, page, 'Take out of service');
   await page.press('Enter');
   await page.until(`/is out of service/.test(document.querySelector('[role=status]')?.textContent)`);
   await look(t, page, 'a partition that is out');
@@ -69,6 +69,6 @@ t.test('hostile names are shown safely on every screen', async (t) => {
     await look(t, page, path);
     t.equal(await page.evaluate(`document.querySelectorAll('main script').length`), 0);
   }
-  t.match(await page.evaluate(`document.querySelector('#settings').textContent`), /500 of 601 are shown/);
+  t.match(await page.evaluate(`document.querySelector('#settings').textContent`), /Showing 500 of 601/);
   t.strictSame(page.complaints, []);
 });

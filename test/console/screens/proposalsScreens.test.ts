@@ -8,20 +8,20 @@ import { look, tabTo } from './everyScreen.ts';
 
 t.test('a proposal is made and approved by pointer and keyboard, on every screen', async (t) => {
   const { test, quorums } = await openConsole(t);
-  const done = `/on record with both names/.test(document.querySelector('[role=status]')?.textContent)`;
+  const done = `/recorded with both names/.test(document.querySelector('[role=status]')?.textContent)`;
   const anna = await test.browse(t, 'administrator', 'Anna');
   await anna.navigate(`${test.url}/care/epochs`);
   await look(t, anna, 'the form that proposes');
   await anna.emulate(1280, 'light');
   await anna.evaluate(`document.querySelector('#proposal button').click()`);
-  await anna.until(`/The proposal waits/.test(document.querySelector('[role=status]')?.textContent)`);
+  await anna.until(`/The proposal awaits/.test(document.querySelector('[role=status]')?.textContent)`);
   await look(t, anna, 'what she proposed');
   await anna.emulate(1280, 'light');
   await anna.evaluate(`document.querySelector('#proposal [formaction]').click()`);
   await anna.until(`/The proposal was refused/.test(document.querySelector('[role=status]')?.textContent)`);
   await tabTo(t, anna, 'Propose the next epoch');
   await anna.press('Enter');
-  await anna.until(`/The proposal waits/.test(document.querySelector('[role=status]')?.textContent)`);
+  await anna.until(`/The proposal awaits/.test(document.querySelector('[role=status]')?.textContent)`);
   const bert = await test.browse(t, 'administrator', 'Bert');
   await look(t, bert, 'Now');
   await bert.emulate(1280, 'light');
@@ -32,7 +32,7 @@ t.test('a proposal is made and approved by pointer and keyboard, on every screen
   await bert.emulate(1280, 'light');
   await tabTo(t, bert, 'sure');
   await bert.press('Space');
-  await tabTo(t, bert, 'Approve it');
+  await tabTo(t, bert, 'Approve');
   await bert.press('Enter');
   await bert.until(done);
   t.strictSame(await quorums(), [2, 1]);
