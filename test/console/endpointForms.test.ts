@@ -26,7 +26,7 @@ t.test('an endpoint is added, and its secret is shown once', async (t) => {
   t.match(await send(form), { status: 303, headers: { location: '/access/new' } });
   const [added] = await endpoints.all();
   t.match(added, { clientId: 'billing', url: URL_ALLOWED, description: 'A <b>', events: ['job.failed'] });
-  t.match((await test.get(LIST, { cookie })).text, /A secret was made and not shown yet/);
+  t.match((await test.get(LIST, { cookie })).text, /A secret was created and has not been shown yet/);
   const { text } = await test.get('/access/new', { cookie });
   t.ok(text.includes(`>${added?.secrets[0]?.secret}</textarea>`));
   t.match(text, new RegExp(`The new secret.*href="/access/webhooks/${added?.id}"`, 's'));
@@ -59,13 +59,13 @@ t.test('an endpoint is changed, gets a new secret, and is removed', async (t) =>
   const seen = async () => ({ ...fields, revision: String((await endpoints.get(id))?.revision) });
   const former = await seen();
   const changed = await test.submit(`${at}/change`, former);
-  t.match(changed, { status: 303, location: at, shown: /is changed.*hooks\.<wbr>.*ours/s });
+  t.match(changed, { status: 303, location: at, shown: /was changed.*hooks\.<wbr>.*ours/s });
   t.match(await endpoints.get(id), { url: URL_ALLOWED, events: ['job.completed'], description: 'ours' });
   t.match(await test.submit(`${at}/change`, former), { status: 303 }, 'it is so already');
   const other = { ...former, description: 'theirs' };
   t.match(await test.submit(`${at}/change`, other), {
     status: 409,
-    text: /changed since this page was made/,
+    text: /changed since this page was loaded/,
   });
   t.match(await test.submit(`${at}/change`, { ...(await seen()), url: 'https://evil.example/' }), {
     status: 400,
@@ -81,7 +81,7 @@ t.test('an endpoint is changed, gets a new secret, and is removed', async (t) =>
 
   t.match(await test.submit(`${at}/remove`, {}), { status: 400, text: /remove it with all its messages/ });
   const removed = await test.submit(`${at}/remove`, { sure: 'yes' });
-  t.match(removed, { status: 303, location: LIST, shown: /The endpoint is removed/ });
+  t.match(removed, { status: 303, location: LIST, shown: /The endpoint was removed/ });
   t.strictSame(await endpoints.all(), []);
   for (const act of ['change', 'rotate', 'remove'])
     t.match(

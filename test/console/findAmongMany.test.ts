@@ -38,7 +38,7 @@ t.test('the first page reads no more of 100,000 jobs than of a hundred', async (
   t.strictSame(counts, { lists: 3, records: 75, gets: 0 });
   Object.assign(counts, { lists: 0, records: 0, gets: 0 });
   const rare = await askFind(test, { purpose: 'rare' });
-  t.match(rare, { jobs: [], text: /Looked back as far as .*Look further back/s });
+  t.match(rare, { jobs: [], text: /Searched back to .*Search further back/s });
   t.ok(rare.before, 'it says where to go on');
   t.ok(counts.records <= 1000 + 25, `${counts.records} records where nothing is found`);
   t.ok(counts.records > 900, 'and not many fewer, or nobody would get anywhere');

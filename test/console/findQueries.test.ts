@@ -73,11 +73,11 @@ t.test('jobs are found by each of their fields, page by page', async (t) => {
   const sha256 = second?.content.document.sha256 ?? '';
   t.match(await askFind(test, { q: ` ${sha256.toUpperCase()} ` }), only, 'by its digest');
   t.match(await askFind(test, { q: ` ${second?.id} ` }), only, 'by its id');
-  t.match(await askFind(test, { q: newJobId() }), { status: 200, text: /Nothing was found/ });
+  t.match(await askFind(test, { q: newJobId() }), { status: 200, text: /Nothing found/ });
   for (const bad of ['2026-02-31', '1', '2026-13-01', `2026-01-01${'x'.repeat(3000)}`])
     t.match(
       await askFind(test, { from: bad }),
-      { status: 200, text: /Dates are days/, jobs: [] },
+      { status: 200, text: /Enter dates as/, jobs: [] },
       bad.slice(0, 20),
     );
   t.match(await askFind(test, { before: 'job_zzz' }), { status: 200, jobs: [] });
@@ -91,7 +91,7 @@ t.test('a document that was sealed twice gives a list', async (t) => {
   const found = await askFind(test, { q: digestsOf(Buffer.from('same')).sha256 });
   t.strictSame(new Set(found.jobs), new Set(jobs.map(({ id }) => id)));
   const empty = await openTestConsole(t, await openSealedStore(t, []));
-  t.match(await askFind(empty, {}), { status: 200, text: /No job was accepted yet/ });
+  t.match(await askFind(empty, {}), { status: 200, text: /No jobs yet/ });
 });
 
 t.test('the files of a receipt are served byte for byte, and missing files are not found', async (t) => {

@@ -74,7 +74,7 @@ t.test('the screen Now is readable without jobs, after a busy day and with every
   fillHistory(test.console.history, clock);
   await show('/?span=24h');
   await look(t, page, 'busy for a day');
-  t.match(await page.evaluate(`document.querySelector('h1').textContent`), 'All is well');
+  t.match(await page.evaluate(`document.querySelector('h1').textContent`), 'Sealing normally');
   isTroubled = true;
   await show();
   await look(t, page, 'with every trouble');

@@ -83,7 +83,7 @@ t.test('dropping a document leads from the login to its receipt in three clicks 
   await page.navigate(`${test.url}/find`);
   await page.drop(join(dir, 'changed.pdf'));
   await page.until(`location.search.startsWith('?q=') && document.readyState === 'complete'`);
-  t.match(await textOf(page, '#results'), new RegExp(`Nothing was found.*${digestsOf(CHANGED).sha256}`, 's'));
+  t.match(await textOf(page, '#results'), new RegExp(`Nothing found.*${digestsOf(CHANGED).sha256}`, 's'));
   await page.drop(dir);
   await page.until(`document.querySelector('#drop-work').textContent.includes('cannot be read')`);
   t.strictSame(page.complaints, []);

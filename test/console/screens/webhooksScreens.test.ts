@@ -24,14 +24,14 @@ t.test('the pages can be used by keyboard, and fit every screen', async (t) => {
   for (let n = 0; n < 205; n += 1) await addEndpoint(test, { clientId: `client-${n}` });
   await show('/access/webhooks');
   await look(t, page, 'hostile endpoints');
-  t.match(await page.evaluate(`document.querySelector('#webhooks').textContent`), /200 of 206 are shown/);
+  t.match(await page.evaluate(`document.querySelector('#webhooks').textContent`), /Showing 200 of 206/);
   await show(`/access/webhooks/${id}?list=waiting`);
   await look(t, page, 'messages that wait');
   await page.emulate(1280, 'light');
   await show(`/access/webhooks/${id}`);
   await tabTo(t, page, 'message');
   await page.press('Space');
-  await tabTo(t, page, 'Send the chosen ones again');
+  await tabTo(t, page, 'Resend selected');
   await page.press('Enter');
   await page.until(`document.querySelector('[role=status]')?.textContent === 'One message is queued again.'`);
   await look(t, page, 'a message that is sent again');
