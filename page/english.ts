@@ -10,15 +10,18 @@ export const english = {
   locale: 'en-GB',
   title: 'Verify a sealed document',
   intro:
-    'Was exactly this document sealed, when, and by whom? Choose its files, or drop them anywhere on this page. They stay on this computer: the page loads nothing, sends nothing, and works without a network.',
-  noScript: 'This page checks the files itself. Allow it to run its script, or use the program pdfseal.',
+    'Check whether exactly this document was sealed, when, and by whom. Choose its files, or drop them anywhere on this page. They stay on this computer: the page loads nothing, sends nothing, and works without a network.',
+  noScript: 'This page checks the files in the browser. Allow its script to run, or use the program pdfseal.',
   slots: {
     document: { name: 'Document', hint: 'The PDF, exactly as it was sealed. Several are fine.' },
     receipt: {
       name: 'Receipt',
       hint: 'The .json file of the receipt or its bundle, or a .tlog-proof. Several are fine.',
     },
-    trust: { name: 'Trust file', hint: 'From the administrator of the log, by a way that you trust.' },
+    trust: {
+      name: 'Trust file',
+      hint: 'From the administrator of the log, through a channel that you trust.',
+    },
     record: {
       name: 'Evidence record',
       hint: 'Only if you have one: the .ers file, for an old receipt. Several are fine.',
@@ -43,7 +46,7 @@ export const english = {
   refused: 'Nothing was checked: it is not clear which files belong together.',
   receiptOnly: {
     label: 'The receipt alone',
-    remedy: 'Choose the document too, to see whether the receipt is for it.',
+    remedy: 'Choose the document too, to check whether the receipt is for it.',
   },
   refusedRemedy: 'Remove what does not belong here, or start again.',
   failed: (error: string) => `The check stopped with an error: ${error}`,
@@ -83,11 +86,11 @@ export const english = {
     ],
     scan: {
       clean: 'It was scanned for viruses, and none was found.',
-      encrypted: 'It is encrypted, so a scan for viruses could not see what is in it.',
+      encrypted: 'It is encrypted, so its content could not be scanned for viruses.',
       not_configured: 'It was not scanned for viruses.',
       not_scanned: 'It was not scanned for viruses: the service received only its digests.',
     } as Record<string, string>,
-    software: 'A key that signed is a software key, which no security module protects.',
+    software: 'One of the signing keys is a software key, which no hardware security module protects.',
     logOnly: (by: Text): Text => ['The log ', by, ' contains a statement about the sealed document.'],
     isInLog: (by: Text): Text => ['The log ', by, ' contains exactly this document.'],
     sealedOther: (when: Text, by: Text): Text => [
@@ -115,24 +118,24 @@ export const english = {
     purpose: 'Purpose',
     visibility: 'Visible to',
     visibilities: {
-      private: 'the client alone',
+      private: 'the client only',
       organization: 'the client’s organization',
       partner: 'the client’s organization and its partners',
     } as Record<string, string>,
-    source: 'Came from',
+    source: 'Source',
     sources: {
       upload: 'an upload',
-      url: 'an address that the service fetched',
-      digest: 'its digests alone: the service never saw the document',
-      canary: 'the service itself: a test',
+      url: 'a URL that the service fetched',
+      digest: 'digests only: the service never received the document',
+      canary: 'the service itself: a canary',
       audit: 'the service itself: its audit trail',
     } as Record<string, string>,
     scan: 'Virus scan',
     scans: {
       clean: 'nothing found',
-      encrypted: 'encrypted: the scanner could not see inside',
-      not_configured: 'none: the service has no scanner',
-      not_scanned: 'none: the service never saw the document',
+      encrypted: 'encrypted: its content could not be scanned',
+      not_configured: 'none: no scanner is configured',
+      not_scanned: 'none: the service never received the document',
     } as Record<string, string>,
     engine: 'Scanner',
     signatures: 'Virus signatures',
@@ -140,7 +143,7 @@ export const english = {
     received: 'Document as received',
     copy: 'Copy without metadata',
     unproven: 'not proven',
-    leaf: 'Place in the log',
+    leaf: 'Position in the log',
     leafOf: (index: string, size: string) => `entry ${index} (counted from 0) of ${size}`,
   },
   signers: {
@@ -155,8 +158,8 @@ export const english = {
       'ecdsa-p256': 'ECDSA P-256',
       mldsa44: 'ML-DSA-44, post-quantum',
     } as Record<string, string>,
-    kept: 'Kept in',
-    hsm: 'security module',
+    kept: 'Stored in',
+    hsm: 'hardware security module',
     software: 'software key (a file)',
     stamps: 'Time-stamp authority',
     noStamps: 'none: only the service states the time',
@@ -165,7 +168,7 @@ export const english = {
   },
   checks: {
     title: 'Checks',
-    outcomes: { passed: 'Passed', failed: 'Failed', unknown: 'Open', not_shown: 'Not shown' },
+    outcomes: { passed: 'Passed', failed: 'Failed', unknown: 'Not determined', not_shown: 'Not shown' },
     words: CHECKS,
     copy: 'The document is, byte for byte, the copy without metadata that this receipt describes.',
     stamped: 'A time-stamp authority of the trust file confirms the time.',
@@ -175,7 +178,7 @@ export const english = {
   },
   record: {
     title: 'Evidence record',
-    note: 'Each time-stamp was made while the one before it was still valid, so the first one still counts today.',
+    note: 'Each time-stamp was issued while the previous one was still valid, so the first one still counts today.',
     lines: {
       initial: () => 'the checkpoint in the receipt existed',
       'time-stamp renewal': () => 'the time-stamp before existed',
@@ -184,7 +187,7 @@ export const english = {
     },
     digests: { sha256: 'SHA-256', sha384: 'SHA-384', sha512: 'SHA-512' } as Record<string, string>,
     notProven: 'This time-stamp proves nothing.',
-    until: (time: string) => `The record holds until ${time}, and longer if it is renewed before.`,
+    until: (time: string) => `The record is valid until ${time}, and longer if it is renewed before then.`,
   },
   files: {
     title: 'Files',
@@ -195,11 +198,11 @@ export const english = {
   },
   trust: {
     title: 'Trust file',
-    worth: 'A verdict is worth as much as the trust file.',
-    compare: 'Compare its SHA-256 with the one that the administrator of the log handed over to you.',
-    expected: 'The SHA-256 that was handed over to you',
-    same: 'It is the same.',
-    different: 'It is different. Do not rely on this verdict: ask the administrator of the log.',
+    worth: 'A verdict is only as trustworthy as the trust file.',
+    compare: 'Compare its SHA-256 with the one that you received from the administrator of the log.',
+    expected: 'The SHA-256 that you received',
+    same: 'They match.',
+    different: 'They differ. Do not rely on this verdict: ask the administrator of the log.',
     partial: 'A SHA-256 has 64 characters, from 0 to 9 and a to f.',
     logs: 'Logs, epochs and time-stamp authorities',
     from: 'From',
@@ -230,7 +233,7 @@ export const english = {
     sealed: 'Sealed',
     reference: 'Reference',
     noDocument: 'not among the files',
-    noReceipt: 'no receipt among the files is for it',
+    noReceipt: 'no matching receipt among the files',
     details: 'Details',
     detailsOf: (name: string) => `Details of ${name}`,
   },
@@ -242,7 +245,7 @@ export const english = {
   },
   faults: {
     surplus: (count: number, max: number) =>
-      `Only ${max} files fit: ${count} more ${count === 1 ? 'is' : 'are'} not looked at`,
+      `At most ${max} files are checked: ${count} more ${count === 1 ? 'is' : 'are'} ignored`,
     unreadable: (name: string, error: string) => `${name} cannot be read: is it a folder? (${error})`,
     several: (count: number, role: string, names: string) => `${count} files for one ${role}: ${names}`,
     twice: (name: string, other: string) => `${name} and ${other} are the same file, given twice: remove one`,
@@ -250,7 +253,7 @@ export const english = {
       `${name} can be read as ${one(role)} and as ${one(other)}`,
     stated: (name: string, stated: string, role: string) =>
       `${name} was chosen as the ${stated}, but is ${one(role)}`,
-    recordOfNone: (name: string) => `${name} is the evidence record of none of these receipts`,
+    recordOfNone: (name: string) => `${name} is not the evidence record of any of these receipts`,
     records: (receipt: string, first: string, second: string) =>
       `${receipt} has two evidence records: ${first} and ${second}`,
     long: (name: string, role: string) => `${name} is too long for ${one(role)}`,

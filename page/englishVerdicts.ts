@@ -15,54 +15,54 @@ export const CHECKS: Record<string, CheckWords> = {
     unknown: 'The trust file cannot be read.',
   },
   receipt: {
-    passed: 'The receipt is not damaged: its checksum fits.',
+    passed: 'The receipt is intact: its checksum matches.',
     failed: 'The receipt is damaged or was altered.',
     unknown: 'This page is too old for the receipt.',
   },
   bundle: {
-    passed: 'The bundle is not damaged: its checksum fits.',
+    passed: 'The bundle is intact: its checksum matches.',
     failed: 'The bundle is damaged or was altered.',
     unknown: 'This page is too old for the bundle.',
   },
   proof: {
-    passed: 'The proof can be read, with its statement about the document.',
+    passed: 'The proof and its statement about the document can be read.',
     failed: 'The proof is damaged or was altered.',
     unknown: 'This page is too old for the proof.',
   },
   document: {
     passed: 'The document is, byte for byte, the one that this receipt describes.',
     failed: 'The document is not the one that this receipt describes.',
-    unknown: 'The document is missing, so nothing is known about it.',
+    unknown: 'The document is missing, so it was not checked.',
   },
   manifest: {
-    passed: 'The receipt says the same as the statement in it.',
+    passed: 'The receipt agrees with the statement in it.',
     failed: 'The statement does not belong to such a receipt.',
-    unknown: 'The statement cannot be judged.',
+    unknown: 'The statement cannot be checked.',
   },
   leaf: {
     passed: 'The statement is in the checkpoint of the receipt.',
     failed: 'The receipt does not show that the statement is in its checkpoint.',
-    unknown: 'Whether the statement is in the checkpoint cannot be judged.',
+    unknown: 'Whether the statement is in the checkpoint cannot be determined.',
   },
   checkpoint: {
     passed: 'The receipt names a log of the trust file.',
-    failed: 'The log does not fit the receipt.',
-    unknown: 'The trust file does not know the log.',
+    failed: 'The log does not match the receipt.',
+    unknown: 'The trust file does not list the log.',
   },
   quorum: {
-    passed: 'As many keys of the log as necessary have signed.',
+    passed: 'Enough keys of the log have signed.',
     failed: 'The log has not signed this as the trust file requires.',
-    unknown: 'Whether the log has signed cannot be judged with this trust file.',
+    unknown: 'Whether the log has signed cannot be determined with this trust file.',
   },
   'time-stamp': {
     passed: 'The time-stamps are as the trust file requires.',
     failed: 'The time is not proven as the trust file requires.',
-    unknown: 'The time cannot be judged.',
+    unknown: 'The time cannot be checked.',
   },
   epoch: {
     passed: 'The trust file has keys of the log for the time that the receipt states.',
-    failed: 'The trust file has no keys of the log that fit the time.',
-    unknown: 'Whether the keys belong to that time cannot be judged.',
+    failed: 'The trust file has no keys of the log for that time.',
+    unknown: 'Whether the keys belong to that time cannot be determined.',
   },
   times: {
     passed: 'The dates follow each other, and none is in the future.',
@@ -79,15 +79,15 @@ export const CHECKS: Record<string, CheckWords> = {
       'The certificate of the time-stamp has expired since. An evidence record can show that it was renewed in time.',
   },
   witnesses: {
-    passed: 'As many witnesses as necessary have seen the log.',
+    passed: 'Enough witnesses have cosigned the log.',
     failed: 'The proof in the bundle does not belong to this receipt and this log.',
-    unknown: 'Too few witnesses have seen the log.',
-    not_shown: 'The receipt does not show which witnesses have seen the log.',
+    unknown: 'Too few witnesses have cosigned the log.',
+    not_shown: 'The receipt does not show which witnesses have cosigned the log.',
   },
   'evidence-record': {
     passed: 'The evidence record proves today that the checkpoint in the receipt existed then.',
     failed: 'The evidence record does not prove this receipt.',
-    unknown: 'The evidence record cannot be judged.',
+    unknown: 'The evidence record cannot be checked.',
   },
 };
 
@@ -111,7 +111,7 @@ export const BAD: Record<string, Trouble> = {
     remedy: 'Do not rely on any receipt of this log. Show this bundle to the administrator of the log.',
   },
   witnesses: {
-    lead: 'The proof in this bundle does not show that witnesses have seen the log with this receipt.',
+    lead: 'The proof in this bundle does not show that witnesses have cosigned the log with this receipt.',
     remedy: 'Do not rely on it. Ask for the bundle again, from the service that sealed the document.',
   },
   proof: {
@@ -123,23 +123,23 @@ export const BAD: Record<string, Trouble> = {
     remedy: 'Do not rely on it. Ask for the receipt again, from the service that sealed the document.',
   },
   checkpoint: {
-    lead: 'This receipt does not fit its log.',
+    lead: 'This receipt does not match its log.',
     remedy:
-      'Make sure that receipt and trust file are of the same environment. If they are, do not rely on the receipt.',
+      'Make sure that the receipt and the trust file belong to the same environment. If they are, do not rely on the receipt.',
   },
   quorum: {
     lead: 'The log did not sign this receipt as the trust file requires.',
     remedy:
-      'Do not rely on it. If you have an old trust file, ask the administrator of the log for the present one, and check again.',
+      'Do not rely on it. If you have an old trust file, ask the administrator of the log for the current one, and check again.',
   },
   'time-stamp': {
     lead: 'The time of this receipt is not proven.',
     remedy: 'Do not rely on it. Ask for the receipt again, from the service that sealed the document.',
   },
   epoch: {
-    lead: 'The time of this receipt does not fit the keys of its log.',
+    lead: 'The time of this receipt does not match the keys of its log.',
     remedy:
-      'Do not rely on it. If you have an old trust file, ask the administrator of the log for the present one, and check again.',
+      'Do not rely on it. If you have an old trust file, ask the administrator of the log for the current one, and check again.',
   },
   canary: {
     lead: 'This receipt is not for a document.',
@@ -157,24 +157,24 @@ export const BAD: Record<string, Trouble> = {
   },
   'evidence-record': {
     lead: 'The evidence record does not prove this receipt.',
-    remedy: 'Make sure that the record is that of this receipt, or ask the service for it again.',
+    remedy: 'Make sure that the record belongs to this receipt, or ask the service for it again.',
   },
   gap: {
     lead: 'The evidence record was renewed too late.',
     remedy:
-      'Nobody can repair this record. Ask the administrator of the log for another record of this receipt.',
+      'This record cannot be repaired. Ask the administrator of the log for another record of this receipt.',
   },
   authority: {
     lead: 'The trust file does not trust a time-stamp of the evidence record.',
     remedy:
-      'Do not rely on it. If you have an old trust file, ask the administrator of the log for the present one, and check again.',
+      'Do not rely on it. If you have an old trust file, ask the administrator of the log for the current one, and check again.',
   },
 };
 
 export const UNKNOWN: Record<string, Trouble> = {
   trust: {
     lead: 'The trust file cannot be read.',
-    remedy: 'Ask the administrator of the log for the trust file, by a way that you trust.',
+    remedy: 'Ask the administrator of the log for the trust file, through a channel that you trust.',
   },
   receipt: {
     lead: 'This page is too old for this receipt.',
@@ -189,19 +189,19 @@ export const UNKNOWN: Record<string, Trouble> = {
     remedy: 'Choose the document too, byte for byte as it was sealed.',
   },
   checkpoint: {
-    lead: 'The trust file does not know the log of this receipt.',
+    lead: 'The trust file does not list the log of this receipt.',
     remedy:
-      'Ask the administrator of that log for its trust file, by a way that you trust. Do not take it from whoever gave you the receipt.',
+      'Ask the administrator of that log for its trust file, through a channel that you trust. Do not take it from the sender of the receipt.',
   },
   quorum: {
-    lead: 'The trust file does not know the keys that signed.',
+    lead: 'The trust file does not list the keys that signed.',
     remedy:
-      'The trust file can be older than the receipt: ask the administrator of the log for the present one. If this is the present one, do not rely on the receipt.',
+      'The trust file can be older than the receipt: ask the administrator of the log for the current one. If this is the current one, do not rely on the receipt.',
   },
   'time-stamp': {
     lead: 'It is not proven when this document was sealed.',
     remedy:
-      'A proof in the format of other tools has no time-stamp: choose the receipt instead. If this is the receipt, the trust file does not know who stamped it: ask the administrator of the log.',
+      'A proof in the format of other tools has no time-stamp: choose the receipt instead. If this is the receipt, the trust file does not list its time-stamp authority: ask the administrator of the log.',
   },
   epoch: {
     lead: 'It is not proven when this document was sealed.',
@@ -209,7 +209,7 @@ export const UNKNOWN: Record<string, Trouble> = {
   },
   times: {
     lead: 'The dates of this receipt contradict each other.',
-    remedy: 'A clock was wrong, or somebody lies about the time. Ask the administrator of the log.',
+    remedy: 'A clock was wrong, or the time was falsified. Ask the administrator of the log.',
   },
   revocation: {
     lead: 'It is no longer proven when this document was sealed.',
@@ -217,32 +217,32 @@ export const UNKNOWN: Record<string, Trouble> = {
       'The certificate of the time-stamp was revoked. An evidence record can show that another key renewed the time-stamp before: ask the administrator of the log for it.',
   },
   in_the_future: {
-    lead: 'This receipt is of a later time than this computer’s clock shows.',
+    lead: 'This receipt is dated later than the clock of this computer.',
     remedy:
       'Set the clock of this computer, and check again. If it is right, do not rely on the receipt yet.',
   },
   witnesses: {
-    lead: 'Too few witnesses have seen this log.',
+    lead: 'Too few witnesses have cosigned this log.',
     remedy: 'Ask the service for a newer proof: witnesses need some time.',
   },
   'evidence-record': {
-    lead: 'The evidence record cannot be judged.',
+    lead: 'The evidence record cannot be checked.',
     remedy: 'Ask the administrator of the log for the newest record and trust file.',
   },
   expired: {
-    lead: 'The evidence record has ended.',
+    lead: 'The evidence record has expired.',
     remedy: 'Ask the service for the newest record of this receipt.',
   },
   future: {
-    lead: 'The evidence record is of a later time than this computer’s clock shows.',
+    lead: 'The evidence record is dated later than the clock of this computer.',
     remedy: 'Set the clock of this computer, and check again.',
   },
   untrusted: {
-    lead: 'The trust file does not know who stamped the evidence record.',
-    remedy: 'Ask the administrator of the log for the present trust file, by a way that you trust.',
+    lead: 'The trust file does not list the authority that time-stamped the evidence record.',
+    remedy: 'Ask the administrator of the log for the current trust file, through a channel that you trust.',
   },
   unsupported: {
-    lead: 'This page does not know this kind of evidence record.',
+    lead: 'This page does not support this kind of evidence record.',
     remedy: 'Get a newer version of this page from the administrator of the log.',
   },
 };

@@ -299,7 +299,7 @@ t.test('the page', async (t) => {
       ['Bad', 'contract.pdf', 'too few.receipt'],
       ['Could not tell', 'contract.pdf', 'proof.receipt'],
       ['Bad', 'contract.pdf', 'canary.receipt'],
-      ['Could not tell', 'document.pdf', 'no receipt among the files is for it'],
+      ['Could not tell', 'document.pdf', 'no matching receipt among the files'],
     ]);
     const sealed = `[...document.querySelectorAll('tr[data-outcome=bad]')].map((row) => row.cells[3].textContent + row.cells[4].textContent)`;
     t.strictSame(await page.evaluate(sealed), ['––', '––'], 'nothing is stated of what is bad');
@@ -353,7 +353,7 @@ t.test('the page', async (t) => {
         '1 January 2040, 00:00:00 UTC – the checkpoint and all time-stamps before existed; sealed again with SHA-384 (third)',
       ]);
       t.equal(await page.evaluate(note), true);
-      t.match(await page.evaluate(holds), /^The record holds until 1 January 2051, 00:00:00 UTC/);
+      t.match(await page.evaluate(holds), /^The record is valid until 1 January 2051, 00:00:00 UTC/);
     }
     t.match(await drop('r.ers'), {
       ...REFUSED,
@@ -370,7 +370,7 @@ t.test('the page', async (t) => {
     await again();
     t.match(await drop(...Object.keys(files), 'receipt.json', 'other.ers'), {
       ...REFUSED,
-      faults: ['“other.ers” is the evidence record of none of these receipts'],
+      faults: ['“other.ers” is not the evidence record of any of these receipts'],
     });
     await page.evaluate('Date.now = () => Date.UTC(2026, 10, 30)');
     for (const [name, outcome] of [
@@ -489,7 +489,7 @@ t.test('the page', async (t) => {
         [...GENUINE, '\u202efdp.exe<b>&amp;\u0007.json'],
         '2 files for one trust file: “trust.json”, “\\u{202e}fdp.exe<b>&amp;\\u{7}.json”',
       ],
-      [Array.from({ length: 102 }, () => 'trust.json'), 'Only 101 files fit: 1 more is not looked at'],
+      [Array.from({ length: 102 }, () => 'trust.json'), 'At most 101 files are checked: 1 more is ignored'],
     ] as const) {
       await again();
       const { faults, ...shown } = await drop(...names);

@@ -25,7 +25,7 @@ function storyOf(name: string): string[] {
 }
 
 const SEALED = `This document was sealed on 21 November 2026, 23:38:51 UTC (± 1 s), by ${ORIGIN}.`;
-const SOFTWARE = 'A key that signed is a software key, which no security module protects.';
+const SOFTWARE = 'One of the signing keys is a software key, which no hardware security module protects.';
 const SCANNED = 'It was scanned for viruses, and none was found.';
 
 t.test('a verdict is told in the right sentences', async (t) => {
@@ -76,13 +76,13 @@ t.test('a verdict is told in the right sentences', async (t) => {
     ['canary', 'This receipt is not for a document.'],
     ['other reference', 'This receipt contradicts its own statement.'],
     ['altered', 'This receipt is damaged or was altered.'],
-    ['forged', 'The trust file does not know the keys that signed.'],
+    ['forged', 'The trust file does not list the keys that signed.'],
     ['too few', 'The log did not sign this receipt as the trust file requires.'],
-    ['other environment', 'This receipt does not fit its log.'],
+    ['other environment', 'This receipt does not match its log.'],
     ['time-stamp missing', 'The time of this receipt is not proven.'],
     ['no receipt', 'This receipt is damaged or was altered.'],
     ['newer', 'This page is too old for this receipt.'],
-    ['other log', 'The trust file does not know the log of this receipt.'],
+    ['other log', 'The trust file does not list the log of this receipt.'],
     ['no trust file', 'The trust file cannot be read.'],
     [
       'proof',
@@ -91,7 +91,7 @@ t.test('a verdict is told in the right sentences', async (t) => {
     ],
     [
       'not witnessed',
-      'Too few witnesses have seen this log.',
+      'Too few witnesses have cosigned this log.',
       `The log ${ORIGIN} contains exactly this document.`,
     ],
   ] as const)
@@ -128,7 +128,7 @@ t.test('a check that passed states its finding and no more, whatever the verdict
     return verdict.checks.map((check) => tellCheck(check, verdict, proven, english));
   };
   const [receipt, document, leaf, checkpoint, epoch] = [
-    'The receipt is not damaged: its checksum fits.',
+    'The receipt is intact: its checksum matches.',
     'The document is, byte for byte, the one that this receipt describes.',
     'The statement is in the checkpoint of the receipt.',
     'The receipt names a log of the trust file.',
@@ -139,7 +139,7 @@ t.test('a check that passed states its finding and no more, whatever the verdict
     'Whether the certificate of the time-stamp was revoked is not shown.',
   ];
   t.strictSame(said('too few'), [
-    ...[receipt, document, 'The receipt says the same as the statement in it.', leaf, checkpoint],
+    ...[receipt, document, 'The receipt agrees with the statement in it.', leaf, checkpoint],
     'The log has not signed this as the trust file requires.',
     'The time-stamps are as the trust file requires.',
     epoch,
@@ -147,7 +147,7 @@ t.test('a check that passed states its finding and no more, whatever the verdict
   ]);
   t.strictSame(said('other reference'), [
     ...[receipt, document, 'The statement does not belong to such a receipt.', leaf, checkpoint],
-    'As many keys of the log as necessary have signed.',
+    'Enough keys of the log have signed.',
     english.checks.stamped,
     epoch,
     ...times,
@@ -161,14 +161,19 @@ t.test('a check that passed states its finding and no more, whatever the verdict
 t.test('each fault of an evidence record has its own remedy', async (t) => {
   const { verdict, proven } = judge('good');
   for (const [outcome, fault, lead, remedy] of [
-    ['bad', 'imprint', 'The evidence record does not prove this receipt.', /is that of this receipt/],
+    ['bad', 'imprint', 'The evidence record does not prove this receipt.', /belongs to this receipt/],
     ['bad', 'gap', 'The evidence record was renewed too late.', /another record/],
     ['bad', 'authority', /^The trust file does not trust a time-stamp/, /old trust file/],
-    ['unknown', 'expired', 'The evidence record has ended.', /the newest record/],
-    ['unknown', 'future', /later time than this computer/, /^Set the clock/],
-    ['unknown', 'untrusted', 'The trust file does not know who stamped the evidence record.', /trust file/],
-    ['unknown', 'unsupported', /does not know this kind/, /newer version of this page/],
-    ['unknown', undefined, 'The evidence record cannot be judged.', /newest record and trust file/],
+    ['unknown', 'expired', 'The evidence record has expired.', /the newest record/],
+    ['unknown', 'future', /dated later than the clock/, /^Set the clock/],
+    [
+      'unknown',
+      'untrusted',
+      'The trust file does not list the authority that time-stamped the evidence record.',
+      /trust file/,
+    ],
+    ['unknown', 'unsupported', /does not support this kind/, /newer version of this page/],
+    ['unknown', undefined, 'The evidence record cannot be checked.', /newest record and trust file/],
   ] as const) {
     const finding = { outcome: outcome === 'bad' ? 'failed' : 'unknown', detail: '' } as const;
     const code = `evidence_record_${finding.outcome}`;
