@@ -25,15 +25,15 @@ const person = table({
 });
 
 export const consoleTable = table({
-  listen: omissible(adminAddress, 'console.sock beside the socket of the administration'),
+  listen: omissible(adminAddress, 'console.sock in the folder of the administration socket'),
   tls: omissible(
     table({
       listen: networkAddress,
-      certificateFile: pemFile('the certificate of the console, and those up to a root'),
-      keyFile: omissible(pemFile('its private key'), 'what key_credential says'),
+      certificateFile: pemFile('the certificate of the console and its chain'),
+      keyFile: omissible(pemFile('its private key'), 'set by key_credential'),
       keyCredential: omissible(
         credential('the private key', 'a PEM file, readable to this user'),
-        'what key_file says',
+        'set by key_file',
       ),
       clientCaFile: pemFile('the authorities that certify people'),
       clientCrlFile: omissible(pemFile('the revocation lists of those authorities')),

@@ -14,11 +14,11 @@ export const token = {
   module,
   tokenLabel: omissible(
     text('the label of the token (1 to 32 characters)', /^.{1,32}$/u),
-    'what token_serial says',
+    'set by token_serial',
   ),
   tokenSerial: omissible(
     text('the serial number of the token (1 to 16 characters)', /^.{1,16}$/u),
-    'what token_label says',
+    'set by token_label',
   ),
   keyLabel: text(
     'a key label such as "seal-2026" (letters, digits, dots, dashes, underscores)',
@@ -28,14 +28,14 @@ export const token = {
     path('the file that holds the PIN and nothing else', {
       expected: 'a file that holds the PIN and nothing else, readable to this user',
     }),
-    'what pin_credential says',
+    'set by pin_credential',
   ),
   pinCredential: omissible(
     credential(
       'the PIN',
       'a systemd credential of this unit (LoadCredential=); outside of systemd set CREDENTIALS_DIRECTORY to its folder',
     ),
-    'what pin_file says',
+    'set by pin_file',
   ),
   environment: omissible(variables),
   libraryParameters: omissible(
@@ -49,10 +49,10 @@ export const partition = {
   module: omissible(module, 'the key is a software key'),
   algorithm: omissible(
     choice(`one of ${SIGNATURE_ALGORITHMS.join(', ')}`, SIGNATURE_ALGORITHMS),
-    'what --algorithm says when a key is made, ed25519 or ecdsa-p256',
+    'set by --algorithm when a key is created, ed25519 or ecdsa-p256',
   ),
   softwareKeyFile: omissible(
-    path('the file that holds a software key, made by `pdfseal hsm make-software-key`', {
+    path('the file that holds a software key, created by `pdfseal hsm make-software-key`', {
       expected: 'a file that holds a software key and nothing else, readable to this user',
     }),
     'the key is on a token',
@@ -62,7 +62,7 @@ export const partition = {
       'a software key',
       'a systemd credential of this unit (LoadCredential=); outside of systemd set CREDENTIALS_DIRECTORY to its folder',
     ),
-    'what software_key_file says',
+    'set by software_key_file',
   ),
 };
 

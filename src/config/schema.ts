@@ -64,31 +64,30 @@ function named<Z extends z.ZodType>(name: string, one: Z, expected: string, patt
 }
 
 const authoritiesFile = pemFile('the certificate authorities to trust for TLS', { hasCertificates: true });
-const PUBLIC_CAS = 'whether the authorities that Node.js brings are trusted besides those of ca_file';
+const PUBLIC_CAS =
+  'whether the authorities that come with Node.js are trusted in addition to those in ca_file';
 
 function rate(requestsDefault: number | 'unlimited') {
   return table({
-    requests: wholeNumberOrUnlimited('requests of one client in each window', 1_000_000).prefault(
-      requestsDefault,
-    ),
-    windowMs: duration('the time in which as many requests come back', '1s', '1h').prefault('1m'),
+    requests: wholeNumberOrUnlimited('requests per client and window', 1_000_000).prefault(requestsDefault),
+    windowMs: duration('the length of a window', '1s', '1h').prefault('1m'),
   });
 }
 
 const quotas = named(
   'a purpose of 1 to 128 characters, or default: [quotas.default]',
   table({
-    jobs: wholeNumberOrUnlimited('jobs of one client in each window', 1_000_000_000).prefault('unlimited'),
-    windowMs: duration('how long a window is', '1h', '366d').prefault('1d'),
+    jobs: wholeNumberOrUnlimited('jobs per client and window', 1_000_000_000).prefault('unlimited'),
+    windowMs: duration('the length of a window', '1h', '366d').prefault('1d'),
   }),
   'a table for each purpose: [quotas.default], [quotas.invoice]',
   /^.{1,128}$/su,
 );
 
 const retries = list(
-  duration('the wait before a repeat', '1ms', '30d'),
-  'a list of waits before each repeat: ["5s", "5m"]; [] for none',
-  [32, 'at most 32 repeats'],
+  duration('the delay before a retry', '1ms', '30d'),
+  'a list of delays before each retry: ["5s", "5m"]; [] for none',
+  [32, 'at most 32 retries'],
 );
 
 /** The date until which evidence may rest on an algorithm, and the source of that date. */
@@ -98,15 +97,18 @@ const sunset = {
     /^(sha256|sha384|sha512|ed25519|mldsa44|ecdsa-p256|ecdsa-p384|ecdsa-p521|rsa-\d{4,5})$/,
   ),
   untilMs: date('the last day on which evidence may rest on it'),
-  source: text('who says so, such as "ETSI TS 119 312" (1 to 100 characters)', /^[^\p{C}]{1,100}$/u),
+  source: text(
+    'the source of that date, such as "ETSI TS 119 312" (1 to 100 characters)',
+    /^[^\p{C}]{1,100}$/u,
+  ),
 };
 
 const remote = table({
-  url: omissible(authorityUrl, 'its time-stamps are carried here by file'),
-  timeoutMs: duration('how long one time-stamp may take', '100ms', '1m').prefault('5s'),
+  url: omissible(authorityUrl, 'its time-stamps are transferred by file'),
+  timeoutMs: duration('time limit of one time-stamp request', '100ms', '1m').prefault('5s'),
   rootsFile: pemFile('the root certificates its tokens chain up to'),
-  policy: omissible(objectIdentifier('the policy to ask for'), 'whatever it uses'),
-  tlsCaFile: omissible(authoritiesFile, 'those that Node.js brings'),
+  policy: omissible(objectIdentifier('the policy to request'), 'the authority chooses'),
+  tlsCaFile: omissible(authoritiesFile, 'those that come with Node.js'),
 });
 
 /** The source that vouches for the clock. */
@@ -114,7 +116,7 @@ const clock = table({
   trust: choice('"chrony", "timedatectl" or "system"', ['chrony', 'timedatectl', 'system']).prefault(
     'chrony',
   ),
-  program: omissible(path('chronyc or timedatectl'), 'where Debian has it'),
+  program: omissible(path('chronyc or timedatectl'), 'its path on Debian'),
 }).transform(
   ({ trust, program }): ClockSource =>
     trust === 'system' ? { trust } : { trust, program: program ?? CLOCK_PROGRAMS[trust] },
@@ -130,12 +132,14 @@ export const configSchema = table({
     /^[a-z][a-z0-9-]{0,31}$/,
   ),
   stateDir: path('the folder of the store, the lock and the trust file'),
-  drainTimeoutMs: duration('how long a stop waits for requests in flight', '1s', '1h').prefault('30s'),
-  complianceMode: flag('whether copies without XMP metadata are made of documents').prefault(false),
+  drainTimeoutMs: duration('how long shutdown waits for requests in flight', '1s', '1h').prefault('30s'),
+  complianceMode: flag('whether to make copies of documents without their XMP metadata').prefault(false),
   http: httpTable,
   limits: section({
-    documentBytesMax: size('largest document', '1KiB', '1TiB').prefault('1GiB'),
-    queueJobsMax: wholeNumber('jobs that may wait to be sealed', 1, 10_000_000).prefault(50_000),
+    documentBytesMax: size('maximum size of a document', '1KiB', '1TiB').prefault('1GiB'),
+    queueJobsMax: wholeNumber('maximum number of jobs that wait to be sealed', 1, 10_000_000).prefault(
+      50_000,
+    ),
     rate: rate(REQUESTS_DEFAULT).prefault({}),
   }),
   admin: section({ listen: omissible(adminAddress, 'admin.sock in state_dir') }),
@@ -151,41 +155,39 @@ export const configSchema = table({
   ).prefault({}),
   store: storeTable,
   storage: section({
-    freeBytesMin: size('what is to be free on the disk of the store', '16MiB', '1024TiB').prefault('256MiB'),
+    freeBytesMin: size('minimum free disk space for the store', '16MiB', '1024TiB').prefault('256MiB'),
   }),
   retention: section({
     documentMs: spelled(
       'document_hours',
-      hours('hours that a copy is kept after its job was accepted', 1, 87_600).prefault(72),
+      hours('how many hours a copy is kept after its job was accepted', 1, 87_600).prefault(72),
     ),
   }),
   blocking: section({
-    timeoutMs: duration('longest wait of a blocking create', '100ms', '10m').prefault('30s'),
+    timeoutMs: duration('maximum wait of a blocking create request', '100ms', '10m').prefault('30s'),
   }),
   sealing: section({
-    giveUpAfterMs: duration('how long an accepted job is retried before it fails', '1s', '90d').prefault(
+    giveUpAfterMs: duration('how long sealing a job is retried before the job fails', '1s', '90d').prefault(
       '24h',
     ),
-    batchJobsMax: wholeNumber('jobs sealed under one signature', 1, 65_536).prefault(4096),
+    batchJobsMax: wholeNumber('maximum number of jobs under one signature', 1, 65_536).prefault(4096),
   }),
   hash: section({
     workers: computed(
-      wholeNumber('worker threads that hash', 1, 1024),
+      wholeNumber('number of threads that hash', 1, 1024),
       () => Math.max(1, availableParallelism() - 1),
       'CPU cores minus one, at least 1',
     ),
     engine: choice('"auto", "native" or "wasm"', ['auto', 'native', 'wasm']).prefault('auto'),
     crossCheckShare: spelled(
       'cross_check',
-      share('the share of documents that both engines hash').prefault(0.01),
+      share('share of documents that both engines hash').prefault(0.01),
     ),
   }),
   scan: section({
     clamd: omissible(clamdAddress, 'nothing is scanned'),
-    timeoutMs: duration('how long clamd may be silent when it is asked something', '100ms', '1h').prefault(
-      '60s',
-    ),
-    connectionsMax: wholeNumber('documents scanned at the same time', 1, 65_536).prefault(64),
+    timeoutMs: duration('how long to wait for clamd', '100ms', '1h').prefault('60s'),
+    connectionsMax: wholeNumber('maximum number of concurrent scans', 1, 65_536).prefault(64),
     encrypted: choice('"refuse" or "record"', ['refuse', 'record']).prefault('refuse'),
   }),
   log: table({
@@ -206,37 +208,35 @@ export const configSchema = table({
   }),
   witness: section({
     policy: omissible(policyFile, 'no witness is asked'),
-    intervalMs: duration('how long after a round all witnesses are asked again', '100ms', '24h').prefault(
+    intervalMs: duration('pause between two rounds of requests to all witnesses', '100ms', '24h').prefault(
       '60s',
     ),
     required: flag(
       'whether a receipt is released only once the quorum of witnesses has cosigned it',
     ).prefault(false),
-    caFile: omissible(authoritiesFile, 'those that Node.js brings'),
+    caFile: omissible(authoritiesFile, 'those that come with Node.js'),
     publicCas: flag(PUBLIC_CAS).prefault(true),
   }),
   sources: section({
     allow: allowList.prefault([]),
-    caFile: omissible(authoritiesFile, 'those that Node.js brings'),
+    caFile: omissible(authoritiesFile, 'those that come with Node.js'),
     publicCas: flag(PUBLIC_CAS).prefault(true),
-    concurrentMax: wholeNumber('documents fetched at the same time', 1, 1024).prefault(16),
-    answerTimeoutMs: duration('how long a source may take to answer', '100ms', '5m').prefault('10s'),
+    concurrentMax: wholeNumber('maximum number of concurrent fetches', 1, 1024).prefault(16),
+    answerTimeoutMs: duration('time limit for the answer of a source', '100ms', '5m').prefault('10s'),
     bytesPerSecondMin: spelled(
       'rate_min',
-      size('what must arrive of a document per second', '1KiB', '1GiB').prefault('16KiB'),
+      size('minimum rate of a fetch, per second', '1KiB', '1GiB').prefault('16KiB'),
     ),
-    retryDelayMs: duration('the pause after a first failure', '10ms', '5m').prefault('2s'),
-    giveUpAfterMs: duration('how long a document is tried to be fetched', '1s', '30d').prefault('1h'),
+    retryDelayMs: duration('the delay before the first retry', '10ms', '5m').prefault('2s'),
+    giveUpAfterMs: duration('how long fetching is retried', '1s', '30d').prefault('1h'),
   }),
   kms: table({
     quorum: value(
       'how many partitions must sign, a whole number from 1 to 16, or how many of some regions: "2 of eu, us, ap"; with post-quantum keys: "2 classical and 1 post-quantum"',
       parseQuorum,
     ).prefault(1),
-    sessions: wholeNumber('how many signatures each key may have under way at the same time', 1, 64).prefault(
-      2,
-    ),
-    signTimeoutMs: duration('how long one signature may take', '100ms', '5m').prefault('5s'),
+    sessions: wholeNumber('maximum number of concurrent signatures per key', 1, 64).prefault(2),
+    signTimeoutMs: duration('time limit of one signature', '100ms', '5m').prefault('5s'),
     partitions: partitions(partition, 'one [[kms.partitions]] table for each partition', 0),
   }),
   timestamp: table({
@@ -244,7 +244,7 @@ export const configSchema = table({
       text('the name of an authority', NAME_PATTERN),
       `a list in the order of preference: "${BUILT_IN}", names of [timestamp.remotes]; [] for none`,
     ),
-    accuracyMs: duration('what the built-in authority promises', '1ms', '1m').prefault('1s'),
+    accuracyMs: duration('the accuracy that the built-in authority states', '1ms', '1m').prefault('1s'),
     policy: objectIdentifier('the policy of the built-in authority').prefault(DEFAULT_POLICY),
     keys: partitions(
       token,
@@ -258,7 +258,7 @@ export const configSchema = table({
     ).prefault({}),
   }),
   renewal: section({
-    authorities: wholeNumber('authorities that time-stamp each renewal', 1, 2).prefault(1),
+    authorities: wholeNumber('number of authorities that time-stamp each renewal', 1, 2).prefault(1),
     hash: omissible(
       choice('"sha512" or "sha384"', RENEWAL_DIGESTS),
       'that of the newest renewal; sha512 for the first',
@@ -272,26 +272,26 @@ export const configSchema = table({
     allow: allowList.prefault([]),
     inFlightMax: spelled(
       'concurrency',
-      wholeNumber('deliveries under way at the same time', 1, 1024).prefault(32),
+      wholeNumber('maximum number of concurrent deliveries', 1, 1024).prefault(32),
     ),
     perEndpointMax: spelled(
       'concurrency_per_endpoint',
-      wholeNumber('deliveries to one endpoint at the same time', 1, 64).prefault(4),
+      wholeNumber('maximum number of concurrent deliveries to one endpoint', 1, 64).prefault(4),
     ),
-    timeoutMs: duration('how long one attempt may take', '100ms', '1m').prefault('15s'),
+    timeoutMs: duration('time limit of one attempt', '100ms', '1m').prefault('15s'),
     retryDelaysMs: spelled(
       'retries',
       retries.prefault(['5s', '5m', '30m', '2h', '5h', '10h', '14h', '20h', '24h']),
     ),
-    probeIntervalMs: duration('how often an endpoint that keeps failing is tried', '10ms', '1h').prefault(
-      '1m',
+    probeIntervalMs: duration('how often a failing endpoint is tried again', '10ms', '1h').prefault('1m'),
+    backlogMax: wholeNumber('maximum number of waiting messages per endpoint', 1, 10_000_000).prefault(
+      50_000,
     ),
-    backlogMax: wholeNumber('what may wait to be sent to one endpoint', 1, 10_000_000).prefault(50_000),
     deadLetterMs: spelled(
       'dead_letter_retention',
       duration('how long dead letters are kept', '1m', '365d').prefault('30d'),
     ),
-    caFile: omissible(authoritiesFile, 'those that Node.js brings'),
+    caFile: omissible(authoritiesFile, 'those that come with Node.js'),
     publicCas: flag(PUBLIC_CAS).prefault(false),
   }),
   clock: clock.prefault({}),

@@ -257,7 +257,7 @@ t.test('[webhooks] has defaults, and wrong values are refused', async (t) => {
   const refused: [text: string, message: RegExp][] = [
     ['allow = "https://a.example"', /webhooks\.allow: .* expected a list of origins and networks/],
     ['allow = ["a.example"]', /webhooks\.allow\[0\]: found "a.example"; expected an origin/],
-    ['retries = ["5"]', /webhooks\.retries\[0\]: found "5"; expected the wait before a repeat: a duration/],
+    ['retries = ["5"]', /webhooks\.retries\[0\]: found "5"; expected the delay before a retry: a duration/],
     ['backlog_max = 0', /webhooks\.backlog_max: found 0/],
   ];
   for (const [text, message] of refused) t.throws(() => at(text), { message }, text);
