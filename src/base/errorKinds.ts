@@ -21,7 +21,7 @@ export const ERROR_KINDS = {
     status: 400,
     title: 'The request has a field or query parameter that does not exist',
     remedy:
-      'Check its spelling. Unknown names are refused, so that a typing error never seals the wrong thing.',
+      'Check its spelling. Unknown names are refused, so that a typing error cannot change what is sealed.',
   },
   duplicate_parameter: {
     status: 400,
@@ -77,7 +77,8 @@ export const ERROR_KINDS = {
   malformed_multipart: {
     status: 400,
     title: 'The multipart body cannot be read',
-    remedy: 'Let an HTTP library build the form; do not set the Content-Type of a multipart request by hand.',
+    remedy:
+      'Use an HTTP library to build the form; do not set the Content-Type of a multipart request manually.',
   },
   malformed_json: {
     status: 400,
@@ -91,7 +92,7 @@ export const ERROR_KINDS = {
   },
   body_timeout: {
     status: 400,
-    title: 'The body stopped arriving',
+    title: 'The body did not arrive in time',
     remedy: 'Nothing was recorded. Send the request again, over a faster connection.',
   },
   invalid_idempotency_key: {
@@ -103,7 +104,7 @@ export const ERROR_KINDS = {
     status: 401,
     title: 'The request has no API key',
     remedy:
-      'Send the header Authorization: Bearer <API key>, or connect with a client certificate that stands for a client.',
+      'Send the header Authorization: Bearer <API key>. If your administrator set up certificate authentication, connect with your client certificate instead.',
   },
   invalid_api_key: {
     status: 401,
@@ -131,7 +132,7 @@ export const ERROR_KINDS = {
     status: 404,
     title: 'Witnesses have not cosigned the log with this receipt in it yet',
     remedy:
-      'Ask again after Retry-After seconds. A service without witnesses never gives bundles: use the receipt.',
+      'Ask again after Retry-After seconds. A service without witnesses never issues bundles: use the receipt.',
   },
   receipt_unavailable: {
     status: 404,
@@ -188,12 +189,13 @@ export const ERROR_KINDS = {
     status: 409,
     title: 'This API key cannot be rotated',
     remedy:
-      'The message says why: the key was replaced already or is less than an hour old, the client has too many valid keys, or the request has a certificate and no key.',
+      'The message says why: the key was already rotated or is less than an hour old, the client has too many valid keys, or the request has a certificate and no key.',
   },
   partition_not_ready: {
     status: 409,
     title: 'This partition cannot sign at the moment',
-    remedy: 'You can only take out a partition that signs. pdfseal doctor says what is wrong with this one.',
+    remedy:
+      'Only a partition that signs can be taken out of service. pdfseal doctor reports what is wrong with this one.',
   },
   below_quorum: {
     status: 409,
@@ -264,9 +266,9 @@ export const ERROR_KINDS = {
   },
   fork_alarm: {
     status: 503,
-    title: 'A witness holds another history of the log, so nothing is sealed',
+    title: 'A witness holds another history of the log, so sealing has stopped',
     remedy:
-      'Tell the administrator; do not repeat the request until the administrator says that the log is intact. Receipts that you have stay as they are.',
+      'Notify the administrator; do not repeat the request until the administrator confirms that the log is intact. Existing receipts are not changed.',
   },
   witness_unavailable: {
     status: 503,
@@ -289,7 +291,7 @@ export const ERROR_KINDS = {
     remedy: REPEAT_LATER,
   },
   queue_full: { status: 503, title: 'The service is at capacity', remedy: REPEAT_LATER },
-  shutting_down: { status: 503, title: 'The service is being stopped', remedy: REPEAT_LATER },
+  shutting_down: { status: 503, title: 'The service is shutting down', remedy: REPEAT_LATER },
 } as const satisfies Readonly<Record<string, ErrorKind>>;
 
 export const ERROR_CODES = Object.keys(ERROR_KINDS) as (keyof typeof ERROR_KINDS)[];
