@@ -75,7 +75,7 @@ export class KeyDuties {
         ? undefined
         : checkpointMessage(algorithm, text, time);
     if (checkpoint === undefined || message === undefined)
-      throw refusal('that is no checkpoint this key can sign');
+      throw refusal('this is not a checkpoint that this key can sign');
     const { log, anything } = this.#duties;
     if (log === undefined) {
       if (!anything) throw refusal('this signer signs no checkpoints');
@@ -133,7 +133,7 @@ export class KeyDuties {
       return encodeSignedAttributes(OID.tstInfo, content, parseCertificate(certificate));
     } catch (error) {
       if (error instanceof SignerFailure) throw error;
-      throw refusal(`that is no time-stamp (${(error as Error).message})`);
+      throw refusal(`this is not a time-stamp (${(error as Error).message})`);
     }
   }
 }

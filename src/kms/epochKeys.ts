@@ -111,7 +111,7 @@ function assertSameKind(token: PartitionOptions, held: EpochKey): void {
   if (isSoftware === (held.software ?? false)) return;
   const [now, then] = isSoftware ? ['in a file', 'in an HSM'] : ['in an HSM', 'in a file'];
   throw new OperatorError(
-    `${kmsKeyId(token)} is ${now}, but the key that the log knows was ${then}: make a new key, for a partition with another key_label`,
+    `${kmsKeyId(token)} is ${now}, but the key that the log knows was ${then}: create a new key, for a partition with another key_label`,
   );
 }
 

@@ -126,7 +126,10 @@ async function provenKey<Algorithm extends KeyAlgorithm>(
   const proven = (message: Uint8Array, base64: string) => {
     const signature = Buffer.from(base64, 'base64');
     if (verify(message, signature)) return signature;
-    throw new SignerFailure('key_unpaired', 'private and public key of that label are no pair');
+    throw new SignerFailure(
+      'key_unpaired',
+      'the private key and the public key with that label are not a pair',
+    );
   };
   const probe = await signer.ask({ kind: 'signProbe' }, START_TIMEOUT_MS);
   proven(Buffer.from(probe.message, 'base64'), probe.signature);

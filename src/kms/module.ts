@@ -84,8 +84,8 @@ function describeSettings(
   });
   if (faults.length > 0) return faults.join('; ');
   if (libraryParameters !== undefined)
-    return 'check library_parameters: what it names may be missing, or closed to this user';
-  return `check what stands in ${named.map(([, path]) => path).join(', ')}: folders it names may be missing, or closed to this user`;
+    return 'check library_parameters: a folder or file named there may be missing, or not accessible to this user';
+  return `check the contents of ${named.map(([, path]) => path).join(', ')}: folders named there may be missing, or not accessible to this user`;
 }
 
 /**

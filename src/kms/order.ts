@@ -53,7 +53,7 @@ export interface Growth {
 export function checkpointOrder(algorithm: KeyAlgorithm, text: string, time: number, growth?: Growth): Order {
   assert(algorithm !== 'rsa-3072', 'an RSA key signs no log');
   const message = checkpointMessage(algorithm, text, time);
-  assert(message !== undefined, 'what is to be signed is no checkpoint');
+  assert(message !== undefined, 'the message to be signed is not a checkpoint');
   return {
     message,
     request: async (held) => {

@@ -96,7 +96,7 @@ function spend(held: SignedTrees, now: number): SignedTrees {
   const earned = Math.floor((now - countedAt) / CREDIT_INTERVAL_MS);
   const total = Math.min(CREDIT_MAX, credit + earned);
   if (total === 0)
-    throw new SignerFailure('trees_abandoned', 'trees were signed and given up too often in a short time');
+    throw new SignerFailure('trees_abandoned', 'too many trees were signed and abandoned in a short time');
   const isFull = total === CREDIT_MAX;
   return { ...held, credit: total - 1, countedAt: isFull ? now : countedAt + earned * CREDIT_INTERVAL_MS };
 }

@@ -122,7 +122,7 @@ function opened<T>(thing: T | undefined): T {
 /** Returns the thing only if this is a signer without limits. */
 function administered<T>(thing: T | undefined): T {
   if (!charter.duties.anything)
-    throw new SignerFailure('signing_refused', 'this signer makes and destroys no keys');
+    throw new SignerFailure('signing_refused', 'this signer does not create or destroy keys');
   return opened(thing);
 }
 

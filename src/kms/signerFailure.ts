@@ -78,23 +78,23 @@ const REMEDIES: Record<string, string> = {
   key_unsupported:
     'the key must be Ed25519, ECDSA on P-256, ML-DSA-44, or RSA of 3072 bits where certificates are concerned',
   key_in_file:
-    'make a software key with `pdfseal hsm make-software-key`; to destroy one, remove its file and its copies',
-  key_unprotected: 'the token made a key that can leave it; the key was removed again',
+    'create a software key with `pdfseal hsm make-software-key`; to destroy one, remove its file and its copies',
+  key_unprotected: 'the token created an extractable key; the key was removed again',
   tree_unknown: FORKED,
   tree_inconsistent: FORKED,
   signer_twice:
     'another daemon signs with these keys: find it, and stop one of the two. A copy of an installation must not use the signers of the original',
   tree_file_damaged: 'reset the signers: stop the daemon and run `pdfseal hsm reset-signers`',
-  tree_file_unusable: 'give the signer its folder, writable to its user and to nobody else',
+  tree_file_unusable: 'give the signer its folder, writable only for its user',
   token_not_allowed: 'the unit of the signer has another configuration: restart it',
-  pin_file_unreadable: 'correct the path, or who may read it: the daemon reads it as its own user',
-  pin_file_exposed: 'take access from others: chmod o= on the PIN file',
-  pin_file_invalid: 'it must hold the PIN, in one line, and nothing else',
-  pin_record_unusable: 'make the folder writable to the user of the signer, and make room on its disk',
+  pin_file_unreadable: 'correct the path or the permissions: the daemon reads it as its own user',
+  pin_file_exposed: 'remove the access of others: chmod o= on the PIN file',
+  pin_file_invalid: 'it must contain only the PIN, in one line',
+  pin_record_unusable: 'make the folder writable for the user of the signer, and free space on its disk',
   key_file_unreadable:
-    'correct the path, or who may read it: the daemon reads it as its own user; `pdfseal hsm make-software-key` makes a new one',
-  key_file_exposed: 'take access from others: chmod o= on the file',
-  key_file_invalid: 'it must hold a key that `pdfseal hsm make-software-key` made, and nothing else',
+    'correct the path or the permissions: the daemon reads it as its own user; `pdfseal hsm make-software-key` creates a new one',
+  key_file_exposed: 'remove the access of others: chmod o= on the file',
+  key_file_invalid: 'it must contain only a key that `pdfseal hsm make-software-key` created',
 };
 
 const PIN_REMEDY =

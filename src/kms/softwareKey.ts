@@ -42,7 +42,7 @@ export class SoftwareToken {
   }
 
   generateKey(): never {
-    throw new SignerFailure('key_in_file', 'a software key is not made here');
+    throw new SignerFailure('key_in_file', 'software keys cannot be created here');
   }
 
   destroyKey(): never {

@@ -42,7 +42,7 @@ async function isSealable(job: Job, { store, clock, logger }: SealerOptions): Pr
   if (detail === undefined) return true;
   logger.error(
     { event: 'waiting_refused', job_id: job.id, detail },
-    'the store has a job that nobody accepted',
+    'the store has a job that was never accepted',
   );
   await store.jobs.fail(job.id, { code: 'internal_error', message: UNSEALABLE, failedAt: clock() });
   return false;

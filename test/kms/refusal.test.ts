@@ -139,7 +139,7 @@ t.test('a mistyped name is answered with the existing ones', async (t) => {
     [
       'what that names',
       { ...token, environment: { SOFTHSM2_CONF: hollow } },
-      /check what stands in \S+\.conf/,
+      /check the contents of \S+\.conf/,
     ],
     ['module', { ...token, module: '/nonexistent.so' }, /module \/nonexistent\.so/],
     ['PIN file', { ...token, pinFile: '/nonexistent/pin' }, /PIN file \/nonexistent\/pin \(no such file/],
