@@ -2,7 +2,7 @@ import { getSystemErrorMap } from 'node:util';
 
 const REMEDIES: Readonly<Record<string, string>> = {
   EROFS: 'mount its file system for writing',
-  ENOSPC: 'make room on its disk',
+  ENOSPC: 'free space on its disk',
   EDQUOT: 'raise the disk quota of this user',
   EIO: 'repair or replace its disk: the log of the kernel (dmesg) says what failed',
   EMFILE: 'raise the number of files this process may open (LimitNOFILE=)',

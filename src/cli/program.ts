@@ -11,7 +11,7 @@ const SUMMARIES = {
   config: 'show the configuration in effect',
   'check-config': 'check whether the daemon would start with a configuration',
   doctor: 'check every part of an installation, and say what to do',
-  console: 'open the console of a running daemon, or let somebody open it',
+  console: 'open the console of a running daemon, or create a link to it for another person',
   hsm: 'manage the keys in the HSM and their certificates',
   keys: 'issue, list, rotate and revoke API keys',
   jobs: 'list and show the jobs of all clients',

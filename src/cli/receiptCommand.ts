@@ -126,7 +126,7 @@ function proofOf({ evidence }: ReceivedReceipt): TlogProof {
 function initialRecord(path: string, { evidence }: ReceivedReceipt): Uint8Array {
   const { checkpoint, certificates } = evidence;
   const [timestamp] = evidence.timestamps;
-  if (timestamp === undefined) throw new OperatorError(`${path} has no time-stamp to make a record of`);
+  if (timestamp === undefined) throw new OperatorError(`${path} has no time-stamp for an evidence record`);
   const [token, ...pool] = [timestamp.token, ...certificates].map(fromBase64);
   const known = pool.filter((der) => der !== undefined);
   if (token === undefined || known.length < pool.length)

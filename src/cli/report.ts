@@ -39,7 +39,7 @@ export const FAILURES = {
 } as const satisfies Record<string, string>;
 
 const UNKNOWN =
-  'Repair the disk or the database, or make room on it. Then see whether the command has taken effect, and run it again if it has not.';
+  'Repair the disk or the database, or free space on it. Then check whether the command has taken effect, and run it again if it has not.';
 
 const REPEAT = 'Repeat the command later; no document is sealed twice.';
 
@@ -56,7 +56,7 @@ const OF_API: Partial<Record<ErrorCode, string>> = {
   webhook_endpoint_not_found: 'Check the id; `pdfseal webhooks list` shows all endpoints.',
   job_not_found: 'Check the id and the environment; `pdfseal jobs list` shows the jobs.',
   partition_not_ready:
-    'You can only take out a partition that signs; `pdfseal doctor` says what is wrong with this one.',
+    'Only a partition that signs can be taken out of service; `pdfseal doctor` reports what is wrong with this one.',
   below_quorum:
     'Repair the other partitions first, or add --below-quorum; sealing may then stop for that time.',
   storage_full: 'Free space on the disk of the store; `pdfseal status` shows how much is free.',

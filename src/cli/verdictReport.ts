@@ -80,7 +80,7 @@ export function sentenceOf({ verdict, proven }: Pick<VerdictReport, 'verdict' | 
   if (outcome !== 'good') {
     const wanted = outcome === 'bad' ? 'failed' : 'unknown';
     const { name, detail } = checks.find((check) => check.outcome === wanted) ?? { name: '', detail: '' };
-    return `${outcome === 'bad' ? 'Do not rely on this receipt' : 'Nobody can tell from these files'}: ${name}: ${detail}.`;
+    return `${outcome === 'bad' ? 'Do not rely on this receipt' : 'These files do not allow a verdict'}: ${name}: ${detail}.`;
   }
   if (proven?.time === undefined) return 'Sealed, unchanged since.';
   const { stamps } = proven.time;

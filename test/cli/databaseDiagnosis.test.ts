@@ -54,7 +54,7 @@ t.test('each server of a database is shown, and whether commits survive its loss
   t.match(told(noPassword), /^bad database: cannot read the password .* → correct store\.password_file/);
   t.match(
     await diagnose(url, `${url}&port=5432`),
-    /^bad database: 2 servers say that they are the primary → stop/m,
+    /^bad database: 2 servers report that they are the primary → stop/m,
   );
   t.match(
     await diagnose(url.replace('user=pdfseal', 'user=postgres')),

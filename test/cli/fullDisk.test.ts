@@ -60,14 +60,14 @@ t.test('a copy that its disk does not take says where, and what to do', async (t
   const { stdout, stderr } = spawnSync('prlimit', args, { encoding: 'utf8' });
   t.match(
     stdout,
-    /^OperatorError cannot copy the store in .*store to .*copy \(.+\) make room on the disk/,
+    /^OperatorError cannot copy the store in .*store to .*copy \(.+\) free space on the disk/,
     stderr,
   );
 });
 
 t.test('whatever the disk of a command refuses ends with what to do, and is not reported as a bug', (t) => {
   for (const [code, remedy] of [
-    ['ENOSPC', 'make room on its disk'],
+    ['ENOSPC', 'free space on its disk'],
     ['EDQUOT', /quota/],
     ['EROFS', /for writing/],
     ['EIO', /dmesg/],

@@ -236,7 +236,7 @@ t.test('a failed write is reported as a fault of the disk, not of the program', 
   t.match(failure, {
     code: 'internal_error',
     message: 'the store cannot tell whether its last write is on disk (No space left on device)',
-    remedy: /^Repair the disk or the database, or make room on it/,
+    remedy: /^Repair the disk or the database, or free space on it/,
   });
 });
 

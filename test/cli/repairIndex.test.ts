@@ -46,7 +46,7 @@ t.test('a repair is refused while a daemon runs, but a dry run is not', async (t
 });
 
 t.test('a repair without --backup-output or --no-backup is refused', async (t) => {
-  t.match(await run('repair-index'), { status: 64, stderr: /--backup-output, or say --no-backup/ });
+  t.match(await run('repair-index'), { status: 64, stderr: /--backup-output, or use --no-backup/ });
 });
 
 t.test('every index is mended after a backup, and the receipts are as they were', async (t) => {

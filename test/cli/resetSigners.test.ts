@@ -60,7 +60,7 @@ t.test(
     t.match(wrong, { status: 1, stderr: /leaves, not 1000: nothing was accepted/ });
     const [, size = ''] = /has (\d+) leaves/.exec(wrong.stderr) ?? [];
     const reset = await pdfseal('hsm', 'reset-signers', size, ...reason);
-    t.match(reset, { status: 0, stdout: 'begin again' });
+    t.match(reset, { status: 0, stdout: 'are reset' });
     // pdfseal-run resets units at this line, and at no other success.
     const onRecord = /^the reason is on the audit trail: the log goes on with \d+ leaves$/;
     t.match(reset.stdout.trimEnd().split('\n').at(-1), onRecord);

@@ -203,7 +203,7 @@ t.test(
         [
           'a log cut short',
           async ({ batches }) => batches.remove(counterKey(SIZE)),
-          /^a job is completed as leaf 282, but the log has 253 leaves: it was cut/,
+          /^a job is sealed as leaf 282, but the log has 253 leaves: it was cut/,
         ],
         [
           'a lost job',

@@ -216,7 +216,7 @@ t.test('an evidence record is exported, and verified with its renewals', async (
   const refused = (path: string) => run('receipt', 'export', path, '--format', 'ers');
   t.match(await refused('receipt.json'), {
     status: 1,
-    stderr: /receipt\.json has no time-stamp to make a record of/,
+    stderr: /receipt\.json has no time-stamp for an evidence record/,
   });
   t.match(await refused('swapped.json'), {
     status: 1,
@@ -344,7 +344,7 @@ t.test('on a terminal, a sentence comes first', async (t) => {
   );
   t.match(
     await first('a.pdf', 'receipt.json', '--trust', 'strangers.json'),
-    /^Nobody can tell from these files: checkpoint: the trust file does not know the log /,
+    /^These files do not allow a verdict: checkpoint: the trust file does not know the log /,
   );
 });
 

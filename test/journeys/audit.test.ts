@@ -356,7 +356,7 @@ t.test('the trail is checked against the log, the last checkpoint and the API ke
   const store = await openStore({ path: storeDir });
   await store.trail.append(actOfProcess('command', 'epoch.plan', { from: '2026-01-01T00:00:00.000Z' }));
   await store.close();
-  const noEffect = /\(epoch\.plan\) has no effect: .*; find out who made this record/;
+  const noEffect = /\(epoch\.plan\) has no effect: .*; find out who created this record/;
   t.match(await verify(), { status: 2, stderr: noEffect, stdout: /could not tell\n$/ });
   const output = join(sandbox.dir, 'with-forged-plan');
   t.equal((await run('audit', 'export', '--output', output, ...config)).status, 0);

@@ -45,7 +45,7 @@ t.test('a person opens the console, sees that all is well, and is logged out', a
   await page.evaluate(`document.querySelector('main button').focus()`);
   await page.press('Enter');
   await page.until(`location.pathname === '/' && document.readyState === 'complete'`);
-  await page.until(`document.querySelector('h1').textContent.startsWith('Documents are sealed')`);
+  await page.until(`document.querySelector('h1').textContent.startsWith('Sealing normally')`);
   t.match(await page.evaluate('document.body.innerText'), /Backup.*None is on record.*local\/sandbox-2026/s);
 
   const { origin } = new URL(url);
@@ -62,16 +62,16 @@ t.test('a person opens the console, sees that all is well, and is logged out', a
   t.match(await page.evaluate('document.body.innerText'), /sandbox\.toml.*console\.listen/s);
   await page.navigate(`${origin}/care`);
   const drill = await page.evaluate(`document.querySelector('#drill').innerText`);
-  t.match(drill, /All partitions that sign are needed/, 'the only partition must stay');
+  t.match(drill, /The quorum needs every partition/, 'the only partition must stay');
   await page.evaluate(`document.querySelector('#backup button').click()`);
   await page.until(
-    `document.querySelector('[role=status]')?.textContent.startsWith('You have asked for a backup')`,
+    `document.querySelector('[role=status]')?.textContent.startsWith('The backup is requested')`,
   );
   t.ok(existsSync(join(sandbox.dir, 'state', 'backup-asked.json')), 'for the unit that waits for it');
   const copies = ['--output', join(sandbox.dir, 'copies'), '--dated'];
   t.match(await sandbox.pdfseal(['backup', ...copies, ...config]), { status: 0 });
   await page.navigate(`${origin}/care`);
-  t.match(await page.evaluate(`document.querySelector('#backup').innerText`), /is complete and good/);
+  t.match(await page.evaluate(`document.querySelector('#backup').innerText`), /last backup succeeded/);
   await page.navigate(`${origin}/access/sessions`);
   t.match(await page.evaluate(`document.querySelector('#sessions').innerText`), /berta.*this session/s);
   for (const path of ['/access/quotas', '/access/webhooks']) {
@@ -80,7 +80,7 @@ t.test('a person opens the console, sees that all is well, and is logged out', a
   }
 
   const logout = (...whose: string[]) => sandbox.pdfseal(['console', 'logout', ...whose, ...config]);
-  t.match(await logout(), { status: 64, stderr: /name a person with --as, or say --all/ });
+  t.match(await logout(), { status: 64, stderr: /name a person with --as, or use --all/ });
   t.match(await logout('--as', 'Anna', '--all'), { status: 64, stderr: /cannot be used with/ });
   t.match(await logout('--as', 'anna'), { status: 0, stderr: /ended 0 sessions/ });
   t.match(await logout('--all'), { status: 0, stderr: /ended 1 session/ });

@@ -118,7 +118,7 @@ t.test('a software post-quantum key', async (t) => {
   t.equal(made.status, 0, made.stderr);
   t.equal(statSync(file).mode & 0o777, 0o600);
   const again = await other.pdfseal(['hsm', 'make-software-key', file]);
-  t.match(again, { status: 1, stderr: /exists already, and this command replaces no file/ });
+  t.match(again, { status: 1, stderr: /exists already, and this command never overwrites a file/ });
   const nowhere = await other.pdfseal(['hsm', 'make-software-key', join(folder, 'none', 'key')]);
   t.match(nowhere, { status: 1, stderr: /none\/key/ });
   t.strictSame(readdirSync(folder), ['post-quantum.key'], 'and leaves nothing behind');

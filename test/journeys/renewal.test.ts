@@ -161,7 +161,7 @@ t.test('renewal of time-stamps', async (t) => {
       stdout: /^renewal 2: outside stamped everything .* sha384\n/,
       stderr: /hand over the trust file again/,
     });
-    t.match(await accept(answer), { status: 1, stderr: /no query is out/ });
+    t.match(await accept(answer), { status: 1, stderr: /no query is open/ });
     t.strictSame(await recordOf(t, first), [2, 1]);
     t.strictSame(await recordOf(t, second), [1, 1]);
   });
@@ -184,13 +184,13 @@ t.test('renewal of time-stamps', async (t) => {
     const shown = await pdfseal(['renew', ...theft, '2026-01-01']);
     t.match(shown, {
       status: 0,
-      stdout: /^0 checkpoints stand on this root alone; \d+ checkpoints stay proven\n .* still proves? /,
+      stdout: /^0 checkpoints depend on this root alone; \d+ checkpoints stay proven\n .* still proves? /,
     });
     const other = makeAuthority(sandbox.dir, 'unrelated').certificateFile;
     for (const [certificate, fault] of [
       [
         file('outside-tsa.pem'),
-        /outside TSU is no root: another one issued it\n.*give the root of the authority/,
+        /outside TSU is not a root: another certificate issued it\n.*give the root of the authority/,
       ],
       [other, /no time-stamp of the log rests on the root .*unrelated\n/],
     ] as const) {
@@ -263,7 +263,7 @@ t.test('renewal of time-stamps', async (t) => {
     t.match(await pdfseal(['renew', '--now']), {
       status: 1,
       stderr:
-        /^a query is open: this is the renewal that it asks for, with sha384\n[\s\S]*no time-stamp of built-in for the renewal: .* is distrusted from 2.*\n.*name another authority; .*take it back: pdfseal renew --distrust ROOT/,
+        /^a query is open: this is the renewal that it requests, with sha384\n[\s\S]*no time-stamp of built-in for the renewal: .* is distrusted from 2.*\n.*name another authority; .*take it back: pdfseal renew --distrust ROOT/,
     });
     const back = ['--distrust', file('own.pem'), '--since', '9999-12-31'];
     const looked = await pdfseal(['renew', ...back]);

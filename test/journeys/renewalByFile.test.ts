@@ -70,7 +70,7 @@ t.test('renewals with two authorities, a witness and a restore', async (t) => {
     writeFileSync(sandbox.configFile, config);
     t.match(await accept(first), { status: 0, stdout: /^renewal 1: south and north stamped everything / });
     t.not(Buffer.compare(await recordOf(), before), 0);
-    t.match(await accept(second), { status: 1, stderr: /no query is out/ });
+    t.match(await accept(second), { status: 1, stderr: /no query is open/ });
   });
 
   await t.test('after a theft, the command reports what a witness saw', async (t) => {

@@ -38,7 +38,7 @@ const MONITOR_OPTIONS = [
   option('--state <path>', 'file in which the command keeps the newest checkpoint that it verified', {
     required: true,
   }),
-  option('--first', 'there is no state file yet: begin with what the log shows now'),
+  option('--first', 'start without a state file, from the current checkpoint of the log'),
   option(
     '--policy <file>',
     'witness policy: which witnesses must have cosigned a checkpoint of the log (default: that of the trust file)',
@@ -205,7 +205,7 @@ function readState(path: string, isFirst: boolean, trust: TrustFile): EpochCheck
   if (isFirst) return undefined;
   if (!existsSync(path))
     throw new OperatorError(
-      `there is no ${path}, so nothing tells what the log showed before. Put the file back; for the first run, add --first`,
+      `there is no ${path}, so the earlier state of the log is unknown. Restore the file; for the first run, add --first`,
     );
   return readEarlier({ text: readTextFile(path, RECEIPT_BYTES_MAX), from: path }, trust);
 }

@@ -20,7 +20,7 @@ const loginCommand = command('login', {
   summary: 'print a one-time link to the console for a person',
   description:
     'Prints a link that opens the console once, within five minutes, and how to reach the console from another machine. What the ' +
-    'person does is recorded in the audit trail with that name. An auditor reads; an operator also asks for backups, runs drills and sends webhooks again; ' +
+    'person does is recorded in the audit trail with that name. An auditor reads; an operator also requests backups, runs drills and resends webhooks; ' +
     'an administrator does everything that the console offers.',
   options: [
     CONFIG,
@@ -47,16 +47,15 @@ const loginCommand = command('login', {
 
 const logoutCommand = command('logout', {
   summary: 'end sessions of the console',
-  description:
-    'Ends every session of the console at once, or those of one person, and all links that nobody has opened yet.',
+  description: 'Ends every session of the console at once, or those of one person, and all unused links.',
   options: [
     CONFIG,
     option('--as <name>', 'the sessions of this person'),
-    option('--all', 'the sessions of everybody', { conflicts: 'as' }),
+    option('--all', 'all sessions', { conflicts: 'as' }),
   ],
   examples: ['sudo pdfseal console logout --as anna', 'sudo pdfseal console logout --all'],
   misuse: ({ as: name, all }) =>
-    name === undefined && !all ? 'name a person with --as, or say --all' : undefined,
+    name === undefined && !all ? 'name a person with --as, or use --all' : undefined,
   async run({ config: file, as: name }) {
     const { admin } = loadConfig(file, { files: 'unused' });
     const query = name === undefined ? '' : `?${new URLSearchParams({ name })}`;

@@ -21,7 +21,7 @@ const FORM_OPTIONS = [
 type FormOptions = Given<typeof FORM_OPTIONS>;
 
 const requestCommand = command('request', {
-  summary: 'print the newest checkpoint for a witness, to be carried there',
+  summary: 'print the newest checkpoint for a witness, to be transferred by file',
   description:
     'Prints the body of an add-checkpoint request (C2SP tlog-witness): the newest checkpoint, and the proof that its tree contains ' +
     'the tree that the witness cosigned last. Send it to the witness from any machine, as the examples show. The daemon keeps the ' +
@@ -61,7 +61,7 @@ const acceptCommand = command('accept', {
     ),
   ],
   exit: {
-    0: 'the answer was accepted; if something was printed, it is the next request to carry',
+    0: 'the answer was accepted; if something was printed, it is the next request to transfer',
     1: 'the answer was not accepted, it has the size that was known already, or the witness holds another history of the log',
   },
   examples: [
@@ -73,7 +73,7 @@ const acceptCommand = command('accept', {
 
 export const witnessCommand = group(
   'witness',
-  'Lets a witness without a network cosign the log: you carry the request to the witness, and its answer back. ' +
+  'Lets a witness without a network cosign the log: you transfer the request to the witness by file, and its answer back. ' +
     'Needs the running daemon.',
   [requestCommand, acceptCommand],
 );
@@ -125,7 +125,9 @@ function printRequest(
   const { columns, rows } = ownProcess().stdout;
   const form = qr ? qrForTerminal(request, columns, rows) : svg ? qrAsSvg(request) : request;
   ownProcess().stdout.write(form);
-  note(`for ${witness}, from ${from} to ${counted(to, 'leaf', 'leaves')}: carry it there, and its answer to`);
+  note(
+    `for ${witness}, from ${from} to ${counted(to, 'leaf', 'leaves')}: transfer it there, and its answer to`,
+  );
   note(`  pdfseal witness accept --witness ${witness} <answer`);
 }
 

@@ -30,7 +30,7 @@ export async function* diagnoseDatabase({ store }: Pick<Config, 'store'>): Async
   if (primaries.length > 1)
     yield bad(
       'database',
-      `${primaries.length} servers say that they are the primary`,
+      `${primaries.length} servers report that they are the primary`,
       'stop those that are not before you start anything else: the database is split',
     );
   for (const { url, facts } of primaries) {
@@ -38,7 +38,7 @@ export async function* diagnoseDatabase({ store }: Pick<Config, 'store'>): Async
       ? bad(
           'database disk',
           `the disk of ${url} is full, so no job is accepted and no act recorded`,
-          'make room on the disk of that server, 16 MiB at least: a daemon continues by itself',
+          'free at least 16 MiB on the disk of that server: daemons then continue by themselves',
         )
       : good('database disk', 'it has space');
     yield diagnoseDurability(facts, servers.length);

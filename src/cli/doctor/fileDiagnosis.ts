@@ -44,7 +44,7 @@ export function* diagnoseFiles(config: Config): Iterable<Diagnosis> {
   if (faults.length === 0)
     yield good(
       'files',
-      `${rules.length} files and folders have the right owner, and nobody else can change them`,
+      `${rules.length} files and folders have the right owner, and other users cannot change them`,
     );
   if (!(owner instanceof Error)) yield* diagnoseUser(owner);
 }

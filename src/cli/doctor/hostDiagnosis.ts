@@ -58,7 +58,7 @@ async function judgeClock(clock: Config['clock'], accuracyMs: number): Promise<D
     if (clock.trust === 'system')
       return warning(
         'clock',
-        'trusted without a check (clock.trust = "system")',
+        'not checked (clock.trust = "system")',
         'set clock.trust to chrony, unless something else keeps the time',
       );
     return good('clock', `${detail}${bound}`);

@@ -8,7 +8,7 @@ export function diagnoseTargets({ sources, webhooks, environment }: Config): Dia
   return Object.entries(lists).flatMap(([key, allow]) =>
     uselessEntries(allow).map(({ entry, address, isForbidden }) =>
       isForbidden
-        ? warning(key, `"${entry}" allows nothing: no entry can allow ${address}`, 'take the entry out')
+        ? warning(key, `"${entry}" allows nothing: no entry can allow ${address}`, 'remove the entry')
         : warning(
             key,
             `"${entry}" allows nothing: ${address} is not a public address, and no network of the list contains it`,

@@ -33,7 +33,7 @@ export function diagnoseSeparation({ kms, timestamp }: Config): Diagnosis[] {
     .map(({ tokenLabel, tokenSerial, region, keyLabel }) =>
       warning(
         'separate keys',
-        `the token ${tokenLabel ?? tokenSerial} has a time-stamping key and log keys that meet the quorum: who has this token and its PIN can date documents back within an epoch`,
+        `the token ${tokenLabel ?? tokenSerial} has a time-stamping key and log keys that meet the quorum: anyone with this token and its PIN can backdate documents within an epoch`,
         `put the time-stamping key ${region}/${keyLabel} on a token of its own: "What is trusted for what" in the manual, ${MANUAL_FOLDER}/trust.html`,
       ),
     );
@@ -46,8 +46,8 @@ export function* diagnosePostQuantum({ kms: { quorum, partitions } }: Config): I
   const rule = encodeQuorum({ ...quorum, postQuantum: 1 });
   yield warning(
     'post-quantum key',
-    `${kmsKeyId(key)} signs each checkpoint, but kms.quorum asks for no post-quantum signature: receipts without it are good too`,
-    `say quorum = "${rule}", and plan an epoch with it`,
+    `${kmsKeyId(key)} signs each checkpoint, but kms.quorum does not require a post-quantum signature: receipts without it are good too`,
+    `set quorum = "${rule}", and plan an epoch with it`,
   );
 }
 
@@ -76,7 +76,8 @@ async function probe({ purpose, token }: WantedKey): Promise<Diagnosis> {
   const check = `${purpose === 'log' ? 'partition' : 'time-stamping key'} ${kmsKeyId(token)}`;
   try {
     const { algorithm, exposures, software } = await inspectKey(token);
-    if (software) return good(check, `it signs (${algorithm}); a software key: who can read its file has it`);
+    if (software)
+      return good(check, `it signs (${algorithm}); a software key: anyone who can read its file can sign`);
     if (exposures.length === 0)
       return good(check, `it signs (${algorithm}), and its key cannot leave the token`);
     const remedy = 'replace it with a key that `pdfseal hsm init-key` creates';

@@ -45,8 +45,8 @@ export async function diagnoseWitnesses(
       .map(({ label, url }) =>
         warning(
           `witness ${label}`,
-          `its URL ${url?.href} leaves this machine without TLS: somebody on the way can forge a refusal, which stops all sealing`,
-          'put TLS before the witness and write https: in the policy, use a tunnel, or carry the requests: pdfseal witness request',
+          `its URL ${url?.href} leaves this machine without TLS: an attacker on the way can forge a refusal, which stops all sealing`,
+          'put TLS before the witness and write https: in the policy, use a tunnel, or transfer the requests by file: pdfseal witness request',
         ),
       ),
     ...forks.map(({ label, detail }) =>

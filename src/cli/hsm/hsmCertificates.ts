@@ -57,7 +57,7 @@ export const installCertificateCommand = command('install-certificate', {
   description:
     'Installs the certificate of a time-stamping key, with all certificates up to the self-signed root: in one file or several, in ' +
     'any order, PEM or DER. First checks that the certificate is for the key in the HSM, that timeStamping is its only usage, and ' +
-    'that the chain is valid today, or when the certificate begins. Keeps the previous certificates beside the new ones.',
+    'that the chain is valid today, or when the certificate begins. Keeps the previous certificates next to the new ones.',
   arguments: [argument('<file...>', 'files with certificates')],
   options: KEY_OPTIONS,
   notes: `Restart the daemon: it reads certificates only at its start.`,

@@ -53,7 +53,7 @@ const initKeyCommand = command('init-key', {
       throw new OperatorError(`--algorithm ${chosen}: the config file says algorithm = "${token.algorithm}"`);
     if (token.module === undefined)
       throw new OperatorError(
-        `${kmsKeyId(token)} is a software key: \`pdfseal hsm make-software-key\` makes its file`,
+        `${kmsKeyId(token)} is a software key: \`pdfseal hsm make-software-key\` creates its file`,
       );
     if (purpose === 'log' && (await storeExists(config.store))) await refuseKnown(file, wanted);
     const named = { key: kmsKeyId(wanted.token), algorithm: chosen, purpose };
@@ -73,16 +73,16 @@ const softwareKeyCommand = command('make-software-key', {
   summary: 'create a post-quantum key in a file',
   description:
     'Creates an ML-DSA-44 key in a file that only its owner can read, for a partition with software_key_file or ' +
-    'software_key_credential. Use it where your HSM has no post-quantum keys: who can read the file can sign with the key, so ' +
+    'software_key_credential. Use it if your HSM does not support post-quantum keys: anyone who can read the file can sign with the key, so ' +
     'every verdict names the key as `software`. The command never replaces a file.',
   arguments: [argument('<file>', 'the file to write')],
   examples: ['pdfseal hsm make-software-key /etc/pdfseal/production.pins/post-quantum'],
   run(_, file) {
     if (!createFileAtomically(file, makeSoftwareKey(), 0o600))
-      throw new OperatorError(`${file} exists already, and this command replaces no file`);
+      throw new OperatorError(`${file} exists already, and this command never overwrites a file`);
     printResult({ file, algorithm: 'mldsa44' }, `key    ${file}  mldsa44  made`);
     note(
-      'Keep a copy of the file as safe as the PINs: without it nothing is sealed while the epoch asks for the key.',
+      'Keep a copy of the file as safe as the PINs: without it nothing is sealed while the epoch requires the key.',
     );
   },
 });
@@ -90,7 +90,7 @@ const softwareKeyCommand = command('make-software-key', {
 export const hsmCommand = group(
   'hsm',
   'Manages the keys of an environment in their HSM partitions, and the certificates of the time-stamping keys. Name a key by its ' +
-    'region and key label in the config file (--region, --key-label). You can leave out what is clear without it.',
+    'region and key label in the config file (--region, --key-label). You can omit options that are not ambiguous.',
   [
     initKeyCommand,
     softwareKeyCommand,

@@ -80,7 +80,7 @@ async function carryOut(socket: SocketPath, options: DrillOptions): Promise<Repo
     canaries.push(await sing(socket));
     await sleep(Math.max(0, options.for - LEAD_MS - (performance.now() - outAt)), undefined, {
       signal: interrupted.signal,
-    }).catch(() => note('interrupted: the partition goes back now'));
+    }).catch(() => note('interrupted: the partition is returned to service now'));
     if (await isOut(socket, name)) canaries.push(await sing(socket));
   } finally {
     await askAdministration(socket, 'POST', `/partitions/${encodeURIComponent(name)}/in`);

@@ -9,12 +9,12 @@ import { print, printResult } from '../terminal.ts';
 import { withStore } from '../withStore.ts';
 
 export const resetSignersCommand = command('reset-signers', {
-  summary: 'have the signers continue the log as it is now',
+  summary: 'reset the signers, so that they continue the log in its present state',
   description:
     'Has the signers of the log continue the log as it is now. Each signer remembers the newest trees that it signed, and refuses a log ' +
     'that does not contain them: the store can be an older copy, and a log that grows from an older copy contradicts receipts.\n\n' +
-    'First restore the newest backup, if you have one. If not, you take the responsibility that the log, as it is now, is the one to ' +
-    'continue. The command sets aside what the signers remember, and records the reason on the audit trail. The daemon must not ' +
+    'First restore the newest backup, if you have one. If not, it is your responsibility that the log, in its present state, is the one to ' +
+    'continue. The command sets the records of the signers aside, and records the reason on the audit trail. The daemon must not ' +
     'run. Signers that are units of their own are reset only where you run the command by pdfseal-run.',
   arguments: [argument('<leaves>', 'the number of leaves that the log has now', parseSizeArgument)],
   options: [
@@ -35,7 +35,7 @@ export const resetSignersCommand = command('reset-signers', {
     });
     printResult({ leaves: size, kept: aside ?? null }, () => {
       if (aside !== undefined)
-        print(`the signers that the daemon starts begin again; what they remembered is kept: ${aside}`);
+        print(`the signers that the daemon starts are reset; their previous records are kept: ${aside}`);
       // pdfseal-run resets signers that are units of their own if this is the last line.
       print(`the reason is on the audit trail: the log goes on with ${size} leaves`);
     });

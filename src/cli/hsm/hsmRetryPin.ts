@@ -7,15 +7,15 @@ import { note, print, printResult } from '../terminal.ts';
 import { configuredKeys } from './hsmKeys.ts';
 
 export const retryPinCommand = command('retry-pin', {
-  summary: 'let a PIN that a token refused be presented again',
+  summary: 'allow a PIN that a token refused to be presented again',
   description:
-    'Lets a PIN that a token refused be presented again. A token locks itself after a few wrong PINs, so each PIN that a token refuses is ' +
+    'Allows a PIN that a token refused to be presented again. A token locks itself after a few wrong PINs, so each PIN that a token refuses is ' +
     'remembered, and no start and no command presents it again: a PIN file that is corrected needs no command. Use this command if ' +
     'the refused PIN is right now, for example because the PIN was reset or unlocked in the token. The command itself presents no ' +
     'PIN. A running daemon tries again within seconds. PINs of signers that are units of their own are forgotten only where you run the ' +
     'command by pdfseal-run.',
   options: [CONFIG],
-  exit: { 1: 'what is remembered cannot be changed' },
+  exit: { 1: 'the records of refused PINs cannot be changed' },
   examples: [
     'pdfseal-run production hsm retry-pin',
     'pdfseal hsm retry-pin --config /etc/pdfseal/sandbox.toml',

@@ -55,8 +55,11 @@ const INIT_OPTIONS = [
     choices: AUTHORITY_ALGORITHMS,
     default: 'ecdsa-p256',
   }),
-  option('--use-existing-keys', 'use the keys that exist in the partitions, and make those that are missing'),
-  option('--external-ca', 'make no root and no certificates: your own authority will issue them'),
+  option(
+    '--use-existing-keys',
+    'use the keys that exist in the partitions, and create those that are missing',
+  ),
+  option('--external-ca', 'create no root and no certificates: your own authority issues them'),
   option('--subject-organization <name>', 'organization (O) in root and certificates', parseNamePart),
   option('--root-validity <duration>', 'how long the root is valid', {
     parse: parseValidityArgument,
@@ -75,7 +78,7 @@ type InitOptions = Given<typeof INIT_OPTIONS>;
 
 export const initCommand = command('init', {
   description:
-    'Makes what a new environment needs: a signing key in every HSM partition of the config file, the keys of its ' +
+    'Creates what a new environment needs: a signing key in every HSM partition of the config file, the keys of its ' +
     'time-stamp authority and their certificates, an empty log and store, and the trust file. Run it as the ' +
     "daemon's user, for example with pdfseal-run. It never overwrites anything.",
   options: INIT_OPTIONS,
@@ -103,7 +106,7 @@ of \`pdfseal hsm csr\` to the authority, and install its answer with \`pdfseal h
     const config = loadConfig(options.config);
     if (config.isFront)
       throw new OperatorError(
-        `${config.file}: without [kms] this is the configuration of a front, which makes no log`,
+        `${config.file}: without [kms] this is the configuration of a front, which does not create a log`,
         {
           remedy: 'run it with the configuration of the daemon that seals',
         },
@@ -125,7 +128,7 @@ function tellOtherUser(file: string): boolean {
   const instance = instanceOf(resolve(file));
   if (instance === undefined || process.geteuid?.() !== 0) return false;
   note(`Next: check that the daemon can use it:  pdfseal-run ${instance} check-config`);
-  note(`      make keys, log and store:            pdfseal-run ${instance} init`);
+  note(`      create keys, log and store:          pdfseal-run ${instance} init`);
   return true;
 }
 
@@ -189,7 +192,7 @@ function tellNext(config: Config, { config: file }: InitOptions): void {
     );
     note(`        pdfseal hsm csr --config ${file} --subject "CN=…,O=…"`);
     note(`        pdfseal hsm install-certificate FILE --config ${file}`);
-    note(`      make the trust file:   pdfseal trust export --config ${file} --output ${config.trustFile}`);
+    note(`      export the trust file: pdfseal trust export --config ${file} --output ${config.trustFile}`);
   }
   const instance = instanceOf(config.file);
   if (instance === undefined) {
@@ -214,7 +217,7 @@ async function refuseExisting({ stateDir, ...config }: Config, options: InitOpti
   await assertMayCreateAt(config.store);
   const home = existsSync(stateDir) ? stateDir : dirname(stateDir);
   if (!existsSync(home))
-    throw new OperatorError(`${home} does not exist: make the folder, owned by the daemon's user`);
+    throw new OperatorError(`${home} does not exist: create the folder, owned by the daemon's user`);
   const owner = statSync(home).uid;
   if (home === stateDir && owner !== process.geteuid?.()) {
     throw new OperatorError(
@@ -279,7 +282,9 @@ async function makeOne(
     return await initKey(wanted.token, algorithm);
   } catch (error) {
     if (othersMade)
-      note('The keys above are made. Correct this fault, and repeat the command with --use-existing-keys:');
+      note(
+        'The keys above were created. Correct this fault, and repeat the command with --use-existing-keys:',
+      );
     throw error;
   }
 }

@@ -80,7 +80,7 @@ export async function makeConfig(given: InitAnswers): Promise<void> {
   const file = resolve(given.config);
   if (existsSync(file))
     throw new OperatorError(
-      `${file} exists already: a configuration is never overwritten; leave out what makes one`,
+      `${file} exists already: a configuration is never overwritten; omit the options that create one`,
     );
   const questions = given.interactive === true ? new Questions() : undefined;
   try {
@@ -117,13 +117,13 @@ async function gather(given: InitAnswers, file: string, questions: Questions | u
   const folder = dirname(file);
   const environment = await get(
     'environment',
-    'Name of the environment, for ever (a-z, 0-9, dashes)',
+    'Name of the environment, permanent (a-z, 0-9, dashes)',
     matching(/^[a-z][a-z0-9-]{0,31}$/, 'a name begins with a letter and has a-z, 0-9 and dashes, at most 32'),
     basename(file, '.toml'),
   );
   const origin = await get(
     'origin',
-    `Origin of the log, for ever: a URL without scheme that you own, such as seal.<your domain>/${environment}`,
+    `Origin of the log, permanent: a URL without scheme that you own, such as seal.<your domain>/${environment}`,
     (text) => readOrigin(text, given.throwaway),
   );
   const listen = await get('listen', 'Address and port of the API', readFreeAddress, LISTEN_DEFAULT);
@@ -142,7 +142,7 @@ async function gather(given: InitAnswers, file: string, questions: Questions | u
   );
   const clock = await get(
     'clock',
-    'Who vouches for the clock: chrony, timedatectl or system (nobody)',
+    'How the clock is checked: chrony, timedatectl or system (not checked)',
     matching(/^(chrony|timedatectl|system)$/, 'one of chrony, timedatectl, system'),
     ['chrony', 'timedatectl'].find((_, n) => existsSync(CLOCK_PROGRAMS[n] ?? '')) ?? 'system',
   );
@@ -170,8 +170,8 @@ function readOrigin(text: string, throwaway: true | undefined): string {
 export function requireOwned(what: string, host: string, throwaway: true | undefined): void {
   if (throwaway || !isPlaceholder(host)) return;
   throw new OperatorError(
-    `${what} names ${host}, a host of examples that belongs to nobody, and every receipt would name it for ever: put one that you own; ` +
-      'only for a log that you will throw away, say --throwaway',
+    `${what} names ${host}, an example host, which every receipt would name permanently: use one that you own; ` +
+      'only for a log that you will throw away, use --throwaway',
   );
 }
 
@@ -258,7 +258,7 @@ async function askToken(
 function readExisting(text: string): string {
   const path = resolve(text);
   if (existsSync(path)) return path;
-  throw new OperatorError(`there is no ${path}, or it is closed to this user`);
+  throw new OperatorError(`${path} does not exist, or is not accessible to this user`);
 }
 
 /** Spells variables as {@link readVariables} reads them. */

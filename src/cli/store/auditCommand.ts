@@ -60,7 +60,7 @@ const showCommand = command('show', {
 export const auditCommand = group(
   'audit',
   'Shows and verifies the audit trail: who administered what, when. Each record contains the digest of the previous one and is ' +
-    'sealed into the log like a document. So nobody can alter or remove a record unnoticed, and anyone can verify a record offline.',
+    'sealed into the log like a document. So no record can be altered or removed unnoticed, and anyone can verify a record offline.',
   [listCommand, showCommand, exportTrailCommand, verifyTrailCommand],
 );
 

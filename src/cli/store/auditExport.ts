@@ -155,7 +155,7 @@ async function judge(options: Given<typeof VERIFY_OPTIONS>): Promise<TrailReport
   report.doubts.push(...unheld);
   if (newest === undefined)
     report.doubts.push(
-      'whether newer records were removed from this folder is not known: name the newest record that there is, with --newest',
+      'it is unknown whether newer records were removed from this folder: name the newest existing record with --newest',
     );
   return report;
 }
@@ -163,7 +163,7 @@ async function judge(options: Given<typeof VERIFY_OPTIONS>): Promise<TrailReport
 /** A record without effect can be a plan that came too late, or a forgery: the records do not show which. */
 function addEpochs(report: TrailReport, epochs: { problems: string[]; void: string[] }): void {
   report.problems.push(...epochs.problems);
-  report.doubts.push(...epochs.void.map((line) => `${line}; find out who made this record`));
+  report.doubts.push(...epochs.void.map((line) => `${line}; find out who created this record`));
 }
 
 function printReport(report: TrailReport): void {

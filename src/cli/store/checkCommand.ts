@@ -25,7 +25,7 @@ export const checkCommand = command('check', {
     'check began.\n\n' +
     'An older copy of the store would pass these checks. Therefore the command also compares the log with the last checkpoint in the ' +
     'last-checkpoint file; or, with --against, with a checkpoint or a receipt that you kept on another machine. And it asks the signers ' +
-    'of the log for the trees that they signed last, of which the log must contain one. Where it cannot ask, it says so, and ends as it would.\n\n' +
+    'of the log for the trees that they signed last, of which the log must contain one. If it cannot ask, it reports that, and ends as usual.\n\n' +
     'Every end of the check is on record for the daemon: damage, and a check that could not tell, raise an alarm in its metrics, in ' +
     '`pdfseal status` and in `pdfseal doctor` until a check finds the store good.\n\n' +
     'With --input, the command checks a backup instead of the store: also that no file of the backup has changed, and that the log ' +
@@ -97,7 +97,7 @@ async function checkStoreOf(config: Config, store: Store, named: EarlierState | 
   if (!isUnknown) return { found };
   return {
     found,
-    doubt: `there is no last checkpoint in ${lastCheckpointFile}, so the store can be an older copy: compare the log with the newest receipt that anybody has, pdfseal check --against FILE`,
+    doubt: `there is no last checkpoint in ${lastCheckpointFile}, so the store can be an older copy: compare the log with the newest receipt that you can get, pdfseal check --against FILE`,
   };
 }
 

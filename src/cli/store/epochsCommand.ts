@@ -136,7 +136,7 @@ const cancelCommand = command('cancel', {
 
 export const epochsCommand = group(
   'epochs',
-  'Manages the epochs of the log. An epoch says which keys sign the log, from when on, and by which rule. You plan an epoch for a time ' +
+  'Manages the epochs of the log. An epoch says which keys sign the log, from when, and by which rules. You plan an epoch for a time ' +
     'in the future; the running daemon opens the keys before that time and changes over at that time. Receipts of every epoch stay valid.',
   [listCommand, planCommand, cancelCommand, repairEpochsCommand],
 );

@@ -130,7 +130,7 @@ const rotateCommand = command('rotate', {
 
 const revokeCommand = command('revoke', {
   description:
-    'Ends a key at once and for ever, and lists the webhook endpoints of its client. An endpoint that no other valid key of the client ' +
+    'Revokes a key immediately and permanently, and lists the webhook endpoints of its client. An endpoint that no other valid key of the client ' +
     'can manage is disabled; if the client has no valid key left, all of its endpoints are.',
   arguments: [argument('<key_id>', 'id of the key (key_…)')],
   options: [CONFIG, option('--with-successors', 'ends also every key that rotations put in its place')],

@@ -21,14 +21,14 @@ export const lastCheckpointCommand = command('last-checkpoint', {
     'Compares the log with its last checkpoint in the file that the daemon keeps outside the store (log.last_checkpoint_file). If the ' +
     'file is missing or damaged, or if the log contradicts it, the daemon does not start: the store can be an older copy, and a log ' +
     'that grows from an older copy contradicts receipts.\n\n' +
-    'First restore the file or the newest backup, if you have one. If not, compare the log with the newest receipt that anybody has ' +
+    'First restore the file or the newest backup, if you have one. If not, compare the log with the newest receipt that you can get ' +
     '(pdfseal check --against). With --accept-rollback, you take the responsibility that the log, as it is now, is the one to ' +
     'continue: the command sets the file aside, begins a new one, and records this on the audit trail. The daemon must not run.',
   options: [
     CONFIG,
     option(
       '--accept-rollback [leaves]',
-      'continue the log as it is now; the number of its leaves is required, and shown without this option',
+      'continue the log in its present state; the number of its leaves is required, and shown without this option',
       parseSizeArgument,
     ),
   ],

@@ -32,13 +32,13 @@ const migrateCommand = command('migrate', {
     'Moves a log, with everything else in its store, to the store that another configuration names: from the embedded store into ' +
     'PostgreSQL, or back. Stop the daemon first, and make a backup. The command checks the store as `pdfseal check` does, copies it, ' +
     'compares every byte, and checks the copy. Keys stay in the HSM.\n\n' +
-    'From its beginning on, no daemon starts on the store that the log leaves; once the copy is found good, that store says for ever where ' +
+    'From its beginning on, no daemon starts on the store that the log leaves; once the copy is found good, that store permanently records where ' +
     'its log has gone. Two stores that grew from one log would contradict each other. Therefore both configurations must name the same ' +
     'last-checkpoint file: it also stops a backup of the old store from growing.\n\n' +
     'If the command is interrupted, run it again: it continues. With --cancel, the log stays where it is.',
   options: [
     CONFIG,
-    option('--to <file>', 'config file that names the store to move to, which the command makes', {
+    option('--to <file>', 'config file that names the store to move to, which the command creates', {
       required: true,
     }),
     option('--cancel', 'end an interrupted move: the log stays where it is'),
@@ -70,7 +70,7 @@ const migrateCommand = command('migrate', {
 
 export const storeCommand = group(
   'store',
-  'Moves a log from one store to another, and makes the roles of a database.',
+  'Moves a log from one store to another, and creates the roles of a database.',
   [migrateCommand, rolesCommand],
 );
 
@@ -201,7 +201,7 @@ class Move {
       await frozen.end();
     }
     throw new OperatorError(
-      `somebody wrote to ${describeStore(this.#source.store)} meanwhile: run this again`,
+      `another process wrote to ${describeStore(this.#source.store)} meanwhile: run this again`,
     );
   }
 

@@ -40,7 +40,7 @@ const SHORTER = option(
 const THEFT = [
   option(
     '--distrust <file>',
-    'root certificate of an authority whose key was stolen: list what stands on it',
+    'root certificate of an authority whose key was stolen: list what depends on it',
   ),
   option('--since <date>', 'when the key was stolen, such as 2027-03-01T12:00:00Z', parseDateArgument),
 ] as const;
@@ -49,7 +49,7 @@ const RENEW_OPTIONS = [
   HASH,
   option('--now', 'renew also if nothing is due'),
   SHORTER,
-  option('--dry-run', 'only say what is due, and until when everything holds'),
+  option('--dry-run', 'only report what is due, and until when everything is valid'),
   ...THEFT,
 ] as const;
 
@@ -64,8 +64,8 @@ export const renewCommand = command('renew', {
     'options, you can call it at any time; a timer of the package calls it every day.\n\n' +
     'Where no network reaches the authority, `request` writes a query (RFC 3161) to standard output. Carry it to an authority that ' +
     'the configuration names in timestamp.remotes, with or without a URL. `accept` reads the answer on standard input, verifies it ' +
-    'as any verifier would, and makes the renewal. For 30 days, `request` writes the same query again. If renewal.authorities is ' +
-    '2, carry the query to two authorities.',
+    'as any verifier would, and creates the renewal. For 30 days, `request` writes the same query again. If renewal.authorities is ' +
+    '2, transfer the query to two authorities.',
   arguments: [
     argument('[step]', 'write a query for an outside authority, or take its answer', {
       choices: ['request', 'accept'],
@@ -173,7 +173,7 @@ async function renewNow(
       remedy: 'name another one: renewal.hash in the configuration, or --hash',
     });
   const query = theft ? undefined : await queryToKeep(renewing, survey, options.hash);
-  if (query) note(`a query is open: this is the renewal that it asks for, with ${query.digest}`);
+  if (query) note(`a query is open: this is the renewal that it requests, with ${query.digest}`);
   const drafted = await draftNow(renewing, digest, { theft, query });
   const draft = await store.renewals.draft();
   // The form that the option takes: whole seconds.
@@ -216,7 +216,7 @@ async function request({ config, hash }: RenewOptions, theft: Theft | undefined)
       return printJson({ renewal: number, digest, to, query: toBase64(query), answer_until: until });
     ownProcess().stdout.write(query);
     note(
-      `a query for renewal ${number}, over ${counted(to, 'leaf', 'leaves')}, ${digest}: carry it to an authority,`,
+      `a query for renewal ${number}, over ${counted(to, 'leaf', 'leaves')}, ${digest}: transfer it to an authority,`,
     );
     note(`  and pass its answer on until ${until}: pdfseal renew accept <answer.tsr`);
   });
@@ -229,7 +229,7 @@ async function accept({ config: file, shorter }: RenewOptions): Promise<void> {
     const draft = await store.renewals.draft();
     if (draft?.nonce === undefined)
       throw new OperatorError(
-        'no query is out: this answer belongs to none, or its renewal is made already',
+        'no query is open: this answer belongs to none, or its renewal is done already',
         {
           remedy: 'write a query: pdfseal renew request >query.tsq',
         },

@@ -255,7 +255,7 @@ export async function stampNow(
   // More authorities would not have helped, but better certificates of these would.
   const [refused] = short;
   if (refused && found.length + short.length >= needed) throw new GainsNothing(refused);
-  const carry = `carry a query to an authority yourself: ${request} >query.tsq`;
+  const carry = `transfer a query to an authority yourself: ${request} >query.tsq`;
   if (config.timestamp.authorities.length === 0)
     throw new OperatorError(
       'timestamp.authorities is empty: there is no authority to ask, so nothing is renewed yet',

@@ -22,7 +22,7 @@ export const repairIndexCommand = command('repair-index', {
     'Derives the indexes of the store again: tiles, outcomes of sealed jobs, waiting jobs, the lists and lookups of clients, times of ' +
     'idempotency entries, counts of quotas, and waiting webhooks. Stop the daemon first. The command writes only entries that are wrong. It first ' +
     'checks the data that indexes follow from, and never changes this data: leaves, checkpoints, jobs, idempotency entries, endpoints. If it ' +
-    'finds damage there, it says so and changes nothing: restore a backup.\n\n' +
+    'finds damage there, it reports it and changes nothing: restore a backup.\n\n' +
     'An interrupted repair leaves a mark in the store. With this mark, no daemon starts: run the same command again.',
   options: [
     CONFIG,
@@ -30,8 +30,8 @@ export const repairIndexCommand = command('repair-index', {
       '--backup-output <path>',
       'first copy the state into this folder, named after the time, and check the copy',
     ),
-    option('--no-backup', 'make no copy first'),
-    option('--dry-run', 'only say what is wrong; the daemon can keep running'),
+    option('--no-backup', 'do not create a copy first'),
+    option('--dry-run', 'only report what is wrong; the daemon can keep running'),
   ],
   formerly: { '--backup-into': '--backup-output' },
   exit: {
@@ -46,7 +46,7 @@ export const repairIndexCommand = command('repair-index', {
   ],
   misuse: ({ backupOutput, backup, dryRun }) =>
     !dryRun && backup && backupOutput === undefined
-      ? 'name a folder with --backup-output, or say --no-backup'
+      ? 'name a folder with --backup-output, or use --no-backup'
       : undefined,
   async run({ config: file, backupOutput, backup, dryRun }) {
     try {
@@ -76,7 +76,7 @@ interface Result {
 
 function asMendable(error: OperatorError | UnknownOutcome): OperatorError {
   if (error instanceof OperatorError) return error;
-  return new OperatorError(`${error.message}: repair the disk, or make room on it, and run this again`, {
+  return new OperatorError(`${error.message}: repair the disk, or free space on it, and run this again`, {
     cause: error,
   });
 }

@@ -50,7 +50,7 @@ const RESTORE_OPTIONS = [
 export const restoreCommand = command('restore', {
   description:
     'Restores the state of an environment from a backup, after checking the backup. Stop the daemon first. Each replaced folder is ' +
-    'kept beside the new one, with the time at the end of its name.\n\n' +
+    'kept next to the new one, with the time at the end of its name.\n\n' +
     'The command refuses a backup that is older than the last checkpoint in the last-checkpoint file: newer receipts would not be in the ' +
     'log, and a log that grows from this backup would contradict them. If you have no newer backup, --accept-rollback restores it ' +
     'anyway, sets the last-checkpoint file aside and begins it anew. Then begin a new log (a new log.origin and state_dir), and keep ' +

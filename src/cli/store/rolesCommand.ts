@@ -6,8 +6,8 @@ import { printResult } from '../terminal.ts';
 
 export const rolesCommand = command('roles', {
   description:
-    'Makes the roles pdfseal_front, pdfseal_seal and pdfseal_admin of PostgreSQL where the server lacks them, and gives them their rights in ' +
-    'the database of the log, and no others. The configuration must log in as the owner of the tables. Where that role may make no roles, ' +
+    'Creates the PostgreSQL roles pdfseal_front, pdfseal_seal and pdfseal_admin if the server lacks them, and grants them their rights in ' +
+    'the database of the log, and no others. The configuration must log in as the owner of the tables. If that role may not create roles, ' +
     'the command says what a superuser has to execute first. It also brings the tables up to date. Run it again at any time.',
   options: [CONFIG],
   examples: [

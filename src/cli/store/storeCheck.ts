@@ -241,9 +241,7 @@ class StoreCheck {
     }
     const sizeNow = await this.#size();
     if (leafIndexMax >= sizeNow) {
-      this.problem(
-        `a job is completed as leaf ${leafIndexMax}, but the log has ${sizeNow} leaves: it was cut`,
-      );
+      this.problem(`a job is sealed as leaf ${leafIndexMax}, but the log has ${sizeNow} leaves: it was cut`);
     }
   }
 

@@ -27,10 +27,13 @@ export async function findTheft({ store, config }: Renewing, theft: Theft): Prom
   const trust = await trustOfStore(store, config);
   const isTrusted = trust.timestampAuthorities.some((one) => bytesEqual(one.root.der, root.der));
   if (!isTrusted && !isSelfIssued(root))
-    throw new OperatorError(`the certificate of ${describeSubject(root)} is no root: another one issued it`, {
-      remedy:
-        'give the root of the authority, not its time-stamping certificate: pdfseal trust export has it',
-    });
+    throw new OperatorError(
+      `the certificate of ${describeSubject(root)} is not a root: another certificate issued it`,
+      {
+        remedy:
+          'give the root of the authority, not its time-stamping certificate: pdfseal trust export has it',
+      },
+    );
   // Old receipts may depend on a root that the configuration no longer names.
   const authorities = [...trust.timestampAuthorities, { name: 'distrusted', root }];
   const progress = showProgress('reading', (await store.log.head())?.treeSize ?? 0, 'leaves');
@@ -50,7 +53,9 @@ export async function findTheft({ store, config }: Renewing, theft: Theft): Prom
 export function printTheft({ ranges, alone, stillProven, witnessed }: TheftReport, { since }: Theft): void {
   const verb = (count: number, one: string, many: string) =>
     `${counted(count, 'checkpoint')} ${count === 1 ? one : many}`;
-  print(`${verb(alone, 'stands', 'stand')} on this root alone; ${verb(stillProven, 'stays', 'stay')} proven`);
+  print(
+    `${verb(alone, 'depends', 'depend')} on this root alone; ${verb(stillProven, 'stays', 'stay')} proven`,
+  );
   for (const range of ranges) print(`  ${describeRange(range)}`);
   const shown = ranges.reduce((sum, { checkpoints }) => sum + checkpoints, 0);
   if (shown < alone + stillProven) print(`  and ${counted(alone + stillProven - shown, 'checkpoint')} more`);
@@ -59,7 +64,7 @@ export function printTheft({ ranges, alone, stillProven, witnessed }: TheftRepor
       `the witness ${witness} saw the first ${counted(treeSize, 'leaf', 'leaves')} by ${toRfc3339(time * 1000)}`,
     );
   if (stillProven > 0 && since <= systemClock())
-    print('to let evidence records go on without this root, repeat the command with --now');
+    print('to continue evidence records without this root, repeat the command with --now');
 }
 
 function describeRange({ from, to, checkpoints, by }: TouchedRange): string {

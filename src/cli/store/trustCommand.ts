@@ -23,7 +23,7 @@ const exportCommand = command('export', {
   description:
     'Writes the trust file: the log, the keys and the quorum of each epoch (also of a planned one, once its plan is sealed), and the ' +
     'time-stamp authorities. Refuses if the epochs in the store are not those that the log sealed, and leaves out roots in the folder of certificates that no sealed record names. ' +
-    'Give it to everyone who verifies receipts, in a way that they trust. It contains no secret.',
+    'Give it to everyone who verifies receipts, through a channel that they trust. It contains no secrets.',
   options: [CONFIG, option('--output <path>', 'write to this file instead of standard output')],
   examples: [
     'pdfseal trust export --config /etc/pdfseal/production.toml --output trust.json',

@@ -40,7 +40,7 @@ async function requireTestable(store: Store, id: string, lockFile: string): Prom
     );
   }
   if (lockHolder(lockFile) === undefined)
-    throw new OperatorError('no pdfseald is running, so nobody can send the message', { code: 'no_daemon' });
+    throw new OperatorError('no pdfseald is running, so the message cannot be sent', { code: 'no_daemon' });
 }
 
 /** Waits for the first attempt. Undefined if it succeeds, otherwise the reason for its failure. */

@@ -187,7 +187,7 @@ const deliveriesCommand = command('deliveries', {
   arguments: [ENDPOINT],
   options: [
     CONFIG,
-    option('--dead', 'list the dead letters instead: messages that are no longer tried'),
+    option('--dead', 'list the dead letters instead: messages that are no longer retried'),
     option('--limit <count>', 'how many messages the list has at most', {
       parse: parseCountArgument,
       default: LIMIT_DEFAULT,

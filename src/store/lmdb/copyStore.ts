@@ -16,7 +16,7 @@ export async function copyStore(from: string, to: string): Promise<void> {
     // LMDB passes on the system's words, but no code.
     throw new OperatorError(`cannot copy the store in ${from} to ${to} (${systemReason(cause)})`, {
       cause,
-      remedy: 'make room on the disk of the copy, or name a folder on another disk',
+      remedy: 'free space on the disk of the copy, or name a folder on another disk',
     });
   } finally {
     await databases.close();

@@ -60,7 +60,7 @@ async function copyAside(path: string, copy: string): Promise<void> {
   } catch (cause) {
     rmSync(draft, { recursive: true, force: true });
     throw new OperatorError(
-      `the store in ${path} is of an older pdfseald, and cannot be copied before it is migrated (${systemReason(cause)}): make room, or see who owns the folder`,
+      `the store in ${path} is of an older pdfseald, and cannot be copied before it is migrated (${systemReason(cause)}): free disk space, or check who owns the folder`,
       { cause },
     );
   }
