@@ -113,7 +113,7 @@ const OPERATIONS = {
   requestCosignature: {
     ...change,
     path: '/witness/request',
-    summary: 'Get the newest checkpoint for a witness, to be carried there',
+    summary: 'Get the newest checkpoint for a witness, to be transferred by file',
     description:
       'The checkpoint is kept until its answer comes. The witnesses on the network are asked to cosign it first.',
     parameters: queryParameters({
@@ -130,7 +130,7 @@ const OPERATIONS = {
   acceptCosignature: {
     ...change,
     path: '/witness/answer',
-    summary: 'Take the answer of a witness that was carried here',
+    summary: 'Accept the answer of a witness that was transferred by file',
     description:
       'Without `raise_fork_alarm=true`, the answer that the witness holds another history of the log is refused, and changes nothing: nothing signs such an answer.',
     parameters: queryParameters({
@@ -182,7 +182,7 @@ const OPERATIONS = {
     summary: 'Make a one-time link to the console for a person',
     description: OWNERS_ONLY,
     parameters: queryParameters({
-      name: z.string().describe('Whom the link is for: what this person does is recorded with this name.'),
+      name: z.string().describe('The person for whom the link is: acts are recorded with this name.'),
       role: z.enum(ROLES).describe('What this person may do.'),
     }),
     answers: { 200: json('ConsoleLink', 'The link, which is nowhere else.') },
@@ -194,7 +194,10 @@ const OPERATIONS = {
     summary: 'End all sessions of the console and all links to it, or those of one person',
     description: OWNERS_ONLY,
     parameters: queryParameters({
-      name: z.string().exactOptional().describe('Whose sessions and links are ended. Default: everybody’s.'),
+      name: z
+        .string()
+        .exactOptional()
+        .describe('The person whose sessions and links are ended. Default: all people.'),
     }),
     answers: { 200: json('ConsoleLogout', 'They are ended.') },
     failures: [...CHANGE_FAILURES, 'invalid_parameter', 'not_found', 'storage_full'],

@@ -211,7 +211,7 @@ function routesOf(parts: AdminParts): Router<RequestState> {
 const IS_FRONT = 'This is a front, which seals nothing. Ask the daemon that seals.';
 const NO_WITNESS = 'No witness is configured: name their policy in witness.policy.';
 const NO_TIMESTAMPS =
-  'The clock is judged only where receipts carry time-stamps, by the daemon that seals. See timestamp.authorities.';
+  'The clock is checked only if receipts carry time-stamps, by the daemon that seals. See timestamp.authorities.';
 const NO_CONSOLE = 'No console is configured: add the table [console], and restart the daemon.';
 
 /** Throws ServiceError, which says why, for a part that this daemon does not have. */
@@ -243,7 +243,7 @@ const ownersOnly: Middleware = (ctx, next) => {
   if (uid === 0 || (uid !== undefined && uid === process.geteuid?.())) return next();
   throw new ServiceError(
     'insufficient_scope',
-    'Only root and the user of the daemon can make links to the console, and end its sessions.',
+    'Only root and the user of the daemon can create links to the console, and end its sessions.',
   );
 };
 
