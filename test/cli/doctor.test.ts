@@ -436,7 +436,7 @@ t.test('a token that can back-date documents is named', async (t) => {
             {
               check: 'separate keys',
               verdict: 'warning',
-              detail: /^the token token-eu has .* can date documents back/,
+              detail: /^the token token-eu has .* can backdate documents/,
             },
           ]
         : [],
