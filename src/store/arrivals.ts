@@ -33,7 +33,9 @@ export interface SealingNode extends SealingState {
   holder: string;
   /** Number of jobs without an outcome, of those accepted by the sealing daemon itself, and by fronts with the login of this one. */
   waiting: number;
-  /** Whether the role of this front has more rights than a front needs: writing the log. */
+  /** Whether it demands MACs by an acceptance key that this front does not have: it would fail what this front accepts. */
+  lacksAcceptanceKey: boolean;
+  /** Whether the role of this front may do more than a front has to: write the log. */
   isPrivileged: boolean;
   /** How far the clock of this machine is ahead of that of the database, in milliseconds; below 0 while it is behind. */
   aheadMs: number;

@@ -2,6 +2,7 @@ import type { Content, Failure, Job, JobRecord, QuotaWindow, Visibility } from '
 import type { Epoch, Epochs } from '../log/epochs.ts';
 import type { Tile } from '../log/tiles.ts';
 import type { Act } from '../manifest/auditRecord.ts';
+import type { AcceptanceStore } from './acceptances.ts';
 import type { ArrivalStore, SealingView } from './arrivals.ts';
 import type { CredentialStore } from './credentialStore.ts';
 import type { IndexStore, RepairMark } from './indexStore.ts';
@@ -45,7 +46,9 @@ export interface Store {
   readonly space?: StoreSpace;
   /** Present in the sealing daemon if fronts share the store. */
   readonly arrivals?: ArrivalStore;
-  /** Present in a front. */
+  /** Where jobs need the MAC of a node: in the daemon that seals. */
+  readonly acceptances?: AcceptanceStore;
+  /** In a front. */
   readonly sealing?: SealingView;
   /** Present in each daemon if daemons share the store. */
   readonly nodes?: Nodes;
@@ -112,7 +115,10 @@ export interface JobStore {
   /** Number of jobs without an outcome. */
   waitingCount(): Promise<number>;
 
-  /** The source URL of a job's document; undefined once its content is there or the job failed. */
+  /**
+   * The URL to fetch the document of a job from; undefined once its content is there or the job failed. Throws AlteredJob where the store has
+   * {@link Store.acceptances}, and the job or its URL is not what a node accepted.
+   */
   sourceUrl(jobId: string): Promise<string | undefined>;
 
   /** The entry of that key, unless it is older than its retention. */

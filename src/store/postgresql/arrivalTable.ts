@@ -1,5 +1,6 @@
 import { faultOfAccepted, faultOfDate } from '../../job/acceptedJob.ts';
 import type { Job } from '../../job/job.ts';
+import type { AcceptanceKeys } from '../acceptanceKeys.ts';
 import type { Arrival, ArrivalStore } from '../arrivals.ts';
 import { idOf, ownUuid } from '../ids.ts';
 import { parseRecord } from '../records.ts';
@@ -25,12 +26,13 @@ const INTERNAL = internalStatements({
   ORDER BY place, job_id`,
   arrived_jobs: `SELECT ${JOB_COLUMNS}, (SELECT record FROM sources WHERE job_id = j.id) AS source,
     EXISTS (SELECT FROM waiting WHERE job_id = j.id) AS is_own, j.reference_sha256,
-    (SELECT floor(extract(epoch FROM arrived_at) * 1000)::float8 FROM arrivals WHERE job_id = j.id) AS arrived_at
+    (SELECT floor(extract(epoch FROM arrived_at) * 1000)::float8 FROM arrivals WHERE job_id = j.id) AS arrived_at,
+    (SELECT mac FROM arrivals WHERE job_id = j.id) AS mac
   FROM unnest($1::uuid[]) WITH ORDINALITY AS found (id, place) JOIN jobs j USING (id) ORDER BY place`,
 });
 const SQL = statements({
   forget_arrivals: 'DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[])',
-  tell_state: 'UPDATE sequencer SET obstacle = $1, scans = $2',
+  tell_state: 'UPDATE sequencer SET obstacle = $1, scans = $2, acceptance_keys = $3',
 });
 
 /** Jobs that are examined in one go. */
@@ -46,10 +48,19 @@ interface ArrivedRow extends JobRow {
    * Time of arrival by the clock of the database, milliseconds since the epoch. Null for a row of an earlier layout, and after a repair.
    */
   arrived_at: number | null;
+  mac: Buffer | null;
 }
 
-/** Jobs that fronts accepted. Fronts are trusted for the client's request and the document's digests, and for nothing else. */
-export function arrivalTable(database: Database, writes: Writes, bell: Bell): ArrivalStore {
+interface ArrivalOptions {
+  database: Database;
+  writes: Writes;
+  bell: Bell;
+  /** Where there are some, nobody but a node with one of them can have accepted a job. */
+  keys: AcceptanceKeys | undefined;
+}
+
+/** What fronts accepted. Their words are taken for what a client asked and which digests a document has, and for nothing else. */
+export function arrivalTable({ database, writes, bell, keys }: ArrivalOptions): ArrivalStore {
   return {
     async look(isKnown, max) {
       const ids = await database.rows<{ job_id: string }>(INTERNAL.arrivals, [max]);
@@ -62,11 +73,13 @@ export function arrivalTable(database: Database, writes: Writes, bell: Bell): Ar
         is_own || leaf_index !== null || failure !== null;
       const over = rows.filter(isOver).map(({ id }) => id);
       if (over.length > 0) await writes.run((queries) => queries.rows(SQL.forget_arrivals, [over]));
-      return rows.filter((row) => !isOver(row)).map(examine);
+      return rows.filter((row) => !isOver(row)).map((row) => examine(row, keys));
     },
 
     async tell({ obstacle, scans }) {
-      await writes.run((queries) => queries.rows(SQL.tell_state, [obstacle ?? '', scans]));
+      await writes.run((queries) =>
+        queries.rows(SQL.tell_state, [obstacle ?? '', scans, keys?.names.join(' ') ?? '']),
+      );
     },
 
     onRing(listener) {
@@ -75,13 +88,15 @@ export function arrivalTable(database: Database, writes: Writes, bell: Bell): Ar
   };
 }
 
-function examine(row: ArrivedRow): Arrival {
+function examine(row: ArrivedRow, keys: AcceptanceKeys | undefined): Arrival {
   const jobId = idOf('job', row.id);
   try {
     const { job } = parseJobRow(row);
     const isFetched = job.content === undefined && row.source !== null;
+    const sourceUrl = isFetched ? parseRecord<string>(row.source ?? Buffer.of()) : undefined;
     const fault =
-      faultOfAccepted(job, isFetched ? parseRecord<string>(row.source ?? Buffer.of()) : undefined) ??
+      keys?.faultOf({ job, sourceUrl }, row.mac) ??
+      faultOfAccepted(job, sourceUrl) ??
       faultOfReference(job, row) ??
       (row.arrived_at === null ? undefined : faultOfDate(job, row.arrived_at));
     return fault === undefined ? { jobId, job } : { jobId, fault };

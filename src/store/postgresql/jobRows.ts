@@ -38,9 +38,9 @@ export function parseJobRow({ id, record, content, leaf_index, failure }: JobRow
 const SQL = statements({
   insert_jobs: `INSERT INTO jobs (id, client_id, organization, visibility, document_sha256, reference_sha256, record)
     SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[])`,
-  insert_waiting: 'INSERT INTO waiting (job_id) SELECT unnest($1::uuid[])',
+  insert_waiting: 'INSERT INTO waiting (job_id, mac) SELECT * FROM unnest($1::uuid[], $2::bytea[])',
   insert_sources: 'INSERT INTO sources (job_id, record) SELECT * FROM unnest($1::uuid[], $2::bytea[])',
-  insert_arrivals: 'INSERT INTO arrivals (job_id) SELECT unnest($1::uuid[])',
+  insert_arrivals: 'INSERT INTO arrivals (job_id, mac) SELECT * FROM unnest($1::uuid[], $2::bytea[])',
   insert_copies: 'INSERT INTO copies (job_id, record) SELECT * FROM unnest($1::uuid[], $2::bytea[])',
   /** In the order of the key, as in all processes: so two that count the same quotas never wait for each other in a circle. */
   count_quotas: `INSERT INTO quotas (client_id, name, starts_at, ends_at, jobs)
@@ -83,13 +83,23 @@ async function countQuotas(queries: Queries, jobs: readonly Job[]): Promise<void
   ]);
 }
 
-export async function insertWaiting(queries: Queries, jobIds: readonly string[]): Promise<void> {
-  await queries.rows(SQL.insert_waiting, [jobIds.map((id) => ownUuid('job', id))]);
+/** A job, and the MAC of the node that accepts it. */
+interface WithMac {
+  id: string;
+  mac: Buffer | null;
 }
 
-/** Adds jobs that a front accepted as arrivals: the sealing daemon examines them. */
-export async function insertArrivals(queries: Queries, jobIds: readonly string[]): Promise<void> {
-  await queries.rows(SQL.insert_arrivals, [jobIds.map((id) => ownUuid('job', id))]);
+export async function insertWaiting(queries: Queries, jobs: readonly WithMac[]): Promise<void> {
+  await queries.rows(SQL.insert_waiting, columnsOf(jobs));
+}
+
+/** The same for jobs that a front accepted: the daemon that seals examines them. */
+export async function insertArrivals(queries: Queries, jobs: readonly WithMac[]): Promise<void> {
+  await queries.rows(SQL.insert_arrivals, columnsOf(jobs));
+}
+
+function columnsOf(jobs: readonly WithMac[]): unknown[] {
+  return [jobs.map(({ id }) => ownUuid('job', id)), jobs.map(({ mac }) => mac)];
 }
 
 async function insertBeside(

@@ -1,6 +1,8 @@
 import { assert, BrokenInvariant } from '../../base/assert.ts';
 import type { ServiceError } from '../../base/errors.ts';
 import { isReceived } from '../../job/job.ts';
+import type { AcceptanceKeys } from '../acceptanceKeys.ts';
+import { AlteredJob } from '../acceptances.ts';
 import { idOf, LEAST_UUID, ownUuid, uuidOf } from '../ids.ts';
 import { encodeContent, parseJob } from '../jobCodec.ts';
 import { assertAcceptable, assertCopied } from '../jobRules.ts';
@@ -9,7 +11,14 @@ import { encodeRecord, parseRecord } from '../records.ts';
 import type { IdempotencyEntry, JobStore, NewJob } from '../store.ts';
 import { type Database, type Queries, type Query, statements, together } from './database.ts';
 import { type IdempotencyTable, keyInProgress } from './idempotencyTable.ts';
-import { INSERT_COPIES, insertJobs, JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
+import {
+  INSERT_COPIES,
+  insertJobs,
+  type insertWaiting,
+  JOB_COLUMNS,
+  type JobRow,
+  parseJobRow,
+} from './jobRows.ts';
 import { findJobs } from './listing.ts';
 import type { OutboxTable } from './outboxTable.ts';
 import { overQuota, quotaCounts, sweepQuotas } from './quotaRows.ts';
@@ -28,16 +37,22 @@ const SQL = statements({
   end_waiting: `WITH arrived AS (DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[]) RETURNING job_id),
       waited AS (DELETE FROM waiting WHERE job_id = ANY ($1::uuid[]) RETURNING job_id)
     SELECT job_id FROM arrived UNION SELECT job_id FROM waited`,
-  lock_waiting: `SELECT job_id FROM (SELECT job_id FROM waiting WHERE job_id = $1 FOR SHARE) AS waiting
-    UNION SELECT job_id FROM (SELECT job_id FROM arrivals WHERE job_id = $1 FOR SHARE) AS arrived`,
+  /** Of a job that a front announced again, too: what this daemon accepted comes first. */
+  lock_waiting: `SELECT 1 AS place, mac FROM (SELECT mac FROM waiting WHERE job_id = $1 FOR SHARE) AS waiting
+    UNION ALL SELECT 2, mac FROM (SELECT mac FROM arrivals WHERE job_id = $1 FOR SHARE) AS arrived ORDER BY place`,
+  set_mac: `WITH waits AS (UPDATE waiting SET mac = $2 WHERE job_id = $1)
+    UPDATE arrivals SET mac = $2 WHERE job_id = $1`,
   /** An announced batch is taken up at the next start, before anything arrives. */
-  keep_arrivals: `WITH arrived AS (DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[]) RETURNING job_id)
-    INSERT INTO waiting SELECT job_id FROM arrived ON CONFLICT DO NOTHING`,
+  keep_arrivals: `WITH arrived AS (DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[]) RETURNING job_id, mac)
+    INSERT INTO waiting (job_id, mac) SELECT job_id, mac FROM arrived ON CONFLICT DO NOTHING`,
   end_sources: `DELETE FROM sources WHERE job_id = ANY ($1::uuid[])
     RETURNING job_id AS id, EXISTS (SELECT FROM contents WHERE contents.job_id = sources.job_id) AS is_received,
       (SELECT record FROM jobs WHERE id = sources.job_id) AS record`,
-  end_source: 'DELETE FROM sources WHERE job_id = $1 RETURNING job_id',
-  get_source: 'SELECT record FROM sources WHERE job_id = $1',
+  end_source: `DELETE FROM sources WHERE job_id = $1
+    RETURNING record AS source, (SELECT record FROM jobs WHERE id = $1) AS record`,
+  get_source: `SELECT record AS source, (SELECT record FROM jobs WHERE id = $1) AS record,
+    coalesce((SELECT mac FROM waiting WHERE job_id = $1), (SELECT mac FROM arrivals WHERE job_id = $1)) AS mac
+    FROM sources WHERE job_id = $1`,
   receive: 'INSERT INTO contents (job_id, record) VALUES ($1, $2)',
   fail: `INSERT INTO failures (job_id, record) VALUES ($1, $2)
     RETURNING (SELECT client_id FROM jobs WHERE id = $1)`,
@@ -62,8 +77,10 @@ export interface JobTableOptions {
   idempotency: IdempotencyTable;
   /** Notifies clients how their jobs ended. */
   outbox: OutboxTable;
-  /** Makes accepted jobs wait. */
-  insertWaiting(queries: Queries, jobIds: readonly string[]): Promise<void>;
+  /** Makes jobs wait that were accepted. */
+  insertWaiting: typeof insertWaiting;
+  /** Make the MACs of jobs that wait. */
+  keys?: AcceptanceKeys | undefined;
   /** Called once a job is accepted. */
   onAccepted(): void;
   /** Called once jobs that were already in the store have their outcome. */
@@ -73,6 +90,7 @@ export interface JobTableOptions {
 export type JobTable = ReturnType<typeof jobTable>;
 
 export function jobTable(database: Database, writes: Writes, options: JobTableOptions) {
+  const { keys } = options;
   let current: Accepting | undefined;
 
   /** Accepts in one transaction all jobs that come before it begins. */
@@ -83,8 +101,10 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
       const { refused, replaced } = await refusals(queries, newJobs);
       const accepted = newJobs.filter((one) => !refused.has(one));
       if (accepted.length === 0) return refused;
-      const ids = accepted.map(({ job }) => job.id);
-      await together([insert(queries, accepted, replaced), options.insertWaiting(queries, ids)]);
+      const waiting = accepted.map(({ job, acceptance: { sourceUrl } }) => {
+        return { id: job.id, mac: keys?.macOf({ job, sourceUrl }) ?? null };
+      });
+      await together([insert(queries, accepted, replaced), options.insertWaiting(queries, waiting)]);
       return refused;
     });
     const accepting = { newJobs, refused };
@@ -194,11 +214,19 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
       assertCopied(jobId, content, copy);
       const id = ownUuid('job', jobId);
       await writes.run(async (queries) => {
-        const waiting = await queries.rows(SQL.lock_waiting, [id]);
-        assert(waiting.length === 1, `job ${jobId} is unknown or has an outcome already`);
-        const ended = await queries.rows(SQL.end_source, [id]);
-        assert(ended.length === 1, `job ${jobId} has its content already`);
+        const [waiting] = await queries.rows<{ mac: Buffer | null }>(SQL.lock_waiting, [id]);
+        assert(waiting, `job ${jobId} is unknown or has an outcome already`);
+        const [ended] = await queries.rows<SourceRow>(SQL.end_source, [id]);
+        assert(ended, `job ${jobId} has its content already`);
+        let mac: Buffer | null = null;
+        if (keys !== undefined) {
+          const accepted = acceptedOf(jobId, ended);
+          const fault = keys.faultOf(accepted, waiting.mac);
+          assert(fault === undefined, `job ${jobId}: ${fault}`);
+          mac = keys.macOf({ job: { ...accepted.job, content } });
+        }
         await together([
+          queries.rows(SQL.set_mac, [id, mac]),
           queries.rows(SQL.receive, [id, encodeContent(content)]),
           copy && queries.rows(INSERT_COPIES, [[id], [encodeRecord(copy)]]),
         ]);
@@ -237,7 +265,9 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
     async waiting(limit, after) {
       const from = after === undefined ? LEAST_UUID : ownUuid('job', after);
       const rows = await database.rows<JobRow>(SQL.waiting_jobs, [from, limit]);
-      return rows.map((row) => parseJobRow(row).job);
+      // Somebody else can make a job wait again that has ended. It is sealed once.
+      const open = rows.filter(({ leaf_index, failure }) => leaf_index === null && failure === null);
+      return open.map((row) => parseJobRow(row).job);
     },
 
     async waitingCount() {
@@ -248,8 +278,13 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
     async sourceUrl(jobId) {
       const id = uuidOf('job', jobId);
       if (id === undefined) return undefined;
-      const [row] = await database.rows<{ record: Buffer }>(SQL.get_source, [id]);
-      return row && parseRecord<string>(row.record, `the source of ${jobId}`);
+      const [row] = await database.rows<SourceRow & { mac: Buffer | null }>(SQL.get_source, [id]);
+      if (row === undefined) return undefined;
+      if (keys === undefined) return sourceOf(jobId, row);
+      const accepted = acceptedOf(jobId, row);
+      const fault = keys.faultOf(accepted, row.mac);
+      if (fault !== undefined) throw new AlteredJob(jobId, fault);
+      return accepted.sourceUrl;
     },
 
     idempotency: async (key) => options.idempotency.get(database, key),
@@ -271,6 +306,21 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
     },
   };
   return { ...store, admit, endWaiting, keepArrivals, assertFetched };
+}
+
+/** A source with the record of its job. */
+interface SourceRow {
+  source: Buffer;
+  record: Buffer;
+}
+
+function sourceOf(jobId: string, { source }: SourceRow): string {
+  return parseRecord<string>(source, `the source of ${jobId}`);
+}
+
+/** The job as it waits for its document. */
+function acceptedOf(jobId: string, row: SourceRow) {
+  return { job: parseJob(jobId, row.record), sourceUrl: sourceOf(jobId, row) };
 }
 
 /** A row that is about a job. */

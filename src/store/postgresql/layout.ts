@@ -9,6 +9,7 @@ const MIGRATIONS = [
   { layout: 3, file: '003.sql' },
   { layout: 4, file: '004.sql' },
   { layout: 5, file: '005.sql' },
+  { layout: 6, file: '006.sql' },
 ] as const;
 
 /** The layout that this program writes. */

@@ -1,6 +1,7 @@
 import type { Client } from 'pg';
 import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
+import type { AcceptanceKeys } from '../acceptanceKeys.ts';
 import { assertNotUnderRepair } from '../indexStore.ts';
 import { assertNotMoving } from '../move.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
@@ -42,6 +43,8 @@ interface OpenInPostgresql extends OpenOptions {
   front?: true;
   /** Time for which the database may not answer before this process gives up. */
   awayMsMax?: number;
+  /** Of a daemon or a front: see {@link AcceptanceKeys}. */
+  acceptanceKeys?: readonly Uint8Array[] | undefined;
   /** Called when the disk of the server is found full, and when it has space again. */
   onFull?: (isFull: boolean) => void;
 }
@@ -89,6 +92,7 @@ export async function openInPostgresql({
   monotonicMs = () => performance.now(),
   awayMsMax = front ? FRONT_AWAY_MS_MAX : AWAY_MS_MAX,
   backlogMax = BACKLOG_MAX_DEFAULT,
+  acceptanceKeys,
   onFull,
 }: OpenInPostgresql): Promise<Store> {
   const use: Use = front ? 'front' : sequencing ? 'sealing' : 'command';
@@ -125,6 +129,7 @@ export async function openInPostgresql({
       writes,
       identity,
       use,
+      acceptanceKeys,
       clock,
       monotonicMs,
       backlogMax,

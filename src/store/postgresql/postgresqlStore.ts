@@ -1,7 +1,9 @@
 import type { Clock } from '../../base/clock.ts';
+import { AcceptanceKeys } from '../acceptanceKeys.ts';
 import { openServiceTime } from '../runningTime.ts';
 import type { Store, StoreIdentity } from '../store.ts';
 import { witnessStoreIn } from '../witnessStore.ts';
+import { acceptanceTable } from './acceptanceTable.ts';
 import { arrivalTable } from './arrivalTable.ts';
 import { Bell } from './bell.ts';
 import { copyTable } from './copyTable.ts';
@@ -29,6 +31,8 @@ export interface PostgresqlParts {
   writes: Writes;
   identity: StoreIdentity;
   use: Use;
+  /** Of a node that accepts jobs. */
+  acceptanceKeys?: readonly Uint8Array[] | undefined;
   clock: Clock;
   monotonicMs: Clock;
   backlogMax: number;
@@ -39,6 +43,7 @@ export interface PostgresqlParts {
 export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
   const { database, writes, identity, use, clock, monotonicMs, backlogMax } = parts;
   const isFront = use === 'front';
+  const keys = parts.acceptanceKeys && new AcceptanceKeys(parts.acceptanceKeys, identity);
   const [newest] = await database.rows<{ record: Buffer }>(NEWEST_BATCH);
   const kept = noteIn(database, writes, 'service_time');
   // The sealing daemon keeps it.
@@ -52,7 +57,10 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     environment: identity.environment,
     clock,
     accept: async (queries, job) => {
-      await together([insertJobs(queries, [{ job, acceptance: {} }]), insertWaiting(queries, [job.id])]);
+      await together([
+        insertJobs(queries, [{ job, acceptance: {} }]),
+        insertWaiting(queries, [{ id: job.id, mac: null }]),
+      ]);
     },
   });
   const endpoints = endpointTable(database, trail);
@@ -63,6 +71,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     idempotency,
     outbox,
     insertWaiting: isFront ? insertArrivals : insertWaiting,
+    keys,
     onAccepted: () => {
       if (isFront) bell?.ring('pdfseal_accepted');
     },
@@ -83,8 +92,9 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     indexes: tableCheck(database, writes, identity, clock),
     space: database.space,
     ...(nodes && { nodes }),
-    ...(bell && !isFront && { arrivals: arrivalTable(database, writes, bell) }),
-    ...(bell && isFront && { sealing: sealingTable(database, bell) }),
+    ...(keys && !isFront && { acceptances: acceptanceTable(database, trail, keys) }),
+    ...(bell && !isFront && { arrivals: arrivalTable({ database, writes, bell, keys }) }),
+    ...(bell && isFront && { sealing: sealingTable(database, bell, keys) }),
     close: async () => {
       unfollow?.();
       nodes?.leave();

@@ -52,11 +52,11 @@ const ROLES = {
   pdfseal_front: `
     GRANT SELECT ON jobs, contents, failures, copies, waiting, arrivals, idempotency, quotas, leaves, tiles, batches, log_head, epochs,
       revisions, credentials, renewals, renewal_rows TO pdfseal_front;
-    GRANT SELECT (holder, obstacle, scans) ON sequencer TO pdfseal_front;
+    GRANT SELECT (holder, obstacle, scans, acceptance_keys) ON sequencer TO pdfseal_front;
     GRANT SELECT ON life TO pdfseal_front;
     GRANT SELECT (id, client_id, told) ON endpoints TO pdfseal_front;
     GRANT INSERT ON jobs, sources, idempotency, quotas TO pdfseal_front;
-    GRANT INSERT (job_id) ON arrivals TO pdfseal_front;
+    GRANT INSERT (job_id, mac) ON arrivals TO pdfseal_front;
     GRANT UPDATE (job_id, accepted_at, record) ON idempotency TO pdfseal_front;
     GRANT UPDATE (jobs) ON quotas TO pdfseal_front;
     GRANT SELECT ON notes TO pdfseal_front;

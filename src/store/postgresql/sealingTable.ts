@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Outcome } from '../../job/job.ts';
+import type { AcceptanceKeys } from '../acceptanceKeys.ts';
 import type { SealingView } from '../arrivals.ts';
 import { idOf, ownUuid } from '../ids.ts';
 import { parseRecord } from '../records.ts';
@@ -10,7 +11,7 @@ import { JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
 import { IS_ACTIVE } from './sequencer.ts';
 
 const INTERNAL = internalStatements({
-  sealing_node: `SELECT holder, obstacle, scans, has_table_privilege('leaves', 'INSERT') AS is_privileged, (${IS_ACTIVE}) AS is_active,
+  sealing_node: `SELECT holder, obstacle, scans, acceptance_keys, has_table_privilege('leaves', 'INSERT') AS is_privileged, (${IS_ACTIVE}) AS is_active,
     (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS date,
     (SELECT count(*) FROM waiting) + (SELECT count(*) FROM arrivals WHERE accepted_by = session_user::text) AS waiting
   FROM sequencer`,
@@ -32,20 +33,25 @@ interface NodeRow {
   holder: string;
   obstacle: ErrorCode | '';
   scans: boolean;
+  acceptance_keys: string;
   is_active: boolean;
   is_privileged: boolean;
   date: number;
   waiting: number;
 }
 
-/** A front's view of sealing in PostgreSQL. */
-export function sealingTable(database: Database, bell: Bell): SealingView {
+/** What a front sees of sealing in PostgreSQL. `keys`: those of the front. */
+export function sealingTable(database: Database, bell: Bell, keys: AcceptanceKeys | undefined): SealingView {
+  const [own = ''] = keys?.names ?? [];
+
   return {
     async node() {
       const [row] = await database.rows<NodeRow>(INTERNAL.sealing_node);
+      const demanded = row?.acceptance_keys ?? '';
       return {
         isActive: row?.is_active === true,
         scans: row?.scans === true,
+        lacksAcceptanceKey: demanded !== '' && !demanded.split(' ').includes(own),
         holder: row?.holder ?? '',
         waiting: row?.waiting ?? 0,
         isPrivileged: row?.is_privileged === true,
