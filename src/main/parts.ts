@@ -193,7 +193,7 @@ export async function openFetching(
   {
     egress,
     ...shared
-  }: Pick<FetchingOptions, 'store' | 'sealer' | 'document' | 'logger' | 'onAttempt' | 'onFatal'> &
+  }: Pick<FetchingOptions, 'store' | 'sealer' | 'document' | 'logger' | 'refused' | 'onAttempt' | 'onFatal'> &
     Pick<Shared, 'egress'>,
   parts: AsyncDisposableStack,
 ): Promise<Fetching> {
@@ -205,7 +205,7 @@ export async function openFetching(
     patience: { idleTimeoutMs: config.http.bodyIdleTimeoutMs, bytesPerSecondMin },
   });
   parts.defer(() => fetching.close());
-  await fetching.start();
+  fetching.start();
   return fetching;
 }
 

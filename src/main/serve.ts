@@ -26,6 +26,7 @@ import { EpochSeal } from '../prove/epochSeal.ts';
 import { createVerifier } from '../prove/verify.ts';
 import type { FetchAttempt } from '../seal/fetching.ts';
 import { openSealer } from '../seal/openSealer.ts';
+import { RefusedJobs } from '../seal/refusedJobs.ts';
 import { openSigning } from '../seal/signing.ts';
 import { Timekeeping } from '../seal/timekeeping.ts';
 import { actOfProcess } from '../store/acts.ts';
@@ -63,6 +64,7 @@ import { completeEpochRecords, recordBegin } from './sealEpochs.ts';
 import { sealedFilesOf } from './sealedFiles.ts';
 import { administrationOf, apiOf, type Shared } from './shared.ts';
 import { noteWhileWaiting } from './standby.ts';
+import { takeOverOnce } from './takeOver.ts';
 import { stoppedWaiting, waitForTurn } from './turn.ts';
 
 /** How long sealing a canary may take before it counts as failed. */
@@ -148,7 +150,7 @@ export async function serve(file: string): Promise<void> {
     onLeaves: (leaves) =>
       supervision.starting(`looks for the newest sealed audit record: ${leaves} leaves read`),
   });
-  const { certificates } = await epochSeal.read();
+  const { certificates, isTakenOver } = await epochSeal.read();
   const clock = await openClockOf(config, store, logger, parts);
   const time = new Timekeeping(store.serviceTime, clock);
   const isFull = () => diskSpace.isFull || store.space?.isFull === true;
@@ -156,6 +158,8 @@ export async function serve(file: string): Promise<void> {
   assertAgreement(config, await store.epochs.newest(), time.date());
   // Before anything is sealed: jobs that wait in an older copy of the store must not be signed into a second history of the log.
   const lastCheckpoint = await openLastCheckpointOf(config, store, { logger, onFatal, parts });
+  await takeOverOnce(store, isTakenOver, logger);
+  const refused = new RefusedJobs(logger);
   let feed: Rounds | undefined;
   const onBegin = (epoch: Epoch) => {
     recordBegin(store, epoch).catch(onFatal);
@@ -187,23 +191,26 @@ export async function serve(file: string): Promise<void> {
   const scanner = await openScannerOf(config, { metrics, logger, parts });
   const limits = await openLimits(live, { store, time, metrics, logger });
   const sealer = adopt(
-    await openSealer({
-      store,
-      signing,
-      ...(timestamping && { timestamping }),
-      isForked: () => witnessing?.isForked === true,
-      cosigners: config.witness.required ? witnessing : undefined,
-      diskSpace,
-      requireRecord: (job) => epochSeal.requireRecord(job),
-      ...config.sealing,
-      get queueJobsMax() {
-        return live.current.limits.queueJobsMax;
+    await openSealer(
+      {
+        store,
+        signing,
+        ...(timestamping && { timestamping }),
+        isForked: () => witnessing?.isForked === true,
+        cosigners: config.witness.required ? witnessing : undefined,
+        diskSpace,
+        requireRecord: (job) => epochSeal.requireRecord(job),
+        ...config.sealing,
+        get queueJobsMax() {
+          return live.current.limits.queueJobsMax;
+        },
+        clock: systemClock,
+        logger,
+        observer: metrics,
+        onFatal,
       },
-      clock: systemClock,
-      logger,
-      observer: metrics,
-      onFatal,
-    }),
+      refused,
+    ),
   );
   const proveEpochs = () => epochSeal.read();
   feed = adopt(startAuditFeed({ store, sealer, proveEpochs, after: recorded, logger, onFatal }));
@@ -220,7 +227,7 @@ export async function serve(file: string): Promise<void> {
   const onAttempt = (attempt: FetchAttempt) => metrics.fetched(attempt);
   const sources = await openFetching(
     config,
-    { egress, store, sealer, document, logger, onAttempt, onFatal },
+    { egress, store, sealer, document, logger, refused, onAttempt, onFatal },
     parts,
   );
   const { arrivals } = store;
@@ -228,7 +235,7 @@ export async function serve(file: string): Promise<void> {
   if (arrivals !== undefined)
     adopt(
       startArrivalFeed({
-        ...{ store, arrivals, sealer, sources, jobsMax, clock: systemClock, logger, onFatal },
+        ...{ store, arrivals, sealer, sources, jobsMax, refused, clock: systemClock, onFatal },
         scans: scanner !== undefined,
       }),
     );

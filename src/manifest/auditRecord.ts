@@ -54,6 +54,7 @@ export const ACTS = [
   'witness.accept',
   'witness.request',
   'index.repair',
+  'jobs.take_over',
   'renewal.run',
   'store.migrate',
   'trust.export',

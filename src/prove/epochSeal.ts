@@ -38,6 +38,8 @@ export interface ProvenEpochs {
   sealedUntil: number;
   /** The certificates named in the records read so far. */
   certificates: CertificatesOnRecord;
+  /** Whether a record says that jobs without a MAC were taken over: from then on, each needs one. */
+  isTakenOver: boolean;
 }
 
 /** A record about epochs, and the job that seals it. */
@@ -78,6 +80,7 @@ export class EpochSeal {
   readonly #open = new Map<string, { number: number; digest: string }>();
   readonly #kept: Kept[] = [];
   readonly #certificates = new Map<string, number>();
+  #isTakenOver = false;
   #proven: ProvenEpochs | undefined;
   readonly #leaves: ProvenLeaves;
   readonly #inTurn = takingTurns();
@@ -159,7 +162,11 @@ export class EpochSeal {
       // Another process may change the epochs during this call.
       const sealedUntil = this.#newestSealed.number;
       if ((await this.#store.epochs.newest()).revision === epochs.revision)
-        return { epochs, sealed, sealedUntil, certificates: this.#certificates, head };
+        return {
+          ...{ epochs, sealed, sealedUntil, head },
+          certificates: this.#certificates,
+          isTakenOver: this.#isTakenOver,
+        };
     }
   }
 
@@ -179,6 +186,7 @@ export class EpochSeal {
           );
         if (isAboutEpochs(text)) this.#keep(entry);
         noteCertificates(this.#certificates, entry);
+        this.#isTakenOver ||= text.startsWith('{"act":"jobs.take_over"');
         this.#place(entry);
         this.#last = entry;
       }

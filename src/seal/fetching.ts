@@ -3,18 +3,21 @@ import type { Logger } from 'pino';
 import { BrokenInvariant } from '../base/assert.ts';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
 import { Turns } from '../base/turns.ts';
-import { isReceived, type Job } from '../job/job.ts';
+import { UNSEALABLE } from '../job/acceptedJob.ts';
+import type { Job } from '../job/job.ts';
 import { IncomingBody, type Patience } from '../net/incomingBody.ts';
 import { unfetchableNow } from '../source/fetchFailure.ts';
 import { announcedBytes, isNotAsked, type SourceClient } from '../source/sourceClient.ts';
+import { AlteredJob } from '../store/acceptances.ts';
 import { type Acceptance, type Store, UnknownOutcome } from '../store/store.ts';
 import { type DocumentOptions, DocumentPass, type ReceivedDocument, tooLarge } from './documentPass.ts';
 import { type AskSource, describeSource, probing } from './probing.ts';
+import { RefusedJobs } from './refusedJobs.ts';
 import type { Sealer } from './sealer.ts';
 
 export interface FetchingOptions {
   store: Pick<Store, 'jobs' | 'serviceTime'>;
-  sealer: Pick<Sealer, 'accept' | 'hashing' | 'receive' | 'fail'>;
+  sealer: Pick<Sealer, 'accept' | 'hashing' | 'receive' | 'fail' | 'unreceived'>;
   source: Pick<SourceClient, 'probe' | 'fetch'>;
   document: DocumentOptions;
   /** How slowly a source may send. Together with the largest document size, this bounds the duration of a fetch. */
@@ -26,7 +29,9 @@ export interface FetchingOptions {
   /** How long fetching is retried before the job fails, in milliseconds of service time since the job was accepted. */
   giveUpAfterMs: number;
   logger: Logger;
-  /** Called with the result of each attempt to fetch a document; must not throw. */
+  /** Counts the jobs that are not what a node accepted. Default: nobody asks for the count. */
+  refused?: RefusedJobs;
+  /** Told how each attempt to fetch a document ended; must not throw. */
   onAttempt?(attempt: FetchAttempt): void;
   /** Called if fetching cannot continue (a broken invariant, a commit with an unknown outcome): the process must end. */
   onFatal(error: unknown): void;
@@ -67,22 +72,22 @@ export class Fetching {
   readonly #pauses = new Set<NodeJS.Timeout>();
   readonly #running = new Set<Promise<void>>();
   readonly #turns: Turns;
+  readonly #refused: RefusedJobs;
   #queued = 0;
   /** See {@link probing}. */
   readonly probe: AskSource;
 
   constructor(options: FetchingOptions) {
     this.#options = options;
+    this.#refused = options.refused ?? new RefusedJobs(options.logger);
     this.#turns = new Turns({ of: 'fetches', max: options.concurrentMax });
     this.probe = probing({ ...options, signal: this.#stop.signal });
   }
 
-  /** Continues with the jobs left by an earlier process. Called once. */
-  async start(): Promise<void> {
-    const waiting = await this.#options.store.jobs.waiting(Number.MAX_SAFE_INTEGER);
-    for (const job of waiting) {
-      if (isReceived(job)) continue;
-      this.#hashingUnlessScanned(job); // The job may already have been reported as `hashing`, and a phase never goes back.
+  /** Continues with the jobs that an earlier process left. Called once. */
+  start(): void {
+    for (const job of this.#options.sealer.unreceived) {
+      this.#hashingUnlessScanned(job); // The job may have been reported as `hashing` already, and a phase never goes back.
       void this.#add({ job, failures: 0 });
     }
   }
@@ -127,7 +132,8 @@ export class Fetching {
   async #run(task: Task): Promise<void> {
     const { store, sealer } = this.#options;
     const { id } = task.job;
-    const sourceUrl = await store.jobs.sourceUrl(id);
+    const sourceUrl = await store.jobs.sourceUrl(id).catch((error) => this.#refuse(id, error));
+    if (sourceUrl === 'refused') return;
     if (sourceUrl === undefined) throw new BrokenInvariant(`${id} has no source to be fetched from`);
     let received: ReceivedDocument;
     const startedAtMs = performance.now();
@@ -146,6 +152,14 @@ export class Fetching {
     tell({ again: false });
     // If we stop before this, the document is fetched again. Its copy then belongs to no job, and is removed at the next start.
     await sealer.receive(id, received.content, received.copy);
+  }
+
+  /** Fails a job that was altered in the store: nothing is asked for it. */
+  async #refuse(jobId: string, error: unknown): Promise<'refused'> {
+    if (!(error instanceof AlteredJob)) throw error;
+    this.#refused.note('waiting_refused', jobId, error.message);
+    await this.#options.sealer.fail(jobId, new ServiceError('internal_error', UNSEALABLE));
+    return 'refused';
   }
 
   async #fetch(job: Job, sourceUrl: string): Promise<ReceivedDocument> {

@@ -3,14 +3,18 @@ import { faultOfWaiting, UNSEALABLE } from '../job/acceptedJob.ts';
 import type { Job } from '../job/job.ts';
 import { emptyEdge } from '../log/tree.ts';
 import { committedEdge } from './draft.ts';
+import { RefusedJobs } from './refusedJobs.ts';
 import { Sealer, type SealerOptions } from './sealer.ts';
 
 /**
- * Opens the sealer with the tree that the newest checkpoint commits to. Throws OperatorError if tiles and checkpoint disagree: the store is
- * damaged, and another signature would hide that. Also throws OperatorError for a waiting audit trail job that must not be sealed: see
- * {@link SealerOptions.requireRecord}.
+ * Opens the sealer at the tree that the newest checkpoint commits to. Throws OperatorError if tiles and checkpoint
+ * disagree: the store is damaged, and another signature would hide that. It throws OperatorError also for a waiting job of the audit trail
+ * that is not to be sealed (see {@link SealerOptions.requireRecord}), and for an announced batch with a job that no node accepted.
  */
-export async function openSealer(options: SealerOptions): Promise<Sealer> {
+export async function openSealer(
+  options: SealerOptions,
+  refused = new RefusedJobs(options.logger),
+): Promise<Sealer> {
   const { store } = options;
   const head = await store.log.head();
   const edge =
@@ -24,26 +28,46 @@ export async function openSealer(options: SealerOptions): Promise<Sealer> {
   }
   const waiting = await store.jobs.waiting(Number.MAX_SAFE_INTEGER);
   for (const job of waiting) if (job.source === 'audit') await options.requireRecord(job);
+  const faults = await store.acceptances?.faults(waiting);
   const announced = await store.log.announced();
   const shown = new Set(announced?.jobIds);
   const sealable: Job[] = [];
-  // Witnesses may have seen the announced batch, so its jobs are not checked again.
-  for (const job of waiting) if (!shown.has(job.id) && (await isSealable(job, options))) sealable.push(job);
+  for (const job of waiting) {
+    const fault = faults?.get(job.id);
+    // Witnesses may have seen the announced batch, so its jobs cannot fail any more.
+    if (shown.has(job.id)) requireAccepted(job, fault);
+    else if (await isSealable(job, fault, { ...options, refused })) sealable.push(job);
+  }
   const sealer = new Sealer(options, edge, head, sealable);
   if (announced !== undefined) await sealer.resume(announced, waiting);
   sealer.start();
   return sealer;
 }
 
-/** Fails a job that cannot have been accepted. */
-async function isSealable(job: Job, { store, clock, logger }: SealerOptions): Promise<boolean> {
-  const sourceUrl = job.content === undefined ? await store.jobs.sourceUrl(job.id) : undefined;
-  const detail = faultOfWaiting(job, sourceUrl);
-  if (detail === undefined) return true;
-  logger.error(
-    { event: 'waiting_refused', job_id: job.id, detail },
-    'the store has a job that was never accepted',
+function requireAccepted({ id }: Job, fault: string | undefined): void {
+  if (fault === undefined) return;
+  throw new OperatorError(
+    `the batch that is to be sealed next has the job ${id}, which no node accepted: ${fault}`,
+    {
+      remedy:
+        'somebody else wrote to the database: find out who. Then restore it, or see "Forked log" in the manual',
+    },
   );
+}
+
+/** Fails a job that nobody can have accepted. `fault`: why it is not what a node accepted. */
+async function isSealable(
+  job: Job,
+  fault: string | undefined,
+  { store, clock, refused }: SealerOptions & { refused: RefusedJobs },
+): Promise<boolean> {
+  const detail = fault ?? faultOfWaiting(job, await sourceUrlOf(job, store));
+  if (detail === undefined) return true;
+  refused.note('waiting_refused', job.id, detail);
   await store.jobs.fail(job.id, { code: 'internal_error', message: UNSEALABLE, failedAt: clock() });
   return false;
+}
+
+async function sourceUrlOf(job: Job, { jobs }: SealerOptions['store']): Promise<string | undefined> {
+  return job.content === undefined ? jobs.sourceUrl(job.id) : undefined;
 }

@@ -1,15 +1,16 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { stopwatch } from '../base/clock.ts';
 import type { ServiceError } from '../base/errors.ts';
-import type {
-  Content,
-  Failure,
-  Job,
-  JobMode,
-  JobPhase,
-  JobRecord,
-  Outcome,
-  ReceivedJob,
+import {
+  type Content,
+  type Failure,
+  isReceived,
+  type Job,
+  type JobMode,
+  type JobPhase,
+  type JobRecord,
+  type Outcome,
+  type ReceivedJob,
 } from '../job/job.ts';
 import { belowQuorum } from '../kms/partitions.ts';
 import type { Edge } from '../log/tree.ts';
@@ -151,6 +152,11 @@ export class Sealer {
   /** Whether this job has no outcome yet, as far as this process knows. */
   knows(jobId: string): boolean {
     return this.#pending.get(jobId) !== undefined;
+  }
+
+  /** Jobs that were found waiting and whose documents are still to be fetched. */
+  get unreceived(): Job[] {
+    return Array.from(this.#pending, ({ job }) => job).filter((job) => !isReceived(job));
   }
 
   /** Takes a durable job that another process accepted, and queues it if its document was received. */

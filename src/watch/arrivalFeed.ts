@@ -1,9 +1,9 @@
-import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import { startRounds } from '../base/rounds.ts';
 import { UNSEALABLE } from '../job/acceptedJob.ts';
 import type { Job } from '../job/job.ts';
 import type { Fetching } from '../seal/fetching.ts';
+import type { RefusedJobs } from '../seal/refusedJobs.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import type { Arrival, ArrivalStore, SealingState } from '../store/arrivals.ts';
 import type { Store } from '../store/store.ts';
@@ -18,8 +18,9 @@ export interface ArrivalFeedOptions {
   /** Maximum jobs of one front that are taken and have not ended. */
   jobsMax(): number;
   clock: Clock;
-  logger: Logger;
-  /** Interval of looks without a notification. Default: one second. */
+  /** Counts the jobs that are not sealed. */
+  refused: RefusedJobs;
+  /** How often it looks even where nothing was heard. Default: a second. */
   intervalMs?: number;
   /** Called if the store can no longer be read. */
   onFatal(error: unknown): void;
@@ -83,7 +84,7 @@ export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promis
 async function take(
   { jobId, job, fault }: Arrival,
   clients: ReadonlySet<string>,
-  { store, sealer, sources, clock, logger }: ArrivalFeedOptions,
+  { store, sealer, sources, clock, refused }: ArrivalFeedOptions,
 ): Promise<void> {
   const isOfNobody = job !== undefined && !clients.has(nameOf(job));
   if (job !== undefined && !isOfNobody) {
@@ -92,7 +93,7 @@ async function take(
     return;
   }
   const detail = fault ?? 'no credential is of its client and organization';
-  logger.error({ event: 'arrival_refused', job_id: jobId, detail }, 'a front accepted what cannot be sealed');
+  refused.note('arrival_refused', jobId, detail);
   await store.jobs.fail(jobId, { code: 'internal_error', message: UNSEALABLE, failedAt: clock() });
 }
 

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap';
 import { newJobId } from '../../src/job/id.ts';
 import type { Job, ReceivedJob } from '../../src/job/job.ts';
 import { openSealer } from '../../src/seal/openSealer.ts';
+import { RefusedJobs } from '../../src/seal/refusedJobs.ts';
 import { RemoteSealer } from '../../src/seal/remoteSealer.ts';
 import type { Sealer } from '../../src/seal/sealer.ts';
 import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
@@ -171,7 +172,7 @@ t.test('jobs of fronts are sealed, jobs of unknown clients fail, and fronts are 
     sources: { take: (job) => fetched.push(job) },
     scans: true,
     clock: Date.now,
-    logger: pino({ level: 'silent' }),
+    refused: new RefusedJobs(pino({ level: 'silent' })),
     onFatal: (error) => fatal.push(error),
   });
   t.teardown(() => feed.close());

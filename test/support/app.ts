@@ -136,7 +136,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
     ...sources,
   });
   t.teardown(() => fetching.close());
-  await fetching.start();
+  fetching.start();
 
   const app = createApp({
     store,

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { newJobId } from '../../src/job/id.ts';
+import { RefusedJobs } from '../../src/seal/refusedJobs.ts';
 import { startArrivalFeed } from '../../src/watch/arrivalFeed.ts';
 import { until } from '../support/until.ts';
 
@@ -35,7 +36,7 @@ function openFeed(t: Test, jobs: number, ended: number) {
     jobsMax: () => jobs,
     scans: false,
     clock: Date.now,
-    logger: LOGGER,
+    refused: new RefusedJobs(LOGGER),
     intervalMs: NEVER_MS,
     onFatal: (error) => t.fail(String(error)),
   });
