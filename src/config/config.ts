@@ -207,15 +207,19 @@ function toConsoleTls(
 }
 
 function toStore(
-  { engine, urls = [], passwordFile, passwordCredential }: ConfigTables['store'],
+  { engine, urls = [], passwordFile, passwordCredential, ...keys }: ConfigTables['store'],
   { environment, path }: { environment: string; path: string },
 ): StoreLocation {
   if (engine === 'lmdb') return { engine, path };
+  const { acceptanceKeyFile, acceptanceKeyCredential } = keys;
   const hasPassword = passwordFile !== undefined || passwordCredential !== undefined;
   return {
     engine,
     urls,
     ...(hasPassword && { passwordFile: secretFile(passwordFile, passwordCredential, environment) }),
+    ...((acceptanceKeyFile ?? acceptanceKeyCredential) !== undefined && {
+      acceptanceKeyFile: secretFile(acceptanceKeyFile, acceptanceKeyCredential, environment),
+    }),
   };
 }
 

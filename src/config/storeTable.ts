@@ -33,17 +33,31 @@ export const storeTable = section({
       'a file that holds the password of the database and nothing else, readable to this user',
     ),
   ),
+  acceptanceKeyFile: omissible(
+    path('the file that holds the acceptance key, made by `pdfseal store make-acceptance-key`', {
+      expected: 'a file that holds the acceptance key, readable to this user',
+    }),
+  ),
+  acceptanceKeyCredential: omissible(
+    credential('the acceptance key', 'a file that holds the acceptance key, readable to this user'),
+  ),
 });
 
 type StoreTable = z.output<typeof storeTable>;
 
 /** Checks rules that involve several keys of the table. */
 export function checkStoreTable(
-  { engine, urls, passwordFile, passwordCredential }: StoreTable,
+  { engine, urls, passwordFile, passwordCredential, ...keys }: StoreTable,
   refuse: (path: KeyPath, expected: string, found?: unknown) => void,
 ): void {
   if (engine === 'lmdb') {
-    const others = { url: urls, password_file: passwordFile, password_credential: passwordCredential };
+    const others = {
+      url: urls,
+      password_file: passwordFile,
+      password_credential: passwordCredential,
+      acceptance_key_file: keys.acceptanceKeyFile,
+      acceptance_key_credential: keys.acceptanceKeyCredential,
+    };
     for (const [key, found] of Object.entries(others))
       if (found !== undefined) refuse(['store', key], 'nothing while store.engine is "lmdb"', '…');
     return;
@@ -56,5 +70,9 @@ export function checkStoreTable(
   if (passwordFile !== undefined && passwordCredential !== undefined) {
     const expected = 'either password_file or password_credential, and only one of them';
     refuse(['store', 'password_file'], expected, passwordFile);
+  }
+  if (keys.acceptanceKeyFile !== undefined && keys.acceptanceKeyCredential !== undefined) {
+    const expected = 'either acceptance_key_file or acceptance_key_credential, and only one of them';
+    refuse(['store', 'acceptance_key_file'], expected, keys.acceptanceKeyFile);
   }
 }

@@ -1,9 +1,10 @@
-/** The only module that knows which engine keeps a log. PostgreSQL code is loaded only if the log is in a database. */
-import { existsSync, readFileSync, statSync } from 'node:fs';
+/** The one place that knows which engine keeps a log. What is of PostgreSQL is loaded only where a database has it. */
+import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
 import { systemReason } from '../base/systemReason.ts';
+import { type AcceptanceKeys, parseAcceptanceKeys } from './acceptanceKeys.ts';
 import { lmdbContents } from './lmdb/lmdbContents.ts';
 import { createStore, type OpenStoreOptions, openStore } from './lmdb/open.ts';
 import type { ServerFacts } from './postgresql/inspection.ts';
@@ -20,6 +21,8 @@ export type StoreLocation =
       /** One URL for each server that may be the primary. */
       readonly urls: readonly string[];
       readonly passwordFile?: string;
+      /** See {@link AcceptanceKeys}: daemons and fronts read it, commands do not. */
+      readonly acceptanceKeyFile?: string;
     };
 
 export type { PrimaryFacts, ServerFacts } from './postgresql/inspection.ts';
@@ -48,7 +51,20 @@ export async function openStoreAt(location: StoreLocation, options: StoreOptions
   if (location.engine === 'lmdb')
     return openStore({ path: location.path, takesTurn: options.sequencing !== undefined, ...options });
   const { openInPostgresql } = await postgresql();
-  return openInPostgresql({ location: reachable(location), ...options });
+  const { acceptanceKeyFile: file } = location;
+  const accepts = options.sequencing !== undefined || options.front === true;
+  const acceptanceKeys = accepts && file !== undefined ? readAcceptanceKeys(file) : undefined;
+  return openInPostgresql({ location: reachable(location), acceptanceKeys, ...options });
+}
+
+/** The keys in the file that `store.acceptance_key_file` names. Throws OperatorError. */
+export function readAcceptanceKeys(file: string): Uint8Array[] {
+  const keys = parseAcceptanceKeys(readSecret(ACCEPTANCE_KEY, file));
+  if (keys !== undefined) return keys;
+  throw new OperatorError(`${ACCEPTANCE_KEY.name}, ${file}, holds no acceptance key`, {
+    remedy:
+      'it must hold a line that `pdfseal store make-acceptance-key` made, or two while the key is changed, and nothing else',
+  });
 }
 
 /** Opens the inside of a store, which no daemon may use meanwhile. Throws OperatorError while one is active in the database. */
@@ -94,27 +110,56 @@ function reachable({ urls, passwordFile }: DatabaseLocation) {
 }
 
 function readPassword(file: string): string {
-  const { password, mode } = readSecret(file);
-  if ((mode & 0o007) !== 0)
-    throw new OperatorError(`the file with the password of the database, ${file}, is open to others`, {
-      remedy: `chmod o-rwx ${file}`,
-    });
+  const password = readSecret(PASSWORD, file).replace(/\r?\n$/, '');
   if (password !== '') return password;
-  throw new OperatorError(`the file with the password of the database, ${file}, is empty`, {
+  throw new OperatorError(`${PASSWORD.name}, ${file}, is empty`, {
     remedy: 'write the password into it, or remove store.password_file where the server asks for none',
   });
 }
 
-function readSecret(file: string): { password: string; mode: number } {
+/** A file with a secret, as messages call both. */
+interface SecretKind {
+  name: string;
+  holds: string;
+  key: string;
+}
+
+const PASSWORD: SecretKind = {
+  name: 'the file with the password of the database',
+  holds: 'the password of the database',
+  key: 'store.password_file',
+};
+const ACCEPTANCE_KEY: SecretKind = {
+  name: 'the file with the acceptance key',
+  holds: 'the acceptance key',
+  key: 'store.acceptance_key_file',
+};
+/** A wrong path is not read whole. */
+const SECRET_BYTES_MAX = 4096;
+
+/** Throws OperatorError also for a file that is open to others, or too large. */
+function readSecret({ name, holds, key }: SecretKind, path: string): string {
+  const remedy = `correct ${key}, or the permissions of the file`;
+  let text: string;
+  let mode: number;
   try {
-    return { password: readFileSync(file, 'utf8').replace(/\r?\n$/, ''), mode: statSync(file).mode };
+    // Not blocking, so that a FIFO put there by mistake is refused instead of waited for.
+    const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      const stats = fstatSync(file);
+      if (!stats.isFile() || stats.size > SECRET_BYTES_MAX)
+        throw new OperatorError(`${name}, ${path}, is not a small regular file`, { remedy });
+      mode = stats.mode;
+      text = readFileSync(file, 'utf8');
+    } finally {
+      closeSync(file);
+    }
   } catch (cause) {
-    const reason = systemReason(cause);
-    throw new OperatorError(`cannot read the password of the database in ${file} (${reason})`, {
-      cause,
-      remedy: 'correct store.password_file, or the permissions of the file',
-    });
+    if (cause instanceof OperatorError) throw cause;
+    throw new OperatorError(`cannot read ${holds} in ${path} (${systemReason(cause)})`, { cause, remedy });
   }
+  if ((mode & 0o007) === 0) return text;
+  throw new OperatorError(`${name}, ${path}, is open to others`, { remedy: `chmod o-rwx ${path}` });
 }
 
 /** Size of the store on disk, in bytes. */

@@ -2,8 +2,14 @@ import { OperatorError } from '../../base/errors.ts';
 import { counted } from '../../base/phrases.ts';
 import { formatBytes } from '../../base/units.ts';
 import type { Config } from '../../config/config.ts';
-import { inspectDatabase, type PrimaryFacts, type ServerFacts } from '../../store/engines.ts';
-import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+import {
+  inspectDatabase,
+  type PrimaryFacts,
+  readAcceptanceKeys,
+  type ServerFacts,
+} from '../../store/engines.ts';
+import { bad, badFrom, type Diagnosis, good, warning } from './diagnosis.ts';
+import { isAway } from './fileDiagnosis.ts';
 
 /** A front needs no more. */
 const FRONT_CONNECTIONS = 20;
@@ -15,6 +21,7 @@ const START = 'start it, and look into its log; see "PostgreSQL" in the manual';
 /** The servers of the database that has the store, and whether they keep what they acknowledge. */
 export async function* diagnoseDatabase({ store }: Pick<Config, 'store'>): AsyncIterable<Diagnosis> {
   if (store.engine === 'lmdb') return;
+  yield diagnoseAcceptanceKey(store);
   let servers: ServerFacts[];
   try {
     servers = await inspectDatabase(store);
@@ -49,6 +56,34 @@ export async function* diagnoseDatabase({ store }: Pick<Config, 'store'>): Async
         'give pdfseald a role that only owns its database',
       );
     yield* diagnoseFronts(facts);
+  }
+}
+
+function diagnoseAcceptanceKey({ acceptanceKeyFile: file }: { acceptanceKeyFile?: string }): Diagnosis {
+  const check = 'acceptance key';
+  if (file === undefined)
+    return warning(
+      check,
+      'none: who can write the database can have jobs sealed that no node accepted',
+      'make one with `pdfseal store make-acceptance-key`, and name it on every node: store.acceptance_key_credential',
+    );
+  if (file.startsWith('/run/credentials/') && isAway(file))
+    return warning(
+      check,
+      'not checked: systemd gives it only to the unit',
+      'run this command with pdfseal-run, which has the credentials of the daemon',
+    );
+  try {
+    const { length } = readAcceptanceKeys(file);
+    return length === 1
+      ? good(check, 'jobs of other writers of the database fail')
+      : warning(
+          check,
+          'two keys count',
+          'remove the old one once every node has the new one, and no job waits',
+        );
+  } catch (error) {
+    return badFrom(check, error, 'correct store.acceptance_key_file');
   }
 }
 

@@ -1,5 +1,7 @@
 import { existsSync, lstatSync, type Stats, statfsSync } from 'node:fs';
 import { userInfo } from 'node:os';
+import { dirname } from 'node:path';
+import { fromEnvironment } from '../../base/env.ts';
 import { systemReason } from '../../base/systemReason.ts';
 import type { Config } from '../../config/config.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
@@ -112,6 +114,11 @@ function judge(
     return bad('files', detail, `chown ${owner.uid} ${path}`);
   }
   return undefined;
+}
+
+/** Whether systemd has not passed this credential to us, and no daemon of the unit runs either. */
+export function isAway(credential: string): boolean {
+  return fromEnvironment('CREDENTIALS_DIRECTORY') === undefined && !existsSync(dirname(credential));
 }
 
 /** A file that this user cannot read may be readable for the daemon. */

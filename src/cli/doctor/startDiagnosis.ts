@@ -1,7 +1,5 @@
-import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs';
+import { accessSync, constants, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { dirname } from 'node:path';
-import { fromEnvironment } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { lockHolder } from '../../base/lock.ts';
 import { systemReason } from '../../base/systemReason.ts';
@@ -21,7 +19,7 @@ import { hasSystemd, unitState } from '../systemd.ts';
 import { diagnoseTls, type Served, servedWithTls } from './certificateDiagnosis.ts';
 import { diagnoseDatabase } from './databaseDiagnosis.ts';
 import { bad, badFrom, type Diagnosis, good, warning } from './diagnosis.ts';
-import { diagnoseFileSystem, diagnoseNames } from './fileDiagnosis.ts';
+import { diagnoseFileSystem, diagnoseNames, isAway } from './fileDiagnosis.ts';
 import { diagnoseHardening } from './hardenDiagnosis.ts';
 import { diagnoseEngine } from './hostDiagnosis.ts';
 import { diagnoseStore } from './storeDiagnosis.ts';
@@ -124,10 +122,6 @@ function* checkPinsOf(
 /** Whether systemd has not passed this credential to us, and no daemon of the unit runs either. */
 function isCredentialOfElsewhere({ pinSource, pinFile, signer }: PartitionOptions): boolean {
   return pinSource !== undefined && signer === undefined && isAway(pinFile);
-}
-
-function isAway(credential: string): boolean {
-  return fromEnvironment('CREDENTIALS_DIRECTORY') === undefined && !existsSync(dirname(credential));
 }
 
 /** The daemon does not read the PIN of a signer with a unit of its own. */

@@ -23,6 +23,7 @@ import { command, group, option } from '../command.ts';
 import { CONFIG } from '../options.ts';
 import { note, printResult, showProgress } from '../terminal.ts';
 import { withStoreAt } from '../withStore.ts';
+import { acceptanceKeyCommand } from './acceptanceKeyCommand.ts';
 import { rolesCommand } from './rolesCommand.ts';
 import { printReport, runCheck } from './runCheck.ts';
 import { isWhole } from './storeCheck.ts';
@@ -70,8 +71,8 @@ const migrateCommand = command('migrate', {
 
 export const storeCommand = group(
   'store',
-  'Moves a log from one store to another, and creates the roles of a database.',
-  [migrateCommand, rolesCommand],
+  'Moves a log from one store to another, and makes the roles of a database and the acceptance key.',
+  [migrateCommand, rolesCommand, acceptanceKeyCommand],
 );
 
 /** Larger than the number of acts between two steps of a move. */
