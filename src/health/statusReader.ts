@@ -11,6 +11,7 @@ import type { TlsCertificates } from '../net/tls.ts';
 import type { LastCheckpoint } from '../prove/lastCheckpoint.ts';
 import type { Scanner } from '../scan/scanner.ts';
 import type { Fetching } from '../seal/fetching.ts';
+import type { RefusedJobs } from '../seal/refusedJobs.ts';
 import type { NodeOutlook } from '../seal/remoteSealer.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
@@ -22,27 +23,32 @@ import type { CertificateSources } from '../tsa/certificateList.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Witnessing } from '../watch/witnessing.ts';
 import type { Deliverer } from '../webhook/deliver.ts';
-import { judged } from './healthFindings.ts';
-import { presentCanary } from './sections/canarySection.ts';
-import { presentCertificates } from './sections/certificatesSection.ts';
-import { type HashSource, presentCopies, presentHash, presentSources } from './sections/documentsSection.ts';
-import { presentEgress } from './sections/egressSection.ts';
-import { presentLastCheckpoint } from './sections/logSection.ts';
-import { presentNodes } from './sections/nodesSection.ts';
-import { presentPartitions, type Withdrawals } from './sections/partitionsSection.ts';
-import { presentQueue } from './sections/queueSection.ts';
-import { type AdminQuotas, presentQuotas } from './sections/quotasSection.ts';
-import { presentScanner } from './sections/scannerSection.ts';
-import { presentSealing } from './sections/sealingSection.ts';
-import { presentTimestamps } from './sections/timestampsSection.ts';
-import { measureStore, presentUpkeep } from './sections/upkeepSection.ts';
-import { presentWebhooks } from './sections/webhooksSection.ts';
-import { presentWitnesses } from './sections/witnessesSection.ts';
+import type { Drills } from './drills.ts';
+import { presentAcceptance } from './status/acceptanceSection.ts';
+import { canaryPart, presentCanary } from './status/canarySection.ts';
+import { presentCertificates } from './status/certificatesSection.ts';
+import { type HashSource, presentCopies, presentHash, presentSources } from './status/documentsSection.ts';
+import { presentEgress } from './status/egressSection.ts';
+import { presentLastCheckpoint } from './status/logSection.ts';
+import { presentNodes } from './status/nodesSection.ts';
+import { partitionsPart, presentPartitions } from './status/partitionsSection.ts';
+import { presentQueue, queuePart } from './status/queueSection.ts';
+import { type AdminQuotas, presentQuotas } from './status/quotasSection.ts';
+import { presentScanner, scannerPart } from './status/scannerSection.ts';
+import { presentSealing, sealingPart } from './status/sealingSection.ts';
+import { type HealthPart, healthPart } from './status/section.ts';
+import { presentTimestamps, timestampsPart } from './status/timestampsSection.ts';
+import { measureStore, presentUpkeep, storePart } from './status/upkeepSection.ts';
+import { presentWebhooks } from './status/webhooksSection.ts';
+import { presentWitnesses, witnessesPart } from './status/witnessesSection.ts';
 import type { AdminStatus } from './statusSchema.ts';
 
 /** The sources of the status. The caller opens and closes each part. */
 export interface StatusSources {
-  store: Pick<Store, 'identity' | 'log' | 'jobs' | 'copies' | 'trail' | 'nodes' | 'pages' | 'space'>;
+  store: Pick<
+    Store,
+    'identity' | 'log' | 'jobs' | 'copies' | 'trail' | 'nodes' | 'pages' | 'space' | 'acceptances'
+  >;
   stateDir: string;
   location: StoreLocation;
   /** On the disk that must have room. */
@@ -60,6 +66,8 @@ export interface StatusSources {
     | undefined;
   /** In a front: what it knows of the daemon that seals. */
   outlook?: () => NodeOutlook;
+  /** Absent in a front. */
+  refused?: Pick<RefusedJobs, 'count'>;
   timestamping: Timestamping | undefined;
   scanner: Pick<Scanner, 'health'> | undefined;
   sources: Pick<Fetching, 'status'>;
@@ -115,7 +123,8 @@ export class StatusReader {
   }
 
   async read(): Promise<AdminStatus> {
-    const { store, sealer, signing, outlook, timestamping, scanner, witnessing, clock } = this.#sources;
+    const { store, sealer, signing, outlook, refused, timestamping, scanner, witnessing, clock } =
+      this.#sources;
     const now = clock();
     const egress = this.#sources.egress && presentEgress(this.#sources.egress.status);
     const waiting = sealer.waiting;
@@ -135,6 +144,7 @@ export class StatusReader {
         ? presentPartitions(signing.partitions, signing.quorum(), signing.drills)
         : NO_PARTITIONS,
       ...(outlook && { sealing: presentSealing(outlook(), head?.sealedAt) }),
+      ...(refused && { acceptance: presentAcceptance(store.acceptances, refused) }),
       ...(store.nodes && { nodes: presentNodes(store.nodes.others()) }),
       ...(timestamping && { timestamps: presentTimestamps(timestamping) }),
       ...(witnessing && { witnesses: presentWitnesses(witnessing) }),

@@ -275,7 +275,7 @@ export async function serve(file: string): Promise<void> {
       ...administrationParts,
       status: {
         ...known,
-        ...{ sealer, timestamping, sources, witnessing, webhooks },
+        ...{ sealer, refused, timestamping, sources, witnessing, webhooks },
         tls: [tls, consoleTls].filter((one) => one !== undefined),
         lifecycle: app.lifecycle,
       },

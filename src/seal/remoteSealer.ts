@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { ServiceError } from '../base/errors.ts';
+import { OperatorError, ServiceError } from '../base/errors.ts';
 import { type Rounds, startRounds } from '../base/rounds.ts';
 import { DATED_MS_MAX } from '../job/acceptedJob.ts';
 import type { Job, JobMode, JobPhase, JobRecord, Outcome, ReceivedJob } from '../job/job.ts';
@@ -21,8 +21,11 @@ export interface RemoteSealerOptions {
   onFatal(error: unknown): void;
 }
 
-/** The sealing daemon as last seen by a front. */
-export type NodeOutlook = Pick<SealingNode, 'isActive' | 'holder' | 'obstacle' | 'scans' | 'isPrivileged'>;
+/** The daemon that seals, as a front saw it last. */
+export type NodeOutlook = Pick<
+  SealingNode,
+  'isActive' | 'holder' | 'obstacle' | 'scans' | 'lacksAcceptanceKey' | 'isPrivileged'
+>;
 
 /** Interval at which a front checks for changes, even without a notification. */
 const LOOK_MS = 1_000;
@@ -49,7 +52,19 @@ function unsealable(): ServiceError {
   );
 }
 
-/** The request was repeated before the first one was refused, and now asks for the outcome. */
+/** The cause tells the administrator's log what to do. */
+function unmarked(): ServiceError {
+  const cause = new OperatorError(
+    'the daemon that seals demands an acceptance key that this front does not have: bring it the file, and set store.acceptance_key_credential',
+  );
+  return new ServiceError(
+    'kms_partition_unavailable',
+    'The node that seals takes no jobs from this one at the moment, so nothing was sealed. Repeat the request later.',
+    { retryAfterSeconds: RETRY_AFTER_SECONDS, cause },
+  );
+}
+
+/** Somebody repeated a request before it was refused, and asks for the outcome afterwards. */
 function refusedBefore(): ServiceError {
   return new ServiceError(
     'idempotency_in_progress',
@@ -91,14 +106,12 @@ export class RemoteSealer {
     return sealer;
   }
 
-  /**
-   * As in a sealer with keys: throws ServiceError `storage_full`, `queue_full` or `timestamp_unavailable`, and for a blocking request the
-   * error reported by the daemon that seals.
-   */
+  /** As of a sealer that has keys: throws ServiceError `storage_full`, `queue_full` or `timestamp_unavailable`, `kms_partition_unavailable` without an acceptance key that is demanded, and for a blocking request what the daemon that seals has named. */
   admit(mode: JobMode): void {
     this.#options.store.space?.admit();
     if (this.waitingCount >= this.#options.queueJobsMax) throw queueFull();
     if (this.#isMisdated) throw wrongClock();
+    if (this.#node.lacksAcceptanceKey) throw unmarked();
     const obstacle = mode === 'blocking' ? this.#obstacle() : undefined;
     if (obstacle) throw obstacle;
   }

@@ -164,6 +164,7 @@ const EITHER = [
   'http.tls.key_credential',
   'console.tls.key_credential',
   'store.password_file',
+  'store.acceptance_key_file',
   'kms.partitions.token_serial',
   'kms.partitions.pin_file',
   'kms.partitions.software_key_file',

@@ -136,6 +136,12 @@ t.test('the store is in state_dir, or in PostgreSQL over a safe connection', asy
   t.match(at(`engine = "postgresql"\nurl = "${remote}"\npassword_credential = "db"`), {
     passwordFile: '/run/credentials/pdfseald@test.service/db',
   });
+  t.match(at(`engine = "postgresql"\nurl = "${socket}"\nacceptance_key_file = "acceptance"`), {
+    acceptanceKeyFile: '/etc/pdfseal/acceptance',
+  });
+  t.match(at(`engine = "postgresql"\nurl = "${socket}"\nacceptance_key_credential = "pin_acceptance"`), {
+    acceptanceKeyFile: '/run/credentials/pdfseald@test.service/pin_acceptance',
+  });
 
   t.throws(() => parseConfig(`${MINIMAL}\n[http]\nreuse_port = true`, '/etc/pdfseal/test.toml'), {
     message: /http\.reuse_port: .*; expected false while store\.engine is "lmdb"/,
@@ -165,6 +171,11 @@ t.test('the store is in state_dir, or in PostgreSQL over a safe connection', asy
       `${url(remote)}\npassword_file = "a"\npassword_credential = "b"`,
       /either password_file or password_credential/,
     ],
+    [
+      `${url(remote)}\nacceptance_key_file = "a"\nacceptance_key_credential = "b"`,
+      /either acceptance_key_file or acceptance_key_credential/,
+    ],
+    ['acceptance_key_file = "a"', /store\.acceptance_key_file: .*; expected nothing while store\.engine is "lmdb"/],
   ];
   for (const [lines, message] of refused) t.throws(() => at(lines), { message }, lines);
 

@@ -289,9 +289,9 @@ t.test('daemon and commands work as members of their roles', async (t) => {
 });
 
 t.test('a database of any earlier layout gets tables and rights', async (t) => {
-  for (const layout of [3, 4]) {
+  for (const layout of [3, 4, 5]) {
     const database = await postgres.createDatabase();
-    const files = [3, 4].slice(0, layout - 2).map((n) => `../../src/store/postgresql/00${n}.sql`);
+    const files = [3, 4, 5].slice(0, layout - 2).map((n) => `../../src/store/postgresql/00${n}.sql`);
     await postgres.query(
       `SET ROLE pdfseal; CREATE SCHEMA pdfseal; SET search_path = pdfseal;
        ${files.map((file) => readFileSync(new URL(file, import.meta.url), 'utf8')).join('')}
@@ -301,11 +301,17 @@ t.test('a database of any earlier layout gets tables and rights', async (t) => {
       database,
     );
     const job = sampleJob({ since: 1 });
-    const [id, client, document, record] = rowOf(job);
+    const own = sampleJob({ since: 1 });
+    const insert = (one: Job) => {
+      const [id, client, document, record] = rowOf(one);
+      return `INSERT INTO pdfseal.jobs (id, client_id, organization, visibility, document_sha256, record)
+        VALUES ('${id}', '${client}', 'acme', 'private', ${literal(document)}, ${literal(record)});`;
+    };
     await postgres.query(
-      `INSERT INTO pdfseal.jobs (id, client_id, organization, visibility, document_sha256, record)
-       VALUES ('${id}', '${client}', 'acme', 'private', ${literal(document)}, ${literal(record)});
-       INSERT INTO pdfseal.arrivals VALUES ('${id}')`,
+      `${insert(job)} ${insert(own)}
+       INSERT INTO pdfseal.arrivals VALUES ('${uuidOf(job)}');
+       INSERT INTO pdfseal.waiting VALUES ('${uuidOf(own)}');
+       ${layout < 5 ? '' : 'UPDATE pdfseal.arrivals SET arrived_at = NULL'}`,
       database,
     );
     const strange = 'x"\\,"successorSalt":"y😀\u0001';
@@ -326,7 +332,12 @@ t.test('a database of any earlier layout gets tables and rights', async (t) => {
       );
     const location = { urls: [postgres.url(database)] };
     await t.rejects(openInPostgresql({ location }), { code: 'older_store' });
-    const store = await openInPostgresql({ location, sequencing: { onWait: t.fail, onLost: t.fail } });
+    const sequencing = { onWait: t.fail, onLost: t.fail };
+    const store = await openInPostgresql({ location, sequencing, acceptanceKeys: [Buffer.alloc(32, 1)] });
+    t.equal((await store.acceptances?.faults([own]))?.size, 1);
+    const act: Act = { act: 'jobs.take_over', actor: { via: 'daemon' }, object: {}, outcome: 'done' };
+    t.equal(await store.acceptances?.takeOver(() => act), 2, 'what waited before');
+    t.equal((await store.acceptances?.faults([own]))?.size, 0);
     t.strictSame(
       await store.arrivals?.look(() => false, 10),
       [{ jobId: job.id, job }],
@@ -342,9 +353,9 @@ t.test('a database of any earlier layout gets tables and rights', async (t) => {
       t.equal(await credentials.sweepSalts(1_750_000_000_123, 10), 1);
     }
     await store.close();
-    const act = await actAs(t, postgres, database, 'pdfseal_front');
-    t.equal(await act('SELECT * FROM notes'), '1 rows');
-    t.equal(await act(ADD_JOB, rowOf(sampleJob(now()))), '1 rows');
+    const front = await actAs(t, postgres, database, 'pdfseal_front');
+    t.equal(await front('SELECT * FROM notes'), '1 rows');
+    t.equal(await front(ADD_JOB, rowOf(sampleJob(now()))), '1 rows');
   }
 });
 

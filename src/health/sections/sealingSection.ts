@@ -9,6 +9,9 @@ export const sealingSchema = z
     node: z.string().describe('The one that was active last; empty before the first.'),
     obstacle: z.string().exactOptional().describe('Why it can seal nothing: the code of the error.'),
     scans: z.boolean().describe('Whether it scans documents for viruses; then the front must, too.'),
+    lacks_acceptance_key: z
+      .boolean()
+      .describe('Whether it demands an acceptance key that the front does not have.'),
     last_commit_at: WIRE.time.exactOptional().describe('`sealed_at` of the newest batch of the log.'),
   })
   .describe(
@@ -17,7 +20,7 @@ export const sealingSchema = z
 type SealingSection = z.infer<typeof sealingSchema>;
 
 export function presentSealing(
-  { isActive, holder, obstacle, scans }: NodeOutlook,
+  { isActive, holder, obstacle, scans, lacksAcceptanceKey }: NodeOutlook,
   sealedAt: number | undefined,
 ): SealingSection {
   return {
@@ -25,8 +28,32 @@ export function presentSealing(
     node: holder,
     ...(isActive && obstacle !== undefined && { obstacle }),
     scans,
+    lacks_acceptance_key: lacksAcceptanceKey,
     ...(sealedAt !== undefined && { last_commit_at: toRfc3339(sealedAt) }),
   };
+}
+
+export function sealingPart(
+  { active, node, obstacle, lacks_acceptance_key: lacksKey, last_commit_at: at }: SealingSection,
+  now: number,
+): HealthPart {
+  const last =
+    at === undefined
+      ? 'nothing was sealed yet'
+      : `the last commit was ${ageSeconds(Date.parse(at), now)} s ago`;
+  if (lacksKey)
+    return healthPart(
+      'sealing',
+      false,
+      'the daemon that seals demands an acceptance key that this front does not have',
+      'copy the file with the key from that machine, set store.acceptance_key_credential, and restart this front; until then it accepts nothing',
+    );
+  const state = obstacle === undefined ? 'is active' : `is active and cannot seal: ${obstacle}`;
+  const detail = active ? `${node} ${state}; ${last}` : `no daemon that seals is active; ${last}`;
+  const remedy = active
+    ? 'run `pdfseal status` where that daemon runs'
+    : 'start a daemon that has partitions; until then jobs are accepted and wait';
+  return healthPart('sealing', active && obstacle === undefined, detail, remedy);
 }
 
 /** Only of a front. */
