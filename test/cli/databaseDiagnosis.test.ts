@@ -1,5 +1,7 @@
 /** What the doctor says of a PostgreSQL that has the log. */
 import { execFileSync } from 'node:child_process';
+import { chmodSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { diagnoseDatabase } from '../../src/cli/doctor/databaseDiagnosis.ts';
@@ -38,6 +40,21 @@ t.test('each server of a database is shown, and whether commits survive its loss
   const alone = await diagnose(url);
   t.match(alone, /^good database \S+: PostgreSQL \d+\.\d+.*, the primary; [\d.]+ MiB, role pdfseal$/m);
   t.match(alone, /^good database durability: what is acknowledged is on the disk of this server alone$/m);
+  t.match(alone, /^warning acceptance key: none: who can write the database .* → make one with/m);
+  const folder = t.testdir();
+  const keys = ['0a'.repeat(32), 'b1'.repeat(32)];
+  const withKey = async (content: string, mode = 0o640) => {
+    const acceptanceKeyFile = join(folder, 'acceptance');
+    writeFileSync(acceptanceKeyFile, content);
+    chmodSync(acceptanceKeyFile, mode);
+    const store = { engine: 'postgresql' as const, urls: [url], acceptanceKeyFile };
+    return told(await collected(diagnoseDatabase({ store })));
+  };
+  t.match(await withKey(`${keys[0]}\n`), /^good acceptance key: /m);
+  t.match(await withKey(keys.join('\n')), /^warning acceptance key: two keys count → remove the old one/m);
+  t.match(await withKey(`${keys[0]}\n`, 0o644), /^bad acceptance key: .* is open to others → /m);
+  t.match(await withKey('a password'), /^bad acceptance key: .*holds no acceptance key → /m);
+  t.match(await withKey('0'.repeat(5000)), /^bad acceptance key: .*not a small regular file → /m);
   const two = await diagnose(url, away);
   t.match(two, /^warning database \S+nonexistent: cannot be reached: connect ENOENT/m);
   t.match(two, /^warning database durability: no standby has to have what is acknowledged/m);
@@ -51,7 +68,7 @@ t.test('each server of a database is shown, and whether commits survive its loss
   const passwordFile = '/nonexistent/password';
   const store = { engine: 'postgresql' as const, urls: [url], passwordFile };
   const noPassword = await collected(diagnoseDatabase({ store }));
-  t.match(told(noPassword), /^bad database: cannot read the password .* → correct store\.password_file/);
+  t.match(told(noPassword), /^bad database: cannot read the password .* → correct store\.password_file/m);
   t.match(
     await diagnose(url, `${url}&port=5432`),
     /^bad database: 2 servers report that they are the primary → stop/m,

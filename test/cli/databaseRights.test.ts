@@ -1,9 +1,22 @@
 /** What commands say where a database is not as the manual asks for it, and that they have done nothing by then. */
-import { chmodSync } from 'node:fs';
+import { chmodSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { pdfseal } from '../support/commands.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { openSandbox } from '../support/sandbox.ts';
+
+t.test('an acceptance key is made in a file that only its owner can read, and never twice', async (t) => {
+  const file = join(t.testdir(), 'acceptance');
+  const made = await pdfseal(['store', 'make-acceptance-key', file]);
+  t.match(made, { status: 0, stdout: `key    ${file}  made`, stderr: /copy the file to every front/ });
+  t.equal(statSync(file).mode & 0o777, 0o600);
+  const key = readFileSync(file, 'utf8');
+  t.match(key, /^[0-9a-f]{64}\n$/);
+  const again = await pdfseal(['store', 'make-acceptance-key', file]);
+  t.match(again, { status: 1, stderr: /exists already, and this command replaces no file/ });
+  t.equal(readFileSync(file, 'utf8'), key);
+});
 
 t.test('a role without rights and a password that others can read are reported', async (t) => {
   const postgres = await startPostgres(t);

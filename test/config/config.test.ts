@@ -83,7 +83,7 @@ t.test('production.toml explains every key with its default', async (t) => {
 
 /** Of two keys either, and files that are there only where somebody put one. */
 const WITHOUT_DEFAULT =
-  /^(token_serial|pin_file|password_\w+|url|library_parameters|algorithm|ca_file|policy(?= = "[^"]*\.policy")) /;
+  /^(token_serial|pin_file|password_\w+|acceptance_key_\w+|url|library_parameters|algorithm|ca_file|policy(?= = "[^"]*\.policy")) /;
 
 t.test('defaults, units and relative paths are resolved', async (t) => {
   const config = parseConfig(MINIMAL, '/etc/pdfseal/test.toml');
@@ -175,7 +175,10 @@ t.test('the store is in state_dir, or in PostgreSQL over a safe connection', asy
       `${url(remote)}\nacceptance_key_file = "a"\nacceptance_key_credential = "b"`,
       /either acceptance_key_file or acceptance_key_credential/,
     ],
-    ['acceptance_key_file = "a"', /store\.acceptance_key_file: .*; expected nothing while store\.engine is "lmdb"/],
+    [
+      'acceptance_key_file = "a"',
+      /store\.acceptance_key_file: .*; expected nothing while store\.engine is "lmdb"/,
+    ],
   ];
   for (const [lines, message] of refused) t.throws(() => at(lines), { message }, lines);
 

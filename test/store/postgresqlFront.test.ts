@@ -50,6 +50,7 @@ t.test('the sealing daemon is notified of accepted jobs, and the front of their 
     scans: false,
     holder: `process ${process.pid} on ${(await import('node:os')).hostname()}`,
     waiting: 3,
+    lacksAcceptanceKey: false,
     isPrivileged: false,
   });
 

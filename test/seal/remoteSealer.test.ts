@@ -1,0 +1,64 @@
+/** What a front refuses without the acceptance key that the daemon that seals demands. */
+import { pino } from 'pino';
+import t from 'tap';
+import { acceptanceTrouble, presentAcceptance } from '../../src/admin/status/acceptanceSection.ts';
+import { presentSealing, sealingPart } from '../../src/admin/status/sealingSection.ts';
+import { RefusedJobs } from '../../src/seal/refusedJobs.ts';
+import { RemoteSealer } from '../../src/seal/remoteSealer.ts';
+
+const NODE = {
+  isActive: true,
+  holder: 'process 1 on seal1',
+  scans: false,
+  waiting: 0,
+  lacksAcceptanceKey: false,
+  isPrivileged: false,
+  aheadMs: 0,
+};
+
+async function openFront(lacksAcceptanceKey: boolean): Promise<RemoteSealer> {
+  const sealer = await RemoteSealer.open({
+    store: { jobs: {} as never },
+    sealing: {
+      node: async () => ({ ...NODE, lacksAcceptanceKey }),
+      outcomes: async () => new Map(),
+      onRing: () => {},
+    },
+    queueJobsMax: 10,
+    logger: pino({ level: 'silent' }),
+    onFatal: (error) => t.fail(String(error)),
+  });
+  t.teardown(() => sealer.close());
+  return sealer;
+}
+
+t.test('a front without the key that is demanded accepts nothing, and says what to do', async (t) => {
+  const lacking = await openFront(true);
+  for (const mode of ['async', 'blocking'] as const)
+    t.throws(() => lacking.admit(mode), {
+      code: 'kms_partition_unavailable',
+      retryAfterSeconds: 2,
+      cause: { message: /set store\.acceptance_key_credential/ },
+    });
+  t.match(sealingPart(presentSealing(lacking.outlook, undefined), 0), {
+    ready: false,
+    remedy: /set store\.acceptance_key_credential/,
+  });
+  const good = await openFront(false);
+  t.doesNotThrow(() => good.admit('async'));
+  t.match(sealingPart(presentSealing(good.outlook, undefined), 0), { ready: true });
+});
+
+t.test('jobs that no node accepted are counted, and named to the administrator', (t) => {
+  const lines: unknown[] = [];
+  const refused = new RefusedJobs({ error: (line: unknown) => void lines.push(line) } as never);
+  const names = ['0123456789abcdef'];
+  t.equal(acceptanceTrouble(presentAcceptance({ names }, refused)), undefined);
+  refused.note('waiting_refused', 'job_1', 'it has no MAC');
+  t.strictSame(lines, [{ event: 'waiting_refused', job_id: 'job_1', detail: 'it has no MAC' }]);
+  const section = presentAcceptance({ names }, refused);
+  t.strictSame(section, { keys: names, refused: 1 });
+  t.match(acceptanceTrouble(section), { detail: /^1 job in the store failed/, remedy: /waiting_refused/ });
+  t.strictSame(presentAcceptance(undefined, refused).keys, []);
+  t.end();
+});
