@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { Receipt } from '../../src/manifest/receipt.ts';
+import { AlteredJob } from '../../src/store/acceptances.ts';
 import { openTestApp, pdfOf, type TestApp, type TestOptions } from '../support/app.ts';
 import { isAvailable, startClamd, startScanner, VIRUS, VIRUS_NAME } from '../support/clamd.ts';
 import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';
@@ -107,6 +108,21 @@ t.test('a blocking create waits for the fetch, and for its failure', async (t) =
     t.notOk(failed.headers.has('Retry-After'));
   }
   t.equal(source.requests.filter((request) => request === 'GET /other').length, 2);
+});
+
+t.test('nothing is fetched for a job that was altered in the store: it fails', async (t) => {
+  const source = await openSource(t, serving(DOCUMENT));
+  const { client, store, log } = await openSourceApp(t);
+  store.jobs.sourceUrl = async (jobId) => {
+    throw new AlteredJob(jobId, 'its MAC is of another job');
+  };
+  const job = await ended(client, await create(client, source.origin));
+  t.match(job, { phase: 'failed', error: { code: 'internal_error' } });
+  t.same(source.requests, ['HEAD /'], 'before it was accepted');
+  t.match(
+    log().filter(({ event }) => event === 'waiting_refused'),
+    [{ job_id: job.id, detail: /its MAC is of another job/ }],
+  );
 });
 
 t.test('a fault that the probe finds is answered by the create, and no job is accepted', async (t) => {

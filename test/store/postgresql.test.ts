@@ -17,6 +17,7 @@ const makeStore = async (t: Test, clock: Clock = Date.now, options: { backlogMax
       clock,
       monotonicMs: clock,
       sequencing: { onWait: () => {}, onLost: t.fail },
+      acceptanceKeys: [Buffer.alloc(32, 1)],
       ...options,
     });
   let store = await open();

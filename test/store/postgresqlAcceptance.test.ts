@@ -1,5 +1,4 @@
 /** What the owner of the database writes, and the daemon that seals with the acceptance key refuses. */
-import { randomBytes } from 'node:crypto';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { newJobId } from '../../src/job/id.ts';
@@ -18,6 +17,7 @@ import type { Store } from '../../src/store/store.ts';
 import { makeSite, NEVER } from '../support/partitions.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { firstEpoch, makeJob } from '../support/sealing.ts';
+import { randomBytes } from '../support/seed.ts';
 import { sampleContent } from './samples.ts';
 
 const postgres = await startPostgres(t);
