@@ -1,5 +1,6 @@
-/** A front does not pass by the scanner of the daemon that seals. */
+/** A front does not pass by the scanner of the daemon that seals, and brings its acceptance key. */
 import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { askAdmin } from '../support/admin.ts';
 import { pdfOf } from '../support/app.ts';
@@ -17,9 +18,17 @@ t.test('a front without a scanner refuses documents once the daemon that seals s
   const first = await installOn(t, postgres, { tables: { limits: 'document_bytes_max = "32MiB"' } });
   const addScan = ({ configFile }: Sandbox) =>
     writeFileSync(configFile, readFileSync(configFile, 'utf8').replace('[scan]', scan));
+  const keyFile = join(first.dir, 'acceptance');
+  t.match(await first.pdfseal(['store', 'make-acceptance-key', keyFile]), { status: 0 });
+  const addKey = ({ configFile }: Sandbox) =>
+    writeFileSync(
+      configFile,
+      readFileSync(configFile, 'utf8').replace('[store]', `[store]\nacceptance_key_file = "${keyFile}"`),
+    );
   const apiKey = await first.issueKey();
   const unscanning = await first.start();
   const front = await installFront(t, postgres, first, 'front');
+  addKey(front);
   let frontDaemon = await front.start();
   const client = await Client.connect(front.url, apiKey);
   const scanOf = async (id: string) => {
@@ -37,7 +46,10 @@ t.test('a front without a scanner refuses documents once the daemon that seals s
   t.equal(waiting.status, 202, waiting.text);
 
   addScan(first);
+  addKey(first);
   await first.start();
+  const { stdout: acts } = await first.pdfseal(['audit', 'list', '--config', first.configFile]);
+  t.match(acts, /jobs\.take_over +done .* jobs=0/, 'what the front marked is not taken over');
   t.strictSame(
     await scanOf(waiting.json<JobBody>().id),
     { verdict: 'not_configured' },
@@ -68,6 +80,9 @@ t.test('a front without a scanner refuses documents once the daemon that seals s
     const answer = await client.seal(pdfOf('after'), { mode: 'async' });
     if (answer.status === 202) scanned = answer.json<JobBody>();
     return scanned !== undefined;
+  });
+  t.match((await askAdmin(first, '/status')).json(), {
+    acceptance: { keys: [/^[0-9a-f]{16}$/], refused: 0 },
   });
   t.match(await scanOf(scanned?.id ?? ''), { verdict: 'clean', engine: /^ClamAV /, signatures: '27410' });
   t.equal(await frontDaemon.stop(), 0);
