@@ -157,7 +157,7 @@ export class Fetching {
   /** Fails a job that was altered in the store: nothing is asked for it. */
   async #refuse(jobId: string, error: unknown): Promise<'refused'> {
     if (!(error instanceof AlteredJob)) throw error;
-    this.#refused.note('waiting_refused', jobId, error.message);
+    this.#refused.note({ event: 'waiting_refused', jobId, detail: error.message });
     await this.#options.sealer.fail(jobId, new ServiceError('internal_error', UNSEALABLE));
     return 'refused';
   }

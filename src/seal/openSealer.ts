@@ -63,7 +63,7 @@ async function isSealable(
 ): Promise<boolean> {
   const detail = fault ?? faultOfWaiting(job, await sourceUrlOf(job, store));
   if (detail === undefined) return true;
-  refused.note('waiting_refused', job.id, detail);
+  refused.note({ event: 'waiting_refused', jobId: job.id, detail });
   await store.jobs.fail(job.id, { code: 'internal_error', message: UNSEALABLE, failedAt: clock() });
   return false;
 }

@@ -93,7 +93,7 @@ async function take(
     return;
   }
   const detail = fault ?? 'no credential is of its client and organization';
-  refused.note('arrival_refused', jobId, detail);
+  refused.note({ event: 'arrival_refused', jobId, detail });
   await store.jobs.fail(jobId, { code: 'internal_error', message: UNSEALABLE, failedAt: clock() });
 }
 

@@ -54,7 +54,7 @@ t.test('jobs that no node accepted are counted, and named to the administrator',
   const refused = new RefusedJobs({ error: (line: unknown) => void lines.push(line) } as never);
   const names = ['0123456789abcdef'];
   t.equal(acceptanceTrouble(presentAcceptance({ names }, refused)), undefined);
-  refused.note('waiting_refused', 'job_1', 'it has no MAC');
+  refused.note({ event: 'waiting_refused', jobId: 'job_1', detail: 'it has no MAC' });
   t.strictSame(lines, [{ event: 'waiting_refused', job_id: 'job_1', detail: 'it has no MAC' }]);
   const section = presentAcceptance({ names }, refused);
   t.strictSame(section, { keys: names, refused: 1 });

@@ -99,6 +99,7 @@ t.test('what the owner of the database writes fails, and what nodes accepted is 
   for (const job of [fetched, redirected, invented]) await first.jobs.accept(job, { sourceUrl: URL });
   await first.jobs.receive(fetched.id, sampleContent());
   const [{ mac } = {}] = await sql(`SELECT mac FROM waiting WHERE job_id = ${uuid(ended)}`);
+  const [{ mac: ofHonest } = {}] = await sql(`SELECT mac FROM waiting WHERE job_id = ${uuid(honest)}`);
   await first.jobs.fail(ended.id, { code: 'internal_error', message: 'no', failedAt: 1 });
   await first.close();
 
@@ -130,6 +131,12 @@ t.test('what the owner of the database writes fails, and what nodes accepted is 
     t.match(await second.jobs.get(id), { outcome: { kind: 'failed', failure: { code: 'internal_error' } } });
   t.notOk(sealer.knows(ended.id), 'a job is sealed or fails once');
   for (const { id } of [honest, fetched]) t.match(await sealer.settled(id, NEVER), { kind: 'sealed' });
+  await sql(`INSERT INTO waiting VALUES (${uuid(honest)}, ${hex(ofHonest as Buffer)})`);
+  t.strictSame(
+    (await second.jobs.waiting(100)).filter(({ source }) => source !== 'audit'),
+    [],
+    'nor is a sealed job sealed again, with the MAC that it had',
+  );
 
   const { arrivals } = second;
   const front = await openInPostgresql({ location, front: true, acceptanceKeys: [KEY] });
