@@ -95,69 +95,10 @@ export const englishNow = {
   firstStampEnds: 'the first time-stamp of the log expires, unless it is renewed',
 };
 
-/** What needs somebody, and what to do. */
-export const englishConcerns = {
-  partition: (name: string) => `Partition ${name}`,
-  partitionIs: (state: string, error: string | undefined) => `${state}${error ? ` (${error})` : ''}`,
-  partitionRemedy: 'Bring its token back; pdfseal doctor says what is wrong with it.',
-  partitionRefused: (times: number) =>
-    times === 1 ? 'its signer has refused to sign once' : `its signer has refused to sign ${times} times`,
-  refusedRemedy: 'Find out why: see "A signer refuses to sign" in the manual.',
-  partitionReturns: (at: string) => `It is out for a drill, and returns by itself at ${at} UTC.`,
-  authority: (name: string) => `Time-stamp authority ${name}`,
-  authorityRemedy:
-    'Meanwhile, the other authorities give the time-stamps. pdfseal doctor says what is wrong with this one.',
-  witness: (name: string) => `Witness ${name}`,
-  witnessRemedy: 'Ask its operator. Meanwhile, the other witnesses cosign.',
-  certificate: (role: string, authority: string) =>
-    role === 'client-crl' ? `Revocation list of ${authority}` : `Certificate (${role}) of ${authority}`,
-  certificateIs: { expired: 'has ended', not_yet_valid: 'is not valid yet', missing: 'is missing' },
-  certificateEnds: (days: number) => `ends in ${days} days`,
-  renewIt: 'Renew it: see "Alarms" in the manual.',
-  disk: 'The disk is nearly full',
-  diskIs: (free: string, least: string) => `${free} are free. Below ${least}, no job is accepted.`,
-  waited: 'Jobs that no node accepted',
-  diskRemedy: 'Make room, or move state_dir to a larger disk: see "Full disk" in the manual.',
-  never: 'None is on record.',
-  ahead: 'Its record is dated in the future, so nobody knows when it was done.',
-  aheadHow: 'Check the clock of the machine, then do it again.',
-  last: (ago: string) => `The last one was ${ago}`,
-  couldNotTell: (why: string) => `it could not tell whether the store is good: ${why}`,
-  chores: {
-    backup: {
-      name: 'Backup',
-      how: 'Run pdfseal backup every night; the timer is pdfseald-backup@.timer.',
-      badly: 'it found problems',
-    },
-    check: {
-      name: 'Check of the store',
-      how: 'Run pdfseal check every night; the timer is pdfseald-check@.timer.',
-      badly: 'it found problems',
-    },
-    restore_drill: {
-      name: 'Restore drill',
-      how: 'Run pdfseal restore --drill every three months, to make sure that you can restore a backup.',
-      badly: 'it found problems',
-    },
-    renewal: {
-      name: 'Renewal of time-stamps',
-      how: 'Run pdfseal renew every day; the timer is pdfseald-renew@.timer.',
-      badly: 'it did not renew what is due',
-    },
-  },
-  webhooks: 'Webhooks',
-  webhooksFail: (endpoints: string) => `Deliveries keep failing: ${endpoints}`,
-  webhooksRemedy: 'See which endpoints fail, and why.',
-  deadLetters: (letters: string) => `Given up: ${letters}`,
-  deadRemedy: 'When the endpoint works again, send them again.',
-  config: 'Configuration',
-  configWaits: (keys: string) => `These keys wait for a restart: ${keys}`,
-  configRemedy: 'Restart the daemon at a time of your choice.',
-  /** By their addresses. */
-  pages: {
-    '/access/webhooks': 'To the webhooks',
-    '/care': 'To the upkeep',
-    '/care/configuration': 'To the configuration',
-    '/care/epochs': 'To the epochs',
-  },
+/** The pages that help with a concern, by their addresses. */
+export const englishPages = {
+  '/access/webhooks': 'To the webhooks',
+  '/care': 'To the upkeep',
+  '/care/configuration': 'To the configuration',
+  '/care/epochs': 'To the epochs',
 };

@@ -1,5 +1,6 @@
 /** Facts that a daemon knows about itself, gathered once, in the spelling of the API. */
 import * as z from 'zod';
+import { acceptanceSchema } from './sections/acceptanceSection.ts';
 import { canarySchema } from './sections/canarySection.ts';
 import { certificateSchema } from './sections/certificatesSection.ts';
 import { copiesSchema, hashSchema, sourcesSchema } from './sections/documentsSection.ts';
@@ -40,6 +41,7 @@ export const factsSchema = z.object({
   queue: queueSchema,
   partitions: partitionsSchema,
   sealing: sealingSchema.exactOptional(),
+  acceptance: acceptanceSchema.exactOptional(),
   nodes: nodesSchema.exactOptional(),
   timestamps: timestampsSchema.exactOptional(),
   scanner: scannerSchema.exactOptional(),

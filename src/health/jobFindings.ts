@@ -38,6 +38,15 @@ export const JOB_FINDINGS: readonly HealthFinding[] = [
     remedy:
       'find out why sealing does not keep up (pdfseal_step_duration_seconds), or raise limits.queue_jobs_max and reload',
   }),
+  finding('acceptance', {
+    ...{ id: 'jobs_refused', severity: 'warning', subject: 'jobs that waited' },
+    metric: 'pdfseal_refused_jobs_total',
+    when: ({ refused }) => refused > 0,
+    says: ({ refused }) =>
+      `${counted(refused, 'job')} in the store failed since the start: no node accepted them so`,
+    remedy:
+      'read the log of the daemon (events arrival_refused and waiting_refused), and find out who else can write the store',
+  }),
   finding('scanner', {
     ...{ id: 'signatures_old', severity: 'warning', subject: 'virus signatures' },
     metric: 'pdfseal_scanner_signatures_timestamp_seconds',

@@ -80,6 +80,13 @@ export const PART_FINDINGS: readonly HealthFinding[] = [
     remedy:
       'set scan.clamd in the configuration of this front, and restart it; until then it refuses documents',
   }),
+  finding('sealing', {
+    ...{ id: 'front_without_acceptance_key', severity: 'critical', part: 'sealing', metric: PART_READY },
+    when: ({ lacks_acceptance_key: lacksKey }) => lacksKey,
+    says: 'the daemon that seals demands an acceptance key that this front does not have',
+    remedy:
+      'copy the file with the key from that machine, set store.acceptance_key_credential, and restart this front; until then it accepts nothing',
+  }),
   finding('scanner', {
     ...{ id: 'scanner_down', severity: 'critical', part: 'scanner', metric: 'pdfseal_scanner_up' },
     when: ({ trouble }) => trouble !== undefined,

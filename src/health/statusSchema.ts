@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { factsSchema } from './facts.ts';
 import { findingSchema, healthPartSchema } from './healthFinding.ts';
 import { FINDINGS } from './healthFindings.ts';
+import { ACCEPTANCE_METRICS } from './sections/acceptanceSection.ts';
 import { CANARY_METRICS } from './sections/canarySection.ts';
 import { CERTIFICATE_METRICS } from './sections/certificatesSection.ts';
 import { COPY_METRICS, HASH_METRICS, SOURCE_METRICS } from './sections/documentsSection.ts';
@@ -76,6 +77,7 @@ export const STATUS_METRICS: StatusMetric<AdminStatus>[] = [
   ...of('queue', QUEUE_METRICS),
   ...of('partitions', PARTITION_METRICS),
   ...of('sealing', SEALING_METRICS),
+  ...of('acceptance', ACCEPTANCE_METRICS),
   ...of('nodes', NODES_METRICS),
   ...of('timestamps', TIMESTAMP_METRICS),
   ...of('scanner', SCANNER_METRICS),

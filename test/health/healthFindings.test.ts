@@ -32,7 +32,7 @@ function change<Key extends keyof Facts>(section: Key, members: Partial<NonNulla
 const clock = (trouble: string) =>
   change('timestamps', { clock: { trust: 'chrony', detail: 'it is not synchronized', trouble } });
 const front = (sealing: Partial<NonNullable<Facts['sealing']>>): Partial<Facts> => ({
-  sealing: { active: true, node: 'process 7 on a', scans: false, ...sealing },
+  sealing: { active: true, node: 'process 7 on a', scans: false, lacks_acceptance_key: false, ...sealing },
 });
 const contradicting = {
   name: 'w',
@@ -103,6 +103,11 @@ const CASES: Record<string, Case> = {
   front_without_scanner: {
     holds: { ...front({ scans: true }), scanner: undefined } as unknown as Partial<Facts>,
     silent: [front({ scans: true })],
+  },
+  front_without_acceptance_key: { holds: front({ lacks_acceptance_key: true }), silent: [front({})] },
+  jobs_refused: {
+    holds: { acceptance: { keys: [], refused: 1 } },
+    silent: [{ acceptance: { keys: ['0123456789abcdef'], refused: 0 } }],
   },
   scanner_down: { holds: change('scanner', { trouble: 'scanner_away' }), silent: [{}] },
   queue_full: {

@@ -1,9 +1,3 @@
-import { acceptanceTrouble } from '../../admin/status/acceptanceSection.ts';
-import type { PresentedCertificate } from '../../admin/status/certificatesSection.ts';
-import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
-import { noteState, readerTrouble } from '../../admin/status/upkeepSection.ts';
-import type { PresentedWitness } from '../../admin/status/witnessesSection.ts';
-import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { escapeControls } from '../../base/controls.ts';
 import { counted, describeSeconds, fromNow } from '../../base/phrases.ts';
 import { formatBytes, formatDuration } from '../../base/units.ts';
@@ -136,9 +130,7 @@ export function rowsOf(status: AdminStatus, trouble: string | undefined, now: nu
     ...egress(status),
     plain('log', log(status, now)),
     ...nodes(status),
-    upkeep(status, now),
-    ...reader(status),
-    ...waited(status),
+    plain('upkeep', upkeep(status, now)),
     plain('hashing', hashing(status)),
     plain('event loop', eventLoop(status)),
   ];
@@ -218,11 +210,6 @@ function upkeep({ upkeep: { backup, check, renewal } }: AdminStatus, now: number
   const until = renewal?.holds_until;
   const held = until ? [`all time-stamps hold until ${until.slice(0, 10)}`] : [];
   return [last('backup', backup), last('check', check), ...held].join('; ');
-}
-
-function waited({ acceptance }: AdminStatus): Row[] {
-  const trouble = acceptance && acceptanceTrouble(acceptance);
-  return trouble ? [{ mark: 'warning', name: 'waited', text: trouble.detail, remedy: trouble.remedy }] : [];
 }
 
 function hashing({ hash: { engine, kernels } }: AdminStatus): string {

@@ -1,10 +1,4 @@
 import { hostname } from 'node:os';
-import { acceptanceTrouble } from '../../admin/status/acceptanceSection.ts';
-import type { PresentedPartition } from '../../admin/status/partitionsSection.ts';
-import type { HealthPart } from '../../admin/status/section.ts';
-import { readerTrouble } from '../../admin/status/upkeepSection.ts';
-import type { PresentedWitness } from '../../admin/status/witnessesSection.ts';
-import type { AdminStatus } from '../../admin/statusSchema.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { lockHolder } from '../../base/lock.ts';
 import { describeSeconds } from '../../base/phrases.ts';
@@ -93,51 +87,11 @@ export function judgeStatus(status: AdminStatus): Diagnosis[] {
     )
     .map(diagnosisOf);
   return [
-    ...status.parts.filter(({ name }) => name !== 'store').map(judgePart),
-    ...partitions.members.map((member) => judgePartition(member, status)),
-    ...(timestamps?.units ?? []).map(({ subject, ready }) =>
-      ready
-        ? good(`time-stamping key ${subject}`, 'it signs')
-        : warning(`time-stamping key ${subject}`, 'it does not sign', 'see the partition on the same token'),
-    ),
-    ...(timestamps?.authorities ?? []).map(({ name, tokens, failures, trouble }) => {
-      const detail = `${tokens} time-stamps, ${failures} failures since the start`;
-      return trouble === undefined
-        ? good(`authority ${name}`, detail)
-        : warning(
-            `authority ${name}`,
-            `${trouble}; ${detail}`,
-            'read the log of the daemon; check the address of the authority, its roots and the network',
-          );
-    }),
-    ...(status.witnesses?.members ?? []).map(judgeWitness),
-    ...judgeEgress(status),
-    ...judgeReader(status),
-    ...judgeAcceptance(status),
+    ...parts.filter(({ name, ready }) => name !== 'store' || !ready).map(judgePart),
+    ...found,
+    ...members.filter(({ check }) => found.every((one) => one.check !== check)),
     judgeEngine(hash.engine, hash.kernels),
   ];
-}
-
-function judgeEgress({ egress, environment }: AdminStatus): Diagnosis[] {
-  if (egress === undefined) return [];
-  const { mode, answers, trouble = 'it does not answer yet', restarts } = egress;
-  const how = mode === 'unit' ? 'a unit of its own' : `a child of the daemon, ${restarts} restarts`;
-  if (answers) return [good('egress process', `it answers; ${how}`)];
-  const remedy =
-    mode === 'unit'
-      ? `systemctl status pdfseal-egress@${environment} says why; then systemctl restart pdfseal-egress@${environment}.socket`
-      : 'read the log of the daemon: it says why the process ended';
-  return [warning('egress process', `${trouble}; ${how}`, remedy)];
-}
-
-function judgeReader({ store }: AdminStatus): Diagnosis[] {
-  const trouble = readerTrouble(store);
-  return trouble ? [warning('readers of the store', trouble.detail, trouble.remedy)] : [];
-}
-
-function judgeAcceptance({ acceptance }: AdminStatus): Diagnosis[] {
-  const trouble = acceptance && acceptanceTrouble(acceptance);
-  return trouble ? [warning('jobs that waited', trouble.detail, trouble.remedy)] : [];
 }
 
 function judgePart({ name, ready, detail, remedy = '' }: HealthPart): Diagnosis {

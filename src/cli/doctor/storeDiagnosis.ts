@@ -103,6 +103,7 @@ async function diagnoseSealing(store: Store): Promise<Diagnosis[]> {
     active: isActive,
     node: holder,
     scans: false,
+    lacks_acceptance_key: node?.lacksAcceptanceKey ?? false,
     ...(head && { last_commit_at: toRfc3339(head.sealedAt) }),
   };
   const found = findingsOf({ sealing }, systemClock()).map(diagnosisOf);

@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import { counted } from '../../base/phrases.ts';
 import type { RefusedJobs } from '../../seal/refusedJobs.ts';
 import type { AcceptanceStore } from '../../store/acceptances.ts';
 import { plain, type StatusMetric, WIRE } from './section.ts';
@@ -19,18 +18,6 @@ export function presentAcceptance(
   refused: Pick<RefusedJobs, 'count'>,
 ): AcceptanceSection {
   return { keys: [...(acceptances?.names ?? [])], refused: refused.count };
-}
-
-/** What is wrong with what waits, and what to do; undefined if nothing is. */
-export function acceptanceTrouble({
-  refused,
-}: AcceptanceSection): { detail: string; remedy: string } | undefined {
-  if (refused === 0) return undefined;
-  return {
-    detail: `${counted(refused, 'job')} in the store failed since the start: no node accepted them so`,
-    remedy:
-      'read the log of the daemon (events arrival_refused and waiting_refused), and find out who else can write the store',
-  };
 }
 
 export const ACCEPTANCE_METRICS: StatusMetric<AcceptanceSection | undefined>[] = [

@@ -33,29 +33,6 @@ export function presentSealing(
   };
 }
 
-export function sealingPart(
-  { active, node, obstacle, lacks_acceptance_key: lacksKey, last_commit_at: at }: SealingSection,
-  now: number,
-): HealthPart {
-  const last =
-    at === undefined
-      ? 'nothing was sealed yet'
-      : `the last commit was ${ageSeconds(Date.parse(at), now)} s ago`;
-  if (lacksKey)
-    return healthPart(
-      'sealing',
-      false,
-      'the daemon that seals demands an acceptance key that this front does not have',
-      'copy the file with the key from that machine, set store.acceptance_key_credential, and restart this front; until then it accepts nothing',
-    );
-  const state = obstacle === undefined ? 'is active' : `is active and cannot seal: ${obstacle}`;
-  const detail = active ? `${node} ${state}; ${last}` : `no daemon that seals is active; ${last}`;
-  const remedy = active
-    ? 'run `pdfseal status` where that daemon runs'
-    : 'start a daemon that has partitions; until then jobs are accepted and wait';
-  return healthPart('sealing', active && obstacle === undefined, detail, remedy);
-}
-
 /** Only of a front. */
 export const SEALING_METRICS: StatusMetric<SealingSection | undefined>[] = [
   plain('pdfseal_sealing_active', 'In a front: 1 while a daemon that seals is active', 'active'),
