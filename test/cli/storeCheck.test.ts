@@ -286,6 +286,11 @@ t.test(
           /^leaf 2 is of job_\w+, whose document is not known/,
         ],
         [
+          'a job that no request makes',
+          ({ jobs }) => jobs.put(keyOf(waiting), encodeJob({ ...waiting, mode: 'other' as 'blocking' })),
+          /^job_\w+ waits in a form that no request makes \(mode: .*\): the daemon fails it at its next start/,
+        ],
+        [
           'a source nobody will fetch from',
           ({ sources }) => sources.remove(keyOf(unfetched)),
           /^job_\w+ has neither a document nor a source/,

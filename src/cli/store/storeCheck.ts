@@ -1,4 +1,5 @@
 import { bytesEqual } from '../../base/bytes.ts';
+import { faultOfWaiting } from '../../job/acceptedJob.ts';
 import { isReceived, type Job, type ReceivedJob } from '../../job/job.ts';
 import { type Checkpoint, parseCheckpoint } from '../../log/checkpoint.ts';
 import { parseNote } from '../../log/note.ts';
@@ -349,13 +350,22 @@ class StoreCheck {
     return false;
   }
 
-  /** Checks that either the document is known, or a source to fetch it from. */
+  /** Either its document is known, or where to fetch it from; and a request can have made it. */
   async #waitingJob(id: string): Promise<void> {
     this.report.waiting += 1;
-    if ((await this.#store.jobs.sourceUrl(id)) !== undefined) return;
+    const sourceUrl = await this.#store.jobs.sourceUrl(id);
     const record = await this.#store.jobs.get(id);
-    if (record !== undefined && record.outcome === undefined && !isReceived(record.job))
-      this.problem(`${id} has neither a document nor a source`);
+    // Meanwhile the daemon can have fetched the document, or concluded the job.
+    if (record === undefined || record.outcome !== undefined) return;
+    const { job } = record;
+    const isFetched = isReceived(job);
+    if (!isFetched && sourceUrl === undefined)
+      return this.problem(`${id} has neither a document nor a source`);
+    const fault = faultOfWaiting(job, isFetched ? undefined : sourceUrl);
+    if (fault !== undefined)
+      this.problem(
+        `${id} waits in a form that no request makes (${fault}): the daemon fails it at its next start; find out who wrote it`,
+      );
   }
 
   problem(text: string): undefined {
