@@ -8,7 +8,7 @@ import { parseReceipt } from '../manifest/received.ts';
 import type { Store } from '../store/store.ts';
 import { type TrailEntry, trailEntries } from '../store/trail.ts';
 import { sealsRecord } from './epochSeal.ts';
-import { isOpen } from './finding.ts';
+import type { Check } from './finding.ts';
 import { readReceipt } from './receipts.ts';
 import type { Verdict, VerifierInput } from './verify.ts';
 
@@ -164,7 +164,15 @@ class TrailCheck {
     const problems = [kept.problem, ...this.#problemsOfPlace(kept)];
     if (receipt !== undefined) {
       report.sealed += 1;
-      problems.push(problemOfReceipt(kept, this.#trail, this.#verify));
+      const problem = problemOfReceipt(kept, this.#trail);
+      const open = problem === undefined ? openIn(kept, this.#verify) : undefined;
+      if (open?.outcome === 'unknown')
+        report.doubts.push(
+          `audit record ${number}: its receipt cannot be judged: ${open.name}: ${open.detail}`,
+        );
+      problems.push(
+        open?.outcome === 'failed' ? `its receipt does not verify: ${open.name}: ${open.detail}` : problem,
+      );
     } else if (kept.problem === undefined) report.unsealed.push(number);
     for (const problem of problems)
       if (problem !== undefined) report.problems.push(`audit record ${number}: ${problem}`);
@@ -227,7 +235,6 @@ function trailOf(environment: string, receipt: unknown): Trail | undefined {
 function problemOfReceipt(
   { number, text, receipt }: KeptRecord,
   trail: Trail | undefined,
-  verify: ((input: VerifierInput) => Verdict) | undefined,
 ): string | undefined {
   const parsed = parseReceipt(receipt);
   if (parsed.kind !== 'receipt') return 'its receipt cannot be read';
@@ -236,11 +243,17 @@ function problemOfReceipt(
     return 'its receipt is not of this record of the audit trail';
   if (trail && (manifest.environment !== trail.environment || evidence.log_origin !== trail.logOrigin))
     return 'its receipt is of another log';
-  if (manifest.document.sha256 !== auditDigest(text)) return 'its receipt is of another text: it was altered';
-  const verdict = verify?.({ document: digestsOf(text), receipt });
-  const found =
-    verdict?.outcome === 'good' ? undefined : verdict?.checks.find(({ outcome }) => isOpen(outcome));
-  return found && `its receipt does not verify: ${found.name}: ${found.detail}`;
+  return manifest.document.sha256 === auditDigest(text)
+    ? undefined
+    : 'its receipt is of another text: it was altered';
+}
+
+/** The check that keeps the receipt from being good: one that failed, if any did. */
+function openIn({ text, receipt }: KeptRecord, verify: TrailCheckOptions['verify']): Check | undefined {
+  const checks = verify?.({ document: digestsOf(text), receipt }).checks ?? [];
+  return (
+    checks.find(({ outcome }) => outcome === 'failed') ?? checks.find(({ outcome }) => outcome === 'unknown')
+  );
 }
 
 function digestsOf(text: string) {

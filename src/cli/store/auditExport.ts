@@ -100,7 +100,7 @@ export const verifyTrailCommand = command('verify', {
   exit: {
     0: 'good',
     1: 'bad',
-    2: 'could not tell: records without receipts, records of epochs that have no effect, no records, a folder whose newest record is not known, or a check that could not run',
+    2: 'could not tell: records without receipts or with receipts that cannot be judged, records of epochs that have no effect, no records, a folder whose newest record is not known, or a check that could not run',
   },
   examples: [
     'pdfseal audit verify --config production.toml',
