@@ -14,7 +14,7 @@ const LEFT_OUT: Record<string, readonly string[]> = {
     'store/postgresql[A-Z]*',
     'store/{postgresServer,move}',
     'cli/{migrate,databaseDiagnosis,databaseRights}',
-    'journeys/{postgresql,databaseAway,standby,hostileFront,frontScan,reusePort}',
+    'journeys/{actsOnDatabase,postgresql,databaseAway,standby,hostileFront,frontScan,reusePort}',
   ],
   'faults and kills': [
     'faults/faults',
