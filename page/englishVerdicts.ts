@@ -1,4 +1,7 @@
-/** Texts about checks, and about verdicts that are not good, in English. */
+/** What the page says of checks and of verdicts that are not good, in English. */
+import type { Verdict } from 'pdfseald/verify';
+
+type CheckName = Verdict['checks'][number]['name'];
 
 /** The words of a check for each possible outcome. */
 interface CheckWords {
@@ -8,7 +11,7 @@ interface CheckWords {
   not_shown?: string;
 }
 
-export const CHECKS: Record<string, CheckWords> = {
+export const CHECKS: Record<CheckName, CheckWords> = {
   trust: {
     passed: 'The trust file can be read.',
     failed: 'The trust file cannot be read.',
@@ -87,7 +90,9 @@ export const CHECKS: Record<string, CheckWords> = {
   'evidence-record': {
     passed: 'The evidence record proves today that the checkpoint in the receipt existed then.',
     failed: 'The evidence record does not prove this receipt.',
-    unknown: 'The evidence record cannot be checked.',
+    unknown: 'The evidence record cannot be judged.',
+    not_shown:
+      'The evidence record in the bundle has ended since. A newer one can show that it was renewed in time.',
   },
 };
 
