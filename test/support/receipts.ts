@@ -4,15 +4,19 @@ import { createHash, generateKeyPairSync, sign } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { fromBase64 } from '../../src/base/bytes.ts';
 import type { DocumentDigests, ReceivedJob } from '../../src/job/job.ts';
+import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import { cosignatureLine, cosignedMessage, encodeCosigner } from '../../src/log/cosignature.ts';
 import { encodeNote, parseNote } from '../../src/log/note.ts';
 import { encodeTlogProof } from '../../src/log/tlogProof.ts';
+import { assembleBundle, encodeBundle } from '../../src/manifest/bundle.ts';
 import { encodeManifest } from '../../src/manifest/manifest.ts';
 import { encodeReceipt, type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import { encodeTrust, parseTrust, type TrustedLog } from '../../src/manifest/trustFile.ts';
+import type { TimestampUnit } from '../../src/tsa/builtInAuthority.ts';
+import { issueTimestampingCertificate } from '../../src/tsa/pki.ts';
 import { HeldClock, makeAuthority, makePki } from './authority.ts';
 import { derOf, makeEra, renew, yearMs } from './evidence.ts';
-import { makeContent, makeJob, makeKey, oneEpoch, sealJobs, type TestKey } from './sealing.ts';
+import { makeContent, makeJob, makeKey, oneEpoch, sealJobs, signNote, type TestKey } from './sealing.ts';
 
 export interface Fixture {
   name: string;
@@ -54,9 +58,16 @@ interface Sealing {
   environment?: string;
   signers?: readonly [TestKey, ...TestKey[]];
   isStamped?: boolean;
+  unit?: TimestampUnit;
 }
 
-async function seal({ job, environment = 'production', signers = keys, isStamped = true }: Sealing) {
+async function seal({
+  job,
+  environment = 'production',
+  signers = keys,
+  isStamped = true,
+  unit = pki.unit,
+}: Sealing) {
   const [sealed] = await sealJobs({
     jobs: [
       makeJob('job_01a20125', {
@@ -73,7 +84,7 @@ async function seal({ job, environment = 'production', signers = keys, isStamped
     origin: ORIGIN,
     keys: signers,
     sealedAt: SEALED_AT,
-    ...(isStamped && { authority: makeAuthority([pki.unit], new HeldClock(SEALED_AT)) }),
+    ...(isStamped && { authority: makeAuthority([unit], new HeldClock(SEALED_AT)) }),
   });
   if (sealed === undefined) throw new Error('nothing was sealed');
   return sealed;
@@ -117,6 +128,32 @@ function cosigned(checkpoint: string): string {
   return encodeNote(note.text, [...note.signatures, line]);
 }
 
+/** The certificate of this unit ends a day after the seal. */
+async function shortUnit(): Promise<TimestampUnit> {
+  const { root, rootKey, unitKey } = pki;
+  const validity = { notBefore: SEALED_AT - 86_400_000, notAfter: SEALED_AT + 86_400_000 };
+  const subject = { organization: 'Muster & Söhne', commonName: 'TSU 0' };
+  const certificate = await issueTimestampingCertificate(
+    { subject, key: unitKey.key, issuer: root, ...validity },
+    rootKey,
+  );
+  return { signer: { ...unitKey, ready: true }, chain: [certificate, root] };
+}
+
+/** With a proof that leads to that checkpoint. */
+function bundleOf(receipt: Receipt, checkpoint: string): string {
+  const { leaf_index: index, inclusion_proof: hashes } = receipt.evidence;
+  const proof = hashes.map((hash) => fromBase64(hash) ?? new Uint8Array(0));
+  const tlogProof = encodeTlogProof({ index, proof, checkpoint });
+  return encodeBundle(assembleBundle({ receipt, tlogProof, revocationLists: [] }));
+}
+
+/** The log signed another tree of that size, and the witness cosigned it. */
+function forkOf({ evidence }: Receipt): string {
+  const text = encodeCheckpoint({ origin: ORIGIN, treeSize: evidence.tree_size, root: Buffer.alloc(32, 7) });
+  return cosigned(signNote(ORIGIN, text, keys));
+}
+
 /** What a forger does last: receipt_sha512 is no secret. */
 function finish(forged: Receipt): string {
   return JSON.stringify({ ...forged, receipt_sha512: receiptDigest(forged) });
@@ -128,6 +165,7 @@ export async function makeFixtures(): Promise<Fixture[]> {
   const none = { scan: { verdict: 'not_scanned' as const } };
   const unstamped = await seal({ isStamped: false });
   const policy = `witness auditor ${encodeCosigner(cosigner)}\nquorum auditor\n`;
+  const witnessed = trusting({ witnessPolicy: policy });
   const fixture = (
     name: string,
     outcome: Fixture['outcome'],
@@ -177,6 +215,9 @@ export async function makeFixtures(): Promise<Fixture[]> {
     fixture('not witnessed', 'unknown', proofOf(unstamped), {
       trust: trusting({ witnessPolicy: policy }, 'none'),
     }),
+    fixture('bundle', 'good', bundleOf(genuine, cosigned(genuine.evidence.checkpoint)), { trust: witnessed }),
+    fixture('forked', 'bad', bundleOf(genuine, forkOf(genuine)), { trust: witnessed }),
+    fixture('expired', 'good', encodeReceipt(await seal({ unit: await shortUnit() }))),
     ...kept(),
   ];
 }
