@@ -2,7 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import type { ReceivedJob } from '../../../src/job/job.ts';
+import type { ReceivedJob, Sealed } from '../../../src/job/job.ts';
+import { verifyReceiptText } from '../../../src/prove/verify.ts';
 import type { BrowserPage } from '../../page/chromium.ts';
 import { HOSTILE } from '../../support/receipts.ts';
 import { makeContent } from '../../support/sealing.ts';
@@ -51,12 +52,13 @@ async function openFind(t: Test): Promise<Sought> {
 }
 
 const VERDICT = `document.querySelector('#verdict')`;
+const SHOWN_CHECKS = `[...document.querySelectorAll('.check')].map(({ dataset }) => [dataset.check, dataset.outcome, dataset.code])`;
 const settled = (page: BrowserPage) => page.until(`/good|bad|warning|plain/.test(${VERDICT}?.className)`);
 const textOf = (page: BrowserPage, selector: string) =>
   page.evaluate(`document.querySelector(${JSON.stringify(selector)})?.textContent ?? ''`);
 
 t.test('dropping a document leads from the login to its receipt in three clicks at most', async (t) => {
-  const { test, contract } = await openFind(t);
+  const { test, contract, store, evidence } = await openFind(t);
   const dir = t.testdir({ 'contract.pdf': DOCUMENT, 'changed.pdf': CHANGED });
   const page = await test.browse(t, 'auditor'); // the first click: the button of the link
   await page.evaluate(`document.querySelector('nav a[href="/find"]').click()`); // the second
@@ -69,6 +71,14 @@ t.test('dropping a document leads from the login to its receipt in three clicks 
   t.match(
     await textOf(page, '#verdict'),
     /Good.*This document was sealed.*not changed.*not scanned.*contract\.pdf/s,
+  );
+  const { outcome } = (await store.jobs.get(contract.id)) ?? {};
+  const receipt = await evidence.receipt(contract, outcome as Sealed);
+  const { checks } = verifyReceiptText(receipt, evidence.trust(), digestsOf(DOCUMENT));
+  t.strictSame(
+    await page.evaluate(SHOWN_CHECKS),
+    checks.map(({ name, outcome, code }) => [name, outcome, code]),
+    'check by check what the library says',
   );
   const sent = page.requests.slice(before).map((url) => new URL(url));
   t.ok(
