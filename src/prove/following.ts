@@ -12,7 +12,6 @@ import { leafData } from '../manifest/manifest.ts';
 import { parseReceipt } from '../manifest/received.ts';
 import type { TrustFile } from '../manifest/trustFile.ts';
 import { receiptIn } from './bundleCheck.ts';
-import { type CheckName, isOpen } from './finding.ts';
 import { continuedOtherwise, olderCopy } from './history.ts';
 import { verifyReceipt } from './verify.ts';
 
@@ -66,34 +65,44 @@ export function whyNotWitnessed(
   return `the newest witnessed checkpoint is cosigned by ${seen.join(', ') || 'no witness of the policy'}: the policy is not met since ${toRfc3339(at - ageMsMax)}, so others may be shown another log`;
 }
 
-/** The checks that say nothing about the leaf of a receipt. */
-const NO_MATTER: readonly CheckName[] = ['document', 'revocation'];
+/** What is wrong with a receipt that a log should contain. */
+export interface Missing {
+  why: string;
+  /** The log contains it, or it is of a later version; but the trust file and the clock do not suffice to judge it. */
+  isUndecided?: true;
+}
 
 /**
- * Why a receipt does not belong to the log that shows this checkpoint; undefined if its leaf is there. The document is not checked. Throws
- * what `readTile` throws.
+ * Why a receipt is not one of the log that shows this checkpoint; undefined if it verifies and its leaf is there. The document is not looked
+ * at. Throws what `readTile` throws.
  */
 export async function whyNotThere(
   receipt: unknown,
   now: Checkpoint,
   trust: TrustFile,
   readTile: ReadTile,
-): Promise<string | undefined> {
+): Promise<Missing | undefined> {
   const parsed = parseReceipt(receiptIn(receipt));
   const { checks } = verifyReceipt({ document: undefined, receipt, trust });
-  const fault = checks.find(({ name, outcome }) => !NO_MATTER.includes(name) && isOpen(outcome));
-  if (parsed.kind !== 'receipt' || fault !== undefined)
-    return `it does not verify: ${fault?.name}: ${fault?.detail}`;
+  const failed = checks.find(({ outcome }) => outcome === 'failed');
+  if (failed !== undefined) return { why: `it does not verify: ${failed.name}: ${failed.detail}` };
+  const open = checks.find(({ name, outcome }) => name !== 'document' && outcome === 'unknown');
+  const undecided = open && {
+    why: `it cannot be judged: ${open.name}: ${open.detail}`,
+    isUndecided: true as const,
+  };
+  if (parsed.kind !== 'receipt') return undecided;
   const { manifest, evidence } = parsed.receipt;
   const { leaf_index: index, log_origin: origin } = evidence;
-  if (origin !== now.origin) return `it is of another log, ${origin}`;
-  if (index >= now.treeSize) return `the log has ${now.treeSize} leaves, and leaf ${index} is its own`;
+  if (origin !== now.origin) return { why: `it is of another log, ${origin}` };
+  if (index >= now.treeSize)
+    return { why: `the log has ${now.treeSize} leaves, and leaf ${index} is its own` };
   const proof = await inclusionProof(index, now.treeSize, readTile);
   const leaf = leafHash(leafData(manifest));
-  if (verifyInclusion(index, now.treeSize, leaf, proof, now.root)) return undefined;
+  if (verifyInclusion(index, now.treeSize, leaf, proof, now.root)) return undecided;
   const tile = await readTile(0, Math.floor(index / TILE_WIDTH));
   const at = (index % TILE_WIDTH) * HASH_BYTES;
   const shown = tile?.subarray(at, at + HASH_BYTES) ?? new Uint8Array(0);
   if (!verifyInclusion(index, now.treeSize, shown, proof, now.root)) throw wrongTiles();
-  return `leaf ${index} of the log is another`;
+  return { why: `leaf ${index} of the log is another` };
 }

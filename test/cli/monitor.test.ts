@@ -396,6 +396,32 @@ t.test('a receipt that the log does not contain is bad', async (t) => {
   t.match(stdout, /\nreceipts\/broken\.receipt\.json: it does not verify: receipt: /);
 });
 
+t.test('a receipt that is in the log and cannot be judged is undecided, also in a bundle', async (t) => {
+  const { dir, shown, monitor } = await auditor(t);
+  const future = Date.now() + 24 * 3_600_000;
+  const sealed = { environment: 'sandbox', origin, keys: [key] as const, sealedAt: future };
+  const [receipt] = await sealJobs({ ...sealed, jobs: jobs.slice(0, 1) });
+  if (receipt === undefined) throw new Error('nothing was sealed');
+  const { checkpoint, inclusion_proof: hashes } = receipt.evidence;
+  shown.log = (req, res) => {
+    if (req.url?.endsWith('checkpoint')) res.end(checkpoint);
+    else res.end(leafHash(leafData(receipt.manifest)));
+  };
+  const tlogProof = encodeTlogProof({ index: 0, proof: hashes.map(() => Buffer.alloc(32)), checkpoint });
+  for (const [name, text] of [
+    ['a.receipt.json', encodeReceipt(receipt)],
+    ['b.bundle.json', encodeBundle(assembleBundle({ receipt, tlogProof, revocationLists: [] }))],
+  ] as const)
+    writeFileSync(join(dir, 'receipts', name), text);
+  const { status, stdout } = await monitor('--first', '--receipts', 'receipts');
+  t.equal(status, 2);
+  t.match(stdout, /\n0 of 2 receipts are in the log\n[\s\S]*\ncould not tell\n$/);
+  for (const name of ['a.receipt.json', 'b.bundle.json'])
+    t.match(stdout, new RegExp(`\\nreceipts/${name}: it cannot be judged: times: sealed .* in the future`));
+  const json = JSON.parse((await monitor('--receipts', 'receipts', '--json')).stdout);
+  t.match(json, { outcome: 'unknown', problems: [], doubts: { length: 2 } });
+});
+
 t.test('tiles that do not match the signed root do not prove that a receipt is missing', async (t) => {
   const { dir, shown, monitor } = await auditor(t);
   writeFileSync(

@@ -48,7 +48,7 @@ const MONITOR_OPTIONS = [
   }),
   option(
     '--receipts <folder>',
-    'folder with receipts, *.receipt.json, or bundles, *.bundle.json, which the log must contain',
+    'folder with receipts, *.receipt.json, and bundles, *.bundle.json, which the log must contain',
   ),
 ] as const;
 
@@ -58,6 +58,8 @@ interface Followed {
   earlier: Checkpoint | undefined;
   receipts: number | undefined;
   problems: string[];
+  /** Receipts that nobody can judge. */
+  doubts: string[];
 }
 
 /** Generous: a log requests cosignatures again after an hour at the latest. */
@@ -78,7 +80,7 @@ export const monitorCommand = command('monitor', {
   exit: {
     0: 'good: the log has only grown',
     1: 'bad: the log contradicts what it showed before, or lacks a receipt; keep the state file as evidence',
-    2: 'undecided: the log cannot be reached, its witnesses have not cosigned, or a file cannot be read',
+    2: 'undecided: the log cannot be reached, its witnesses have not cosigned, a receipt cannot be judged, or a file cannot be read',
   },
   examples: [
     'pdfseal monitor --url https://seal.example.com --key-file auditor.key --trust trust.json --state seal.checkpoint --first',
@@ -88,16 +90,17 @@ export const monitorCommand = command('monitor', {
   run: (options) =>
     orUndecided(async () => {
       const followed = await follow(options);
-      const { now, earlier, receipts, problems } = followed;
-      const isGood = problems.length === 0;
-      ownProcess().exitCode = isGood ? EXIT.ok : EXIT.failed;
+      const { now, earlier, receipts, problems, doubts } = followed;
+      const outcome = outcomeOf(followed);
+      ownProcess().exitCode = { good: EXIT.ok, bad: EXIT.failed, unknown: EXIT.unknown }[outcome];
       const found = {
-        outcome: isGood ? 'good' : 'bad',
+        outcome,
         log_origin: now.origin,
         tree_size: now.treeSize,
         ...(earlier && { earlier_tree_size: earlier.treeSize }),
         ...(receipts !== undefined && { receipts }),
         problems,
+        ...(doubts.length > 0 && { doubts }),
       };
       printResult(found, () => printFollowed(followed));
     }),
@@ -131,7 +134,10 @@ async function follow({
   if (policy === undefined && maxAge !== undefined)
     throw new OperatorError('--max-age needs a policy that requires witnesses: add --policy');
   const readTile = tilesOf(log, now.treeSize);
-  const bad = (problem: string): Followed => ({ now, earlier, receipts: undefined, problems: [problem] });
+  const bad = (problem: string): Followed => ({
+    ...{ now, earlier, receipts: undefined },
+    ...{ problems: [problem], doubts: [] },
+  });
   try {
     // The largest first: a tree of this size, or a larger one, is compared without any tile.
     for (const one of known.toSorted((a, b) => b.treeSize - a.treeSize)) {
@@ -156,8 +162,12 @@ async function follow({
   }
   writeFileAtomically(state, now.note);
   removeUnproven(state);
-  const problems = await missing(paths ?? [], now, trust, readTile);
-  return { now, earlier, receipts: paths?.length, problems };
+  return { now, earlier, receipts: paths?.length, ...(await missing(paths ?? [], now, trust, readTile)) };
+}
+
+function outcomeOf({ problems, doubts }: Pick<Followed, 'problems' | 'doubts'>): 'good' | 'bad' | 'unknown' {
+  if (problems.length > 0) return 'bad';
+  return doubts.length > 0 ? 'unknown' : 'good';
 }
 
 /** Returns a checkpoint that enough keys of the log signed. Throws OperatorError for any other answer: it proves nothing. */
@@ -223,35 +233,37 @@ function receiptsIn(folder: string): string[] {
     .map((name) => join(folder, name));
   if (paths.length > 0) return paths.sort();
   throw new OperatorError(
-    `${folder} has no receipt, *.receipt.json, and no bundle, *.bundle.json: name the folder of your receipts, or leave out --receipts`,
+    `${folder} has no receipt, *.receipt.json or *.bundle.json: name the folder of your receipts, or leave out --receipts`,
   );
 }
 
-/** The fault of each receipt that the log does not contain. */
+/** What is wrong with each of the receipts that the log does not contain, and why others cannot be judged. */
 async function missing(
   paths: readonly string[],
   now: Checkpoint,
   trust: TrustFile,
   readTile: ReadTile,
-): Promise<string[]> {
-  const problems: string[] = [];
+): Promise<Pick<Followed, 'problems' | 'doubts'>> {
+  const found: Pick<Followed, 'problems' | 'doubts'> = { problems: [], doubts: [] };
   const progress = showCount(paths.length);
   for (const [done, path] of paths.entries()) {
     const receipt = parseReceiptJson(readTextFile(path, BUNDLE_LENGTH_MAX));
-    const why = await whyNotThere(receipt, now, trust, readTile);
-    if (why !== undefined) problems.push(`${path}: ${why}`);
+    const one = await whyNotThere(receipt, now, trust, readTile);
+    if (one !== undefined) found[one.isUndecided ? 'doubts' : 'problems'].push(`${path}: ${one.why}`);
     progress.update(done + 1, 0);
   }
   progress.stop();
-  return problems;
+  return found;
 }
 
-function printFollowed({ now, earlier, receipts, problems }: Followed): void {
+function printFollowed({ now, earlier, receipts, ...found }: Followed): void {
+  const { problems, doubts } = found;
   const before = earlier === undefined ? 'first run' : `${earlier.treeSize} in the last run`;
   print(`${now.origin}: ${now.treeSize} leaves, ${before}`);
-  if (receipts !== undefined) print(`${receipts - problems.length} of ${receipts} receipts are in the log`);
-  for (const problem of problems) print(problem);
-  print(problems.length === 0 ? 'good' : 'bad');
+  if (receipts !== undefined)
+    print(`${receipts - problems.length - doubts.length} of ${receipts} receipts are in the log`);
+  for (const line of [...problems, ...doubts]) print(line);
+  print({ good: 'good', bad: 'bad', unknown: 'could not tell' }[outcomeOf(found)]);
 }
 
 /** Fetches an answer of the log; it is not trusted. Throws OperatorError if the log does not serve it. */
