@@ -59,6 +59,16 @@ const ACTS: Record<string, Act> = {
       });
     },
   },
+  'A front accepts a job in the name of another client': {
+    noticed: {},
+    async do() {
+      const stolen = { ...job, id: newJobId(), clientId: 'billing' };
+      await as('pdfseal_front', async (front) => {
+        await front.query(ADD_JOB, rowOf(stolen));
+        await front.query('INSERT INTO pdfseal.arrivals VALUES ($1)', [stolen.id.slice('job_'.length)]);
+      });
+    },
+  },
   'A job is written into PostgreSQL by its owner': {
     noticed: {},
     async do() {

@@ -32,7 +32,7 @@ const BY_HAND = { ...own, id: newJobId() };
 
 export const ACTS_ON_THE_STORE: Record<string, Act> = {
   'An unknown root is put into the folder of certificates': {
-    noticed: { verify: 'unknown authority_unknown', check: 'bad', audit: 'bad' },
+    noticed: { verify: 'unknown authority_unknown', monitor: 'bad', check: 'bad', audit: 'bad' },
     async do(_, log) {
       const stranger = await YearlyAuthority.make('stranger', 20);
       mkdirSync(log.file('state/certificates/retired'), { recursive: true });
@@ -40,8 +40,7 @@ export const ACTS_ON_THE_STORE: Record<string, Act> = {
       log.write('state/certificates/retired/x.pem', encodePem('CERTIFICATE', der));
       log.write('trust.json', await log.exportTrust());
       const receipt = await sealNext(log.copy(), { authority: stranger, byThief: true });
-      log.write('stamped.json', encodeReceipt(receipt));
-      return { verify: () => verify(log, 'stamped.json') };
+      log.give('receipt.json', encodeReceipt(receipt));
     },
   },
   'A job that no request makes is written into the embedded store': {

@@ -82,7 +82,8 @@ export async function monitor(
   await once(server, 'listening');
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   try {
-    const args = ['monitor', '--url', url, '--trust', 'trust.json', '--state', 'seen', ...more];
+    const files = ['--trust', 'trust.json', '--state', 'seen', '--receipts', 'receipts'];
+    const args = ['monitor', '--url', url, ...files, ...more];
     return `${(await run(log, ...args)).outcome}`;
   } finally {
     server.close();

@@ -228,11 +228,17 @@ export class OperatedLog {
     return encodeBundle(assembleBundle({ receipt, tlogProof: proof, revocationLists: [] }));
   }
 
+  /** Gives a receipt or a bundle to a reader, and to the auditor, who keeps all in a folder. */
+  give(name: string, text: string): void {
+    this.write(name, text);
+    this.write(`receipts/of.${name}`, text);
+  }
+
   /** Puts the receipt of a job, and its document, where {@link verify} takes them from. */
   async handOut(job: ReceivedJob, document: string): Promise<Receipt> {
     const receipt = await this.receiptOf(job);
     this.write('document.pdf', document);
-    this.write('receipt.json', encodeReceipt(receipt));
+    this.give('receipt.json', encodeReceipt(receipt));
     return receipt;
   }
 
