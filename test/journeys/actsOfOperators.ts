@@ -4,7 +4,6 @@ import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import { encodeTlogProof } from '../../src/log/tlogProof.ts';
 import { encodeReceipt, type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import { encodeTrust, parseTrust } from '../../src/manifest/trustFile.ts';
-import { readWitnessedProof } from '../../src/prove/receipts.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import { openTrustedClock } from '../../src/tsa/trustedClock.ts';
 import { SILENT } from '../support/authority.ts';
@@ -128,9 +127,7 @@ export const ACTS_OF_OPERATORS: Record<string, Act> = {
     noticed: { verify: 'bad proof_wrong', monitor: 'bad' },
     async do(t, log) {
       const receipt = await log.receiptOf(own);
-      const ofOther = await log.inStore((store) =>
-        readWitnessedProof(store, receipt.evidence.leaf_index + 1),
-      );
+      const ofOther = await log.witnessedProof(receipt.evidence.leaf_index + 1);
       log.give('bundle.json', await log.bundleOf(receipt));
       t.equal(await verify(log, 'bundle.json', '--require', 'time,witness'), 'good');
       log.give('bundle.json', await log.bundleOf(receipt, ofOther));

@@ -28,7 +28,7 @@ import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { encodeReceipt, type Receipt } from '../../src/manifest/receipt.ts';
 import { encodeTrust } from '../../src/manifest/trustFile.ts';
 import { restartLastCheckpoint } from '../../src/prove/lastCheckpoint.ts';
-import { readReceipt, readWitnessedProof } from '../../src/prove/receipts.ts';
+import { readBundle, readReceipt } from '../../src/prove/receipts.ts';
 import { EvidenceRecords } from '../../src/prove/renewals.ts';
 import { createStoreAt, openStoreAt } from '../../src/store/engines.ts';
 import type { Batch, Store } from '../../src/store/store.ts';
@@ -220,11 +220,21 @@ export class OperatedLog {
     });
   }
 
+  /** The proof of a leaf in the newest checkpoint that is witnessed. */
+  witnessedProof(index: number): Promise<string> {
+    return this.inStore(async (store) => {
+      const [leaf] = await store.log.leaves(index, index + 1);
+      const job = leaf && (await store.jobs.get(leaf.jobId))?.job;
+      const later = { recordOf: async () => undefined, revocationLists: [] };
+      const bundle = job && (await readBundle(store, job, index, later));
+      if (bundle === undefined) throw new Error('nothing is witnessed');
+      return bundle.tlog_proof;
+    });
+  }
+
   /** Its bundle, with this proof, or with that of the newest checkpoint that is witnessed. */
   async bundleOf(receipt: Receipt, tlogProof?: string): Promise<string> {
-    const proof =
-      tlogProof ?? (await this.inStore((store) => readWitnessedProof(store, receipt.evidence.leaf_index)));
-    if (proof === undefined) throw new Error('nothing is witnessed');
+    const proof = tlogProof ?? (await this.witnessedProof(receipt.evidence.leaf_index));
     return encodeBundle(assembleBundle({ receipt, tlogProof: proof, revocationLists: [] }));
   }
 

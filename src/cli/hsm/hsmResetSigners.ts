@@ -9,7 +9,7 @@ import { print, printResult } from '../terminal.ts';
 import { withStore } from '../withStore.ts';
 
 export const resetSignersCommand = command('reset-signers', {
-  summary: 'reset the signers, so that they continue the log in its present state',
+  summary: 'let the signers continue the log as it is now',
   description:
     'Has the signers of the log continue the log as it is now. Each signer remembers the newest trees that it signed, and refuses a log ' +
     'that does not contain them: the store can be an older copy, and a log that grows from an older copy contradicts receipts.\n\n' +
