@@ -5,8 +5,9 @@ import { newJobId } from '../../src/job/id.ts';
 import type { ReceivedJob } from '../../src/job/job.ts';
 import { encodeJob } from '../../src/store/jobCodec.ts';
 import { referenceSha256 } from '../../src/store/postgresql/jobRows.ts';
-import { makeRolesInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
+import { makeRolesInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { randomBytes } from '../support/seed.ts';
 import { type Act, actsTable, prove } from './noticers.ts';
 import { makeWholeLog, own } from './wholeLog.ts';
 
@@ -48,6 +49,13 @@ async function as(role: string, work: (client: pg.Client) => Promise<unknown>): 
   }
 }
 
+function writeAsOwner(one: ReceivedJob): Promise<void> {
+  return as('pdfseal', async (owner) => {
+    await owner.query(ADD_JOB, rowOf(one));
+    await owner.query('INSERT INTO pdfseal.waiting (job_id) VALUES ($1)', [one.id.slice('job_'.length)]);
+  });
+}
+
 const ACTS: Record<string, Act> = {
   'A front dates a job, or hides its reference from searches': {
     noticed: {},
@@ -69,13 +77,25 @@ const ACTS: Record<string, Act> = {
       });
     },
   },
-  'A job is written into PostgreSQL by its owner': {
+  'A job is written into PostgreSQL by its owner, without an acceptance key': {
     noticed: {},
     async do() {
-      await as('pdfseal', async (owner) => {
-        await owner.query(ADD_JOB, rowOf(job));
-        await owner.query('INSERT INTO pdfseal.waiting (job_id) VALUES ($1)', [job.id.slice('job_'.length)]);
+      await writeAsOwner(job);
+    },
+  },
+  'A job is written into PostgreSQL by its owner, with an acceptance key': {
+    noticed: {},
+    async do(t) {
+      const forged = { ...job, id: newJobId() };
+      await writeAsOwner(forged);
+      const store = await openInPostgresql({
+        location: { urls: [url] },
+        sequencing: { onWait: t.fail, onLost: t.fail },
+        acceptanceKeys: [randomBytes(32)],
       });
+      const faults = await store.acceptances?.faults([forged]);
+      await store.close();
+      t.match(faults?.get(forged.id), /MAC/, 'the daemon fails it');
     },
   },
 };
