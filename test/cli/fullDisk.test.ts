@@ -45,7 +45,7 @@ authorities = []
   const failed = run();
   t.match(failed, { status: 70, stdout: '', stderr: /^pdfseal: the store cannot tell .*\(.*large.*\)$/m });
   t.notMatch(failed.stderr, /^ +at /m);
-  t.match(run('--json').stderr.trimEnd().split('\n').at(-1), /^\{"error":\{.*make room on it/);
+  t.match(run('--json').stderr.trimEnd().split('\n').at(-1), /^\{"error":\{.*free space on it/);
 });
 
 t.test('a copy that its disk does not take says where, and what to do', async (t) => {

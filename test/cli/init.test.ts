@@ -209,7 +209,7 @@ t.test('init takes a configuration from flags or answers, and asks again after a
   for (const said of [
     /"A B" is not accepted/,
     /without scheme/,
-    /seal\.example\.com, a host of examples/,
+    /seal\.example\.com, an example host/,
     /address already in use/,
     /there is "token-us"/,
     /✓ the token "token-us" exists and accepts the PIN/,

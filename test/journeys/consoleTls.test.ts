@@ -74,7 +74,7 @@ client_ca_file = "${authority.certificateFile}"\nclient_crl_file = "${crl}"\n${p
   await until('anna is out', async () => (await first.get('/')).status === 403);
   t.match(await askOverTls(port, 'GET', '/', { as: anna }), {
     status: 403,
-    text: /the configuration does not name it/,
+    text: /the configuration does not list it/,
   });
   revoke(dir, crl, authority, [bert]);
   daemon.child.kill('SIGHUP');
