@@ -160,7 +160,7 @@ function ageOfCanary({ last_verified: last }: Facts['canary']): string {
 function describePartitions({ members, quorum }: Facts['partitions']): string {
   const others = members.filter(({ state }) => state !== 'ready');
   return [
-    `${members.length - others.length} of ${members.length} sign, ${quorum} must`,
+    `${members.length - others.length} of ${members.length} partitions available; ${quorum} required`,
     ...others.map(({ name, state, last_error: error }) => `${name} is ${state}${error ? ` (${error})` : ''}`),
   ].join('; ');
 }
