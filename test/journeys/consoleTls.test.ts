@@ -55,7 +55,7 @@ client_ca_file = "${authority.certificateFile}"\nclient_crl_file = "${crl}"\n${p
   t.match(await first.post('/care/epochs/approve', { proposal, sure: 'yes' }), { status: 403 });
   t.match(await second.post('/care/epochs/approve', { proposal, sure: 'yes' }), { status: 303 });
   await until('the daemon has seen the plan', async () =>
-    /Epoch 2.*to come/s.test((await second.get('/care/epochs')).text),
+    /Epoch 2.*>planned</s.test((await second.get('/care/epochs')).text),
   );
   const config = ['--config', sandbox.configFile];
   const listed = await sandbox.pdfseal(['audit', 'list', '--act', 'epoch', ...config]);
