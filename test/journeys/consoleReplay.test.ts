@@ -35,7 +35,7 @@ t.test('a dead letter reaches its client after all', async (t) => {
   await show('/');
   await page.evaluate(`document.querySelector('.concerns a[href="/access/webhooks"]').click()`);
   await page.until(`location.pathname === '/access/webhooks' && document.readyState === 'complete'`);
-  t.match(await page.evaluate(`document.querySelector('tbody').innerText`), /invoices.*fails/s);
+  t.match(await page.evaluate(`document.querySelector('tbody').innerText`), /invoices.*failing/s);
 
   receiver.answering = OK;
   await show(`/access/webhooks/${id}`);
