@@ -1,13 +1,15 @@
 import { readFileSync } from 'node:fs';
+import { systemClock } from '../../base/clock.ts';
 import { canBeWitnessed } from '../../config/agreement.ts';
 import type { Config } from '../../config/config.ts';
+import { findingsOf } from '../../health/healthFindings.ts';
 import { encodeCosigner } from '../../log/cosignature.ts';
 import type { Epoch } from '../../log/epochs.ts';
 import { encodeVkey } from '../../log/verifierKey.ts';
 import { parseWitnessPolicy, WitnessPolicyError } from '../../log/witnessPolicy.ts';
 import { isLoopback } from '../../net/address.ts';
 import type { Store } from '../../store/store.ts';
-import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
+import { type Diagnosis, diagnosisOf, good, warning } from './diagnosis.ts';
 
 const NEW_KEY = 'plan an epoch with one: pdfseal epochs plan --algorithm ed25519';
 
@@ -34,8 +36,10 @@ export async function diagnoseWitnesses(
   const { witnesses } = await store.witnessing.get();
   const forks = Object.entries(witnesses).flatMap(([vkey, { contradiction }]) => {
     const label = policy.witnesses.find((one) => encodeCosigner(one) === vkey)?.label;
-    return label === undefined || contradiction === undefined ? [] : [{ label, ...contradiction }];
+    if (label === undefined || contradiction === undefined) return [];
+    return [{ name: label, state: 'contradiction' as const, tree_size: 0, detail: contradiction.detail }];
   });
+  const known = { fork_alarm: forks.length > 0, can_cosign: true, by_hand: false, members: forks };
   return [
     isListed
       ? good('witness policy', `${policy.witnesses.length} witnesses in ${file}`)
@@ -49,13 +53,7 @@ export async function diagnoseWitnesses(
           'put TLS before the witness and write https: in the policy, use a tunnel, or transfer the requests by file: pdfseal witness request',
         ),
       ),
-    ...forks.map(({ label, detail }) =>
-      bad(
-        `witness ${label}`,
-        `it holds another history of the log: ${detail}`,
-        'nothing is sealed until you have looked into it: see "Witnesses" in the manual, "The fork alarm"',
-      ),
-    ),
+    ...findingsOf({ witnesses: known }, systemClock()).map(diagnosisOf),
   ];
 }
 
