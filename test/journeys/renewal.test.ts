@@ -128,7 +128,7 @@ t.test('renewal of time-stamps', async (t) => {
     sandbox.through = ['sh', '-c', `exec "$@" >${file('query.tsq')}`, 'sh'];
     const asked = await pdfseal(['renew', 'request', '--hash', 'sha384']);
     sandbox.through = [];
-    t.match(asked, { status: 0, stderr: /a query for renewal 2, over \d+ leaves, sha384: carry it/ });
+    t.match(asked, { status: 0, stderr: /a query for renewal 2, over \d+ leaves, sha384: transfer it/ });
     const query = readFileSync(file('query.tsq'));
     t.match(openssl('ts', '-query', '-in', file('query.tsq'), '-text'), { output: /Hash Algorithm: sha384/ });
     const again = await renew(t, 'request', '--hash', 'sha384');
