@@ -153,7 +153,7 @@ function policyFault(file: string, { log, witness }: Config): string | undefined
       return `witness.required is true, and ${file} has no quorum that its witnesses with a URL can meet`;
     return undefined;
   } catch (error) {
-    if (error instanceof WitnessPolicyError) return `${file} is no witness policy: ${error.message}`;
+    if (error instanceof WitnessPolicyError) return `${file} is not a witness policy: ${error.message}`;
     throw error;
   }
 }

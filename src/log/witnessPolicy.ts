@@ -185,7 +185,7 @@ class PolicyReader {
 
   #assertKnown(name: string): void {
     if (!this.#isKnown(name))
-      throw new Fault(`${quoted(name)} is no witness or group of a line above; define it first`);
+      throw new Fault(`${quoted(name)} is not a witness or group of a line above; define it first`);
   }
 
   /** A log that counted as its own witness would not need any witness. */

@@ -133,7 +133,7 @@ class Relay {
 /** Throws NoAnswer, or the error of either connection. */
 async function relayTo(destination: Destination, req: IncomingMessage, res: ServerResponse): Promise<void> {
   const asked = parseEgressRequest(req);
-  if (asked === undefined || req.method !== 'POST') throw new NotPermitted('the request is no valid one');
+  if (asked === undefined || req.method !== 'POST') throw new NotPermitted('the request is not valid');
   const { url: href, timed, redirectsMax = 0, ...rest } = asked;
   const url = new URL(href);
   permit(destination, asked, url);

@@ -167,7 +167,7 @@ export class MetadataScan implements Visitor {
     this.#findings.other(stream);
     const encoding = encodingOf(dictionary, (value) => this.#definitions.resolve(value));
     if (encoding.codec !== undefined && !isImage(dictionary))
-      throw new Undecodable(`it goes through ${encoding.codec}, but is no image`);
+      throw new Undecodable(`it goes through ${encoding.codec}, but is not an image`);
     if (encoding.stages.length === 0) stream.codec = encoding.codec;
     if (isObjectStream(dictionary)) await this.#objectStream(stream, encoding, dictionary);
     else if (encoding.stages.length > 0) await this.#search(stream, encoding);

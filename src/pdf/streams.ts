@@ -119,7 +119,7 @@ export function lengthsOf(length: Value, valuesOf: (reference: Reference) => rea
     length instanceof Reference ? valuesOf(length).filter((value) => typeof value === 'number') : [length];
   return values.flatMap((value) => {
     if (value === undefined) return [];
-    if (typeof value !== 'number' || value < 0) throw new Undecodable('its /Length is no length');
+    if (typeof value !== 'number' || value < 0) throw new Undecodable('its /Length is not a length');
     // Some readers truncate a fraction; others reject it, and search for the end.
     return [Math.floor(value)];
   });

@@ -53,7 +53,7 @@ const NOTES: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** A canary is in the log like any other document, so no other check would fail. */
-const CANARY = 'a canary, which the service sealed to monitor itself: it is no client’s document';
+const CANARY = 'a canary, which the service sealed to monitor itself: it does not belong to a client';
 
 /** Why a manifest cannot be about such a subject; undefined if it can. */
 export function subjectFault(

@@ -66,7 +66,7 @@ function grantedToken(answer: Uint8Array): Uint8Array {
   } catch (cause) {
     if (!(cause instanceof MalformedDer)) throw cause;
     const remedy = 'give the answer as the authority sent it, in DER (openssl ts -reply, or curl --output)';
-    throw new OperatorError(`this is no answer of a time-stamp authority: ${cause.message}`, {
+    throw new OperatorError(`this is not the answer of a time-stamp authority: ${cause.message}`, {
       cause,
       remedy,
     });

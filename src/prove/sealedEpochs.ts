@@ -94,7 +94,7 @@ function apply(
   const form = readForm(object);
   const entry = (form: SealedForm, isBegun: boolean): SealedEpoch => {
     const epoch = parseForm(origin, form);
-    if (epoch === undefined) throw new Misfit('what it says is no epoch of this log');
+    if (epoch === undefined) throw new Misfit('what it says is not an epoch of this log');
     return { form, epoch, record: number, isSealed: sealed !== undefined, isBegun };
   };
   if (act === 'log.create' && number !== 1) {

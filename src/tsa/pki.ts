@@ -152,7 +152,7 @@ export function chainForKey(
   if (roots.length === 0)
     throw new OperatorError('the root is missing: add the self-signed certificate at the top');
   const found = findChain(leaf, certificates, roots, at);
-  if ('fault' in found) throw new OperatorError(`the certificates are no chain: ${found.fault}`);
+  if ('fault' in found) throw new OperatorError(`the certificates do not form a chain: ${found.fault}`);
   return found.chain;
 }
 

@@ -86,7 +86,7 @@ export class Carrying {
     const carried = read && { ...read, raisesAlarm };
     if (carried === undefined)
       throw refusal(
-        'This is no answer of a witness: neither signature lines, nor a number alone, nor a whole HTTP answer as curl --include writes it. If the witness wrote an error message, repeat its request with curl --include.',
+        'This is not the answer of a witness: neither signature lines, nor a number alone, nor a whole HTTP answer as curl --include writes it. If the witness wrote an error message, repeat its request with curl --include.',
       );
     const { answer } = carried;
     const known = this.#witnessOf(name, answer.kind === 'cosigned' ? answer.lines : []);
@@ -239,11 +239,11 @@ export class Carrying {
     const { label, name } = witness;
     if (!lines.some((line) => isLineOf(witness, line))) {
       const signers = lines.map((line) => line.name.slice(0, 80)).join(', ');
-      return `This is no signature of ${label}, whose key has the name ${name}: it is by ${signers}, or by another key of that name.`;
+      return `This is not a signature of ${label}, whose key has the name ${name}: it is by ${signers}, or by another key of that name.`;
     }
     const { carried } = this.#options.memory;
     if (carried.length === 0) return `No request waits for an answer, so ${label} cannot have cosigned one.`;
-    return `This is no valid cosignature by ${label} of a checkpoint that it was asked to cosign, of ${this.#sizes()} leaves: it was changed on its way, or is for another request. Carry a new request.`;
+    return `This is not a valid cosignature by ${label} of a checkpoint that it was asked to cosign, of ${this.#sizes()} leaves: it was changed on its way, or is for another request. Carry a new request.`;
   }
 
   #sizes(): string {

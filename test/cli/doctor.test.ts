@@ -233,7 +233,7 @@ const CASES: Case[] = [
   {
     name: 'a witness policy with a mistake',
     breaks: witnessedBy('quorum sites\n'),
-    says: { check: 'config', detail: /is no witness policy: line 1: "sites" is no witness/, remedy: /./ },
+    says: { check: 'config', detail: /is not a witness policy: line 1: "sites" is no witness/, remedy: /./ },
   },
   {
     name: 'a witness policy that lists another key of the log',

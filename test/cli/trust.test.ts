@@ -141,7 +141,7 @@ t.test('the witnesses of the configuration are in the trust file', async (t) => 
   t.equal(parseTrust(written).logs[0]?.witnessPolicy, 'quorum none\n');
   t.throws(() => parseTrust(written.replace('quorum none', 'quorum x')), {
     constructor: OperatorError,
-    message: /witness_policy of seal\.example\.com\/test\/2026: line 1: "x" is no witness or group/,
+    message: /witness_policy of seal\.example\.com\/test\/2026: line 1: "x" is not a witness or group/,
   });
   const self = encodeVkey(identity.logOrigin, makeKey('mldsa44', 'eu'));
   t.throws(() => parseTrust(written.replace('quorum none', `witness w ${self}\\nquorum w`)), {

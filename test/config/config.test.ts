@@ -670,7 +670,7 @@ t.test('a faulty witness policy is reported with its line', async (t) => {
   t.match(faultOf(), /cannot read .*\/p \(no such file/);
   writeFileSync(join(dir, 'p'), '# nobody yet\nquorum any\n');
   t.match(faultOf(), where);
-  t.match(faultOf(), /\/p is no witness policy: line 2: "any" is no witness or group of a line above/);
+  t.match(faultOf(), /\/p is not a witness policy: line 2: "any" is not a witness or group of a line above/);
   writeFileSync(join(dir, 'p'), 'quorum none\n');
   t.equal(faultOf(), '');
   const config = (more: string) => writeFileSync(join(dir, 'c.toml'), `${MINIMAL}\n[witness]\n${more}\n`);

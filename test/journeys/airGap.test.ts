@@ -193,7 +193,7 @@ t.test('witnessing by carried files, between two machines without a network', as
     t.equal(sizeOf(get('log/checkpoint/witnessed')), newSizeOf(stale));
     t.match(await accept(typed.replace(NAME, 'witness.example.com/other')), {
       status: 1,
-      stderr: /^pdfseal: invalid_request: This is no signature of vault/,
+      stderr: /^pdfseal: invalid_request: This is not a signature of vault/,
     });
   });
 

@@ -150,7 +150,7 @@ t.test('renewal of time-stamps', async (t) => {
       status: 1,
       stderr: /is no proof: stamps something else/,
     });
-    t.match(await accept(query), { status: 1, stderr: /this is no answer of a time-stamp authority/ });
+    t.match(await accept(query), { status: 1, stderr: /this is not the answer of a time-stamp authority/ });
     const answer = readFileSync(file('answer.tsr'));
     t.match(await accept(answer), {
       status: 1,

@@ -97,7 +97,7 @@ const faults: Record<string, [policy: string, message: RegExp]> = {
   nothing: ['', /^line 1: the policy has no quorum; end it with/],
   'no quorum': [`witness a ${a}\n`, /no quorum/],
   'two quorums': ['quorum none\nquorum none\n', /^line 2: there is a quorum already/],
-  'an unknown quorum': ['quorum x\n', /"x" is no witness or group of a line above/],
+  'an unknown quorum': ['quorum x\n', /"x" is not a witness or group of a line above/],
   'a quorum of two': [`witness a ${a}\nwitness b ${b}\nquorum a b\n`, /^line 3: write `quorum <name>`/],
   'an unknown keyword': ['\n\nwitnesses a\n', /^line 3: "witnesses" is not a keyword/],
   'another case': ['Quorum none', /"Quorum" is not a keyword/],
@@ -134,8 +134,11 @@ const faults: Record<string, [policy: string, message: RegExp]> = {
   'a reserved name': [`witness none ${a}\nquorum none`, /none is reserved/],
   'a group as a witness': [`witness a ${a}\ngroup a any a\nquorum a`, /"a" is defined already/],
   'an empty group': [`witness a ${a}\ngroup g any\nquorum a`, /^line 2: write `group <name>/],
-  'use before definition': [`group g any a\nwitness a ${a}\nquorum g`, /^line 1: "a" is no witness or group/],
-  'a group of itself': [`witness a ${a}\ngroup g any g\nquorum g`, /"g" is no witness or group/],
+  'use before definition': [
+    `group g any a\nwitness a ${a}\nquorum g`,
+    /^line 1: "a" is not a witness or group/,
+  ],
+  'a group of itself': [`witness a ${a}\ngroup g any g\nquorum g`, /"g" is not a witness or group/],
   'a member twice': [`witness a ${a}\ngroup g 2 a a\nquorum g`, /"a" is in a group already/],
   'a member of two groups': [
     `witness a ${a}\ngroup g any a\ngroup h any a\nquorum g`,

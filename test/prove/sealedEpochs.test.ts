@@ -260,7 +260,7 @@ const forgedTrails: Record<string, [acts: EpochAct[], message: RegExp]> = {
       ...history,
       act(8, 'epoch.plan', { ...epochObject(ORIGIN, { ...third, from: hours(25) }), quorum: 'x' }),
     ],
-    /^audit record 8 \(epoch\.plan\) has no effect: what it says is no epoch of this log/,
+    /^audit record 8 \(epoch\.plan\) has no effect: what it says is not an epoch of this log/,
   ],
   'a plan with a key that nobody can read': [
     [
@@ -270,7 +270,7 @@ const forgedTrails: Record<string, [acts: EpochAct[], message: RegExp]> = {
         verifier_keys: ['junk'],
       }),
     ],
-    /^audit record 8 \(epoch\.plan\) has no effect: what it says is no epoch of this log/,
+    /^audit record 8 \(epoch\.plan\) has no effect: what it says is not an epoch of this log/,
   ],
   'a plan before the first epoch': [
     [act(1, 'epoch.plan', second, 8)],

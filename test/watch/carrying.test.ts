@@ -165,7 +165,7 @@ t.test('an answer is accepted in any form that a scanner types, and refused if c
     await t.rejects(carrying.accept(text, 'a'), refused(/^This is no /), JSON.stringify(text.slice(0, 60)));
   await t.rejects(
     carrying.accept(`— ${name} ${signature.startsWith('A') ? 'B' : 'A'}${signature.slice(1)}`, 'a'),
-    refused(/^This is no signature of a, whose key has the name a\.example\/witness/),
+    refused(/^This is not a signature of a, whose key has the name a\.example\/witness/),
   );
   await t.rejects(carrying.accept(`— b.example/w ${signature}`, 'a'), refused(/it is by b\.example\/w/));
   const flipped = `${signature.slice(0, 40)}${signature[40] === 'A' ? 'B' : 'A'}${signature.slice(41)}`;

@@ -16,7 +16,7 @@ export const queueSchema = z
       .object({ queued: seconds, hashing: seconds, sealing: seconds })
       .describe('0 for a phase that no job is in.'),
   })
-  .describe('Jobs without an outcome, by phase. Canaries are no part of it.');
+  .describe('Jobs without an outcome, by phase. Canaries do not count.');
 type QueueSection = z.infer<typeof queueSchema>;
 
 export function presentQueue({ phases, longestMs }: WaitingJobs, jobsMax: number): QueueSection {

@@ -104,8 +104,10 @@ export const WITNESS_METRICS: StatusMetric<Section>[] = [
     'When the quorum of witnesses last cosigned a checkpoint; absent until then',
     (witnesses) => epochSeconds(witnesses?.witnessed?.cosigned_at),
   ),
-  each('pdfseal_cosigner_up', '1 unless the newest answer of this witness was no cosignature', ({ state }) =>
-    state === 'not_asked' ? undefined : state !== 'failing' && state !== 'contradiction',
+  each(
+    'pdfseal_cosigner_up',
+    '1 unless the newest answer of this witness was not a cosignature',
+    ({ state }) => (state === 'not_asked' ? undefined : state !== 'failing' && state !== 'contradiction'),
   ),
   each(
     'pdfseal_cosigner_leaves',
