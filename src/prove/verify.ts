@@ -125,8 +125,8 @@ export function createVerifier(
 ): (input: VerifierInput) => Verdict {
   const judge = createJudge(trust, judgesDates);
   return (input) => {
-    const { checks, matches } = judge(input);
-    return { ...verdictOn(checks, input.require), ...(matches && { matches }) };
+    const { checks, ...matched } = judge(input);
+    return { ...verdictOn(checks, input.require), ...matched };
   };
 }
 
