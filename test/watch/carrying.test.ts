@@ -162,7 +162,7 @@ t.test('an answer is accepted in any form that a scanner types, and refused if c
   ];
   const puts = log.puts;
   for (const text of wrong)
-    await t.rejects(carrying.accept(text, 'a'), refused(/^This is no /), JSON.stringify(text.slice(0, 60)));
+    await t.rejects(carrying.accept(text, 'a'), refused(/^This is not /), JSON.stringify(text.slice(0, 60)));
   await t.rejects(
     carrying.accept(`— ${name} ${signature.startsWith('A') ? 'B' : 'A'}${signature.slice(1)}`, 'a'),
     refused(/^This is not a signature of a, whose key has the name a\.example\/witness/),
