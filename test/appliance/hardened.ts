@@ -29,7 +29,7 @@ async function bootMachine(name: string): Promise<Installation> {
   t.teardown(() => machine.close());
   const at = (path: string) => join(machine.root, path);
   writeFileSync(at('usr/bin/chronyc'), CHRONYC, { mode: 0o755 });
-  writeFileSync(at('srv/daily.cud'), signatureDatabase(27_410, true));
+  writeFileSync(at('srv/daily.cud'), signatureDatabase(27_410, true, Date.now()));
   const [limits = ''] = blocksUnder(pageAt('docs/configure.md'), 'Virus scanning', '');
   writeFileSync(at('srv/clamd.conf'), limits.replace(/^ +/gm, ''));
   copyFileSync(countingModule, at('usr/local/lib/counting-pkcs11.so'));

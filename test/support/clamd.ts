@@ -133,13 +133,13 @@ function accepts(path: string): Promise<boolean> {
   });
 }
 
-/** An unsigned database container: the signatures of the EICAR test file and of {@link VIRUS}. */
-export function signatureDatabase(number: number, eicar: boolean): Buffer {
+/** An unsigned database container: the signatures of the EICAR test file and of {@link VIRUS}. `builtAt`: milliseconds since the epoch. */
+export function signatureDatabase(number: number, eicar: boolean, builtAt = SIGNATURES_BUILT_AT): Buffer {
   const hex = (text: string) => Buffer.from(text, 'latin1').toString('hex');
   // The first bytes only: whoever scans this file must find nothing.
   const start = eicar ? 'X5O!P%@AP[4\\PZX54(P^)7CC)7}$' : 'nothing begins like this';
   const lines = `Eicar-Test-Signature:0:0:${hex(start)}\nTest.Virus:0:*:${hex(VIRUS)}\n`;
-  const head = `ClamAV-VDB:14 Nov 2023 22-13 +0000:${number}:2:1:X:X:test:${SIGNATURES_BUILT_AT / 1000}`;
+  const head = `ClamAV-VDB:14 Nov 2023 22-13 +0000:${number}:2:1:X:X:test:${Math.floor(builtAt / 1000)}`;
   const digest = createHash('sha256').update(lines).digest('hex');
   const info = `${head}\ndaily.ndb:${lines.length}:${digest}\n`;
   return Buffer.concat([
