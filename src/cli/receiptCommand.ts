@@ -2,6 +2,7 @@ import { RECORD_BYTES_MAX } from '../asn1/evidenceRecord.ts';
 import type { RevocationList } from '../asn1/revocationList.ts';
 import { writeFileAtomically } from '../base/atomicFile.ts';
 import { fromBase64 } from '../base/bytes.ts';
+import { systemClock } from '../base/clock.ts';
 import { ownProcess } from '../base/env.ts';
 import { OperatorError } from '../base/errors.ts';
 import { openCheckpoint } from '../log/signedCheckpoint.ts';
@@ -13,7 +14,7 @@ import { parseReceipt, type ReceivedReceipt } from '../manifest/received.ts';
 import { checkEvidenceRecord } from '../prove/evidenceCheck.ts';
 import { checkLeaf, checkReceiptLeaf } from '../prove/manifestCheck.ts';
 import { encodeChains } from '../prove/renewals.ts';
-import { parseReceiptJson } from '../prove/verify.ts';
+import { parseReceiptJson, stampedOf } from '../prove/verify.ts';
 import { argument, command, group, option } from './command.ts';
 import { readSmallFile, readTextFile } from './files.ts';
 
@@ -45,7 +46,7 @@ const exportCommand = command('export', {
     const parts = readParts(path);
     if (proof !== undefined)
       parts.proof = parseProofOf(readTextFile(proof, TLOG_PROOF_LENGTH_MAX), proof, parts.receipt);
-    if (evidenceRecord !== undefined) parts.record = readSmallFile(evidenceRecord, RECORD_BYTES_MAX);
+    if (evidenceRecord !== undefined) parts.record = readRecord(evidenceRecord, parts.receipt);
     const content = WRITERS[format](path, parts);
     if (output === undefined) ownProcess().stdout.write(content);
     else writeFileAtomically(output, content);
@@ -92,6 +93,7 @@ function readParts(path: string): Parts {
     throw new OperatorError(`${path}: not a bundle: ${bundled.detail}`);
   const parsed = parseReceipt(bundled ? bundled.bundle.receipt : value);
   if (parsed.kind !== 'receipt') throw new OperatorError(`${path}: not a receipt: ${parsed.detail}`);
+  if (bundled?.isIntact === false) throw new OperatorError(`${path} is damaged: its checksum does not fit`);
   const { receipt } = parsed;
   const leaf = checkReceiptLeaf(receipt, openCheckpoint(receipt.evidence.checkpoint)?.checkpoint);
   if (leaf.outcome !== 'passed') throw new OperatorError(`${path} proves nothing: ${leaf.detail}`);
@@ -114,6 +116,14 @@ function parseProofOf(text: string, path: string, { manifest }: ReceivedReceipt)
   return proof;
 }
 
+/** The evidence record in a file, which must begin with the time-stamp of this receipt. Nobody is trusted here. Throws OperatorError. */
+function readRecord(path: string, receipt: ReceivedReceipt): Uint8Array {
+  const record = readSmallFile(path, RECORD_BYTES_MAX);
+  const { finding } = checkEvidenceRecord({ record, at: systemClock() }, stampedOf(receipt), []);
+  if (finding.outcome !== 'failed') return record;
+  throw new OperatorError(`${path} is not an evidence record of this receipt: ${finding.detail}`);
+}
+
 function proofOf({ evidence }: ReceivedReceipt): TlogProof {
   return {
     index: evidence.leaf_index,
@@ -133,7 +143,7 @@ function initialRecord(path: string, { evidence }: ReceivedReceipt): Uint8Array 
     throw new OperatorError(`${path} proves nothing: its evidence contains what is not Base64`);
   const record = encodeChains([{ digest: 'sha512', timestamps: [{ token }] }], certificates);
   const stamped = { checkpoint, certificates: [], tokens: [] };
-  const { finding } = checkEvidenceRecord({ record, at: Date.now() }, stamped, []);
+  const { finding } = checkEvidenceRecord({ record, at: systemClock() }, stamped, []);
   // No authority is trusted here, so no finding is good.
   if (finding.outcome === 'failed') throw new OperatorError(`${path} proves nothing: ${finding.detail}`);
   return record;

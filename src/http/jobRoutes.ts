@@ -24,6 +24,9 @@ export interface JobsOptions {
   trust(): Pick<TrustFile, 'timestampAuthorities' | 'revocationLists'>;
 }
 
+/** Witnesses are asked once a minute or less often. */
+const WITNESSED_AFTER_SECONDS = 60;
+
 type Handlers = Record<
   'listSealJobs' | 'getSealJob' | 'getSealReceipt' | 'getSealProof' | 'getEvidenceRecord' | 'getSealBundle',
   Middleware
@@ -100,7 +103,7 @@ export function jobHandlers({ store, sealer, site, trust }: JobsOptions): Handle
       if (bundle === undefined) {
         const message =
           'No checkpoint that witnesses have cosigned covers the receipt yet. Ask again later; a service without witnesses gives no bundles.';
-        throw new ServiceError('bundle_not_ready', message, { retryAfterSeconds: ASK_AGAIN_SECONDS });
+        throw new ServiceError('bundle_not_ready', message, { retryAfterSeconds: WITNESSED_AFTER_SECONDS });
       }
       sendTagged(ctx, bundle.bundle_sha512, 'private, no-cache', () => encodeBundle(bundle));
     },

@@ -12,6 +12,7 @@ import { leafData } from '../manifest/manifest.ts';
 import { parseReceipt } from '../manifest/received.ts';
 import type { TrustFile } from '../manifest/trustFile.ts';
 import { receiptIn } from './bundleCheck.ts';
+import type { CheckName } from './finding.ts';
 import { continuedOtherwise, olderCopy } from './history.ts';
 import { verifyReceipt } from './verify.ts';
 
@@ -65,6 +66,9 @@ export function whyNotWitnessed(
   return `the newest witnessed checkpoint is cosigned by ${seen.join(', ') || 'no witness of the policy'}: the policy is not met since ${toRfc3339(at - ageMsMax)}, so others may be shown another log`;
 }
 
+/** The checks that say nothing about the leaf of a receipt. */
+const NO_MATTER: readonly CheckName[] = ['document', 'revocation'];
+
 /** What is wrong with a receipt that a log should contain. */
 export interface Missing {
   why: string;
@@ -86,7 +90,7 @@ export async function whyNotThere(
   const { checks } = verifyReceipt({ document: undefined, receipt, trust });
   const failed = checks.find(({ outcome }) => outcome === 'failed');
   if (failed !== undefined) return { why: `it does not verify: ${failed.name}: ${failed.detail}` };
-  const open = checks.find(({ name, outcome }) => name !== 'document' && outcome === 'unknown');
+  const open = checks.find(({ name, outcome }) => !NO_MATTER.includes(name) && outcome === 'unknown');
   const undecided = open && {
     why: `it cannot be judged: ${open.name}: ${open.detail}`,
     isUndecided: true as const,

@@ -313,7 +313,7 @@ export function readStamped(text: string): Stamped | undefined {
   return parsed.kind === 'receipt' ? stampedOf(parsed.receipt) : undefined;
 }
 
-function stampedOf({ evidence: { checkpoint, certificates, timestamps } }: ReceivedReceipt): Stamped {
+export function stampedOf({ evidence: { checkpoint, certificates, timestamps } }: ReceivedReceipt): Stamped {
   const read = (texts: string[]) => texts.map(fromBase64).filter((der) => der !== undefined);
   return {
     checkpoint,

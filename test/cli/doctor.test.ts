@@ -233,7 +233,11 @@ const CASES: Case[] = [
   {
     name: 'a witness policy with a mistake',
     breaks: witnessedBy('quorum sites\n'),
-    says: { check: 'config', detail: /is not a witness policy: line 1: "sites" is no witness/, remedy: /./ },
+    says: {
+      check: 'config',
+      detail: /is not a witness policy: line 1: "sites" is not a witness/,
+      remedy: /./,
+    },
   },
   {
     name: 'a witness policy that lists another key of the log',

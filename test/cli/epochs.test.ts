@@ -244,7 +244,7 @@ t.test('a key in a file is not accepted for one in an HSM, nor the reverse', asy
     });
   };
   await t.rejects(plan(inHsm, { software: true }), {
-    message: /^eu\/log is in an HSM, but the key that the log knows was in a file: make a new key/,
+    message: /^eu\/log is in an HSM, but the key that the log knows was in a file: create a new key/,
   });
   await t.rejects(plan(inFile, {}), { message: /^eu\/log is in a file, but .* was in an HSM/ });
   t.match(await plan(inFile, { software: true }), [{ spki: key.spki, software: true }], 'it stays');

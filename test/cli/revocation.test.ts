@@ -57,7 +57,7 @@ t.test('from the first list to the theft of the key', async (t) => {
     const before = readFileSync(file, 'utf8');
     t.match(await revoke('local/timestamp-2026', '--reason', 'superseded'), {
       status: 1,
-      stderr: /is installed for local\/timestamp-2026, .*nothing would be stamped .*--in-use/,
+      stderr: /is installed for local\/timestamp-2026, .*nothing would be stamped any more.*--in-use/,
     });
     const stranger = join(sandbox.dir, 'stranger.pem');
     const { certificate, root: other } = await makePki();
@@ -107,7 +107,16 @@ t.test('from the first list to the theft of the key', async (t) => {
       status: 1,
       stderr: /was revoked as compromised, so it gets no new certificate: .*init-key/,
     });
-    t.match((await pdfseal('doctor')).stdout, /was revoked at .*: it stamps nothing/);
+    t.match((await pdfseal('doctor')).stdout, /was revoked: it stamps nothing/);
+  });
+
+  await t.test('a root still signs its list once its key is no longer configured', async (t) => {
+    const text = readFileSync(sandbox.configFile, 'utf8');
+    writeFileSync(sandbox.configFile, text.replaceAll('timestamp-2026', 'timestamp-2027'));
+    t.match(JSON.parse((await sign('--json')).stdout), {
+      lists: [{ root: 'local/timestamp-2026-root', entries: 2 }],
+    });
+    writeFileSync(sandbox.configFile, text);
   });
 
   await t.test('entries are not lost with the file', async (t) => {

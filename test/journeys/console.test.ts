@@ -46,7 +46,7 @@ t.test('a person opens the console, sees that all is well, and is logged out', a
   await page.press('Enter');
   await page.until(`location.pathname === '/' && document.readyState === 'complete'`);
   await page.until(`document.querySelector('h1').textContent.startsWith('Sealing normally')`);
-  t.match(await page.evaluate('document.body.innerText'), /Backup.*None is on record.*local\/sandbox-2026/s);
+  t.match(await page.evaluate('document.body.innerText'), /Backup.*none is on record.*local\/sandbox-2026/s);
 
   const { origin } = new URL(url);
   await until('every record is sealed', async () => {

@@ -86,7 +86,7 @@ if (disk.isOwn) {
         'POST',
       );
       t.equal(codeOf(out), FULL, 'a drill');
-      t.match((await doctor()).stdout, /^✗ database disk: the disk of .* is full.*\n {4}→ make room/m);
+      t.match((await doctor()).stdout, /^✗ database disk: the disk of .* is full.*\n {4}→ free at least/m);
       disk.empty();
       await until('both accept', () => answers.every((each) => each.at(-1) === '202'));
       const answer = await waiting;

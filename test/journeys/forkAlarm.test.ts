@@ -71,7 +71,7 @@ t.test('witnessing by litewitness', async (t) => {
       await daemon.stop();
       t.match(await pdfseal('doctor'), {
         status: 1,
-        stdout: /witness north: it holds another history of the log/,
+        stdout: /witnesses: north holds another history of the log/,
       });
     },
   );

@@ -129,6 +129,7 @@ t.test('the page', async (t) => {
       order.filter((name) => !checks.includes(name)),
       [
         ...['document', 'receipt', 'record', 'Remove', 'Remove', 'Remove', 'Start again'],
+        'Whether the certificate of the time-stamp was revoked is not shown. (Not shown)',
         ...['expected', 'Logs, epochs and time-stamp authorities', 'Print the report'],
       ],
     );

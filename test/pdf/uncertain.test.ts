@@ -60,11 +60,11 @@ t.test('streams with uncertain lengths are stripped or refused', async (t) => {
     );
   const typed = (length: string) => named({ 5: stream('/Type /Metadata', PACKET, length) });
   await expectAll(t, [
-    ['that lead back', behind('-200'), /object 5 cannot be looked into: its \/Length is no length/],
-    ['of metadata that lead back', typed('-200'), /its \/Length is no length/],
+    ['that lead back', behind('-200'), /object 5 cannot be looked into: its \/Length is not a length/],
+    ['of metadata that lead back', typed('-200'), /its \/Length is not a length/],
     ['with a fraction', typed(`${PACKET.length}.0`), 1],
     ['with a fraction that counts', typed('7.9'), 1],
-    ['that are strings', typed('(7)'), /its \/Length is no length/],
+    ['that are strings', typed('(7)'), /its \/Length is not a length/],
     ['beyond the end of the file', typed('99999999'), /begins and ends cannot be told/],
     [
       'that another revision has otherwise',
@@ -115,7 +115,7 @@ t.test('streams with uncertain filters are stripped or refused', async (t) => {
       /object 5 cannot be looked into: it goes through \/Crypt/,
     ],
     ['of no name', indirect({}, '[(AHx)]'), /a filter without a name/],
-    ['of images', indirect({}, '/CCITTFaxDecode'), /is no image/],
+    ['of images', indirect({}, '/CCITTFaxDecode'), /is not an image/],
     ['of images, and not last', indirect({}, '[/DCTDecode /AHx] /Width 1'), /but not last/],
     ['twice', indirect({}, '/Fl /Filter /AHx'), /it has \/Filter twice/],
     ['under an abbreviation', named({ 5: stream('/F /AHx', hex(PACKET)) }), 1],

@@ -80,7 +80,7 @@ t.test('a store that cannot be copied is not migrated', async (t) => {
   const { stderr } = spawnSync('env', [...limited, process.execPath, program, path], { encoding: 'utf8' });
   t.match(
     stderr,
-    /OperatorError: the store in .*large is of an older pdfseald, and cannot be copied before it is migrated \(.*\): make room/,
+    /OperatorError: the store in .*large is of an older pdfseald, and cannot be copied before it is migrated \(.*\): free disk space/,
   );
   t.same(await dump(path), before);
   t.strictSame(

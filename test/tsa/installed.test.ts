@@ -35,7 +35,7 @@ t.test('an unusable file is refused with a remedy', async (t) => {
   for (const [what, certificates, message] of [
     ['nothing', [], /eu-west_tsa-2026\.pem: there is no certificate/],
     ['no root', [certificate], /eu-west_tsa-2026\.pem: the root is missing.*install-certificate/],
-    ['another root', [certificate, other.root], /no chain: .*install-certificate/],
+    ['another root', [certificate, other.root], /not form a chain: .*install-certificate/],
     ['the root first', [root, certificate], /extended key usage.*install-certificate/],
   ] as const) {
     await t.test(what, async (t) => {

@@ -229,7 +229,7 @@ function receiptsIn(folder: string): string[] {
     throw unusable('read', folder, cause);
   }
   const paths = names
-    .filter((name) => /\.(receipt|bundle)\.json$/.test(name))
+    .filter((name) => /(^|\.)(receipt|bundle)\.json$/.test(name))
     .map((name) => join(folder, name));
   if (paths.length > 0) return paths.sort();
   throw new OperatorError(

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import type { Certificate } from '../../asn1/certificate.ts';
@@ -66,12 +66,29 @@ export function readCertificatesFrom(file: string): Certificate[] {
 
 /** The root of the first time-stamping key that has one. Undefined if an external authority issues the certificates. */
 export function findOwnRoot({ timestamp, certificatesDir }: Config): OwnRoot | undefined {
-  for (const token of timestamp.keys.map(rootBeside)) {
-    const file = certificateFile(certificatesDir, token);
-    const [certificate] = existsSync(file) ? readCertificatesFrom(file) : [];
-    if (certificate !== undefined) return { token, certificate };
-  }
-  return undefined;
+  return timestamp.keys.map(rootBeside).flatMap((token) => rootIn(certificatesDir, token))[0];
+}
+
+/**
+ * The roots whose keys can be in the tokens of the time-stamping keys, by their certificates in the folder: also that of a key that the
+ * configuration no longer names, if another key of its region leads to its token.
+ */
+export function ownRoots({ timestamp, certificatesDir }: Config): OwnRoot[] {
+  const names = existsSync(certificatesDir) ? readdirSync(certificatesDir).sort() : [];
+  const tokens = timestamp.keys.flatMap((key) => {
+    const labels = names
+      .filter((name) => name.startsWith(`${key.region}_`) && name.endsWith('-root.pem'))
+      .map((name) => name.slice(key.region.length + 1, -'.pem'.length));
+    return [rootBeside(key), ...labels.map((keyLabel) => ({ ...key, keyLabel }))];
+  });
+  const distinct = new Map(tokens.map((token) => [kmsKeyId(token), token]));
+  return [...distinct.values()].flatMap((token) => rootIn(certificatesDir, token));
+}
+
+function rootIn(certificatesDir: string, token: PartitionOptions): OwnRoot[] {
+  const file = certificateFile(certificatesDir, token);
+  const [certificate] = existsSync(file) ? readCertificatesFrom(file) : [];
+  return certificate === undefined ? [] : [{ token, certificate }];
 }
 
 /**

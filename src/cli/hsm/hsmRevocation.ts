@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { type Certificate, describeSubject, isSelfIssued } from '../../asn1/certificate.ts';
-import type { RevocationList, RevocationReason } from '../../asn1/revocationList.ts';
+import { type RevocationList, type RevocationReason, revocationsIn } from '../../asn1/revocationList.ts';
 import { bytesEqual, toHex } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { sha256 } from '../../base/crypto.ts';
@@ -8,14 +8,26 @@ import { OperatorError } from '../../base/errors.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
 import type { ActObject } from '../../manifest/auditRecord.ts';
-import { certificateFile, certificateFiles, type KeyName, readInstalled } from '../../tsa/installed.ts';
+import {
+  certificateFile,
+  certificateFiles,
+  type Installed,
+  type KeyName,
+  readInstalled,
+} from '../../tsa/installed.ts';
+import { readRevocationLists } from '../../tsa/revocationFiles.ts';
 import { argument, command, option } from '../command.ts';
 import { CONFIG, parseDateArgument } from '../options.ts';
 import { note, print, printResult } from '../terminal.ts';
 import { actOnRecord } from '../withStore.ts';
-import { type OwnRoot, parseValidityArgument, readCertificatesFrom } from './authorityCertificates.ts';
+import {
+  type OwnRoot,
+  ownRoots,
+  parseValidityArgument,
+  readCertificatesFrom,
+} from './authorityCertificates.ts';
 import { configuredKeys } from './hsmKeys.ts';
-import { isIssuedBy, listBefore, ownRoots, signList, withRevoked } from './revocations.ts';
+import { isIssuedBy, listBefore, signList, withRevoked } from './revocations.ts';
 
 /** The reasons that verifiers tell apart, under their names in OpenSSL and RFC 5280 with dashes. */
 const REASONS = {
@@ -80,7 +92,7 @@ certificate that you have replaced: until then, it stamps with the old one. Then
         `${describeSubject(named)} was issued by none of the roots in the HSM: have the authority that issued it revoke it`,
       );
     const certificates = reason === 'keyCompromise' ? allOfItsKey(config, named, root.certificate) : [named];
-    if (!inUse) requireNotInstalled(config, certificates);
+    if (!inUse) requireStamping(config, certificates);
     const before = await listBefore(config, root);
     const added = certificates.map((certificate) => ({
       certificate,
@@ -105,7 +117,9 @@ certificate that you have replaced: until then, it stamps with the old one. Then
       for (const subject of subjects) print(`revoked  ${subject}  ${name}`);
       print(describeList(root, list, before.file));
     });
-    note('Next: give verifiers a new trust file: pdfseal trust export');
+    note(
+      'Next: restart the daemon if it still stamps with such a certificate; then give verifiers a new trust file: pdfseal trust export',
+    );
   },
 });
 
@@ -170,16 +184,23 @@ function allOfItsKey(config: Config, named: Certificate, root: Certificate): Cer
   return [named, ...new Map(known.map((one) => [toHex(one.serial), one])).values()];
 }
 
-function requireNotInstalled(config: Config, certificates: readonly Certificate[]): void {
-  for (const key of config.timestamp.keys) {
-    if (!existsSync(certificateFile(config.certificatesDir, key))) continue;
-    const installed = installedFor(config, key);
-    if (installed === undefined || !certificates.some(({ der }) => bytesEqual(der, installed.der))) continue;
-    throw new OperatorError(
-      `${describeSubject(installed)} is installed for ${kmsKeyId(key)}, and nothing would be stamped with that key after the next start of the daemon. ` +
-        'Certify the key again, or another key, first (pdfseal hsm certify); or revoke it all the same, with --in-use',
-    );
-  }
+/** Throws OperatorError if no configured key would be left that can stamp. */
+function requireStamping(config: Config, certificates: readonly Certificate[]): void {
+  const lists = readRevocationLists(config.certificatesDir);
+  const installed = config.timestamp.keys
+    .filter((key) => existsSync(certificateFile(config.certificatesDir, key)))
+    .map((key) => readInstalled(config.certificatesDir, key));
+  const isRevoked = ({ chain }: Installed) =>
+    certificates.some(({ der }) => chain.some((one) => bytesEqual(one.der, der)));
+  const inUse = installed.find(isRevoked);
+  const isAnotherLeft = installed.some(
+    (one) => !isRevoked(one) && revocationsIn(one.chain, lists).length === 0,
+  );
+  if (inUse === undefined || isAnotherLeft) return;
+  throw new OperatorError(
+    `${certificates.map(describeSubject).join(', ')} is installed for ${kmsKeyId(inUse.key)}, and nothing would be stamped any more. ` +
+      'Certify the key again, or another key, first (pdfseal hsm certify); or revoke it all the same, with --in-use',
+  );
 }
 
 function audited(list: RevocationList): ActObject {

@@ -19,21 +19,12 @@ import { kmsKeyId } from '../../log/verifierKey.ts';
 import { parseAuditRecord } from '../../manifest/auditRecord.ts';
 import { storeExists } from '../../store/engines.ts';
 import { trailEntries } from '../../store/trail.ts';
-import { type CertifiedKey, certificateFile, certificateFiles } from '../../tsa/installed.ts';
+import { type CertifiedKey, certificateFiles } from '../../tsa/installed.ts';
 import { issueRevocationList } from '../../tsa/pki.ts';
 import { readRevocationFile, readRevocationLists, revocationFile } from '../../tsa/revocationFiles.ts';
 import { withStore } from '../withStore.ts';
 import { isReadable, type OwnRoot, readCertificatesFrom } from './authorityCertificates.ts';
-import { rootBeside, useAuthorityKey } from './hsmKeys.ts';
-
-/** The roots in the HSM that the configuration can name, each with its certificate. */
-export function ownRoots({ timestamp, certificatesDir }: Config): OwnRoot[] {
-  return timestamp.keys.map(rootBeside).flatMap((token) => {
-    const file = certificateFile(certificatesDir, token);
-    const [certificate] = existsSync(file) ? readCertificatesFrom(file) : [];
-    return certificate === undefined ? [] : [{ token, certificate }];
-  });
-}
+import { useAuthorityKey } from './hsmKeys.ts';
 
 export function isIssuedBy(certificate: Certificate, root: Certificate): boolean {
   return (
