@@ -33,6 +33,17 @@ const RUNS: Record<string, { says: string; steps(seed: number, share: number): S
           env: { PDFSEALD_SEED: `${seed}`, PDFSEALD_MUTATIONS: `${Math.ceil(100_000 * share)}` },
         })),
   },
+  bundles: {
+    says: 'Bundles are changed: half as text, half in one part and with a new checksum. None may be good, or prove anything else.',
+    steps: (seed, share) => [
+      {
+        name: 'changed bundles',
+        inputs: count(100_000 * share),
+        command: ['test/run.ts', 'test/prove/bundleCheck.test.ts'],
+        env: { PDFSEALD_SEED: `${seed}`, PDFSEALD_MUTATIONS: `${Math.ceil(50_000 * share)}` },
+      },
+    ],
+  },
   'hostile-documents': {
     says: 'Documents that are made to hide XMP are stripped, and looked at with qpdf, mutool and exiftool.',
     steps: (seed, share) => [

@@ -61,7 +61,7 @@ function remedyFor(one: PresentedCertificate): string {
       ? 'restore the file from a backup: a new list would lack the certificates that were revoked'
       : 'restore the file, or install another certificate';
   if (one.state === 'revoked')
-    return 'certify the key again, or another one, with `pdfseal hsm certify` (after a theft, only another one), and restart the daemon';
+    return 'certify the key again, or another one, with `pdfseal hsm certify` (after a theft, only another one), and restart the daemon; if another key stamps, remove the table of this one';
   if (one.role === 'revocation-list')
     return 'sign a new list with `pdfseal hsm sign-revocation-list`, and export the trust file again';
   if (one.role === 'client-crl')
