@@ -1,4 +1,5 @@
-import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+import { type SecretFault, withSecretFile } from '../base/secretFile.ts';
 import { systemReason } from '../base/systemReason.ts';
 import type { TokenOptions } from './protocol.ts';
 import { SignerFailure } from './signerFailure.ts';
@@ -21,7 +22,7 @@ const SOFTWARE_KEY: SecretKind = { code: 'key_file', name: 'the file of the soft
  * this: the PIN never enters the process that talks to the network.
  */
 export function withPinFile<Result>(path: string, source: string, use: (file: number) => Result): Result {
-  return withSecretFile(path, source, PIN, use);
+  return withSecret(path, source, PIN, use);
 }
 
 /** The error of {@link withPinFile} for an empty file, and for one whose text is not a PIN. */
@@ -34,44 +35,31 @@ export function pinFileUnfit(source: string, why: string): SignerFailure {
  * calls this.
  */
 export function readSoftwareKey(path: string, source = path): string {
-  return withSecretFile(path, source, SOFTWARE_KEY, (file) => readFileSync(file, 'utf8'));
+  return withSecret(path, source, SOFTWARE_KEY, (file) => readFileSync(file, 'utf8'));
 }
 
 /** Throws the same errors as {@link withPinFile}, or {@link readSoftwareKey}, as far as they can be found without reading the file. */
 export function inspectSecretFile({ module, pinFile, pinSource = pinFile }: TokenOptions): void {
-  withSecretFile(pinFile, pinSource, module === undefined ? SOFTWARE_KEY : PIN, () => {});
+  withSecret(pinFile, pinSource, module === undefined ? SOFTWARE_KEY : PIN, () => {});
 }
 
-function withSecretFile<Result>(
+function withSecret<Result>(
   path: string,
   source: string,
   kind: SecretKind,
   use: (file: number) => Result,
 ): Result {
-  // Not blocking, so that a FIFO put there by mistake is refused instead of waited for.
-  const file = openOrFail(path, source, kind);
-  try {
-    const stats = fstatSync(file);
-    if (stats.size === 0 && stats.isFile()) throw unfit(source, kind, 'is empty');
-    if (!stats.isFile() || stats.size > kind.bytesMax)
-      throw unfit(source, kind, 'is not a small regular file');
-    if ((stats.mode & 0o007) !== 0) {
-      throw new SignerFailure(`${kind.code}_exposed`, `${kind.name} ${source} is open to others`);
-    }
-    return use(file);
-  } finally {
-    closeSync(file);
-  }
+  const { code, name, bytesMax } = kind;
+  const failures: Record<SecretFault, (cause?: unknown) => SignerFailure> = {
+    unreadable: (cause) =>
+      new SignerFailure(`${code}_unreadable`, `cannot open ${name} ${source} (${systemReason(cause)})`),
+    empty: () => unfit(source, kind, 'is empty'),
+    not_small: () => unfit(source, kind, 'is not a small regular file'),
+    exposed: () => new SignerFailure(`${code}_exposed`, `${name} ${source} is open to others`),
+  };
+  return withSecretFile(path, bytesMax, (fault, cause) => failures[fault](cause), use);
 }
 
 function unfit(source: string, { code, name }: SecretKind, why: string): SignerFailure {
   return new SignerFailure(`${code}_invalid`, `${name} ${source} ${why}`);
-}
-
-function openOrFail(path: string, source: string, { code, name }: SecretKind): number {
-  try {
-    return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  } catch (error) {
-    throw new SignerFailure(`${code}_unreadable`, `cannot open ${name} ${source} (${systemReason(error)})`);
-  }
 }

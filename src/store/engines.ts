@@ -1,8 +1,9 @@
 /** The one place that knows which engine keeps a log. What is of PostgreSQL is loaded only where a database has it. */
-import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
+import { type SecretFault, withSecretFile } from '../base/secretFile.ts';
 import { systemReason } from '../base/systemReason.ts';
 import { type AcceptanceKeys, parseAcceptanceKeys } from './acceptanceKeys.ts';
 import { lmdbContents } from './lmdb/lmdbContents.ts';
@@ -137,29 +138,19 @@ const ACCEPTANCE_KEY: SecretKind = {
 /** A wrong path is not read whole. */
 const SECRET_BYTES_MAX = 4096;
 
-/** Throws OperatorError also for a file that is open to others, or too large. */
+/** Throws OperatorError, also for a file that is open to others, or too large. */
 function readSecret({ name, holds, key }: SecretKind, path: string): string {
   const remedy = `correct ${key}, or the permissions of the file`;
-  let text: string;
-  let mode: number;
-  try {
-    // Not blocking, so that a FIFO put there by mistake is refused instead of waited for.
-    const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-    try {
-      const stats = fstatSync(file);
-      if (!stats.isFile() || stats.size > SECRET_BYTES_MAX)
-        throw new OperatorError(`${name}, ${path}, is not a small regular file`, { remedy });
-      mode = stats.mode;
-      text = readFileSync(file, 'utf8');
-    } finally {
-      closeSync(file);
-    }
-  } catch (cause) {
-    if (cause instanceof OperatorError) throw cause;
-    throw new OperatorError(`cannot read ${holds} in ${path} (${systemReason(cause)})`, { cause, remedy });
-  }
-  if ((mode & 0o007) === 0) return text;
-  throw new OperatorError(`${name}, ${path}, is open to others`, { remedy: `chmod o-rwx ${path}` });
+  const failures: Record<SecretFault, (cause?: unknown) => OperatorError> = {
+    unreadable: (cause) =>
+      new OperatorError(`cannot read ${holds} in ${path} (${systemReason(cause)})`, { cause, remedy }),
+    empty: () => new OperatorError(`${name}, ${path}, is empty`, { remedy: `write it, or remove ${key}` }),
+    not_small: () => new OperatorError(`${name}, ${path}, is not a small regular file`, { remedy }),
+    exposed: () =>
+      new OperatorError(`${name}, ${path}, is open to others`, { remedy: `chmod o-rwx ${path}` }),
+  };
+  const fail = (fault: SecretFault, cause?: unknown) => failures[fault](cause);
+  return withSecretFile(path, SECRET_BYTES_MAX, fail, (file) => readFileSync(file, 'utf8'));
 }
 
 /** Size of the store on disk, in bytes. */
