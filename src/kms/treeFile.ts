@@ -1,4 +1,4 @@
-import { constants } from 'node:fs';
+import { constants, readFileSync } from 'node:fs';
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { fromUtf8 } from '../base/bytes.ts';
 import { sha256 } from '../base/crypto.ts';
@@ -10,6 +10,7 @@ import { SignerFailure } from './signerFailure.ts';
 const SLOTS = 2;
 /** Room for the trees of 64 batches on their way. */
 const SLOT_BYTES = 8192;
+const COPY_TRIES = 5;
 
 /** Each write is on disk when it returns: one call, and one turn of a thread, instead of a write and a flush. */
 const DURABLE = constants.O_RDWR | constants.O_DSYNC;
@@ -88,6 +89,24 @@ export async function readTrees(path: string): Promise<SignedTrees['trees'] | un
     return undefined;
   });
   return bytes && newestSlot(bytes, path).held.trees;
+}
+
+/**
+ * The bytes of a signer's memory, for a copy. The signer may write slot after slot while a slow reader is at them, so bytes that are not whole
+ * are read again. A file that stays damaged is returned as it is. Throws the error of the file system.
+ */
+export function readForCopy(path: string, read: (path: string) => Buffer = readFileSync): Buffer {
+  let bytes = read(path);
+  for (let again = 1; again < COPY_TRIES && !isWhole(bytes, path); again += 1) bytes = read(path);
+  return bytes;
+}
+
+function isWhole(bytes: Buffer, path: string): boolean {
+  try {
+    return newestSlot(bytes, path) !== undefined;
+  } catch {
+    return false;
+  }
 }
 
 function newestSlot(bytes: Buffer, path: string): Slot {

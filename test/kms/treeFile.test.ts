@@ -2,7 +2,7 @@ import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { NOTHING_SIGNED, type SignedTrees } from '../../src/kms/signedTrees.ts';
-import { TreeFile } from '../../src/kms/treeFile.ts';
+import { readForCopy, TreeFile } from '../../src/kms/treeFile.ts';
 
 const SLOT_BYTES = 8192;
 const heldAt = (size: number): SignedTrees => ({
@@ -57,4 +57,21 @@ t.test('a damaged file is not taken for a new one', async (t) => {
     truncateSync(path, length);
     await t.rejects(openFile(path), { code: 'tree_file_damaged' }, `${length} bytes of it`);
   }
+});
+
+t.test('a copy is of whole bytes, though a write is under way while they are read', async (t) => {
+  const path = join(t.testdir(), 'a.trees');
+  await openFile(path);
+  const whole = readFileSync(path);
+  const torn = Buffer.concat([Buffer.alloc(100), whole.subarray(100, 8192), Buffer.alloc(8192)]);
+  const reads = [torn, whole];
+  t.same(
+    readForCopy(path, () => reads.shift() ?? torn),
+    whole,
+  );
+  t.same(
+    readForCopy(path, () => torn),
+    torn,
+    'a damaged file is copied as it is',
+  );
 });

@@ -28,12 +28,14 @@ import {
   asOperatorError,
   type BackupFile,
   copyFolder,
+  copySigners,
   DESCRIPTION,
   digestTree,
   FOLDERS,
-  KEPT,
   requireGood,
+  SIGNERS,
   storeIn,
+  TRUST_FILE,
 } from './backupFolder.ts';
 import { noteBackup, noteChore } from './chores.ts';
 
@@ -98,7 +100,8 @@ export async function makeBackup(
     using _taken = takeDraft(draft);
     return await publish(draft, target, config, async () => {
       const copy = (name: string) => copyFolder(join(config.stateDir, name), join(draft, name));
-      KEPT.forEach(copy);
+      copy(TRUST_FILE);
+      copySigners(join(config.stateDir, SIGNERS), join(draft, SIGNERS));
       await copyStore(folder, join(draft, 'store'));
       FOLDERS.forEach(copy);
       return checked(draft, config, options);

@@ -1,9 +1,10 @@
-import { cpSync, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import * as z from 'zod';
 import { OperatorError } from '../../base/errors.ts';
 import { diskRemedy, systemReason } from '../../base/systemReason.ts';
 import type { Config } from '../../config/config.ts';
+import { readForCopy } from '../../kms/treeFile.ts';
 import { openCheckpoint } from '../../log/signedCheckpoint.ts';
 import { contradiction, type EarlierState } from '../../prove/history.ts';
 import { describeStore, type StoreLocation, storeExists } from '../../store/engines.ts';
@@ -12,15 +13,18 @@ import { digestFile } from '../files.ts';
 import { note } from '../terminal.ts';
 import { withStoreAt } from '../withStore.ts';
 import { runCheck } from './runCheck.ts';
-import { flawCount, type StoreReport } from './storeCheck.ts';
+import { flawCount, type StoreReport } from './storeReport.ts';
 
 /** Folders of the state in addition to the store. */
 export const FOLDERS = ['certificates', 'documents'];
+/** The trust file that was handed out, and the folder of what the daemon's signers remember. */
+export const TRUST_FILE = 'trust.json';
+export const SIGNERS = 'signers';
 /**
  * Files that a restore brings back only if they are missing: the trust file that was handed out, and the trees that signers remember, which
  * must never become older. A backup copies the trees before the store, so that the store contains them.
  */
-export const KEPT = ['trust.json', 'signers'];
+export const KEPT = [TRUST_FILE, SIGNERS];
 /** The file that describes a backup. */
 export const DESCRIPTION = 'backup.json';
 /** Locks belong to one place: LMDB's table of readers, and the lock of the process that signs. */
@@ -90,6 +94,14 @@ export function copyFolder(from: string, to: string): void {
     preserveTimestamps: true,
     filter: (path) => !LOCK.test(basename(path)),
   });
+}
+
+/** Copies what signers remember, if there is something, while they may write it. */
+export function copySigners(from: string, to: string): void {
+  if (!existsSync(from)) return;
+  mkdirSync(to, { mode: 0o700 });
+  for (const name of readdirSync(from).filter((name) => !LOCK.test(name)))
+    writeFileSync(join(to, name), readForCopy(join(from, name)), { mode: 0o600 });
 }
 
 /**
