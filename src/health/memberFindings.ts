@@ -64,8 +64,12 @@ export const MEMBER_FINDINGS: readonly HealthFinding[] = [
     among: ({ units }) => units,
     subject: ({ subject }) => `time-stamping key ${subject}`,
     when: ({ ready }) => !ready,
-    says: 'it does not sign',
-    remedy: 'see the partition on the same token',
+    says: ({ revoked }) =>
+      revoked ? 'the daemon holds a certificate that was revoked, so it does not sign' : 'it does not sign',
+    remedy: ({ revoked }) =>
+      revoked
+        ? 'if another certificate is installed for the key, restart the daemon; else certify another key with `pdfseal hsm certify`'
+        : 'see the partition on the same token',
   }),
   findingOfEach('timestamps', {
     ...{ id: 'authority_down', severity: 'warning', metric: 'pdfseal_authority_up' },

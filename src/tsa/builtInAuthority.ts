@@ -55,6 +55,8 @@ export interface UnitStatus {
   /** Subject of the unit's certificate. */
   authority: string;
   ready: boolean;
+  /** Whether a certificate of its chain was revoked, so that it is not ready. */
+  isRevoked: boolean;
   /** When the first certificate of the unit's chain expires; milliseconds since the epoch. */
   notAfter: number;
 }
@@ -122,11 +124,15 @@ export class BuiltInAuthority {
   }
 
   status(): UnitStatus[] {
-    return this.#options.units.map(({ signer, chain, isRevoked }) => ({
-      authority: chain.slice(0, 1).map(describeSubject).join(),
-      ready: signer.ready && !isRevoked?.(),
-      notAfter: Math.min(...chain.map(({ notAfter }) => notAfter)),
-    }));
+    return this.#options.units.map(({ signer, chain, ...unit }) => {
+      const isRevoked = unit.isRevoked?.() ?? false;
+      return {
+        authority: chain.slice(0, 1).map(describeSubject).join(),
+        ready: signer.ready && !isRevoked,
+        isRevoked,
+        notAfter: Math.min(...chain.map(({ notAfter }) => notAfter)),
+      };
+    });
   }
 
   #accept(bytes: Uint8Array): TimestampQuery {
@@ -171,7 +177,9 @@ export class BuiltInAuthority {
         certificates: query.certReq ? chain.slice(0, Math.max(1, chain.length - 1)) : [],
       });
     }
-    throw new Refusal('systemFailure', 'no time-stamping key can sign at the moment');
+    const revoked = this.status().filter((unit) => unit.isRevoked);
+    const why = revoked.map(({ authority }) => `; ${authority} was revoked`).join('');
+    throw new Refusal('systemFailure', `no time-stamping key can sign at the moment${why}`);
   }
 }
 

@@ -325,3 +325,10 @@ t.test('a daemon of an earlier version, which sends no findings, is shown by its
     'nor said to be well',
   );
 });
+
+t.test('a unit whose certificate was revoked is told apart from one whose token fails', async (t) => {
+  const of = (unit: object) =>
+    findingsOf(change('timestamps', { units: [{ subject: 'CN=Unit', ready: false, ...unit }] }), NOW);
+  t.match(of({}), [{ id: 'unit_down', remedy: /token/ }]);
+  t.match(of({ revoked: true }), [{ id: 'unit_down', detail: /was revoked/, remedy: /restart the daemon/ }]);
+});

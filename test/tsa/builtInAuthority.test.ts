@@ -193,8 +193,9 @@ t.test('a new key takes over in the second in which its certificate begins', asy
 t.test('a unit with a revoked certificate stamps nothing, and another one stands in', async (t) => {
   const revoked = { ...pki.unit, isRevoked: () => true };
   const alone = makeAuthority([revoked]);
-  t.equal(parseResponse(await alone.answerQuery(query)).status, 'rejection');
-  t.match(alone.status(), [{ ready: false }]);
+  const refused = parseResponse(await alone.answerQuery(query));
+  t.match(refused, { status: 'rejection', text: /O=Muster & Söhne, OU=Time, CN=TSU 1 was revoked/ });
+  t.match(alone.status(), [{ ready: false, isRevoked: true }]);
   const other = await makePki('ecdsa-p256', 'Other');
   const token = await makeToken(makeAuthority([revoked, other.unit]));
   const input = { token, messageImprint: IMPRINT, trustedRoots: [other.root], certificates: [] };

@@ -19,7 +19,16 @@ export const timestampsSchema = z
       )
       .describe('In the order of preference.'),
     units: z
-      .array(z.object({ subject: z.string(), ready: z.boolean() }))
+      .array(
+        z.object({
+          subject: z.string(),
+          ready: z.boolean(),
+          revoked: z
+            .literal(true)
+            .exactOptional()
+            .describe('The certificate that the daemon holds was revoked.'),
+        }),
+      )
       .describe('The keys of the built-in authority.'),
   })
   .describe('Absent where receipts carry no time-stamp.');
@@ -32,7 +41,10 @@ export function presentTimestamps(timestamping: Timestamping): PresentedTimestam
     can_stamp: timestamping.canStamp(),
     clock: { ...others, ...(errorBoundMs !== undefined && { error_bound_ms: errorBoundMs }) },
     authorities: authorities.map(({ notAfter: _, ...authority }) => authority),
-    units: units.map(({ authority: subject, ready }) => ({ subject, ready })),
+    units: units.map(({ authority: subject, ready, isRevoked }) => ({
+      ...{ subject, ready },
+      ...(isRevoked && { revoked: isRevoked }),
+    })),
   };
 }
 
