@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkBackup } from '../../src/cli/store/backupFolder.ts';
 import { runCheck } from '../../src/cli/store/runCheck.ts';
-import { isWhole } from '../../src/cli/store/storeCheck.ts';
+import { isWhole } from '../../src/cli/store/storeReport.ts';
 import { type Config, loadConfig } from '../../src/config/config.ts';
 import { readVerified } from '../../src/copy/copies.ts';
 import { encodeReceipt } from '../../src/manifest/receipt.ts';

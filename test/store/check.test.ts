@@ -2,14 +2,14 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { checkStore } from '../../src/cli/store/storeCheck.ts';
 import {
-  checkStore,
   emptyIndexReport,
   flawCount,
   type IndexReport,
   isWhole,
   type StoreReport,
-} from '../../src/cli/store/storeCheck.ts';
+} from '../../src/cli/store/storeReport.ts';
 import { newJobId } from '../../src/job/id.ts';
 import type { IndexFlaw } from '../../src/store/indexStore.ts';
 import { type Databases, type NamedDatabase, openDatabases } from '../../src/store/lmdb/databases.ts';

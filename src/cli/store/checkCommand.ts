@@ -3,7 +3,7 @@ import { OperatorError } from '../../base/errors.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import type { EarlierState } from '../../prove/history.ts';
 import { evidenceOf, readLastCheckpoint } from '../../prove/lastCheckpoint.ts';
-import { RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
+import { RECEIPT_BYTES_MAX } from '../../prove/receiptText.ts';
 import type { Store } from '../../store/store.ts';
 import { command, option } from '../command.ts';
 import { EXIT } from '../exit.ts';
@@ -16,7 +16,7 @@ import { checkBackup } from './backupFolder.ts';
 import { noteChore } from './chores.ts';
 import { printReport, reportJson, runCheck, withProblems } from './runCheck.ts';
 import { examineSigners, type SignerFindings } from './signerCheck.ts';
-import { isWhole, type StoreReport } from './storeCheck.ts';
+import { isWhole, type StoreReport } from './storeReport.ts';
 
 export const checkCommand = command('check', {
   description:

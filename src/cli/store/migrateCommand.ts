@@ -26,7 +26,7 @@ import { withStoreAt } from '../withStore.ts';
 import { acceptanceKeyCommand } from './acceptanceKeyCommand.ts';
 import { rolesCommand } from './rolesCommand.ts';
 import { printReport, runCheck } from './runCheck.ts';
-import { isWhole } from './storeCheck.ts';
+import { isWhole } from './storeReport.ts';
 
 const migrateCommand = command('migrate', {
   description:

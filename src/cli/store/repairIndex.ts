@@ -15,7 +15,7 @@ import { note, print, printResult, printTable } from '../terminal.ts';
 import { withStoreAt } from '../withStore.ts';
 import { makeBackup, nameIn } from './backupCommand.ts';
 import { printReport, reportJson, runCheck } from './runCheck.ts';
-import { emptyIndexReport, flawCount, type IndexReport, isWhole, type StoreReport } from './storeCheck.ts';
+import { emptyIndexReport, flawCount, type IndexReport, isWhole, type StoreReport } from './storeReport.ts';
 
 export const repairIndexCommand = command('repair-index', {
   description:

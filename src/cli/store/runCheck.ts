@@ -12,7 +12,8 @@ import {
 } from '../../prove/history.ts';
 import type { Store } from '../../store/store.ts';
 import { note, print, showProgress } from '../terminal.ts';
-import { checkStore, flawCount, isWhole, type StoreReport } from './storeCheck.ts';
+import { checkStore } from './storeCheck.ts';
+import { flawCount, isWhole, type StoreReport } from './storeReport.ts';
 
 /** Maximum number of problems printed one by one; the rest are counted. */
 const PROBLEMS_SHOWN_MAX = 20;
