@@ -2,7 +2,7 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { beginsOver } from 'pdfseald/evidence-record';
-import { BUNDLE_LENGTH_MAX, isBundle, isProof, readStamped } from 'pdfseald/verify';
+import { BUNDLE_LENGTH_MAX, isBundle, isTlogProof, readStamped } from 'pdfseald/verify';
 import { quoteName } from './text.ts';
 import type { Words } from './words.ts';
 
@@ -65,7 +65,7 @@ export async function readContent(file: File): Promise<Content> {
   const read = { roles, bytes, sha256: bytesToHex(sha256(bytes)) };
   // As `pdfseal verify` does; file.text() would pass over a byte order mark.
   const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
-  if (isProof(text)) roles.push('receipt');
+  if (isTlogProof(text)) roles.push('receipt');
   roles.push(...rolesOfJson(text));
   return { ...read, text };
 }

@@ -13,8 +13,8 @@ import { encodeReceipt } from '../manifest/receipt.ts';
 import { parseReceipt, type ReceivedReceipt } from '../manifest/received.ts';
 import { checkEvidenceRecord } from '../prove/evidenceCheck.ts';
 import { checkLeaf, checkReceiptLeaf } from '../prove/manifestCheck.ts';
+import { parseReceiptJson, stampedOf } from '../prove/receiptText.ts';
 import { encodeChains } from '../prove/renewals.ts';
-import { parseReceiptJson, stampedOf } from '../prove/verify.ts';
 import { argument, command, group, option } from './command.ts';
 import { readSmallFile, readTextFile } from './files.ts';
 

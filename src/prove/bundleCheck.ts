@@ -9,10 +9,16 @@ import { type Finding, failed, isOpen } from './finding.ts';
 import { checkLeaf } from './manifestCheck.ts';
 import { findSigners } from './tlogProofCheck.ts';
 
+/** The bundle in parsed JSON, unverified; undefined for any other value. */
+export function bundleIn(value: unknown): Bundle | undefined {
+  const parsed = parseBundle(value);
+  return parsed?.kind === 'bundle' ? parsed.bundle : undefined;
+}
+
 /** The receipt in parsed JSON of a bundle, unverified; any other value as it is. */
-export function receiptIn(received: unknown): unknown {
-  const parsed = parseBundle(received);
-  return parsed?.kind === 'bundle' ? parsed.bundle.receipt : received;
+export function receiptIn(value: unknown): unknown {
+  const bundle = bundleIn(value);
+  return bundle ? bundle.receipt : value;
 }
 
 /** The later checkpoint in a bundle, unverified; undefined if there is none. */

@@ -10,7 +10,8 @@ import { parseReceipt } from '../manifest/received.ts';
 import type { TrustFile } from '../manifest/trustFile.ts';
 import type { Batch, Store } from '../store/store.ts';
 import { receiptIn } from './bundleCheck.ts';
-import { parseReceiptJson, verifyReceipt } from './verify.ts';
+import { parseReceiptJson } from './receiptText.ts';
+import { verifyReceipt } from './verify.ts';
 
 /** Text that proves an earlier state of the log: a signed checkpoint, or a receipt, which contains one. */
 export interface EarlierState {

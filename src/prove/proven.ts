@@ -4,16 +4,17 @@ import type { QuorumPolicy } from '../log/quorum.ts';
 import { openCheckpoint } from '../log/signedCheckpoint.ts';
 import { isTlogProof, parseTlogProof } from '../log/tlogProof.ts';
 import type { LogKey } from '../log/verifierKey.ts';
-import { type Bundle, parseBundle } from '../manifest/bundle.ts';
+import type { Bundle } from '../manifest/bundle.ts';
 import { parseReceipt, type ReceivedManifest, type ReceivedReceipt } from '../manifest/received.ts';
 import { epochOf, parseTrust, type TrustedEpoch } from '../manifest/trustFile.ts';
-import { openLater, receiptIn } from './bundleCheck.ts';
+import { bundleIn, openLater } from './bundleCheck.ts';
 import { type Cosigned, cosignersOf } from './cosignedCheck.ts';
 import { type CheckName, sharedParts } from './finding.ts';
+import { parseReceiptJson } from './receiptText.ts';
 import { listsOf, unrevoked } from './revocationCheck.ts';
 import { checkTimestamps, type TrustedStamp } from './timestampCheck.ts';
 import { findSigners, readManifest } from './tlogProofCheck.ts';
-import { parseReceiptJson, type Verdict } from './verify.ts';
+import type { Verdict } from './verify.ts';
 
 /** The log's statement about a document. The service states it: the time of sealing is the only part that others bear out. */
 export interface Statement {
@@ -110,17 +111,17 @@ function readClaimed(text: string): Claimed | undefined {
     return manifest && parsed && { manifest, checkpoint: parsed.checkpoint, leafIndex: parsed.index };
   }
   const value = parseReceiptJson(text);
-  const parsed = parseReceipt(receiptIn(value));
+  const bundle = bundleIn(value);
+  const parsed = parseReceipt(bundle ? bundle.receipt : value);
   if (parsed.kind !== 'receipt') return undefined;
   const { manifest, evidence } = parsed.receipt;
   const { checkpoint, leaf_index: leafIndex } = evidence;
-  const bundled = parseBundle(value);
   return {
     manifest,
     checkpoint,
     leafIndex,
     receipt: parsed.receipt,
-    ...(bundled?.kind === 'bundle' && { bundle: bundled.bundle }),
+    ...(bundle && { bundle }),
   };
 }
 

@@ -16,11 +16,7 @@ type ReadableStore = Pick<Store, 'identity'> & { log: Pick<LogStore, 'batchOf' |
  * the receipt has the same bytes every time. Throws BrokenInvariant if the store contradicts itself.
  */
 export async function readReceipt(store: ReadableStore, job: Job, leafIndex: number): Promise<Receipt> {
-  const { received, batch } = await readBatch(store, job, leafIndex);
-  const proof = await inclusionProof(leafIndex, batch.treeSize, (level, index) =>
-    store.log.tile(level, index),
-  );
-  return assembleReceipt({ job: received, environment: store.identity.environment, batch, leafIndex, proof });
+  return receiptOf(store, await readBatch(store, job, leafIndex), leafIndex);
 }
 
 /** A store that also knows what witnesses have cosigned. */
@@ -57,9 +53,9 @@ export async function readBundle(
 ): Promise<WrittenBundle | undefined> {
   const checkpoint = await witnessedWith(store, leafIndex);
   if (checkpoint === undefined) return undefined;
-  const receipt = await readReceipt(store, job, leafIndex);
-  const { batch } = await readBatch(store, job, leafIndex);
-  const evidenceRecord = await recordOf(batch);
+  const sealed = await readBatch(store, job, leafIndex);
+  const receipt = await receiptOf(store, sealed, leafIndex);
+  const evidenceRecord = await recordOf(sealed.batch);
   const tlogProof = await encodeProof(store, leafIndex, checkpoint);
   return assembleBundle({
     receipt,
@@ -87,11 +83,22 @@ async function encodeProof(
   return encodeTlogProof({ ...(extra && { extra }), index, proof, checkpoint });
 }
 
-async function readBatch(
-  store: ReadableStore,
-  job: Job,
+async function receiptOf(
+  { identity: { environment }, log }: ReadableStore,
+  { received: job, batch }: SealedIn,
   leafIndex: number,
-): Promise<{ received: ReceivedJob; batch: Batch }> {
+): Promise<Receipt> {
+  const proof = await inclusionProof(leafIndex, batch.treeSize, (level, index) => log.tile(level, index));
+  return assembleReceipt({ job, environment, batch, leafIndex, proof });
+}
+
+/** A job and the batch that sealed it. */
+interface SealedIn {
+  received: ReceivedJob;
+  batch: Batch;
+}
+
+async function readBatch(store: ReadableStore, job: Job, leafIndex: number): Promise<SealedIn> {
   assert(isReceived(job), `${job.id} was sealed without a document`);
   const batch = await store.log.batchOf(leafIndex);
   assert(batch, `no batch holds leaf ${leafIndex} of ${job.id}`);

@@ -1,17 +1,14 @@
-import { fromBase64 } from '../base/bytes.ts';
 import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { DocumentDigests } from '../job/job.ts';
 import { type Opened, openCheckpoint } from '../log/signedCheckpoint.ts';
-import { isTlogProof, parseTlogProof } from '../log/tlogProof.ts';
+import { isTlogProof } from '../log/tlogProof.ts';
 import { isClassical, kmsKeyId, type LogKey } from '../log/verifierKey.ts';
 import { BUNDLE_LENGTH_MAX, isBundle, type ParsedBundle, parseBundle } from '../manifest/bundle.ts';
-import { parseUniqueJson } from '../manifest/jcs.ts';
 import { receiptAlgorithm } from '../manifest/receipt.ts';
 import {
   openReceipt,
   type ParsedReceipt,
-  parseReceipt,
   quote,
   type ReceivedReceipt,
   snapshot,
@@ -23,7 +20,7 @@ import {
   type TrustedLog,
   type TrustFile,
 } from '../manifest/trustFile.ts';
-import { checkLaterProof, receiptIn } from './bundleCheck.ts';
+import { checkLaterProof } from './bundleCheck.ts';
 import {
   checkCheckpoint,
   checkEpoch,
@@ -53,17 +50,13 @@ import {
   noteOnSource,
   subjectFault,
 } from './manifestCheck.ts';
+import { parseReceiptJson, readStamped, stampedOf } from './receiptText.ts';
 import { checkRevocation, listsOf, unrevoked } from './revocationCheck.ts';
 import { checkRenewal, checkTimes } from './timesCheck.ts';
 import { checkTimestamps, type TrustedStamp } from './timestampCheck.ts';
 import { checkTlogProof } from './tlogProofCheck.ts';
 
-export { BUNDLE_LENGTH_MAX, isBundle };
-
-/** The length of the longest receipt that is read, in UTF-16 code units. */
-export const RECEIPT_LENGTH_MAX = 1_048_576;
-/** The same in bytes of UTF-8, of which a code unit of UTF-16 takes 3 at most. */
-export const RECEIPT_BYTES_MAX = 3 * RECEIPT_LENGTH_MAX;
+export { BUNDLE_LENGTH_MAX, isBundle, isTlogProof, readStamped };
 
 export interface Verdict {
   /** `bad` if any check failed, `good` if all passed, else `unknown`. */
@@ -240,11 +233,6 @@ function checkSigners(
     : finding;
 }
 
-/** Whether a text takes the place of a receipt in {@link verifyReceiptText}: it says of itself that it is a C2SP tlog-proof. */
-export function isProof(text: string): boolean {
-  return isTlogProof(text);
-}
-
 /** The verdict on a receipt, a bundle, or a C2SP tlog-proof of a manifest, from the texts of both files. */
 export function verifyReceiptText(
   receiptText: string,
@@ -301,36 +289,6 @@ function judgeRecord(
 /** A bundle is kept for decades, like a receipt: if nobody renewed its time-stamp in time, the rest still holds. */
 function unlessEnded({ finding, fault }: EvidenceVerdict): Finding {
   return fault === 'expired' ? notShown(finding.detail, 'certificate_expired') : finding;
-}
-
-/** The signed checkpoint of a receipt, a bundle or a proof, unverified, and the certificates beside it; undefined for any other text. */
-export function readStamped(text: string): Stamped | undefined {
-  if (isTlogProof(text)) {
-    const proof = parseTlogProof(text);
-    return proof && { checkpoint: proof.checkpoint, certificates: [], tokens: [] };
-  }
-  const parsed = parseReceipt(receiptIn(parseReceiptJson(text)));
-  return parsed.kind === 'receipt' ? stampedOf(parsed.receipt) : undefined;
-}
-
-export function stampedOf({ evidence: { checkpoint, certificates, timestamps } }: ReceivedReceipt): Stamped {
-  const read = (texts: string[]) => texts.map(fromBase64).filter((der) => der !== undefined);
-  return {
-    checkpoint,
-    certificates: read(certificates),
-    tokens: read(timestamps.map(({ token }) => token)),
-  };
-}
-
-/** The content of the text of a receipt or a bundle, unchecked; undefined for invalid JSON, a duplicate member, or a text that is too long. */
-export function parseReceiptJson(text: string): unknown {
-  if (text.length > BUNDLE_LENGTH_MAX) return undefined;
-  try {
-    const value = parseUniqueJson(text);
-    return text.length <= RECEIPT_LENGTH_MAX || isBundle(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function checkBundle(parsed: ParsedBundle): Finding {

@@ -73,9 +73,9 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'says another key in each receipt',
     breaks: 'a receipt never changes',
     file: 'prove/receipts.js',
-    line: 'return assembleReceipt({ job: received, environment: store.identity.environment, batch,',
+    line: 'return assembleReceipt({ job, environment, batch,',
     instead:
-      'return assembleReceipt({ job: received, environment: store.identity.environment, batch: { ...batch, kmsKeyId: String(performance.now()) },',
+      'return assembleReceipt({ job, environment, batch: { ...batch, kmsKeyId: String(performance.now()) },',
   },
   {
     name: 'shows a tree that is not the log',

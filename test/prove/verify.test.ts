@@ -6,12 +6,8 @@ import type { LogKey } from '../../src/log/verifierKey.ts';
 import { encodeReceipt, type Receipt, receiptDigest } from '../../src/manifest/receipt.ts';
 import { encodeTrust, type TrustedEpoch, type TrustFile } from '../../src/manifest/trustFile.ts';
 import type { CheckName } from '../../src/prove/finding.ts';
-import {
-  RECEIPT_LENGTH_MAX,
-  type Verdict,
-  verifyReceipt,
-  verifyReceiptText,
-} from '../../src/prove/verify.ts';
+import { RECEIPT_LENGTH_MAX } from '../../src/prove/receiptText.ts';
+import { type Verdict, verifyReceipt, verifyReceiptText } from '../../src/prove/verify.ts';
 import { makeJob, makeKey, oneEpoch, sealJobs, signNote, type TestKey } from '../support/sealing.ts';
 import { fc, tries } from '../support/seed.ts';
 

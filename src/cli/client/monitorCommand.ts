@@ -7,6 +7,7 @@ import { remember } from '../../base/remember.ts';
 import type { Checkpoint } from '../../log/checkpoint.ts';
 import { HASH_BYTES, type ReadTile, tilePath, tileWidth } from '../../log/tiles.ts';
 import { parseWitnessPolicy, type WitnessPolicy, WitnessPolicyError } from '../../log/witnessPolicy.ts';
+import { BUNDLE_LENGTH_MAX } from '../../manifest/bundle.ts';
 import { parseTrust, type TrustFile } from '../../manifest/trustFile.ts';
 import { whyNotGrown, whyNotThere, whyNotWitnessed } from '../../prove/following.ts';
 import {
@@ -15,7 +16,7 @@ import {
   readEarlier,
   signedCheckpoint,
 } from '../../prove/history.ts';
-import { BUNDLE_LENGTH_MAX, parseReceiptJson, RECEIPT_BYTES_MAX } from '../../prove/verify.ts';
+import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../../prove/receiptText.ts';
 import { command, type Given, option } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { readTextFile } from '../files.ts';
