@@ -18,6 +18,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { readLastCheckpoint } from '../../src/prove/lastCheckpoint.ts';
+import { openDatabases } from '../../src/store/lmdb/databases.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
@@ -136,6 +137,24 @@ t.test('a machine that lost all of its state gets it back, certificates too', as
   t.notOk(existsSync(join(copy, 'refused-pins')), 'PINs can be guessed from this folder');
   await sandbox.start();
   t.equal(await receipt(id), text);
+});
+
+t.test('a store that was restored has no unused pages', async (t) => {
+  const { sandbox, pdfseal } = await openHouse(t);
+  const data = join(sandbox.dir, 'state', 'store', 'data.mdb');
+  const { root, lookups } = await openDatabases(join(data, '..'), { readOnly: false });
+  const keys = Array.from({ length: 2000 }, (_, n) => Buffer.from(`unused ${n}`));
+  for (const key of keys) void lookups.put(key, Buffer.alloc(2000));
+  await root.flushed;
+  for (const key of keys) void lookups.remove(key);
+  await root.flushed;
+  await root.close();
+  const before = statSync(data).size;
+  const copy = join(sandbox.dir, 'compact');
+  t.equal((await pdfseal('backup', '--output', copy)).status, 0);
+  const { status, stderr } = await pdfseal('restore', '--input', copy);
+  t.equal(status, 0, stderr);
+  t.ok(statSync(data).size < before / 4, `${statSync(data).size} of ${before} bytes`);
 });
 
 t.test('signers are copied before the store, and a restore never makes them older', async (t) => {
