@@ -3,7 +3,7 @@
 /** Rooms whose collections strangers or clients can make grow. */
 export const REACHED_ROOMS = [
   ...[
-    'net',
+    'web',
     'http',
     'console',
     'admin',
@@ -42,10 +42,10 @@ export function growingCollections(text: string): string[] {
 /** Why a collection needs no bound of its own. */
 export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   'one for each open connection, which the limits of its server bound': [
-    ...['net/admission.ts #known', 'net/admission.ts #strangers', 'net/admission.ts #holders'],
-    ...['net/connectionLimits.ts silent', 'net/connectionLimits.ts strangers'],
-    ...['net/connectionLimits.ts idle', 'net/connectionLimits.ts #byAddress'],
-    'net/connectionLimits.ts #byPeer',
+    ...['web/admission.ts #known', 'web/admission.ts #strangers', 'web/admission.ts #holders'],
+    ...['web/connectionLimits.ts silent', 'web/connectionLimits.ts strangers'],
+    ...['web/connectionLimits.ts idle', 'web/connectionLimits.ts #byAddress'],
+    'web/connectionLimits.ts #byPeer',
   ],
   'one for each request under way, of which a connection has one, or line of a batch, which has a place': [
     ...['http/acceptJob.ts #held', 'http/readTurns.ts turns', 'http/requestBody.ts discarding'],
@@ -78,7 +78,7 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   'admitRecord of the sealer: clients leave no more records while 10,000 wait, and administrators act by hand':
     ['seal/sealQueue.ts #records'],
   'one for each entry of the configuration': [
-    ...['net/tls.ts #servers', 'http/server.ts servers', 'net/egressServer.ts #underWay'],
+    ...['web/tls.ts #servers', 'http/server.ts servers', 'web/egressServer.ts #underWay'],
     ...['limits/policies.ts #quotas', 'limits/policies.ts #clients'],
     ...['admin/drills.ts #withdrawn', 'admin/drills.ts #turns', 'console/sessions.ts #begun'],
     ...['witness/start.ts logs', 'witness/heldCheckpoints.ts #notes', 'witness/witness.ts #underWay'],
@@ -102,7 +102,7 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
     'webhook/endpointQueue.ts buffer',
   ],
   'the requests of this process, which their senders bound': [
-    ...['net/httpClient.ts #underWay', 'watch/witnessing.ts #underWay'],
+    ...['web/httpClient.ts #underWay', 'watch/witnessing.ts #underWay'],
   ],
   'connections_max of the scanner': ['scan/connectionPool.ts #idle'],
   'the pieces of one packet: reading pauses until they are taken': ['scan/documentScan.ts #waiting'],

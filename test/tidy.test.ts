@@ -17,7 +17,8 @@ const SRC = fileURLToPath(new URL('../src', import.meta.url));
 const RANKS = [
   ['base'],
   ['asn1', 'log', 'job', 'pdf'],
-  ['manifest', 'net'],
+  ['manifest'],
+  ['web'],
   ['store', 'kms', 'tsa', 'scan', 'hash', 'source', 'copy'],
   ['limits', 'webhook'],
   ['seal', 'prove'],

@@ -25,12 +25,12 @@ import {
 import { invalidField } from '../job/fieldValues.ts';
 import { parseCount } from '../log/checkpoint.ts';
 import type { ActObject, Actor } from '../manifest/auditRecord.ts';
-import { isLoopback } from '../net/address.ts';
 import type { Timestamping } from '../seal/timestamping.ts';
 import { onRecord } from '../store/acts.ts';
 import type { TrailStore } from '../store/trail.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Carrying } from '../watch/carrying.ts';
+import { isLoopback } from '../web/address.ts';
 import { presentOutcome, presentRequest } from './carriedSchema.ts';
 import { type ConsoleDoor, personName, personOf } from './consoleLink.ts';
 import type { Drills } from './drills.ts';

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import type * as z from 'zod';
 import { encodeQuorum, quorumFault } from '../log/quorum.ts';
-import { formatAddress, isLoopback } from '../net/address.ts';
+import { formatAddress, isLoopback } from '../web/address.ts';
 import { BUILT_IN, type ConfigTables } from './schema.ts';
 import { checkStoreTable } from './storeTable.ts';
 import type { KeyPath } from './toml.ts';

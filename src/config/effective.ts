@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import * as z from 'zod';
-import { formatAddress } from '../net/address.ts';
+import { formatAddress } from '../web/address.ts';
 import type { Config } from './config.ts';
 import { leavesOf } from './document.ts';
 import type { KeyPath } from './toml.ts';

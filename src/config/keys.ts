@@ -10,8 +10,8 @@ import {
   type ListenAddress,
   parseHostPort,
   parseListenAddress,
-} from '../net/address.ts';
-import { withoutFinalSlashes } from '../net/url.ts';
+} from '../web/address.ts';
+import { withoutFinalSlashes } from '../web/url.ts';
 
 /** A file that a start reads. */
 export interface NamedFile {

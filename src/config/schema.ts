@@ -2,9 +2,9 @@ import { availableParallelism } from 'node:os';
 import * as z from 'zod';
 import { NAME_PATTERN } from '../base/names.ts';
 import { parseQuorum } from '../log/quorum.ts';
-import { parseAllowed } from '../net/policy.ts';
 import { RENEWAL_DIGESTS } from '../store/renewalStore.ts';
 import type { ClockSource } from '../tsa/synchronization.ts';
+import { parseAllowed } from '../web/policy.ts';
 import { consoleTable } from './consoleTable.ts';
 import { httpTable } from './httpTable.ts';
 import {

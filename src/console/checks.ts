@@ -1,7 +1,7 @@
 /** Checks that every request must pass before its content is read: it must be for this console, and come from one of its pages. */
 import type { IncomingMessage } from 'node:http';
 import { BoundedBytes } from '../base/bounded.ts';
-import { IncomingBody } from '../net/incomingBody.ts';
+import { IncomingBody } from '../web/incomingBody.ts';
 import type { Door } from './doors.ts';
 import { english } from './english.ts';
 import { Refusal } from './screen.ts';

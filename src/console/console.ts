@@ -1,8 +1,8 @@
 /** The console: the parts that the daemon opens if the configuration has a table `[console]`. */
 import type { RequestListener } from 'node:http';
-import type { HostPort, ListenAddress } from '../net/address.ts';
-import type { TlsCertificates } from '../net/tls.ts';
 import type { TrailCheckOptions } from '../prove/trailCheck.ts';
+import type { HostPort, ListenAddress } from '../web/address.ts';
+import type { TlsCertificates } from '../web/tls.ts';
 import { readAssets } from './assets.ts';
 import { ConsoleApp, type ConsoleAppOptions } from './consoleApp.ts';
 import { type CertificateDoorOptions, certificateDoor, type Door, linkDoor } from './doors.ts';

@@ -2,12 +2,12 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
-import { formatAddress, type HostPort, type ListenAddress } from '../net/address.ts';
-import { Admission, takingAnyBody } from '../net/admission.ts';
-import { ConnectionLimits } from '../net/connectionLimits.ts';
-import { closeServer, listenAt } from '../net/listen.ts';
-import type { TlsCertificates } from '../net/tls.ts';
-import { createTlsServer } from '../net/tlsServer.ts';
+import { formatAddress, type HostPort, type ListenAddress } from '../web/address.ts';
+import { Admission, takingAnyBody } from '../web/admission.ts';
+import { ConnectionLimits } from '../web/connectionLimits.ts';
+import { closeServer, listenAt } from '../web/listen.ts';
+import type { TlsCertificates } from '../web/tls.ts';
+import { createTlsServer } from '../web/tlsServer.ts';
 
 const HEAD_MS_MAX = 5_000;
 /** Longer than the interval between events of a stream: a client that reads nothing for so long is gone. */

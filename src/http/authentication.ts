@@ -2,10 +2,10 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import { hashApiKey, hashCertificateName, isApiKey } from '../job/apikey.ts';
-import type { ClientCertificate, TlsPeer } from '../net/clientCertificate.ts';
 import { isLiveAt } from '../store/apiKeys.ts';
 import type { Credential, Scope } from '../store/credentialStore.ts';
 import type { Store } from '../store/store.ts';
+import type { ClientCertificate, TlsPeer } from '../web/clientCertificate.ts';
 import type { Caller, Middleware, RequestContext } from './requestContext.ts';
 
 export interface AuthOptions {

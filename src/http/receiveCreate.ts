@@ -13,7 +13,6 @@ import {
 } from '../job/fields.ts';
 import { duplicateField, invalidField, quoteName } from '../job/fieldValues.ts';
 import type { Content } from '../job/job.ts';
-import { IncomingBody } from '../net/incomingBody.ts';
 import {
   type DocumentField,
   type DocumentOptions,
@@ -22,6 +21,7 @@ import {
   type ReceivedDocument,
   tooLarge,
 } from '../seal/documentPass.ts';
+import { IncomingBody } from '../web/incomingBody.ts';
 import { readJson } from './json.ts';
 import { unknownParameter } from './listQuery.ts';
 import { FormParser, type PartSink } from './multipart/form.ts';

@@ -4,7 +4,7 @@ import { BoundedBytes } from '../base/bounded.ts';
 import { ServiceError } from '../base/errors.ts';
 import { Slots } from '../base/slots.ts';
 import { Turns } from '../base/turns.ts';
-import { IncomingBody } from '../net/incomingBody.ts';
+import { IncomingBody } from '../web/incomingBody.ts';
 import { type Middleware, type RequestContext, senderOf } from './requestContext.ts';
 
 /**

@@ -2,8 +2,8 @@ import type { Middleware as KoaMiddleware, ParameterizedContext } from 'koa';
 import { assert } from '../base/assert.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Act, ActName, ActObject } from '../manifest/auditRecord.ts';
-import { addressKey } from '../net/connectionLimits.ts';
 import type { Viewer } from '../store/store.ts';
+import { addressKey } from '../web/connectionLimits.ts';
 
 /** The sender of a request, identified by its API key. */
 export interface Caller {

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { BoundedCounts } from '../base/bounded.ts';
-import { addressKey } from '../net/connectionLimits.ts';
+import { addressKey } from '../web/connectionLimits.ts';
 
 /** Log lines per address and window for requests without a valid API key. */
 const LINES_MAX = 20;

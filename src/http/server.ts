@@ -2,10 +2,10 @@ import { createServer, type ServerOptions as HttpOptions, type Server } from 'no
 import type { Logger } from 'pino';
 import { OperatorError } from '../base/errors.ts';
 import { openDatagramAddon } from '../base/journal.ts';
-import { formatAddress, isLoopback, type ListenAddress } from '../net/address.ts';
-import { closeServer, type InheritedSocket, listenAt } from '../net/listen.ts';
-import type { TlsCertificates } from '../net/tls.ts';
-import { createTlsServer } from '../net/tlsServer.ts';
+import { formatAddress, isLoopback, type ListenAddress } from '../web/address.ts';
+import { closeServer, type InheritedSocket, listenAt } from '../web/listen.ts';
+import type { TlsCertificates } from '../web/tls.ts';
+import { createTlsServer } from '../web/tlsServer.ts';
 import type { App } from './app.ts';
 import { answerRequests } from './transport.ts';
 

@@ -4,7 +4,7 @@ import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { ERROR_KINDS } from '../base/errorKinds.ts';
 import type { ErrorCode } from '../base/errors.ts';
-import type { Admission, Admitted, ParseError } from '../net/admission.ts';
+import type { Admission, Admitted, ParseError } from '../web/admission.ts';
 import { encodeEnvelope } from './errorResponses.ts';
 import { newRequestId } from './observe.ts';
 import type { RequestLog } from './requestLog.ts';

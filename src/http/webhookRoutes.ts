@@ -2,9 +2,9 @@ import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
 import { invalidField } from '../job/fieldValues.ts';
 import type { Act, ActName } from '../manifest/auditRecord.ts';
-import type { TargetPolicy } from '../net/policy.ts';
 import type { Store } from '../store/store.ts';
 import type { Delivery, NewEndpoint, WebhookEndpoint } from '../store/webhookStore.ts';
+import type { TargetPolicy } from '../web/policy.ts';
 import {
   auditedEndpoint,
   disabled,

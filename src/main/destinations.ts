@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { parseWitnessPolicy } from '../log/witnessPolicy.ts';
-import type { Destination, Destinations } from '../net/egressServer.ts';
-import { HttpClient, readAuthorities } from '../net/httpClient.ts';
-import { TargetPolicy } from '../net/policy.ts';
 import { submissionUrl } from '../watch/witnessClient.ts';
+import type { Destination, Destinations } from '../web/egressServer.ts';
+import { HttpClient, readAuthorities } from '../web/httpClient.ts';
+import { TargetPolicy } from '../web/policy.ts';
 
 /** In addition to fetching documents, the daemon probes up to 256; and some requests are being closed. */
 const SOURCE_REQUESTS_SPARE = 256 + 16;

@@ -16,8 +16,8 @@ import { OperatorError } from '../base/errors.ts';
 import { createLogger, endRefused } from '../base/logger.ts';
 import { packageVersion } from '../base/package.ts';
 import { type Config, loadConfig, parseConfig } from '../config/config.ts';
-import { openEgressServer } from '../net/egressServer.ts';
 import { Supervision } from '../watch/supervision.ts';
+import { openEgressServer } from '../web/egressServer.ts';
 import { destinationsOf } from './destinations.ts';
 
 const USAGE = 'usage: egress --config FILE [--listen SOCKET]\n';

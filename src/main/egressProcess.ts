@@ -12,9 +12,9 @@ import {
   EgressClient,
   type EgressProcess,
   type EgressStatus,
-} from '../net/egressClient.ts';
-import type { HttpExchange } from '../net/httpClient.ts';
-import { NoAnswer, toNoAnswer } from '../net/noAnswer.ts';
+} from '../web/egressClient.ts';
+import type { HttpExchange } from '../web/httpClient.ts';
+import { NoAnswer, toNoAnswer } from '../web/noAnswer.ts';
 
 const PROGRAM = fileURLToPath(siblingModule('egress', import.meta.url));
 /** The complete environment of the child: the daemon's own may contain credentials. */

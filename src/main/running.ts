@@ -2,8 +2,8 @@ import type { Logger } from 'pino';
 import { packageVersion } from '../base/package.ts';
 import type { Config } from '../config/config.ts';
 import type { HttpServer } from '../http/server.ts';
-import { formatAddress } from '../net/address.ts';
 import type { Supervision } from '../watch/supervision.ts';
+import { formatAddress } from '../web/address.ts';
 
 /** A daemon that listens. */
 export interface Running {

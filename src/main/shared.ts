@@ -8,13 +8,13 @@ import type { Copies } from '../copy/copies.ts';
 import type { StatusSources } from '../health/statusReader.ts';
 import type { AnsweredRequest } from '../http/observe.ts';
 import type { Limits } from '../limits/limits.ts';
-import { TargetPolicy } from '../net/policy.ts';
-import type { TlsCertificates } from '../net/tls.ts';
 import type { LastCheckpoint } from '../prove/lastCheckpoint.ts';
 import type { Scanner } from '../scan/scanner.ts';
 import type { DocumentOptions } from '../seal/documentPass.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Store } from '../store/store.ts';
+import { TargetPolicy } from '../web/policy.ts';
+import type { TlsCertificates } from '../web/tls.ts';
 import type { Egress } from './egressProcess.ts';
 
 /** Parts that a sealing daemon and a front have in common. */

@@ -12,7 +12,6 @@ import {
   type PartitionsOptions,
 } from '../kms/partitions.ts';
 import type { Term } from '../log/epochs.ts';
-import type { HttpExchange } from '../net/httpClient.ts';
 import type { RenewalToken } from '../store/renewalStore.ts';
 import type { Batch, BatchTimestamp } from '../store/store.ts';
 import {
@@ -29,6 +28,7 @@ import { GRANULARITY_MS, type TimestampAuthority } from '../tsa/stamp.ts';
 import { type AuthorityStatus, Timestamps } from '../tsa/timestamps.ts';
 import type { ClockStatus, TrustedClock } from '../tsa/trustedClock.ts';
 import { TimestampUnavailable } from '../tsa/unavailable.ts';
+import type { HttpExchange } from '../web/httpClient.ts';
 
 export interface RemoteOptions {
   /** Undefined if it is reached only by file. */

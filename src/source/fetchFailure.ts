@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../base/errors.ts';
-import { NoAnswer, type NoAnswerReason } from '../net/noAnswer.ts';
+import { NoAnswer, type NoAnswerReason } from '../web/noAnswer.ts';
 
 /** Longest wait that a source can ask for; seconds. */
 const RETRY_AFTER_SECONDS_MAX = 3600;

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../base/errors.ts';
-import { EgressAway } from '../net/egressClient.ts';
-import type { HttpExchange, HttpRequest } from '../net/httpClient.ts';
-import { NoAnswer } from '../net/noAnswer.ts';
+import { EgressAway } from '../web/egressClient.ts';
+import type { HttpExchange, HttpRequest } from '../web/httpClient.ts';
+import { NoAnswer } from '../web/noAnswer.ts';
 import { representationSha256 } from './digest.ts';
 import { badAnswer, unanswered, unfetchable, unfetchableNow } from './fetchFailure.ts';
 

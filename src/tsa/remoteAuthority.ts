@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import type { HttpExchange } from '../net/httpClient.ts';
-import { readBody } from '../net/response.ts';
+import type { HttpExchange } from '../web/httpClient.ts';
+import { readBody } from '../web/response.ts';
 import type { TimestampAuthority } from './stamp.ts';
 import { TimestampUnavailable } from './unavailable.ts';
 

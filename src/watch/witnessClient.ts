@@ -8,10 +8,10 @@ import { consistencyProof, verifyConsistency } from '../log/proof.ts';
 import type { ReadTile } from '../log/tiles.ts';
 import { loadEdge, rootOf } from '../log/tree.ts';
 import type { PolicyWitness } from '../log/witnessPolicy.ts';
-import type { HttpExchange } from '../net/httpClient.ts';
-import { toNoAnswer } from '../net/noAnswer.ts';
-import { readBody } from '../net/response.ts';
-import { withoutFinalSlashes } from '../net/url.ts';
+import type { HttpExchange } from '../web/httpClient.ts';
+import { toNoAnswer } from '../web/noAnswer.ts';
+import { readBody } from '../web/response.ts';
+import { withoutFinalSlashes } from '../web/url.ts';
 
 /** A checkpoint of the log for a witness. */
 export interface Submission {

@@ -3,13 +3,13 @@ import { ServiceError } from '../base/errors.ts';
 import { newUuid } from '../base/uuid.ts';
 import { duplicateField, invalidField, missingField, unknownField } from '../job/fieldValues.ts';
 import type { ActObject } from '../manifest/auditRecord.ts';
-import { type TargetPolicy, TargetRefused } from '../net/policy.ts';
 import {
   type NewEndpoint,
   WEBHOOK_EVENTS,
   type WebhookEndpoint,
   type WebhookEvent,
 } from '../store/webhookStore.ts';
+import { type TargetPolicy, TargetRefused } from '../web/policy.ts';
 import { newSecret, parseSecret } from './signature.ts';
 
 /** Enough for every interested system; each job costs one delivery to each. */

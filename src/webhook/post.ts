@@ -1,5 +1,5 @@
-import type { HttpExchange, HttpRequest } from '../net/httpClient.ts';
-import { discardBody } from '../net/response.ts';
+import type { HttpExchange, HttpRequest } from '../web/httpClient.ts';
+import { discardBody } from '../web/response.ts';
 
 export interface Answer {
   status: number;

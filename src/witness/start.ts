@@ -18,7 +18,7 @@ import { systemReason } from '../base/systemReason.ts';
 import { encodeCosigner } from '../log/cosignature.ts';
 import { isClassical, type VerifierKey } from '../log/verifierKey.ts';
 import { parseWitnessPolicy, WitnessPolicyError } from '../log/witnessPolicy.ts';
-import { parseListenAddress } from '../net/address.ts';
+import { parseListenAddress } from '../web/address.ts';
 import { HeldCheckpoints } from './heldCheckpoints.ts';
 import { openHsmKey } from './hsmKey.ts';
 import { createKeyFile, openKeyFile } from './keyFile.ts';

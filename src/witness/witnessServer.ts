@@ -3,11 +3,11 @@ import type { Logger } from 'pino';
 import { BoundedBytes } from '../base/bounded.ts';
 import { ServiceError } from '../base/errors.ts';
 import { NOTE_LENGTH_MAX } from '../log/note.ts';
-import type { ListenAddress } from '../net/address.ts';
-import { Admission, takingAnyBody } from '../net/admission.ts';
-import { ConnectionLimits } from '../net/connectionLimits.ts';
-import { IncomingBody } from '../net/incomingBody.ts';
-import { closeServer, type InheritedSocket, listenAt } from '../net/listen.ts';
+import type { ListenAddress } from '../web/address.ts';
+import { Admission, takingAnyBody } from '../web/admission.ts';
+import { ConnectionLimits } from '../web/connectionLimits.ts';
+import { IncomingBody } from '../web/incomingBody.ts';
+import { closeServer, type InheritedSocket, listenAt } from '../web/listen.ts';
 import type { HeldCheckpoints } from './heldCheckpoints.ts';
 import type { Witness, WitnessReply } from './witness.ts';
 

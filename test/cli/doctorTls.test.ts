@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { toRfc3339 } from '../../src/base/clock.ts';
 import { diagnoseServed, diagnoseTls } from '../../src/cli/doctor/certificateDiagnosis.ts';
 import type { AdminStatus } from '../../src/health/statusSchema.ts';
-import { readTls } from '../../src/net/tls.ts';
+import { readTls } from '../../src/web/tls.ts';
 import { issueCertificate, makeAuthority, revoke } from '../support/certificates.ts';
 
 const DAY_MS = 86_400_000;

@@ -8,7 +8,7 @@ import { pino } from 'pino';
 import type { Test } from 'tap';
 import type { ConsoleOptions } from '../../src/console/console.ts';
 import type { CertifiedPerson } from '../../src/console/doors.ts';
-import { TlsCertificates } from '../../src/net/tls.ts';
+import { TlsCertificates } from '../../src/web/tls.ts';
 import {
   issueCertificate,
   issueClient,

@@ -25,8 +25,8 @@ import { callerOf, type RequestContext } from '../../src/http/requestContext.ts'
 import { listen } from '../../src/http/server.ts';
 import { hashApiKey, hashCertificateName } from '../../src/job/apikey.ts';
 import { parseAuditRecord } from '../../src/manifest/auditRecord.ts';
-import { sha256Of } from '../../src/net/clientCertificate.ts';
-import { TlsCertificates, type TlsFiles } from '../../src/net/tls.ts';
+import { sha256Of } from '../../src/web/clientCertificate.ts';
+import { TlsCertificates, type TlsFiles } from '../../src/web/tls.ts';
 import { ENVIRONMENT, openTestApp, pdfOf, type TestApp } from '../support/app.ts';
 import {
   type ClientSubject,

@@ -1,7 +1,7 @@
 import { pino } from 'pino';
-import type { HttpExchange } from '../../src/net/httpClient.ts';
-import { NoAnswer } from '../../src/net/noAnswer.ts';
 import type { Delivery, WebhookEndpoint } from '../../src/store/webhookStore.ts';
+import type { HttpExchange } from '../../src/web/httpClient.ts';
+import { NoAnswer } from '../../src/web/noAnswer.ts';
 import { Deliverer } from '../../src/webhook/deliver.ts';
 import type { Answer } from '../../src/webhook/post.ts';
 import { OutboxModel } from './outboxModel.ts';

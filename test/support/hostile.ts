@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import type { Test } from 'tap';
-import type { NoAnswerReason } from '../../src/net/noAnswer.ts';
+import type { NoAnswerReason } from '../../src/web/noAnswer.ts';
 import { until } from './until.ts';
 
 /** One way to answer a request that HTTP does not have, or not in any time. */

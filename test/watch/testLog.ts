@@ -3,10 +3,10 @@ import type { Test } from 'tap';
 import { encodeCheckpoint } from '../../src/log/checkpoint.ts';
 import { appendLeaves, emptyEdge, leafHash, rootOf } from '../../src/log/tree.ts';
 import { parseWitnessPolicy } from '../../src/log/witnessPolicy.ts';
-import { HttpClient } from '../../src/net/httpClient.ts';
 import type { Batch, Store } from '../../src/store/store.ts';
 import type { WitnessState } from '../../src/store/witnessStore.ts';
 import { openWitnessing, type Witnessing, type WitnessingOptions } from '../../src/watch/witnessing.ts';
+import { HttpClient } from '../../src/web/httpClient.ts';
 import { firstEpoch, makeKey, signNote } from '../support/sealing.ts';
 
 export const ORIGIN = 'seal.example.com/test/2026';

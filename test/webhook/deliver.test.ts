@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
-import { EgressAway } from '../../src/net/egressClient.ts';
-import { NoAnswer } from '../../src/net/noAnswer.ts';
+import { EgressAway } from '../../src/web/egressClient.ts';
+import { NoAnswer } from '../../src/web/noAnswer.ts';
 import { newSecret } from '../../src/webhook/signature.ts';
 import { sampleJob } from '../store/samples.ts';
 import { HOSTILITIES, openHostile, TLS_HOSTILITIES } from '../support/hostile.ts';

@@ -3,8 +3,8 @@ import { request as httpsRequest } from 'node:https';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { OperatorError } from '../../base/errors.ts';
-import { answerTo, readBody } from '../../net/response.ts';
-import { withoutFinalSlashes } from '../../net/url.ts';
+import { answerTo, readBody } from '../../web/response.ts';
+import { withoutFinalSlashes } from '../../web/url.ts';
 import { lastingFault } from './lastingFault.ts';
 
 /** A body that is streamed; it is never in memory as a whole. */

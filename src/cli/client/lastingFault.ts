@@ -1,7 +1,7 @@
 import { connect } from 'node:tls';
 import { OperatorError } from '../../base/errors.ts';
 import { codeOf } from '../../base/systemReason.ts';
-import { toNoAnswer } from '../../net/noAnswer.ts';
+import { toNoAnswer } from '../../web/noAnswer.ts';
 
 /** The settings with which the command tried to reach the service, for messages. */
 export interface Attempted {

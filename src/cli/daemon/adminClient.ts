@@ -5,8 +5,8 @@ import { lockHolder } from '../../base/lock.ts';
 import { systemReason } from '../../base/systemReason.ts';
 import type { Config } from '../../config/config.ts';
 import type { AdminStatus } from '../../health/statusSchema.ts';
-import { formatAddress, type SocketPath } from '../../net/address.ts';
-import { answerTo, readBody } from '../../net/response.ts';
+import { formatAddress, type SocketPath } from '../../web/address.ts';
+import { answerTo, readBody } from '../../web/response.ts';
 
 /** No process listens there: no daemon runs with this configuration. */
 export class NobodyAnswers extends OperatorError {

@@ -7,7 +7,7 @@ import { OperatorError } from '../../base/errors.ts';
 import { ROLES } from '../../base/people.ts';
 import { counted } from '../../base/phrases.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
-import type { HostPort, SocketPath } from '../../net/address.ts';
+import type { HostPort, SocketPath } from '../../web/address.ts';
 import { command, option } from '../command.ts';
 import { CONFIG } from '../options.ts';
 import { isJson, note, print, printJson, printResult } from '../terminal.ts';

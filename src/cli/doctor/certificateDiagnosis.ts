@@ -13,7 +13,7 @@ import {
   presentTlsCertificate,
 } from '../../health/sections/certificatesSection.ts';
 import type { AdminStatus } from '../../health/statusSchema.ts';
-import { readTls, type TlsFiles, type TlsTable } from '../../net/tls.ts';
+import { readTls, type TlsFiles, type TlsTable } from '../../web/tls.ts';
 import { badFrom, type Diagnosis, diagnosisOf, good, warning } from './diagnosis.ts';
 
 /** Each certificate that time-stamps depend on, with the days left. */

@@ -5,7 +5,7 @@ import { describeSeconds } from '../../base/phrases.ts';
 import type { Config } from '../../config/config.ts';
 import type { HealthPart } from '../../health/healthFinding.ts';
 import type { AdminStatus } from '../../health/statusSchema.ts';
-import { formatAddress } from '../../net/address.ts';
+import { formatAddress } from '../../web/address.ts';
 import { askAdministration, NobodyAnswers } from '../daemon/adminClient.ts';
 import { loadedOtherwise } from '../daemon/configCommand.ts';
 import { withStoreAt } from '../withStore.ts';

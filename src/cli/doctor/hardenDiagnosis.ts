@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../../config/config.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
-import { formatAddress } from '../../net/address.ts';
+import { formatAddress } from '../../web/address.ts';
 import { instanceOf } from '../systemd.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 

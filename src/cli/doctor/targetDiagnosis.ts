@@ -1,5 +1,5 @@
 import type { Config } from '../../config/config.ts';
-import { uselessEntries } from '../../net/policy.ts';
+import { uselessEntries } from '../../web/policy.ts';
 import { type Diagnosis, warning } from './diagnosis.ts';
 
 /** Entries of the lists of targets that can never allow what they name. */

@@ -7,8 +7,8 @@ import { encodeCosigner } from '../../log/cosignature.ts';
 import type { Epoch } from '../../log/epochs.ts';
 import { encodeVkey } from '../../log/verifierKey.ts';
 import { parseWitnessPolicy, WitnessPolicyError } from '../../log/witnessPolicy.ts';
-import { isLoopback } from '../../net/address.ts';
 import type { Store } from '../../store/store.ts';
+import { isLoopback } from '../../web/address.ts';
 import { type Diagnosis, diagnosisOf, good, warning } from './diagnosis.ts';
 
 const NEW_KEY = 'plan an epoch with one: pdfseal epochs plan --algorithm ed25519';

@@ -5,7 +5,7 @@ import { loadConfig } from '../../config/config.ts';
 import type { PresentedRun } from '../../health/sections/canarySection.ts';
 import type { PresentedPartition } from '../../health/sections/partitionsSection.ts';
 import type { AdminStatus } from '../../health/statusSchema.ts';
-import type { SocketPath } from '../../net/address.ts';
+import type { SocketPath } from '../../web/address.ts';
 import { command, type Given, option } from '../command.ts';
 import { askAdministration } from '../daemon/adminClient.ts';
 import { EXIT } from '../exit.ts';

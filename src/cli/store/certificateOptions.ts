@@ -3,7 +3,7 @@ import { InvalidArgumentError } from 'commander';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
-import { sha256Of } from '../../net/clientCertificate.ts';
+import { sha256Of } from '../../web/clientCertificate.ts';
 import { readTextFile } from '../files.ts';
 
 const FILE_BYTES_MAX = 1 << 20;

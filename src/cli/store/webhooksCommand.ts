@@ -1,9 +1,9 @@
 import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { counted } from '../../base/phrases.ts';
-import { TargetPolicy } from '../../net/policy.ts';
 import { actorOfProcess } from '../../store/acts.ts';
 import { WEBHOOK_EVENTS } from '../../store/webhookStore.ts';
+import { TargetPolicy } from '../../web/policy.ts';
 import {
   addEndpoint,
   alterEndpoint,

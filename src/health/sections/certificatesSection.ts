@@ -2,19 +2,19 @@ import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import { daysLeft, URGENCIES } from '../../base/validity.ts';
 import {
-  TLS_ROLES,
-  type TlsCertificate,
-  type TlsCertificates,
-  type TlsTable,
-  tlsUrgencyOf,
-} from '../../net/tls.ts';
-import {
   type CertificateEntry,
   type CertificateSources,
   listCertificates,
   urgencyOfEntry,
   validityOf,
 } from '../../tsa/certificateList.ts';
+import {
+  TLS_ROLES,
+  type TlsCertificate,
+  type TlsCertificates,
+  type TlsTable,
+  tlsUrgencyOf,
+} from '../../web/tls.ts';
 import { epochSeconds, type StatusMetric, WIRE } from './section.ts';
 
 const { time } = WIRE;

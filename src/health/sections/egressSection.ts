@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { EgressStatus } from '../../net/egressClient.ts';
+import type { EgressStatus } from '../../web/egressClient.ts';
 import { plain, type StatusMetric, WIRE } from './section.ts';
 
 export const egressSchema = z

@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import Koa from 'koa';
 import { openHashPool } from '../../../src/hash/pool.ts';
-import { IncomingBody } from '../../../src/net/incomingBody.ts';
+import { IncomingBody } from '../../../src/web/incomingBody.ts';
 
 /**
  * The floor: the bare server, and both digests of the upload by pdfseald's own engine. Nothing is authenticated, parsed, signed or

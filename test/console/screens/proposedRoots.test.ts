@@ -3,7 +3,7 @@ import { X509Certificate } from 'node:crypto';
 import { appendFileSync, readFileSync } from 'node:fs';
 import t from 'tap';
 import { systemClock } from '../../../src/base/clock.ts';
-import { sha256Of } from '../../../src/net/clientCertificate.ts';
+import { sha256Of } from '../../../src/web/clientCertificate.ts';
 import { makeAuthority } from '../../support/certificates.ts';
 import { openConsole, PLAN } from '../proposingPeople.ts';
 import { look } from './everyScreen.ts';

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { IncomingBody } from '../../src/net/incomingBody.ts';
+import { IncomingBody } from '../../src/web/incomingBody.ts';
 
 const IDLE_MS = 500;
 

@@ -10,9 +10,9 @@ import {
   type HttpClientOptions,
   type HttpRequest,
   readAuthorities,
-} from '../../src/net/httpClient.ts';
-import { NoAnswer } from '../../src/net/noAnswer.ts';
-import { discardBody, readBody } from '../../src/net/response.ts';
+} from '../../src/web/httpClient.ts';
+import { NoAnswer } from '../../src/web/noAnswer.ts';
+import { discardBody, readBody } from '../../src/web/response.ts';
 import {
   HOSTILITIES,
   type Hostility,

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { connect, createServer } from 'node:tls';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { TlsCertificates } from '../../src/net/tls.ts';
+import { TlsCertificates } from '../../src/web/tls.ts';
 import { issueCertificate, makeAuthority, openssl } from '../support/certificates.ts';
 
 /** What OpenSSL can do in TLS 1.2, the weakest too. */

@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { BulkLines, LINE_BYTES_MAX } from '../../src/http/bulkLines.ts';
-import { readBody } from '../../src/net/response.ts';
+import { readBody } from '../../src/web/response.ts';
 import { openWitnessServer, type WitnessServerOptions } from '../../src/witness/witnessServer.ts';
 import { bytesInUse } from '../support/heap.ts';
 import { until } from '../support/until.ts';

@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import { createServer } from 'node:http';
 import { Socket } from 'node:net';
 import t from 'tap';
-import { addressKey, ConnectionLimits } from '../../src/net/connectionLimits.ts';
+import { addressKey, ConnectionLimits } from '../../src/web/connectionLimits.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import { until } from '../support/until.ts';
 import { slowUpload, Wire } from '../support/wire.ts';

@@ -14,12 +14,12 @@ import {
   type EgressProcess,
   type EgressRequest,
   REQUEST_HEADER,
-} from '../../src/net/egressClient.ts';
-import { type Destination, openEgressServer } from '../../src/net/egressServer.ts';
-import { HttpClient, type HttpRequest } from '../../src/net/httpClient.ts';
-import { NoAnswer } from '../../src/net/noAnswer.ts';
-import { TargetPolicy } from '../../src/net/policy.ts';
-import { discardBody, readBody } from '../../src/net/response.ts';
+} from '../../src/web/egressClient.ts';
+import { type Destination, openEgressServer } from '../../src/web/egressServer.ts';
+import { HttpClient, type HttpRequest } from '../../src/web/httpClient.ts';
+import { NoAnswer } from '../../src/web/noAnswer.ts';
+import { TargetPolicy } from '../../src/web/policy.ts';
+import { discardBody, readBody } from '../../src/web/response.ts';
 import { HOSTILITIES, hostilityOf, openHostile } from '../support/hostile.ts';
 import { openSource, serving } from '../support/sources.ts';
 import { until } from '../support/until.ts';

@@ -10,7 +10,7 @@ import { buffer } from 'node:stream/consumers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import t, { type Test } from 'tap';
-import { Admission, type Admitted, takingAnyBody } from '../../src/net/admission.ts';
+import { Admission, type Admitted, takingAnyBody } from '../../src/web/admission.ts';
 import { issueCertificate, makeAuthority } from '../support/certificates.ts';
 import { fc, mutations } from '../support/seed.ts';
 import { until } from '../support/until.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
-import { parseAllowed, TargetPolicy, TargetRefused, uselessEntries } from '../../src/net/policy.ts';
+import { parseAllowed, TargetPolicy, TargetRefused, uselessEntries } from '../../src/web/policy.ts';
 
 /** Whether the URL may be tried: names are not looked up for this. */
 function admits(allow: string[], url: string): boolean {
