@@ -1,6 +1,6 @@
 /** Pairs receipts with their documents, and judges each pair. */
 import { verifyReceiptText } from 'pdfseald/verify';
-import { claimedDigests, provenBy } from '../dist/prove/proven.js';
+import { claimedDigests, provenBy } from '../dist/prove/verify/proven.js';
 import { type Digests, digestFile } from './hashing.ts';
 import type { Result } from './resultView.ts';
 import type { Assignment, Part } from './roles.ts';

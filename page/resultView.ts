@@ -1,7 +1,7 @@
 /** Shows the findings about one receipt. */
 import type { Verdict } from 'pdfseald/verify';
 import { encodeQuorum } from '../dist/log/quorum.js';
-import type { Proven } from '../dist/prove/proven.js';
+import type { Proven } from '../dist/prove/verify/proven.js';
 import {
   type Child,
   definitions,

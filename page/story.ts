@@ -1,6 +1,6 @@
 /** Explains a verdict in sentences, which state only what is proven. */
 import type { Verdict } from 'pdfseald/verify';
-import type { Proven } from '../dist/prove/proven.js';
+import type { Proven } from '../dist/prove/verify/proven.js';
 import { emphasis, type Text } from './text.ts';
 import { utcTime, type Words } from './words.ts';
 

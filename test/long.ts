@@ -39,7 +39,7 @@ const RUNS: Record<string, { says: string; steps(seed: number, share: number): S
       {
         name: 'changed bundles',
         inputs: count(100_000 * share),
-        command: ['test/run.ts', 'test/prove/bundleCheck.test.ts'],
+        command: ['test/run.ts', 'test/prove/verify/bundleCheck.test.ts'],
         env: { PDFSEALD_SEED: `${seed}`, PDFSEALD_MUTATIONS: `${Math.ceil(50_000 * share)}` },
       },
     ],

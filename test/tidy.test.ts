@@ -152,7 +152,7 @@ t.test('offline verification uses nothing of Node.js in a browser', async (t) =>
     reached.add(path);
     for (const next of sourceByPath.get(path)?.imports ?? []) reach(next);
   };
-  for (const path of ['prove/verify.ts', 'prove/proven.ts']) reach(path);
+  for (const path of ['prove/verify/verify.ts', 'prove/verify/proven.ts']) reach(path);
   const packages = new Set<string>();
   for (const path of reached) {
     const { text = '' } = sourceByPath.get(path) ?? {};

@@ -3,7 +3,7 @@ import '../withoutEval.ts';
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import { verifyReceiptText } from 'pdfseald/verify';
-import { claimedDigests, provenBy } from '../../dist/prove/proven.js';
+import { claimedDigests, provenBy } from '../../dist/prove/verify/proven.js';
 import { unfoldOnPaper } from '../browser.ts';
 import { element, fill, find, section, sign, value } from '../dom.ts';
 import { checksOf, headline, type Result, signersOf, verdictOf } from '../resultView.ts';

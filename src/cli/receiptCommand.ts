@@ -11,10 +11,10 @@ import { assembleBundle, BUNDLE_LENGTH_MAX, encodeBundle, parseBundle } from '..
 import { encodeManifest } from '../manifest/manifest.ts';
 import { encodeReceipt } from '../manifest/receipt.ts';
 import { parseReceipt, type ReceivedReceipt } from '../manifest/received.ts';
-import { checkEvidenceRecord } from '../prove/evidenceCheck.ts';
-import { checkLeaf, checkReceiptLeaf } from '../prove/manifestCheck.ts';
-import { parseReceiptJson, stampedOf } from '../prove/receiptText.ts';
-import { encodeChains } from '../prove/renewals.ts';
+import { encodeChains } from '../prove/renewal/renewals.ts';
+import { checkEvidenceRecord } from '../prove/verify/evidenceCheck.ts';
+import { checkLeaf, checkReceiptLeaf } from '../prove/verify/manifestCheck.ts';
+import { parseReceiptJson, stampedOf } from '../prove/verify/receiptText.ts';
 import { argument, command, group, option } from './command.ts';
 import { readSmallFile, readTextFile } from './files.ts';
 

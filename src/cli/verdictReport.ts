@@ -1,7 +1,7 @@
 import { toRfc3339 } from '../base/clock.ts';
 import type { DocumentDigests } from '../job/job.ts';
-import type { Proven } from '../prove/proven.ts';
-import type { Requirement, Verdict } from '../prove/verify.ts';
+import type { Proven } from '../prove/verify/proven.ts';
+import type { Requirement, Verdict } from '../prove/verify/verify.ts';
 
 export interface VerdictReport {
   verdict: Verdict;

@@ -13,7 +13,7 @@ import {
   type TrailCheckOptions,
   type TrailReport,
   trailOfStore,
-} from '../prove/trailCheck.ts';
+} from '../prove/trail/trailCheck.ts';
 import type { Store } from '../store/store.ts';
 import { TAR_END, tarFile } from './tar.ts';
 

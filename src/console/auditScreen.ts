@@ -4,7 +4,7 @@ import { Slots } from '../base/slots.ts';
 import { ACTS, auditDigest, parseAuditRecord } from '../manifest/auditRecord.ts';
 import { describeActor, describeObject, type RecordFilter } from '../manifest/auditWords.ts';
 import { encodeReceipt, type Receipt } from '../manifest/receipt.ts';
-import { type KeptRecord, receiptFile, recordFile, some } from '../prove/trailCheck.ts';
+import { type KeptRecord, receiptFile, recordFile, some } from '../prove/trail/trailCheck.ts';
 import type { Store } from '../store/store.ts';
 import {
   archiveOf,

@@ -1,6 +1,6 @@
 /** The console: the parts that the daemon opens if the configuration has a table `[console]`. */
 import type { RequestListener } from 'node:http';
-import type { TrailCheckOptions } from '../prove/trailCheck.ts';
+import type { TrailCheckOptions } from '../prove/trail/trailCheck.ts';
 import type { HostPort, ListenAddress } from '../web/address.ts';
 import type { TlsCertificates } from '../web/tls.ts';
 import { readAssets } from './assets.ts';

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { BrokenInvariant } from '../base/assert.ts';
 import { type Clock, toRfc3339 } from '../base/clock.ts';
-import type { TrailCheckOptions, TrailReport } from '../prove/trailCheck.ts';
+import type { TrailCheckOptions, TrailReport } from '../prove/trail/trailCheck.ts';
 import type { Store } from '../store/store.ts';
 import { checkNewest } from './auditRecords.ts';
 

@@ -6,7 +6,7 @@ import type { Partitions } from '../kms/partitions.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { QuorumPolicy } from '../log/quorum.ts';
 import { environmentId } from '../manifest/manifest.ts';
-import type { LastCheckpoint } from '../prove/lastCheckpoint.ts';
+import type { LastCheckpoint } from '../prove/trail/lastCheckpoint.ts';
 import type { Scanner } from '../scan/scanner.ts';
 import type { Fetching } from '../seal/fetching.ts';
 import type { RefusedJobs } from '../seal/refusedJobs.ts';

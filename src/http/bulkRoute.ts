@@ -6,7 +6,7 @@ import { ServiceError } from '../base/errors.ts';
 import type { Slots } from '../base/slots.ts';
 import type { Outcome, Sealed } from '../job/job.ts';
 import { Allowance } from '../limits/allowance.ts';
-import { readReceipt } from '../prove/receipts.ts';
+import { readReceipt } from '../prove/trail/receipts.ts';
 import type { Store } from '../store/store.ts';
 import { IncomingBody } from '../web/incomingBody.ts';
 import { type Accepted, acceptJob, type Create } from './acceptJob.ts';

@@ -5,10 +5,10 @@ import { JOB_ID_PATTERN, type Job, type JobRecord, type Sealed } from '../job/jo
 import { encodeBundle } from '../manifest/bundle.ts';
 import { encodeReceipt } from '../manifest/receipt.ts';
 import type { TrustFile } from '../manifest/trustFile.ts';
-import { readBundle, readReceipt, readTlogProof } from '../prove/receipts.ts';
-import { RecordsInTurn } from '../prove/recordsInTurn.ts';
-import { pathsNow } from '../prove/renewalStandings.ts';
-import { EvidenceRecords } from '../prove/renewals.ts';
+import { RecordsInTurn } from '../prove/renewal/recordsInTurn.ts';
+import { pathsNow } from '../prove/renewal/renewalStandings.ts';
+import { EvidenceRecords } from '../prove/renewal/renewals.ts';
+import { readBundle, readReceipt, readTlogProof } from '../prove/trail/receipts.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import { maySee, type Store } from '../store/store.ts';
 import { decodeListQuery, encodeCursor } from './listQuery.ts';

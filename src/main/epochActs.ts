@@ -20,7 +20,7 @@ import { type Epochs, termAt } from '../log/epochs.ts';
 import type { QuorumPolicy } from '../log/quorum.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
 import { epochObject } from '../manifest/sealedForm.ts';
-import type { EpochSeal } from '../prove/epochSeal.ts';
+import type { EpochSeal } from '../prove/epochs/epochSeal.ts';
 import type { Store } from '../store/store.ts';
 
 /** The configuration is read again each time, as by a command. New keys must already exist: the daemon's signers do not create any. */

@@ -20,7 +20,7 @@ import type { RefusalListener } from '../kms/partitions.ts';
 import type { Duties } from '../kms/protocol.ts';
 import { Limits } from '../limits/limits.ts';
 import { parseWitnessPolicy } from '../log/witnessPolicy.ts';
-import { type LastCheckpoint, openLastCheckpoint } from '../prove/lastCheckpoint.ts';
+import { type LastCheckpoint, openLastCheckpoint } from '../prove/trail/lastCheckpoint.ts';
 import { openScanner, type Scanner } from '../scan/scanner.ts';
 import { Fetching, type FetchingOptions } from '../seal/fetching.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';

@@ -1,7 +1,7 @@
 import { toRfc3339 } from '../base/clock.ts';
 import type { Epoch } from '../log/epochs.ts';
 import { epochObject } from '../manifest/sealedForm.ts';
-import type { EpochSeal } from '../prove/epochSeal.ts';
+import type { EpochSeal } from '../prove/epochs/epochSeal.ts';
 import { actOfProcess } from '../store/acts.ts';
 import type { Store } from '../store/store.ts';
 

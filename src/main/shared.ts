@@ -8,7 +8,7 @@ import type { Copies } from '../copy/copies.ts';
 import type { StatusSources } from '../health/statusReader.ts';
 import type { AnsweredRequest } from '../http/observe.ts';
 import type { Limits } from '../limits/limits.ts';
-import type { LastCheckpoint } from '../prove/lastCheckpoint.ts';
+import type { LastCheckpoint } from '../prove/trail/lastCheckpoint.ts';
 import type { Scanner } from '../scan/scanner.ts';
 import type { DocumentOptions } from '../seal/documentPass.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';

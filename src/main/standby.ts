@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
-import { noteNewestCheckpoint } from '../prove/lastCheckpoint.ts';
+import { noteNewestCheckpoint } from '../prove/trail/lastCheckpoint.ts';
 import { openStoreAt } from '../store/engines.ts';
 
 /**

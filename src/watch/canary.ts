@@ -14,9 +14,9 @@ import { kmsKeyId } from '../log/verifierKey.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
 import { encodeReceipt, type Receipt } from '../manifest/receipt.ts';
 import { encodeTrust, epochOf, parseTrust, type TrustFile } from '../manifest/trustFile.ts';
-import { isOpen } from '../prove/finding.ts';
-import { readReceipt } from '../prove/receipts.ts';
-import { createVerifier } from '../prove/verify.ts';
+import { readReceipt } from '../prove/trail/receipts.ts';
+import { isOpen } from '../prove/verify/finding.ts';
+import { createVerifier } from '../prove/verify/verify.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import { type Store, UnknownOutcome } from '../store/store.ts';
 

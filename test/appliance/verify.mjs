@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
 const [port, key, folder] = process.argv.slice(2);
-const { verifyReceiptText } = await import('/usr/lib/pdfseald/dist/prove/verify.js');
+const { verifyReceiptText } = await import('/usr/lib/pdfseald/dist/prove/verify/verify.js');
 const trust = readFileSync(`${folder}/trust.json`, 'utf8');
 const jobs = readFileSync(`${folder}/jobs`, 'utf8').trim().split('\n');
 for (const job of jobs) {

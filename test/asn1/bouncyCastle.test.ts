@@ -7,7 +7,7 @@ import {
   verifyEvidenceRecord,
 } from '../../src/asn1/evidenceRecord.ts';
 import type { DigestName } from '../../src/base/crypto.ts';
-import { EvidenceRecords } from '../../src/prove/renewals.ts';
+import { EvidenceRecords } from '../../src/prove/renewal/renewals.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { startBouncyCastle } from '../support/bouncyCastle.ts';
 import {

@@ -17,7 +17,7 @@ import {
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { readLastCheckpoint } from '../../src/prove/lastCheckpoint.ts';
+import { readLastCheckpoint } from '../../src/prove/trail/lastCheckpoint.ts';
 import { openDatabases } from '../../src/store/lmdb/databases.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';

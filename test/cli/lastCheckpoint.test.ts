@@ -3,7 +3,7 @@ import { appendFileSync, cpSync, existsSync, readFileSync, renameSync, rmSync, w
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { readUpkeep } from '../../src/health/upkeepNotes.ts';
-import { readLastCheckpoint } from '../../src/prove/lastCheckpoint.ts';
+import { readLastCheckpoint } from '../../src/prove/trail/lastCheckpoint.ts';
 import { Client } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';

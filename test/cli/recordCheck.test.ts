@@ -1,7 +1,7 @@
 import t from 'tap';
 import { apiKeyProblems, renewalRecordProblems } from '../../src/cli/store/recordCheck.ts';
 import { type Act, type ActObject, encodeAuditRecord } from '../../src/manifest/auditRecord.ts';
-import { missingRoots, renewalLapses, renewalProblems } from '../../src/prove/renewalCheck.ts';
+import { missingRoots, renewalLapses, renewalProblems } from '../../src/prove/renewal/renewalCheck.ts';
 import { auditedKey } from '../../src/store/apiKeys.ts';
 import type { Credential } from '../../src/store/credentialStore.ts';
 import type { RenewalRun } from '../../src/store/renewalStore.ts';

@@ -17,8 +17,8 @@ import {
   stampNow,
   surveyNow,
 } from '../../src/cli/store/renewRun.ts';
-import { commitRun, draftRun, nextRun } from '../../src/prove/renewalRun.ts';
-import { EvidenceRecords, RenewalTrees } from '../../src/prove/renewals.ts';
+import { commitRun, draftRun, nextRun } from '../../src/prove/renewal/renewalRun.ts';
+import { EvidenceRecords, RenewalTrees } from '../../src/prove/renewal/renewals.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import { BEGIN, DAY_MS } from '../support/authority.ts';
 import { MemoryLog, renew, YearlyAuthority } from '../support/renewals.ts';

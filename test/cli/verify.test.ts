@@ -6,7 +6,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
 import { encodeReceipt } from '../../src/manifest/receipt.ts';
 import { encodeTrust, type TrustedAuthority } from '../../src/manifest/trustFile.ts';
-import { REASONS } from '../../src/prove/finding.ts';
+import { REASONS } from '../../src/prove/verify/finding.ts';
 import { pdfseal } from '../support/commands.ts';
 import { derOf, makeEra, renew } from '../support/evidence.ts';
 import { programFile } from '../support/programs.ts';

@@ -14,12 +14,12 @@ export interface ClusterMutant {
 /** Neither a daemon nor a signer remembers the log. Otherwise they refuse to go on with another one, and nobody is told anything wrong. */
 const NO_MEMORY: readonly Edit[] = [
   {
-    file: 'prove/lastCheckpoint.js',
+    file: 'prove/trail/lastCheckpoint.js',
     line: 'async function assertNewest(store, file) {',
     instead: 'async function assertNewest(store, file) { return;',
   },
   {
-    file: 'prove/lastCheckpoint.js',
+    file: 'prove/trail/lastCheckpoint.js',
     line: 'async function assertExtends(store, head, noted) {',
     instead: 'async function assertExtends(store, head, noted) { return;',
   },

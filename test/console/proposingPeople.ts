@@ -6,7 +6,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import type { Role } from '../../src/base/people.ts';
 import type { ConsoleOptions } from '../../src/console/console.ts';
 import { epochActsOf } from '../../src/main/epochActs.ts';
-import { EpochSeal } from '../../src/prove/epochSeal.ts';
+import { EpochSeal } from '../../src/prove/epochs/epochSeal.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { sampleEpochs } from './sampleStatus.ts';

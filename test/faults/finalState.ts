@@ -10,7 +10,7 @@ import { parseNote } from '../../src/log/note.ts';
 import { noteKeyId, verifySignature } from '../../src/log/verifierKey.ts';
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { parseTrust, type TrustFile } from '../../src/manifest/trustFile.ts';
-import { createVerifier } from '../../src/prove/verify.ts';
+import { createVerifier } from '../../src/prove/verify/verify.ts';
 import { openStoreAt, type StoreLocation } from '../../src/store/engines.ts';
 import { askAdmin } from '../support/admin.ts';
 import type { Answer, Client } from '../support/client.ts';

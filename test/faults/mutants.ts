@@ -72,7 +72,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'says another key in each receipt',
     breaks: 'a receipt never changes',
-    file: 'prove/receipts.js',
+    file: 'prove/trail/receipts.js',
     line: 'return assembleReceipt({ job, environment, batch,',
     instead:
       'return assembleReceipt({ job, environment, batch: { ...batch, kmsKeyId: String(performance.now()) },',

@@ -10,8 +10,8 @@ import {
   parseAuditRecord,
 } from '../../src/manifest/auditRecord.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
-import { checkTrail, storedTrail, type TrailReport, trailOfStore } from '../../src/prove/trailCheck.ts';
-import { createVerifier } from '../../src/prove/verify.ts';
+import { checkTrail, storedTrail, type TrailReport, trailOfStore } from '../../src/prove/trail/trailCheck.ts';
+import { createVerifier } from '../../src/prove/verify/verify.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import type { Credential } from '../../src/store/credentialStore.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';

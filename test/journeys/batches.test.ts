@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
-import { createVerifier } from '../../src/prove/verify.ts';
+import { createVerifier } from '../../src/prove/verify/verify.ts';
 import { BatchStream, Client, digestLines, digestsOf, type JobBody, sealBatch } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';
 

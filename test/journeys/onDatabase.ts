@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
-import { verifyReceipt } from '../../src/prove/verify.ts';
+import { verifyReceipt } from '../../src/prove/verify/verify.ts';
 import type { Client, JobBody } from '../support/client.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { freePort } from '../support/freePort.ts';

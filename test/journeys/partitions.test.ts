@@ -9,7 +9,7 @@ import { parseNote } from '../../src/log/note.ts';
 import { type ClassicalAlgorithm, noteKeyId, verifySignature } from '../../src/log/verifierKey.ts';
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { parseTrust, type TrustedLog, type TrustFile } from '../../src/manifest/trustFile.ts';
-import { verifyReceipt } from '../../src/prove/verify.ts';
+import { verifyReceipt } from '../../src/prove/verify/verify.ts';
 import {
   Client,
   isServed,

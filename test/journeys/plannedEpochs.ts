@@ -5,7 +5,7 @@ import { toHex } from '../../src/base/bytes.ts';
 import { sha256, sha512 } from '../../src/base/crypto.ts';
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
-import { verifyReceipt } from '../../src/prove/verify.ts';
+import { verifyReceipt } from '../../src/prove/verify/verify.ts';
 import { Client, TRAFFIC_DOCUMENT } from '../support/client.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { openSandbox, type Sandbox } from '../support/sandbox.ts';

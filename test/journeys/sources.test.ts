@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
-import { verifyReceipt } from '../../src/prove/verify.ts';
+import { verifyReceipt } from '../../src/prove/verify/verify.ts';
 import { pdfOf } from '../support/app.ts';
 import { type Answer, Client, type Envelope, type JobBody } from '../support/client.ts';
 import { openSandbox } from '../support/sandbox.ts';

@@ -2,7 +2,7 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { readLastCheckpoint } from '../../src/prove/lastCheckpoint.ts';
+import { readLastCheckpoint } from '../../src/prove/trail/lastCheckpoint.ts';
 import { pdfOf } from '../support/app.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import { startPostgres } from '../support/postgres.ts';

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Receipt } from '../../src/manifest/receipt.ts';
 import { parseTrust } from '../../src/manifest/trustFile.ts';
-import { verifyReceipt } from '../../src/prove/verify.ts';
+import { verifyReceipt } from '../../src/prove/verify/verify.ts';
 import { pdfOf } from '../support/app.ts';
 import { preferAcme } from '../support/certificates.ts';
 import { type Answer, Client, type JobBody } from '../support/client.ts';

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { readLastCheckpoint } from '../../src/prove/lastCheckpoint.ts';
+import { readLastCheckpoint } from '../../src/prove/trail/lastCheckpoint.ts';
 import { Client, type JobBody } from '../support/client.ts';
 import { onePage, pdfFile } from '../support/pdf.ts';
 import { Receiver } from '../support/receiver.ts';

@@ -13,7 +13,7 @@ import { encodeVkey, noteKeyId } from '../../src/log/verifierKey.ts';
 import { parseWitnessPolicy, satisfiesPolicy, WitnessPolicyError } from '../../src/log/witnessPolicy.ts';
 import { encodeManifest, leafData } from '../../src/manifest/manifest.ts';
 import { encodeTrust } from '../../src/manifest/trustFile.ts';
-import { verifyReceiptText } from '../../src/prove/verify.ts';
+import { verifyReceiptText } from '../../src/prove/verify/verify.ts';
 import { goProgram } from '../support/goProgram.ts';
 import { makeJob, makeKey, sealJobs } from '../support/sealing.ts';
 import { change, fc, mutations } from '../support/seed.ts';

@@ -4,8 +4,8 @@ import { english } from '../../page/english.ts';
 import { tell, tellCheck } from '../../page/story.ts';
 import { plainText, visible } from '../../page/text.ts';
 import { localTime, utcTime, wordsFor } from '../../page/words.ts';
-import { provenBy } from '../../src/prove/proven.ts';
-import { verifyReceiptText } from '../../src/prove/verify.ts';
+import { provenBy } from '../../src/prove/verify/proven.ts';
+import { verifyReceiptText } from '../../src/prove/verify/verify.ts';
 import { digestsOf, makeFixtures, ORIGIN } from '../support/receipts.ts';
 
 const fixtures = await makeFixtures();

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { newJobId } from '../../src/job/id.ts';
 import { initKey } from '../../src/kms/keyOperations.ts';
 import type { Epoch } from '../../src/log/epochs.ts';
-import { readReceipt } from '../../src/prove/receipts.ts';
+import { readReceipt } from '../../src/prove/trail/receipts.ts';
 import { openSealer } from '../../src/seal/openSealer.ts';
 import type { SealerOptions } from '../../src/seal/sealer.ts';
 import type { SigningOptions } from '../../src/seal/signing.ts';

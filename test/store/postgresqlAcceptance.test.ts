@@ -5,7 +5,7 @@ import { newJobId } from '../../src/job/id.ts';
 import type { Job, ReceivedJob } from '../../src/job/job.ts';
 import { takeOverOnce } from '../../src/main/takeOver.ts';
 import { epochObject } from '../../src/manifest/sealedForm.ts';
-import { EpochSeal } from '../../src/prove/epochSeal.ts';
+import { EpochSeal } from '../../src/prove/epochs/epochSeal.ts';
 import { openSealer } from '../../src/seal/openSealer.ts';
 import { RefusedJobs } from '../../src/seal/refusedJobs.ts';
 import type { Sealer } from '../../src/seal/sealer.ts';

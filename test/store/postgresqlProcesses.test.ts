@@ -1,8 +1,8 @@
 /** What several processes write at once, each with a store of its own: the daemon, and commands beside it. */
 import t, { type Test } from 'tap';
 import { auditDigest, parseAuditRecord } from '../../src/manifest/auditRecord.ts';
-import { renewalProblems } from '../../src/prove/renewalCheck.ts';
-import { RenewedElsewhere } from '../../src/prove/renewalRun.ts';
+import { renewalProblems } from '../../src/prove/renewal/renewalCheck.ts';
+import { RenewedElsewhere } from '../../src/prove/renewal/renewalRun.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
 import type { RenewalRun } from '../../src/store/renewalStore.ts';

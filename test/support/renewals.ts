@@ -7,13 +7,19 @@ import type { DigestName } from '../../src/base/crypto.ts';
 import { digestOf } from '../../src/base/crypto.ts';
 import type { Act } from '../../src/manifest/auditRecord.ts';
 import type { TrustedAuthority } from '../../src/manifest/trustFile.ts';
-import { chooseWays } from '../../src/prove/renewalPath.ts';
-import { commitRun, draftRun, judgeRenewal, nextRun, RenewedElsewhere } from '../../src/prove/renewalRun.ts';
-import { tokenStandings } from '../../src/prove/renewalStandings.ts';
-import { RenewalTrees } from '../../src/prove/renewals.ts';
-import { auditedRun } from '../../src/prove/runRecord.ts';
-import { keptTheft, type Theft, theftsOf } from '../../src/prove/thefts.ts';
-import { isLast } from '../../src/prove/timestampCheck.ts';
+import { chooseWays } from '../../src/prove/renewal/renewalPath.ts';
+import {
+  commitRun,
+  draftRun,
+  judgeRenewal,
+  nextRun,
+  RenewedElsewhere,
+} from '../../src/prove/renewal/renewalRun.ts';
+import { tokenStandings } from '../../src/prove/renewal/renewalStandings.ts';
+import { RenewalTrees } from '../../src/prove/renewal/renewals.ts';
+import { auditedRun } from '../../src/prove/renewal/runRecord.ts';
+import { keptTheft, type Theft, theftsOf } from '../../src/prove/renewal/thefts.ts';
+import { isLast } from '../../src/prove/verify/timestampCheck.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import {
   isDraftOf,

@@ -1,6 +1,6 @@
 import type { DocumentDigests } from '../../job/job.ts';
 import { encodeReceipt, type Receipt } from '../../manifest/receipt.ts';
-import { RECEIPT_LENGTH_MAX } from '../../prove/receiptText.ts';
+import { RECEIPT_LENGTH_MAX } from '../../prove/verify/receiptText.ts';
 import type { ApiRequest } from './apiClient.ts';
 import {
   Attempts,

@@ -6,7 +6,7 @@ import { toHex } from '../../base/bytes.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { NOTE_LENGTH_MAX } from '../../log/note.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
-import { type EpochCheckpoint, readEarlier } from '../../prove/history.ts';
+import { type EpochCheckpoint, readEarlier } from '../../prove/trail/history.ts';
 import { readTextFile } from '../files.ts';
 
 /** A checkpoint as the log showed it, signed by enough of its keys. So only the log itself can fill the folder. */

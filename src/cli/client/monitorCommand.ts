@@ -9,14 +9,14 @@ import { HASH_BYTES, type ReadTile, tilePath, tileWidth } from '../../log/tiles.
 import { parseWitnessPolicy, type WitnessPolicy, WitnessPolicyError } from '../../log/witnessPolicy.ts';
 import { BUNDLE_LENGTH_MAX } from '../../manifest/bundle.ts';
 import { parseTrust, type TrustFile } from '../../manifest/trustFile.ts';
-import { whyNotGrown, whyNotThere, whyNotWitnessed } from '../../prove/following.ts';
+import { whyNotGrown, whyNotThere, whyNotWitnessed } from '../../prove/trail/following.ts';
 import {
   type EpochCheckpoint,
   epochContradiction,
   readEarlier,
   signedCheckpoint,
-} from '../../prove/history.ts';
-import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../../prove/receiptText.ts';
+} from '../../prove/trail/history.ts';
+import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../../prove/verify/receiptText.ts';
 import { command, type Given, option } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { readTextFile } from '../files.ts';

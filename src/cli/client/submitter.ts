@@ -4,7 +4,7 @@ import { createFileAtomically, writeFileAtomically } from '../../base/atomicFile
 import { OperatorError } from '../../base/errors.ts';
 import type { DocumentDigests } from '../../job/job.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
-import { RECEIPT_BYTES_MAX } from '../../prove/receiptText.ts';
+import { RECEIPT_BYTES_MAX } from '../../prove/verify/receiptText.ts';
 import { digestFile, readTextFile, saveDocument } from '../files.ts';
 import {
   type CountProgress,

@@ -3,8 +3,8 @@ import { basename, join } from 'node:path';
 import { unusable } from '../../base/atomicFile.ts';
 import type { DocumentDigests } from '../../job/job.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
-import { parseReceiptJson } from '../../prove/receiptText.ts';
-import { createVerifier, type Verdict } from '../../prove/verify.ts';
+import { parseReceiptJson } from '../../prove/verify/receiptText.ts';
+import { createVerifier, type Verdict } from '../../prove/verify/verify.ts';
 
 /** A document to be sealed, and the place for its receipt. */
 export interface Work {

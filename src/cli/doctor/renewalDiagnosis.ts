@@ -3,11 +3,11 @@ import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
 import type { TrustedAuthority } from '../../manifest/trustFile.ts';
-import { fullestLevel } from '../../prove/recordLimits.ts';
-import { missingRoots } from '../../prove/renewalCheck.ts';
-import { waysNow } from '../../prove/renewalPath.ts';
-import { DamagedTimestamp } from '../../prove/renewals.ts';
-import { describeTheft, knownThefts, TAKE_BACK, type Theft } from '../../prove/thefts.ts';
+import { fullestLevel } from '../../prove/renewal/recordLimits.ts';
+import { missingRoots } from '../../prove/renewal/renewalCheck.ts';
+import { waysNow } from '../../prove/renewal/renewalPath.ts';
+import { DamagedTimestamp } from '../../prove/renewal/renewals.ts';
+import { describeTheft, knownThefts, TAKE_BACK, type Theft } from '../../prove/renewal/thefts.ts';
 import type { Store } from '../../store/store.ts';
 import { bad, type Diagnosis, good, warning } from './diagnosis.ts';
 

@@ -2,7 +2,7 @@ import { OperatorError } from '../../base/errors.ts';
 import { type AuditRecord, auditDigest, parseAuditRecord } from '../../manifest/auditRecord.ts';
 import { describeActor, describeObject, fitsFilter } from '../../manifest/auditWords.ts';
 import { parseReceipt } from '../../manifest/received.ts';
-import { type KeptRecord, storedTrail } from '../../prove/trailCheck.ts';
+import { type KeptRecord, storedTrail } from '../../prove/trail/trailCheck.ts';
 import { argument, command, group, option } from '../command.ts';
 import { CONFIG, parseCountArgument, parseDateArgument } from '../options.ts';
 import { isJson, print, printJson, printResult, printTable } from '../terminal.ts';

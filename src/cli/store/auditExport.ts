@@ -7,8 +7,8 @@ import { makeFolder } from '../../base/folders.ts';
 import { strangersOf, trustOfStore } from '../../config/trustAnchors.ts';
 import { encodeReceipt, type Receipt } from '../../manifest/receipt.ts';
 import { parseTrust } from '../../manifest/trustFile.ts';
-import { examineEpochs } from '../../prove/epochSeal.ts';
-import { doubtOf } from '../../prove/lastCheckpoint.ts';
+import { examineEpochs } from '../../prove/epochs/epochSeal.ts';
+import { doubtOf } from '../../prove/trail/lastCheckpoint.ts';
 import {
   checkTrail,
   receiptFile,
@@ -17,8 +17,8 @@ import {
   storedTrail,
   type TrailReport,
   trailOfStore,
-} from '../../prove/trailCheck.ts';
-import { createVerifier } from '../../prove/verify.ts';
+} from '../../prove/trail/trailCheck.ts';
+import { createVerifier } from '../../prove/verify/verify.ts';
 import { command, type Given, option } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { readTextFile } from '../files.ts';

@@ -6,7 +6,7 @@ import { diskRemedy, systemReason } from '../../base/systemReason.ts';
 import type { Config } from '../../config/config.ts';
 import { readForCopy } from '../../kms/treeFile.ts';
 import { openCheckpoint } from '../../log/signedCheckpoint.ts';
-import { contradiction, type EarlierState } from '../../prove/history.ts';
+import { contradiction, type EarlierState } from '../../prove/trail/history.ts';
 import { describeStore, type StoreLocation, storeExists } from '../../store/engines.ts';
 import type { Store } from '../../store/store.ts';
 import { digestFile } from '../files.ts';

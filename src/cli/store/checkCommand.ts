@@ -1,9 +1,9 @@
 import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
-import type { EarlierState } from '../../prove/history.ts';
-import { evidenceOf, readLastCheckpoint } from '../../prove/lastCheckpoint.ts';
-import { RECEIPT_BYTES_MAX } from '../../prove/receiptText.ts';
+import type { EarlierState } from '../../prove/trail/history.ts';
+import { evidenceOf, readLastCheckpoint } from '../../prove/trail/lastCheckpoint.ts';
+import { RECEIPT_BYTES_MAX } from '../../prove/verify/receiptText.ts';
 import type { Store } from '../../store/store.ts';
 import { command, option } from '../command.ts';
 import { EXIT } from '../exit.ts';

@@ -8,7 +8,7 @@ import { assertPlannable, cancelEpoch, changeEpochs, planEpoch } from '../../con
 import { type KeyChoices, keysForEpoch } from '../../kms/epochKeys.ts';
 import type { Epoch, Epochs } from '../../log/epochs.ts';
 import { CLASSICAL_ALGORITHMS, describeKey, kmsKeyId } from '../../log/verifierKey.ts';
-import { EpochSeal, examineEpochs } from '../../prove/epochSeal.ts';
+import { EpochSeal, examineEpochs } from '../../prove/epochs/epochSeal.ts';
 import { actorOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
 import { command, group, option } from '../command.ts';

@@ -10,7 +10,7 @@ import {
   EpochContradiction,
   laterEpochs,
   trustDifferences,
-} from '../../prove/sealedEpochs.ts';
+} from '../../prove/epochs/sealedEpochs.ts';
 import { certificatesNamed } from '../../store/certificatesOnRecord.ts';
 import { exportedTrail } from './exportedTrail.ts';
 

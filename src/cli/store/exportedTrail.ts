@@ -2,8 +2,8 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { unusable } from '../../base/atomicFile.ts';
-import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../../prove/receiptText.ts';
-import { type KeptRecord, receiptFile, recordFile } from '../../prove/trailCheck.ts';
+import { type KeptRecord, receiptFile, recordFile } from '../../prove/trail/trailCheck.ts';
+import { parseReceiptJson, RECEIPT_BYTES_MAX } from '../../prove/verify/receiptText.ts';
 import { readTextFile } from '../files.ts';
 
 /** Generous: a record has some hundred bytes, and lists a few names. */

@@ -4,7 +4,7 @@ import { OperatorError } from '../../base/errors.ts';
 import { documentSha256, type JobPhase, type JobRecord, VISIBILITIES } from '../../job/job.ts';
 import { environmentId } from '../../manifest/manifest.ts';
 import { encodeReceipt } from '../../manifest/receipt.ts';
-import { readReceipt } from '../../prove/receipts.ts';
+import { readReceipt } from '../../prove/trail/receipts.ts';
 import { type EveryJobQuery, listEveryClient } from '../../store/everyClient.ts';
 import type { Store } from '../../store/store.ts';
 import { argument, command, group, option } from '../command.ts';

@@ -6,7 +6,7 @@ import {
   doubtOf,
   readLastCheckpoint,
   restartLastCheckpoint,
-} from '../../prove/lastCheckpoint.ts';
+} from '../../prove/trail/lastCheckpoint.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
 import { command, option } from '../command.ts';

@@ -5,7 +5,7 @@ import { randomIdBytes } from '../../base/random.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import type { Epoch } from '../../log/epochs.ts';
 import { type Act, parseAuditRecord } from '../../manifest/auditRecord.ts';
-import { evidenceOf } from '../../prove/lastCheckpoint.ts';
+import { evidenceOf } from '../../prove/trail/lastCheckpoint.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import {
   assertMayCreateAt,

@@ -1,7 +1,7 @@
 /** The query that a person carries to an outside authority, while the timer calls `pdfseal renew`. */
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
-import { endOfDraft } from '../../prove/renewalRun.ts';
+import { endOfDraft } from '../../prove/renewal/renewalRun.ts';
 import type { RenewalDraft } from '../../store/renewalStore.ts';
 import { hasWays, type Renewing, type Survey, waysAt } from './renewRun.ts';
 

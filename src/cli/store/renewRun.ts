@@ -10,8 +10,8 @@ import { acquireLock, type DaemonLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
 import type { TrustedAuthority } from '../../manifest/trustFile.ts';
-import { fullestLevel, type RecordLevel } from '../../prove/recordLimits.ts';
-import { chooseWays } from '../../prove/renewalPath.ts';
+import { fullestLevel, type RecordLevel } from '../../prove/renewal/recordLimits.ts';
+import { chooseWays } from '../../prove/renewal/renewalPath.ts';
 import {
   commitRun,
   type DraftedRun,
@@ -21,8 +21,8 @@ import {
   nextRun,
   orderFault,
   RenewedElsewhere,
-} from '../../prove/renewalRun.ts';
-import { tokenStandings } from '../../prove/renewalStandings.ts';
+} from '../../prove/renewal/renewalRun.ts';
+import { tokenStandings } from '../../prove/renewal/renewalStandings.ts';
 import {
   type Due,
   dueOf,
@@ -33,9 +33,9 @@ import {
   type StandingTimestamps,
   strengthOf,
   surveyTimestamps,
-} from '../../prove/renewalSurvey.ts';
-import { RenewalTrees } from '../../prove/renewals.ts';
-import { auditedRun } from '../../prove/runRecord.ts';
+} from '../../prove/renewal/renewalSurvey.ts';
+import { RenewalTrees } from '../../prove/renewal/renewals.ts';
+import { auditedRun } from '../../prove/renewal/runRecord.ts';
 import {
   describeTheft,
   keptTheft,
@@ -43,8 +43,8 @@ import {
   TAKE_BACK,
   type Theft,
   theftsOf,
-} from '../../prove/thefts.ts';
-import { isLast } from '../../prove/timestampCheck.ts';
+} from '../../prove/renewal/thefts.ts';
+import { isLast } from '../../prove/verify/timestampCheck.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import {
   isSameRun,

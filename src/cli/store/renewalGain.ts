@@ -1,7 +1,7 @@
 /** Decides which time-stamps are worth a renewal. */
 import { toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
-import type { Due } from '../../prove/renewalSurvey.ts';
+import type { Due } from '../../prove/renewal/renewalSurvey.ts';
 
 export const DAY_MS = 86_400_000;
 

@@ -1,7 +1,7 @@
 import { OperatorError } from '../../base/errors.ts';
 import { acquireLock } from '../../base/lock.ts';
 import { loadConfig } from '../../config/config.ts';
-import { EpochSeal, examineEpochs } from '../../prove/epochSeal.ts';
+import { EpochSeal, examineEpochs } from '../../prove/epochs/epochSeal.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
 import { command } from '../command.ts';

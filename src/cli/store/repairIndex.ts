@@ -2,7 +2,7 @@ import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { acquireLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
-import { evidenceOf } from '../../prove/lastCheckpoint.ts';
+import { evidenceOf } from '../../prove/trail/lastCheckpoint.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
 import type { Sequencing } from '../../store/engines.ts';
 import type { RepairMark } from '../../store/indexStore.ts';

@@ -2,14 +2,14 @@ import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
 import { STRANGER_REMEDY, strangersOf, trustOfStore } from '../../config/trustAnchors.ts';
 import type { TrustFile } from '../../manifest/trustFile.ts';
-import { examineEpochs } from '../../prove/epochSeal.ts';
+import { examineEpochs } from '../../prove/epochs/epochSeal.ts';
 import {
   type EarlierState,
   type EpochCheckpoint,
   epochContradiction,
   readEarlier,
   signedCheckpoint,
-} from '../../prove/history.ts';
+} from '../../prove/trail/history.ts';
 import type { Store } from '../../store/store.ts';
 import { note, print, showProgress } from '../terminal.ts';
 import { checkStore } from './storeCheck.ts';

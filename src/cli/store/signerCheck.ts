@@ -5,7 +5,7 @@ import { heldTrees } from '../../kms/heldTrees.ts';
 import type { Tree } from '../../kms/protocol.ts';
 import { termAt } from '../../log/epochs.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
-import { contradiction } from '../../prove/history.ts';
+import { contradiction } from '../../prove/trail/history.ts';
 import type { Store } from '../../store/store.ts';
 
 /** Findings from querying the signers of the log, in lines. */

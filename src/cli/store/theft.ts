@@ -5,8 +5,13 @@ import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { counted } from '../../base/phrases.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
-import { OWN_TIMESTAMP, reportTheft, type TheftReport, type TouchedRange } from '../../prove/distrust.ts';
-import type { Theft } from '../../prove/thefts.ts';
+import {
+  OWN_TIMESTAMP,
+  reportTheft,
+  type TheftReport,
+  type TouchedRange,
+} from '../../prove/renewal/distrust.ts';
+import type { Theft } from '../../prove/renewal/thefts.ts';
 import { certificatesIn } from '../../tsa/pki.ts';
 import { note, print, showProgress } from '../terminal.ts';
 import type { Renewing } from './renewRun.ts';

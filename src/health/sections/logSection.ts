@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
-import type { LastCheckpointStatus } from '../../prove/lastCheckpoint.ts';
+import type { LastCheckpointStatus } from '../../prove/trail/lastCheckpoint.ts';
 import { epochSeconds, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count, time } = WIRE;

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { ReceivedJob, Sealed } from '../../../src/job/job.ts';
-import { verifyReceiptText } from '../../../src/prove/verify.ts';
+import { verifyReceiptText } from '../../../src/prove/verify/verify.ts';
 import type { BrowserPage } from '../../page/chromium.ts';
 import { HOSTILE } from '../../support/receipts.ts';
 import { makeContent } from '../../support/sealing.ts';

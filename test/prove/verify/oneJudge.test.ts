@@ -1,0 +1,133 @@
+/** The verdict on a receipt is the same, check by check, whoever gives it; and the pages have words for each. */
+import { readFileSync } from 'node:fs';
+import t, { type Test } from 'tap';
+import { BAD, CHECKS, UNKNOWN } from '../../../page/englishVerdicts.ts';
+import { type CheckName, REASONS, type Reason } from '../../../src/prove/verify/finding.ts';
+import { type Verdict, verifyReceiptText } from '../../../src/prove/verify/verify.ts';
+import { pdfseal, runProgram } from '../../support/commands.ts';
+import { digestsOf, makeFixtures } from '../../support/receipts.ts';
+import type { Asked } from './judgeAsked.ts';
+
+/** One receipt of an earlier version stands for all. */
+const fixtures = (await makeFixtures()).filter(({ name }) => !/^installation.* [2-9]$/.test(name));
+const asked = fixtures.map(
+  ({ receipt, trust, document }): Asked => ({ receipt, trust, digests: digestsOf(document) }),
+);
+const own = asked.map(({ receipt, trust, digests }) => verifyReceiptText(receipt, trust, digests));
+
+/** What each judge must say alike. */
+function linesOf({ outcome, checks }: Pick<Verdict, 'outcome' | 'checks'>) {
+  return { outcome, checks: checks.map(({ name, outcome, code }) => [name, outcome, code]) };
+}
+
+function alike(t: Test, verdicts: readonly Pick<Verdict, 'outcome' | 'checks'>[]): void {
+  t.equal(verdicts.length, fixtures.length);
+  for (const [n, { name, outcome }] of fixtures.entries()) {
+    const [said, expected] = [verdicts[n], own[n]];
+    if (said === undefined || expected === undefined) throw new Error(name);
+    t.equal(said.outcome, outcome, name);
+    t.strictSame(linesOf(said), linesOf(expected), name);
+  }
+}
+
+t.test('the command says what the library says', async (t) => {
+  const verdicts: Verdict[] = [];
+  for (const { document, receipt, trust } of fixtures) {
+    const dir = t.testdir({ document, receipt, trust });
+    const args = ['verify', 'document', 'receipt', '--trust', 'trust', '--json'];
+    const { status, stdout } = await pdfseal(args, { cwd: dir });
+    const verdict = JSON.parse(stdout);
+    t.equal(status, { good: 0, bad: 1, unknown: 2 }[verdict.outcome as Verdict['outcome']]);
+    verdicts.push(verdict);
+  }
+  alike(t, verdicts);
+});
+
+t.test('the library says the same as it is exported, and as a browser runs it', async (t) => {
+  const exported = await import('pdfseald/verify');
+  const judge = ({ receipt, trust, digests }: Asked) => exported.verifyReceiptText(receipt, trust, digests);
+  alike(t, asked.map(judge));
+  const preload = ['--disable-warning=ExperimentalWarning', '--import=./test/prove/verify/asBrowser.ts'];
+  const program = [process.execPath, ...preload, 'test/prove/verify/judgeAsked.ts'];
+  const { stdout, stderr } = await runProgram(program, { input: JSON.stringify(asked) });
+  t.ok(stdout.startsWith('['), stderr);
+  alike(t, JSON.parse(stdout));
+});
+
+/** `judgeAll` of the page; its types are those of a browser. */
+interface PageJudge {
+  judgeAll(
+    given: object,
+    trust: string,
+    progress: () => boolean,
+  ): Promise<{ results: { verdict: Verdict }[] }>;
+}
+
+t.test('the page judges as the library does, and the page of the console asks the same judge', async (t) => {
+  const of = (path: string) => new URL(`../../../page/${path}`, import.meta.url);
+  const { judgeAll } = (await import(of('judge.ts').href)) as PageJudge;
+  const verdicts: Verdict[] = [];
+  for (const { document, receipt, trust } of fixtures) {
+    const parts = [
+      { role: 'document', file: new File([document], 'document.pdf') },
+      { role: 'receipt', file: new File([receipt], 'receipt.json'), text: receipt },
+    ];
+    const { results } = await judgeAll({ parts, records: new Map() }, trust, () => true);
+    verdicts.push(...results.map(({ verdict }) => verdict));
+  }
+  alike(t, verdicts);
+  const console = readFileSync(of('console/receipt.ts'), 'utf8');
+  t.match(console, /^import \{ verifyReceiptText \} from 'pdfseald\/verify';$/m);
+  t.match(console, /const verdict = verifyReceiptText\(receiptText, trustText, hashed\);/);
+});
+
+/** The checks that can be open for each reason. */
+const CHECKS_OF: Record<Reason, readonly CheckName[]> = {
+  accepted_after_sealed: ['times'],
+  authority_unknown: ['time-stamp'],
+  below_policy: ['witnesses'],
+  below_quorum: ['quorum', 'witnesses'],
+  bundle_newer: ['bundle'],
+  certificate_expired: ['renewal', 'evidence-record'],
+  cosigned_before_sealed: ['times'],
+  document_missing: ['document'],
+  epoch_unknown: ['quorum', 'epoch', 'witnesses'],
+  in_the_future: ['times'],
+  log_forked: ['witnesses'],
+  log_unknown: ['checkpoint', 'quorum', 'epoch'],
+  no_witness_policy: ['witnesses'],
+  own_word: ['time-stamp'],
+  proof_wrong: ['witnesses'],
+  receipt_newer: ['receipt'],
+  revocation_not_shown: ['revocation'],
+  revoked: ['revocation'],
+  revoked_since: ['revocation'],
+  signature_wrong: ['quorum', 'witnesses'],
+  stamped_before_sealed: ['times'],
+  timestamp_missing: ['time-stamp'],
+  witnesses_not_shown: ['witnesses'],
+};
+
+t.test('the pages have words for every check that is open, whatever its reason', async (t) => {
+  const docs = readFileSync(new URL('../../../docs/verify.md', import.meta.url), 'utf8');
+  for (const reason of REASONS) {
+    const [, outcomes = ''] = new RegExp(`^\\| \`${reason}\` \\| ([^|]+) \\|`, 'm').exec(docs) ?? [];
+    t.match(outcomes, /failed|unknown|not shown|passed/, reason);
+    for (const name of CHECKS_OF[reason]) {
+      const words = CHECKS[name];
+      if (outcomes.includes('failed')) t.ok(words.failed && (BAD[reason] ?? BAD[name]), `${reason}: ${name}`);
+      if (/^unknown/.test(outcomes))
+        t.ok(words.unknown && (UNKNOWN[reason] ?? UNKNOWN[name]), `${reason}: ${name}`);
+      if (outcomes.includes('not shown')) t.ok(words.not_shown, `${reason}: ${name}`);
+      if (outcomes.includes('passed')) t.ok(words.passed, `${reason}: ${name}`);
+    }
+  }
+  for (const { checks } of own)
+    for (const { name, outcome, code } of checks) {
+      t.ok(CHECKS[name][outcome], `${name}: ${outcome}`);
+      t.ok(
+        code === `${name}_${outcome}`.replaceAll('-', '_') || CHECKS_OF[code as Reason].includes(name),
+        `${name}: ${code}`,
+      );
+    }
+});
