@@ -31,6 +31,8 @@ const RANKS = [
   ['main'],
   ['cli.ts', 'main.ts'],
 ];
+/** The rooms of `prove`, from the bottom up, where the same holds. */
+const PROVE_RANKS = [['verify'], ['renewal', 'epochs'], ['trail']];
 /** One room imports another: the more such arrows, the more a newcomer must know to change anything. */
 const ARROWS_MAX = 164;
 
@@ -82,6 +84,20 @@ t.test('imports only go down the ranks, with few arrows between rooms', async (t
     );
   }
   t.ok(arrows.size <= ARROWS_MAX, `${arrows.size} arrows`);
+});
+
+t.test('imports between the rooms of prove go down their ranks', async (t) => {
+  const rankIn = (path: string) =>
+    PROVE_RANKS.findIndex((rooms) => rooms.some((room) => path.startsWith(`prove/${room}/`)));
+  for (const { path, imports } of sources.filter((one) => roomOf(one.path) === 'prove')) {
+    t.ok(rankIn(path) >= 0, `${path} has a rank`);
+    const others = imports.filter((to) => roomOf(to) === 'prove' && dirname(to) !== dirname(path));
+    t.strictSame(
+      others.filter((to) => rankIn(to) >= rankIn(path)),
+      [],
+      path,
+    );
+  }
 });
 
 t.test('the code map has every room, in the order of the ranks', async (t) => {
