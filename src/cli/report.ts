@@ -5,6 +5,7 @@ import { fromEnvironment, ownProcess } from '../base/env.ts';
 import { type ErrorCode, OperatorError, ServiceError } from '../base/errors.ts';
 import { diskRemedy, systemReason } from '../base/systemReason.ts';
 import { UnknownOutcome } from '../store/store.ts';
+import { asAnswer } from '../store/storeAnswers.ts';
 import { EXIT, type ExitStatus } from './exit.ts';
 import { isJson, note, noteJson } from './terminal.ts';
 
@@ -103,7 +104,8 @@ function reportUsage(error: CommanderError): ExitStatus {
   return EXIT.usage;
 }
 
-export function commandFailure(error: unknown): CommandFailure {
+export function commandFailure(thrown: unknown): CommandFailure {
+  const error = asAnswer(thrown);
   if (error instanceof OperatorError) {
     const code = codeOf(error);
     return { code, message: error.message, remedy: error.remedy ?? remedyOf(code) };

@@ -1,4 +1,5 @@
 /** Answers every request to the console: checks it, finds its route, and lays out the page that the screen returns. */
+
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -9,6 +10,7 @@ import { ServiceError } from '../base/errors.ts';
 import type { Person } from '../base/people.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
 import { type Store, UnknownOutcome } from '../store/store.ts';
+import { asAnswer } from '../store/storeAnswers.ts';
 import type { Asset, Assets } from './assets.ts';
 import { checkOrigin, cookieOf, FORM_MS_MAX, HEADERS, readFields, STRANGER_FORM_MS_MAX } from './checks.ts';
 import type { Door } from './doors.ts';
@@ -225,7 +227,8 @@ export class ConsoleApp {
   }
 }
 
-function failurePage(error: unknown): Page {
+function failurePage(thrown: unknown): Page {
+  const error = asAnswer(thrown);
   if (error instanceof Refusal)
     return messagePage(error.message, undefined, { status: error.status, remedy: error.remedy });
   if (error instanceof ServiceError) {

@@ -16,7 +16,7 @@ import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Timestamping } from '../seal/timestamping.ts';
 import type { StoreLocation } from '../store/engines.ts';
 import type { Batch, Store } from '../store/store.ts';
-import { StoreUnavailable } from '../store/storeUnavailable.ts';
+import { isRefusedAs } from '../store/storeError.ts';
 import type { CertificateSources } from '../tsa/certificateList.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Witnessing } from '../watch/witnessing.ts';
@@ -188,7 +188,7 @@ export class StatusReader {
       };
       return { ...this.#told, answers: true };
     } catch (error) {
-      const isAway = error instanceof StoreUnavailable || error instanceof OperatorError;
+      const isAway = isRefusedAs('database_away', error) || error instanceof OperatorError;
       if (!isAway || this.#told === undefined) throw error;
       return { ...this.#told, answers: false };
     }

@@ -11,6 +11,7 @@ import type { Fetching } from '../seal/fetching.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { IdempotencyEntry, IdempotencyKey, Store } from '../store/store.ts';
+import { StoreError } from '../store/storeError.ts';
 import { presentJob, type Site } from './presentJob.ts';
 import type { Receive, ReceivedCreate, ReceiveOptions } from './receiveCreate.ts';
 import { callerOf, type RequestContext } from './requestContext.ts';
@@ -142,7 +143,7 @@ async function acceptNew(
 
 /** After a commit with an unknown outcome the job may be on disk, and then its copy must exist. */
 async function discardIfDropped(error: unknown, upload: ReceivedDocument | undefined): Promise<never> {
-  if (error instanceof ServiceError) await upload?.discard();
+  if (error instanceof ServiceError || error instanceof StoreError) await upload?.discard();
   throw error;
 }
 

@@ -3,6 +3,7 @@ import { BrokenInvariant } from '../base/assert.ts';
 import { ERROR_KINDS, typeOf } from '../base/errorKinds.ts';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
 import { UnknownOutcome } from '../store/store.ts';
+import { asAnswer } from '../store/storeAnswers.ts';
 import { requestIds } from './observe.ts';
 import { JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
 import type { ErrorBody, ErrorEnvelope } from './schemas.ts';
@@ -25,7 +26,8 @@ export function answerErrors(options: AnswerOptions): Middleware {
 }
 
 /** The error that is shown to the caller. The log gets the details, and `onFatal` gets errors that must end the process. */
-export function tellable(ctx: RequestContext, error: unknown, options: AnswerOptions): ServiceError {
+export function tellable(ctx: RequestContext, thrown: unknown, options: AnswerOptions): ServiceError {
+  const error = asAnswer(thrown);
   report(ctx, error, options);
   return error instanceof ServiceError ? error : unexpected(error);
 }

@@ -20,9 +20,8 @@ import { Timekeeping } from '../seal/timekeeping.ts';
 import { SourceClient } from '../source/sourceClient.ts';
 import { logDatabaseSpace } from '../store/diskSpace.ts';
 import { openStoreAt } from '../store/engines.ts';
-import { StorageFull } from '../store/storageFull.ts';
 import type { Store } from '../store/store.ts';
-import { StoreUnavailable } from '../store/storeUnavailable.ts';
+import { isRefusedAs } from '../store/storeError.ts';
 import type { Supervision } from '../watch/supervision.ts';
 import {
   openClockOf,
@@ -198,7 +197,7 @@ async function openWhenReachable({
 }
 
 function isUnreachable(error: unknown): error is Error {
-  if (error instanceof StoreUnavailable) return true;
+  if (isRefusedAs('database_away', error)) return true;
   return error instanceof OperatorError && error.code === 'database_unreachable';
 }
 
@@ -206,8 +205,8 @@ function isUnreachable(error: unknown): error is Error {
 function unlessUnavailable({ logger, onFatal }: FrontOptions): (error: unknown) => void {
   let toldAt = Number.NEGATIVE_INFINITY;
   return (error) => {
-    if (error instanceof StorageFull) return; // The log already says so.
-    if (!(error instanceof StoreUnavailable)) return onFatal(error);
+    if (isRefusedAs('disk_full', error)) return; // The log already says so.
+    if (!isRefusedAs('database_away', error)) return onFatal(error);
     if (performance.now() - toldAt < TELL_MS) return;
     toldAt = performance.now();
     logger.warn({ event: 'database_away', err: error }, 'the database does not answer: requests get 503');

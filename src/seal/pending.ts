@@ -9,9 +9,10 @@ import {
   type ReceivedJob,
 } from '../job/job.ts';
 import type { Acceptance } from '../store/store.ts';
+import { StoreError } from '../store/storeError.ts';
 
 /** The outcome of a job, or why it was dropped. */
-type End = Outcome | ServiceError;
+type End = Outcome | ServiceError | StoreError;
 
 /** A job until its outcome, as seen by this process. */
 export class Pending {
@@ -36,7 +37,7 @@ export class Pending {
     return this.#end !== undefined;
   }
 
-  /** The outcome; undefined if `signal` aborts first. Throws the ServiceError for which the job was dropped. */
+  /** The outcome; undefined if `signal` aborts first. Throws the error for which the job was dropped. */
   async settled(signal?: AbortSignal): Promise<Outcome | undefined> {
     if (this.#end === undefined && !signal?.aborted) {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -45,7 +46,7 @@ export class Pending {
       await promise;
       this.#waiters.delete(resolve);
     }
-    if (this.#end instanceof ServiceError) throw this.#end;
+    if (this.#end instanceof ServiceError || this.#end instanceof StoreError) throw this.#end;
     return this.#end;
   }
 

@@ -8,8 +8,8 @@ import type { Growth } from '../kms/order.ts';
 import type { Term } from '../log/epochs.ts';
 import type { ReadTile } from '../log/tiles.ts';
 import type { Edge } from '../log/tree.ts';
-import { Outrun } from '../store/outrun.ts';
 import type { AnnouncedBatch, Batch, Store } from '../store/store.ts';
+import type { StoreError } from '../store/storeError.ts';
 import type { Cosigners } from './cosigners.ts';
 import { batchOf, type Draft, draftBatch, growthOf, signCheckpoint } from './draft.ts';
 import type { SealedJobs, SealerObserver } from './observer.ts';
@@ -39,7 +39,7 @@ export interface PipelineEvents {
   /** Makes a job durable that is only in memory, or ends it if it conflicts with a job of another node. */
   keep(job: Pending): Promise<unknown>;
   /** A job cannot be accepted because it conflicts with a job that another node accepted. */
-  outrun(job: Pending, error: ServiceError): void;
+  conflicting(job: Pending, refusal: StoreError): void;
   /** The jobs of abandoned batches, in order. They are sealed next. */
   returned(jobs: Sealable[]): void;
   /** Why a batch could not be sealed. Called after its jobs were returned. */
@@ -231,12 +231,19 @@ export class Pipeline {
       tiles: draft.tiles,
       epochsRevision: term.revision,
     });
-    const outcome = committing.catch((error) => this.#outrun(jobs, error));
     // A caller that waits for it is notified of a failing store, and does not wait again.
-    for (const one of added) one.committing = outcome;
-    const isCommitted = await outcome;
+    for (const one of added) one.committing = committing;
+    const outcome = await committing;
     for (const one of added) one.committing = undefined;
-    if (!isCommitted) return false;
+    if (outcome === false) return false;
+    if (outcome !== true) {
+      // The other jobs of the batch are drafted again without these.
+      for (const one of added) {
+        const refusal = outcome.get(one.job.id);
+        if (refusal !== undefined) this.#events.conflicting(one, refusal);
+      }
+      return false;
+    }
     const commitMs = aheadMs + lap();
     this.#edge = draft.edge;
     this.#sealedAt = draft.sealedAt;
@@ -248,16 +255,6 @@ export class Pipeline {
       this.#events.sealed(one, { kind: 'sealed', leafIndex: firstLeaf + n, sealedAt });
     observer?.sealed({ jobs: jobs.map(({ job }) => job), waitedMs, ...steps, commitMs });
     return true;
-  }
-
-  /** Ends the jobs of a batch that conflict with another node's: the others are drafted again without them. */
-  #outrun(jobs: readonly Sealable[], error: unknown): false {
-    if (!(error instanceof Outrun)) throw error;
-    for (const one of jobs) {
-      const refusal = error.refused.get(one.job.id);
-      if (refusal !== undefined) this.#events.outrun(one, refusal);
-    }
-    return false;
   }
 
   /**

@@ -4,7 +4,6 @@ import { type Rounds, startRounds } from '../base/rounds.ts';
 import { DATED_MS_MAX } from '../job/acceptedJob.ts';
 import type { Job, JobMode, JobPhase, JobRecord, Outcome, ReceivedJob } from '../job/job.ts';
 import type { SealingNode, SealingView } from '../store/arrivals.ts';
-import { refusalOf } from '../store/outrun.ts';
 import type { Acceptance, Store } from '../store/store.ts';
 import type { SealerObserver } from './observer.ts';
 import { obstacleNamed, queueFull } from './obstacle.ts';
@@ -106,7 +105,7 @@ export class RemoteSealer {
     return sealer;
   }
 
-  /** As of a sealer that has keys: throws ServiceError `storage_full`, `queue_full` or `timestamp_unavailable`, `kms_partition_unavailable` without an acceptance key that is demanded, and for a blocking request what the daemon that seals has named. */
+  /** As of a sealer that has keys: throws StoreError `disk_full`, or ServiceError `queue_full` or `timestamp_unavailable`, `kms_partition_unavailable` without an acceptance key that is demanded, and for a blocking request what the daemon that seals has named. */
   admit(mode: JobMode): void {
     this.#options.store.space?.admit();
     if (this.waitingCount >= this.#options.queueJobsMax) throw queueFull();
@@ -116,13 +115,11 @@ export class RemoteSealer {
     if (obstacle) throw obstacle;
   }
 
-  /** Makes the job durable. Once this resolves, it survives any crash. Throws ServiceError if it conflicts with a job of another node. */
+  /** Makes the job durable. Once this resolves, it survives any crash. Throws StoreError if it conflicts with a job of another node. */
   async accept(job: Job, acceptance: Acceptance = {}): Promise<void> {
     const { store, observer } = this.#options;
     const sinceMs = performance.now();
-    const accepting = store.jobs.accept(job, acceptance).catch((error) => {
-      throw refusalOf(error, job.id);
-    });
+    const accepting = store.jobs.accept(job, acceptance);
     accepting.catch(() => {}); // The caller that waits for its outcome gets the error.
     this.#accepting.set(job.id, accepting);
     try {

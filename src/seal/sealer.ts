@@ -15,8 +15,8 @@ import {
 import { belowQuorum } from '../kms/partitions.ts';
 import type { Edge } from '../log/tree.ts';
 import type { DiskSpace } from '../store/diskSpace.ts';
-import { refusalOf } from '../store/outrun.ts';
 import type { Acceptance, AnnouncedBatch, Batch, StoredCopy } from '../store/store.ts';
+import { StoreError } from '../store/storeError.ts';
 import { cleared, obstacleTo, type Prerequisites, queueFull, recordsFull } from './obstacle.ts';
 import { isSealable, Pending, PendingJobs, type Sealable, type WaitingJobs } from './pending.ts';
 import { Pipeline, type PipelineOptions } from './pipeline.ts';
@@ -70,7 +70,7 @@ export class Sealer {
     this.#pipeline = new Pipeline(options, edge, head, {
       sealed: (job, outcome) => this.#settle(job, outcome),
       keep: (job) => this.#keep(job),
-      outrun: (job, error) => this.#settle(job, error),
+      conflicting: (job, error) => this.#settle(job, error),
       returned: (jobs) => this.#queue.putBack(jobs),
       obstructed: (obstacle) => this.#failUnsealable(obstacle),
       landed: () => this.#wake.resolve(),
@@ -95,7 +95,7 @@ export class Sealer {
   }
 
   /**
-   * Refuses a request that could not be fulfilled, before its document is received. Throws ServiceError `storage_full` or `queue_full`, and
+   * Refuses a request that could not be fulfilled, before its document is received. Throws StoreError `disk_full`, or ServiceError `queue_full`, and
    * for a blocking request `fork_alarm`, `kms_partition_unavailable`, `witness_unavailable` or `timestamp_unavailable` while nothing can be
    * sealed. While another daemon signs with the keys of this one, no request can be fulfilled here.
    */
@@ -256,7 +256,10 @@ export class Sealer {
     const { store, observer } = this.#options;
     const { job } = pending;
     const lap = stopwatch();
-    const refusal = await store.jobs.accept(job, acceptance).catch((error) => refusalOf(error, job.id));
+    const refusal = await store.jobs.accept(job, acceptance).catch((error: unknown) => {
+      if (error instanceof StoreError) return error;
+      throw error;
+    });
     pending.acceptance = undefined;
     pending.keeping = undefined;
     if (refusal === undefined) observer?.accepted(job, lap());
@@ -335,7 +338,7 @@ export class Sealer {
     this.#options.observer?.failed(pending.job, failure.code);
   }
 
-  #settle(pending: Pending, end: Outcome | ServiceError): void {
+  #settle(pending: Pending, end: Outcome | ServiceError | StoreError): void {
     this.#pending.delete(pending.job);
     pending.settle(end);
   }

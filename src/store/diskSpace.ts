@@ -1,7 +1,7 @@
 import { statfsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { StorageFull } from './storageFull.ts';
+import { StoreError } from './storeError.ts';
 
 /** Writes to the log whether the disk of the database has space. */
 export function logDatabaseSpace(logger: Logger): (isFull: boolean) => void {
@@ -49,9 +49,9 @@ export class DiskSpace {
     this.#options = options;
   }
 
-  /** Throws ServiceError `storage_full` while there is no space for more jobs. */
+  /** Throws StoreError `disk_full` while there is no space for more jobs. */
   admit(): void {
-    if (this.isFull) throw new StorageFull();
+    if (this.isFull) throw new StoreError({ code: 'disk_full' });
   }
 
   /** Resolves when there is space for a commit of that many changes; undefined if there is now. */

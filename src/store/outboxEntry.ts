@@ -1,5 +1,4 @@
 import type { Clock } from '../base/clock.ts';
-import { ServiceError } from '../base/errors.ts';
 import { encodeRecord } from './records.ts';
 import type { ServiceTime } from './serviceTime.ts';
 import type { DeadLetter, Delivery, EndpointTally } from './webhookStore.ts';
@@ -17,15 +16,8 @@ export interface OutboxOptions {
 /** Maximum number of entries changed by one call of sweep: few enough that a batch waiting behind it does not notice. */
 export const SWEEP_ENTRIES_MAX = 500;
 
-const RETRY_AFTER_SECONDS = 60;
-
 export function emptyTally(): EndpointTally {
   return { pending: 0, deadLetters: 0, delivered: 0, failures: 0, dropped: 0 };
-}
-
-export function backlogFull(): ServiceError {
-  const message = 'As many messages wait to be sent to this endpoint as are kept. Repeat the request later.';
-  return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
 }
 
 /** The part of a tally that does not follow from the messages, always in the same order. */

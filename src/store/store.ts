@@ -9,6 +9,7 @@ import type { IndexStore, RepairMark } from './indexStore.ts';
 import type { Nodes } from './nodes.ts';
 import type { RenewalStore } from './renewalStore.ts';
 import type { ServiceTime } from './serviceTime.ts';
+import type { JobConflicts } from './storeError.ts';
 import type { StoreMove } from './storeMove.ts';
 import type { TrailStore } from './trail.ts';
 import type { WebhookStore } from './webhookStore.ts';
@@ -59,7 +60,7 @@ export interface Store {
 /** Whether the disk of a database has space, as far as it has reported to this process. */
 export interface StoreSpace {
   readonly isFull: boolean;
-  /** Throws ServiceError `storage_full` while there is no space. */
+  /** Throws StoreError `disk_full` while there is no space. */
   admit(): void;
 }
 
@@ -84,8 +85,8 @@ export interface PageReport {
 export interface JobStore {
   /**
    * One transaction: the job, its indexes, one more job on the count of its quota, and `acceptance`. Throws BrokenInvariant and writes
-   * nothing if the job is in the store already, if it has both content and a source URL or neither, or if another job that did not fail
-   * holds its idempotency key.
+   * nothing if the job is in the store already, or if it has both content and a source URL or neither. Throws StoreError and writes
+   * nothing if another job that did not fail holds its idempotency key, or if its quota is used up by jobs of all nodes.
    */
   accept(job: Job, acceptance?: Acceptance): Promise<void>;
 
@@ -154,12 +155,12 @@ export interface LogStore {
   /**
    * One transaction: leaves, tiles, the batch, the outcome `sealed` of every job in it, the messages to the webhook endpoints of their
    * clients, and, for jobs that are not in the store yet, everything that {@link JobStore.accept} writes. Throws BrokenInvariant and writes
-   * nothing if the log's size is not `batch.firstLeaf`, if a job in the batch is unknown, has no content, or has an outcome, or if a new
-   * one could not be accepted. Returns false and writes nothing if the epochs were changed since `batch.epochsRevision`: the rule under
-   * which the batch was drafted may be out of force. While a batch is announced, it throws BrokenInvariant for any other, and commits that
-   * one whatever became of the epochs.
+   * nothing if the log's size is not `batch.firstLeaf`, or if a job in the batch is unknown, has no content, or has an outcome. Returns the
+   * new jobs that {@link JobStore.accept} would refuse, and writes nothing, if there are any. Returns false and writes nothing if the
+   * epochs were changed since `batch.epochsRevision`: the rule under which the batch was drafted may be out of force. While a batch is
+   * announced, it throws BrokenInvariant for any other, and commits that one whatever became of the epochs.
    */
-  commit(batch: SealedBatch): Promise<boolean>;
+  commit(batch: SealedBatch): Promise<boolean | JobConflicts>;
 
   /**
    * Declares, before witnesses see its checkpoint, that this batch is the next to be committed. Its jobs are in the store. Throws

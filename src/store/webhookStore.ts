@@ -58,8 +58,8 @@ export interface OutboxStore {
   settle(delivery: Delivery, result: DeliveryResult): Promise<void>;
 
   /**
-   * Queues a message of type `webhook.test`; returns its `webhook-id`, or undefined if there is no such endpoint. Throws ServiceError
-   * `queue_full` if the backlog is full.
+   * Queues a message of type `webhook.test`; returns its `webhook-id`, or undefined if there is no such endpoint. Throws StoreError
+   * `backlog_full` if the backlog is full.
    */
   test(endpointId: string): Promise<string | undefined>;
 

@@ -19,6 +19,7 @@ import { isOpen } from '../prove/verify/finding.ts';
 import { createVerifier } from '../prove/verify/verify.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import { type Store, UnknownOutcome } from '../store/store.ts';
+import { asAnswer } from '../store/storeAnswers.ts';
 
 /**
  * Names of clients and organizations cannot begin with an underscore. So no key can be issued for this client, and its jobs are not in any
@@ -178,9 +179,10 @@ export class Canary {
     try {
       await this.#seal(run);
     } catch (error) {
-      run.detail = `it failed: ${error instanceof Error ? error.message : String(error)}`;
+      const told = asAnswer(error);
+      run.detail = `it failed: ${told instanceof Error ? told.message : String(told)}`;
       if (error instanceof BrokenInvariant || error instanceof UnknownOutcome) onFatal(error);
-      else if (!(error instanceof ServiceError)) logger.error({ err: error }, 'a canary failed');
+      else if (!(told instanceof ServiceError)) logger.error({ err: error }, 'a canary failed');
     }
     run.durationMs = performance.now() - startedAtMs;
     this.#report(run);

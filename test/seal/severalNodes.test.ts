@@ -69,9 +69,10 @@ t.test('a repeat that is refused meanwhile is not given the id of a job that nev
   t.teardown(() => remote.close());
   const late = newJob();
   remote.submit(late, withKey(late, 'the-same-key'));
-  const refused = { code: 'idempotency_in_progress' };
+  const refused = { code: 'key_taken' };
   await t.rejects(remote.settled(late.id, NEVER), refused);
-  await t.rejects(remote.settled(late.id, AbortSignal.abort()), refused, 'nor is it told that it waits');
+  const before = { code: 'idempotency_in_progress', message: /was refused/ };
+  await t.rejects(remote.settled(late.id, AbortSignal.abort()), before, 'nor is it told that it waits');
 });
 
 t.test('a key that a front used first ends one job of a batch, and no other', async (t) => {
@@ -82,17 +83,17 @@ t.test('a key that a front used first ends one job of a batch, and no other', as
   sealer.submit(late, withKey(late, 'the-same-key'));
   sealer.submit(other, withKey(other, 'another-key'));
   t.strictSame(await Promise.all([outcomeOf(sealer, late), outcomeOf(sealer, other)]), [
-    'idempotency_in_progress',
+    'key_taken',
     'sealed',
   ]);
   t.equal(await front.jobs.get(late.id), undefined, 'it never was');
   const durable = newJob({ mode: 'async' });
   await t.rejects(sealer.accept(durable, withKey(durable, 'the-same-key')), {
-    code: 'idempotency_in_progress',
+    code: 'key_taken',
   });
   const impatient = newJob();
   sealer.submit(impatient, withKey(impatient, 'the-same-key'));
-  await t.rejects(sealer.settled(impatient.id, AbortSignal.abort()), { code: 'idempotency_in_progress' });
+  await t.rejects(sealer.settled(impatient.id, AbortSignal.abort()), { code: 'key_taken' });
   const after = newJob();
   sealer.submit(after);
   t.equal(await outcomeOf(sealer, after), 'sealed');
@@ -147,7 +148,7 @@ t.test('a quota counts what all nodes accepted', async (t) => {
   const list = [newJob({ quota }), newJob({ quota }), newJob({ quota })];
   for (const job of list) sealer.submit(job, { quotaJobsMax: 2 });
   const outcomes = await Promise.all(list.map((job) => outcomeOf(sealer, job)));
-  t.strictSame(outcomes.toSorted(), ['quota_exceeded', 'quota_exceeded', 'sealed']);
+  t.strictSame(outcomes.toSorted(), ['quota_used_up', 'quota_used_up', 'sealed']);
 });
 
 t.test('jobs of fronts are sealed, jobs of unknown clients fail, and fronts are notified', async (t) => {

@@ -195,7 +195,7 @@ t.test(
     await endpoints.add(endpoint, 16, null);
     const begun = await store.trail.append({ ...by('command'), outcome: 'begun' });
     isFull = true;
-    const refused = { name: 'StorageFull', code: 'storage_full' };
+    const refused = { name: 'StoreError', code: 'disk_full' };
     const before = await store.trail.newest();
     const check = async () => {
       for (const via of ['api', 'console', 'administration', 'command'] as const) {

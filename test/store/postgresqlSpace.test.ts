@@ -9,7 +9,7 @@ import { epoch, identity, sampleCredential, sampleEndpoint, sampleJob } from './
 const postgres = await startPostgres(t);
 const template = await postgres.createDatabase();
 await createInPostgresql({ location: { urls: [postgres.url(template)] }, identity, epoch });
-const refused = { name: 'StorageFull', code: 'storage_full' };
+const refused = { name: 'StoreError', code: 'disk_full' };
 const act = {
   act: 'trust.export',
   actor: { via: 'command' },

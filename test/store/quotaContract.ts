@@ -1,5 +1,4 @@
 import type { Test } from 'tap';
-import { BrokenInvariant } from '../../src/base/assert.ts';
 import type { Failure, QuotaWindow } from '../../src/job/job.ts';
 import type { QuotaCount } from '../../src/store/store.ts';
 import type { MakeStore } from './contract.ts';
@@ -55,10 +54,10 @@ export async function quotas(t: Test, makeStore: MakeStore): Promise<void> {
     const idempotency = sampleEntry(job);
     await store.jobs.accept(job, { idempotency });
     const other = sampleJob({ quota: today });
-    await t.rejects(
-      store.jobs.accept(other, { idempotency: { ...idempotency, jobId: other.id } }),
-      BrokenInvariant,
-    );
+    await t.rejects(store.jobs.accept(other, { idempotency: { ...idempotency, jobId: other.id } }), {
+      name: 'StoreError',
+      code: 'key_taken',
+    });
     t.match(await store.jobs.quotaCounts(), [{ jobs: 1 }]);
   });
 

@@ -294,7 +294,7 @@ export async function webhooks(t: Test, makeStore: MakeStore): Promise<void> {
     await store.webhooks.endpoints.add(endpoint, 1, null);
     const tests = Array.from({ length: 8 }, () => store.webhooks.outbox.test(endpoint.id));
     const refused = (await Promise.allSettled(tests)).filter(({ status }) => status === 'rejected');
-    t.match(refused, Array(5).fill({ reason: { code: 'queue_full', retryAfterSeconds: Number } }));
+    t.match(refused, Array(5).fill({ reason: { code: 'backlog_full' } }));
     t.equal((await store.webhooks.outbox.pending(endpoint.id, ALL)).length, 3);
     t.match(await store.webhooks.outbox.tally(endpoint.id), { pending: 3 });
   });

@@ -11,7 +11,7 @@ import { NOTE_LENGTH_MAX } from '../../log/note.ts';
 import { openCheckpoint } from '../../log/signedCheckpoint.ts';
 import { emptyRoot } from '../../log/tree.ts';
 import type { Batch, Store } from '../../store/store.ts';
-import { StoreUnavailable } from '../../store/storeUnavailable.ts';
+import { isRefusedAs } from '../../store/storeError.ts';
 import { contradiction, type EarlierState, signedCheckpoint } from './history.ts';
 
 type LogStore = Pick<Store, 'identity' | 'log' | 'epochs'>;
@@ -82,7 +82,7 @@ export async function openLastCheckpoint({
   // The log is safe without this file; only the protection against a later rollback is reduced.
   const onError = (err: unknown) => {
     if (err instanceof Contradicted) return onFatal(err);
-    if (err instanceof StoreUnavailable) return; // The cause is the database; the file is brought up to date afterwards.
+    if (isRefusedAs('database_away', err)) return; // The cause is the database; the file is brought up to date afterwards.
     const fields = { event: 'witness_not_written', err, file };
     logger.error(fields, 'the last-checkpoint file could not be written');
   };

@@ -2,8 +2,8 @@ import { IF_EXISTS } from 'lmdb';
 import { within } from '../../base/deadline.ts';
 import { takingTurns } from '../../base/inTurn.ts';
 import type { DiskSpace } from '../diskSpace.ts';
-import { StorageFull } from '../storageFull.ts';
 import { UnknownOutcome } from '../store.ts';
+import { StoreError } from '../storeError.ts';
 import type { Databases, NamedDatabase } from './databases.ts';
 import type { Fence } from './fence.ts';
 
@@ -19,7 +19,7 @@ export interface Write {
   changes: Change[];
   /** Looked up inside the transaction: if one of these entries exists by then, no part of the write happens. */
   unless?: { database: NamedDatabase; key: Uint8Array }[];
-  /** Whether it throws StorageFull instead of waiting for disk space. */
+  /** Whether it throws StoreError `disk_full` instead of waiting for disk space. */
   isRefusable?: boolean;
 }
 
@@ -70,9 +70,9 @@ export class Commits {
     this.#fence = fence;
   }
 
-  /** Throws StorageFull while writes wait for disk space. */
+  /** Throws StoreError `disk_full` while writes wait for disk space. */
   admit(): void {
-    if (this.#isFull) throw new StorageFull();
+    if (this.#isFull) throw new StoreError({ code: 'disk_full' });
   }
 
   /** Resolves when the write is on disk: true, or false if its condition forbade it. */
@@ -116,7 +116,7 @@ export class Commits {
   }
 
   #withoutRefused(writes: Pending[]): Pending[] {
-    const refusal = new StorageFull();
+    const refusal = new StoreError({ code: 'disk_full' });
     for (const { reject } of writes.filter(({ isRefusable }) => isRefusable)) reject(refusal);
     return writes.filter(({ isRefusable }) => !isRefusable);
   }

@@ -1,4 +1,3 @@
-import { assert } from '../../base/assert.ts';
 import { toHex } from '../../base/bytes.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { ServiceTime } from '../serviceTime.ts';
@@ -24,19 +23,19 @@ export class IdempotencyEntries {
     return entry !== undefined && this.#isLive(entry) ? entry : undefined;
   }
 
-  /**
-   * The changes that take the key; call `written` once they are written. Throws BrokenInvariant if another job has the key or is about to,
-   * unless that job failed.
-   */
-  take(
-    entry: IdempotencyEntry,
-    hasFailed: (jobId: string) => boolean,
-  ): { changes: Change[]; written: () => void } {
+  /** Whether another job has the key or is about to, unless that job failed. */
+  isTaken(entry: IdempotencyEntry, hasFailed: (jobId: string) => boolean): boolean {
+    const earlier = this.get(entry);
+    return (
+      this.#claimed.has(toHex(idempotencyKey(entry))) || (earlier !== undefined && !hasFailed(earlier.jobId))
+    );
+  }
+
+  /** The changes that take a free key; call `written` once they are written. */
+  take(entry: IdempotencyEntry): { changes: Change[]; written: () => void } {
     const key = idempotencyKey(entry);
     const claim = toHex(key);
     const earlier = this.get(entry);
-    const isFree = earlier === undefined || hasFailed(earlier.jobId);
-    assert(!this.#claimed.has(claim) && isFree, 'the idempotency key is taken');
     this.#claimed.add(claim);
     const { idempotency, expiry } = this.#databases;
     const changes: Change[] = [

@@ -4,6 +4,7 @@ import { encodeContent, encodeJob, parseContent, parseJob } from '../jobCodec.ts
 import { assertAcceptable, assertCopied, CANDIDATES_MAX, markersOf, matches } from '../jobRules.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { JobQuery, JobStore, NewJob, SealedLeaf } from '../store.ts';
+import { StoreError } from '../storeError.ts';
 import type { Change, Commits } from './commits.ts';
 import type { CopyRecords } from './copyRecords.ts';
 import { type Databases, scanKeys } from './databases.ts';
@@ -34,14 +35,16 @@ export type JobRecords = ReturnType<typeof jobRecords>;
 export function jobRecords(databases: Databases, commits: Commits, beside: Beside) {
   const postings = new Postings(databases);
 
-  /** The changes that add a job without an outcome. Write them at once, and then tell `written` whether they were. */
+  /** The changes that add a job without an outcome. Write them at once, and then tell `written` whether they were. Throws StoreError. */
   function adding(newJob: NewJob): Adding {
     assertAcceptable(newJob);
+    const conflict = conflictOf(newJob);
+    if (conflict !== undefined) throw conflict;
     const { job, acceptance } = newJob;
     const { idempotency, sourceUrl, copy } = acceptance;
     const { sources } = databases;
     const key = ownIdKey('job', job.id);
-    const taken = idempotency && beside.idempotency.take(idempotency, (id) => hasFailed(id));
+    const taken = idempotency && beside.idempotency.take(idempotency);
     const changes = [...recordOf(job, key), ...(taken?.changes ?? [])];
     if (sourceUrl !== undefined) changes.push({ database: sources, key, value: encodeRecord(sourceUrl) });
     if (copy !== undefined) changes.push(beside.copies.change(job.id, copy));
@@ -50,6 +53,11 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
       if (!happened && job.quota) beside.quotas.uncount(job.clientId, job.quota);
     };
     return { key, changes, written };
+  }
+
+  function conflictOf({ acceptance: { idempotency } }: NewJob): StoreError | undefined {
+    const isTaken = idempotency !== undefined && beside.idempotency.isTaken(idempotency, hasFailed);
+    return isTaken ? new StoreError({ code: 'key_taken' }) : undefined;
   }
 
   /** The changes that add a job by itself, and make it wait for its outcome. */
@@ -277,5 +285,5 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
       }
     },
   };
-  return { ...store, changesFor, seal };
+  return { ...store, changesFor, conflictOf, seal };
 }

@@ -57,6 +57,13 @@ export function logRecords(databases: Databases, commits: Commits, beside: Besid
         assert(treeSize - firstLeaf === leaves.length, 'the batch has not as many leaves as it says');
         assert(leaves.length > 0, 'the batch is empty');
         assert(new Set(leaves.map(({ jobId }) => jobId)).size === leaves.length, 'the batch has a job twice');
+        const conflicts = new Map(
+          leaves.flatMap(({ jobId, newJob }) => {
+            const conflict = newJob && beside.jobs.conflictOf(newJob);
+            return conflict ? [[jobId, conflict]] : [];
+          }),
+        );
+        if (conflicts.size > 0) return conflicts;
         const sealed = leaves.map((one, offset) => {
           const { key, changes, written } = beside.jobs.seal(one, firstLeaf + offset);
           const leaf = {

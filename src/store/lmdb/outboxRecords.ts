@@ -1,12 +1,7 @@
 import { newUuid } from '../../base/uuid.ts';
-import {
-  backlogFull,
-  emptyTally,
-  type OutboxEntry,
-  type OutboxOptions,
-  SWEEP_ENTRIES_MAX,
-} from '../outboxEntry.ts';
+import { emptyTally, type OutboxEntry, type OutboxOptions, SWEEP_ENTRIES_MAX } from '../outboxEntry.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
+import { StoreError } from '../storeError.ts';
 import type {
   DeadLetter,
   Delivery,
@@ -238,7 +233,8 @@ export function outboxRecords(
       } satisfies OutboxEntry);
       const queue = () => {
         const prefix = ownIdKey('we', endpointId);
-        if (countEntries(databases.outbox, prefix) >= options.backlogMax) throw backlogFull();
+        if (countEntries(databases.outbox, prefix) >= options.backlogMax)
+          throw new StoreError({ code: 'backlog_full' });
         const key = deliveryKey(prefix, now, message);
         return [{ database: databases.outbox, key, value }];
       };

@@ -22,7 +22,7 @@ export type TrailRecords = ReturnType<typeof trailRecords>;
 export function trailRecords(databases: Databases, commits: Commits, options: AuditOptions) {
   /**
    * Writes an act and its record, or neither: false if the condition of the write forbade it. `null`: an act without an actor. Throws
-   * StorageFull for a write that {@link isRefusable}, if the daemon itself would wait for space.
+   * StoreError `disk_full` for a write that {@link isRefusable}, if the daemon itself would wait for space.
    */
   async function write(act: Act | null, write: Write): Promise<boolean> {
     if (act === null) return commits.write(write);

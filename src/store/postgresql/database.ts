@@ -1,10 +1,9 @@
 import { type ClientBase, Pool } from 'pg';
 import { stopwatch } from '../../base/clock.ts';
 import { within } from '../../base/deadline.ts';
-import { ServiceError } from '../../base/errors.ts';
 import { Turns } from '../../base/turns.ts';
 import { UnknownOutcome } from '../store.ts';
-import { StoreUnavailable } from '../storeUnavailable.ts';
+import { isRefusedAs, StoreError } from '../storeError.ts';
 import { beginBarrier, commitBarrier, passBarrier } from './barrier.ts';
 import { DatabaseSpace } from './databaseSpace.ts';
 import {
@@ -72,7 +71,6 @@ const PAGE_ROWS = 500;
 const READ_MS_MAX = 30_000;
 /** Also the time limit for a listing to get a connection. */
 const LISTING_MS_MAX = 5_000;
-const LISTING_AGAIN_SECONDS = 2;
 const RETRY_MS = 100;
 /**
  * Maximum number of repeats of a statement or transaction that conflicts with another: each time it may have waited ten seconds for a lock.
@@ -164,7 +162,7 @@ export class Database implements Queries {
   async rows<Row>(query: Query, values: readonly unknown[] = []): Promise<Row[]> {
     const rows = this.#rows<Row>(query, values);
     if (!this.#isFront) return rows;
-    const late = () => new StoreUnavailable(new Error(`no answer to ${query.name} in time`));
+    const late = () => awayError(new Error(`no answer to ${query.name} in time`));
     return within(this.#awayMsMax, rows, late);
   }
 
@@ -180,20 +178,15 @@ export class Database implements Queries {
   }
 
   /**
-   * Like {@link rows} for a listing, which is given up after some seconds. Throws ServiceError if it took longer, or if clients have the
-   * maximum number of listings under way.
+   * Like {@link rows} for a listing, which is given up after some seconds. Throws StoreError if it took longer, and ServiceError if
+   * clients have the maximum number of listings under way.
    */
   async listing<Row>(clientId: string, query: Query, values: readonly unknown[]): Promise<Row[]> {
     const give = await this.#listers.turns.take(clientId, { waitMs: LISTING_MS_MAX });
     try {
       return await this.#read(this.#listers, query, values);
     } catch (error) {
-      if (!isCanceled(error)) throw error;
-      const message = 'The service was too busy to list the jobs. Repeat the request later.';
-      throw new ServiceError('queue_full', message, {
-        retryAfterSeconds: LISTING_AGAIN_SECONDS,
-        cause: error,
-      });
+      throw isCanceled(error) ? new StoreError({ code: 'too_many_lists' }, error) : error;
     } finally {
       give();
     }
@@ -329,7 +322,7 @@ export class Database implements Queries {
    * only the request gets the error.
    */
   fail(cause: unknown): Error {
-    if (this.#isFront) return cause instanceof StoreUnavailable ? cause : new StoreUnavailable(cause);
+    if (this.#isFront) return isRefusedAs('database_away', cause) ? cause : awayError(cause);
     this.#failure ??= cause instanceof UnknownOutcome ? cause : new UnknownOutcome(cause);
     return this.#failure;
   }
@@ -345,6 +338,10 @@ export class Database implements Queries {
     if (this.#failure !== undefined) throw this.#failure;
     if (this.#isClosed) throw new Error('the store is closed');
   }
+}
+
+function awayError(cause: unknown): StoreError {
+  return new StoreError({ code: 'database_away' }, cause);
 }
 
 function isCanceled(error: unknown): boolean {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { StorageFull } from '../storageFull.ts';
 import type { StoreSpace } from '../store.ts';
+import { StoreError } from '../storeError.ts';
 import { isDiskFull, isLost } from './pgSession.ts';
 
 /** Interval at which a database whose disk is full is checked for space. */
@@ -32,17 +32,17 @@ export class DatabaseSpace implements StoreSpace {
   }
 
   admit(): void {
-    if (this.isFull) throw new StorageFull();
+    if (this.isFull) throw new StoreError({ code: 'disk_full' });
   }
 
   /** Call this when the server had no space for a write. Returns the error for the caller. */
-  refused(cause: unknown): StorageFull {
+  refused(cause: unknown): StoreError {
     if (this.#regained === undefined && !this.#closing.signal.aborted) {
       this.#regained = Promise.withResolvers();
       this.#options.onFull(true);
       void this.#probeUntilSpace(this.#regained);
     }
-    return new StorageFull(cause);
+    return new StoreError({ code: 'disk_full' }, cause);
   }
 
   /** Resolves when there may be space for the refused write. */

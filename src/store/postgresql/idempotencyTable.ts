@@ -1,5 +1,4 @@
 import { sha256 } from '../../base/crypto.ts';
-import { ServiceError } from '../../base/errors.ts';
 import { ownUuid } from '../ids.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { ServiceTime } from '../serviceTime.ts';
@@ -26,16 +25,6 @@ const SQL = statements({
 
 /** The code with which the server itself requests a repeat (serialization_failure). */
 const REPEAT = '40001';
-const RECEIVED_SECONDS = 1;
-
-/** The answer if another node accepted a request with the key while this one received the same. A repeat finds that node's job. */
-export function keyInProgress(): ServiceError {
-  return new ServiceError(
-    'idempotency_in_progress',
-    'Another request with this Idempotency-Key was received at the same time. Repeat it later.',
-    { retryAfterSeconds: RECEIVED_SECONDS },
-  );
-}
 
 /** Idempotency entries by key. A later job replaces an entry once the job of the entry failed or its time is over. */
 export class IdempotencyTable {

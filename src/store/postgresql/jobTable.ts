@@ -1,16 +1,15 @@
 import { assert, BrokenInvariant } from '../../base/assert.ts';
-import type { ServiceError } from '../../base/errors.ts';
 import { isReceived } from '../../job/job.ts';
 import type { AcceptanceKeys } from '../acceptanceKeys.ts';
 import { AlteredJob } from '../acceptances.ts';
 import { idOf, LEAST_UUID, ownUuid, uuidOf } from '../ids.ts';
 import { encodeContent, parseJob } from '../jobCodec.ts';
 import { assertAcceptable, assertCopied } from '../jobRules.ts';
-import { Outrun } from '../outrun.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { IdempotencyEntry, JobStore, NewJob } from '../store.ts';
+import { type JobConflicts, StoreError } from '../storeError.ts';
 import { type Database, type Queries, type Query, statements, together } from './database.ts';
-import { type IdempotencyTable, keyInProgress } from './idempotencyTable.ts';
+import type { IdempotencyTable } from './idempotencyTable.ts';
 import {
   INSERT_COPIES,
   insertJobs,
@@ -70,7 +69,7 @@ const BESIDE = [
 interface Accepting {
   newJobs: NewJob[];
   /** Refused jobs, with the reason for each. */
-  refused: Promise<Map<NewJob, BrokenInvariant>>;
+  refused: Promise<Map<NewJob, BrokenInvariant | StoreError>>;
 }
 
 export interface JobTableOptions {
@@ -117,18 +116,18 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
 
   /**
    * Checks whether jobs that do not wait can be added. Returns a function that adds them: their leaves are written with them. Throws
-   * BrokenInvariant if one of them cannot be accepted.
+   * BrokenInvariant if one of them cannot be accepted, and {@link Conflicting} if another node was faster.
    */
   async function admit(queries: Queries, newJobs: readonly NewJob[]): Promise<() => Promise<void>> {
     if (newJobs.length === 0) return async () => {};
     for (const newJob of newJobs) assertAcceptable(newJob);
     const { refused, replaced } = await refusals(queries, newJobs);
-    const outrun = new Map<string, ServiceError>();
-    for (const refusal of refused.values()) {
-      if (!(refusal instanceof Outrun)) throw refusal;
-      for (const [jobId, error] of refusal.refused) outrun.set(jobId, error);
+    const conflicts = new Map<string, StoreError>();
+    for (const [{ job }, refusal] of refused) {
+      if (!(refusal instanceof StoreError)) throw refusal;
+      conflicts.set(job.id, refusal);
     }
-    if (outrun.size > 0) throw new Outrun(outrun);
+    if (conflicts.size > 0) throw new Conflicting(conflicts);
     return () => insert(queries, newJobs, replaced);
   }
 
@@ -147,22 +146,20 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
       options.idempotency.holders(queries, newJobs.flatMap(entryOf)),
     ]);
     const known = new Set(rows.map(({ id }) => idOf('job', id)));
-    const refused = new Map<NewJob, BrokenInvariant>();
+    const refused = new Map<NewJob, BrokenInvariant | StoreError>();
     for (const newJob of newJobs) {
       const { id } = newJob.job;
       if (known.has(id)) refused.set(newJob, new BrokenInvariant(`job ${id} is in the store already`));
       known.add(id);
     }
-    const outrun = (newJob: NewJob, error: ServiceError) =>
-      refused.set(newJob, new Outrun(new Map([[newJob.job.id, error]])));
     const others = newJobs.filter((one) => !refused.has(one));
     const taken = options.idempotency.taken(others.flatMap(entryOf), holders);
     for (const newJob of others) {
       const [entry] = entryOf(newJob);
-      if (entry && taken.refused.has(entry)) outrun(newJob, keyInProgress());
+      if (entry && taken.refused.has(entry)) refused.set(newJob, new StoreError({ code: 'key_taken' }));
     }
     const counted = others.filter((one) => !refused.has(one));
-    for (const [newJob, error] of await overQuota(queries, counted)) outrun(newJob, error);
+    for (const [newJob, error] of await overQuota(queries, counted)) refused.set(newJob, error);
     return { refused, replaced: taken.replaced };
   }
 
@@ -306,6 +303,16 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
     },
   };
   return { ...store, admit, endWaiting, keepArrivals, assertFetched };
+}
+
+/** Rolls back the transaction of a batch; {@link LogStore.commit} returns the conflicts. */
+export class Conflicting extends Error {
+  readonly conflicts: JobConflicts;
+
+  constructor(conflicts: JobConflicts) {
+    super('jobs of the batch conflict with those of other nodes');
+    this.conflicts = conflicts;
+  }
 }
 
 /** A source with the record of its job. */

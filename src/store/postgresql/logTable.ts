@@ -4,7 +4,7 @@ import { idOf, ownUuid } from '../ids.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { AnnouncedBatch, Batch, LogStore, NewJob } from '../store.ts';
 import { type Database, type Queries, type Query, statements, together } from './database.ts';
-import type { JobTable } from './jobTable.ts';
+import { Conflicting, type JobTable } from './jobTable.ts';
 import { putNote, readNote, removeNotes } from './notes.ts';
 import type { OutboxTable } from './outboxTable.ts';
 import { SharedReads } from './sharedReads.ts';
@@ -98,7 +98,7 @@ export function logTable(
           newJobs.push(newJob);
         }
       }
-      const told = await writes.run(async (queries) => {
+      const written = writes.run(async (queries) => {
         const [isCurrent, announced, head, addJobs] = await together([
           isAsDrafted(queries, epochsRevision),
           announcedBatch(queries),
@@ -134,7 +134,12 @@ export function logTable(
         ]);
         return told;
       });
+      const told = await written.catch((error) => {
+        if (error instanceof Conflicting) return error.conflicts;
+        throw error;
+      });
       if (told === undefined) return false;
+      if (!Array.isArray(told)) return told;
       newest = hashOf(checkpoint);
       outbox.wake(told);
       if (waiting.length > 0) onEnded();

@@ -1,13 +1,8 @@
 import { newUuid } from '../../base/uuid.ts';
 import { idOf, ownUuid, uuidOf } from '../ids.ts';
-import {
-  backlogFull,
-  emptyTally,
-  type OutboxEntry,
-  type OutboxOptions,
-  SWEEP_ENTRIES_MAX,
-} from '../outboxEntry.ts';
+import { emptyTally, type OutboxEntry, type OutboxOptions, SWEEP_ENTRIES_MAX } from '../outboxEntry.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
+import { StoreError } from '../storeError.ts';
 import type {
   DeadLetter,
   Delivery,
@@ -159,7 +154,7 @@ export function outboxTable(
       ];
       const queue = async (queries: Queries) => {
         const queued = await queries.rows(OUTBOX_SQL.queue_message, [uuidOf('we', endpointId), ...values]);
-        if (queued.length === 0) throw backlogFull();
+        if (queued.length === 0) throw new StoreError({ code: 'backlog_full' });
         return true;
       };
       const endpoint = await endpoints.change(endpointId, (asItIs) => asItIs, null, queue, true);

@@ -1,6 +1,5 @@
-import { toRfc3339 } from '../../base/clock.ts';
-import { ServiceError } from '../../base/errors.ts';
 import type { NewJob, QuotaCount } from '../store.ts';
+import { StoreError } from '../storeError.ts';
 import { internalStatements, type Queries, statements } from './database.ts';
 
 const INTERNAL = internalStatements({
@@ -34,13 +33,13 @@ interface Row {
 export async function overQuota(
   queries: Queries,
   newJobs: readonly NewJob[],
-): Promise<Map<NewJob, ServiceError>> {
+): Promise<Map<NewJob, StoreError>> {
   const limited = newJobs.flatMap((newJob) => {
     const { job, acceptance } = newJob;
     const { quotaJobsMax: max } = acceptance;
     return job.quota && max !== undefined ? [{ newJob, max, clientId: job.clientId, quota: job.quota }] : [];
   });
-  const over = new Map<NewJob, ServiceError>();
+  const over = new Map<NewJob, StoreError>();
   if (limited.length === 0) return over;
   const rows = await queries.rows<Row>(SQL.lock_quotas, [
     limited.map(({ clientId }) => clientId),
@@ -54,7 +53,7 @@ export async function overQuota(
   for (const { newJob, max, clientId, quota } of limited) {
     const name = nameOf(clientId, quota.name, quota.startsAt, quota.endsAt);
     const jobs = counts.get(name) ?? 0;
-    if (jobs >= max) over.set(newJob, usedUp(quota.name, quota.endsAt));
+    if (jobs >= max) over.set(newJob, new StoreError({ code: 'quota_used_up', quota }));
     else counts.set(name, jobs + 1);
   }
   return over;
@@ -83,10 +82,4 @@ export async function sweepQuotas(queries: Queries, epochMs: number, limit: numb
 
 function nameOf(...columns: unknown[]): string {
   return JSON.stringify(columns);
-}
-
-function usedUp(name: string, endsAt: number): ServiceError {
-  const message = `The quota ${JSON.stringify(name)} of this client is used up. Repeat the request after ${toRfc3339(endsAt)}.`;
-  const retryAfterSeconds = Math.max(1, Math.ceil((endsAt - Date.now()) / 1000));
-  return new ServiceError('quota_exceeded', message, { parameter: 'purpose', retryAfterSeconds });
 }

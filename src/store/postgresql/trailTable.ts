@@ -30,7 +30,7 @@ export type TrailTable = ReturnType<typeof trailTable>;
 
 export function trailTable(database: Database, writes: Writes, options: TrailOptions) {
   /**
-   * Runs the work that writes an act, alone. Throws StorageFull for an act that {@link isRefusable}, if the daemon itself would wait for
+   * Runs the work that writes an act, alone. Throws StoreError `disk_full` for an act that {@link isRefusable}, if the daemon itself would wait for
    * space.
    */
   function acting<T>(

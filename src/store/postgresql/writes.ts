@@ -1,7 +1,7 @@
 import { Client } from 'pg';
 import { BrokenInvariant } from '../../base/assert.ts';
 import { Superseded, UnknownOutcome } from '../store.ts';
-import { StoreUnavailable } from '../storeUnavailable.ts';
+import { isRefusedAs } from '../storeError.ts';
 import { commitBarrier } from './barrier.ts';
 import type { Database, Queries } from './database.ts';
 import { begin, COMMIT_MS_MAX, clientConfig, commitForSure, isDiskFull, isLost } from './pgSession.ts';
@@ -31,7 +31,7 @@ const STATEMENT_MS_MAX = 30_000;
  * own answer to that question can come from another timeline): every write in it and everything after it, reads included, throws
  * {@link UnknownOutcome}, until the process ends, and another has committed a barrier of its own before it reads.
  *
- * A server whose disk is full rolls a transaction back. The writes of requests then throw StorageFull; writes that a daemon with a turn
+ * A server whose disk is full rolls a transaction back. The writes of requests then throw StoreError; writes that a daemon with a turn
  * must make wait for space, in their order.
  */
 export class Writes {
@@ -56,7 +56,7 @@ export class Writes {
     return this.#run(work, {});
   }
 
-  /** Like {@link run} for a request: throws StorageFull if the daemon itself would wait for space on the server's disk. */
+  /** Like {@link run} for a request: throws StoreError `disk_full` if the daemon itself would wait for space on the server's disk. */
   runForRequest<T>(work: Work<T>): Promise<T> {
     return this.#run(work, { isRefusable: true });
   }
@@ -124,7 +124,7 @@ export class Writes {
         for (const { work } of group) results.push(await work(queries));
       });
     } catch (error) {
-      if (error instanceof UnknownOutcome || error instanceof StoreUnavailable) throw error;
+      if (error instanceof UnknownOutcome || isRefusedAs('database_away', error)) throw error;
       if (isDiskFull(error)) return await this.#writeOnceThereIsSpace(group, error);
       const [only, second] = group;
       if (only !== undefined && second === undefined) only.reject(asInvariant(error));
