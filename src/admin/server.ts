@@ -1,18 +1,17 @@
-import { createServer, type RequestListener } from 'node:http';
+import type { RequestListener } from 'node:http';
 import type { Logger } from 'pino';
 import { StatusReader, type StatusSources } from '../health/statusReader.ts';
 import type { AuthOptions } from '../http/authentication.ts';
 import type { AnswerOptions } from '../http/errorResponses.ts';
 import { RequestLog } from '../http/requestLog.ts';
-import { answerRequests } from '../http/transport.ts';
+import { refusingWith } from '../http/transport.ts';
 import type { Signing } from '../seal/signing.ts';
 import type { Credential, Scope } from '../store/credentialStore.ts';
 import type { Store } from '../store/store.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Carrying } from '../watch/carrying.ts';
 import type { HostPort, ListenAddress, SocketPath } from '../web/address.ts';
-import { Admission } from '../web/admission.ts';
-import { closeServer, listenAt } from '../web/listen.ts';
+import { openServer, type WebServer } from '../web/server.ts';
 import type { ConsoleDoor } from './consoleLink.ts';
 import type { Drills } from './drills.ts';
 import type { Metrics } from './metrics.ts';
@@ -32,7 +31,6 @@ interface AdministrationOptions {
   onFatal: AnswerOptions['onFatal'];
 }
 
-const HEAD_BYTES_MAX = 16 * 1024;
 const HEAD_MS_MAX = 5_000;
 const REQUEST_MS_MAX = 120_000;
 const CONNECTIONS_MAX = 256;
@@ -42,7 +40,7 @@ const ADMIN_SCOPES: readonly Scope[] = ['admin:read', 'admin'];
 /** Builds the administration and starts to listen. Throws OperatorError if the address is not available. */
 export async function openAdministration(
   options: AdministrationOptions,
-): Promise<AdminListener & { readonly status: StatusReader }> {
+): Promise<{ readonly status: StatusReader; close(): Promise<void> }> {
   const { listen, signing, logger } = options;
   const { clock, timestamping, store } = options.status;
   const status = new StatusReader({
@@ -74,25 +72,20 @@ async function warnOfNoReader({ auth, logger }: AdministrationOptions): Promise<
   );
 }
 
-interface AdminListener {
-  /** Stops listening and closes all connections; removes a Unix socket. */
-  close(): Promise<void>;
-}
-
 /** Serves the administration at its address. Throws OperatorError if the address is taken, or if other users could replace the socket. */
-export async function openAdminListener(
+export function openAdminListener(
   handle: RequestListener,
   address: ListenAddress,
   logger: Logger,
-): Promise<AdminListener> {
-  const server = createServer({
-    maxHeaderSize: HEAD_BYTES_MAX,
-    headersTimeout: HEAD_MS_MAX,
-    requestTimeout: REQUEST_MS_MAX,
-    requireHostHeader: false,
+): Promise<WebServer> {
+  return openServer({
+    at: address,
+    key: 'admin.listen',
+    headMsMax: HEAD_MS_MAX,
+    requestMsMax: REQUEST_MS_MAX,
+    connectionsMax: CONNECTIONS_MAX,
+    handle,
+    refuse: refusingWith(new RequestLog(logger)),
+    logger,
   });
-  server.maxConnections = CONNECTIONS_MAX;
-  answerRequests(server, { handle, admission: new Admission(), log: new RequestLog(logger) });
-  await listenAt(server, address, 'admin.listen');
-  return { close: () => closeServer(server, 0) };
 }

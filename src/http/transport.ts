@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { type Server, STATUS_CODES } from 'node:http';
+import { STATUS_CODES } from 'node:http';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { ERROR_KINDS } from '../base/errorKinds.ts';
 import type { ErrorCode } from '../base/errors.ts';
-import type { Admission, Admitted, ParseError } from '../web/admission.ts';
+import { type Admitted, type RequestError, TUNNEL } from '../web/admission.ts';
 import { encodeEnvelope } from './errorResponses.ts';
 import { newRequestId } from './observe.ts';
 import type { RequestLog } from './requestLog.ts';
@@ -16,8 +16,6 @@ interface Refusal {
   code: ErrorCode;
   message: string;
   headers?: string[];
-  /** Whether the request is HEAD, so that the answer must have no body. */
-  isHead?: boolean;
 }
 
 const NOT_HTTP: Refusal = { code: 'invalid_request', message: 'The request is not valid HTTP/1.1.' };
@@ -29,34 +27,21 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
     message: 'The head of the request did not arrive in time.',
   },
   HPE_INVALID_EOF_STATE: { code: 'incomplete_body', message: 'The request ended too early. Send it again.' },
+  [TUNNEL]: {
+    code: 'method_not_allowed',
+    message: 'This service does not support CONNECT.',
+    headers: ['Allow: DELETE, GET, HEAD, PATCH, POST'],
+  },
 };
 
-const TUNNEL: Refusal = {
-  code: 'method_not_allowed',
-  message: 'This service does not support CONNECT.',
-  headers: ['Allow: DELETE, GET, HEAD, PATCH, POST'],
-};
-
-interface Answering extends Pick<Admitted, 'handle' | 'isKnown'> {
-  admission: Admission;
-  log: RequestLog;
+/** Answers connections whose bytes never form a request with the error envelope, directly on the socket. */
+export function refusingWith(log: RequestLog): NonNullable<Admitted['refuse']> {
+  return (error, socket) => refuse(error, socket, log);
 }
 
-/**
- * Carries out the requests of a server in turn. Connections whose bytes never form a request are answered with the error envelope, directly
- * on the socket.
- */
-export function answerRequests(server: Server, { admission, log, ...carried }: Answering): void {
-  admission.admit(server, {
-    ...carried,
-    refuse: (error, socket) =>
-      refuse(socket, { ...(REFUSALS[error.code ?? ''] ?? NOT_HTTP), isHead: isHead(error) }, log),
-  });
-  server.on('connect', (_req, socket) => refuse(socket, TUNNEL, log));
-}
-
-function refuse(socket: Duplex, { code, message, headers = [], isHead }: Refusal, log: RequestLog): void {
+function refuse(error: RequestError, socket: Duplex, log: RequestLog): void {
   if (!socket.writable) return;
+  const { code, message, headers = [] } = REFUSALS[error.code ?? ''] ?? NOT_HTTP;
   const requestId = newRequestId();
   const traceId = randomBytes(16).toString('hex');
   const { status } = ERROR_KINDS[code];
@@ -74,14 +59,14 @@ function refuse(socket: Duplex, { code, message, headers = [], isHead }: Refusal
     ...headers,
   ];
   socket.on('error', () => {});
-  socket.end(`${head.join('\r\n')}\r\n\r\n${isHead ? '' : body}`);
+  socket.end(`${head.join('\r\n')}\r\n\r\n${isHead(error) ? '' : body}`);
   lingerOn(socket);
   const line = { request_id: requestId, trace_id: traceId, route: 'none', status, error_code: code };
   log.writeStranger(line, socket instanceof Socket ? socket.remoteAddress : undefined);
 }
 
-/** Whether the unreadable request is HEAD, as far as its last packet shows. */
-function isHead({ rawPacket, bytesParsed }: ParseError): boolean {
+/** Whether the unreadable request is HEAD, as far as its last packet shows: the answer then must not have a body. */
+function isHead({ rawPacket, bytesParsed }: RequestError): boolean {
   const read = rawPacket?.toString('latin1', 0, bytesParsed) ?? '';
   const end = read.lastIndexOf('\r\n\r\n');
   return read.startsWith('HEAD ', end === -1 ? 0 : end + 4);

@@ -24,6 +24,7 @@ import type { Store } from '../store/store.ts';
 import { isRefusedAs } from '../store/storeError.ts';
 import type { Supervision } from '../watch/supervision.ts';
 import {
+  openApiServer,
   openClockOf,
   openCopiesOf,
   openEgress,
@@ -31,7 +32,6 @@ import {
   openLastCheckpointOf,
   openLimits,
   openScannerOf,
-  openServer,
   openTlsOf,
 } from './parts.ts';
 import type { Running } from './running.ts';
@@ -151,7 +151,7 @@ export async function openFront(
       console: undefined,
     }),
   );
-  const server = await openServer(app, config, { logger, tls });
+  const server = await openApiServer(app, config, { logger, tls });
   return { server, engine: hash.engine, waiting: () => sealer.waitingCount };
 }
 

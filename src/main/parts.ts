@@ -296,7 +296,7 @@ export function consoleTlsOf(
 }
 
 /** Listens at the configured addresses, or on the sockets passed by the service manager. */
-export async function openServer(
+export async function openApiServer(
   app: App,
   config: Config,
   { logger, tls }: { logger: Logger; tls: TlsCertificates | undefined },

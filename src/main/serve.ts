@@ -44,6 +44,7 @@ import {
   consoleTlsOf,
   loadConsole,
   logDuties,
+  openApiServer,
   openClockOf,
   openCopiesOf,
   openDeliverer,
@@ -53,7 +54,6 @@ import {
   openLastCheckpointOf,
   openLimits,
   openScannerOf,
-  openServer,
   openTimestampingOf,
   openTlsOf,
   openWitnessingOf,
@@ -299,7 +299,7 @@ export async function serve(file: string): Promise<void> {
     const tls = consoleTlsOf(live, { certificates: consoleTls, date: time.date });
     adopt(await console.open({ ...common, ...shown, ...done, ...tls }));
   }
-  const server = await openServer(app, config, { logger, tls });
+  const server = await openApiServer(app, config, { logger, tls });
   const running = { version: packageVersion(), config_sha256: config.sha256 };
   // Not awaited: on a full disk the record is written once there is space, and receipts can be read in the meantime.
   record('daemon.start', { ...running, epoch_from: toRfc3339(signing.epoch.from) }).catch(onFatal);

@@ -6,6 +6,7 @@ import {
   STATUS_CODES,
 } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 
 /** Maximum number of requests that begin in one turn of the event loop. */
 const BEGUN_MAX = 8;
@@ -16,6 +17,9 @@ const READ_AHEAD_BYTES_MAX = 16 * 1024;
 /** Maximum number of bytes held for all connections together. */
 const HELD_BYTES_MAX = 16 * 1024 * 1024;
 
+/** The code of the error that stands for `CONNECT`. */
+export const TUNNEL = 'CONNECT';
+
 /** The callback's answer that stops the parser at the end of a head (`HPE_PAUSED` of llhttp). */
 const STOP = 21;
 /**
@@ -24,8 +28,8 @@ const STOP = 21;
  */
 const NOTHING = Buffer.alloc(1).subarray(1);
 
-/** An error of Node's parser. */
-export interface ParseError extends NodeJS.ErrnoException {
+/** An error of Node's parser; with the code {@link TUNNEL}, a request for a tunnel. */
+export interface RequestError extends NodeJS.ErrnoException {
   /** The last packet, and how many of its bytes the parser read. */
   rawPacket?: Buffer;
   bytesParsed?: number;
@@ -40,8 +44,11 @@ interface Parser {
 /** Handles the requests of a server. */
 export interface Admitted {
   handle: RequestListener;
-  /** Refuses a connection whose bytes are not a valid request, after earlier requests are answered. Default: a status without a body. */
-  refuse?(error: ParseError, socket: Socket): void;
+  /**
+   * Refuses a connection whose bytes are not a valid request, after earlier requests are answered, and a request for a tunnel. Default: a
+   * status without a body; for a tunnel, the connection is closed.
+   */
+  refuse?(error: RequestError, socket: Duplex): void;
   /** Whether the client has authenticated. Default: every client counts as known. */
   isKnown?(socket: Socket): boolean;
 }
@@ -103,9 +110,14 @@ export class Admission {
         this.#arrive(this.#of(req.socket, admitted), { req, res }),
       );
     }
-    server.on('clientError', (error: ParseError, socket: Socket) =>
+    server.on('clientError', (error: RequestError, socket: Socket) =>
       this.#fail(this.#of(socket, admitted), error),
     );
+    const { refuse } = admitted;
+    if (refuse)
+      server.on('connect', (_req: IncomingMessage, socket: Duplex) =>
+        refuse(Object.assign(new Error('a request for a tunnel'), { code: TUNNEL }), socket),
+      );
   }
 
   #of(socket: Socket, admitted: Admitted): Connection {
@@ -208,7 +220,7 @@ export class Admission {
     if (connection.held.length <= READ_AHEAD_BYTES_MAX) socket.resume();
   }
 
-  #fail(connection: Connection, error: ParseError): void {
+  #fail(connection: Connection, error: RequestError): void {
     const { socket, current, isStopped, isFaulty } = connection;
     if (isStopped && error.code === 'HPE_PAUSED') {
       const rest = error.rawPacket?.subarray(error.bytesParsed) ?? NOTHING;
@@ -277,7 +289,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 408,
 };
 
-function refuseBriefly({ code = '' }: ParseError, socket: Socket): void {
+function refuseBriefly({ code = '' }: RequestError, socket: Duplex): void {
   const status = STATUSES[code] ?? 400;
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`;
   socket.end(head, () => socket.destroy());
