@@ -1,12 +1,13 @@
 /** The console: the parts that the daemon opens if the configuration has a table `[console]`. */
-import type { RequestListener } from 'node:http';
 import type { TrailCheckOptions } from '../prove/trail/trailCheck.ts';
-import type { HostPort, ListenAddress } from '../web/address.ts';
+import { formatAddress, type HostPort, type ListenAddress } from '../web/address.ts';
+import { takingAnyBody } from '../web/admission.ts';
+import { ConnectionLimits } from '../web/connectionLimits.ts';
+import { openServer } from '../web/server.ts';
 import type { TlsCertificates } from '../web/tls.ts';
 import { readAssets } from './assets.ts';
 import { ConsoleApp, type ConsoleAppOptions } from './consoleApp.ts';
 import { type CertificateDoorOptions, certificateDoor, type Door, linkDoor } from './doors.ts';
-import { consoleLimits, openOverTls, openPlain } from './listeners.ts';
 import { Streams } from './liveStreams.ts';
 import { History } from './loadHistory.ts';
 import { Proposals } from './proposals.ts';
@@ -14,6 +15,22 @@ import { screensOf } from './screens.ts';
 import { Sessions } from './sessions.ts';
 import type { Sources } from './sources.ts';
 import { TrailChecks } from './trailChecks.ts';
+
+const SERVER = {
+  headMsMax: 5_000,
+  requestMsMax: 30_000,
+  /** Longer than the interval between events of a stream: a client that reads nothing for so long is gone. */
+  silenceMsMax: 60_000,
+};
+
+/** A new connection replaces the oldest that has not shown a session. */
+const CONNECTIONS = {
+  /** Four for each of fifty open consoles, and some more. */
+  max: 256,
+  perAddressMax: 64,
+  // Until a session is shown, the console waits only for the rest of a form.
+  sparesRequests: false,
+};
 
 export type ConsoleOptions = Omit<
   ConsoleAppOptions,
@@ -50,31 +67,31 @@ export class Console {
     const trailChecks = new TrailChecks({ ...options, onEnd: () => streams.beat() });
     const screens = screensOf({ ...options, history, sessions, proposals, trailChecks });
     const app = new ConsoleApp({ ...options, screens, sessions, streams, assets: readAssets() });
-    const through =
-      (door: Door): RequestListener =>
-      (request, response) =>
-        void app.handle(request, response, door);
     const { environment, logger, tls } = options;
     await using opened = new AsyncDisposableStack();
     opened.defer(() => streams.close());
     opened.defer(() => proposals.close());
     opened.defer(() => trailChecks.close());
-    const limits = consoleLimits();
-    const door = linkDoor({ environment, sessions, know: (socket) => limits.know(socket) });
-    const plain = await openPlain(through(door), { listen: this.#listen, limits, logger });
-    opened.defer(() => plain.close());
-    if (tls !== undefined) {
+    const open = async (
+      at: { at: ListenAddress; key: string; tls?: TlsCertificates },
+      doorFor: (know: Door['know']) => Door,
+    ) => {
       // Separate limits, so that unauthenticated network clients cannot use up the places of the socket.
-      const limits = consoleLimits();
-      const door = certificateDoor({
-        environment,
-        sessions,
-        ...tls,
-        tls: tls.certificates,
-        know: (socket) => limits.know(socket),
-      });
-      const overTls = await openOverTls(through(door), { ...tls, limits, logger });
-      opened.defer(() => overTls.close());
+      const limits = new ConnectionLimits(CONNECTIONS);
+      const door = doorFor((socket) => limits.know(socket));
+      const handle = takingAnyBody((request, response) => void app.handle(request, response, door));
+      const server = await openServer({ ...at, ...SERVER, handle, limits, logger });
+      opened.defer(() => server.close());
+      logger.info({ address: formatAddress(at.at) }, 'the console is open');
+    };
+    await open({ at: this.#listen, key: 'console.listen' }, (know) =>
+      linkDoor({ environment, sessions, know }),
+    );
+    if (tls !== undefined) {
+      const { listen, certificates, ...people } = tls;
+      await open({ at: listen, key: 'console.tls.listen', tls: certificates }, (know) =>
+        certificateDoor({ ...people, environment, sessions, tls: certificates, know }),
+      );
     }
     const all = opened.move();
     return { close: () => all.disposeAsync() };

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
-import type { ListenAddress } from './address.ts';
+import { takingAnyBody } from './admission.ts';
 import {
   ANSWER_HEADER,
   type EgressAbout,
@@ -11,9 +11,9 @@ import {
   parseEgressRequest,
 } from './egressClient.ts';
 import type { HttpExchange, HttpRequest } from './httpClient.ts';
-import { closeServer, type InheritedSocket, listenAt } from './listen.ts';
 import { NoAnswer, toNoAnswer } from './noAnswer.ts';
 import { readBody } from './response.ts';
+import { openServer, type WebServer, type WebServerOptions } from './server.ts';
 
 /** The requests that the daemon may send for one purpose. */
 export interface Destination {
@@ -33,7 +33,7 @@ export interface Destination {
 export type Destinations = ReadonlyMap<string, Destination>;
 
 export interface EgressServerOptions {
-  listen: ListenAddress | InheritedSocket;
+  listen: WebServerOptions['at'];
   /** Destinations by purpose. */
   destinations: Destinations;
   /** This process, as `GET /` describes it to the daemon. */
@@ -48,11 +48,11 @@ const HEAD_BYTES_MAX = 64 * 1024;
 /** Time limit for the daemon to send the head, and for all of a request. */
 const HEAD_MS_MAX = 5_000;
 const REQUEST_MS_MAX = 15_000;
+const CLOSE_MS_MAX = 2_000;
 /** Maximum silence of a connection: longer than a server can take to answer and a document can pause. */
 const SILENCE_MS_MAX = 900_000;
 /** Connections in addition to the requests of all purposes: those that are just opened or closed. */
 const SPARE_CONNECTIONS = 64;
-const CLOSE_MS_MAX = 2_000;
 const REFUSAL_LOG_MS = 1_000;
 
 /** The daemon asked for something that the configuration does not permit, or that no daemon asks. */
@@ -67,20 +67,21 @@ class NotPermitted extends NoAnswer {
  * configuration does not allow, set a header beyond those of the purpose, or use more than the share of each purpose. Throws OperatorError
  * if the address is not available.
  */
-export async function openEgressServer(options: EgressServerOptions): Promise<{ close(): Promise<void> }> {
-  const server = createServer({
-    maxHeaderSize: HEAD_BYTES_MAX,
-    headersTimeout: HEAD_MS_MAX,
-    requestTimeout: REQUEST_MS_MAX,
-    connectionsCheckingInterval: 1_000,
-  });
-  server.setTimeout(SILENCE_MS_MAX);
+export function openEgressServer(options: EgressServerOptions): Promise<WebServer> {
   const shares = [...options.destinations.values()].map(({ requestsMax }) => requestsMax);
-  server.maxConnections = shares.reduce((sum, share) => sum + share, SPARE_CONNECTIONS);
   const relay = new Relay(options);
-  server.on('request', (req, res) => void relay.answer(req, res));
-  await listenAt(server, options.listen, '--listen');
-  return { close: () => closeServer(server, CLOSE_MS_MAX) };
+  return openServer({
+    at: options.listen,
+    key: '--listen',
+    headBytesMax: HEAD_BYTES_MAX,
+    headMsMax: HEAD_MS_MAX,
+    requestMsMax: REQUEST_MS_MAX,
+    closeMsMax: CLOSE_MS_MAX,
+    silenceMsMax: SILENCE_MS_MAX,
+    connectionsMax: shares.reduce((sum, share) => sum + share, SPARE_CONNECTIONS),
+    handle: takingAnyBody((req, res) => void relay.answer(req, res)),
+    logger: options.logger,
+  });
 }
 
 class Relay {

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { lstatSync, rmSync, statSync } from 'node:fs';
-import type { Server as HttpServer } from 'node:http';
 import { connect, type ListenOptions, type Server } from 'node:net';
 import { dirname } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
@@ -107,12 +106,4 @@ async function startListening(server: Server, at: ListenOptions | InheritedSocke
   server.listen({ ...at, backlog: BACKLOG });
   process.umask(umask);
   await listening;
-}
-
-/** Stops listening, and closes what is still open after `graceMs`. Resolves when no connection is left; removes a Unix socket. */
-export async function closeServer(server: HttpServer, graceMs: number): Promise<void> {
-  const closed = once(server, 'close');
-  using _timer = setTimeout(() => server.closeAllConnections(), graceMs);
-  server.close();
-  await closed;
 }

@@ -132,7 +132,8 @@ async function serve(memory: Memory, listen: string, logger: Logger): Promise<vo
   const { witness, held, logs, lock } = await openWitness(memory, logger);
   const server = await openWitnessServer({ listen: address, witness, held, logger });
   const fields = { event: 'started', vkey: encodeCosigner(memory.key.cosigner), logs: [...logs.keys()] };
-  logger.info({ ...fields, port: server.port }, 'the witness answers');
+  const port = 'port' in server.address ? server.address.port : 0;
+  logger.info({ ...fields, port }, 'the witness answers');
   await stopSignal();
   await server.close();
   lock.release();

@@ -1,28 +1,20 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { BoundedBytes } from '../base/bounded.ts';
 import { ServiceError } from '../base/errors.ts';
 import { NOTE_LENGTH_MAX } from '../log/note.ts';
-import type { ListenAddress } from '../web/address.ts';
-import { Admission, takingAnyBody } from '../web/admission.ts';
+import { takingAnyBody } from '../web/admission.ts';
 import { ConnectionLimits } from '../web/connectionLimits.ts';
 import { IncomingBody } from '../web/incomingBody.ts';
-import { closeServer, type InheritedSocket, listenAt } from '../web/listen.ts';
+import { openServer, type WebServer, type WebServerOptions } from '../web/server.ts';
 import type { HeldCheckpoints } from './heldCheckpoints.ts';
 import type { Witness, WitnessReply } from './witness.ts';
 
 export interface WitnessServerOptions {
-  listen: ListenAddress | InheritedSocket;
+  listen: WebServerOptions['at'];
   witness: Witness;
   held: HeldCheckpoints;
   logger: Logger;
-}
-
-export interface WitnessServer {
-  /** 0 for a Unix socket. */
-  readonly port: number;
-  /** Answers the requests that have arrived, and closes all connections. */
-  close(): Promise<void>;
 }
 
 const HEAD_BYTES_MAX = 8 * 1024;
@@ -30,31 +22,25 @@ const HEAD_MS_MAX = 5_000;
 const BODY_IDLE_MS_MAX = 5_000;
 const REQUEST_MS_MAX = 15_000;
 const CLOSE_MS_MAX = 2_000;
-const CONNECTIONS_MAX = 256;
-const CONNECTIONS_PER_ADDRESS_MAX = 16;
+const CONNECTIONS = { max: 256, perAddressMax: 16 };
 /** Room for the longest note, the longest proof, and `old`. */
 const BODY_BYTES_MAX = NOTE_LENGTH_MAX + 4096;
 
 type Reply = WitnessReply | { status: 404 | 405 | 408 | 413 | 500; type?: string; body: string };
 
 /** Serves a witness over HTTP/1.1 (C2SP tlog-witness). Throws OperatorError if the address is not available. */
-export async function openWitnessServer(options: WitnessServerOptions): Promise<WitnessServer> {
-  const server = createServer({
-    maxHeaderSize: HEAD_BYTES_MAX,
-    headersTimeout: HEAD_MS_MAX,
-    requestTimeout: REQUEST_MS_MAX,
-    // Node would answer without the admission check, and a witness has only one name.
-    requireHostHeader: false,
-    connectionsCheckingInterval: 1_000,
+export function openWitnessServer(options: WitnessServerOptions): Promise<WebServer> {
+  return openServer({
+    at: options.listen,
+    key: '--listen',
+    headBytesMax: HEAD_BYTES_MAX,
+    headMsMax: HEAD_MS_MAX,
+    requestMsMax: REQUEST_MS_MAX,
+    closeMsMax: CLOSE_MS_MAX,
+    limits: new ConnectionLimits(CONNECTIONS),
+    handle: takingAnyBody((req, res) => void handle(req, res, options)),
+    logger: options.logger,
   });
-  new ConnectionLimits({ max: CONNECTIONS_MAX, perAddressMax: CONNECTIONS_PER_ADDRESS_MAX }).watch(server);
-  new Admission().admit(server, { handle: takingAnyBody((req, res) => void handle(req, res, options)) });
-  await listenAt(server, options.listen, '--listen');
-  const address = server.address();
-  return {
-    port: typeof address === 'object' && address !== null ? address.port : 0,
-    close: () => closeServer(server, CLOSE_MS_MAX),
-  };
 }
 
 /** Never rejects. */
