@@ -7,8 +7,8 @@ import { writeNote } from '../health/upkeepNotes.ts';
 const askedNote = z.object({ asked_at: z.iso.datetime(), person: z.string() });
 const runNote = z.object({
   began_at: z.iso.datetime(),
-  ended_at: z.iso.datetime().exactOptional(),
-  reason: z.string().exactOptional().describe('Why there is no backup.'),
+  ended_at: z.iso.datetime().optional(),
+  reason: z.string().optional().describe('Why there is no backup.'),
 });
 export type BackupAsked = z.infer<typeof askedNote>;
 export type BackupRun = z.infer<typeof runNote>;

@@ -92,7 +92,7 @@ export class Drills {
     if (withdrawal === undefined) return;
     logger.info({ event: 'partition_restored', partition: name }, 'a partition was put back into service');
     const act = actOfProcess('daemon', 'drill.end', { partition: name });
-    await trail.append({ ...act, ...(actor && { actor }) });
+    await trail.append({ ...act, actor: actor ?? act.actor });
   }
 
   /** Does nothing if a new epoch has retired the partition's key: the withdrawal ended with that key. */

@@ -21,7 +21,7 @@ const change = { method: 'post', access: 'admin', failures: CHANGE_FAILURES } as
 const WITNESS = {
   witness: z
     .string()
-    .exactOptional()
+    .optional()
     .describe(
       'Its name in the policy. Not needed where the policy has only one witness, or only one without a URL.',
     ),
@@ -121,7 +121,7 @@ const OPERATIONS = {
       tree_size: z
         .int()
         .min(0)
-        .exactOptional()
+        .optional()
         .describe('Repeat the request for the checkpoint of that size, which another witness was given.'),
     }),
     answers: { 200: json('WitnessRequest', 'The request.') },
@@ -137,7 +137,7 @@ const OPERATIONS = {
       ...WITNESS,
       raise_fork_alarm: z
         .boolean()
-        .exactOptional()
+        .optional()
         .describe(
           'You have made sure that this is the answer of the witness to the unchanged request: if it is a contradiction, raise the fork alarm. Default: false.',
         ),
@@ -196,7 +196,7 @@ const OPERATIONS = {
     parameters: queryParameters({
       name: z
         .string()
-        .exactOptional()
+        .optional()
         .describe('The person whose sessions and links are ended. Default: all people.'),
     }),
     answers: { 200: json('ConsoleLogout', 'They are ended.') },

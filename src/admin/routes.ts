@@ -148,7 +148,7 @@ function routesOf(parts: AdminParts): Router<RequestState> {
       { act: 'witness.accept', actor: actorOf(ctx), object, outcome: 'done' },
       async () => presentOutcome(await carrying.accept(text, witness, raisesAlarm)),
       ({ witness, outcome, tree_size: size }) => {
-        return { witness, answer: outcome, ...(size !== undefined && { tree_size: size }) };
+        return { witness, answer: outcome, tree_size: size };
       },
     );
     answerJson(ctx, 200, found);
@@ -193,7 +193,7 @@ function routesOf(parts: AdminParts): Router<RequestState> {
     const name = given === undefined ? undefined : personName(given);
     const sessions = door.endAll(name);
     const act = name === undefined ? 'console.logout_all' : 'console.logout';
-    const object = { ...(name !== undefined && { name }), sessions };
+    const object = { name, sessions };
     await trail.append({ act, actor: actorOf(ctx), object, outcome: 'done' });
     answerJson(ctx, 200, { sessions });
   });

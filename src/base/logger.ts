@@ -111,7 +111,7 @@ export function describeError(error: unknown, depth = 0): ErrorDescription {
     type: error.name,
     message: error.message,
     ...('code' in error && { code: String(error.code) }),
-    ...(error.stack !== undefined && { stack: error.stack }),
+    stack: error.stack,
     ...(error.cause !== undefined && depth < 5 && { cause: describeError(error.cause, depth + 1) }),
   };
 }

@@ -79,9 +79,7 @@ const WRITERS: Record<(typeof FORMATS)[number], (path: string, parts: Parts) => 
     const hasTime = receipt.evidence.timestamps.length > 0;
     const evidenceRecord = record ?? (hasTime ? initialRecord(path, receipt) : undefined);
     const tlogProof = encodeTlogProof(bare);
-    return encodeBundle(
-      assembleBundle({ receipt, tlogProof, ...(evidenceRecord && { evidenceRecord }), revocationLists }),
-    );
+    return encodeBundle(assembleBundle({ receipt, tlogProof, evidenceRecord, revocationLists }));
   },
   receipt: (_, { receipt }) => encodeReceipt(receipt),
 };
@@ -102,7 +100,7 @@ function readParts(path: string): Parts {
   return {
     receipt,
     proof: parseProofOf(tlogProof, path, receipt),
-    ...(evidenceRecord && { record: evidenceRecord }),
+    record: evidenceRecord,
     revocationLists,
   };
 }

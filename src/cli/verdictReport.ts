@@ -21,7 +21,7 @@ export function wireVerdict({ verdict, proven, required, at, trustSha256 }: Verd
     schema: 'pdfseal-verdict/1',
     outcome,
     checks,
-    ...(matches && { matches }),
+    matches,
     required,
     verified_at: toRfc3339(at),
     trust_file_sha256: trustSha256,
@@ -29,7 +29,7 @@ export function wireVerdict({ verdict, proven, required, at, trustSha256 }: Verd
     ...(evidence && {
       evidence_record: {
         time_stamps: evidence.lines,
-        ...(evidence.holdsUntil && { holds_until: evidence.holdsUntil }),
+        holds_until: evidence.holdsUntil,
       },
     }),
   };
@@ -44,9 +44,9 @@ function factsOf({ statement, origin, treeSize, leafIndex, keys, time, witnesses
       source,
       document: digestsOf(document),
       ...(copy && { sealed_document: digestsOf(copy) }),
-      ...(reference !== undefined && { customer_reference: reference }),
-      ...(purpose !== undefined && { purpose }),
-      ...(visibility !== undefined && { visibility }),
+      customer_reference: reference,
+      purpose,
+      visibility,
     },
     log: { origin, leaf_index: leafIndex, tree_size: treeSize },
     signers: keys.map(({ region, keyLabel, algorithm, software = false }) => ({
@@ -56,11 +56,11 @@ function factsOf({ statement, origin, treeSize, leafIndex, keys, time, witnesses
       software,
     })),
     times: {
-      ...(statement.acceptedAt !== undefined && { accepted_at: statement.acceptedAt }),
+      accepted_at: statement.acceptedAt,
       sealed_at: statement.sealedAt,
       time_stamps: (time?.stamps ?? []).map(({ name, until, timestamp }) => ({
         time: toRfc3339(timestamp.genTime),
-        ...(timestamp.accuracyMs !== undefined && { accuracy_ms: timestamp.accuracyMs }),
+        accuracy_ms: timestamp.accuracyMs,
         authority: name,
         signer: timestamp.authority,
         valid_until: toRfc3339(until),

@@ -71,7 +71,7 @@ async function judge(
   const record = recordPath === undefined ? undefined : readSmallFile(recordPath, RECORD_BYTES_MAX);
   const digests = await digestFile(documentPath);
   const [trustText, at] = [trust.toString('utf8'), systemClock()];
-  const options = { at, require: required, ...(record && { record }) };
+  const options = { at, require: required, record };
   const verdict = verifyReceiptText(receipt, trustText, digests, options);
   const proven = provenBy(receipt, trustText, verdict);
   return { verdict, proven, required, at, trustSha256: toHex(sha256(trust)) };

@@ -19,7 +19,7 @@ function shapeOf(schema: unknown): Shape {
     const { unset } = noteOf(schema);
     return shape.kind === 'value' ? { ...shape, fallback: schema.def.defaultValue, unset } : shape;
   }
-  if (schema instanceof z.ZodExactOptional) {
+  if (schema instanceof z.ZodOptional) {
     const shape = shapeOf(schema.def.innerType);
     if (shape.kind === 'table') return { ...shape, isOptional: true };
     return shape.kind === 'value' ? { ...shape, unset: noteOf(schema).unset } : shape;

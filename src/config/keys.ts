@@ -52,8 +52,8 @@ export function noteOf(schema: z.core.$ZodType): Note {
 }
 
 /** An optional key. `unset` says in words what applies without it. */
-export function omissible<Z extends z.ZodType>(type: Z, unset = 'none'): z.ZodExactOptional<Z> {
-  return noted(type.exactOptional(), { unset });
+export function omissible<Z extends z.ZodType>(type: Z, unset = 'none'): z.ZodOptional<Z> {
+  return noted(type.optional(), { unset });
 }
 
 /** A key whose default depends on the machine; `unset` describes it in words. */
@@ -139,7 +139,7 @@ export function text(expected: string, pattern: RegExp, note?: Note) {
 export function path(what: string, file?: NamedFile) {
   return text(`the path of ${what}; a relative one starts at the folder of this file`, /^[^\0]+$/, {
     absolute: (found, folder) => resolve(folder, found),
-    ...(file && { file }),
+    file,
   });
 }
 

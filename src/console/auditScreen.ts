@@ -83,7 +83,7 @@ function filterOf(query: URLSearchParams): RecordFilter {
   const until = dateOf(query, 'until');
   const [act, who] = [query.get('act'), query.get('who')];
   return {
-    ...(since !== undefined && { since }),
+    since,
     // The last day is included.
     ...(until !== undefined && { until: until + DAY_MS }),
     ...(act && { act }),

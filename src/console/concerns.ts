@@ -31,7 +31,9 @@ function present({ severity, section, subject, part, detail, remedy }: Found): C
   return {
     level: levelOf(severity),
     what: subject === part ? english.parts[part] : capitalized(subject),
-    ...{ detail, remedy, ...(page && { page }) },
+    detail,
+    remedy,
+    page,
   };
 }
 

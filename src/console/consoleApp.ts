@@ -223,7 +223,7 @@ export class ConsoleApp {
     const { session, path } = at;
     if (page.status === 403 || page.status === 421)
       this.#refusals.refused(request, { status: page.status, reason: page.title, session });
-    this.#sendPage(response, page, { path, ...(session && { session }) });
+    this.#sendPage(response, page, { path, session });
   }
 }
 

@@ -51,7 +51,7 @@ function timesOf({ from, to }: Fields): Pick<EveryJobQuery, 'createdFrom' | 'cre
   const [first, last] = [parseDay(from), parseDay(to)];
   if ((from !== '' && first === undefined) || (to !== '' && last === undefined)) return undefined;
   return {
-    ...(first !== undefined && { createdFrom: first }),
+    createdFrom: first,
     ...(last !== undefined && { createdTo: last + DAY_MS }),
   };
 }

@@ -24,7 +24,7 @@ export async function messagesCard(
   const list = query.get('list') ?? (counts.dead > 0 ? 'dead' : 'waiting');
   const isDead = list === 'dead';
   const after = positionIn(query);
-  const page: DeliveryPage = { limit: PAGE_MESSAGES + 1, ...(after && { after }) };
+  const page: DeliveryPage = { limit: PAGE_MESSAGES + 1, after };
   const { outbox } = store.webhooks;
   const dateOf = (stamp: number) => store.serviceTime.dateOf(stamp);
   const found = isDead ? await outbox.deadLetters(id, page) : await outbox.pending(id, page);

@@ -48,9 +48,9 @@ export class RefusalLog {
       event: 'console_refused',
       ...{ status, reason, method, path: pathOf(url) },
       ...(person && { person: person.name, role: person.role }),
-      ...(socket.remoteAddress !== undefined && { address: socket.remoteAddress }),
-      ...(uid !== undefined && { peer_uid: uid }),
-      ...(pid !== undefined && { peer_pid: pid }),
+      address: socket.remoteAddress,
+      peer_uid: uid,
+      peer_pid: pid,
       ...(this.#unlogged > 0 && { unlogged_before: this.#unlogged }),
     };
     this.#unlogged = 0;

@@ -228,7 +228,7 @@ class EnginePool {
       this.#pendingBytes -= taken;
       room -= taken;
       const last = lane.ended && lane.pendingBytes === 0;
-      pieces.push({ ...(lane.state && { state: lane.state }), chunks, last });
+      pieces.push({ state: lane.state, chunks, last });
       lane.place = 'busy';
       lanes.push(lane);
     }

@@ -22,7 +22,7 @@ export const healthPartSchema = z
     name: part,
     ready: z.boolean(),
     detail: z.string(),
-    remedy: z.string().exactOptional().describe('What to do, where it is not ready.'),
+    remedy: z.string().optional().describe('What to do, where it is not ready.'),
   })
   .describe('One thing that must be well for a document to be sealed.');
 export type HealthPart = z.infer<typeof healthPartSchema>;
@@ -36,7 +36,7 @@ export const findingSchema = z
     severity: z.enum(SEVERITIES),
     subject: z.string().describe('What it is about: a partition, a certificate, the disk.'),
     section: z.string().describe('The member of the status that has the facts.'),
-    part: part.exactOptional().describe('The part that is not ready because of it.'),
+    part: part.optional().describe('The part that is not ready because of it.'),
     detail: z.string(),
     remedy: z.string().describe('What to do.'),
   })
@@ -83,14 +83,14 @@ export function findingOfEach<Key extends keyof Facts, Case>(
   const toText = (text: Text<Case>, one: Case, now: number) =>
     typeof text === 'string' ? text : text(one, now);
   return {
-    ...{ id, severity, metric, ...(part !== undefined && { part }) },
+    ...{ id, severity, metric, part },
     judge(facts, now) {
       const known = facts[section];
       if (known === undefined) return [];
       return among(known)
         .filter((one) => when(one, facts, now))
         .map((one) => ({
-          ...{ id, severity, section, ...(part !== undefined && { part }) },
+          ...{ id, severity, section, part },
           subject: toText(subject, one, now),
           detail: toText(says, one, now),
           remedy: toText(remedy, one, now),

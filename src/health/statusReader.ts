@@ -148,7 +148,7 @@ export class StatusReader {
       ...(timestamping && { timestamps: presentTimestamps(timestamping) }),
       ...(witnessing && { witnesses: presentWitnesses(witnessing) }),
       ...(scanner && { scanner: presentScanner(scanner.health()) }),
-      ...(egress && { egress }),
+      egress,
       sources: presentSources(this.#sources.sources),
       copies,
       certificates: presentCertificates(this.#sources.certificates, this.#sources.tls, now),

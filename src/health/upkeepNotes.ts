@@ -8,16 +8,16 @@ export const upkeepNote = z.object({
   good: z.boolean(),
   undecided: z
     .string()
-    .exactOptional()
+    .optional()
     .describe('Why the command could not tell whether the store is good; `good` is false then.'),
   tree_size: z
     .int()
     .min(0)
-    .exactOptional()
+    .optional()
     .describe('Of the log that was copied, checked or examined; absent where it could not be read.'),
   holds_until: z.iso
     .datetime()
-    .exactOptional()
+    .optional()
     .describe('Of a renewal: when the first time-stamp of the log ends, if nothing renews it.'),
 });
 export type UpkeepNote = z.infer<typeof upkeepNote>;

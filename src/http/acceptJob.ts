@@ -109,7 +109,7 @@ async function acceptNew(
     sealer.admit(request.mode);
     return taken;
   });
-  const job = { ...(await jobOf(ctx, received, options)), ...(quota && { quota }) };
+  const job = { ...(await jobOf(ctx, received, options)), quota };
   const answer = answerTo(job, options.site);
   const idempotency = reservation && {
     ...reservation.key,
@@ -120,20 +120,17 @@ async function acceptNew(
   };
   const { quotaJobsMax } = allowance;
   const beside = {
-    ...(idempotency && { idempotency }),
-    ...(quotaJobsMax !== undefined && { quotaJobsMax }),
+    idempotency,
+    quotaJobsMax,
   };
   const copy = upload?.copy;
   const isBlocking = job.mode === 'blocking';
   // A crash before the job is on disk loses nothing that was promised. After that, the job is sealed in any case, and a repeat finds it.
   if (received.source === 'url') await sources.accept(job, { ...beside, sourceUrl: received.sourceUrl });
   else if (isBlocking && isReceived(job)) {
-    sealer.submit(job, { ...beside, ...(copy && { copy }) });
+    sealer.submit(job, { ...beside, copy });
     if (idempotency) reservation.sealing({ entry: idempotency, job });
-  } else
-    await sealer
-      .accept(job, { ...beside, ...(copy && { copy }) })
-      .catch((error) => discardIfDropped(error, upload));
+  } else await sealer.accept(job, { ...beside, copy }).catch((error) => discardIfDropped(error, upload));
   const outcome = isBlocking
     ? await settled(job.id).catch((error) => discardIfDropped(error, upload))
     : undefined;
@@ -183,8 +180,8 @@ async function jobOf(
     traceId: ctx.state.traceId,
     mode: request.mode,
     visibility: request.visibility,
-    ...(request.purpose !== undefined && { purpose: request.purpose }),
-    ...(request.customerReference !== undefined && { customerReference: request.customerReference }),
+    purpose: request.purpose,
+    customerReference: request.customerReference,
     preserveMetadata: request.preserveMetadata,
     source: received.source,
     ...contentOf(received),

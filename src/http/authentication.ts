@@ -39,7 +39,7 @@ export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
     const { certificateSha256 } = credential;
     ctx.state.caller = {
       ...callerOf(credential, options),
-      ...(certificateSha256 !== undefined && { certificateSha256 }),
+      certificateSha256,
       confirm,
     };
     if (scope && !allows(credential.scopes, scope)) {

@@ -216,7 +216,7 @@ class BulkRequest {
       try {
         const answer = withSealedAt(accepted.answer, await sealedAtOf(store, outcome));
         const receipt = withReceipt && (await readReceipt(store, accepted.job, outcome.leafIndex));
-        return acceptedLine(line, { ...accepted, answer }, { ...(receipt && { receipt }) });
+        return acceptedLine(line, { ...accepted, answer }, { receipt });
       } catch (error) {
         return this.#refusal(line, error);
       }

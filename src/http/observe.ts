@@ -41,7 +41,7 @@ export function observe(log: RequestLines, onRequest?: (request: AnsweredRequest
       route,
       status: ctx.status,
       durationMs,
-      ...(errorCode && { errorCode }),
+      errorCode,
     });
     const line = {
       ...requestIds(ctx),
@@ -50,7 +50,7 @@ export function observe(log: RequestLines, onRequest?: (request: AnsweredRequest
       status: ctx.status,
       duration_ms: Math.round(durationMs * 10) / 10,
       bytes_in: bytesSinceLastRequest(req.socket),
-      ...(errorCode && { error_code: errorCode }),
+      error_code: errorCode,
       ...(req.socket.destroyed && { client_gone: true }),
     };
     if (state.caller) log.write(line);
@@ -59,11 +59,11 @@ export function observe(log: RequestLines, onRequest?: (request: AnsweredRequest
 }
 
 /** The members of every log line about a request. */
-export function requestIds({ state }: RequestContext): Record<string, string> {
+export function requestIds({ state }: RequestContext): Record<string, string | undefined> {
   return {
     request_id: state.requestId,
     trace_id: state.traceId,
-    ...(state.jobId && { job_id: state.jobId }),
+    job_id: state.jobId,
     ...(state.caller && { client_id: state.caller.viewer.clientId, key_id: state.caller.keyId }),
     ...(state.caller?.certificateSha256 && { certificate_sha256: state.caller.certificateSha256 }),
   };

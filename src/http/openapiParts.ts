@@ -151,8 +151,8 @@ function describe(operation: Operation, anyone: ErrorCode[]): object {
     summary,
     ...(all !== '' && { description: all }),
     security: access === 'anyone' ? [] : [{ apiKey: [] }],
-    ...(parameters && { parameters }),
-    ...(requestBody && { requestBody }),
+    parameters,
+    requestBody,
     responses: { ...failures(codesOf(operation, anyone), headers), ...Object.fromEntries(answered) },
   };
 }

@@ -32,8 +32,8 @@ export function presentJob(
     capabilities: job.capabilities,
     created_at: toRfc3339(job.acceptedAt),
     document_sha256: documentSha256(job),
-    ...(job.purpose !== undefined && { purpose: job.purpose }),
-    ...(job.customerReference !== undefined && { customer_reference: job.customerReference }),
+    purpose: job.purpose,
+    customer_reference: job.customerReference,
     ...(outcome?.kind === 'failed' && { error: errorBody(outcome.failure.code, outcome.failure.message) }),
     ...(sealedAt !== undefined && { sealed_at: toRfc3339(sealedAt) }),
   };

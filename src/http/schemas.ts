@@ -43,7 +43,7 @@ const sealJob = z.object({
   phase: z.enum(JOB_PHASES),
   environment,
   trace_id: hex(128).describe('Correlation id of the request that created the job.'),
-  receipt_url: z.url().exactOptional().describe('Present once the receipt exists.'),
+  receipt_url: z.url().optional().describe('Present once the receipt exists.'),
   capabilities: z
     .array(z.string())
     .describe(
@@ -51,17 +51,17 @@ const sealJob = z.object({
     ),
   created_at: time,
   document_sha256: hex(256).describe('SHA-256 of the document; for a URL, as declared.'),
-  purpose: purpose.exactOptional().describe('As the request gave it.'),
-  customer_reference: customer_reference.exactOptional().describe('As the request gave it.'),
-  error: error.exactOptional(),
-  sealed_at: time.exactOptional().describe('Present once the job is completed.'),
+  purpose: purpose.optional().describe('As the request gave it.'),
+  customer_reference: customer_reference.optional().describe('As the request gave it.'),
+  error: error.optional(),
+  sealed_at: time.optional().describe('Present once the job is completed.'),
 });
 /** Section 2.1 of the contract, with additional members: the document, the times and, for a failed job, `error`. */
 export type SealJob = z.infer<typeof sealJob>;
 
 const nextCursor = z
   .string()
-  .exactOptional()
+  .optional()
   .describe(
     'Send it as `cursor` to get the next page. A page with `next_cursor` can be short or even empty; the last page has none.',
   );
@@ -79,13 +79,13 @@ const manifest = z
     source: z.enum(JOB_SOURCES),
     scan: z.object({
       verdict: z.enum(SCAN_VERDICTS),
-      engine: z.string().exactOptional(),
-      signatures: z.string().exactOptional(),
+      engine: z.string().optional(),
+      signatures: z.string().optional(),
     }),
-    sealed_document: digests.exactOptional().describe('The copy without metadata (compliance mode).'),
+    sealed_document: digests.optional().describe('The copy without metadata (compliance mode).'),
     visibility,
-    purpose: purpose.exactOptional(),
-    customer_reference: customer_reference.exactOptional(),
+    purpose: purpose.optional(),
+    customer_reference: customer_reference.optional(),
     accepted_at: time,
     sealed_at: time,
   })
@@ -112,7 +112,7 @@ const sealReceipt = z.object({
     .string()
     .describe('`<region>/<key label>` of the first partition with a classical key that signed.'),
   sealed_at: time,
-  customer_reference: customer_reference.exactOptional(),
+  customer_reference: customer_reference.optional(),
   manifest,
   evidence,
 }) satisfies z.ZodType<Omit<Receipt, 'manifest'> & { manifest: Omit<Manifest, 'source'> }>;
@@ -124,10 +124,10 @@ const sealBundle = z.object({
   tlog_proof: z
     .string()
     .describe('C2SP tlog-proof of the leaf of the receipt, with a checkpoint that witnesses have cosigned.'),
-  evidence_record: base64.exactOptional().describe('Evidence record (RFC 4998) in DER.'),
+  evidence_record: base64.optional().describe('Evidence record (RFC 4998) in DER.'),
   revocation_lists: z
     .array(base64)
-    .exactOptional()
+    .optional()
     .describe('Revocation lists (RFC 5280) of the time-stamp authority, in DER.'),
 }) satisfies z.ZodType<Omit<WrittenBundle, 'receipt'>>;
 
@@ -135,19 +135,19 @@ const line = z.int().min(1).describe('The line number in the request, from 1. Em
 const bulkAccepted = z.object({
   line,
   status: z.literal(202),
-  replayed: z.literal(true).exactOptional().describe('The job belongs to an earlier request with this key.'),
+  replayed: z.literal(true).optional().describe('The job belongs to an earlier request with this key.'),
   job: sealJob,
-  receipt: sealReceipt.exactOptional(),
+  receipt: sealReceipt.optional(),
   retry_after: z
     .int()
-    .exactOptional()
+    .optional()
     .describe('Seconds to wait before you request the job of a `blocking` line.'),
 });
 const bulkRefused = z.object({
   line,
   status: z.int().describe('The status that a single create would get.'),
   error,
-  retry_after: z.int().exactOptional().describe('Seconds to wait before a repeat can succeed.'),
+  retry_after: z.int().optional().describe('Seconds to wait before a repeat can succeed.'),
 });
 export type BulkRefused = z.infer<typeof bulkRefused>;
 
@@ -162,9 +162,9 @@ const rotatedKey = z.object({
   scopes: z.array(z.enum(SCOPES)),
   'x5t#S256': z
     .string()
-    .exactOptional()
+    .optional()
     .describe('The client certificate that the key is bound to (RFC 8705, section 3.1), as for the old key.'),
-  expires_at: time.exactOptional().describe('When the old key would have ended without the rotation.'),
+  expires_at: time.optional().describe('When the old key would have ended without the rotation.'),
   replaces: z.string().describe('The id of the old key.'),
   replaced_expires_at: time.describe('Until then, the old key is valid as well.'),
 });

@@ -18,23 +18,23 @@ const secret = z
   .regex(/^whsec_[A-Za-z0-9+/]+=*$/)
   .describe('Base64 of 24 to 64 bytes.');
 const events = z.array(z.enum(WEBHOOK_EVENTS)).min(1).meta({ uniqueItems: true, default: WEBHOOK_EVENTS });
-const nextCursor = z.string().exactOptional().describe('Send it as `cursor` to get the next page.');
+const nextCursor = z.string().optional().describe('Send it as `cursor` to get the next page.');
 
 const endpoint = z.object({
   id: endpointId,
   url: z.url(),
   events,
-  description: z.string().exactOptional(),
+  description: z.string().optional(),
   status: z.enum(['enabled', 'disabled']),
-  disabled_at: time.exactOptional(),
+  disabled_at: time.optional(),
   disabled_reason: z
     .enum(['request', 'gone'])
-    .exactOptional()
+    .optional()
     .describe(
       '`gone`: the endpoint answered 410. No message is sent or queued until the endpoint is enabled.',
     ),
   previous_secret_expires_at: time
-    .exactOptional()
+    .optional()
     .describe('Until this time, messages are also signed with the secret from before the rotation.'),
   created_at: time,
 });
@@ -51,24 +51,24 @@ const tally = z.object({
   dropped: count.describe(
     'Messages that were dropped because backlog and dead letters were full. `GET /jobs` has the outcome of those jobs.',
   ),
-  dropped_from: time.exactOptional(),
-  dropped_to: time.exactOptional(),
-  last_delivered_at: time.exactOptional(),
-  last_failure: lastFailure.exactOptional(),
+  dropped_from: time.optional(),
+  dropped_to: time.optional(),
+  last_delivered_at: time.optional(),
+  last_failure: lastFailure.optional(),
 });
 const message = z.object({
   webhook_id: webhookId,
   type: z.enum([...WEBHOOK_EVENTS, 'webhook.test']),
-  job_id: jobId.exactOptional(),
+  job_id: jobId.optional(),
   occurred_at: time,
   attempts: count,
-  last_failure: lastFailure.exactOptional(),
+  last_failure: lastFailure.optional(),
 });
 
 const settings = z.strictObject({
   url: z.string().meta({ format: 'uri', maxLength: 2048 }),
-  events: events.exactOptional(),
-  description: z.string().meta({ maxLength: 256 }).exactOptional(),
+  events: events.optional(),
+  description: z.string().meta({ maxLength: 256 }).optional(),
 });
 
 /** The key is the name of the schema in `openapi.json`. */
@@ -79,22 +79,17 @@ export const WEBHOOK_SCHEMAS = {
     secret: secret.describe('Only this answer shows the secret.'),
   }),
   WebhookEndpointWithDeliveries: endpoint.extend({ deliveries: tally }),
-  CreateWebhookEndpoint: settings.extend({ secret: secret.exactOptional() }),
+  CreateWebhookEndpoint: settings.extend({ secret: secret.optional() }),
   ChangeWebhookEndpoint: settings.partial(),
   RotateWebhookSecret: z.strictObject({
     overlap_seconds: count
       .max(OVERLAP_SECONDS.max)
       .default(OVERLAP_SECONDS.default)
       .describe('Seconds for which the old secret signs too.'),
-    secret: secret.exactOptional().describe('The new secret. If absent, the service generates one.'),
+    secret: secret.optional().describe('The new secret. If absent, the service generates one.'),
   }),
   ReplayDeadLetters: z.strictObject({
-    webhook_ids: z
-      .array(webhookId)
-      .min(1)
-      .max(REPLAYED_BY_NAME_MAX)
-      .exactOptional()
-      .describe('Left out: all.'),
+    webhook_ids: z.array(webhookId).min(1).max(REPLAYED_BY_NAME_MAX).optional().describe('Left out: all.'),
   }),
   Replay: z.object({
     replayed: count.describe('Number of messages, lower than requested if the backlog is full.'),

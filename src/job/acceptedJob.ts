@@ -21,34 +21,31 @@ const acceptedJob = z.strictObject({
   traceId,
   mode: fieldSchemas.mode,
   visibility: fieldSchemas.visibility,
-  purpose: fieldSchemas.purpose.exactOptional(),
-  customerReference: fieldSchemas.customer_reference.exactOptional(),
+  purpose: fieldSchemas.purpose.optional(),
+  customerReference: fieldSchemas.customer_reference.optional(),
   preserveMetadata: z.boolean(),
   source: z.enum(JOB_SOURCES),
-  checksumSha256: sha256.exactOptional(),
+  checksumSha256: sha256.optional(),
   content: z
     .strictObject({
       document: digests,
       scan: z.strictObject({
         verdict: z.enum(SCAN_VERDICTS),
-        engine: label.exactOptional(),
-        signatures: label.exactOptional(),
+        engine: label.optional(),
+        signatures: label.optional(),
       }),
     })
-    .exactOptional(),
-  quota: z.strictObject({ name: label, startsAt: time, endsAt: time }).exactOptional(),
+    .optional(),
+  quota: z.strictObject({ name: label, startsAt: time, endsAt: time }).optional(),
   capabilities: z.array(z.string().max(64)).max(16),
   acceptedAt: time,
-  since: time.exactOptional(),
-  dated: z.literal(true).exactOptional(),
+  since: time.optional(),
+  dated: z.literal(true).optional(),
 });
 
 /** If the waiting jobs are the daemon's own, they may have copies. */
 const waitingJob = acceptedJob.extend({
-  content: acceptedJob.shape.content
-    .unwrap()
-    .extend({ sealedDocument: digests.exactOptional() })
-    .exactOptional(),
+  content: acceptedJob.shape.content.unwrap().extend({ sealedDocument: digests.optional() }).optional(),
 });
 
 /** The message to clients about a job that no request made. */

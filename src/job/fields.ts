@@ -47,13 +47,13 @@ export interface BulkLine {
 const common = {
   visibility: fieldSchemas.visibility,
   mode: fieldSchemas.mode.default('async'),
-  purpose: fieldSchemas.purpose.exactOptional(),
-  customer_reference: fieldSchemas.customer_reference.exactOptional(),
+  purpose: fieldSchemas.purpose.optional(),
+  customer_reference: fieldSchemas.customer_reference.optional(),
 };
 const ofDocument = {
   ...common,
   preserve_metadata: fieldSchemas.preserve_metadata.default(false),
-  checksum_sha256: fieldSchemas.checksum_sha256.exactOptional(),
+  checksum_sha256: fieldSchemas.checksum_sha256.optional(),
 };
 /** The service never receives this document, so it cannot make a copy. */
 const ofDigests = {
@@ -86,7 +86,7 @@ export const CREATE_FORMS = {
     ),
   BatchLine: z.strictObject({
     ...ofDigests,
-    idempotency_key: fieldSchemas.idempotency_key.exactOptional(),
+    idempotency_key: fieldSchemas.idempotency_key.optional(),
     receipt: fieldSchemas.receipt.default(false),
   }),
 };
@@ -182,7 +182,7 @@ export function parseBulkLine(line: unknown): BulkLine {
     );
   return {
     request,
-    ...(values.idempotency_key !== undefined && { idempotencyKey: values.idempotency_key }),
+    idempotencyKey: values.idempotency_key,
     receipt: values.receipt ?? false,
   };
 }
@@ -230,9 +230,9 @@ function requestOf(values: FieldValues): CreateRequest {
     visibility: values.visibility ?? missing('visibility'),
     mode: values.mode ?? 'async',
     preserveMetadata: values.preserve_metadata ?? false,
-    ...(values.purpose !== undefined && { purpose: values.purpose }),
-    ...(values.customer_reference !== undefined && { customerReference: values.customer_reference }),
-    ...(values.checksum_sha256 !== undefined && { checksumSha256: values.checksum_sha256 }),
+    purpose: values.purpose,
+    customerReference: values.customer_reference,
+    checksumSha256: values.checksum_sha256,
   };
 }
 

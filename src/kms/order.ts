@@ -59,7 +59,7 @@ export function checkpointOrder(algorithm: KeyAlgorithm, text: string, time: num
     request: async (held) => {
       const step = await (held === undefined ? growth?.step() : growth?.stepFrom(held));
       if (held !== undefined && step === undefined) return undefined;
-      return { kind: 'signCheckpoint', text, time, ...(step && { step }) };
+      return { kind: 'signCheckpoint', text, time, step };
     },
   };
 }

@@ -142,14 +142,14 @@ export class Partition<Key extends HeldKey = HeldKey> {
       ...(software && { software }),
       state: this.#state,
       since: this.#since,
-      ...(this.#lastError !== undefined && { lastError: this.#lastError }),
+      lastError: this.#lastError,
       signatures: this.#signatures,
       refusals: this.#refusals,
       treesGivenUp: this.#treesGivenUp,
       restarts: Math.max(this.#starts - 1, 0),
       sessions,
-      ...(refusal !== undefined && { sessionsRefused: refusal }),
-      ...(pid !== undefined && { pid }),
+      sessionsRefused: refusal,
+      pid,
     };
   }
 
@@ -307,7 +307,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
   }
 
   async #probe(signer: SignerProcess, timeoutMs: number, claims = false): Promise<Uint8Array> {
-    const request = { kind: 'signProbe', ...(claims && { claims }) } as const;
+    const request = { kind: 'signProbe', claims } as const;
     const { message, signature } = await signer.ask(request, timeoutMs);
     return this.#proven(Buffer.from(message, 'base64'), signature);
   }

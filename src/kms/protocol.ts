@@ -113,7 +113,7 @@ export type SigningRequest =
    * A message that the signer makes, to show that it can sign; with `claims`, only if no other signer holds the record of what these keys
    * signed.
    */
-  | { kind: 'signProbe'; claims?: true }
+  | { kind: 'signProbe'; claims?: boolean }
   /** The text of a checkpoint; see {@link checkpointMessage} for the time, Unix, seconds. */
   | { kind: 'signCheckpoint'; text: string; time: number; step?: Step }
   /** The signed attributes of a token with this TSTInfo, in DER, and the certificate of the key. */

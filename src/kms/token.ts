@@ -77,7 +77,7 @@ export class HsmToken {
     hasLogin: boolean,
     options: TokenOptions,
   ) {
-    this.opened = { sessions: sessions.length, ...(refusal !== undefined && { refusal }) };
+    this.opened = { sessions: sessions.length, refusal };
     this.#module = module;
     this.#session = sessions[0];
     this.#sessions = sessions;

@@ -305,7 +305,7 @@ export async function openApiServer(
   const inherited = inheritedSockets();
   return listen(app, {
     listen: inherited.length > 0 ? inherited : http.listen,
-    ...(tls && { tls }),
+    tls,
     clearTextBeyondLoopback: http.clearTextBeyondLoopback,
     reusePort: http.reusePort,
     headerTimeoutMs: http.headerTimeoutMs,

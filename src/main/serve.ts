@@ -195,7 +195,7 @@ export async function serve(file: string): Promise<void> {
       {
         store,
         signing,
-        ...(timestamping && { timestamping }),
+        timestamping,
         isForked: () => witnessing?.isForked === true,
         cosigners: config.witness.required ? witnessing : undefined,
         diskSpace,

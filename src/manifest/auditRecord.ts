@@ -113,7 +113,9 @@ const recordSchema = z.strictObject({
 });
 
 /** The objects of an act: names, ids and digests; never keys, PINs, secrets or customers' references. */
-export type ActObject = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
+export type ActObject = Readonly<
+  Record<string, string | number | boolean | null | readonly string[] | undefined>
+>;
 
 export type AuditRecord = Omit<z.infer<typeof recordSchema>, 'object'> & { object: ActObject };
 

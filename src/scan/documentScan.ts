@@ -105,7 +105,7 @@ export class DocumentScan implements Scan {
 
   #judge(answer: ScanAnswer, { version }: Connection): ScanResult {
     const { engine, signatures } = version;
-    const scanner = { engine, ...(signatures !== undefined && { signatures }) };
+    const scanner = { engine, signatures };
     switch (answer.kind) {
       case 'clean':
         return { verdict: 'clean', ...scanner };

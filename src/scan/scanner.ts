@@ -85,10 +85,10 @@ export class Scanner {
   health(): ScannerHealth {
     const { count, idleCount, waitingCount } = this.#connections;
     return {
-      ...(this.#failure && { trouble: this.#failure.trouble }),
+      trouble: this.#failure?.trouble,
       detail: this.#failure?.message ?? describe(this.#version),
-      ...(this.#version && { version: this.#version }),
-      ...(this.#answeredAt !== undefined && { answeredAt: this.#answeredAt }),
+      version: this.#version,
+      answeredAt: this.#answeredAt,
       connections: count,
       connectionsInUse: count - idleCount,
       connectionsMax: this.#options.connectionsMax,

@@ -120,7 +120,7 @@ export function batchOf(
     checkpoint: note,
     algorithm: receiptAlgorithm(first.algorithm),
     kmsKeyId: kmsKeyId(first),
-    ...(timestamp && { timestamp }),
+    timestamp,
   };
 }
 

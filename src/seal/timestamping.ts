@@ -188,7 +188,7 @@ async function openBuiltIn(
     duties: { timestamps: { policy, accuracyMs: clock.accuracyMs } },
     sessions,
     signTimeoutMs,
-    ...(onRefused && { onRefused }),
+    onRefused,
     logger,
   });
   adopt(() => partitions.close());

@@ -48,7 +48,7 @@ export class SourceClient {
       requireUncoded(answer);
       const sha256 = representationSha256(headersDistinct);
       const bytes = announcedBytes(answer);
-      return { ...(sha256 !== undefined && { sha256 }), ...(bytes !== undefined && { bytes }) };
+      return { sha256, bytes };
     });
     return probed.catch((error) => {
       if (isNotAsked(error)) return {};

@@ -25,10 +25,10 @@ export function actorOfProcess(via: 'command' | 'daemon'): Actor {
   const sudo = fromEnvironment('SUDO_USER');
   return {
     via,
-    ...(uid !== undefined && { uid }),
-    ...(user !== undefined && { user }),
-    ...(login !== undefined && { login_uid: login }),
-    ...(sudo !== undefined && { sudo_user: sudo }),
+    uid,
+    user,
+    login_uid: login,
+    sudo_user: sudo,
     host: hostname(),
     pid: process.pid,
   };

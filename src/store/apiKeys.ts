@@ -26,9 +26,9 @@ export function issueTo(
     clientId,
     organization,
     scopes,
-    ...(boundTo !== undefined && { boundTo }),
+    boundTo,
     ...at,
-    ...(expiresAt !== undefined && { expiresAt }),
+    expiresAt,
   };
 }
 
@@ -76,8 +76,8 @@ export function auditedKey(credential: Credential): ActObject {
     client: clientId,
     organization,
     scopes,
-    ...(certificateName !== undefined && { certificate_name: certificateName }),
-    ...(boundTo !== undefined && { bound_certificate_sha256: boundTo }),
+    certificate_name: certificateName,
+    bound_certificate_sha256: boundTo,
     ...(expiresAt !== undefined && { expires_at: toRfc3339(expiresAt) }),
   };
 }

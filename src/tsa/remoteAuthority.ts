@@ -33,7 +33,7 @@ export function remoteAuthority({
       headers: { 'Content-Type': 'application/timestamp-query' },
       body: query,
       timeoutMs,
-      ...(signal && { signal }),
+      signal,
     } as const;
     const reply = client.exchange(request, async (answer) => ({
       status: answer.statusCode ?? 0,

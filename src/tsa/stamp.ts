@@ -55,7 +55,7 @@ export async function requestStamp(
     messageImprint: imprint,
     trustedRoots: authority.roots,
     nonce,
-    ...(policy !== undefined && { policy }),
+    policy,
   });
   if (verdict.outcome === 'bad') {
     throw new TimestampUnavailable('token_invalid', `its token: ${verdict.detail} (${verdict.fault})`);

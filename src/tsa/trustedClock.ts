@@ -176,9 +176,9 @@ export class TrustedClock {
     const bound = this.#errorBoundMs();
     return {
       trust: this.#source.trust,
-      ...(fault && { trouble: fault.trouble }),
+      trouble: fault?.trouble,
       detail: fault?.detail ?? this.#reading?.detail ?? this.#readFailure,
-      ...(bound !== undefined && { errorBoundMs: bound }),
+      errorBoundMs: bound,
     };
   }
 

@@ -65,7 +65,7 @@ export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promis
   const tell = async () => {
     const obstacle = sealer.obstacle()?.code;
     if (told !== undefined && told.obstacle === obstacle) return;
-    const state = { ...(obstacle && { obstacle }), scans };
+    const state = { obstacle, scans };
     await arrivals.tell(state);
     told = state;
   };

@@ -129,8 +129,8 @@ export class Canary {
       detail: this.#describe(isYoung),
       intervalMs,
       ageMsMax,
-      ...(this.#newest && { newest: this.#newest }),
-      ...(verified && { verified }),
+      newest: this.#newest,
+      verified,
     };
   }
 

@@ -109,7 +109,7 @@ export class WitnessMemory {
   /** The witness has cosigned that tree, at that Unix time in seconds. A fork alarm that was raised in the meantime stays on. */
   acknowledge(known: KnownWitness, treeSize: number, cosignedAt: number): void {
     const { contradiction } = known.record;
-    known.record = { treeSize, cosignedAt, ...(contradiction && { contradiction }) };
+    known.record = { treeSize, cosignedAt, contradiction };
   }
 
   /** The witness holds another history of the log. `at`: milliseconds since the Unix epoch. */
@@ -130,8 +130,8 @@ export class WitnessMemory {
   async keep(): Promise<void> {
     await this.#options.store.witnessing.put({
       witnesses: Object.fromEntries(this.witnesses.map(({ vkey, record }) => [vkey, record])),
-      ...(this.#cosigned && { cosigned: this.#cosigned }),
-      ...(this.#witnessed && { witnessed: this.#witnessed }),
+      cosigned: this.#cosigned,
+      witnessed: this.#witnessed,
       ...(this.#carried.length > 0 && { carried: this.#carried }),
     });
   }

@@ -123,7 +123,7 @@ export class Witnessing implements Cosigners {
         name: known.witness.label,
         isAsked: known.witness.url !== undefined,
         ...known.record,
-        ...(trouble && { trouble }),
+        trouble,
       })),
       ...(witnessed && {
         witnessed: { treeSize: witnessed.treeSize, at: Math.max(0, ...times) * 1000 },

@@ -145,14 +145,14 @@ export class EgressClient implements HttpExchange {
     const { timeoutMs, timed = 'answer', redirectsMax } = bounds;
     const asked = {
       ...{ method, url: url.href, headers, timeoutMs: timeoutMs + SLACK_MS, timed },
-      ...(redirectsMax !== undefined && { redirectsMax }),
+      redirectsMax,
     };
     const toEgress = {
       method: 'POST',
       url: new URL(`http://egress/${this.#purpose}`),
       headers: { [REQUEST_HEADER]: encode(asked) },
       ...{ body, timeoutMs, timed },
-      ...(signal && { signal }),
+      signal,
     } as const;
     let isAnswered = false;
     let isThere = false;

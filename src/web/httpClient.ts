@@ -153,7 +153,7 @@ export class HttpClient {
     const [send, agent] = url.protocol === 'https:' ? [requestHttps, this.#https] : [requestHttp, this.#http];
     const request = send(url, {
       ...this.#policy?.guard(url),
-      ...(socketPath !== undefined && { socketPath }),
+      socketPath,
       agent,
       method,
       headers: {

@@ -23,6 +23,6 @@ export function post(
     await discardBody(answer, BODY_BYTES_MAX, BODY_MS_MAX);
     const { statusCode: status = 0, headers } = answer;
     const retryAfter = headers['retry-after'];
-    return { status, ...(retryAfter !== undefined && { retryAfter }) };
+    return { status, retryAfter };
   });
 }

@@ -15,7 +15,7 @@ export function presentEndpoint(endpoint: NewEndpoint, now: number) {
     id,
     url,
     events,
-    ...(description !== undefined && { description }),
+    description,
     status: disabled === undefined ? ('enabled' as const) : ('disabled' as const),
     ...(disabled && { disabled_at: toRfc3339(disabled.at), disabled_reason: disabled.reason }),
     ...(previous?.expiresAt && { previous_secret_expires_at: toRfc3339(previous.expiresAt) }),

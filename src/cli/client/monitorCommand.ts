@@ -98,8 +98,8 @@ export const monitorCommand = command('monitor', {
         outcome,
         log_origin: now.origin,
         tree_size: now.treeSize,
-        ...(earlier && { earlier_tree_size: earlier.treeSize }),
-        ...(receipts !== undefined && { receipts }),
+        earlier_tree_size: earlier?.treeSize,
+        receipts,
         problems,
         ...(doubts.length > 0 && { doubts }),
       };
@@ -158,7 +158,7 @@ async function follow({
     const { cause, remedy } = error;
     throw new OperatorError(`${error.message}. ${keepUnproven(state, shown)}`, {
       cause,
-      ...(remedy !== undefined && { remedy }),
+      remedy,
     });
   }
   writeFileAtomically(state, now.note);

@@ -54,7 +54,7 @@ export function reachOf({ tlsCa, tlsCertificate, tlsKey, unixSocket }: ReachOpti
     const remedy = 'name PEM files: the authorities, a certificate, and the key of that certificate';
     throw new OperatorError(message, { cause, remedy });
   }
-  return { ...secrets, ...(unixSocket !== undefined && { socketPath: unixSocket }) };
+  return { ...secrets, socketPath: unixSocket };
 }
 
 /** Returns the API key. Undefined only if there is a client certificate, which can stand for the client. */

@@ -64,8 +64,8 @@ export function hostedDocuments(
     return {
       name: path ?? new URL(url).origin + new URL(url).pathname,
       stem: path ?? name,
-      ...(path !== undefined && { path }),
-      source: { url, ...(checksum !== undefined && { checksum }) },
+      path,
+      source: { url, checksum },
       found: false,
     };
   });

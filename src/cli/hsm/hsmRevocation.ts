@@ -97,7 +97,7 @@ certificate that you have replaced: until then, it stamps with the old one. Then
     const added = certificates.map((certificate) => ({
       certificate,
       reason,
-      ...(invalidSince !== undefined && { invalidSince }),
+      invalidSince,
     }));
     const revoked = withRevoked(before.list, added, now);
     const object = {

@@ -221,7 +221,7 @@ async function askPartition(
   last: PartitionAnswer | undefined,
   place: Place,
 ): Promise<PartitionAnswer> {
-  let earlier: Partial<PartitionAnswer> = { ...(last && { module: last.module }) };
+  let earlier: Partial<PartitionAnswer> = { module: last?.module };
   for (;;) {
     const answer = await askToken(questions, earlier, place);
     if (await questions.accepts(() => tryToken(answer, place))) return answer;

@@ -85,7 +85,7 @@ function present(kept: KeptRecord, record: AuditRecord | undefined) {
     ...(record ?? { number: kept.number, text: kept.text }),
     sha256: auditDigest(kept.text),
     sealed: leafIndex !== undefined,
-    ...(leafIndex !== undefined && { leaf_index: leafIndex }),
-    ...(kept.problem !== undefined && { problem: kept.problem }),
+    leaf_index: leafIndex,
+    problem: kept.problem,
   };
 }

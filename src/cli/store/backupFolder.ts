@@ -168,7 +168,7 @@ export function asOperatorError(error: unknown, what: string): unknown {
   const remedy = diskRemedy(error);
   return new OperatorError(`${what} (${systemReason(error)})`, {
     cause: error,
-    ...(remedy !== undefined && { remedy }),
+    remedy,
   });
 }
 

@@ -51,11 +51,11 @@ const listCommand = command('list', {
     await withStore(config, 'read', async (store) => {
       const query = {
         ...filters,
-        ...(client !== undefined && { clientId: client }),
+        clientId: client,
         ...(phase !== undefined && { outcome: OUTCOME_OF[phase] }),
-        ...(since !== undefined && { createdFrom: since }),
-        ...(until !== undefined && { createdTo: until }),
-        ...(cursor !== undefined && { before: cursor }),
+        createdFrom: since,
+        createdTo: until,
+        before: cursor,
       };
       // One more than shown reveals whether there are more.
       const records = await newestOf(store, query, limit + 1);
@@ -142,7 +142,7 @@ async function newestOf(
     const page = await listEveryClient(store, {
       ...query,
       limit: limit - found.length,
-      ...(before !== undefined && { before }),
+      before,
     });
     found.push(...page.records);
     before = page.next;

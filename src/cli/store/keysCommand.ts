@@ -55,7 +55,7 @@ const issueCommand = command('issue', {
     await withStore(file, 'write', async (store, config) => {
       if (certificateName !== undefined) requireClientCa(config);
       const boundTo = bindCertificate === undefined ? undefined : readBinding(bindCertificate, config);
-      const holder = { clientId, organization, scopes, ...(boundTo !== undefined && { boundTo }) };
+      const holder = { clientId, organization, scopes, boundTo };
       const wanted = { holder, certificateName, lifetimeMs };
       const { apiKey, credential } = await issueKey(store, wanted, actorOfProcess('command'));
       if (certificateName === undefined) printNewKey(apiKey, credential);

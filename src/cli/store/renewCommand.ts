@@ -134,7 +134,7 @@ async function renew(options: RenewOptions, theft: Theft | undefined): Promise<v
     // Reading the log does not show whether due time-stamps were renewed.
     if (!dryRun && (now || !theft))
       noteRenewal(renewing, survey.size, true, made ? firstDue(made.judged).at : survey.announced?.at);
-    const renewed = { renewed: made ? madeJson(made) : null, ...(refused && { refused: refused.message }) };
+    const renewed = { renewed: made ? madeJson(made) : null, refused: refused?.message };
     if (isJson())
       printJson({ ...surveyJson(survey), ...(found && { distrusted: theftJson(found) }), ...renewed });
     else if (made !== undefined) printMade(made);

@@ -122,7 +122,7 @@ export async function surveyNow(
     ...{ standing, digest, size, lost, thefts: await knownThefts(store) },
     ...(first && { first }),
     ...(announced && { announced }),
-    ...(reason && { reason }),
+    reason,
   };
 }
 

@@ -108,7 +108,7 @@ async function repair(store: Store, config: Config, { backup, ...seen }: Result)
   const act = actOfProcess('command', 'index.repair', { backup: backup ?? null });
   const work = () =>
     store.indexes.repair({
-      ...(backup !== undefined && { backup }),
+      backup,
       onMended: ({ index, kind }) => {
         mended[index][kind] += 1;
       },

@@ -41,12 +41,12 @@ export function presentKey(credential: Credential) {
     client: credential.clientId,
     organization: credential.organization,
     scopes: credential.scopes,
-    ...(credential.certificateName !== undefined && { certificate_name: credential.certificateName }),
-    ...(credential.boundTo !== undefined && { bound_certificate_sha256: credential.boundTo }),
+    certificate_name: credential.certificateName,
+    bound_certificate_sha256: credential.boundTo,
     state: keyState(credential, systemClock()),
     created_at: toRfc3339(credential.createdAt),
     ...(credential.expiresAt !== undefined && { expires_at: toRfc3339(credential.expiresAt) }),
     ...(credential.revokedAt !== undefined && { revoked_at: toRfc3339(credential.revokedAt) }),
-    ...(credential.replacedBy !== undefined && { replaced_by: credential.replacedBy }),
+    replaced_by: credential.replacedBy,
   };
 }

@@ -26,7 +26,7 @@ export async function runCheck(store: Store, config: Config, against?: EarlierSt
   using progress = showProgress('checking', head?.treeSize ?? 0, 'leaves');
   const report = await checkStore(store, {
     trust,
-    ...(earlier && { earlier }),
+    earlier,
     problemsMax: PROBLEMS_SHOWN_MAX,
     onLeaves: progress.update,
     onPart: (part) => progress.rename(`checking ${part}`),
@@ -96,7 +96,7 @@ export function reportJson(report: StoreReport, doubt?: string) {
   const outcome = !isWhole(report) ? 'bad' : doubt === undefined ? 'good' : 'unknown';
   return {
     outcome,
-    ...(doubt !== undefined && { doubt }),
+    doubt,
     ...counts,
     problem_count: problemCount,
     problems,

@@ -65,7 +65,7 @@ const addCommand = command('add', {
   ],
   async run({ config, client, url, events, description }) {
     await withStore(config, 'write', async (store, { webhooks }) => {
-      const fields = { url, events, ...(description !== undefined && { description }) };
+      const fields = { url, events, description };
       const names = ['url', 'events', 'description'] as const;
       const read = readEndpointFields(fields, names, new TargetPolicy(webhooks.allow));
       const endpoint = await addEndpoint(store, client, read, actorOfProcess('command'));

@@ -12,8 +12,8 @@ export const runSchema = z
     age_seconds: seconds,
     duration_ms: z.number().min(0),
     detail: z.string(),
-    job_id: z.string().exactOptional(),
-    leaf_index: count.exactOptional(),
+    job_id: z.string().optional(),
+    leaf_index: count.optional(),
     signers: z.array(z.string()),
   })
   .describe('A canary, a document of pdfseald’s own, sealed and verified as a client would.');
@@ -22,9 +22,9 @@ export type PresentedRun = z.infer<typeof runSchema>;
 export const canarySchema = z.object({
   ready: z.boolean(),
   detail: z.string(),
-  interval_seconds: seconds.exactOptional().describe('Absent where none is sealed by itself.'),
-  newest: runSchema.exactOptional(),
-  last_verified: runSchema.exactOptional(),
+  interval_seconds: seconds.optional().describe('Absent where none is sealed by itself.'),
+  newest: runSchema.optional(),
+  last_verified: runSchema.optional(),
 });
 type CanarySection = z.infer<typeof canarySchema>;
 
@@ -35,8 +35,8 @@ export function presentRun(run: CanaryRun, now: number): PresentedRun {
     age_seconds: ageSeconds(run.startedAt, now),
     duration_ms: Math.round(run.durationMs),
     detail: run.detail,
-    ...(run.jobId !== undefined && { job_id: run.jobId }),
-    ...(run.leafIndex !== undefined && { leaf_index: run.leafIndex }),
+    job_id: run.jobId,
+    leaf_index: run.leafIndex,
     signers: run.signers,
   };
 }

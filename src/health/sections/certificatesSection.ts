@@ -29,15 +29,12 @@ export const certificateSchema = z.object({
       '`client-crl` and `revocation-list`, that of the root of a time-stamping key, are revocation lists: `not_after` is when the next one is due.',
     ),
   state: z.enum(['valid', 'expired', 'not_yet_valid', 'missing', 'revoked']),
-  subject: z
-    .string()
-    .exactOptional()
-    .describe('Absent where there is no certificate; then `detail` says why.'),
-  not_before: time.exactOptional(),
-  not_after: time.exactOptional(),
-  days_left: z.int().exactOptional(),
+  subject: z.string().optional().describe('Absent where there is no certificate; then `detail` says why.'),
+  not_before: time.optional(),
+  not_after: time.optional(),
+  days_left: z.int().optional(),
   urgency: z.enum(URGENCIES).describe('How near its end is: plan its renewal, renew it soon, renew it now.'),
-  detail: z.string().exactOptional(),
+  detail: z.string().optional(),
 });
 export type PresentedCertificate = z.infer<typeof certificateSchema>;
 

@@ -8,7 +8,7 @@ export const egressSchema = z
     answers: z
       .boolean()
       .describe('Whether it answered the newest request, or the daemon’s own question of each second.'),
-    trouble: z.string().exactOptional(),
+    trouble: z.string().optional(),
     restarts: WIRE.count.describe('Of a child.'),
   })
   .describe('The process that sends what goes to other machines; absent until it is needed.');
@@ -21,7 +21,7 @@ export function presentEgress({
   restarts,
 }: EgressStatus): EgressSection | undefined {
   if (isAnswering === undefined && restarts === 0) return undefined;
-  return { mode, answers: isAnswering ?? false, ...(trouble !== undefined && { trouble }), restarts };
+  return { mode, answers: isAnswering ?? false, trouble, restarts };
 }
 
 export const EGRESS_METRICS: StatusMetric<EgressSection | undefined>[] = [

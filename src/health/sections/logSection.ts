@@ -9,10 +9,10 @@ export const auditSchema = z
   .object({ unsealed: count })
   .describe('Records of the audit trail that wait to be sealed.');
 
-export const logSchema = z.object({ origin: z.string(), tree_size: count, sealed_at: time.exactOptional() });
+export const logSchema = z.object({ origin: z.string(), tree_size: count, sealed_at: time.optional() });
 
 export const lastCheckpointSchema = z
-  .object({ tree_size: count, current_at: time.exactOptional() })
+  .object({ tree_size: count, current_at: time.optional() })
   .describe(
     'Size of the log as the last-checkpoint file has it, and when that was last known to be the newest.',
   );

@@ -12,7 +12,7 @@ const { count, time } = WIRE;
 export const partitionSchema = z.object({
   name: z.string().describe('`<region>/<key label>`.'),
   algorithm: z.enum(KEY_ALGORITHMS),
-  software: z.literal(true).exactOptional().describe('The private key is in a file, and not in an HSM.'),
+  software: z.literal(true).optional().describe('The private key is in a file, and not in an HSM.'),
   state: z
     .enum([
       'starting',
@@ -26,7 +26,7 @@ export const partitionSchema = z.object({
     ])
     .describe('Only `ready` signs.'),
   since: time,
-  last_error: z.string().exactOptional(),
+  last_error: z.string().optional(),
   signatures: count,
   refusals: count.describe(
     'How often its signer refused to sign: another history of the log, or a false time.',
@@ -36,9 +36,9 @@ export const partitionSchema = z.object({
   sessions: count.describe(
     'Signatures it gives at the same time: `kms.sessions`, or fewer if the token refuses more.',
   ),
-  sessions_refused: z.string().exactOptional().describe('How the token refused more sessions: `CKR_…`.'),
-  pid: z.int().exactOptional(),
-  returns_at: time.exactOptional().describe('When one that was withdrawn is put back by itself.'),
+  sessions_refused: z.string().optional().describe('How the token refused more sessions: `CKR_…`.'),
+  pid: z.int().optional(),
+  returns_at: time.optional().describe('When one that was withdrawn is put back by itself.'),
 });
 export type PresentedPartition = z.infer<typeof partitionSchema>;
 
@@ -86,8 +86,8 @@ function presentPartition(status: PartitionStatus, drills: Withdrawals): Present
     since: toRfc3339(since),
     ...others,
     trees_given_up: treesGivenUp,
-    ...(lastError !== undefined && { last_error: lastError }),
-    ...(sessionsRefused !== undefined && { sessions_refused: sessionsRefused }),
+    last_error: lastError,
+    sessions_refused: sessionsRefused,
     ...(returnsAt !== undefined && { returns_at: toRfc3339(returnsAt) }),
   };
 }

@@ -12,7 +12,7 @@ export const quotasSchema = z.object({
   clients: z.array(
     z.object({
       client_id: z.string(),
-      rate: z.object(limit).exactOptional().describe('Absent without a limit.'),
+      rate: z.object(limit).optional().describe('Absent without a limit.'),
       quotas: z.array(z.object({ name: z.string(), ...limit })),
     }),
   ),

@@ -7,15 +7,15 @@ const { count, time } = WIRE;
 
 export const scannerSchema = z
   .object({
-    trouble: z.string().exactOptional(),
+    trouble: z.string().optional(),
     detail: z.string(),
     connections_in_use: count,
     connections_idle: count,
     connections_max: count,
     documents_waiting: count.describe('For a connection.'),
-    engine: z.string().exactOptional(),
-    signatures: z.string().exactOptional(),
-    signatures_built_at: time.exactOptional(),
+    engine: z.string().optional(),
+    signatures: z.string().optional(),
+    signatures_built_at: time.optional(),
   })
   .describe('Absent where documents are not scanned.');
 type ScannerSection = z.infer<typeof scannerSchema>;
@@ -24,14 +24,14 @@ export function presentScanner(health: ScannerHealth): ScannerSection {
   const { trouble, detail, version, connections, connectionsInUse } = health;
   const { engine, signatures, signaturesBuiltAt } = version ?? {};
   return {
-    ...(trouble !== undefined && { trouble }),
+    trouble,
     detail,
     connections_in_use: connectionsInUse,
     connections_idle: connections - connectionsInUse,
     connections_max: health.connectionsMax,
     documents_waiting: health.documentsWaiting,
-    ...(engine !== undefined && { engine }),
-    ...(signatures !== undefined && { signatures }),
+    engine,
+    signatures,
     ...(signaturesBuiltAt !== undefined && { signatures_built_at: toRfc3339(signaturesBuiltAt) }),
   };
 }

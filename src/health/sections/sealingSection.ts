@@ -7,12 +7,12 @@ export const sealingSchema = z
   .object({
     active: z.boolean().describe('Whether a daemon that seals is active.'),
     node: z.string().describe('The one that was active last; empty before the first.'),
-    obstacle: z.string().exactOptional().describe('Why it can seal nothing: the code of the error.'),
+    obstacle: z.string().optional().describe('Why it can seal nothing: the code of the error.'),
     scans: z.boolean().describe('Whether it scans documents for viruses; then the front must, too.'),
     lacks_acceptance_key: z
       .boolean()
       .describe('Whether it demands an acceptance key that the front does not have.'),
-    last_commit_at: WIRE.time.exactOptional().describe('`sealed_at` of the newest batch of the log.'),
+    last_commit_at: WIRE.time.optional().describe('`sealed_at` of the newest batch of the log.'),
   })
   .describe(
     'What a front knows of the daemon that seals what the front accepts. Only in the status of a front.',

@@ -27,7 +27,7 @@ export interface StatusMetric<Section> {
 type Value = number | boolean | undefined;
 
 function sample(value: Value, labels?: Record<string, string>): Sample[] {
-  return value === undefined ? [] : [{ ...(labels && { labels }), value: Number(value) }];
+  return value === undefined ? [] : [{ labels, value: Number(value) }];
 }
 
 /** Members of a section that are a value. */

@@ -9,24 +9,19 @@ export const timestampsSchema = z
     can_stamp: z.boolean(),
     clock: z.object({
       trust: z.string(),
-      trouble: z.string().exactOptional(),
+      trouble: z.string().optional(),
       detail: z.string(),
-      error_bound_ms: z.number().exactOptional(),
+      error_bound_ms: z.number().optional(),
     }),
     authorities: z
-      .array(
-        z.object({ name: z.string(), tokens: count, failures: count, trouble: z.string().exactOptional() }),
-      )
+      .array(z.object({ name: z.string(), tokens: count, failures: count, trouble: z.string().optional() }))
       .describe('In the order of preference.'),
     units: z
       .array(
         z.object({
           subject: z.string(),
           ready: z.boolean(),
-          revoked: z
-            .literal(true)
-            .exactOptional()
-            .describe('The certificate that the daemon holds was revoked.'),
+          revoked: z.literal(true).optional().describe('The certificate that the daemon holds was revoked.'),
         }),
       )
       .describe('The keys of the built-in authority.'),
@@ -39,7 +34,7 @@ export function presentTimestamps(timestamping: Timestamping): PresentedTimestam
   const { errorBoundMs, ...others } = clock;
   return {
     can_stamp: timestamping.canStamp(),
-    clock: { ...others, ...(errorBoundMs !== undefined && { error_bound_ms: errorBoundMs }) },
+    clock: { ...others, error_bound_ms: errorBoundMs },
     authorities: authorities.map(({ notAfter: _, ...authority }) => authority),
     units: units.map(({ authority: subject, ready, isRevoked }) => ({
       ...{ subject, ready },

@@ -17,11 +17,11 @@ export const storeSchema = z.object({
     ),
   bytes,
   free_bytes: bytes
-    .exactOptional()
+    .optional()
     .describe('Of `bytes`, what holds nothing and will be used again; only of the embedded store.'),
   oldest_reader: z
     .object({ pid: z.int(), age_seconds: seconds })
-    .exactOptional()
+    .optional()
     .describe(
       'The process that has read an old state of the embedded store the longest: until it ends, no page that was freed since is used again. Its age counts from the first request for the status that found a newer state.',
     ),
@@ -41,10 +41,10 @@ type ChoreName = (typeof CHORE_NAMES)[number];
 
 export const upkeepSchema = z
   .object({
-    backup: upkeepNote.exactOptional(),
-    check: upkeepNote.exactOptional(),
-    renewal: upkeepNote.exactOptional(),
-    restore_drill: upkeepNote.exactOptional(),
+    backup: upkeepNote.optional(),
+    check: upkeepNote.optional(),
+    renewal: upkeepNote.optional(),
+    restore_drill: upkeepNote.optional(),
     chores: z.array(z.enum(CHORE_NAMES)).readonly().describe('What must be done regularly here.'),
   })
   .describe('What was last noted of each; a backup only if it was good.');
@@ -99,7 +99,7 @@ export async function measureStore({
     engine: location.engine,
     path: describeStore(location),
     bytes,
-    ...(freeBytes !== undefined && { free_bytes: freeBytes }),
+    free_bytes: freeBytes,
     ...(oldest && { oldest_reader: { pid: oldest.pid, age_seconds: Math.round(oldest.ageMs / 1000) } }),
     ...disk,
     full: disk.disk_free_bytes < freeBytesMin || space?.isFull === true,
@@ -127,10 +127,10 @@ export function presentUpkeep(
   const renewal = readUpkeep(stateDir, 'renewal');
   const drill = readUpkeep(stateDir, 'restore-drill');
   return {
-    ...(backup && { backup }),
-    ...(check && { check }),
-    ...(renewal && { renewal }),
-    ...(drill && { restore_drill: drill }),
+    backup,
+    check,
+    renewal,
+    restore_drill: drill,
     chores: CHORE_NAMES.filter((chore) =>
       chore === 'renewal' ? isStamped || renewal !== undefined : chore === 'check' || engine === 'lmdb',
     ),

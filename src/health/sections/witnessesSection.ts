@@ -12,9 +12,9 @@ const memberSchema = z.object({
   name: z.string().describe('Its name in the policy.'),
   state: z.enum(STATES),
   tree_size: count.describe('Of the newest tree of the log that it holds.'),
-  cosigned_at: time.exactOptional(),
-  trouble: z.string().exactOptional(),
-  detail: z.string().exactOptional(),
+  cosigned_at: time.optional(),
+  trouble: z.string().optional(),
+  detail: z.string().optional(),
 });
 export type PresentedWitness = z.infer<typeof memberSchema>;
 
@@ -31,7 +31,7 @@ export const witnessesSchema = z
       .describe('Whether the quorum needs a witness without a URL, to which somebody carries the requests.'),
     witnessed: z
       .object({ tree_size: count, cosigned_at: time })
-      .exactOptional()
+      .optional()
       .describe('The newest checkpoint that the quorum of the policy has cosigned.'),
     members: z.array(memberSchema),
   })
@@ -59,8 +59,8 @@ function presentWitness(status: WitnessStatus): PresentedWitness {
     state: stateOf(status),
     tree_size: treeSize,
     ...(cosignedAt !== undefined && { cosigned_at: toRfc3339(cosignedAt * 1000) }),
-    ...(trouble && { trouble: trouble.code }),
-    ...(detail !== undefined && { detail }),
+    trouble: trouble?.code,
+    detail,
   };
 }
 

@@ -42,7 +42,7 @@ export function indexRepair(
             index,
             kind,
             entry: entryOf(key),
-            change: { database, key, ...(value && { value }) },
+            change: { database, key, value },
           });
           view.mend(name, [key, value]);
         }
@@ -63,7 +63,7 @@ export function indexRepair(
 
     async repair({ backup, onMended, isGood }) {
       const { repair, ...whole } = identity;
-      const mark = repair ?? { begunAt: clock(), ...(backup !== undefined && { backup }) };
+      const mark = repair ?? { begunAt: clock(), backup };
       await keepIdentity({ ...whole, repair: mark });
       for await (const flaws of pagesOfFlaws()) {
         await commits.write({ changes: flaws.map(({ change }) => change) });

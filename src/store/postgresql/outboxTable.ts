@@ -127,7 +127,7 @@ export function outboxTable(
       const { type, occurredAt, attempts } = delivery;
       const [endpoint, message] = [ownUuid('we', delivery.endpointId), ownUuid('msg', delivery.webhookId)];
       const failure = result.kind === 'delivered' ? undefined : result.failure;
-      const entry: OutboxEntry = { type, occurredAt, attempts: attempts + 1, ...(failure && { failure }) };
+      const entry: OutboxEntry = { type, occurredAt, attempts: attempts + 1, failure };
       await writes.run(async (queries) => {
         const [settled] = await queries.rows<{ was_there: boolean }>(OUTBOX_SQL.settle, [
           endpoint,

@@ -91,7 +91,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     serviceTime,
     indexes: tableCheck(database, writes, identity, clock),
     space: database.space,
-    ...(nodes && { nodes }),
+    nodes,
     ...(keys && !isFront && { acceptances: acceptanceTable(database, trail, keys) }),
     ...(bell && !isFront && { arrivals: arrivalTable({ database, writes, bell, keys }) }),
     ...(bell && isFront && { sealing: sealingTable(database, bell, keys) }),

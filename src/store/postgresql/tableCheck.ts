@@ -97,7 +97,7 @@ export function tableCheck(
 
     async repair({ backup, onMended, isGood }) {
       const { repair, ...whole } = identity;
-      const mark = repair ?? { begunAt: clock(), ...(backup !== undefined && { backup }) };
+      const mark = repair ?? { begunAt: clock(), backup };
       await keepIdentity({ ...whole, repair: mark });
       for await (const flaw of flaws()) {
         await writes.run((queries) => flaw.mend(queries));
