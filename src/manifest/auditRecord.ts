@@ -90,6 +90,22 @@ const actorSchema = z.strictObject({
 });
 export type Actor = z.infer<typeof actorSchema>;
 
+const reportedSchema = actorSchema.pick({ user: true, login_uid: true, sudo_user: true, host: true });
+
+/** What a command reports of the person who called it, as URL-encoded JSON; the process that records the act adds what the kernel reports. */
+export function encodeReportedActor({ user, login_uid, sudo_user, host }: Actor): string {
+  return encodeURIComponent(JSON.stringify({ user, login_uid, sudo_user, host }));
+}
+
+/** The reverse of {@link encodeReportedActor}; undefined for any other text. */
+export function readReportedActor(text: string): Actor | undefined {
+  try {
+    return { via: 'command', ...reportedSchema.parse(JSON.parse(decodeURIComponent(text))) };
+  } catch {
+    return undefined;
+  }
+}
+
 /** A recorded act. Its members have the names used on the wire. An unset member is absent. */
 const recordSchema = z.strictObject({
   schema: z.literal(AUDIT_SCHEMA),
