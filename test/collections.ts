@@ -7,6 +7,7 @@ export const REACHED_ROOMS = [
     'http',
     'console',
     'admin',
+    'ops',
     'witness',
     'limits',
     'webhook',
@@ -51,7 +52,7 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
     ...['http/acceptJob.ts #held', 'http/readTurns.ts turns', 'http/requestBody.ts discarding'],
     'seal/pending.ts #waiters',
     ...['seal/remoteSealer.ts #waiters', 'seal/remoteSealer.ts waiters', 'console/proposals.ts #inTurn'],
-    ...['admin/drills.ts inTurn', 'watch/canary.ts #inTurn'],
+    ...['ops/drills.ts inTurn', 'watch/canary.ts #inTurn'],
   ],
   'a place was taken before: of an upload or fetch, a batch, a query, a page': [
     ...['http/timestampRoute.ts turns', 'console/liveStreams.ts #open', 'console/pageTurns.ts #underWay'],
@@ -80,7 +81,7 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   'one for each entry of the configuration': [
     ...['web/tls.ts #servers', 'http/server.ts servers', 'web/egressServer.ts #underWay'],
     ...['limits/policies.ts #quotas', 'limits/policies.ts #clients'],
-    ...['admin/drills.ts #withdrawn', 'admin/drills.ts #turns', 'console/sessions.ts #begun'],
+    ...['ops/drills.ts #withdrawn', 'ops/drills.ts #turns', 'console/sessions.ts #begun'],
     ...['witness/start.ts logs', 'witness/heldCheckpoints.ts #notes', 'witness/witness.ts #underWay'],
     ...['witness/witness.ts #renewedAt', 'witness/witness.ts #alarmed'],
   ],

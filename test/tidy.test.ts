@@ -24,6 +24,7 @@ const RANKS = [
   ['seal', 'prove'],
   ['watch', 'config'],
   ['health'],
+  ['ops'],
   ['http', 'witness'],
   ['admin'],
   ['console'],

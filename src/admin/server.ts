@@ -5,15 +5,14 @@ import type { AuthOptions } from '../http/authentication.ts';
 import type { AnswerOptions } from '../http/errorResponses.ts';
 import { RequestLog } from '../http/requestLog.ts';
 import { refusingWith } from '../http/transport.ts';
+import type { Drills } from '../ops/drills.ts';
+import type { ConsoleDoor, StoreParts } from '../ops/operationParts.ts';
 import type { Signing } from '../seal/signing.ts';
 import type { Credential, Scope } from '../store/credentialStore.ts';
-import type { Store } from '../store/store.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Carrying } from '../watch/carrying.ts';
 import type { HostPort, ListenAddress, SocketPath } from '../web/address.ts';
 import { openServer, type WebServer } from '../web/server.ts';
-import type { ConsoleDoor } from './consoleLink.ts';
-import type { Drills } from './drills.ts';
 import type { Metrics } from './metrics.ts';
 import { createAdminApp } from './routes.ts';
 
@@ -25,8 +24,10 @@ interface AdministrationOptions {
   metrics: Metrics;
   carrying: Carrying | undefined;
   console: ConsoleDoor | undefined;
+  store: StoreParts['store'];
+  config: StoreParts['config'];
   /** The API keys that count where the kernel does not report the user. */
-  auth: AuthOptions & { store: Pick<Store, 'credentials'> };
+  auth: AuthOptions;
   logger: Logger;
   onFatal: AnswerOptions['onFatal'];
 }
@@ -42,13 +43,13 @@ export async function openAdministration(
   options: AdministrationOptions,
 ): Promise<{ readonly status: StatusReader; close(): Promise<void> }> {
   const { listen, signing, logger } = options;
-  const { clock, timestamping, store } = options.status;
+  const { clock, timestamping } = options.status;
   const status = new StatusReader({
     ...options.status,
     signing: signing && { ...signing, quorum: () => signing.partitions.epoch.quorum },
   });
   const { canary, drills } = signing ?? {};
-  const parts = { ...options, status, canary, drills, clock, timestamping, trail: store.trail };
+  const parts = { ...options, status, canary, drills, clock, timestamping, trail: options.store.trail };
   const open = (forAnyone: boolean, at: ListenAddress) =>
     openAdminListener(createAdminApp({ ...parts, forAnyone }), at, logger);
   await using opened = new AsyncDisposableStack();
@@ -63,8 +64,8 @@ export async function openAdministration(
 }
 
 /** Otherwise nobody notices why a scraper without a key reads nothing. */
-async function warnOfNoReader({ auth, logger }: AdministrationOptions): Promise<void> {
-  const credentials = await auth.store.credentials.all();
+async function warnOfNoReader({ store, logger }: AdministrationOptions): Promise<void> {
+  const credentials = await store.credentials.all();
   const mayRead = ({ scopes }: Credential) => scopes.some((scope) => ADMIN_SCOPES.includes(scope));
   if (credentials.some(mayRead)) return;
   logger.warn(

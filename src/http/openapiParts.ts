@@ -109,7 +109,7 @@ export const JSON_FAILURES: ErrorCode[] = [
 /** Error codes of operations with a limit on concurrent requests. */
 export const BUSY_FAILURES: ErrorCode[] = ['too_many_requests', 'queue_full'];
 
-/** All kinds of path parameters. */
+/** Path parameters that the operations do not describe themselves. */
 const PATH_PARAMETERS: Readonly<Record<string, { description?: string; schema: Schema }>> = {
   job_id: { schema: { type: 'string', pattern: '^job_[A-Za-z0-9]+$' } },
   endpoint_id: { schema: { type: 'string', pattern: '^we_[0-9a-f]{32}$' } },
@@ -119,7 +119,6 @@ const PATH_PARAMETERS: Readonly<Record<string, { description?: string; schema: S
     schema: { type: 'string' },
   },
   code: { schema: { type: 'string', enum: ERROR_CODES } },
-  name: { description: 'A region, or `<region>%2F<key label>`.', schema: { type: 'string' } },
 };
 
 /** Builds `paths` of the description. `isRefusing`: whether the server refuses requests while the service is being stopped. */
@@ -193,7 +192,8 @@ function failures(codes: ErrorCode[], headers: object): Record<string, object> {
 }
 
 function parametersOf(path: string): { parameters?: object[] } {
-  const names = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name = '']) => name);
+  const all = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name = '']) => name);
+  const names = all.filter((name) => name in PATH_PARAMETERS);
   if (names.length === 0) return {};
   return {
     parameters: names.map((name) => ({ name, in: 'path', required: true, ...PATH_PARAMETERS[name] })),
@@ -248,9 +248,14 @@ export function queryParameters(
   description?: string,
 ): object[] {
   return Object.entries(schemas).map(([name, schema]) => {
-    const { $schema: _, ...converted } = z.toJSONSchema(schema, CONVERSION);
-    return { name, in: 'query', ...(description && { description }), schema: converted };
+    return { name, in: 'query', ...(description && { description }), schema: inlineSchema(schema) };
   });
+}
+
+/** A schema where it is used, without a name. */
+export function inlineSchema(schema: z.ZodType): Schema {
+  const { $schema: _, ...converted } = z.toJSONSchema(schema, CONVERSION);
+  return converted;
 }
 
 export function jsonBody(schema: string, required = true): object {

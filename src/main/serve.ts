@@ -1,6 +1,5 @@
 import type { Logger } from 'pino';
 import { Backups } from '../admin/backups.ts';
-import { Drills } from '../admin/drills.ts';
 import { Metrics } from '../admin/metrics.ts';
 import { presentEpochs } from '../admin/presentEpochs.ts';
 import { openAdministration } from '../admin/server.ts';
@@ -22,6 +21,7 @@ import type { RefusalListener } from '../kms/partitions.ts';
 import type { Epoch } from '../log/epochs.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
 import type { ActName, ActObject } from '../manifest/auditRecord.ts';
+import { Drills } from '../ops/drills.ts';
 import { EpochSeal } from '../prove/epochs/epochSeal.ts';
 import { createVerifier } from '../prove/verify/verify.ts';
 import type { FetchAttempt } from '../seal/fetching.ts';

@@ -68,7 +68,8 @@ export function administrationOf({ config, live, metrics, logger, onFatal, ...sh
   const { store, time } = shared;
   const organizations = () => live.current.organizations;
   return {
-    ...{ metrics, logger, onFatal },
+    ...{ store, metrics, logger, onFatal },
+    config: () => live.current,
     listen: config.admin,
     auth: { store, environment: config.environment, organizations, clock: time.date },
     status: {

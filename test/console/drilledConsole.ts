@@ -1,8 +1,8 @@
 import { pino } from 'pino';
 import type { Test } from 'tap';
-import { Drills } from '../../src/admin/drills.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { ServiceError } from '../../src/base/errors.ts';
+import { Drills } from '../../src/ops/drills.ts';
 import type { TrailStore } from '../../src/store/trail.ts';
 import { sampleStatus } from './sampleStatus.ts';
 import { openTestConsole } from './testConsole.ts';

@@ -1,9 +1,9 @@
 import { text as readText } from 'node:stream/consumers';
-import type { PresentedOutcome, PresentedRequest } from '../../admin/carriedSchema.ts';
 import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { counted } from '../../base/phrases.ts';
 import { loadConfig } from '../../config/config.ts';
+import type { PresentedOutcome, PresentedRequest } from '../../ops/witnessOperations.ts';
 import { command, type Given, group, option } from '../command.ts';
 import { CONFIG, parseSizeArgument } from '../options.ts';
 import { qrAsSvg, qrForTerminal } from '../qrCode.ts';

@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { PresentedStamp } from '../../admin/renewalStamp.ts';
 import { STAMPING_TOLERANCE_MS } from '../../asn1/stamping.ts';
 import { bytesEqual, toBase64, toHex } from '../../base/bytes.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
@@ -10,6 +9,7 @@ import { acquireLock, type DaemonLock } from '../../base/lock.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
 import type { TrustedAuthority } from '../../manifest/trustFile.ts';
+import type { PresentedStamp } from '../../ops/daemonOperations.ts';
 import { fullestLevel, type RecordLevel } from '../../prove/renewal/recordLimits.ts';
 import { chooseWays } from '../../prove/renewal/renewalPath.ts';
 import {

@@ -1,8 +1,8 @@
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { Drills } from '../../src/admin/drills.ts';
 import { ServiceError } from '../../src/base/errors.ts';
 import type { Act, Actor } from '../../src/manifest/auditRecord.ts';
+import { Drills } from '../../src/ops/drills.ts';
 import { until } from '../support/until.ts';
 
 const ACTOR: Actor = { via: 'administration', uid: 0 };

@@ -1,0 +1,163 @@
+/**
+ * What an administrator can do, each operation stated once.
+ *
+ * To add an operation, state it with {@link operation} in the file of its family, and name it in `operationTable.ts`. The route of the
+ * administration with its OpenAPI follows. For a command, call `operationCommand` in `src/cli` with what only a command has: examples, and
+ * how the answer is printed. For a page of the console, take labels from {@link Field.says}, and let the handler call {@link perform}.
+ *
+ * A face reads what was typed or sent, passes it to {@link perform} as an object of texts, numbers, booleans and lists, and shows the answer.
+ * Checks of the fields and of the object, the write and its audit record are here and nowhere else.
+ */
+import * as z from 'zod';
+import { type ErrorCode, ServiceError } from '../base/errors.ts';
+import { invalidField, missingField, quoteName } from '../job/fieldValues.ts';
+import type { ActName, ActObject, Actor } from '../manifest/auditRecord.ts';
+import { onRecord } from '../store/acts.ts';
+import type { TrailStore } from '../store/trail.ts';
+
+/** The header with which a command reports who called it: URL-encoded JSON. */
+export const ACTOR_HEADER = 'pdfseal-actor';
+
+/** One field of an operation. */
+export interface Field<Schema extends z.ZodType = z.ZodType> {
+  /** A phrase, as in the help of a command: `client that uses the key`. */
+  says: string;
+  /** The value as it is sent. The message of a refusal begins with `must be`. */
+  schema: Schema;
+  /** How a command names the value: `<duration>`. Not needed for true and false. */
+  typed?: string;
+}
+
+type Fields = Readonly<Record<string, Field>>;
+
+/** The fields as a face passes them. */
+export type Given<Own extends Fields> = { [Name in keyof Own]?: z.input<Own[Name]['schema']> | undefined };
+
+/** The fields as `run` receives them. */
+export type Values<Own extends Fields> = { [Name in keyof Own]: z.output<Own[Name]['schema']> };
+
+export interface AdminOperation<
+  Parts = never,
+  Own extends Fields = Fields,
+  Answer extends z.ZodType = z.ZodType,
+> {
+  /** `keys.issue`: `pdfseal keys issue`. */
+  name: `${string}.${string}`;
+  /** One sentence. */
+  says: string;
+  /** Further sentences, for OpenAPI and help. */
+  explains?: string;
+  route: {
+    /** The `operationId`. */
+    id: string;
+    method: 'get' | 'post';
+    /** Fields in braces are part of the path. */
+    path: string;
+    /** How a POST sends the other fields. With `text`, one of them is the whole body. */
+    sends?: 'query' | 'json' | { text: string };
+    /** How many run at once, with a share for each caller. */
+    atOnce?: { of: string; max: number };
+    /** Error codes besides those that follow from the fields. */
+    failures?: readonly ErrorCode[];
+  };
+  /**
+   * `reader`: a user of the socket, or the scope `admin:read`. `administrator`: a user whom the kernel reports, or the scope `admin`.
+   * `owner`: root or the user of the daemon, at the socket.
+   */
+  role: 'reader' | 'administrator' | 'owner';
+  effect: 'read' | 'change' | 'destructive';
+  /** Where it runs: in the daemon, or on the store alone, so that a command can run it while no daemon does. */
+  needs: 'daemon' | 'store';
+  fields: Own;
+  /** The acts on the audit trail. */
+  acts: readonly ActName[];
+  /** Throws ServiceError if this daemon lacks the part that does it: then nothing is recorded. */
+  guard?(parts: Parts): unknown;
+  /** Records the only act around `run`: its begin, and its end with what the answer adds. Otherwise `run` records it with its write. */
+  around?: {
+    object(fields: Values<Own>): ActObject;
+    result(answer: z.output<Answer>): ActObject;
+  };
+  answer: {
+    /** The name of the schema in `openapi.json`. */
+    name: string;
+    says: string;
+    schema: Answer;
+  };
+  run(parts: Parts, fields: Values<Own>, actor: Actor): Promise<z.output<Answer>>;
+}
+
+/** States an operation. */
+export function operation<Parts, const Own extends Fields, Answer extends z.ZodType>(
+  stated: AdminOperation<Parts, Own, Answer>,
+): AdminOperation<Parts, Own, Answer> {
+  return stated;
+}
+
+/** Any operation, where only its description matters. */
+export type AnyOperation = Omit<AdminOperation, 'run' | 'around' | 'guard'>;
+
+/** Runs an operation for a face. Throws ServiceError that names the field at fault, and the errors of `run`. */
+export async function perform<
+  Parts extends { trail: Pick<TrailStore, 'append'> },
+  Own extends Fields,
+  Answer extends z.ZodType,
+>(
+  stated: AdminOperation<Parts, Own, Answer>,
+  parts: Parts,
+  given: Given<Own>,
+  actor: Actor,
+): Promise<z.output<Answer>> {
+  const fields = readFields(stated.fields, given);
+  stated.guard?.(parts);
+  const { around } = stated;
+  const [name] = stated.acts;
+  if (around === undefined || name === undefined) return stated.run(parts, fields, actor);
+  const act = { act: name, actor, object: around.object(fields), outcome: 'done' } as const;
+  return onRecord(
+    parts.trail,
+    act,
+    () => stated.run(parts, fields, actor),
+    (answer) => around.result(answer),
+  );
+}
+
+function readFields<Own extends Fields>(own: Own, given: Given<Own>): Values<Own> {
+  const stranger = Object.keys(given).find((name) => !Object.hasOwn(own, name));
+  if (stranger !== undefined)
+    throw new ServiceError('unknown_parameter', `There is no parameter ${quoteName(stranger)} here.`);
+  const read = Object.entries(own).map(([name, { schema }]) => [name, readField(name, schema, given[name])]);
+  return Object.fromEntries(read);
+}
+
+function readField(name: string, schema: z.ZodType, value: unknown): unknown {
+  const { success, data, error } = schema.safeParse(value);
+  if (success) return data;
+  if (value === undefined) throw missingField(name);
+  throw invalidField(name, error.issues[0]?.message ?? 'is not valid.');
+}
+
+/** A value from its text, in a query or on a command line. A text that is no such value is left for the schema to refuse. */
+export function valueOfText(schema: z.ZodType, text: string): unknown {
+  switch (bareOf(schema).type) {
+    case 'boolean':
+      return text === 'true' ? true : text === 'false' ? false : text;
+    case 'number':
+      return /^(0|[1-9]\d{0,14})$/.test(text) ? Number(text) : text;
+    case 'array':
+      return text.split(',').map((one) => one.trim());
+    default:
+      return text;
+  }
+}
+
+/** The schema of a value that is there: without its default, and without what makes it optional. */
+export function bareOf(schema: z.ZodType): z.ZodType {
+  const isWrapper = schema instanceof z.ZodOptional || schema instanceof z.ZodPrefault;
+  return isWrapper ? bareOf(schema.unwrap() as z.ZodType) : schema;
+}
+
+/** Whether a value must be sent. */
+export function isRequired({ schema }: Field): boolean {
+  return !schema.safeParse(undefined).success;
+}

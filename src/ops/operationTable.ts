@@ -1,0 +1,28 @@
+import { endConsoleSessions, linkConsole } from './consoleOperations.ts';
+import {
+  acceptClock,
+  listQuotas,
+  putPartitionIn,
+  readStatusOperation,
+  sealCanary,
+  stampRenewal,
+  takePartitionOut,
+} from './daemonOperations.ts';
+import type { AdminOperation } from './operation.ts';
+import type { DaemonParts, StoreParts } from './operationParts.ts';
+import { acceptCosignature, requestCosignature } from './witnessOperations.ts';
+
+/** Every operation, in the order of the description of the administration. */
+export const ADMIN_OPERATIONS: readonly AdminOperation<DaemonParts & StoreParts>[] = [
+  readStatusOperation,
+  listQuotas,
+  sealCanary,
+  takePartitionOut,
+  putPartitionIn,
+  requestCosignature,
+  acceptCosignature,
+  acceptClock,
+  stampRenewal,
+  linkConsole,
+  endConsoleSessions,
+];
