@@ -24,9 +24,9 @@ import { ACTOR_HEADER, type AdminOperation, perform, valueOfText } from '../ops/
 import { type DaemonParts, IS_FRONT, type StoreParts } from '../ops/operationParts.ts';
 import { ADMIN_OPERATIONS } from '../ops/operationTable.ts';
 import { isLoopback } from '../web/address.ts';
+import { peerOf } from '../web/peer.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
 import { describeAdministration } from './openapi.ts';
-import { peerOf } from './peer.ts';
 
 export interface AdminParts extends DaemonParts, StoreParts {
   metrics: Pick<Metrics, 'text'>;

@@ -1,6 +1,7 @@
 /** Card of the screen Care that requests a backup and shows its progress. */
-import type { BackupState } from '../admin/backups.ts';
+
 import type { AdminStatus } from '../health/statusSchema.ts';
+import type { BackupState } from '../ops/backups.ts';
 import { english } from './english.ts';
 import { type Html, html, named } from './html.ts';
 import { tokenField } from './pageFrame.ts';

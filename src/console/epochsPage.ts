@@ -1,5 +1,5 @@
 /** Page of the screen Care that shows the epoch in force and the planned ones. Changing them takes two people. */
-import type { PresentedEpoch } from '../admin/presentEpochs.ts';
+import type { PresentedEpoch } from '../ops/presentEpochs.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
 import { proposalCard } from './proposalCards.ts';

@@ -1,6 +1,7 @@
 /** Part of the page of epochs: the change that waits for a second administrator, and the form that proposes one. */
-import type { PresentedEpoch } from '../admin/presentEpochs.ts';
+
 import { describeSeconds } from '../base/phrases.ts';
+import type { PresentedEpoch } from '../ops/presentEpochs.ts';
 import type { Concern } from './concerns.ts';
 import { english } from './english.ts';
 import { type Html, html, named } from './html.ts';

@@ -1,9 +1,9 @@
 /** Acts that need two people: one proposes, another approves. Proposals are kept in memory, so a restart drops them. */
 
 import { randomBytes } from 'node:crypto';
-import type { PresentedEpoch } from '../admin/presentEpochs.ts';
 import { takingTurns } from '../base/inTurn.ts';
 import type { ActName, Actor } from '../manifest/auditRecord.ts';
+import type { PresentedEpoch } from '../ops/presentEpochs.ts';
 import { actorOfProcess, onRecord } from '../store/acts.ts';
 import type { Store } from '../store/store.ts';
 import { english } from './english.ts';

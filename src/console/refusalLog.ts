@@ -1,8 +1,8 @@
 /** Logs refusals: failed logins, and forms or pages that a person may not use. */
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
-import { peerOf } from '../admin/peer.ts';
 import { BoundedCounts } from '../base/bounded.ts';
+import { peerOf } from '../web/peer.ts';
 import type { Session } from './sessions.ts';
 
 /** Limit for each person, and for all clients without a session together. */

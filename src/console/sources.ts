@@ -1,10 +1,11 @@
 /** Sources that the screens read and change. */
-import type { Backups } from '../admin/backups.ts';
-import type { PresentedEpoch } from '../admin/presentEpochs.ts';
+
 import type { AdminQuotas } from '../health/sections/quotasSection.ts';
 import type { AdminStatus } from '../health/statusSchema.ts';
 import type { Job, Sealed } from '../job/job.ts';
+import type { Backups } from '../ops/backups.ts';
 import type { Drills } from '../ops/drills.ts';
+import type { PresentedEpoch } from '../ops/presentEpochs.ts';
 import type { Batch, Store } from '../store/store.ts';
 import type { TargetPolicy } from '../web/policy.ts';
 import type { History } from './loadHistory.ts';

@@ -2,7 +2,6 @@
  * The console's acts on epochs, after two people have agreed: the same as `pdfseal epochs plan` and `cancel`, but without creating keys.
  */
 import { createHash } from 'node:crypto';
-import { presentEpochs } from '../admin/presentEpochs.ts';
 import { assert } from '../base/assert.ts';
 import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
@@ -20,6 +19,7 @@ import { type Epochs, termAt } from '../log/epochs.ts';
 import type { QuorumPolicy } from '../log/quorum.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
 import { epochObject } from '../manifest/sealedForm.ts';
+import { presentEpochs } from '../ops/presentEpochs.ts';
 import type { EpochSeal } from '../prove/epochs/epochSeal.ts';
 import type { Store } from '../store/store.ts';
 

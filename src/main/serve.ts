@@ -1,7 +1,5 @@
 import type { Logger } from 'pino';
-import { Backups } from '../admin/backups.ts';
 import { Metrics } from '../admin/metrics.ts';
-import { presentEpochs } from '../admin/presentEpochs.ts';
 import { openAdministration } from '../admin/server.ts';
 import { systemClock, toRfc3339 } from '../base/clock.ts';
 import { EXIT_SOFTWARE, stopSignal } from '../base/ending.ts';
@@ -21,7 +19,9 @@ import type { RefusalListener } from '../kms/partitions.ts';
 import type { Epoch } from '../log/epochs.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
 import type { ActName, ActObject } from '../manifest/auditRecord.ts';
+import { Backups } from '../ops/backups.ts';
 import { Drills } from '../ops/drills.ts';
+import { presentEpochs } from '../ops/presentEpochs.ts';
 import { EpochSeal } from '../prove/epochs/epochSeal.ts';
 import { createVerifier } from '../prove/verify/verify.ts';
 import type { FetchAttempt } from '../seal/fetching.ts';

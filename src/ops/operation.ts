@@ -31,7 +31,9 @@ export interface Field<Schema extends z.ZodType = z.ZodType> {
 type Fields = Readonly<Record<string, Field>>;
 
 /** The fields as a face passes them. */
-export type Given<Own extends Fields> = { [Name in keyof Own]?: z.input<Own[Name]['schema']> | undefined };
+export type GivenFields<Own extends Fields> = {
+  [Name in keyof Own]?: z.input<Own[Name]['schema']> | undefined;
+};
 
 /** The fields as `run` receives them. */
 export type Values<Own extends Fields> = { [Name in keyof Own]: z.output<Own[Name]['schema']> };
@@ -105,7 +107,7 @@ export async function perform<
 >(
   stated: AdminOperation<Parts, Own, Answer>,
   parts: Parts,
-  given: Given<Own>,
+  given: GivenFields<Own>,
   actor: Actor,
 ): Promise<z.output<Answer>> {
   const fields = readFields(stated.fields, given);
@@ -122,7 +124,7 @@ export async function perform<
   );
 }
 
-function readFields<Own extends Fields>(own: Own, given: Given<Own>): Values<Own> {
+function readFields<Own extends Fields>(own: Own, given: GivenFields<Own>): Values<Own> {
   const stranger = Object.keys(given).find((name) => !Object.hasOwn(own, name));
   if (stranger !== undefined)
     throw new ServiceError('unknown_parameter', `There is no parameter ${quoteName(stranger)} here.`);

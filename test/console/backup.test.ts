@@ -2,9 +2,9 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import t from 'tap';
-import { beginBackup } from '../../src/admin/backupRequest.ts';
-import { BACKUP_BEGINS_MS_MAX, BACKUP_MS_MAX, Backups } from '../../src/admin/backups.ts';
 import { systemClock } from '../../src/base/clock.ts';
+import { beginBackup } from '../../src/ops/backupRequest.ts';
+import { BACKUP_BEGINS_MS_MAX, BACKUP_MS_MAX, Backups } from '../../src/ops/backups.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { openTestConsole } from './testConsole.ts';
 

@@ -1,9 +1,10 @@
 /** The status of a daemon that is well, from which a test makes others. */
-import { type PresentedEpoch, presentEpochs } from '../../src/admin/presentEpochs.ts';
+
 import { toRfc3339 } from '../../src/base/clock.ts';
 import type { Facts } from '../../src/health/facts.ts';
 import { judged } from '../../src/health/healthFindings.ts';
 import type { AdminStatus } from '../../src/health/statusSchema.ts';
+import { type PresentedEpoch, presentEpochs } from '../../src/ops/presentEpochs.ts';
 import { epoch } from '../store/samples.ts';
 
 const HOUR_MS = 3_600_000;

@@ -1,6 +1,6 @@
-import { beginBackup, endBackup, takeRequest } from '../../admin/backupRequest.ts';
 import { systemReason } from '../../base/systemReason.ts';
 import { type Chore, noteUpkeep, type UpkeepNote } from '../../health/upkeepNotes.ts';
+import { beginBackup, endBackup, takeRequest } from '../../ops/backupRequest.ts';
 import { note } from '../terminal.ts';
 import { asOperatorError } from './backupFolder.ts';
 

@@ -1,5 +1,4 @@
 import { InvalidArgumentError } from 'commander';
-import { presentEpochs } from '../../admin/presentEpochs.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { canBeWitnessed } from '../../config/agreement.ts';
@@ -8,6 +7,7 @@ import { assertPlannable, cancelEpoch, changeEpochs, planEpoch } from '../../con
 import { type KeyChoices, keysForEpoch } from '../../kms/epochKeys.ts';
 import type { Epoch, Epochs } from '../../log/epochs.ts';
 import { CLASSICAL_ALGORITHMS, describeKey, kmsKeyId } from '../../log/verifierKey.ts';
+import { presentEpochs } from '../../ops/presentEpochs.ts';
 import { EpochSeal, examineEpochs } from '../../prove/epochs/epochSeal.ts';
 import { actorOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';

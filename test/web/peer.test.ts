@@ -4,7 +4,7 @@ import { connect, createServer, type ListenOptions, type Socket } from 'node:net
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { peerOf, withoutStandIn } from '../../src/admin/peer.ts';
+import { peerOf, withoutStandIn } from '../../src/web/peer.ts';
 
 /** Who the server finds at the other end of a connection of ours. */
 async function peerAt(t: Test, options: ListenOptions) {
