@@ -29,20 +29,20 @@ export type PresentedRequest = z.infer<typeof requestSchema>;
 const outcomeSchema = z.object({
   witness,
   outcome: z.enum(['cosigned', 'other_size', 'contradiction']),
-  tree_size: count.exactOptional().describe('Of the tree that the witness cosigned, or says it holds.'),
-  cosigned_at: time.exactOptional(),
+  tree_size: count.optional().describe('Of the tree that the witness cosigned, or says it holds.'),
+  cosigned_at: time.optional(),
   witnessed: z
     .boolean()
-    .exactOptional()
+    .optional()
     .describe('Whether the newest checkpoint that the quorum has cosigned has this size.'),
   is_news: z
     .boolean()
-    .exactOptional()
+    .optional()
     .describe(
       'False if the size was known. If this is the answer to the newest request, the witness then holds another tree of that size: repeat the answer with `raise_fork_alarm=true`.',
     ),
-  next: requestSchema.exactOptional().describe('What to carry now.'),
-  detail: z.string().exactOptional().describe('Of a contradiction. The fork alarm is on.'),
+  next: requestSchema.optional().describe('What to carry now.'),
+  detail: z.string().optional().describe('Of a contradiction. The fork alarm is on.'),
 });
 export type PresentedOutcome = z.infer<typeof outcomeSchema>;
 
