@@ -11,6 +11,7 @@ import {
   parseTagged,
   primitiveTag,
   readBoolean,
+  readExplicit,
   readInteger,
   readNamedBits,
   readOctets,
@@ -88,14 +89,10 @@ export function parseCertificate(der: Uint8Array): Certificate {
 /** The same bytes give the same object each time, so that derived values can be cached with it. */
 const parse = remember(REMEMBERED_MAX, (binary): Certificate => {
   const der = fromBinary(binary);
-  const outer = new Fields(parseDer(der));
-  const tbs = outer.take(TAG.sequence);
-  const algorithm = outer.take(TAG.sequence);
-  const signature = readOctets(outer.take(TAG.bitString));
-  outer.end();
-
-  const fields = new Fields(tbs);
-  const version = readVersion(fields.takeIf(contextTag(0)));
+  const { fields, algorithm, ...signed } = readSigned(der);
+  const explicitVersion = fields.takeIf(contextTag(0));
+  // The number is the INTEGER plus one.
+  const version = explicitVersion ? readInteger(readExplicit(explicitVersion, TAG.integer)) + 1 : 1;
   const serial = contentOf(fields.take(TAG.integer));
   const innerAlgorithm = fields.take(TAG.sequence);
   const issuer = fields.take(TAG.sequence);
@@ -111,6 +108,7 @@ const parse = remember(REMEMBERED_MAX, (binary): Certificate => {
   if (!bytesEqual(algorithm.der, innerAlgorithm.der))
     throw new MalformedDer('two different signature algorithms');
   if (extensions.size > 0 && version !== 3) throw new MalformedDer(`extensions in version ${version}`);
+  const identifier = extensions.get(OID.subjectKeyIdentifier);
   readName(issuer);
   return {
     der,
@@ -122,22 +120,25 @@ const parse = remember(REMEMBERED_MAX, (binary): Certificate => {
     notAfter,
     spki: spki.der,
     publicKey: readPublicKey(spki),
-    signedBytes: tbs.der,
+    ...signed,
     scheme: readSignatureAlgorithm(algorithm),
-    signature,
-    subjectKeyIdentifier: readSubjectKeyIdentifier(extensions),
+    subjectKeyIdentifier: identifier && contentOf(parseTagged(identifier.value, TAG.octetString)),
     authorityKeyIdentifier: readAuthorityKeyIdentifier(extensions),
     extensions,
   };
 });
 
-/** The version number: 1 by default, else the INTEGER plus one. */
-function readVersion(element: Element | undefined): number {
-  if (element === undefined) return 1;
-  const fields = new Fields(element, contextTag(0));
-  const version = readInteger(fields.take(TAG.integer)) + 1;
-  fields.end();
-  return version;
+/**
+ * Reads what an authority signed, a certificate or a revocation list: the fields of the signed part, its algorithm, and the signature.
+ * Throws MalformedDer.
+ */
+export function readSigned(der: Uint8Array) {
+  const outer = new Fields(parseDer(der));
+  const tbs = outer.take(TAG.sequence);
+  const algorithm = outer.take(TAG.sequence);
+  const signature = readOctets(outer.take(TAG.bitString));
+  outer.end();
+  return { fields: new Fields(tbs), algorithm, signedBytes: tbs.der, signature };
 }
 
 function readValidity(element: Element): [number, number] {
@@ -163,12 +164,7 @@ export function readExtensions(list: Element | undefined): Map<string, Extension
   return extensions;
 }
 
-function readSubjectKeyIdentifier(extensions: Certificate['extensions']): Uint8Array | undefined {
-  const extension = extensions.get(OID.subjectKeyIdentifier);
-  return extension && contentOf(parseTagged(extension.value, TAG.octetString));
-}
-
-function readAuthorityKeyIdentifier(extensions: Certificate['extensions']): Uint8Array | undefined {
+export function readAuthorityKeyIdentifier(extensions: Certificate['extensions']): Uint8Array | undefined {
   const extension = extensions.get(OID.authorityKeyIdentifier);
   const identifier = extension && new Fields(parseDer(extension.value)).takeIf(primitiveTag(0));
   return identifier && contentOf(identifier);
@@ -245,14 +241,12 @@ export function timestampingFault(certificate: Certificate): string | undefined 
   if (extension === undefined) return 'has no extended key usage';
   if (!extension.critical) return 'has an extended key usage that is not critical';
   const purposes = extendedKeyUsage(certificate);
-  if (purposes?.length !== 1 || purposes[0] !== OID.timeStamping) {
+  if (purposes?.length !== 1 || purposes[0] !== OID.timeStamping)
     return 'has an extended key usage other than timeStamping alone';
-  }
   const signing: readonly number[] = [KEY_USAGE.digitalSignature, KEY_USAGE.nonRepudiation];
   const usage = keyUsage(certificate);
-  if (usage !== undefined && (usage.length === 0 || usage.some((bit) => !signing.includes(bit)))) {
+  if (usage !== undefined && (usage.length === 0 || usage.some((bit) => !signing.includes(bit))))
     return 'has a key usage other than digital signatures';
-  }
   return unprocessedExtension(certificate);
 }
 
@@ -280,9 +274,6 @@ const extendedKeyUsage = rememberEach(({ extensions }: Certificate) => {
 
 /** RFC 5280, section 4.2: a critical extension that is not processed makes the certificate unusable. */
 function unprocessedExtension({ extensions }: Certificate): string | undefined {
-  for (const [id, { critical }] of extensions) {
-    if (critical && !PROCESSED.includes(id))
-      return `has the critical extension ${id}, which is not supported`;
-  }
-  return undefined;
+  const [id] = [...extensions].find(([id, { critical }]) => critical && !PROCESSED.includes(id)) ?? [];
+  return id && `has the critical extension ${id}, which is not supported`;
 }

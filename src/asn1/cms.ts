@@ -14,6 +14,7 @@ import {
   parseDer,
   primitive,
   primitiveTag,
+  readExplicit,
   readInteger,
   readOid,
   retagged,
@@ -56,7 +57,7 @@ export interface SignerInfo {
 /** More certificates than any authority sends. */
 const CERTIFICATES_MAX = 16;
 /** The parts of a Certificate (RFC 5280, section 4.1). */
-const CERTIFICATE_TAGS: readonly number[] = [TAG.sequence, TAG.sequence, TAG.bitString];
+const CERTIFICATE_TAGS = [TAG.sequence, TAG.sequence, TAG.bitString].join();
 
 /**
  * The bytes that the signer signs: the DER SET OF its attributes (RFC 5652, section 5.4). They include the
@@ -94,17 +95,13 @@ export function encodeSignedData(options: {
     signatureAlgorithm(algorithm),
     octetString(signature),
   );
+  const ders = certificates.map(({ der }) => der);
   const signedData = sequence(
     // Version 3: the content type is not id-data (section 5.1).
     integer(3),
     setOf([digestAlgorithm('sha256')]),
     sequence(oid(contentType), constructed(contextTag(0), [octetString(content)])),
-    certificates.length === 0
-      ? undefined
-      : setOf(
-          certificates.map(({ der }) => der),
-          contextTag(0),
-        ),
+    certificates.length === 0 ? undefined : setOf(ders, contextTag(0)),
     setOf([signerInfo]),
   );
   return sequence(oid(OID.signedData), constructed(contextTag(0), [signedData]));
@@ -118,7 +115,10 @@ export function parseSignedData(der: Uint8Array): SignedData {
   info.end();
   readInteger(fields.take(TAG.integer));
   for (const algorithm of new Fields(fields.take(TAG.set), TAG.set).rest()) readDigestAlgorithm(algorithm);
-  const { contentType, content } = readEncapsulated(fields.take(TAG.sequence));
+  const encapsulated = new Fields(fields.take(TAG.sequence));
+  const contentType = readOid(encapsulated.take(TAG.oid));
+  const content = contentOf(readExplicit(encapsulated.take(contextTag(0)), TAG.octetString));
+  encapsulated.end();
   const certificates = readCertificates(fields.takeIf(contextTag(0)));
   fields.takeIf(contextTag(1));
   const [signer, second] = new Fields(fields.take(TAG.set), TAG.set).rest();
@@ -170,32 +170,14 @@ const signingCertificate = rememberEach(({ der, issuer, serial }: Certificate) =
   return attribute(OID.signingCertificateV2, sequence(sequence(essCertId)));
 });
 
-function readEncapsulated(element: Element): { contentType: string; content: Uint8Array } {
-  const fields = new Fields(element);
-  const contentType = readOid(fields.take(TAG.oid));
-  const content = readExplicit(fields.take(contextTag(0)), TAG.octetString);
-  fields.end();
-  return { contentType, content: contentOf(content) };
-}
-
-/** The only element in `[0] EXPLICIT`. */
-function readExplicit(element: Element, tag: number): Element {
-  const fields = new Fields(element, contextTag(0));
-  const inner = fields.take(tag);
-  fields.end();
-  return inner;
-}
-
 /** Ignores attribute certificates and other formats (section 10.2.2), which are not needed here. */
 function readCertificates(element: Element | undefined): Uint8Array[] {
   if (element === undefined) return [];
   const choices = new Fields(element, contextTag(0)).rest();
   if (choices.length > CERTIFICATES_MAX) throw new MalformedDer(`more than ${CERTIFICATES_MAX} certificates`);
   const certificates = choices.filter(({ tag }) => tag === TAG.sequence);
-  for (const { elements = [] } of certificates) {
-    const tags = elements.map(({ tag }) => tag);
-    if (tags.join() !== CERTIFICATE_TAGS.join()) throw new MalformedDer('no certificate where one belongs');
-  }
+  if (certificates.some(({ elements = [] }) => elements.map(({ tag }) => tag).join() !== CERTIFICATE_TAGS))
+    throw new MalformedDer('no certificate where one belongs');
   return certificates.map(({ der }) => der);
 }
 

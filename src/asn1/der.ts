@@ -32,10 +32,7 @@ const CONSTRUCTED = 0x20;
 
 /** The bytes are not the expected DER. Readers in this folder throw it; the reader of the whole structure catches it. */
 export class MalformedDer extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = 'MalformedDer';
-  }
+  override readonly name = 'MalformedDer';
 }
 
 // Writing: each function returns the DER of one element (ITU-T X.690).
@@ -82,6 +79,9 @@ export function setOf(elements: readonly Uint8Array[], tag: number = TAG.set): U
 export const oid: (dotted: string) => Uint8Array = remember(OIDS_MAX, (dotted) =>
   primitive(TAG.oid, encodeOid(dotted)),
 );
+
+/** The BOOLEAN TRUE. */
+export const TRUE: Uint8Array = primitive(TAG.boolean, Uint8Array.of(0xff));
 
 export function octetString(content: Uint8Array): Uint8Array {
   return primitive(TAG.octetString, content);
@@ -224,6 +224,14 @@ export function readOid(element: Element): string {
   return dotted;
 }
 
+/** The only element in an explicit tag `[0]`. */
+export function readExplicit(element: Element, tag: number): Element {
+  const fields = new Fields(element, contextTag(0));
+  const inner = fields.take(tag);
+  fields.end();
+  return inner;
+}
+
 /** Octets of a BIT STRING of whole octets. */
 export function readOctets(element: Element): Uint8Array {
   const content = contentOf(element);
@@ -243,18 +251,16 @@ export function readPositive(element: Element): Uint8Array {
 /** An INTEGER from 0 to 2^31 - 1. */
 export function readInteger(element: Element): number {
   const content = contentOf(element);
-  if (content.length === 0 || content.length > 4 || (content[0] ?? 0) >= 0x80) {
+  if (content.length === 0 || content.length > 4 || (content[0] ?? 0) >= 0x80)
     throw new MalformedDer('an INTEGER out of range');
-  }
   return content.reduce((value, octet) => value * 256 + octet, 0);
 }
 
 /** A BOOLEAN: DER allows two values (X.690, section 11.1). */
 export function readBoolean(element: Element): boolean {
   const content = contentOf(element);
-  if (content.length !== 1 || (content[0] !== 0 && content[0] !== 0xff)) {
+  if (content.length !== 1 || (content[0] !== 0 && content[0] !== 0xff))
     throw new MalformedDer('a BOOLEAN that is neither TRUE nor FALSE');
-  }
   return content[0] === 0xff;
 }
 
@@ -271,9 +277,8 @@ export function readNamedBits(element: Element): number[] {
 export function readTime(element: Element): number {
   if (element.tag === TAG.generalizedTime) return readGeneralizedTime(element);
   const text = toBinary(contentOf(element));
-  if (element.tag !== TAG.utcTime || !/^\d{12}Z$/.test(text)) {
+  if (element.tag !== TAG.utcTime || !/^\d{12}Z$/.test(text))
     throw new MalformedDer('a time in another format');
-  }
   return parseTime((text < '5' ? '20' : '19') + text);
 }
 
@@ -290,9 +295,8 @@ function parseTime(text: string): number {
   const millis = fraction.slice(0, 3).padEnd(3, '0');
   const epochMs = Date.parse(`${year}-${month}-${day}T${hours}:${minutes}:${seconds}.${millis}Z`);
   // Date.parse reads the 30th of February as the 2nd of March, and 24:00 as the next day; NaN has no date.
-  if (new Date(epochMs).getUTCDate() !== Number(day)) {
+  if (new Date(epochMs).getUTCDate() !== Number(day))
     throw new MalformedDer('a GeneralizedTime of a date that does not exist');
-  }
   return epochMs;
 }
 

@@ -20,6 +20,7 @@ import {
   sequence,
   setOf,
   TAG,
+  TRUE,
   unsignedContent,
 } from './der.ts';
 import { OID } from './oid.ts';
@@ -62,11 +63,7 @@ export function encodeRootTbs(
     issuer: name,
     subject: name,
     extensions: [
-      extension(
-        OID.basicConstraints,
-        true,
-        sequence(primitive(TAG.boolean, Uint8Array.of(0xff)), integer(0)),
-      ),
+      extension(OID.basicConstraints, true, sequence(TRUE, integer(0))),
       extension(OID.keyUsage, true, namedBits(KEY_USAGE.keyCertSign, KEY_USAGE.cRLSign)),
       extension(OID.subjectKeyIdentifier, false, octetString(keyIdentifier(key))),
     ],
@@ -83,7 +80,6 @@ export function encodeTimestampingTbs(
   } & Validity,
 ): Uint8Array {
   const { subject, key, issuer, issuerKey } = options;
-  const issuerId = issuer.subjectKeyIdentifier ?? keyIdentifier(issuerKey);
   return encodeTbs({
     ...options,
     signer: issuerKey,
@@ -92,19 +88,13 @@ export function encodeTimestampingTbs(
     extensions: [
       ...timestampingExtensions(),
       extension(OID.subjectKeyIdentifier, false, octetString(keyIdentifier(key))),
-      extension(OID.authorityKeyIdentifier, false, sequence(primitive(primitiveTag(0), issuerId))),
+      authorityKeyIdentifier(issuer, issuerKey),
     ],
   });
 }
 
 /** The signed part of a request for a time-stamping certificate (RFC 2986, section 4.1). */
-export function encodeRequestInfo({
-  subject,
-  key,
-}: {
-  subject: DistinguishedName;
-  key: SigningKey;
-}): Uint8Array {
+export function encodeRequestInfo(subject: DistinguishedName, key: SigningKey): Uint8Array {
   const wanted = sequence(oid(OID.extensionRequest), setOf([sequence(...timestampingExtensions())]));
   return sequence(integer(0), encodeName(subject), spkiOf(key), setOf([wanted], contextTag(0)));
 }
@@ -124,7 +114,6 @@ export function encodeRevocationTbs(
   options: RevocationTerms & { issuer: Certificate; issuerKey: SigningKey },
 ): Uint8Array {
   const { issuer, issuerKey, thisUpdate, nextUpdate, number, revoked } = options;
-  const issuerId = issuer.subjectKeyIdentifier ?? keyIdentifier(issuerKey);
   return sequence(
     integer(1),
     signatureAlgorithm(issuerKey.algorithm),
@@ -134,10 +123,7 @@ export function encodeRevocationTbs(
     // Absent if it would be empty.
     revoked.length === 0 ? undefined : sequence(...revoked.map(encodeRevocation)),
     constructed(contextTag(0), [
-      sequence(
-        extension(OID.authorityKeyIdentifier, false, sequence(primitive(primitiveTag(0), issuerId))),
-        extension(OID.cRLNumber, false, integer(number)),
-      ),
+      sequence(authorityKeyIdentifier(issuer, issuerKey), extension(OID.cRLNumber, false, integer(number))),
     ]),
   );
 }
@@ -161,12 +147,8 @@ function encodeRevocation({ serial, revokedAt, reason, invalidSince }: Revocatio
 export function encodeSigned(tbs: Uint8Array, signer: SigningKey, signature: Uint8Array): Uint8Array {
   const signed = sequence(tbs, signatureAlgorithm(signer.algorithm), bitString(signature));
   const binary = toBinary(signed);
-  const read = forge.fromDer(binary, {
-    strict: true,
-    parseAllBytes: true,
-    decodeBitStrings: false,
-    maxDepth: 32,
-  });
+  const options = { strict: true, parseAllBytes: true, decodeBitStrings: false, maxDepth: 32 };
+  const read = forge.fromDer(binary, options);
   assert(forge.toDer(read).getBytes() === binary, 'what was signed is not DER to another reader');
   return signed;
 }
@@ -200,24 +182,23 @@ function timestampingExtensions(): Uint8Array[] {
 }
 
 function extension(id: string, critical: boolean, value: Uint8Array): Uint8Array {
-  const flag = critical ? primitive(TAG.boolean, Uint8Array.of(0xff)) : undefined;
-  return sequence(oid(id), flag, octetString(value));
+  return sequence(oid(id), critical ? TRUE : undefined, octetString(value));
 }
 
-function encodeName({
-  country,
-  organization,
-  organizationalUnit,
-  commonName,
-}: DistinguishedName): Uint8Array {
+function encodeName(name: DistinguishedName): Uint8Array {
   const part = (type: string, value: string | undefined, tag: number = TAG.utf8String) =>
     value === undefined ? [] : [setOf([sequence(oid(type), primitive(tag, fromUtf8(value)))])];
   return sequence(
-    ...part(OID.countryName, country, TAG.printableString),
-    ...part(OID.organizationName, organization),
-    ...part(OID.organizationalUnitName, organizationalUnit),
-    ...part(OID.commonName, commonName),
+    ...part(OID.countryName, name.country, TAG.printableString),
+    ...part(OID.organizationName, name.organization),
+    ...part(OID.organizationalUnitName, name.organizationalUnit),
+    ...part(OID.commonName, name.commonName),
   );
+}
+
+function authorityKeyIdentifier(issuer: Certificate, key: SigningKey): Uint8Array {
+  const id = issuer.subjectKeyIdentifier ?? keyIdentifier(key);
+  return extension(OID.authorityKeyIdentifier, false, sequence(primitive(primitiveTag(0), id)));
 }
 
 /** UTCTime through 2049, GeneralizedTime from 2050 on (RFC 5280, section 4.1.2.5). */

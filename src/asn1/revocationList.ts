@@ -1,16 +1,20 @@
 import { bytesEqual, toHex } from '../base/bytes.ts';
 import { rememberEach } from '../base/remember.ts';
-import { type Certificate, type Extension, readExtensions, usageFault } from './certificate.ts';
+import {
+  type Certificate,
+  type Extension,
+  readAuthorityKeyIdentifier,
+  readExtensions,
+  readSigned,
+  usageFault,
+} from './certificate.ts';
 import {
   contentOf,
   contextTag,
   type Element,
   Fields,
   MalformedDer,
-  parseDer,
   parseTagged,
-  primitiveTag,
-  readOctets,
   readTime,
   TAG,
 } from './der.ts';
@@ -77,19 +81,12 @@ export const LIST_ENTRIES_MAX = 1_024;
 
 /** Reads a list of any size, without a look at its `fault`. Throws MalformedDer. */
 export function parseRevocationList(der: Uint8Array): RevocationList {
-  const outer = new Fields(parseTagged(der, TAG.sequence));
-  const tbs = outer.take(TAG.sequence);
-  const algorithm = outer.take(TAG.sequence);
-  const signature = readOctets(outer.take(TAG.bitString));
-  outer.end();
-
-  const fields = new Fields(tbs);
+  const { fields, algorithm, ...signed } = readSigned(der);
   const version = fields.takeIf(TAG.integer);
   const innerAlgorithm = fields.take(TAG.sequence);
   const issuer = fields.take(TAG.sequence);
-  const takeTime = () => fields.takeIf(TAG.utcTime) ?? fields.takeIf(TAG.generalizedTime);
-  const thisUpdate = readTime(takeTime() ?? fields.take(TAG.utcTime));
-  const next = takeTime();
+  const thisUpdate = takeTime(fields);
+  const next = fields.takeIf(TAG.utcTime) ?? fields.takeIf(TAG.generalizedTime);
   const entries = fields.takeIf(TAG.sequence)?.elements ?? [];
   const explicit = fields.takeIf(contextTag(0));
   const extensions = readExtensions(explicit && new Fields(explicit, contextTag(0)).take(TAG.sequence));
@@ -104,8 +101,6 @@ export function parseRevocationList(der: Uint8Array): RevocationList {
     revoked.set(name, revocation);
   }
   const number = extensions.get(OID.cRLNumber);
-  const keyId = extensions.get(OID.authorityKeyIdentifier);
-  const identifier = keyId && new Fields(parseDer(keyId.value)).takeIf(primitiveTag(0));
   return {
     der,
     issuer: describeName(readName(issuer)),
@@ -120,19 +115,22 @@ export function parseRevocationList(der: Uint8Array): RevocationList {
       (bytesEqual(algorithm.der, innerAlgorithm.der)
         ? entryFault
         : 'names two different signature algorithms'),
-    authorityKeyIdentifier: identifier && contentOf(identifier),
-    signedBytes: tbs.der,
+    authorityKeyIdentifier: readAuthorityKeyIdentifier(extensions),
+    ...signed,
     scheme: readSignatureAlgorithm(algorithm),
-    signature,
   };
+}
+
+function takeTime(fields: Fields): number {
+  return readTime(
+    fields.takeIf(TAG.utcTime) ?? fields.takeIf(TAG.generalizedTime) ?? fields.take(TAG.utcTime),
+  );
 }
 
 function readEntry(element: Element): { revocation: Revocation; fault: string | undefined } {
   const fields = new Fields(element);
   const serial = contentOf(fields.take(TAG.integer));
-  const revokedAt = readTime(
-    fields.takeIf(TAG.utcTime) ?? fields.takeIf(TAG.generalizedTime) ?? fields.take(TAG.utcTime),
-  );
+  const revokedAt = takeTime(fields);
   const extensions = readExtensions(fields.takeIf(TAG.sequence));
   fields.end();
   const code = extensions.get(OID.cRLReason);

@@ -19,6 +19,7 @@ import {
   readOid,
   sequence,
   TAG,
+  TRUE,
 } from './der.ts';
 import { DIGEST_BYTES, digestAlgorithm, readDigestAlgorithm } from './signatureAlgorithm.ts';
 
@@ -68,12 +69,13 @@ export function encodeQuery(query: {
   nonce?: Uint8Array;
   certReq: boolean;
 }): Uint8Array {
+  const { algorithm, digest } = query.imprint;
   return sequence(
     integer(1),
-    encodeImprint(query.imprint),
+    sequence(digestAlgorithm(algorithm), octetString(digest)),
     query.policy === undefined ? undefined : oid(query.policy),
     query.nonce && primitive(TAG.integer, query.nonce),
-    query.certReq ? primitive(TAG.boolean, Uint8Array.of(0xff)) : undefined,
+    query.certReq ? TRUE : undefined,
   );
 }
 
@@ -100,10 +102,7 @@ export function parseQuery(der: Uint8Array): TimestampQuery {
 
 /** The structure has a version that this program does not support. */
 export class UnsupportedVersion extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = 'UnsupportedVersion';
-  }
+  override readonly name = 'UnsupportedVersion';
 }
 
 /** DER of a TSTInfo with accuracy, without ordering and extensions (ETSI EN 319 422, clause 5.2). */
@@ -153,10 +152,6 @@ export function parseTstInfo(der: Uint8Array): TstInfo {
     ...(accuracy && { accuracyMs: readAccuracy(accuracy) }),
     ...(nonce && { nonce }),
   };
-}
-
-function encodeImprint({ algorithm, digest }: MessageImprint): Uint8Array {
-  return sequence(digestAlgorithm(algorithm), octetString(digest));
 }
 
 function readImprint(element: Element): MessageImprint | undefined {

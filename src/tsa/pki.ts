@@ -108,7 +108,7 @@ export async function requestCertificate(
   subject: DistinguishedName,
   { key, sign }: KeyInUse,
 ): Promise<Uint8Array> {
-  const info = encodeRequestInfo({ subject, key });
+  const info = encodeRequestInfo(subject, key);
   return encodeSigned(info, key, await sign(info));
 }
 
