@@ -29,6 +29,7 @@ import { OID } from './oid.ts';
 import { digestAlgorithm } from './signatureAlgorithm.ts';
 import {
   parseTimestampToken,
+  Rejected,
   type TokenFault,
   type TokenVerification,
   type VerifiedTimestamp,
@@ -43,12 +44,6 @@ export interface EvidenceRecord {
   certificates: Uint8Array[];
   /** Oldest first. Archive time-stamps of one chain use one hash function; a hash renewal begins a new chain. */
   chains: ArchiveTimestamp[][];
-}
-
-/** A record as read. */
-export interface ParsedEvidenceRecord extends EvidenceRecord {
-  /** DER of each chain. */
-  chainDers: Uint8Array[];
 }
 
 /** Longest accepted record in bytes. A renewal adds a token and the hashes of a tree: 1 to 20 KiB. */
@@ -88,12 +83,15 @@ export function renewalLeaf(
 }
 
 /** The hashes that a hash renewal covers: of the data object, and of the archiveTimeStampSequence before it. */
-function renewedPair(digest: DigestName, data: Uint8Array, before: Uint8Array): [Uint8Array, Uint8Array] {
+function renewedPair(digest: DigestName, data: Uint8Array, before: Uint8Array): Uint8Array[] {
   return [digestOf(digest, data), digestOf(digest, before)];
 }
 
-/** Reads a record of any implementation, without parsing its tokens. Throws MalformedDer for anything but DER, and UnsupportedRecord. */
-export function parseEvidenceRecord(der: Uint8Array): ParsedEvidenceRecord {
+/**
+ * Reads a record of any implementation, without parsing its tokens, and the DER of each chain. Throws MalformedDer for anything but DER,
+ * and UnsupportedRecord.
+ */
+export function parseEvidenceRecord(der: Uint8Array): EvidenceRecord & { chainDers: Uint8Array[] } {
   if (der.length > RECORD_BYTES_MAX) throw new MalformedDer('a record of more than 4 MiB');
   const fields = new Fields(parseDer(der));
   const version = readInteger(fields.take(TAG.integer));
@@ -201,15 +199,7 @@ export interface RecordVerification {
   objection?: (timestamp: VerifiedTimestamp, at: number) => string | undefined;
 }
 
-class Refused extends Error {
-  readonly fault: RecordFault;
-
-  constructor(fault: RecordFault, detail: string) {
-    super(detail);
-    this.name = 'Refused';
-    this.fault = fault;
-  }
-}
+const Refused = Rejected<RecordFault>;
 
 /**
  * Verifies a record (RFC 4998, sections 4.3 and 5.3): each chain must cover the data object and all chains before it, each other archive
@@ -228,18 +218,16 @@ export function verifyEvidenceRecord(input: RecordVerification): RecordVerdict {
   } catch (error) {
     return { ...refusalOf(error), lines: [] };
   }
-  const [refused] = ['bad', 'unknown'].flatMap((one) => lines.filter(({ outcome }) => outcome === one));
+  const refused =
+    lines.find(({ outcome }) => outcome === 'bad') ?? lines.find((one) => one.outcome !== 'good');
   if (refused !== undefined && refused.outcome !== 'good') {
     const { outcome, fault } = refused;
     const detail = `archive time-stamp ${lines.indexOf(refused) + 1} of ${lines.length} ${refused.detail}`;
     return { outcome, fault, detail, lines };
   }
   const last = lines.at(-1);
-  return {
-    outcome: 'good',
-    lines,
-    holdsUntil: last?.outcome === 'good' ? last.timestamp.notAfter : -Infinity,
-  };
+  const holdsUntil = last?.outcome === 'good' ? last.timestamp.notAfter : -Infinity;
+  return { outcome: 'good', lines, holdsUntil };
 }
 
 function refusalOf(error: unknown): Refusal {
@@ -286,31 +274,23 @@ function verifyLines(input: Prepared): RecordLine[] {
   });
 }
 
-function linksOf({ chains, chainDers }: ParsedEvidenceRecord, data: Uint8Array): Link[] {
+function linksOf({ chains, chainDers }: ReturnType<typeof parseEvidenceRecord>, data: Uint8Array): Link[] {
   return chains.flatMap((chain, number) => {
     const [first] = chain;
     if (first === undefined) return [];
     const digest = digestOfTree(first);
     return chain.map((archived, index): Link => {
       const before = chain[index - 1];
-      if (before !== undefined) {
-        const covered = 'the time-stamp before it';
-        return {
-          kind: 'time-stamp renewal',
-          archived,
-          digest,
-          covered,
-          leaves: [digestOf(digest, before.token)],
-        };
-      }
-      if (number === 0)
-        return { kind: 'initial', archived, digest, covered: 'the data', leaves: [digestOf(digest, data)] };
+      const link = (kind: RenewalKind, covered: string, ...leaves: Uint8Array[]): Link => ({
+        ...{ kind, archived, digest, covered },
+        leaves: leaves.map((leaf) => digestOf(digest, leaf)),
+      });
+      if (before) return link('time-stamp renewal', 'the time-stamp before it', before.token);
+      if (number === 0) return link('initial', 'the data', data);
       const pair = renewedPair(digest, data, sequence(...chainDers.slice(0, number)));
       // The RFC defines the pair in this order; some implementations sort it, as they sort all nodes.
-      const leaves = [pair, pair.toSorted(compareBytes)].map((hashes) =>
-        digestOf(digest, concatBytes(hashes)),
-      );
-      return { kind: 'hash renewal', archived, digest, covered: 'the data and the chains before it', leaves };
+      const pairs = [pair, pair.toSorted(compareBytes)].map(concatBytes);
+      return link('hash renewal', 'the data and the chains before it', ...pairs);
     });
   });
 }

@@ -109,19 +109,30 @@ export function verifyTimestampToken(input: TokenVerification): TokenVerdict {
   }
 }
 
-class Rejected extends Error {
-  readonly fault: TokenFault;
+/** Ends a verification with its fault. */
+export class Rejected<Fault extends string = TokenFault> extends Error {
+  override readonly name = 'Rejected';
+  readonly fault: Fault;
 
-  constructor(fault: TokenFault, detail: string) {
+  constructor(fault: Fault, detail: string) {
     super(detail);
-    this.name = 'Rejected';
     this.fault = fault;
   }
 }
 
 function verify(input: TokenVerification): VerifiedTimestamp {
   const { info, signedData } = parseTimestampToken(input.token);
-  checkInfo(info, input);
+  const { messageImprint, nonce, policy } = input;
+  const { algorithm, digest } = messageImprint;
+  if (info.imprint?.algorithm !== algorithm || !bytesEqual(info.imprint.digest, digest))
+    throw new Rejected(
+      'imprint',
+      `stamps something else: its message imprint is not the expected ${algorithm} digest`,
+    );
+  if (nonce !== undefined && !(info.nonce && bytesEqual(info.nonce, nonce)))
+    throw new Rejected('nonce', 'does not repeat the nonce: an answer to another query');
+  if (policy !== undefined && info.policy !== policy)
+    throw new Rejected('policy', `issued under policy ${info.policy}`);
   const pool = readPool([...signedData.certificates, ...(input.certificates ?? [])]);
   const certificate = signerCertificate(signedData.signer, pool);
   checkSignature(signedData, certificate);
@@ -140,24 +151,6 @@ function verify(input: TokenVerification): VerifiedTimestamp {
     chain: found.chain.map(({ der }) => der),
     notAfter: Math.min(...found.chain.map(({ notAfter }) => notAfter)),
   };
-}
-
-function checkInfo(info: TstInfo, { messageImprint, nonce, policy }: TokenVerification): void {
-  if (!isImprint(info.imprint, messageImprint)) {
-    throw new Rejected(
-      'imprint',
-      `stamps something else: its message imprint is not the expected ${messageImprint.algorithm} digest`,
-    );
-  }
-  if (nonce !== undefined && !(info.nonce && bytesEqual(info.nonce, nonce))) {
-    throw new Rejected('nonce', 'does not repeat the nonce: an answer to another query');
-  }
-  if (policy !== undefined && info.policy !== policy)
-    throw new Rejected('policy', `issued under policy ${info.policy}`);
-}
-
-function isImprint(found: MessageImprint | undefined, expected: MessageImprint): boolean {
-  return found?.algorithm === expected.algorithm && bytesEqual(found.digest, expected.digest);
 }
 
 /** Parses the certificates and skips unreadable ones. If the chain needs a skipped certificate, verification fails. */
@@ -180,35 +173,26 @@ function signerCertificate(signer: SignerInfo, pool: readonly Certificate[]): Ce
   const found = pool.find(({ der }) => bytesEqual(digestOf(name.digest, der), name.hash));
   if (found === undefined)
     throw new Rejected('certificate', 'its certificate is neither in the token nor beside it');
-  if (!isNamedBy(signer.id, found))
-    throw new Rejected('certificate', 'names two different certificates as its own');
+  const { id } = signer;
+  const isNamed =
+    'issuer' in id
+      ? bytesEqual(id.issuer, found.issuer) && bytesEqual(id.serial, found.serial)
+      : found.subjectKeyIdentifier && bytesEqual(found.subjectKeyIdentifier, id.subjectKeyIdentifier);
+  if (!isNamed) throw new Rejected('certificate', 'names two different certificates as its own');
   return found;
-}
-
-function isNamedBy(id: SignerInfo['id'], certificate: Certificate): boolean {
-  if ('issuer' in id) {
-    return bytesEqual(id.issuer, certificate.issuer) && bytesEqual(id.serial, certificate.serial);
-  }
-  const identifier = certificate.subjectKeyIdentifier;
-  return identifier !== undefined && bytesEqual(identifier, id.subjectKeyIdentifier);
 }
 
 function checkSignature({ content, contentType, signer }: SignedData, certificate: Certificate): void {
   const { digest, scheme, signedBytes, signature } = signer;
-  if (digest === undefined || scheme === undefined) {
+  if (digest === undefined || scheme === undefined)
     throw new Rejected('unsupported', 'signed with an algorithm that is not supported');
-  }
-  if (readOid(readAttribute(signer, OID.contentType)) !== contentType) {
+  if (readOid(readAttribute(signer, OID.contentType)) !== contentType)
     throw new Rejected('signature', 'the signature is over content of another type');
-  }
-  const expected = digestOf(digest, content);
-  if (!bytesEqual(contentOf(readAttribute(signer, OID.messageDigest)), expected)) {
+  if (!bytesEqual(contentOf(readAttribute(signer, OID.messageDigest)), digestOf(digest, content)))
     throw new Rejected('signature', 'the signature is over other content');
-  }
   const { publicKey } = certificate;
   if (publicKey === undefined)
     throw new Rejected('certificate', `${describeSubject(certificate)} ${UNTRUSTED_KEY}`);
-  if (!verifyScheme(scheme, publicKey, signedBytes, signature)) {
+  if (!verifyScheme(scheme, publicKey, signedBytes, signature))
     throw new Rejected('signature', 'the signature is not that of its certificate');
-  }
 }
