@@ -29,10 +29,7 @@ export interface ArchiveTimestamp {
 
 /** A record that may be valid but that this program cannot judge, such as one with another hash function. */
 export class UnsupportedRecord extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = 'UnsupportedRecord';
-  }
+  override readonly name = 'UnsupportedRecord';
 }
 
 /** DER of the archiveTimeStampSequence with these chains: a hash renewal covers its hash (RFC 4998, section 5.2). */
@@ -40,8 +37,7 @@ export function encodeSequence(chains: readonly (readonly ArchiveTimestamp[])[])
   return sequence(...chains.map((chain) => sequence(...chain.map(encodeArchiveTimestamp))));
 }
 
-function encodeArchiveTimestamp(timestamp: ArchiveTimestamp): Uint8Array {
-  const { digest, attributes, reducedHashTree, token } = timestamp;
+function encodeArchiveTimestamp({ digest, attributes, reducedHashTree, token }: ArchiveTimestamp) {
   const lists = reducedHashTree?.map((list) => sequence(...list.map(octetString)));
   return sequence(
     digest && retagged(contextTag(0), digestAlgorithm(digest)),

@@ -10,25 +10,20 @@ import {
 } from './certificate.ts';
 import { MalformedDer } from './der.ts';
 
-/**
- * The chain from the certificate to a root, both included, or why there is none. `untrusted`: the certificates are sound, but do not lead
- * to a trusted root.
- */
-export type ChainResult = { chain: Certificate[] } | { fault: string; untrusted: boolean };
-
 const CHAIN_LENGTH_MAX = 8;
 
 /**
  * Finds a chain from `leaf` to one of the trusted `roots` through certificates of the `pool`. Each certificate must be valid at `at`
  * (milliseconds since the epoch), and each issuer must be allowed to issue (RFC 5280, section 6.1). A root is trusted by its bytes; its own
- * signature does not prove anything. Each certificate is tried once, so that a hostile pool costs as little as an honest one.
+ * signature does not prove anything. Each certificate is tried once, so that a hostile pool costs as little as an honest one. Returns the
+ * chain, both ends included, or why there is none. `untrusted`: the certificates are sound, but do not lead to a trusted root.
  */
 export function findChain(
   leaf: Certificate,
   pool: readonly Certificate[],
   roots: readonly Certificate[],
   at: number,
-): ChainResult {
+): { chain: Certificate[] } | { fault: string; untrusted: boolean } {
   const tried = new Set<Certificate>([leaf]);
   const faults: string[] = [];
 
@@ -38,7 +33,7 @@ export function findChain(
       return undefined;
     }
     const chain = [...path, current];
-    if (isOneOf(roots, current)) return chain;
+    if (roots.some(({ der }) => bytesEqual(der, current.der))) return chain;
     if (chain.length >= CHAIN_LENGTH_MAX) return undefined;
     for (const issuer of [...roots, ...pool]) {
       if (tried.has(issuer) || !namesAsIssuer(current, issuer)) continue;
@@ -72,10 +67,6 @@ function whyNot(issuer: Certificate, subject: Certificate, below: number): strin
   return isSignedBy(subject, issuer)
     ? undefined
     : `${describeSubject(subject)} was not signed by ${describeSubject(issuer)}`;
-}
-
-function isOneOf(list: readonly Certificate[], one: Certificate): boolean {
-  return list.some(({ der }) => bytesEqual(der, one.der));
 }
 
 /** A time in RFC 3339 form; 'that time' if it is outside the range of a Date. */

@@ -37,13 +37,11 @@ export function readName(element: Element): NameAttribute[] {
 /** The name in one line. Commas and unprintable characters are escaped. */
 export function describeName(name: readonly NameAttribute[]): string {
   if (name.length === 0) return '(no name)';
+  const escaped = (text: string) =>
+    text
+      .replace(/[\\,+"<>;]/g, '\\$&')
+      .replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0)?.toString(16)}}`);
   return name.map(({ type, text }) => `${LABELS[type] ?? type}=${escaped(text)}`).join(', ');
-}
-
-function escaped(text: string): string {
-  return text
-    .replace(/[\\,+"<>;]/g, '\\$&')
-    .replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0)?.toString(16)}}`);
 }
 
 /** The text of a string type; for any other type, its octets. */

@@ -12,7 +12,9 @@ function parentOf(digest: DigestName, children: readonly Uint8Array[]): Uint8Arr
 
 /** The root of a binary tree over at least one leaf. */
 export function treeRoot(digest: DigestName, leaves: readonly Uint8Array[]): Uint8Array {
-  return rootOfLevels(treeLevels(digest, leaves));
+  const root = treeLevels(digest, leaves).at(-1)?.[0];
+  if (root === undefined) throw new RangeError('a hash tree without leaves');
+  return root;
 }
 
 /** All nodes of a binary tree, from the leaves up to the root. The last node of an odd level moves up unchanged. */
@@ -24,12 +26,6 @@ export function treeLevels(digest: DigestName, leaves: readonly Uint8Array[]): T
 
 export type TreeLevels = readonly (readonly Uint8Array[])[];
 
-export function rootOfLevels(levels: TreeLevels): Uint8Array {
-  const root = levels.at(-1)?.[0];
-  if (root === undefined) throw new RangeError('a hash tree without leaves');
-  return root;
-}
-
 /** The siblings from the leaf with that index up to the root; empty for a tree with one leaf. */
 export function pathInLevels(levels: TreeLevels, index: number): Uint8Array[] {
   if (levels[0]?.[index] === undefined) throw new RangeError(`a hash tree without a leaf ${index}`);
@@ -37,12 +33,10 @@ export function pathInLevels(levels: TreeLevels, index: number): Uint8Array[] {
 }
 
 function levelAbove(digest: DigestName, level: readonly Uint8Array[]): Uint8Array[] {
-  const above: Uint8Array[] = [];
-  for (let at = 0; at < level.length; at += 2) {
-    const pair = level.slice(at, at + 2);
-    above.push(pair.length === 2 ? parentOf(digest, pair) : (pair[0] as Uint8Array));
-  }
-  return above;
+  return level.flatMap((left, at) => {
+    const right = level[at + 1];
+    return at % 2 === 1 ? [] : [right ? parentOf(digest, [left, right]) : left];
+  });
 }
 
 /**

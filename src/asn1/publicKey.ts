@@ -43,6 +43,7 @@ function readRsaKey(der: Uint8Array): PublicKey | undefined {
   const exponent = readPositive(fields.take(TAG.integer));
   fields.end();
   const bits = modulusBits(modulus);
+  const isOdd = (octets: Uint8Array) => ((octets.at(-1) ?? 0) & 1) === 1;
   const usable =
     bits >= RSA_BITS.min &&
     bits <= RSA_BITS.max &&
@@ -56,8 +57,4 @@ function readRsaKey(der: Uint8Array): PublicKey | undefined {
 /** Length of a number in bits, without leading zeros. */
 export function modulusBits(octets: Uint8Array): number {
   return octets.length * 8 - Math.clz32(octets[0] ?? 0) + 24;
-}
-
-function isOdd(octets: Uint8Array): boolean {
-  return ((octets.at(-1) ?? 0) & 1) === 1;
 }

@@ -75,17 +75,14 @@ export function parseResponse(der: Uint8Array): TimestampResponse {
   const granted = status === 'granted' || status === 'grantedWithMods';
   if (granted !== (token !== undefined)) throw new MalformedDer('a status that contradicts the token');
   const bits = failInfo === undefined ? [] : readNamedBits(failInfo);
+  const texts = text === undefined ? [] : new Fields(text).rest();
+  const lines = texts.map((line) => new TextDecoder().decode(contentOf(line)));
   return {
     status,
     failures: bits.map((bit) => nameOf(FAILURE_INFO, bit)).filter((name) => name !== undefined),
-    text: text === undefined ? '' : readFreeText(new Fields(text)),
+    text: lines.join(' ').replace(/\p{C}/gu, ' ').slice(0, TEXT_CHARS_MAX),
     ...(token && { token: token.der }),
   };
-}
-
-function readFreeText(fields: Fields): string {
-  const lines = fields.rest().map((line) => new TextDecoder().decode(contentOf(line)));
-  return lines.join(' ').replace(/\p{C}/gu, ' ').slice(0, TEXT_CHARS_MAX);
 }
 
 function nameOf<Name extends string>(names: Record<Name, number>, number: number): Name | undefined {
