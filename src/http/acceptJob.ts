@@ -13,7 +13,7 @@ import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { IdempotencyEntry, IdempotencyKey, Store } from '../store/store.ts';
 import { StoreError } from '../store/storeError.ts';
 import { presentJob, type Site } from './presentJob.ts';
-import type { Receive, ReceivedCreate, ReceiveOptions } from './receiveCreate.ts';
+import type { Receive, ReceivedCreate, ReceiveOptions } from './receive.ts';
 import { callerOf, type RequestContext } from './requestContext.ts';
 
 export interface AcceptOptions extends ReceiveOptions {

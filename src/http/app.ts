@@ -17,7 +17,7 @@ import { Reservations } from './acceptJob.ts';
 import { isElsewhere, refuseAtFront } from './atFront.ts';
 import { type AuthOptions, requireKey } from './authentication.ts';
 import { createInBulk } from './bulkRoute.ts';
-import { type CreateOptions, createJob } from './createRoutes.ts';
+import { type CreateOptions, createJob } from './create.ts';
 import { type DocumentRouteOptions, getDocument } from './documentRoute.ts';
 import { serveErrorIndex, serveErrorPage } from './errorPages.ts';
 import { type AnswerOptions, answerErrors } from './errorResponses.ts';

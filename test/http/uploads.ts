@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { ServiceError } from '../../src/base/errors.ts';
 import type { HashPool } from '../../src/hash/pool.ts';
-import { type IntakeOptions, receiveForm } from '../../src/http/receiveCreate.ts';
+import { type IntakeOptions, receiveForm } from '../../src/http/receive.ts';
 import { type CreateRequest, FormFields } from '../../src/job/fields.ts';
 import type { DocumentDigests } from '../../src/job/job.ts';
 

@@ -12,7 +12,7 @@ import {
 } from './acceptJob.ts';
 import { ASK_AGAIN_SECONDS, jobUrl, presentJob, sealedAtOf, withSealedAt } from './presentJob.ts';
 import { withAllowance } from './rateLimit.ts';
-import { receiverOfDigests, receiverOfDocument } from './receiveCreate.ts';
+import { receiverOfDigests, receiverOfDocument } from './receive.ts';
 import { JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
 
 export interface CreateOptions extends AcceptOptions {
