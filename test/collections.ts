@@ -49,7 +49,7 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
     'web/connectionLimits.ts #byPeer',
   ],
   'one for each request under way, of which a connection has one, or line of a batch, which has a place': [
-    ...['http/acceptJob.ts #held', 'http/readTurns.ts turns', 'http/requestBody.ts discarding'],
+    ...['http/idempotency.ts #held', 'http/readTurns.ts turns', 'http/requestBody.ts discarding'],
     'seal/pending.ts #waiters',
     ...['seal/remoteSealer.ts #waiters', 'seal/remoteSealer.ts waiters', 'console/proposals.ts #inTurn'],
     ...['ops/drills.ts inTurn', 'watch/canary.ts #inTurn'],

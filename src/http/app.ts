@@ -13,14 +13,13 @@ import type { Store } from '../store/store.ts';
 import { Admission } from '../web/admission.ts';
 import type { TlsPeer } from '../web/clientCertificate.ts';
 import { ConnectionLimits } from '../web/connectionLimits.ts';
-import { Reservations } from './acceptJob.ts';
-import { isElsewhere, refuseAtFront } from './atFront.ts';
 import { type AuthOptions, requireKey } from './authentication.ts';
 import { createInBulk } from './bulkRoute.ts';
 import { type CreateOptions, createJob } from './create.ts';
 import { type DocumentRouteOptions, getDocument } from './documentRoute.ts';
 import { serveErrorIndex, serveErrorPage } from './errorPages.ts';
 import { type AnswerOptions, answerErrors } from './errorResponses.ts';
+import { IdempotencyKeys } from './idempotency.ts';
 import { type JobsOptions, jobHandlers } from './jobRoutes.ts';
 import { rotateOwnKey } from './keyRoutes.ts';
 import { LineTurns } from './lineTurns.ts';
@@ -116,6 +115,16 @@ export function createApp(parts: AppParts): App {
   return { handle: koa.callback(), lifecycle, log, connections, admission: new Admission() };
 }
 
+/** Webhook endpoints with their secrets, and API keys: a front lacks the operations at these paths. */
+const NOT_AT_FRONTS = /^\/(?:webhook-endpoints|keys)/;
+
+const refuseAtFront: Middleware = () => {
+  throw new ServiceError(
+    'not_found',
+    'Webhook endpoints and API keys are not managed at this address. Ask the administrator of this service for the one where they are.',
+  );
+};
+
 type ApiRouter = Router<RequestState>;
 
 /** Maximum number of changes to webhook endpoints that wait for the disk at once: each change takes its own flush. */
@@ -157,7 +166,7 @@ function routesOf(parts: AppParts, connections: ConnectionLimits): Routes {
   for (const [id, { method, path, access, isLimited, failures = [] }] of Object.entries<Operation>(
     OPERATIONS,
   )) {
-    const handler = parts.isFront && isElsewhere(path) ? refuseAtFront : handlers[id as OperationId];
+    const handler = parts.isFront && NOT_AT_FRONTS.test(path) ? refuseAtFront : handlers[id as OperationId];
     if (handler === undefined) continue;
     const isChange = access === 'webhooks:manage' && isLimited && !parts.isFront;
     const isRead = method === 'get' && access !== 'anyone';
@@ -234,7 +243,7 @@ function createHandlers(parts: AppParts, creators: Presence) {
   const create: CreateOptions = {
     store,
     sealer,
-    reservations: new Reservations(),
+    keys: new IdempotencyKeys(store),
     slots: uploads,
     limits,
     intake,

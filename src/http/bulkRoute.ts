@@ -4,20 +4,19 @@ import type { Logger } from 'pino';
 import { ERROR_KINDS } from '../base/errorKinds.ts';
 import { ServiceError } from '../base/errors.ts';
 import type { Slots } from '../base/slots.ts';
-import type { Outcome, Sealed } from '../job/job.ts';
+import type { Outcome } from '../job/job.ts';
 import { Allowance } from '../limits/allowance.ts';
 import { readReceipt } from '../prove/trail/receipts.ts';
 import type { Store } from '../store/store.ts';
 import { IncomingBody } from '../web/incomingBody.ts';
-import { type Accepted, acceptJob, type Create } from './acceptJob.ts';
 import { BulkLines, type NumberedLine } from './bulkLines.ts';
-import { type CreateOptions, failureOf, settledWithin } from './create.ts';
+import { answerBody, type Create, type Created, type CreateOptions, failureOf, runCreate } from './create.ts';
 import { type AnswerOptions, errorBody, tellable } from './errorResponses.ts';
 import type { LineTurns } from './lineTurns.ts';
 import { requestIds } from './observe.ts';
-import { ASK_AGAIN_SECONDS, presentJob, sealedAtOf, withSealedAt } from './presentJob.ts';
+import { ASK_AGAIN_SECONDS } from './presentJob.ts';
 import { setRateLimit } from './rateLimit.ts';
-import { receivedDigests, refuseQuery } from './receive.ts';
+import { refuseQuery } from './receive.ts';
 import { askForBody, discard, requireMediaType } from './requestBody.ts';
 import { callerOf, type Middleware, type RequestContext, senderOf } from './requestContext.ts';
 import type { BulkRefused } from './schemas.ts';
@@ -181,21 +180,17 @@ class BulkRequest {
 
   async #answer({ line, parse }: NumberedLine, allowance: Allowance): Promise<Answer> {
     const { request, idempotencyKey, receipt } = parse();
-    const receive: Create['receive'] = async () => {
-      await callerOf(this.#ctx).confirm();
-      return receivedDigests(request);
+    const create: Create = {
+      operation: 'createDigestJob',
+      idempotencyKey,
+      form: { kind: 'line', request },
+      allowance,
+      wait: (jobId) => this.#settled(jobId),
     };
-    const settled = (jobId: string) => this.#settled(jobId);
-    const create = { operation: 'createDigestJob', receive, allowance, settled } as const;
-    const accepted = await acceptJob(this.#ctx, idempotencyKey, create, this.#options);
-    const { job, outcome } = accepted;
-    if (outcome?.kind === 'failed') throw failureOf(outcome.failure);
-    this.#counts[accepted.replayed ? 'replayed' : 'accepted'] += 1;
-    if (outcome !== undefined) return this.#sealed(line, accepted, outcome, receipt);
-    if (request.mode === 'async') return said(acceptedLine(line, accepted));
-    const { sealer, site } = this.#options;
-    const answer = JSON.stringify(presentJob({ job }, sealer.phase({ job }), site));
-    return said(acceptedLine(line, { ...accepted, answer }, { retry_after: ASK_AGAIN_SECONDS }));
+    const created = await runCreate(this.#ctx, create, this.#options);
+    if (created.outcome?.kind === 'failed') throw failureOf(created.outcome.failure);
+    this.#counts[created.replayed ? 'replayed' : 'accepted'] += 1;
+    return () => this.#accepted(line, created, receipt);
   }
 
   async #settled(jobId: string): Promise<Outcome | undefined> {
@@ -203,29 +198,37 @@ class BulkRequest {
     const patience = new AbortController();
     this.#patience.add(patience);
     if (this.#gone.signal.aborted) patience.abort();
+    using _timer = setTimeout(() => patience.abort(), blockingTimeoutMs);
     try {
-      return await settledWithin(blockingTimeoutMs, jobId, sealer, patience);
+      return await sealer.settled(jobId, patience.signal);
     } finally {
       this.#patience.delete(patience);
     }
   }
 
-  #sealed(line: number, accepted: Accepted, outcome: Sealed, withReceipt: boolean): Answer {
+  /** The line contains the job as the answer to a single create does. */
+  async #accepted(line: number, created: Created, withReceipt: boolean): Promise<string> {
     const { store } = this.#options;
-    return async () => {
-      try {
-        const answer = withSealedAt(accepted.answer, await sealedAtOf(store, outcome));
-        const receipt = withReceipt && (await readReceipt(store, accepted.job, outcome.leafIndex));
-        return acceptedLine(line, { ...accepted, answer }, { receipt });
-      } catch (error) {
-        return this.#refusal(line, error);
-      }
-    };
+    const { job, outcome, replayed } = created;
+    try {
+      const body = await answerBody(created, this.#options);
+      const receipt =
+        withReceipt && outcome?.kind === 'sealed' && (await readReceipt(store, job, outcome.leafIndex));
+      const isLate = job.mode === 'blocking' && outcome === undefined;
+      const more = JSON.stringify({
+        ...(replayed && { replayed }),
+        ...(receipt && { receipt }),
+        ...(isLate && { retry_after: ASK_AGAIN_SECONDS }),
+      }).slice(1, -1);
+      return `{"line":${line},"status":202,"job":${body}${more === '' ? '' : `,${more}`}}`;
+    } catch (error) {
+      return this.#refusal(line, error);
+    }
   }
 
   #refuse(line: number, error: unknown): void {
     this.#counts.refused += 1;
-    this.#say(said(this.#refusal(line, error)));
+    this.#say(() => this.#refusal(line, error));
   }
 
   #refusal(line: number, error: unknown): string {
@@ -240,14 +243,4 @@ class BulkRequest {
     this.#answers.push(answer);
     this.#wake.resolve();
   }
-}
-
-function said(text: string): Answer {
-  return () => text;
-}
-
-/** The line contains the job as the answer to a single create does. */
-function acceptedLine(line: number, { replayed, answer }: Accepted, more: object = {}): string {
-  const rest = JSON.stringify({ ...(replayed && { replayed }), ...more }).slice(1, -1);
-  return `{"line":${line},"status":202,"job":${answer}${rest === '' ? '' : `,${rest}`}}`;
 }

@@ -1,6 +1,5 @@
 import { fromUtf8, toBase64 } from '../base/bytes.ts';
 import type { Slots } from '../base/slots.ts';
-import { Allowance } from '../limits/allowance.ts';
 import type { Limits, Standing } from '../limits/limits.ts';
 import { callerOf, type Middleware, type RequestContext } from './requestContext.ts';
 
@@ -50,19 +49,4 @@ export function limitAtOnce(slots: Slots): Middleware {
     held.defer(slots.take(callerOf(ctx).viewer.clientId));
     await next();
   };
-}
-
-/** Runs a create with its allowance, and then sets the RateLimit headers, whether the create succeeds or fails. */
-export async function withAllowance<T>(
-  ctx: RequestContext,
-  limits: Limits,
-  create: (allowance: Allowance) => Promise<T>,
-): Promise<T> {
-  const allowance = new Allowance(limits, callerOf(ctx).viewer.clientId);
-  try {
-    return await create(allowance);
-  } finally {
-    allowance.close();
-    setRateLimit(ctx, allowance.standings());
-  }
 }

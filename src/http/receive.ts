@@ -12,15 +12,9 @@ import {
   parseQueryCreate,
 } from '../job/fields.ts';
 import { duplicateField, invalidField, quoteName } from '../job/fieldValues.ts';
-import type { Content } from '../job/job.ts';
-import {
-  type DocumentField,
-  type DocumentOptions,
-  DocumentPass,
-  discardOnFailure,
-  type ReceivedDocument,
-  tooLarge,
-} from '../seal/documentPass.ts';
+import type { Content, JobSource } from '../job/job.ts';
+import { type DocumentOptions, DocumentPass, tooLarge } from '../seal/documentPass.ts';
+import type { StoredCopy } from '../store/store.ts';
 import { IncomingBody } from '../web/incomingBody.ts';
 import { readJson } from './json.ts';
 import { unknownParameter } from './listQuery.ts';
@@ -42,22 +36,27 @@ export interface ReceiveOptions {
   intake: IntakeOptions;
 }
 
-/** The request of a create, with its document, the digests of the document, or its URL. */
-export type ReceivedCreate = { request: CreateRequest; documentSha256: string } & (
-  | { source: 'upload'; upload: ReceivedDocument }
-  | { source: 'url'; sourceUrl: string }
-  | { source: 'digest'; content: Content }
-);
+/** A create whose body is a form with the document, or the document itself: then the query has the other fields. */
+type UploadForm = { kind: 'multipart' } | { kind: 'pdf'; request: CreateRequest };
 
-/**
- * Reads a create to its end. Throws ServiceError. Calls `onPurpose` if the purpose arrives before the end; `onPurpose` may throw to
- * refuse it.
- */
-export type Receive = (
-  ctx: RequestContext,
-  options: ReceiveOptions,
-  onPurpose?: (purpose: string) => void,
-) => Promise<ReceivedCreate>;
+/** The form of a create. A line of a batch is already read. */
+export type CreateForm =
+  | UploadForm
+  | { kind: 'reference' }
+  | { kind: 'digests' }
+  | { kind: 'line'; request: DigestCreateRequest };
+
+/** The request of a create, with the content of its document, or its URL. */
+export interface ReceivedCreate {
+  request: CreateRequest;
+  source: JobSource;
+  documentSha256: string;
+  content?: Content;
+  sourceUrl?: string;
+  copy?: StoredCopy;
+  /** Must be called if the create is not accepted after all. */
+  discard(): Promise<void>;
+}
 
 const MEDIA_TYPES = ['multipart/form-data', 'application/pdf', 'application/json'] as const;
 const HOW_TO_SEND =
@@ -72,36 +71,17 @@ const HOW_TO_SEND_A_FILE =
 const OVERHEAD_BYTES_MAX = 128 * 1024;
 const FIELD_BYTES_MAX = 8 * 1024;
 
-/** Returns the reader of a create with a document or with its URL. Throws ServiceError if the head of the request is already invalid. */
-export function receiverOfDocument(ctx: RequestContext): Receive {
+/** The form of a create. Throws ServiceError if the head of the request is already invalid. */
+export function formOf(ctx: RequestContext, operation: 'createSealJob' | 'createDigestJob'): CreateForm {
+  if (operation === 'createDigestJob') {
+    refuseQuery(ctx);
+    requireMediaType(ctx, ['application/json'], 'Content-Type must be application/json.');
+    return { kind: 'digests' };
+  }
   const mediaType = requireMediaType(ctx, MEDIA_TYPES, HOW_TO_SEND);
-  if (mediaType === 'application/pdf') return receiverOfPdf(parseQueryCreate(ctx.querystring));
+  if (mediaType === 'application/pdf') return { kind: 'pdf', request: parseQueryCreate(ctx.querystring) };
   refuseQuery(ctx);
-  if (mediaType === 'application/json') return receiveReference;
-  return (ctx, options, onPurpose) => {
-    const fields = new FormFields(onPurpose);
-    const receive = (owner: Owner) =>
-      receiveForm(ctx.req, fields, options.intake, owner, () => askForBody(ctx));
-    return receiveUpload(ctx, options, receive, () => fields.finish());
-  };
-}
-
-/** Returns the reader of a create by digests. Throws ServiceError if the head of the request is already invalid. */
-export function receiverOfDigests(ctx: RequestContext): Receive {
-  refuseQuery(ctx);
-  requireMediaType(ctx, ['application/json'], 'Content-Type must be application/json.');
-  return async (_, { intake }) => {
-    const request = parseDigestCreate(await readJson(ctx, intake.bodyIdleTimeoutMs));
-    await callerOf(ctx).confirm();
-    return receivedDigests(request);
-  };
-}
-
-/** The service never receives or scans the document of this create. */
-export function receivedDigests(request: DigestCreateRequest): ReceivedCreate {
-  const { document } = request;
-  const content: Content = { document, scan: { verdict: 'not_scanned' } };
-  return { source: 'digest', request, documentSha256: document.sha256, content };
+  return { kind: mediaType === 'application/json' ? 'reference' : 'multipart' };
 }
 
 /** A field in the query must not be ignored: with `?mode=blocking` ignored, the job would be asynchronous. */
@@ -111,29 +91,39 @@ export function refuseQuery({ querystring }: RequestContext): void {
   if (name !== undefined) throw unknownParameter(name, '. Send the fields of a job in the body.');
 }
 
-async function receiveReference(ctx: RequestContext, { intake }: ReceiveOptions): Promise<ReceivedCreate> {
-  intake.scanner?.admit();
-  const request = parseJsonCreate(await readJson(ctx, intake.bodyIdleTimeoutMs));
-  const { checksumSha256, sourceUrl } = request;
-  return { source: 'url', request, documentSha256: checksumSha256, sourceUrl };
-}
-
-/** `request` is called after the last byte. */
-async function receiveUpload(
+/**
+ * Reads a create to its end. Throws ServiceError. Calls `onPurpose` if the purpose is known before the end; `onPurpose` may throw to
+ * refuse it.
+ */
+export async function receive(
   ctx: RequestContext,
+  form: CreateForm,
   { slots, intake }: ReceiveOptions,
-  receive: (owner: Owner) => Promise<ReceivedDocument>,
-  request: () => CreateRequest,
+  onPurpose?: (purpose: string) => void,
 ): Promise<ReceivedCreate> {
+  if (form.kind === 'line') return digestsOf(form.request);
+  if (form.kind === 'digests')
+    return digestsOf(parseDigestCreate(await readJson(ctx, intake.bodyIdleTimeoutMs)));
+  if (form.kind === 'pdf' && form.request.purpose !== undefined) onPurpose?.(form.request.purpose);
   intake.scanner?.admit();
+  if (form.kind === 'reference') {
+    const request = parseJsonCreate(await readJson(ctx, intake.bodyIdleTimeoutMs));
+    const { checksumSha256: documentSha256, sourceUrl } = request;
+    return { source: 'url', request, documentSha256, sourceUrl, discard: async () => {} };
+  }
   const owner = new Uploader(ctx);
   using held = new DisposableStack();
   held.defer(slots.take(owner.clientId));
-  const upload = await receive(owner);
-  // An upload can take long. A key that was revoked or has expired in the meantime must not create anything.
-  await discardOnFailure(upload, () => callerOf(ctx).confirm());
-  const { sha256 } = upload.content.document;
-  return { source: 'upload', request: request(), documentSha256: sha256, upload };
+  const upload = openUpload(ctx.req, form, intake, onPurpose);
+  askForBody(ctx);
+  return await readUpload(ctx.req, upload, intake, owner);
+}
+
+/** The service never receives or scans the document of this create. */
+function digestsOf(request: DigestCreateRequest): ReceivedCreate {
+  const { document } = request;
+  const content: Content = { document, scan: { verdict: 'not_scanned' } };
+  return { source: 'digest', request, documentSha256: document.sha256, content, discard: async () => {} };
 }
 
 /**
@@ -171,109 +161,84 @@ function goneSignal({ res }: RequestContext): AbortSignal {
   return gone.signal;
 }
 
-/** For a body that is the document itself: the fields of the create are known beforehand. */
-function receiverOfPdf(request: CreateRequest): Receive {
-  return async (ctx, options, onPurpose) => {
-    if (request.purpose !== undefined) onPurpose?.(request.purpose);
-    const { intake } = options;
-    const receive = (owner: Owner) =>
-      receiveBody(ctx.req, 'body', intake, owner, () => {
-        askForBody(ctx);
-        const copies = request.preserveMetadata ? undefined : intake.copies;
-        const document = new DocumentPass({ ...intake, copies }, 'body');
-        return {
-          write: (chunk) => document.write(chunk),
-          finish: () => {
-            document.end();
-            return document.finish(request, owner);
-          },
-          abort: () => document.abort(),
-        };
-      });
-    return receiveUpload(ctx, options, receive, () => request);
-  };
-}
-
-/**
- * Receives a multipart form in one pass: the text fields go to `fields`, the file goes through its {@link DocumentPass}. Throws
- * ServiceError at the first fault, and the reason of the owner's signal if the signal is aborted. After a throw nothing of the upload
- * remains.
- */
-export async function receiveForm(
-  req: IncomingMessage,
-  fields: FormFields,
-  options: IntakeOptions,
-  owner: Owner,
-  onOpen?: () => void,
-): Promise<ReceivedDocument> {
-  const boundary = boundaryOf(req.headers['content-type']);
-  return receiveBody(req, 'file', options, owner, () => {
-    onOpen?.();
-    return new UploadedForm(boundary, fields, options, owner);
-  });
-}
-
-/** Consumes the bytes of a body. It owns every chunk that it gets. */
-interface BodyTaker {
-  /** A returned promise means: wait until it resolves before the next chunk. */
+/** An upload that is still arriving. */
+interface Upload {
+  /** Absent until the document begins. */
+  readonly document: DocumentPass | undefined;
+  /** Takes the next bytes, and owns them. A returned promise means: wait until it resolves before the next chunk. */
   write(chunk: Buffer): Promise<void> | undefined;
   /** Called after the last byte. */
-  finish(): Promise<ReceivedDocument>;
-  abort(): void;
+  end(): { request: CreateRequest; document: DocumentPass };
+}
+
+/** Throws ServiceError if the head of the request is already invalid. */
+export function openUpload(
+  { headers }: IncomingMessage,
+  form: UploadForm,
+  intake: IntakeOptions,
+  onPurpose?: (purpose: string) => void,
+): Upload {
+  const { documentBytesMax } = intake;
+  const bodyBytes = Number(headers['content-length'] ?? 0);
+  if (form.kind === 'multipart') {
+    const boundary = boundaryOf(headers['content-type']);
+    if (bodyBytes > documentBytesMax + OVERHEAD_BYTES_MAX) throw tooLarge('file', documentBytesMax);
+    return new UploadedForm(boundary, intake, onPurpose);
+  }
+  if (bodyBytes > documentBytesMax) throw tooLarge('body', documentBytesMax);
+  const { request } = form;
+  const document = new DocumentPass(intake, 'body', request);
+  const end = () => {
+    document.end();
+    return { request, document };
+  };
+  return { document, write: (chunk) => document.write(chunk), end };
 }
 
 /**
- * Reads a body no faster than its taker consumes it. `open` is called once the head has been checked. After it has thrown, the request
- * stays paused.
+ * Reads an upload in one pass, no faster than the document's {@link DocumentPass} takes it. Throws ServiceError at the first fault, and the
+ * reason of the owner's signal if the signal is aborted. After a throw nothing of the upload remains, and the request stays paused.
  */
-async function receiveBody(
+export async function readUpload(
   req: IncomingMessage,
-  field: DocumentField,
-  options: IntakeOptions,
+  upload: Upload,
+  { bodyIdleTimeoutMs, bodyBytesPerSecondMin }: IntakeOptions,
   owner: Owner,
-  open: () => BodyTaker,
-): Promise<ReceivedDocument> {
-  const { documentBytesMax, bodyIdleTimeoutMs, bodyBytesPerSecondMin } = options;
-  // Refuses a body before its first byte if its declared length is too large.
-  const bytesMax = documentBytesMax + (field === 'file' ? OVERHEAD_BYTES_MAX : 0);
-  if (Number(req.headers['content-length'] ?? 0) > bytesMax) throw tooLarge(field, documentBytesMax);
-  const taker = open();
-  const body = new IncomingBody(req, {
-    idleTimeoutMs: bodyIdleTimeoutMs,
-    bytesPerSecondMin: bodyBytesPerSecondMin,
-  });
+): Promise<ReceivedCreate> {
+  const patience = { idleTimeoutMs: bodyIdleTimeoutMs, bytesPerSecondMin: bodyBytesPerSecondMin };
+  const body = new IncomingBody(req, patience);
   try {
     await body.read((chunk) => {
-      const room = taker.write(chunk);
+      const room = upload.write(chunk);
       if (room !== undefined) body.hold(room);
     }, owner);
-    return await taker.finish();
+    const { request, document } = upload.end();
+    const received = await document.finish(request, owner);
+    return { source: 'upload', request, documentSha256: received.content.document.sha256, ...received };
   } catch (error) {
-    taker.abort();
+    upload.document?.abort();
     throw error;
   }
 }
 
-/** A multipart form that is still arriving. */
-class UploadedForm implements BodyTaker {
+/** A multipart form: the text fields go to {@link FormFields}, and the file goes through its {@link DocumentPass}. */
+class UploadedForm implements Upload {
   readonly #form: FormParser;
   readonly #fields: FormFields;
-  readonly #options: IntakeOptions;
-  readonly #owner: Owner;
-  #document: DocumentPass | undefined;
+  readonly #intake: IntakeOptions;
+  document: DocumentPass | undefined;
   #room: Promise<void> | undefined;
   #bodyBytes = 0;
 
-  constructor(boundary: string, fields: FormFields, options: IntakeOptions, owner: Owner) {
+  constructor(boundary: string, intake: IntakeOptions, onPurpose?: (purpose: string) => void) {
     this.#form = new FormParser(boundary, (part) => this.#open(part));
-    this.#fields = fields;
-    this.#options = options;
-    this.#owner = owner;
+    this.#fields = new FormFields(onPurpose);
+    this.#intake = intake;
   }
 
   write(chunk: Buffer): Promise<void> | undefined {
     // Besides the document, earlier chunks may contain at most the overhead.
-    if (this.#bodyBytes - (this.#document?.bytes ?? 0) > OVERHEAD_BYTES_MAX) {
+    if (this.#bodyBytes - (this.document?.bytes ?? 0) > OVERHEAD_BYTES_MAX) {
       throw malformed(`it has more than ${OVERHEAD_BYTES_MAX} bytes beside the document`);
     }
     this.#bodyBytes += chunk.length;
@@ -282,20 +247,16 @@ class UploadedForm implements BodyTaker {
     return this.#room;
   }
 
-  async finish(): Promise<ReceivedDocument> {
+  end(): { request: CreateRequest; document: DocumentPass } {
     this.#form.end();
-    if (this.#document === undefined) {
+    if (this.document === undefined) {
       throw missingFile(
         this.#fields.sourceUrl === undefined
           ? 'The form has no part named file.'
           : 'The form has no part named file. Only an application/json request can have a source_url instead.',
       );
     }
-    return this.#document.finish(this.#fields.finish(), this.#owner);
-  }
-
-  abort(): void {
-    this.#document?.abort();
+    return { request: this.#fields.finish(), document: this.document };
   }
 
   #open({ name, isFile }: Part): PartSink {
@@ -307,11 +268,10 @@ class UploadedForm implements BodyTaker {
 
   #openDocument(isFile: boolean): PartSink {
     if (!isFile) throw missingFile('The part named file is a text field.');
-    if (this.#document !== undefined) throw duplicateField('file');
+    if (this.document !== undefined) throw duplicateField('file');
     // Fields can follow the file. If preserve_metadata follows, the copy is made in vain.
-    const copies = this.#fields.preserveMetadata === true ? undefined : this.#options.copies;
-    const document = new DocumentPass({ ...this.#options, copies }, 'file');
-    this.#document = document;
+    const document = new DocumentPass(this.#intake, 'file', this.#fields);
+    this.document = document;
     this.#requireOneSource();
     return {
       // Writes at most one piece of a part per chunk of the body.
@@ -339,7 +299,7 @@ class UploadedForm implements BodyTaker {
   }
 
   #requireOneSource(): void {
-    if (this.#document === undefined || this.#fields.sourceUrl === undefined) return;
+    if (this.document === undefined || this.#fields.sourceUrl === undefined) return;
     const message = 'The request has both file and source_url. Send only one of them.';
     throw new ServiceError('file_and_source_url', message, { parameter: 'source_url' });
   }

@@ -42,19 +42,6 @@ export interface ReceivedDocument {
   discard(): Promise<void>;
 }
 
-/** Returns the result of the step. If the step fails, anything received is discarded. */
-export async function discardOnFailure<T>(
-  received: ReceivedDocument | undefined,
-  step: () => T | Promise<T>,
-): Promise<T> {
-  try {
-    return await step();
-  } catch (error) {
-    await received?.discard();
-    throw error;
-  }
-}
-
 /**
  * Handles the bytes of a document, uploaded or fetched, in one pass: the PDF check, the size limit, the virus scanner, both digests; in
  * compliance mode, they are also written to a copy. Otherwise they are not kept. Rejected documents never have digests: the hash workers
@@ -73,7 +60,13 @@ export class DocumentPass {
   #verdict: Promise<ScanResult> | undefined;
   #bytes = 0;
 
-  constructor({ pool, documentBytesMax, scanner, copies }: DocumentOptions, field: DocumentField) {
+  /** A copy that the request declines is not made. The request can still decline it later, when {@link finish} is called. */
+  constructor(
+    { pool, documentBytesMax, scanner, copies: made }: DocumentOptions,
+    field: DocumentField,
+    { preserveMetadata = false }: { preserveMetadata?: boolean | undefined },
+  ) {
+    const copies = preserveMetadata ? undefined : made;
     this.#field = field;
     this.#bytesMax = documentBytesMax;
     this.#sniffer = new PdfSniffer(field);

@@ -175,8 +175,7 @@ export class Fetching {
   async #receive(job: Job, answer: IncomingMessage): Promise<ReceivedDocument> {
     this.#hashingUnlessScanned(job);
     const { document } = this.#options;
-    const copies = job.preserveMetadata ? undefined : document.copies;
-    const pass = new DocumentPass({ ...document, copies }, 'source_url');
+    const pass = new DocumentPass(document, 'source_url', job);
     const body = new IncomingBody(answer, this.#options.patience);
     try {
       await body.read((chunk) => {

@@ -41,7 +41,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'fails over every other create, which can be repeated',
     breaks: 'no error is internal',
-    file: 'http/acceptJob.js',
+    file: 'http/create.js',
     line: 'const answer = answerTo(job, options.site);',
     instead:
       "const answer = answerTo(job, options.site); if (job.id.charCodeAt(job.id.length - 1) % 2) throw new Error('a fault');",
@@ -49,17 +49,17 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'refuses some documents for ever',
     breaks: 'a healthy daemon serves',
-    file: 'http/acceptJob.js',
-    line: 'const { request, documentSha256 } = received;',
+    file: 'http/create.js',
+    line: 'const { request, documentSha256, sourceUrl, copy } = received;',
     instead:
-      "const { request, documentSha256 } = received; if (documentSha256 < '3') throw new ServiceError('queue_full', 'Repeat it.');",
+      "const { request, documentSha256, sourceUrl, copy } = received; if (documentSha256 < '3') throw new ServiceError('queue_full', 'Repeat it.');",
   },
   {
     name: 'acknowledges jobs that it does not keep',
     breaks: 'nothing acknowledged is lost',
-    file: 'http/acceptJob.js',
-    line: 'await sealer\n',
-    instead: 'await (job.id.charCodeAt(job.id.length - 1) % 2 ? sealer : { accept: async () => {} })\n',
+    file: 'http/create.js',
+    line: 'await sealer.accept(',
+    instead: 'await (job.id.charCodeAt(job.id.length - 1) % 2 ? sealer : { accept: async () => {} }).accept(',
   },
   {
     name: 'seals again after a restart what it sealed',

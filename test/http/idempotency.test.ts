@@ -1,7 +1,9 @@
+import assert from 'node:assert/strict';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import t from 'tap';
-import { Reservations, readIdempotencyKey } from '../../src/http/acceptJob.ts';
+import { IdempotencyKeys, readIdempotencyKey } from '../../src/http/idempotency.ts';
+import type { IdempotencyKey } from '../../src/store/store.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
 import type { Answer, Envelope, JobBody } from '../support/client.ts';
 import { slowUpload } from '../support/wire.ts';
@@ -51,13 +53,18 @@ t.test('the header accepts keys of 8 to 128 visible characters, quoted or not', 
 });
 
 t.test('one request at a time holds a key', async (t) => {
-  const reservations = new Reservations();
+  const keys = new IdempotencyKeys(store);
   const key = { clientId: 'a', operation: 'createSealJob', key: 'k' } as const;
-  const reservation = reservations.take(key);
-  t.throws(() => reservations.take(key), { code: 'idempotency_in_progress' });
-  reservations.take({ ...key, clientId: 'b' })[Symbol.dispose]();
-  reservation[Symbol.dispose]();
-  reservations.take(key)[Symbol.dispose]();
+  const hold = async (held: IdempotencyKey) => {
+    const claim = await keys.claim(held);
+    assert(!('entry' in claim));
+    return claim;
+  };
+  const first = await hold(key);
+  await t.rejects(hold(key), { code: 'idempotency_in_progress' });
+  (await hold({ ...key, clientId: 'b' }))[Symbol.dispose]();
+  first[Symbol.dispose]();
+  (await hold(key))[Symbol.dispose]();
 });
 
 t.test('a repeat gets the first answer, byte for byte', async (t) => {

@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { ServiceError } from '../../src/base/errors.ts';
 import type { HashPool } from '../../src/hash/pool.ts';
-import { type IntakeOptions, receiveForm } from '../../src/http/receive.ts';
-import { type CreateRequest, FormFields } from '../../src/job/fields.ts';
+import { type IntakeOptions, openUpload, readUpload } from '../../src/http/receive.ts';
+import type { CreateRequest } from '../../src/job/fields.ts';
 import type { DocumentDigests } from '../../src/job/job.ts';
 
 export const BOUNDARY = 'b0undary';
@@ -45,9 +45,12 @@ export async function openUploads(test: Test, options: UploadServerOptions): Pro
   const received: Received[] = [];
   const server = createServer({ requestTimeout: 0 }, async (req, res) => {
     if (delayMs > 0) await sleep(delayMs);
-    const fields = new FormFields();
-    const outcome = await receiveForm(req, fields, intake, { clientId: 'a', signal, isAwaited: true }).then(
-      ({ content: { document } }): Received => ({ document, request: fields.finish() }),
+    const receive = async () => {
+      const upload = openUpload(req, { kind: 'multipart' }, intake);
+      return readUpload(req, upload, intake, { clientId: 'a', signal, isAwaited: true });
+    };
+    const outcome = await receive().then(
+      ({ content, request }): Received => ({ ...(content && { document: content.document }), request }),
       refused,
     );
     received.push(outcome);

@@ -23,13 +23,13 @@ const ANSWER = 'const answer = answerTo(job, options.site);';
 export const LEAKS: Record<string, DarkMutant> = {
   memory: {
     name: 'keeps 20 kB of every job',
-    file: 'http/acceptJob.js',
+    file: 'http/create.js',
     line: ANSWER,
     instead: `${ANSWER} (globalThis.kept ??= []).push(Buffer.alloc(20_000, 1));`,
   },
   descriptors: {
     name: 'opens a file with some jobs, and does not close it',
-    file: 'http/acceptJob.js',
+    file: 'http/create.js',
     line: ANSWER,
     instead: `${ANSWER} if (job.id.endsWith('0')) process.getBuiltinModule('fs').openSync('/dev/null');`,
   },
