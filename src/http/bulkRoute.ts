@@ -212,13 +212,12 @@ class BulkRequest {
     const { job, outcome, replayed } = created;
     try {
       const body = await answerBody(created, this.#options);
-      const receipt =
-        withReceipt && outcome?.kind === 'sealed' && (await readReceipt(store, job, outcome.leafIndex));
       const isLate = job.mode === 'blocking' && outcome === undefined;
+      const wanted = withReceipt && outcome?.kind === 'sealed' ? outcome.leafIndex : undefined;
       const more = JSON.stringify({
-        ...(replayed && { replayed }),
-        ...(receipt && { receipt }),
-        ...(isLate && { retry_after: ASK_AGAIN_SECONDS }),
+        replayed: replayed || undefined,
+        receipt: wanted === undefined ? undefined : await readReceipt(store, job, wanted),
+        retry_after: isLate ? ASK_AGAIN_SECONDS : undefined,
       }).slice(1, -1);
       return `{"line":${line},"status":202,"job":${body}${more === '' ? '' : `,${more}`}}`;
     } catch (error) {
@@ -231,11 +230,11 @@ class BulkRequest {
     this.#say(() => this.#refusal(line, error));
   }
 
-  #refusal(line: number, error: unknown): string {
-    const { code, message, retryAfterSeconds } = tellable(this.#ctx, error, this.#options);
+  #refusal(line: number, thrown: unknown): string {
+    const { code, message, retryAfterSeconds } = tellable(this.#ctx, thrown, this.#options);
     const { status } = ERROR_KINDS[code];
-    const retry = retryAfterSeconds !== undefined && { retry_after: retryAfterSeconds };
-    const refusal: BulkRefused = { line, status, error: errorBody(code, message), ...retry };
+    const error = errorBody(code, message);
+    const refusal: BulkRefused = { line, status, error, retry_after: retryAfterSeconds };
     return JSON.stringify(refusal);
   }
 
