@@ -1,4 +1,4 @@
-/** Mistakes of administrators, each made in a sandbox of its own, and the page of the manual that lists their answers. */
+/** Mistakes of administrators, each made in a sandbox of its own, and the pages that list their answers. */
 import {
   chmodSync,
   chownSync,
@@ -712,17 +712,13 @@ function tidy(text: string): string {
 
 const INTRODUCTION = `# Mistakes and answers
 
-This page is for administrators. It lists common mistakes, and for each the command that finds it, its exit status and its
-message. After the message, the command prints what to do. Paths are those of the environment \`sandbox\`; numbers of
-lines, ports and processes are examples.
-
-Two commands find most mistakes: run \`pdfseal-run sandbox check-config\` after each change of the configuration, and
-\`pdfseal-run sandbox doctor\` when something does not work.
+Common mistakes, and for each the command that finds it, its exit status and its message. \`remedies.md\` has what the answer
+says to do. Numbers of lines, ports and processes are examples.
 `;
 
 type Answers = ReadonlyMap<Mistake, Said>;
 
-/** The page of the manual. */
+/** What each answer says of the mistake. */
 export function pageOf(answers: Answers): string {
   const sections = tables(answers, ['Mistake', 'Command: status', 'Message'], (mistake, { message }) => [
     capitalized(mistake.name),
@@ -732,7 +728,7 @@ export function pageOf(answers: Answers): string {
   return [INTRODUCTION, ...sections].join('\n');
 }
 
-/** What each answer tells the reader to do, which the manual does not repeat. */
+/** What each answer tells the reader to do. */
 export function remediesOf(answers: Answers): string {
   const sections = tables(answers, ['Mistake', 'What the answer says to do'], ({ name }, { remedy }) => [
     capitalized(name),
