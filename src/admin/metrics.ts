@@ -66,6 +66,13 @@ class StatusGauges {
   }
 }
 
+/** What describes a metric, without its values. */
+interface Family {
+  name: string;
+  help: string;
+  labelNames: string[];
+}
+
 /** Receives each event, and not only sums. */
 interface SealingListener {
   /** A job of a client was sealed, so long after its acceptance (milliseconds). */
@@ -237,6 +244,14 @@ export class Metrics implements SealerObserver {
 
   hashTrouble(): void {
     this.#hashTroubles.inc();
+  }
+
+  /** The metrics of pdfseald's own, in the order in which they are printed. */
+  families(): Family[] {
+    const all: (Omit<Family, 'labelNames'> & Partial<Family>)[] = this.#registry.getMetricsAsArray();
+    return all.flatMap(({ name, help, labelNames = [] }) =>
+      name.startsWith('pdfseal_') ? [{ name, help, labelNames }] : [],
+    );
   }
 
   /** All metrics, with the current status. */

@@ -49,9 +49,14 @@ const PROBE_ANSWERS = {
   Readiness: statusSchema.pick({ ready: true, parts: true }),
 };
 
+/** Every request of the administration, by its `operationId`. */
+export function requestsOfAdministration(): Record<string, Operation> {
+  const operations = Object.fromEntries(ADMIN_OPERATIONS.map((one) => [one.route.id, describe(one)]));
+  return { ...PROBES, ...operations, ...aboutItself('/v1/errors') };
+}
+
 /** The live description of the administration, OpenAPI 3.1. `test/support/openapi.ts` checks every answer against this description. */
 export function describeAdministration(): object {
-  const operations = Object.fromEntries(ADMIN_OPERATIONS.map((one) => [one.route.id, describe(one)]));
   const answers = ADMIN_OPERATIONS.map(({ answer }) => [answer.name, answer.schema]);
   return {
     openapi: '3.1.0',
@@ -63,7 +68,7 @@ export function describeAdministration(): object {
     },
     servers: [{ url: '/' }],
     // The administration also answers while the service is being stopped.
-    paths: describePaths({ ...PROBES, ...operations, ...aboutItself('/v1/errors') }, { isRefusing: false }),
+    paths: describePaths(requestsOfAdministration(), { isRefusing: false }),
     components: describeComponents({
       ...PROBE_ANSWERS,
       ...Object.fromEntries(answers),

@@ -284,7 +284,7 @@ export function aboutItself<Path extends string>(errors: Path) {
     getOpenapi: {
       method: 'get',
       path: '/openapi.json',
-      summary: 'This document',
+      summary: 'Fetch the exact description of all requests (OpenAPI): this document',
       access: 'anyone',
       answers: {
         200: {

@@ -1,9 +1,10 @@
 /** The manual as HTML that needs no network, no server and, but for its search, no script. */
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Marked, type Tokens } from 'marked';
+import { manualSources } from './sources.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const STYLE = readFileSync(join(ROOT, 'page/palette.css'), 'utf8') + asset('style.css');
@@ -56,11 +57,7 @@ function asset(name: string): string {
 }
 
 function readPages(): Page[] {
-  const sources = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.md'))
-    .map((path) => `docs/${path}`);
-  return ['README.md', ...sources].map((source) => {
-    const markdown = readFileSync(join(ROOT, source), 'utf8');
+  return manualSources().map(({ path: source, markdown }) => {
     const [, title = source] = /^# (.+)$/m.exec(markdown) ?? [];
     const path =
       source === 'README.md'

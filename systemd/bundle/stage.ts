@@ -11,6 +11,7 @@ import { htmlManual } from './html.ts';
 import { manualPages } from './manual.ts';
 import { shippedModules } from './modules.ts';
 import { billOfMaterials, readShipped } from './sbom.ts';
+import { manualSources } from './sources.ts';
 import type { BuildVersion } from './version.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -90,6 +91,8 @@ export async function stage(tree: string, build: BuildVersion): Promise<string> 
   copy('config', join(documents, 'examples/config'));
   for (const file of ['README.md', 'SECURITY.md']) copy(file, join(documents, file));
   copy('docs', join(documents, 'docs'));
+  for (const { path, markdown } of manualSources())
+    if (path.startsWith('docs/')) write(join(documents, path), markdown);
   for (const [path, page] of htmlManual(debian)) write(join(documents, 'html', path), page);
   write(join(documents, 'copyright'), copyrightText(ROOT, NODE, modules));
   write(join(documents, 'changelog.gz'), gzipSync(changelogText(debian, epoch), { level: 9 }));

@@ -4,6 +4,7 @@ import { dirname, join, normalize } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t, { type Test } from 'tap';
 import { htmlManual } from '../../systemd/bundle/html.ts';
+import { completed } from '../../systemd/bundle/sources.ts';
 import { openPage } from '../page/chromium.ts';
 import { MANUAL } from '../support/manual.ts';
 
@@ -35,6 +36,19 @@ t.test('every page is included, and links lead to existing headings', async (t) 
     }
   }
   t.ok(links > 1000, `${links} of them`);
+});
+
+t.test('tables and alerts come from the program, and a name that nothing makes is an error', async (t) => {
+  t.match(
+    completed('before\n\n[Exit statuses](../src/cli/exit.ts "made")\n'),
+    /\n\n\| Status \| .*\n.*\n\| 0 \| success/,
+  );
+  t.match(
+    completed('[PdfsealdJobsWait](x.yml "made")'),
+    /^`PdfsealdJobsWait`, for 1m: a job of pdfseald production /,
+  );
+  t.throws(() => completed('[Exit status](../src/cli/exit.ts "made")'), /asks for "Exit status"/);
+  for (const [path, content] of files) t.notMatch(content, 'title="made"', path);
 });
 
 t.test('pages load nothing from elsewhere, and only the search has a script', async (t) => {

@@ -1,8 +1,8 @@
 /** The manual: README.md and the pages below docs, taken apart for the tests that hold them to what there is. */
-import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { anchorOf } from '../../systemd/bundle/html.ts';
+import { type ManualSource, manualSources } from '../../systemd/bundle/sources.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -33,8 +33,7 @@ export interface ManualLink {
   anchor: string;
 }
 
-function readPage(path: string): ManualPage {
-  const text = readFileSync(join(ROOT, path), 'utf8');
+function toPage({ path, markdown: text }: ManualSource): ManualPage {
   const blocks: ManualPage['blocks'] = [];
   const headings: Heading[] = [];
   const above: string[] = [];
@@ -54,13 +53,7 @@ function readPage(path: string): ManualPage {
   return { path, text, prose, blocks, spans, headings };
 }
 
-export const MANUAL: readonly ManualPage[] = [
-  'README.md',
-  ...readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.md'))
-    .map((path) => `docs/${path}`)
-    .toSorted(),
-].map(readPage);
+export const MANUAL: readonly ManualPage[] = manualSources().map(toPage);
 
 /** The page at that path; throws where there is none. */
 export function pageAt(path: string): ManualPage {

@@ -1,0 +1,101 @@
+/** The pages of the manual in Markdown. A table that the program itself has is put in here, and written in no page. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Metrics } from '../../src/admin/metrics.ts';
+import { requestsOfAdministration } from '../../src/admin/openapi.ts';
+import { ERROR_KINDS } from '../../src/base/errorKinds.ts';
+import { EXIT_MEANINGS } from '../../src/cli/exit.ts';
+import type { Operation } from '../../src/http/openapiParts.ts';
+import { OPERATIONS } from '../../src/http/operations.ts';
+import { WEBHOOK_OPERATIONS } from '../../src/http/webhookOperations.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+export interface ManualSource {
+  /** Relative to the root of the checkout: `docs/hsm/softhsm.md`. */
+  path: string;
+  markdown: string;
+}
+
+/** README.md and the pages below docs. */
+export function manualSources(): ManualSource[] {
+  const below = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' });
+  const paths = below.filter((path) => path.endsWith('.md')).map((path) => `docs/${path}`);
+  return ['README.md', ...paths.toSorted()].map((path) => ({ path, markdown: completed(read(path)) }));
+}
+
+/** The text with a table in place of each line that is a link entitled "made": in a checkout, the link leads to what the table is made of. */
+export function completed(markdown: string): string {
+  return markdown.replaceAll(/^\[([^\]]+)\]\(\S+ "made"\)$/gm, (_line, name: string) => {
+    const text = MADE[name]?.() ?? alert(name);
+    if (text === undefined) throw new Error(`the manual asks for "${name}", which nothing makes`);
+    return text;
+  });
+}
+
+const MADE: Readonly<Record<string, () => string>> = {
+  'Error codes': () =>
+    table(
+      ['Code', 'Status', 'What it means'],
+      Object.entries(ERROR_KINDS).map(([code, { status, title }]) => [`\`${code}\``, `${status}`, title]),
+    ),
+  'Exit statuses': () => table(['Status', 'Meaning'], Object.entries(EXIT_MEANINGS)),
+  Metrics: () =>
+    table(
+      ['Metric', 'Labels', 'Meaning'],
+      new Metrics()
+        .families()
+        .map(({ name, help, labelNames }) => [
+          `\`${name}\``,
+          labelNames.map((label) => `\`${label}\``).join(', '),
+          help,
+        ]),
+    ),
+  Requests: () => {
+    const others = Object.entries(OPERATIONS).filter(([id]) => !(id in WEBHOOK_OPERATIONS));
+    return table(['Request', 'What it does', 'Scope of the key'], rowsOf(Object.fromEntries(others), '/v1'));
+  },
+  'Requests on webhooks': () =>
+    table(['Request', 'What it does', 'Scope of the key'], rowsOf(WEBHOOK_OPERATIONS, '/v1')),
+  'Requests to the administration': () =>
+    table(['Request', 'What it does', 'Scope of the key'], rowsOf(requestsOfAdministration(), '')),
+};
+
+const ACCESS: Partial<Record<Operation['access'], string>> = {
+  log: 'any key; no key with `log.public`',
+  any_key: 'any',
+  anyone: 'no key',
+};
+
+function rowsOf(operations: Readonly<Record<string, Operation>>, prefix: string): string[][] {
+  return Object.values(operations).map(({ method, path, summary, access }) => [
+    `\`${method.toUpperCase()} ${prefix}${path}\``,
+    summary,
+    ACCESS[access] ?? `\`${access}\``,
+  ]);
+}
+
+function table(head: string[], rows: string[][]): string {
+  const line = (cells: string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+  return [head, head.map(() => '---'), ...rows].map(line).join('\n');
+}
+
+/** The text of an alert of config/prometheus-alerts.yml, for the environment `production`. */
+function alert(name: string): string | undefined {
+  const block = read('config/prometheus-alerts.yml')
+    .split('- alert: ')
+    .find((one) => one.startsWith(`${name}\n`));
+  if (block === undefined) return undefined;
+  const value = (key: string) =>
+    new RegExp(`^ *${key}: "?(.*?)"?$`, 'm')
+      .exec(block)?.[1]
+      ?.replaceAll('{{ $labels.environment }}', 'production')
+      .replaceAll(/\{\{[^}]*\}\}/g, '…') ?? '';
+  const lasting = value('for') === '' ? '' : `, for ${value('for')}`;
+  return `\`${name}\`${lasting}: ${value('summary')}.\n\n${value('description')}`;
+}
+
+function read(path: string): string {
+  return readFileSync(join(ROOT, path), 'utf8');
+}
