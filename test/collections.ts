@@ -71,7 +71,7 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
     ...['console/auditRecords.ts records', 'witness/sshAgent.ts keys'],
   ],
   'queue_jobs_max, which the sealer holds before it accepts a job': [
-    ...['seal/pending.ts #byId', 'seal/pending.ts #ofClients'],
+    ...['seal/pendingJobs.ts #byId', 'seal/pendingJobs.ts #ofClients'],
     ...['seal/sealQueue.ts #others', 'seal/sealQueue.ts taken', 'seal/remoteSealer.ts #accepting'],
     ...['seal/fetching.ts #pauses', 'seal/fetching.ts #running', 'seal/fetching.ts #turns'],
     ...['seal/sealer.ts left', 'seal/sealer.ts failed', 'watch/arrivalFeed.ts known'],

@@ -7,7 +7,7 @@ import type { SealingNode, SealingView } from '../store/arrivals.ts';
 import type { Acceptance, Store } from '../store/store.ts';
 import type { SealerObserver } from './observer.ts';
 import { obstacleNamed, queueFull } from './obstacle.ts';
-import type { WaitingJobs } from './pending.ts';
+import type { WaitingJobs } from './pendingJobs.ts';
 
 export interface RemoteSealerOptions {
   store: Pick<Store, 'jobs' | 'space'>;

@@ -18,7 +18,8 @@ import type { DiskSpace } from '../store/diskSpace.ts';
 import type { Acceptance, AnnouncedBatch, Batch, StoredCopy } from '../store/store.ts';
 import { StoreError } from '../store/storeError.ts';
 import { cleared, obstacleTo, type Prerequisites, queueFull, recordsFull } from './obstacle.ts';
-import { isSealable, Pending, PendingJobs, type Sealable, type WaitingJobs } from './pending.ts';
+import { isSealable, Pending, type Sealable } from './pending.ts';
+import { PendingJobs, type WaitingJobs } from './pendingJobs.ts';
 import { Pipeline, type PipelineOptions } from './pipeline.ts';
 import { SealQueue } from './sealQueue.ts';
 

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { WaitingJobs } from '../../seal/pending.ts';
+import type { WaitingJobs } from '../../seal/pendingJobs.ts';
 import { by, plain, type StatusMetric, WIRE } from './section.ts';
 
 const { count, seconds } = WIRE;
