@@ -74,7 +74,7 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
     ...['seal/pendingJobs.ts #byId', 'seal/pendingJobs.ts #ofClients'],
     ...['seal/sealQueue.ts #others', 'seal/sealQueue.ts taken', 'seal/remoteSealer.ts #accepting'],
     ...['seal/fetching.ts #pauses', 'seal/fetching.ts #running', 'seal/fetching.ts #turns'],
-    ...['seal/sealer.ts left', 'seal/sealer.ts failed', 'watch/arrivalFeed.ts known'],
+    ...['seal/pendingJobs.ts left', 'seal/pendingJobs.ts failed', 'watch/arrivalFeed.ts known'],
   ],
   'admitRecord of the sealer: clients leave no more records while 10,000 wait, and administrators act by hand':
     ['seal/sealQueue.ts #records'],

@@ -3,6 +3,9 @@ import { faultOfWaiting, UNSEALABLE } from '../job/acceptedJob.ts';
 import type { Job } from '../job/job.ts';
 import { emptyEdge } from '../log/tree.ts';
 import { committedEdge } from './draft.ts';
+import { Pending } from './pending.ts';
+import { PendingJobs } from './pendingJobs.ts';
+import { Pipeline } from './pipeline.ts';
 import { RefusedJobs } from './refusedJobs.ts';
 import { Sealer, type SealerOptions } from './sealer.ts';
 
@@ -38,10 +41,13 @@ export async function openSealer(
     if (shown.has(job.id)) requireAccepted(job, fault);
     else if (await isSealable(job, fault, { ...options, refused })) sealable.push(job);
   }
-  const sealer = new Sealer(options, edge, head, sealable);
-  if (announced !== undefined) await sealer.resume(announced, waiting);
-  sealer.start();
-  return sealer;
+  const pending = new PendingJobs(options);
+  // A received job found waiting may already have been reported as `sealing`; a phase never goes back.
+  for (const job of sealable) pending.enqueue(new Pending(job, job.content ? 'sealing' : 'queued'));
+  const pipeline = new Pipeline(options, pending, edge, head);
+  if (announced !== undefined) await pipeline.resume(announced, waiting);
+  pipeline.start();
+  return new Sealer(options, pending, pipeline);
 }
 
 function requireAccepted({ id }: Job, fault: string | undefined): void {

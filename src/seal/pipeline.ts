@@ -1,53 +1,45 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { assert } from '../base/assert.ts';
-import { type Clock, stopwatch } from '../base/clock.ts';
+import { stopwatch } from '../base/clock.ts';
 import type { ServiceError } from '../base/errors.ts';
-import type { Sealed } from '../job/job.ts';
+import type { Job } from '../job/job.ts';
 import type { Growth } from '../kms/order.ts';
 import type { Term } from '../log/epochs.ts';
 import type { ReadTile } from '../log/tiles.ts';
 import type { Edge } from '../log/tree.ts';
 import type { AnnouncedBatch, Batch, Store } from '../store/store.ts';
-import type { StoreError } from '../store/storeError.ts';
 import type { Cosigners } from './cosigners.ts';
 import { batchOf, type Draft, draftBatch, growthOf, signCheckpoint } from './draft.ts';
-import type { SealedJobs, SealerObserver } from './observer.ts';
-import { forkAlarm, obstacleOf, unstampable, unwitnessed } from './obstacle.ts';
-import type { Pending, Sealable } from './pending.ts';
+import type { SealedJobs } from './observer.ts';
+import {
+  cleared,
+  forkAlarm,
+  obstacleOf,
+  obstacleTo,
+  type Prerequisites,
+  unstampable,
+  unwitnessed,
+} from './obstacle.ts';
+import { isSealable, Pending, type Sealable } from './pending.ts';
+import type { PendingJobs, PendingOptions } from './pendingJobs.ts';
 import type { Signing } from './signing.ts';
 import type { Timestamping } from './timestamping.ts';
 
-export interface PipelineOptions {
+export interface PipelineOptions extends PendingOptions {
   store: Store;
-  signing: Pick<Signing, 'epoch' | 'term' | 'sign' | 'sessions'>;
+  signing: Pick<Signing, 'term' | 'sign' | 'sessions'> & Prerequisites['signing'];
   /** If absent, nothing is sealed in an epoch that requires time-stamps. */
-  timestamping?: Pick<Timestamping, 'stamp' | 'sealed'>;
+  timestamping?: Pick<Timestamping, 'stamp' | 'sealed'> & NonNullable<Prerequisites['timestamping']>;
   /** Whether a witness holds another history of the log. If so, nothing is sealed, because that would continue a fork. */
   isForked?(): boolean;
   /** Present if batches are released only after witnesses have cosigned their checkpoints. */
   cosigners?: Cosigners | undefined;
-  clock: Clock;
+  /** Maximum jobs that share one checkpoint. Audit records may be more. */
+  batchJobsMax: number;
   logger: Logger;
-  observer?: SealerObserver;
-}
-
-/** Notifications about batches. */
-export interface PipelineEvents {
-  /** A job is durable with its receipt. */
-  sealed(job: Pending, outcome: Sealed): void;
-  /** Makes a job durable that is only in memory, or ends it if it conflicts with a job of another node. */
-  keep(job: Pending): Promise<unknown>;
-  /** A job cannot be accepted because it conflicts with a job that another node accepted. */
-  conflicting(job: Pending, refusal: StoreError): void;
-  /** The jobs of abandoned batches, in order. They are sealed next. */
-  returned(jobs: Sealable[]): void;
-  /** Why a batch could not be sealed. Called after its jobs were returned. */
-  obstructed(obstacle: ServiceError): Promise<void>;
-  /** A batch was committed or abandoned: there is room for another. */
-  landed(): void;
-  /** Sealing cannot continue. */
-  broken(error: unknown): void;
+  /** Called if sealing cannot continue (a broken invariant, a commit with an unknown outcome): the process must end. */
+  onFatal(error: unknown): void;
 }
 
 /** A batch in progress: it is signed and time-stamped, and then committed after the batch before it. */
@@ -74,12 +66,16 @@ interface Evidence extends Pick<SealedJobs, 'signMs' | 'stampMs'> {
   isAnnounced?: true;
 }
 
+/** Node's timers beyond 2^31 ms fire at once; waking up once a minute costs nothing. */
+const PATIENCE_MS_MAX = 60_000;
+/** How long the batches in progress may wait for their time-stamps when the daemon stops. */
+const CLOSE_MS_MAX = 2_000;
 const STRADDLE_PAUSE_MS = 50;
 /** How soon a correction of the clock is noticed. */
 const EARLY_PAUSE_MS_MAX = 1000;
 
 /**
- * Batches between draft and commit. While batches are with the HSM and the authority, the next is drafted on the tree that the last of them
+ * Seals jobs, batch by batch. There is no timer: all jobs that wait when there is room form the next batch. While batches are with the HSM and the authority, the next is drafted on the tree that the last of them
  * will produce; as many are in progress as the HSM has sessions. They are committed in order. A batch that cannot be sealed is abandoned
  * with all those drafted on it, and none of their data leaves the process.
  *
@@ -87,7 +83,7 @@ const EARLY_PAUSE_MS_MAX = 1000;
  */
 export class Pipeline {
   readonly #options: PipelineOptions;
-  readonly #events: PipelineEvents;
+  readonly #pending: PendingJobs;
   /** In the order of their leaves. */
   #flights: Flight[] = [];
   /** The right edge of the committed tree. */
@@ -95,17 +91,70 @@ export class Pipeline {
   /** `sealed_at` of the committed tree's last batch. */
   #sealedAt: number;
   readonly #cutOff = new AbortController();
+  #closing = false;
+  #isBroken = false;
+  #loop: Promise<void> = Promise.resolve();
 
   /** `edge`: the right edge of the tree that `head` commits to. */
-  constructor(options: PipelineOptions, edge: Edge, head: Batch | undefined, events: PipelineEvents) {
+  constructor(options: PipelineOptions, pending: PendingJobs, edge: Edge, head: Batch | undefined) {
     this.#options = options;
-    this.#events = events;
+    this.#pending = pending;
     this.#edge = edge;
     this.#sealedAt = head?.sealedAt ?? 0;
   }
 
-  get isEmpty(): boolean {
-    return this.#flights.length === 0;
+  /** Starts sealing. Called once. */
+  start(): void {
+    this.#loop = this.#run().catch((error) => this.#break(error));
+  }
+
+  /** Ends after the batches in progress, but does not wait long for their time-stamps. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    this.#pending.wake();
+    const patience = setTimeout(() => this.#cutOff.abort(), CLOSE_MS_MAX);
+    await this.#loop;
+    clearTimeout(patience);
+  }
+
+  async #run(): Promise<void> {
+    const { queue } = this.#pending;
+    while (!this.#closing || this.#flights.length > 0) {
+      const obstacle = obstacleTo(this.#options);
+      if (this.#closing || !this.#admits(queue.length)) await this.#pending.nextWake();
+      else if (obstacle) await this.#waitUntilClear(obstacle);
+      else {
+        // Everything else that happens in this turn of the event loop can join the batch.
+        await nextTurn();
+        await this.#launch();
+      }
+    }
+  }
+
+  async #waitUntilClear(obstacle: ServiceError): Promise<void> {
+    const { queue } = this.#pending;
+    // Taken first, so that a job queued during the failures below is not missed.
+    const wake = this.#pending.nextWake();
+    await this.#pending.failUnsealable(obstacle);
+    if (queue.length === 0) return;
+    const stop = new AbortController();
+    const [oldest] = queue.perishable;
+    const patienceMs = oldest
+      ? this.#options.giveUpAfterMs - this.#pending.waitedMs(oldest.job)
+      : PATIENCE_MS_MAX;
+    const timer = setTimeout(() => stop.abort(), Math.min(Math.max(patienceMs, 0), PATIENCE_MS_MAX));
+    await Promise.race([wake, cleared(this.#options, stop.signal)]);
+    clearTimeout(timer);
+    stop.abort();
+  }
+
+  /** Ends sealing because it cannot continue. */
+  #break(error: unknown): void {
+    if (this.#isBroken) return;
+    this.#isBroken = true;
+    this.#closing = true;
+    this.#pending.wake();
+    this.#options.onFatal(error);
   }
 
   /**
@@ -113,26 +162,21 @@ export class Pipeline {
    * arriving just after it need. So it waits until it is as large as the average of the others would be in one session less, or until the
    * first of them lands.
    */
-  admits(jobs: number): boolean {
+  #admits(jobs: number): boolean {
     const { sessions } = this.#options.signing;
     if (jobs === 0 || this.#flights.length >= sessions) return false;
     const underWay = this.#flights.reduce((sum, flight) => sum + flight.jobs.length, 0);
-    return this.isEmpty || jobs * (sessions - 1) >= underWay;
+    return this.#flights.length === 0 || jobs * (sessions - 1) >= underWay;
   }
 
-  /** Gives up batches that wait for their time-stamps. */
-  cutOff(): void {
-    this.#cutOff.abort();
-  }
-
-  /** Drafts a batch of the jobs that `take` returns, on the tree that the batches in progress will produce, and starts its processing. */
-  async launch(take: () => Sealable[]): Promise<void> {
-    const { clock, store, signing } = this.#options;
+  /** Drafts a batch on the tree that the batches in progress will produce, and starts its processing. */
+  async #launch(): Promise<void> {
+    const { clock, store, signing, batchJobsMax } = this.#options;
     // The log's time never goes back, even if the clock does; the time of an abandoned batch does not count.
     const last = () => this.#flights.at(-1)?.draft.sealedAt ?? this.#sealedAt;
     const sealedAt = Math.max(clock(), last(), signing.epoch.from);
     const term = await signing.term(sealedAt);
-    const jobs = take();
+    const jobs = this.#pending.queue.take(batchJobsMax);
     if (jobs.length === 0) return;
     for (const one of jobs) one.phase = 'sealing';
     const draft = draftBatch(
@@ -141,7 +185,7 @@ export class Pipeline {
       jobs.map(({ job }) => job),
       sealedAt,
     );
-    const waitedMs = jobs.map(({ job }) => store.serviceTime.since(job.since));
+    const waitedMs = jobs.map(({ job }) => this.#pending.waitedMs(job));
     const drafts = this.#flights.map((one) => one.draft);
     const growth = growthOf(draft, this.#edge, drafts, this.#tilesWith(draft));
     const ahead = this.#flights.at(-1);
@@ -149,9 +193,20 @@ export class Pipeline {
     this.#send(flight, () => this.#evidence(flight, growth, ahead?.dated.promise), ahead?.landed);
   }
 
-  /** Resumes the batch that was announced when the daemon ended: it comes first, and already has its evidence. Throws BrokenInvariant. */
-  async resume({ epochsRevision: _, jobIds, ...batch }: AnnouncedBatch, jobs: Sealable[]): Promise<void> {
+  /**
+   * Resumes the batch that was announced when the daemon ended, before anything else is sealed. `waiting` contains its jobs. Throws
+   * BrokenInvariant.
+   */
+  async resume(
+    { epochsRevision: _, jobIds, ...batch }: AnnouncedBatch,
+    waiting: readonly Job[],
+  ): Promise<void> {
     const { store, signing } = this.#options;
+    const byId = new Map(waiting.map((job) => [job.id, new Pending(job, 'sealing')]));
+    const jobs = jobIds.flatMap((id) => byId.get(id) ?? []).filter(isSealable);
+    for (const one of jobs) this.#pending.add(one);
+    // Nothing is sealed in a fork: the batch stays announced until an administrator has ended the alarm.
+    if (this.#options.isForked?.()) return;
     const term = await signing.term(batch.sealedAt);
     const draft = draftBatch(
       store.identity,
@@ -161,7 +216,7 @@ export class Pipeline {
     );
     const isIt = jobs.length === jobIds.length && batch.checkpoint.startsWith(`${draft.text}\n`);
     assert(isIt, 'the announced batch is not of its jobs');
-    const waitedMs = jobs.map(({ job }) => store.serviceTime.since(job.since));
+    const waitedMs = jobs.map(({ job }) => this.#pending.waitedMs(job));
     const flight = flightOf(draft, term, jobs, waitedMs);
     this.#send(flight, async () => ({ batch, signMs: 0, isAnnounced: true }), undefined);
   }
@@ -177,7 +232,7 @@ export class Pipeline {
     flight.landed = this.#fly(flight, evidence, ahead).catch((error) => {
       for (const one of this.#flights) one.abandoned = true;
       this.#flights = [];
-      this.#events.broken(error);
+      this.#break(error);
     });
   }
 
@@ -192,7 +247,7 @@ export class Pipeline {
     if (flight.abandoned) return;
     if (evidence === undefined || !(await this.#commit(flight, evidence, lap))) return this.#abandon(flight);
     this.#flights.shift();
-    this.#events.landed();
+    this.#pending.wake();
   }
 
   /** Abandons a batch and all those drafted on it. */
@@ -201,8 +256,8 @@ export class Pipeline {
     assert(index >= 0, 'a batch was thrown away that is not under way');
     const lost = this.#flights.splice(index);
     for (const one of lost) one.abandoned = true;
-    this.#events.returned(lost.flatMap(({ jobs }) => jobs));
-    this.#events.landed();
+    this.#pending.queue.putBack(lost.flatMap(({ jobs }) => jobs));
+    this.#pending.wake();
   }
 
   /** False if the epochs changed since the draft, or in a fork: nothing is written then, and the batch is drafted again. */
@@ -240,7 +295,7 @@ export class Pipeline {
       // The other jobs of the batch are drafted again without these.
       for (const one of added) {
         const refusal = outcome.get(one.job.id);
-        if (refusal !== undefined) this.#events.conflicting(one, refusal);
+        if (refusal !== undefined) this.#pending.end(one, refusal);
       }
       return false;
     }
@@ -252,7 +307,7 @@ export class Pipeline {
     for (const { job } of added) observer?.accepted(job);
     const { firstLeaf, sealedAt } = draft;
     for (const [n, one] of jobs.entries())
-      this.#events.sealed(one, { kind: 'sealed', leafIndex: firstLeaf + n, sealedAt });
+      this.#pending.end(one, { kind: 'sealed', leafIndex: firstLeaf + n, sealedAt });
     observer?.sealed({ jobs: jobs.map(({ job }) => job), waitedMs, ...steps, commitMs });
     return true;
   }
@@ -272,7 +327,7 @@ export class Pipeline {
       const orOver = (one: Pending) => (error: unknown) => {
         if (!one.isOver) throw error;
       };
-      await Promise.all(jobs.map((one) => this.#events.keep(one).catch(orOver(one))));
+      await Promise.all(jobs.map((one) => this.#pending.keep(one).catch(orOver(one))));
       if (jobs.some(({ isOver }) => isOver)) return false;
       if (this.#options.isForked?.()) return false;
       // If we stop before this, no witness has seen the batch, and its jobs wait.
@@ -331,7 +386,7 @@ export class Pipeline {
       const fields = { error_code: obstacle.code, jobs: draft.leaves.length };
       logger.warn(fields, 'a batch could not be sealed; its jobs wait');
       this.#abandon(flight);
-      await this.#events.obstructed(obstacle);
+      await this.#pending.failUnsealable(obstacle);
       return undefined;
     }
   }

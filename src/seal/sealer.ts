@@ -1,9 +1,7 @@
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import { stopwatch } from '../base/clock.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ServiceError } from '../base/errors.ts';
 import {
   type Content,
-  type Failure,
   isReceived,
   type Job,
   type JobMode,
@@ -13,19 +11,14 @@ import {
   type ReceivedJob,
 } from '../job/job.ts';
 import { belowQuorum } from '../kms/partitions.ts';
-import type { Edge } from '../log/tree.ts';
 import type { DiskSpace } from '../store/diskSpace.ts';
-import type { Acceptance, AnnouncedBatch, Batch, StoredCopy } from '../store/store.ts';
-import { StoreError } from '../store/storeError.ts';
-import { cleared, obstacleTo, type Prerequisites, queueFull, recordsFull } from './obstacle.ts';
-import { isSealable, Pending, type Sealable } from './pending.ts';
-import { PendingJobs, type WaitingJobs } from './pendingJobs.ts';
-import { Pipeline, type PipelineOptions } from './pipeline.ts';
-import { SealQueue } from './sealQueue.ts';
+import type { Acceptance, StoredCopy } from '../store/store.ts';
+import { obstacleTo, queueFull, recordsFull } from './obstacle.ts';
+import { Pending } from './pending.ts';
+import type { PendingJobs, WaitingJobs } from './pendingJobs.ts';
+import type { Pipeline, PipelineOptions } from './pipeline.ts';
 
 export interface SealerOptions extends PipelineOptions {
-  signing: PipelineOptions['signing'] & Prerequisites['signing'];
-  timestamping?: NonNullable<PipelineOptions['timestamping']> & NonNullable<Prerequisites['timestamping']>;
   /**
    * Throws OperatorError for a job that does not seal a record of the audit trail, or whose record does not follow those sealed in the log.
    */
@@ -36,63 +29,26 @@ export interface SealerOptions extends PipelineOptions {
   queueJobsMax: number;
   /** If that many audit records wait, clients' acts are refused with `queue_full`. Default: 10,000. */
   recordsMax?: number;
-  /** Maximum jobs that share one checkpoint. Audit records may be more. */
-  batchJobsMax: number;
-  /** How long a job may wait for HSM and time-stamps before it fails, in milliseconds of service time from its acceptance. */
-  giveUpAfterMs: number;
-  /** Called once if sealing cannot continue (a broken invariant, a commit with an unknown outcome): the process must end. */
-  onFatal(error: unknown): void;
 }
 
-/** Node's timers beyond 2^31 ms fire at once; waking up once a minute costs nothing. */
-const PATIENCE_MS_MAX = 60_000;
 /** How soon a caller that waits for a job of a front checks whether it was taken. */
 const UNTAKEN_MS = 50;
 const RECORDS_MAX = 10_000;
-/** How long the batches in progress may wait for their time-stamps when the daemon stops. */
-const CLOSE_MS_MAX = 2_000;
 
 /**
- * Seals jobs, batch by batch. There is no timer: all jobs that wait when the {@link Pipeline} has room form the next batch. The sealer
- * knows every job without an outcome, including those whose documents must still be fetched.
+ * Takes jobs, and knows every job without an outcome, including those whose documents must still be fetched. The {@link Pipeline} seals
+ * them, batch by batch.
  */
 export class Sealer {
   readonly #options: SealerOptions;
-  readonly #pending = new PendingJobs();
-  readonly #queue = new SealQueue();
+  readonly #pending: PendingJobs;
   readonly #pipeline: Pipeline;
-  #closing = false;
-  #isBroken = false;
-  #wake = Promise.withResolvers<void>();
-  #loop: Promise<void> = Promise.resolve();
 
-  constructor(options: SealerOptions, edge: Edge, head: Batch | undefined, waiting: Job[]) {
+  /** `pipeline` seals what is in `pending`. */
+  constructor(options: SealerOptions, pending: PendingJobs, pipeline: Pipeline) {
     this.#options = options;
-    this.#pipeline = new Pipeline(options, edge, head, {
-      sealed: (job, outcome) => this.#settle(job, outcome),
-      keep: (job) => this.#keep(job),
-      conflicting: (job, error) => this.#settle(job, error),
-      returned: (jobs) => this.#queue.putBack(jobs),
-      obstructed: (obstacle) => this.#failUnsealable(obstacle),
-      landed: () => this.#wake.resolve(),
-      broken: (error) => this.#break(error),
-    });
-    // A received job found waiting may already have been reported as `sealing`; a phase never goes back.
-    for (const job of waiting) this.#add(new Pending(job, job.content ? 'sealing' : 'queued'));
-  }
-
-  /** Resumes the batch that witnesses may have seen, before anything else is sealed. `waiting` contains its jobs. */
-  async resume(announced: AnnouncedBatch, waiting: readonly Job[]): Promise<void> {
-    const byId = new Map(waiting.map((job) => [job.id, new Pending(job, 'sealing')]));
-    const jobs = announced.jobIds.flatMap((id) => byId.get(id) ?? []).filter(isSealable);
-    for (const one of jobs) this.#pending.add(one);
-    // Nothing is sealed in a fork: the batch stays announced until an administrator has ended the alarm.
-    if (!this.#options.isForked?.()) await this.#pipeline.resume(announced, jobs);
-  }
-
-  /** Starts sealing. Called once. */
-  start(): void {
-    this.#loop = this.#run().catch((error) => this.#break(error));
+    this.#pending = pending;
+    this.#pipeline = pipeline;
   }
 
   /**
@@ -124,13 +80,13 @@ export class Sealer {
     const pending = new Pending(job, 'queued', acceptance);
     this.#pending.add(pending);
     try {
-      await this.#keep(pending);
+      await this.#pending.keep(pending);
     } catch (error) {
-      this.#pending.delete(job);
+      this.#pending.forget(job);
       throw error;
     }
     // If we stop here, the job is found waiting at the next start.
-    this.#add(pending);
+    this.#pending.enqueue(pending);
   }
 
   /**
@@ -138,7 +94,7 @@ export class Sealer {
    * waiting. If we stop before that, the job never existed. While nothing can be sealed, it is dropped at once, with the same effect.
    */
   submit(job: ReceivedJob, acceptance: Acceptance = {}): void {
-    this.#add(new Pending(job, 'queued', acceptance));
+    this.#pending.enqueue(new Pending(job, 'queued', acceptance));
   }
 
   /** Queues the job of an audit record that any process made durable, unless it is known here or has an outcome. Throws OperatorError. */
@@ -147,7 +103,7 @@ export class Sealer {
     const record = await this.#options.store.jobs.get(jobId);
     if (record === undefined || record.outcome !== undefined) return;
     await this.#options.requireRecord(record.job);
-    this.#add(new Pending(record.job, 'queued'));
+    this.#pending.enqueue(new Pending(record.job, 'queued'));
   }
 
   /** Whether this job has no outcome yet, as far as this process knows. */
@@ -162,7 +118,7 @@ export class Sealer {
 
   /** Takes a durable job that another process accepted, and queues it if its document was received. */
   take(job: Job): void {
-    this.#add(new Pending(job, 'queued'));
+    this.#pending.enqueue(new Pending(job, 'queued'));
   }
 
   /** Reports that the document of a pending job is being hashed. */
@@ -177,13 +133,12 @@ export class Sealer {
     // If we stop here, the job is found waiting with its content at the next start.
     pending.job = { ...pending.job, content };
     pending.phase = 'sealing';
-    this.#add(pending);
+    this.#pending.enqueue(pending);
   }
 
   /** Ends a pending job whose document cannot be fetched. */
-  async fail(jobId: string, { code, message }: ServiceError): Promise<void> {
-    const failure: Failure = { code, message, failedAt: this.#options.clock() };
-    await this.#fail(this.#pending.require(jobId), failure);
+  fail(jobId: string, error: ServiceError): Promise<void> {
+    return this.#pending.fail(this.#pending.require(jobId), error);
   }
 
   /** The phase of a job as of now; a job without an outcome is `queued` until a batch takes it. */
@@ -199,7 +154,7 @@ export class Sealer {
    */
   async settled(jobId: string, signal: AbortSignal): Promise<Outcome | undefined> {
     const pending = this.#pending.get(jobId);
-    if (pending !== undefined) return (await pending.settled(signal)) ?? this.#keep(pending);
+    if (pending !== undefined) return (await pending.settled(signal)) ?? this.#pending.keep(pending);
     const record = await this.#options.store.jobs.get(jobId);
     if (record === undefined) throw this.obstacle() ?? belowQuorum();
     if (record.outcome !== undefined || signal.aborted) return record.outcome;
@@ -215,7 +170,7 @@ export class Sealer {
 
   /** The phases and waiting times of these jobs. Visits each job, so it is not for every request. */
   get waiting(): WaitingJobs {
-    return this.#pending.count((job) => this.#waitedMs(job));
+    return this.#pending.count();
   }
 
   /** The error for callers while nothing can be sealed; undefined while sealing works. */
@@ -228,119 +183,7 @@ export class Sealer {
    * next start.
    */
   async close(): Promise<void> {
-    this.#closing = true;
-    this.#wake.resolve();
-    const patience = setTimeout(() => this.#pipeline.cutOff(), CLOSE_MS_MAX);
-    await this.#loop;
-    clearTimeout(patience);
+    await this.#pipeline.close();
     await Promise.allSettled(Array.from(this.#pending, ({ keeping }) => keeping));
-  }
-
-  #add(pending: Pending): void {
-    this.#pending.add(pending);
-    if (!isSealable(pending)) return;
-    this.#queue.add(pending);
-    this.#wake.resolve();
-  }
-
-  /** Makes a job durable that is only in memory, unless its batch is faster: then resolves with its outcome. */
-  async #keep(pending: Pending): Promise<Outcome | undefined> {
-    while (pending.committing !== undefined) await pending.committing;
-    if (pending.isOver) return pending.settled();
-    if (pending.acceptance === undefined) return undefined;
-    pending.keeping ??= this.#write(pending, pending.acceptance);
-    await pending.keeping;
-    return pending.isOver ? pending.settled() : undefined;
-  }
-
-  async #write(pending: Pending, acceptance: Acceptance): Promise<void> {
-    const { store, observer } = this.#options;
-    const { job } = pending;
-    const lap = stopwatch();
-    const refusal = await store.jobs.accept(job, acceptance).catch((error: unknown) => {
-      if (error instanceof StoreError) return error;
-      throw error;
-    });
-    pending.acceptance = undefined;
-    pending.keeping = undefined;
-    if (refusal === undefined) observer?.accepted(job, lap());
-    else this.#settle(pending, refusal);
-  }
-
-  async #run(): Promise<void> {
-    const { batchJobsMax } = this.#options;
-    while (!this.#closing || !this.#pipeline.isEmpty) {
-      const obstacle = this.obstacle();
-      if (this.#closing || !this.#pipeline.admits(this.#queue.length)) await this.#nextWake();
-      else if (obstacle) await this.#waitUntilClear(obstacle);
-      else {
-        // Everything else that happens in this turn of the event loop can join the batch.
-        await nextTurn();
-        await this.#pipeline.launch(() => this.#queue.take(batchJobsMax));
-      }
-    }
-  }
-
-  /** Ends the sealer because it cannot continue. */
-  #break(error: unknown): void {
-    if (this.#isBroken) return;
-    this.#isBroken = true;
-    this.#closing = true;
-    this.#wake.resolve();
-    this.#options.onFatal(error);
-  }
-
-  #nextWake(): Promise<void> {
-    this.#wake = Promise.withResolvers<void>();
-    return this.#wake.promise;
-  }
-
-  async #waitUntilClear(obstacle: ServiceError): Promise<void> {
-    const { giveUpAfterMs } = this.#options;
-    // Taken first, so that a job queued during the failures below is not missed.
-    const wake = this.#nextWake();
-    await this.#failUnsealable(obstacle);
-    if (this.#queue.length === 0) return;
-    const stop = new AbortController();
-    const [oldest] = this.#queue.perishable;
-    const patienceMs = oldest ? giveUpAfterMs - this.#waitedMs(oldest.job) : PATIENCE_MS_MAX;
-    const timer = setTimeout(() => stop.abort(), Math.min(Math.max(patienceMs, 0), PATIENCE_MS_MAX));
-    await Promise.race([wake, cleared(this.#options, stop.signal)]);
-    clearTimeout(timer);
-    stop.abort();
-  }
-
-  /** While nothing can be sealed: drops jobs that are in memory only, and fails others after `giveUpAfterMs`. */
-  async #failUnsealable(obstacle: ServiceError): Promise<void> {
-    const { giveUpAfterMs, clock } = this.#options;
-    const isOverdue = ({ job }: Pending) => this.#waitedMs(job) >= giveUpAfterMs;
-    const left: Sealable[] = [];
-    const failed: Sealable[] = [];
-    for (const one of this.#queue.perishable) {
-      if (one.isOver) continue;
-      const isInMemory = one.acceptance !== undefined;
-      if (isInMemory && one.keeping === undefined) this.#settle(one, obstacle);
-      else if (!isInMemory && isOverdue(one)) failed.push(one);
-      else left.push(one);
-    }
-    this.#queue.perishable = left;
-    const failure: Failure = { code: obstacle.code, message: obstacle.message, failedAt: clock() };
-    await Promise.all(failed.map((one) => this.#fail(one, failure)));
-  }
-
-  /** In service time: neither a jump of the clock nor time while the machine was off makes a job older. */
-  #waitedMs({ since }: Job): number {
-    return this.#options.store.serviceTime.since(since);
-  }
-
-  async #fail(pending: Pending, failure: Failure): Promise<void> {
-    await this.#options.store.jobs.fail(pending.job.id, failure);
-    this.#settle(pending, { kind: 'failed', failure });
-    this.#options.observer?.failed(pending.job, failure.code);
-  }
-
-  #settle(pending: Pending, end: Outcome | ServiceError | StoreError): void {
-    this.#pending.delete(pending.job);
-    pending.settle(end);
   }
 }

@@ -33,7 +33,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     instead: '',
   },
   'makes a job durable by itself after its batch': {
-    file: 'seal/sealer.ts',
+    file: 'seal/pendingJobs.ts',
     line: 'while (pending.committing !== undefined) await pending.committing;',
     instead: '',
   },
@@ -49,9 +49,9 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     instead: 'const sealedAt = Math.max(clock(), signing.epoch.from + 0 * last());',
   },
   'refuses a job that is being made durable': {
-    file: 'seal/sealer.ts',
-    line: 'if (isInMemory && one.keeping === undefined) this.#settle(one, obstacle);',
-    instead: 'if (isInMemory) this.#settle(one, obstacle);',
+    file: 'seal/pendingJobs.ts',
+    line: 'if (isInMemory && one.keeping === undefined) this.end(one, obstacle);',
+    instead: 'if (isInMemory) this.end(one, obstacle);',
   },
   'throws a batch away before it is under way': {
     file: 'seal/pipeline.ts',
@@ -70,7 +70,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   'forgets the batch that a witness has seen': {
     file: 'seal/openSealer.ts',
-    line: 'if (announced !== undefined) await sealer.resume(announced, waiting);',
+    line: 'if (announced !== undefined) await pipeline.resume(announced, waiting);',
     instead: '',
   },
   'shows a witness a batch that it does not hold to': {
@@ -79,9 +79,9 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     instead: 'if (isAnnounced === undefined && jobs.length < 0) {',
   },
   'sleeps through a new job': {
-    file: 'seal/sealer.ts',
-    line: 'this.#queue.add(pending);\n    this.#wake.resolve();',
-    instead: 'this.#queue.add(pending);',
+    file: 'seal/pendingJobs.ts',
+    line: 'this.queue.add(pending);\n    this.wake();',
+    instead: 'this.queue.add(pending);',
   },
   'signs under an epoch whose plan is not sealed': {
     file: 'seal/signing.ts',
@@ -89,13 +89,13 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     instead: '',
   },
   'ends a job before its time': {
-    file: 'seal/sealer.ts',
-    line: 'this.#waitedMs(job) >= giveUpAfterMs;',
-    instead: 'this.#waitedMs(job) >= giveUpAfterMs / 2;',
+    file: 'seal/pendingJobs.ts',
+    line: 'this.waitedMs(job) >= this.#options.giveUpAfterMs;',
+    instead: 'this.waitedMs(job) >= this.#options.giveUpAfterMs / 2;',
   },
   'tells a caller who hangs up nothing durable': {
     file: 'seal/sealer.ts',
-    line: 'return (await pending.settled(signal)) ?? this.#keep(pending);',
+    line: 'return (await pending.settled(signal)) ?? this.#pending.keep(pending);',
     instead: 'return pending.settled(signal);',
   },
   'seals without a time-stamp': {
@@ -105,8 +105,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   'forgets jobs of a batch that was thrown away': {
     file: 'seal/pipeline.ts',
-    line: 'this.#events.returned(lost.flatMap(({ jobs }) => jobs));',
-    instead: 'this.#events.returned(lost.slice(0, 1).flatMap(({ jobs }) => jobs));',
+    line: 'this.#pending.queue.putBack(lost.flatMap(({ jobs }) => jobs));',
+    instead: 'this.#pending.queue.putBack(lost.slice(0, 1).flatMap(({ jobs }) => jobs));',
   },
   'signs another checkpoint than it keeps': {
     file: 'seal/pipeline.ts',
@@ -144,8 +144,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     instead: 'if (signatures.size === 0) throw belowQuorum();',
   },
   'does not stop': {
-    file: 'seal/sealer.ts',
-    line: 'const patience = setTimeout(() => this.#pipeline.cutOff(), CLOSE_MS_MAX);',
+    file: 'seal/pipeline.ts',
+    line: 'const patience = setTimeout(() => this.#cutOff.abort(), CLOSE_MS_MAX);',
     instead: 'const patience = setTimeout(() => {}, CLOSE_MS_MAX);',
   },
   'takes a failed delivery for a good one': {
