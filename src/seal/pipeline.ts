@@ -9,8 +9,9 @@ import type { Term } from '../log/epochs.ts';
 import type { ReadTile } from '../log/tiles.ts';
 import type { Edge } from '../log/tree.ts';
 import type { AnnouncedBatch, Batch, Store } from '../store/store.ts';
+import { BATCH_STATES, type BatchState } from './batchStates.ts';
 import type { Cosigners } from './cosigners.ts';
-import { batchOf, type Draft, draftBatch, growthOf, signCheckpoint } from './draft.ts';
+import { batchOf, type Draft, draftBatch, growthOf, type SignedCheckpoint, signCheckpoint } from './draft.ts';
 import type { SealedJobs } from './observer.ts';
 import {
   cleared,
@@ -42,29 +43,25 @@ export interface PipelineOptions extends PendingOptions {
   onFatal(error: unknown): void;
 }
 
-/** A batch in progress: it is signed and time-stamped, and then committed after the batch before it. */
+/** A batch in progress. */
 interface Flight {
+  state: BatchState;
   draft: Draft;
   term: Term;
   jobs: Sealable[];
   /** How long each job waited for the draft, in milliseconds of service time. */
   waitedMs: number[];
-  /** The batch will not be committed: its jobs are in the queue again. */
-  abandoned: boolean;
+  /** How long its steps took. */
+  took: Pick<SealedJobs, 'signMs' | 'stampMs' | 'commitMs'>;
+  lap(): number;
   /** Resolves once an authority was asked for its time-stamp, or if none will be asked. */
   dated: PromiseWithResolvers<void>;
   /** Resolves once it is committed or abandoned. Never rejects. */
   landed: Promise<void>;
 }
 
-/** A batch with its evidence, and the time that this took. */
-interface Evidence extends Pick<SealedJobs, 'signMs' | 'stampMs'> {
-  batch: Batch;
-  /** How long it waited for the batch ahead before its time-stamp, in milliseconds. */
-  aheadMs?: number;
-  /** Set if witnesses may have seen it. */
-  isAnnounced?: true;
-}
+/** A batch is drafted again, although nothing obstructs sealing, or the daemon is stopping. */
+class NotNow extends Error {}
 
 /** Node's timers beyond 2^31 ms fire at once; waking up once a minute costs nothing. */
 const PATIENCE_MS_MAX = 60_000;
@@ -75,9 +72,10 @@ const STRADDLE_PAUSE_MS = 50;
 const EARLY_PAUSE_MS_MAX = 1000;
 
 /**
- * Seals jobs, batch by batch. There is no timer: all jobs that wait when there is room form the next batch. While batches are with the HSM and the authority, the next is drafted on the tree that the last of them
- * will produce; as many are in progress as the HSM has sessions. They are committed in order. A batch that cannot be sealed is abandoned
- * with all those drafted on it, and none of their data leaves the process.
+ * Seals jobs, batch by batch. There is no timer: all jobs that wait when there is room form the next batch. While batches are with the HSM
+ * and the authority, the next is drafted on the tree that the last of them will produce; as many are in progress as the HSM has sessions.
+ * They are committed in order. A batch that cannot be sealed is abandoned with all those drafted on it, and none of their data leaves the
+ * process.
  *
  * The pipeline owns the right edge of the log's tree: it is the only one that appends to it.
  */
@@ -150,6 +148,7 @@ export class Pipeline {
 
   /** Ends sealing because it cannot continue. */
   #break(error: unknown): void {
+    this.#flights = [];
     if (this.#isBroken) return;
     this.#isBroken = true;
     this.#closing = true;
@@ -185,12 +184,10 @@ export class Pipeline {
       jobs.map(({ job }) => job),
       sealedAt,
     );
-    const waitedMs = jobs.map(({ job }) => this.#pending.waitedMs(job));
     const drafts = this.#flights.map((one) => one.draft);
     const growth = growthOf(draft, this.#edge, drafts, this.#tilesWith(draft));
-    const ahead = this.#flights.at(-1);
-    const flight = flightOf(draft, term, jobs, waitedMs);
-    this.#send(flight, () => this.#evidence(flight, growth, ahead?.dated.promise), ahead?.landed);
+    const flight = this.#flightOf('drafted', draft, term, jobs);
+    this.#send(flight, async (ahead) => this.#stamp(flight, await this.#sign(flight, growth), ahead));
   }
 
   /**
@@ -216,63 +213,121 @@ export class Pipeline {
     );
     const isIt = jobs.length === jobIds.length && batch.checkpoint.startsWith(`${draft.text}\n`);
     assert(isIt, 'the announced batch is not of its jobs');
+    this.#send(this.#flightOf('announced', draft, term, jobs), async () => batch);
+  }
+
+  #flightOf(state: BatchState, draft: Draft, term: Term, jobs: Sealable[]): Flight {
     const waitedMs = jobs.map(({ job }) => this.#pending.waitedMs(job));
-    const flight = flightOf(draft, term, jobs, waitedMs);
-    this.#send(flight, async () => ({ batch, signMs: 0, isAnnounced: true }), undefined);
+    const took = { signMs: 0, commitMs: 0 };
+    const dated = Promise.withResolvers<void>();
+    return { state, draft, term, jobs, waitedMs, took, lap: stopwatch(), dated, landed: Promise.resolve() };
   }
 
-  /** It is registered before anything is requested for it, because it can be abandoned at once. */
-  #send(
-    flight: Flight,
-    collect: () => Promise<Evidence | undefined>,
-    ahead: Promise<void> | undefined,
-  ): void {
+  /** Moves a batch through {@link BATCH_STATES}. `complete` leads to `stamped`. */
+  #send(flight: Flight, complete: (ahead: Flight | undefined) => Promise<Batch>): void {
+    const ahead = this.#flights.at(-1);
+    // It is registered before anything is requested for it, because it can be abandoned at once.
     this.#flights.push(flight);
-    const evidence = collect().finally(() => flight.dated.resolve());
-    flight.landed = this.#fly(flight, evidence, ahead).catch((error) => {
-      for (const one of this.#flights) one.abandoned = true;
-      this.#flights = [];
-      this.#break(error);
-    });
+    flight.landed = this.#fly(flight, complete(ahead), ahead).catch((error) => this.#break(error));
   }
 
-  async #fly(
-    flight: Flight,
-    coming: Promise<Evidence | undefined>,
-    ahead: Promise<void> | undefined,
-  ): Promise<void> {
-    const evidence = await coming;
-    const lap = stopwatch();
-    if (evidence !== undefined) await ahead;
-    if (flight.abandoned) return;
-    if (evidence === undefined || !(await this.#commit(flight, evidence, lap))) return this.#abandon(flight);
-    this.#flights.shift();
-    this.#pending.wake();
+  async #fly(flight: Flight, completed: Promise<Batch>, ahead: Flight | undefined): Promise<void> {
+    try {
+      const batch = await completed;
+      await ahead?.landed;
+      this.#requireUnderWay(flight);
+      if (flight.state === 'stamped' && this.#options.cosigners) await this.#announce(flight, batch);
+      if (flight.state === 'announced') await this.#cosign(flight, batch);
+      await this.#commit(flight, batch);
+      this.#flights.shift();
+      this.#pending.wake();
+    } catch (error) {
+      const obstacle = obstacleOf(error);
+      if (obstacle === undefined && !(error instanceof NotNow)) throw error;
+      if (!this.#flights.includes(flight)) return;
+      this.#abandon(flight);
+      if (obstacle === undefined || this.#cutOff.signal.aborted) return;
+      const fields = { error_code: obstacle.code, jobs: flight.jobs.length };
+      this.#options.logger.warn(fields, 'a batch could not be sealed; its jobs wait');
+      await this.#pending.failUnsealable(obstacle);
+    } finally {
+      flight.dated.resolve();
+    }
   }
 
-  /** Abandons a batch and all those drafted on it. */
-  #abandon(flight: Flight): void {
-    const index = this.#flights.indexOf(flight);
-    assert(index >= 0, 'a batch was thrown away that is not under way');
-    const lost = this.#flights.splice(index);
-    for (const one of lost) one.abandoned = true;
-    this.#pending.queue.putBack(lost.flatMap(({ jobs }) => jobs));
-    this.#pending.wake();
+  /** Collects signatures over the checkpoint. */
+  async #sign(flight: Flight, growth: Growth): Promise<SignedCheckpoint> {
+    const { signing, store, cosigners, clock } = this.#options;
+    const { draft, term } = flight;
+    if (this.#options.isForked?.()) throw forkAlarm();
+    // If the clock was set back, time-stamps do not belong to this epoch yet, and HSMs would sign in vain.
+    const isEarly = term.epoch.timestamps === 'required' && clock() < term.epoch.from;
+    const signatures = isEarly ? undefined : await signing.sign(term, draft.text, growth);
+    if (signatures === undefined) return this.#pause(flight);
+    flight.took.signMs = flight.lap();
+    const checkpoint = signCheckpoint(draft.text, store.identity.logOrigin, signatures);
+    if (cosigners?.accept(checkpoint.note) === false) throw unwitnessed();
+    this.#advance(flight, 'signed');
+    return checkpoint;
   }
 
-  /** False if the epochs changed since the draft, or in a fork: nothing is written then, and the batch is drafted again. */
-  async #commit(
-    { draft, term, jobs, waitedMs }: Flight,
-    evidence: Evidence,
-    lap: () => number,
-  ): Promise<boolean> {
-    const { store, timestamping, cosigners, observer } = this.#options;
-    const { batch, aheadMs = 0, isAnnounced: _, ...steps } = evidence;
-    if (!(await this.#isCosigned({ draft, term, jobs }, evidence))) return false;
+  /**
+   * Collects a time-stamp, if the epoch requires one. A batch may be signed before the one ahead of it, but not time-stamped before it,
+   * because the dates of the log never go back.
+   */
+  async #stamp(flight: Flight, checkpoint: SignedCheckpoint, ahead: Flight | undefined): Promise<Batch> {
+    const { timestamping } = this.#options;
+    const { draft, term, took } = flight;
+    let timestamp: Batch['timestamp'];
+    if (term.epoch.timestamps === 'required') {
+      if (!timestamping) throw unstampable();
+      await ahead?.dated.promise;
+      took.commitMs = flight.lap();
+      this.#requireUnderWay(flight);
+      const stamping = timestamping.stamp(checkpoint.note, draft.sealedAt, term, this.#cutOff.signal);
+      flight.dated.resolve();
+      timestamp = await stamping;
+      if (timestamp === undefined) return this.#pause(flight);
+      took.stampMs = flight.lap();
+    }
+    flight.dated.resolve();
+    this.#advance(flight, 'stamped');
+    return batchOf(draft, checkpoint, timestamp);
+  }
+
+  /** Makes the batch the next one of the log, whatever happens. */
+  async #announce(flight: Flight, batch: Batch): Promise<void> {
+    const { jobs, term } = flight;
+    const orOver = (one: Pending) => (error: unknown) => {
+      if (!one.isOver) throw error;
+    };
+    await Promise.all(jobs.map((one) => this.#pending.keep(one).catch(orOver(one))));
+    if (jobs.some(({ isOver }) => isOver)) throw new NotNow();
+    if (this.#options.isForked?.()) throw forkAlarm();
+    // If we stop before this, no witness has seen the batch, and its jobs wait.
+    const jobIds = jobs.map(({ job }) => job.id);
+    const announced = { ...batch, epochsRevision: term.revision, jobIds };
+    if (!(await this.#options.store.log.announce(announced))) throw new NotNow();
+    this.#advance(flight, 'announced');
+  }
+
+  /** Has the witnesses cosign an announced batch, if they must. */
+  async #cosign(flight: Flight, { checkpoint }: Batch): Promise<void> {
+    const { cosigners } = this.#options;
+    const tiles = this.#tilesWith(flight.draft);
+    // If we stop from here on, the batch is resumed at the next start.
+    if (cosigners && !(await cosigners.cosign(checkpoint, tiles, this.#cutOff.signal))) throw new NotNow();
+    this.#advance(flight, 'cosigned');
+  }
+
+  /** Writes the batch, unless the epochs changed since the draft, the log is forked, or one of its jobs has ended. */
+  async #commit(flight: Flight, batch: Batch): Promise<void> {
+    const { store, observer } = this.#options;
+    const { draft, term, jobs } = flight;
     // A job that is being made durable on its own must not become durable twice.
     while (jobs.some(({ keeping }) => keeping)) await Promise.all(jobs.map(({ keeping }) => keeping));
-    if (jobs.some(({ isOver }) => isOver)) return false;
-    if (cosigners === undefined && this.#options.isForked?.()) return false;
+    if (jobs.some(({ isOver }) => isOver)) throw new NotNow();
+    if (flight.state === 'stamped' && this.#options.isForked?.()) throw forkAlarm();
     const added = jobs.filter(({ acceptance }) => acceptance !== undefined);
     const leaves = draft.leaves.map((leaf, n) => {
       const { job, acceptance } = jobs[n] ?? {};
@@ -290,52 +345,57 @@ export class Pipeline {
     for (const one of added) one.committing = committing;
     const outcome = await committing;
     for (const one of added) one.committing = undefined;
-    if (outcome === false) return false;
     if (outcome !== true) {
-      // The other jobs of the batch are drafted again without these.
+      // The other jobs of the batch are drafted again without those that conflict with jobs of another node.
       for (const one of added) {
-        const refusal = outcome.get(one.job.id);
-        if (refusal !== undefined) this.#pending.end(one, refusal);
+        const refusal = outcome === false ? undefined : outcome.get(one.job.id);
+        if (refusal) this.#pending.end(one, refusal);
       }
-      return false;
+      throw new NotNow();
     }
-    const commitMs = aheadMs + lap();
+    flight.took.commitMs += flight.lap();
     this.#edge = draft.edge;
     this.#sealedAt = draft.sealedAt;
+    this.#advance(flight, 'committed');
+    for (const { job } of added) observer?.accepted(job);
+    // At once: a caller that stops waiting now must find the outcome of its job.
+    this.#report(flight, batch);
+  }
+
+  /** Notifies the callers that wait, and all parts that follow the log. */
+  #report(flight: Flight, batch: Batch): void {
+    const { timestamping, cosigners, observer } = this.#options;
+    const { draft, jobs, waitedMs, took } = flight;
     cosigners?.released();
     timestamping?.sealed(batch);
-    for (const { job } of added) observer?.accepted(job);
     const { firstLeaf, sealedAt } = draft;
     for (const [n, one] of jobs.entries())
       this.#pending.end(one, { kind: 'sealed', leafIndex: firstLeaf + n, sealedAt });
-    observer?.sealed({ jobs: jobs.map(({ job }) => job), waitedMs, ...steps, commitMs });
-    return true;
+    observer?.sealed({ jobs: jobs.map(({ job }) => job), waitedMs, ...took });
+    this.#advance(flight, 'reported');
   }
 
-  /**
-   * Whether the required witnesses have cosigned the batch. From its announcement on, it is the next batch of the log, whatever happens: a
-   * witness that has seen it would report any other as a fork. False if it was not announced because the epochs changed or the log is
-   * forked, or if the daemon is stopping.
-   */
-  async #isCosigned(
-    { draft, term, jobs }: Pick<Flight, 'draft' | 'term' | 'jobs'>,
-    { batch, isAnnounced }: Evidence,
-  ): Promise<boolean> {
-    const { store, cosigners } = this.#options;
-    if (cosigners === undefined) return true;
-    if (!isAnnounced) {
-      const orOver = (one: Pending) => (error: unknown) => {
-        if (!one.isOver) throw error;
-      };
-      await Promise.all(jobs.map((one) => this.#pending.keep(one).catch(orOver(one))));
-      if (jobs.some(({ isOver }) => isOver)) return false;
-      if (this.#options.isForked?.()) return false;
-      // If we stop before this, no witness has seen the batch, and its jobs wait.
-      const jobIds = jobs.map(({ job }) => job.id);
-      if (!(await store.log.announce({ ...batch, epochsRevision: term.revision, jobIds }))) return false;
-    }
-    // If we stop from here on, the batch is resumed at the next start.
-    return cosigners.cosign(batch.checkpoint, this.#tilesWith(draft), this.#cutOff.signal);
+  /** Throws {@link NotNow} for a batch whose jobs wait again, because one that it was drafted on was abandoned. */
+  #requireUnderWay(flight: Flight): void {
+    if (!this.#flights.includes(flight)) throw new NotNow();
+  }
+
+  /** Moves a batch to its next state, unless its jobs wait again. */
+  #advance(flight: Flight, to: BatchState): void {
+    this.#requireUnderWay(flight);
+    const next: readonly BatchState[] = BATCH_STATES[flight.state].next;
+    assert(next.includes(to), `a batch is ${flight.state} and becomes ${to}`);
+    flight.state = to;
+  }
+
+  /** Returns the jobs of a batch, and of all those drafted on it, to the queue. A batch that is announced when the daemon stops stays so. */
+  #abandon(flight: Flight): void {
+    const lost = this.#flights.slice(this.#flights.indexOf(flight));
+    const returned = lost.filter(({ state }) => state !== 'announced');
+    for (const one of returned) this.#advance(one, 'waiting');
+    this.#flights = this.#flights.filter((one) => !lost.includes(one));
+    this.#pending.queue.putBack(returned.flatMap(({ jobs }) => jobs));
+    this.#pending.wake();
   }
 
   /** The tiles of the tree that the draft produces, based on those of the batches in progress. */
@@ -347,63 +407,14 @@ export class Pipeline {
   }
 
   /**
-   * Collects signatures, then a time-stamp. Undefined if they are not available within the epoch: the batch cannot be sealed. A batch may
-   * be signed before the one ahead of it, but not time-stamped before it, because the dates of the log never go back.
-   */
-  async #evidence(
-    flight: Flight,
-    growth: Growth,
-    aheadIsDated: Promise<void> | undefined,
-  ): Promise<Evidence | undefined> {
-    const { signing, store, timestamping, cosigners, clock, logger } = this.#options;
-    const { draft, term } = flight;
-    try {
-      const lap = stopwatch();
-      if (this.#options.isForked?.()) throw forkAlarm();
-      // If the clock was set back, time-stamps do not belong to this epoch yet, and HSMs would sign in vain.
-      if (term.epoch.timestamps === 'required' && clock() < term.epoch.from) return await this.#pause(flight);
-      const signatures = await signing.sign(term, draft.text, growth);
-      if (signatures === undefined) return await this.#pause(flight);
-      const signMs = lap();
-      const checkpoint = signCheckpoint(draft.text, store.identity.logOrigin, signatures);
-      if (cosigners?.accept(checkpoint.note) === false) throw unwitnessed();
-      if (term.epoch.timestamps !== 'required')
-        return { batch: batchOf(draft, checkpoint, undefined), signMs };
-      if (!timestamping) throw unstampable();
-      await aheadIsDated;
-      const aheadMs = lap();
-      if (flight.abandoned) return undefined;
-      const stamping = timestamping.stamp(checkpoint.note, draft.sealedAt, term, this.#cutOff.signal);
-      flight.dated.resolve();
-      const timestamp = await stamping;
-      return timestamp
-        ? { batch: batchOf(draft, checkpoint, timestamp), signMs, aheadMs, stampMs: lap() }
-        : await this.#pause(flight);
-    } catch (error) {
-      const obstacle = obstacleOf(error);
-      if (!obstacle) throw error;
-      if (flight.abandoned || this.#cutOff.signal.aborted) return undefined;
-      const fields = { error_code: obstacle.code, jobs: draft.leaves.length };
-      logger.warn(fields, 'a batch could not be sealed; its jobs wait');
-      this.#abandon(flight);
-      await this.#pending.failUnsealable(obstacle);
-      return undefined;
-    }
-  }
-
-  /**
    * A batch that crosses the end of an epoch does not belong to either epoch. The clock of an authority can pass that end before ours does.
    */
-  async #pause({ abandoned, term }: Flight): Promise<undefined> {
-    if (abandoned) return;
+  async #pause(flight: Flight): Promise<never> {
+    this.#requireUnderWay(flight);
     const { clock, logger } = this.#options;
     logger.info('an epoch ended while a batch was being sealed: the batch is drafted again');
-    const earlyMs = term.epoch.from - clock();
+    const earlyMs = flight.term.epoch.from - clock();
     await sleep(Math.min(Math.max(earlyMs, STRADDLE_PAUSE_MS), EARLY_PAUSE_MS_MAX));
+    throw new NotNow();
   }
-}
-
-function flightOf(draft: Draft, term: Term, jobs: Sealable[], waitedMs: number[]): Flight {
-  const dated = Promise.withResolvers<void>();
-  return { draft, term, jobs, waitedMs, abandoned: false, dated, landed: Promise.resolve() };
 }

@@ -14,17 +14,17 @@ export interface Mutant {
 export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'answers before its batch is durable': {
     file: 'seal/pipeline.ts',
-    line: 'const isCommitted = await outcome;',
-    instead: 'const isCommitted = true;',
+    line: 'const outcome = await committing;',
+    instead: 'const outcome = true;',
   },
   'keeps what was drafted on a batch that was thrown away': {
     file: 'seal/pipeline.ts',
-    line: 'const lost = this.#flights.splice(index);',
-    instead: 'const lost = this.#flights.splice(index, 1);',
+    line: 'const lost = this.#flights.slice(this.#flights.indexOf(flight));',
+    instead: 'const lost = [flight];',
   },
   'commits a batch before the one that it was drafted on': {
     file: 'seal/pipeline.ts',
-    line: 'if (evidence !== undefined) await ahead;',
+    line: 'await ahead?.landed;',
     instead: '',
   },
   'makes a job durable by itself and with its batch': {
@@ -53,20 +53,20 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     line: 'if (isInMemory && one.keeping === undefined) this.end(one, obstacle);',
     instead: 'if (isInMemory) this.end(one, obstacle);',
   },
-  'throws a batch away before it is under way': {
+  'goes on with a batch that was thrown away': {
     file: 'seal/pipeline.ts',
-    line: 'this.#flights.push(flight);\n    const evidence = collect()',
-    instead: 'const coming = collect(); this.#flights.push(flight);\n    const evidence = coming',
+    line: 'await ahead?.landed;\n      this.#requireUnderWay(flight);',
+    instead: 'await ahead?.landed;',
   },
   'seals on in a fork': {
     file: 'seal/pipeline.ts',
-    line: 'if (cosigners === undefined && this.#options.isForked?.()) return false;',
+    line: "if (flight.state === 'stamped' && this.#options.isForked?.()) throw forkAlarm();",
     instead: '',
   },
   'shows its witnesses a batch after the fork alarm': {
     file: 'seal/pipeline.ts',
-    line: 'if (this.#options.isForked?.()) return false;\n      // If',
-    instead: '// If',
+    line: 'if (this.#options.isForked?.()) throw forkAlarm();\n    // If we stop before',
+    instead: '// If we stop before',
   },
   'forgets the batch that a witness has seen': {
     file: 'seal/openSealer.ts',
@@ -75,8 +75,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   'shows a witness a batch that it does not hold to': {
     file: 'seal/pipeline.ts',
-    line: 'if (!isAnnounced) {',
-    instead: 'if (isAnnounced === undefined && jobs.length < 0) {',
+    line: 'if (!(await this.#options.store.log.announce(announced))) throw new NotNow();',
+    instead: 'void announced;',
   },
   'sleeps through a new job': {
     file: 'seal/pendingJobs.ts',
@@ -100,13 +100,13 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   'seals without a time-stamp': {
     file: 'seal/pipeline.ts',
-    line: "if (term.epoch.timestamps !== 'required')",
-    instead: 'if (draft.leaves.length > 2)',
+    line: "if (term.epoch.timestamps === 'required') {",
+    instead: 'if (draft.leaves.length <= 2) {',
   },
   'forgets jobs of a batch that was thrown away': {
     file: 'seal/pipeline.ts',
-    line: 'this.#pending.queue.putBack(lost.flatMap(({ jobs }) => jobs));',
-    instead: 'this.#pending.queue.putBack(lost.slice(0, 1).flatMap(({ jobs }) => jobs));',
+    line: 'this.#pending.queue.putBack(returned.flatMap(({ jobs }) => jobs));',
+    instead: 'this.#pending.queue.putBack(returned.slice(0, 1).flatMap(({ jobs }) => jobs));',
   },
   'signs another checkpoint than it keeps': {
     file: 'seal/pipeline.ts',
