@@ -1,52 +1,34 @@
 /** A daemon without keys of the log: it accepts jobs into the database, where another daemon finds and seals them. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from 'pino';
-import { Metrics } from '../admin/metrics.ts';
 import { openAdministration } from '../admin/server.ts';
 import { stopwatch } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { startRounds } from '../base/rounds.ts';
-import type { Config } from '../config/config.ts';
-import type { LiveConfig } from '../config/reload.ts';
 import { trustOf } from '../config/trustAnchors.ts';
 import { createApp } from '../http/app.ts';
-import { termAt } from '../log/epochs.ts';
+import { type Epochs, termAt } from '../log/epochs.ts';
 import { unavailable } from '../scan/documentScan.ts';
 import { ScannerFailure } from '../scan/scannerFailure.ts';
 import type { DocumentScanner } from '../seal/documentPass.ts';
 import { probing } from '../seal/probing.ts';
 import { type NodeOutlook, RemoteSealer } from '../seal/remoteSealer.ts';
-import { Timekeeping } from '../seal/timekeeping.ts';
 import { SourceClient } from '../source/sourceClient.ts';
 import { logDatabaseSpace } from '../store/diskSpace.ts';
 import { openStoreAt } from '../store/engines.ts';
 import type { Store } from '../store/store.ts';
 import { isRefusedAs } from '../store/storeError.ts';
-import type { Supervision } from '../watch/supervision.ts';
 import {
+  administrationOf,
+  apiOf,
+  type Intake,
   openApiServer,
-  openClockOf,
-  openCopiesOf,
-  openEgress,
-  openHashing,
+  openEarly,
+  openIntake,
   openLastCheckpointOf,
-  openLimits,
-  openScannerOf,
-  openTlsOf,
+  openTime,
 } from './parts.ts';
-import type { Running } from './running.ts';
-import { administrationOf, apiOf, type Shared } from './shared.ts';
+import type { Program, Running } from './running.ts';
 import { UNREACHABLE_MS_MAX } from './turn.ts';
-
-export interface FrontOptions {
-  config: Config;
-  live: LiveConfig;
-  supervision: Supervision;
-  /** Aborted when this daemon must stop. */
-  signal: AbortSignal;
-  logger: Logger;
-  onFatal(error: unknown): void;
-}
 
 /** Interval at which a front checks whether the epochs changed. */
 const EPOCHS_MS = 1_000;
@@ -67,33 +49,26 @@ const NO_DELIVERIES = {
 };
 const NO_FETCHES = { underWay: 0, queued: 0, paused: 0 };
 
-/** Opens the parts of a front, and listens. The caller closes `parts`. Undefined if it was stopped before it listened. */
-export async function openFront(
-  options: FrontOptions,
-  parts: AsyncDisposableStack,
-): Promise<Running | undefined> {
-  const { config, live, supervision, logger } = options;
-  const onFatal = unlessUnavailable(options);
-  const adopt = <Part extends { close(): void | Promise<void> }>(part: Part) =>
-    parts.adopt(part, (open) => open.close());
-  const opened = await openWhenReachable(options);
-  if (opened === undefined) return undefined;
-  const store = adopt(opened);
+/** Opens the parts of a front, and listens. Undefined if it was stopped before it listened. */
+export async function openFront(program: Program): Promise<Running | undefined> {
+  const early = await openEarly({ ...program, onFatal: unlessUnavailable(program) });
+  const store = await openWhenReachable(early);
+  if (store === undefined) return undefined;
+  program.supervision.starting('prepares to accept jobs');
+  // The acts of a front are not on any audit trail, because it cannot write there.
+  program.live.recordWith(async () => {});
+  const { clock, time } = await openTime(early, store);
+  const lastCheckpoint = await openLastCheckpointOf(early, store);
+  const intake = await openIntake({ ...early, store, clock, time, lastCheckpoint });
+  const sealer = await openRemoteSealer(intake);
+  return openFaces(intake, sealer);
+}
+
+async function openRemoteSealer(program: Intake): Promise<RemoteSealer> {
+  const { store, live, metrics, logger, onFatal, own } = program;
   const { sealing } = store;
   if (sealing === undefined) throw new Error('the store of a front does not say who seals');
-  supervision.starting('prepares to accept jobs');
-  // The acts of a front are not on any audit trail, because it cannot write there.
-  live.recordWith(async () => {});
-  const egress = openEgress(config, logger, parts);
-  const clock = await openClockOf(config, store, logger, parts);
-  const time = new Timekeeping(store.serviceTime, clock);
-  const metrics = new Metrics();
-  const lastCheckpoint = await openLastCheckpointOf(config, store, { logger, onFatal, parts });
-  const epochs = await followEpochs(store, onFatal, parts);
-  const scanner = await openScannerOf(config, { metrics, logger, parts });
-  const hash = await openHashing(config, { metrics, logger, parts });
-  const limits = await openLimits(live, { store, time, metrics, logger });
-  const sealer = adopt(
+  const sealer = own(
     await RemoteSealer.open({
       store,
       sealing,
@@ -109,21 +84,22 @@ export async function openFront(
     logger.warn(
       'the role in store.url may write the log: a front needs one that is a member of pdfseal_front only',
     );
-  const copies = await openCopiesOf(config, store, parts);
+  return sealer;
+}
+
+/** The administration and the API. */
+async function openFaces(program: Intake, sealer: RemoteSealer): Promise<Running> {
+  const { config, store, egress, hash, scanner, time, tls, stopping, logger, own } = program;
+  const epochs = await followEpochs(program);
   const document = {
     pool: hash.pool,
     documentBytesMax: config.limits.documentBytesMax,
     scanner: scanner ?? unscannedUnless(() => sealer.outlook),
   };
   const source = new SourceClient(egress.to('source'), config.sources.answerTimeoutMs);
-  const probe = probing({ source, document, logger, signal: options.signal });
-  const tls = openTlsOf('http.tls', config.http.tls, { logger, parts });
-  const shared: Shared = {
-    ...{ config, live, store, egress, document, scanner, hash, copies, limits, time, lastCheckpoint, tls },
-    ...{ metrics, logger, onFatal },
-  };
+  const probe = probing({ source, document, logger, signal: stopping });
   const app = createApp({
-    ...apiOf(shared),
+    ...apiOf(program, document),
     sealer,
     isFront: true,
     // A front has no certificates of its own, and cannot read the audit trail.
@@ -131,8 +107,8 @@ export async function openFront(
     sources: { probe, accept: (job, acceptance) => sealer.accept(job, acceptance) },
     timestamped: () => termAt(epochs(), time.date()).epoch.timestamps === 'required',
   });
-  const { status, ...administration } = administrationOf(shared);
-  adopt(
+  const { status, ...administration } = administrationOf(program);
+  own(
     await openAdministration({
       ...administration,
       status: {
@@ -151,7 +127,7 @@ export async function openFront(
       console: undefined,
     }),
   );
-  const server = await openApiServer(app, config, { logger, tls });
+  const server = await openApiServer(app, program);
   return { server, engine: hash.engine, waiting: () => sealer.waitingCount };
 }
 
@@ -172,18 +148,16 @@ function unscannedUnless(outlook: () => NodeOutlook): DocumentScanner {
 }
 
 /** The database may be started after this process, or be moving to another server. Undefined if this process must stop. */
-async function openWhenReachable({
-  config,
-  supervision,
-  signal,
-  logger,
-}: FrontOptions): Promise<Store | undefined> {
+async function openWhenReachable(program: Program): Promise<Store | undefined> {
+  const { config, supervision, stopping: signal, logger, own } = program;
   const expected = { environment: config.environment, logOrigin: config.log.origin };
   const elapsedMs = stopwatch();
   let told: string | undefined;
   for (let unreachableMs = 0; !signal.aborted; unreachableMs += elapsedMs()) {
     try {
-      return await openStoreAt(config.store, { expected, front: true, onFull: logDatabaseSpace(logger) });
+      return own(
+        await openStoreAt(config.store, { expected, front: true, onFull: logDatabaseSpace(logger) }),
+      );
     } catch (error) {
       if (!isUnreachable(error)) throw error;
       if (unreachableMs > UNREACHABLE_MS_MAX) throw new Error(error.message, { cause: error });
@@ -202,7 +176,7 @@ function isUnreachable(error: unknown): error is Error {
 }
 
 /** Handles errors of periodic work, which continues once the database answers again. */
-function unlessUnavailable({ logger, onFatal }: FrontOptions): (error: unknown) => void {
+function unlessUnavailable({ logger, onFatal }: Program): (error: unknown) => void {
   let toldAt = Number.NEGATIVE_INFINITY;
   return (error) => {
     if (isRefusedAs('disk_full', error)) return; // The log already says so.
@@ -214,15 +188,11 @@ function unlessUnavailable({ logger, onFatal }: FrontOptions): (error: unknown) 
 }
 
 /** Keeps the epochs up to date. */
-async function followEpochs(
-  store: Pick<Store, 'epochs'>,
-  onFatal: (error: unknown) => void,
-  parts: AsyncDisposableStack,
-): Promise<() => Awaited<ReturnType<Store['epochs']['newest']>>> {
+async function followEpochs({ store, onFatal, own }: Intake): Promise<() => Epochs> {
   let newest = await store.epochs.newest();
   const look = async () => {
     newest = await store.epochs.newest();
   };
-  parts.defer(startRounds(look, EPOCHS_MS, onFatal).close);
+  own(startRounds(look, EPOCHS_MS, onFatal));
   return () => newest;
 }

@@ -1,73 +1,86 @@
-import type { Logger } from 'pino';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { stopwatch } from '../base/clock.ts';
-import type { Sequencing } from '../store/engines.ts';
-import type { Supervision } from '../watch/supervision.ts';
+import { noteNewestCheckpoint } from '../prove/trail/lastCheckpoint.ts';
+import { openStoreAt, type Sequencing } from '../store/engines.ts';
+import type { Store } from '../store/store.ts';
+import type { Program } from './running.ts';
 
 /** If a server does not answer for this long, the process ends, and its supervisor restarts it. */
 export const UNREACHABLE_MS_MAX = 150_000;
 
-export interface TurnOptions {
-  supervision: Pick<Supervision, 'standby' | 'starting'>;
-  /** Resolves when this daemon must stop. */
-  stopped: Promise<unknown>;
-  logger: Logger;
-  /** Called once another daemon is known to be active; the signal aborts when this one no longer waits. */
-  onStandby(signal: AbortSignal): void;
-  onFatal(error: unknown): void;
-}
-
-/** How a daemon waits, until the wait is reported as over. */
-interface Waiting extends Sequencing {
-  over(): void;
-}
-
 /** The wait for a turn was ended by a signal. */
 class StoppedWaiting extends Error {}
 
-/** Handles the error that ended the wait: if it was a signal, nothing is left to do. Rethrows anything else. */
-export function stoppedWaiting(error: unknown, logger: Logger): undefined {
-  if (!(error instanceof StoppedWaiting)) throw error;
-  logger.info({ event: 'stopped' }, 'stopped');
+/**
+ * Opens the store when it is this daemon's turn. If another one may be active at the same log, waits for as long as that is active, but not
+ * for a server that never answers. Undefined if this process must stop first.
+ */
+export async function openInTurn(
+  { config, supervision, stopping, logger, onFatal }: Program,
+  open: (sequencing: Sequencing) => Promise<Store>,
+): Promise<Store | undefined> {
+  const abort = new AbortController();
+  const stop = () => abort.abort(new StoppedWaiting('stopped'));
+  if (stopping.aborted) stop();
+  stopping.addEventListener('abort', stop);
+  let standby: AbortController | undefined;
+  let reported: string | undefined;
+  let elapsedMs: (() => number) | undefined;
+  let unreachableMs = 0;
+  const onWait: Sequencing['onWait'] = (wait) => {
+    const status =
+      'holder' in wait
+        ? `waits to take over: ${wait.holder} is active`
+        : `the database does not answer: ${wait.unreachable}`;
+    if (status !== reported) logger.info({ event: 'waiting' }, status);
+    reported = status;
+    if ('holder' in wait) {
+      elapsedMs = undefined;
+      unreachableMs = 0;
+      supervision.standby(status);
+      if (standby !== undefined) return;
+      standby = new AbortController();
+      noteWhileWaiting({ config, logger }, standby.signal).catch(onFatal);
+    } else {
+      supervision.starting(status);
+      elapsedMs ??= stopwatch();
+      unreachableMs += elapsedMs();
+      if (unreachableMs > UNREACHABLE_MS_MAX)
+        abort.abort(new Error(`the database of the store does not answer: ${wait.unreachable}`));
+    }
+  };
+  try {
+    return await open({ signal: abort.signal, onLost: onFatal, onWait });
+  } catch (error) {
+    if (error instanceof StoppedWaiting) return undefined;
+    throw error;
+  } finally {
+    standby?.abort();
+    stopping.removeEventListener('abort', stop);
+  }
 }
 
 /**
- * How a daemon waits if another one may be active at the same log: for as long as that is active, but not for a server that never answers.
+ * While a daemon waits for its turn, it records the newest checkpoints on its own machine, like the active daemon: so it refuses a database
+ * that has lost some of what was released. Problems are logged, because they would also keep this daemon from taking over.
  */
-export function waitForTurn({ supervision, stopped, logger, onStandby, onFatal }: TurnOptions): Waiting {
-  const abort = new AbortController();
-  const standby = new AbortController();
-  let isStandby = false;
-  stopped.then(() => abort.abort(new StoppedWaiting('stopped')), onFatal);
-  let told: string | undefined;
-  let elapsedMs: (() => number) | undefined;
-  let unreachableMs = 0;
-  const giveUpOn = (reason: string) => {
-    elapsedMs ??= stopwatch();
-    unreachableMs += elapsedMs();
-    if (unreachableMs > UNREACHABLE_MS_MAX)
-      abort.abort(new Error(`the database of the store does not answer: ${reason}`));
+async function noteWhileWaiting(
+  { config, logger }: Pick<Program, 'config' | 'logger'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { store: location, environment, log } = config;
+  const note = async () => {
+    // As a front does, which does not accept anything that a failover could undo.
+    const expected = { environment, logOrigin: log.origin };
+    const store = await openStoreAt(location, { front: true, expected });
+    await noteNewestCheckpoint(log.lastCheckpointFile, store).finally(() => store.close());
   };
-  return {
-    over: () => standby.abort(),
-    signal: abort.signal,
-    onLost: onFatal,
-    onWait: (wait) => {
-      const status =
-        'holder' in wait
-          ? `waits to take over: ${wait.holder} is active`
-          : `the database does not answer: ${wait.unreachable}`;
-      if (status !== told) logger.info({ event: 'waiting' }, status);
-      told = status;
-      if ('holder' in wait) {
-        elapsedMs = undefined;
-        unreachableMs = 0;
-        supervision.standby(status);
-        if (!isStandby) onStandby(standby.signal);
-        isStandby = true;
-      } else {
-        supervision.starting(status);
-        giveUpOn(wait.unreachable);
-      }
-    },
-  };
+  let reported: string | undefined;
+  while (!signal.aborted) {
+    const fault = await note().catch((error: Error) => error);
+    if (fault instanceof Error && fault.message !== reported && !signal.aborted)
+      logger.warn({ event: 'standby_not_ready', err: fault }, `could not take over now: ${fault.message}`);
+    reported = fault?.message;
+    await sleep(log.lastCheckpointIntervalMs, undefined, { signal }).catch(() => {});
+  }
 }

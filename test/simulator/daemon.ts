@@ -40,7 +40,7 @@ export interface Surroundings {
 
 const logger = pino({ level: 'silent' });
 
-/** Opens them as `src/main/serve.ts` does. */
+/** Opens them as `src/main/daemon.ts` does. */
 export async function openDaemon({ store, partitions, ...outside }: Surroundings): Promise<Daemon> {
   const { date: clock, onBegin, onFatal } = outside;
   const after = await store.trail.newest();
