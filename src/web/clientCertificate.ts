@@ -1,13 +1,11 @@
 import { X509Certificate } from 'node:crypto';
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls';
 import { issuedAs, type RevocationList } from '../asn1/revocationList.ts';
+import { issuerOf, namesIn, sha256Of } from '../asn1/x509Names.ts';
 
 /** A client certificate that this server accepts. */
 export interface ClientCertificate {
-  /**
-   * Names of the holder in the certificate: the subject as RFC 4514 writes it (if there is one), also as OpenSSL writes it if that differs,
-   * then `DNS:…` and `URI:…` of the subject alternative names.
-   */
+  /** Names of the holder in the certificate: see {@link namesIn}. */
   names: readonly string[];
   /** SHA-256 of the certificate, lower-case hex: `x5t#S256` of RFC 8705 in hex. */
   sha256: string;
@@ -99,7 +97,7 @@ function whyUnknown(chain: readonly X509Certificate[]): string {
   const last = chain.at(-1);
   return last === undefined || last.checkIssued(last)
     ? 'is of an authority that this server no longer trusts'
-    : `was issued by ${nameFrom(last.issuer)}, which this server does not know: client_ca_file must have intermediate authorities too`;
+    : `was issued by ${issuerOf(last)}, which this server does not know: client_ca_file must have intermediate authorities too`;
 }
 
 function readPresented(socket: TLSSocket): Presented | null {
@@ -114,51 +112,5 @@ function readPresented(socket: TLSSocket): Presented | null {
     chain.push(issuer);
     child = issuer;
   }
-  return { certificate: describe(own), chain };
-}
-
-function describe(certificate: X509Certificate): ClientCertificate {
-  const subjects = new Set([subjectOf(certificate), ...subjectsByOpenssl(certificate)].filter(Boolean));
-  return {
-    names: [...subjects, ...alternativeNames(certificate)].slice(0, NAMES_MAX),
-    sha256: sha256Of(certificate),
-  };
-}
-
-/** SHA-256 of a certificate, lower-case hex. */
-export function sha256Of({ fingerprint256 }: X509Certificate): string {
-  return fingerprint256.replaceAll(':', '').toLowerCase();
-}
-
-/** The subject as RFC 4514 writes it. */
-export function subjectOf({ subject = '' }: X509Certificate): string {
-  return nameFrom(subject);
-}
-
-/**
- * A name as RFC 4514 writes it. Node has a line for each relative name, in the order of the certificate; it escapes as the RFC does,
- * control characters included, so no value can look like a line or a name of its own.
- */
-function nameFrom(lines: string): string {
-  return lines.split('\n').reverse().join(',').replaceAll(' + ', '+');
-}
-
-/**
- * The same as `openssl x509 -nameopt RFC2253` writes it, which people copy: the parts of a multi-valued relative name are in the opposite
- * order, and characters beyond ASCII are bytes (except with `-esc_msb`).
- */
-function subjectsByOpenssl({ subject = '' }: X509Certificate): string[] {
-  const relative = subject.split('\n').map((name) => name.split(' + ').reverse().join('+'));
-  const text = relative.reverse().join(',');
-  const inBytes = (some: string) => Buffer.from(some).toString('hex').toUpperCase().replaceAll(/../g, '\\$&');
-  return [text, text.replaceAll(/[^\x20-\x7e]+/g, inBytes)];
-}
-
-/**
- * The DNS names and URIs. Node quotes names with special characters: such a name could contain what looks like another, so none of the
- * certificate counts then.
- */
-function alternativeNames({ subjectAltName = '' }: X509Certificate): string[] {
-  if (subjectAltName.includes('"')) return [];
-  return subjectAltName.split(', ').filter((name) => /^(?:DNS|URI):/.test(name));
+  return { certificate: { names: namesIn(own).slice(0, NAMES_MAX), sha256: sha256Of(own) }, chain };
 }

@@ -4,6 +4,7 @@ import { isIP, type Socket } from 'node:net';
 import { createSecureContext, type Server, TLSSocket, type TlsOptions } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
+import { encodePem, pemBlocks } from '../asn1/pem.ts';
 import { parseRevocationList, type RevocationList } from '../asn1/revocationList.ts';
 import { readWholeFile } from '../base/atomicFile.ts';
 import { systemClock, toRfc3339 } from '../base/clock.ts';
@@ -261,7 +262,7 @@ function ofTable<Read>(table: TlsTable, read: () => Read): Read {
 }
 
 function readPair({ certificateFile, keyFile }: TlsFiles): ServerPair {
-  const cert = readWholeFile(certificateFile).toString();
+  const cert = readWholeFile(certificateFile);
   const chain = parseCertificates(certificateFile, cert);
   const key = readWholeFile(keyFile).toString();
   if ((statSync(keyFile).mode & 0o007) !== 0) {
@@ -282,11 +283,12 @@ function readPair({ certificateFile, keyFile }: TlsFiles): ServerPair {
 function readClientSide({ clientCaFile, clientCrlFile }: TlsFiles): ClientSide {
   if (clientCaFile === undefined)
     return { secrets: {}, authorities: [], trust: { authorities: new Set(), lists: [] } };
-  const ca = readWholeFile(clientCaFile).toString();
+  const ca = readWholeFile(clientCaFile);
   const authorities = parseCertificates(clientCaFile, ca);
-  const found = clientCrlFile === undefined ? [] : parseRevocationLists(clientCrlFile);
+  const lists = clientCrlFile === undefined ? [] : parseRevocationLists(clientCrlFile);
   // From a text with several lists, Node would take the first only.
-  const secrets = { ca, ...(found.length > 0 && { crl: found.map(({ pem }) => pem) }) };
+  const crl = lists.map(({ der }) => encodePem('X509 CRL', der));
+  const secrets = { ca, ...(crl.length > 0 && { crl }) };
   try {
     createSecureContext(secrets);
   } catch (cause) {
@@ -294,7 +296,6 @@ function readClientSide({ clientCaFile, clientCrlFile }: TlsFiles): ClientSide {
     throw new OperatorError(`${files} cannot be used (${(cause as Error).message})`, { cause });
   }
   const fingerprints = new Set(authorities.map(({ fingerprint256 }) => fingerprint256));
-  const lists = found.map(({ list }) => list);
   return { secrets, authorities, trust: { authorities: fingerprints, lists } };
 }
 
@@ -321,27 +322,20 @@ function nameOf({ subject }: X509Certificate): string {
   return subject.split('\n').reverse().join(', ');
 }
 
-const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
-
 /** All certificates of the file, in its order. */
-function parseCertificates(file: string, pem: string): [X509Certificate, ...X509Certificate[]] {
+function parseCertificates(file: string, pem: Buffer): [X509Certificate, ...X509Certificate[]] {
   try {
-    const [first = '', ...others] = pem.match(CERTIFICATE) ?? [];
+    const [first = '', ...others] = pemBlocks('CERTIFICATE', pem);
     return [new X509Certificate(first), ...others.map((one) => new X509Certificate(one))];
   } catch (cause) {
     throw new OperatorError(`${file} has no certificate in PEM`, { cause });
   }
 }
 
-const LIST = /-----BEGIN X509 CRL-----([A-Za-z0-9+/=\s]+)-----END X509 CRL-----/g;
-
-function parseRevocationLists(file: string): { pem: string; list: RevocationList }[] {
+function parseRevocationLists(file: string): RevocationList[] {
   try {
-    const lists = Array.from(readWholeFile(file).toString().matchAll(LIST), ([pem, base64 = '']) => ({
-      pem,
-      list: parseRevocationList(Buffer.from(base64, 'base64')),
-    }));
-    if (lists.some(({ list: { thisUpdate, nextUpdate = NEVER } }) => nextUpdate <= thisUpdate))
+    const lists = pemBlocks('X509 CRL', readWholeFile(file)).map(parseRevocationList);
+    if (lists.some(({ thisUpdate, nextUpdate = NEVER }) => nextUpdate <= thisUpdate))
       throw new OperatorError(`${file} has a revocation list that ends before it begins`);
     if (lists.length > 0) return lists;
   } catch (cause) {

@@ -8,7 +8,7 @@ import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { connect as connectTls } from 'node:tls';
 import t from 'tap';
-import { sha256Of } from '../../src/web/clientCertificate.ts';
+import { sha256Of } from '../../src/asn1/x509Names.ts';
 import { issueClient, type KeyPair, makeAuthority, revoke } from '../support/certificates.ts';
 import { openTlsConsole } from './overTls.ts';
 

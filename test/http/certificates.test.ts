@@ -19,13 +19,13 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { bitString, parseDer, sequence } from '../../src/asn1/der.ts';
 import { encodePem } from '../../src/asn1/pem.ts';
+import { sha256Of } from '../../src/asn1/x509Names.ts';
 import { presentCertificates } from '../../src/health/sections/certificatesSection.ts';
 import { requireKey } from '../../src/http/authentication.ts';
 import { callerOf, type RequestContext } from '../../src/http/requestContext.ts';
 import { listen } from '../../src/http/server.ts';
 import { hashApiKey, hashCertificateName } from '../../src/job/apikey.ts';
 import { parseAuditRecord } from '../../src/manifest/auditRecord.ts';
-import { sha256Of } from '../../src/web/clientCertificate.ts';
 import { TlsCertificates, type TlsFiles } from '../../src/web/tls.ts';
 import { ENVIRONMENT, openTestApp, pdfOf, type TestApp } from '../support/app.ts';
 import {

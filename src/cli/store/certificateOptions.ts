@@ -1,9 +1,9 @@
 import { X509Certificate } from 'node:crypto';
 import { InvalidArgumentError } from 'commander';
+import { sha256Of } from '../../asn1/x509Names.ts';
 import { systemClock, toRfc3339 } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { Config } from '../../config/config.ts';
-import { sha256Of } from '../../web/clientCertificate.ts';
 import { readTextFile } from '../files.ts';
 
 const FILE_BYTES_MAX = 1 << 20;

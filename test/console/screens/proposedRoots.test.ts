@@ -2,8 +2,8 @@
 import { X509Certificate } from 'node:crypto';
 import { appendFileSync, readFileSync } from 'node:fs';
 import t from 'tap';
+import { sha256Of } from '../../../src/asn1/x509Names.ts';
 import { systemClock } from '../../../src/base/clock.ts';
-import { sha256Of } from '../../../src/web/clientCertificate.ts';
 import { makeAuthority } from '../../support/certificates.ts';
 import { openConsole, PLAN } from '../proposingPeople.ts';
 import { look } from './everyScreen.ts';
