@@ -82,7 +82,7 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
     ...['web/tls.ts #servers', 'http/server.ts servers', 'web/egressServer.ts #underWay'],
     ...['limits/policies.ts #quotas', 'limits/policies.ts #clients'],
     ...['ops/drills.ts #withdrawn', 'ops/drills.ts #turns', 'console/sessions.ts #begun'],
-    ...['witness/start.ts logs', 'witness/heldCheckpoints.ts #notes', 'witness/witness.ts #underWay'],
+    ...['witness/heldCheckpoints.ts #notes', 'witness/witness.ts #underWay'],
     ...['witness/witness.ts #renewedAt', 'witness/witness.ts #alarmed'],
   ],
   'made once, when the program starts': [...['console/assets.ts byPath', 'http/app.ts literals']],

@@ -132,7 +132,7 @@ function filesBelow(folder: string): string[] {
 }
 
 t.test('an installation has everything that its programs load', async (t) => {
-  for (const program of ['main.js', 'cli.js', 'witness/start.js'])
+  for (const program of ['main.js', 'cli.js', 'main/witnessProgram.js'])
     t.equal(
       runInstalled(join(home, 'dist', program), '--version'),
       `${version.semver} (commit ${version.commit})\n`,

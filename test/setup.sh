@@ -110,7 +110,7 @@ compile_sources() {
   node_modules/.bin/node node_modules/typescript/bin/tsc -p tsconfig.build.json
   (cd src && find . -name '*.sql' -exec cp --parents '{}' ../dist ';')
   node_modules/.bin/node page/build.ts
-  chmod +x dist/main.js dist/cli.js dist/witness/start.js
+  chmod +x dist/main.js dist/cli.js dist/main/witnessProgram.js
   # Older than any source that was changed in the meantime.
   mv dist/.compiling "$stamp"
 }

@@ -6,7 +6,7 @@ import { describeOption, explanationOf, shownOptions } from '../../src/cli/help.
 import { wholeProgram } from '../../src/cli/program.ts';
 import { FAILURES } from '../../src/cli/report.ts';
 import { DAEMON_EXIT_MEANINGS, DAEMON_OPTIONS } from '../../src/main/usage.ts';
-import { WITNESS_COMMANDS, WITNESS_EXIT_MEANINGS, WITNESS_OPTIONS } from '../../src/witness/witnessUsage.ts';
+import { WITNESS_COMMANDS, WITNESS_EXIT_MEANINGS, WITNESS_OPTIONS } from '../../src/main/witnessUsage.ts';
 import { configHeading, keysAsTroff } from './configManual.ts';
 import { bold, definitions, italic, literal, page, prose, subsection, verbatim } from './troff.ts';
 

@@ -36,7 +36,7 @@ const START = 'unset NODE_OPTIONS; ulimit -c 0; exec /usr/lib/pdfseald/bin/node 
 const PROGRAMS = {
   pdfseald: `${START} --max-semi-space-size=16 --max-old-space-size=2000 /usr/lib/pdfseald/dist/main.js "$@"`,
   pdfseal: `${START} /usr/lib/pdfseald/dist/cli.js "$@"`,
-  'pdfseal-witness': `${START} --jitless /usr/lib/pdfseald/dist/witness/start.js "$@"`,
+  'pdfseal-witness': `${START} --jitless /usr/lib/pdfseald/dist/main/witnessProgram.js "$@"`,
 };
 
 const SCRIPTS_OF_ROOT = ['make-environment', 'separate-signer', 'harden', 'backup-files', 'restore-files'];
@@ -56,7 +56,7 @@ export async function stage(tree: string, build: BuildVersion): Promise<string> 
   const home = join(tree, 'usr/lib/pdfseald');
   const documents = join(tree, 'usr/share/doc/pdfseald');
   copy('dist', join(home, 'dist'), (path) => !/\.d\.ts$|\.compiled$/.test(path));
-  for (const program of ['main.js', 'cli.js', 'witness/start.js'])
+  for (const program of ['main.js', 'cli.js', 'main/witnessProgram.js'])
     dropInterpreter(join(home, 'dist', program));
   copy(join(NODE, 'bin/node'), join(home, 'bin/node'));
   assertIsNode(join(home, 'bin/node'));

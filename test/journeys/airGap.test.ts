@@ -21,7 +21,7 @@ import { decodeQr, modulesOfSvg, modulesOnTerminal } from '../support/qr.ts';
 import { openSandbox } from '../support/sandbox.ts';
 import { until } from '../support/until.ts';
 
-const WITNESS = await programFile('witness/start', 'src');
+const WITNESS = await programFile('main/witnessProgram', 'src');
 const ORIGIN = 'seal.example.com/sandbox/2026';
 const NAME = 'witness.example.com/vault';
 

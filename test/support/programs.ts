@@ -13,7 +13,7 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
 /** The file of a program. */
 export async function programFile(
-  name: 'main' | 'cli' | 'cli/run' | 'witness/start',
+  name: 'main' | 'cli' | 'cli/run' | 'main/witnessProgram',
   code: Code,
 ): Promise<string> {
   if (typeof code === 'object') return join(code.dist, `${name}.js`);
@@ -26,7 +26,7 @@ const PROGRAMS = [
   new URL('../../src/cli.ts', import.meta.url),
   new URL('../../src/cli/run.ts', import.meta.url),
   new URL('../../src/main.ts', import.meta.url),
-  new URL('../../src/witness/start.ts', import.meta.url),
+  new URL('../../src/main/witnessProgram.ts', import.meta.url),
   new URL('../../src/main/egress.ts', import.meta.url),
   new URL('../../src/kms/signer.ts', import.meta.url),
   new URL('../../src/base/lifelineThread.ts', import.meta.url),
@@ -126,7 +126,7 @@ if (existsSync(__dirname + '/${RECORDING}')) {
 script.runInThisContext()(require, __filename, module);
 `;
 
-const USED_PROGRAMS = ['cli', 'run', 'main', 'start', 'egress', 'signer'];
+const USED_PROGRAMS = ['cli', 'run', 'main', 'witnessProgram', 'egress', 'signer'];
 
 /** With an egress process, and a signer for time-stamps. */
 const USED = { stamped: true, tables: { webhooks: 'allow = ["127.0.0.1"]' } };
@@ -153,7 +153,7 @@ async function useOnce(dir: string): Promise<void> {
     for (const command of [verify, ['check', ...config], ['hsm', 'list', ...config]])
       await sandbox.pdfseal(command);
     const keygen = ['keygen', '--name', 'a.example/witness', '--key', join(sandbox.dir, 'witness')];
-    execFileSync(process.execPath, [join(dir, 'start.js'), ...keygen]);
+    execFileSync(process.execPath, [join(dir, 'witnessProgram.js'), ...keygen]);
   } finally {
     await sandbox.close();
   }

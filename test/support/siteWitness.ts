@@ -30,7 +30,7 @@ export class SiteWitness {
 
   /** Makes its key; it cosigns nothing before {@link name}. */
   static async make(dir: string, site: string, code: 'src' | 'dist'): Promise<SiteWitness> {
-    return new SiteWitness(dir, site, await programFile('witness/start', code), await freePort());
+    return new SiteWitness(dir, site, await programFile('main/witnessProgram', code), await freePort());
   }
 
   /** The log that it is to cosign. */

@@ -30,7 +30,7 @@ import { programFile } from '../support/programs.ts';
 import { growTree, makeKey, signNote } from '../support/sealing.ts';
 import { until } from '../support/until.ts';
 
-const PROGRAM = await programFile('witness/start', 'src');
+const PROGRAM = await programFile('main/witnessProgram', 'src');
 const NAME = 'witness.example.com/audit';
 const origin = 'seal.example.com/sandbox/2026';
 const logKey = makeKey('ed25519', 'eu-1');

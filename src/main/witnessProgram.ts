@@ -19,12 +19,12 @@ import { encodeCosigner } from '../log/cosignature.ts';
 import { isClassical, type VerifierKey } from '../log/verifierKey.ts';
 import { parseWitnessPolicy, WitnessPolicyError } from '../log/witnessPolicy.ts';
 import { parseListenAddress } from '../web/address.ts';
-import { HeldCheckpoints } from './heldCheckpoints.ts';
-import { openHsmKey } from './hsmKey.ts';
-import { createKeyFile, openKeyFile } from './keyFile.ts';
-import { openAgentKey } from './sshAgent.ts';
-import { type CosigningKey, Witness } from './witness.ts';
-import { openWitnessServer } from './witnessServer.ts';
+import { HeldCheckpoints } from '../witness/heldCheckpoints.ts';
+import { openHsmKey } from '../witness/hsmKey.ts';
+import { createKeyFile, openKeyFile } from '../witness/keyFile.ts';
+import { openAgentKey } from '../witness/sshAgent.ts';
+import { type CosigningKey, Witness } from '../witness/witness.ts';
+import { openWitnessServer } from '../witness/witnessServer.ts';
 import { WITNESS_USAGE } from './witnessUsage.ts';
 
 /** The options that select the key. */
