@@ -1,10 +1,8 @@
 #!/usr/bin/env -S node --disable-sigusr1 --max-semi-space-size=16 --max-old-space-size=2000
 import './base/inspector.ts';
 import { parseArgs } from 'node:util';
-import { BrokenInvariant, DamagedRecord } from './base/assert.ts';
-import { EXIT_SOFTWARE, inspectError, isUsageError } from './base/ending.ts';
 import { OperatorError } from './base/errors.ts';
-import { refuseStart } from './base/logger.ts';
+import { endRefused } from './base/logger.ts';
 import { versionLine } from './base/package.ts';
 import { USAGE } from './main/usage.ts';
 
@@ -30,10 +28,4 @@ async function main(): Promise<void> {
   await serve(values.config);
 }
 
-main().catch((error: unknown) => {
-  const hasRemedy = error instanceof OperatorError || error instanceof BrokenInvariant;
-  const mendable = error instanceof OperatorError || error instanceof DamagedRecord || isUsageError(error);
-  const remedy = hasRemedy && error.remedy ? `\n  → ${error.remedy}` : '';
-  refuseStart(`pdfseald: ${mendable ? (error as Error).message : inspectError(error)}${remedy}`);
-  process.exit(mendable ? 1 : EXIT_SOFTWARE);
-});
+main().catch((error: unknown) => endRefused('pdfseald', error));

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { type DestinationStream, type Logger, pino } from 'pino';
+import { BrokenInvariant, DamagedRecord } from './assert.ts';
 import { EXIT_SOFTWARE, inspectError, isUsageError } from './ending.ts';
 import { OperatorError } from './errors.ts';
 import { isJournal, JOURNAL_SOCKET, openDatagramAddon, toJournal } from './journal.ts';
@@ -31,17 +32,18 @@ export function createLogger(
   return logger;
 }
 
-/** Ends a program with the error from its start: status 1 if an administrator can remedy it, and 70 with the stack for a bug. */
+/**
+ * Ends a program with the error from its start: status 1 if an administrator can remedy it, and 70 with the stack for a bug. The error is a
+ * line of plain text, or a journal entry if stdout and stderr lead to the journal.
+ */
 export function endRefused(program: string, error: unknown): never {
-  const isMendable = error instanceof OperatorError || isUsageError(error);
-  refuseStart(`${program}: ${isMendable ? (error as Error).message : inspectError(error)}`);
-  process.exit(isMendable ? 1 : EXIT_SOFTWARE);
-}
-
-/** Reports why the process does not start: as a line of plain text, or as a journal entry if stdout and stderr lead to the journal. */
-export function refuseStart(text: string): void {
+  const isMendable = error instanceof OperatorError || error instanceof DamagedRecord || isUsageError(error);
+  const hasRemedy = error instanceof OperatorError || error instanceof BrokenInvariant;
+  const remedy = hasRemedy && error.remedy ? `\n  → ${error.remedy}` : '';
+  const text = `${program}: ${isMendable ? (error as Error).message : inspectError(error)}${remedy}`;
   if (isJournal(STDERR) && isJournal(STDOUT)) createLogger('info').error({ event: 'start_refused' }, text);
   else process.stderr.write(`${text}\n`);
+  process.exit(isMendable ? 1 : EXIT_SOFTWARE);
 }
 
 /** Without the add-on, or if the journal's socket is hidden, the journal gets plain lines. */

@@ -54,11 +54,7 @@ export async function openServer(options: WebServerOptions): Promise<WebServer> 
   server.maxHeadersCount = 0;
   server.timeout = options.silenceMsMax ?? 0;
   if (options.connectionsMax !== undefined) server.maxConnections = options.connectionsMax;
-  admission.admit(server, {
-    handle,
-    ...(refuse && { refuse }),
-    ...(limits && { isKnown: (socket) => limits.isKnown(socket) }),
-  });
+  admission.admit(server, { handle, refuse, isKnown: limits && ((socket) => limits.isKnown(socket)) });
   limits?.watch(server);
   await listenAt(server, at, key, { reusePort: options.reusePort === true });
   return {
@@ -76,7 +72,7 @@ function makeServer(options: WebServerOptions): Server {
     // Node would answer in its own words and without the admission, so handlers check Host themselves.
     requireHostHeader: false,
     connectionsCheckingInterval: Math.min(CHECK_MS, headMsMax),
-    ...(keepAliveMs !== undefined && { keepAliveTimeout: keepAliveMs }),
+    keepAliveTimeout: keepAliveMs,
   };
   if (tls === undefined) return createServer(http);
   const server = createTlsServer({ ...http, handshakeTimeout: headMsMax, ...tls.options });
