@@ -8,7 +8,6 @@ import { refusingWith } from '../http/transport.ts';
 import type { Drills } from '../ops/drills.ts';
 import type { ConsoleDoor, StoreParts } from '../ops/operationParts.ts';
 import type { Signing } from '../seal/signing.ts';
-import type { Credential, Scope } from '../store/credentialStore.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Carrying } from '../watch/carrying.ts';
 import type { HostPort, ListenAddress, SocketPath } from '../web/address.ts';
@@ -36,7 +35,7 @@ const HEAD_MS_MAX = 5_000;
 const REQUEST_MS_MAX = 120_000;
 const CONNECTIONS_MAX = 256;
 
-const ADMIN_SCOPES: readonly Scope[] = ['admin:read', 'admin'];
+const ADMIN_SCOPES: readonly string[] = ['admin:read', 'admin'];
 
 /** Builds the administration and starts to listen. Throws OperatorError if the address is not available. */
 export async function openAdministration(
@@ -66,8 +65,7 @@ export async function openAdministration(
 /** Otherwise nobody notices why a scraper without a key reads nothing. */
 async function warnOfNoReader({ store, logger }: AdministrationOptions): Promise<void> {
   const credentials = await store.credentials.all();
-  const mayRead = ({ scopes }: Credential) => scopes.some((scope) => ADMIN_SCOPES.includes(scope));
-  if (credentials.some(mayRead)) return;
+  if (credentials.some(({ scopes }) => scopes.some((scope) => ADMIN_SCOPES.includes(scope)))) return;
   logger.warn(
     'no API key has the scope admin:read, which reading /metrics and /status requires, because any user of this machine can reach the address in admin.listen',
   );
