@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { acceptanceSchema } from './sections/acceptanceSection.ts';
 import { canarySchema } from './sections/canarySection.ts';
-import { certificateSchema } from './sections/certificatesSection.ts';
+import { certificatesSchema } from './sections/certificatesSection.ts';
 import { copiesSchema, hashSchema, sourcesSchema } from './sections/documentsSection.ts';
 import { egressSchema } from './sections/egressSection.ts';
 import { auditSchema, lastCheckpointSchema, logSchema } from './sections/logSection.ts';
@@ -48,7 +48,7 @@ export const factsSchema = z.object({
   egress: egressSchema.optional(),
   sources: sourcesSchema,
   copies: copiesSchema,
-  certificates: z.array(certificateSchema),
+  certificates: certificatesSchema,
   webhooks: webhooksSchema,
   audit: auditSchema,
   log: logSchema,

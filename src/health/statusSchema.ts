@@ -3,22 +3,7 @@ import * as z from 'zod';
 import { factsSchema } from './facts.ts';
 import { findingSchema, healthPartSchema } from './healthFinding.ts';
 import { FINDINGS } from './healthFindings.ts';
-import { ACCEPTANCE_METRICS } from './sections/acceptanceSection.ts';
-import { CANARY_METRICS } from './sections/canarySection.ts';
-import { CERTIFICATE_METRICS } from './sections/certificatesSection.ts';
-import { COPY_METRICS, HASH_METRICS, SOURCE_METRICS } from './sections/documentsSection.ts';
-import { EGRESS_METRICS } from './sections/egressSection.ts';
-import { AUDIT_METRICS, LAST_CHECKPOINT_METRICS, LOG_METRICS } from './sections/logSection.ts';
-import { NODES_METRICS } from './sections/nodesSection.ts';
-import { PARTITION_METRICS } from './sections/partitionsSection.ts';
-import { QUEUE_METRICS } from './sections/queueSection.ts';
-import { SCANNER_METRICS } from './sections/scannerSection.ts';
-import { SEALING_METRICS } from './sections/sealingSection.ts';
-import { by, plain, type StatusMetric } from './sections/section.ts';
-import { TIMESTAMP_METRICS } from './sections/timestampsSection.ts';
-import { STORE_METRICS, UPKEEP_METRICS } from './sections/upkeepSection.ts';
-import { WEBHOOK_METRICS } from './sections/webhooksSection.ts';
-import { WITNESS_METRICS } from './sections/witnessesSection.ts';
+import { by, metricsOf, plain, type StatusMetric } from './sections/section.ts';
 
 export const statusSchema = factsSchema.extend({
   ready: z.boolean().describe('Whether every part is ready.'),
@@ -62,35 +47,13 @@ const DAEMON_METRICS: StatusMetric<AdminStatus>[] = [
   ),
 ];
 
-/** A metric of a section, read from the whole status. */
-function of<Key extends keyof AdminStatus>(
-  key: Key,
-  metrics: StatusMetric<AdminStatus[Key]>[],
-): StatusMetric<AdminStatus>[] {
-  return metrics.map((metric) => ({ ...metric, samples: (status) => metric.samples(status[key]) }));
-}
-
 /** Every metric that is read from the status. */
 export const STATUS_METRICS: StatusMetric<AdminStatus>[] = [
   ...DAEMON_METRICS,
-  ...of('canary', CANARY_METRICS),
-  ...of('queue', QUEUE_METRICS),
-  ...of('partitions', PARTITION_METRICS),
-  ...of('sealing', SEALING_METRICS),
-  ...of('acceptance', ACCEPTANCE_METRICS),
-  ...of('nodes', NODES_METRICS),
-  ...of('timestamps', TIMESTAMP_METRICS),
-  ...of('scanner', SCANNER_METRICS),
-  ...of('egress', EGRESS_METRICS),
-  ...of('sources', SOURCE_METRICS),
-  ...of('copies', COPY_METRICS),
-  ...of('hash', HASH_METRICS),
-  ...of('certificates', CERTIFICATE_METRICS),
-  ...of('webhooks', WEBHOOK_METRICS),
-  ...of('audit', AUDIT_METRICS),
-  ...of('log', LOG_METRICS),
-  ...of('witness', LAST_CHECKPOINT_METRICS),
-  ...of('witnesses', WITNESS_METRICS),
-  ...of('store', STORE_METRICS),
-  ...of('upkeep', UPKEEP_METRICS),
+  ...Object.entries(factsSchema.shape).flatMap(([name, member]) =>
+    metricsOf<z.ZodType>(member).map((metric) => ({
+      ...metric,
+      samples: (status: AdminStatus) => metric.samples(status[name as keyof AdminStatus]),
+    })),
+  ),
 ];

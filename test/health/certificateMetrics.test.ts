@@ -1,9 +1,10 @@
 /** What the metrics say of certificates and revocation lists that have the same name. */
 import t from 'tap';
 import {
-  CERTIFICATE_METRICS,
+  certificatesSchema,
   type PresentedCertificate,
 } from '../../src/health/sections/certificatesSection.ts';
+import { metricsOf } from '../../src/health/sections/section.ts';
 
 const LIST: PresentedCertificate = {
   ...{ authority: 'console.tls', role: 'client-crl', state: 'expired', subject: 'CN=people' },
@@ -11,7 +12,7 @@ const LIST: PresentedCertificate = {
 };
 
 function valuesOf(certificates: PresentedCertificate[]): (number | undefined)[][] {
-  return CERTIFICATE_METRICS.map(({ samples }) => samples(certificates).map(({ value }) => value));
+  return metricsOf(certificatesSchema).map(({ samples }) => samples(certificates).map(({ value }) => value));
 }
 
 t.test('for one name the most urgent certificate counts, and values are not added up', async (t) => {

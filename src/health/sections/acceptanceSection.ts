@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { RefusedJobs } from '../../seal/refusedJobs.ts';
 import type { AcceptanceStore } from '../../store/acceptances.ts';
-import { plain, type StatusMetric, WIRE } from './section.ts';
+import { plain, showAs, WIRE } from './section.ts';
 
 export const acceptanceSchema = z
   .object({
@@ -20,10 +20,10 @@ export function presentAcceptance(
   return { keys: [...(acceptances?.names ?? [])], refused: refused.count };
 }
 
-export const ACCEPTANCE_METRICS: StatusMetric<AcceptanceSection | undefined>[] = [
+showAs(acceptanceSchema, [
   plain(
     'pdfseal_refused_jobs_total',
     'Jobs in the store that failed, because no request can have made them, or no node accepted them so',
     'refused',
   ),
-];
+]);

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import type { CanaryRun, CanaryStatus } from '../../watch/canary.ts';
-import { ageSeconds, epochSeconds, plain, type StatusMetric, WIRE } from './section.ts';
+import { ageSeconds, epochSeconds, plain, showAs, WIRE } from './section.ts';
 
 const { count, seconds, time } = WIRE;
 
@@ -52,10 +52,10 @@ export function presentCanary(status: CanaryStatus, now: number): CanarySection 
   };
 }
 
-export const CANARY_METRICS: StatusMetric<CanarySection>[] = [
+showAs(canarySchema, [
   plain(
     'pdfseal_canary_verified_timestamp_seconds',
     'When the newest canary that verified was begun; absent before the first',
     (canary) => epochSeconds(canary.last_verified?.started_at),
   ),
-];
+]);

@@ -15,11 +15,11 @@ import {
   type TlsTable,
   tlsUrgencyOf,
 } from '../../web/tls.ts';
-import { epochSeconds, type StatusMetric, WIRE } from './section.ts';
+import { epochSeconds, type StatusMetric, showAs, WIRE } from './section.ts';
 
 const { time } = WIRE;
 
-export const certificateSchema = z.object({
+const certificateSchema = z.object({
   authority: z
     .string()
     .describe('`http.tls` for those of the API itself, `console.tls` for those of the console.'),
@@ -36,6 +36,7 @@ export const certificateSchema = z.object({
   urgency: z.enum(URGENCIES).describe('How near its end is: plan its renewal, renew it soon, renew it now.'),
   detail: z.string().optional(),
 });
+export const certificatesSchema = z.array(certificateSchema);
 export type PresentedCertificate = z.infer<typeof certificateSchema>;
 
 export function presentCertificates(
@@ -109,7 +110,7 @@ function mostUrgentOfNames(certificates: readonly PresentedCertificate[]): Prese
   return [...new Map(lastWins.map((one) => [nameOf(one), one])).values()];
 }
 
-export const CERTIFICATE_METRICS: StatusMetric<PresentedCertificate[]>[] = [
+showAs(certificatesSchema, [
   ofEach(
     'pdfseal_certificate_not_before_timestamp_seconds',
     'When a certificate or a revocation list was issued; 0 for a missing one',
@@ -125,4 +126,4 @@ export const CERTIFICATE_METRICS: StatusMetric<PresentedCertificate[]>[] = [
     'How near that end is: 0 far away, 1 plan the renewal, 2 renew it soon, 3 renew it now (or it is missing)',
     ({ urgency }) => URGENCIES.indexOf(urgency),
   ),
-];
+]);

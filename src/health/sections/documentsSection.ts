@@ -2,7 +2,7 @@ import * as z from 'zod';
 import type { KernelRate } from '../../hash/calibrate.ts';
 import type { HashPool } from '../../hash/pool.ts';
 import type { Fetching } from '../../seal/fetching.ts';
-import { by, plain, type StatusMetric, WIRE } from './section.ts';
+import { by, plain, showAs, WIRE } from './section.ts';
 
 const { bytes, count, seconds } = WIRE;
 
@@ -78,16 +78,16 @@ export function presentKernels(rates: readonly KernelRate[]): HashSection['kerne
   }));
 }
 
-export const SOURCE_METRICS: StatusMetric<SourcesSection>[] = [
+showAs(sourcesSchema, [
   by(
     'state',
     'pdfseal_source_jobs',
     'Jobs whose document is to be fetched, by state: fetching, queued, or paused until the next attempt',
     ({ under_way: fetching, queued, paused }) => Object.entries({ fetching, queued, paused }),
   ),
-];
+]);
 
-export const COPY_METRICS: StatusMetric<CopiesSection>[] = [
+showAs(copiesSchema, [
   plain('pdfseal_copies', 'Copies without metadata that are kept', 'files'),
   plain('pdfseal_copies_bytes', 'What these copies take on disk', 'bytes'),
   plain(
@@ -100,9 +100,9 @@ export const COPY_METRICS: StatusMetric<CopiesSection>[] = [
     'How long a copy is kept (retention.document_hours); what is older waits to be deleted',
     'kept_seconds',
   ),
-];
+]);
 
-export const HASH_METRICS: StatusMetric<HashSection>[] = [
+showAs(hashSchema, [
   {
     name: 'pdfseal_hash_kernel_bytes_per_second',
     help: 'Measured at the start: the fastest kernel for so many documents at once, both digests, on one core',
@@ -117,4 +117,4 @@ export const HASH_METRICS: StatusMetric<HashSection>[] = [
   plain('pdfseal_hash_pending_bytes', 'Bytes received that still wait for a hash worker', 'pending_bytes'),
   plain('pdfseal_hash_tasks', 'Tasks the hash workers have in hand', 'tasks'),
   plain('pdfseal_hash_tasks_max', 'Tasks they can have in hand', 'tasks_max'),
-];
+]);

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { EgressStatus } from '../../web/egressClient.ts';
-import { plain, type StatusMetric, WIRE } from './section.ts';
+import { plain, showAs, WIRE } from './section.ts';
 
 export const egressSchema = z
   .object({
@@ -24,7 +24,7 @@ export function presentEgress({
   return { mode, answers: isAnswering ?? false, trouble, restarts };
 }
 
-export const EGRESS_METRICS: StatusMetric<EgressSection | undefined>[] = [
+showAs(egressSchema, [
   plain(
     'pdfseal_egress_up',
     '1 if the egress process answers, of which it is asked every second; absent until it is needed',
@@ -35,4 +35,4 @@ export const EGRESS_METRICS: StatusMetric<EgressSection | undefined>[] = [
     'Egress processes that ended and were started again by the daemon',
     'restarts',
   ),
-];
+]);

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { OtherNode } from '../../store/nodes.ts';
-import { by, type StatusMetric } from './section.ts';
+import { by, showAs } from './section.ts';
 
 export const nodesSchema = z
   .array(z.object({ name: z.string(), role: z.enum(['front', 'sealing']), version: z.string() }))
@@ -14,11 +14,11 @@ export function presentNodes(others: readonly OtherNode[]): NodesSection {
   return others.toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-export const NODES_METRICS: StatusMetric<NodesSection | undefined>[] = [
+showAs(nodesSchema, [
   by(
     'role',
     'pdfseal_other_nodes',
     'Where the log is in PostgreSQL: other daemons that work with it, by role',
-    (nodes) => ['front', 'sealing'].map((role) => [role, nodes?.filter((node) => node.role === role).length]),
+    (nodes) => ['front', 'sealing'].map((role) => [role, nodes.filter((node) => node.role === role).length]),
   ),
-];
+]);

@@ -5,7 +5,7 @@ import type { PartitionStatus } from '../../kms/partitionStatus.ts';
 import type { Partitions } from '../../kms/partitions.ts';
 import { countOf, encodeQuorum, neededBy, type QuorumPolicy } from '../../log/quorum.ts';
 import { kmsKeyId } from '../../log/verifierKey.ts';
-import { by, plain, type StatusMetric, WIRE } from './section.ts';
+import { by, plain, type StatusMetric, showAs, WIRE } from './section.ts';
 
 const { count, time } = WIRE;
 
@@ -101,7 +101,7 @@ function total(
   return by('partition', name, help, ({ members }) => members.map((member) => [member.name, member[of]]));
 }
 
-export const PARTITION_METRICS: StatusMetric<PartitionsSection>[] = [
+showAs(partitionsSchema, [
   by('partition', 'pdfseal_partition_ready', '1 while this partition signs', ({ members }) =>
     members.map(({ name, state }) => [name, state === 'ready']),
   ),
@@ -119,4 +119,4 @@ export const PARTITION_METRICS: StatusMetric<PartitionsSection>[] = [
     'How many of those that sign count towards the quorum; below it nothing is sealed',
     'signing',
   ),
-];
+]);

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { WaitingJobs } from '../../seal/pendingJobs.ts';
-import { by, plain, type StatusMetric, WIRE } from './section.ts';
+import { by, plain, showAs, WIRE } from './section.ts';
 
 const { count, seconds } = WIRE;
 const PHASES = ['queued', 'hashing', 'sealing'] as const;
@@ -33,7 +33,7 @@ export function presentQueue({ phases, longestMs }: WaitingJobs, jobsMax: number
   };
 }
 
-export const QUEUE_METRICS: StatusMetric<QueueSection>[] = [
+showAs(queueSchema, [
   by('phase', 'pdfseal_jobs', 'Jobs of clients that wait for their outcome, by phase', (queue) =>
     PHASES.map((phase) => [phase, queue[phase]]),
   ),
@@ -44,4 +44,4 @@ export const QUEUE_METRICS: StatusMetric<QueueSection>[] = [
     (queue) => Object.entries(queue.oldest_age_seconds_by_phase),
   ),
   plain('pdfseal_jobs_max', 'Jobs that may wait (limits.queue_jobs_max)', 'jobs_max'),
-];
+]);

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import type { ScannerHealth } from '../../scan/scanner.ts';
-import { by, epochSeconds, plain, type StatusMetric, WIRE } from './section.ts';
+import { by, epochSeconds, plain, showAs, WIRE } from './section.ts';
 
 const { count, time } = WIRE;
 
@@ -36,19 +36,19 @@ export function presentScanner(health: ScannerHealth): ScannerSection {
   };
 }
 
-export const SCANNER_METRICS: StatusMetric<ScannerSection | undefined>[] = [
+showAs(scannerSchema, [
   plain(
     'pdfseal_scanner_up',
     '1 while documents are scanned; absent where none are',
-    (scanner) => scanner && scanner.trouble === undefined,
+    ({ trouble }) => trouble === undefined,
   ),
   by(
     'state',
     'pdfseal_scanner_connections',
     'Connections to the virus scanner, by state; a document that is scanned has one in use',
     (scanner) => [
-      ['in_use', scanner?.connections_in_use],
-      ['idle', scanner?.connections_idle],
+      ['in_use', scanner.connections_in_use],
+      ['idle', scanner.connections_idle],
     ],
   ),
   plain(
@@ -64,6 +64,6 @@ export const SCANNER_METRICS: StatusMetric<ScannerSection | undefined>[] = [
   plain(
     'pdfseal_scanner_signatures_timestamp_seconds',
     'When the signatures of the virus scanner were built; absent where it does not say',
-    (scanner) => epochSeconds(scanner?.signatures_built_at),
+    (scanner) => epochSeconds(scanner.signatures_built_at),
   ),
-];
+]);

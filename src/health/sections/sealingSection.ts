@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import type { NodeOutlook } from '../../seal/remoteSealer.ts';
-import { epochSeconds, plain, type StatusMetric, WIRE } from './section.ts';
+import { epochSeconds, plain, showAs, WIRE } from './section.ts';
 
 export const sealingSchema = z
   .object({
@@ -34,11 +34,11 @@ export function presentSealing(
 }
 
 /** Only of a front. */
-export const SEALING_METRICS: StatusMetric<SealingSection | undefined>[] = [
+showAs(sealingSchema, [
   plain('pdfseal_sealing_active', 'In a front: 1 while a daemon that seals is active', 'active'),
   plain(
     'pdfseal_sealing_last_commit_timestamp_seconds',
     'In a front: sealed_at of the newest batch of the log',
-    (sealing) => epochSeconds(sealing?.last_commit_at),
+    (sealing) => epochSeconds(sealing.last_commit_at),
   ),
-];
+]);

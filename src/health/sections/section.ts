@@ -23,6 +23,25 @@ export interface StatusMetric<Section> {
   samples(section: Section): Sample[];
 }
 
+const METRICS = z.registry<{ metrics: StatusMetric<never>[] }>();
+
+/** Adds the metrics that show a section. */
+export function showAs<Schema extends z.ZodType>(
+  section: Schema,
+  metrics: StatusMetric<z.infer<Schema>>[],
+): void {
+  METRICS.add(section, { metrics });
+}
+
+/** The metrics of a member of the status. One that can be absent has no values then. */
+export function metricsOf<Schema extends z.ZodType>(member: Schema): StatusMetric<z.infer<Schema>>[] {
+  const section = member instanceof z.ZodOptional ? member.unwrap() : member;
+  return (METRICS.get(section as z.ZodType)?.metrics ?? []).map((metric) => ({
+    ...metric,
+    samples: (facts) => (facts === undefined ? [] : metric.samples(facts as never)),
+  }));
+}
+
 /** None where there is nothing to say. */
 type Value = number | boolean | undefined;
 
@@ -39,10 +58,10 @@ type ValueOf<Section> = {
 export function plain<Section>(
   name: string,
   help: string,
-  value: ValueOf<NonNullable<Section>> | ((section: Section) => Value),
+  value: ValueOf<Section> | ((section: Section) => Value),
 ): StatusMetric<Section> {
   const read = (section: Section): Value =>
-    typeof value === 'function' ? value(section) : (section?.[value] as Value);
+    typeof value === 'function' ? value(section) : (section[value] as Value);
   return { name, help, samples: (section) => sample(read(section)) };
 }
 

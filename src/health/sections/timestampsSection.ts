@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { Timestamping } from '../../seal/timestamping.ts';
-import { by, plain, type StatusMetric, WIRE } from './section.ts';
+import { by, plain, type StatusMetric, showAs, WIRE } from './section.ts';
 
 const { count } = WIRE;
 
@@ -43,31 +43,24 @@ export function presentTimestamps(timestamping: Timestamping): PresentedTimestam
   };
 }
 
-type Section = PresentedTimestamps | undefined;
-
 function ofAuthority(
   name: string,
   help: string,
   value: (authority: PresentedTimestamps['authorities'][number]) => number | boolean,
-): StatusMetric<Section> {
-  return by('authority', name, help, (timestamps) =>
-    (timestamps?.authorities ?? []).map((one) => [one.name, value(one)]),
-  );
+): StatusMetric<PresentedTimestamps> {
+  return by('authority', name, help, ({ authorities }) => authorities.map((one) => [one.name, value(one)]));
 }
 
-export const TIMESTAMP_METRICS: StatusMetric<Section>[] = [
+showAs(timestampsSchema, [
   plain(
     'pdfseal_clock_trusted',
     '1 while the clock is believed; absent without time-stamps',
-    (timestamps) => timestamps && timestamps.clock.trouble === undefined,
+    ({ clock }) => clock.trouble === undefined,
   ),
   plain(
     'pdfseal_clock_error_bound_seconds',
     'Largest possible error of the clock; absent if its source does not report one',
-    (timestamps) => {
-      const boundMs = timestamps?.clock.error_bound_ms;
-      return boundMs === undefined ? undefined : boundMs / 1000;
-    },
+    ({ clock: { error_bound_ms: boundMs } }) => (boundMs === undefined ? undefined : boundMs / 1000),
   ),
   ofAuthority(
     'pdfseal_authority_up',
@@ -84,4 +77,4 @@ export const TIMESTAMP_METRICS: StatusMetric<Section>[] = [
     'Requests to this authority that gave no good time-stamp',
     ({ failures }) => failures,
   ),
-];
+]);

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { describeStore, type StoreLocation, storeBytes } from '../../store/engines.ts';
 import type { StorePages, StoreSpace } from '../../store/store.ts';
 import { readUpkeep, type UpkeepNote, upkeepNote } from '../upkeepNotes.ts';
-import { epochSeconds, plain, type StatusMetric, WIRE } from './section.ts';
+import { epochSeconds, plain, showAs, WIRE } from './section.ts';
 
 const { bytes, seconds } = WIRE;
 
@@ -137,7 +137,7 @@ export function presentUpkeep(
   };
 }
 
-export const STORE_METRICS: StatusMetric<StoreSection>[] = [
+showAs(storeSchema, [
   plain('pdfseal_store_bytes', 'What the store takes on disk', 'bytes'),
   plain(
     'pdfseal_store_free_bytes',
@@ -161,9 +161,9 @@ export const STORE_METRICS: StatusMetric<StoreSection>[] = [
     '1 while no job is accepted because less than that is left, or because the disk of the database is full',
     'full',
   ),
-];
+]);
 
-export const UPKEEP_METRICS: StatusMetric<UpkeepSection>[] = [
+showAs(upkeepSchema, [
   plain(
     'pdfseal_backup_timestamp_seconds',
     'When the newest backup that was checked and found good was finished; absent before the first',
@@ -200,4 +200,4 @@ export const UPKEEP_METRICS: StatusMetric<UpkeepSection>[] = [
     'When the first time-stamp of the log ends, if nothing renews it',
     (upkeep) => epochSeconds(upkeep.renewal?.holds_until),
   ),
-];
+]);

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { WebhookStatus } from '../../webhook/deliver.ts';
-import { ageSeconds, by, plain, type StatusMetric, WIRE } from './section.ts';
+import { ageSeconds, by, plain, showAs, WIRE } from './section.ts';
 
 const { count, seconds } = WIRE;
 
@@ -34,7 +34,7 @@ export function presentWebhooks(status: WebhookStatus, now: number): WebhooksSec
   };
 }
 
-export const WEBHOOK_METRICS: StatusMetric<WebhooksSection>[] = [
+showAs(webhooksSchema, [
   by(
     'state',
     'pdfseal_webhook_endpoints',
@@ -60,4 +60,4 @@ export const WEBHOOK_METRICS: StatusMetric<WebhooksSection>[] = [
     'Webhooks that found backlog and dead letters of their endpoint full',
     'dropped',
   ),
-];
+]);

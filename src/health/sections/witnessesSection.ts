@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
 import type { Witnessing } from '../../watch/witnessing.ts';
 import type { WitnessStatus } from '../../watch/witnessStatus.ts';
-import { by, epochSeconds, plain, type StatusMetric, WIRE } from './section.ts';
+import { by, epochSeconds, plain, type StatusMetric, showAs, WIRE } from './section.ts';
 
 const { count, time } = WIRE;
 
@@ -71,19 +71,15 @@ function stateOf({ isAsked, cosignedAt, trouble, contradiction }: WitnessStatus)
   return cosignedAt === undefined ? 'waiting' : 'cosigning';
 }
 
-type Section = PresentedWitnesses | undefined;
-
 function each(
   name: string,
   help: string,
   value: (member: PresentedWitness) => number | boolean | undefined,
-): StatusMetric<Section> {
-  return by('witness', name, help, (witnesses) =>
-    (witnesses?.members ?? []).map((member) => [member.name, value(member)]),
-  );
+): StatusMetric<PresentedWitnesses> {
+  return by('witness', name, help, ({ members }) => members.map((member) => [member.name, value(member)]));
 }
 
-export const WITNESS_METRICS: StatusMetric<Section>[] = [
+showAs(witnessesSchema, [
   plain(
     'pdfseal_fork_alarm',
     '1 while a witness holds another history of the log, and nothing is sealed; absent without witnesses',
@@ -97,12 +93,12 @@ export const WITNESS_METRICS: StatusMetric<Section>[] = [
   plain(
     'pdfseal_witnessed_leaves',
     'Size of the newest checkpoint that the quorum of witnesses has cosigned; absent until then',
-    (witnesses) => witnesses?.witnessed?.tree_size,
+    ({ witnessed }) => witnessed?.tree_size,
   ),
   plain(
     'pdfseal_witnessed_timestamp_seconds',
     'When the quorum of witnesses last cosigned a checkpoint; absent until then',
-    (witnesses) => epochSeconds(witnesses?.witnessed?.cosigned_at),
+    ({ witnessed }) => epochSeconds(witnessed?.cosigned_at),
   ),
   each(
     'pdfseal_cosigner_up',
@@ -114,4 +110,4 @@ export const WITNESS_METRICS: StatusMetric<Section>[] = [
     'Size of the newest tree of the log that this witness holds',
     ({ tree_size: size }) => size,
   ),
-];
+]);
