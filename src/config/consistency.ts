@@ -1,9 +1,9 @@
 import { isIP } from 'node:net';
 import type * as z from 'zod';
 import { encodeQuorum, quorumFault } from '../log/quorum.ts';
+import { databaseUrlFault, withoutPassword } from '../store/postgresql/databaseUrl.ts';
 import { formatAddress, isLoopback } from '../web/address.ts';
 import { BUILT_IN, type ConfigTables } from './schema.ts';
-import { checkStoreTable } from './storeTable.ts';
 import type { KeyPath } from './toml.ts';
 
 const HOUR_MS = 3_600_000;
@@ -46,12 +46,10 @@ export function consistent(payload: z.core.ParsePayload<ConfigTables>, isFront: 
   if (isFront && console !== undefined)
     refuse(['console'], 'no console on a front: configure it on the daemons that seal', {});
   checkAddresses(http, refuse);
-  checkTlsKey(['http'], http.tls, refuse);
-  if (console !== undefined) {
-    checkTlsKey(['console'], console.tls, refuse);
-    checkPeople(console, refuse);
-  }
-  checkStoreTable(payload.value.store, refuse);
+  checkTlsKey(['http', 'tls'], http.tls, refuse);
+  checkTlsKey(['console', 'tls'], console?.tls, refuse);
+  if (console !== undefined) checkPeople(console, refuse);
+  checkStore(payload.value.store, refuse);
   const fault = isFront ? undefined : quorumFault(kms.quorum, kms.partitions);
   if (!isFront && kms.partitions.length === 0)
     refuse(['kms', 'partitions'], 'one [[kms.partitions]] table for each partition, at least one', []);
@@ -96,14 +94,41 @@ function checkAddresses({ listen, publicUrl, tls, ...http }: ConfigTables['http'
   }
 }
 
+/** Keys of which the table must have exactly one; at most one if it needs none. */
+function checkOneOf(table: KeyPath, keys: Record<string, unknown>, refuse: Refuse, isNeeded = true): void {
+  const [first = ''] = Object.keys(keys);
+  const count = Object.values(keys).filter((found) => found !== undefined).length;
+  if (count > 1 || (isNeeded && count === 0))
+    refuse([...table, first], `either ${Object.keys(keys).join(' or ')}, and only one of them`, keys[first]);
+}
+
+function checkStore({ engine, urls, ...keys }: ConfigTables['store'], refuse: Refuse): void {
+  const password = { password_file: keys.passwordFile, password_credential: keys.passwordCredential };
+  const acceptanceKey = {
+    acceptance_key_file: keys.acceptanceKeyFile,
+    acceptance_key_credential: keys.acceptanceKeyCredential,
+  };
+  if (engine === 'lmdb') {
+    for (const [key, found] of Object.entries({ url: urls, ...password, ...acceptanceKey }))
+      if (found !== undefined) refuse(['store', key], 'nothing while store.engine is "lmdb"', '…');
+    return;
+  }
+  if (urls === undefined) refuse(['store', 'url'], 'the URL of the database, for engine = "postgresql"');
+  for (const url of urls ?? []) {
+    const fault = databaseUrlFault(url);
+    if (fault !== undefined) refuse(['store', 'url'], fault, withoutPassword(url));
+  }
+  checkOneOf(['store'], password, refuse, false);
+  checkOneOf(['store'], acceptanceKey, refuse, false);
+}
+
 function checkTlsKey(
   table: KeyPath,
   tls: Pick<NonNullable<ConfigTables['http']['tls']>, 'keyFile' | 'keyCredential'> | undefined,
   refuse: Refuse,
 ): void {
-  if (tls === undefined || (tls.keyFile === undefined) !== (tls.keyCredential === undefined)) return;
-  const expected = 'either key_file or key_credential, and only one of them';
-  refuse([...table, 'tls', 'key_file'], expected, tls.keyFile);
+  if (tls !== undefined)
+    checkOneOf(table, { key_file: tls.keyFile, key_credential: tls.keyCredential }, refuse);
 }
 
 function checkPeople({ tls }: NonNullable<ConfigTables['console']>, refuse: Refuse): void {
@@ -130,19 +155,18 @@ function checkToken(at: KeyPath, token: TokenTable, refuse: Refuse): void {
   const { module, tokenLabel, tokenSerial, pinFile, pinCredential } = token;
   if (module === undefined)
     refuse([...at, 'module'], 'the PKCS#11 module of the token; for a software key, software_key_file');
-  if ((tokenLabel === undefined) === (tokenSerial === undefined))
-    refuse([...at, 'token_label'], 'either token_label or token_serial, and only one of them', tokenLabel);
-  if ((pinFile === undefined) === (pinCredential === undefined))
-    refuse([...at, 'pin_file'], 'either pin_file or pin_credential, and only one of them', pinFile);
+  checkOneOf(at, { token_label: tokenLabel, token_serial: tokenSerial }, refuse);
+  checkOneOf(at, { pin_file: pinFile, pin_credential: pinCredential }, refuse);
 }
 
 /** A classical key is always in an HSM; a post-quantum one may be in a file if no HSM can hold it. */
 function checkSoftwareKey(at: KeyPath, token: TokenTable, refuse: Refuse): void {
   const { algorithm, softwareKeyFile, softwareKeyCredential } = token;
-  if (softwareKeyFile !== undefined && softwareKeyCredential !== undefined) {
-    const expected = 'either software_key_file or software_key_credential, and only one of them';
-    refuse([...at, 'software_key_file'], expected, softwareKeyFile);
-  }
+  checkOneOf(
+    at,
+    { software_key_file: softwareKeyFile, software_key_credential: softwareKeyCredential },
+    refuse,
+  );
   if (algorithm !== 'mldsa44')
     refuse([...at, 'algorithm'], '"mldsa44": no other key may be a software key', algorithm);
   const ofToken = {
