@@ -12,13 +12,14 @@ import type { Sealer } from '../../src/seal/sealer.ts';
 import type { SealedBatch } from '../../src/store/store.ts';
 import { signatureOf, tokenOf, type WitnessModel } from './devices.ts';
 import { ENVIRONMENT, nameOf, ORIGIN, type StoreModel } from './storeModel.ts';
-import { Broken } from './world.ts';
+import { Broken, type World } from './world.ts';
 
 /** A job fails no earlier, in milliseconds of service time. */
 export const GIVE_UP_MS = 20_000;
 
 /** What the service promises, held against what is durable. Throws {@link Broken} with the promise that does not hold. */
 export class Checker {
+  readonly #world: World;
   readonly #store: StoreModel;
   readonly #witness: WitnessModel | undefined;
   readonly #acknowledged = new Set<string>();
@@ -32,7 +33,8 @@ export class Checker {
   #records = 0;
   #broken: Broken | undefined;
 
-  constructor(store: StoreModel, witness: WitnessModel | undefined) {
+  constructor(world: World, store: StoreModel, witness: WitnessModel | undefined) {
+    this.#world = world;
     this.#store = store;
     this.#witness = witness;
   }
@@ -58,6 +60,7 @@ export class Checker {
       `${nameOf(jobId)} was answered with an outcome that is not durable`,
     );
     this.#acknowledged.add(jobId);
+    this.#world.progress.reported(jobId);
   }
 
   /** Its document cannot be fetched. */
@@ -158,6 +161,8 @@ export class Checker {
   }
 
   rested(): void {
+    const { fault } = this.#world.progress;
+    this.#hold(fault === undefined, `${fault}`);
     this.#hold(this.#witness?.fork === undefined, `the witness raises the alarm: ${this.#witness?.fork}`);
     if (this.#broken !== undefined) throw this.#broken;
   }

@@ -85,6 +85,7 @@ export class PartitionModel extends Device {
 
   /** Refuses what the real one does; no schedule is to make it. */
   async sign({ message, request }: Order): Promise<Uint8Array | undefined> {
+    this.world.progress.reached(Buffer.from(message).toString(), 'drafted');
     const asked = await request();
     await this.#follow(asked).catch(async (error) => {
       if (!(error instanceof TreeUnknown)) throw error;
@@ -127,12 +128,14 @@ export class AuthorityModel extends Device {
     const unavailable = () => new TimestampUnavailable('authority_unreachable', 'no answer');
     return {
       stamp: async (note, _sealedAt, { epoch, end }, signal) => {
+        const { progress } = this.world;
+        progress.reached(note, 'signed');
         if (!this.isUp) throw unavailable();
         const stamp = () => {
           const genTime = this.#date();
-          return genTime >= epoch.from && genTime < end
-            ? { token: tokenOf(note), certificates: [] }
-            : undefined;
+          if (genTime < epoch.from || genTime >= end) return undefined;
+          progress.reached(note, 'stamped');
+          return { token: tokenOf(note), certificates: [] };
         };
         const lose = () => {
           this.set(false);
@@ -166,7 +169,11 @@ export class WitnessModel extends Device {
       cosign: async (checkpoint, readTile, signal) => {
         // It can have seen the checkpoint from now on, whatever becomes of its answer.
         await this.#see(checkpoint, readTile);
-        const ends: End<boolean>[] = [['cosigned', () => true]];
+        const cosigned = () => {
+          this.world.progress.reached(checkpoint, 'cosigned');
+          return true;
+        };
+        const ends: End<boolean>[] = [['cosigned', cosigned]];
         return this.world.begin(this.name, 'cosignature', ends, { signal }).catch(() => false);
       },
       released: () => {},

@@ -78,6 +78,11 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     line: 'if (!(await this.#options.store.log.announce(announced))) throw new NotNow();',
     instead: 'void announced;',
   },
+  'gives up what it announced when it stops': {
+    file: 'seal/pipeline.ts',
+    line: "const returned = lost.filter(({ state }) => state !== 'announced');",
+    instead: 'const returned = lost;',
+  },
   'sleeps through a new job': {
     file: 'seal/pendingJobs.ts',
     line: 'this.queue.add(pending);\n    this.wake();',

@@ -3,15 +3,18 @@
  * that schedule, as short as it can be made. `--schedule '[0,[1,2]]'` replays one as it was shown.
  */
 import { parseArgs } from 'node:util';
+import { BATCH_STATES } from '../../src/seal/batchStates.ts';
 import { fc } from '../support/seed.ts';
 import { OutboxSchedule } from './outboxSchedule.ts';
 import { Schedule } from './schedule.ts';
+import { Broken } from './world.ts';
 
 const { values } = parseArgs({
   options: {
     schedules: { type: 'string', default: '10000' },
     outbox: { type: 'boolean', default: false },
     schedule: { type: 'string' },
+    table: { type: 'boolean', default: false },
     'as-found': { type: 'boolean', default: false },
   },
 });
@@ -42,6 +45,49 @@ async function play(first: number, list: readonly number[]): Promise<void> {
   } catch (error) {
     throw Object.assign(error as Error, { history: schedule.world.history });
   }
+}
+
+/** The operations of devices that lead from one state of the table to the next. */
+const OPERATIONS = [
+  'partition',
+  'time-stamp authority',
+  'store: announcement',
+  'witness',
+  'store: batch',
+] as const;
+/** The schedules with these numbers have, together, all that a batch needs: a time-stamp or none, witnesses or none. */
+const KINDS = [0, 1, 3, 4];
+
+/** Lets every step of the table go wrong in every way. The transitions that were seen must be those of the table. */
+async function playTable(): Promise<void> {
+  const unseen = new Set(
+    Object.entries(BATCH_STATES).flatMap(([from, { next }]) => next.map((to) => `${from} → ${to}`)),
+  );
+  let played = 0;
+  for (const first of KINDS)
+    for (const operation of OPERATIONS)
+      for (let way = 0, isPossible = true; isPossible; way++) {
+        const schedule = new Schedule(first);
+        played += 1;
+        isPossible = await schedule.runStep(operation, way).catch((error) => {
+          const { history } = schedule.world;
+          throw Object.assign(error, { history: [`${operation}, way ${way}`, ...history], played });
+        });
+        for (const transition of schedule.world.progress.seen) unseen.delete(transition);
+      }
+  const error = new Broken(`never seen: ${[...unseen].join(', ')}`);
+  if (stray !== undefined || unseen.size > 0) throw Object.assign(stray ?? error, { played });
+  console.log(`${played} schedules, one for each way in which a step can fail`);
+}
+
+if (values.table) {
+  await playTable().catch((error) => {
+    console.log(
+      [error.stack, ...(error.history ?? []), `${error.played} schedules, then it failed`].join('\n  '),
+    );
+    process.exit(1);
+  });
+  process.exit(0);
 }
 
 const given = values.schedule === undefined ? undefined : (JSON.parse(values.schedule) as Numbers);

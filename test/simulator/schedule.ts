@@ -66,7 +66,7 @@ export class Schedule {
       committing: () => this.#checker.committing(),
       committed: (batch) => this.#checker.committed(batch),
     });
-    this.#checker = new Checker(this.#store, this.#isWitnessed ? this.#witness : undefined);
+    this.#checker = new Checker(this.world, this.#store, this.#isWitnessed ? this.#witness : undefined);
     this.#record();
   }
 
@@ -74,6 +74,36 @@ export class Schedule {
   async run(steps: readonly number[]): Promise<void> {
     await this.#start();
     for (const step of steps) await this.#step(step % 1000, Math.floor(step / 1000));
+    await this.#calm();
+  }
+
+  /**
+   * Lets the operation that is a step of the table go wrong in one way: 0 stops the daemon before its effect, 1 after it, further ways let
+   * it fail, and the last one changes the epochs meanwhile. False if there is no such way.
+   */
+  async runStep(operation: string, way: number): Promise<boolean> {
+    if (!this.#has(operation)) return false;
+    await this.#start();
+    for (const mode of ['async', 'blocking'] as const) void this.#create(this.#daemon as Daemon, mode);
+    await this.#until(`${operation} begins`, () => this.world.underWay(operation).length > 0);
+    const [ends = 0] = this.world.underWay(operation);
+    if (way < 2) this.#crash(way * this.world.underWay('store').length);
+    else if (way <= ends) this.world.endAll(operation, way - 1);
+    else if (way > ends + 1) return false;
+    else this.#plan(0);
+    await this.#rest();
+    await this.#calm();
+    return true;
+  }
+
+  /** Whether a batch of this schedule needs that operation. */
+  #has(operation: string): boolean {
+    if (operation === 'time-stamp authority') return this.#store.epochs.list[0]?.timestamps === 'required';
+    return this.#isWitnessed || !['store: announcement', 'witness'].includes(operation);
+  }
+
+  /** From now on everything works, and what was promised must come true. */
+  async #calm(): Promise<void> {
     // Only an administrator ends a fork alarm, with a restart.
     if (this.#store.isLost || this.#checker.isForked) this.#crash(0);
     this.#checker.isForked = false;
@@ -151,6 +181,7 @@ export class Schedule {
   async #start(): Promise<void> {
     const { world } = this;
     world.note('the daemon starts');
+    world.progress.stopped(this.#store.announced?.checkpoint);
     this.#fatal = undefined;
     this.#store.isLost = false;
     this.#checker.restarted();

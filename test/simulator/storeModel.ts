@@ -86,13 +86,13 @@ export class StoreModel {
       },
       log: {
         commit: (batch: SealedBatch) => {
-          if (this.announced === undefined) this.#listener.committing();
+          if (this.announced === undefined) this.#complete(batch);
           return this.#write(`batch of ${batch.leaves.length} at ${batch.firstLeaf}`, () =>
             this.#commit(batch),
           );
         },
         announce: (batch: AnnouncedBatch) => {
-          this.#listener.committing();
+          this.#complete(batch);
           return this.#write(`announcement of a batch at ${batch.firstLeaf}`, () => this.#announce(batch));
         },
         announced: read(() => this.announced),
@@ -149,6 +149,14 @@ export class StoreModel {
     return this.#world.begin('store', name, ends, { inOrder: true });
   }
 
+  /** The batch has all its evidence, and is about to leave the process. */
+  #complete({ checkpoint, timestamp }: Batch): void {
+    const { progress } = this.#world;
+    if (timestamp === undefined)
+      for (const state of ['signed', 'stamped'] as const) progress.reached(checkpoint, state);
+    this.#listener.committing();
+  }
+
   #accept(job: Job, acceptance: Acceptance = {}): void {
     assert(!this.jobs.has(job.id), `${nameOf(job.id)} is in the store already`);
     const hasContent = job.content !== undefined;
@@ -172,6 +180,7 @@ export class StoreModel {
     for (const id of batch.jobIds) this.#waiting(id);
     if (batch.epochsRevision !== this.epochs.revision) return false;
     this.announced = batch;
+    this.#world.progress.reached(batch.checkpoint, 'announced');
     return true;
   }
 
@@ -194,6 +203,8 @@ export class StoreModel {
     }
     this.#shelf.put(batch.tiles);
     this.batches.push(batch);
+    const jobIds = batch.leaves.map(({ jobId }) => jobId);
+    this.#world.progress.reached(batch.checkpoint, 'committed', jobIds);
     this.#listener.committed(batch);
     return true;
   }

@@ -6,6 +6,7 @@
  */
 import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers/promises';
+import { Progress } from './progress.ts';
 
 /** Once everything works, whatever must happen happens within so many steps. */
 const CALM_STEPS_MAX = 3_000;
@@ -43,6 +44,7 @@ export class World {
   now = 0;
   /** Devices that end no operation. */
   hung: readonly string[] = [];
+  readonly progress = new Progress();
   /** What happened, one line each. */
   readonly history: string[] = [];
   #alarms: Alarm[] = [];
@@ -90,7 +92,11 @@ export class World {
   endOne(which: number, how: number): boolean {
     const ready = this.#ready;
     const operation = ready[which % ready.length];
-    if (operation === undefined) return false;
+    if (operation !== undefined) this.#end(operation, how);
+    return operation !== undefined;
+  }
+
+  #end(operation: Operation, how: number): void {
     this.#operations = this.#operations.filter((one) => one !== operation);
     const [name, result] = operation.ends[how % operation.ends.length] as End<unknown>;
     this.note(`${operation.name}: ${name}`);
@@ -99,7 +105,16 @@ export class World {
     } catch (error) {
       operation.reject(error);
     }
-    return true;
+  }
+
+  /** For each operation under way whose name begins so: in how many ways it can end. */
+  underWay(name: string): number[] {
+    return this.#operations.filter((one) => one.name.startsWith(name)).map(({ ends }) => ends.length);
+  }
+
+  /** Ends all operations whose names begin so. */
+  endAll(name: string, how: number): void {
+    for (const one of this.#operations.filter((each) => each.name.startsWith(name))) this.#end(one, how);
   }
 
   /** The next thing that happens by itself: a turn of the event loop, then the oldest operation, then a timer. */
