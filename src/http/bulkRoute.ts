@@ -19,7 +19,7 @@ import { setRateLimit } from './rateLimit.ts';
 import { refuseQuery } from './receive.ts';
 import { askForBody, discard, requireMediaType } from './requestBody.ts';
 import { callerOf, type Middleware, type RequestContext, senderOf } from './requestContext.ts';
-import type { BulkRefused } from './schemas.ts';
+import type { ApiBody } from './schemas.ts';
 
 interface BulkOptions extends CreateOptions, AnswerOptions {
   store: CreateOptions['store'] & Pick<Store, 'identity' | 'log'>;
@@ -234,7 +234,7 @@ class BulkRequest {
     const { code, message, retryAfterSeconds } = tellable(this.#ctx, thrown, this.#options);
     const { status } = ERROR_KINDS[code];
     const error = errorBody(code, message);
-    const refusal: BulkRefused = { line, status, error, retry_after: retryAfterSeconds };
+    const refusal: ApiBody<'BatchRefused'> = { line, status, error, retry_after: retryAfterSeconds };
     return JSON.stringify(refusal);
   }
 

@@ -6,7 +6,7 @@ import { UnknownOutcome } from '../store/store.ts';
 import { asAnswer } from '../store/storeAnswers.ts';
 import { requestIds } from './observe.ts';
 import { JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
-import type { ErrorBody, ErrorEnvelope } from './schemas.ts';
+import type { ApiBody } from './schemas.ts';
 
 export interface AnswerOptions {
   logger: Logger;
@@ -63,12 +63,12 @@ function report(ctx: RequestContext, error: unknown, { logger, onFatal }: Answer
 }
 
 /** The `error` member of the envelope, and of a failed job. */
-export function errorBody(code: ErrorCode, message: string): ErrorBody {
+export function errorBody(code: ErrorCode, message: string): ApiBody<'Error'> {
   return { type: typeOf(code), code, message, doc_url: `/v1/errors/${code}` };
 }
 
 /** The JSON text of an error answer. */
 export function encodeEnvelope(requestId: string, code: ErrorCode, message: string): string {
-  const envelope: ErrorEnvelope = { request_id: requestId, error: errorBody(code, message) };
+  const envelope: ApiBody<'ErrorEnvelope'> = { request_id: requestId, error: errorBody(code, message) };
   return JSON.stringify(envelope);
 }

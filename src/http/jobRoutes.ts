@@ -14,7 +14,7 @@ import { maySee, type Store } from '../store/store.ts';
 import { decodeListQuery, encodeCursor } from './listQuery.ts';
 import { ASK_AGAIN_SECONDS, presentJob, type Site, sealedAtOf } from './presentJob.ts';
 import { answerJson, callerOf, JSON_TYPE, type Middleware, type RequestContext } from './requestContext.ts';
-import type { JobList } from './schemas.ts';
+import type { ApiBody } from './schemas.ts';
 
 export interface JobsOptions {
   store: Pick<Store, 'identity' | 'jobs' | 'log' | 'renewals' | 'witnessing'>;
@@ -45,8 +45,8 @@ export function jobHandlers({ store, sealer, site, trust }: JobsOptions): Handle
       const times = await Promise.all(records.map(({ outcome }) => sealedAtOf(store, outcome)));
       const all = records.map((record, n) => presentJob(record, sealer.phase(record), site, times[n]));
       const jobs = all.filter((job) => phase === undefined || job.phase === phase);
-      const page: JobList = { jobs, ...(next !== undefined && { next_cursor: encodeCursor(next) }) };
-      answerJson(ctx, 200, page);
+      const next_cursor = next === undefined ? undefined : encodeCursor(next);
+      answerJson<ApiBody<'JobList'>>(ctx, 200, { jobs, next_cursor });
     },
 
     /** Section 4.2 of the contract. */

@@ -33,16 +33,25 @@ export async function readJson(ctx: RequestContext, timeoutMs: number): Promise<
   return parseJson(Buffer.from(ctx.request.rawBody ?? '', 'latin1'), 'body');
 }
 
-/** Reads a JSON body whose members are optional. Throws ServiceError. */
+/**
+ * Reads a JSON body, and confirms the caller's key: one that was revoked or has expired in the meantime must not change anything. Throws
+ * ServiceError.
+ */
+export async function readConfirmedJson(ctx: RequestContext, timeoutMs: number): Promise<unknown> {
+  requireMediaType(ctx, ['application/json'], 'Content-Type must be application/json.');
+  const body = await readJson(ctx, timeoutMs);
+  await ctx.state.caller?.confirm();
+  return body;
+}
+
+/** Like {@link readConfirmedJson}, for a body whose members are all optional, and which can be absent. */
 export async function readOptionalJson(
   ctx: RequestContext,
   timeoutMs: number,
 ): Promise<Record<string, unknown>> {
   const { headers } = ctx.req;
   const isThere = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
-  if (!isThere) return {};
-  requireMediaType(ctx, ['application/json'], 'Content-Type must be application/json.');
-  const body = await readJson(ctx, timeoutMs);
+  const body = isThere ? await readConfirmedJson(ctx, timeoutMs) : {};
   if (typeof body === 'object' && body !== null && !Array.isArray(body))
     return body as Record<string, unknown>;
   throw malformed('body');

@@ -9,7 +9,7 @@ import type { Store } from '../store/store.ts';
 import { apiKeyOf } from './authentication.ts';
 import { readOptionalJson, readOverlapMs } from './json.ts';
 import { actOfCaller, answerJson, callerOf, type Middleware, type RequestContext } from './requestContext.ts';
-import { KEY_OVERLAP_SECONDS, type RotatedKey } from './schemas.ts';
+import { type ApiBody, KEY_OVERLAP_SECONDS } from './schemas.ts';
 
 interface KeyRouteOptions {
   store: Pick<Store, 'credentials' | 'serviceTime' | 'identity'>;
@@ -36,7 +36,6 @@ export function rotateOwnKey(options: KeyRouteOptions): Middleware {
       throw notRotatable('A client certificate has no API key to rotate: renew it at its authority.');
     const apiKey = apiKeyOf(ctx, store.identity.environment);
     const overlapMs = overlapMsIn(await readOptionalJson(ctx, options.bodyTimeoutMs));
-    await callerOf(ctx).confirm();
     // A change reads all keys; a repeat, or a refused rotation, needs only this one.
     const known = await store.credentials.get(hashApiKey(apiKey));
     if (known?.replacedBy === undefined) await replace(ctx, apiKey, known, overlapMs, options);
@@ -82,7 +81,7 @@ async function replace(
 }
 
 /** The same for the first request and its repeats. */
-async function answerTo(apiKey: string, { store, clock }: KeyRouteOptions): Promise<RotatedKey> {
+async function answerTo(apiKey: string, { store, clock }: KeyRouteOptions): Promise<ApiBody<'RotatedKey'>> {
   const keyHash = hashApiKey(apiKey);
   const [old, salt] = [await store.credentials.get(keyHash), await store.credentials.saltOf(keyHash)];
   if (salt === undefined || old?.expiresAt === undefined)

@@ -3,7 +3,7 @@ import { documentSha256, type JobPhase, type JobRecord, type Outcome } from '../
 import { environmentId } from '../manifest/manifest.ts';
 import type { Store } from '../store/store.ts';
 import { errorBody } from './errorResponses.ts';
-import type { SealJob } from './schemas.ts';
+import type { ApiBody } from './schemas.ts';
 
 /** The environment and URL that answers contain. */
 export interface Site {
@@ -22,7 +22,7 @@ export function presentJob(
   phase: JobPhase,
   site: Site,
   sealedAt?: number,
-): SealJob {
+): ApiBody<'SealJob'> {
   return {
     id: job.id,
     phase,
@@ -40,7 +40,7 @@ export function presentJob(
 }
 
 /** `data` of a webhook. `endedAt`: when the job ended, milliseconds since the epoch. */
-export function presentEvent(record: JobRecord, endedAt: number, site: Site): SealJob {
+export function presentEvent(record: JobRecord, endedAt: number, site: Site): ApiBody<'SealJob'> {
   if (record.outcome?.kind !== 'sealed') return presentJob(record, 'failed', site);
   return presentJob(record, 'completed', site, endedAt);
 }

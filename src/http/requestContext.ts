@@ -38,7 +38,7 @@ export type Middleware = KoaMiddleware<RequestState, RouteParameters>;
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
-export function answerJson(ctx: RequestContext, status: number, body: unknown): void {
+export function answerJson<Body>(ctx: RequestContext, status: number, body: Body): void {
   ctx.status = status;
   ctx.type = JSON_TYPE;
   ctx.body = JSON.stringify(body);

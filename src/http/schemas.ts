@@ -31,13 +31,8 @@ const error = z.object({
   message: z.string().describe('A message for people. It names the faulty field and the remedy.'),
   doc_url: z.string().meta({ format: 'uri-reference' }),
 });
-/** The `error` member of the envelope, and of a failed job. */
-export type ErrorBody = z.infer<typeof error>;
 
-const errorEnvelope = z.object({ request_id: z.string().regex(/^req_[0-9A-Za-z]+$/), error });
-/** The error envelope of section 7.1 of the contract. */
-export type ErrorEnvelope = z.infer<typeof errorEnvelope>;
-
+/** Section 2.1 of the contract, with additional members: the document, the times and, for a failed job, `error`. */
 const sealJob = z.object({
   id: jobId,
   phase: z.enum(JOB_PHASES),
@@ -56,17 +51,6 @@ const sealJob = z.object({
   error: error.optional(),
   sealed_at: time.optional().describe('Present once the job is completed.'),
 });
-/** Section 2.1 of the contract, with additional members: the document, the times and, for a failed job, `error`. */
-export type SealJob = z.infer<typeof sealJob>;
-
-const nextCursor = z
-  .string()
-  .optional()
-  .describe(
-    'Send it as `cursor` to get the next page. A page with `next_cursor` can be short or even empty; the last page has none.',
-  );
-const jobList = z.object({ jobs: z.array(sealJob).max(PAGE_LIMIT_MAX), next_cursor: nextCursor });
-export type JobList = z.infer<typeof jobList>;
 
 const digests = z.object({ sha256: hex(256), sha512: hex(512), bytes: z.int().min(1) });
 
@@ -149,7 +133,6 @@ const bulkRefused = z.object({
   error,
   retry_after: z.int().optional().describe('Seconds to wait before a repeat can succeed.'),
 });
-export type BulkRefused = z.infer<typeof bulkRefused>;
 
 /** How long the old key stays valid: long enough to repeat the request if the answer was lost. */
 export const KEY_OVERLAP_SECONDS = { min: 60, max: 30 * 86_400, default: 86_400 };
@@ -168,7 +151,6 @@ const rotatedKey = z.object({
   replaces: z.string().describe('The id of the old key.'),
   replaced_expires_at: time.describe('Until then, the old key is valid as well.'),
 });
-export type RotatedKey = z.infer<typeof rotatedKey>;
 
 /** The forms that have a body. */
 const { CreateByQuery: _, ...forms } = CREATE_FORMS;
@@ -176,13 +158,22 @@ const { CreateByQuery: _, ...forms } = CREATE_FORMS;
 /** The key is the name of the schema in `openapi.json`. */
 export const SCHEMAS = {
   SealJob: sealJob,
-  JobList: jobList,
+  JobList: z.object({
+    jobs: z.array(sealJob).max(PAGE_LIMIT_MAX),
+    next_cursor: z
+      .string()
+      .optional()
+      .describe(
+        'Send it as `cursor` to get the next page. A page with `next_cursor` can be short or even empty; the last page has none.',
+      ),
+  }),
   SealReceipt: sealReceipt,
   SealBundle: sealBundle,
   Manifest: manifest,
   Evidence: evidence,
   Error: error,
-  ErrorEnvelope: errorEnvelope,
+  /** Section 7.1 of the contract. */
+  ErrorEnvelope: z.object({ request_id: z.string().regex(/^req_[0-9A-Za-z]+$/), error }),
   ...forms,
   RotatedKey: rotatedKey,
   RotateKey: z.strictObject({
@@ -199,6 +190,8 @@ export const SCHEMAS = {
   BatchAccepted: bulkAccepted,
   BatchRefused: bulkRefused,
 };
+/** The body with the schema of that name. */
+export type ApiBody<Name extends keyof typeof SCHEMAS> = z.infer<(typeof SCHEMAS)[Name]>;
 
 /** Parameters of `GET /v1/jobs`. */
 export const LIST_PARAMETERS = {

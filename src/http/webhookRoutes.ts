@@ -3,7 +3,7 @@ import { ServiceError } from '../base/errors.ts';
 import { invalidField } from '../job/fieldValues.ts';
 import type { Act, ActName } from '../manifest/auditRecord.ts';
 import type { Store } from '../store/store.ts';
-import type { Delivery, NewEndpoint, WebhookEndpoint } from '../store/webhookStore.ts';
+import type { Delivery, DeliveryPage, NewEndpoint, WebhookEndpoint } from '../store/webhookStore.ts';
 import type { TargetPolicy } from '../web/policy.ts';
 import {
   auditedEndpoint,
@@ -24,12 +24,11 @@ import {
   presentTally,
 } from '../webhook/presentEndpoint.ts';
 import { newSecret } from '../webhook/signature.ts';
-import { readJson, readOptionalJson, readOverlapMs } from './json.ts';
+import { readConfirmedJson, readOptionalJson, readOverlapMs } from './json.ts';
 import { readPage } from './listQuery.ts';
-import { requireMediaType } from './requestBody.ts';
 import { actOfCaller, answerJson, callerOf, type Middleware, type RequestContext } from './requestContext.ts';
 import type { WebhookOperationId } from './webhookOperations.ts';
-import { OVERLAP_SECONDS, REPLAYED_BY_NAME_MAX, type WebhookAnswers } from './webhookSchemas.ts';
+import { OVERLAP_SECONDS, REPLAYED_BY_NAME_MAX, type WebhookBody } from './webhookSchemas.ts';
 
 export interface WebhooksOptions {
   store: Pick<Store, 'webhooks' | 'serviceTime'>;
@@ -40,13 +39,16 @@ export interface WebhooksOptions {
   clock: Clock;
 }
 
-const HOW_TO_SEND = 'Content-Type must be application/json.';
-
 /** Handlers of the operations on the webhook endpoints of the caller's client. */
-export function webhookHandlers(options: WebhooksOptions): Record<WebhookOperationId, Middleware> {
-  const { policy, clock, publicUrl } = options;
-  const { webhooks, serviceTime } = options.store;
-  const { endpoints, outbox } = webhooks;
+export function webhookHandlers({
+  store,
+  policy,
+  bodyTimeoutMs,
+  publicUrl,
+  clock,
+}: WebhooksOptions): Record<WebhookOperationId, Middleware> {
+  const { endpoints, outbox } = store.webhooks;
+  const dateOf = (stamp: number) => store.serviceTime.dateOf(stamp);
 
   /** An unknown endpoint, a malformed id and an endpoint of another client cause the same error. */
   async function ownEndpoint(ctx: RequestContext): Promise<WebhookEndpoint> {
@@ -59,7 +61,7 @@ export function webhookHandlers(options: WebhooksOptions): Record<WebhookOperati
     ctx: RequestContext,
     make: EndpointChange,
     name: ActName,
-  ): Promise<WebhookAnswers['WebhookEndpoint']> {
+  ): Promise<WebhookBody<'WebhookEndpoint'>> {
     const endpoint = await ownEndpoint(ctx);
     const act = actOn(ctx, name, make(endpoint) ?? endpoint);
     const changed = await endpoints.change(endpoint.id, make, act);
@@ -67,25 +69,37 @@ export function webhookHandlers(options: WebhooksOptions): Record<WebhookOperati
     return presentEndpoint(changed, clock());
   }
 
-  const dateOf = (stamp: number) => serviceTime.dateOf(stamp);
+  async function page<T extends Delivery>(
+    ctx: RequestContext,
+    read: (endpointId: string, page: DeliveryPage) => Promise<T[]>,
+  ): Promise<{ found: T[]; next_cursor: string | undefined }> {
+    const { id } = await ownEndpoint(ctx);
+    const wanted = readPage(ctx.querystring, decodeCursor);
+    const found = await read(id, wanted);
+    const last = found.length < wanted.limit ? undefined : found.at(-1);
+    return { found, next_cursor: last && encodeCursor(last) };
+  }
 
   return {
     /** Only this answer shows the secret. */
     async createWebhookEndpoint(ctx) {
-      const body = await readBody(ctx, options);
+      const body = await readConfirmedJson(ctx, bodyTimeoutMs);
       const fields = readEndpointFields(body, ['url', 'events', 'description', 'secret'], policy);
       const { secret = newSecret() } = fields;
       const endpoint = newEndpoint(callerOf(ctx).viewer.clientId, { ...fields, secret }, clock());
       const act = actOn(ctx, 'webhook.add', endpoint);
       if (!(await endpoints.add(endpoint, ENDPOINTS_PER_CLIENT_MAX, act))) throw tooManyEndpoints();
       ctx.set('Location', `${publicUrl}/v1/webhook-endpoints/${endpoint.id}`);
-      answer<'WebhookEndpointWithSecret'>(ctx, 201, { ...presentEndpoint(endpoint, clock()), secret });
+      answerJson<WebhookBody<'WebhookEndpointWithSecret'>>(ctx, 201, {
+        ...presentEndpoint(endpoint, clock()),
+        secret,
+      });
     },
 
     /** The list is short, so it has no pages. */
     async listWebhookEndpoints(ctx) {
       const all = await endpoints.all(callerOf(ctx).viewer.clientId);
-      answer<'WebhookEndpointList'>(ctx, 200, {
+      answerJson<WebhookBody<'WebhookEndpointList'>>(ctx, 200, {
         webhook_endpoints: all.map((one) => presentEndpoint(one, clock())),
       });
     },
@@ -94,14 +108,18 @@ export function webhookHandlers(options: WebhooksOptions): Record<WebhookOperati
       const endpoint = await ownEndpoint(ctx);
       const deliveries = presentTally(await outbox.tally(endpoint.id));
       const shown = { ...presentEndpoint(endpoint, clock()), deliveries };
-      answer<'WebhookEndpointWithDeliveries'>(ctx, 200, shown);
+      answerJson<WebhookBody<'WebhookEndpointWithDeliveries'>>(ctx, 200, shown);
     },
 
     async changeWebhookEndpoint(ctx) {
       await ownEndpoint(ctx);
-      const body = await readBody(ctx, options);
+      const body = await readConfirmedJson(ctx, bodyTimeoutMs);
       const fields = readEndpointFields(body, ['url', 'events', 'description'], policy);
-      answer<'WebhookEndpoint'>(ctx, 200, await change(ctx, withFields(fields), 'webhook.change'));
+      answerJson<WebhookBody<'WebhookEndpoint'>>(
+        ctx,
+        200,
+        await change(ctx, withFields(fields), 'webhook.change'),
+      );
     },
 
     async deleteWebhookEndpoint(ctx) {
@@ -114,51 +132,51 @@ export function webhookHandlers(options: WebhooksOptions): Record<WebhookOperati
     /** Only this answer shows the new secret. */
     async rotateWebhookSecret(ctx) {
       await ownEndpoint(ctx);
-      const { overlap_seconds, ...rest } = await readOptionalBody(ctx, options);
+      const { overlap_seconds, ...rest } = await readOptionalJson(ctx, bodyTimeoutMs);
       const { secret = newSecret() } = readEndpointFields(rest, ['secret'], policy);
       const overlapMs = readOverlapMs(overlap_seconds, OVERLAP_SECONDS);
       const changed = await change(ctx, withSecret(secret, overlapMs, clock()), 'webhook.rotate');
-      answer<'WebhookEndpointWithSecret'>(ctx, 200, { ...changed, secret });
+      answerJson<WebhookBody<'WebhookEndpointWithSecret'>>(ctx, 200, { ...changed, secret });
     },
 
     async enableWebhookEndpoint(ctx) {
-      answer<'WebhookEndpoint'>(ctx, 200, await change(ctx, enabled, 'webhook.enable'));
+      answerJson<WebhookBody<'WebhookEndpoint'>>(ctx, 200, await change(ctx, enabled, 'webhook.enable'));
     },
 
     async disableWebhookEndpoint(ctx) {
-      answer<'WebhookEndpoint'>(ctx, 200, await change(ctx, disabled(clock()), 'webhook.disable'));
+      answerJson<WebhookBody<'WebhookEndpoint'>>(
+        ctx,
+        200,
+        await change(ctx, disabled(clock()), 'webhook.disable'),
+      );
     },
 
     async testWebhookEndpoint(ctx) {
       const { id } = await ownEndpoint(ctx);
       const webhookId = await outbox.test(id);
       if (webhookId === undefined) throw notFound();
-      answer<'WebhookTest'>(ctx, 202, { webhook_id: webhookId });
+      answerJson<WebhookBody<'WebhookTest'>>(ctx, 202, { webhook_id: webhookId });
     },
 
     async listWebhookDeliveries(ctx) {
-      const { id } = await ownEndpoint(ctx);
-      const page = readPage(ctx.querystring, decodeCursor);
-      const found = await outbox.pending(id, page);
+      const { found, next_cursor } = await page(ctx, outbox.pending);
       const deliveries = found.map((one) => presentDelivery(one, dateOf));
-      answer<'WebhookDeliveryList'>(ctx, 200, { deliveries, ...nextOf(found, page) });
+      answerJson<WebhookBody<'WebhookDeliveryList'>>(ctx, 200, { deliveries, next_cursor });
     },
 
     async listWebhookDeadLetters(ctx) {
-      const { id } = await ownEndpoint(ctx);
-      const page = readPage(ctx.querystring, decodeCursor);
-      const found = await outbox.deadLetters(id, page);
-      const letters = found.map((one) => presentDeadLetter(one, dateOf));
-      answer<'WebhookDeadLetterList'>(ctx, 200, { dead_letters: letters, ...nextOf(found, page) });
+      const { found, next_cursor } = await page(ctx, outbox.deadLetters);
+      const dead_letters = found.map((one) => presentDeadLetter(one, dateOf));
+      answerJson<WebhookBody<'WebhookDeadLetterList'>>(ctx, 200, { dead_letters, next_cursor });
     },
 
     async replayWebhookDeadLetters(ctx) {
       const endpoint = await ownEndpoint(ctx);
-      const { webhook_ids, ...rest } = await readOptionalBody(ctx, options);
+      const { webhook_ids, ...rest } = await readOptionalJson(ctx, bodyTimeoutMs);
       readEndpointFields(rest, [], policy);
       const act = actOn(ctx, 'webhook.replay', endpoint);
       const replayed = await outbox.replay(endpoint.id, readWebhookIds(webhook_ids), act);
-      answer<'Replay'>(ctx, 202, { replayed });
+      answerJson<WebhookBody<'Replay'>>(ctx, 202, { replayed });
     },
   };
 }
@@ -172,23 +190,6 @@ function notFound(): ServiceError {
   return new ServiceError('webhook_endpoint_not_found', message);
 }
 
-async function readBody(ctx: RequestContext, { bodyTimeoutMs }: WebhooksOptions): Promise<unknown> {
-  requireMediaType(ctx, ['application/json'], HOW_TO_SEND);
-  const body = await readJson(ctx, bodyTimeoutMs);
-  // A key that was revoked or has expired in the meantime must not change anything.
-  await callerOf(ctx).confirm();
-  return body;
-}
-
-async function readOptionalBody(
-  ctx: RequestContext,
-  { bodyTimeoutMs }: WebhooksOptions,
-): Promise<Record<string, unknown>> {
-  const body = await readOptionalJson(ctx, bodyTimeoutMs);
-  await callerOf(ctx).confirm();
-  return body;
-}
-
 function readWebhookIds(value: unknown): string[] | undefined {
   if (value === undefined) return undefined;
   const isGood = Array.isArray(value) && value.length > 0 && value.length <= REPLAYED_BY_NAME_MAX;
@@ -199,11 +200,6 @@ function readWebhookIds(value: unknown): string[] | undefined {
 
 type Position = Pick<Delivery, 'at' | 'webhookId'>;
 
-function nextOf(found: Delivery[], { limit }: { limit: number }): { next_cursor?: string } {
-  const last = found.length < limit ? undefined : found.at(-1);
-  return last === undefined ? {} : { next_cursor: encodeCursor(last) };
-}
-
 function encodeCursor({ at, webhookId }: Position): string {
   return Buffer.from(`${at} ${webhookId}`).toString('base64url');
 }
@@ -213,13 +209,4 @@ function decodeCursor(text: string): Position | undefined {
     /^(\d{1,15}) (msg_[0-9a-f]{32})$/.exec(Buffer.from(text, 'base64url').toString()) ?? [];
   const position = at !== undefined && webhookId !== undefined ? { at: Number(at), webhookId } : undefined;
   return position && encodeCursor(position) === text ? position : undefined;
-}
-
-/** Answers with a body of this schema. */
-function answer<Name extends keyof WebhookAnswers>(
-  ctx: RequestContext,
-  status: number,
-  body: WebhookAnswers[Name],
-): void {
-  answerJson(ctx, status, body);
 }

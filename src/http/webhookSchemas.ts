@@ -109,6 +109,4 @@ export const WEBHOOK_SCHEMAS = {
     data: SCHEMAS.SealJob,
   }),
 };
-export type WebhookAnswers = {
-  [Name in keyof typeof WEBHOOK_SCHEMAS]: z.infer<(typeof WEBHOOK_SCHEMAS)[Name]>;
-};
+export type WebhookBody<Name extends keyof typeof WEBHOOK_SCHEMAS> = z.infer<(typeof WEBHOOK_SCHEMAS)[Name]>;
