@@ -8,9 +8,6 @@ export interface Part {
   isFile: boolean;
 }
 
-/** By lower-case name. Every value is a string of bytes (latin1). */
-type PartHeaders = Map<string, string[]>;
-
 /** A field of RFC 5322, section 2.2, including its continuation lines. */
 const FIELD = /^([\w!#$%&'*+.^`|~-]+):[ \t]?([^\r\n\0]*(?:\r\n[ \t][^\r\n\0]*)*)$/;
 const NEXT_FIELD = /\r\n(?![ \t])/;
@@ -23,6 +20,8 @@ const UTF8_CHARSETS = ['utf-8', 'utf8', 'us-ascii'];
 const FILE_TYPES = ['application/pdf', 'application/octet-stream'];
 const HEADERS_MAX = 16;
 const PLAIN_TEXT = parseParameters('text/plain');
+/** These may each come once. */
+const READ_HEADERS = ['content-disposition', 'content-transfer-encoding', 'content-type'];
 /** Matches most text, which then needs no decoding. */
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
 
@@ -41,20 +40,30 @@ export function boundaryOf(contentType: string | undefined): string {
  */
 export function parsePartHeaders(block: string): Part {
   const headers = fieldsOf(block);
-  const disposition = parseParameters(only(headers, 'content-disposition') ?? '');
+  const disposition = parseParameters(headers.get('content-disposition') ?? '');
   const name = disposition?.parameters.get('name');
   if (disposition?.value !== 'form-data' || !name) {
     throw malformed('every part needs one header Content-Disposition: form-data; name="…"');
   }
-  requireIdentityEncoding(only(headers, 'content-transfer-encoding'));
-  const contentType = only(headers, 'content-type');
+  // RFC 7578, section 4.7, deprecates encodings; silent decoding would seal other bytes than the client sent.
+  const encoding = headers.get('content-transfer-encoding')?.trim().toLowerCase() ?? 'binary';
+  if (!IDENTITY_ENCODINGS.includes(encoding))
+    throw malformed('a part has a Content-Transfer-Encoding; send its bytes as they are');
+  const contentType = headers.get('content-type');
   const type = contentType === undefined ? PLAIN_TEXT : parseParameters(contentType);
   if (type === undefined) throw malformed('a part has an unreadable Content-Type');
   if (type.value.startsWith('multipart/'))
     throw malformed('a part may not be multipart itself (RFC 7578, section 4.3)');
-  const isFile = hasFilename(disposition.parameters) || FILE_TYPES.includes(type.value);
-  if (!isFile) requireUtf8(type.parameters.get('charset'));
-  return { name: decodeName(name), isFile };
+  const isFile =
+    disposition.parameters.has('filename') ||
+    disposition.parameters.has('filename*') ||
+    FILE_TYPES.includes(type.value);
+  const charset = type.parameters.get('charset')?.toLowerCase() ?? 'utf-8';
+  if (!isFile && !UTF8_CHARSETS.includes(charset))
+    throw malformed('a part has a charset other than UTF-8; send text as UTF-8');
+  const decoded = PRINTABLE_ASCII.test(name) ? name : decodeUtf8(Buffer.from(name, 'latin1'));
+  if (decoded === undefined) throw malformed('the name of a part is not UTF-8');
+  return { name: decoded, isFile };
 }
 
 /** Decodes bytes that must be UTF-8; undefined if they are not. Nothing is replaced or dropped, not even a BOM. */
@@ -66,25 +75,22 @@ export function malformed(why: string): ServiceError {
   return new ServiceError('malformed_multipart', `The multipart/form-data body is malformed: ${why}.`);
 }
 
-function fieldsOf(block: string): PartHeaders {
+/** By lower-case name. Every value is a string of bytes (latin1). */
+function fieldsOf(block: string): Map<string, string> {
   const [restOfDelimiter, ...lines] = block.split(NEXT_FIELD);
   if (lines.length > HEADERS_MAX) throw malformed('a part has too many headers');
-  const fields: PartHeaders = new Map();
+  const fields = new Map<string, string>();
   for (const line of lines) {
-    const [, name, value] = FIELD.exec(line) ?? [];
-    if (name === undefined || value === undefined || restOfDelimiter !== '') {
+    const [, spelled, value] = FIELD.exec(line) ?? [];
+    if (spelled === undefined || value === undefined || restOfDelimiter !== '') {
       throw malformed('a part has an unreadable header');
     }
-    const known = fields.get(name.toLowerCase()) ?? [];
-    fields.set(name.toLowerCase(), [...known, value.replaceAll('\r\n', '')]);
+    const name = spelled.toLowerCase();
+    if (fields.has(name) && READ_HEADERS.includes(name))
+      throw malformed(`a part has more than one ${name} header`);
+    fields.set(name, value.replaceAll('\r\n', ''));
   }
   return fields;
-}
-
-function only(headers: PartHeaders, name: string): string | undefined {
-  const values = headers.get(name) ?? [];
-  if (values.length > 1) throw malformed(`a part has more than one ${name} header`);
-  return values[0];
 }
 
 /** Splits `value; name=value; …`, with names in lower case. Undefined if the text does not parse or repeats a name. */
@@ -99,34 +105,7 @@ function parseParameters(text: string): { value: string; parameters: Map<string,
     const [, name, quoted, token] = match;
     if (name === undefined) continue;
     if (parameters.has(name.toLowerCase())) return undefined;
-    parameters.set(name.toLowerCase(), withoutEscapes(quoted) ?? token ?? '');
+    parameters.set(name.toLowerCase(), quoted?.replaceAll(/\\(.)/g, '$1') ?? token ?? '');
   }
   return { value, parameters };
-}
-
-function withoutEscapes(quoted: string | undefined): string | undefined {
-  return quoted?.includes('\\') ? quoted.replaceAll(/\\(.)/g, '$1') : quoted;
-}
-
-/** RFC 7578, section 4.7, deprecates encodings; silent decoding would seal other bytes than the client sent. */
-function requireIdentityEncoding(encoding: string | undefined): void {
-  if (encoding !== undefined && !IDENTITY_ENCODINGS.includes(encoding.trim().toLowerCase())) {
-    throw malformed('a part has a Content-Transfer-Encoding; send its bytes as they are');
-  }
-}
-
-function requireUtf8(charset: string | undefined): void {
-  if (charset !== undefined && !UTF8_CHARSETS.includes(charset.toLowerCase())) {
-    throw malformed('a part has a charset other than UTF-8; send text as UTF-8');
-  }
-}
-
-function hasFilename(parameters: Map<string, string>): boolean {
-  return parameters.has('filename') || parameters.has('filename*');
-}
-
-function decodeName(bytes: string): string {
-  const name = PRINTABLE_ASCII.test(bytes) ? bytes : decodeUtf8(Buffer.from(bytes, 'latin1'));
-  if (name === undefined) throw malformed('the name of a part is not UTF-8');
-  return name;
 }
