@@ -5,7 +5,7 @@ import { hashApiKey, hashCertificateName, isApiKey } from '../job/apikey.ts';
 import { isLiveAt } from '../store/apiKeys.ts';
 import type { Credential, Scope } from '../store/credentialStore.ts';
 import type { Store } from '../store/store.ts';
-import type { ClientCertificate, TlsPeer } from '../web/clientCertificate.ts';
+import type { TlsPeer } from '../web/clientCertificate.ts';
 import type { Caller, Middleware, RequestContext } from './requestContext.ts';
 
 export interface AuthOptions {
@@ -36,13 +36,16 @@ export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
       if ((await requireLive(ctx, options)).id !== credential.id) throw unauthenticated(ctx, CHANGED);
     };
     options.onAccepted?.(ctx.req.socket);
-    const { certificateSha256 } = credential;
-    ctx.state.caller = {
-      ...callerOf(credential, options),
-      certificateSha256,
-      confirm,
-    };
-    if (scope && !allows(credential.scopes, scope)) {
+    const { id: keyId, clientId, organization, scopes, certificateSha256 } = credential;
+    const partnerOf = Object.entries(options.organizations())
+      .filter(([, { partners }]) => partners.includes(organization))
+      .map(([name]) => name);
+    const viewer = { clientId, organization, partnerOf };
+    ctx.state.caller = { viewer, keyId, certificateSha256, confirm };
+    // A key that can change something can also read it.
+    const isAllowed =
+      !scope || scopes.includes(scope) || (scope === 'admin:read' && scopes.includes('admin'));
+    if (!isAllowed) {
       ctx.set('WWW-Authenticate', `${CHALLENGE}, error="insufficient_scope", scope="${scope}"`);
       throw new ServiceError(
         'insufficient_scope',
@@ -55,11 +58,6 @@ export function requireKey(options: AuthOptions, scope?: Scope): Middleware {
 
 /** The credential of a request; with the client certificate if that was used instead of a key. */
 type LiveCredential = Credential & Pick<Caller, 'certificateSha256'>;
-
-/** A key that can change something can also read it. */
-function allows(held: readonly Scope[], wanted: Scope): boolean {
-  return held.includes(wanted) || (wanted === 'admin:read' && held.includes('admin'));
-}
 
 /** A request with the header Authorization is judged by its key, regardless of the certificate of the connection. */
 async function requireLive(ctx: RequestContext, options: AuthOptions): Promise<LiveCredential> {
@@ -90,15 +88,12 @@ async function ofCertificate(
     if (credential !== undefined) return { ...credential, certificateSha256: certificate.sha256 };
     if ((await options.store.credentials.get(keyHash))?.revokedAt !== undefined) break;
   }
+  const shown = certificate.names.map((name) => JSON.stringify(name)).join(', ');
   throw unauthenticated(
     ctx,
-    `The client certificate stands for no client here. Its names are: ${describeNames(certificate)}. ` +
+    `The client certificate stands for no client here. Its names are: ${shown || 'none'}. ` +
       'Ask the administrator to add one of them (pdfseal keys issue --certificate-name), or send an API key.',
   );
-}
-
-function describeNames({ names }: ClientCertificate): string {
-  return names.length === 0 ? 'none' : names.map((name) => JSON.stringify(name)).join(', ');
 }
 
 async function liveOf(keyHash: string, { store, clock }: AuthOptions): Promise<Credential | undefined> {
@@ -115,17 +110,11 @@ async function liveOf(keyHash: string, { store, clock }: AuthOptions): Promise<C
 
 /** The API key of a request, in the valid form for this environment. It may still be unknown. */
 export function apiKeyOf(ctx: RequestContext, environment: string): string {
-  const apiKey = bearerToken(ctx);
-  if (!isApiKey(apiKey, environment)) throw refused(ctx);
-  return apiKey;
-}
-
-function bearerToken(ctx: RequestContext): string {
   const headers = ctx.req.headersDistinct.authorization ?? [];
-  const [, token] = BEARER_TOKEN.exec(headers[0]?.trim() ?? '') ?? [];
-  if (headers.length === 1 && token !== undefined) return token;
-  if (headers.length > 1) throw refused(ctx);
-  throw unauthenticated(ctx, NO_KEY);
+  const [, apiKey] = BEARER_TOKEN.exec(headers[0]?.trim() ?? '') ?? [];
+  if (headers.length <= 1 && apiKey === undefined) throw unauthenticated(ctx, NO_KEY);
+  if (headers.length > 1 || apiKey === undefined || !isApiKey(apiKey, environment)) throw refused(ctx);
+  return apiKey;
 }
 
 const CHANGED = 'The client of this connection has changed since the request began. Send the request again.';
@@ -151,35 +140,20 @@ function refusedPeer(ctx: RequestContext, { isRequired, fault }: TlsPeer): Servi
 }
 
 function refusedUnbound(ctx: RequestContext, { certificate, fault }: TlsPeer): ServiceError {
-  ctx.set('WWW-Authenticate', `${CHALLENGE}, error="invalid_token"`);
-  const found =
-    certificate !== undefined
-      ? `presents another (SHA-256 ${certificate.sha256})`
-      : fault !== undefined
-        ? `presents one that ${fault}`
-        : 'presents none';
-  return new ServiceError(
-    'invalid_api_key',
+  let found = fault === undefined ? 'presents none' : `presents one that ${fault}`;
+  if (certificate !== undefined) found = `presents another (SHA-256 ${certificate.sha256})`;
+  return refused(
+    ctx,
     `This API key is bound to a client certificate, and the connection ${found}. Connect over TLS with that certificate; if it was ` +
       'renewed, ask the administrator for a key that is bound to the new one (pdfseal keys rotate --bind-certificate).',
   );
 }
 
 /** The message is the same for every fault of a key, so that guessing reveals nothing. */
-function refused(ctx: RequestContext): ServiceError {
-  ctx.set('WWW-Authenticate', `${CHALLENGE}, error="invalid_token"`);
-  return new ServiceError(
-    'invalid_api_key',
-    'The API key is not accepted here: it is mistyped, unknown, of another environment, expired or revoked.',
-  );
-}
+const NOT_ACCEPTED =
+  'The API key is not accepted here: it is mistyped, unknown, of another environment, expired or revoked.';
 
-function callerOf(
-  { id, clientId, organization }: Credential,
-  { organizations }: AuthOptions,
-): Omit<Caller, 'confirm'> {
-  const partnerOf = Object.entries(organizations())
-    .filter(([, { partners }]) => partners.includes(organization))
-    .map(([name]) => name);
-  return { viewer: { clientId, organization, partnerOf }, keyId: id };
+function refused(ctx: RequestContext, message = NOT_ACCEPTED): ServiceError {
+  ctx.set('WWW-Authenticate', `${CHALLENGE}, error="invalid_token"`);
+  return new ServiceError('invalid_api_key', message);
 }

@@ -10,7 +10,7 @@ import type { Patience } from '../web/incomingBody.ts';
 import { visibleJob } from './jobRoutes.ts';
 import { requestIds } from './observe.ts';
 import { ASK_AGAIN_SECONDS } from './presentJob.ts';
-import { callerOf, type Middleware, type RequestContext } from './requestContext.ts';
+import { callerOf, type Middleware } from './requestContext.ts';
 
 export interface DocumentRouteOptions {
   store: Pick<Store, 'jobs' | 'copies'>;
@@ -29,7 +29,14 @@ export function getDocument(options: DocumentRouteOptions): Middleware {
   return async (ctx) => {
     const record = await visibleJob(ctx, options.store);
     const { digests, copy } = await requireCopy(record, options);
-    describe(ctx, record.job.id, digests);
+    // For HEAD too. Caches must not keep the copy, because the service deletes it on time.
+    ctx.status = 200;
+    ctx.type = 'application/pdf';
+    ctx.length = digests.bytes;
+    ctx.set('Content-Disposition', `attachment; filename="${record.job.id}.pdf"`);
+    ctx.set('Repr-Digest', reprDigest(digests));
+    ctx.set('Accept-Ranges', 'none');
+    ctx.set('Cache-Control', 'no-store');
     if (ctx.method === 'HEAD') return;
     const leave = options.downloads.take(callerOf(ctx).viewer.clientId);
     ctx.set('Content-Digest', ctx.response.get('Repr-Digest'));
@@ -52,7 +59,7 @@ export function getDocument(options: DocumentRouteOptions): Middleware {
 
 async function requireCopy(
   { job, outcome }: JobRecord,
-  { store, retentionMs, time }: DocumentRouteOptions,
+  options: DocumentRouteOptions,
 ): Promise<{ digests: DocumentDigests; copy: StoredCopy }> {
   if (!outcome) {
     throw new ServiceError('document_not_ready', 'The job is not completed yet. Ask again later.', {
@@ -64,9 +71,9 @@ async function requireCopy(
     const why = outcome.kind === 'failed' ? 'it failed' : 'it was sealed without one';
     throw new ServiceError('document_unavailable', `The job has no copy of its document: ${why}.`);
   }
-  const copy = await keptCopy(job, { store, retentionMs, time });
+  const copy = await keptCopy(job, options);
   if (copy === undefined) {
-    const hours = retentionMs / 3_600_000;
+    const hours = options.retentionMs / 3_600_000;
     throw new ServiceError(
       'document_expired',
       `The copy of the document was deleted: copies are kept for ${hours} hours after their job was accepted.`,
@@ -85,17 +92,6 @@ export async function keptCopy(
   }: Pick<DocumentRouteOptions, 'retentionMs' | 'time'> & { store: Pick<Store, 'copies'> },
 ): Promise<StoredCopy | undefined> {
   return time.ageMs(job) < retentionMs ? store.copies.get(job.id) : undefined;
-}
-
-/** Sets the headers of the copy, for GET and HEAD. Caches must not keep it, because the service deletes it on time. */
-function describe(ctx: RequestContext, jobId: string, digests: DocumentDigests): void {
-  ctx.status = 200;
-  ctx.type = 'application/pdf';
-  ctx.length = digests.bytes;
-  ctx.set('Content-Disposition', `attachment; filename="${jobId}.pdf"`);
-  ctx.set('Repr-Digest', reprDigest(digests));
-  ctx.set('Accept-Ranges', 'none');
-  ctx.set('Cache-Control', 'no-store');
 }
 
 /** The value of `Repr-Digest` (RFC 9530). */

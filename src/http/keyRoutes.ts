@@ -57,7 +57,8 @@ async function replace(
   await store.credentials.change((all) => {
     const old = all.find(({ keyHash }) => keyHash === hashApiKey(apiKey));
     if (old === undefined || !isLiveAt(old, clock()) || old.replacedBy !== undefined) return undefined;
-    if (liveKeysOf(old.clientId, all, clock()) >= LIVE_KEYS_MAX)
+    const live = all.filter((one) => one.clientId === old.clientId && isLiveAt(one, clock()));
+    if (live.length >= LIVE_KEYS_MAX)
       throw notRotatable(
         `The client has ${LIVE_KEYS_MAX} valid API keys. Rotate again when one of them has ended.`,
       );
@@ -132,10 +133,6 @@ function withoutEnded(
     return replacedBy === undefined ? [] : [{ ...one, replacedBy }];
   });
   return { forgotten, repointed };
-}
-
-function liveKeysOf(client: string, all: readonly Credential[], now: number): number {
-  return all.filter((one) => one.clientId === client && isLiveAt(one, now)).length;
 }
 
 function overlapMsIn({ overlap_seconds: seconds, ...rest }: Record<string, unknown>): number {
