@@ -2,11 +2,9 @@ import type { RequestListener } from 'node:http';
 import type { Socket } from 'node:net';
 import { Router } from '@koa/router';
 import Koa, { type Next } from 'koa';
-import type { Logger } from 'pino';
 import { ServiceError } from '../base/errors.ts';
 import { Presence } from '../base/presence.ts';
 import { Slots } from '../base/slots.ts';
-import type { Limits } from '../limits/limits.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Store } from '../store/store.ts';
@@ -28,7 +26,6 @@ import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
 import { type Operation, serveDescription } from './openapiParts.ts';
 import { OPERATIONS, type OperationId } from './operations.ts';
-import type { Site } from './presentJob.ts';
 import { limitAtOnce, limitRate } from './rateLimit.ts';
 import { readingInTurn } from './readTurns.ts';
 import { linger } from './requestBody.ts';
@@ -38,25 +35,25 @@ import { answerTimestampQuery, type TimestampOptions } from './timestampRoute.ts
 import { type WebhooksOptions, webhookHandlers } from './webhookRoutes.ts';
 
 /** The parts of the API. The caller opens and closes each part. */
-export interface AppParts {
+export interface AppParts
+  extends AnswerOptions,
+    Pick<CreateOptions, 'sources' | 'intake' | 'limits' | 'blockingTimeoutMs'>,
+    Pick<AuthOptions, 'organizations'>,
+    Pick<JobsOptions, 'trust'>,
+    Pick<DocumentRouteOptions, 'copies'> {
   store: Store;
   /** Fronts cannot change webhook endpoints, and so have no `admitRecord`. */
   sealer: CreateOptions['sealer'] & Partial<Pick<Sealer, 'admitRecord'>>;
-  intake: CreateOptions['intake'];
-  sources: CreateOptions['sources'];
   /** The base URL, without a trailing slash and without `/v1`. */
   publicUrl: string;
-  organizations: AuthOptions['organizations'];
   /** The TLS client of a connection, as of a date. Absent without TLS. */
   tls?: { peerOf(socket: Socket, nowMs: number): TlsPeer } | undefined;
-  limits: Limits;
   uploadsMax: number;
   uploadsPerClientMax: number;
   /** Maximum number of batches received at the same time. */
   batchesMax: number;
   /** Maximum number of document copies sent at the same time. */
   downloadsMax: number;
-  blockingTimeoutMs: number;
   /** A front can change neither credentials nor webhook endpoints. */
   isFront?: boolean;
   /** The rules for the URLs of webhook endpoints. */
@@ -65,15 +62,11 @@ export interface AppParts {
   logPublic: boolean;
   /** Answers `POST /v1/timestamp`. Without an authority, that path answers 404. */
   authority?: TimestampOptions['authority'] | undefined;
-  trust: JobsOptions['trust'];
   /** Whether the sealer seals jobs only with a time-stamp. If absent, the sealer requests no time-stamps. */
   timestamped?(): boolean;
   time: Pick<Timekeeping, 'date' | 'stamp' | 'ageMs'>;
-  /** The copies of documents, and how long they can be downloaded. */
-  copies: DocumentRouteOptions['copies'];
+  /** How long copies of documents can be downloaded. */
   documentRetentionMs: number;
-  logger: Logger;
-  onFatal: AnswerOptions['onFatal'];
   /** Called after every answered request; must not throw. */
   onRequest?(request: AnsweredRequest): void;
   /** Called for every request that the log counts but does not write; must not throw. */
@@ -145,12 +138,8 @@ function routesOf(parts: AppParts, connections: ConnectionLimits): Routes {
     environment: store.identity.environment,
     organizations,
     clock: time.date,
-    ...(tls && { peerOf: (socket: Socket) => tls.peerOf(socket, time.date()) }),
+    peerOf: tls && ((socket) => tls.peerOf(socket, time.date())),
     onAccepted: (socket) => connections.know(socket),
-  };
-  const guardOf = (access: Operation['access']): Middleware[] => {
-    if (access === 'anyone' || (access === 'log' && logPublic)) return [];
-    return [access === 'log' || access === 'any_key' ? requireKey(auth) : requireKey(auth, access)];
   };
   const changes = new Slots({ of: 'changes to webhook endpoints', max: WEBHOOK_CHANGES_MAX });
   // The audit trail and the log keep each change for ever, so the rate of changes must be limited.
@@ -168,11 +157,16 @@ function routesOf(parts: AppParts, connections: ConnectionLimits): Routes {
   )) {
     const handler = parts.isFront && NOT_AT_FRONTS.test(path) ? refuseAtFront : handlers[id as OperationId];
     if (handler === undefined) continue;
+    const isOpen = access === 'anyone' || (access === 'log' && logPublic);
+    const scope = access === 'anyone' || access === 'log' || access === 'any_key' ? undefined : access;
+    const guard = isOpen ? [] : [requireKey(auth, scope)];
     const isChange = access === 'webhooks:manage' && isLimited && !parts.isFront;
     const isRead = method === 'get' && access !== 'anyone';
     const turns = isRead ? [inTurn({ isRefusable: failures.includes('too_many_requests') })] : [];
-    const route = [...guardOf(access), ...turns, ...(isChange ? limitChanges : []), ...[handler].flat()];
-    router[method](`/v1${routePath(path)}`, ...route);
+    const route = [...guard, ...turns, ...(isChange ? limitChanges : []), ...[handler].flat()];
+    // `{path}` matches the rest of a path, including slashes.
+    const pattern = path.replace('{path}', '*path').replaceAll(/\{(\w+)\}/g, ':$1');
+    router[method](`/v1${pattern}`, ...route);
     if (!path.includes('{')) literals.set(`${method.toUpperCase()} /v1${path}`, route);
   }
   return { router, literals };
@@ -191,83 +185,53 @@ function takeLiteral(literals: Routes['literals']): Middleware {
   };
 }
 
-/** A path of the table as a route pattern. `{path}` matches the rest of a path, including slashes. */
-function routePath(path: string): string {
-  return path.replace('{path}', '*path').replaceAll(/\{(\w+)\}/g, ':$1');
-}
-
 /** A list has the order in which its middlewares see a request. An undefined handler means that this service lacks the operation. */
 function handlersOf(parts: AppParts): Record<OperationId, Middleware | Middleware[] | undefined> {
-  const { store, sealer, trust, authority, limits, publicUrl } = parts;
-  const clock = parts.time.date;
-  const bodyTimeoutMs = parts.intake.bodyIdleTimeoutMs;
+  const { store, authority, limits, publicUrl, time } = parts;
+  const { patience } = parts.intake;
+  const shared = {
+    ...parts,
+    site: { environment: store.identity.environment, publicUrl },
+    bodyTimeoutMs: patience.idleTimeoutMs,
+    clock: time.date,
+    /** The clients that send creates other than lines of a batch. */
+    creators: new Presence(),
+  };
+  const note: Middleware = (ctx, next) => {
+    shared.creators.note(callerOf(ctx).viewer.clientId);
+    return next();
+  };
+  const perClientMax = parts.uploadsPerClientMax;
+  const create = {
+    ...shared,
+    keys: new IdempotencyKeys(store),
+    capabilities: capabilitiesOf(parts),
+    slots: new Slots({ of: 'uploads', max: parts.uploadsMax, perClientMax, code: 'too_many_uploads' }),
+  };
   const rotations = new Slots({ of: 'rotations of API keys', max: KEY_ROTATIONS_MAX });
-  const creators = new Presence();
   return {
-    ...createHandlers(parts, creators),
-    ...jobHandlers({ store, sealer, site: siteOf(parts), trust }),
+    createSealJob: [note, createJob('createSealJob', create)],
+    createDigestJob: [note, createJob('createDigestJob', create)],
+    createDigestBatch: createInBulk({
+      ...create,
+      batches: new Slots({ of: 'batches', max: parts.batchesMax, code: 'too_many_uploads' }),
+      lineTurns: new LineTurns(shared.creators),
+    }),
+    ...jobHandlers(shared),
     getDocumentCopy: getDocument({
-      store,
-      copies: parts.copies,
+      ...shared,
       retentionMs: parts.documentRetentionMs,
       downloads: new Slots({ of: 'downloads', max: parts.downloadsMax }),
-      patience: {
-        idleTimeoutMs: bodyTimeoutMs,
-        bytesPerSecondMin: parts.intake.bodyBytesPerSecondMin,
-      },
-      time: parts.time,
-      logger: parts.logger,
+      patience,
     }),
-    ...webhookHandlers({ store, policy: parts.webhookPolicy, bodyTimeoutMs, publicUrl, clock }),
-    rotateKey: [limitRate(limits), limitAtOnce(rotations), rotateOwnKey({ store, bodyTimeoutMs, clock })],
-    createTimestamp: authority && [
-      limitRate(limits),
-      answerTimestampQuery({ authority, bodyTimeoutMs, creators }),
-    ],
+    ...webhookHandlers({ ...shared, policy: parts.webhookPolicy }),
+    rotateKey: [limitRate(limits), limitAtOnce(rotations), rotateOwnKey(shared)],
+    createTimestamp: authority && [limitRate(limits), answerTimestampQuery({ ...shared, authority })],
     ...logHandlers({ store, public: parts.logPublic }),
     getOpenapi: serveDescription(() => describeApi(publicUrl), 'public, max-age=300'),
     getErrorIndex: serveErrorIndex,
     getErrorPage: serveErrorPage,
   };
-}
-
-/** `creators`: the clients that send creates other than lines of a batch. */
-function createHandlers(parts: AppParts, creators: Presence) {
-  const { store, sealer, intake, sources, limits, blockingTimeoutMs, time, logger, onFatal } = parts;
-  const uploads = new Slots({
-    of: 'uploads',
-    max: parts.uploadsMax,
-    perClientMax: parts.uploadsPerClientMax,
-    code: 'too_many_uploads',
-  });
-  const create: CreateOptions = {
-    store,
-    sealer,
-    keys: new IdempotencyKeys(store),
-    slots: uploads,
-    limits,
-    intake,
-    sources,
-    site: siteOf(parts),
-    blockingTimeoutMs,
-    capabilities: capabilitiesOf(parts),
-    time,
-  };
-  const batches = new Slots({ of: 'batches', max: parts.batchesMax, code: 'too_many_uploads' });
-  const lineTurns = new LineTurns(creators);
-  const note: Middleware = (ctx, next) => {
-    creators.note(callerOf(ctx).viewer.clientId);
-    return next();
-  };
-  return {
-    createSealJob: [note, createJob('createSealJob', create)],
-    createDigestJob: [note, createJob('createDigestJob', create)],
-    createDigestBatch: createInBulk({ ...create, store, batches, lineTurns, logger, onFatal }),
-  };
-}
-
-function siteOf({ store, publicUrl }: AppParts): Site {
-  return { environment: store.identity.environment, publicUrl };
 }
 
 function capabilitiesOf({ store, timestamped }: AppParts): CreateOptions['capabilities'] {

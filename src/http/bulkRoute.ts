@@ -87,7 +87,7 @@ class BulkRequest {
     res.flushHeaders();
     void this.#run();
     for (let chunk = await this.#next(); chunk !== ''; chunk = await this.#next()) {
-      using _stalled = setTimeout(() => res.destroy(), this.#options.intake.bodyIdleTimeoutMs);
+      using _stalled = setTimeout(() => res.destroy(), this.#options.intake.patience.idleTimeoutMs);
       yield chunk;
     }
     // If unread bytes remain, the socket resets the connection and the client loses the answer.
@@ -133,9 +133,7 @@ class BulkRequest {
   }
 
   async #read(): Promise<void> {
-    const { bodyIdleTimeoutMs: idleTimeoutMs, bodyBytesPerSecondMin: bytesPerSecondMin } =
-      this.#options.intake;
-    const body = new IncomingBody(this.#ctx.req, { idleTimeoutMs, bytesPerSecondMin });
+    const body = new IncomingBody(this.#ctx.req, this.#options.intake.patience);
     try {
       await body.read((chunk) => body.hold(this.#carryOut(this.#lines.push(chunk))));
       await this.#carryOut(this.#lines.end());

@@ -15,7 +15,7 @@ import { duplicateField, invalidField, quoteName } from '../job/fieldValues.ts';
 import type { Content, JobSource } from '../job/job.ts';
 import { type DocumentOptions, DocumentPass, tooLarge } from '../seal/documentPass.ts';
 import type { StoredCopy } from '../store/store.ts';
-import { IncomingBody } from '../web/incomingBody.ts';
+import { IncomingBody, type Patience } from '../web/incomingBody.ts';
 import { readJson } from './json.ts';
 import { unknownParameter } from './listQuery.ts';
 import { FormParser, type PartSink } from './multipart/form.ts';
@@ -24,10 +24,8 @@ import { askForBody, requireMediaType } from './requestBody.ts';
 import { callerOf, type RequestContext } from './requestContext.ts';
 
 export interface IntakeOptions extends DocumentOptions {
-  /** Maximum time without a byte of the body, in milliseconds. */
-  bodyIdleTimeoutMs: number;
-  /** The minimum rate of the body, averaged over any such time, in bytes per second. */
-  bodyBytesPerSecondMin: number;
+  /** How slowly a body may arrive. */
+  patience: Patience;
 }
 
 export interface ReceiveOptions {
@@ -103,11 +101,11 @@ export async function receive(
 ): Promise<ReceivedCreate> {
   if (form.kind === 'line') return digestsOf(form.request);
   if (form.kind === 'digests')
-    return digestsOf(parseDigestCreate(await readJson(ctx, intake.bodyIdleTimeoutMs)));
+    return digestsOf(parseDigestCreate(await readJson(ctx, intake.patience.idleTimeoutMs)));
   if (form.kind === 'pdf' && form.request.purpose !== undefined) onPurpose?.(form.request.purpose);
   intake.scanner?.admit();
   if (form.kind === 'reference') {
-    const request = parseJsonCreate(await readJson(ctx, intake.bodyIdleTimeoutMs));
+    const request = parseJsonCreate(await readJson(ctx, intake.patience.idleTimeoutMs));
     const { checksumSha256: documentSha256, sourceUrl } = request;
     return { source: 'url', request, documentSha256, sourceUrl, discard: async () => {} };
   }
@@ -202,10 +200,9 @@ export function openUpload(
 export async function readUpload(
   req: IncomingMessage,
   upload: Upload,
-  { bodyIdleTimeoutMs, bodyBytesPerSecondMin }: IntakeOptions,
+  { patience }: IntakeOptions,
   owner: Owner,
 ): Promise<ReceivedCreate> {
-  const patience = { idleTimeoutMs: bodyIdleTimeoutMs, bytesPerSecondMin: bodyBytesPerSecondMin };
   const body = new IncomingBody(req, patience);
   try {
     await body.read((chunk) => {

@@ -195,8 +195,7 @@ export function apiOf(program: Intake, document: DocumentOptions) {
     documentRetentionMs: retention.documentMs,
     intake: {
       ...document,
-      bodyIdleTimeoutMs: http.bodyIdleTimeoutMs,
-      bodyBytesPerSecondMin: http.bodyBytesPerSecondMin,
+      patience: { idleTimeoutMs: http.bodyIdleTimeoutMs, bytesPerSecondMin: http.bodyBytesPerSecondMin },
     },
     organizations: () => live.current.organizations,
     onRequest: (request: AnsweredRequest) => metrics.request(request),

@@ -28,6 +28,8 @@ export interface UploadServer {
 
 export interface UploadServerOptions extends Partial<IntakeOptions> {
   pool: Pick<HashPool, 'hasher'>;
+  bodyIdleTimeoutMs?: number;
+  bodyBytesPerSecondMin?: number;
   signal?: AbortSignal;
   /** Time between the request's head and the reading of its body. */
   delayMs?: number;
@@ -35,11 +37,10 @@ export interface UploadServerOptions extends Partial<IntakeOptions> {
 
 /** The intake behind nothing but node:http, closed with the test. */
 export async function openUploads(test: Test, options: UploadServerOptions): Promise<UploadServer> {
-  const { signal, delayMs = 0, ...overrides } = options;
+  const { signal, delayMs = 0, bodyIdleTimeoutMs = 60_000, bodyBytesPerSecondMin, ...overrides } = options;
   const intake: IntakeOptions = {
     documentBytesMax: 1024 * 1024,
-    bodyIdleTimeoutMs: 60_000,
-    bodyBytesPerSecondMin: 0,
+    patience: { idleTimeoutMs: bodyIdleTimeoutMs, bytesPerSecondMin: bodyBytesPerSecondMin },
     ...overrides,
   };
   const received: Received[] = [];

@@ -143,7 +143,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
     sealer,
     trust: () => ({ timestampAuthorities: [] }),
     sources: fetching,
-    intake: { ...document, bodyIdleTimeoutMs: idleTimeoutMs, bodyBytesPerSecondMin: 0 },
+    intake: { ...document, patience: { idleTimeoutMs } },
     publicUrl: PUBLIC_URL,
     organizations: () => ({ acme: { partners: ['beta'] } }),
     limits,
