@@ -51,23 +51,19 @@ const EVERY_ANSWER = Object.fromEntries(
   Object.keys(HEADERS).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
 );
 
-export const RETRY_AFTER = { 'Retry-After': optional(header('^[0-9]+$', 'Seconds.')) };
+export const RETRY_AFTER = { 'Retry-After': optionalHeader('^[0-9]+$', 'Seconds.') };
 const RETRY_AFTER_ALWAYS = { 'Retry-After': header('^[0-9]+$', 'Seconds.') };
 export const CACHE_CONTROL = { 'Cache-Control': header('.', 'How long caches may keep the answer.') };
 
 /** Each item is a string with integer parameters and, for a quota, a byte sequence as partition key. */
 const RATE_LIMITS = {
-  'RateLimit-Policy': optional(
-    header(
-      '^"client";q=[0-9]+;w=[0-9]+$|^("client";q=[0-9]+;w=[0-9]+, )?"purpose";q=[0-9]+;w=[0-9]+;pk=:[A-Za-z0-9+/=]+:$',
-      'The policies that apply (draft-ietf-httpapi-ratelimit-headers): `client` limits the requests of this client; `purpose` limits the jobs of this client under the quota whose name is the partition key. Absent if no policy applies.',
-    ),
+  'RateLimit-Policy': optionalHeader(
+    '^"client";q=[0-9]+;w=[0-9]+$|^("client";q=[0-9]+;w=[0-9]+, )?"purpose";q=[0-9]+;w=[0-9]+;pk=:[A-Za-z0-9+/=]+:$',
+    'The policies that apply (draft-ietf-httpapi-ratelimit-headers): `client` limits the requests of this client; `purpose` limits the jobs of this client under the quota whose name is the partition key. Absent if no policy applies.',
   ),
-  RateLimit: optional(
-    header(
-      '^"client";r=[0-9]+;t=[0-9]+$|^("client";r=[0-9]+;t=[0-9]+, )?"purpose";r=[0-9]+;t=[0-9]+;pk=:[A-Za-z0-9+/=]+:$',
-      'The remaining amount of each policy, and the number of seconds for which that amount must last.',
-    ),
+  RateLimit: optionalHeader(
+    '^"client";r=[0-9]+;t=[0-9]+$|^("client";r=[0-9]+;t=[0-9]+, )?"purpose";r=[0-9]+;t=[0-9]+;pk=:[A-Za-z0-9+/=]+:$',
+    'The remaining amount of each policy, and the number of seconds for which that amount must last.',
   ),
 };
 
@@ -131,11 +127,24 @@ export function describePaths(
   for (const [operationId, operation] of Object.entries(operations)) {
     const { path, method } = operation;
     const tag = tagOf?.(path);
-    const described = { ...(tag && { tags: [tag] }), operationId, ...describe(operation, anyone) };
-    paths[path] = { ...parametersOf(path), ...paths[path], [method]: described };
+    const names = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name = '']) => name);
+    paths[path] = {
+      ...(names.length > 0 && {
+        parameters: names.map((name) => ({ name, in: 'path', required: true, ...PATH_PARAMETERS[name] })),
+      }),
+      ...paths[path],
+      [method]: { tags: tag && [tag], operationId, ...describe(operation, anyone) },
+    };
   }
   return paths;
 }
+
+/** The sentences about an access that is not a scope. */
+const NEEDS: Readonly<Record<string, string>> = {
+  anyone: '',
+  any_key: 'Needs an API key; its scopes do not matter.',
+  log: 'Needs an API key, unless the log is public.',
+};
 
 function describe(operation: Operation, anyone: ErrorCode[]): object {
   const { summary, access, description, parameters, requestBody, isLimited, answers } = operation;
@@ -144,31 +153,21 @@ function describe(operation: Operation, anyone: ErrorCode[]): object {
     status,
     { ...answer, headers: { ...headers, ...answer.headers } },
   ]);
-  const needs = access === 'anyone' ? undefined : describeAccess(access);
-  const all = [description, needs].filter((text) => text !== undefined).join(' ');
+  const needs = NEEDS[access] ?? `Needs the scope \`${access}\`.`;
+  const codes: ErrorCode[] = [
+    ...anyone,
+    ...(access === 'anyone' ? [] : KEYED),
+    ...(access in NEEDS ? [] : (['insufficient_scope'] as const)),
+    ...(operation.failures ?? []),
+  ];
   return {
     summary,
-    ...(all !== '' && { description: all }),
+    description: [description, needs].filter(Boolean).join(' ') || undefined,
     security: access === 'anyone' ? [] : [{ apiKey: [] }],
     parameters,
     requestBody,
-    responses: { ...failures(codesOf(operation, anyone), headers), ...Object.fromEntries(answered) },
+    responses: { ...failures(codes, headers), ...Object.fromEntries(answered) },
   };
-}
-
-function describeAccess(access: Scope | 'log' | 'any_key'): string {
-  if (access === 'any_key') return 'Needs an API key; its scopes do not matter.';
-  return access === 'log' ? 'Needs an API key, unless the log is public.' : `Needs the scope \`${access}\`.`;
-}
-
-function codesOf({ access, failures: own = [] }: Operation, anyone: ErrorCode[]): ErrorCode[] {
-  if (access === 'anyone') return [...anyone, ...own];
-  return [
-    ...anyone,
-    ...KEYED,
-    ...(access === 'log' || access === 'any_key' ? [] : (['insufficient_scope'] as const)),
-    ...own,
-  ];
 }
 
 /** One response for each status, with the codes that this operation can answer with that status. */
@@ -189,15 +188,6 @@ function failures(codes: ErrorCode[], headers: object): Record<string, object> {
     };
   }
   return responses;
-}
-
-function parametersOf(path: string): { parameters?: object[] } {
-  const all = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name = '']) => name);
-  const names = all.filter((name) => name in PATH_PARAMETERS);
-  if (names.length === 0) return {};
-  return {
-    parameters: names.map((name) => ({ name, in: 'path', required: true, ...PATH_PARAMETERS[name] })),
-  };
 }
 
 /** Builds `components` of the description. A schema that is part of another schema becomes a reference. */
@@ -234,8 +224,8 @@ export function header(pattern: string, description: string): Header {
 }
 
 /** A header that some answers do not have. */
-export function optional(sometimes: Header): Header {
-  return { ...sometimes, required: false };
+export function optionalHeader(pattern: string, description: string): Header {
+  return { ...header(pattern, description), required: false };
 }
 
 export function headerParameter(name: string, description: string, bounds: Schema = {}): object {

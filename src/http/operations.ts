@@ -16,7 +16,7 @@ import {
   json,
   jsonBody,
   type Operation,
-  optional,
+  optionalHeader,
   QUERY_FAILURES,
   queryParameters,
   RETRY_AFTER,
@@ -86,16 +86,22 @@ const create = {
       {
         ...RETRY_AFTER,
         Location: header('^https?://', 'The job.'),
-        'Idempotent-Replayed': optional(header('^true$', 'This is the answer to a repeat.')),
-        'Preference-Applied': optional(header('^wait=[0-9]+$', 'The wait that the service applied.')),
+        'Idempotent-Replayed': optionalHeader('^true$', 'This is the answer to a repeat.'),
+        'Preference-Applied': optionalHeader('^wait=[0-9]+$', 'The wait that the service applied.'),
       },
     ),
   },
 } as const satisfies Partial<Operation>;
 
 const read = { method: 'get', access: 'jobs:read' } as const;
+const readLog = { method: 'get', access: 'log' } as const;
+const unless = headerParameter('If-None-Match', 'RFC 9110, section 13.1.2.');
+const digestTag = (member: string) => header('^"[0-9a-f]{128}"$', `\`${member}\`.`);
+const fileName = (extension: string, what: string) =>
+  header(`^attachment; filename="job_[A-Za-z0-9]+\\.${extension}"$`, `A file name for the ${what}.`);
 
-const JOB_OPERATIONS = {
+/** The key is the `operationId`; paths are below `/v1`. */
+export const OPERATIONS = {
   createSealJob: {
     ...create,
     path: '/jobs/seal',
@@ -164,11 +170,11 @@ const JOB_OPERATIONS = {
     ...read,
     path: '/jobs/{job_id}/receipt.json',
     summary: 'Download the receipt of a completed job',
-    parameters: [headerParameter('If-None-Match', 'RFC 9110, section 13.1.2.')],
+    parameters: [unless],
     answers: {
       200: json('SealReceipt', 'The receipt: the same bytes every time.', {
         ...CACHE_CONTROL,
-        ETag: header('^"[0-9a-f]{128}"$', '`receipt_sha512`.'),
+        ETag: digestTag('receipt_sha512'),
       }),
       304: { description: 'The receipt has not changed since the client downloaded it.' },
     },
@@ -191,10 +197,7 @@ const JOB_OPERATIONS = {
       'The data object of the record is the signed checkpoint of the receipt, byte for byte. A renewal adds to the record; the receipt stays as it is.',
     answers: {
       200: file('application/octet-stream', 'An EvidenceRecord in DER.', {
-        'Content-Disposition': header(
-          '^attachment; filename="job_[A-Za-z0-9]+\\.ers"$',
-          'A file name for the record.',
-        ),
+        'Content-Disposition': fileName('ers', 'record'),
       }),
     },
     failures: [...RECEIPT_FAILURES, 'not_found', ...BUSY_FAILURES],
@@ -205,11 +208,11 @@ const JOB_OPERATIONS = {
     summary: 'Download the receipt with all evidence that the service has of it, in one file',
     description:
       'The receipt, a proof that leads to the newest checkpoint that witnesses have cosigned, the evidence record, and revocation lists. Each part is also available alone. The bundle changes with every newer checkpoint and every renewal; an older bundle stays valid.',
-    parameters: [headerParameter('If-None-Match', 'RFC 9110, section 13.1.2.')],
+    parameters: [unless],
     answers: {
       200: json('SealBundle', 'The bundle.', {
         ...CACHE_CONTROL,
-        ETag: header('^"[0-9a-f]{128}"$', '`bundle_sha512`.'),
+        ETag: digestTag('bundle_sha512'),
       }),
       304: { description: 'The bundle has not changed since the client downloaded it.' },
     },
@@ -228,12 +231,9 @@ const JOB_OPERATIONS = {
         'The copy. If the connection ends before `Content-Length` bytes, repeat the request.',
         {
           'Content-Length': header('^[0-9]+$', 'Length of the copy in bytes.'),
-          'Content-Disposition': header(
-            '^attachment; filename="job_[A-Za-z0-9]+\\.pdf"$',
-            'A file name for the copy.',
-          ),
+          'Content-Disposition': fileName('pdf', 'copy'),
           'Repr-Digest': header(DIGESTS_PATTERN, 'Digests of the copy (RFC 9530).'),
-          'Content-Digest': optional(header(DIGESTS_PATTERN, 'The same digests; absent with HEAD.')),
+          'Content-Digest': optionalHeader(DIGESTS_PATTERN, 'The same digests; absent with HEAD.'),
         },
       ),
     },
@@ -245,9 +245,7 @@ const JOB_OPERATIONS = {
       ...BUSY_FAILURES,
     ],
   },
-} satisfies Record<string, Operation>;
-
-const KEY_OPERATIONS = {
+  ...WEBHOOK_OPERATIONS,
   rotateKey: {
     method: 'post',
     path: '/keys/rotate',
@@ -267,11 +265,6 @@ const KEY_OPERATIONS = {
       ...BUSY_FAILURES,
     ],
   },
-} satisfies Record<string, Operation>;
-
-const readLog = { method: 'get', access: 'log' } as const;
-
-const LOG_OPERATIONS = {
   createTimestamp: {
     method: 'post',
     path: '/timestamp',
@@ -321,14 +314,6 @@ const LOG_OPERATIONS = {
     answers: { 200: file('application/octet-stream', 'Hashes, or entries, each after its length.') },
     failures: ['not_found', 'too_many_requests'],
   },
-} satisfies Record<string, Operation>;
-
-/** The key is the `operationId`; paths are below `/v1`. */
-export const OPERATIONS = {
-  ...JOB_OPERATIONS,
-  ...WEBHOOK_OPERATIONS,
-  ...KEY_OPERATIONS,
-  ...LOG_OPERATIONS,
   ...aboutItself('/errors'),
 } satisfies Record<string, Operation>;
 export type OperationId = keyof typeof OPERATIONS;
