@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
 import { siblingModule } from '../base/package.ts';
-import { type Rounds, startRounds } from '../base/rounds.ts';
+import { Rounds } from '../base/rounds.ts';
 import {
   askAboutEgress,
   EgressAway,
@@ -78,7 +78,7 @@ export class Egress implements EgressProcess {
   /** Starts the child, unless it runs or is a unit. Resolves with the socket once it listens, also after failed starts. Never rejects. */
   socketPath(): Promise<string> {
     const { socket, logger } = this.#options;
-    this.#beats ??= startRounds(
+    this.#beats ??= new Rounds(
       () => this.#beat(),
       BEAT_MS,
       (err) => logger.error({ err }, 'the egress process was not asked'),

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { openAdministration } from '../admin/server.ts';
 import { stopwatch } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
-import { startRounds } from '../base/rounds.ts';
+import { Rounds } from '../base/rounds.ts';
 import { trustOf } from '../config/trustAnchors.ts';
 import { createApp } from '../http/app.ts';
 import { type Epochs, termAt } from '../log/epochs.ts';
@@ -193,6 +193,6 @@ async function followEpochs({ store, onFatal, own }: Intake): Promise<() => Epoc
   const look = async () => {
     newest = await store.epochs.newest();
   };
-  own(startRounds(look, EPOCHS_MS, onFatal));
+  own(new Rounds(look, EPOCHS_MS, onFatal));
   return () => newest;
 }

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { OperatorError, ServiceError } from '../base/errors.ts';
-import { type Rounds, startRounds } from '../base/rounds.ts';
+import { Rounds } from '../base/rounds.ts';
 import { DATED_MS_MAX } from '../job/acceptedJob.ts';
 import type { Job, JobMode, JobPhase, JobRecord, Outcome, ReceivedJob } from '../job/job.ts';
 import type { SealingNode, SealingView } from '../store/arrivals.ts';
@@ -94,9 +94,9 @@ export class RemoteSealer {
   private constructor(options: RemoteSealerOptions, node: SealingNode) {
     this.#options = options;
     this.#node = node;
-    this.#refreshing = startRounds(() => this.#refresh(), LOOK_MS, options.onFatal);
-    this.#looking = startRounds(() => this.#look(), LOOK_MS, options.onFatal);
-    options.sealing.onRing(this.#looking.now);
+    this.#refreshing = new Rounds(() => this.#refresh(), LOOK_MS, options.onFatal);
+    this.#looking = new Rounds(() => this.#look(), LOOK_MS, options.onFatal);
+    options.sealing.onRing(() => void this.#looking.now());
   }
 
   static async open(options: RemoteSealerOptions): Promise<RemoteSealer> {

@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts';
-import { startRounds } from '../base/rounds.ts';
+import { Rounds } from '../base/rounds.ts';
 import { UNSEALABLE } from '../job/acceptedJob.ts';
 import type { Job } from '../job/job.ts';
 import type { Fetching } from '../seal/fetching.ts';
@@ -69,9 +69,9 @@ export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promis
     await arrivals.tell(state);
     told = state;
   };
-  const telling = startRounds(tell, intervalMs, onFatal);
-  const looking = startRounds(look, intervalMs, onFatal);
-  arrivals.onRing(looking.now);
+  const telling = new Rounds(tell, intervalMs, onFatal);
+  const looking = new Rounds(look, intervalMs, onFatal);
+  arrivals.onRing(() => void looking.now());
   void telling.now();
   void looking.now();
   return {

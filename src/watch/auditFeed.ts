@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { type Rounds, startRounds } from '../base/rounds.ts';
+import { Rounds } from '../base/rounds.ts';
 import { auditDigest, isAboutEpochs, parseAuditRecord } from '../manifest/auditRecord.ts';
 import type { Sealer } from '../seal/sealer.ts';
 import type { Store } from '../store/store.ts';
@@ -40,7 +40,7 @@ export function startAuditFeed({ intervalMs = INTERVAL_MS, ...options }: AuditFe
       }
     }
   };
-  return startRounds(look, intervalMs, onFatal);
+  return new Rounds(look, intervalMs, onFatal);
 }
 
 /** The fields for the log: they identify the record, without its object. */

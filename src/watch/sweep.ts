@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { startRounds } from '../base/rounds.ts';
+import { Rounds } from '../base/rounds.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import { IDEMPOTENCY_RETENTION_MS, type JobCopy, QUOTA_RETENTION_MS, type Store } from '../store/store.ts';
 
@@ -30,9 +30,9 @@ export function startSweeping({
   intervalMs = INTERVAL_MS,
   ...options
 }: SweepOptions): () => Promise<void> {
-  const rounds = startRounds((signal) => sweep(options, signal), intervalMs, onFatal);
+  const rounds = new Rounds((signal) => sweep(options, signal), intervalMs, onFatal);
   void rounds.now();
-  return rounds.close;
+  return () => rounds.close();
 }
 
 type Sweep = Omit<SweepOptions, 'onFatal' | 'intervalMs'>;

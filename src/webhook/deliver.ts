@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { assert } from '../base/assert.ts';
 import { type Clock, toRfc3339 } from '../base/clock.ts';
-import { type Rounds, startRounds } from '../base/rounds.ts';
+import { Rounds } from '../base/rounds.ts';
 import type { JobRecord } from '../job/job.ts';
 import type { Store } from '../store/store.ts';
 import type { Delivery, DeliveryFailure, WebhookEndpoint } from '../store/webhookStore.ts';
@@ -84,7 +84,7 @@ export class Deliverer {
     const { store, onFatal } = this.#options;
     store.webhooks.outbox.onQueued((endpointIds) => this.#noticed(endpointIds));
     this.#loop = this.#run().catch(onFatal);
-    this.#sweeping = startRounds(() => this.#sweep(), SWEEP_MS, onFatal);
+    this.#sweeping = new Rounds(() => this.#sweep(), SWEEP_MS, onFatal);
   }
 
   async status(): Promise<WebhookStatus> {

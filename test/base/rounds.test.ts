@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { startRounds } from '../../src/base/rounds.ts';
+import { Rounds } from '../../src/base/rounds.ts';
 
 const NEVER_MS = 3_600_000;
 
@@ -10,7 +10,7 @@ t.test('rounds', async (t) => {
     const work = async () => {
       done += 1;
     };
-    const rounds = startRounds(work, 5, (error) => t.error(error));
+    const rounds = new Rounds(work, 5, (error) => t.error(error));
     while (done < 3) await sleep(1);
     await rounds.close();
     const before = done;
@@ -28,7 +28,7 @@ t.test('rounds', async (t) => {
       await free.promise;
       log.push('end');
     };
-    const rounds = startRounds(work, NEVER_MS, (error) => t.error(error));
+    const rounds = new Rounds(work, NEVER_MS, (error) => t.error(error));
     const first = rounds.now();
     await sleep(1);
     const second = rounds.now();
@@ -51,7 +51,7 @@ t.test('rounds', async (t) => {
       done += 1;
       if (done === 1) throw new Error('no luck');
     };
-    const rounds = startRounds(work, NEVER_MS, (error) => errors.push(error));
+    const rounds = new Rounds(work, NEVER_MS, (error) => errors.push(error));
     await rounds.now();
     await rounds.now();
     await rounds.close();
@@ -65,7 +65,7 @@ t.test('rounds', async (t) => {
       while (!signal.aborted) await sleep(1);
       isDone = true;
     };
-    const rounds = startRounds(work, NEVER_MS, (error) => t.error(error));
+    const rounds = new Rounds(work, NEVER_MS, (error) => t.error(error));
     const round = rounds.now();
     await sleep(1);
     await rounds.close();

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import type { Logger } from 'pino';
 import { OperatorError } from '../../base/errors.ts';
 import { syncFolder } from '../../base/folders.ts';
-import { startRounds } from '../../base/rounds.ts';
+import { Rounds } from '../../base/rounds.ts';
 import { systemReason } from '../../base/systemReason.ts';
 import { type Checkpoint, encodeCheckpoint, parseCheckpoint } from '../../log/checkpoint.ts';
 import { NOTE_LENGTH_MAX } from '../../log/note.ts';
@@ -86,7 +86,7 @@ export async function openLastCheckpoint({
     const fields = { event: 'witness_not_written', err, file };
     logger.error(fields, 'the last-checkpoint file could not be written');
   };
-  const rounds = startRounds(update, intervalMs, onError);
+  const rounds = new Rounds(update, intervalMs, onError);
   await rounds.now();
   return {
     get noted() {
