@@ -27,7 +27,7 @@ export class QuietCollector {
   readonly #timer: NodeJS.Timeout;
   #bytesBefore: number;
 
-  constructor(heap: Heap = openHeap()) {
+  constructor(heap: Heap = new OwnHeap()) {
     this.#heap = heap;
     this.#bytesBefore = heap.bytes();
     this.#timer = setInterval(() => void this.check(), CHECK_INTERVAL_MS).unref();
@@ -47,22 +47,29 @@ export class QuietCollector {
 }
 
 /** The heap of this thread. */
-export function openHeap(): Heap {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as NodeJS.GCFunction;
-  setFlagsFromString('--no-expose-gc');
-  let last = performance.eventLoopUtilization();
-  return {
-    busyShare() {
-      const now = performance.eventLoopUtilization();
-      const { utilization } = performance.eventLoopUtilization(now, last);
-      last = now;
-      return utilization;
-    },
-    bytes: () => getHeapStatistics().total_heap_size,
+export class OwnHeap implements Heap {
+  readonly #collect: NodeJS.GCFunction;
+  #last = performance.eventLoopUtilization();
+
+  constructor() {
+    setFlagsFromString('--expose-gc');
+    this.#collect = runInNewContext('gc') as NodeJS.GCFunction;
+    setFlagsFromString('--no-expose-gc');
+  }
+
+  busyShare(): number {
+    const now = performance.eventLoopUtilization();
+    const { utilization } = performance.eventLoopUtilization(now, this.#last);
+    this.#last = now;
+    return utilization;
+  }
+
+  bytes(): number {
+    return getHeapStatistics().total_heap_size;
+  }
+
+  async collect(): Promise<void> {
     // Any other flavor keeps the emptied pages.
-    collect: async () => {
-      await collect({ type: 'major', execution: 'async', flavor: 'last-resort' });
-    },
-  };
+    await this.#collect({ type: 'major', execution: 'async', flavor: 'last-resort' });
+  }
 }

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { openHeap, QuietCollector } from '../../src/watch/quietCollector.ts';
+import { OwnHeap, QuietCollector } from '../../src/watch/quietCollector.ts';
 
 const MB = 2 ** 20;
 
@@ -34,7 +34,7 @@ t.test('memory is returned once after a busy time, and not while the process is 
 });
 
 t.test('a collection returns pages that are no longer used', async (t) => {
-  const heap = openHeap();
+  const heap = new OwnHeap();
   t.ok(heap.busyShare() <= 1);
   const before = heap.bytes();
   let objects: object[] | undefined = Array.from({ length: 1_000_000 }, (_, n) => ({ n }));
