@@ -289,6 +289,51 @@ t.test('every glob of tests that the quick tier leaves out fits a file', async (
   t.strictSame(staleGlobs(), []);
 });
 
+/**
+ * Functions that return methods over their own variables. Those of the store make the groups of its contract, which are object literals over
+ * their tables. The first two remember only what they read last. Add none.
+ */
+const STATEFUL_CLOSURES = [
+  'prove/trail/lastCheckpoint.ts openLastCheckpoint',
+  'seal/draft.ts growthOf',
+  ...['endpointRecords', 'epochRecords', 'logRecords', 'outboxRecords'].map(
+    (name) => `store/lmdb/${name}.ts ${name}`,
+  ),
+  ...['epochTable', 'jobTable', 'logTable', 'nodeTalk', 'outboxTable'].map(
+    (name) => `store/postgresql/${name}.ts ${name}`,
+  ),
+];
+
+/** Functions that change a variable of their own and return an object with several methods, by the indentation of the formatter. */
+function statefulClosures(text: string): string[] {
+  const functions = text.matchAll(/^(?:export )?(?:async )?function (\w+)[\s\S]*?^\}$/gm);
+  return Array.from(functions, ([body, name = '']) => {
+    const local = body.matchAll(
+      /^ {2}(?:const|(?:async )?function\*?) (\w+)(?:\(|<| = (?:async )?[(\w][^=]* =>)/gm,
+    );
+    const callable = new Set(Array.from(local, ([, own]) => own));
+    const objects = body.matchAll(/^ {2}(?:return|const .* =) \{$[\s\S]*?^ {2}\};?$/gm);
+    const counts = Array.from(objects, ([object]) => {
+      const methods = object.match(
+        /^ {4}(?:(?:async |get )?\*?\w+\(.*\{|\w+: (?:async )?(?:\(.*\)|\w+) =>.*)$/gm,
+      );
+      const named = object.matchAll(/^ {4}(\w+),$/gm);
+      return (methods?.length ?? 0) + Array.from(named).filter(([, own]) => callable.has(own)).length;
+    });
+    return /^ {2}let /m.test(body) && Math.max(0, ...counts) > 1 ? [name] : [];
+  }).flat();
+}
+
+t.test('what has state and several methods is a class', async (t) => {
+  const found = sources.flatMap(({ path, text }) => statefulClosures(text).map((name) => `${path} ${name}`));
+  t.strictSame(found.sort(), STATEFUL_CLOSURES.sort());
+  const method = '    next() {\n      count += 1;\n    },\n';
+  const closure = (methods: string) =>
+    `export function open() {\n  let count = 0;\n  return {\n${methods}  };\n}\n`;
+  t.strictSame(statefulClosures(closure(`${method}    last: () => count,\n`)), ['open']);
+  t.strictSame(statefulClosures(closure(method)), [], 'one method is a function with a memory');
+});
+
 t.test('a collection that strangers or clients can make grow is bounded, or has a reason', async (t) => {
   const found = sources
     .filter(({ path }) => REACHED_ROOMS.includes(roomOf(path)))
