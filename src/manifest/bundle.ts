@@ -1,10 +1,9 @@
 import * as z from 'zod';
 import { MalformedDer } from '../asn1/der.ts';
 import { parseAuthorityList, type RevocationList } from '../asn1/revocationList.ts';
-import { fromBase64, toBase64, toHex } from '../base/bytes.ts';
-import { sha512 } from '../base/crypto.ts';
-import { encodeCanonical } from './jcs.ts';
-import { describeIssue, quote } from './received.ts';
+import { fromBase64, toBase64 } from '../base/bytes.ts';
+import { digestWithout } from './jcs.ts';
+import { describeIssue, extraKeys, quote, type Unread } from './received.ts';
 
 export const BUNDLE_SCHEMA = 'pdfseal-bundle/1';
 
@@ -53,19 +52,14 @@ const bundleSchema = z.object({
 
 export type ParsedBundle =
   | { kind: 'bundle'; bundle: Bundle; isIntact: boolean; unknownMembers: string[] }
-  | { kind: 'malformed'; detail: string }
-  | { kind: 'newer'; detail: string };
+  | Unread;
 
 /** A bundle as it is written. */
 export type WrittenBundle = Omit<z.input<typeof bundleSchema>, 'receipt'> & { receipt: object };
 
 /** Builds the bundle; its members have the order of the file. */
-export function assembleBundle({
-  receipt,
-  tlogProof,
-  evidenceRecord,
-  revocationLists,
-}: Bundle<object>): WrittenBundle {
+export function assembleBundle(parts: Bundle<object>): WrittenBundle {
+  const { receipt, tlogProof, evidenceRecord, revocationLists } = parts;
   const bundle: WrittenBundle = {
     schema: BUNDLE_SCHEMA,
     bundle_sha512: '',
@@ -83,9 +77,9 @@ export function encodeBundle(bundle: WrittenBundle): string {
   return `${JSON.stringify(bundle, undefined, 2)}\n`;
 }
 
-/** `bundle_sha512`: hex SHA-512 of the canonical form of the bundle without that member. Throws when there is no canonical form. */
+/** `bundle_sha512`. Throws when the bundle has no canonical form. */
 export function bundleDigest(bundle: object): string {
-  return toHex(sha512(encodeCanonical({ ...bundle, bundle_sha512: undefined })));
+  return digestWithout('bundle_sha512', bundle);
 }
 
 /**
@@ -106,10 +100,8 @@ export function parseBundle(value: unknown): ParsedBundle | undefined {
       ...(evidence_record && { evidenceRecord: evidence_record }),
       revocationLists: revocation_lists,
     },
-    isIntact: digestOf(value) === shape.data.bundle_sha512,
-    unknownMembers: Object.keys(value)
-      .filter((key) => !Object.hasOwn(shape.data, key))
-      .map(quote),
+    isIntact: isIntact(value, shape.data.bundle_sha512),
+    unknownMembers: extraKeys(value, shape.data, ''),
   };
 }
 
@@ -119,10 +111,10 @@ export function isBundle(value: unknown): value is { schema: string } {
   return typeof value.schema === 'string' && value.schema.startsWith('pdfseal-bundle/');
 }
 
-function digestOf(bundle: object): string | undefined {
+function isIntact(bundle: object, digest: string): boolean {
   try {
-    return bundleDigest(bundle);
+    return bundleDigest(bundle) === digest;
   } catch {
-    return undefined;
+    return false;
   }
 }

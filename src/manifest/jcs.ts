@@ -1,6 +1,7 @@
 import canonicalize from 'canonicalize';
 import { assert } from '../base/assert.ts';
-import { fromUtf8 } from '../base/bytes.ts';
+import { fromUtf8, toHex } from '../base/bytes.ts';
+import { sha512 } from '../base/crypto.ts';
 
 /**
  * The canonical form of a JSON value as UTF-8 (RFC 8785). Throws an Error for a number that is not finite and for a
@@ -10,6 +11,11 @@ export function encodeCanonical(value: unknown): Uint8Array {
   const text = canonicalize(value);
   assert(text !== undefined, 'only a JSON value has a canonical form');
   return fromUtf8(text);
+}
+
+/** Hex SHA-512 of the canonical form of an object without the member that states it. Throws an Error if there is no canonical form. */
+export function digestWithout(member: string, object: object): string {
+  return toHex(sha512(encodeCanonical({ ...object, [member]: undefined })));
 }
 
 /**

@@ -1,12 +1,11 @@
 import { assert } from '../base/assert.ts';
-import { toBase64, toHex } from '../base/bytes.ts';
-import { sha512 } from '../base/crypto.ts';
+import { toBase64 } from '../base/bytes.ts';
 import type { ReceivedJob } from '../job/job.ts';
 import { verifyInclusion } from '../log/proof.ts';
 import { openCheckpoint } from '../log/signedCheckpoint.ts';
 import { leafHash } from '../log/tree.ts';
 import { CLASSICAL_ALGORITHMS, type ClassicalAlgorithm } from '../log/verifierKey.ts';
-import { encodeCanonical } from './jcs.ts';
+import { digestWithout } from './jcs.ts';
 import { leafData, type Manifest, manifestOf } from './manifest.ts';
 
 /** The receipt of a sealed job (section 2.2 of the contract). The members have the order of the file. */
@@ -102,9 +101,9 @@ export function assembleReceipt({ job, environment, batch, leafIndex, proof }: R
   return receipt;
 }
 
-/** `receipt_sha512`: hex SHA-512 of the canonical form of the receipt without that member. Throws if there is no canonical form. */
+/** `receipt_sha512`. Throws if the receipt has no canonical form. */
 export function receiptDigest(receipt: object): string {
-  return toHex(sha512(encodeCanonical({ ...receipt, receipt_sha512: undefined })));
+  return digestWithout('receipt_sha512', receipt);
 }
 
 /** The text of the receipt: indented for people, always the same bytes. */

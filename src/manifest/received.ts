@@ -60,10 +60,15 @@ export type ReceivedManifest = z.infer<typeof manifestSchema>;
 /** A received receipt. Only its shape is checked. */
 export type ReceivedReceipt = z.infer<typeof receiptSchema>;
 
+/** Why a file cannot be read: it is malformed, or of a later version. */
+export interface Unread {
+  kind: 'malformed' | 'newer';
+  detail: string;
+}
+
 export type ParsedReceipt =
-  | { kind: 'receipt'; receipt: ReceivedReceipt; digest: string; unknownMembers: string[] }
-  | { kind: 'malformed'; detail: string }
-  | { kind: 'newer'; detail: string };
+  | { kind: 'receipt'; receipt: ReceivedReceipt; isIntact: boolean; unknownMembers: string[] }
+  | Unread;
 
 /** Reads a receipt from an untrusted source. Any input is safe. */
 export function parseReceipt(received: unknown): ParsedReceipt {
@@ -83,9 +88,21 @@ export function openReceipt(value: unknown): ParsedReceipt {
   if (!shape.success) return { kind: 'malformed', detail: describeIssue(shape.error, 'receipt') };
   // Leaf and digest cover the received value, and not the output of the schema.
   const receipt = value as ReceivedReceipt;
-  const digest = digestOf(receipt);
-  if (digest === undefined) return { kind: 'malformed', detail: 'it has no canonical form (RFC 8785)' };
-  return { kind: 'receipt', receipt, digest, unknownMembers: unknownMembers(receipt, shape.data) };
+  let digest: string;
+  try {
+    digest = receiptDigest(receipt);
+  } catch {
+    return { kind: 'malformed', detail: 'it has no canonical form (RFC 8785)' };
+  }
+  const { evidence } = shape.data;
+  const unknownMembers = [
+    ...extraKeys(receipt, shape.data, ''),
+    ...extraKeys(receipt.evidence, evidence, 'evidence.'),
+    ...receipt.evidence.timestamps.flatMap((token, i) =>
+      extraKeys(token, evidence.timestamps[i] ?? {}, `timestamps[${i}].`),
+    ),
+  ];
+  return { kind: 'receipt', receipt, isIntact: digest === receipt.receipt_sha512, unknownMembers };
 }
 
 /** A manifest from an untrusted source, with all its members; undefined if it lacks a member that verification reads. */
@@ -120,26 +137,8 @@ export function snapshot(value: unknown): unknown {
   }
 }
 
-function digestOf(receipt: object): string | undefined {
-  try {
-    return receiptDigest(receipt);
-  } catch {
-    return undefined;
-  }
-}
-
-function unknownMembers(received: ReceivedReceipt, known: ReceivedReceipt): string[] {
-  const { timestamps } = received.evidence;
-  return [
-    ...extraKeys(received, known, ''),
-    ...extraKeys(received.evidence, known.evidence, 'evidence.'),
-    ...timestamps.flatMap((token, i) =>
-      extraKeys(token, known.evidence.timestamps[i] ?? {}, `timestamps[${i}].`),
-    ),
-  ];
-}
-
-function extraKeys(received: object, known: object, prefix: string): string[] {
+/** The members that this program does not know, quoted, each with `prefix` before its name. */
+export function extraKeys(received: object, known: object, prefix: string): string[] {
   return Object.keys(received)
     .filter((key) => !Object.hasOwn(known, key))
     .map((key) => quote(prefix + key));

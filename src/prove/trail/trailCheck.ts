@@ -13,7 +13,7 @@ import { parseReceipt } from '../../manifest/received.ts';
 import type { Store } from '../../store/store.ts';
 import { type TrailEntry, trailEntries } from '../../store/trail.ts';
 import { sealsRecord } from '../epochs/epochSeal.ts';
-import type { Check } from '../verify/finding.ts';
+import { openIn } from '../verify/finding.ts';
 import type { Verdict, VerifierInput } from '../verify/verify.ts';
 import { readReceipt } from './receipts.ts';
 
@@ -170,7 +170,9 @@ class TrailCheck {
     if (receipt !== undefined) {
       report.sealed += 1;
       const problem = problemOfReceipt(kept, this.#trail);
-      const open = problem === undefined ? openIn(kept, this.#verify) : undefined;
+      const checks =
+        problem === undefined ? this.#verify?.({ document: digestsOf(text), receipt }).checks : undefined;
+      const open = openIn(checks ?? []);
       if (open?.outcome === 'unknown')
         report.doubts.push(
           `audit record ${number}: its receipt cannot be judged: ${open.name}: ${open.detail}`,
@@ -251,14 +253,6 @@ function problemOfReceipt(
   return manifest.document.sha256 === auditDigest(text)
     ? undefined
     : 'its receipt is of another text: it was altered';
-}
-
-/** The check that keeps the receipt from being good: one that failed, if any did. */
-function openIn({ text, receipt }: KeptRecord, verify: TrailCheckOptions['verify']): Check | undefined {
-  const checks = verify?.({ document: digestsOf(text), receipt }).checks ?? [];
-  return (
-    checks.find(({ outcome }) => outcome === 'failed') ?? checks.find(({ outcome }) => outcome === 'unknown')
-  );
 }
 
 function digestsOf(text: string) {

@@ -17,14 +17,6 @@ import { isWithin, type TrustedAuthority } from '../../manifest/trustFile.ts';
 import { type Finding, failed, passed, unknown } from './finding.ts';
 import { authorityOf, isLast, rootsOf } from './timestampCheck.ts';
 
-/** An untrusted evidence record, and the time to which the verdict applies. */
-export interface EvidenceInput {
-  /** DER (RFC 4998). */
-  record: Uint8Array;
-  /** Milliseconds since the epoch: now, or another time. */
-  at: number;
-}
-
 /** Data from a receipt or a proof that its evidence record must match. */
 export interface Stamped {
   /** The signed checkpoint. */
@@ -58,19 +50,22 @@ export interface EvidenceVerdict {
 }
 
 /**
- * Judges an evidence record over a signed checkpoint. Each authority must be trusted by the trust file at the time of its time-stamp and
+ * Judges an evidence record (RFC 4998) in DER over a signed checkpoint, as of `at`, milliseconds since the epoch. Each authority must be trusted by the trust file at the time of its time-stamp and
  * still when the next one was made; for the last one, still at `at`. Never throws, whatever the record contains.
  */
 export function checkEvidenceRecord(
-  { record, at }: EvidenceInput,
+  { record, at }: { record: Uint8Array; at: number },
   { checkpoint, certificates, tokens }: Stamped,
   authorities: readonly TrustedAuthority[],
 ): EvidenceVerdict {
   const objection: RecordVerification['objection'] = (timestamp, time) => {
-    if (time !== timestamp.genTime)
-      return endOfTrust(timestamp, authorities, time) === undefined ? notTrusted(timestamp, time) : undefined;
-    const authority = authorityOf(timestamp, authorities);
-    return typeof authority === 'string' ? `is ${authority}` : undefined;
+    if (time === timestamp.genTime) {
+      const authority = authorityOf(timestamp, authorities);
+      return typeof authority === 'string' ? `is ${authority}` : undefined;
+    }
+    return endOfTrust(timestamp, authorities, time) === undefined
+      ? `at ${toRfc3339(time)}, the trust file does not trust ${printable(timestamp.authority)}`
+      : undefined;
   };
   const verdict = verifyEvidenceRecord({
     record,
@@ -95,17 +90,14 @@ export function checkEvidenceRecord(
       fault: 'imprint',
       lines,
     };
-  const timestamps = verdict.lines.map(goodOf);
+  const timestamps = verdict.lines.flatMap((line) => (line.outcome === 'good' ? [line.timestamp] : []));
   const last = timestamps.at(-1);
   assert(last !== undefined, 'a good record without a time-stamp');
   const trusted = endOfTrust(last, authorities, at + STAMPING_TOLERANCE_MS) ?? Infinity;
   const holdsUntil = toRfc3339(Math.min(verdict.holdsUntil, trusted));
-  return { finding: passed(summary(lines, holdsUntil)), lines, timestamps, holdsUntil };
-}
-
-function goodOf(line: RecordLine): VerifiedTimestamp {
-  assert(line.outcome === 'good', 'a good record with another line');
-  return line.timestamp;
+  const count = lines.length === 1 ? '1 time-stamp' : `${lines.length} time-stamps`;
+  const detail = `${count}, the first of ${lines[0]?.time}; it proves the checkpoint until ${holdsUntil}, and longer if it is renewed before`;
+  return { finding: passed(detail), lines, timestamps, holdsUntil };
 }
 
 /** When the trust file stops trusting the root of the token; undefined if it does not trust it at the given time. */
@@ -118,15 +110,6 @@ function endOfTrust(
     .filter((each) => isLast(chain, each.root) && isWithin(each, at))
     .map(({ notAfter = Infinity }) => notAfter);
   return ends.length === 0 ? undefined : Math.max(...ends);
-}
-
-function notTrusted({ authority }: VerifiedTimestamp, at: number): string {
-  return `at ${toRfc3339(at)}, the trust file does not trust ${printable(authority)}`;
-}
-
-function summary(lines: EvidenceLine[], holdsUntil: string): string {
-  const count = lines.length === 1 ? '1 time-stamp' : `${lines.length} time-stamps`;
-  return `${count}, the first of ${lines[0]?.time}; it proves the checkpoint until ${holdsUntil}, and longer if it is renewed before`;
 }
 
 const WORDS: Record<DigestName, string> = { sha256: 'SHA-256', sha384: 'SHA-384', sha512: 'SHA-512' };

@@ -77,23 +77,24 @@ export function isOpen(outcome: Finding['outcome']): boolean {
   return outcome === 'failed' || outcome === 'unknown';
 }
 
-export function passed(detail: string, reason?: Reason): Finding {
-  return { outcome: 'passed', detail, ...(reason && { reason }) };
+/** The finding that decides a verdict that is not good: one that failed, if any did; undefined if none is open. */
+export function openIn<One extends Pick<Finding, 'outcome'>>(findings: readonly One[]): One | undefined {
+  return (
+    findings.find(({ outcome }) => outcome === 'failed') ??
+    findings.find(({ outcome }) => outcome === 'unknown')
+  );
 }
 
-export function failed(detail: string, reason?: Reason): Finding {
-  return { outcome: 'failed', detail, ...(reason && { reason }) };
-}
+const finding =
+  (outcome: Finding['outcome']) =>
+  (detail: string, reason?: Reason): Finding => ({ outcome, detail, ...(reason && { reason }) });
 
+export const passed = finding('passed');
+export const failed = finding('failed');
 /** Neither passed nor failed: what the check needs is missing. */
-export function unknown(detail: string, reason?: Reason): Finding {
-  return { outcome: 'unknown', detail, ...(reason && { reason }) };
-}
-
+export const unknown = finding('unknown');
 /** The receipt does not show it, which counts only if it was required. */
-export function notShown(detail: string, reason: Reason): Finding {
-  return { outcome: 'not_shown', detail, reason };
-}
+export const notShown: (detail: string, reason: Reason) => Finding = finding('not_shown');
 
 /** The parts that all receipts of a batch share: signatures, time-stamps and epochs are checked against these. */
 export type SharedParts = ReturnType<typeof sharedParts>;

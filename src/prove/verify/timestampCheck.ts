@@ -9,7 +9,7 @@ import { bytesEqual, fromBase64 } from '../../base/bytes.ts';
 import { toRfc3339 } from '../../base/clock.ts';
 import { printable } from '../../manifest/received.ts';
 import { isWithin, type TrustedAuthority, type TrustedEpoch } from '../../manifest/trustFile.ts';
-import { type Finding, failed, passed, type SharedParts, unknown } from './finding.ts';
+import { type Finding, failed, openIn, passed, type SharedParts, unknown } from './finding.ts';
 
 /** Evidence of the time of sealing. */
 export interface Timing {
@@ -45,9 +45,7 @@ export function checkTimestamps(
   if (pool.length < certificates.length) return without(failed('a certificate that is not Base64'));
   const checked = timestamps.map(({ token }) => checkToken(token, receipt, pool, authorities));
   const findings = checked.map(({ finding }) => finding);
-  const fault =
-    findings.find(({ outcome }) => outcome === 'failed') ??
-    findings.find(({ outcome }) => outcome === 'unknown');
+  const fault = openIn(findings);
   if (fault !== undefined) return without(fault);
   const stamps = checked.flatMap(({ stamp }) => stamp ?? []);
   // The earliest time proves the most.
@@ -87,7 +85,10 @@ function checkToken(
   if (typeof authority === 'string') return { finding: failed(authority) };
   const { name, notAfter = Infinity } = authority;
   const stamp = { timestamp, name, until: Math.min(timestamp.notAfter, notAfter) };
-  return { finding: passed(describe(timestamp, authority)), stamp };
+  const { genTime, accuracyMs } = timestamp;
+  const accuracy = accuracyMs === undefined ? '' : ` ± ${accuracyMs} ms`;
+  const detail = `the checkpoint existed at ${toRfc3339(genTime)}${accuracy}, says ${name} (${printable(timestamp.authority)})`;
+  return { finding: passed(detail), stamp };
 }
 
 /** The authority that vouches for a verified token, or why none does, in words. */
@@ -120,11 +121,6 @@ function explain({ fault, detail }: Extract<TokenVerdict, { outcome: 'bad' }>): 
     return unknown(`the trust file does not know who stamped it: ${text}`, 'authority_unknown');
   if (fault === 'unsupported') return unknown(`this program cannot verify it: ${text}`);
   return failed(`the token is no proof: ${text}`);
-}
-
-function describe({ genTime, accuracyMs, authority }: VerifiedTimestamp, { name }: TrustedAuthority): string {
-  const accuracy = accuracyMs === undefined ? '' : ` ± ${accuracyMs} ms`;
-  return `the checkpoint existed at ${toRfc3339(genTime)}${accuracy}, says ${name} (${printable(authority)})`;
 }
 
 /** Whether the chain ends with that root. */

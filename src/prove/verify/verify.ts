@@ -29,7 +29,7 @@ import {
   isOfLaterEpoch,
 } from './checkpointCheck.ts';
 import { type Cosigned, checkWitnesses, cosignersOf } from './cosignedCheck.ts';
-import { checkEvidenceRecord, type EvidenceVerdict, type Stamped } from './evidenceCheck.ts';
+import { checkEvidenceRecord, type EvidenceVerdict } from './evidenceCheck.ts';
 import {
   asCheck,
   type Check,
@@ -37,6 +37,7 @@ import {
   failed,
   type NamedFinding,
   notShown,
+  openIn,
   passed,
   type Reason,
   type SharedParts,
@@ -128,11 +129,11 @@ function createJudge(trust: TrustFile, judgesDates = true): (input: VerifierInpu
   return ({ document, receipt: received, record, subject = 'document', at = systemClock() }) => {
     const value = snapshot(received);
     const bundled = parseBundle(value);
-    const checks: NamedFinding[] = bundled ? [{ name: 'bundle', ...checkBundle(bundled) }] : [];
+    const checks: NamedFinding[] = bundled ? [{ name: 'bundle', ...checkFile('bundle', bundled) }] : [];
     if (bundled !== undefined && bundled.kind !== 'bundle') return { checks };
     const bundle = bundled?.bundle;
     const parsed = openReceipt(bundle ? bundle.receipt : value);
-    checks.push({ name: 'receipt', ...checkReceipt(parsed) });
+    checks.push({ name: 'receipt', ...checkFile('receipt', parsed) });
     if (parsed.kind !== 'receipt') return { checks };
 
     const { receipt } = parsed;
@@ -142,7 +143,7 @@ function createJudge(trust: TrustFile, judgesDates = true): (input: VerifierInpu
     const { opened, log, epoch, stamps, ...batch } = last.batch;
     const witnessed =
       bundle && log
-        ? checkLaterProof(bundle.tlogProof, { manifest: receipt.manifest, opened, log, epoch })
+        ? checkLaterProof(bundle.tlogProof, receipt.manifest, opened, log, epoch)
         : batch.witnessed;
     const { matches, ...finding } = checkDocument(receipt.manifest, document);
     checks.push(
@@ -152,7 +153,10 @@ function createJudge(trust: TrustFile, judgesDates = true): (input: VerifierInpu
       ...batch.checks,
       ...(witnessed ? [{ name: 'witnesses' as const, ...witnessed.finding }] : []),
     );
-    const evidence = judgeRecord(record ?? bundle?.evidenceRecord, stampedOf(receipt), trust, at);
+    const anyRecord = record ?? bundle?.evidenceRecord;
+    const evidence =
+      anyRecord &&
+      checkEvidenceRecord({ record: anyRecord, at }, stampedOf(receipt), trust.timestampAuthorities);
     if (judgesDates) {
       const dates = { stamps, cosigned: witnessed?.cosigned ?? [] };
       checks.push({ name: 'times', ...checkTimes(receipt.manifest, dates, at) });
@@ -164,8 +168,13 @@ function createJudge(trust: TrustFile, judgesDates = true): (input: VerifierInpu
       if (renewal) checks.push({ name: 'renewal', ...renewal });
     }
     // A record takes the place of the line that asks for one.
-    if (evidence)
-      checks.push({ name: 'evidence-record', ...(record ? evidence.finding : unlessEnded(evidence)) });
+    if (evidence) {
+      const { finding, fault } = evidence;
+      // A bundle is kept for decades, like a receipt: if nobody renewed its time-stamp in time, the rest still holds.
+      const hasEnded = record === undefined && fault === 'expired';
+      const found = hasEnded ? notShown(finding.detail, 'certificate_expired') : finding;
+      checks.push({ name: 'evidence-record', ...found });
+    }
     return { checks, ...(matches && { matches }), ...(evidence && { evidence }) };
   };
 }
@@ -203,22 +212,17 @@ function verifyBatch(parts: SharedParts, trust: TrustFile): BatchVerdict {
     stamps: timing.stamps,
     witnessed: log && { finding: checkWitnesses(cosigned, log, 'receipt'), cosigned },
     checks: [
-      { name: 'checkpoint', ...checkReceiptCheckpoint(parts, opened, log) },
+      {
+        name: 'checkpoint',
+        ...(opened !== undefined && opened.checkpoint.origin !== evidence.log_origin
+          ? failed('log_origin is not the checkpoint’s')
+          : checkCheckpoint(parts.manifest.environment, opened, log)),
+      },
       { name: 'quorum', ...(isLater ? EPOCH_UNKNOWN : checkSigners(parts, signers)) },
       { name: 'time-stamp', ...timing.finding },
       { name: 'epoch', ...(isLater ? EPOCH_UNKNOWN : checkEpoch(sealed_at, log, epoch, timing.genTime)) },
     ],
   };
-}
-
-function checkReceiptCheckpoint(
-  { manifest, evidence }: SharedParts,
-  opened: Opened | undefined,
-  log: TrustedLog | undefined,
-): Finding {
-  return opened !== undefined && opened.checkpoint.origin !== evidence.log_origin
-    ? failed('log_origin is not the checkpoint’s')
-    : checkCheckpoint(manifest.environment, opened, log);
 }
 
 /** A receipt also names one of the keys that signed. */
@@ -271,51 +275,23 @@ function judgeText(
   }
   const judged = checkTlogProof(text, document, trust, at);
   const stamped = readStamped(text);
-  const evidence = stamped && judgeRecord(record, stamped, trust, at);
+  const evidence =
+    stamped && record && checkEvidenceRecord({ record, at }, stamped, trust.timestampAuthorities);
   return evidence === undefined
     ? judged
     : { ...judged, checks: [...judged.checks, { name: 'evidence-record', ...evidence.finding }], evidence };
 }
 
-function judgeRecord(
-  record: Uint8Array | undefined,
-  stamped: Stamped,
-  { timestampAuthorities }: TrustFile,
-  at: number,
-): EvidenceVerdict | undefined {
-  return record && checkEvidenceRecord({ record, at }, stamped, timestampAuthorities);
-}
-
-/** A bundle is kept for decades, like a receipt: if nobody renewed its time-stamp in time, the rest still holds. */
-function unlessEnded({ finding, fault }: EvidenceVerdict): Finding {
-  return fault === 'expired' ? notShown(finding.detail, 'certificate_expired') : finding;
-}
-
-function checkBundle(parsed: ParsedBundle): Finding {
-  if (parsed.kind === 'newer') return newer(parsed.detail, 'bundle_newer');
-  if (parsed.kind === 'malformed') return failed(`not a bundle: ${parsed.detail}`);
-  return checkDigest('bundle_sha512', parsed.isIntact, parsed.unknownMembers);
-}
-
-function checkReceipt(parsed: ParsedReceipt): Finding {
-  if (parsed.kind === 'newer') return newer(parsed.detail, 'receipt_newer');
-  if (parsed.kind === 'malformed') return failed(`not a receipt: ${parsed.detail}`);
-  return checkDigest(
-    'receipt_sha512',
-    parsed.digest === parsed.receipt.receipt_sha512,
-    parsed.unknownMembers,
-  );
-}
-
-function newer(detail: string, reason: Reason): Finding {
-  return unknown(`of a later version than this program knows: ${detail}`, reason);
-}
-
 /** A file passes only if this program knows, and so checks, all its members. */
-function checkDigest(member: string, isIntact: boolean, unknownMembers: readonly string[]): Finding {
-  if (!isIntact) return failed(`its SHA-512 is not its ${member}`);
+function checkFile(what: 'bundle' | 'receipt', parsed: ParsedBundle | ParsedReceipt): Finding {
+  if ('detail' in parsed)
+    return parsed.kind === 'newer'
+      ? unknown(`of a later version than this program knows: ${parsed.detail}`, `${what}_newer`)
+      : failed(`not a ${what}: ${parsed.detail}`);
+  const { isIntact, unknownMembers } = parsed;
+  if (!isIntact) return failed(`its SHA-512 is not its ${what}_sha512`);
   return unknownMembers.length === 0
-    ? passed(`its SHA-512 is its ${member}`)
+    ? passed(`its SHA-512 is its ${what}_sha512`)
     : unknown(`members that this program does not know: ${unknownMembers.slice(0, 5).join(', ')}`);
 }
 
@@ -339,7 +315,7 @@ function verdictOn(all: NamedFinding[], required: readonly Requirement[] = []): 
   const findings = all
     .filter(({ reason }) => reason !== 'no_witness_policy' || counts.has(reason))
     .map((one): NamedFinding => (counts.has(one.reason) ? { ...one, outcome: 'unknown' } : one));
-  const outcomes = new Set(findings.map(({ outcome }) => outcome));
-  const outcome = outcomes.has('failed') ? 'bad' : outcomes.has('unknown') ? 'unknown' : 'good';
+  const open = openIn(findings)?.outcome;
+  const outcome = open === 'failed' ? 'bad' : open === 'unknown' ? 'unknown' : 'good';
   return { outcome, checks: findings.map(asCheck) };
 }
