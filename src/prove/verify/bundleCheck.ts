@@ -27,38 +27,31 @@ export function openLater({ tlogProof }: Bundle): Opened | undefined {
   return proof && openCheckpoint(proof.checkpoint);
 }
 
-/** The receipt to which the proof of a bundle belongs. */
-interface ProvenReceipt {
-  manifest: ReceivedManifest;
-  opened: Opened | undefined;
-  log: TrustedLog;
-  epoch: TrustedEpoch | undefined;
-}
-
 /**
  * Checks who has witnessed the log with the leaf of the receipt in it, by the later checkpoint in a bundle. The proof must hold, whether or not
  * the trust file asks for witnesses. Any text is safe.
  */
 export function checkLaterProof(
   text: string,
-  { manifest, opened, log, epoch }: ProvenReceipt,
+  manifest: ReceivedManifest,
+  opened: Opened | undefined,
+  log: TrustedLog,
+  epoch: TrustedEpoch | undefined,
 ): { finding: Finding; cosigned: Cosigned[] } {
   const without = (finding: Finding) => ({ finding, cosigned: [] });
+  const wrong = (detail: string) => without(failed(detail, 'proof_wrong'));
   const proof = parseTlogProof(text);
   const later = proof && openCheckpoint(proof.checkpoint);
   if (proof === undefined || proof.extra !== undefined || later === undefined)
-    return without(
-      failed('tlog_proof is not a C2SP tlog-proof of version 1 without extra data', 'proof_wrong'),
-    );
+    return wrong('tlog_proof is not a C2SP tlog-proof of version 1 without extra data');
   const { origin, treeSize, root } = later.checkpoint;
-  if (origin !== log.origin)
-    return without(failed(`tlog_proof is of another log, ${quote(origin)}`, 'proof_wrong'));
+  if (origin !== log.origin) return wrong(`tlog_proof is of another log, ${quote(origin)}`);
   if (opened?.checkpoint.treeSize === treeSize && !bytesEqual(opened.checkpoint.root, root))
     return without(
       failed(`the log signed two trees of ${treeSize} leaves: show both to its administrator`, 'log_forked'),
     );
   const leaf = checkLeaf(manifest, proof, later.checkpoint);
-  if (isOpen(leaf.outcome)) return without(failed(`tlog_proof: ${leaf.detail}`, 'proof_wrong'));
+  if (isOpen(leaf.outcome)) return wrong(`tlog_proof: ${leaf.detail}`);
   const { quorum } = findSigners(later, log, epoch);
   if (isOpen(quorum.outcome)) return without({ ...quorum, detail: `tlog_proof: ${quorum.detail}` });
   const cosigned = cosignersOf(later, log);

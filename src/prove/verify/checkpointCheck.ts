@@ -35,12 +35,11 @@ export function checkEpoch(
 ): Finding {
   if (log === undefined) return unknown('the log is not known', 'log_unknown');
   if (epoch === undefined) return failed(`the log has no epoch in which something was sealed at ${sealedAt}`);
-  if (genTime !== undefined && !isWithin(epoch, genTime)) {
-    return failed(
-      `sealed in the epoch ${spanOf(epoch)}, but stamped outside of it, at ${toRfc3339(genTime)}`,
-    );
-  }
-  return passed(`sealed${genTime === undefined ? '' : ' and stamped'} in the epoch ${spanOf(epoch)}`);
+  const end = epoch.notAfter === undefined ? 'on' : `to ${toRfc3339(epoch.notAfter)}`;
+  const span = `from ${toRfc3339(epoch.notBefore)} ${end}`;
+  if (genTime !== undefined && !isWithin(epoch, genTime))
+    return failed(`sealed in the epoch ${span}, but stamped outside of it, at ${toRfc3339(genTime)}`);
+  return passed(`sealed${genTime === undefined ? '' : ' and stamped'} in the epoch ${span}`);
 }
 
 /** Whether the keys of the epoch meet its quorum, and which of them signed. Keys of other epochs do not count. */
@@ -53,12 +52,10 @@ export function checkQuorum(
   if (log === undefined || epoch === undefined)
     return { ...unknown('there is no epoch whose keys could have signed'), keys: [] };
   const { keys, forged } = signersOf(opened.note, log.origin, epoch.keys);
-  if (forged)
-    return {
-      ...failed(`the signature of ${kmsKeyId(forged)} is wrong`, 'signature_wrong'),
-      keys,
-      isForged: true,
-    };
+  if (forged) {
+    const finding = failed(`the signature of ${kmsKeyId(forged)} is wrong`, 'signature_wrong');
+    return { ...finding, keys, isForged: true };
+  }
   const count = describeQuorum(epoch.quorum, keys);
   return meetsQuorum(epoch.quorum, keys)
     ? { ...passed(`${keys.map(describeKey).join(', ')}: ${count}`), keys }
@@ -92,9 +89,4 @@ function explainOthers(note: Note, { origin, epochs }: TrustedLog, { keys }: Tru
   const others = epochs.flatMap((epoch) => epoch.keys).filter(({ spki }) => !own.has(spki));
   const strays = [...new Set(signersOf(note, origin, others).keys.map(kmsKeyId))];
   return strays.length === 0 ? '' : `; ${strays.join(', ')} signed, but not in an epoch of that key`;
-}
-
-function spanOf({ notBefore, notAfter }: TrustedEpoch): string {
-  const end = notAfter === undefined ? 'on' : `to ${toRfc3339(notAfter)}`;
-  return `from ${toRfc3339(notBefore)} ${end}`;
 }

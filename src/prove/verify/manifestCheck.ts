@@ -10,13 +10,6 @@ import { type Finding, failed, passed, unknown } from './finding.ts';
 /** The document as received, or the copy made of it without XMP metadata (compliance mode). */
 export type Matched = 'document' | 'sealed_document';
 
-/** The place of a manifest in the log. */
-export interface LeafPlace {
-  index: number;
-  /** From the leaf's sibling upward (RFC 9162, section 2.1.3); undefined for a hash that could not be decoded. */
-  proof: readonly (Uint8Array | undefined)[];
-}
-
 /** The copy without metadata is sealed like the document, but the verdict must state which of the two was checked. */
 export function checkDocument(
   manifest: ReceivedManifest,
@@ -29,14 +22,10 @@ export function checkDocument(
   const text = `${document.bytes} bytes, SHA-256 ${document.sha256}, SHA-512 alike`;
   if (difference === undefined) return { ...passed(text), matches: 'document' };
   if (copy === undefined) return failed(difference);
-  if (differenceOf(document, copy) !== undefined) {
+  if (differenceOf(document, copy) !== undefined)
     return failed(`${difference}; nor is it sealed_document, the copy without XMP metadata`);
-  }
-  const received = `the document that was received has SHA-256 ${sealed.sha256}`;
-  return {
-    ...passed(`sealed_document, the copy without XMP metadata: ${text}; ${received}`),
-    matches: 'sealed_document',
-  };
+  const detail = `sealed_document, the copy without XMP metadata: ${text}; the document that was received has SHA-256 ${sealed.sha256}`;
+  return { ...passed(detail), matches: 'sealed_document' };
 }
 
 function differenceOf(document: DocumentDigests, sealed: DocumentDigests): string | undefined {
@@ -70,10 +59,10 @@ export function noteOnSource({ source }: ReceivedManifest): string {
   return note === undefined ? '' : `; ${note}`;
 }
 
-/** Whether the manifest is the given leaf of the checkpoint's tree. */
+/** Whether the manifest is the given leaf of the checkpoint's tree. In `proof`, a hash that could not be decoded is undefined. */
 export function checkLeaf(
   manifest: ReceivedManifest,
-  { index, proof }: LeafPlace,
+  { index, proof }: { index: number; proof: readonly (Uint8Array | undefined)[] },
   checkpoint: Checkpoint | undefined,
 ): Finding {
   if (checkpoint === undefined) return failed('there is no checkpoint to lead to');

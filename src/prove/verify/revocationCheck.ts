@@ -32,10 +32,7 @@ type Standing = { detail: string } & (
 );
 
 /** The lists of a trust file and of a bundle: each counts only if a trusted root signed it. */
-export function listsOf(
-  { revocationLists = [] }: Pick<TrustFile, 'revocationLists'>,
-  bundle?: Bundle,
-): RevocationList[] {
+export function listsOf({ revocationLists = [] }: TrustFile, bundle?: Bundle): RevocationList[] {
   return [...revocationLists, ...(bundle?.revocationLists ?? [])];
 }
 
@@ -49,13 +46,10 @@ export function checkRevocation(
   lists: readonly RevocationList[],
   evidence?: { record: readonly VerifiedTimestamp[]; at: number },
 ): Finding | undefined {
-  const own = stamps
+  const all = stamps
     .filter(({ until }) => evidence === undefined || until >= evidence.at)
     .map(({ name, timestamp }) => ({ name, ...standingOf(timestamp, lists) }));
-  const all = [
-    ...own,
-    ...(evidence ? [{ name: 'the evidence record', ...standingOfRecord(evidence.record, lists) }] : []),
-  ];
+  if (evidence) all.push({ name: 'the evidence record', ...standingOfRecord(evidence.record, lists) });
   if (all.length === 0) return undefined;
   const kinds = new Set(all.map(({ kind }) => kind));
   const detail = all
@@ -92,7 +86,10 @@ function standingOf({ chain, genTime }: VerifiedTimestamp, lists: readonly Revoc
   // The root says nothing of certificates that another authority issued.
   const [root, ...more] = certificates.slice(1);
   const ofRoot = root === undefined || more.length > 0 ? [] : lists.filter((list) => isListOf(list, root));
-  const [newest] = ofRoot.toSorted(newestFirst);
+  const [newest] = ofRoot.toSorted((one, other) => {
+    const [a = 0n, b = 0n] = [one.number, other.number];
+    return a === b ? other.thisUpdate - one.thisUpdate : a < b ? 1 : -1;
+  });
   if (newest === undefined) return { kind: 'not_shown', detail: 'there is no revocation list of its issuer' };
   const asOf = toRfc3339(newest.thisUpdate);
   return newest.thisUpdate >= genTime
@@ -128,11 +125,6 @@ function standingOfRecord(record: readonly VerifiedTimestamp[], lists: readonly 
   const order = ['not_shown', 'since', 'good'];
   const [weakest] = standings.toSorted((one, other) => order.indexOf(one.kind) - order.indexOf(other.kind));
   return weakest ?? { kind: 'not_shown', detail: 'it has no time-stamp' };
-}
-
-function newestFirst(one: RevocationList, other: RevocationList): number {
-  const [a = 0n, b = 0n] = [one.number, other.number];
-  return a === b ? other.thisUpdate - one.thisUpdate : a < b ? 1 : -1;
 }
 
 /** From when on the key, or the certificate, is not to be relied on. */

@@ -5,12 +5,6 @@ import type { Cosigned } from './cosignedCheck.ts';
 import { type Finding, notShown, passed, unknown } from './finding.ts';
 import type { TrustedStamp } from './timestampCheck.ts';
 
-/** The dates in a receipt or a proof, apart from those of its manifest. */
-export interface ShownDates {
-  stamps: readonly TrustedStamp[];
-  cosigned: readonly Cosigned[];
-}
-
 /**
  * Whether the dates are in order: accepted, sealed, then stamped and cosigned, none of them in the future. `at` is the time to which the
  * verdict applies. A wrong clock explains a contradiction as well as a lie does, and by a later verdict the future may have come: so the
@@ -18,7 +12,7 @@ export interface ShownDates {
  */
 export function checkTimes(
   manifest: Pick<ReceivedManifest, 'sealed_at'> & { accepted_at?: unknown },
-  { stamps, cosigned }: ShownDates,
+  { stamps, cosigned }: { stamps: readonly TrustedStamp[]; cosigned: readonly Cosigned[] },
   at: number,
 ): Finding {
   const { sealed_at: sealed, accepted_at: accepted } = manifest;

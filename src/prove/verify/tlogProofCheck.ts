@@ -29,15 +29,11 @@ export function checkTlogProof(
   trust: TrustFile,
   at: number,
 ): { checks: NamedFinding[]; matches?: Matched } {
+  const wrong = (detail: string) => ({ checks: [{ name: 'proof' as const, ...failed(detail) }] });
   const parsed = parseTlogProof(text);
-  const manifest = parsed?.extra && readManifest(parsed.extra);
-  if (parsed === undefined || manifest === undefined) {
-    const detail =
-      parsed === undefined
-        ? 'not a C2SP tlog-proof of version 1'
-        : 'its line "extra" is not the canonical form of a manifest';
-    return { checks: [{ name: 'proof', ...failed(detail) }] };
-  }
+  if (parsed === undefined) return wrong('not a C2SP tlog-proof of version 1');
+  const manifest = parsed.extra && readManifest(parsed.extra);
+  if (manifest === undefined) return wrong('its line "extra" is not the canonical form of a manifest');
   const opened = openCheckpoint(parsed.checkpoint);
   const log = trust.logs.find(({ origin }) => origin === opened?.checkpoint.origin);
   const sealedAt = manifest.sealed_at;
@@ -57,7 +53,12 @@ export function checkTlogProof(
     { name: 'leaf', ...checkLeaf(manifest, parsed, opened?.checkpoint) },
     { name: 'checkpoint', ...checkCheckpoint(manifest.environment, opened, log) },
     { name: 'quorum', ...quorum },
-    { name: 'time-stamp', ...checkAbsence(epoch) },
+    {
+      name: 'time-stamp',
+      ...(epoch?.timestamps === 'none'
+        ? passed('none; sealed_at is the service’s own word', 'own_word')
+        : unknown('a tlog-proof has none: the receipt tells when the document was sealed')),
+    },
     {
       name: 'epoch',
       ...(signedIn !== undefined
@@ -104,10 +105,4 @@ export function findSigners(
   // The checkpoint of a proof can be of any time.
   const isLater = opened !== undefined && isOfLaterEpoch(opened.note, log, Infinity);
   return isOpen && (keys.length === 0 || isLater) ? { quorum: EPOCH_UNKNOWN, keys } : { quorum, keys };
-}
-
-function checkAbsence(epoch: TrustedEpoch | undefined): Finding {
-  return epoch?.timestamps === 'none'
-    ? passed('none; sealed_at is the service’s own word', 'own_word')
-    : unknown('a tlog-proof has none: the receipt tells when the document was sealed');
 }
