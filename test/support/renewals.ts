@@ -9,6 +9,7 @@ import type { Act } from '../../src/manifest/auditRecord.ts';
 import type { TrustedAuthority } from '../../src/manifest/trustFile.ts';
 import { chooseWays } from '../../src/prove/renewal/renewalPath.ts';
 import {
+  auditedRun,
   commitRun,
   draftRun,
   judgeRenewal,
@@ -17,7 +18,6 @@ import {
 } from '../../src/prove/renewal/renewalRun.ts';
 import { tokenStandings } from '../../src/prove/renewal/renewalStandings.ts';
 import { RenewalTrees } from '../../src/prove/renewal/renewals.ts';
-import { auditedRun } from '../../src/prove/renewal/runRecord.ts';
 import { keptTheft, type Theft, theftsOf } from '../../src/prove/renewal/thefts.ts';
 import { isLast } from '../../src/prove/verify/timestampCheck.ts';
 import { actOfProcess } from '../../src/store/acts.ts';

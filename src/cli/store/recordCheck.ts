@@ -1,8 +1,8 @@
 /** Compares the store with the audit records that made it, in both directions. */
 import { isDeepStrictEqual } from 'node:util';
 import { type ActName, type ActObject, parseAuditRecord } from '../../manifest/auditRecord.ts';
+import { auditedRun } from '../../prove/renewal/renewalRun.ts';
 import { RenewalTrees } from '../../prove/renewal/renewals.ts';
-import { auditedRun } from '../../prove/renewal/runRecord.ts';
 import { auditedKey } from '../../store/apiKeys.ts';
 import type { Credential } from '../../store/credentialStore.ts';
 import type { Store } from '../../store/store.ts';

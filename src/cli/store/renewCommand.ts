@@ -100,14 +100,10 @@ export const renewCommand = command('renew', {
   },
 });
 
-type Step = 'request' | 'accept';
 /** The action of each step, and the options that it takes. */
 const STEPS: Record<
-  Step | 'renew',
-  {
-    run(options: RenewOptions, theft: Theft | undefined): Promise<void>;
-    takes: readonly Parameter[];
-  }
+  'renew' | 'request' | 'accept',
+  { run(options: RenewOptions, theft: Theft | undefined): Promise<void>; takes: readonly Parameter[] }
 > = {
   renew: { run: renew, takes: RENEW_OPTIONS },
   request: { run: request, takes: [CONFIG, HASH, ...THEFT] },
@@ -230,9 +226,7 @@ async function accept({ config: file, shorter }: RenewOptions): Promise<void> {
     if (draft?.nonce === undefined)
       throw new OperatorError(
         'no query is open: this answer belongs to none, or its renewal is done already',
-        {
-          remedy: 'write a query: pdfseal renew request >query.tsq',
-        },
+        { remedy: 'write a query: pdfseal renew request >query.tsq' },
       );
     const drafted = await draftRun(store, trees, draft);
     const token = readRenewalAnswer(answer, drafted, draft.nonce, authorities);

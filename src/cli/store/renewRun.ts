@@ -10,9 +10,10 @@ import { type Config, loadConfig } from '../../config/config.ts';
 import { trustOfStore } from '../../config/trustAnchors.ts';
 import type { TrustedAuthority } from '../../manifest/trustFile.ts';
 import type { PresentedStamp } from '../../ops/daemonOperations.ts';
-import { fullestLevel, type RecordLevel } from '../../prove/renewal/recordLimits.ts';
+import { fullestLevel } from '../../prove/renewal/recordLimits.ts';
 import { chooseWays } from '../../prove/renewal/renewalPath.ts';
 import {
+  auditedRun,
   commitRun,
   type DraftedRun,
   draftRun,
@@ -35,7 +36,6 @@ import {
   surveyTimestamps,
 } from '../../prove/renewal/renewalSurvey.ts';
 import { RenewalTrees } from '../../prove/renewal/renewals.ts';
-import { auditedRun } from '../../prove/renewal/runRecord.ts';
 import {
   describeTheft,
   keptTheft,
@@ -118,17 +118,12 @@ export async function surveyNow(
     .filter((one) => isUnproven(one, terms.at))
     .reduce((sum, { batches = 0 }) => sum + batches, 0);
   const announced = firstToAnnounce(standing, terms.at);
-  return {
-    ...{ standing, digest, size, lost, thefts: await knownThefts(store) },
-    ...(first && { first }),
-    ...(announced && { announced }),
-    reason,
-  };
+  return { standing, digest, size, lost, thefts: await knownThefts(store), first, announced, reason };
 }
 
 /**
  * Computes the tree of the next run, or the rest of it; the tree of `query`, a draft whose query is out, if there is one. Throws
- * OperatorError if nothing was sealed yet.
+ * OperatorError if nothing was sealed yet, or if the run would make an evidence record larger than verifiers accept.
  */
 export async function draftNow(
   renewing: Renewing,
@@ -140,7 +135,14 @@ export async function draftNow(
   const thefts = [...(former?.thefts ?? []), ...(theft ? [keptTheft(theft)] : [])];
   const scope = query ?? (await nextRun(store, runs, digest, waysAt(renewing, thefts, systemClock())));
   if (scope.to === 0) throw new OperatorError('the log is empty: there is nothing to renew');
-  assertRoom(await fullestLevel(store.log, runs, scope));
+  const level = await fullestLevel(store.log, runs, scope);
+  if (level !== undefined && level.count + level.next > level.max) {
+    const { count, what, max, remedy } = level;
+    throw new OperatorError(
+      `an evidence record has ${count} ${what}, and verifiers accept at most ${max}: another renewal would make it worthless, so nothing is renewed`,
+      { remedy },
+    );
+  }
   const progress = showProgress('hashing', scope.to, 'leaves');
   const wanted = { at: systemClock(), ...scope, ...(thefts.length > 0 && { thefts }) };
   const drafted = await draftRun(store, trees, wanted, progress.update).finally(progress.stop);
@@ -148,16 +150,6 @@ export async function draftNow(
   if (former?.nonce !== undefined && (await store.renewals.draft())?.nonce !== former.nonce)
     note('an answer to the earlier query is no longer accepted');
   return drafted;
-}
-
-/** Throws OperatorError if the next run would make an evidence record larger than verifiers accept. */
-function assertRoom(level: RecordLevel | undefined): void {
-  if (level === undefined || level.count + level.next <= level.max) return;
-  const { count, what, max, remedy } = level;
-  throw new OperatorError(
-    `an evidence record has ${count} ${what}, and verifiers accept at most ${max}: another renewal would make it worthless, so nothing is renewed`,
-    { remedy },
-  );
 }
 
 /** The ways of records for a run that is stamped at a given time, milliseconds since the epoch. */
@@ -259,9 +251,7 @@ export async function stampNow(
   if (config.timestamp.authorities.length === 0)
     throw new OperatorError(
       'timestamp.authorities is empty: there is no authority to ask, so nothing is renewed yet',
-      {
-        remedy: `name an authority there, or ${carry}`,
-      },
+      { remedy: `name an authority there, or ${carry}` },
     );
   const given = needed === 1 ? 'no authority' : `${found.length} of ${needed} authorities`;
   throw new OperatorError(`${given} gave a time-stamp: nothing is renewed yet`, {
@@ -304,11 +294,8 @@ export async function commitNow(
 ): Promise<RenewalRun> {
   const tokens = judged.map(({ token }) => token);
   const { scope, rows, thefts } = drafted;
-  const act = actOfProcess(
-    'command',
-    'renewal.run',
-    auditedRun(trees, { ...scope, rows, tokens, thefts: [...thefts] }),
-  );
+  const object = auditedRun(trees, { ...scope, rows, tokens, thefts });
+  const act = actOfProcess('command', 'renewal.run', object);
   const run = await commitRun(store, drafted, tokens, act);
   if (run === undefined) throw new RenewedElsewhere();
   const { list } = await store.epochs.newest();

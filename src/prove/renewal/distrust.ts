@@ -48,7 +48,7 @@ export async function reportTheft(
   onLeaves: (leaves: number) => void = () => {},
 ): Promise<TheftReport> {
   const runs = await store.renewals.runs();
-  const fates = new Fates(runs, theft, trust.timestampAuthorities, at);
+  const fates = new Fates({ runs, theft, authorities: trust.timestampAuthorities, at });
   const report: TheftReport = {
     isRootUsed: false,
     ranges: [],
@@ -78,30 +78,27 @@ export async function reportTheft(
 
 type Standings = ReturnType<typeof tokenStandings>;
 
+interface Circumstances {
+  runs: readonly RenewalRun[];
+  theft: Theft;
+  authorities: readonly TrustedAuthority[];
+  at: number;
+}
+
 /** The effect of the theft on batches, whose records take the best remaining path. */
 class Fates {
   /** Whether a token opened so far depends on the stolen root. */
   isRootUsed = false;
-  readonly #runs: readonly RenewalRun[];
-  readonly #theft: Theft;
-  readonly #authorities: readonly TrustedAuthority[];
-  readonly #at: number;
+  readonly #given: Circumstances;
   /** With the theft, and, in `#former`, without it. */
   readonly #standings: Standings;
   readonly #former: Standings;
   readonly #stolen: ReadonlySet<RenewalToken>;
   readonly #known = new Map<string, { by?: string } | undefined>();
 
-  constructor(
-    runs: readonly RenewalRun[],
-    theft: Theft,
-    authorities: readonly TrustedAuthority[],
-    at: number,
-  ) {
-    this.#runs = runs;
-    this.#theft = theft;
-    this.#authorities = authorities;
-    this.#at = at;
+  constructor(given: Circumstances) {
+    const { runs, theft, authorities } = given;
+    this.#given = given;
     this.#standings = tokenStandings(authorities, theftsOf([...runs, { thefts: [keptTheft(theft)] }]));
     this.#former = tokenStandings(authorities, theftsOf(runs));
     const tokens = runs.flatMap((run) => run.tokens);
@@ -111,13 +108,14 @@ class Fates {
   /** The effect on a batch; undefined if the theft does not affect it, or if its time-stamps had expired anyway. */
   fateOf(batch: Batch): { by?: string } | undefined {
     const { timestamp, treeSize } = batch;
-    const first = this.#runs.findIndex(({ to }) => treeSize <= to);
+    const { runs, theft } = this.#given;
+    const first = runs.findIndex(({ to }) => treeSize <= to);
     const key = [first, ...(timestamp?.certificates ?? [])].join();
     if (this.#known.has(key)) return this.#known.get(key);
     const own = timestamp && this.#open(timestamp);
-    const later = first < 0 ? [] : this.#runs.slice(first).flatMap(({ tokens }) => tokens);
+    const later = first < 0 ? [] : runs.slice(first).flatMap(({ tokens }) => tokens);
     const isTouched = own?.isStolen || later.some((token) => this.#stolen.has(token));
-    const until = own?.isStolen ? Math.min(own.notAfter, this.#theft.since - 1) : own?.notAfter;
+    const until = own?.isStolen ? Math.min(own.notAfter, theft.since - 1) : own?.notAfter;
     const found = this.#standing(batch, until, this.#standings);
     const hasStood = found !== undefined || this.#standing(batch, own?.notAfter, this.#former) !== undefined;
     const fate = isTouched && hasStood ? { ...(found && { by: found }) } : undefined;
@@ -128,9 +126,10 @@ class Fates {
 
   /** Names the time-stamp that proves a batch: its own, if it is trusted until then, or the first token on its path with another root. */
   #standing(batch: Batch, until: number | undefined, standings: Standings): string | undefined {
-    if (until !== undefined && until >= this.#at) return OWN_TIMESTAMP;
-    const path = bestPath(batch, this.#runs, standings, this.#at);
-    const way = runsOf(batch, this.#runs, path).flatMap(({ number, tokens }) => {
+    const { runs, at } = this.#given;
+    if (until !== undefined && until >= at) return OWN_TIMESTAMP;
+    const path = bestPath(batch, runs, standings, at);
+    const way = runsOf(batch, runs, path).flatMap(({ number, tokens }) => {
       const token = tokens[path[number - 1] ?? SKIPPED];
       return token ? [{ number, token }] : [];
     });
@@ -140,12 +139,11 @@ class Fates {
     return `renewal ${number}, by ${token.authority}`;
   }
 
-  #open(
-    one: Pick<RenewalToken, 'token' | 'certificates'>,
-  ): { isStolen: boolean; notAfter: number } | undefined {
-    const timestamp = openToken(one.token, one.certificates, this.#authorities).timestamp;
+  #open(one: Pick<RenewalToken, 'token' | 'certificates'>) {
+    const { authorities, theft } = this.#given;
+    const { timestamp } = openToken(one.token, one.certificates, authorities);
     if (timestamp === undefined) return undefined;
-    const isStolen = isLast(timestamp.chain, this.#theft.root);
+    const isStolen = isLast(timestamp.chain, theft.root);
     this.isRootUsed ||= isStolen;
     return { isStolen, notAfter: timestamp.notAfter };
   }
@@ -159,14 +157,11 @@ async function cosigned(
   if (log?.witnessPolicy === undefined) return [];
   const { witnesses } = parseWitnessPolicy(log.witnessPolicy, log.origin);
   const { cosigned, witnessed } = await witnessing.get();
-  return [
-    cosigned,
-    witnessed === undefined || witnessed.treeSize === cosigned?.treeSize ? undefined : witnessed,
-  ]
-    .filter((one) => one !== undefined)
-    .flatMap(({ treeSize, checkpoint }) => {
-      const note = parseNote(checkpoint);
-      const found = note ? cosignaturesIn(note, witnesses) : [];
-      return found.map(({ cosigner, time }) => ({ witness: cosigner.label, treeSize, time }));
-    });
+  const isOther = witnessed?.treeSize !== cosigned?.treeSize;
+  const checkpoints = [cosigned, isOther ? witnessed : undefined].filter((one) => one !== undefined);
+  return checkpoints.flatMap(({ treeSize, checkpoint }) => {
+    const note = parseNote(checkpoint);
+    const found = note ? cosignaturesIn(note, witnesses) : [];
+    return found.map(({ cosigner, time }) => ({ witness: cosigner.label, treeSize, time }));
+  });
 }

@@ -71,16 +71,10 @@ export async function fullestLevel(
 }
 
 /** The contribution of a time-stamp to a record: bytes, and the certificates outside and inside the token. */
-interface Part {
-  bytes: number;
-  beside: readonly string[];
-  inside: readonly string[];
-}
-
-function partOf({ token, certificates }: Pick<RenewalToken, 'token' | 'certificates'>): Part {
+function partOf({ token, certificates: beside }: Pick<RenewalToken, 'token' | 'certificates'>) {
   const { der, signedData } = storedToken(token);
   const inside = signedData.certificates.map(toBase64);
-  return { bytes: der.length + TIMESTAMP_HEADER_BYTES, beside: certificates, inside };
+  return { bytes: der.length + TIMESTAMP_HEADER_BYTES, beside, inside };
 }
 
 function treeBytes({ digest, from, rows }: RenewalRun, firstLeaf: number): number {
@@ -89,17 +83,14 @@ function treeBytes({ digest, from, rows }: RenewalRun, firstLeaf: number): numbe
 }
 
 function levelsOf(
-  parts: readonly Part[],
+  parts: readonly ReturnType<typeof partOf>[],
   digests: readonly string[],
   { trees, isHashRenewal }: { trees: readonly number[]; isHashRenewal: boolean },
 ): RecordLevel[] {
   const inside = new Set(parts.flatMap((one) => one.inside));
   const beside = [...new Set(parts.flatMap((one) => one.beside))].filter((one) => !inside.has(one));
-  const lengths = [
-    ...parts.map(({ bytes }) => bytes),
-    ...trees,
-    ...beside.map((one) => (one.length * 3) / 4),
-  ];
+  const ofCertificates = beside.map((one) => (one.length * 3) / 4);
+  const lengths = [...parts.map(({ bytes }) => bytes), ...trees, ...ofCertificates];
   return [
     {
       what: 'time-stamps',

@@ -1,7 +1,6 @@
 import { toRfc3339 } from '../../base/clock.ts';
 import type { TrustedAuthority } from '../../manifest/trustFile.ts';
 import {
-  type LeafRange,
   pathOf,
   type RenewalRun,
   rangesOf,
@@ -39,10 +38,8 @@ export async function renewalProblems(
       const found =
         'fault' in judged ? judged.fault : await orderFault(store, run, newest, judged.timestamp.genTime);
       if (found === undefined) continue;
-      const remedy =
-        'isUntrusted' in judged && judged.isUntrusted
-          ? `; a backup does not help: ${putBack(token.authority)}`
-          : '';
+      const isUntrusted = 'fault' in judged && judged.isUntrusted;
+      const remedy = isUntrusted ? `; a backup does not help: ${putBack(token.authority)}` : '';
       problems.push(`the token of ${token.authority} in renewal ${run.number}: ${found}${remedy}`);
     }
     newest = Math.max(newest, newestOf([run]));
@@ -121,11 +118,9 @@ export async function renewalLapses(
 ): Promise<string[]> {
   const runs = await store.renewals.runs();
   const pathAt = pathsAt(runs, authorities, at);
-  const sealed: LeafRange = {
-    firstLeaf: runs.at(-1)?.to ?? 0,
-    treeSize: (await store.log.head())?.treeSize ?? 0,
-  };
-  const ranges = [...rangesOf(runs), ...(sealed.firstLeaf < sealed.treeSize ? [sealed] : [])];
+  const firstLeaf = runs.at(-1)?.to ?? 0;
+  const treeSize = (await store.log.head())?.treeSize ?? 0;
+  const ranges = [...rangesOf(runs), ...(firstLeaf < treeSize ? [{ firstLeaf, treeSize }] : [])];
   const paths = ranges.map(pathAt);
   const ways = ranges.map((range, n) => runsOf(range, runs, paths[n] ?? []));
   const former = waysNow(runs);
@@ -140,7 +135,8 @@ export async function renewalLapses(
     const remedy = isNew ? '; run `pdfseal renew`: it renews what can still be proven without it' : '';
     return [`renewal ${run.number} ${why}: ${leaves}${remedy}`];
   });
-  const lost = new Map<RenewalRun | undefined, Lost>();
+  // Checkpoints whose own time-stamps expired before the first renewal in their records: how many, the first of them, and since when.
+  const lost = new Map<RenewalRun | undefined, { batches: number; leaf: number; since: number }>();
   const strengthOfBatch = byCertificates(authorities);
   for (const [n, range] of ranges.entries()) {
     const [first] = ways[n] ?? [];
@@ -149,12 +145,8 @@ export async function renewalLapses(
     for await (const batch of batchesOf(store, range.firstLeaf, range.treeSize)) {
       const { notAfter } = strengthOfBatch(batch);
       if (notAfter === null || notAfter >= renewedAt) continue;
-      const { batches, leaf, since } = lost.get(first) ?? {
-        batches: 0,
-        leaf: batch.firstLeaf,
-        since: notAfter,
-      };
-      lost.set(first, { batches: batches + 1, leaf, since: Math.min(since, notAfter) });
+      const known = lost.get(first) ?? { batches: 0, leaf: batch.firstLeaf, since: notAfter };
+      lost.set(first, { ...known, batches: known.batches + 1, since: Math.min(known.since, notAfter) });
     }
   }
   const words = Array.from(lost, ([first, { batches, leaf, since }]) => {
@@ -178,13 +170,4 @@ function whyLeftOut(
   return until < renewedAt
     ? `ended ${toRfc3339(until)}, before anything renewed it`
     : 'was made from a time-stamp that had ended, or with a stolen key';
-}
-
-/** Checkpoints whose own time-stamps expired before the first renewal in their records. */
-interface Lost {
-  batches: number;
-  /** The first of these checkpoints. */
-  leaf: number;
-  /** When the first time-stamp expired. */
-  since: number;
 }

@@ -62,7 +62,7 @@ export function bestPath(
   const known: (Way | undefined)[][] = [];
   let best = BEGIN;
   for (const run of runs) {
-    const before = range.treeSize <= run.to ? waysTo(run, range, { runs, known, standingOf }) : [];
+    const before = range.treeSize <= run.to ? waysTo(run, range, runs, known, standingOf) : [];
     const reached = run.tokens.map((_, index) =>
       before
         .flatMap((way) => goOn(way, run, index, standingOf) ?? [])
@@ -80,11 +80,9 @@ export function bestPath(
 function waysTo(
   run: RenewalRun,
   range: LeafRange,
-  {
-    runs,
-    known,
-    standingOf,
-  }: { runs: readonly RenewalRun[]; known: (Way | undefined)[][]; standingOf: StandingOf },
+  runs: readonly RenewalRun[],
+  known: readonly (Way | undefined)[][],
+  standingOf: StandingOf,
 ): Way[] {
   if (range.firstLeaf < run.from) return known.at(-1)?.filter((way) => way !== undefined) ?? [];
   const path = pathOf(run, range);
@@ -100,19 +98,14 @@ function waysTo(
 }
 
 /** Undefined if the path was no longer valid when that token was made. */
-function goOn(
-  before: Way,
-  { number, tokens }: RenewalRun,
-  index: number,
-  standingOf: StandingOf,
-): Way | undefined {
-  const token = tokens[index];
+function goOn(before: Way, run: RenewalRun, index: number, standingOf: StandingOf): Way | undefined {
+  const token = run.tokens[index];
   const standing = token && standingOf(token);
   if (standing === undefined || before.until < standing.genTime) return undefined;
   const { genTime, until } = standing;
   const doubt = standing.doubt === undefined ? 0 : 1;
-  const first = before === BEGIN ? [number, doubt, genTime] : before.first;
-  return { run: number, index, before, first, until, doubts: before.doubts + doubt };
+  const first = before === BEGIN ? [run.number, doubt, genTime] : before.first;
+  return { run: run.number, index, before, first, until, doubts: before.doubts + doubt };
 }
 
 function isBetter(one: Way, other: Way): boolean {

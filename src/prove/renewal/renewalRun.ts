@@ -2,11 +2,11 @@ import { treeRoot } from '../../asn1/hashTree.ts';
 import { ACCURACY_MAX_MS, STAMPING_TOLERANCE_MS } from '../../asn1/stamping.ts';
 import { type VerifiedTimestamp, verifyTimestampToken } from '../../asn1/timestampToken.ts';
 import { assert } from '../../base/assert.ts';
-import { toBase64 } from '../../base/bytes.ts';
+import { toBase64, toHex } from '../../base/bytes.ts';
 import { toRfc3339 } from '../../base/clock.ts';
-import type { DigestName } from '../../base/crypto.ts';
+import { type DigestName, sha256 } from '../../base/crypto.ts';
 import { OperatorError } from '../../base/errors.ts';
-import type { Act } from '../../manifest/auditRecord.ts';
+import type { Act, ActObject } from '../../manifest/auditRecord.ts';
 import type { TrustedAuthority } from '../../manifest/trustFile.ts';
 import {
   isSameDraft,
@@ -39,11 +39,12 @@ export interface DraftedRun {
 
 /** Another process renewed the log in the meantime, or is renewing it now: this process has changed nothing. */
 export class RenewedElsewhere extends OperatorError {
+  override readonly name = 'RenewedElsewhere';
+
   constructor() {
     super('another process renews this log now, or has just done so: nothing was renewed here', {
       remedy: 'wait until it has ended, and run the command again',
     });
-    this.name = 'RenewedElsewhere';
   }
 }
 
@@ -91,7 +92,9 @@ export async function draftRun(
       leaf = batch.treeSize;
     onLeaves(leaf);
   }
-  return completed(trees, draft, rows);
+  const { number, digest, from, to, path, older } = draft;
+  const scope = { number, digest, from, to, path, ...(older && { older }) };
+  return { scope, rows, root: rootOfRun(trees, scope, rows), thefts: draft.thefts ?? [] };
 }
 
 const DRAFT_MS_MAX = 86_400_000;
@@ -105,28 +108,14 @@ export function endOfDraft({ at, nonce }: RenewalDraft): number {
   return at + (nonce === undefined ? DRAFT_MS_MAX : QUERY_MS_MAX);
 }
 
-function completed(trees: RenewalTrees, draft: RenewalDraft, rows: RenewalTile[]): DraftedRun {
-  const { number, digest, from, to, path, older, thefts = [] } = draft;
-  const scope = { number, digest, from, to, path, ...(older && { older }) };
-  return { scope, rows, root: rootOfRun(trees, scope, rows), thefts };
-}
-
 /** The root of a run's tree, over the result of the previous run and over its own rows. */
-export function rootOfRun(
-  trees: RenewalTrees,
-  scope: RenewalScope,
-  rows: readonly RenewalTile[],
-): Uint8Array {
-  return treeRoot(scope.digest, [...trees.carriedLeaves(scope), ...rows.map(({ root }) => bytesOf(root))]);
+export function rootOfRun(trees: RenewalTrees, run: RenewalScope, rows: readonly RenewalTile[]): Uint8Array {
+  return treeRoot(run.digest, [...trees.carriedLeaves(run), ...rows.map(({ root }) => bytesOf(root))]);
 }
 
 export function rootOfTiles(digest: DigestName, tiles: readonly RenewalTile[]): string {
-  return toBase64(
-    treeRoot(
-      digest,
-      tiles.map(({ root }) => bytesOf(root)),
-    ),
-  );
+  const roots = tiles.map(({ root }) => bytesOf(root));
+  return toBase64(treeRoot(digest, roots));
 }
 
 /** A row of a run, made from its batches. */
@@ -172,11 +161,8 @@ export function judgeRenewal(
 
 /** The time of the newest token of these runs, milliseconds since the epoch; -Infinity if there is none. */
 export function newestOf(runs: readonly Pick<RenewalRun, 'tokens'>[]): number {
-  return Math.max(-Infinity, ...runs.flatMap(({ tokens }) => tokens.map(({ token }) => genTimeOf(token))));
-}
-
-function genTimeOf(token: string): number {
-  return storedToken(token).info.genTime;
+  const tokens = runs.flatMap((run) => run.tokens);
+  return Math.max(-Infinity, ...tokens.map(({ token }) => storedToken(token).info.genTime));
 }
 
 /**
@@ -201,11 +187,34 @@ export async function orderFault(
     const batch = await log.batchOf(leaf - 1);
     assert(batch, `no batch holds leaf ${leaf - 1}`);
     if (batch.sealedAt < since) break;
-    const found = batch.timestamp && faultOf(genTimeOf(batch.timestamp.token));
+    const found = batch.timestamp && faultOf(storedToken(batch.timestamp.token).info.genTime);
     if (found !== undefined) return found;
     leaf = batch.firstLeaf;
   }
   return undefined;
+}
+
+/** The object of the audit record of a renewal. */
+export function auditedRun(
+  trees: RenewalTrees,
+  run: Omit<RenewalRun, 'thefts'> & Partial<Pick<DraftedRun, 'thefts'>>,
+): ActObject {
+  const { number, digest, from, to, rows, tokens, thefts = [] } = run;
+  return {
+    run: number,
+    digest,
+    from,
+    to,
+    root: toHex(rootOfRun(trees, run, rows)),
+    authorities: tokens.map(({ authority }) => authority),
+    stamped_at: toRfc3339(newestOf([run])),
+    // The SHA-256 of each root, and the time from which it is distrusted.
+    ...(thefts.length > 0 && {
+      distrusted: thefts.map(
+        ({ root, since }) => `${toHex(sha256(bytesOf(root)))} since ${toRfc3339(since)}`,
+      ),
+    }),
+  };
 }
 
 /**

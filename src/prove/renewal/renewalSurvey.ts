@@ -254,11 +254,8 @@ export function strengthOf(
     ...signed.slice(0, -1).map(({ scheme }) => scheme?.digest),
     ...signed.map(({ publicKey }) => publicKey && nameOfKey(publicKey)),
   ];
-  return {
-    digest,
-    signatures: [...new Set(names.filter((name) => name !== undefined))].sort(),
-    notAfter,
-  };
+  const signatures = [...new Set(names.filter((name) => name !== undefined))].sort();
+  return { digest, signatures, notAfter };
 }
 
 /** `ecdsa-p256`, `rsa-3072`, … */

@@ -82,19 +82,14 @@ export class EvidenceRecords {
 
 /** The record of these chains. `certificates` are those stored outside the tokens, in Base64. */
 export function encodeChains(chains: readonly Chain[], certificates: readonly string[]): Uint8Array {
-  return encodeEvidenceRecord({
-    digests: [...new Set(chains.map(({ digest }) => digest))],
-    certificates: besideTokens(certificates, chains),
-    chains: chains.map(({ timestamps }) => timestamps),
-  });
-}
-
-/** The certificates that are not in any token, without duplicates. */
-function besideTokens(certificates: readonly string[], chains: readonly Chain[]): Uint8Array[] {
   const tokens = chains.flatMap(({ timestamps }) => timestamps);
   const inside = tokens.flatMap(({ token }) => parseTimestampToken(token).signedData.certificates);
   const known = new Set(inside.map(toBase64));
-  return [...new Set(certificates)].filter((one) => !known.has(one)).map(bytesOf);
+  return encodeEvidenceRecord({
+    digests: [...new Set(chains.map(({ digest }) => digest))],
+    certificates: [...new Set(certificates)].filter((one) => !known.has(one)).map(bytesOf),
+    chains: chains.map(({ timestamps }) => timestamps),
+  });
 }
 
 /** Archive time-stamps whose tokens use the same hash function for their imprints. */
@@ -165,7 +160,13 @@ export class RenewalTrees {
     // If a record continues with the same hash function, only the last token is covered.
     if (last?.digest === run.digest)
       return digestOf(run.digest, tokenOf(last, path[last.number - 1] ?? SKIPPED));
-    return leafAfter(await this.chainsOf(batch, path), run, batch);
+    const chains = await this.chainsOf(batch, path);
+    const before = chains.at(-1);
+    // As renewalLeaf does, but without parsing a token if only its hash is needed.
+    const token = before?.digest === run.digest ? before.timestamps.at(-1)?.token : undefined;
+    if (token !== undefined) return digestOf(run.digest, token);
+    const sequence = { chains: chains.map(({ timestamps }) => timestamps) };
+    return renewalLeaf(sequence, run.digest, fromUtf8(batch.checkpoint));
   }
 
   /** The leaves of a run that are time-stamps of the previous run: only these represent what that run covered. */
@@ -186,7 +187,7 @@ export class RenewalTrees {
       return { leaf, siblings: pathInLevels(this.#top(run, carried), index) };
     }
     const tile = await this.#tile(run, batch.firstLeaf);
-    const index = lastUpTo(tile.firsts, batch.firstLeaf);
+    const index = tile.firsts.findLastIndex((first) => first <= batch.firstLeaf);
     const leaf = tile.levels[0]?.[index];
     assert(leaf, `renewal ${run.number} has no leaf of the batch from leaf ${batch.firstLeaf}`);
     return { leaf, siblings: [...pathInLevels(tile.levels, index), ...tile.above] };
@@ -198,7 +199,7 @@ export class RenewalTrees {
 
   async #tile(run: RenewalRun, leafIndex: number): Promise<Part> {
     const row = await this.#row(run, leafIndex);
-    const number = lastUpTo(row.firsts, leafIndex);
+    const number = row.firsts.findLastIndex((first) => first <= leafIndex);
     const first = row.firsts[number] ?? run.from;
     return this.#part(`tile of ${run.number}`, first, async () => {
       const firsts: number[] = [];
@@ -213,10 +214,7 @@ export class RenewalTrees {
   }
 
   async #row(run: RenewalRun, leafIndex: number): Promise<Part> {
-    const number = lastUpTo(
-      run.rows.map(({ first }) => first),
-      leafIndex,
-    );
+    const number = run.rows.findLastIndex(({ first }) => first <= leafIndex);
     return this.#part(`row of ${run.number}`, number, async () => {
       const tiles = await this.#store.renewals.row(run.number, number);
       assert(tiles, `row ${number} of renewal ${run.number} is gone`);
@@ -234,19 +232,6 @@ export class RenewalTrees {
     this.#parts.set(name, part);
     return part;
   }
-}
-
-/** As {@link renewalLeaf}, but without parsing a token if only its hash is needed. */
-function leafAfter(chains: readonly Chain[], { digest }: RenewalScope, { checkpoint }: Batch): Uint8Array {
-  const last = chains.at(-1);
-  const token = last?.digest === digest ? last.timestamps.at(-1)?.token : undefined;
-  if (token !== undefined) return digestOf(digest, token);
-  return renewalLeaf({ chains: chains.map(({ timestamps }) => timestamps) }, digest, fromUtf8(checkpoint));
-}
-
-/** The position of the last number not greater than the limit. The numbers are ascending. */
-function lastUpTo(numbers: readonly number[], limit: number): number {
-  return numbers.findLastIndex((one) => one <= limit);
 }
 
 function tokenOf({ number, tokens }: RenewalRun, index: number): Uint8Array {

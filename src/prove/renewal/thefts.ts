@@ -14,20 +14,16 @@ export interface Theft {
   run?: number;
 }
 
-/** Runs, and thefts that became known since. */
-type Told = readonly { number?: number; thefts?: readonly KeptTheft[] }[];
-
 /**
- * The thefts that became known with renewals, with the latest report for each root. A theft dated after the root's expiry was taken back.
+ * The thefts that became known with these runs, or since, with the latest report for each root. A theft dated after the root's expiry was
+ * taken back.
  */
-export function theftsOf(told: Told): Theft[] {
-  const thefts = told.flatMap(({ number, thefts = [] }) =>
-    thefts.map(({ root, since }): [string, Theft] => [
-      root,
-      { root: parseCertificate(bytesOf(root)), since, ...(number !== undefined && { run: number }) },
-    ]),
-  );
-  return [...new Map(thefts).values()].filter(({ root, since }) => since <= root.notAfter);
+export function theftsOf(told: readonly { number?: number; thefts?: readonly KeptTheft[] }[]): Theft[] {
+  const last = new Map<string, Theft>();
+  for (const { number: run, thefts = [] } of told)
+    for (const { root, since } of thefts)
+      last.set(root, { root: parseCertificate(bytesOf(root)), since, run });
+  return [...last.values()].filter(({ root, since }) => since <= root.notAfter);
 }
 
 /** Includes the thefts in the draft. */
