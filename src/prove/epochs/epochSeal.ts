@@ -42,10 +42,8 @@ export interface ProvenEpochs {
   isTakenOver: boolean;
 }
 
-/** A record about epochs, and the job that seals it. */
-interface Kept extends EpochAct {
-  entry: TrailEntry;
-}
+/** A record about epochs, as it is in the trail. */
+type Kept = EpochAct & { entry: TrailEntry };
 
 /** The newest leaf that seals an audit record, and the number of that record; only the number 0 if the log has none. */
 interface NewestSealed {
@@ -184,7 +182,12 @@ export class EpochSeal {
           throw new EpochContradiction(
             `audit record ${number} was not written after record ${number - 1}: one of the two was altered`,
           );
-        if (isAboutEpochs(text)) this.#keep(entry);
+        if (isAboutEpochs(text)) {
+          const record = parseAuditRecord(text);
+          if (record?.number !== number)
+            throw new EpochContradiction(`audit record ${number} cannot be read`);
+          this.#kept.push({ entry, record });
+        }
         noteCertificates(this.#certificates, entry);
         this.#isTakenOver ||= text.startsWith('{"act":"jobs.take_over"');
         this.#place(entry);
@@ -192,13 +195,6 @@ export class EpochSeal {
       }
       await nextTurn();
     }
-  }
-
-  #keep(entry: TrailEntry): void {
-    const record = parseAuditRecord(entry.text);
-    if (record === undefined || record.number !== entry.number)
-      throw new EpochContradiction(`audit record ${entry.number} cannot be read`);
-    this.#kept.push({ entry, record });
   }
 
   /** Finds the batches between which a record was sealed, if it is sealed under that head. */

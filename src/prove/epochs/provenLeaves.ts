@@ -17,20 +17,12 @@ export interface Head {
   checkpoint: Checkpoint;
 }
 
-interface ProvenLeaf {
-  job: Job;
-  batch: Batch;
-}
-
 /** Throws {@link EpochContradiction} if the head does not contain a checkpoint of the log. */
-export async function openHead({
-  log,
-  identity,
-}: Pick<Store, 'log' | 'identity'>): Promise<Head | undefined> {
-  const batch = await log.head();
+export async function openHead(store: Pick<Store, 'log' | 'identity'>): Promise<Head | undefined> {
+  const batch = await store.log.head();
   if (batch === undefined) return undefined;
   const checkpoint = openCheckpoint(batch.checkpoint)?.checkpoint;
-  if (checkpoint?.origin !== identity.logOrigin || checkpoint.treeSize !== batch.treeSize)
+  if (checkpoint?.origin !== store.identity.logOrigin || checkpoint.treeSize !== batch.treeSize)
     throw new EpochContradiction(`the newest checkpoint, of size ${batch.treeSize}, cannot be read`);
   return { batch, checkpoint };
 }
@@ -47,9 +39,14 @@ export class ProvenLeaves {
   }
 
   /** A leaf, proven to be under the head with the time of its batch. */
-  async prove(index: number, head: Head): Promise<ProvenLeaf> {
+  async prove(index: number, head: Head): Promise<{ job: Job; batch: Batch }> {
     const { log, jobs, identity } = this.#store;
-    const [[leaf], batch] = [await log.leaves(index, index + 1), await this.#batchOf(index)];
+    const [leaf] = await log.leaves(index, index + 1);
+    const last = this.#batch;
+    // Neighbours mostly belong to the same batch.
+    const isSame = last !== undefined && last.firstLeaf <= index && index < last.treeSize;
+    const batch = isSame ? last : await log.batchOf(index);
+    this.#batch = batch;
     const job = leaf && (await jobs.get(leaf.jobId))?.job;
     if (job === undefined || !isReceived(job) || batch === undefined) throw altered();
     const hash = leafHash(leafData(manifestOf(job, identity.environment, batch.sealedAt)));
@@ -57,14 +54,6 @@ export class ProvenLeaves {
     const from = (index % TILE_WIDTH) * HASH_BYTES;
     if (!bytesEqual(hash, tile.subarray(from, from + HASH_BYTES))) throw altered();
     return { job, batch };
-  }
-
-  /** Neighbours mostly belong to the same batch. */
-  async #batchOf(index: number): Promise<Batch | undefined> {
-    const last = this.#batch;
-    const isSame = last !== undefined && last.firstLeaf <= index && index < last.treeSize;
-    if (!isSame) this.#batch = await this.#store.log.batchOf(index);
-    return this.#batch;
   }
 
   /**

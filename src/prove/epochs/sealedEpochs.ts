@@ -134,21 +134,18 @@ function requireSame(epoch: SealedEpoch | undefined, form: SealedForm): asserts 
 
 /** Throws {@link EpochContradiction} with every difference between the epochs in a store and those derived from the records. */
 export function requireStored(stored: readonly SealedForm[], sealed: SealedEpochs): void {
-  const differences = allDifferences(stored, sealed);
-  if (differences.length === 0) return;
-  const lines = [...differences, ...sealed.void];
-  throw new EpochContradiction(
-    `the epochs in the store are not those that the log sealed:\n${lines.join('\n')}`,
-  );
-}
-
-function allDifferences(stored: readonly SealedForm[], { list }: SealedEpochs): string[] {
-  return Array.from({ length: Math.max(stored.length, list.length) }, (_, index) => {
+  const { list } = sealed;
+  const differences = Array.from({ length: Math.max(stored.length, list.length) }, (_, index) => {
     const [kept, sealed] = [stored[index], list[index]];
     if (kept === undefined) return [`audit record ${sealed?.record} has it, the store does not`];
     if (sealed === undefined) return [`the store has it from ${kept.from} on, but no audit record does`];
     return formDifferences(kept, sealed);
   }).flatMap((lines, index) => lines.map((line) => `epoch ${index + 1}: ${line}`));
+  if (differences.length === 0) return;
+  const lines = [...differences, ...sealed.void];
+  throw new EpochContradiction(
+    `the epochs in the store are not those that the log sealed:\n${lines.join('\n')}`,
+  );
 }
 
 /**
@@ -168,24 +165,19 @@ export function trustDifferences({ origin, epochs }: TrustedLog, { list }: Seale
     // A trust file contains neither the partitions nor the roots of each epoch.
     const keys = epoch.keys.map((key) => ({ ...key, partition: '' }));
     const { partitions, timestamp_roots } = sealed.form;
-    const own = {
-      ...sealedForm(origin, { ...epoch, from: notBefore, keys, roots: [] }),
-      partitions,
-      timestamp_roots,
-    };
-    return [
-      ...formDifferences(own, sealed).map((line) => `the trust file, epoch from ${from} on: ${line}`),
-      ...(isMissing && isOpen && next.epoch.quorum.postQuantum
-        ? [
-            `the trust file lacks the epoch from ${next.form.from} on, which asks for post-quantum signatures: get the newest trust file`,
-          ]
-        : []),
-      ...(isMissing && !isOpen
-        ? [
-            `the trust file, epoch from ${from} on: it reaches beyond ${next.form.from}, when the next epoch began`,
-          ]
-        : []),
-    ];
+    const form = sealedForm(origin, { ...epoch, from: notBefore, keys, roots: [] });
+    const own = { ...form, partitions, timestamp_roots };
+    const lines = formDifferences(own, sealed);
+    const found = lines.map((line) => `the trust file, epoch from ${from} on: ${line}`);
+    if (isMissing && isOpen && next.epoch.quorum.postQuantum)
+      found.push(
+        `the trust file lacks the epoch from ${next.form.from} on, which asks for post-quantum signatures: get the newest trust file`,
+      );
+    if (isMissing && !isOpen)
+      found.push(
+        `the trust file, epoch from ${from} on: it reaches beyond ${next.form.from}, when the next epoch began`,
+      );
+    return found;
   });
 }
 
@@ -205,10 +197,8 @@ export function laterEpochs(
 ): string[] {
   const last = epochs.at(-1);
   const sealed = last?.notAfter === undefined && list.find(({ epoch }) => epoch.from === last?.notBefore);
-  const next = sealed ? followerOf(sealed, list) : undefined;
-  return next === undefined
-    ? []
-    : [`the trust file lacks the epoch from ${next.form.from} on: get the newest trust file`];
+  const next = sealed && followerOf(sealed, list);
+  return next ? [`the trust file lacks the epoch from ${next.form.from} on: get the newest trust file`] : [];
 }
 
 /** Recorded facts, in addition to the epochs, that a trust file is checked against. */
@@ -239,18 +229,16 @@ export function authorityDifferences(
     const isSealed =
       roots.includes(`${name} ${toBase64(root.der)}`) ||
       (name === 'built-in' ? certificates.has(digest) : isExported);
-    return [
-      ...(isSealed
-        ? []
-        : [
-            `the trust file has the root ${digest} of ${name}, which no sealed record of its epochs names: take a trust file of \`pdfseal trust export\`, which is on record, and compare`,
-          ]),
-      ...(accuracyMaxMs > ACCURACY_MAX_MS
-        ? [
-            `the trust file accepts an accuracy of ${accuracyMaxMs} ms from ${name}: more than ${ACCURACY_MAX_MS}`,
-          ]
-        : []),
-    ];
+    const found: string[] = [];
+    if (!isSealed)
+      found.push(
+        `the trust file has the root ${digest} of ${name}, which no sealed record of its epochs names: take a trust file of \`pdfseal trust export\`, which is on record, and compare`,
+      );
+    if (accuracyMaxMs > ACCURACY_MAX_MS)
+      found.push(
+        `the trust file accepts an accuracy of ${accuracyMaxMs} ms from ${name}: more than ${ACCURACY_MAX_MS}`,
+      );
+    return found;
   });
 }
 

@@ -41,12 +41,6 @@ function checkpointOfReceipt(receipt: unknown, trust: TrustFile): EpochCheckpoin
   return signedCheckpoint(parsed.receipt.evidence.checkpoint, trust.logs);
 }
 
-/** A log, with its signing keys by epoch. */
-interface SignedLog {
-  origin: string;
-  epochs: readonly { keys: readonly LogKey[]; quorum: QuorumPolicy }[];
-}
-
 /** A checkpoint signed by enough keys, and the indexes of the epochs in which the log can have signed it. */
 export interface EpochCheckpoint extends Checkpoint {
   oldestEpoch: number;
@@ -57,7 +51,10 @@ export interface EpochCheckpoint extends Checkpoint {
  * A signed checkpoint, or why it does not belong to any of these logs. A checkpoint by itself does not state when it was signed. But a log
  * signs only with the keys of the epoch in force, so the signature of a new key shows that its epoch had begun.
  */
-export function signedCheckpoint(text: string, logs: readonly SignedLog[]): EpochCheckpoint | string {
+export function signedCheckpoint(
+  text: string,
+  logs: readonly { origin: string; epochs: readonly { keys: readonly LogKey[]; quorum: QuorumPolicy }[] }[],
+): EpochCheckpoint | string {
   const opened = openCheckpoint(text);
   if (opened === undefined) return 'it is neither a signed checkpoint nor a receipt';
   const { note, checkpoint } = opened;
@@ -100,9 +97,7 @@ export async function contradiction(
 ): Promise<string | undefined> {
   const now = head && openCheckpoint(head.checkpoint)?.checkpoint;
   const { treeSize, root } = now ?? { treeSize: 0, root: emptyRoot };
-  if (treeSize < earlier.treeSize) {
-    return olderCopy(treeSize, earlier);
-  }
+  if (treeSize < earlier.treeSize) return olderCopy(treeSize, earlier);
   const proof = await consistencyProof(earlier.treeSize, treeSize, (level, index) =>
     store.log.tile(level, index),
   );

@@ -10,7 +10,7 @@ import { type Checkpoint, encodeCheckpoint, parseCheckpoint } from '../../log/ch
 import { NOTE_LENGTH_MAX } from '../../log/note.ts';
 import { openCheckpoint } from '../../log/signedCheckpoint.ts';
 import { emptyRoot } from '../../log/tree.ts';
-import type { Batch, Store } from '../../store/store.ts';
+import type { Store } from '../../store/store.ts';
 import { isRefusedAs } from '../../store/storeError.ts';
 import { contradiction, type EarlierState, signedCheckpoint } from './history.ts';
 
@@ -61,13 +61,8 @@ const OVERLAP_BYTES = 2 * NOTE_LENGTH_MAX;
  * Keeps the log's newest checkpoints outside the store, so that replacing the store with an older copy is detected. Throws OperatorError if
  * there is a {@link Doubt}, or if the file cannot be written.
  */
-export async function openLastCheckpoint({
-  file,
-  store,
-  intervalMs,
-  logger,
-  onFatal,
-}: LastCheckpointOptions): Promise<LastCheckpoint> {
+export async function openLastCheckpoint(options: LastCheckpointOptions): Promise<LastCheckpoint> {
+  const { file, store, intervalMs, logger, onFatal } = options;
   await assertNewest(store, file);
   const found = readLastCheckpoint(file);
   // The mark of an empty log distinguishes a file without checkpoints so far from one that was lost or emptied.
@@ -90,7 +85,7 @@ export async function openLastCheckpoint({
   await rounds.now();
   return {
     get noted() {
-      return { treeSize: newest?.treeSize ?? 0, ...(currentAt !== undefined && { currentAt }) };
+      return { treeSize: newest?.treeSize ?? 0, currentAt };
     },
     close: async () => {
       await rounds.now();
@@ -120,19 +115,15 @@ async function noteHead(
   noted: Checkpoint | undefined,
 ): Promise<Checkpoint | undefined> {
   const head = await store.log.head();
-  if (noted !== undefined && noted.treeSize > 0) await assertExtends(store, head, noted);
-  const checkpoint = head && openCheckpoint(head.checkpoint)?.checkpoint;
-  if (checkpoint === undefined || checkpoint.treeSize <= (noted?.treeSize ?? 0)) return noted;
-  await append(file, head?.checkpoint);
-  return checkpoint;
-}
-
-async function assertExtends(store: LogStore, head: Batch | undefined, noted: Checkpoint): Promise<void> {
-  const found = await contradiction(store, noted, head);
+  const found = noted && noted.treeSize > 0 ? await contradiction(store, noted, head) : undefined;
   if (found !== undefined)
     throw new Contradicted(
       `the log is not the one that this machine noted: ${found}; see "Forked log" in the manual`,
     );
+  const checkpoint = head && openCheckpoint(head.checkpoint)?.checkpoint;
+  if (checkpoint === undefined || checkpoint.treeSize <= (noted?.treeSize ?? 0)) return noted;
+  await append(file, head?.checkpoint);
+  return checkpoint;
 }
 
 async function assertNewest(store: LogStore, file: string): Promise<void> {
@@ -178,19 +169,15 @@ export async function restartLastCheckpoint(
   suffix: string,
 ): Promise<string | undefined> {
   const aside = existsSync(file) ? `${file}.${suffix}` : undefined;
-  // If we stop after this, the file is missing, and the daemon reports the doubt again.
-  if (aside !== undefined) setAside(file, aside);
-  await append(file, (await log.head())?.checkpoint ?? emptyLog(identity.logOrigin));
-  return aside;
-}
-
-function setAside(file: string, aside: string): void {
   try {
-    renameSync(file, aside);
+    // If we stop after this, the file is missing, and the daemon reports the doubt again.
+    if (aside !== undefined) renameSync(file, aside);
   } catch (cause) {
     const remedy = 'if it is append-only, run `chattr -a` on it';
     throw new OperatorError(`cannot rename ${file} (${systemReason(cause)}); ${remedy}`, { cause });
   }
+  await append(file, (await log.head())?.checkpoint ?? emptyLog(identity.logOrigin));
+  return aside;
 }
 
 /** Replaces a signed checkpoint, which an empty log does not have. */

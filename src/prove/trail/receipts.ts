@@ -57,12 +57,7 @@ export async function readBundle(
   const receipt = await receiptOf(store, sealed, leafIndex);
   const evidenceRecord = await recordOf(sealed.batch);
   const tlogProof = await encodeProof(store, leafIndex, checkpoint);
-  return assembleBundle({
-    receipt,
-    tlogProof,
-    ...(evidenceRecord && { evidenceRecord }),
-    revocationLists,
-  });
+  return assembleBundle({ receipt, tlogProof, evidenceRecord, revocationLists });
 }
 
 async function witnessedWith(
@@ -85,7 +80,7 @@ async function encodeProof(
 
 async function receiptOf(
   { identity: { environment }, log }: ReadableStore,
-  { received: job, batch }: SealedIn,
+  { received: job, batch }: { received: ReceivedJob; batch: Batch },
   leafIndex: number,
 ): Promise<Receipt> {
   const proof = await inclusionProof(leafIndex, batch.treeSize, (level, index) => log.tile(level, index));
@@ -93,12 +88,7 @@ async function receiptOf(
 }
 
 /** A job and the batch that sealed it. */
-interface SealedIn {
-  received: ReceivedJob;
-  batch: Batch;
-}
-
-async function readBatch(store: ReadableStore, job: Job, leafIndex: number): Promise<SealedIn> {
+async function readBatch(store: ReadableStore, job: Job, leafIndex: number) {
   assert(isReceived(job), `${job.id} was sealed without a document`);
   const batch = await store.log.batchOf(leafIndex);
   assert(batch, `no batch holds leaf ${leafIndex} of ${job.id}`);

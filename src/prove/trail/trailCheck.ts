@@ -1,7 +1,6 @@
 import { BrokenInvariant } from '../../base/assert.ts';
 import { fromUtf8, toHex } from '../../base/bytes.ts';
 import { sha256, sha512 } from '../../base/crypto.ts';
-import type { JobRecord } from '../../job/job.ts';
 import {
   type AuditRecord,
   auditDigest,
@@ -59,32 +58,28 @@ export async function* storedTrail(
   store: Store,
   { after = 0, receipts = true }: TrailOptions = {},
 ): AsyncIterable<KeptRecord> {
-  for await (const entry of trailEntries(store.trail, after)) yield await keptRecord(store, entry, receipts);
-}
-
-async function keptRecord(store: Store, entry: TrailEntry, receipts: boolean): Promise<KeptRecord> {
-  const { number, jobId, text } = entry;
-  const record = await store.jobs.get(jobId);
-  const problem = problemOfJob(entry, record);
-  if (record === undefined || problem !== undefined) return { number, text, problem: problem ?? '' };
-  const { job, outcome } = record;
-  if (!receipts || outcome?.kind !== 'sealed') return { number, text };
-  try {
-    return { number, text, receipt: await readReceipt(store, job, outcome.leafIndex) };
-  } catch (error) {
-    return { number, text, problem: `its receipt cannot be read: ${(error as Error).message}` };
+  for await (const entry of trailEntries(store.trail, after)) {
+    const { number, text } = entry;
+    yield { number, text, ...(await receiptInStore(store, entry, receipts)) };
   }
 }
 
-function problemOfJob(
+async function receiptInStore(
+  store: Store,
   { number, jobId, text }: TrailEntry,
-  record: JobRecord | undefined,
-): string | undefined {
-  if (record === undefined) return `${jobId}, which seals it, is not in the store`;
-  const { job, outcome } = record;
+  isWanted: boolean,
+): Promise<Pick<KeptRecord, 'receipt' | 'problem'>> {
+  const { job, outcome } = (await store.jobs.get(jobId)) ?? {};
+  if (job === undefined) return { problem: `${jobId}, which seals it, is not in the store` };
   if (!sealsRecord(job, number, auditDigest(text)))
-    return `${jobId} does not seal this record but something else`;
-  return outcome?.kind === 'failed' ? `${jobId}, which seals it, failed` : undefined;
+    return { problem: `${jobId} does not seal this record but something else` };
+  if (outcome?.kind === 'failed') return { problem: `${jobId}, which seals it, failed` };
+  if (!isWanted || outcome?.kind !== 'sealed') return {};
+  try {
+    return { receipt: await readReceipt(store, job, outcome.leafIndex) };
+  } catch (error) {
+    return { problem: `its receipt cannot be read: ${(error as Error).message}` };
+  }
 }
 
 /** File name of a record; its receipt is `<name>.receipt.json`, as for any document. */
@@ -186,17 +181,12 @@ class TrailCheck {
     this.#last = { number, text };
   }
 
-  #note(number: number, at: string | undefined): void {
-    if (number > (this.report.newest?.number ?? 0))
-      this.report.newest = { number, ...(at !== undefined && { at }) };
-  }
-
   #problemsOfPlace({ number, text, receipt }: KeptRecord): string[] {
     const gap = number - (this.#last?.number ?? 0) - 1;
     const missing =
       gap === 0 ? [] : [gap === 1 ? 'the one before it is missing' : `${gap} before it are missing`];
     const record = parseAuditRecord(text);
-    this.#note(number, record?.at);
+    if (number > (this.report.newest?.number ?? 0)) this.report.newest = { number, at: record?.at };
     if (record === undefined) return [...missing, 'it is not a record in canonical form'];
     this.#trail ??= trailOf(record.environment, receipt);
     const previous = this.#last && auditDigest(this.#last.text);
