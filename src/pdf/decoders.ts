@@ -58,8 +58,11 @@ export class Ascii85Decoder implements Decoder {
     for (const byte of piece) {
       if (isWhitespace(byte)) continue;
       if (this.#ended) throw damaged('ASCII85Decode');
-      if (this.#last === TILDE) this.#endMark(byte, out);
-      else if (byte === 0x7a && this.#digits === 0) out.repeat(0, 4);
+      if (this.#last === TILDE) {
+        if (byte !== GREATER) throw damaged('ASCII85Decode');
+        this.#ended = true;
+        this.end(out);
+      } else if (byte === 0x7a && this.#digits === 0) out.repeat(0, 4);
       else if (byte !== TILDE) this.#digit(byte, out);
       this.#last = byte;
     }
@@ -71,12 +74,6 @@ export class Ascii85Decoder implements Decoder {
     const bytes = this.#digits - 1;
     for (; this.#digits > 0 && this.#digits < 5; this.#digits += 1) this.#value = this.#value * 85 + 84;
     this.#group(out, bytes);
-  }
-
-  #endMark(byte: number, out: Sink): void {
-    if (byte !== GREATER) throw damaged('ASCII85Decode');
-    this.#ended = true;
-    this.end(out);
   }
 
   #digit(byte: number, out: Sink): void {
@@ -146,7 +143,8 @@ export class LzwDecoder implements Decoder {
     for (const byte of piece) {
       this.#bits = ((this.#bits << 8) | byte) & 0xffffff;
       this.#bitCount += 8;
-      const width = this.#width();
+      const next = this.#size + this.#earlyChange;
+      const width = next < 512 ? 9 : next < 1024 ? 10 : next < 2048 ? 11 : 12;
       if (this.#bitCount < width) continue;
       this.#bitCount -= width;
       const code = (this.#bits >> this.#bitCount) & ((1 << width) - 1);
@@ -156,11 +154,6 @@ export class LzwDecoder implements Decoder {
   }
 
   end(): void {}
-
-  #width(): number {
-    const next = this.#size + this.#earlyChange;
-    return next < 512 ? 9 : next < 1024 ? 10 : next < 2048 ? 11 : 12;
-  }
 
   #take(code: number, out: Sink): boolean {
     if (code === CLEAR) {
@@ -173,8 +166,8 @@ export class LzwDecoder implements Decoder {
     if (code >= this.#size && !isNew) throw damaged('LZWDecode');
     if (this.#previous !== undefined && this.#size < CODES_MAX) {
       this.#prefixes[this.#size] = this.#previous;
-      this.#lengths[this.#size] = this.#lengthOf(this.#previous) + 1;
-      this.#lasts[this.#size] = this.#firstOf(isNew ? this.#previous : code);
+      this.#lengths[this.#size] = (this.#lengths[this.#previous] ?? 0) + 1;
+      this.#lasts[this.#size] = this.#text(isNew ? this.#previous : code)[0] ?? 0;
       this.#size += 1;
     }
     out.append(this.#text(code));
@@ -182,19 +175,10 @@ export class LzwDecoder implements Decoder {
     return true;
   }
 
-  #lengthOf(code: number): number {
-    return this.#lengths[code] ?? 0;
-  }
-
-  #firstOf(code: number): number {
-    return this.#text(code)[0] ?? 0;
-  }
-
   #text(code: number): Uint8Array {
-    const text = new Uint8Array(this.#lengthOf(code));
-    for (let at = text.length - 1, rest = code; at >= 0; at -= 1, rest = this.#prefixes[rest] ?? 0) {
+    const text = new Uint8Array(this.#lengths[code] ?? 0);
+    for (let at = text.length - 1, rest = code; at >= 0; at -= 1, rest = this.#prefixes[rest] ?? 0)
       text[at] = this.#lasts[rest] ?? 0;
-    }
     return text;
   }
 }

@@ -22,20 +22,18 @@ export function* jpegXmp(source: ByteSource, { start, end }: Extent): Iterable<E
     position = nextMarker(window, position, end);
     const marker = window.at(position + 1) ?? 0;
     position += 2;
-    if (isBare(marker)) continue;
+    // TEM, RSTn, SOI and EOI have no segment.
+    if (marker === 0x01 || (marker >= 0xd0 && marker <= 0xd9)) continue;
     const segment = { start: position + 2, end: Math.min(end, position + u16(position)) };
     if (segment.end < segment.start) continue;
-    if (marker === APP1 && isXmpSegment(window, segment)) yield segment;
+    const begins = (name: string) =>
+      segment.start + name.length <= segment.end && window.holds(segment.start, name);
+    if (marker === APP1 && JPEG_SEGMENT_NAMES.some(begins)) yield segment;
     position = segment.end;
   }
 }
 
 const APP1 = 0xe1;
-
-/** Markers without a segment: TEM, RSTn, SOI, EOI. */
-function isBare(marker: number): boolean {
-  return marker === 0x01 || (marker >= 0xd0 && marker <= 0xd9);
-}
 
 /** Skips entropy-coded data, in which 0x00 follows 0xFF, and fill bytes. */
 function nextMarker(window: Window, start: number, end: number): number {
@@ -45,10 +43,6 @@ function nextMarker(window: Window, start: number, end: number): number {
     if (window.at(position) === 0xff && next !== 0x00 && next !== 0xff) return position;
   }
   return end;
-}
-
-function isXmpSegment(window: Window, { start, end }: Extent): boolean {
-  return JPEG_SEGMENT_NAMES.some((name) => start + name.length <= end && window.holds(start, name));
 }
 
 /** The XMP boxes of a JPEG 2000 file (ITU-T T.800, annex I), starting at their names; only top-level boxes. */

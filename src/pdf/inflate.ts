@@ -47,22 +47,16 @@ async function* fromHeader(input: Chunks): Chunks {
       yield chunk;
       continue;
     }
-    head = withoutSpace(Buffer.concat([head, chunk]));
+    const data: Buffer = Buffer.concat([head, chunk]);
+    const start = data.findIndex((byte) => !isWhitespace(byte));
+    head = start < 0 ? Buffer.alloc(0) : data.subarray(start);
     if (head.length < HEADER_BYTES) continue;
-    if (!isHeader(head)) throw damaged('FlateDecode');
+    const header = head.readUInt16BE(0);
+    const isDeflate = ((header >> 8) & 15) === METHOD_DEFLATE && header % 31 === 0;
+    if (!isDeflate || (header & PRESET_DICTIONARY) !== 0) throw damaged('FlateDecode');
     yield Buffer.concat([HEADER, head.subarray(HEADER_BYTES)]);
     head = undefined;
   }
-}
-
-function withoutSpace(data: Buffer): Buffer {
-  const start = data.findIndex((byte) => !isWhitespace(byte));
-  return start < 0 ? Buffer.alloc(0) : data.subarray(start);
-}
-
-function isHeader(data: Buffer): boolean {
-  const header = data.readUInt16BE(0);
-  return ((header >> 8) & 15) === METHOD_DEFLATE && header % 31 === 0 && (header & PRESET_DICTIONARY) === 0;
 }
 
 function inflateAtOnce(data: Buffer): Buffer | undefined {

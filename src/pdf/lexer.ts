@@ -48,7 +48,10 @@ export class Lexer {
     this.skipWhitespace();
     const byte = this.#window.at(this.position);
     if (byte === undefined) return { kind: 'end' };
-    if (isRegular(byte)) return this.#word();
+    if (isRegular(byte)) {
+      const value = this.#characters();
+      return NUMBER.test(value) ? { kind: 'number', value: Number(value) } : { kind: 'keyword', value };
+    }
     this.position += 1;
     switch (String.fromCharCode(byte)) {
       case '/':
@@ -90,11 +93,6 @@ export class Lexer {
     if (this.#window.at(this.position) !== char.charCodeAt(0)) return false;
     this.position += 1;
     return true;
-  }
-
-  #word(): Token {
-    const value = this.#characters();
-    return NUMBER.test(value) ? { kind: 'number', value: Number(value) } : { kind: 'keyword', value };
   }
 
   #characters(): string {
@@ -149,18 +147,15 @@ export class Lexer {
   /** A character that is not a digit is skipped, or read as zero: readers do either. */
   #hexString(): Token {
     const start = this.position;
-    const passing = this.#hexDigits({ strangers: undefined });
+    const passing = this.#hexDigits(undefined);
     if (passing === undefined) return { kind: 'end' };
     if (passing.isXmp || !passing.hasStrangers) return { kind: 'string', isXmp: passing.isXmp };
     this.position = start;
-    return { kind: 'string', isXmp: this.#hexDigits({ strangers: 0 })?.isXmp ?? false };
+    return { kind: 'string', isXmp: this.#hexDigits(0)?.isXmp ?? false };
   }
 
-  #hexDigits({
-    strangers,
-  }: {
-    strangers: 0 | undefined;
-  }): { isXmp: boolean; hasStrangers: boolean } | undefined {
+  /** `strangers`: the value of characters that are not digits; undefined if they are skipped. */
+  #hexDigits(strangers: 0 | undefined): { isXmp: boolean; hasStrangers: boolean } | undefined {
     let half: number | undefined;
     let hasStrangers = false;
     for (;;) {

@@ -109,13 +109,8 @@ export class MetadataScan implements Visitor {
     if (kind === 'packet') this.#packet(at);
     else if (!isWord(this.#window, at, kind)) return;
     else if (kind === 'obj') await this.#object(at);
-    else if (kind === 'trailer') this.#trailer(at);
-    else this.#keyword(at);
-  }
-
-  #trailer(at: number): void {
-    const { value } = this.#walk(at + 'trailer'.length);
-    if (value instanceof Map) this.#entangle();
+    else if (kind === 'stream') this.#keyword(at);
+    else if (this.#walk(at + 'trailer'.length).value instanceof Map) this.#entangle();
   }
 
   /** Every stream must belong to an object that was understood: otherwise some data would remain unscanned. */
@@ -227,15 +222,11 @@ export class MetadataScan implements Visitor {
     const searches = encoding.stages.map(() => new PacketSearch());
     const head = new Head(isWanted);
     this.#budget.spend(data.furthest - data.start);
-    const chunks = decoded(
-      this.#source,
-      { start: data.start, end: data.furthest },
-      encoding,
-      (chunk, stage) => {
-        this.#budget.spend(2 * chunk.length);
-        searches[stage]?.push(chunk);
-      },
-    );
+    const extent = { start: data.start, end: data.furthest };
+    const chunks = decoded(this.#source, extent, encoding, (chunk, stage) => {
+      this.#budget.spend(2 * chunk.length);
+      searches[stage]?.push(chunk);
+    });
     for await (const chunk of chunks) head.push(chunk);
     for (const search of searches) search.end();
     return { found: searches.some(({ found }) => found), whole: head.end() };
@@ -247,10 +238,8 @@ export class MetadataScan implements Visitor {
     if (stream === undefined) this.#findings.hinder('it has XMP outside of its streams');
     if (stream === undefined || this.#findings.isMetadata(stream)) return;
     stream.imageXmp ??= this.#imageXmp(stream);
-    this.#findings.packet(
-      stream,
-      stream.imageXmp.some(({ start, end }) => start <= at && at < end),
-    );
+    const isOfImage = stream.imageXmp.some(({ start, end }) => start <= at && at < end);
+    this.#findings.packet(stream, isOfImage);
   }
 
   #imageXmp({ data, codec }: Stream): Extent[] {
@@ -274,9 +263,8 @@ export class MetadataScan implements Visitor {
   #spend(bytes: number): void {
     this.#budget.spend(READING_WORK * bytes);
     this.#bytesRead += bytes;
-    if (this.#bytesRead > READINGS_MAX * this.#source.bytes + READ_BYTES_MIN) {
+    if (this.#bytesRead > READINGS_MAX * this.#source.bytes + READ_BYTES_MIN)
       throw new NotStrippable('its objects lie within each other');
-    }
   }
 }
 

@@ -19,7 +19,14 @@ export class NeedleSearch {
 
   constructor(needles: readonly Buffer[]) {
     this.#needles = needles;
-    for (const [needle, bytes] of needles.entries()) this.#add(needle, bytes.subarray(0, WINDOW_BYTES));
+    for (const [needle, window] of needles.entries()) {
+      for (let i = 1; i < WINDOW_BYTES; i += 1) {
+        const block = window.readUInt16BE(i - 1);
+        this.#shifts[block] = Math.min(this.#shifts[block] ?? 0, WINDOW_BYTES - 1 - i);
+      }
+      const last = window.readUInt16BE(WINDOW_BYTES - 2);
+      this.#endingWith.set(last, [...(this.#endingWith.get(last) ?? []), needle]);
+    }
   }
 
   /** Matches that begin from `start` to `end`, in order; bytes after `end` are read only to complete a match. */
@@ -36,15 +43,6 @@ export class NeedleSearch {
       } else last += shift;
     }
     return hits;
-  }
-
-  #add(needle: number, window: Buffer): void {
-    for (let i = 1; i < WINDOW_BYTES; i += 1) {
-      const block = window.readUInt16BE(i - 1);
-      this.#shifts[block] = Math.min(this.#shifts[block] ?? 0, WINDOW_BYTES - 1 - i);
-      if (i === WINDOW_BYTES - 1)
-        this.#endingWith.set(block, [...(this.#endingWith.get(block) ?? []), needle]);
-    }
   }
 
   #compare(data: Uint8Array, at: number, block: number, hits: Hit[]): void {

@@ -50,19 +50,16 @@ class PngDecoder implements Decoder {
       this.#undo(this.#filled, this.#filled + count);
       this.#filled += count;
       at += count;
-      if (this.#filled === this.#row.length) this.#endRow(out);
+      if (this.#filled < this.#row.length) continue;
+      out.append(this.#row);
+      [this.#above, this.#row] = [this.#row, this.#above];
+      this.#filled = -1;
     }
     return true;
   }
 
   end(out: Sink): void {
     if (this.#filled > 0) out.append(this.#row.subarray(0, this.#filled));
-  }
-
-  #endRow(out: Sink): void {
-    out.append(this.#row);
-    [this.#above, this.#row] = [this.#row, this.#above];
-    this.#filled = -1;
   }
 
   /** Reverses the filter for bytes `start` to `end` of the row, with one loop for each filter. */
@@ -76,9 +73,8 @@ class PngDecoder implements Decoder {
     else if (this.#filter === AVERAGE) {
       for (let i = start; i < end; i += 1) row[i] = at(i) + ((left(i) + up(i)) >> 1);
     } else if (this.#filter === PAETH) {
-      for (let i = start; i < end; i += 1) {
+      for (let i = start; i < end; i += 1)
         row[i] = at(i) + paeth(left(i), up(i), i < back ? 0 : up(i - back));
-      }
     }
   }
 }

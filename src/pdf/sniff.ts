@@ -21,8 +21,15 @@ export class PdfSniffer {
 
   /** Throws ServiceError `not_a_pdf` as soon as the first 1024 bytes have no header. */
   update(chunk: Uint8Array): void {
-    if (this.#head !== undefined) this.#look(this.#head, chunk);
-    this.#tail = lastBytes(this.#tail, chunk);
+    if (this.#head !== undefined) {
+      const seen = Buffer.concat([this.#head, chunk.subarray(0, WINDOW_BYTES - this.#head.length)]);
+      this.#head = seen.includes(HEADER) ? undefined : seen;
+      if (this.#head?.length === WINDOW_BYTES) throw this.#noHeader();
+    }
+    // Copied, so that a large chunk is not kept alive.
+    const last = chunk.subarray(-WINDOW_BYTES);
+    const kept = Math.min(this.#tail.length, WINDOW_BYTES - last.length);
+    this.#tail = Buffer.concat([this.#tail.subarray(this.#tail.length - kept), last]);
   }
 
   /** Called after the last byte; throws ServiceError `not_a_pdf`. */
@@ -33,13 +40,6 @@ export class PdfSniffer {
       throw this.#notPdf(`its last ${WINDOW_BYTES} bytes hold no ${TRAILER}`);
   }
 
-  #look(head: Buffer, chunk: Uint8Array): void {
-    const seen = Buffer.concat([head, chunk.subarray(0, WINDOW_BYTES - head.length)]);
-    if (seen.includes(HEADER)) this.#head = undefined;
-    else if (seen.length === WINDOW_BYTES) throw this.#noHeader();
-    else this.#head = seen;
-  }
-
   #noHeader(): ServiceError {
     return this.#notPdf(`its first ${WINDOW_BYTES} bytes hold no ${HEADER}`);
   }
@@ -48,11 +48,4 @@ export class PdfSniffer {
     const message = `${this.#field} is not a complete PDF: ${why}. Send the document as it is, unencoded.`;
     return new ServiceError('not_a_pdf', message, { parameter: this.#field });
   }
-}
-
-/** The last 1024 bytes of two pieces, copied so that a large chunk is not kept alive. */
-function lastBytes(before: Buffer, chunk: Uint8Array): Buffer<ArrayBuffer> {
-  const after = chunk.subarray(-WINDOW_BYTES);
-  const kept = Math.min(before.length, WINDOW_BYTES - after.length);
-  return Buffer.concat([before.subarray(before.length - kept), after]);
 }

@@ -41,7 +41,10 @@ export function encodingOf(dictionary: Dictionary, resolve: Resolve): Encoding {
       throw new Undecodable(`it goes through ${encoding.codec}, but not last`);
     if (filter !== undefined) encoding.stages.push(...filter(dictionaryOf(parameters[i], resolve)));
     else if (CODECS.has(name)) encoding.codec = String(name);
-    else throw new Undecodable(`it goes through ${shown(name)}, past which nothing can be looked at`);
+    else {
+      const shown = typeof name === 'string' ? name : 'a filter without a name';
+      throw new Undecodable(`it goes through ${shown}, past which nothing can be looked at`);
+    }
   }
   return encoding;
 }
@@ -73,10 +76,6 @@ function dictionaryOf(parameters: Value, resolve: Resolve): Dictionary {
   const found = resolve(parameters) ?? new Map();
   if (!(found instanceof Map)) throw new Undecodable('its filters have parameters that are none');
   return new Map(PARAMETER_KEYS.map((key) => [key, resolve(found.get(key))]));
-}
-
-function shown(name: Value): string {
-  return typeof name === 'string' ? name : 'a filter without a name';
 }
 
 function listOf(value: Value): Value[] {
