@@ -142,8 +142,13 @@ export class Copies {
     await requireDiskSpace(targetPath, source.bytes + this.#options.freeBytesMin);
     const { stripperSocket: socket } = this.#options;
     const task = { source, targetPath, clientId: owner.clientId, socket, state: newTaskState() };
-    const result = await this.#inTurn(task, owner);
-    if (result.kind === 'refused') throw notStrippable(result.why);
+    const result = await this.#run(task, owner);
+    if (result.kind === 'refused')
+      throw new ServiceError(
+        'metadata_not_strippable',
+        `The XMP metadata of the document cannot be removed: ${result.why}. To seal it as it is, with no copy made, send preserve_metadata=true.`,
+        { parameter: 'preserve_metadata' },
+      );
     if (result.kind === 'full') throw storageFull();
     if (result.kind === 'copied') await rm(source.path, { force: true });
     await syncFolder(this.#options.path);
@@ -152,21 +157,16 @@ export class Copies {
       : source;
   }
 
-  async #inTurn(task: StripTask, { clientId, signal, isAwaited }: Owner): Promise<StripResult> {
+  /** A worker that does not give up in time can be ended at any point of its work, and then leaves its file behind. */
+  async #run(task: StripTask, { clientId, signal, isAwaited }: Owner): Promise<StripResult> {
     const waitMs = isAwaited ? WORKER_WAIT_MS : undefined;
     using held = new DisposableStack();
     held.defer(await this.#turns.take(clientId, { signal, waitMs }));
-    return await this.#run(task, signal);
-  }
-
-  /** A worker that does not give up in time can be ended at any point of its work, and then leaves its file behind. */
-  async #run(task: StripTask, signal: AbortSignal | undefined): Promise<StripResult> {
     signal?.throwIfAborted();
     const ms = stripMsMax(task.source.bytes, this.#options.stripMsMax);
     const deadline = AbortSignal.timeout(ms);
     const unwanted = AbortSignal.any([deadline, ...(signal ? [signal] : [])]);
     const lost = new AbortController();
-    using held = new DisposableStack();
     const abandon = () => {
       abandonTask(task.state);
       const timer = setTimeout(() => lost.abort(), GIVE_UP_MS_MAX);
@@ -195,20 +195,18 @@ export class Copies {
   /** A missing file was already removed. */
   async remove(name: string): Promise<void> {
     const path = join(this.#options.path, name);
-    const size = await stat(path).then((found) => found.size, unlessMissing);
-    if (size === undefined) return;
+    const found = await stat(path).catch((error: unknown) => {
+      if (codeOf(error) !== 'ENOENT') throw error;
+    });
+    if (found === undefined) return;
     await rm(path, { force: true });
     this.#usage.files -= 1;
-    this.#usage.bytes -= size;
+    this.#usage.bytes -= found.size;
   }
 
   async close(): Promise<void> {
     await this.#piscina.destroy();
   }
-}
-
-function unlessMissing(error: unknown): undefined {
-  if (codeOf(error) !== 'ENOENT') throw error;
 }
 
 /** The bytes of a document. */
@@ -235,11 +233,4 @@ export async function* readVerified(file: CipheredFile, sha256: string): AsyncGe
   if (hash.digest('hex') !== sha256)
     throw new Error(`the copy in ${file.path} is damaged: its SHA-256 is wrong`);
   if (last !== undefined) yield last;
-}
-
-function notStrippable(why: string): ServiceError {
-  const message =
-    `The XMP metadata of the document cannot be removed: ${why}. To seal it as it is, with no copy made, send ` +
-    'preserve_metadata=true.';
-  return new ServiceError('metadata_not_strippable', message, { parameter: 'preserve_metadata' });
 }

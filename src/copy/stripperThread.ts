@@ -29,18 +29,13 @@ stream.on('data', (chunk: Buffer) => {
     const count = rest.copy(next, filled);
     rest = rest.subarray(count);
     filled += count;
-    if (filled === next.length) pass();
+    if (filled < next.length) continue;
+    if (next.buffer === bytes) {
+      Atomics.store(arrived, 0, 1);
+      Atomics.notify(arrived, 0);
+    } else parentPort?.postMessage(Number(next.readBigUInt64BE()));
   }
 });
-
-function pass(): void {
-  if (next.buffer === bytes) {
-    Atomics.store(arrived, 0, 1);
-    Atomics.notify(arrived, 0);
-  } else {
-    parentPort?.postMessage(Number(next.readBigUInt64BE()));
-  }
-}
 
 function expect(what: Buffer): void {
   next = what;

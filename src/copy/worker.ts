@@ -135,15 +135,12 @@ function copy(
       requireWanted(state);
       const data = document.read(position, CHUNK_BYTES);
       applyEdits(data, position, edits);
-      writeWhole(file, encrypt(data));
+      const encrypted = encrypt(data);
+      for (let written = 0; written < data.length; ) written += writeSync(file, encrypted, written);
     }
     fsyncSync(file);
   } finally {
     closeSync(file);
   }
   return key;
-}
-
-function writeWhole(file: number, data: Buffer): void {
-  for (let written = 0; written < data.length; ) written += writeSync(file, data, written);
 }

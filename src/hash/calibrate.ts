@@ -45,7 +45,9 @@ export function calibrate(addon: Kernels, budgetMs = BUDGET_MS): Calibration {
   if (first === undefined)
     throw new Error(`the native hash kernels compute wrong digests: ${unsound.join(', ')}`);
   // The first kernel, OpenSSL, is measured even if no time is left: it is good enough. The most demanding kernels come next.
-  const rates = slots([first, ...others.toReversed()]);
+  const rates = [first, ...others.toReversed()].flatMap((kernel) =>
+    WIDTHS.map((streams): KernelRate => ({ streams, kernel, megabytesPerSecond: 0 })),
+  );
   for (let round = 0; round < ROUNDS_MAX && (round === 0 || performance.now() < endMs); round += 1) {
     for (const rate of rates) {
       if (performance.now() >= endMs && (round > 0 || rate.kernel !== first)) break;
@@ -53,15 +55,10 @@ export function calibrate(addon: Kernels, budgetMs = BUDGET_MS): Calibration {
     }
   }
   const measured = rates.filter(({ megabytesPerSecond }) => megabytesPerSecond > 0);
-  return { chosen: WIDTHS.map((streams) => fastest(measured, streams)), rates: measured, unsound };
-}
-
-function slots(kernels: readonly string[]): KernelRate[] {
-  return kernels.flatMap((kernel) => WIDTHS.map((streams) => ({ streams, kernel, megabytesPerSecond: 0 })));
-}
-
-function fastest(rates: readonly KernelRate[], streams: number): KernelRate {
-  return rates
-    .filter((rate) => rate.streams === streams)
-    .reduce((best, rate) => (rate.megabytesPerSecond > best.megabytesPerSecond ? rate : best));
+  const chosen = WIDTHS.map((streams) =>
+    measured
+      .filter((rate) => rate.streams === streams)
+      .reduce((best, rate) => (rate.megabytesPerSecond > best.megabytesPerSecond ? rate : best)),
+  );
+  return { chosen, rates: measured, unsound };
 }

@@ -85,20 +85,16 @@ export class WasmEngine implements Engine {
   }
 
   async #repeat(task: WasmTask): Promise<Hashed[]> {
+    const lost = () => new Error(`no hash worker answered within ${this.#taskTimeoutMs} ms`);
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await this.#run(task);
+        // Piscina never settles a task if the module of its worker can no longer be loaded.
+        return await within(this.#taskTimeoutMs, this.#piscina.run(task), lost);
       } catch (error) {
         if (this.#closed) throw error;
         this.#onTrouble(error);
         if (attempt === ATTEMPTS_MAX) throw new Error('a hash task failed for good', { cause: error });
       }
     }
-  }
-
-  #run(task: WasmTask): Promise<Hashed[]> {
-    // Piscina never settles a task if the module of its worker can no longer be loaded.
-    const lost = () => new Error(`no hash worker answered within ${this.#taskTimeoutMs} ms`);
-    return within(this.#taskTimeoutMs, this.#piscina.run(task), lost);
   }
 }

@@ -38,15 +38,11 @@ export function parseScanAnswer(text: string): ScanAnswer {
   if (text === 'stream: OK') return { kind: 'clean' };
   const [, found] = /^stream: (.+) FOUND$/.exec(text) ?? [];
   if (found === undefined) return { kind: 'error', text: printable(text) };
-  const name = signatureName(found);
+  // With `ExtendedDetectionInfo`, some versions add a digest of the document. The digest must not reach logs or clients.
+  const name = printable(found.replace(/\([^()]*\)$/, ''));
   if (name.startsWith('Heuristics.Limits.Exceeded')) return { kind: 'incomplete', name };
   if (name.startsWith('Heuristics.Encrypted.')) return { kind: 'encrypted', name };
   return { kind: 'found', name };
-}
-
-/** With `ExtendedDetectionInfo`, some versions add a digest of the document. The digest must not reach logs or clients. */
-function signatureName(found: string): string {
-  return printable(found.replace(/\([^()]*\)$/, ''));
 }
 
 function printable(text: string): string {

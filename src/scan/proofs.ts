@@ -23,13 +23,10 @@ export async function proveScanner(session: ClamdSession, documentBytesMax: numb
     session.begin();
     void session.write(document);
     const answer = parseScanAnswer(await session.end());
-    if (answer.kind !== expected) throw new ScannerFailure('unfit', `${otherwise} (${describe(answer)})`);
+    if (answer.kind === expected) continue;
+    const said = answer.kind === 'error' ? answer.text : answer.kind === 'clean' ? 'OK' : answer.name;
+    throw new ScannerFailure('unfit', `${otherwise} (clamd said "${said}")`);
   }
-}
-
-function describe(answer: ScanAnswer): string {
-  if (answer.kind === 'error') return `clamd said "${answer.text}"`;
-  return answer.kind === 'clean' ? 'clamd said "OK"' : `clamd said "${answer.name}"`;
 }
 
 function proofsFor(documentBytesMax: number): Proof[] {

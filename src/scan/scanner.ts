@@ -69,7 +69,10 @@ export class Scanner {
   constructor(options: ScannerOptions) {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    const onVersion = (version: ClamdVersion) => this.#learn(version);
+    const onVersion = (version: ClamdVersion) => {
+      this.#version = version;
+      this.#answeredAt = this.#clock();
+    };
     this.#connections = new ConnectionPool({ ...options, address: options.clamd, onVersion });
   }
 
@@ -84,9 +87,12 @@ export class Scanner {
 
   health(): ScannerHealth {
     const { count, idleCount, waitingCount } = this.#connections;
+    const { engine = 'clamd', signatures } = this.#version ?? {};
     return {
       trouble: this.#failure?.trouble,
-      detail: this.#failure?.message ?? describe(this.#version),
+      detail:
+        this.#failure?.message ??
+        `${engine}, ${signatures ? `signatures ${signatures}` : 'no daily signatures'}`,
       version: this.#version,
       answeredAt: this.#answeredAt,
       connections: count,
@@ -104,7 +110,13 @@ export class Scanner {
       await this.#connections.refresh();
       this.#report(undefined);
     } catch (error) {
-      this.#report(error instanceof ScannerFailure ? error : unforeseen(error));
+      // After an unexpected error, nothing is scanned until a later check succeeds.
+      const unforeseen = `clamd could not be asked (${String(error)})`;
+      this.#report(
+        error instanceof ScannerFailure
+          ? error
+          : new ScannerFailure('unreachable', unforeseen, { cause: error }),
+      );
     }
     if (this.#closed) return;
     const { intervalMs = INTERVAL_MS, retryMs = RETRY_MS } = this.#options;
@@ -116,11 +128,6 @@ export class Scanner {
     this.#closed = true;
     clearTimeout(this.#timer);
     this.#connections.close();
-  }
-
-  #learn(version: ClamdVersion): void {
-    this.#version = version;
-    this.#answeredAt = this.#clock();
   }
 
   async #requireStreams(): Promise<void> {
@@ -140,24 +147,12 @@ export class Scanner {
     if (failure?.message === before?.message) return;
     const { logger } = this.#options;
     if (failure) {
-      const { trouble, message } = failure;
-      logger.error(
-        { event: 'scanner_lost', trouble, detail: message },
-        'the virus scanner is not available: no document is accepted',
-      );
+      const { trouble, message: detail } = failure;
+      const fields = { event: 'scanner_lost', trouble, detail };
+      logger.error(fields, 'the virus scanner is not available: no document is accepted');
     } else {
       const { engine, signatures } = this.#version ?? {};
       logger.info({ event: 'scanner_back', engine, signatures }, 'the virus scanner is available');
     }
   }
-}
-
-/** An unexpected error: nothing is scanned until a later check succeeds. */
-function unforeseen(cause: unknown): ScannerFailure {
-  return new ScannerFailure('unreachable', `clamd could not be asked (${String(cause)})`, { cause });
-}
-
-function describe(version: ClamdVersion | undefined): string {
-  const { engine = 'clamd', signatures } = version ?? {};
-  return signatures === undefined ? `${engine}, no daily signatures` : `${engine}, signatures ${signatures}`;
 }

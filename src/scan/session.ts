@@ -225,7 +225,8 @@ function openSocket(address: ClamdAddress, timeoutMs: number): Promise<Socket> {
   const socket = connect({ ...address, noDelay: true });
   const fail = (reason: string, cause?: unknown) => {
     socket.destroy();
-    const message = `clamd cannot be reached at ${formatAddress(address)} (${reason})`;
+    const where = 'path' in address ? `unix:${address.path}` : `tcp:${address.host}:${address.port}`;
+    const message = `clamd cannot be reached at ${where} (${reason})`;
     reject(new ScannerFailure('unreachable', message, { cause }));
   };
   const waitMs = Math.min(timeoutMs, CONNECT_MS_MAX);
@@ -237,8 +238,4 @@ function openSocket(address: ClamdAddress, timeoutMs: number): Promise<Socket> {
     resolve(socket);
   });
   return promise.finally(() => clearTimeout(timer));
-}
-
-function formatAddress(address: ClamdAddress): string {
-  return 'path' in address ? `unix:${address.path}` : `tcp:${address.host}:${address.port}`;
 }
