@@ -41,10 +41,8 @@ export interface Term {
 
 /** The epoch in force at a time; before the first epoch, the first one. */
 export function termAt({ list, revision }: Epochs, at: number): Term {
-  const index = Math.max(
-    list.findLastIndex(({ from }) => from <= at),
-    0,
-  );
+  const found = list.findLastIndex(({ from }) => from <= at);
+  const index = Math.max(found, 0);
   const epoch = list[index];
   assert(epoch, 'a log without an epoch');
   return { epoch, end: list[index + 1]?.from ?? Infinity, revision };

@@ -121,7 +121,8 @@ export function verifyConsistency(
   if (oldSize === newSize) return proof.length === 0 && bytesEqual(oldRoot, newRoot);
   if (oldSize === 0) return proof.length === 0 && bytesEqual(oldRoot, emptyRoot);
 
-  const [first, ...rest] = isPowerOfTwo(oldSize) ? [oldRoot, ...proof] : proof;
+  // If the old tree is complete, the proof leaves out its root.
+  const [first, ...rest] = largestPowerOfTwo(oldSize) === oldSize ? [oldRoot, ...proof] : proof;
   if (first === undefined) return false;
   let fn = oldSize - 1;
   let sn = newSize - 1;
@@ -184,10 +185,6 @@ function largestPowerOfTwo(atMost: number): number {
   let power = 1;
   while (power * 2 <= atMost) power *= 2;
   return power;
-}
-
-function isPowerOfTwo(n: number): boolean {
-  return largestPowerOfTwo(n) === n;
 }
 
 // Sizes can exceed 32 bits, so bit operators cannot be used.

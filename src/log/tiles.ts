@@ -60,13 +60,10 @@ export function parseTilePath(path: string): TilePath | undefined {
 
 /** An entry bundle: for each entry, its length as a big-endian uint16, then its data (C2SP tlog-tiles, "Log entries"). */
 export function encodeEntryBundle(entries: readonly Uint8Array[]): Uint8Array {
-  return concatBytes(
-    entries.flatMap((entry) => {
-      assert(
-        entry.length <= 0xffff,
-        `a log entry has ${entry.length} bytes, more than its length field can say`,
-      );
-      return [Uint8Array.of(entry.length >> 8, entry.length & 0xff), entry];
-    }),
-  );
+  const parts = entries.flatMap((entry) => {
+    const { length } = entry;
+    assert(length <= 0xffff, `a log entry has ${length} bytes, more than its length field can say`);
+    return [Uint8Array.of(length >> 8, length & 0xff), entry];
+  });
+  return concatBytes(parts);
 }

@@ -53,10 +53,5 @@ export function parseTlogProof(text: string): TlogProof | undefined {
   const index = indexLine.startsWith('index ') ? parseCount(indexLine.slice('index '.length)) : undefined;
   const proof = parseProof(lines);
   if (index === undefined || proof === undefined) return undefined;
-  return {
-    ...(extra !== undefined && { extra }),
-    index,
-    proof,
-    checkpoint: text.slice(border + 2),
-  };
+  return { ...(extra && { extra }), index, proof, checkpoint: text.slice(border + 2) };
 }

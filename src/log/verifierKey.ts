@@ -137,16 +137,12 @@ function parseKeyMaterial(material: Uint8Array): PublicLogKey | undefined {
   const algorithm = SIGNATURE_ALGORITHMS.find((name) => SIGNATURE_TYPES[name] === material[0]);
   if (algorithm === undefined) return undefined;
   const encoded = material.subarray(1);
-  const { prefix } = SPKI_FORMS[algorithm];
-  const spki = algorithm === 'ecdsa-p256' ? encoded : concatBytes([fromHex(prefix), encoded]);
-  return isPublicKey(spki, algorithm) ? { algorithm, spki: toBase64(spki) } : undefined;
-}
-
-function isPublicKey(spki: Uint8Array, algorithm: SignatureAlgorithm): boolean {
   const { prefix, bytes } = SPKI_FORMS[algorithm];
-  if (spki.length !== bytes || !toHex(spki).startsWith(prefix)) return false;
+  const spki = algorithm === 'ecdsa-p256' ? encoded : concatBytes([fromHex(prefix), encoded]);
+  if (spki.length !== bytes || !toHex(spki).startsWith(prefix)) return undefined;
   const key = publicKeyOf(algorithm, spki);
-  return key.type === 'ed25519' ? !isWeakPoint(key.point) : isOnCurve(key);
+  const isValid = key.type === 'ed25519' ? !isWeakPoint(key.point) : isOnCurve(key);
+  return isValid ? { algorithm, spki: toBase64(spki) } : undefined;
 }
 
 function publicKeyOf(algorithm: SignatureAlgorithm, spki: Uint8Array): PublicKey {

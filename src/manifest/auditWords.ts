@@ -24,20 +24,9 @@ export function fitsFilter(record: AuditRecord, { since, until, act, who }: Reco
  * `alice (sudo by bob, login 1000) on host`, `invoices by key_…` (with the SHA-256 of the certificate, if one identified the client) or
  * `console alice (operator)`.
  */
-export function describeActor({
-  via,
-  user,
-  uid,
-  login_uid,
-  sudo_user,
-  host,
-  client,
-  key,
-  certificate_sha256: certificate,
-  person,
-  role,
-  proposed_by,
-}: Actor): string {
+export function describeActor(actor: Actor): string {
+  const { via, user, uid, login_uid, sudo_user, host } = actor;
+  const { client, key, certificate_sha256: certificate, person, role, proposed_by } = actor;
   if (client !== undefined) return `${client} by ${key}${certificate ? `, certificate ${certificate}` : ''}`;
   if (person !== undefined) {
     const first = proposed_by === undefined ? '' : `, proposed by ${proposed_by}`;

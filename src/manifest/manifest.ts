@@ -53,7 +53,7 @@ export function manifestOf(job: ReceivedJob, environment: string, sealedAtMs: nu
 }
 
 /** Copies exactly these members. Other members of the object must not be sealed. */
-function digestsOf({ sha256, sha512, bytes }: DocumentDigests): DocumentDigests {
+export function digestsOf({ sha256, sha512, bytes }: DocumentDigests): DocumentDigests {
   return { sha256, sha512, bytes };
 }
 

@@ -118,10 +118,8 @@ export function parseTrust(text: string): TrustFile {
   const required = logs.some(({ epochs }) => epochs.some(({ timestamps }) => timestamps === 'required'));
   if (required && authorities.length === 0)
     throw mistake('timestamps', 'required, but timestamp_authorities names no authority');
-  requireDistinct(
-    'logs',
-    logs.map((log) => log.origin),
-  );
+  const origins = logs.map(({ origin }) => origin);
+  requireDistinct('logs', origins);
   const timestampAuthorities = authorities.map(readAuthority);
   return {
     timestampAuthorities,
@@ -134,7 +132,12 @@ export function parseTrust(text: string): TrustFile {
 export function encodeTrust({ timestampAuthorities, revocationLists, logs }: TrustFile): string {
   const wire: z.infer<typeof trustSchema> = {
     schema: TRUST_SCHEMA,
-    timestamp_authorities: timestampAuthorities.map(writeAuthority),
+    timestamp_authorities: timestampAuthorities.map(({ name, root, accuracyMaxMs, ...validity }) => ({
+      name,
+      root: toBase64(root.der),
+      ...(accuracyMaxMs !== undefined && { accuracy_max_ms: accuracyMaxMs }),
+      ...writeValidity(validity),
+    })),
     ...(revocationLists && { revocation_lists: revocationLists.map(({ der }) => toBase64(der)) }),
     logs: logs.map(writeLog),
   };
@@ -144,12 +147,8 @@ export function encodeTrust({ timestampAuthorities, revocationLists, logs }: Tru
 }
 
 /** Reads an authority from a trust file, or from an epoch of the store. Throws OperatorError. */
-export function readAuthority({
-  name,
-  root,
-  accuracy_max_ms: accuracyMaxMs,
-  ...validity
-}: z.infer<typeof authoritySchema>): TrustedAuthority {
+export function readAuthority(wire: z.infer<typeof authoritySchema>): TrustedAuthority {
+  const { name, root, accuracy_max_ms: accuracyMaxMs, ...validity } = wire;
   const der = fromBase64(root);
   if (der === undefined) throw mistake(`root of ${name}`, 'is not Base64');
   try {
@@ -163,20 +162,6 @@ export function readAuthority({
     if (!(cause instanceof MalformedDer)) throw cause;
     throw mistake(`root of ${name}`, `is not a certificate: ${cause.message}`);
   }
-}
-
-function writeAuthority({
-  name,
-  root,
-  accuracyMaxMs,
-  ...validity
-}: TrustedAuthority): z.infer<typeof authoritySchema> {
-  return {
-    name,
-    root: toBase64(root.der),
-    ...(accuracyMaxMs !== undefined && { accuracy_max_ms: accuracyMaxMs }),
-    ...writeValidity(validity),
-  };
 }
 
 /** A list that none of the roots signed could say anything. */
@@ -194,12 +179,8 @@ function readList(base64: string, index: number, authorities: readonly TrustedAu
   throw mistake(where, 'is signed by none of the roots in timestamp_authorities');
 }
 
-function readLog({
-  origin,
-  environment,
-  epochs,
-  witness_policy: witnessPolicy,
-}: z.infer<typeof logSchema>): TrustedLog {
+function readLog(wire: z.infer<typeof logSchema>): TrustedLog {
+  const { origin, environment, epochs, witness_policy: witnessPolicy } = wire;
   const read = epochs.map((epoch) => readEpoch(origin, epoch));
   for (const [index, { notBefore }] of read.entries()) {
     const end = index === 0 ? -Infinity : (read[index - 1]?.notAfter ?? Infinity);
@@ -223,10 +204,8 @@ function readEpoch(
   const where = `epoch of ${origin} from ${validity.not_before}`;
   const trusted = keys.map((key) => readKey(origin, key));
   // One key with two names could meet a quorum alone. In a note, two keys with the same id cannot be distinguished.
-  requireDistinct(
-    `keys of ${origin}`,
-    trusted.map((key) => toHex(noteKeyId(origin, key))),
-  );
+  const ids = trusted.map((key) => toHex(noteKeyId(origin, key)));
+  requireDistinct(`keys of ${origin}`, ids);
   const policy = parseQuorum(quorum);
   if (policy === undefined)
     throw mistake(
