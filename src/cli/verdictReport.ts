@@ -1,5 +1,5 @@
 import { toRfc3339 } from '../base/clock.ts';
-import type { DocumentDigests } from '../job/job.ts';
+import { digestsOf } from '../manifest/manifest.ts';
 import type { Proven } from '../prove/verify/proven.ts';
 import type { Requirement, Verdict } from '../prove/verify/verify.ts';
 
@@ -68,10 +68,6 @@ function factsOf({ statement, origin, treeSize, leafIndex, keys, time, witnesses
       cosignatures: witnesses.map((one) => ({ witness: one.label, time: toRfc3339(one.time * 1000) })),
     },
   };
-}
-
-function digestsOf({ sha256, sha512, bytes }: DocumentDigests): DocumentDigests {
-  return { sha256, sha512, bytes };
 }
 
 /** The verdict in one sentence, for a person. */

@@ -7,12 +7,12 @@ import t, { type Test } from 'tap';
 import { verifyEvidenceRecord } from '../../src/asn1/evidenceRecord.ts';
 import { assert } from '../../src/base/assert.ts';
 import { fromHex, fromUtf8 } from '../../src/base/bytes.ts';
-import { queryToKeep } from '../../src/cli/store/queryOut.ts';
 import { gainFault } from '../../src/cli/store/renewalGain.ts';
 import {
   commitNow,
   draftNow,
   judgeToken,
+  queryToKeep,
   type Renewing,
   stampNow,
   surveyNow,

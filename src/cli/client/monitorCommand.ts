@@ -107,15 +107,8 @@ export const monitorCommand = command('monitor', {
     }),
 });
 
-async function follow({
-  trust: trustFile,
-  state,
-  first,
-  receipts,
-  policy: policyFile,
-  maxAge,
-  ...reach
-}: Given<typeof MONITOR_OPTIONS>): Promise<Followed> {
+async function follow(options: Given<typeof MONITOR_OPTIONS>): Promise<Followed> {
+  const { trust: trustFile, state, first, receipts, policy: policyFile, maxAge, ...reach } = options;
   const trust = parseTrust(readTextFile(trustFile, RECEIPT_BYTES_MAX));
   const earlier = readState(state, first ?? false, trust);
   const paths = receipts === undefined ? undefined : receiptsIn(receipts);

@@ -12,7 +12,6 @@ import { argument, command, type Given, memberOf, option, type Parameter } from 
 import { CONFIG, parseDateArgument } from '../options.ts';
 import { isJson, note, printJson, printResult } from '../terminal.ts';
 import { noteChore } from './chores.ts';
-import { queryToKeep } from './queryOut.ts';
 import { DAY_MS, firstDue, GainsNothing, gainFault } from './renewalGain.ts';
 import { type Made, madeJson, printMade, printSurvey, surveyJson } from './renewalWords.ts';
 import {
@@ -20,6 +19,7 @@ import {
   draftNow,
   type Judged,
   judgeToken,
+  queryToKeep,
   type Renewing,
   type Survey,
   stampNow,
@@ -165,9 +165,12 @@ async function renewNow(
   const { store, runs } = renewing;
   const { first, announced, digest } = survey;
   if (first?.ofDigest !== undefined && first.ofDigest === digest)
-    throw new OperatorError(`${digest} may be relied on until ${dayOf(first.at)} only: nothing is renewed`, {
-      remedy: 'name another one: renewal.hash in the configuration, or --hash',
-    });
+    throw new OperatorError(
+      `${digest} may be relied on until ${toRfc3339(first.at).slice(0, 10)} only: nothing is renewed`,
+      {
+        remedy: 'name another one: renewal.hash in the configuration, or --hash',
+      },
+    );
   const query = theft ? undefined : await queryToKeep(renewing, survey, options.hash);
   if (query) note(`a query is open: this is the renewal that it requests, with ${query.digest}`);
   const drafted = await draftNow(renewing, digest, { theft, query });
@@ -188,8 +191,6 @@ async function renewNow(
     return error;
   }
 }
-
-const dayOf = (at: number) => toRfc3339(at).slice(0, 'yyyy-mm-dd'.length);
 
 async function request({ config, hash }: RenewOptions, theft: Theft | undefined): Promise<void> {
   if (ownProcess().stdout.isTTY && !isJson())

@@ -17,6 +17,7 @@ import {
   commitRun,
   type DraftedRun,
   draftRun,
+  endOfDraft,
   judgeRenewal,
   newestOf,
   nextRun,
@@ -153,17 +154,37 @@ export async function draftNow(
 }
 
 /** The ways of records for a run that is stamped at a given time, milliseconds since the epoch. */
-export function waysAt(
-  { runs, authorities }: Renewing,
-  thefts: readonly KeptTheft[],
-  at: number,
-): RenewalWays {
+function waysAt({ runs, authorities }: Renewing, thefts: readonly KeptTheft[], at: number): RenewalWays {
   return chooseWays(runs, tokenStandings(authorities, theftsOf([...runs, { thefts: [...thefts] }])), at);
 }
 
 /** Whether a run has these ways. */
-export function hasWays(scope: RenewalScope, { path, older = [] }: RenewalWays): boolean {
+function hasWays(scope: RenewalScope, { path, older = [] }: RenewalWays): boolean {
   return isSameRun(scope, { ...scope, path, older });
+}
+
+/**
+ * The draft of an open query that can still help, unless another hash function is requested now. Throws OperatorError if a renewal has
+ * ended on which the query builds: a time-stamp of today would not serve it, but an answer from before that end can be on its way, and can
+ * prove what nothing else does.
+ */
+export async function queryToKeep(
+  renewing: Renewing,
+  { first }: Pick<Survey, 'first'>,
+  hash?: string,
+): Promise<RenewalDraft | undefined> {
+  const draft = await renewing.store.renewals.draft();
+  if (draft?.nonce === undefined || systemClock() >= endOfDraft(draft)) return undefined;
+  if (draft.digest === first?.ofDigest || draft.digest !== (hash ?? draft.digest)) return undefined;
+  if (hasWays(draft, waysAt(renewing, draft.thefts ?? [], systemClock()))) return draft;
+  const until = toRfc3339(endOfDraft(draft));
+  throw new OperatorError(
+    `a query that builds on an ended renewal is still open: nothing is renewed until its answer comes, or until ${until}`,
+    {
+      remedy:
+        'if the authority answered before that end, pass the answer on: pdfseal renew accept <answer.tsr. Otherwise write another query: pdfseal renew request >query.tsq',
+    },
+  );
 }
 
 /** A judged token, and the facts that it proves. */

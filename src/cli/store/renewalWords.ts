@@ -4,7 +4,7 @@ import { toHex } from '../../base/bytes.ts';
 import { toRfc3339 } from '../../base/clock.ts';
 import { sha256 } from '../../base/crypto.ts';
 import { counted } from '../../base/phrases.ts';
-import type { Due, StandingTimestamps } from '../../prove/renewal/renewalSurvey.ts';
+import type { StandingTimestamps } from '../../prove/renewal/renewalSurvey.ts';
 import { describeTheft } from '../../prove/renewal/thefts.ts';
 import type { RenewalRun } from '../../store/renewalStore.ts';
 import { print } from '../terminal.ts';
@@ -18,7 +18,10 @@ export interface Made {
 }
 
 export function printSurvey({ standing, first, reason, lost, thefts }: Survey, now: true | undefined): void {
-  for (const one of standing) print(`${nameOf(one)}: ${describeDue(one.due)}`);
+  for (const one of standing) {
+    const { at, reason } = one.due ?? { at: 0, reason: 'no time-stamp' };
+    print(`${nameOf(one)}: ${at === 0 ? reason : `until ${forPeople(toRfc3339(at))}, because ${reason}`}`);
+  }
   if (lost > 0)
     print(
       `no longer proven: ${counted(lost, 'checkpoint')}, whose time-stamps ended before they were renewed`,
@@ -27,11 +30,6 @@ export function printSurvey({ standing, first, reason, lost, thefts }: Survey, n
   if (standing.length === 0) print('nothing was sealed yet');
   else if (reason !== undefined) print(`due: ${reason}`);
   else if (!now) print(first === undefined ? 'nothing is stamped, and nothing is due' : 'nothing is due');
-}
-
-function describeDue(due: Due | undefined): string {
-  if (due === undefined) return 'no time-stamp';
-  return due.at === 0 ? due.reason : `until ${forPeople(toRfc3339(due.at))}, because ${due.reason}`;
 }
 
 function nameOf({ run, authority, batches = 0, leaf, digest, signatures }: StandingTimestamps): string {

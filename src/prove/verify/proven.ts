@@ -116,13 +116,7 @@ function readClaimed(text: string): Claimed | undefined {
   if (parsed.kind !== 'receipt') return undefined;
   const { manifest, evidence } = parsed.receipt;
   const { checkpoint, leaf_index: leafIndex } = evidence;
-  return {
-    manifest,
-    checkpoint,
-    leafIndex,
-    receipt: parsed.receipt,
-    ...(bundle && { bundle }),
-  };
+  return { manifest, checkpoint, leafIndex, receipt: parsed.receipt, bundle };
 }
 
 function statementOf(manifest: ReceivedManifest): Statement {
