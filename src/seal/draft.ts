@@ -10,7 +10,7 @@ import { consistencyProof, growthProof } from '../log/proof.ts';
 import { openCheckpoint } from '../log/signedCheckpoint.ts';
 import type { ReadTile, Tile } from '../log/tiles.ts';
 import { appendLeaves, type Edge, leafHash, loadEdge, rootOf } from '../log/tree.ts';
-import { type ClassicalAlgorithm, isClassical, kmsKeyId, noteKeyId } from '../log/verifierKey.ts';
+import { isClassical, kmsKeyId, noteKeyId } from '../log/verifierKey.ts';
 import { leafData, manifestOf } from '../manifest/manifest.ts';
 import { receiptAlgorithm } from '../manifest/receipt.ts';
 import type { Batch, SealedLeaf, StoreIdentity } from '../store/store.ts';
@@ -29,12 +29,6 @@ export interface Draft {
   sealedAt: number;
   /** The unsigned text of the checkpoint. */
   text: string;
-}
-
-/** A signed checkpoint, and the first classical key, in configuration order, that signed it: receipts name that key. */
-export interface SignedCheckpoint {
-  note: string;
-  first: PartitionSignature<ClassicalAlgorithm>;
 }
 
 /** Manifests → leaves → tree → checkpoint text. Nothing is written: a crash loses only the work. */
@@ -91,12 +85,15 @@ export function growthOf(
   };
 }
 
-/** The checkpoint as a signed note (C2SP signed-note), one line per signature, each under the log's origin as its name. */
-export function signCheckpoint(
-  text: string,
+/**
+ * The draft with its signatures: the checkpoint is a signed note (C2SP signed-note), one line per signature, each under the log's origin as
+ * its name. Receipts name the first classical key, in configuration order.
+ */
+export function signDraft(
+  { text, firstLeaf, edge, sealedAt }: Draft,
   origin: string,
   signatures: readonly PartitionSignature[],
-): SignedCheckpoint {
+): Batch {
   const first = signatures.find(isClassical);
   assert(first, 'a quorum of no classical signatures');
   const lines = signatures.map((one) => ({
@@ -104,23 +101,13 @@ export function signCheckpoint(
     keyId: noteKeyId(origin, one),
     signature: one.signature,
   }));
-  return { note: encodeNote(text, lines), first };
-}
-
-/** The draft with its evidence. */
-export function batchOf(
-  { firstLeaf, edge, sealedAt }: Draft,
-  { note, first }: SignedCheckpoint,
-  timestamp: Batch['timestamp'],
-): Batch {
   return {
     firstLeaf,
     treeSize: edge.size,
     sealedAt,
-    checkpoint: note,
+    checkpoint: encodeNote(text, lines),
     algorithm: receiptAlgorithm(first.algorithm),
     kmsKeyId: kmsKeyId(first),
-    timestamp,
   };
 }
 

@@ -18,24 +18,21 @@ const RETRY_AFTER_SECONDS = 2;
 /** Only an administrator can end the alarm. */
 const FORK_RETRY_AFTER_SECONDS = 600;
 
-/** The answer while the queue is full. */
-export function queueFull(): ServiceError {
-  const message = 'Too many jobs wait to be sealed. Repeat the request later.';
-  return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+/** The answer to a request that can be repeated soon. */
+export function repeatLater(code: ErrorCode, why: string, cause?: unknown): ServiceError {
+  const message = `${why} Repeat the request later.`;
+  return new ServiceError(code, message, { retryAfterSeconds: RETRY_AFTER_SECONDS, cause });
 }
 
-/** The answer to a request that would add a record to the audit trail, while too many records wait. */
-export function recordsFull(): ServiceError {
-  const message = 'Too many records of earlier changes wait to be sealed. Repeat the request later.';
-  return new ServiceError('queue_full', message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+export function queueFull(): ServiceError {
+  return repeatLater('queue_full', 'Too many jobs wait to be sealed.');
 }
 
 /** The answer while an epoch requires time-stamps and no authority provides one. */
 export function unstampable(): ServiceError {
-  return new ServiceError(
+  return repeatLater(
     'timestamp_unavailable',
-    'No time-stamp is available at the moment, so nothing was sealed. Repeat the request later.',
-    { retryAfterSeconds: RETRY_AFTER_SECONDS },
+    'No time-stamp is available at the moment, so nothing was sealed.',
   );
 }
 
@@ -50,11 +47,8 @@ export function forkAlarm(): ServiceError {
 
 /** The answer while too few witnesses cosign, if their cosignatures are required before a receipt is released. */
 export function unwitnessed(): ServiceError {
-  return new ServiceError(
-    'witness_unavailable',
-    'Too few witnesses of the log can be reached at the moment, so nothing was sealed. Repeat the request later.',
-    { retryAfterSeconds: RETRY_AFTER_SECONDS },
-  );
+  const why = 'Too few witnesses of the log can be reached at the moment, so nothing was sealed.';
+  return repeatLater('witness_unavailable', why);
 }
 
 const OBSTACLES: readonly ErrorCode[] = ['kms_partition_unavailable', 'fork_alarm', 'witness_unavailable'];

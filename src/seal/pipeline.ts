@@ -11,7 +11,7 @@ import type { Edge } from '../log/tree.ts';
 import type { AnnouncedBatch, Batch, Store } from '../store/store.ts';
 import { BATCH_STATES, type BatchState } from './batchStates.ts';
 import type { Cosigners } from './cosigners.ts';
-import { batchOf, type Draft, draftBatch, growthOf, type SignedCheckpoint, signCheckpoint } from './draft.ts';
+import { type Draft, draftBatch, growthOf, signDraft } from './draft.ts';
 import type { SealedJobs } from './observer.ts';
 import {
   cleared,
@@ -256,7 +256,7 @@ export class Pipeline {
   }
 
   /** Collects signatures over the checkpoint. */
-  async #sign(flight: Flight, growth: Growth): Promise<SignedCheckpoint> {
+  async #sign(flight: Flight, growth: Growth): Promise<Batch> {
     const { signing, store, cosigners, clock } = this.#options;
     const { draft, term } = flight;
     if (this.#options.isForked?.()) throw forkAlarm();
@@ -265,26 +265,26 @@ export class Pipeline {
     const signatures = isEarly ? undefined : await signing.sign(term, draft.text, growth);
     if (signatures === undefined) return this.#pause(flight);
     flight.took.signMs = flight.lap();
-    const checkpoint = signCheckpoint(draft.text, store.identity.logOrigin, signatures);
-    if (cosigners?.accept(checkpoint.note) === false) throw unwitnessed();
+    const batch = signDraft(draft, store.identity.logOrigin, signatures);
+    if (cosigners?.accept(batch.checkpoint) === false) throw unwitnessed();
     this.#advance(flight, 'signed');
-    return checkpoint;
+    return batch;
   }
 
   /**
    * Collects a time-stamp, if the epoch requires one. A batch may be signed before the one ahead of it, but not time-stamped before it,
    * because the dates of the log never go back.
    */
-  async #stamp(flight: Flight, checkpoint: SignedCheckpoint, ahead: Flight | undefined): Promise<Batch> {
+  async #stamp(flight: Flight, batch: Batch, ahead: Flight | undefined): Promise<Batch> {
     const { timestamping } = this.#options;
-    const { draft, term, took } = flight;
+    const { term, took } = flight;
     let timestamp: Batch['timestamp'];
     if (term.epoch.timestamps === 'required') {
       if (!timestamping) throw unstampable();
       await ahead?.dated.promise;
       took.commitMs = flight.lap();
       this.#requireUnderWay(flight);
-      const stamping = timestamping.stamp(checkpoint.note, draft.sealedAt, term, this.#cutOff.signal);
+      const stamping = timestamping.stamp(batch.checkpoint, batch.sealedAt, term, this.#cutOff.signal);
       flight.dated.resolve();
       timestamp = await stamping;
       if (timestamp === undefined) return this.#pause(flight);
@@ -292,7 +292,7 @@ export class Pipeline {
     }
     flight.dated.resolve();
     this.#advance(flight, 'stamped');
-    return batchOf(draft, checkpoint, timestamp);
+    return { ...batch, timestamp };
   }
 
   /** Makes the batch the next one of the log, whatever happens. */

@@ -6,7 +6,7 @@ import type { Job, JobMode, JobPhase, JobRecord, Outcome, ReceivedJob } from '..
 import type { SealingNode, SealingView } from '../store/arrivals.ts';
 import type { Acceptance, Store } from '../store/store.ts';
 import type { SealerObserver } from './observer.ts';
-import { obstacleNamed, queueFull } from './obstacle.ts';
+import { obstacleNamed, queueFull, repeatLater } from './obstacle.ts';
 import type { WaitingJobs } from './pendingJobs.ts';
 
 export interface RemoteSealerOptions {
@@ -34,34 +34,6 @@ const RETRY_AFTER_SECONDS = 2;
 
 /** The store refuses a job whose date differs from that of the database; a minute is left for transmission. */
 const AHEAD_MS_MAX = DATED_MS_MAX - 60_000;
-
-function wrongClock(): ServiceError {
-  return new ServiceError(
-    'timestamp_unavailable',
-    'The clock of this node is wrong, so it can date no job, and nothing was sealed. Repeat the request later.',
-    { retryAfterSeconds: RETRY_AFTER_SECONDS },
-  );
-}
-
-function unsealable(): ServiceError {
-  return new ServiceError(
-    'kms_partition_unavailable',
-    'No node of this service can seal at the moment, so nothing was sealed. Repeat the request later.',
-    { retryAfterSeconds: RETRY_AFTER_SECONDS },
-  );
-}
-
-/** The cause tells the administrator's log what to do. */
-function unmarked(): ServiceError {
-  const cause = new OperatorError(
-    'the daemon that seals demands an acceptance key that this front does not have: bring it the file, and set store.acceptance_key_credential',
-  );
-  return new ServiceError(
-    'kms_partition_unavailable',
-    'The node that seals takes no jobs from this one at the moment, so nothing was sealed. Repeat the request later.',
-    { retryAfterSeconds: RETRY_AFTER_SECONDS, cause },
-  );
-}
 
 /** Somebody repeated a request before it was refused, and asks for the outcome afterwards. */
 function refusedBefore(): ServiceError {
@@ -109,8 +81,19 @@ export class RemoteSealer {
   admit(mode: JobMode): void {
     this.#options.store.space?.admit();
     if (this.waitingCount >= this.#options.queueJobsMax) throw queueFull();
-    if (this.#isMisdated) throw wrongClock();
-    if (this.#node.lacksAcceptanceKey) throw unmarked();
+    if (this.#isMisdated)
+      throw repeatLater(
+        'timestamp_unavailable',
+        'The clock of this node is wrong, so it can date no job, and nothing was sealed.',
+      );
+    if (this.#node.lacksAcceptanceKey) {
+      // The cause tells the administrator's log what to do.
+      const cause = new OperatorError(
+        'the daemon that seals demands an acceptance key that this front does not have: bring it the file, and set store.acceptance_key_credential',
+      );
+      const why = 'The node that seals takes no jobs from this one at the moment, so nothing was sealed.';
+      throw repeatLater('kms_partition_unavailable', why, cause);
+    }
     const obstacle = mode === 'blocking' ? this.#obstacle() : undefined;
     if (obstacle) throw obstacle;
   }
@@ -192,7 +175,9 @@ export class RemoteSealer {
   #obstacle(): ServiceError | undefined {
     const { isActive, obstacle } = this.#node;
     if (isActive && obstacle !== undefined) return obstacleNamed(obstacle);
-    return isActive || performance.now() - this.#activeAtMs < TAKEOVER_MS_MAX ? undefined : unsealable();
+    if (isActive || performance.now() - this.#activeAtMs < TAKEOVER_MS_MAX) return undefined;
+    const why = 'No node of this service can seal at the moment, so nothing was sealed.';
+    return repeatLater('kms_partition_unavailable', why);
   }
 
   async #refresh(): Promise<void> {

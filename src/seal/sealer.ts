@@ -13,7 +13,7 @@ import {
 import { belowQuorum } from '../kms/partitions.ts';
 import type { DiskSpace } from '../store/diskSpace.ts';
 import type { Acceptance, StoredCopy } from '../store/store.ts';
-import { obstacleTo, queueFull, recordsFull } from './obstacle.ts';
+import { obstacleTo, queueFull, repeatLater } from './obstacle.ts';
 import { Pending } from './pending.ts';
 import type { PendingJobs, WaitingJobs } from './pendingJobs.ts';
 import type { Pipeline, PipelineOptions } from './pipeline.ts';
@@ -70,7 +70,8 @@ export class Sealer {
    * ServiceError `queue_full`. Acts of administrators are never refused.
    */
   admitRecord(): void {
-    if (this.#pending.records >= (this.#options.recordsMax ?? RECORDS_MAX)) throw recordsFull();
+    if (this.#pending.records < (this.#options.recordsMax ?? RECORDS_MAX)) return;
+    throw repeatLater('queue_full', 'Too many records of earlier changes wait to be sealed.');
   }
 
   /**

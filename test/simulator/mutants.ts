@@ -106,7 +106,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'seals without a time-stamp': {
     file: 'seal/pipeline.ts',
     line: "if (term.epoch.timestamps === 'required') {",
-    instead: 'if (draft.leaves.length <= 2) {',
+    instead: 'if (flight.jobs.length <= 2) {',
   },
   'forgets jobs of a batch that was thrown away': {
     file: 'seal/pipeline.ts',
@@ -135,8 +135,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   'time-stamps something else': {
     file: 'seal/pipeline.ts',
-    line: 'timestamping.stamp(checkpoint.note,',
-    instead: 'timestamping.stamp(draft.text,',
+    line: 'timestamping.stamp(batch.checkpoint,',
+    instead: 'timestamping.stamp(flight.draft.text,',
   },
   'gives a job the leaf of another': {
     file: 'seal/draft.ts',
