@@ -17,25 +17,28 @@ export interface PartitionSettings {
   duties: Duties;
   /** Time limit from the moment when a message has a session. */
   signTimeoutMs: number;
-  /** Time limit for each step of a start: loading the module and finding the token, logging in, finding the key. */
-  startTimeoutMs: number;
+  /** Time limit for each step of a start: loading the module and finding the token, logging in, finding the key. Default: 10 s. */
+  startTimeoutMs?: number;
   /**
    * Whether it must find at its start that no other process signs with its keys. Keys of a future epoch cannot: those of the epoch in force
    * sign.
    */
   claims?: boolean;
-  /** A partition that has not signed for this long must sign a probe. */
-  probeIntervalMs: number;
+  /** A partition that has not signed for this long must sign a probe. Default: 10 s. */
+  probeIntervalMs?: number;
+  logger: Logger;
+  /** Receives every verified signature, including probes, and the time that the token took; must not throw. */
+  onSigned?(key: KeyName, durationMs: number): void;
+  onRefused?: RefusalListener;
 }
 
-/** Notified of every change of a partition; must not throw. */
-export interface PartitionObserver {
-  changed(): void;
-  /** Receives each verified signature, with the time that the token took for it. */
-  signed(durationMs: number): void;
-  /** The signer refused to sign ({@link isRefusal}); called once for each code. */
-  refused(code: string): void;
-}
+type KeyName = Pick<HeldKey, 'region' | 'keyLabel'>;
+
+/** Receives, once for each key and code, a code with which its signer refuses to sign ({@link isRefusal}); must not throw. */
+export type RefusalListener = (key: KeyName, code: string) => void;
+
+const START_TIMEOUT_MS = 10_000;
+const PROBE_INTERVAL_MS = 10_000;
 
 /** Pause between starts that fail: short enough to sign again within 2 s of a token's return. */
 const BACKOFF_MS_MIN = 100;
@@ -68,7 +71,9 @@ export class Partition<Key extends HeldKey = HeldKey> {
   readonly #token: TokenOptions;
   readonly #settings: PartitionSettings;
   readonly #logger: Logger;
-  readonly #observer: PartitionObserver;
+  readonly #onChange: () => void;
+  readonly #startTimeoutMs: number;
+  readonly #probeIntervalMs: number;
   readonly #closing = new AbortController();
   readonly #started = Promise.withResolvers<SignerFailure | undefined>();
   readonly #ended: Promise<void>;
@@ -99,19 +104,16 @@ export class Partition<Key extends HeldKey = HeldKey> {
   /** Set while it is out of service on purpose: `gone` settles when its child is gone, `over` when it may have another. */
   #withdrawal: { gone: Promise<void>; over: PromiseWithResolvers<void> } | undefined;
 
-  constructor(
-    key: Key,
-    token: TokenOptions,
-    settings: PartitionSettings,
-    logger: Logger,
-    observer: PartitionObserver,
-  ) {
+  /** `onChange` is called at every change of its state, and must not throw. */
+  constructor(key: Key, token: TokenOptions, settings: PartitionSettings, onChange: () => void) {
     this.key = key;
     this.#verify = verifierOf(key);
     this.#token = token;
     this.#settings = settings;
-    this.#logger = logger.child({ partition: kmsKeyId(key) });
-    this.#observer = observer;
+    this.#logger = settings.logger.child({ partition: kmsKeyId(key) });
+    this.#onChange = onChange;
+    this.#startTimeoutMs = settings.startTimeoutMs ?? START_TIMEOUT_MS;
+    this.#probeIntervalMs = settings.probeIntervalMs ?? PROBE_INTERVAL_MS;
     this.started = this.#started.promise;
     this.#ended = this.#supervise();
   }
@@ -218,7 +220,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     this.#signer = signer;
     this.#starts += 1;
     this.#startedAtMs = performance.now();
-    const probing = setInterval(() => void this.#probeIfIdle(), this.#settings.probeIntervalMs);
+    const probing = setInterval(() => void this.#probeIfIdle(), this.#probeIntervalMs);
     try {
       await this.#open(signer);
       this.#goodStartMs = performance.now() - this.#startedAtMs;
@@ -244,10 +246,9 @@ export class Partition<Key extends HeldKey = HeldKey> {
    * still hang after the token's return.
    */
   #stepTimeoutMs(): number {
-    const { startTimeoutMs } = this.#settings;
-    if (this.#starts % PATIENT_START_EVERY === 1) return startTimeoutMs;
+    if (this.#starts % PATIENT_START_EVERY === 1) return this.#startTimeoutMs;
     const hangMsMin = this.#token.signer === undefined ? HANG_MS_MIN : UNIT_HANG_MS_MIN;
-    return Math.min(Math.max(HANG_FACTOR * this.#goodStartMs, hangMsMin), startTimeoutMs);
+    return Math.min(Math.max(HANG_FACTOR * this.#goodStartMs, hangMsMin), this.#startTimeoutMs);
   }
 
   /** Logs in, once, and proves that the partition holds the expected key: by its public half, then by a signature. */
@@ -268,7 +269,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
       this.#refusedTogether === undefined ? opened : { ...opened, refusal: this.#refusedTogether },
     );
     // Never hurried: some tokens are slow to refuse a PIN, and not waiting for the refusal would mean trying that PIN again.
-    await signer.ask({ kind: 'logIn' }, this.#settings.startTimeoutMs);
+    await signer.ask({ kind: 'logIn' }, this.#startTimeoutMs);
     const found = await signer.ask({ kind: 'findKey' }, timeoutMs);
     const { spki, algorithm, software } = this.key;
     if (found.spki !== spki || found.algorithm !== algorithm || found.software !== software) {
@@ -327,7 +328,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     try {
       const askedAtMs = performance.now();
       const signature = await use(signer);
-      this.#observer.signed(performance.now() - askedAtMs);
+      this.#settings.onSigned?.(this.key, performance.now() - askedAtMs);
       return signature;
     } catch (error) {
       // One failure condemns the signer: a token that vanished and came back serves only new processes.
@@ -342,7 +343,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
   /** Never rejects: a failure ends the child. */
   async #probeIfIdle(): Promise<void> {
     const idleMs = performance.now() - this.#lastUseAtMs;
-    if (!this.ready || idleMs < this.#settings.probeIntervalMs) return;
+    if (!this.ready || idleMs < this.#probeIntervalMs) return;
     await this.#queue.take(() =>
       this.#signNow((signer) => this.#probe(signer, this.#settings.signTimeoutMs)),
     );
@@ -352,7 +353,7 @@ export class Partition<Key extends HeldKey = HeldKey> {
     this.#refusals += 1;
     if (this.#refusedBy.has(code)) return;
     this.#refusedBy.add(code);
-    this.#observer.refused(code);
+    this.#settings.onRefused?.(this.key, code);
   }
 
   async #pause(failure: SignerFailure): Promise<void> {
@@ -379,6 +380,6 @@ export class Partition<Key extends HeldKey = HeldKey> {
     if (failure !== undefined) this.#lastError = failure.code;
     if (unchanged) return;
     logState(this.#logger, state, failure);
-    this.#observer.changed();
+    this.#onChange();
   }
 }

@@ -1,5 +1,4 @@
 import { EventEmitter, once } from 'node:events';
-import type { Logger } from 'pino';
 import { systemClock } from '../base/clock.ts';
 import { OperatorError, ServiceError } from '../base/errors.ts';
 import { encodeQuorum, meetsQuorum, type QuorumPolicy, quorumFault } from '../log/quorum.ts';
@@ -32,25 +31,14 @@ export type PartitionSigner<Algorithm extends KeyAlgorithm = SignatureAlgorithm>
   'key' | 'ready' | 'sign'
 >;
 
-/** Receives, once for each key and code, a code with which its signer refuses to sign; must not throw. */
-export type RefusalListener = (key: Pick<HeldKey, 'region' | 'keyLabel'>, code: string) => void;
-
 export interface PartitionsOptions<Algorithm extends KeyAlgorithm = SignatureAlgorithm>
-  extends Pick<PartitionSettings, 'sessions' | 'duties' | 'signTimeoutMs'>,
-    Partial<Omit<PartitionSettings, 'sessions' | 'duties' | 'signTimeoutMs'>> {
+  extends PartitionSettings {
   partitions: PartitionOptions[];
   /** Each partition must present the key of its region and key label. */
   keys: HeldKey<Algorithm>[];
   /** Decides which partitions must sign for a signature to count. */
   quorum: QuorumPolicy;
-  logger: Logger;
-  /** Receives every verified signature, including probes, and the time that the token took; must not throw. */
-  onSigned?(key: HeldKey<Algorithm>, durationMs: number): void;
-  onRefused?: RefusalListener;
 }
-
-const START_TIMEOUT_MS = 10_000;
-const PROBE_INTERVAL_MS = 10_000;
 
 /** Waiting time that is suggested to callers refused below the quorum; a partition that returns signs again sooner. */
 const RETRY_AFTER_SECONDS = 5;
@@ -88,27 +76,15 @@ export async function openPartitions<Algorithm extends KeyAlgorithm = SignatureA
 
 /** Returns the running partitions that hold one of the keys, and new ones for the other keys. */
 function startMembers<Algorithm extends KeyAlgorithm>(
-  { partitions, keys, sessions, duties, signTimeoutMs, logger, ...options }: PartitionsOptions<Algorithm>,
+  options: PartitionsOptions<Algorithm>,
   running: readonly Partition<HeldKey<Algorithm>>[],
   changes: EventEmitter,
 ): Partition<HeldKey<Algorithm>>[] {
-  const settings = {
-    sessions,
-    duties,
-    signTimeoutMs,
-    startTimeoutMs: options.startTimeoutMs ?? START_TIMEOUT_MS,
-    probeIntervalMs: options.probeIntervalMs ?? PROBE_INTERVAL_MS,
-    claims: options.claims ?? false,
-  };
-  const pairs = partitions.map((token) => ({ token, key: keyOf(token, keys) }));
+  const pairs = options.partitions.map((token) => ({ token, key: keyOf(token, options.keys) }));
   return pairs.map(
     ({ token, key }) =>
       running.find((member) => isSameKey(member.key, key)) ??
-      new Partition(key, token, settings, logger, {
-        changed: () => changes.emit('change'),
-        signed: (durationMs) => options.onSigned?.(key, durationMs),
-        refused: (code) => options.onRefused?.(key, code),
-      }),
+      new Partition(key, token, options, () => changes.emit('change')),
   );
 }
 

@@ -13,7 +13,7 @@ import type { ConsoleOptions } from '../console/console.ts';
 import { storedQuotas } from '../health/sections/quotasSection.ts';
 import { createApp } from '../http/app.ts';
 import { presentEvent } from '../http/presentJob.ts';
-import type { RefusalListener } from '../kms/partitions.ts';
+import type { RefusalListener } from '../kms/partition.ts';
 import type { Epoch } from '../log/epochs.ts';
 import { kmsKeyId } from '../log/verifierKey.ts';
 import { parseWitnessPolicy } from '../log/witnessPolicy.ts';
