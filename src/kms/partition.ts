@@ -205,7 +205,11 @@ export class Partition<Key extends HeldKey = HeldKey> {
   async #supervise(): Promise<void> {
     while (!this.#closing.signal.aborted) {
       const failure = await this.#serve();
-      if (isRefusal(failure.code)) this.#countRefusal(failure.code);
+      if (isRefusal(failure.code)) {
+        this.#refusals += 1;
+        if (!this.#refusedBy.has(failure.code)) this.#settings.onRefused?.(this.key, failure.code);
+        this.#refusedBy.add(failure.code);
+      }
       await this.#pause(failure);
       await this.#withdrawal?.over.promise;
     }
@@ -347,13 +351,6 @@ export class Partition<Key extends HeldKey = HeldKey> {
     await this.#queue.take(() =>
       this.#signNow((signer) => this.#probe(signer, this.#settings.signTimeoutMs)),
     );
-  }
-
-  #countRefusal(code: string): void {
-    this.#refusals += 1;
-    if (this.#refusedBy.has(code)) return;
-    this.#refusedBy.add(code);
-    this.#settings.onRefused?.(this.key, code);
   }
 
   async #pause(failure: SignerFailure): Promise<void> {

@@ -67,13 +67,10 @@ async function isSealable(
   fault: string | undefined,
   { store, clock, refused }: SealerOptions & { refused: RefusedJobs },
 ): Promise<boolean> {
-  const detail = fault ?? faultOfWaiting(job, await sourceUrlOf(job, store));
+  const sourceUrl = job.content === undefined ? await store.jobs.sourceUrl(job.id) : undefined;
+  const detail = fault ?? faultOfWaiting(job, sourceUrl);
   if (detail === undefined) return true;
   refused.note({ event: 'waiting_refused', jobId: job.id, detail });
   await store.jobs.fail(job.id, { code: 'internal_error', message: UNSEALABLE, failedAt: clock() });
   return false;
-}
-
-async function sourceUrlOf(job: Job, { jobs }: SealerOptions['store']): Promise<string | undefined> {
-  return job.content === undefined ? jobs.sourceUrl(job.id) : undefined;
 }

@@ -42,25 +42,19 @@ export function retiredDir(dir: string): string {
 
 /** The roots of all former certificates in `dir`. Throws OperatorError. */
 export function readRetiredRoots(dir: string): Certificate[] {
-  const retired = retiredDir(dir);
-  if (!existsSync(retired)) return [];
-  return readdirSync(retired)
-    .filter((name) => name.endsWith('.pem'))
-    .sort()
-    .flatMap((name) => certificatesIn(join(retired, name)))
-    .filter(isSelfIssued);
+  return filesOf(retiredDir(dir), '.pem').flatMap(certificatesIn).filter(isSelfIssued);
 }
 
 /** The files with certificates in `dir`, in use and replaced. */
 export function certificateFiles(dir: string): string[] {
-  return [dir, retiredDir(dir)]
-    .filter((folder) => existsSync(folder))
-    .flatMap((folder) =>
-      readdirSync(folder)
-        .filter((name) => name.endsWith('.pem'))
-        .sort()
-        .map((name) => join(folder, name)),
-    );
+  return [dir, retiredDir(dir)].flatMap((folder) => filesOf(folder, '.pem'));
+}
+
+/** The files in a folder whose names end so, in the order of their names; none if there is no folder. */
+export function filesOf(folder: string, ending: string): string[] {
+  if (!existsSync(folder)) return [];
+  const names = readdirSync(folder).filter((name) => name.endsWith(ending));
+  return names.sort().map((name) => join(folder, name));
 }
 
 /**

@@ -1,11 +1,11 @@
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { MalformedDer } from '../asn1/der.ts';
 import { readListFile } from '../asn1/pem.ts';
 import { parseAuthorityList, type RevocationList } from '../asn1/revocationList.ts';
 import { readWholeFile } from '../base/atomicFile.ts';
 import { OperatorError } from '../base/errors.ts';
-import type { KeyName } from './installed.ts';
+import { filesOf, type KeyName } from './installed.ts';
 
 const ENDING = '.crl';
 
@@ -29,7 +29,7 @@ export function readRevocationFile(file: string): RevocationList {
 
 /** The revocation lists in the folder of certificates. Throws OperatorError. */
 export function readRevocationLists(dir: string): RevocationList[] {
-  return listFiles(dir).map(readRevocationFile);
+  return filesOf(dir, ENDING).map(readRevocationFile);
 }
 
 /**
@@ -52,17 +52,9 @@ export function followRevocationLists(dir: string): () => readonly RevocationLis
   };
 }
 
-function listFiles(dir: string): string[] {
-  if (!existsSync(dir)) return [];
-  return readdirSync(dir)
-    .filter((name) => name.endsWith(ENDING))
-    .sort()
-    .map((name) => join(dir, name));
-}
-
 /** A list is replaced and not changed, so it is another file then. */
 function stateOf(dir: string): string {
-  return listFiles(dir)
+  return filesOf(dir, ENDING)
     .map((file) => [file, statSync(file, { bigint: true, throwIfNoEntry: false })] as const)
     .map(([file, found]) => `${file} ${found?.ino} ${found?.mtimeNs}`)
     .join('\n');

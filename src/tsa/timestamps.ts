@@ -66,7 +66,9 @@ export class Timestamps {
   async stamp(digest: Uint8Array, signal?: AbortSignal): Promise<Stamp> {
     this.#clock.now();
     let last: TimestampUnavailable | undefined;
-    for (const member of this.#inOrder()) {
+    const now = this.#monotonicMs();
+    const avoided = (member: Member) => Number(member.avoidUntilMs > now);
+    for (const member of this.#members.toSorted((a, b) => avoided(a) - avoided(b))) {
       try {
         const imprint = { algorithm: 'sha512', digest } as const;
         const stamp = await requestStamp(member.authority, imprint, this.#clock, signal);
@@ -112,12 +114,6 @@ export class Timestamps {
   /** In order of preference. */
   status(): { clock: ClockStatus; authorities: AuthorityStatus[] } {
     return { clock: this.#clock.status(), authorities: this.#members.map(({ status }) => ({ ...status })) };
-  }
-
-  #inOrder(): Member[] {
-    const now = this.#monotonicMs();
-    const avoided = (member: Member) => Number(member.avoidUntilMs > now);
-    return this.#members.toSorted((a, b) => avoided(a) - avoided(b));
   }
 
   #succeed(member: Member, { timestamp }: Stamp): void {

@@ -11,12 +11,12 @@ import type { LogKey } from '../log/verifierKey.ts';
 import { satisfiesPolicy, type WitnessPolicy } from '../log/witnessPolicy.ts';
 import type { Cosigners } from '../seal/cosigners.ts';
 import type { Store } from '../store/store.ts';
+import type { WitnessRecord } from '../store/witnessStore.ts';
 import type { HttpExchange } from '../web/httpClient.ts';
 import { Carrying } from './carrying.ts';
 import { dateFault, linesFor } from './cosignatureLines.ts';
-import { askToCosign, type Submission } from './witnessClient.ts';
+import { askToCosign, type Submission, type WitnessTrouble } from './witnessClient.ts';
 import { type Gathered, type KnownWitness, WitnessMemory } from './witnessMemory.ts';
-import type { WitnessingStatus, WitnessStatus } from './witnessStatus.ts';
 
 export interface WitnessingOptions {
   policy: WitnessPolicy;
@@ -31,6 +31,24 @@ export interface WitnessingOptions {
   logger: Logger;
   /** Called if the store can no longer be read or written: the process must end. */
   onFatal(error: unknown): void;
+}
+
+/** The state of one witness. */
+export interface WitnessStatus extends WitnessRecord {
+  /** Its name in the policy. */
+  name: string;
+  /** Whether it is asked over the network. */
+  isAsked: boolean;
+  /** Why its newest answer was not a cosignature. */
+  trouble?: { code: WitnessTrouble; detail: string };
+}
+
+export interface WitnessingStatus {
+  witnesses: WitnessStatus[];
+  /** Whether the quorum needs a witness that cannot be reached over a network. */
+  isByHand: boolean;
+  /** Size of the newest checkpoint cosigned by the quorum of the policy, and when that was; Unix time in milliseconds. */
+  witnessed?: { treeSize: number; at: number };
 }
 
 /** A witness, and the state of asking it. */

@@ -8,9 +8,9 @@ import type { Delivery, DeliveryFailure, WebhookEndpoint } from '../store/webhoo
 import { EgressAway } from '../web/egressClient.ts';
 import type { HttpExchange } from '../web/httpClient.ts';
 import { NoAnswer } from '../web/noAnswer.ts';
+import { discardBody } from '../web/response.ts';
 import { EndpointQueue, type QueueLimits } from './endpointQueue.ts';
 import type { EndpointChange } from './endpoints.ts';
-import { type Answer, post } from './post.ts';
 import { nextDelayMs, parseRetryAfterMs, type Waits } from './schedule.ts';
 import { signatureHeaders } from './signature.ts';
 
@@ -34,6 +34,13 @@ export interface DelivererOptions extends QueueLimits, Waits {
   onFatal(error: unknown): void;
 }
 
+/** What is used of an answer: its body is not. */
+export interface Answer {
+  status: number;
+  /** The header as it was sent. */
+  retryAfter?: string;
+}
+
 /** For metrics and health checks. */
 export interface WebhookStatus {
   endpoints: number;
@@ -51,6 +58,9 @@ export interface WebhookStatus {
   oldestDueAt?: number;
 }
 
+/** This much of the body of an answer is read and discarded, to keep the connection. */
+const BODY_BYTES_MAX = 64 * 1024;
+const BODY_MS_MAX = 1000;
 const BUFFER_DELIVERIES = 32;
 /** How soon a change by another process is noticed; each check reads one key of the store. */
 const LOOK_MS = 1000;
@@ -291,7 +301,7 @@ export class Deliverer {
     await this.#options.store.webhooks.endpoints.change(id, gone, null);
   }
 
-  /** The answer, or why there is none; undefined if this process is stopping. */
+  /** Posts without following redirects. The answer, or why there is none; undefined if this process is stopping. */
   async #send(
     endpoint: WebhookEndpoint,
     { webhookId }: Delivery,
@@ -302,12 +312,21 @@ export class Deliverer {
     const secrets = endpoint.secrets
       .filter(({ expiresAt }) => expiresAt === undefined || today < expiresAt)
       .map(({ secret }) => secret);
-    const headers = {
-      'content-type': 'application/json',
-      ...signatureHeaders({ webhookId, sentAt, body, secrets }),
-    };
+    const signed = signatureHeaders({ webhookId, sentAt, body, secrets });
+    const headers = { 'content-type': 'application/json', ...signed };
+    const request = {
+      method: 'POST',
+      url: new URL(endpoint.url),
+      headers,
+      body,
+      timeoutMs,
+      timed: 'head',
+    } as const;
     try {
-      return await post(client, { url: new URL(endpoint.url), headers, body, timeoutMs });
+      return await client.exchange(request, async (answer) => {
+        await discardBody(answer, BODY_BYTES_MAX, BODY_MS_MAX);
+        return { status: answer.statusCode ?? 0, retryAfter: answer.headers['retry-after'] };
+      });
     } catch (error) {
       if (this.#isCutOff) return undefined;
       if (!(error instanceof NoAnswer)) throw error;

@@ -2,8 +2,7 @@ import { pino } from 'pino';
 import type { Delivery, WebhookEndpoint } from '../../src/store/webhookStore.ts';
 import type { HttpExchange } from '../../src/web/httpClient.ts';
 import { NoAnswer } from '../../src/web/noAnswer.ts';
-import { Deliverer } from '../../src/webhook/deliver.ts';
-import type { Answer } from '../../src/webhook/post.ts';
+import { type Answer, Deliverer } from '../../src/webhook/deliver.ts';
 import { OutboxModel } from './outboxModel.ts';
 import { Broken, type End, World } from './world.ts';
 

@@ -1,7 +1,6 @@
 import * as z from 'zod';
 import { toRfc3339 } from '../../base/clock.ts';
-import type { Witnessing } from '../../watch/witnessing.ts';
-import type { WitnessStatus } from '../../watch/witnessStatus.ts';
+import type { Witnessing, WitnessStatus } from '../../watch/witnessing.ts';
 import { by, epochSeconds, plain, type StatusMetric, showAs, WIRE } from './section.ts';
 
 const { count, time } = WIRE;
