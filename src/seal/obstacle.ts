@@ -51,19 +51,22 @@ export function unwitnessed(): ServiceError {
   return repeatLater('witness_unavailable', why);
 }
 
-const OBSTACLES: readonly ErrorCode[] = ['kms_partition_unavailable', 'fork_alarm', 'witness_unavailable'];
+const OBSTACLES: Partial<Record<ErrorCode, () => ServiceError>> = {
+  kms_partition_unavailable: belowQuorum,
+  timestamp_unavailable: unstampable,
+  witness_unavailable: unwitnessed,
+  fork_alarm: forkAlarm,
+};
 
 /** The answer for an obstacle reported by another node. */
 export function obstacleNamed(code: ErrorCode): ServiceError {
-  if (code === 'timestamp_unavailable') return unstampable();
-  if (code === 'fork_alarm') return forkAlarm();
-  return code === 'witness_unavailable' ? unwitnessed() : belowQuorum();
+  return (OBSTACLES[code] ?? belowQuorum)();
 }
 
 /** Why a batch cannot be sealed for now; undefined for an internal fault. */
 export function obstacleOf(error: unknown): ServiceError | undefined {
   if (error instanceof TimestampUnavailable) return unstampable();
-  return error instanceof ServiceError && OBSTACLES.includes(error.code) ? error : undefined;
+  return error instanceof ServiceError && error.code in OBSTACLES ? error : undefined;
 }
 
 /** Why nothing can be sealed now; undefined while sealing works. */

@@ -243,6 +243,16 @@ t.test(
   },
 );
 
+t.test('a batch drafted as an epoch with time-stamps begins waits for an authority', async (t) => {
+  const { open, signing, fatal } = await makeHouse(t, { timestamps: 'required' });
+  const before = { ...signing.epoch, timestamps: 'none' } as const;
+  const { sealer } = await open({ signing: withFault(signing, { epoch: before }) });
+  const [job] = jobs(1, { mode: 'blocking' }) as [ReceivedJob];
+  sealer.submit(job);
+  await t.rejects(sealer.settled(job.id, NEVER), { code: 'timestamp_unavailable' });
+  t.strictSame(fatal, []);
+});
+
 t.test('while another daemon signs with the keys, no create is accepted', async (t) => {
   const { open, signing } = await makeHouse(t);
   let areTaken = true;
