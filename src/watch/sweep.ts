@@ -40,21 +40,14 @@ type Sweep = Omit<SweepOptions, 'onFatal' | 'intervalMs'>;
 /** Removes everything that has expired, in small steps. */
 export async function sweep(options: Sweep, signal?: AbortSignal): Promise<void> {
   options.store.pages?.read();
-  for (const step of [sweepIdempotency, sweepQuotas, sweepSalts, sweepCopies]) {
-    while (!signal?.aborted && (await step(options)) === STEP_ENTRIES_MAX);
-  }
-}
-
-async function sweepIdempotency({ store }: Sweep): Promise<number> {
-  return store.jobs.sweepIdempotency(store.serviceTime.before(IDEMPOTENCY_RETENTION_MS), STEP_ENTRIES_MAX);
-}
-
-async function sweepQuotas({ store, time }: Sweep): Promise<number> {
-  return store.jobs.sweepQuotas(time.date() - QUOTA_RETENTION_MS, STEP_ENTRIES_MAX);
-}
-
-async function sweepSalts({ store }: Sweep): Promise<number> {
-  return store.credentials.sweepSalts(store.serviceTime.now(), STEP_ENTRIES_MAX);
+  const { jobs, credentials, serviceTime } = options.store;
+  const steps = [
+    () => jobs.sweepIdempotency(serviceTime.before(IDEMPOTENCY_RETENTION_MS), STEP_ENTRIES_MAX),
+    () => jobs.sweepQuotas(options.time.date() - QUOTA_RETENTION_MS, STEP_ENTRIES_MAX),
+    () => credentials.sweepSalts(serviceTime.now(), STEP_ENTRIES_MAX),
+    () => sweepCopies(options),
+  ];
+  for (const step of steps) while (!signal?.aborted && (await step()) === STEP_ENTRIES_MAX);
 }
 
 async function sweepCopies(sweep: Sweep): Promise<number> {
