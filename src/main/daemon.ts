@@ -291,7 +291,7 @@ async function openFaces(program: Working): Promise<Running> {
       onRun: (run) => metrics.canary(run),
     }),
   );
-  const drills = own(new Drills({ ...common, partitions: signing, trail: store.trail }));
+  const drills = own(new Drills({ ...common, partitions: () => signing.partitions, trail: store.trail }));
   const consoleTls = openTlsOf(program, 'console.tls', config.console?.tls);
   const { refused, webhooks, tls } = program;
   const { status, ...administration } = administrationOf(program);

@@ -8,7 +8,8 @@ import { actOfProcess, onRecord } from '../store/acts.ts';
 import type { TrailStore } from '../store/trail.ts';
 
 interface DrillsOptions {
-  partitions: Pick<Partitions, 'withdraw' | 'restore' | 'nameOf' | 'spare'>;
+  /** The partitions of the epoch in force. */
+  partitions(): Pick<Partitions, 'withdraw' | 'restore' | 'nameOf' | 'spare'>;
   /** The audit trail: it records who took a partition out, and who put it back. */
   trail: Pick<TrailStore, 'append'>;
   clock: Clock;
@@ -41,12 +42,12 @@ export class Drills {
     actor: Actor,
   ): Promise<string> {
     const { partitions, trail, logger } = this.#options;
-    const name = partitions.nameOf(partition);
+    const name = partitions().nameOf(partition);
     const object = { partition: name, for_ms: options.forMs, below_quorum: options.belowQuorum };
     const act = { act: 'drill.begin', actor, object, outcome: 'done' } as const;
     return this.#inTurn(name, async () => {
       await onRecord(trail, act, async () => {
-        await partitions.withdraw(name, options);
+        await partitions().withdraw(name, options);
         this.#begin(name, options.forMs);
       });
       logger.warn(
@@ -71,7 +72,7 @@ export class Drills {
 
   /** Puts a partition back before its time; a partition in service stays in service. Returns its full name. */
   async putBack(partition: string, actor?: Actor): Promise<string> {
-    const name = this.#options.partitions.nameOf(partition);
+    const name = this.#options.partitions().nameOf(partition);
     await this.#inTurn(name, () => this.#end(name, actor));
     return name;
   }
@@ -98,7 +99,7 @@ export class Drills {
   /** Does nothing if a new epoch has retired the partition's key: the withdrawal ended with that key. */
   async #restore(name: string): Promise<void> {
     try {
-      await this.#options.partitions.restore(name);
+      await this.#options.partitions().restore(name);
     } catch (error) {
       if (!(error instanceof ServiceError && error.code === 'not_found')) throw error;
     }
@@ -106,7 +107,7 @@ export class Drills {
 
   /** Full names of the partitions that can be taken out without stopping the log. */
   get spare(): readonly string[] {
-    return this.#options.partitions.spare;
+    return this.#options.partitions().spare;
   }
 
   /** When the partition with this full name returns by itself, milliseconds since the epoch; undefined for one in service. */

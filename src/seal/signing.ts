@@ -134,21 +134,9 @@ export class Signing {
     return this.#current.partitions.status();
   }
 
-  /** See {@link Partitions.withdraw}; the withdrawal ends with the key's last epoch. */
-  withdraw(name: string, options: { belowQuorum?: boolean } = {}): Promise<void> {
-    return this.#current.partitions.withdraw(name, options);
-  }
-
-  nameOf(name: string): string {
-    return this.#current.partitions.nameOf(name);
-  }
-
-  get spare(): string[] {
-    return this.#current.partitions.spare;
-  }
-
-  restore(name: string): Promise<void> {
-    return this.#current.partitions.restore(name);
+  /** The partitions of the epoch in force: a withdrawal ends with the key's last epoch. */
+  get partitions(): Partitions {
+    return this.#current.partitions;
   }
 
   async close(): Promise<void> {

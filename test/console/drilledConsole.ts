@@ -12,7 +12,7 @@ export async function openDrills(t: Test) {
   const opened: { trail?: TrailStore } = {};
   const out = new Set<string>();
   const drills = new Drills({
-    partitions: {
+    partitions: () => ({
       nameOf: (name) => {
         if (/^(west|east)\/log-2026$/.test(name)) return name;
         throw new ServiceError('not_found', 'There is not exactly one partition of that name.');
@@ -25,7 +25,7 @@ export async function openDrills(t: Test) {
       get spare() {
         return out.size > 0 ? [] : ['west/log-2026', 'east/log-2026'];
       },
-    },
+    }),
     trail: { append: async (act) => (await opened.trail?.append(act)) ?? 0 },
     clock: systemClock,
     logger: pino({ level: 'silent' }),

@@ -16,12 +16,12 @@ function makeRig(t: Test, append: (act: Act) => Promise<number>) {
   };
   const fatal: unknown[] = [];
   const drills = new Drills({
-    partitions: {
+    partitions: () => ({
       nameOf: () => `eu/${keyLabel}`,
       withdraw: async (name) => requireKnown(name),
       restore: async (name) => requireKnown(name),
       spare: [],
-    },
+    }),
     trail: { append },
     clock: Date.now,
     logger: pino({ level: 'silent' }),

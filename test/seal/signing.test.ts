@@ -107,7 +107,8 @@ t.test('a task that waits for a quorum is notified of the new epoch', async (t) 
   const signing = await open();
   t.intercept(signing, 'canSign', { value: () => false });
   await store.epochs.change([first, { ...second, quorum: { needed: 2 } }], 0, null);
-  for (const { region } of signing.status()) await signing.withdraw(`${region}/log`, { belowQuorum: true });
+  for (const { region } of signing.status())
+    await signing.partitions.withdraw(`${region}/log`, { belowQuorum: true });
   const recovered = signing.recovered(NEVER);
   setTime(SWITCH);
   await t.resolves(recovered);
