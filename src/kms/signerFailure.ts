@@ -66,7 +66,7 @@ const FORKED =
   'the store may be an older copy, or of another log: restore the newest backup. To continue the log as it is, stop the daemon and run `pdfseal hsm reset-signers`';
 
 /** Remedies for failures that do not pass by waiting. A code missing here is worth a retry. */
-const REMEDIES: Record<string, string> = {
+export const SIGNER_REMEDIES: Readonly<Record<string, string>> = {
   module_unusable: 'check kms.partitions.module and that the file is a PKCS#11 library for this machine',
   CKR_USER_PIN_NOT_INITIALIZED: 'set the user PIN of the token',
   token_ambiguous: 'name it by token_serial instead of token_label',
@@ -102,7 +102,7 @@ const PIN_REMEDY =
 
 /** The remedy for a failure that an administrator must correct; undefined for one that may pass by itself. */
 export function signerRemedy({ code }: Pick<SignerFailure, 'code'>): string | undefined {
-  return isPinRefusal(code) ? PIN_REMEDY : REMEDIES[code];
+  return isPinRefusal(code) ? PIN_REMEDY : SIGNER_REMEDIES[code];
 }
 
 const RESTART = '; a running daemon sees it once it is restarted, for credentials are handed out at a start';

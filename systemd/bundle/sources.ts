@@ -1,6 +1,6 @@
 /** The pages of the manual in Markdown. A table that the program itself has is put in here, and written in no page. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Metrics } from '../../src/admin/metrics.ts';
 import { requestsOfAdministration } from '../../src/admin/openapi.ts';
@@ -9,6 +9,7 @@ import { EXIT_MEANINGS } from '../../src/cli/exit.ts';
 import type { Operation } from '../../src/http/openapiParts.ts';
 import { OPERATIONS } from '../../src/http/operations.ts';
 import { WEBHOOK_OPERATIONS } from '../../src/http/webhookOperations.ts';
+import { SIGNER_REMEDIES } from '../../src/kms/signerFailure.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -22,13 +23,19 @@ export interface ManualSource {
 export function manualSources(): ManualSource[] {
   const below = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' });
   const paths = below.filter((path) => path.endsWith('.md')).map((path) => `docs/${path}`);
-  return ['README.md', ...paths.toSorted()].map((path) => ({ path, markdown: completed(read(path)) }));
+  return ['README.md', ...paths.toSorted()].map((path) => ({
+    path,
+    markdown: completed(read(path), dirname(path)),
+  }));
 }
 
-/** The text with a table in place of each line that is a link entitled "made": in a checkout, the link leads to what the table is made of. */
-export function completed(markdown: string): string {
-  return markdown.replaceAll(/^\[([^\]]+)\]\(\S+ "made"\)$/gm, (_line, name: string) => {
-    const text = MADE[name]?.() ?? alert(name);
+/**
+ * The text of a page in `folder`, with a table, the text of an alert or a program in place of each line that is a link entitled "made". In a
+ * checkout, the link leads to the source of it.
+ */
+export function completed(markdown: string, folder = 'docs'): string {
+  return markdown.replaceAll(/^\[([^\]]+)\]\((\S+) "made"\)$/gm, (_line, name: string, target: string) => {
+    const text = MADE[name]?.() ?? alert(name) ?? program(join(folder, target));
     if (text === undefined) throw new Error(`the manual asks for "${name}", which nothing makes`);
     return text;
   });
@@ -58,6 +65,11 @@ const MADE: Readonly<Record<string, () => string>> = {
   },
   'Requests on webhooks': () =>
     table(['Request', 'What it does', 'Scope of the key'], rowsOf(WEBHOOK_OPERATIONS, '/v1')),
+  'Codes of the signers': () =>
+    table(
+      ['Code', 'What to do'],
+      Object.entries(SIGNER_REMEDIES).map(([code, remedy]) => [`\`${code}\``, remedy]),
+    ),
   'Requests to the administration': () =>
     table(['Request', 'What it does', 'Scope of the key'], rowsOf(requestsOfAdministration(), '')),
 };
@@ -94,6 +106,19 @@ function alert(name: string): string | undefined {
       .replaceAll(/\{\{[^}]*\}\}/g, '…') ?? '';
   const lasting = value('for') === '' ? '' : `, for ${value('for')}`;
   return `\`${name}\`${lasting}: ${value('summary')}.\n\n${value('description')}`;
+}
+
+const LANGUAGES: Readonly<Record<string, string>> = {
+  '.sh': 'bash',
+  '.mjs': 'js',
+  '.py': 'python',
+  '.java': 'java',
+};
+
+/** A program of the manual, as a block of code. */
+function program(path: string): string | undefined {
+  const language = LANGUAGES[extname(path)];
+  return language === undefined ? undefined : `\`\`\`${language}\n${read(path)}\`\`\``;
 }
 
 function read(path: string): string {
