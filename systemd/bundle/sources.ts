@@ -113,9 +113,10 @@ const LANGUAGES: Readonly<Record<string, string>> = {
   '.mjs': 'js',
   '.py': 'python',
   '.java': 'java',
+  '.json': 'json',
 };
 
-/** A program of the manual, as a block of code. */
+/** A program or a sample of the manual, as a block of code. */
 function program(path: string): string | undefined {
   const language = LANGUAGES[extname(path)];
   return language === undefined ? undefined : `\`\`\`${language}\n${read(path)}\`\`\``;
