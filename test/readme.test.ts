@@ -7,7 +7,7 @@ import { ERROR_KINDS } from '../src/base/errorKinds.ts';
 import { wholeProgram } from '../src/cli/program.ts';
 import { everyKey } from '../src/config/document.ts';
 import { suiteCosts } from './suite/suiteCosts.ts';
-import { leadsSomewhere, linksOf, MANUAL, pageAt, ROOT } from './support/manual.ts';
+import { BESIDE, leadsSomewhere, linksOf, MANUAL, pageAt, ROOT } from './support/manual.ts';
 
 const blocks = MANUAL.flatMap((page) => page.blocks);
 const spans = MANUAL.flatMap((page) => page.spans);
@@ -39,7 +39,9 @@ t.test('the README names the Debian packages that the set-up installs', async (t
 });
 
 t.test('every link within the manual has a target', async (t) => {
-  const links = MANUAL.flatMap((page) => linksOf(page).map((link) => ({ from: page.path, ...link })));
+  const links = [...MANUAL, ...BESIDE].flatMap((page) =>
+    linksOf(page).map((link) => ({ from: page.path, ...link })),
+  );
   t.ok(links.length > 60, `${links.length} of them`);
   for (const { from, path, anchor } of links)
     t.ok(
@@ -50,7 +52,8 @@ t.test('every link within the manual has a target', async (t) => {
 
 t.test('every file that is named exists', async (t) => {
   const roots = 'src|test|config|systemd|native|page|docs';
-  const named = spans.flatMap((span) => span.match(new RegExp(`^(${roots})/[\\w./@-]*$`, 'g')) ?? []);
+  const all = [...MANUAL, ...BESIDE].flatMap((page) => page.spans);
+  const named = all.flatMap((span) => span.match(new RegExp(`^(${roots})/[\\w./@-]*$`, 'g')) ?? []);
   t.ok(named.length > 30, `${named.length} of them`);
   for (const path of named) t.ok(existsSync(join(ROOT, path)), path);
   for (const span of spans)

@@ -44,11 +44,11 @@ install_debian_packages() {
 }
 
 # The package of Node is not made by the Node project. Before anything of it runs, it must be the program that "Compare Node" in
-# docs/install.md was done for.
+# systemd/README.md was done for.
 check_node() {
   sha256sum --check --strict --quiet --ignore-missing node.sha256 >&2 && return 0
   echo "setup: Node is not the program that node.sha256 names; it was not started. Delete node_modules and run this again. If" >&2
-  echo "  package.json names a new version, compare it first: see \"Compare Node\" in docs/install.md" >&2
+  echo "  package.json names a new version, compare it first: see \"Compare Node\" in systemd/README.md" >&2
   exit 1
 }
 

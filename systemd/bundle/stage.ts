@@ -121,7 +121,9 @@ export function assertIsNode(file: string): void {
   const sum = createHash('sha256').update(readFileSync(file)).digest('hex');
   const named = readFileSync(join(ROOT, 'node.sha256'), 'utf8').split('\n');
   if (!named.includes(`${sum}  ${NODE}/bin/node`))
-    throw new Error(`${file} is not the Node that node.sha256 names: see "Compare Node" in docs/install.md`);
+    throw new Error(
+      `${file} is not the Node that node.sha256 names: see "Compare Node" in systemd/README.md`,
+    );
 }
 
 function copy(from: string, to: string, filter: (path: string) => boolean = () => true): void {

@@ -1,4 +1,5 @@
 /** The manual: README.md and the pages below docs, taken apart for the tests that hold them to what there is. */
+import { readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { anchorOf } from '../../systemd/bundle/html.ts';
@@ -54,6 +55,11 @@ function toPage({ path, markdown: text }: ManualSource): ManualPage {
 }
 
 export const MANUAL: readonly ManualPage[] = manualSources().map(toPage);
+
+/** Pages for developers, which are not in the manual. */
+export const BESIDE: readonly ManualPage[] = ['CONTRIBUTING.md', 'systemd/README.md'].map((path) =>
+  toPage({ path, markdown: readFileSync(join(ROOT, path), 'utf8') }),
+);
 
 /** The page at that path; throws where there is none. */
 export function pageAt(path: string): ManualPage {
