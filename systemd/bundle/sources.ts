@@ -70,6 +70,11 @@ const MADE: Readonly<Record<string, () => string>> = {
       ['Code', 'What to do'],
       Object.entries(SIGNER_REMEDIES).map(([code, remedy]) => [`\`${code}\``, remedy]),
     ),
+  Acts: () =>
+    read('test/journeys/acts.md')
+      .split('\n')
+      .filter((line) => line.startsWith('|'))
+      .join('\n'),
   'Requests to the administration': () =>
     table(['Request', 'What it does', 'Scope of the key'], rowsOf(requestsOfAdministration(), '')),
 };

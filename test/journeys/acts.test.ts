@@ -1,4 +1,4 @@
-/** Each act of an operator, of a writer of the store or of a front: who notices it, as the table in docs/trust.md says. */
+/** Each act of an operator, of a writer of the store or of a front: who notices it, as the table in acts.md says. */
 import t from 'tap';
 import { ACTS_OF_OPERATORS } from './actsOfOperators.ts';
 import { ACTS_ON_THE_STORE } from './actsOnTheStore.ts';

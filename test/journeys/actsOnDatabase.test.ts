@@ -1,4 +1,4 @@
-/** The acts of the table in docs/trust.md that need a database: of a front, and of who owns the tables. */
+/** The acts of the table in acts.md that need a database: of a front, and of who owns the tables. */
 import pg from 'pg';
 import t from 'tap';
 import { newJobId } from '../../src/job/id.ts';

@@ -10,7 +10,7 @@ import { leafHash } from '../../src/log/tree.ts';
 import { pdfseal } from '../support/commands.ts';
 import { grown, headOf, type OperatedLog } from './operatedLog.ts';
 
-/** In the order of the table in docs/trust.md. */
+/** In the order of the table in acts.md. */
 export const NOTICERS = ['verify', 'monitor', 'check', 'signers', 'witness', 'audit'] as const;
 type Noticer = (typeof NOTICERS)[number];
 /** `good`, or the outcome and the code of what was found. */
@@ -30,9 +30,8 @@ export interface Act {
 
 /** The table, by the first cell. */
 export function actsTable(): Map<string, Cells> {
-  const page = readFileSync(new URL('../../docs/trust.md', import.meta.url), 'utf8');
-  const [, section = ''] = page.split('\n## Who notices what\n');
-  const [, , ...rows] = section.split('\n## ')[0]?.match(/^\|.*\|$/gm) ?? [];
+  const page = readFileSync(new URL('acts.md', import.meta.url), 'utf8');
+  const [, , ...rows] = page.match(/^\|.*\|$/gm) ?? [];
   return new Map(
     rows.map((row) => {
       const [act = '', ...cells] = row
