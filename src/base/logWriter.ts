@@ -25,6 +25,8 @@ export type LogOutput = (bytes: Buffer) => number;
  *
  * Work is more important than its log: a full disk or a hanging reader costs lines, but neither time nor memory. Lost lines are counted,
  * and the log states how many are missing as soon as it can be written again.
+ *
+ * sonic-boom, which pino uses, does not promise that: with a hanging reader or a full disk, a process that flushes it never ends.
  */
 export class LogWriter {
   readonly #output: LogOutput;

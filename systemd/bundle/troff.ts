@@ -1,4 +1,7 @@
-/** Manual pages in the man(7) macros, which groff and mandoc both read. A piece of text here is lines of troff. */
+/**
+ * Manual pages in the man(7) macros, which groff and mandoc both read without a warning. A piece of text here is lines of troff. Pages of the
+ * pandoc in Debian 12 (2.17) make mandoc warn.
+ */
 
 export interface Page {
   name: string;
