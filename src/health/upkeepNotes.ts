@@ -52,8 +52,13 @@ export function writeNote(file: string, note: object): void {
 
 /** The newest note; undefined if there is none, or none that can be read. */
 export function readUpkeep(stateDir: string, chore: Chore): UpkeepNote | undefined {
+  return readNoteFile(fileOf(stateDir, chore), upkeepNote);
+}
+
+/** Undefined if there is none, or none that can be read. */
+export function readNoteFile<Note>(file: string, schema: z.ZodType<Note>): Note | undefined {
   try {
-    return upkeepNote.parse(JSON.parse(readFileSync(fileOf(stateDir, chore), 'utf8')));
+    return schema.parse(JSON.parse(readFileSync(file, 'utf8')));
   } catch {
     return undefined;
   }

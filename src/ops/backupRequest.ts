@@ -1,8 +1,8 @@
 /** A backup that somebody asks the daemon for. The daemon leaves a request, the unit of the nightly backup takes it, and notes how it fares. */
-import { readFileSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
-import { writeNote } from '../health/upkeepNotes.ts';
+import { readNoteFile, writeNote } from '../health/upkeepNotes.ts';
 
 const askedNote = z.object({ asked_at: z.iso.datetime(), person: z.string() });
 const runNote = z.object({
@@ -28,7 +28,10 @@ export function readBackupNotes(stateDir: string): {
   asked: BackupAsked | undefined;
   run: BackupRun | undefined;
 } {
-  return { asked: read(join(stateDir, ASKED), askedNote), run: read(join(stateDir, RUN), runNote) };
+  return {
+    asked: readNoteFile(join(stateDir, ASKED), askedNote),
+    run: readNoteFile(join(stateDir, RUN), runNote),
+  };
 }
 
 /** Takes the request away, whatever it is. Throws the system's error: then the unit would begin one backup after the other. */
@@ -48,12 +51,4 @@ export function endBackup(stateDir: string, began: Date, reason?: string): void 
     ended_at: new Date().toISOString(),
     ...(reason !== undefined && { reason: reason.slice(0, REASON_CHARS_MAX) }),
   });
-}
-
-function read<Note>(file: string, schema: z.ZodType<Note>): Note | undefined {
-  try {
-    return schema.parse(JSON.parse(readFileSync(file, 'utf8')));
-  } catch {
-    return undefined;
-  }
 }

@@ -122,15 +122,12 @@ export function presentUpkeep(
   { engine }: Pick<StoreLocation, 'engine'>,
   isStamped: boolean,
 ): UpkeepSection {
-  const backup = readUpkeep(stateDir, 'backup');
-  const check = readUpkeep(stateDir, 'check');
   const renewal = readUpkeep(stateDir, 'renewal');
-  const drill = readUpkeep(stateDir, 'restore-drill');
   return {
-    backup,
-    check,
+    backup: readUpkeep(stateDir, 'backup'),
+    check: readUpkeep(stateDir, 'check'),
     renewal,
-    restore_drill: drill,
+    restore_drill: readUpkeep(stateDir, 'restore-drill'),
     chores: CHORE_NAMES.filter((chore) =>
       chore === 'renewal' ? isStamped || renewal !== undefined : chore === 'check' || engine === 'lmdb',
     ),
