@@ -3,13 +3,13 @@ import { PERSON_NAME_RULE, ROLES, readPersonName } from '../base/people.ts';
 import {
   adminAddress,
   choice,
-  credential,
   list,
   networkAddress,
   omissible,
   pemFile,
   table,
   text,
+  tlsKey,
   value,
 } from './keys.ts';
 
@@ -30,11 +30,7 @@ export const consoleTable = table({
     table({
       listen: networkAddress,
       certificateFile: pemFile('the certificate of the console and its chain'),
-      keyFile: omissible(pemFile('its private key'), 'set by key_credential'),
-      keyCredential: omissible(
-        credential('the private key', 'a PEM file, readable to this user'),
-        'set by key_file',
-      ),
+      ...tlsKey,
       clientCaFile: pemFile('the authorities that certify people'),
       clientCrlFile: omissible(pemFile('the revocation lists of those authorities')),
       people: list(person, 'one [[console.tls.people]] table for each certificate').prefault([]),

@@ -1,6 +1,5 @@
 /** The table `[http]` of the configuration: where the API listens, and what a connection may take. */
 import {
-  credential,
   duration,
   flag,
   listenAddresses,
@@ -11,6 +10,7 @@ import {
   size,
   spelled,
   table,
+  tlsKey,
   wholeNumber,
 } from './keys.ts';
 
@@ -23,11 +23,7 @@ export const httpTable = section({
   tls: omissible(
     table({
       certificateFile: pemFile('the certificate of the server and its chain'),
-      keyFile: omissible(pemFile('its private key'), 'set by key_credential'),
-      keyCredential: omissible(
-        credential('the private key', 'a PEM file, readable to this user'),
-        'set by key_file',
-      ),
+      ...tlsKey,
       clientCaFile: omissible(pemFile('the authorities that certify clients')),
       clientCrlFile: omissible(pemFile('the revocation lists of those authorities')),
       clientCertificateRequired: flag('whether a client needs a certificate to connect').prefault(true),

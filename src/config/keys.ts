@@ -160,6 +160,15 @@ export function credential(what: string, expected: string) {
   return text(`the name of a systemd credential that holds ${what}`, /^[\w.-]{1,255}$/, { file });
 }
 
+/** The private key of a listener, whose certificate is named before it. */
+export const tlsKey = {
+  keyFile: omissible(pemFile('its private key'), 'set by key_credential'),
+  keyCredential: omissible(
+    credential('the private key', 'a PEM file, readable to this user'),
+    'set by key_file',
+  ),
+};
+
 const VARIABLE = 'environment variables for the module: names and text values, { NAME = "value" }';
 const VARIABLES = 'a table of environment variables for the module: { NAME = "value" }';
 

@@ -8,6 +8,9 @@ const module = path('the vendor\'s PKCS#11 module, such as "/usr/lib/softhsm/lib
   expected: 'the PKCS#11 module, readable to this user',
 });
 
+const UNIT_CREDENTIAL =
+  'a systemd credential of this unit (LoadCredential=); outside of systemd set CREDENTIALS_DIRECTORY to its folder';
+
 /** A key on a token. */
 export const token = {
   region: text('a region name such as "eu-west" (lower case, digits, dashes)', NAME_PATTERN),
@@ -30,13 +33,7 @@ export const token = {
     }),
     'set by pin_credential',
   ),
-  pinCredential: omissible(
-    credential(
-      'the PIN',
-      'a systemd credential of this unit (LoadCredential=); outside of systemd set CREDENTIALS_DIRECTORY to its folder',
-    ),
-    'set by pin_file',
-  ),
+  pinCredential: omissible(credential('the PIN', UNIT_CREDENTIAL), 'set by pin_file'),
   environment: omissible(variables),
   libraryParameters: omissible(
     text('the text that the module takes when it is initialised, as NSS does', /^[^\0]{1,4096}$/),
@@ -57,13 +54,7 @@ export const partition = {
     }),
     'the key is on a token',
   ),
-  softwareKeyCredential: omissible(
-    credential(
-      'a software key',
-      'a systemd credential of this unit (LoadCredential=); outside of systemd set CREDENTIALS_DIRECTORY to its folder',
-    ),
-    'set by software_key_file',
-  ),
+  softwareKeyCredential: omissible(credential('a software key', UNIT_CREDENTIAL), 'set by software_key_file'),
 };
 
 /** At most sixteen tables of that shape; `expected` describes them to people. */
