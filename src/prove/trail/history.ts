@@ -23,7 +23,8 @@ export interface EarlierState {
 /** The checkpoint in it. Throws OperatorError if the log's keys did not sign it: it would prove nothing about this log. */
 export function readEarlier({ text, from }: EarlierState, trust: TrustFile): EpochCheckpoint {
   const receipt = text.trimStart().startsWith('{') ? parseReceiptJson(text) : undefined;
-  const found = receipt ? checkpointOfReceipt(receipt, trust) : signedCheckpoint(text, trust.logs);
+  const found =
+    receipt === undefined ? signedCheckpoint(text, trust.logs) : checkpointOfReceipt(receipt, trust);
   if (typeof found === 'string') throw new OperatorError(`${from} proves nothing about this log: ${found}`);
   return found;
 }

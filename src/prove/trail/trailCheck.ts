@@ -46,13 +46,17 @@ interface Trail {
   logOrigin: string;
 }
 
-/**
- * The records in a store after that number, each with its receipt if one is available now. If `receipts` is false, they are omitted, and
- * the data they are assembled from is not read.
- */
+export interface TrailOptions {
+  /** Only records after that number. */
+  after?: number;
+  /** If false, receipts are omitted, and the data they are assembled from is not read. */
+  receipts?: boolean;
+}
+
+/** The records in a store, each with its receipt if one is available now. */
 export async function* storedTrail(
   store: Store,
-  { after = 0, receipts = true }: { after?: number; receipts?: boolean } = {},
+  { after = 0, receipts = true }: TrailOptions = {},
 ): AsyncIterable<KeptRecord> {
   for await (const entry of trailEntries(store.trail, after)) {
     const { number, text } = entry;
