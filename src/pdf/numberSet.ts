@@ -9,11 +9,7 @@ export class NumberSet {
   add(number: number): void {
     if (!isObjectNumber(number)) return;
     const index = number >> 3;
-    if (index >= this.#bits.length) {
-      const larger = new Uint8Array(Math.min(2 * (index + 1), (OBJECT_NUMBER_MAX + 1) / 8));
-      larger.set(this.#bits);
-      this.#bits = larger;
-    }
+    if (index >= this.#bits.length) this.#grow(index);
     this.#bits[index] = (this.#bits[index] ?? 0) | (1 << (number & 7));
   }
 
@@ -27,6 +23,12 @@ export class NumberSet {
       const both = (this.#bits[index] ?? 0) & (other.#bits[index] ?? 0);
       for (let bit = 0; both >> bit > 0; bit += 1) if ((both >> bit) & 1) yield index * 8 + bit;
     }
+  }
+
+  #grow(index: number): void {
+    const larger = new Uint8Array(Math.min(2 * (index + 1), (OBJECT_NUMBER_MAX + 1) / 8));
+    larger.set(this.#bits);
+    this.#bits = larger;
   }
 }
 
