@@ -27,13 +27,8 @@ export interface JobsOptions {
 /** Witnesses are asked once a minute or less often. */
 const WITNESSED_AFTER_SECONDS = 60;
 
-type Handlers = Record<
-  'listSealJobs' | 'getSealJob' | 'getSealReceipt' | 'getSealProof' | 'getEvidenceRecord' | 'getSealBundle',
-  Middleware
->;
-
 /** Handlers of the operations that read jobs. */
-export function jobHandlers({ store, sealer, site, trust }: JobsOptions): Handlers {
+export function jobHandlers({ store, sealer, site, trust }: JobsOptions) {
   const evidence = new RecordsInTurn(
     new EvidenceRecords(store, { path: pathsNow(() => trust().timestampAuthorities, systemClock) }),
   );
@@ -107,7 +102,7 @@ export function jobHandlers({ store, sealer, site, trust }: JobsOptions): Handle
       }
       sendTagged(ctx, bundle.bundle_sha512, 'private, no-cache', () => encodeBundle(bundle));
     },
-  };
+  } satisfies Record<string, Middleware>;
 }
 
 /** Answers with a JSON text, or with 304 if the client has it already (RFC 9110, section 13.1.2). */

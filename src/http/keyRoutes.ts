@@ -35,7 +35,13 @@ export function rotateOwnKey(options: KeyRouteOptions): Middleware {
     if (ctx.req.headers.authorization === undefined)
       throw notRotatable('A client certificate has no API key to rotate: renew it at its authority.');
     const apiKey = apiKeyOf(ctx, store.identity.environment);
-    const overlapMs = overlapMsIn(await readOptionalJson(ctx, options.bodyTimeoutMs));
+    const { overlap_seconds, ...rest } = await readOptionalJson(ctx, options.bodyTimeoutMs);
+    const [parameter] = Object.keys(rest);
+    if (parameter !== undefined) {
+      const message = `${parameter} is not known here. Send overlap_seconds or nothing.`;
+      throw new ServiceError('unknown_parameter', message, { parameter });
+    }
+    const overlapMs = readOverlapMs(overlap_seconds, KEY_OVERLAP_SECONDS);
     // A change reads all keys; a repeat, or a refused rotation, needs only this one.
     const known = await store.credentials.get(hashApiKey(apiKey));
     if (known?.replacedBy === undefined) await replace(ctx, apiKey, known, overlapMs, options);
@@ -100,8 +106,8 @@ async function answerTo(apiKey: string, { store, clock }: KeyRouteOptions): Prom
     client: clientId,
     organization,
     scopes,
-    ...(boundTo !== undefined && { 'x5t#S256': Buffer.from(boundTo, 'hex').toString('base64url') }),
-    ...(expiresAt !== undefined && { expires_at: toRfc3339(expiresAt) }),
+    'x5t#S256': boundTo === undefined ? undefined : Buffer.from(boundTo, 'hex').toString('base64url'),
+    expires_at: expiresAt === undefined ? undefined : toRfc3339(expiresAt),
     replaces: old.id,
     replaced_expires_at: toRfc3339(old.expiresAt),
   };
@@ -133,13 +139,6 @@ function withoutEnded(
     return replacedBy === undefined ? [] : [{ ...one, replacedBy }];
   });
   return { forgotten, repointed };
-}
-
-function overlapMsIn({ overlap_seconds: seconds, ...rest }: Record<string, unknown>): number {
-  const [unknown] = Object.keys(rest);
-  if (unknown === undefined) return readOverlapMs(seconds, KEY_OVERLAP_SECONDS);
-  const message = `${unknown} is not known here. Send overlap_seconds or nothing.`;
-  throw new ServiceError('unknown_parameter', message, { parameter: unknown });
 }
 
 function notRotatable(message: string): ServiceError {

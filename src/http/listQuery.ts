@@ -15,13 +15,11 @@ interface ListQuery extends JobQuery {
 
 type Reader = (value: string, name: string) => Partial<ListQuery>;
 
-const OUTCOME_OF_PHASE = {
-  queued: 'waiting',
-  hashing: 'waiting',
-  sealing: 'waiting',
+/** The other phases are those of jobs that wait. */
+const OUTCOME_OF_PHASE: Partial<Record<JobPhase, JobQuery['outcome']>> = {
   completed: 'sealed',
   failed: 'failed',
-} as const satisfies Record<JobPhase, JobQuery['outcome']>;
+};
 
 const READERS: Readonly<Record<string, Reader>> = {
   limit: (value, name) => ({ limit: readLimit(value, name) }),
@@ -33,7 +31,7 @@ const READERS: Readonly<Record<string, Reader>> = {
   phase: (value, name) => {
     const phase = JOB_PHASES.find((one) => one === value);
     if (phase === undefined) throw invalidField(name, `must be one of: ${JOB_PHASES.join(', ')}.`);
-    return { phase, outcome: OUTCOME_OF_PHASE[phase] };
+    return { phase, outcome: OUTCOME_OF_PHASE[phase] ?? 'waiting' };
   },
   created_from: (value, name) => ({ createdFrom: readTime(value, name) }),
   created_to: (value, name) => ({ createdTo: readTime(value, name) }),

@@ -16,10 +16,8 @@ interface LogOptions {
   public: boolean;
 }
 
-type Handlers = Record<'getCheckpoint' | 'getWitnessedCheckpoint' | 'getTile', Middleware>;
-
 /** Handlers of the operations on the log (C2SP tlog-tiles). */
-export function logHandlers({ store, public: isPublic }: LogOptions): Handlers {
+export function logHandlers({ store, public: isPublic }: LogOptions) {
   return {
     /** Answers 404 while the log is empty. */
     async getCheckpoint(ctx) {
@@ -46,7 +44,7 @@ export function logHandlers({ store, public: isPublic }: LogOptions): Handlers {
       ctx.type = 'application/octet-stream';
       ctx.body = data;
     },
-  };
+  } satisfies Record<string, Middleware>;
 }
 
 function sendNote(ctx: RequestContext, note: string): void {

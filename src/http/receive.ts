@@ -56,7 +56,6 @@ export interface ReceivedCreate {
   discard(): Promise<void>;
 }
 
-const MEDIA_TYPES = ['multipart/form-data', 'application/pdf', 'application/json'] as const;
 const HOW_TO_SEND =
   'Content-Type must be multipart/form-data, application/pdf with the fields in the query, or application/json with a source_url.';
 const HOW_TO_SEND_A_FILE =
@@ -76,7 +75,11 @@ export function formOf(ctx: RequestContext, operation: 'createSealJob' | 'create
     requireMediaType(ctx, ['application/json'], 'Content-Type must be application/json.');
     return { kind: 'digests' };
   }
-  const mediaType = requireMediaType(ctx, MEDIA_TYPES, HOW_TO_SEND);
+  const mediaType = requireMediaType(
+    ctx,
+    ['multipart/form-data', 'application/pdf', 'application/json'],
+    HOW_TO_SEND,
+  );
   if (mediaType === 'application/pdf') return { kind: 'pdf', request: parseQueryCreate(ctx.querystring) };
   refuseQuery(ctx);
   return { kind: mediaType === 'application/json' ? 'reference' : 'multipart' };
@@ -132,31 +135,33 @@ class Uploader implements Owner {
   readonly clientId: string;
   readonly isAwaited = true;
   readonly #ctx: RequestContext;
-  #gone: AbortSignal | undefined;
+  #gone: AbortController | undefined;
 
   constructor(ctx: RequestContext) {
     this.clientId = callerOf(ctx).viewer.clientId;
     this.#ctx = ctx;
   }
 
-  /** Created on demand: few uploads last long enough to need it. */
+  /**
+   * Aborted when the client closes the connection, because the answer is then no longer needed. Created on demand: few uploads last long
+   * enough to need it.
+   */
   get signal(): AbortSignal {
-    this.#gone ??= goneSignal(this.#ctx);
-    return this.#gone;
+    if (this.#gone !== undefined) return this.#gone.signal;
+    const gone = new AbortController();
+    this.#gone = gone;
+    const { res } = this.#ctx;
+    const leave = () => {
+      // The event also follows a completed answer.
+      if (res.writableFinished) return;
+      gone.abort(
+        new ServiceError('incomplete_body', 'The connection ended before the request was answered.'),
+      );
+    };
+    if (res.closed) leave();
+    else res.once('close', leave);
+    return gone.signal;
   }
-}
-
-/** Aborted when the client closes the connection, because the answer is then no longer needed. */
-function goneSignal({ res }: RequestContext): AbortSignal {
-  const gone = new AbortController();
-  const leave = () => {
-    // The event also follows a completed answer.
-    if (res.writableFinished) return;
-    gone.abort(new ServiceError('incomplete_body', 'The connection ended before the request was answered.'));
-  };
-  if (res.closed) leave();
-  else res.once('close', leave);
-  return gone.signal;
 }
 
 /** An upload that is still arriving. */

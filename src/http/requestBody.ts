@@ -18,7 +18,9 @@ export function requireMediaType<Type extends string>(
 ): Type {
   const [contentType, ...others] = req.headersDistinct['content-type'] ?? [];
   if (others.length > 0) throw new ServiceError('unsupported_media_type', 'Send Content-Type exactly once.');
-  if (req.headers['content-encoding'] !== undefined || isTransferCoded(req)) {
+  // Node decodes only chunked; any other coding remains on the bytes (RFC 9112, section 6.1).
+  const transferCoding = req.headers['transfer-encoding']?.toLowerCase() ?? 'chunked';
+  if (req.headers['content-encoding'] !== undefined || transferCoding !== 'chunked') {
     throw new ServiceError(
       'unsupported_media_type',
       'Send the body without Content-Encoding, and with no Transfer-Encoding other than chunked.',
@@ -30,28 +32,18 @@ export function requireMediaType<Type extends string>(
   throw new ServiceError('unsupported_media_type', remedy);
 }
 
-/** Node decodes only chunked; any other coding remains on the bytes (RFC 9112, section 6.1). */
-function isTransferCoded({ headers }: IncomingMessage): boolean {
-  return (headers['transfer-encoding'] ?? 'chunked').toLowerCase() !== 'chunked';
-}
-
 /** Asks a client that waits with `Expect: 100-continue` to send its body (RFC 9110, section 10.1.1). */
 export function askForBody({ req, res }: RequestContext): void {
   if (req.headers.expect?.toLowerCase() === '100-continue' && req.httpVersion === '1.1') res.writeContinue();
 }
 
-interface WholeBody {
-  /** The name of the body in the message about its maximum size. */
-  what: string;
-  bytesMax: number;
-  /** Time limit for the whole body, in milliseconds: the body fits into a few packets. */
-  timeoutMs: number;
-}
-
-/** Reads a small body to its end. Throws ServiceError. */
+/**
+ * Reads a small body to its end, which messages name as `what`. The time limit, in milliseconds, is for the whole body: it fits into a few
+ * packets. Throws ServiceError.
+ */
 export async function readWhole(
   ctx: RequestContext,
-  { what, bytesMax, timeoutMs }: WholeBody,
+  { what, bytesMax, timeoutMs }: { what: string; bytesMax: number; timeoutMs: number },
 ): Promise<Buffer> {
   const tooLong = () => new ServiceError('body_too_large', `${what} can have at most ${bytesMax} bytes.`);
   if (Number(ctx.req.headers['content-length'] ?? 0) > bytesMax) throw tooLong();
@@ -91,14 +83,13 @@ export const linger: Middleware = async (ctx, next) => {
   ctx.set('Connection', 'close');
   if (typeof body !== 'string' || ctx.method === 'HEAD') return;
   const answer = Buffer.from(body);
-  ctx.body = Readable.from(answerThenDiscard(answer, ctx), { objectMode: false });
+  const answerThenDiscard = async function* () {
+    yield answer;
+    await discard(req, senderOf(ctx));
+  };
+  ctx.body = Readable.from(answerThenDiscard(), { objectMode: false });
   ctx.length = answer.length;
 };
-
-async function* answerThenDiscard(answer: Buffer, ctx: RequestContext): AsyncGenerator<Buffer> {
-  yield answer;
-  await discard(ctx.req, senderOf(ctx));
-}
 
 /**
  * Discards the rest of the body until it ends, the client disconnects, or the limits are reached. Takes turns with other bodies; if a
@@ -115,20 +106,16 @@ export async function discard(req: IncomingMessage, sender: string): Promise<voi
     discardedBytes += chunk.length;
     if (discardedBytes > LINGER_BYTES_MAX) return resolve();
     req.pause();
-    goOn(req, chunk.length, over.signal);
+    // Continues when it is the turn of this body.
+    const goOn = (give: () => void) => {
+      setTimeout(give, chunk.length / DISCARDED_BYTES_PER_MS);
+      req.resume();
+    };
+    discarding.take('', { signal: over.signal }).then(goOn, () => {});
   });
   for (const event of ['end', 'close', 'error']) req.once(event, () => resolve());
   req.resume();
   await promise;
   over.abort();
   leave();
-}
-
-/** Continues reading when it is the turn of this body. */
-function goOn(req: IncomingMessage, bytes: number, signal: AbortSignal): void {
-  const begin = (give: () => void) => {
-    setTimeout(give, bytes / DISCARDED_BYTES_PER_MS);
-    req.resume();
-  };
-  discarding.take('', { signal }).then(begin, () => {});
 }

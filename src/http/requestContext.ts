@@ -27,7 +27,7 @@ export interface RequestState {
   errorCode?: ErrorCode;
 }
 
-interface RouteParameters {
+export interface RouteParameters {
   params: Record<string, string>;
   /** The pattern of the matching route. */
   routerPath?: string;

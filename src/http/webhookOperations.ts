@@ -141,17 +141,12 @@ export const WEBHOOK_OPERATIONS = {
 } satisfies Record<string, Operation>;
 export type WebhookOperationId = keyof typeof WEBHOOK_OPERATIONS;
 
-/** The messages that endpoints receive: `webhooks` of OpenAPI 3.1. */
+/** The messages that endpoints receive: `webhooks` of OpenAPI 3.1. A signature authenticates them instead of an API key. */
 export function describeWebhooks(tag: string): Record<string, object> {
-  return Object.fromEntries(WEBHOOK_EVENTS.map((event) => [event, { post: describeWebhook(event, tag) }]));
-}
-
-function describeWebhook(event: (typeof WEBHOOK_EVENTS)[number], tag: string): object {
-  return {
+  const describe = (event: (typeof WEBHOOK_EVENTS)[number]) => ({
     tags: [tag],
     operationId: event === 'job.completed' ? 'onJobCompleted' : 'onJobFailed',
     summary: `A job of the client has ended: ${event}`,
-    // A webhook is authenticated by a signature instead of an API key: see webhook-signature.
     security: [],
     description:
       'Standard Webhooks 1.0.0. Answer 2xx; 410 disables the endpoint; after any other answer the message is sent again.',
@@ -163,5 +158,6 @@ function describeWebhook(event: (typeof WEBHOOK_EVENTS)[number], tag: string): o
     })),
     requestBody: jsonBody('WebhookEvent'),
     responses: { '2XX': { description: 'Received. The body is not read.' } },
-  };
+  });
+  return Object.fromEntries(WEBHOOK_EVENTS.map((event) => [event, { post: describe(event) }]));
 }

@@ -129,23 +129,21 @@ export class FormFields {
   }
 }
 
-/** Parses the query of a create whose body is the document. Throws ServiceError. */
+/**
+ * Parses the query of a create whose body is the document. The rules are as strict as for form fields: unreadable bytes are refused, not
+ * replaced. Throws ServiceError.
+ */
 export function parseQueryCreate(querystring: string): CreateRequest {
-  const values: FieldValues = {};
-  for (const [name, text] of pairsOf(querystring)) {
-    requireNew(values, name, CREATE_FORMS.CreateByQuery);
-    setText(values, name, text);
-  }
-  return requestOf(values);
-}
-
-/** Names and values of a query. The rules are as strict as for form fields: unreadable bytes are refused, not replaced. */
-function pairsOf(querystring: string): URLSearchParams {
   if (!isPercentEncoded(querystring)) {
     const message = 'The query must be percent-encoded UTF-8, as encodeURIComponent produces it.';
     throw new ServiceError('invalid_request', message);
   }
-  return new URLSearchParams(querystring);
+  const values: FieldValues = {};
+  for (const [name, text] of new URLSearchParams(querystring)) {
+    requireNew(values, name, CREATE_FORMS.CreateByQuery);
+    setText(values, name, text);
+  }
+  return requestOf(values);
 }
 
 function isPercentEncoded(querystring: string): boolean {

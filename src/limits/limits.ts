@@ -3,7 +3,7 @@ import { ServiceError } from '../base/errors.ts';
 import { formatDuration } from '../base/units.ts';
 import type { Job, QuotaWindow } from '../job/job.ts';
 import type { QuotaCount } from '../store/store.ts';
-import { type LimitPolicies, type NamedQuota, PolicyBook, type RatePolicy } from './policies.ts';
+import { type LimitPolicies, type NamedQuota, PolicyBook } from './policies.ts';
 import { Quotas } from './quotas.ts';
 import { Rates } from './rates.ts';
 
@@ -59,9 +59,10 @@ export class Limits {
   takeRequest(clientId: string): void {
     const policy = this.#policies.rate(clientId);
     if (policy === undefined || this.tryTakeRequest(clientId)) return;
-    const { resetMs } = this.#rates.remainder(clientId, policy);
     this.#onRefusal(clientId, 'rate');
-    throw rateExceeded(policy, resetMs);
+    const seconds = Math.ceil(this.#rates.remainder(clientId, policy).resetMs / 1000);
+    const message = `This client may send ${policy.requests} requests in ${formatDuration(policy.windowMs)}. Repeat the request in ${seconds} s.`;
+    throw new ServiceError('rate_limit_exceeded', message, { retryAfterSeconds: seconds });
   }
 
   /** Like {@link takeRequest}, but returns false instead of throwing. */
@@ -141,10 +142,4 @@ export class Limits {
       retryAfterSeconds: Math.ceil(resetMs / 1000),
     });
   }
-}
-
-function rateExceeded({ requests, windowMs }: RatePolicy, resetMs: number): ServiceError {
-  const seconds = Math.ceil(resetMs / 1000);
-  const message = `This client may send ${requests} requests in ${formatDuration(windowMs)}. Repeat the request in ${seconds} s.`;
-  return new ServiceError('rate_limit_exceeded', message, { retryAfterSeconds: seconds });
 }
