@@ -20,46 +20,35 @@ export function answerErrors(options: AnswerOptions): Middleware {
     try {
       await next();
     } catch (error) {
-      answerFailure(ctx, tellable(ctx, error, options));
+      const { code, message, retryAfterSeconds } = tellable(ctx, error, options);
+      ctx.state.errorCode = code;
+      ctx.status = ERROR_KINDS[code].status;
+      if (retryAfterSeconds !== undefined) ctx.set('Retry-After', String(retryAfterSeconds));
+      ctx.type = JSON_TYPE;
+      ctx.body = encodeEnvelope(ctx.state.requestId, code, message);
     }
   };
 }
 
-/** The error that is shown to the caller. The log gets the details, and `onFatal` gets errors that must end the process. */
-export function tellable(ctx: RequestContext, thrown: unknown, options: AnswerOptions): ServiceError {
-  const error = asAnswer(thrown);
-  report(ctx, error, options);
-  return error instanceof ServiceError ? error : unexpected(error);
-}
-
-function answerFailure(ctx: RequestContext, { code, message, retryAfterSeconds }: ServiceError): void {
-  ctx.state.errorCode = code;
-  ctx.status = ERROR_KINDS[code].status;
-  if (retryAfterSeconds !== undefined) ctx.set('Retry-After', String(retryAfterSeconds));
-  ctx.type = JSON_TYPE;
-  ctx.body = encodeEnvelope(ctx.state.requestId, code, message);
-}
-
-function unexpected(cause: unknown): ServiceError {
-  return new ServiceError(
-    'internal_error',
-    'The service failed to process the request. Give its administrator the request_id.',
-    { cause },
-  );
-}
-
-function concernsUs({ code }: ServiceError): boolean {
-  return ERROR_KINDS[code].status >= 500 || code === 'virus_scan_failed';
-}
-
-/** Faults of the caller are reported only to the caller; faults for the administrator are logged with their causes. */
-function report(ctx: RequestContext, error: unknown, { logger, onFatal }: AnswerOptions): void {
-  if (!(error instanceof ServiceError)) {
-    logger.error({ ...requestIds(ctx), err: error }, 'unexpected error');
-  } else if (concernsUs(error) && error.cause !== undefined) {
-    logger.warn({ ...requestIds(ctx), err: error }, 'refused a request');
+/**
+ * The error that is shown to the caller. Faults of the caller are reported only to the caller; faults for the administrator are logged with
+ * their causes, and `onFatal` gets errors that must end the process.
+ */
+export function tellable(
+  ctx: RequestContext,
+  thrown: unknown,
+  { logger, onFatal }: AnswerOptions,
+): ServiceError {
+  const err = asAnswer(thrown);
+  if (err instanceof ServiceError) {
+    const isOurs = ERROR_KINDS[err.code].status >= 500 || err.code === 'virus_scan_failed';
+    if (isOurs && err.cause !== undefined) logger.warn({ ...requestIds(ctx), err }, 'refused a request');
+    return err;
   }
-  if (error instanceof BrokenInvariant || error instanceof UnknownOutcome) onFatal(error);
+  logger.error({ ...requestIds(ctx), err }, 'unexpected error');
+  if (err instanceof BrokenInvariant || err instanceof UnknownOutcome) onFatal(err);
+  const message = 'The service failed to process the request. Give its administrator the request_id.';
+  return new ServiceError('internal_error', message, { cause: err });
 }
 
 /** The `error` member of the envelope, and of a failed job. */

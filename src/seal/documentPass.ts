@@ -48,13 +48,11 @@ export interface ReceivedDocument {
  * are asked for them only after the verdict.
  */
 export class DocumentPass {
+  readonly #options: DocumentOptions;
   readonly #field: DocumentField;
-  readonly #bytesMax: number;
   readonly #sniffer: PdfSniffer;
-  readonly #pool: Pick<HashPool, 'hasher'>;
-  readonly #hasher: Hasher;
-  readonly #scanner: DocumentScanner | undefined;
   readonly #scan: Scan | undefined;
+  readonly #hasher: Hasher;
   readonly #copies: Copies | undefined;
   readonly #spool: Spool | undefined;
   #verdict: Promise<ScanResult> | undefined;
@@ -62,20 +60,17 @@ export class DocumentPass {
 
   /** A copy that the request declines is not made. The request can still decline it later, when {@link finish} is called. */
   constructor(
-    { pool, documentBytesMax, scanner, copies: made }: DocumentOptions,
+    options: DocumentOptions,
     field: DocumentField,
-    { preserveMetadata = false }: { preserveMetadata?: boolean | undefined },
+    { preserveMetadata }: { preserveMetadata?: boolean | undefined },
   ) {
-    const copies = preserveMetadata ? undefined : made;
+    this.#options = options;
     this.#field = field;
-    this.#bytesMax = documentBytesMax;
     this.#sniffer = new PdfSniffer(field);
-    this.#pool = pool;
-    this.#scanner = scanner;
-    this.#scan = scanner?.scan();
-    this.#hasher = pool.hasher(this.#scan === undefined && copies === undefined);
-    this.#copies = copies;
-    this.#spool = copies?.spool();
+    this.#scan = options.scanner?.scan();
+    this.#copies = preserveMetadata ? undefined : options.copies;
+    this.#hasher = options.pool.hasher(this.#scan === undefined && this.#copies === undefined);
+    this.#spool = this.#copies?.spool();
   }
 
   /** The number of bytes written. */
@@ -89,7 +84,8 @@ export class DocumentPass {
    */
   write(bytes: Uint8Array): Promise<void> | undefined {
     this.#bytes += bytes.length;
-    if (this.#bytes > this.#bytesMax) throw tooLarge(this.#field, this.#bytesMax);
+    const { documentBytesMax } = this.#options;
+    if (this.#bytes > documentBytesMax) throw tooLarge(this.#field, documentBytesMax);
     this.#sniffer.update(bytes);
     const takers = [this.#scan, this.#hasher, this.#spool];
     const rooms = takers.map((taker) => taker?.update(bytes)).filter((room) => room !== undefined);
@@ -111,7 +107,7 @@ export class DocumentPass {
   }
 
   async #unscanned(): Promise<ScanResult> {
-    this.#scanner?.admit();
+    this.#options.scanner?.admit();
     return { verdict: 'not_configured' };
   }
 
@@ -159,7 +155,7 @@ export class DocumentPass {
   }
 
   async #digest(file: CipheredFile): Promise<DocumentDigests> {
-    const hasher = this.#pool.hasher();
+    const hasher = this.#options.pool.hasher();
     try {
       for await (const chunk of readCiphered(file)) await hasher.update(chunk);
       return await hasher.digest();

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
 import { BrokenInvariant } from '../base/assert.ts';
+import { stopwatch } from '../base/clock.ts';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
 import { Turns } from '../base/turns.ts';
 import { UNSEALABLE } from '../job/acceptedJob.ts';
@@ -130,26 +131,28 @@ export class Fetching {
   }
 
   async #run(task: Task): Promise<void> {
-    const { store, sealer } = this.#options;
+    const { store, sealer, source, document, onAttempt } = this.#options;
     const { id } = task.job;
     const sourceUrl = await store.jobs.sourceUrl(id).catch((error) => this.#refuse(id, error));
     if (sourceUrl === 'refused') return;
     if (sourceUrl === undefined) throw new BrokenInvariant(`${id} has no source to be fetched from`);
     let received: ReceivedDocument;
-    const startedAtMs = performance.now();
-    const tell = (end: Omit<FetchAttempt, 'durationMs'>) =>
-      this.#options.onAttempt?.({ durationMs: performance.now() - startedAtMs, ...end });
+    const lap = stopwatch();
     try {
-      received = await this.#fetch(task.job, sourceUrl);
+      document.scanner?.admit();
+      received = await source.fetch(sourceUrl, this.#stop.signal, (answer) =>
+        this.#receive(task.job, answer),
+      );
     } catch (error) {
       if (error instanceof BrokenInvariant || error instanceof UnknownOutcome) throw error;
       if (this.#stop.signal.aborted) return;
       const failure = asFailure(error);
       const pauseMs = this.#pauseMs(task, failure);
-      if (!isNotAsked(failure)) tell({ code: failure.code, again: pauseMs !== undefined });
+      if (!isNotAsked(failure))
+        onAttempt?.({ durationMs: lap(), code: failure.code, again: pauseMs !== undefined });
       return this.#failed(task, { failure, pauseMs }, sourceUrl);
     }
-    tell({ again: false });
+    onAttempt?.({ durationMs: lap(), again: false });
     // If we stop before this, the document is fetched again. Its copy then belongs to no job, and is removed at the next start.
     await sealer.receive(id, received.content, received.copy);
   }
@@ -162,19 +165,11 @@ export class Fetching {
     return 'refused';
   }
 
-  async #fetch(job: Job, sourceUrl: string): Promise<ReceivedDocument> {
-    const { source, document } = this.#options;
-    document.scanner?.admit();
-    return source.fetch(sourceUrl, this.#stop.signal, (answer) => {
-      if ((announcedBytes(answer) ?? 0) > document.documentBytesMax)
-        throw tooLarge('source_url', document.documentBytesMax);
-      return this.#receive(job, answer);
-    });
-  }
-
   async #receive(job: Job, answer: IncomingMessage): Promise<ReceivedDocument> {
-    this.#hashingUnlessScanned(job);
     const { document } = this.#options;
+    const { documentBytesMax } = document;
+    if ((announcedBytes(answer) ?? 0) > documentBytesMax) throw tooLarge('source_url', documentBytesMax);
+    this.#hashingUnlessScanned(job);
     const pass = new DocumentPass(document, 'source_url', job);
     const body = new IncomingBody(answer, this.#options.patience);
     try {
