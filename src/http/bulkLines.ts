@@ -58,7 +58,7 @@ export class BulkLines {
     if (line > BULK_LINES_MAX) throw tooManyLines();
     [this.#text, this.#isTooLong, this.#line] = [new BoundedBytes(LINE_BYTES_MAX), false, line + 1];
     if (isTooLong) yield { line, parse: tooLong };
-    else if (!isBlank(text)) yield { line, parse: () => parse(text) };
+    else if (!isBlank(text)) yield { line, parse: () => parseBulkLine(parseJson(text, 'line')) };
   }
 
   #hold(part: Buffer): void {
@@ -69,10 +69,6 @@ export class BulkLines {
 /** Blank bytes are spaces, tabs and the carriage return of a CRLF line end. */
 function isBlank(text: Buffer): boolean {
   return text.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d);
-}
-
-function parse(bytes: Buffer): BulkLine {
-  return parseBulkLine(parseJson(bytes, 'line'));
 }
 
 function tooLong(): never {

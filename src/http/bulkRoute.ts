@@ -150,7 +150,10 @@ class BulkRequest {
     for (const line of lines) {
       const allowance = new Allowance(limits, clientId);
       while (!allowance.tryTakeRequest()) await this.#pause();
-      this.#begin(line, allowance, await lineTurns.take(clientId, this.#gone.signal));
+      const leave = await lineTurns.take(clientId, this.#gone.signal);
+      this.#counts.lines += 1;
+      const answered = this.#answer(line, allowance, leave).finally(() => this.#underWay.delete(answered));
+      this.#underWay.add(answered);
     }
   }
 
@@ -163,32 +166,27 @@ class BulkRequest {
     this.#counts.paused_ms += PAUSE_MS;
   }
 
-  #begin(line: NumberedLine, allowance: Allowance, leave: () => void): void {
-    this.#counts.lines += 1;
-    const answered = this.#answer(line, allowance)
-      .then((answer) => this.#say(answer))
-      .catch((error) => this.#refuse(line.line, error))
-      .finally(() => {
-        allowance.close();
-        leave();
-        this.#underWay.delete(answered);
-      });
-    this.#underWay.add(answered);
-  }
-
-  async #answer({ line, parse }: NumberedLine, allowance: Allowance): Promise<Answer> {
-    const { request, idempotencyKey, receipt } = parse();
-    const create: Create = {
-      operation: 'createDigestJob',
-      idempotencyKey,
-      form: { kind: 'line', request },
-      allowance,
-      wait: (jobId) => this.#settled(jobId),
-    };
-    const created = await runCreate(this.#ctx, create, this.#options);
-    if (created.outcome?.kind === 'failed') throw failureOf(created.outcome.failure);
-    this.#counts[created.replayed ? 'replayed' : 'accepted'] += 1;
-    return () => this.#accepted(line, created, receipt);
+  /** Carries out a line; never rejects. */
+  async #answer({ line, parse }: NumberedLine, allowance: Allowance, leave: () => void): Promise<void> {
+    try {
+      const { request, idempotencyKey, receipt } = parse();
+      const create: Create = {
+        operation: 'createDigestJob',
+        idempotencyKey,
+        form: { kind: 'line', request },
+        allowance,
+        wait: (jobId) => this.#settled(jobId),
+      };
+      const created = await runCreate(this.#ctx, create, this.#options);
+      if (created.outcome?.kind === 'failed') throw failureOf(created.outcome.failure);
+      this.#counts[created.replayed ? 'replayed' : 'accepted'] += 1;
+      this.#say(() => this.#accepted(line, created, receipt));
+    } catch (error) {
+      this.#refuse(line, error);
+    } finally {
+      allowance.close();
+      leave();
+    }
   }
 
   async #settled(jobId: string): Promise<Outcome | undefined> {

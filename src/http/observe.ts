@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { ErrorCode } from '../base/errors.ts';
 import { newUuid } from '../base/uuid.ts';
 import type { Middleware, RequestContext } from './requestContext.ts';
-import type { RequestLines } from './requestLog.ts';
+import type { RequestLog } from './requestLog.ts';
 import { traceIdOf } from './trace.ts';
 
 /** `req_` and a UUIDv7: the value of `X-Request-Id`, of `request_id` in the envelope, and of `request_id` in the log. */
@@ -21,7 +21,10 @@ export interface AnsweredRequest {
 }
 
 /** Sets the ids of every request and the fixed headers of every answer, and logs one line for each answered request. */
-export function observe(log: RequestLines, onRequest?: (request: AnsweredRequest) => void): Middleware {
+export function observe(
+  log: Pick<RequestLog, 'write' | 'writeStranger'>,
+  onRequest?: (request: AnsweredRequest) => void,
+): Middleware {
   return async (ctx, next) => {
     const startedAt = performance.now();
     const { req, res, state } = ctx;
@@ -36,18 +39,13 @@ export function observe(log: RequestLines, onRequest?: (request: AnsweredRequest
     // The pattern, never the URL: the URL can contain a customer's reference.
     const route = ctx.routerPath ?? 'none';
     const { errorCode } = state;
-    onRequest?.({
-      method: ctx.method,
-      route,
-      status: ctx.status,
-      durationMs,
-      errorCode,
-    });
+    const { method, status } = ctx;
+    onRequest?.({ method, route, status, durationMs, errorCode });
     const line = {
       ...requestIds(ctx),
-      method: ctx.method,
+      method,
       route,
-      status: ctx.status,
+      status,
       duration_ms: Math.round(durationMs * 10) / 10,
       bytes_in: bytesSinceLastRequest(req.socket),
       error_code: errorCode,

@@ -10,9 +10,6 @@ const ADDRESSES_MAX = 1_000;
 const LOCAL = 'local';
 const OTHERS = 'others';
 
-/** The two ways to log a request. */
-export type RequestLines = Pick<RequestLog, 'write' | 'writeStranger'>;
-
 /**
  * Writes the log lines of requests. Requests without a valid API key cost their sender nothing, so only the first ones of each address are
  * written. The rest are counted, and one line at the end of the window states their number.

@@ -198,7 +198,7 @@ function readWebhookIds(value: unknown): string[] | undefined {
   throw invalidField('webhook_ids', demand);
 }
 
-type Position = Pick<Delivery, 'at' | 'webhookId'>;
+type Position = NonNullable<DeliveryPage['after']>;
 
 function encodeCursor({ at, webhookId }: Position): string {
   return Buffer.from(`${at} ${webhookId}`).toString('base64url');

@@ -17,11 +17,11 @@ export function representationSha256(headers: Headers): string | undefined {
 }
 
 function reprDigest(headers: Headers): string | undefined {
-  const text = headers['repr-digest']?.join(', ');
-  if (text === undefined) return undefined;
   try {
-    const value = parseDictionary(text).get('sha-256')?.[0];
-    return value instanceof ArrayBuffer ? hexOf(new Uint8Array(value)) : undefined;
+    const value = parseDictionary(headers['repr-digest']?.join(', ') ?? '').get('sha-256')?.[0];
+    return value instanceof ArrayBuffer && value.byteLength === SHA256_BYTES
+      ? toHex(new Uint8Array(value))
+      : undefined;
   } catch {
     return undefined;
   }
@@ -44,10 +44,6 @@ function s3Checksum(headers: Headers): string | undefined {
   return others.length === 0 ? fromBase64(checksum?.trim()) : undefined;
 }
 
-function fromBase64(text: string | undefined): string | undefined {
-  return text !== undefined && BASE64_SHA256.test(text) ? hexOf(Buffer.from(text, 'base64')) : undefined;
-}
-
-function hexOf(bytes: Uint8Array): string | undefined {
-  return bytes.length === SHA256_BYTES ? toHex(bytes) : undefined;
+function fromBase64(text = ''): string | undefined {
+  return BASE64_SHA256.test(text) ? toHex(Buffer.from(text, 'base64')) : undefined;
 }

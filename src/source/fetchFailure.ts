@@ -16,18 +16,13 @@ export function unfetchable(problem: string): ServiceError {
 /** The document cannot be fetched at the moment. The client can try again after the given seconds. */
 export function unfetchableNow(
   problem: string,
-  { cause, retryAfterSeconds = 1 }: Passing = {},
+  { cause, retryAfterSeconds = 1 }: { cause?: unknown; retryAfterSeconds?: number } = {},
 ): ServiceError {
   return new ServiceError('source_unreachable', `source_url ${problem}.`, {
     parameter: 'source_url',
     retryAfterSeconds,
     cause,
   });
-}
-
-interface Passing {
-  cause?: unknown;
-  retryAfterSeconds?: number;
 }
 
 /** The error for an answer that is not the document. */
