@@ -118,20 +118,12 @@ const refuseAtFront: Middleware = () => {
   );
 };
 
-type ApiRouter = Router<RequestState>;
-
 /** Maximum number of changes to webhook endpoints that wait for the disk at once: each change takes its own flush. */
 const WEBHOOK_CHANGES_MAX = 32;
 const KEY_ROTATIONS_MAX = 32;
 
-interface Routes {
-  router: ApiRouter;
-  /** The routes whose paths have no parameters, by method and path. */
-  literals: Map<string, Middleware[]>;
-}
-
 /** Routes every operation of `openapi.json` to its path, for the callers with access. */
-function routesOf(parts: AppParts, connections: ConnectionLimits): Routes {
+function routesOf(parts: AppParts, connections: ConnectionLimits) {
   const { store, organizations, time, logPublic, tls } = parts;
   const auth: AuthOptions = {
     store,
@@ -148,8 +140,9 @@ function routesOf(parts: AppParts, connections: ConnectionLimits): Routes {
     return next();
   };
   const limitChanges = [limitRate(parts.limits), admitRecord, limitAtOnce(changes)];
-  const router: ApiRouter = new Router({ sensitive: true, strict: true });
-  const literals: Routes['literals'] = new Map();
+  const router = new Router<RequestState>({ sensitive: true, strict: true });
+  /** The routes whose paths have no parameters, by method and path. */
+  const literals = new Map<string, Middleware[]>();
   const handlers = handlersOf(parts);
   const inTurn = readingInTurn();
   for (const [id, { method, path, access, isLimited, failures = [] }] of Object.entries<Operation>(
@@ -173,7 +166,7 @@ function routesOf(parts: AppParts, connections: ConnectionLimits): Routes {
 }
 
 /** Most requests create a job, at a path without parameters: they need no search through the patterns of all routes. */
-function takeLiteral(literals: Routes['literals']): Middleware {
+function takeLiteral(literals: ReadonlyMap<string, Middleware[]>): Middleware {
   return (ctx, next) => {
     const route = literals.get(`${ctx.method} ${ctx.path}`);
     if (route === undefined) return next();
@@ -205,7 +198,15 @@ function handlersOf(parts: AppParts): Record<OperationId, Middleware | Middlewar
   const create = {
     ...shared,
     keys: new IdempotencyKeys(store),
-    capabilities: capabilitiesOf(parts),
+    capabilities: async (clientId: string) => {
+      const isTold = await store.webhooks.endpoints.isListening(clientId, 'job.completed');
+      return [
+        'receipt.sha512',
+        'receipt.inclusion_proof',
+        ...(parts.timestamped?.() ? ['receipt.timestamp'] : []),
+        ...(isTold ? ['webhook.job.completed'] : []),
+      ];
+    },
     slots: new Slots({ of: 'uploads', max: parts.uploadsMax, perClientMax, code: 'too_many_uploads' }),
   };
   const rotations = new Slots({ of: 'rotations of API keys', max: KEY_ROTATIONS_MAX });
@@ -232,17 +233,6 @@ function handlersOf(parts: AppParts): Record<OperationId, Middleware | Middlewar
     getErrorIndex: serveErrorIndex,
     getErrorPage: serveErrorPage,
   };
-}
-
-function capabilitiesOf({ store, timestamped }: AppParts): CreateOptions['capabilities'] {
-  return async (clientId) => [
-    'receipt.sha512',
-    'receipt.inclusion_proof',
-    ...(timestamped?.() ? ['receipt.timestamp'] : []),
-    ...((await store.webhooks.endpoints.isListening(clientId, 'job.completed'))
-      ? ['webhook.job.completed']
-      : []),
-  ];
 }
 
 function refuseWhileDraining(lifecycle: App['lifecycle']): Middleware {

@@ -37,17 +37,13 @@ export interface NamedQuota extends QuotaPolicy {
 export class PolicyBook {
   readonly #rate: RatePolicy;
   readonly #quotas: Map<string, QuotaPolicy>;
-  readonly #clients: Map<string, { rate: RatePolicy | undefined; quotas: Map<string, QuotaPolicy> }>;
+  readonly #clients = new Map<string, { rate: RatePolicy | undefined; quotas: Map<string, QuotaPolicy> }>();
 
   constructor({ rate, quotas, clients }: LimitPolicies) {
     this.#rate = rate;
     this.#quotas = new Map(Object.entries(quotas));
-    this.#clients = new Map(
-      Object.entries(clients).map(([name, own]) => [
-        name,
-        { rate: own.rate, quotas: new Map(Object.entries(own.quotas)) },
-      ]),
-    );
+    for (const [name, own] of Object.entries(clients))
+      this.#clients.set(name, { rate: own.rate, quotas: new Map(Object.entries(own.quotas)) });
   }
 
   /** Undefined if there is no limit. */
