@@ -1,15 +1,11 @@
 import { isReceived } from '../../job/job.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath, tileWidth } from '../../log/tiles.ts';
 import { appendLeaves, emptyEdge, leafHash } from '../../log/tree.ts';
+import { JobsInWindows, mendedMessage } from '../indexCheck.ts';
 import type { IndexFlaw } from '../indexStore.ts';
 import { emptyTally, type OutboxEntry } from '../outboxEntry.ts';
 import { encodeRecord, readable } from '../records.ts';
-import {
-  IDEMPOTENCY_RETENTION_MS,
-  type IdempotencyEntry,
-  QUOTA_RETENTION_MS,
-  type QuotaCount,
-} from '../store.ts';
+import { IDEMPOTENCY_RETENTION_MS, type IdempotencyEntry } from '../store.ts';
 import type { EndpointTally, WebhookEndpoint } from '../webhookStore.ts';
 import type { DatabaseName, Databases } from './databases.ts';
 import { REVISIONS_KEPT } from './endpointRecords.ts';
@@ -272,17 +268,12 @@ const COUNTS_MAX = 3;
 /** The count of a window is that of its jobs. Windows that ended long ago are left to the sweep. */
 function* quotas(view: IndexView): Iterable<Expected[]> {
   const { jobs, quotas } = view.databases;
-  const isOver = (endsAt: number) => endsAt < view.now - QUOTA_RETENTION_MS;
   for (let attempt = 1; ; attempt++) {
-    const counts = new Map<string, QuotaCount>();
+    const windows = new JobsInWindows(view.now);
     const add = (keys: Iterable<Uint8Array>) => {
       for (const key of keys) {
-        const { clientId, quota } = view.jobWithQuota(key) ?? {};
-        if (clientId === undefined || quota === undefined || isOver(quota.endsAt)) continue;
-        const name = inHex(quotaKey(clientId, quota));
-        const count = counts.get(name) ?? { clientId, ...quota, jobs: 0 };
-        count.jobs += 1;
-        counts.set(name, count);
+        const job = view.jobWithQuota(key);
+        if (job !== undefined) windows.add(job);
       }
     };
     // Old jobs are counted page by page, new ones at the moment of the comparison.
@@ -292,15 +283,17 @@ function* quotas(view: IndexView): Iterable<Expected[]> {
       yield [];
     }
     add(jobs.getKeys({ start: settled }));
+    const counted = Array.from(
+      windows.counts.values(),
+      (count): Expected => [quotaKey(count.clientId, count), encodeCount(count)],
+    );
+    const names = new Set(counted.map(([key]) => inHex(key)));
     const isKept = (key: Buffer) =>
       key.length === QUOTA_KEY_BYTES &&
-      (counts.has(inHex(key)) || (isOver(endOfWindow(key)) && readable(quotas.getBinary(key)) !== undefined));
+      (names.has(inHex(key)) ||
+        (windows.isOver(endOfWindow(key)) && readable(quotas.getBinary(key)) !== undefined));
     const keys = Array.from(quotas.getKeys({}), (key) => Buffer.from(key));
     const superfluous = keys.filter((key) => !isKept(key)).map((key): Expected => [key, undefined]);
-    const counted = Array.from(
-      counts,
-      ([name, count]): Expected => [Buffer.from(name, 'hex'), encodeCount(count)],
-    );
     const page = [...superfluous, ...counted];
     if (attempt < COUNTS_MAX && !page.every((expected) => view.isAsExpected('quotas', expected))) continue;
     yield page;
@@ -344,8 +337,8 @@ function* deliveries(
     const isOwn = view.job(jobKeyAtEnd(key))?.clientId === endpoint.clientId;
     const told = isOwn ? eventOf(view, jobKeyAtEnd(key)) : undefined;
     if (told === undefined) return [[key, undefined]];
-    const isRight = entry?.type === told.type && entry.occurredAt === told.occurredAt;
-    return isRight ? [] : [[key, encodeRecord({ attempts: 0, ...afresh, ...entry, ...told })]];
+    const mended = mendedMessage(entry, told, afresh);
+    return mended === undefined ? [] : [[key, mended]];
   });
 }
 

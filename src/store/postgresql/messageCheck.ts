@@ -1,17 +1,14 @@
 import type { Failure } from '../../job/job.ts';
 import { idOf, LEAST_UUID } from '../ids.ts';
-import type { IndexFlaw } from '../indexStore.ts';
+import { type MendableFlaw, mendedMessage } from '../indexCheck.ts';
 import type { OutboxEntry } from '../outboxEntry.ts';
-import { encodeRecord, readable } from '../records.ts';
+import { readable } from '../records.ts';
 import type { Batch } from '../store.ts';
 import type { DeliveryFailure, WebhookEndpoint } from '../webhookStore.ts';
 import { type Queries, statements } from './database.ts';
 import { readRevision } from './revisions.ts';
 
-/** A flaw, and the statement that mends it. */
-export interface TableFlaw extends IndexFlaw {
-  mend(queries: Queries): Promise<unknown>;
-}
+export type TableFlaw = MendableFlaw<(queries: Queries) => Promise<unknown>>;
 
 interface CheckedMessage {
   endpoint_id: string;
@@ -128,8 +125,10 @@ async function* messages(
       if (told === undefined) {
         const mend = (queries: Queries) => queries.rows(SQL[`remove_${table}`], place);
         yield { ...about, kind: 'superfluous', mend };
-      } else if (entry?.type !== told.type || entry.occurredAt !== told.occurredAt) {
-        const record = encodeRecord({ attempts: 0, ...afresh, ...entry, ...told });
+        continue;
+      }
+      const record = mendedMessage(entry, told, afresh);
+      if (record !== undefined) {
         const mend = (queries: Queries) => queries.rows(SQL[`mend_${table}`], [...place, record]);
         yield { ...about, kind: 'wrong', mend };
       }

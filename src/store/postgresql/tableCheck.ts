@@ -4,10 +4,11 @@ import { documentSha256, isOfClient, type Job } from '../../job/job.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath, tileWidth } from '../../log/tiles.ts';
 import { appendLeaves, emptyEdge, leafHash } from '../../log/tree.ts';
 import { idOf, LEAST_UUID, ownUuid } from '../ids.ts';
+import { indexStoreOf, JobsInWindows, windowName } from '../indexCheck.ts';
 import type { IndexFlaw, IndexStore } from '../indexStore.ts';
 import { parseJob } from '../jobCodec.ts';
 import { encodeRecord } from '../records.ts';
-import { QUOTA_RETENTION_MS, type QuotaCount, type StoreIdentity } from '../store.ts';
+import type { StoreIdentity } from '../store.ts';
 import { type Database, type Queries, type Query, statements } from './database.ts';
 import { referenceSha256 } from './jobRows.ts';
 import { announcedBatch } from './logTable.ts';
@@ -71,43 +72,32 @@ export function tableCheck(
   identity: StoreIdentity,
   clock: Clock,
 ): IndexStore {
-  async function* flaws(): AsyncIterable<TableFlaw> {
-    const snapshot = await database.snapshot();
+  async function* flaws(): AsyncIterable<TableFlaw[]> {
+    const { queries, end } = await database.snapshot();
     try {
-      yield* tiles(snapshot.queries);
-      yield* strays(snapshot.queries);
-      const counts = new Counts(clock() - QUOTA_RETENTION_MS);
-      const announced = new Set((await announcedBatch(snapshot.queries))?.jobIds);
-      yield* jobs(snapshot.queries, counts, announced);
-      yield* counts.flaws(snapshot.queries);
-      yield* messageFlaws(snapshot.queries);
+      for await (const flaw of flawsOf(queries, clock())) yield [flaw];
     } finally {
-      await snapshot.end();
+      await end();
     }
   }
 
-  async function keepIdentity(identity: StoreIdentity): Promise<void> {
-    await writes.run((queries) => putNote(queries, 'identity', encodeRecord(identity)));
-  }
+  return indexStoreOf({
+    identity,
+    clock,
+    flaws,
+    mend: ([mend]) => writes.run(async (queries) => mend?.(queries)),
+    keepIdentity: (identity) => writes.run((queries) => putNote(queries, 'identity', encodeRecord(identity))),
+  });
+}
 
-  return {
-    check() {
-      return flaws();
-    },
-
-    async repair({ backup, onMended, isGood }) {
-      const { repair, ...whole } = identity;
-      const mark = repair ?? { begunAt: clock(), backup };
-      await keepIdentity({ ...whole, repair: mark });
-      for await (const flaw of flaws()) {
-        await writes.run((queries) => flaw.mend(queries));
-        onMended(flaw);
-      }
-      if (!(await isGood())) return false;
-      await keepIdentity(whole);
-      return true;
-    },
-  };
+async function* flawsOf(queries: Queries, now: number): AsyncIterable<TableFlaw> {
+  yield* tiles(queries);
+  yield* strays(queries);
+  const windows = new JobsInWindows(now);
+  const announced = new Set((await announcedBatch(queries))?.jobIds);
+  yield* jobs(queries, windows, announced);
+  yield* quotas(queries, windows);
+  yield* messageFlaws(queries);
 }
 
 /** The tiles of the tree that the leaves make (C2SP tlog-tiles), and no others. */
@@ -163,7 +153,7 @@ async function* strays(queries: Queries): AsyncIterable<TableFlaw> {
 /** `announced`: jobs of the batch that is taken up at the next start, which were examined. */
 async function* jobs(
   queries: Queries,
-  counts: Counts,
+  windows: JobsInWindows,
   announced: ReadonlySet<string>,
 ): AsyncIterable<TableFlaw> {
   for (let last = LEAST_UUID; ; ) {
@@ -172,7 +162,7 @@ async function* jobs(
       const job = readable(row);
       if (job === undefined) continue; // The check of the records themselves reports it.
       yield* jobFlaws(row, job, isOfClient(job) && !announced.has(job.id));
-      counts.add(job);
+      windows.add(job);
     }
     const end = rows.at(-1);
     if (end === undefined) return;
@@ -222,37 +212,23 @@ function* jobFlaws(row: CheckedJob, job: Job, isToBeExamined: boolean): Iterable
   if (!isFound) yield of('lookups', 'wrong', SQL.mend_job, mending);
 }
 
-/** The count of a window is that of its jobs. Windows that ended long ago are left to the sweep. */
-class Counts {
-  readonly #overBefore: number;
-  readonly #counts = new Map<string, QuotaCount>();
-
-  constructor(overBefore: number) {
-    this.#overBefore = overBefore;
+/** The count of a window is that of its jobs. */
+async function* quotas(queries: Queries, windows: JobsInWindows): AsyncIterable<TableFlaw> {
+  const { counts } = windows;
+  for (const count of await quotaCounts(queries)) {
+    const entry = windowName(count);
+    const counted = counts.get(entry);
+    counts.delete(entry);
+    if (counted?.jobs === count.jobs || (counted === undefined && windows.isOver(count.endsAt))) continue;
+    const { clientId, name, startsAt, endsAt } = count;
+    const mend = (queries: Queries): Promise<unknown> =>
+      counted
+        ? putQuota(queries, counted)
+        : queries.rows(SQL.remove_quota, [clientId, name, startsAt, endsAt]);
+    yield { index: 'quotas', kind: counted ? 'wrong' : 'superfluous', entry, mend };
   }
-
-  add({ clientId, quota }: Job): void {
-    if (quota === undefined || quota.endsAt < this.#overBefore) return;
-    const key = JSON.stringify([clientId, quota.name, quota.startsAt, quota.endsAt]);
-    const count = this.#counts.get(key) ?? { clientId, ...quota, jobs: 0 };
-    count.jobs += 1;
-    this.#counts.set(key, count);
-  }
-
-  async *flaws(queries: Queries): AsyncIterable<TableFlaw> {
-    for (const { clientId, name, startsAt, endsAt, jobs } of await quotaCounts(queries)) {
-      const columns = [clientId, name, startsAt, endsAt];
-      const entry = JSON.stringify(columns);
-      const counted = this.#counts.get(entry);
-      this.#counts.delete(entry);
-      if (counted?.jobs === jobs || (counted === undefined && endsAt < this.#overBefore)) continue;
-      const mend = (queries: Queries): Promise<unknown> =>
-        counted ? putQuota(queries, counted) : queries.rows(SQL.remove_quota, columns);
-      yield { index: 'quotas', kind: counted ? 'wrong' : 'superfluous', entry, mend };
-    }
-    for (const [entry, count] of this.#counts)
-      yield { index: 'quotas', kind: 'missing', entry, mend: (queries) => putQuota(queries, count) };
-  }
+  for (const [entry, count] of counts)
+    yield { index: 'quotas', kind: 'missing', entry, mend: (queries) => putQuota(queries, count) };
 }
 
 /** Whether the table has a row of `jobs AS j`. It is looked up for each job: a join could read the table from its beginning with every page. */
