@@ -5,17 +5,18 @@ import type { Arrival, ArrivalStore } from '../arrivals.ts';
 import { idOf, ownUuid } from '../ids.ts';
 import { parseRecord } from '../records.ts';
 import type { Bell } from './bell.ts';
-import { type Database, internalStatements, statements } from './database.ts';
+import { type Database, statements } from './database.ts';
 import { JOB_COLUMNS, type JobRow, parseJobRow, referenceSha256 } from './jobRows.ts';
 import type { Writes } from './writes.ts';
 
-const INTERNAL = internalStatements({
-  /**
-   * Jobs read from here are reported to clients only after a commit of this daemon, which reaches every standby after them: so this read
-   * waits for no other commit. At most this many of each login, in turn: one front does not hold up another. The logins are found without
-   * reading all rows.
-   */
-  arrivals: `WITH RECURSIVE logins AS (
+const INTERNAL = statements(
+  {
+    /**
+     * Jobs read from here are reported to clients only after a commit of this daemon, which reaches every standby after them: so this read
+     * waits for no other commit. At most this many of each login, in turn: one front does not hold up another. The logins are found without
+     * reading all rows.
+     */
+    arrivals: `WITH RECURSIVE logins AS (
     (SELECT accepted_by FROM arrivals ORDER BY accepted_by LIMIT 1)
     UNION ALL
     SELECT (SELECT accepted_by FROM arrivals WHERE accepted_by > logins.accepted_by ORDER BY accepted_by LIMIT 1)
@@ -24,12 +25,14 @@ const INTERNAL = internalStatements({
     SELECT job_id, row_number() OVER (ORDER BY job_id) AS place FROM arrivals
       WHERE accepted_by = logins.accepted_by ORDER BY job_id LIMIT $1) AS of_login
   ORDER BY place, job_id`,
-  arrived_jobs: `SELECT ${JOB_COLUMNS}, (SELECT record FROM sources WHERE job_id = j.id) AS source,
+    arrived_jobs: `SELECT ${JOB_COLUMNS}, (SELECT record FROM sources WHERE job_id = j.id) AS source,
     EXISTS (SELECT FROM waiting WHERE job_id = j.id) AS is_own, j.reference_sha256,
     (SELECT floor(extract(epoch FROM arrived_at) * 1000)::float8 FROM arrivals WHERE job_id = j.id) AS arrived_at,
     (SELECT mac FROM arrivals WHERE job_id = j.id) AS mac
   FROM unnest($1::uuid[]) WITH ORDINALITY AS found (id, place) JOIN jobs j USING (id) ORDER BY place`,
-});
+  },
+  { isInternal: true },
+);
 const SQL = statements({
   forget_arrivals: 'DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[])',
   tell_state: 'UPDATE sequencer SET obstacle = $1, scans = $2, acceptance_keys = $3',

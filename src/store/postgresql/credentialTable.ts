@@ -1,7 +1,7 @@
 import { assert } from '../../base/assert.ts';
 import type { Credential, CredentialChange, CredentialStore, SuccessorSalt } from '../credentialStore.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
-import { type Database, internalStatements, type Queries, statements } from './database.ts';
+import { type Database, type Queries, statements } from './database.ts';
 import { lockRevision } from './revisions.ts';
 import { SharedReads } from './sharedReads.ts';
 import type { TrailTable } from './trailTable.ts';
@@ -9,9 +9,9 @@ import type { Writes } from './writes.ts';
 
 const HASH = /^[0-9a-f]{64}$/;
 
-const INTERNAL = internalStatements({
+const INTERNAL = statements({
   credential: 'SELECT key_hash, record FROM credentials WHERE key_hash = ANY ($1::bytea[])',
-});
+}, { isInternal: true });
 const SQL = statements({
   credentials: 'SELECT record FROM credentials ORDER BY key_hash',
   put_credentials: `INSERT INTO credentials SELECT * FROM unnest($1::bytea[], $2::bytea[])
@@ -54,7 +54,7 @@ export function credentialTable(database: Database, writes: Writes, trail: Trail
     async change<Decision extends CredentialChange>(
       decide: (all: readonly Credential[]) => Decision | undefined,
     ): Promise<Decision | undefined> {
-      return writes.runAloneForRequest(async (queries) => {
+      const work = async (queries: Queries) => {
         await lockRevision(queries, 'trail'); // no act of any process comes between
         const decision = decide(await allCredentials(queries));
         if (decision === undefined) return undefined;
@@ -65,7 +65,8 @@ export function credentialTable(database: Database, writes: Writes, trail: Trail
         await addSalts(queries, salts);
         await trail.record(queries, act);
         return decision;
-      });
+      };
+      return writes.run(work, { isAlone: true, isRefusable: true });
     },
 
     async saltOf(keyHash) {

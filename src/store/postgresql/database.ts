@@ -29,16 +29,11 @@ export interface Query {
 }
 
 /** Statements, each under its name. */
-export function statements<Name extends string>(texts: Readonly<Record<Name, string>>): Record<Name, Query> {
-  const named = Object.entries<string>(texts).map(([name, text]) => [name, { name, text }]);
-  return Object.fromEntries(named);
-}
-
-/** Like {@link statements}, for those that are {@link Query.isInternal}. */
-export function internalStatements<Name extends string>(
+export function statements<Name extends string>(
   texts: Readonly<Record<Name, string>>,
+  kind: Pick<Query, 'isInternal'> = {},
 ): Record<Name, Query> {
-  const named = Object.entries<string>(texts).map(([name, text]) => [name, { name, text, isInternal: true }]);
+  const named = Object.entries<string>(texts).map(([name, text]) => [name, { name, text, ...kind }]);
   return Object.fromEntries(named);
 }
 

@@ -3,14 +3,17 @@ import { isRefusable } from '../acts.ts';
 import { ownUuid, uuidOf } from '../ids.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { EndpointStore, NewEndpoint, WebhookEndpoint } from '../webhookStore.ts';
-import { type Database, internalStatements, type Queries, statements } from './database.ts';
+import { type Database, type Queries, statements } from './database.ts';
 import { lockRevision, raiseRevision, readRevision } from './revisions.ts';
 import { SharedReads } from './sharedReads.ts';
 import type { TrailTable } from './trailTable.ts';
 
-const INTERNAL = internalStatements({
-  told_clients: 'SELECT client_id, told FROM endpoints WHERE client_id = ANY ($1::text[])',
-});
+const INTERNAL = statements(
+  {
+    told_clients: 'SELECT client_id, told FROM endpoints WHERE client_id = ANY ($1::text[])',
+  },
+  { isInternal: true },
+);
 const SQL = statements({
   endpoints: 'SELECT record FROM endpoints WHERE client_id = coalesce($1, client_id) ORDER BY id',
   endpoint: 'SELECT record FROM endpoints WHERE id = $1',

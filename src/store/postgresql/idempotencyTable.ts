@@ -3,12 +3,15 @@ import { ownUuid } from '../ids.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { ServiceTime } from '../serviceTime.ts';
 import { IDEMPOTENCY_RETENTION_MS, type IdempotencyEntry, type IdempotencyKey } from '../store.ts';
-import { type Database, internalStatements, type Queries, statements } from './database.ts';
+import { type Database, type Queries, statements } from './database.ts';
 
-const INTERNAL = internalStatements({
-  /** Internal: everything reported about the job that holds the key is read after it. */
-  get_idempotency: 'SELECT record FROM idempotency WHERE key = $1',
-});
+const INTERNAL = statements(
+  {
+    /** Internal: everything reported about the job that holds the key is read after it. */
+    get_idempotency: 'SELECT record FROM idempotency WHERE key = $1',
+  },
+  { isInternal: true },
+);
 const SQL = statements({
   idempotency_holders: `SELECT i.key, i.record, f.job_id IS NOT NULL AS has_failed
     FROM idempotency i LEFT JOIN failures f USING (job_id) WHERE i.key = ANY ($1::bytea[]) ORDER BY i.key FOR UPDATE OF i`,

@@ -95,7 +95,7 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
   /** Accepts in one transaction all jobs that come before it begins. */
   function acceptTogether(): Accepting {
     const newJobs: NewJob[] = [];
-    const refused = writes.runForRequest(async (queries) => {
+    const accept = async (queries: Queries) => {
       if (current === accepting) current = undefined;
       const { refused, replaced } = await refusals(queries, newJobs);
       const accepted = newJobs.filter((one) => !refused.has(one));
@@ -105,7 +105,8 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
       });
       await together([insert(queries, accepted, replaced), options.insertWaiting(queries, waiting)]);
       return refused;
-    });
+    };
+    const refused = writes.run(accept, { isRefusable: true });
     const accepting = { newJobs, refused };
     const end = () => {
       if (current === accepting) current = undefined;

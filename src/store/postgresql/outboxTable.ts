@@ -196,7 +196,7 @@ export function outboxTable(
     },
 
     async sweep({ dueBefore, diedBefore }) {
-      return writes.runAlone(async (queries) => {
+      const work = async (queries: Queries) => {
         await lockRevision(queries, 'endpoints'); // prevents that one is removed meanwhile
         const forgotten = await queries.rows(OUTBOX_SQL.take_forgotten, [diedBefore, SWEEP_ENTRIES_MAX]);
         const room = SWEEP_ENTRIES_MAX - forgotten.length;
@@ -211,7 +211,8 @@ export function outboxTable(
         await bury(queries, letters);
         await queries.rows(OUTBOX_SQL.end_tallies);
         return forgotten.length + overdue.length;
-      });
+      };
+      return writes.run(work, { isAlone: true });
     },
   };
   return { ...store, tell, wake };

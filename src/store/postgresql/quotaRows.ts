@@ -1,10 +1,13 @@
 import type { NewJob, QuotaCount } from '../store.ts';
 import { StoreError } from '../storeError.ts';
-import { internalStatements, type Queries, statements } from './database.ts';
+import { type Queries, statements } from './database.ts';
 
-const INTERNAL = internalStatements({
-  quotas: 'SELECT client_id, name, starts_at, ends_at, jobs FROM quotas',
-});
+const INTERNAL = statements(
+  {
+    quotas: 'SELECT client_id, name, starts_at, ends_at, jobs FROM quotas',
+  },
+  { isInternal: true },
+);
 const SQL = statements({
   /** Locks the counts, in the order that all processes use, and begins missing ones. */
   lock_quotas: `INSERT INTO quotas (client_id, name, starts_at, ends_at, jobs)

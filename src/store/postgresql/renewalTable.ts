@@ -34,7 +34,7 @@ export function renewalTable(database: Database, writes: Writes, trail: TrailTab
     draft: async () => readDraft(database),
 
     async keepDraft(draft, former) {
-      return writes.runAlone(async (queries) => {
+      return trail.acting(null, async (queries) => {
         await lockRevision(queries, 'renewals');
         if (draft.number <= (await allRuns(queries)).length) return false;
         if (!isSameDraft(await readDraft(queries), former)) return false;
@@ -45,7 +45,7 @@ export function renewalTable(database: Database, writes: Writes, trail: TrailTab
     },
 
     async addRow(run, row, tiles) {
-      return writes.runAlone(async (queries) => {
+      return trail.acting(null, async (queries) => {
         await lockRevision(queries, 'renewals');
         if (!isDraftOf(await readDraft(queries), run)) return false;
         const { number } = run;

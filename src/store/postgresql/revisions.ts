@@ -2,7 +2,7 @@ import { type Queries, statements } from './database.ts';
 
 /**
  * Kinds of data whose changes are decided on the newest state, by any process, one after the other. A process that takes several of these
- * locks takes them in this order, in a transaction of its own (see `Writes.runAlone`), so that no two wait for each other.
+ * locks takes them in this order, in a transaction of its own (see {@link WriteOptions.isAlone}), so that no two wait for each other.
  */
 export type Revised = 'endpoints' | 'renewals' | 'trail';
 

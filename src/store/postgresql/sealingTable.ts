@@ -6,16 +6,19 @@ import { idOf, ownUuid } from '../ids.ts';
 import { parseRecord } from '../records.ts';
 import type { Batch } from '../store.ts';
 import type { Bell } from './bell.ts';
-import { type Database, internalStatements, statements } from './database.ts';
+import { type Database, statements } from './database.ts';
 import { JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
 import { IS_ACTIVE } from './sequencer.ts';
 
-const INTERNAL = internalStatements({
-  sealing_node: `SELECT holder, obstacle, scans, acceptance_keys, has_table_privilege('leaves', 'INSERT') AS is_privileged, (${IS_ACTIVE}) AS is_active,
+const INTERNAL = statements(
+  {
+    sealing_node: `SELECT holder, obstacle, scans, acceptance_keys, has_table_privilege('leaves', 'INSERT') AS is_privileged, (${IS_ACTIVE}) AS is_active,
     (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS date,
     (SELECT count(*) FROM waiting) + (SELECT count(*) FROM arrivals WHERE accepted_by = session_user::text) AS waiting
   FROM sequencer`,
-});
+  },
+  { isInternal: true },
+);
 const SQL = statements({
   ended_jobs: `SELECT ${JOB_COLUMNS}, (SELECT b.record FROM batches b
       WHERE b.tree_size > (SELECT leaf_index FROM leaves WHERE job_id = j.id) ORDER BY b.tree_size LIMIT 1) AS batch

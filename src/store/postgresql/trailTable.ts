@@ -38,7 +38,7 @@ export function trailTable(database: Database, writes: Writes, options: TrailOpt
     work: (queries: Queries) => Promise<T>,
     isRefused = isRefusable(act),
   ): Promise<T> {
-    return isRefused ? writes.runAloneForRequest(work) : writes.runAlone(work);
+    return writes.run(work, { isAlone: true, isRefusable: isRefused });
   }
 
   /**

@@ -9,11 +9,18 @@ import type { Turn } from './sequencer.ts';
 
 type Work<T> = (queries: Queries) => Promise<T>;
 
-interface Pending {
+export interface WriteOptions {
+  /**
+   * Whether it has a transaction of its own. Every work that takes locks shared with other processes must have one, one after the other:
+   * together with other works it could hold a lock that another process needs first, and wait for one that the other holds.
+   */
+  isAlone?: boolean;
+  /** For a request: throws StoreError `disk_full` if the daemon itself would wait for space on the server's disk. */
+  isRefusable?: boolean;
+}
+
+interface Pending extends WriteOptions {
   work: Work<unknown>;
-  isAlone: boolean;
-  /** Whether it fails instead of waiting for space on the disk. */
-  isRefusable: boolean;
   resolve(result: unknown): void;
   reject(error: unknown): void;
 }
@@ -52,29 +59,7 @@ export class Writes {
    * Resolves with the result of `work`, once that is durable. A work that throws has written nothing. It can be called several times: it
    * may only use the queries it is given.
    */
-  run<T>(work: Work<T>): Promise<T> {
-    return this.#run(work, {});
-  }
-
-  /** Like {@link run} for a request: throws StoreError `disk_full` if the daemon itself would wait for space on the server's disk. */
-  runForRequest<T>(work: Work<T>): Promise<T> {
-    return this.#run(work, { isRefusable: true });
-  }
-
-  /**
-   * Like {@link run}, in a transaction of its own. Every work that takes locks shared with other processes must run this way, one after the
-   * other: together with other works it could hold a lock that another process needs first, and wait for one that the other holds.
-   */
-  runAlone<T>(work: Work<T>): Promise<T> {
-    return this.#run(work, { isAlone: true });
-  }
-
-  /** Combines {@link runAlone} and {@link runForRequest}. */
-  runAloneForRequest<T>(work: Work<T>): Promise<T> {
-    return this.#run(work, { isAlone: true, isRefusable: true });
-  }
-
-  #run<T>(work: Work<T>, { isAlone = false, isRefusable = false }: Partial<Pending>): Promise<T> {
+  run<T>(work: Work<T>, { isAlone = false, isRefusable = false }: WriteOptions = {}): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (isRefusable) this.#database.space.admit(); // It would only wait behind works that wait for space.
       this.#pending.push({
