@@ -1,14 +1,15 @@
 import { fromUtf8, toHex } from '../base/bytes.ts';
+import type { Clock } from '../base/clock.ts';
 import { sha256, sha512 } from '../base/crypto.ts';
 import { randomIdBytes } from '../base/random.ts';
 import { newJobId } from '../job/id.ts';
 import type { ReceivedJob } from '../job/job.ts';
-import { auditReference } from '../manifest/auditRecord.ts';
+import { type Act, auditReference, encodeAuditRecord } from '../manifest/auditRecord.ts';
 import { encodeRecord, parseRecord } from './records.ts';
 import { AUDIT_CLIENT, type TrailEntry } from './trail.ts';
 
 /** The job that seals a record: a job like any other, whose document is the record itself. */
-export function auditJob(number: number, text: string, acceptedAt: number): ReceivedJob {
+function auditJob(number: number, text: string, acceptedAt: number): ReceivedJob {
   const bytes = fromUtf8(text);
   const document = { sha256: toHex(sha256(bytes)), sha512: toHex(sha512(bytes)), bytes: bytes.length };
   return {
@@ -27,9 +28,22 @@ export function auditJob(number: number, text: string, acceptedAt: number): Rece
   };
 }
 
-/** An entry as its bytes in a store; its key is the number. */
-export function encodeTrailEntry({ jobId, text }: Omit<TrailEntry, 'number'>): Buffer {
-  return encodeRecord([jobId, text]);
+export interface TrailOptions {
+  environment: string;
+  clock: Clock;
+}
+
+/** The record of an act that follows the newest one, as its bytes in a store, and the job that seals it. */
+export function recordAfter(
+  newest: TrailEntry | undefined,
+  act: Act,
+  { environment, clock }: TrailOptions,
+): { number: number; record: Buffer; job: ReceivedJob } {
+  const number = (newest?.number ?? 0) + 1;
+  const atMs = clock();
+  const text = encodeAuditRecord(act, { number, previous: newest?.text, atMs, environment });
+  const job = auditJob(number, text, atMs);
+  return { number, record: encodeRecord([job.id, text]), job };
 }
 
 export function parseTrailEntry(number: number, value: Uint8Array): TrailEntry {

@@ -4,12 +4,10 @@ import type { Act } from '../manifest/auditRecord.ts';
 export interface CredentialStore {
   get(keyHash: string): Promise<Credential | undefined>;
   all(): Promise<Credential[]>;
-  /** Adds or replaces the credentials with these `keyHash`es, in one transaction, and erases their salts. */
-  put(credentials: Credential[], act: Act | null): Promise<void>;
 
   /**
-   * Like {@link put} for the result of `decide` on all credentials, without any act of another process in between. `decide` can be called
-   * several times; if it returns undefined, nothing is written. Resolves with its last decision.
+   * Writes the result of `decide` on all credentials, without any act of another process in between. `decide` can be called several times;
+   * if it returns undefined, nothing is written. Resolves with its last decision.
    */
   change<Decision extends CredentialChange>(
     decide: (all: readonly Credential[]) => Decision | undefined,
@@ -33,12 +31,13 @@ export interface SuccessorSalt {
 }
 
 export interface CredentialChange {
+  /** Added, or in the place of those with the same `keyHash`. */
   credentials: Credential[];
   /** Credentials that the same change removes. */
   forgotten?: Credential[];
   /** Salts of credentials that this change writes. The salts of all others that it writes or removes are erased. */
   salts?: SuccessorSalt[];
-  act: Act;
+  act: Act | null;
 }
 
 export const SCOPES = ['jobs:create', 'jobs:read', 'webhooks:manage', 'admin:read', 'admin'] as const;

@@ -17,7 +17,7 @@ async function addSample({ store }: TestConsole, fields: Partial<NewEndpoint> = 
 t.test('an endpoint is added, and its secret is shown once', async (t) => {
   const test = await openTestConsole(t);
   const { endpoints } = test.store.webhooks;
-  await test.store.credentials.put([sampleCredential()], null);
+  await test.store.credentials.change(() => ({ credentials: [sampleCredential()], act: null }));
   const { cookie, token } = test.signedIn('administrator', 'Berta');
   const form = `client=billing&url=${encodeURIComponent(URL_ALLOWED)}&description=A+%3Cb%3E&event=job.failed`;
   const headers = { cookie, 'sec-fetch-site': 'same-origin' };

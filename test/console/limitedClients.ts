@@ -23,7 +23,7 @@ export async function limited(t: Test, clients: LimitPolicies['clients'], names 
   });
   opened.store = test.store;
   const credentials = names.map((clientId, n) => sampleCredential({ clientId, id: `key_${n}` }));
-  await test.store.credentials.put(credentials, null);
+  await test.store.credentials.change(() => ({ credentials, act: null }));
   const use = async (clientId: string, quota: string, jobs: number) => {
     for (let n = 0; n < jobs; n += 1)
       await test.store.jobs.accept(sampleJob({ clientId, quota: windowAt(NOW, quota, day(1)) }));

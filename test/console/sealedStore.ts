@@ -32,7 +32,7 @@ export async function openSealedStore(t: Test, clients: readonly string[]): Prom
   const store = await openStore({ path });
   t.teardown(() => store.close());
   const credentials = clients.map((clientId, n) => sampleCredential({ clientId, id: `key_${n}` }));
-  await store.credentials.put(credentials, null);
+  await store.credentials.change(() => ({ credentials, act: null }));
   return { store, evidence: evidenceIn(store) };
 }
 

@@ -13,7 +13,7 @@ t.test('endpoints are listed, those with trouble first', async (t) => {
   const test = await openTestConsole(t);
   const well = await addEndpoint(test, { clientId: 'archive', url: 'https://archive.example/in?key=s3cret' });
   const bad = await addEndpoint(test, { dead: 2, waiting: 1 });
-  await test.store.credentials.put([sampleCredential()], null);
+  await test.store.credentials.change(() => ({ credentials: [sampleCredential()], act: null }));
   const auditor = test.signedIn('auditor');
   const { text } = await test.get('/access/webhooks', auditor);
   t.ok(text.indexOf(bad.id) < text.indexOf(well.id));

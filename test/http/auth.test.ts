@@ -60,7 +60,10 @@ t.test('only a valid key in a Bearer header passes', async (t) => {
 
   const credential = await store.credentials.get(hashApiKey(key));
   if (!credential) throw new Error('no credential');
-  await store.credentials.put([{ ...credential, revokedAt: Date.now() }], null);
+  await store.credentials.change(() => ({
+    credentials: [{ ...credential, revokedAt: Date.now() }],
+    act: null,
+  }));
   t.strictSame(await codeOf(client, `Bearer ${key}`), refused, 'revoked a moment ago');
 });
 
@@ -69,7 +72,10 @@ t.test('a key that is revoked while it uploads creates nothing', async (t) => {
   const upload = await slowUpload(client.as(key), pdfOf('late'));
   const credential = await store.credentials.get(hashApiKey(key));
   if (!credential) throw new Error('no credential');
-  await store.credentials.put([{ ...credential, revokedAt: Date.now() }], null);
+  await store.credentials.change(() => ({
+    credentials: [{ ...credential, revokedAt: Date.now() }],
+    act: null,
+  }));
   const answer = await upload.finish();
   t.equal(answer.status, 401);
   t.match(answer.headers.get('WWW-Authenticate'), 'error="invalid_token"');

@@ -125,9 +125,9 @@ async function openHouse(t: Test, options: SecuredOptions = {}): Promise<House> 
     port: secured.port,
     clock,
     client: (name, subject) => issueClient(dir, name, authority, subject),
-    map: (certificateName, clientId) =>
-      app.store.credentials.put(
-        [
+    map: async (certificateName, clientId) =>
+      void (await app.store.credentials.change(() => ({
+        credentials: [
           {
             keyHash: hashCertificateName(certificateName),
             id: `key_${clientId}`,
@@ -139,8 +139,8 @@ async function openHouse(t: Test, options: SecuredOptions = {}): Promise<House> 
             certificateName,
           },
         ],
-        null,
-      ),
+        act: null,
+      }))),
   };
 }
 
@@ -216,7 +216,10 @@ t.test('a certificate authenticates a client as its key does', async (t) => {
   t.equal((await ask(house.port, pair, { agent })).status, 200);
   const credential = await house.app.store.credentials.get(hashCertificateName('CN=invoices,O=Acme'));
   if (!credential) throw new Error('no credential');
-  await house.app.store.credentials.put([{ ...credential, revokedAt: Date.now() }], null);
+  await house.app.store.credentials.change(() => ({
+    credentials: [{ ...credential, revokedAt: Date.now() }],
+    act: null,
+  }));
   t.equal(
     (await ask(house.port, pair, { agent })).status,
     401,

@@ -204,7 +204,10 @@ t.test('each line of a batch is a create of its own', async (t) => {
     await stream.until(1);
     const credential = await store.credentials.get(hashApiKey(doomed));
     if (!credential) throw new Error('no credential');
-    await store.credentials.put([{ ...credential, revokedAt: Date.now() - 1 }], null);
+    await store.credentials.change(() => ({
+      credentials: [{ ...credential, revokedAt: Date.now() - 1 }],
+      act: null,
+    }));
     stream.send(good);
     stream.request.end();
     t.match(await stream.ended, [{ status: 202 }, { status: 401, error: { code: 'invalid_api_key' } }]);

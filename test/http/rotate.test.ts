@@ -33,7 +33,10 @@ async function issue(app: TestApp, overrides: Parameters<TestApp['issue']>[0] = 
   const apiKey = await app.issue(overrides);
   const credential = await app.store.credentials.get(hashApiKey(apiKey));
   if (!credential) throw new Error('no credential');
-  await app.store.credentials.put([credential], actOfProcess('command', 'key.issue', auditedKey(credential)));
+  await app.store.credentials.change(() => ({
+    credentials: [credential],
+    act: actOfProcess('command', 'key.issue', auditedKey(credential)),
+  }));
   return apiKey;
 }
 
@@ -133,7 +136,10 @@ t.test('a wrong body, an ended key and a replaced key are refused', async (t) =>
   const { body } = await rotate(app, key);
   const next = await app.store.credentials.get(hashApiKey(body.api_key));
   if (!next) throw new Error('no successor');
-  await app.store.credentials.put([{ ...next, revokedAt: Date.now() }], null);
+  await app.store.credentials.change(() => ({
+    credentials: [{ ...next, revokedAt: Date.now() }],
+    act: null,
+  }));
   t.match(await rotate(app, key), { status: 409, body: { error: { message: /has ended/ } } });
 });
 

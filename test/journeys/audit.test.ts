@@ -307,7 +307,8 @@ t.test('the trail is checked against the log, the last checkpoint and the API ke
   const change = (which: string, how: (credential: Credential) => object | undefined) => async () => {
     const store = await openStore({ path: storeDir });
     const found = (await store.credentials.all()).find(({ id: own }) => own === which);
-    if (found !== undefined) await store.credentials.put([{ ...found, ...how(found) }], null);
+    if (found !== undefined)
+      await store.credentials.change(() => ({ credentials: [{ ...found, ...how(found) }], act: null }));
     await store.close();
   };
   for (const [what, harm, finding] of [

@@ -47,7 +47,10 @@ export async function makeWholeLog(t: Test, store = ''): Promise<OperatedLog> {
   const credential = sampleCredential();
   await log.inStore(async ({ trail, credentials }) => {
     await trail.append(actOfProcess('command', 'log.create', epochObject(ORIGIN, first)));
-    await credentials.put([credential], actOfProcess('command', 'key.issue', auditedKey(credential)));
+    await credentials.change(() => ({
+      credentials: [credential],
+      act: actOfProcess('command', 'key.issue', auditedKey(credential)),
+    }));
   }, first.from);
   await log.seal({ at: day(2, 2), jobs: [old], keys: [former.key], authority: alpha });
   log.write('older.json', await log.exportTrust());

@@ -156,10 +156,10 @@ t.test('jobs of fronts are sealed, jobs of unknown clients fail, and fronts are 
   const { arrivals } = store;
   if (arrivals === undefined) throw new Error('it hears of no arrivals');
   const good = newJob();
-  await store.credentials.put(
-    [sampleCredential({ clientId: good.clientId, organization: good.organization })],
-    null,
-  );
+  await store.credentials.change(() => ({
+    credentials: [sampleCredential({ clientId: good.clientId, organization: good.organization })],
+    act: null,
+  }));
   const stranger = newJob({ clientId: 'nobody' });
   await front.jobs.accept(good);
   await front.jobs.accept(stranger);

@@ -202,7 +202,11 @@ t.test(
         await t.rejects(store.trail.append(by(via)), refused, via);
         await t.rejects(endpoints.add(sampleEndpoint(), 16, by(via)), refused, via);
         await t.rejects(endpoints.remove(endpoint.id, by(via)), refused, via);
-        await t.rejects(store.credentials.put([sampleCredential()], by(via)), refused, via);
+        await t.rejects(
+          store.credentials.change(() => ({ credentials: [sampleCredential()], act: by(via) })),
+          refused,
+          via,
+        );
       }
       await t.rejects(outbox.test(endpoint.id), refused);
     };

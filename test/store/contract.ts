@@ -839,7 +839,7 @@ async function credentials(t: Test, makeStore: MakeStore): Promise<void> {
     const { store } = await makeStore(t);
     const act: Act = { act: 'key.issue', actor: { via: 'command' }, object: {}, outcome: 'done' };
     const one = sampleCredential({ keyHash: 'a'.repeat(64), id: 'key_0' });
-    await store.credentials.put([one], null);
+    await store.credentials.change(() => ({ credentials: [one], act: null }));
     const count = async () =>
       store.credentials.change((all) => {
         const [found] = all;
@@ -856,11 +856,11 @@ async function credentials(t: Test, makeStore: MakeStore): Promise<void> {
   t.test('credentials are stored by hash, and replaced', async (t) => {
     const { store, reopen } = await makeStore(t);
     const [old, other] = [sampleCredential(), sampleCredential({ id: 'key_2' })];
-    await store.credentials.put([old], null);
-    await store.credentials.put([other], null);
+    await store.credentials.change(() => ({ credentials: [old], act: null }));
+    await store.credentials.change(() => ({ credentials: [other], act: null }));
     const next = sampleCredential({ id: 'key_3' });
     const replaced = { ...old, expiresAt: START_MS + 1, replacedBy: 'key_3' };
-    await store.credentials.put([replaced, next], null);
+    await store.credentials.change(() => ({ credentials: [replaced, next], act: null }));
     for await (const opened of thenReopened(store, reopen)) {
       t.same(await opened.credentials.get(old.keyHash), replaced);
       t.same(await opened.credentials.get(next.keyHash), next);
@@ -876,7 +876,7 @@ async function credentials(t: Test, makeStore: MakeStore): Promise<void> {
     const act: Act = { act: 'key.rotate', actor: { via: 'command' }, object: {}, outcome: 'done' };
     const ids = ['key_1', 'key_2', 'key_3', 'key_4', 'key_5'];
     const all = ids.map((id) => sampleCredential({ id }));
-    await store.credentials.put(all, null);
+    await store.credentials.change(() => ({ credentials: all, act: null }));
     const salts = all.map(({ keyHash, id }, n) => ({ keyHash, salt: id, endsAt: START_MS + n }));
     await store.credentials.change(() => ({ credentials: all, salts, act }));
     const kept = async (store: Store) =>
@@ -889,7 +889,7 @@ async function credentials(t: Test, makeStore: MakeStore): Promise<void> {
     t.equal(await credentials.sweepSalts(START_MS - 1, 10), 0, 'none has ended');
     t.equal(await credentials.sweepSalts(START_MS + 1, 1), 1, 'step by step');
     t.equal(await credentials.sweepSalts(START_MS + 1, 10), 1);
-    await credentials.put([{ ...third, revokedAt: START_MS }], act);
+    await credentials.change(() => ({ credentials: [{ ...third, revokedAt: START_MS }], act }));
     await credentials.change(() => ({ credentials: [], forgotten: [fourth], act }));
     t.same(await kept(await reopen()), ['key_5']);
   });
@@ -898,7 +898,10 @@ async function credentials(t: Test, makeStore: MakeStore): Promise<void> {
     const { store } = await makeStore(t);
     for (const keyHash of ['', 'ab', 'AB'.repeat(32), '\0'.repeat(64)]) {
       t.equal(await store.credentials.get(keyHash), undefined);
-      await t.rejects(store.credentials.put([sampleCredential({ keyHash })], null), BrokenInvariant);
+      await t.rejects(
+        store.credentials.change(() => ({ credentials: [sampleCredential({ keyHash })], act: null })),
+        BrokenInvariant,
+      );
     }
     t.same(await store.credentials.all(), []);
   });

@@ -11,10 +11,10 @@ async function openWith(t: Test, clients: readonly string[]): Promise<Store> {
   await createStore({ path, identity, epoch });
   const store = await openStore({ path });
   t.teardown(() => store.close());
-  await store.credentials.put(
-    clients.map((clientId) => sampleCredential({ clientId, id: `key_${clientId}` })),
-    null,
-  );
+  await store.credentials.change(() => ({
+    credentials: clients.map((clientId) => sampleCredential({ clientId, id: `key_${clientId}` })),
+    act: null,
+  }));
   return store;
 }
 

@@ -15,7 +15,7 @@ t.test('an API key that nobody uses any more leaves memory once others were used
   const store = await openStore({ path });
   t.teardown(() => store.close());
   const all = Array.from({ length: 1_100 }, (_, n) => sampleCredential({ id: `key_${n}` }));
-  await store.credentials.put(all, null);
+  await store.credentials.change(() => ({ credentials: all, act: null }));
   const [first, ...others] = all.map(({ keyHash }) => keyHash);
   const read = async (keyHash = '') => new WeakRef((await store.credentials.get(keyHash)) as Credential);
   const known = await read(first);

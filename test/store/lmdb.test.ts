@@ -45,7 +45,10 @@ t.test('a daemon takes salts of an earlier version out of the records of keys', 
   const { store, path } = await makeStore(t);
   const replaced = sampleCredential({ serviceEnd: 7, boundTo: 'ab'.repeat(32) });
   const former = { ...replaced, successorSalt: 'c2FsdA==' };
-  await store.credentials.put([former, sampleCredential({ id: 'key_2' })], null);
+  await store.credentials.change(() => ({
+    credentials: [former, sampleCredential({ id: 'key_2' })],
+    act: null,
+  }));
   await store.close();
   const daemon = await openStore({ path, onMigration: t.fail });
   t.teardown(() => daemon.close());

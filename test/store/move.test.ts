@@ -73,7 +73,10 @@ async function fill(store: Store): Promise<void> {
   if (first) await webhooks.outbox.settle(first, { kind: 'delivered' });
   if (second) await webhooks.outbox.settle(second, { kind: 'dead', failure });
   await webhooks.endpoints.remove(gone.id, act);
-  await credentials.put([sampleCredential(), sampleCredential({ id: 'key_2' })], act);
+  await credentials.change(() => ({
+    credentials: [sampleCredential(), sampleCredential({ id: 'key_2' })],
+    act,
+  }));
   const replaced = sampleCredential({ id: 'key_3', replacedBy: 'key_2' });
   const salts = [{ keyHash: replaced.keyHash, salt: 'c2FsdA==', endsAt: START_MS + 7 }];
   await credentials.change(() => ({ credentials: [replaced], salts, act }));
@@ -194,7 +197,8 @@ t.test('changes after the copy are copied again', async (t) => {
     await contentsOf(from, to, (from, to) => copyContents(from, to, () => {}));
     await look(from, async (store) => {
       const [credential] = await store.credentials.all();
-      if (credential) await store.credentials.put([{ ...credential, revokedAt: 5 }], null);
+      if (credential)
+        await store.credentials.change(() => ({ credentials: [{ ...credential, revokedAt: 5 }], act: null }));
       const [job] = await store.jobs.waiting(1);
       await store.jobs.fail(job?.id ?? '', { code: 'internal_error', message: 'late', failedAt: START_MS });
       await store.jobs.accept(sampleJob({ acceptedAt: START_MS - 5 }));
@@ -213,7 +217,7 @@ t.test('a salt in the record of a key, as earlier versions kept it, does not mov
   for (const place of places) await createStoreAt(place, { identity, epoch });
   const replaced = sampleCredential({ serviceEnd: START_MS });
   const former = { ...replaced, successorSalt: 'c2FsdA==' };
-  await look(places[0], (store) => store.credentials.put([former], null));
+  await look(places[0], (store) => store.credentials.change(() => ({ credentials: [former], act: null })));
   await contentsOf(...places, async (from, to) => {
     await copyContents(from, to, () => {});
     await compareContents(from, to, () => {});
@@ -236,10 +240,12 @@ t.test('a process that has the store open cannot write to it once the log has mo
   const inside = await openContents(database);
   t.teardown(() => inside.close());
   const frozen = await inside.freeze();
-  const written = late.credentials.put([sampleCredential()], null).then(
-    () => 'written',
-    (error) => String(error),
-  );
+  const written = late.credentials
+    .change(() => ({ credentials: [sampleCredential()], act: null }))
+    .then(
+      () => 'written',
+      (error) => String(error),
+    );
   t.equal(await frozen.leave({ ...(await inside.identity()), ...left }), true);
   await frozen.end();
   t.match(await written, /the log has moved to another store/);

@@ -9,7 +9,11 @@ console.log('ready');
 
 for await (const line of createInterface({ input: process.stdin })) {
   const [command, argument = ''] = line.split(' ');
-  if (command === 'put') await store.credentials.put([sampleCredential({ keyHash: argument })], null);
+  if (command === 'put')
+    await store.credentials.change(() => ({
+      credentials: [sampleCredential({ keyHash: argument })],
+      act: null,
+    }));
   if (command === 'count') {
     let jobs = 0;
     for await (const { outcome } of store.jobs.all()) jobs += outcome === undefined ? 1 : 0;

@@ -68,7 +68,7 @@ t.test('no read of the daemon lasts longer than a turn of the event loop', async
     for await (const _ of scan()) {
       seen += 1;
       if (seen % 100 !== 50) continue;
-      await store.credentials.put([sampleCredential()], null);
+      await store.credentials.change(() => ({ credentials: [sampleCredential()], act: null }));
       await sleep(1);
       t.notOk(store.pages?.read().oldestReader, `${name}, after ${seen}`);
     }

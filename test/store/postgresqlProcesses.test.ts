@@ -69,14 +69,14 @@ t.test(
     const acts = await withProcesses(t, async (...stores) => {
       const [daemon] = stores;
       await daemon.webhooks.endpoints.add(endpoint, 1, null);
-      await daemon.credentials.put([credential], null);
+      await daemon.credentials.change(() => ({ credentials: [credential], act: null }));
       await Promise.all(
         stores.flatMap((store) =>
           Array.from({ length: ROUNDS }, async (_, n) => {
             const { credentials, trail, webhooks } = store;
             await Promise.all([
               trail.append(act(`${n}`)),
-              credentials.put([sampleCredential(), credential], act('put')),
+              credentials.change(() => ({ credentials: [sampleCredential(), credential], act: act('put') })),
               webhooks.endpoints.add(sampleEndpoint({ clientId: 'claims' }), 7, act('add')),
               webhooks.endpoints.change(
                 endpoint.id,
@@ -111,9 +111,12 @@ t.test('a key that one process revokes is refused by the next read of any other'
   await withProcesses(t, async (daemon, command) => {
     for (let round = 0; round < ROUNDS; round++) {
       const credential = sampleCredential();
-      await command?.credentials.put([credential], null);
+      await command?.credentials.change(() => ({ credentials: [credential], act: null }));
       t.same(await daemon.credentials.get(credential.keyHash), credential);
-      await command?.credentials.put([{ ...credential, revokedAt: round }], act('revoke'));
+      await command?.credentials.change(() => ({
+        credentials: [{ ...credential, revokedAt: round }],
+        act: act('revoke'),
+      }));
       t.equal((await daemon.credentials.get(credential.keyHash))?.revokedAt, round);
     }
   });

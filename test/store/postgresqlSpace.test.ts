@@ -81,7 +81,11 @@ t.test('on a full disk a request is refused, and what the daemon writes waits in
     await t.rejects(store.trail.append(asked), refused, via);
     await t.rejects(store.webhooks.endpoints.add(sampleEndpoint(), 16, asked), refused, via);
     await t.rejects(store.webhooks.endpoints.remove(endpoint.id, asked), refused, via);
-    await t.rejects(store.credentials.put([sampleCredential()], asked), refused, via);
+    await t.rejects(
+      store.credentials.change(() => ({ credentials: [sampleCredential()], act: asked })),
+      refused,
+      via,
+    );
   }
   await t.rejects(store.webhooks.outbox.test(endpoint.id), refused);
   t.same(await store.jobs.get(before.id), { job: before }, 'reads go on');

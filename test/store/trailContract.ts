@@ -15,7 +15,9 @@ export async function trail(t: Test, makeStore: MakeStore): Promise<void> {
     const keys = Array.from({ length: 20 }, (_, n) =>
       sampleCredential({ keyHash: String(n).padStart(64, '0') }),
     );
-    await Promise.all(keys.map((key, n) => store.credentials.put([key], act(`key_${n}`))));
+    await Promise.all(
+      keys.map((key, n) => store.credentials.change(() => ({ credentials: [key], act: act(`key_${n}`) }))),
+    );
     t.equal(await store.trail.append(act('key_20')), 21);
     for (const open of [async () => store, reopen]) {
       const opened = await open();

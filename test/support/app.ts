@@ -175,8 +175,8 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
 
   const issue = async (overrides: Partial<Credential> = {}) => {
     const apiKey = newApiKey(ENVIRONMENT);
-    await store.credentials.put(
-      [
+    await store.credentials.change(() => ({
+      credentials: [
         {
           keyHash: hashApiKey(apiKey),
           id: `key_${apiKey.slice(-6)}`,
@@ -188,8 +188,8 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
           ...overrides,
         },
       ],
-      null,
-    );
+      act: null,
+    }));
     return apiKey;
   };
   const client = await Client.connect(`http://127.0.0.1:${server.port}`, await issue());

@@ -102,7 +102,7 @@ export async function makeWholeStore(path: string): Promise<void> {
   const credential = sampleCredential();
   const actor = { via: 'command' } as const;
   const issued = { act: 'key.issue', actor, object: auditedKey(credential), outcome: 'done' } as const;
-  await store.credentials.put([credential], issued);
+  await store.credentials.change(() => ({ credentials: [credential], act: issued }));
   for (const { content, ...job } of jobs) {
     const idempotency = sampleEntry(job);
     if (job.source === 'upload') {

@@ -32,18 +32,6 @@ export function credentialRecords(
     });
   }
 
-  /** Erases the salt of each credential. */
-  function changesFor(credentials: Credential[]): Change[] {
-    return credentials.flatMap((credential) => {
-      const key = keyOf(credential);
-      const value = encodeRecord(credential);
-      return [
-        { database: databases.credentials, key, value },
-        { database: databases.salts, key },
-      ];
-    });
-  }
-
   return {
     async get(keyHash) {
       databases.root.resetReadTxn();
@@ -54,10 +42,6 @@ export function credentialRecords(
 
     all: async () => allNow(),
 
-    async put(credentials, act) {
-      await trail.write(act, { changes: changesFor(credentials) });
-    },
-
     async change<Decision extends CredentialChange>(
       decide: (all: readonly Credential[]) => Decision | undefined,
     ): Promise<Decision | undefined> {
@@ -66,9 +50,14 @@ export function credentialRecords(
         decision = decide(allNow());
         if (decision === undefined) return undefined;
         const { act, credentials, forgotten = [], salts = [] } = decision;
-        const removals = changesFor(forgotten).map(({ database, key }) => ({ database, key }));
-        const added = salts.map((salt) => saltChange(databases, keyOf(salt), salt));
-        return { act, write: { changes: [...changesFor(credentials), ...removals, ...added] } };
+        const records = { database: databases.credentials };
+        const changes: Change[] = [
+          ...credentials.map((one) => ({ ...records, key: keyOf(one), value: encodeRecord(one) })),
+          ...forgotten.map((one) => ({ ...records, key: keyOf(one) })),
+          ...[...credentials, ...forgotten].map((one) => ({ database: databases.salts, key: keyOf(one) })),
+          ...salts.map((salt) => saltChange(databases, keyOf(salt), salt)),
+        ];
+        return { act, write: { changes } };
       });
       return decision;
     },

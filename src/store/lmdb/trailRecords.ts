@@ -1,17 +1,14 @@
 import { assert } from '../../base/assert.ts';
-import type { Clock } from '../../base/clock.ts';
 import type { ReceivedJob } from '../../job/job.ts';
-import { type Act, encodeAuditRecord } from '../../manifest/auditRecord.ts';
+import type { Act } from '../../manifest/auditRecord.ts';
 import { isRefusable } from '../acts.ts';
-import { auditJob, encodeTrailEntry, parseTrailEntry } from '../auditJob.ts';
+import { parseTrailEntry, recordAfter, type TrailOptions } from '../auditJob.ts';
 import type { TrailEntry, TrailStore } from '../trail.ts';
 import type { Change, Commits, Write } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { counterKey, parseCounterKey } from './keyLayout.ts';
 
-export interface AuditOptions {
-  environment: string;
-  clock: Clock;
+interface TrailRecordsOptions extends TrailOptions {
   /** The changes that make a job wait to be sealed. */
   accept(job: ReceivedJob): Change[];
 }
@@ -19,33 +16,37 @@ export interface AuditOptions {
 export type TrailRecords = ReturnType<typeof trailRecords>;
 
 /** The audit trail in the embedded store. The number of the next record makes writes of all processes take turns. */
-export function trailRecords(databases: Databases, commits: Commits, options: AuditOptions) {
+export function trailRecords(databases: Databases, commits: Commits, options: TrailRecordsOptions) {
   /**
    * Writes an act and its record, or neither: false if the condition of the write forbade it. `null`: an act without an actor. Throws
    * StoreError `disk_full` for a write that {@link isRefusable}, if the daemon itself would wait for space.
    */
   async function write(act: Act | null, write: Write): Promise<boolean> {
-    if (act === null) return commits.write(write);
     return (await decide(() => ({ act, write }))) !== undefined;
   }
 
   /**
    * Writes the result of `decide`, and the record of the act. `decide` is called again after every act of any process that came between its
-   * decision and the write. Resolves with the number of the record; undefined if there was no decision, or if the condition of the write
+   * decision and the write. Resolves with the number of the record, 0 without an act; undefined if there was no decision, or if the condition of the write
    * forbade it.
    */
-  async function decide(decide: () => { act: Act; write: Write } | undefined): Promise<number | undefined> {
+  async function decide(
+    decide: () => { act: Act | null; write: Write } | undefined,
+  ): Promise<number | undefined> {
     const { trail } = databases;
     for (;;) {
-      const { number, previous } = await place();
+      const newest = await entry(await newestNumber());
+      const number = (newest?.number ?? 0) + 1;
       const decided = decide();
       if (decided === undefined) return undefined;
-      const { changes, unless = [] } = decided.write;
+      const { act, write } = decided;
+      if (act === null) return (await commits.write(write)) ? 0 : undefined;
+      const { changes, unless = [] } = write;
       const taken = { database: trail, key: counterKey(number) };
       const happened = await commits.write({
         unless: [...unless, taken],
-        changes: [...changes, ...changesFor(decided.act, number, previous)],
-        isRefusable: isRefusable(decided.act),
+        changes: [...changes, ...changesFor(act, newest)],
+        isRefusable: isRefusable(act),
       });
       if (happened) return number;
       // If another record took the number, try again with the next; otherwise the write's own condition forbade it.
@@ -71,19 +72,9 @@ export function trailRecords(databases: Databases, commits: Commits, options: Au
     return 0;
   }
 
-  async function place(): Promise<{ number: number; previous: string | undefined }> {
-    const newest = await newestNumber();
-    const previous = newest === 0 ? undefined : await entry(newest);
-    return { number: newest + 1, previous: previous?.text };
-  }
-
-  function changesFor(act: Act, number: number, previous: string | undefined): Change[] {
-    const { environment, clock, accept } = options;
-    const atMs = clock();
-    const text = encodeAuditRecord(act, { number, previous, atMs, environment });
-    const job = auditJob(number, text, atMs);
-    const value = encodeTrailEntry({ jobId: job.id, text });
-    return [{ database: databases.trail, key: counterKey(number), value }, ...accept(job)];
+  function changesFor(act: Act, newest: TrailEntry | undefined): Change[] {
+    const { number, record, job } = recordAfter(newest, act, options);
+    return [{ database: databases.trail, key: counterKey(number), value: record }, ...options.accept(job)];
   }
 
   /** Other processes write here too. */

@@ -9,9 +9,12 @@ import type { Writes } from './writes.ts';
 
 const HASH = /^[0-9a-f]{64}$/;
 
-const INTERNAL = statements({
-  credential: 'SELECT key_hash, record FROM credentials WHERE key_hash = ANY ($1::bytea[])',
-}, { isInternal: true });
+const INTERNAL = statements(
+  {
+    credential: 'SELECT key_hash, record FROM credentials WHERE key_hash = ANY ($1::bytea[])',
+  },
+  { isInternal: true },
+);
 const SQL = statements({
   credentials: 'SELECT record FROM credentials ORDER BY key_hash',
   put_credentials: `INSERT INTO credentials SELECT * FROM unnest($1::bytea[], $2::bytea[])
@@ -42,15 +45,6 @@ export function credentialTable(database: Database, writes: Writes, trail: Trail
 
     all: async () => allCredentials(database),
 
-    async put(credentials, act) {
-      await trail.acting(act, async (queries) => {
-        // Locked before the rows: so two changes of the same ones never wait for each other.
-        await lockRevision(queries, 'trail');
-        await putAll(queries, credentials);
-        await trail.record(queries, act);
-      });
-    },
-
     async change<Decision extends CredentialChange>(
       decide: (all: readonly Credential[]) => Decision | undefined,
     ): Promise<Decision | undefined> {
@@ -59,10 +53,11 @@ export function credentialTable(database: Database, writes: Writes, trail: Trail
         const decision = decide(await allCredentials(queries));
         if (decision === undefined) return undefined;
         const { credentials, forgotten = [], salts = [], act } = decision;
-        await putAll(queries, credentials);
+        await queries.rows(SQL.put_credentials, [credentials.map(keyOf), credentials.map(encodeRecord)]);
         await queries.rows(SQL.forget_credentials, [forgotten.map(keyOf)]);
-        await queries.rows(SQL.erase_salts, [forgotten.map(keyOf)]);
-        await addSalts(queries, salts);
+        await queries.rows(SQL.erase_salts, [[...credentials, ...forgotten].map(keyOf)]);
+        const kept = salts.map(({ salt, endsAt }) => encodeRecord({ salt, endsAt }));
+        await queries.rows(SQL.add_salts, [salts.map(keyOf), salts.map(({ endsAt }) => endsAt), kept]);
         await trail.record(queries, act);
         return decision;
       };
@@ -84,20 +79,6 @@ export function credentialTable(database: Database, writes: Writes, trail: Trail
 async function allCredentials(queries: Queries): Promise<Credential[]> {
   const rows = await queries.rows<{ record: Buffer }>(SQL.credentials);
   return rows.map(({ record }) => parseRecord<Credential>(record));
-}
-
-/** Erases the salt of each credential. */
-async function putAll(queries: Queries, credentials: readonly Credential[]): Promise<void> {
-  await queries.rows(SQL.put_credentials, [credentials.map(keyOf), credentials.map(encodeRecord)]);
-  await queries.rows(SQL.erase_salts, [credentials.map(keyOf)]);
-}
-
-async function addSalts(queries: Queries, salts: readonly SuccessorSalt[]): Promise<void> {
-  const [ends, kept] = [
-    salts.map(({ endsAt }) => endsAt),
-    salts.map(({ salt, endsAt }) => ({ salt, endsAt })),
-  ];
-  await queries.rows(SQL.add_salts, [salts.map(keyOf), ends, kept.map(encodeRecord)]);
 }
 
 function keyOf({ keyHash }: Pick<Credential, 'keyHash'>): Buffer {

@@ -1,8 +1,7 @@
-import type { Clock } from '../../base/clock.ts';
 import type { ReceivedJob } from '../../job/job.ts';
-import { type Act, encodeAuditRecord } from '../../manifest/auditRecord.ts';
+import type { Act } from '../../manifest/auditRecord.ts';
 import { isRefusable } from '../acts.ts';
-import { auditJob, encodeTrailEntry, parseTrailEntry } from '../auditJob.ts';
+import { parseTrailEntry, recordAfter, type TrailOptions } from '../auditJob.ts';
 import type { TrailEntry, TrailStore } from '../trail.ts';
 import { type Database, type Queries, statements, together } from './database.ts';
 import { lockRevision } from './revisions.ts';
@@ -19,16 +18,14 @@ const SQL = statements({
   add_trail_entry: 'INSERT INTO trail VALUES ($1, $2)',
 });
 
-interface TrailOptions {
-  environment: string;
-  clock: Clock;
+interface TrailTableOptions extends TrailOptions {
   /** Makes a job wait to be sealed. */
   accept(queries: Queries, job: ReceivedJob): Promise<void>;
 }
 
 export type TrailTable = ReturnType<typeof trailTable>;
 
-export function trailTable(database: Database, writes: Writes, options: TrailOptions) {
+export function trailTable(database: Database, writes: Writes, options: TrailTableOptions) {
   /**
    * Runs the work that writes an act, alone. Throws StoreError `disk_full` for an act that {@link isRefusable}, if the daemon itself would wait for
    * space.
@@ -54,16 +51,9 @@ export function trailTable(database: Database, writes: Writes, options: TrailOpt
   }
 
   async function add(queries: Queries, act: Act): Promise<number> {
-    const { environment, clock, accept } = options;
-    const [, previous] = await together([lockRevision(queries, 'trail'), newestEntry(queries)]);
-    const number = (previous?.number ?? 0) + 1;
-    const atMs = clock();
-    const text = encodeAuditRecord(act, { number, previous: previous?.text, atMs, environment });
-    const job = auditJob(number, text, atMs);
-    await together([
-      queries.rows(SQL.add_trail_entry, [number, encodeTrailEntry({ jobId: job.id, text })]),
-      accept(queries, job),
-    ]);
+    const [, newest] = await together([lockRevision(queries, 'trail'), newestEntry(queries)]);
+    const { number, record, job } = recordAfter(newest, act, options);
+    await together([queries.rows(SQL.add_trail_entry, [number, record]), options.accept(queries, job)]);
     return number;
   }
 

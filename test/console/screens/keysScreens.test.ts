@@ -40,7 +40,7 @@ t.test('a key is made by keyboard, and the pages fit every screen', async (t) =>
     }),
   ];
   const many = Array.from({ length: 250 }, (_, n) => sampleCredential({ id: `key_many_${n}`, expiresAt: 1 }));
-  await test.store.credentials.put([...hostile, ...many], null);
+  await test.store.credentials.change(() => ({ credentials: [...hostile, ...many], act: null }));
   await test.store.webhooks.endpoints.add(
     sampleEndpoint({ url: `https://hooks.example.com/${'x'.repeat(400)}?<script>` }),
     5,

@@ -20,7 +20,10 @@ t.test('the pages can be used by keyboard, and fit every screen', async (t) => {
     dead: 3,
     waiting: 1,
   });
-  await test.store.credentials.put([sampleCredential({ clientId: HOSTILE })], null);
+  await test.store.credentials.change(() => ({
+    credentials: [sampleCredential({ clientId: HOSTILE })],
+    act: null,
+  }));
   for (let n = 0; n < 205; n += 1) await addEndpoint(test, { clientId: `client-${n}` });
   await show('/access/webhooks');
   await look(t, page, 'hostile endpoints');
