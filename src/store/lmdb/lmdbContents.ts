@@ -20,44 +20,27 @@ import {
   parseCounterKey,
   parseJobKey,
 } from './keyLayout.ts';
-import { encodeSealed } from './outcomeRecords.ts';
+import { encodeSealed, FAILED, outcomeKind } from './outcomeRecords.ts';
 import { Postings } from './postings.ts';
 
 /** Each page is one transaction of the store that is filled. */
 const PAGE_ENTRIES = 2000;
-const FAILED = Buffer.from('f');
 
-/** Sections that are whole databases, or the keys of one that begin alike. */
+/** Sections whose database has another name, or contains more. Every other one is the whole database of its name. */
 const PLACES: Partial<Record<Section, { name: DatabaseName; prefix?: Buffer }>> = {
-  epochs: { name: 'epochs' },
-  credentials: { name: 'credentials' },
-  salts: { name: 'salts' },
-  jobs: { name: 'jobs' },
-  contents: { name: 'contents' },
-  sources: { name: 'sources' },
-  copies: { name: 'copies' },
   failures: { name: 'outcomes' },
-  waiting: { name: 'waiting' },
-  idempotency: { name: 'idempotency' },
-  quotas: { name: 'quotas' },
-  trail: { name: 'trail' },
-  leaves: { name: 'leaves' },
-  tiles: { name: 'tiles' },
-  batches: { name: 'batches' },
-  endpoints: { name: 'endpoints' },
-  outbox: { name: 'outbox' },
   dead_letters: { name: 'deadLetters' },
   renewals: { name: 'renewals', prefix: Buffer.from('run') },
   renewal_rows: { name: 'renewals', prefix: Buffer.from('row') },
 };
 
-/** Locations of the notes, by the names that they have in every engine. */
-const NOTES: Record<string, { name: DatabaseName; key: Buffer }> = {
-  announced: { name: 'identity', key: Buffer.from('announced') },
-  renewal_draft: { name: 'renewals', key: Buffer.from('draft') },
-  renewal_survey: { name: 'renewals', key: Buffer.from('survey') },
-  service_time: { name: 'identity', key: Buffer.from('service_time') },
-  witnessing: { name: 'identity', key: Buffer.from('witnessing') },
+/** Database and key of each note, by the name that it has in every engine. */
+const NOTES: Record<string, [name: DatabaseName, key: string]> = {
+  announced: ['identity', 'announced'],
+  renewal_draft: ['renewals', 'draft'],
+  renewal_survey: ['renewals', 'survey'],
+  service_time: ['identity', 'service_time'],
+  witnessing: ['identity', 'witnessing'],
 };
 
 /** Databases that are emptied together with a section: their keys do not follow from the entries alone. */
@@ -76,17 +59,16 @@ export async function lmdbContents(path: string): Promise<StoreContents> {
   await moveSalts(databases, commits);
 
   async function* pages(section: Section, after?: Buffer): AsyncIterable<StoreEntry[]> {
-    const place = PLACES[section];
+    const place = placeOf(section);
     if (place === undefined) {
       yield entriesOf(section);
       return;
     }
-    const { name, prefix = NOTHING } = place;
-    const end = Buffer.concat([prefix, Buffer.alloc(64, 0xff)]);
-    let start = after === undefined ? (prefix.length > 0 ? prefix : Buffer.alloc(1)) : join(prefix, after);
+    const { database, prefix, end } = place;
+    let start = Buffer.concat([prefix, after ?? Buffer.alloc(prefix.length > 0 ? 0 : 1)]);
     for (;;) {
       databases.root.resetReadTxn();
-      const range = databases[name].getRange({ start, exclusiveStart: true, end, limit: PAGE_ENTRIES });
+      const range = database.getRange({ start, exclusiveStart: true, end, limit: PAGE_ENTRIES });
       const raw = Array.from(range, ({ key, value }) => ({
         key: Buffer.from(key),
         value: Buffer.from(value),
@@ -95,17 +77,27 @@ export async function lmdbContents(path: string): Promise<StoreContents> {
       if (last === undefined) return;
       start = last.key;
       yield raw
-        .filter(({ value }) => section !== 'failures' || value[0] !== 's'.charCodeAt(0))
-        .map(({ key, value }) => ({ key: key.subarray(prefix.length), value: valueIn(section, value) }));
+        .filter(({ value }) => section !== 'failures' || outcomeKind(value) === 'failed')
+        .map(({ key, value }) => ({
+          key: key.subarray(prefix.length),
+          value: section === 'failures' ? value.subarray(FAILED.length) : value,
+        }));
       await new Promise((resolve) => setImmediate(resolve));
     }
+  }
+
+  /** Undefined for a section that is kept in another form. */
+  function placeOf(section: Section) {
+    if (section === 'notes' || section === 'revision' || section === 'tallies') return undefined;
+    const { name, prefix = NOTHING } = PLACES[section] ?? { name: section as DatabaseName };
+    return { database: databases[name], prefix, end: Buffer.concat([prefix, Buffer.alloc(64, 0xff)]) };
   }
 
   /** Entries of a section that is small, and kept in another form. */
   function entriesOf(section: Section): StoreEntry[] {
     if (section === 'notes')
-      return Object.entries(NOTES).flatMap(([note, { name, key }]) => {
-        const value = databases[name].getBinary(key);
+      return Object.entries(NOTES).flatMap(([note, [name, key]]) => {
+        const value = databases[name].getBinary(Buffer.from(key));
         return value === undefined ? [] : [{ key: Buffer.from(note), value: Buffer.from(value) }];
       });
     if (section === 'revision') {
@@ -133,7 +125,8 @@ export async function lmdbContents(path: string): Promise<StoreContents> {
     if (section === 'notes') {
       const note = NOTES[key.toString()];
       assert(note, `this version does not know the note ${key}`);
-      return [{ database: databases[note.name], key: note.key, value }];
+      const [name, place] = note;
+      return [{ database: databases[name], key: Buffer.from(place), value }];
     }
     if (section === 'revision') {
       const newest = parseCounterKey(value);
@@ -149,10 +142,11 @@ export async function lmdbContents(path: string): Promise<StoreContents> {
       const tally = { ...emptyTally(), ...parseRecord<Partial<EndpointTally>>(value) };
       return [{ database: databases.tallies, key, value: encodeRecord(tally) }];
     }
-    const { name, prefix = NOTHING } = PLACES[section] ?? { name: 'jobs' };
+    const place = placeOf(section);
+    assert(place, `the section ${section} has no database`);
     const stored = section === 'failures' ? Buffer.concat([FAILED, value]) : value;
     return [
-      { database: databases[name], key: Buffer.concat([prefix, key]), value: stored },
+      { database: place.database, key: Buffer.concat([place.prefix, key]), value: stored },
       ...following(section, { key, value }),
     ];
   }
@@ -183,18 +177,16 @@ export async function lmdbContents(path: string): Promise<StoreContents> {
     },
 
     async count(section) {
-      const place = PLACES[section];
-      return (place && databases[place.name].getStats().entryCount) ?? 0;
+      return placeOf(section)?.database.getStats().entryCount ?? 0;
     },
 
     pages,
 
     async last(section) {
-      const place = PLACES[section];
+      const place = placeOf(section);
       if (place === undefined) return undefined;
-      const { name, prefix = NOTHING } = place;
-      const start = Buffer.concat([prefix, Buffer.alloc(64, 0xff)]);
-      const [key] = databases[name].getKeys({ start, end: prefix, reverse: true, limit: 1 });
+      const { database, prefix, end } = place;
+      const [key] = database.getKeys({ start: end, end: prefix, reverse: true, limit: 1 });
       return key && Buffer.from(key).subarray(prefix.length);
     },
 
@@ -244,14 +236,6 @@ export async function lmdbContents(path: string): Promise<StoreContents> {
       await databases.close();
     },
   };
-}
-
-function valueIn(section: Section, value: Buffer): Buffer {
-  return section === 'failures' ? value.subarray(1) : value;
-}
-
-function join(prefix: Buffer, key: Buffer): Buffer {
-  return Buffer.concat([prefix, key]);
 }
 
 /** Throws OperatorError while another process has the store open: it could write to it later. */

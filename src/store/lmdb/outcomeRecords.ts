@@ -4,7 +4,7 @@ import type { Leaf } from '../store.ts';
 import { counterKey, JOB_KEY_BYTES, parseCounterKey, parseJobKey } from './keyLayout.ts';
 
 const SEALED = Buffer.from('s');
-const FAILED = Buffer.from('f');
+export const FAILED = Buffer.from('f');
 
 export function encodeSealed(leafIndex: number): Buffer {
   return Buffer.concat([SEALED, counterKey(leafIndex)]);
