@@ -4,7 +4,7 @@ import t from 'tap';
 import type { Job, ReceivedJob } from '../../src/job/job.ts';
 import { encodeJob } from '../../src/store/jobCodec.ts';
 import { openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
-import { RunningTime } from '../../src/store/runningTime.ts';
+import { RunningTime } from '../../src/store/serviceTime.ts';
 import type { Store } from '../../src/store/store.ts';
 import { StoreError } from '../../src/store/storeError.ts';
 import { startPostgres } from '../support/postgres.ts';

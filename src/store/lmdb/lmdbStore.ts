@@ -1,6 +1,6 @@
 import type { DiskSpace } from '../diskSpace.ts';
 import type { OneRecord } from '../records.ts';
-import { openServiceTime, type ServiceTimeOptions } from '../runningTime.ts';
+import { openServiceTime, type ServiceTimeOptions } from '../serviceTime.ts';
 import type { Store, StoreIdentity } from '../store.ts';
 import { witnessStoreIn } from '../witnessStore.ts';
 import { Commits } from './commits.ts';

@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { AcceptanceKeys } from '../acceptanceKeys.ts';
-import { openServiceTime } from '../runningTime.ts';
+import { readable } from '../records.ts';
+import { openServiceTime, type ServiceTimePoint } from '../serviceTime.ts';
 import type { Store, StoreIdentity } from '../store.ts';
 import { witnessStoreIn } from '../witnessStore.ts';
 import { acceptanceTable } from './acceptanceTable.ts';
@@ -11,20 +12,22 @@ import { credentialTable } from './credentialTable.ts';
 import { type Database, together } from './database.ts';
 import { endpointTable } from './endpointTable.ts';
 import { epochTable } from './epochTable.ts';
-import { followServiceTime } from './followServiceTime.ts';
 import { IdempotencyTable } from './idempotencyTable.ts';
 import { insertArrivals, insertJobs, insertWaiting } from './jobRows.ts';
 import { jobTable } from './jobTable.ts';
 import type { Use } from './layout.ts';
 import { logTable, NEWEST_BATCH } from './logTable.ts';
 import { nodeTalk } from './nodeTalk.ts';
-import { noteIn } from './notes.ts';
+import { noteIn, readNote } from './notes.ts';
 import { outboxTable } from './outboxTable.ts';
 import { renewalTable } from './renewalTable.ts';
 import { sealingTable } from './sealingTable.ts';
 import { tableCheck } from './tableCheck.ts';
 import { trailTable } from './trailTable.ts';
 import type { Writes } from './writes.ts';
+
+/** Interval at which a front brings its service time in line with that of the sealing daemon. */
+const FOLLOW_MS = 30_000;
 
 export interface PostgresqlParts {
   database: Database;
@@ -49,7 +52,12 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
   // The sealing daemon keeps it.
   const time = isFront ? { ...kept, write: async () => {} } : kept;
   const serviceTime = await openServiceTime(time, newest?.record, { clock, monotonicMs });
-  const unfollow = isFront ? followServiceTime(database, serviceTime) : undefined;
+  const follow = async () => {
+    const point = readable<ServiceTimePoint>(await readNote(database, 'service_time'));
+    if (point !== undefined) serviceTime.follow(point);
+  };
+  // The next read reports the error.
+  const following = isFront && setInterval(() => void follow().catch(() => {}), FOLLOW_MS).unref();
   const bell =
     use === 'command' ? undefined : new Bell(database, isFront ? 'pdfseal_ended' : 'pdfseal_accepted');
   const nodes = bell && nodeTalk(bell, isFront ? 'front' : 'sealing');
@@ -96,7 +104,7 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     ...(bell && !isFront && { arrivals: arrivalTable({ database, writes, bell, keys }) }),
     ...(bell && isFront && { sealing: sealingTable(database, bell, keys) }),
     close: async () => {
-      unfollow?.();
+      if (following) clearInterval(following);
       nodes?.leave();
       await bell?.close();
       await parts.close();
