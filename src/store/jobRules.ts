@@ -1,6 +1,6 @@
 import { assert } from '../base/assert.ts';
 import { type Content, documentSha256, isReceived, type JobRecord } from '../job/job.ts';
-import { type JobQuery, maySee, type NewJob, type StoredCopy } from './store.ts';
+import { type JobQuery, maySee, type NewJob, type SealedBatch, type StoredCopy } from './store.ts';
 
 /** Maximum number of jobs examined for one page of a list, which takes some milliseconds. */
 export const CANDIDATES_MAX = 1000;
@@ -13,6 +13,13 @@ export function assertAcceptable({ job, acceptance: { sourceUrl, copy } }: NewJo
   const hasEither = isReceived(job) !== (sourceUrl !== undefined);
   assert(hasEither, `${job.id} must have either its content or the URL it comes from`);
   assertCopied(job.id, job.content, copy);
+}
+
+/** Throws BrokenInvariant unless the batch has its leaves, each of another job. */
+export function assertWholeBatch({ firstLeaf, treeSize, leaves }: SealedBatch): void {
+  assert(treeSize - firstLeaf === leaves.length, 'the batch has not as many leaves as it says');
+  assert(leaves.length > 0, 'the batch is empty');
+  assert(new Set(leaves.map(({ jobId }) => jobId)).size === leaves.length, 'the batch has a job twice');
 }
 
 /** Throws BrokenInvariant unless there is a copy exactly if the content has its digests: the manifest names them. */

@@ -1,5 +1,5 @@
 import { assert } from '../../base/assert.ts';
-import { isReceived, type Job, type JobRecord, type Outcome } from '../../job/job.ts';
+import { isReceived, type Job, type JobRecord } from '../../job/job.ts';
 import { encodeContent, encodeJob, parseContent, parseJob } from '../jobCodec.ts';
 import { assertAcceptable, assertCopied, CANDIDATES_MAX, markersOf, matches } from '../jobRules.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
@@ -110,7 +110,7 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
 
   function hasFailed(jobId: string): boolean {
     const key = idKey('job', jobId);
-    return key !== undefined && outcomeAt(key)?.kind === 'failed';
+    return key !== undefined && kindAt(key) === 'failed';
   }
 
   function jobAt(key: Uint8Array): Job | undefined {
@@ -127,11 +127,12 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
 
   function recordAt(key: Uint8Array): JobRecord | undefined {
     const job = jobAt(key);
-    return job && withOutcome(job, databases.outcomes.getBinary(key));
+    return job && withOutcome(job, key);
   }
 
-  function withOutcome(job: Job, bytes: Buffer | undefined): JobRecord {
-    return bytes === undefined ? { job } : { job, outcome: parseOutcome(bytes) };
+  function withOutcome(job: Job, key: Uint8Array): JobRecord {
+    const outcome = databases.outcomes.getBinary(key);
+    return outcome === undefined ? { job } : { job, outcome: parseOutcome(outcome) };
   }
 
   /** The job at that key if its record has the markers and its outcome is the wanted one; otherwise nothing of it is decoded. */
@@ -141,20 +142,15 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
     wanted: JobQuery['outcome'],
   ): JobRecord | undefined {
     // For most jobs that a filter rejects, one look-up is enough.
-    const outcome = () => databases.outcomes.getBinary(key);
-    if (wanted !== undefined && kindOf(outcome()) !== wanted) return undefined;
+    if (wanted !== undefined && kindAt(key) !== wanted) return undefined;
     const bytes = databases.jobs.getBinary(key);
     if (bytes === undefined || !markers.every((marker) => bytes.includes(marker))) return undefined;
-    return withOutcome(jobOf(key, bytes), outcome());
+    return withOutcome(jobOf(key, bytes), key);
   }
 
-  function kindOf(outcome: Buffer | undefined): JobQuery['outcome'] {
+  function kindAt(key: Uint8Array): JobQuery['outcome'] {
+    const outcome = databases.outcomes.getBinary(key);
     return outcome === undefined ? 'waiting' : outcomeKind(outcome);
-  }
-
-  function outcomeAt(key: Uint8Array): Outcome | undefined {
-    const bytes = databases.outcomes.getBinary(key);
-    return bytes && parseOutcome(bytes);
   }
 
   const store: JobStore = {
@@ -275,7 +271,7 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
       const kinds = { outcome: 'outcomes', content: 'contents', source: 'sources', copy: 'copies' } as const;
       for (const kind of ['outcome', 'content', 'source', 'copy'] as const) {
         for await (const key of scanKeys(databases, kinds[kind])) {
-          if (kind === 'outcome' && outcomeAt(key)?.kind !== 'failed') continue;
+          if (kind === 'outcome' && kindAt(key) !== 'failed') continue;
           yield { kind, jobId: parseJobKey(key) };
         }
       }

@@ -1,5 +1,6 @@
 import { assert } from '../../base/assert.ts';
 import { remember } from '../../base/remember.ts';
+import { assertWholeBatch } from '../jobRules.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { AnnouncedBatch, Batch, Leaf, LogStore } from '../store.ts';
 import type { Change, Commits } from './commits.ts';
@@ -54,9 +55,7 @@ export function logRecords(databases: Databases, commits: Commits, beside: Besid
         );
         const size = logSize(databases);
         assert(size === firstLeaf, `the log has ${size} leaves, the batch begins at ${firstLeaf}`);
-        assert(treeSize - firstLeaf === leaves.length, 'the batch has not as many leaves as it says');
-        assert(leaves.length > 0, 'the batch is empty');
-        assert(new Set(leaves.map(({ jobId }) => jobId)).size === leaves.length, 'the batch has a job twice');
+        assertWholeBatch(batch);
         const conflicts = new Map(
           leaves.flatMap(({ jobId, newJob }) => {
             const conflict = newJob && beside.jobs.conflictOf(newJob);

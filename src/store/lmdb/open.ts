@@ -79,28 +79,28 @@ export async function createStore({
  * Opens a store that {@link createStore} made. Throws OperatorError if there is none, if it belongs to another environment or log, if a
  * newer program made it or an older one that may not be migrated, or if a repair of it was interrupted.
  */
-export async function openStore({
-  path,
-  expected = {},
-  readOnly = false,
-  isThorough = false,
-  repairing = false,
-  moving = false,
-  onMigration,
-  takesTurn = false,
-  migrations = MIGRATIONS,
-  clock = systemClock,
-  monotonicMs = () => performance.now(),
-  backlogMax = BACKLOG_MAX_DEFAULT,
-  diskSpace,
-}: OpenStoreOptions): Promise<Store> {
+export async function openStore(options: OpenStoreOptions): Promise<Store> {
+  const {
+    path,
+    onMigration,
+    takesTurn = false,
+    migrations = MIGRATIONS,
+    clock = systemClock,
+    monotonicMs = () => performance.now(),
+    backlogMax = BACKLOG_MAX_DEFAULT,
+    diskSpace,
+  } = options;
   assertIsThere(path);
   const schema = schemaAfter(migrations);
-  const open = () => openAsExpected({ path, expected, readOnly, isThorough, repairing, moving, schema });
+  const open = () => openAsExpected(options, schema);
   let { databases, identity } = await open();
   if (identity.schema < schema) {
     await databases.close();
-    if (onMigration === undefined) throw olderStore(path, identity.schema, schema);
+    if (onMigration === undefined)
+      throw new OperatorError(
+        `${path} was made by an older pdfseald (store schema ${identity.schema}, this program writes ${schema}): start the daemon, which migrates it; a backup is restored by the version that made it`,
+        { code: 'older_store' },
+      );
     onMigration({ from: identity.schema, to: schema });
     await migrateStore(path, identity, migrations);
     ({ databases, identity } = await open());
@@ -127,16 +127,10 @@ function asDamage(path: string, error: unknown): unknown {
   });
 }
 
-interface Expectations
-  extends Required<
-    Pick<OpenStoreOptions, 'path' | 'expected' | 'readOnly' | 'isThorough' | 'repairing' | 'moving'>
-  > {
-  schema: number;
-}
-
 /** Throws OperatorError unless it is the expected store, of this layout or an older one. */
-async function openAsExpected({ path, expected, repairing, moving, schema, ...options }: Expectations) {
-  const databases = await openExisting(path, options);
+async function openAsExpected(options: OpenStoreOptions, schema: number) {
+  const { path, expected = {}, repairing, moving, readOnly = false, isThorough } = options;
+  const databases = await openExisting(path, { readOnly, isThorough });
   try {
     const identity = readIdentity(databases, path, schema);
     assertExpected(identity, expected, { place: path, remedy: 'correct that key, or state_dir' });
@@ -147,13 +141,6 @@ async function openAsExpected({ path, expected, repairing, moving, schema, ...op
     await databases.close();
     throw asDamage(path, error);
   }
-}
-
-function olderStore(path: string, schema: number, own: number): OperatorError {
-  return new OperatorError(
-    `${path} was made by an older pdfseald (store schema ${schema}, this program writes ${own}): start the daemon, which migrates it; a backup is restored by the version that made it`,
-    { code: 'older_store' },
-  );
 }
 
 async function openExisting(path: string, options: OpenDatabasesOptions): Promise<Databases> {

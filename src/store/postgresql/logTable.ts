@@ -1,6 +1,7 @@
 import { assert } from '../../base/assert.ts';
 import { sha256 } from '../../base/crypto.ts';
 import { idOf, ownUuid } from '../ids.ts';
+import { assertWholeBatch } from '../jobRules.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { AnnouncedBatch, Batch, LogStore, NewJob } from '../store.ts';
 import { type Database, type Queries, type Query, statements, together } from './database.ts';
@@ -86,9 +87,7 @@ export function logTable(
     async commit(batch) {
       const { leaves, tiles, epochsRevision, ...evidence } = batch;
       const { firstLeaf, treeSize, sealedAt, checkpoint } = evidence satisfies Batch;
-      assert(treeSize - firstLeaf === leaves.length, 'the batch has not as many leaves as it says');
-      assert(leaves.length > 0, 'the batch is empty');
-      assert(new Set(leaves.map(({ jobId }) => jobId)).size === leaves.length, 'the batch has a job twice');
+      assertWholeBatch(batch);
       const newJobs: NewJob[] = [];
       const waiting: string[] = [];
       for (const { jobId, newJob } of leaves) {
