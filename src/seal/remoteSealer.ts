@@ -68,7 +68,7 @@ export class RemoteSealer {
     this.#node = node;
     this.#refreshing = new Rounds(() => this.#refresh(), LOOK_MS, options.onFatal);
     this.#looking = new Rounds(() => this.#look(), LOOK_MS, options.onFatal);
-    options.sealing.onRing(() => void this.#looking.now());
+    options.sealing.onNotice(() => void this.#looking.now());
   }
 
   static async open(options: RemoteSealerOptions): Promise<RemoteSealer> {

@@ -22,7 +22,7 @@ export interface ArrivalStore {
   /** Reports to fronts the reason why sealing is impossible, if it is, and whether this daemon scans documents. */
   tell(state: SealingState): Promise<void>;
   /** Calls back when there may be some. This is a hint: it can fail to come. */
-  onRing(listener: () => void): void;
+  onNotice(listener: () => void): void;
 }
 
 /** The sealing daemon as a front knows it; its state is the last that was reported. */
@@ -47,5 +47,5 @@ export interface SealingView {
   /** The outcomes of those jobs that have one, once they are durable. */
   outcomes(jobIds: readonly string[]): Promise<Map<string, Outcome>>;
   /** Calls back when jobs may have ended. This is a hint: it can fail to come. */
-  onRing(listener: () => void): void;
+  onNotice(listener: () => void): void;
 }

@@ -71,7 +71,7 @@ export function startArrivalFeed(options: ArrivalFeedOptions): { close(): Promis
   };
   const telling = new Rounds(tell, intervalMs, onFatal);
   const looking = new Rounds(look, intervalMs, onFatal);
-  arrivals.onRing(() => void looking.now());
+  arrivals.onNotice(() => void looking.now());
   void telling.now();
   void looking.now();
   return {

@@ -23,7 +23,7 @@ async function openFront(lacksAcceptanceKey: boolean): Promise<RemoteSealer> {
     sealing: {
       node: async () => ({ ...NODE, lacksAcceptanceKey }),
       outcomes: async () => new Map(),
-      onRing: () => {},
+      onNotice: () => {},
     },
     queueJobsMax: 10,
     logger: pino({ level: 'silent' }),

@@ -26,8 +26,8 @@ t.test('the sealing daemon is notified of accepted jobs, and the front of their 
   const front = await openFront();
   let accepted = 0;
   let ended = 0;
-  active.arrivals?.onRing(() => accepted++);
-  front.sealing?.onRing(() => ended++);
+  active.arrivals?.onNotice(() => accepted++);
+  front.sealing?.onNotice(() => ended++);
   const jobs = [sampleJob(), sampleJob(), sampleUrlJob({ acceptedAt: Date.now(), since: 1 })] as [
     Job,
     Job,

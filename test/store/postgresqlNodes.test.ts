@@ -1,8 +1,8 @@
 /** What the daemons of one log tell each other. */
 import t from 'tap';
 import { Limits } from '../../src/limits/limits.ts';
-import { Bell } from '../../src/store/postgresql/bell.ts';
 import { Database } from '../../src/store/postgresql/database.ts';
+import { Notifier } from '../../src/store/postgresql/notifier.ts';
 import { openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
 import type { Store } from '../../src/store/store.ts';
 import { NO_LIMITS } from '../support/limits.ts';
@@ -53,16 +53,16 @@ t.test('notifications are sent without waiting for answers, and arrive in order'
   process.on('warning', note);
   t.teardown(() => process.off('warning', note));
   const connections = new Database({ urls: [postgres.url(database)] }, { awayMsMax: 10_000 });
-  const bell = new Bell(connections, 'pdfseal_ended');
+  const notifier = new Notifier(connections, 'pdfseal_ended');
   t.teardown(async () => {
-    await bell.close();
+    await notifier.close();
     await connections.close();
   });
   const sayings = ['one', 'two', 'three'];
   const heard: string[] = [];
-  bell.onSaid((text) => sayings.includes(text) && heard.push(text));
-  await until('it hears', () => bell.isConnected);
-  for (const saying of sayings) bell.say(saying);
+  notifier.onMessage((text) => sayings.includes(text) && heard.push(text));
+  await until('it hears', () => notifier.isConnected);
+  for (const saying of sayings) notifier.send(saying);
   await until('the last is heard', () => heard.includes('three'));
   t.strictSame(heard, sayings);
   t.strictSame(warnings, []);
@@ -101,24 +101,24 @@ t.test('a node that is flooded with notifications stops listening, and looks by 
   // Whatever the speed of this machine: a window that does not end, and pauses that end at once or never.
   const pace = { heardMax: 20, windowMs: Number.POSITIVE_INFINITY, pauseMs: 1, pollMs: 1 };
   const listen = (pauseMs: number) => {
-    const bell = new Bell(connections, 'pdfseal_ended', { ...pace, pauseMs });
+    const notifier = new Notifier(connections, 'pdfseal_ended', { ...pace, pauseMs });
     const seen = { rings: 0, said: [] as string[], floods: 0 };
-    bell.onRing(() => {
+    notifier.onNotice(() => {
       seen.rings += 1;
     });
-    bell.onSaid((text) => text.startsWith('word') && seen.said.push(text));
-    bell.onFlood(() => {
+    notifier.onMessage((text) => text.startsWith('word') && seen.said.push(text));
+    notifier.onFlood(() => {
       seen.floods += 1;
     });
-    return { bell, seen };
+    return { notifier, seen };
   };
   const silenced = listen(3_600_000);
   const resuming = listen(1);
   t.teardown(async () => {
-    await Promise.all([silenced.bell.close(), resuming.bell.close()]);
+    await Promise.all([silenced.notifier.close(), resuming.notifier.close()]);
     await connections.close();
   });
-  await until('both hear', () => silenced.bell.isConnected && resuming.bell.isConnected);
+  await until('both hear', () => silenced.notifier.isConnected && resuming.notifier.isConnected);
   await postgres.query(
     `SELECT pg_notify('pdfseal_nodes', 'word ' || n) FROM generate_series(1, 1000) n`,
     database,

@@ -27,7 +27,7 @@ function openFeed(t: Test, jobs: number, ended: number) {
         return [];
       },
       tell: async () => {},
-      onRing: (listener) => {
+      onNotice: (listener) => {
         ring = listener;
       },
     },

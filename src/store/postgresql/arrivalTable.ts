@@ -4,9 +4,9 @@ import type { AcceptanceKeys } from '../acceptanceKeys.ts';
 import type { Arrival, ArrivalStore } from '../arrivals.ts';
 import { idOf, ownUuid } from '../ids.ts';
 import { parseRecord } from '../records.ts';
-import type { Bell } from './bell.ts';
 import { type Database, statements } from './database.ts';
 import { JOB_COLUMNS, type JobRow, parseJobRow, referenceSha256 } from './jobRows.ts';
+import type { Notifier } from './notifier.ts';
 import type { Writes } from './writes.ts';
 
 const INTERNAL = statements(
@@ -57,13 +57,13 @@ interface ArrivedRow extends JobRow {
 interface ArrivalOptions {
   database: Database;
   writes: Writes;
-  bell: Bell;
-  /** Where there are some, nobody but a node with one of them can have accepted a job. */
+  notifier: Notifier;
+  /** If there are any, only a node with one of them can have accepted a job. */
   keys: AcceptanceKeys | undefined;
 }
 
-/** What fronts accepted. Their words are taken for what a client asked and which digests a document has, and for nothing else. */
-export function arrivalTable({ database, writes, bell, keys }: ArrivalOptions): ArrivalStore {
+/** The jobs that fronts accepted. A front is believed for what a client asked and which digests a document has, and for nothing else. */
+export function arrivalTable({ database, writes, notifier, keys }: ArrivalOptions): ArrivalStore {
   return {
     async look(isKnown, max) {
       const ids = await database.rows<{ job_id: string }>(INTERNAL.arrivals, [max]);
@@ -85,8 +85,8 @@ export function arrivalTable({ database, writes, bell, keys }: ArrivalOptions): 
       );
     },
 
-    onRing(listener) {
-      bell.onRing(listener);
+    onNotice(listener) {
+      notifier.onNotice(listener);
     },
   };
 }

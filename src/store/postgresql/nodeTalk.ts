@@ -4,7 +4,7 @@ import * as z from 'zod';
 import { BoundedMap } from '../../base/bounded.ts';
 import { packageVersion } from '../../base/package.ts';
 import type { Nodes, OtherNode, RequestCounts } from '../nodes.ts';
-import type { Bell } from './bell.ts';
+import type { Notifier } from './notifier.ts';
 
 const SAY_MS = 1_000;
 /** A node that is silent for this long has ended, or cannot be reached. */
@@ -29,17 +29,17 @@ interface Heard extends OtherNode {
 }
 
 /** Sends and receives the messages of nodes by NOTIFY: no table contains them. */
-export function nodeTalk(bell: Bell, role: OtherNode['role']): Nodes & { leave(): void } {
+export function nodeTalk(notifier: Notifier, role: OtherNode['role']): Nodes & { leave(): void } {
   const ownId = randomUUID();
   const ownName = `process ${process.pid} on ${hostname()}`.slice(0, 100);
   const ownVersion = packageVersion();
   const heard = new BoundedMap<string, Heard>({ max: NODES_MAX, whenFull: 'refuse it' });
   const timer = setInterval(say, SAY_MS).unref();
   let shared: RequestCounts | undefined;
-  bell.onSaid(hear);
+  notifier.onMessage(hear);
 
   function say(): void {
-    if (!bell.isConnected) return;
+    if (!notifier.isConnected) return;
     const counts: (readonly [string, number])[] = [];
     let bytes = 0;
     for (const [clientId, requests] of shared?.uncountedElsewhere() ?? []) {
@@ -48,7 +48,7 @@ export function nodeTalk(bell: Bell, role: OtherNode['role']): Nodes & { leave()
       bytes += Buffer.byteLength(JSON.stringify(one)) + 1;
       if (bytes > COUNTS_BYTES_MAX) break;
     }
-    bell.say(JSON.stringify([ownId, ownName, role, ownVersion, counts]));
+    notifier.send(JSON.stringify([ownId, ownName, role, ownVersion, counts]));
   }
 
   function hear(text: string): void {
@@ -75,7 +75,7 @@ export function nodeTalk(bell: Bell, role: OtherNode['role']): Nodes & { leave()
       return Array.from(heard.values(), ({ at: _, ...node }) => node);
     },
 
-    onFlood: (listener) => bell.onFlood(listener),
+    onFlood: (listener) => notifier.onFlood(listener),
 
     leave() {
       clearInterval(timer);

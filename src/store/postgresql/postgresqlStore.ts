@@ -6,7 +6,6 @@ import type { Store, StoreIdentity } from '../store.ts';
 import { witnessStoreIn } from '../witnessStore.ts';
 import { acceptanceTable } from './acceptanceTable.ts';
 import { arrivalTable } from './arrivalTable.ts';
-import { Bell } from './bell.ts';
 import { copyTable } from './copyTable.ts';
 import { credentialTable } from './credentialTable.ts';
 import { type Database, together } from './database.ts';
@@ -19,6 +18,7 @@ import type { Use } from './layout.ts';
 import { logTable, NEWEST_BATCH } from './logTable.ts';
 import { nodeTalk } from './nodeTalk.ts';
 import { noteIn, readNote } from './notes.ts';
+import { Notifier } from './notifier.ts';
 import { outboxTable } from './outboxTable.ts';
 import { renewalTable } from './renewalTable.ts';
 import { sealingTable } from './sealingTable.ts';
@@ -34,7 +34,7 @@ export interface PostgresqlParts {
   writes: Writes;
   identity: StoreIdentity;
   use: Use;
-  /** Of a node that accepts jobs. */
+  /** Given to a node that accepts jobs. */
   acceptanceKeys?: readonly Uint8Array[] | undefined;
   clock: Clock;
   monotonicMs: Clock;
@@ -52,15 +52,16 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
   // The sealing daemon keeps it.
   const time = isFront ? { ...kept, write: async () => {} } : kept;
   const serviceTime = await openServiceTime(time, newest?.record, { clock, monotonicMs });
+  /** Never rejects: the next read reports the error. */
   const follow = async () => {
-    const point = readable<ServiceTimePoint>(await readNote(database, 'service_time'));
+    const bytes = await readNote(database, 'service_time').catch(() => undefined);
+    const point = readable<ServiceTimePoint>(bytes);
     if (point !== undefined) serviceTime.follow(point);
   };
-  // The next read reports the error.
-  const following = isFront && setInterval(() => void follow().catch(() => {}), FOLLOW_MS).unref();
-  const bell =
-    use === 'command' ? undefined : new Bell(database, isFront ? 'pdfseal_ended' : 'pdfseal_accepted');
-  const nodes = bell && nodeTalk(bell, isFront ? 'front' : 'sealing');
+  const following = isFront && setInterval(() => void follow(), FOLLOW_MS).unref();
+  const notifier =
+    use === 'command' ? undefined : new Notifier(database, isFront ? 'pdfseal_ended' : 'pdfseal_accepted');
+  const nodes = notifier && nodeTalk(notifier, isFront ? 'front' : 'sealing');
   const trail = trailTable(database, writes, {
     environment: identity.environment,
     clock,
@@ -74,14 +75,14 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
   const endpoints = endpointTable(database, trail);
   const outbox = outboxTable(database, writes, endpoints, { clock, serviceTime, backlogMax });
   const idempotency = new IdempotencyTable(isFront ? undefined : serviceTime);
-  const onEnded = () => bell?.ring('pdfseal_ended');
+  const onEnded = () => notifier?.notify('pdfseal_ended');
   const jobs = jobTable(database, writes, {
     idempotency,
     outbox,
     insertWaiting: isFront ? insertArrivals : insertWaiting,
     keys,
     onAccepted: () => {
-      if (isFront) bell?.ring('pdfseal_accepted');
+      if (isFront) notifier?.notify('pdfseal_accepted');
     },
     onEnded,
   });
@@ -101,12 +102,12 @@ export async function postgresqlStore(parts: PostgresqlParts): Promise<Store> {
     space: database.space,
     nodes,
     ...(keys && !isFront && { acceptances: acceptanceTable(database, trail, keys) }),
-    ...(bell && !isFront && { arrivals: arrivalTable({ database, writes, bell, keys }) }),
-    ...(bell && isFront && { sealing: sealingTable(database, bell, keys) }),
+    ...(notifier && !isFront && { arrivals: arrivalTable({ database, writes, notifier, keys }) }),
+    ...(notifier && isFront && { sealing: sealingTable(database, notifier, keys) }),
     close: async () => {
       if (following) clearInterval(following);
       nodes?.leave();
-      await bell?.close();
+      await notifier?.close();
       await parts.close();
     },
   };

@@ -5,9 +5,9 @@ import type { SealingView } from '../arrivals.ts';
 import { idOf, ownUuid } from '../ids.ts';
 import { parseRecord } from '../records.ts';
 import type { Batch } from '../store.ts';
-import type { Bell } from './bell.ts';
 import { type Database, statements } from './database.ts';
 import { JOB_COLUMNS, type JobRow, parseJobRow } from './jobRows.ts';
+import type { Notifier } from './notifier.ts';
 import { IS_ACTIVE } from './sequencer.ts';
 
 const INTERNAL = statements(
@@ -43,8 +43,12 @@ interface NodeRow {
   waiting: number;
 }
 
-/** What a front sees of sealing in PostgreSQL. `keys`: those of the front. */
-export function sealingTable(database: Database, bell: Bell, keys: AcceptanceKeys | undefined): SealingView {
+/** A front's view of sealing in PostgreSQL. `keys`: those of the front. */
+export function sealingTable(
+  database: Database,
+  notifier: Notifier,
+  keys: AcceptanceKeys | undefined,
+): SealingView {
   const [own = ''] = keys?.names ?? [];
 
   return {
@@ -77,8 +81,8 @@ export function sealingTable(database: Database, bell: Bell, keys: AcceptanceKey
       );
     },
 
-    onRing(listener) {
-      bell.onRing(listener);
+    onNotice(listener) {
+      notifier.onNotice(listener);
     },
   };
 }

@@ -3,20 +3,20 @@ import type { Database } from './database.ts';
 import { begin, clientOf } from './pgSession.ts';
 
 /** Notifications: a front accepted jobs; the sealing daemon ended some. */
-export type Ring = 'pdfseal_accepted' | 'pdfseal_ended';
+export type Notice = 'pdfseal_accepted' | 'pdfseal_ended';
 
 /** The channel for messages of nodes to all others. */
-const SAYINGS = 'pdfseal_nodes';
+const NODE_CHANNEL = 'pdfseal_nodes';
 
 /**
  * Maximum number of notifications of one channel that are read in a window. Each node sends one every second, and at most 100 nodes are
- * known; more rings than half of this are no use, as each look takes all that there is. Any process that may connect to the database can
+ * known; more notices than half of this are no use, as each look takes all that there is. Any process that may connect to the database can
  * send any number.
  */
 const PACE = { heardMax: 200, windowMs: 1_000, pauseMs: 10_000, pollMs: 50 };
 
 interface Channel {
-  readonly name: Ring | typeof SAYINGS;
+  readonly name: Notice | typeof NODE_CHANNEL;
   /** Number of notifications in the window that began at `beganAtMs`, by the monotonic clock. */
   heard: number;
   beganAtMs: number;
@@ -34,41 +34,41 @@ const ANSWER_MS_MAX = 5_000;
  * hint. It is sent outside the transaction that it is about: a transaction with a NOTIFY holds off the commits of all others until standbys
  * have it.
  */
-export class Bell {
+export class Notifier {
   readonly #database: Database;
   readonly #pace: typeof PACE;
-  readonly #rings: Channel;
-  readonly #sayings: Channel = { name: SAYINGS, heard: 0, beganAtMs: 0 };
+  readonly #notices: Channel;
+  readonly #messages: Channel = { name: NODE_CHANNEL, heard: 0, beganAtMs: 0 };
   readonly #listeners: (() => void)[] = [];
-  #onSaid: (text: string) => void = () => {};
+  #onMessage: (text: string) => void = () => {};
   #onFlood: () => void = () => {};
   #poll: NodeJS.Timeout | undefined;
   #client: Client | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #ringing: Ring | undefined;
-  #isRinging = false;
+  #due: Notice | undefined;
+  #isNotifying = false;
   #isClosed = false;
 
-  constructor(database: Database, hears: Ring, pace = PACE) {
+  constructor(database: Database, receives: Notice, pace = PACE) {
     this.#database = database;
     this.#pace = pace;
-    this.#rings = { name: hears, heard: 0, beganAtMs: 0 };
+    this.#notices = { name: receives, heard: 0, beganAtMs: 0 };
     void this.#connect();
   }
 
-  onRing(listener: () => void): void {
+  onNotice(listener: () => void): void {
     this.#listeners.push(listener);
   }
 
   /** Calls back with every message of any process, including this one. */
-  onSaid(listener: (text: string) => void): void {
-    this.#onSaid = listener;
+  onMessage(listener: (text: string) => void): void {
+    this.#onMessage = listener;
   }
 
   /** Calls back once when more messages arrive than nodes send. While that lasts, they are ignored for seconds at a time. */
   onFlood(listener: () => void): void {
     this.#onFlood = listener;
-    if (this.#sayings.pause !== undefined) listener();
+    if (this.#messages.pause !== undefined) listener();
   }
 
   /** Whether messages are received now. */
@@ -77,15 +77,15 @@ export class Bell {
   }
 
   /** Sends a message to all listening processes; it is lost without a connection. At most 7,999 bytes. */
-  say(text: string): void {
+  send(text: string): void {
     const client = this.#client;
-    client?.query('SELECT pg_notify($1, $2)', [SAYINGS, text]).catch(() => client.end().catch(() => {}));
+    client?.query('SELECT pg_notify($1, $2)', [NODE_CHANNEL, text]).catch(() => client.end().catch(() => {}));
   }
 
   /** Sends a notification. Several can become one. */
-  ring(ring: Ring): void {
-    this.#ringing = ring;
-    if (!this.#isRinging) void this.#send();
+  notify(notice: Notice): void {
+    this.#due = notice;
+    if (!this.#isNotifying) void this.#sendDue();
   }
 
   async close(): Promise<void> {
@@ -96,14 +96,14 @@ export class Bell {
   }
 
   /** Never rejects. */
-  async #send(): Promise<void> {
-    this.#isRinging = true;
-    for (let client = this.#client; client && this.#ringing; client = this.#client) {
-      const ring = this.#ringing;
-      this.#ringing = undefined;
-      await client.query(`NOTIFY ${ring}`).catch(() => client.end().catch(() => {}));
+  async #sendDue(): Promise<void> {
+    this.#isNotifying = true;
+    for (let client = this.#client; client && this.#due; client = this.#client) {
+      const notice = this.#due;
+      this.#due = undefined;
+      await client.query(`NOTIFY ${notice}`).catch(() => client.end().catch(() => {}));
     }
-    this.#isRinging = false;
+    this.#isNotifying = false;
   }
 
   /** Never rejects: it is tried again after the connection has ended. */
@@ -113,22 +113,24 @@ export class Bell {
       pipeline: true,
     });
     client.on('notification', ({ channel, payload = '' }) => {
-      if (channel !== SAYINGS) this.#receive(this.#rings, client, () => this.#hear());
-      else this.#receive(this.#sayings, client, () => this.#onSaid(payload));
+      if (channel !== NODE_CHANNEL) this.#receive(this.#notices, client, () => this.#call());
+      else this.#receive(this.#messages, client, () => this.#onMessage(payload));
     });
     client.on('end', () => this.#again());
     try {
       await client.connect();
       await begin(client, { statementMsMax: 0 });
       // A NOTIFY holds off all other senders until its commit is done. A hint waits for no disk and no standby.
-      await client.query(`SET synchronous_commit = off; LISTEN ${this.#rings.name}; LISTEN ${SAYINGS}`);
+      await client.query(
+        `SET synchronous_commit = off; LISTEN ${this.#notices.name}; LISTEN ${NODE_CHANNEL}`,
+      );
     } catch {
       client.end().catch(() => {});
       return;
     }
     this.#client = client;
     if (this.#isClosed) await client.end().catch(() => {});
-    else this.#hear(); // For notifications sent before.
+    else this.#call(); // For notifications sent before.
   }
 
   #again(): void {
@@ -149,11 +151,11 @@ export class Bell {
     else take();
   }
 
-  /** Without this, one process that may connect could keep all others busy. Rings are hints: meanwhile, listeners look by themselves. */
+  /** Without this, one process that may connect could keep all others busy. Notices are hints: meanwhile, listeners look by themselves. */
   #pause(channel: Channel, client: Client): void {
     const { pauseMs, pollMs } = this.#pace;
     channel.pause = setTimeout(() => this.#resume(channel, client), pauseMs).unref();
-    if (channel === this.#rings) this.#poll = setInterval(() => this.#hear(), pollMs).unref();
+    if (channel === this.#notices) this.#poll = setInterval(() => this.#call(), pollMs).unref();
     else if (!channel.isResumed) this.#onFlood();
     client.query(`UNLISTEN ${channel.name}`).catch(() => client.end().catch(() => {}));
   }
@@ -163,22 +165,22 @@ export class Bell {
       .query(`LISTEN ${channel.name}`)
       .then(() => {
         Object.assign(channel, { heard: 0, beganAtMs: performance.now(), isResumed: true, pause: undefined });
-        if (channel !== this.#rings) return;
+        if (channel !== this.#notices) return;
         clearInterval(this.#poll);
-        this.#hear(); // For notifications sent before.
+        this.#call(); // For notifications sent before.
       })
       .catch(() => client.end().catch(() => {}));
   }
 
   #endPauses(): void {
     clearInterval(this.#poll);
-    for (const channel of [this.#rings, this.#sayings]) {
+    for (const channel of [this.#notices, this.#messages]) {
       clearTimeout(channel.pause);
       channel.pause = undefined;
     }
   }
 
-  #hear(): void {
+  #call(): void {
     for (const listener of this.#listeners) listener();
   }
 }
