@@ -1,5 +1,5 @@
 /**
- * The nodes of an environment share a key. With it, each node writes a MAC beside a job that it makes wait in a database. Whoever owns the
+ * The nodes of an environment share a key. With it, each node writes a MAC beside a job that it makes wait in a database. The owner of the
  * database can write rows, but lacks the key.
  */
 import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
@@ -75,8 +75,8 @@ export class AcceptanceKeys {
     if (key === undefined) return `its MAC is by the acceptance key ${name}, which this node does not have`;
     const expected = this.#mac(key, accepted);
     const found = mac.subarray(NAME_DIGITS / 2);
-    const isIt = found.length === expected.length && timingSafeEqual(found, expected);
-    return isIt ? undefined : 'its MAC is of another job: it was altered since a node accepted it';
+    const matches = found.length === expected.length && timingSafeEqual(found, expected);
+    return matches ? undefined : 'its MAC is of another job: it was altered since a node accepted it';
   }
 
   /** Each part has its length before it, so no two jobs have the same bytes. */

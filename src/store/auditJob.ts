@@ -28,7 +28,7 @@ function auditJob(number: number, text: string, acceptedAt: number): ReceivedJob
   };
 }
 
-export interface TrailOptions {
+export interface TrailRecordOptions {
   environment: string;
   clock: Clock;
 }
@@ -37,7 +37,7 @@ export interface TrailOptions {
 export function recordAfter(
   newest: TrailEntry | undefined,
   act: Act,
-  { environment, clock }: TrailOptions,
+  { environment, clock }: TrailRecordOptions,
 ): { number: number; record: Buffer; job: ReceivedJob } {
   const number = (newest?.number ?? 0) + 1;
   const atMs = clock();

@@ -62,7 +62,7 @@ export async function openStoreAt(location: StoreLocation, options: StoreOptions
 export function readAcceptanceKeys(file: string): Uint8Array[] {
   const keys = parseAcceptanceKeys(readSecret(ACCEPTANCE_KEY, file));
   if (keys !== undefined) return keys;
-  throw new OperatorError(`${ACCEPTANCE_KEY.name}, ${file}, holds no acceptance key`, {
+  throw new OperatorError(`the file with the acceptance key, ${file}, holds no acceptance key`, {
     remedy:
       'it must hold a line that `pdfseal store make-acceptance-key` made, or two while the key is changed, and nothing else',
   });
@@ -113,33 +113,25 @@ function reachable({ urls, passwordFile }: DatabaseLocation) {
 function readPassword(file: string): string {
   const password = readSecret(PASSWORD, file).replace(/\r?\n$/, '');
   if (password !== '') return password;
-  throw new OperatorError(`${PASSWORD.name}, ${file}, is empty`, {
+  throw new OperatorError(`the file with the password of the database, ${file}, is empty`, {
     remedy: 'write the password into it, or remove store.password_file where the server asks for none',
   });
 }
 
 /** A file with a secret, as messages call both. */
 interface SecretKind {
-  name: string;
   holds: string;
   key: string;
 }
 
-const PASSWORD: SecretKind = {
-  name: 'the file with the password of the database',
-  holds: 'the password of the database',
-  key: 'store.password_file',
-};
-const ACCEPTANCE_KEY: SecretKind = {
-  name: 'the file with the acceptance key',
-  holds: 'the acceptance key',
-  key: 'store.acceptance_key_file',
-};
+const PASSWORD: SecretKind = { holds: 'the password of the database', key: 'store.password_file' };
+const ACCEPTANCE_KEY: SecretKind = { holds: 'the acceptance key', key: 'store.acceptance_key_file' };
 /** A wrong path is not read whole. */
 const SECRET_BYTES_MAX = 4096;
 
 /** Throws OperatorError, also for a file that is open to others, or too large. */
-function readSecret({ name, holds, key }: SecretKind, path: string): string {
+function readSecret({ holds, key }: SecretKind, path: string): string {
+  const name = `the file with ${holds}`;
   const remedy = `correct ${key}, or the permissions of the file`;
   const failures: Record<SecretFault, (cause?: unknown) => OperatorError> = {
     unreadable: (cause) =>

@@ -1,4 +1,4 @@
-/** What both engines share in checking their indexes, and mending them. */
+/** Checks and repairs of indexes, as far as both engines do the same. */
 import type { Clock } from '../base/clock.ts';
 import type { Job } from '../job/job.ts';
 import type { IndexFlaw, IndexStore } from './indexStore.ts';

@@ -12,7 +12,7 @@ import type { Store } from '../../store/store.ts';
 import { digestFile } from '../files.ts';
 import { note } from '../terminal.ts';
 import { withStoreAt } from '../withStore.ts';
-import { runCheck } from './runCheck.ts';
+import { runCheck, withProblems } from './runCheck.ts';
 import { flawCount, type StoreReport } from './storeReport.ts';
 
 /** Folders of the state in addition to the store. */
@@ -123,8 +123,7 @@ export async function checkBackup(folder: string, config: Config): Promise<Store
     runCheck(store, broughtBy(folder, config), notedIn(folder, made)),
   );
   const problem = await whyNotContinued(made, config);
-  if (problem === undefined) return report;
-  return { ...report, problemCount: report.problemCount + 1, problems: [...report.problems, problem] };
+  return problem === undefined ? report : withProblems(report, [problem]);
 }
 
 /**

@@ -1,6 +1,6 @@
 import { INDEXES, type IndexFlaw } from '../../store/indexStore.ts';
 
-/** What a check of a store found. */
+/** The findings of a check of a store. */
 export interface StoreReport {
   leaves: number;
   batches: number;

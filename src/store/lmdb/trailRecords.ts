@@ -2,13 +2,13 @@ import { assert } from '../../base/assert.ts';
 import type { ReceivedJob } from '../../job/job.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
 import { isRefusable } from '../acts.ts';
-import { parseTrailEntry, recordAfter, type TrailOptions } from '../auditJob.ts';
+import { parseTrailEntry, recordAfter, type TrailRecordOptions } from '../auditJob.ts';
 import type { TrailEntry, TrailStore } from '../trail.ts';
 import type { Change, Commits, Write } from './commits.ts';
 import type { Databases } from './databases.ts';
 import { counterKey, parseCounterKey } from './keyLayout.ts';
 
-interface TrailRecordsOptions extends TrailOptions {
+interface TrailRecordsOptions extends TrailRecordOptions {
   /** The changes that make a job wait to be sealed. */
   accept(job: ReceivedJob): Change[];
 }

@@ -36,7 +36,7 @@ const SQL = statements({
   end_waiting: `WITH arrived AS (DELETE FROM arrivals WHERE job_id = ANY ($1::uuid[]) RETURNING job_id),
       waited AS (DELETE FROM waiting WHERE job_id = ANY ($1::uuid[]) RETURNING job_id)
     SELECT job_id FROM arrived UNION SELECT job_id FROM waited`,
-  /** Of a job that a front announced again, too: what this daemon accepted comes first. */
+  /** A front can announce the job again: the row of this daemon comes first. */
   lock_waiting: `SELECT 1 AS place, mac FROM (SELECT mac FROM waiting WHERE job_id = $1 FOR SHARE) AS waiting
     UNION ALL SELECT 2, mac FROM (SELECT mac FROM arrivals WHERE job_id = $1 FOR SHARE) AS arrived ORDER BY place`,
   set_mac: `WITH waits AS (UPDATE waiting SET mac = $2 WHERE job_id = $1)
@@ -263,7 +263,7 @@ export function jobTable(database: Database, writes: Writes, options: JobTableOp
     async waiting(limit, after) {
       const from = after === undefined ? LEAST_UUID : ownUuid('job', after);
       const rows = await database.rows<JobRow>(SQL.waiting_jobs, [from, limit]);
-      // Somebody else can make a job wait again that has ended. It is sealed once.
+      // Another process can make a job wait again that has ended. It is sealed once.
       const open = rows.filter(({ leaf_index, failure }) => leaf_index === null && failure === null);
       return open.map((row) => parseJobRow(row).job);
     },

@@ -43,7 +43,7 @@ interface OpenInPostgresql extends OpenOptions {
   front?: true;
   /** Time for which the database may not answer before this process gives up. */
   awayMsMax?: number;
-  /** Of a daemon or a front: see {@link AcceptanceKeys}. */
+  /** Given to a daemon or a front: see {@link AcceptanceKeys}. */
   acceptanceKeys?: readonly Uint8Array[] | undefined;
   /** Called when the disk of the server is found full, and when it has space again. */
   onFull?: (isFull: boolean) => void;

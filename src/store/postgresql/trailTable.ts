@@ -1,7 +1,7 @@
 import type { ReceivedJob } from '../../job/job.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
 import { isRefusable } from '../acts.ts';
-import { parseTrailEntry, recordAfter, type TrailOptions } from '../auditJob.ts';
+import { parseTrailEntry, recordAfter, type TrailRecordOptions } from '../auditJob.ts';
 import type { TrailEntry, TrailStore } from '../trail.ts';
 import { type Database, type Queries, statements, together } from './database.ts';
 import { lockRevision } from './revisions.ts';
@@ -18,7 +18,7 @@ const SQL = statements({
   add_trail_entry: 'INSERT INTO trail VALUES ($1, $2)',
 });
 
-interface TrailTableOptions extends TrailOptions {
+interface TrailTableOptions extends TrailRecordOptions {
   /** Makes a job wait to be sealed. */
   accept(queries: Queries, job: ReceivedJob): Promise<void>;
 }
