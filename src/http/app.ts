@@ -42,7 +42,7 @@ export interface AppParts
     Pick<JobsOptions, 'trust'>,
     Pick<DocumentRouteOptions, 'copies'> {
   store: Store;
-  /** Fronts cannot change webhook endpoints, and so have no `admitRecord`. */
+  /** Fronts can change neither credentials nor webhook endpoints, and so have no `admitRecord`. */
   sealer: CreateOptions['sealer'] & Partial<Pick<Sealer, 'admitRecord'>>;
   /** The base URL, without a trailing slash and without `/v1`. */
   publicUrl: string;
@@ -54,8 +54,6 @@ export interface AppParts
   batchesMax: number;
   /** Maximum number of document copies sent at the same time. */
   downloadsMax: number;
-  /** A front can change neither credentials nor webhook endpoints. */
-  isFront?: boolean;
   /** The rules for the URLs of webhook endpoints. */
   webhookPolicy: WebhooksOptions['policy'];
   /** Whether the log is readable without an API key. */
@@ -148,12 +146,13 @@ function routesOf(parts: AppParts, connections: ConnectionLimits) {
   for (const [id, { method, path, access, isLimited, failures = [] }] of Object.entries<Operation>(
     OPERATIONS,
   )) {
-    const handler = parts.isFront && NOT_AT_FRONTS.test(path) ? refuseAtFront : handlers[id as OperationId];
+    const isHere = parts.sealer.admitRecord !== undefined || !NOT_AT_FRONTS.test(path);
+    const handler = isHere ? handlers[id as OperationId] : refuseAtFront;
     if (handler === undefined) continue;
     const isOpen = access === 'anyone' || (access === 'log' && logPublic);
     const scope = access === 'anyone' || access === 'log' || access === 'any_key' ? undefined : access;
     const guard = isOpen ? [] : [requireKey(auth, scope)];
-    const isChange = access === 'webhooks:manage' && isLimited && !parts.isFront;
+    const isChange = access === 'webhooks:manage' && isLimited && isHere;
     const isRead = method === 'get' && access !== 'anyone';
     const turns = isRead ? [inTurn({ isRefusable: failures.includes('too_many_requests') })] : [];
     const route = [...guard, ...turns, ...(isChange ? limitChanges : []), ...[handler].flat()];

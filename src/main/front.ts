@@ -101,7 +101,6 @@ async function openFaces(program: Intake, sealer: RemoteSealer): Promise<Running
   const app = createApp({
     ...apiOf(program, document),
     sealer,
-    isFront: true,
     // A front has no certificates of its own, and cannot read the audit trail.
     trust: () => trustOf(store.identity, epochs().list, config, new Map()),
     sources: { probe, accept: (job, acceptance) => sealer.accept(job, acceptance) },
