@@ -222,7 +222,7 @@ async function openTimestampingOf(
   return openTimestamping(options, (close) => parts.defer(close));
 }
 
-/** What works without being asked: fetches documents, delivers events, and deletes what has expired. */
+/** The parts that work by themselves: they fetch documents, deliver events, and delete what has expired. */
 async function startWork(program: Sealing) {
   const { config, live, egress, store, sealer, copies, scanner, refused } = program;
   const { time, metrics, logger, onFatal, parts, own } = program;

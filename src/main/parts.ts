@@ -67,7 +67,7 @@ export interface Stored extends Early, Awaited<ReturnType<typeof openTime>> {
   lastCheckpoint: Awaited<ReturnType<typeof openLastCheckpointOf>>;
 }
 
-/** What a request passes before its job is accepted. */
+/** The parts that a request passes before its job is accepted. */
 export async function openIntake<Program extends Stored>(program: Program) {
   return {
     ...program,

@@ -30,13 +30,13 @@ interface Connection {
   underWay: number;
 }
 
-/** Connections that can be closed to make room, least recently used first. */
+/** The connections of a group that can be closed to make room. */
 class Dispensable {
-  /** Connections without an API key and without a request in progress. */
-  readonly silent = new Set<Connection>();
-  /** Connections without an API key, with a request under way. */
-  readonly strangers = new Set<Connection>();
-  readonly idle = new Set<Connection>();
+  /**
+   * In the order in which they are closed, and each least recently used first: those without an API key and without a request under way;
+   * those without an API key, whose key may be being looked up for a request; those that are idle.
+   */
+  readonly #orders = [new Set<Connection>(), new Set<Connection>(), new Set<Connection>()] as const;
   readonly #sparesRequests: boolean;
   count = 0;
 
@@ -47,11 +47,10 @@ class Dispensable {
   /** Moves the connection to the end of the closing order. Call this after each change. */
   note(connection: Connection): void {
     this.#leave(connection);
+    const [silent, strangers, idle] = this.#orders;
     const { isKnown, underWay } = connection;
-    if (isKnown) {
-      if (underWay === 0) this.idle.add(connection);
-    } else if (underWay > 0 && this.#sparesRequests) this.strangers.add(connection);
-    else this.silent.add(connection);
+    if (!isKnown) (underWay > 0 && this.#sparesRequests ? strangers : silent).add(connection);
+    else if (underWay === 0) idle.add(connection);
   }
 
   remove(connection: Connection): void {
@@ -60,17 +59,12 @@ class Dispensable {
   }
 
   #leave(connection: Connection): void {
-    for (const order of [this.silent, this.strangers, this.idle]) order.delete(connection);
+    for (const order of this.#orders) order.delete(connection);
   }
 
-  /**
-   * Returns a connection without an API key, preferably one without a request: on others, the key may be being looked up. Otherwise returns
-   * one without a request under way.
-   */
+  /** The connection to be closed; undefined if all have an API key and a request under way. */
   first(): Connection | undefined {
-    for (const one of this.silent) return one;
-    for (const one of this.strangers) return one;
-    for (const one of this.idle) return one;
+    for (const order of this.#orders) for (const one of order) return one;
     return undefined;
   }
 }

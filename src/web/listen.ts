@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { lstatSync, rmSync, statSync } from 'node:fs';
-import { connect, type ListenOptions, type Server } from 'node:net';
+import { connect, createServer, type ListenOptions, type Server } from 'node:net';
 import { dirname } from 'node:path';
 import { OperatorError } from '../base/errors.ts';
 import { codeOf, systemReason } from '../base/systemReason.ts';
@@ -33,16 +33,16 @@ export async function listenAt(
     await startListening(server, 'port' in at ? { ...at, reusePort } : at);
   } catch (cause) {
     const where = 'fd' in at ? `the inherited descriptor ${at.fd}` : formatAddress(at);
-    const remedy = remedyOf(cause, at);
-    throw new OperatorError(
-      `${key}: cannot listen on ${where} (${systemReason(cause)})${remedy === undefined ? '' : `; ${remedy}`}`,
-      { cause },
-    );
+    const remedy = 'port' in at ? REMEDIES[codeOf(cause)]?.(at) : undefined;
+    const hint = remedy === undefined ? '' : `; ${remedy}`;
+    throw new OperatorError(`${key}: cannot listen on ${where} (${systemReason(cause)})${hint}`, { cause });
   }
 }
 
-function remedyOf(cause: unknown, at: ListenAddress | InheritedSocket): string | undefined {
-  return 'port' in at ? REMEDIES[codeOf(cause)]?.(at) : undefined;
+/** Throws OperatorError, as {@link listenAt}, if no server could listen there now. */
+export async function assertFree(at: HostPort, key: string): Promise<void> {
+  const server = createServer();
+  await listenAt(server, at, key).finally(() => server.close());
 }
 
 const REMEDIES: Readonly<Record<string, (at: HostPort) => string>> = {
@@ -60,11 +60,7 @@ async function prepareSocket(path: string): Promise<void> {
   if (Buffer.byteLength(path) > SOCKET_PATH_BYTES_MAX) {
     throw new Error(`the path has more than ${SOCKET_PATH_BYTES_MAX} bytes; name a shorter one`);
   }
-  checkFolder(dirname(path));
-  await removeStale(path);
-}
-
-function checkFolder(folder: string): void {
+  const folder = dirname(path);
   const mode = statSync(folder, { throwIfNoEntry: false })?.mode;
   if (mode === undefined)
     throw new Error(`there is no folder ${folder}; create it, owned by the daemon's user`);
@@ -73,6 +69,7 @@ function checkFolder(folder: string): void {
       `anybody can write to ${folder} and replace the socket; run chmod o-w, or choose another folder`,
     );
   }
+  await removeStale(path);
 }
 
 /** Removes the socket of a killed process. A socket that answers belongs to another process. */
@@ -88,14 +85,12 @@ async function removeStale(path: string): Promise<void> {
 
 function isAnswered(path: string): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect(path);
-    socket
-      .once('connect', () => resolve(true))
-      .once('error', (error: NodeJS.ErrnoException) => {
-        // Only a refused connection proves that no process listens.
-        resolve(error.code !== 'ECONNREFUSED');
-      });
-    socket.once('connect', () => socket.destroy());
+    const socket = connect(path, () => {
+      resolve(true);
+      socket.destroy();
+    });
+    // Only a refused connection proves that no process listens.
+    socket.once('error', (error) => resolve(codeOf(error) !== 'ECONNREFUSED'));
   });
 }
 

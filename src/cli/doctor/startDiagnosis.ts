@@ -1,5 +1,4 @@
 import { accessSync, constants, readFileSync, statSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { OperatorError } from '../../base/errors.ts';
 import { lockHolder } from '../../base/lock.ts';
 import { systemReason } from '../../base/systemReason.ts';
@@ -14,7 +13,7 @@ import { describeStore, storeExists } from '../../store/engines.ts';
 import { readInstalled } from '../../tsa/installed.ts';
 import { readCertificates } from '../../tsa/pki.ts';
 import { formatAddress, type HostPort } from '../../web/address.ts';
-import { listenAt } from '../../web/listen.ts';
+import { assertFree } from '../../web/listen.ts';
 import { hasSystemd, unitState } from '../systemd.ts';
 import { diagnoseTls, type Served, servedWithTls } from './certificateDiagnosis.ts';
 import { diagnoseDatabase } from './databaseDiagnosis.ts';
@@ -202,13 +201,10 @@ async function diagnoseAddress(
   const socket = `pdfseald@${environment}.socket`;
   if (unitState('is-active', socket) === 'active')
     return good(check, `not tried, because ${socket} is active`);
-  const server = createServer();
   try {
-    await listenAt(server, at, key);
+    await assertFree(at, key);
     return good(check, 'free');
   } catch (error) {
     return badFrom(check, error, `change ${key}, or stop the program that uses the address`);
-  } finally {
-    server.close();
   }
 }

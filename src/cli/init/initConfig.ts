@@ -1,5 +1,4 @@
 import { existsSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import { createFileAtomically } from '../../base/atomicFile.ts';
@@ -13,7 +12,7 @@ import { isPinRefusal } from '../../kms/signerFailure.ts';
 import { encodeQuorum, meetsQuorum, parseQuorum, type QuorumPolicy } from '../../log/quorum.ts';
 import { certificatesIn } from '../../tsa/pki.ts';
 import { parseListenAddress } from '../../web/address.ts';
-import { listenAt } from '../../web/listen.ts';
+import { assertFree } from '../../web/listen.ts';
 import { type Given, option } from '../command.ts';
 import { note } from '../terminal.ts';
 import { Questions, type ReadAnswer } from './questions.ts';
@@ -179,13 +178,7 @@ async function readFreeAddress(text: string): Promise<string> {
   const address = parseListenAddress(text);
   if (address === undefined)
     throw new OperatorError(`"${text}" is not accepted: an address such as ${LISTEN_DEFAULT}`);
-  if ('path' in address) return text;
-  const server = createServer();
-  try {
-    await listenAt(server, address, 'http.listen');
-  } finally {
-    server.close();
-  }
+  if (!('path' in address)) await assertFree(address, 'http.listen');
   return text;
 }
 
