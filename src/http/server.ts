@@ -28,32 +28,15 @@ export interface ServerOptions {
 const KEEP_ALIVE_MS = 65_000;
 
 /** The listening sockets, and the way to stop them. */
-export class HttpServer {
-  readonly #servers: readonly WebServer[];
-  readonly #app: App;
-
-  constructor(servers: readonly WebServer[], app: App) {
-    this.#servers = servers;
-    this.#app = app;
-  }
-
-  get addresses(): ListenAddress[] {
-    return this.#servers.map(({ address }) => address);
-  }
-
+export interface HttpServer {
+  readonly addresses: readonly ListenAddress[];
   /** The port of the first TCP address. */
-  get port(): number {
-    return this.addresses.find((address) => 'port' in address)?.port ?? 0;
-  }
-
+  readonly port: number;
   /**
    * Stops accepting connections, refuses new requests on open connections with `shutting_down`, and lets requests in progress finish. Cuts
    * the remaining connections after `timeoutMs`. Resolves when no connection is left.
    */
-  async drain(timeoutMs: number): Promise<void> {
-    this.#app.lifecycle.draining = true;
-    await Promise.all(this.#servers.map((server) => server.close(timeoutMs)));
-  }
+  drain(timeoutMs: number): Promise<void>;
 }
 
 /** Serves the app over HTTP/1.1. Throws OperatorError if an address is not available or not allowed. */
@@ -74,7 +57,15 @@ export async function listen(app: App, options: ServerOptions): Promise<HttpServ
     refuseClearText(server.address, options);
   }
   opened.move();
-  return new HttpServer(servers, app);
+  const addresses = servers.map(({ address }) => address);
+  return {
+    addresses,
+    port: addresses.find((address) => 'port' in address)?.port ?? 0,
+    drain: async (timeoutMs) => {
+      app.lifecycle.draining = true;
+      await Promise.all(servers.map((server) => server.close(timeoutMs)));
+    },
+  };
 }
 
 function isUnixSocket(at: ListenAddress | InheritedSocket): boolean {

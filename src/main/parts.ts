@@ -234,17 +234,9 @@ export function administrationOf(program: Intake) {
 
 /** Listens at the configured addresses, or on the sockets passed by the service manager. */
 export async function openApiServer(app: App, { config, tls, logger }: Intake): Promise<HttpServer> {
-  const { http } = config;
   const inherited = inheritedSockets();
-  return listen(app, {
-    listen: inherited.length > 0 ? inherited : http.listen,
-    tls,
-    clearTextBeyondLoopback: http.clearTextBeyondLoopback,
-    reusePort: http.reusePort,
-    headerTimeoutMs: http.headerTimeoutMs,
-    silenceMsMax: silenceMsMax(config),
-    logger,
-  });
+  const at = inherited.length > 0 ? inherited : config.http.listen;
+  return listen(app, { ...config.http, listen: at, tls, silenceMsMax: silenceMsMax(config), logger });
 }
 
 /** How long a connection may be silent while its caller waits for the virus scan, for the copy without metadata, and for the receipt. */
