@@ -8,7 +8,7 @@ import type { Outcome } from '../job/job.ts';
 import { Allowance } from '../limits/allowance.ts';
 import { readReceipt } from '../prove/trail/receipts.ts';
 import type { Store } from '../store/store.ts';
-import { IncomingBody } from '../web/incomingBody.ts';
+import { askForBody, IncomingBody } from '../web/incomingBody.ts';
 import { BulkLines, type NumberedLine } from './bulkLines.ts';
 import { answerBody, type Create, type Created, type CreateOptions, failureOf, runCreate } from './create.ts';
 import { type AnswerOptions, errorBody, tellable } from './errorResponses.ts';
@@ -17,7 +17,7 @@ import { requestIds } from './observe.ts';
 import { ASK_AGAIN_SECONDS } from './presentJob.ts';
 import { setRateLimit } from './rateLimit.ts';
 import { refuseQuery } from './receive.ts';
-import { askForBody, discard, requireMediaType } from './requestBody.ts';
+import { discard, requireMediaType } from './requestBody.ts';
 import { callerOf, type Middleware, type RequestContext, senderOf } from './requestContext.ts';
 import type { ApiBody } from './schemas.ts';
 

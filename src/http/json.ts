@@ -3,7 +3,8 @@ import { within } from '../base/deadline.ts';
 import { ServiceError } from '../base/errors.ts';
 import { invalidField } from '../job/fieldValues.ts';
 import { parseUniqueJson } from '../manifest/jcs.ts';
-import { askForBody, requireMediaType } from './requestBody.ts';
+import { askForBody } from '../web/incomingBody.ts';
+import { requireMediaType } from './requestBody.ts';
 import type { RequestContext } from './requestContext.ts';
 
 const JSON_BYTES_MAX = 64 * 1024;

@@ -15,12 +15,12 @@ import { duplicateField, invalidField, quoteName } from '../job/fieldValues.ts';
 import type { Content, JobSource } from '../job/job.ts';
 import { type DocumentOptions, DocumentPass, tooLarge } from '../seal/documentPass.ts';
 import type { StoredCopy } from '../store/store.ts';
-import { IncomingBody, type Patience } from '../web/incomingBody.ts';
+import { askForBody, IncomingBody, type Patience } from '../web/incomingBody.ts';
 import { readJson } from './json.ts';
 import { unknownParameter } from './listQuery.ts';
 import { FormParser, type PartSink } from './multipart/form.ts';
 import { boundaryOf, decodeUtf8, malformed, type Part } from './multipart/headers.ts';
-import { askForBody, requireMediaType } from './requestBody.ts';
+import { requireMediaType } from './requestBody.ts';
 import { callerOf, type RequestContext } from './requestContext.ts';
 
 export interface IntakeOptions extends DocumentOptions {

@@ -4,7 +4,7 @@ import { BoundedBytes } from '../base/bounded.ts';
 import { ServiceError } from '../base/errors.ts';
 import { Slots } from '../base/slots.ts';
 import { Turns } from '../base/turns.ts';
-import { IncomingBody } from '../web/incomingBody.ts';
+import { askForBody, IncomingBody } from '../web/incomingBody.ts';
 import { type Middleware, type RequestContext, senderOf } from './requestContext.ts';
 
 /**
@@ -30,11 +30,6 @@ export function requireMediaType<Type extends string>(
   const found = accepted.find((type) => type === mediaType);
   if (found !== undefined) return found;
   throw new ServiceError('unsupported_media_type', remedy);
-}
-
-/** Asks a client that waits with `Expect: 100-continue` to send its body (RFC 9110, section 10.1.1). */
-export function askForBody({ req, res }: RequestContext): void {
-  if (req.headers.expect?.toLowerCase() === '100-continue' && req.httpVersion === '1.1') res.writeContinue();
 }
 
 /**

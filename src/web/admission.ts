@@ -7,6 +7,7 @@ import {
 } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { askForBody } from './incomingBody.ts';
 
 /** Maximum number of requests that begin in one turn of the event loop. */
 const BEGUN_MAX = 8;
@@ -278,8 +279,7 @@ function listenersOf(socket: Socket, event: string): ((...args: unknown[]) => vo
 /** Makes a handler that accepts every body announced with `Expect: 100-continue`. */
 export function takingAnyBody(handle: RequestListener): RequestListener {
   return (req, res) => {
-    if (req.headers.expect?.toLowerCase() === '100-continue' && req.httpVersion === '1.1')
-      res.writeContinue();
+    askForBody({ req, res });
     handle(req, res);
   };
 }

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ServiceError } from '../base/errors.ts';
 
 /** The limits for a slow sender of a body. */
@@ -12,6 +12,11 @@ export interface Patience {
 /** The signal that may end the wait for a body. It is requested only if there is something to wait for. */
 export interface Stoppable {
   readonly signal?: AbortSignal | undefined;
+}
+
+/** Asks a client that waits with `Expect: 100-continue` to send its body (RFC 9110, section 10.1.1). */
+export function askForBody({ req, res }: { req: IncomingMessage; res: ServerResponse }): void {
+  if (req.headers.expect?.toLowerCase() === '100-continue' && req.httpVersion === '1.1') res.writeContinue();
 }
 
 /** Reads a request's body at the pace of its consumer, and fails when the sender is too slow. */
