@@ -44,7 +44,8 @@ export function growingCollections(text: string): string[] {
 export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   'one for each open connection, which the limits of its server bound': [
     ...['web/admission.ts #known', 'web/admission.ts #strangers', 'web/admission.ts #holders'],
-    ...['web/connectionLimits.ts #orders', 'web/connectionLimits.ts #byAddress'],
+    ...['web/connectionLimits.ts #silent', 'web/connectionLimits.ts #strangers'],
+    ...['web/connectionLimits.ts #idle', 'web/connectionLimits.ts #byAddress'],
     'web/connectionLimits.ts #byPeer',
   ],
   'one for each request under way, of which a connection has one, or line of a batch, which has a place': [

@@ -1,32 +1,27 @@
 import type { RequestListener } from 'node:http';
 import type { Logger } from 'pino';
+import { systemClock } from '../base/clock.ts';
 import { StatusReader, type StatusSources } from '../health/statusReader.ts';
-import type { AuthOptions } from '../http/authentication.ts';
 import type { AnswerOptions } from '../http/errorResponses.ts';
 import { RequestLog } from '../http/requestLog.ts';
 import { refusingWith } from '../http/transport.ts';
 import type { Drills } from '../ops/drills.ts';
-import type { ConsoleDoor, StoreParts } from '../ops/operationParts.ts';
+import type { ConsoleDoor } from '../ops/operationParts.ts';
 import type { Signing } from '../seal/signing.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Carrying } from '../watch/carrying.ts';
-import type { HostPort, ListenAddress, SocketPath } from '../web/address.ts';
+import type { ListenAddress } from '../web/address.ts';
 import { openServer, type WebServer } from '../web/server.ts';
 import type { Metrics } from './metrics.ts';
-import { createAdminApp } from './routes.ts';
+import { type AdminParts, createAdminApp } from './routes.ts';
 
-interface AdministrationOptions {
-  listen: { readonly socket: SocketPath; readonly port?: HostPort };
-  status: Omit<StatusSources, 'signing'>;
+interface AdministrationOptions extends StatusSources {
+  store: AdminParts['store'];
   /** Absent in a front. */
-  signing: { partitions: Signing; canary: Canary; drills: Drills } | undefined;
+  signing?: { partitions: Signing; canary: Canary; drills: Drills };
   metrics: Metrics;
-  carrying: Carrying | undefined;
-  console: ConsoleDoor | undefined;
-  store: StoreParts['store'];
-  config: StoreParts['config'];
-  /** The API keys that count where the kernel does not report the user. */
-  auth: AuthOptions;
+  carrying?: Carrying | undefined;
+  console?: ConsoleDoor | undefined;
   logger: Logger;
   onFatal: AnswerOptions['onFatal'];
 }
@@ -41,14 +36,16 @@ const ADMIN_SCOPES: readonly string[] = ['admin:read', 'admin'];
 export async function openAdministration(
   options: AdministrationOptions,
 ): Promise<{ readonly status: StatusReader; close(): Promise<void> }> {
-  const { listen, signing, logger } = options;
-  const { clock, timestamping } = options.status;
-  const status = new StatusReader({
-    ...options.status,
-    signing: signing && { ...signing, quorum: () => signing.partitions.epoch.quorum },
-  });
-  const { canary, drills } = signing ?? {};
-  const parts = { ...options, status, canary, drills, clock, timestamping, trail: options.store.trail };
+  const { live, store, signing, timestamping, carrying, console, time, logger } = options;
+  const { admin: listen, environment } = live.current;
+  const status = new StatusReader(options);
+  const parts = {
+    ...options,
+    ...{ status, timestamping, carrying, console, canary: signing?.canary, drills: signing?.drills },
+    ...{ trail: store.trail, clock: systemClock, config: () => live.current },
+    // The API keys that count where the kernel does not report the user.
+    auth: { store, environment, organizations: () => live.current.organizations, clock: time.date },
+  };
   const open = (forAnyone: boolean, at: ListenAddress) =>
     openAdminListener(createAdminApp({ ...parts, forAnyone }), at, logger);
   await using opened = new AsyncDisposableStack();

@@ -1,10 +1,10 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { type Clock, toRfc3339 } from '../base/clock.ts';
+import { systemClock, toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { packageVersion } from '../base/package.ts';
-import type { Partitions } from '../kms/partitions.ts';
+import { certificatesInUse } from '../config/certificatesInUse.ts';
+import type { LiveConfig } from '../config/reload.ts';
 import type { Limits } from '../limits/limits.ts';
-import type { QuorumPolicy } from '../log/quorum.ts';
 import { environmentId } from '../manifest/manifest.ts';
 import type { LastCheckpoint } from '../prove/trail/lastCheckpoint.ts';
 import type { Scanner } from '../scan/scanner.ts';
@@ -12,12 +12,11 @@ import type { Fetching } from '../seal/fetching.ts';
 import type { RefusedJobs } from '../seal/refusedJobs.ts';
 import type { NodeOutlook } from '../seal/remoteSealer.ts';
 import type { Sealer } from '../seal/sealer.ts';
+import type { Signing } from '../seal/signing.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
 import type { Timestamping } from '../seal/timestamping.ts';
-import type { StoreLocation } from '../store/engines.ts';
 import type { Batch, Store } from '../store/store.ts';
 import { isRefusedAs } from '../store/storeError.ts';
-import type { CertificateSources } from '../tsa/certificateList.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Witnessing } from '../watch/witnessing.ts';
 import type { EgressStatus } from '../web/egressClient.ts';
@@ -33,7 +32,7 @@ import { presentLastCheckpoint } from './sections/logSection.ts';
 import { presentNodes } from './sections/nodesSection.ts';
 import { presentPartitions, type Withdrawals } from './sections/partitionsSection.ts';
 import { presentQueue } from './sections/queueSection.ts';
-import { type AdminQuotas, presentQuotas } from './sections/quotasSection.ts';
+import { type AdminQuotas, presentQuotas, storedQuotas } from './sections/quotasSection.ts';
 import { presentScanner } from './sections/scannerSection.ts';
 import { presentSealing } from './sections/sealingSection.ts';
 import { presentTimestamps } from './sections/timestampsSection.ts';
@@ -46,48 +45,43 @@ import type { AdminStatus } from './statusSchema.ts';
 export interface StatusSources {
   store: Pick<
     Store,
-    'identity' | 'log' | 'jobs' | 'copies' | 'trail' | 'nodes' | 'pages' | 'space' | 'acceptances'
+    | 'identity'
+    | 'log'
+    | 'jobs'
+    | 'copies'
+    | 'credentials'
+    | 'trail'
+    | 'nodes'
+    | 'pages'
+    | 'space'
+    | 'acceptances'
   >;
-  stateDir: string;
-  location: StoreLocation;
-  /** On the disk that must have room. */
-  diskDir: string;
+  live: Pick<LiveConfig, 'current' | 'loaded'>;
   sealer: Pick<Sealer, 'waiting'>;
   /** Absent in a front. */
-  signing:
-    | {
-        partitions: Pick<Partitions, 'status'>;
-        /** The quorum of the epoch in force. */
-        quorum(): QuorumPolicy;
-        drills: Withdrawals;
-        canary: Pick<Canary, 'status'>;
-      }
-    | undefined;
+  signing?: {
+    partitions: Pick<Signing, 'status' | 'epoch'>;
+    drills: Withdrawals;
+    canary: Pick<Canary, 'status'>;
+  };
   /** In a front: what it knows of the daemon that seals. */
   outlook?: () => NodeOutlook;
   /** Absent in a front. */
   refused?: Pick<RefusedJobs, 'count'>;
-  timestamping: Timestamping | undefined;
+  timestamping?: Timestamping | undefined;
   scanner: Pick<Scanner, 'health'> | undefined;
   sources: Pick<Fetching, 'status'>;
   egress: { readonly status: EgressStatus } | undefined;
   copies: { readonly usage: { files: number; bytes: number } };
-  /** How long copies are kept, milliseconds. */
-  documentRetentionMs: number;
   limits: Pick<Limits, 'usage'>;
   lastCheckpoint: Pick<LastCheckpoint, 'noted'>;
-  witnessing: Pick<Witnessing, 'isForked' | 'status' | 'canCosign'> | undefined;
-  certificates: CertificateSources;
+  witnessing?: Pick<Witnessing, 'isForked' | 'status' | 'canCosign'> | undefined;
   /** The certificates of every listener that uses TLS. */
   tls: readonly Pick<TlsCertificates, 'table' | 'certificates'>[];
   webhooks: Pick<Deliverer, 'status'>;
-  queueJobsMax(): number;
-  config(): AdminStatus['config'];
-  storeFreeBytesMin: number;
   hash: HashSource;
   lifecycle: { readonly draining: boolean };
-  time: Pick<Timekeeping, 'ageMs'>;
-  clock: Clock;
+  time: Pick<Timekeeping, 'date' | 'ageMs'>;
 }
 
 /** Present in a front only. */
@@ -122,9 +116,11 @@ export class StatusReader {
   }
 
   async read(): Promise<AdminStatus> {
-    const { store, sealer, signing, outlook, refused, timestamping, scanner, witnessing, clock } =
+    const { live, store, sealer, signing, outlook, refused, timestamping, scanner, witnessing } =
       this.#sources;
-    const now = clock();
+    const { file, sha256, stateDir, store: location, limits } = live.current;
+    const { at, pending } = live.loaded;
+    const now = systemClock();
     const egress = this.#sources.egress && presentEgress(this.#sources.egress.status);
     const waiting = sealer.waiting;
     const { head, copies, measured, answers } = await this.#readStore();
@@ -136,11 +132,11 @@ export class StatusReader {
       started_at: toRfc3339(now - process.uptime() * 1000),
       uptime_seconds: Math.floor(process.uptime()),
       draining: this.#sources.lifecycle.draining,
-      config: this.#sources.config(),
+      config: { file, sha256, loaded_at: toRfc3339(at), pending },
       canary: presentCanary(signing?.canary.status() ?? NO_CANARY, now),
-      queue: presentQueue(waiting, this.#sources.queueJobsMax()),
+      queue: presentQueue(waiting, limits.queueJobsMax),
       partitions: signing
-        ? presentPartitions(signing.partitions, signing.quorum(), signing.drills)
+        ? presentPartitions(signing.partitions, signing.partitions.epoch.quorum, signing.drills)
         : NO_PARTITIONS,
       ...(outlook && { sealing: presentSealing(outlook(), head?.sealedAt) }),
       ...(refused && { acceptance: presentAcceptance(store.acceptances, refused) }),
@@ -151,7 +147,7 @@ export class StatusReader {
       egress,
       sources: presentSources(this.#sources.sources),
       copies,
-      certificates: presentCertificates(this.#sources.certificates, this.#sources.tls, now),
+      certificates: presentCertificates(certificatesInUse(live.current), this.#sources.tls, now),
       webhooks: presentWebhooks(await this.#sources.webhooks.status(), now),
       audit: { unsealed: waiting.auditRecords },
       log: {
@@ -160,7 +156,7 @@ export class StatusReader {
         ...(head && { sealed_at: toRfc3339(head.sealedAt) }),
       },
       witness: presentLastCheckpoint(this.#sources.lastCheckpoint.noted),
-      upkeep: presentUpkeep(this.#sources.stateDir, this.#sources.location, timestamping !== undefined),
+      upkeep: presentUpkeep(stateDir, location, timestamping !== undefined),
       store: { ...measured, answers },
       hash: presentHash(this.#sources.hash),
       event_loop_delay_ms: this.#readDelay(),
@@ -169,8 +165,13 @@ export class StatusReader {
   }
 
   quotas(): AdminQuotas {
-    const { limits, clock } = this.#sources;
-    return presentQuotas(limits.usage(), clock());
+    return presentQuotas(this.#sources.limits.usage(), systemClock());
+  }
+
+  /** For every client with a key, its jobs as counted by the store. */
+  storedQuotas(): ReturnType<typeof storedQuotas> {
+    const { store, live, time } = this.#sources;
+    return storedQuotas(store, live.current.policies, time.date());
   }
 
   close(): void {
@@ -179,12 +180,16 @@ export class StatusReader {
 
   /** The facts of the store; while its database does not answer, the last ones. */
   async #readStore(): Promise<Told & { answers: boolean }> {
-    const { store } = this.#sources;
+    const { live, store } = this.#sources;
+    const { store: location, diskDir, storage } = live.current;
     try {
       this.#told = {
         head: await store.log.head(),
         copies: await this.#readCopies(),
-        measured: await measureStore({ ...this.#sources, pages: store.pages, space: store.space }),
+        measured: await measureStore({
+          ...{ location, diskDir, pages: store.pages, space: store.space },
+          storeFreeBytesMin: storage.freeBytesMin,
+        }),
       };
       return { ...this.#told, answers: true };
     } catch (error) {
@@ -195,7 +200,8 @@ export class StatusReader {
   }
 
   async #readCopies(): Promise<AdminStatus['copies']> {
-    const { copies, documentRetentionMs: keptMs } = this.#sources;
+    const { copies, live } = this.#sources;
+    const keptMs = live.current.retention.documentMs;
     return presentCopies(copies.usage, { oldestMs: await this.#ageOfOldestCopy(), keptMs });
   }
 

@@ -10,7 +10,6 @@ import { certificatesInUse } from '../config/certificatesInUse.ts';
 import { spelledSettings } from '../config/settingsToml.ts';
 import { trustOf } from '../config/trustAnchors.ts';
 import type { ConsoleOptions } from '../console/console.ts';
-import { storedQuotas } from '../health/sections/quotasSection.ts';
 import { createApp } from '../http/app.ts';
 import { presentEvent } from '../http/presentJob.ts';
 import type { RefusalListener } from '../kms/partition.ts';
@@ -43,7 +42,6 @@ import { Deliverer } from '../webhook/deliver.ts';
 import { authorityPurpose } from './destinations.ts';
 import { epochActsOf } from './epochActs.ts';
 import {
-  administrationOf,
   apiOf,
   type Intake,
   openApiServer,
@@ -293,23 +291,17 @@ async function openFaces(program: Working): Promise<Running> {
   );
   const drills = own(new Drills({ ...common, partitions: () => signing.partitions, trail: store.trail }));
   const consoleTls = openTlsOf(program, 'console.tls', config.console?.tls);
-  const { refused, webhooks, tls } = program;
-  const { status, ...administration } = administrationOf(program);
-  const { status: reader } = own(
+  const { status } = own(
     await openAdministration({
-      ...administration,
-      status: {
-        ...status,
-        ...{ sealer, refused, timestamping, sources, witnessing, webhooks },
-        tls: [tls, consoleTls].filter((one) => one !== undefined),
-        lifecycle: app.lifecycle,
-      },
+      ...program,
+      tls: [program.tls, consoleTls].filter((one) => one !== undefined),
+      lifecycle: app.lifecycle,
       signing: { partitions: signing, canary, drills },
       carrying: witnessing?.carrying,
       console: program.console?.sessions,
     }),
   );
-  const shown = { ...common, status: reader, drills, webhookPolicy: api.webhookPolicy, tls: consoleTls };
+  const shown = { ...common, status, drills, webhookPolicy: api.webhookPolicy, tls: consoleTls };
   await openConsole(program, shown);
   const server = await openApiServer(app, program);
   const running = { version: packageVersion(), config_sha256: config.sha256 };
@@ -334,7 +326,8 @@ async function openConsole(
   {
     tls: certificates,
     ...shown
-  }: Pick<ConsoleOptions, 'clock' | 'logger' | 'onFatal' | 'status' | 'drills' | 'webhookPolicy'> & {
+  }: Pick<ConsoleOptions, 'clock' | 'logger' | 'onFatal' | 'drills' | 'webhookPolicy'> & {
+    status: Awaited<ReturnType<typeof openAdministration>>['status'];
     tls: TlsCertificates | undefined;
   },
 ): Promise<void> {
@@ -346,7 +339,7 @@ async function openConsole(
   const opened = await console.open({
     ...shown,
     ...{ environment, store },
-    quotas: () => storedQuotas(store, live.current.policies, date()),
+    quotas: () => shown.status.storedQuotas(),
     epochs: () => presentEpochs(signing.epochs, date()),
     settings: (how) => spelledSettings(live.settings(), how),
     verifier: () => createVerifier(trust(), { judgesDates: false }),

@@ -18,7 +18,6 @@ import { openStoreAt } from '../store/engines.ts';
 import type { Store } from '../store/store.ts';
 import { isRefusedAs } from '../store/storeError.ts';
 import {
-  administrationOf,
   apiOf,
   type Intake,
   openApiServer,
@@ -106,23 +105,15 @@ async function openFaces(program: Intake, sealer: RemoteSealer): Promise<Running
     sources: { probe, accept: (job, acceptance) => sealer.accept(job, acceptance) },
     timestamped: () => termAt(epochs(), time.date()).epoch.timestamps === 'required',
   });
-  const { status, ...administration } = administrationOf(program);
   own(
     await openAdministration({
-      ...administration,
-      status: {
-        ...status,
-        sealer,
-        outlook: () => sealer.outlook,
-        timestamping: undefined,
-        sources: { status: () => NO_FETCHES },
-        witnessing: undefined,
-        webhooks: { status: async () => NO_DELIVERIES },
-        tls: tls === undefined ? [] : [tls],
-        lifecycle: app.lifecycle,
-      },
-      signing: undefined,
-      carrying: undefined,
+      ...program,
+      sealer,
+      outlook: () => sealer.outlook,
+      sources: { status: () => NO_FETCHES },
+      webhooks: { status: async () => NO_DELIVERIES },
+      tls: tls === undefined ? [] : [tls],
+      lifecycle: app.lifecycle,
       console: undefined,
     }),
   );

@@ -1,8 +1,7 @@
 /** Opens the parts that a sealing daemon and a front have in common. */
 import { Metrics } from '../admin/metrics.ts';
-import { systemClock, toRfc3339 } from '../base/clock.ts';
+import { systemClock } from '../base/clock.ts';
 import { fromEnvironment, inheritedSockets } from '../base/env.ts';
-import { certificatesInUse } from '../config/certificatesInUse.ts';
 import type { Console } from '../console/console.ts';
 import { type Copies, openCopies, stripAnswerMsMax } from '../copy/copies.ts';
 import { chooseEngine } from '../hash/choose.ts';
@@ -200,35 +199,6 @@ export function apiOf(program: Intake, document: DocumentOptions) {
     organizations: () => live.current.organizations,
     onRequest: (request: AnsweredRequest) => metrics.request(request),
     onUnlogged: () => metrics.unlogged(),
-  };
-}
-
-/** The options of the administration that do not depend on who seals. */
-export function administrationOf(program: Intake) {
-  const { config, live, store, egress, scanner, hash, copies, limits, time, lastCheckpoint } = program;
-  const { metrics, logger, onFatal } = program;
-  const organizations = () => live.current.organizations;
-  return {
-    ...{ store, metrics, logger, onFatal },
-    config: () => live.current,
-    listen: config.admin,
-    auth: { store, environment: config.environment, organizations, clock: time.date },
-    status: {
-      ...{ store, egress, scanner, hash, copies, limits, time, lastCheckpoint },
-      stateDir: config.stateDir,
-      location: config.store,
-      diskDir: config.diskDir,
-      documentRetentionMs: config.retention.documentMs,
-      certificates: certificatesInUse(config),
-      storeFreeBytesMin: config.storage.freeBytesMin,
-      queueJobsMax: () => live.current.limits.queueJobsMax,
-      config: () => {
-        const { at, pending } = live.loaded;
-        const { file, sha256 } = live.current;
-        return { file, sha256, loaded_at: toRfc3339(at), pending };
-      },
-      clock: systemClock,
-    },
   };
 }
 

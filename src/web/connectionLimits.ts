@@ -32,11 +32,13 @@ interface Connection {
 
 /** The connections of a group that can be closed to make room. */
 class Dispensable {
-  /**
-   * In the order in which they are closed, and each least recently used first: those without an API key and without a request under way;
-   * those without an API key, whose key may be being looked up for a request; those that are idle.
-   */
-  readonly #orders = [new Set<Connection>(), new Set<Connection>(), new Set<Connection>()] as const;
+  /** Without an API key and without a request under way. */
+  readonly #silent = new Set<Connection>();
+  /** Without an API key, which may be being looked up for a request. */
+  readonly #strangers = new Set<Connection>();
+  readonly #idle = new Set<Connection>();
+  /** The order in which they are closed, each least recently used first. */
+  readonly #orders = [this.#silent, this.#strangers, this.#idle];
   readonly #sparesRequests: boolean;
   count = 0;
 
@@ -47,10 +49,9 @@ class Dispensable {
   /** Moves the connection to the end of the closing order. Call this after each change. */
   note(connection: Connection): void {
     this.#leave(connection);
-    const [silent, strangers, idle] = this.#orders;
     const { isKnown, underWay } = connection;
-    if (!isKnown) (underWay > 0 && this.#sparesRequests ? strangers : silent).add(connection);
-    else if (underWay === 0) idle.add(connection);
+    if (!isKnown) (underWay > 0 && this.#sparesRequests ? this.#strangers : this.#silent).add(connection);
+    else if (underWay === 0) this.#idle.add(connection);
   }
 
   remove(connection: Connection): void {
