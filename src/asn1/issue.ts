@@ -24,7 +24,7 @@ import {
   unsignedContent,
 } from './der.ts';
 import { OID } from './oid.ts';
-import { type Revocation, reasonNumber } from './revocationList.ts';
+import { REASON_NUMBERS, type Revocation } from './revocationList.ts';
 import { type AuthorityAlgorithm, signatureAlgorithm } from './signatureAlgorithm.ts';
 
 /** The subject of a certificate (X.520), with the attributes that this service writes. */
@@ -99,7 +99,7 @@ export function encodeRequestInfo(subject: DistinguishedName, key: SigningKey): 
   return sequence(integer(0), encodeName(subject), spkiOf(key), setOf([wanted], contextTag(0)));
 }
 
-/** What a revocation list says besides its issuer. */
+/** The content of a revocation list, apart from its issuer. */
 export interface RevocationTerms {
   /** Milliseconds since the epoch, whole seconds. */
   thisUpdate: number;
@@ -130,7 +130,8 @@ export function encodeRevocationTbs(
 
 function encodeRevocation({ serial, revokedAt, reason, invalidSince }: Revocation): Uint8Array {
   const extensions = [
-    reason && extension(OID.cRLReason, false, primitive(TAG.enumerated, Uint8Array.of(reasonNumber(reason)))),
+    reason &&
+      extension(OID.cRLReason, false, primitive(TAG.enumerated, Uint8Array.of(REASON_NUMBERS[reason]))),
     invalidSince !== undefined && extension(OID.invalidityDate, false, generalizedTime(invalidSince)),
   ].filter((one) => one instanceof Uint8Array);
   return sequence(

@@ -57,7 +57,7 @@ export interface Revocation {
 }
 
 /** The values of CRLReason (RFC 5280, section 5.3.1), under the names of that section; 7 is not used. */
-const REASON_NUMBERS = {
+export const REASON_NUMBERS = {
   unspecified: 0,
   keyCompromise: 1,
   cACompromise: 2,
@@ -70,10 +70,6 @@ const REASON_NUMBERS = {
   aACompromise: 10,
 } as const;
 export type RevocationReason = keyof typeof REASON_NUMBERS;
-
-export function reasonNumber(reason: RevocationReason): number {
-  return REASON_NUMBERS[reason];
-}
 
 /** Limits of the lists of time-stamp authorities, which list a handful of certificates in decades. */
 export const LIST_BYTES_MAX = 131_072;

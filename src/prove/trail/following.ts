@@ -69,7 +69,7 @@ export function whyNotWitnessed(
 /** The checks that say nothing about the leaf of a receipt. */
 const NO_MATTER: readonly CheckName[] = ['document', 'revocation'];
 
-/** What is wrong with a receipt that a log should contain. */
+/** The fault of a receipt that a log should contain. */
 export interface Missing {
   why: string;
   /** The log contains it, or it is of a later version; but the trust file and the clock do not suffice to judge it. */

@@ -21,12 +21,6 @@ export function receiptIn(value: unknown): unknown {
   return bundle ? bundle.receipt : value;
 }
 
-/** The later checkpoint in a bundle, unverified; undefined if there is none. */
-export function openLater({ tlogProof }: Bundle): Opened | undefined {
-  const proof = parseTlogProof(tlogProof);
-  return proof && openCheckpoint(proof.checkpoint);
-}
-
 /**
  * Checks who has witnessed the log with the leaf of the receipt in it, by the later checkpoint in a bundle. The proof must hold, whether or not
  * the trust file asks for witnesses. Any text is safe.

@@ -7,7 +7,7 @@ import type { LogKey } from '../../log/verifierKey.ts';
 import type { Bundle } from '../../manifest/bundle.ts';
 import { parseReceipt, type ReceivedManifest, type ReceivedReceipt } from '../../manifest/received.ts';
 import { epochOf, parseTrust, type TrustedEpoch } from '../../manifest/trustFile.ts';
-import { bundleIn, openLater } from './bundleCheck.ts';
+import { bundleIn } from './bundleCheck.ts';
 import { type Cosigned, cosignersOf } from './cosignedCheck.ts';
 import { type CheckName, sharedParts } from './finding.ts';
 import { parseReceiptJson } from './receiptText.ts';
@@ -86,6 +86,9 @@ export function provenBy(receiptText: string, trustText: string, { checks }: Ver
   if (claimed === undefined || opened === undefined || log === undefined || epoch === undefined)
     return undefined;
   const { keys, signedIn = epoch } = findSigners(opened, log, epoch);
+  // The checkpoint that witnesses cosigned: that of a bundle is a later one.
+  const later = claimed.bundle && parseTlogProof(claimed.bundle.tlogProof);
+  const witnessed = claimed.bundle ? later && openCheckpoint(later.checkpoint) : opened;
   const stamps =
     claimed.receipt &&
     checkTimestamps(sharedParts(claimed.receipt), epoch, trust.timestampAuthorities).stamps;
@@ -97,10 +100,7 @@ export function provenBy(receiptText: string, trustText: string, { checks }: Ver
     keys,
     quorum: signedIn.quorum,
     ...(isTimed && { time: { epoch, stamps: unrevoked(stamps ?? [], listsOf(trust, claimed.bundle)) } }),
-    witnesses:
-      outcomes.get('witnesses') === 'failed'
-        ? []
-        : cosignersOf(claimed.bundle ? openLater(claimed.bundle) : opened, log),
+    witnesses: outcomes.get('witnesses') === 'failed' ? [] : cosignersOf(witnessed, log),
   };
 }
 

@@ -24,7 +24,7 @@ const HARMLESS: readonly (RevocationReason | undefined)[] = [
   'cessationOfOperation',
 ];
 
-/** What the lists say of one time-stamp, and the same in words. `since`: revoked, but what it shows still counts. */
+/** The standing of one time-stamp according to the lists, also in words. `since`: revoked, but what it shows still counts. */
 type Standing = { detail: string } & (
   | { kind: 'good' | 'since' | 'not_shown' }
   /** `before`: what another key stamped earlier than this still counts, milliseconds since the epoch. `spki`: the revoked key. */
@@ -98,7 +98,7 @@ function standingOf({ chain, genTime }: VerifiedTimestamp, lists: readonly Revoc
 }
 
 /**
- * What the lists say of an evidence record: a revoked time-stamp counts if a later one, which counts, covered it before the revocation, and
+ * The standing of an evidence record according to the lists: a revoked time-stamp counts if a later one, which counts, covered it before the revocation, and
  * was not made with the same key. It is enough that bytes existed, so those in between may be of anybody.
  */
 function standingOfRecord(record: readonly VerifiedTimestamp[], lists: readonly RevocationList[]): Standing {
