@@ -66,7 +66,7 @@ class StatusGauges {
   }
 }
 
-/** What describes a metric, without its values. */
+/** The description of a metric, without its values. */
 interface Family {
   name: string;
   help: string;

@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, openSync } from 'node:fs';
 
-/** What is wrong with a file that should hold a secret; `unreadable` has the error of the system as its cause. */
+/** The fault of a file that should hold a secret; `unreadable` has the error of the system as its cause. */
 export type SecretFault = 'unreadable' | 'empty' | 'not_small' | 'exposed';
 
 /**

@@ -27,9 +27,9 @@ type AuthorityConfig = Pick<Config, 'timestamp' | 'certificatesDir'>;
 type TrustConfig = AuthorityConfig & Pick<Config, 'witness'>;
 
 /**
- * What a verifier of this log's receipts trusts: the epochs of the log, a planned one among them, and who may stamp. A root in the folder of
- * certificates counts only if an epoch or an audit record names it: {@link strangers}. A revocation list counts if such a root signed it. Throws
- * OperatorError when the certificates of an authority are not there, or a list cannot be read.
+ * The keys and authorities that a verifier of this log's receipts trusts: the epochs of the log, a planned one among them, and who may
+ * stamp. A root in the folder of certificates counts only if an epoch or an audit record names it: {@link strangers}. A revocation list
+ * counts if such a root signed it. Throws OperatorError when the certificates of an authority are not there, or a list cannot be read.
  */
 export function trustOf(
   { environment, logOrigin }: Pick<StoreIdentity, 'environment' | 'logOrigin'>,

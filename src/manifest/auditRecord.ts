@@ -92,7 +92,7 @@ export type Actor = z.infer<typeof actorSchema>;
 
 const reportedSchema = actorSchema.pick({ user: true, login_uid: true, sudo_user: true, host: true });
 
-/** What a command reports of the person who called it, as URL-encoded JSON; the process that records the act adds what the kernel reports. */
+/** The person who called a command, as the command reports it in URL-encoded JSON; the process that records the act adds what the kernel reports. */
 export function encodeReportedActor({ user, login_uid, sudo_user, host }: Actor): string {
   return encodeURIComponent(JSON.stringify({ user, login_uid, sudo_user, host }));
 }

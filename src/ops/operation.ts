@@ -1,5 +1,5 @@
 /**
- * What an administrator can do, each operation stated once.
+ * The operations of an administrator, each stated once.
  *
  * To add an operation, state it with {@link operation} in the file of its family, and name it in `operationTable.ts`. The route of the
  * administration with its OpenAPI follows. For a command, call `operationCommand` in `src/cli` with what only a command has: examples, and
@@ -139,7 +139,7 @@ function readField(name: string, schema: z.ZodType, value: unknown): unknown {
   throw invalidField(name, error.issues[0]?.message ?? 'is not valid.');
 }
 
-/** A value from its text, in a query or on a command line. A text that is no such value is left for the schema to refuse. */
+/** A value from its text, in a query or on a command line. The schema refuses a text that is not such a value. */
 export function valueOfText(schema: z.ZodType, text: string): unknown {
   switch (bareOf(schema).type) {
     case 'boolean':

@@ -10,7 +10,7 @@ import type { Canary } from '../watch/canary.ts';
 import type { Carrying } from '../watch/carrying.ts';
 import type { Drills } from './drills.ts';
 
-/** What operations on the store need. A command without a daemon opens them itself. */
+/** The parts that operations on the store need. A command without a daemon opens them itself. */
 export interface StoreParts {
   store: Store;
   trail: Pick<TrailStore, 'append'>;
@@ -19,7 +19,7 @@ export interface StoreParts {
   clock: Clock;
 }
 
-/** What operations on a running daemon need. */
+/** The parts that operations on a running daemon need. */
 export interface DaemonParts {
   status: Pick<StatusReader, 'read' | 'quotas'>;
   trail: Pick<TrailStore, 'append'>;

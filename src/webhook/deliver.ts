@@ -34,7 +34,7 @@ export interface DelivererOptions extends QueueLimits, Waits {
   onFatal(error: unknown): void;
 }
 
-/** What is used of an answer: its body is not. */
+/** The parts of an answer that are used. Its body is not. */
 export interface Answer {
   status: number;
   /** The header as it was sent. */

@@ -183,7 +183,7 @@ t.test(
             const { timestamp } = batchIn(databases, 1);
             return editBatch(databases, 3, () => ({ ...(timestamp && { timestamp }) }));
           },
-          /^the receipt of job_\w+ does not verify: time-stamp: the token is no proof: stamps something else/,
+          /^the receipt of job_\w+ does not verify: time-stamp: the token is not a proof: stamps something else/,
         ],
         [
           'no checkpoint',

@@ -148,7 +148,7 @@ t.test('renewal of time-stamps', async (t) => {
     const accept = (bytes: Uint8Array) => pdfseal(['renew', 'accept'], bytes);
     t.match(await accept(readFileSync(file('other.tsr'))), {
       status: 1,
-      stderr: /is no proof: stamps something else/,
+      stderr: /is not a proof: stamps something else/,
     });
     t.match(await accept(query), { status: 1, stderr: /this is not the answer of a time-stamp authority/ });
     const answer = readFileSync(file('answer.tsr'));

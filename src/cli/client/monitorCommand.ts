@@ -231,7 +231,7 @@ function receiptsIn(folder: string): string[] {
   );
 }
 
-/** What is wrong with each of the receipts that the log does not contain, and why others cannot be judged. */
+/** The fault of each receipt that the log does not contain, and the reason why others cannot be judged. */
 async function missing(
   paths: readonly string[],
   now: Checkpoint,

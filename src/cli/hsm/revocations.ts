@@ -59,7 +59,7 @@ export interface Revoked {
   invalidSince?: number;
 }
 
-/** What a list must go on from, as it was before the key signed. */
+/** The state that a list must continue, as it was before the key signed. */
 export interface ListBefore {
   file: string;
   list: RevocationList | undefined;

@@ -120,7 +120,7 @@ function explain({ fault, detail }: Extract<TokenVerdict, { outcome: 'bad' }>): 
   if (fault === 'untrusted')
     return unknown(`the trust file does not know who stamped it: ${text}`, 'authority_unknown');
   if (fault === 'unsupported') return unknown(`this program cannot verify it: ${text}`);
-  return failed(`the token is no proof: ${text}`);
+  return failed(`the token is not a proof: ${text}`);
 }
 
 /** Whether the chain ends with that root. */

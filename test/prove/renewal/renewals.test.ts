@@ -19,7 +19,7 @@ const trustedRoots = trusted.map(({ root }) => root);
 /** Small trees, so that a log of some batches has many tiles and rows. */
 const WIDTH = 3;
 
-/** Why a record is no proof at that time; undefined if it is. */
+/** Why a record does not prove anything at that time; undefined if it is. */
 function faultOf(
   record: Uint8Array,
   { checkpoint }: Batch,
@@ -127,7 +127,7 @@ t.test('a check finds every change', async (t) => {
   const runs = await exchanged.renewals.runs();
   Object.assign(runs[0] ?? {}, { tokens: runs[1]?.tokens });
   t.match(await problems(exchanged), [
-    /^the token of alpha in renewal 1: the token is no proof: stamps something else/,
+    /^the token of alpha in renewal 1: the token is not a proof: stamps something else/,
     /beta in renewal 1/,
     /^renewal 2 is not of the checkpoints of row 0/,
   ]);
