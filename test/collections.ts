@@ -30,7 +30,7 @@ const GROWS = [
   // Each of its values can grow.
   /= new (?:Weak)?Map<.*(?:\[\]|\b(?:Map|Set|Array)<.*>)>\(/,
   // What waits in it can grow.
-  /= (?:\w.* \?\? )?(?:new Turns\(|takingTurns\(\))/,
+  /= (?:\w.* \?\? )?(?:new Turns\(|oneAtATime\(\))/,
 ];
 
 /** The names of such collections: of fields, of variables, of parts of another collection. A name that is there twice is found once. */
@@ -51,8 +51,8 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   'one for each request under way, of which a connection has one, or line of a batch, which has a place': [
     ...['http/idempotency.ts #held', 'http/readTurns.ts turns', 'http/requestBody.ts discarding'],
     'seal/pending.ts #waiters',
-    ...['seal/remoteSealer.ts #waiters', 'seal/remoteSealer.ts waiters', 'console/proposals.ts #inTurn'],
-    ...['ops/drills.ts inTurn', 'watch/canary.ts #inTurn'],
+    ...['seal/remoteSealer.ts #waiters', 'seal/remoteSealer.ts waiters', 'console/proposals.ts #serially'],
+    ...['ops/drills.ts serially', 'watch/canary.ts #serially'],
   ],
   'a place was taken before: of an upload or fetch, a batch, a query, a page': [
     ...['http/timestampRoute.ts turns', 'console/liveStreams.ts #open', 'console/pageTurns.ts #underWay'],
@@ -81,7 +81,7 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   'one for each entry of the configuration': [
     ...['web/tls.ts #servers', 'http/server.ts servers', 'web/egressServer.ts #underWay'],
     ...['limits/policies.ts #quotas', 'limits/policies.ts #clients'],
-    ...['ops/drills.ts #withdrawn', 'ops/drills.ts #turns', 'console/sessions.ts #begun'],
+    ...['ops/drills.ts #withdrawn', 'ops/drills.ts #queues', 'console/sessions.ts #begun'],
     ...['witness/heldCheckpoints.ts #notes', 'witness/witness.ts #underWay'],
     ...['witness/witness.ts #renewedAt', 'witness/witness.ts #alarmed'],
   ],

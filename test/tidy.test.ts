@@ -356,13 +356,13 @@ class Server {
   serve() {
     this.#turns = new Turns({ of: 'pages', max: 1 });
     const chunks: Buffer[] = [];
-    const inTurn = this.#queues.get(name) ?? takingTurns();
+    const serially = this.#queues.get(name) ?? oneAtATime();
     const names = new Set(known.map(nameOf)); // no larger than what is known
   }
 }
 function open() {
   let heard = new Set<string>();
 }`;
-  const expected = ['module', '#waiting', '#counts', '#read', '#turns', 'chunks', 'inTurn', 'heard'];
+  const expected = ['module', '#waiting', '#counts', '#read', '#turns', 'chunks', 'serially', 'heard'];
   t.strictSame(growingCollections(text), expected);
 });

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
-import { takingTurns } from '../base/inTurn.ts';
+import { oneAtATime } from '../base/serially.ts';
 import type { ActObject } from '../manifest/auditRecord.ts';
 import { type Config, loadConfig } from './config.ts';
 import { meaningOf } from './document.ts';
@@ -99,7 +99,7 @@ export class LiveConfig {
   #next: Config;
   #loadedAt: number;
   #pending: readonly string[] = [];
-  readonly #inTurn = takingTurns();
+  readonly #serially = oneAtATime();
 
   constructor(config: Config, clock: Clock, logger: Logger) {
     this.#started = config;
@@ -141,7 +141,7 @@ export class LiveConfig {
     const next = this.#read();
     if (next === undefined) return;
     this.#logger.level = next.logging.level;
-    await this.#inTurn(() => this.#adopt(next));
+    await this.#serially(() => this.#adopt(next));
   }
 
   #read(): Config | undefined {

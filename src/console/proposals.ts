@@ -1,7 +1,7 @@
 /** Acts that need two people: one proposes, another approves. Proposals are kept in memory, so a restart drops them. */
 
 import { randomBytes } from 'node:crypto';
-import { takingTurns } from '../base/inTurn.ts';
+import { oneAtATime } from '../base/serially.ts';
 import type { ActName, Actor } from '../manifest/auditRecord.ts';
 import type { PresentedEpoch } from '../ops/presentEpochs.ts';
 import { actorOfProcess, onRecord } from '../store/acts.ts';
@@ -78,7 +78,7 @@ export class Proposals {
   readonly #options: ProposalsOptions;
   #waiting: Waiting | undefined;
   /** Each step is recorded before the next begins. */
-  readonly #inTurn = takingTurns();
+  readonly #serially = oneAtATime();
 
   constructor(options: ProposalsOptions) {
     this.#options = options;
@@ -90,7 +90,7 @@ export class Proposals {
 
   /** Throws Refusal. */
   propose(prepare: () => Promise<Prepared>, { actor, session }: Who): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#serially(async () => {
       requireSession(session);
       if (this.#waiting !== undefined) throw new Refusal(409, words.oneWaits, words.oneWaitsHow);
       const prepared = await prepare().catch(refuseWith(words.nothingHow));
@@ -109,7 +109,7 @@ export class Proposals {
    * session that has ended meanwhile. Throws Refusal.
    */
   approve(id: string, { actor, session }: Who): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#serially(async () => {
       requireSession(session);
       const waiting = this.#find(id);
       if (isSameName(waiting.by, actor.person ?? '')) throw new Refusal(403, words.own, words.ownHow);
@@ -126,7 +126,7 @@ export class Proposals {
 
   /** Refuses the proposal; its proposer may do this too. Throws Refusal. */
   refuse(id: string, { actor, session }: Who): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#serially(async () => {
       requireSession(session);
       const waiting = this.#find(id);
       this.#drop(waiting);
@@ -151,7 +151,7 @@ export class Proposals {
   /** Never rejects. */
   #expire(id: string): void {
     const { onFatal } = this.#options;
-    this.#inTurn(async () => {
+    this.#serially(async () => {
       const waiting = this.#waiting;
       if (waiting?.id !== id) return;
       this.#drop(waiting);

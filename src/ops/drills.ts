@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
-import { type InTurn, takingTurns } from '../base/inTurn.ts';
+import { oneAtATime, type Serially } from '../base/serially.ts';
 import type { Partitions } from '../kms/partitions.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
 import { actOfProcess, onRecord } from '../store/acts.ts';
@@ -29,7 +29,7 @@ export class Drills {
   readonly #options: DrillsOptions;
   readonly #withdrawn = new Map<string, Withdrawal>();
   /** By partition: the end of the queue. */
-  readonly #turns = new Map<string, InTurn>();
+  readonly #queues = new Map<string, Serially>();
 
   constructor(options: DrillsOptions) {
     this.#options = options;
@@ -45,7 +45,7 @@ export class Drills {
     const name = partitions().nameOf(partition);
     const object = { partition: name, for_ms: options.forMs, below_quorum: options.belowQuorum };
     const act = { act: 'drill.begin', actor, object, outcome: 'done' } as const;
-    return this.#inTurn(name, async () => {
+    return this.#serially(name, async () => {
       await onRecord(trail, act, async () => {
         await partitions().withdraw(name, options);
         this.#begin(name, options.forMs);
@@ -65,7 +65,7 @@ export class Drills {
       // Another drill may have begun while this waited.
       if (this.#withdrawn.get(name) === withdrawal) await this.#end(name);
     };
-    const timer = setTimeout(() => this.#inTurn(name, expire).catch(onFatal), forMs).unref();
+    const timer = setTimeout(() => this.#serially(name, expire).catch(onFatal), forMs).unref();
     const withdrawal = { returnsAt: clock() + forMs, timer };
     this.#withdrawn.set(name, withdrawal);
   }
@@ -73,15 +73,15 @@ export class Drills {
   /** Puts a partition back before its time; a partition in service stays in service. Returns its full name. */
   async putBack(partition: string, actor?: Actor): Promise<string> {
     const name = this.#options.partitions().nameOf(partition);
-    await this.#inTurn(name, () => this.#end(name, actor));
+    await this.#serially(name, () => this.#end(name, actor));
     return name;
   }
 
   /** After all that was begun before on that partition: what ends a drill waits until it has begun. */
-  #inTurn<Result>(name: string, act: () => Promise<Result>): Promise<Result> {
-    const inTurn = this.#turns.get(name) ?? takingTurns();
-    this.#turns.set(name, inTurn);
-    return inTurn(act);
+  #serially<Result>(name: string, act: () => Promise<Result>): Promise<Result> {
+    const serially = this.#queues.get(name) ?? oneAtATime();
+    this.#queues.set(name, serially);
+    return serially(act);
   }
 
   async #end(name: string, actor?: Actor): Promise<void> {

@@ -4,8 +4,8 @@ import { toHex } from '../base/bytes.ts';
 import type { Clock } from '../base/clock.ts';
 import { sha256, sha512 } from '../base/crypto.ts';
 import { ServiceError } from '../base/errors.ts';
-import { takingTurns } from '../base/inTurn.ts';
 import { randomIdBytes } from '../base/random.ts';
+import { oneAtATime } from '../base/serially.ts';
 import type { HashPool } from '../hash/pool.ts';
 import { newJobId } from '../job/id.ts';
 import type { DocumentDigests, ReceivedJob } from '../job/job.ts';
@@ -103,7 +103,7 @@ export class Canary {
   /** When it ended, on the monotonic clock. */
   #verifiedAtMs = 0;
   /** One run at a time. */
-  readonly #inTurn = takingTurns();
+  readonly #serially = oneAtATime();
 
   constructor(options: CanaryOptions) {
     this.#options = options;
@@ -116,7 +116,7 @@ export class Canary {
 
   /** Runs a canary that begins after this call, even if canaries run only on request. Never rejects. */
   run(): Promise<CanaryRun> {
-    return this.#inTurn(() => this.#attempt());
+    return this.#serially(() => this.#attempt());
   }
 
   status(): CanaryStatus {
@@ -138,7 +138,7 @@ export class Canary {
   async close(): Promise<void> {
     this.#closing.abort();
     clearTimeout(this.#timer);
-    await this.#inTurn(async () => {});
+    await this.#serially(async () => {});
   }
 
   get #isOn(): boolean {

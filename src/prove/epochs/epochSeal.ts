@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { BrokenInvariant } from '../../base/assert.ts';
 import { toRfc3339 } from '../../base/clock.ts';
-import { takingTurns } from '../../base/inTurn.ts';
+import { oneAtATime } from '../../base/serially.ts';
 import { isReceived, type Job } from '../../job/job.ts';
 import { type Epochs, termAt } from '../../log/epochs.ts';
 import { describeQuorum, meetsQuorum } from '../../log/quorum.ts';
@@ -81,7 +81,7 @@ export class EpochSeal {
   #isTakenOver = false;
   #proven: ProvenEpochs | undefined;
   readonly #leaves: ProvenLeaves;
-  readonly #inTurn = takingTurns();
+  readonly #serially = oneAtATime();
 
   /** `onLeaves` is called repeatedly with the number of leaves read in search of the newest sealed record: some 15,000 a second. */
   constructor(
@@ -103,7 +103,7 @@ export class EpochSeal {
 
   /** The epochs in the store, and the records they follow from. Throws {@link EpochContradiction}. */
   read(): Promise<ProvenEpochs> {
-    return this.#inTurn(async () => {
+    return this.#serially(async () => {
       const { head, ...proven } = await this.#derive();
       const { epochs, sealed } = proven;
       requireStored(sealedForms(this.#store.identity.logOrigin, epochs.list), sealed);
@@ -118,7 +118,7 @@ export class EpochSeal {
    * contradict each other, or if a record that shapes the list is not sealed in the log.
    */
   derived(): Promise<Epochs> {
-    return this.#inTurn(async () => {
+    return this.#serially(async () => {
       const { epochs, sealed, head } = await this.#derive();
       const [unsealed] = sealed.unsealed;
       if (unsealed !== undefined)
@@ -136,7 +136,7 @@ export class EpochSeal {
    * ones, and substitute them. Throws {@link EpochContradiction}.
    */
   requireRecord(job: Job): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#serially(async () => {
       if (!this.#open.has(job.id)) await this.#derive();
       const record = this.#open.get(job.id);
       if (record !== undefined && sealsRecord(job, record.number, record.digest)) return;

@@ -1,6 +1,6 @@
 import { IF_EXISTS } from 'lmdb';
 import { within } from '../../base/deadline.ts';
-import { takingTurns } from '../../base/inTurn.ts';
+import { oneAtATime } from '../../base/serially.ts';
 import type { DiskSpace } from '../diskSpace.ts';
 import { UnknownOutcome } from '../store.ts';
 import { StoreError } from '../storeError.ts';
@@ -61,7 +61,7 @@ export class Commits {
   #isFull = false;
   #failure: UnknownOutcome | undefined;
   /** For writes that depend on the store's content: each decides on the state that the one before left on disk. */
-  readonly inTurn = takingTurns();
+  readonly serially = oneAtATime();
 
   constructor(databases: Databases, { commitMsMax = COMMIT_MS_MAX, diskSpace, fence }: CommitsOptions = {}) {
     this.#databases = databases;

@@ -70,7 +70,7 @@ export function credentialRecords(
     },
 
     async sweepSalts(now, limit) {
-      return commits.inTurn(async () => {
+      return commits.serially(async () => {
         databases.root.resetReadTxn();
         const ended = Array.from(databases.salts.getRange({}))
           .filter(({ value }) => (readable<KeptSalt>(value)?.endsAt ?? 0) <= now)

@@ -1,4 +1,4 @@
-import { takingTurns } from '../../base/inTurn.ts';
+import { oneAtATime } from '../../base/serially.ts';
 import type { Act } from '../../manifest/auditRecord.ts';
 import { isRefusable } from '../acts.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
@@ -26,7 +26,7 @@ export type EndpointRecords = ReturnType<typeof endpointRecords>;
  */
 export function endpointRecords(databases: Databases, trail: TrailRecords) {
   let known: Snapshot | undefined;
-  const inTurn = takingTurns();
+  const serially = oneAtATime();
 
   /**
    * The changes of `also` go into the same transaction; if it returns undefined, nothing is changed. `isRefused`: see
@@ -48,18 +48,18 @@ export function endpointRecords(databases: Databases, trail: TrailRecords) {
       found = { ...next, revision };
       return [put(found), ...others];
     };
-    await changeInTurn(act, decide, isRefused);
+    await changeSerially(act, decide, isRefused);
     return found;
   }
 
   /** Changes of this process take turns: of several decided at once, all but one would find their revision taken and start again. */
-  async function changeInTurn(
+  async function changeSerially(
     act: Act | null,
     decide: (revision: number) => Change[] | undefined,
     isRefused = isRefusable(act),
   ): Promise<boolean> {
     if (isRefused) trail.admit();
-    return inTurn(() => write(act, decide, isRefused));
+    return serially(() => write(act, decide, isRefused));
   }
 
   /** Writes the changes that `decide` returns; returns false if there are none. Decides again if another process was faster. */
@@ -139,7 +139,7 @@ export function endpointRecords(databases: Databases, trail: TrailRecords) {
     isListening: async (clientId, event) => current().listening[event].has(clientId),
 
     async add(endpoint, perClientMax, act) {
-      return changeInTurn(act, (revision) => {
+      return changeSerially(act, (revision) => {
         const endpoints = [...current().byId.values()];
         const own = endpoints.filter(({ clientId }) => clientId === endpoint.clientId);
         return own.length < perClientMax ? [put({ ...endpoint, revision })] : undefined;
@@ -147,7 +147,7 @@ export function endpointRecords(databases: Databases, trail: TrailRecords) {
     },
 
     async remove(endpointId, act) {
-      return changeInTurn(
+      return changeSerially(
         act,
         () =>
           current().byId.get(endpointId) && [

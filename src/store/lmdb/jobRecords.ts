@@ -169,7 +169,7 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
 
     async receive(jobId, content, copy) {
       assertCopied(jobId, content, copy);
-      const happened = await commits.inTurn(async () => {
+      const happened = await commits.serially(async () => {
         const key = unfinished(jobId);
         const { contents, sources } = databases;
         assert(sources.doesExist(key), `job ${jobId} has its content already`);
@@ -184,7 +184,7 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
     },
 
     async fail(jobId, failure) {
-      const happened = await commits.inTurn(async () => {
+      const happened = await commits.serially(async () => {
         const key = unfinished(jobId);
         const { outcomes, waiting, sources } = databases;
         const job = jobAt(key);
@@ -250,7 +250,7 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
     idempotency: async (key) => beside.idempotency.get(key),
 
     async sweepIdempotency(before, limit) {
-      return commits.inTurn(async () => {
+      return commits.serially(async () => {
         const expired = Array.from(beside.idempotency.expired(before, limit));
         if (expired.length > 0) await commits.write({ changes: expired.flat() });
         return expired.length;
@@ -260,7 +260,7 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
     quotaCounts: async () => beside.quotas.all(),
 
     async sweepQuotas(epochMs, limit) {
-      return commits.inTurn(async () => {
+      return commits.serially(async () => {
         const changes = beside.quotas.ended(epochMs, limit);
         if (changes.length > 0) await commits.write({ changes });
         return changes.length;

@@ -46,7 +46,7 @@ export function logRecords(databases: Databases, commits: Commits, beside: Besid
     async commit(batch) {
       const { leaves, tiles, epochsRevision, ...evidence } = batch;
       const epochsChanged = beside.epochs.after(epochsRevision);
-      const happened = await commits.inTurn(async () => {
+      const happened = await commits.serially(async () => {
         const { firstLeaf, treeSize, sealedAt } = evidence;
         const announced = await readAnnounced();
         assert(
@@ -106,7 +106,7 @@ export function logRecords(databases: Databases, commits: Commits, beside: Besid
     async announce(batch) {
       const { identity: database, leaves } = databases;
       const epochsChanged = beside.epochs.after(batch.epochsRevision);
-      return commits.inTurn(async () => {
+      return commits.serially(async () => {
         const size = logSize(databases);
         assert(
           size === batch.firstLeaf,

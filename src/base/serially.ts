@@ -2,9 +2,9 @@
  * Runs acts one after another, in the order of the calls. Each caller gets the result of its own act; a failed act does not stop the
  * others.
  */
-export type InTurn = <Result>(act: () => Promise<Result>) => Promise<Result>;
+export type Serially = <Result>(act: () => Promise<Result>) => Promise<Result>;
 
-export function takingTurns(): InTurn {
+export function oneAtATime(): Serially {
   let last: Promise<unknown> = Promise.resolve();
   return (act) => {
     const result = last.then(act);
