@@ -30,7 +30,7 @@ const GROWS = [
   // Each of its values can grow.
   /= new (?:Weak)?Map<.*(?:\[\]|\b(?:Map|Set|Array)<.*>)>\(/,
   // What waits in it can grow.
-  /= (?:\w.* \?\? )?(?:new Turns\(|oneAtATime\(\))/,
+  /= (?:\w.* \?\? )?(?:new SlotQueue\(|oneAtATime\(\))/,
 ];
 
 /** The names of such collections: of fields, of variables, of parts of another collection. A name that is there twice is found once. */
@@ -49,18 +49,18 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
     'web/connectionLimits.ts #byPeer',
   ],
   'one for each request under way, of which a connection has one, or line of a batch, which has a place': [
-    ...['http/idempotency.ts #held', 'http/readTurns.ts turns', 'http/requestBody.ts discarding'],
+    ...['http/idempotency.ts #held', 'http/readSlots.ts slots', 'http/requestBody.ts discarding'],
     'seal/pending.ts #waiters',
     ...['seal/remoteSealer.ts #waiters', 'seal/remoteSealer.ts waiters', 'console/proposals.ts #serially'],
     ...['ops/drills.ts serially', 'watch/canary.ts #serially'],
   ],
   'a place was taken before: of an upload or fetch, a batch, a query, a page': [
-    ...['http/timestampRoute.ts turns', 'console/liveStreams.ts #open', 'console/pageTurns.ts #underWay'],
+    ...['http/timestampRoute.ts queue', 'console/liveStreams.ts #open', 'console/pageSlots.ts #underWay'],
     ...[
       'scan/connectionPool.ts #waiting',
-      'http/lineTurns.ts #places',
-      'http/lineTurns.ts #shared',
-      'http/lineTurns.ts #beginning',
+      'http/lineSlots.ts #places',
+      'http/lineSlots.ts #shared',
+      'http/lineSlots.ts #beginning',
     ],
   ],
   'BULK_LINES_MAX and the places of lines': [
@@ -73,7 +73,7 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   'queue_jobs_max, which the sealer holds before it accepts a job': [
     ...['seal/pendingJobs.ts #byId', 'seal/pendingJobs.ts #ofClients'],
     ...['seal/sealQueue.ts #others', 'seal/sealQueue.ts taken', 'seal/remoteSealer.ts #accepting'],
-    ...['seal/fetching.ts #pauses', 'seal/fetching.ts #running', 'seal/fetching.ts #turns'],
+    ...['seal/fetching.ts #pauses', 'seal/fetching.ts #running', 'seal/fetching.ts #slots'],
     ...['seal/pendingJobs.ts left', 'seal/pendingJobs.ts failed', 'watch/arrivalFeed.ts known'],
   ],
   'admitRecord of the sealer: clients leave no more records while 10,000 wait, and administrators act by hand':

@@ -349,12 +349,12 @@ class Server {
   readonly #waiting: (() => void)[] = [];
   readonly #counts: Map<string, number>;
   readonly #read = new WeakMap<Session, Set<string>>();
-  readonly #turns: Turns;
+  readonly #turns: SlotQueue;
   #others: readonly string[];
   readonly #bounded = new BoundedMap<string, Job[]>({ max: 10, whenFull: 'refuse it' });
   readonly #sockets = new WeakMap<Socket, Connection>();
   serve() {
-    this.#turns = new Turns({ of: 'pages', max: 1 });
+    this.#turns = new SlotQueue({ of: 'pages', max: 1 });
     const chunks: Buffer[] = [];
     const serially = this.#queues.get(name) ?? oneAtATime();
     const names = new Set(known.map(nameOf)); // no larger than what is known

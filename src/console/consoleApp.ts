@@ -17,7 +17,7 @@ import type { Door } from './doors.ts';
 import { english } from './english.ts';
 import type { Streams } from './liveStreams.ts';
 import { layOut } from './pageFrame.ts';
-import { PageTurns } from './pageTurns.ts';
+import { PageSlots } from './pageSlots.ts';
 import { RefusalLog } from './refusalLog.ts';
 import type { Download, Page, Reply, Screen, ScreenRoute } from './screen.ts';
 import { Refusal } from './screen.ts';
@@ -45,7 +45,7 @@ export interface ConsoleAppOptions {
 export class ConsoleApp {
   readonly #options: ConsoleAppOptions;
   readonly #routes: readonly ScreenRoute[];
-  readonly #turns = new PageTurns();
+  readonly #pageSlots = new PageSlots();
   readonly #refusals: RefusalLog;
   /** The notice to show on a session's next page. */
   readonly #notices = new WeakMap<Session, string>();
@@ -96,7 +96,7 @@ export class ConsoleApp {
       const query = url?.searchParams ?? new URLSearchParams();
       requireText([...Object.values(params), ...query.values(), ...form.values()]);
       const asked = { path, params, query, form, session, actor: actorOf(person) };
-      const reply = await this.#turns.during(
+      const reply = await this.#pageSlots.during(
         person.name,
         () =>
           // The form or the turn may have taken long to arrive: a session that has ended meanwhile must not act.

@@ -7,8 +7,8 @@ import { assert } from '../base/assert.ts';
 import { ServiceError } from '../base/errors.ts';
 import { makeFolder, syncFolder } from '../base/folders.ts';
 import { siblingModule } from '../base/package.ts';
+import { SlotQueue } from '../base/slotQueue.ts';
 import { codeOf } from '../base/systemReason.ts';
-import { Turns } from '../base/turns.ts';
 import { keystream } from './cipher.ts';
 import { type CipheredFile, Spool } from './spool.ts';
 import { requireDiskSpace, storageFull } from './storage.ts';
@@ -86,7 +86,7 @@ export interface CopiesUsage {
 export class Copies {
   readonly #options: CopiesOptions;
   readonly #piscina: Piscina<StripTask, StripResult>;
-  readonly #turns: Turns;
+  readonly #slots: SlotQueue;
   readonly #usage: CopiesUsage;
 
   /** Use {@link openCopies}. */
@@ -94,7 +94,7 @@ export class Copies {
     this.#options = options;
     this.#usage = usage;
     const workers = Math.max(WORKERS_MIN, options.workers);
-    this.#turns = new Turns({ of: 'documents to strip', max: workers });
+    this.#slots = new SlotQueue({ of: 'documents to strip', max: workers });
     this.#piscina = new Piscina({
       filename: fileURLToPath(siblingModule('worker', import.meta.url)),
       name: 'strip',
@@ -161,7 +161,7 @@ export class Copies {
   async #run(task: StripTask, { clientId, signal, isAwaited }: Owner): Promise<StripResult> {
     const waitMs = isAwaited ? WORKER_WAIT_MS : undefined;
     using held = new DisposableStack();
-    held.defer(await this.#turns.take(clientId, { signal, waitMs }));
+    held.defer(await this.#slots.take(clientId, { signal, waitMs }));
     signal?.throwIfAborted();
     const ms = stripMsMax(task.source.bytes, this.#options.stripMsMax);
     const deadline = AbortSignal.timeout(ms);

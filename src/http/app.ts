@@ -20,14 +20,14 @@ import { type AnswerOptions, answerErrors } from './errorResponses.ts';
 import { IdempotencyKeys } from './idempotency.ts';
 import { type JobsOptions, jobHandlers } from './jobRoutes.ts';
 import { rotateOwnKey } from './keyRoutes.ts';
-import { LineTurns } from './lineTurns.ts';
+import { LineSlots } from './lineSlots.ts';
 import { logHandlers } from './logRoutes.ts';
 import { type AnsweredRequest, observe } from './observe.ts';
 import { describeApi } from './openapi.ts';
 import { type Operation, serveDescription } from './openapiParts.ts';
 import { OPERATIONS, type OperationId } from './operations.ts';
 import { limitAtOnce, limitRate } from './rateLimit.ts';
-import { readingInTurn } from './readTurns.ts';
+import { limitingReads } from './readSlots.ts';
 import { linger } from './requestBody.ts';
 import { callerOf, type Middleware, type RequestState } from './requestContext.ts';
 import { RequestLog } from './requestLog.ts';
@@ -142,7 +142,7 @@ function routesOf(parts: AppParts, connections: ConnectionLimits) {
   /** The routes whose paths have no parameters, by method and path. */
   const literals = new Map<string, Middleware[]>();
   const handlers = handlersOf(parts);
-  const inTurn = readingInTurn();
+  const inTurn = limitingReads();
   for (const [id, { method, path, access, isLimited, failures = [] }] of Object.entries<Operation>(
     OPERATIONS,
   )) {
@@ -215,7 +215,7 @@ function handlersOf(parts: AppParts): Record<OperationId, Middleware | Middlewar
     createDigestBatch: createInBulk({
       ...create,
       batches: new Slots({ of: 'batches', max: parts.batchesMax, code: 'too_many_uploads' }),
-      lineTurns: new LineTurns(shared.creators),
+      lineSlots: new LineSlots(shared.creators),
     }),
     ...jobHandlers(shared),
     getDocumentCopy: getDocument({

@@ -12,7 +12,7 @@ import { askForBody, IncomingBody } from '../web/incomingBody.ts';
 import { BulkLines, type NumberedLine } from './bulkLines.ts';
 import { answerBody, type Create, type Created, type CreateOptions, failureOf, runCreate } from './create.ts';
 import { type AnswerOptions, errorBody, tellable } from './errorResponses.ts';
-import type { LineTurns } from './lineTurns.ts';
+import type { LineSlots } from './lineSlots.ts';
 import { requestIds } from './observe.ts';
 import { ASK_AGAIN_SECONDS } from './presentJob.ts';
 import { setRateLimit } from './rateLimit.ts';
@@ -25,7 +25,7 @@ interface BulkOptions extends CreateOptions, AnswerOptions {
   store: CreateOptions['store'] & Pick<Store, 'identity' | 'log'>;
   batches: Slots;
   /** Shared by all batches. */
-  lineTurns: LineTurns;
+  lineSlots: LineSlots;
   logger: Logger;
 }
 
@@ -145,12 +145,12 @@ class BulkRequest {
 
   /** Begins these lines, one after another. Throws ServiceError once the client has disconnected: the remaining lines are not begun. */
   async #carryOut(lines: Iterable<NumberedLine>): Promise<void> {
-    const { limits, lineTurns } = this.#options;
+    const { limits, lineSlots } = this.#options;
     const { clientId } = callerOf(this.#ctx).viewer;
     for (const line of lines) {
       const allowance = new Allowance(limits, clientId);
       while (!allowance.tryTakeRequest()) await this.#pause();
-      const leave = await lineTurns.take(clientId, this.#gone.signal);
+      const leave = await lineSlots.take(clientId, this.#gone.signal);
       this.#counts.lines += 1;
       const answered = this.#answer(line, allowance, leave).finally(() => this.#underWay.delete(answered));
       this.#underWay.add(answered);

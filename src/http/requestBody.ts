@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { BoundedBytes } from '../base/bounded.ts';
 import { ServiceError } from '../base/errors.ts';
+import { SlotQueue, SlotQueue } from '../base/slotQueue.ts';
 import { Slots } from '../base/slots.ts';
-import { Turns } from '../base/turns.ts';
 import { askForBody, IncomingBody } from '../web/incomingBody.ts';
 import { type Middleware, type RequestContext, senderOf } from './requestContext.ts';
 
@@ -62,7 +62,7 @@ const LINGER_MS_MAX = 5_000;
  */
 const DISCARDED_BYTES_PER_MS = 32 * 1024;
 const UNWANTED = { of: 'unwanted bodies' };
-const discarding = new Turns({ ...UNWANTED, max: 1, perClientMax: 1 });
+const discarding = new SlotQueue({ ...UNWANTED, max: 1, perClientMax: 1 });
 /** Connections kept open for that. Further ones are closed, and may lose the answer. */
 const lingering = new Slots({ ...UNWANTED, max: 256, perClientMax: 32 });
 

@@ -1,7 +1,7 @@
 import { stopwatch } from '../base/clock.ts';
 import type { Presence } from '../base/presence.ts';
+import { SlotQueue } from '../base/slotQueue.ts';
 import { Slots } from '../base/slots.ts';
-import { Turns } from '../base/turns.ts';
 import { type BuiltInAuthority, QUERY_BYTES_MAX } from '../tsa/builtInAuthority.ts';
 import { readWhole, requireMediaType } from './requestBody.ts';
 import { callerOf, type Middleware } from './requestContext.ts';
@@ -31,7 +31,7 @@ const REPLY_TYPE = 'application/timestamp-reply';
  */
 export function answerTimestampQuery({ authority, bodyTimeoutMs, creators }: TimestampOptions): Middleware {
   const slots = new Slots({ of: 'time-stamp queries', max: QUERIES_MAX });
-  const turns = new Turns({ of: 'time-stamps', max: STAMPED_MAX });
+  const queue = new SlotQueue({ of: 'time-stamps', max: STAMPED_MAX });
   return async (ctx) => {
     requireMediaType(ctx, [QUERY_TYPE], `Content-Type must be ${QUERY_TYPE}, with the query in DER.`);
     const query = await readWhole(ctx, {
@@ -42,7 +42,7 @@ export function answerTimestampQuery({ authority, bodyTimeoutMs, creators }: Tim
     const { clientId } = callerOf(ctx).viewer;
     using held = new DisposableStack();
     held.defer(slots.take(clientId));
-    const give = await turns.take(clientId);
+    const give = await queue.take(clientId);
     const lap = stopwatch();
     // While clients seal, the place rests as long as the time-stamp took: it uses processor time and an HSM that they need.
     held.defer(() => (creators.isBesideOthers(clientId) ? void setTimeout(give, lap()) : give()));

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { BrokenInvariant } from '../base/assert.ts';
 import { stopwatch } from '../base/clock.ts';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
-import { Turns } from '../base/turns.ts';
+import { SlotQueue } from '../base/slotQueue.ts';
 import { UNSEALABLE } from '../job/acceptedJob.ts';
 import type { Job } from '../job/job.ts';
 import { unfetchableNow } from '../source/fetchFailure.ts';
@@ -72,7 +72,7 @@ export class Fetching {
   readonly #stop = new AbortController();
   readonly #pauses = new Set<NodeJS.Timeout>();
   readonly #running = new Set<Promise<void>>();
-  readonly #turns: Turns;
+  readonly #slots: SlotQueue;
   readonly #refused: RefusedJobs;
   #queued = 0;
   /** See {@link probing}. */
@@ -81,7 +81,7 @@ export class Fetching {
   constructor(options: FetchingOptions) {
     this.#options = options;
     this.#refused = options.refused ?? new RefusedJobs(options.logger);
-    this.#turns = new Turns({ of: 'fetches', max: options.concurrentMax });
+    this.#slots = new SlotQueue({ of: 'fetches', max: options.concurrentMax });
     this.probe = probing({ ...options, signal: this.#stop.signal });
   }
 
@@ -119,7 +119,7 @@ export class Fetching {
   /** Fetches the document when it is the client's turn. Never rejects: the process ends instead. */
   async #add(task: Task): Promise<void> {
     this.#queued += 1;
-    const leave = await this.#turns.take(task.job.clientId);
+    const leave = await this.#slots.take(task.job.clientId);
     this.#queued -= 1;
     if (!this.#stop.signal.aborted) {
       const run = this.#run(task).catch(this.#options.onFatal);

@@ -1,5 +1,5 @@
+import { SlotQueue } from '../../base/slotQueue.ts';
 import { Slots } from '../../base/slots.ts';
-import { Turns } from '../../base/turns.ts';
 import type { Batch } from '../../store/store.ts';
 import type { EvidenceRecords } from './renewals.ts';
 
@@ -9,7 +9,7 @@ const RECORDS_MAX = 16;
 export class RecordsInTurn {
   readonly #records: Pick<EvidenceRecords, 'of'>;
   readonly #slots = new Slots({ of: 'evidence records', max: RECORDS_MAX });
-  readonly #turns = new Turns({ of: 'evidence records', max: 1, perClientMax: 1 });
+  readonly #queue = new SlotQueue({ of: 'evidence records', max: 1, perClientMax: 1 });
 
   constructor(records: Pick<EvidenceRecords, 'of'>) {
     this.#records = records;
@@ -19,7 +19,7 @@ export class RecordsInTurn {
   async of(batch: Batch, clientId: string): Promise<Uint8Array | undefined> {
     const leave = this.#slots.take(clientId);
     try {
-      const end = await this.#turns.take(clientId);
+      const end = await this.#queue.take(clientId);
       return await this.#records.of(batch).finally(end);
     } finally {
       leave();

@@ -46,7 +46,9 @@ export function readRenewalAnswer(
       verdict.fault === 'untrusted'
         ? 'name the authority in a [timestamp.remotes] table, with its roots_file; it needs no url'
         : 'carry the newest query to the authority: pdfseal renew request >query.tsq';
-    throw new OperatorError(`the token in the answer is not a proof: ${printable(verdict.detail)}`, { remedy });
+    throw new OperatorError(`the token in the answer is not a proof: ${printable(verdict.detail)}`, {
+      remedy,
+    });
   }
   const { chain } = verdict.timestamp;
   const last = chain.at(-1);

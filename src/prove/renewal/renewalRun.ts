@@ -151,7 +151,10 @@ export function judgeRenewal(
     certificates: certificates.map(bytesOf),
   });
   if (verdict.outcome === 'bad')
-    return { fault: `the token is not a proof: ${verdict.detail}`, isUntrusted: verdict.fault === 'untrusted' };
+    return {
+      fault: `the token is not a proof: ${verdict.detail}`,
+      isUntrusted: verdict.fault === 'untrusted',
+    };
   const { timestamp } = verdict;
   const authority = authorityOf(timestamp, authorities);
   return typeof authority === 'string'

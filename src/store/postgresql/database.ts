@@ -1,7 +1,7 @@
 import { type ClientBase, Pool } from 'pg';
 import { stopwatch } from '../../base/clock.ts';
 import { within } from '../../base/deadline.ts';
-import { Turns } from '../../base/turns.ts';
+import { SlotQueue } from '../../base/slotQueue.ts';
 import { UnknownOutcome } from '../store.ts';
 import { isRefusedAs, StoreError } from '../storeError.ts';
 import { beginBarrier, commitBarrier, passBarrier } from './barrier.ts';
@@ -75,11 +75,11 @@ const REPEATS_MAX = 20;
 const CANCELED = '57014';
 
 /**
- * Connections to each server, and the turns for using one. A statement waits for its turn, as long as it takes: a full pool is not a fault,
+ * Connections to each server, and the slots for using one. A statement waits for its turn, as long as it takes: a full pool is not a fault,
  * and would look as if the server were lost.
  */
 interface Readers {
-  turns: Turns;
+  slots: SlotQueue;
   pools: Pool[];
 }
 
@@ -117,10 +117,10 @@ export class Database implements Queries {
     this.#awayMsMax = awayMsMax;
     this.#fence = fence;
     // Statements that wait for a lock leave a connection for others.
-    const turns = new Turns({ of: 'statements', max: READERS_MAX, perClientMax: READERS_MAX - 1 });
-    this.#readers = { turns, pools: this.#pools(READERS_MAX, READ_MS_MAX) };
+    const slots = new SlotQueue({ of: 'statements', max: READERS_MAX, perClientMax: READERS_MAX - 1 });
+    this.#readers = { slots, pools: this.#pools(READERS_MAX, READ_MS_MAX) };
     this.#listers = {
-      turns: new Turns({ of: 'listings', max: LISTERS_MAX }),
+      slots: new SlotQueue({ of: 'listings', max: LISTERS_MAX }),
       pools: this.#pools(LISTERS_MAX, LISTING_MS_MAX, { isForLists: true }),
     };
   }
@@ -162,7 +162,7 @@ export class Database implements Queries {
   }
 
   async #rows<Row>(query: Query, values: readonly unknown[]): Promise<Row[]> {
-    const give = await this.#readers.turns.take(query.name);
+    const give = await this.#readers.slots.take(query.name);
     try {
       return await this.#read(this.#readers, query, values);
     } catch (error) {
@@ -177,7 +177,7 @@ export class Database implements Queries {
    * clients have the maximum number of listings under way.
    */
   async listing<Row>(clientId: string, query: Query, values: readonly unknown[]): Promise<Row[]> {
-    const give = await this.#listers.turns.take(clientId, { waitMs: LISTING_MS_MAX });
+    const give = await this.#listers.slots.take(clientId, { waitMs: LISTING_MS_MAX });
     try {
       return await this.#read(this.#listers, query, values);
     } catch (error) {
@@ -213,7 +213,7 @@ export class Database implements Queries {
   }
 
   async #probeSpace(): Promise<void> {
-    const give = await this.#readers.turns.take('space');
+    const give = await this.#readers.slots.take('space');
     try {
       await this.retrying(async (server) => {
         const client = await (this.#readers.pools[server] as Pool).connect();

@@ -1,7 +1,7 @@
 /** Limits concurrent work of the console, in total and for each person, because it shares the daemon with the API. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { SlotQueue } from '../base/slotQueue.ts';
 import { Slots } from '../base/slots.ts';
-import { Turns } from '../base/turns.ts';
 import { english } from './english.ts';
 import { Refusal } from './screen.ts';
 
@@ -11,9 +11,9 @@ const UNDER_WAY = { of: 'pages', max: 4, perClientMax: 2 };
 /** Short enough that a person does not conclude that the console hangs. */
 const WAIT_MS_MAX = 10_000;
 
-export class PageTurns {
+export class PageSlots {
   readonly #asked = new Slots(ASKED);
-  readonly #underWay = new Turns(UNDER_WAY);
+  readonly #underWay = new SlotQueue(UNDER_WAY);
 
   /** Runs the work when it is the person's turn. Throws Refusal if the person has too many requests at once, or waited too long. */
   async during<One>(person: string, work: () => One | Promise<One>): Promise<One> {

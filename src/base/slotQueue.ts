@@ -11,7 +11,7 @@ export interface Wait {
 type Resolve = (give: () => void) => void;
 
 /** Slots with a queue. The client that holds the fewest slots is next; clients that hold equally many take turns. */
-export class Turns {
+export class SlotQueue {
   readonly #slots: Slots;
   /** Each client's requests in their order. The client served last is at the end. */
   readonly #queues = new Map<string, Set<Resolve>>();

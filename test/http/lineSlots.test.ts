@@ -2,24 +2,24 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import { Presence } from '../../src/base/presence.ts';
-import { LineTurns } from '../../src/http/lineTurns.ts';
+import { LineSlots } from '../../src/http/lineSlots.ts';
 import { NEVER } from '../support/partitions.ts';
 
 /** Batches that ask for a turn, one line after the other, and never answer. */
 function openBatches() {
   const creators = new Presence(() => 0);
-  const lineTurns = new LineTurns(creators);
+  const lineSlots = new LineSlots(creators);
   const begun: string[] = [];
   const leaves: (() => void)[] = [];
   const open = async (clientId: string, lines: number) => {
     for (let line = 0; line < lines; line += 1) {
-      const leave = await lineTurns.take(clientId, NEVER);
+      const leave = await lineSlots.take(clientId, NEVER);
       begun.push(clientId);
       leaves.push(leave);
     }
   };
   const countOf = (clientId: string) => begun.filter((one) => one === clientId).length;
-  return { creators, lineTurns, begun, leaves, open, countOf };
+  return { creators, lineSlots, begun, leaves, open, countOf };
 }
 
 t.test('few lines begin in one turn of the event loop, and clients take turns', async (t) => {
@@ -50,15 +50,15 @@ t.test('the lines under way are bounded, and there is always a place for another
 });
 
 t.test('a line whose client has gone never begins, and takes no place', async (t) => {
-  const { lineTurns, open, leaves, countOf } = openBatches();
+  const { lineSlots, open, leaves, countOf } = openBatches();
   void open('greedy', 256);
   for (let turn = 0; turn < 100; turn += 1) await nextTurn();
   t.equal(countOf('greedy'), 256);
   const gone = new AbortController();
-  const waiting = lineTurns.take('greedy', gone.signal);
+  const waiting = lineSlots.take('greedy', gone.signal);
   gone.abort(new Error('gone'));
   await t.rejects(waiting, { message: 'gone' });
-  await t.rejects(lineTurns.take('modest', gone.signal), { message: 'gone' });
+  await t.rejects(lineSlots.take('modest', gone.signal), { message: 'gone' });
   leaves[0]?.();
   await open('greedy', 1);
   t.equal(countOf('greedy'), 257);

@@ -1,7 +1,7 @@
 /** How many reads are under way at once, whose turn is next, and what becomes of those that wait. */
 import { EventEmitter } from 'node:events';
 import t, { type Test } from 'tap';
-import { readingInTurn } from '../../src/http/readTurns.ts';
+import { limitingReads } from '../../src/http/readSlots.ts';
 import type { RequestContext } from '../../src/http/requestContext.ts';
 import { openTestApp, type TestApp } from '../support/app.ts';
 import { until } from '../support/until.ts';
@@ -74,7 +74,7 @@ t.test('what waits is not read once its client has gone', async (t) => {
 });
 
 t.test('a read that waits too long is refused, and one of a job is not', async (t) => {
-  const inTurn = readingInTurn(20);
+  const inTurn = limitingReads(20);
   const ctx = () => ({ res: new EventEmitter(), state: { caller: { viewer: { clientId: 'a' } } } });
   const read = (isRefusable: boolean, next: () => Promise<void>) =>
     inTurn({ isRefusable })(ctx() as unknown as RequestContext, next);
@@ -124,7 +124,7 @@ t.test('a read whose client left while its key was looked up is not begun', asyn
 });
 
 t.test('the place of a read that takes long rests before the client has it again', async (t) => {
-  const inTurn = readingInTurn();
+  const inTurn = limitingReads();
   const ctx = () => ({ res: new EventEmitter(), state: { caller: { viewer: { clientId: 'a' } } } });
   const read = (isRefusable: boolean, next: () => Promise<unknown>) =>
     inTurn({ isRefusable })(ctx() as unknown as RequestContext, next);

@@ -1,6 +1,6 @@
 import { stopwatch } from '../base/clock.ts';
 import { ServiceError } from '../base/errors.ts';
-import { Turns } from '../base/turns.ts';
+import { SlotQueue } from '../base/slotQueue.ts';
 import { type Middleware, senderOf } from './requestContext.ts';
 
 /** Limits on concurrent reads, in total and per client. */
@@ -21,8 +21,8 @@ interface ReadWait {
  * Lets clients read in turn, because every read takes processor time from all. The client with the fewest reads in progress is next. A read
  * whose client has disconnected is not begun.
  */
-export function readingInTurn(waitMsMax = WAIT_MS_MAX): (wait: ReadWait) => Middleware {
-  const turns = new Turns(UNDER_WAY);
+export function limitingReads(waitMsMax = WAIT_MS_MAX): (wait: ReadWait) => Middleware {
+  const slots = new SlotQueue(UNDER_WAY);
   return ({ isRefusable }) =>
     async (ctx, next) => {
       const waiting = new AbortController();
@@ -32,7 +32,7 @@ export function readingInTurn(waitMsMax = WAIT_MS_MAX): (wait: ReadWait) => Midd
       // The client may have disconnected while its key was looked up.
       if (ctx.res.closed) leave();
       using _late = isRefusable ? setTimeout(() => turnAway(BUSY), waitMsMax) : undefined;
-      const give = await turns
+      const give = await slots
         .take(senderOf(ctx), { signal: waiting.signal })
         .finally(() => ctx.res.off('close', leave));
       const lap = stopwatch();

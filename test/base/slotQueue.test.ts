@@ -1,14 +1,14 @@
 import t from 'tap';
-import { Turns } from '../../src/base/turns.ts';
+import { SlotQueue } from '../../src/base/slotQueue.ts';
 
 const immediately = () => new Promise((resolve) => setImmediate(resolve));
 
 t.test('the client that holds the fewest is next', async (t) => {
-  const turns = new Turns({ of: 'tasks', max: 2 });
+  const slots = new SlotQueue({ of: 'tasks', max: 2 });
   const order: string[] = [];
   const gives: (() => void)[] = [];
   const ask = (clientId: string) =>
-    turns.take(clientId).then((give) => {
+    slots.take(clientId).then((give) => {
       order.push(clientId);
       gives.push(give);
     });
@@ -23,19 +23,19 @@ t.test('the client that holds the fewest is next', async (t) => {
 });
 
 t.test('a wait ends with a refusal after its time', async (t) => {
-  const turns = new Turns({ of: 'tasks', max: 2 });
-  const give = await turns.take('a');
-  await t.rejects(turns.take('a', { waitMs: 1 }), { code: 'too_many_requests', retryAfterSeconds: 2 });
-  const other = await turns.take('b');
-  await t.rejects(turns.take('c', { waitMs: 1 }), { code: 'queue_full', retryAfterSeconds: 2 });
+  const slots = new SlotQueue({ of: 'tasks', max: 2 });
+  const give = await slots.take('a');
+  await t.rejects(slots.take('a', { waitMs: 1 }), { code: 'too_many_requests', retryAfterSeconds: 2 });
+  const other = await slots.take('b');
+  await t.rejects(slots.take('c', { waitMs: 1 }), { code: 'queue_full', retryAfterSeconds: 2 });
   const gone = new AbortController();
-  const waiting = turns.take('c', { signal: gone.signal });
+  const waiting = slots.take('c', { signal: gone.signal });
   gone.abort(new Error('gone'));
   await t.rejects(waiting, { message: 'gone' });
-  await t.rejects(turns.take('c', { signal: gone.signal }), { message: 'gone' });
+  await t.rejects(slots.take('c', { signal: gone.signal }), { message: 'gone' });
   give();
   give();
   other();
-  const gives = [await turns.take('a'), await turns.take('b')];
+  const gives = [await slots.take('a'), await slots.take('b')];
   t.equal(gives.length, 2, 'and nothing is lost to those who left');
 });

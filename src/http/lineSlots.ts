@@ -1,5 +1,5 @@
 import type { Presence } from '../base/presence.ts';
-import { Turns } from '../base/turns.ts';
+import { SlotQueue } from '../base/slotQueue.ts';
 
 /**
  * Limits on lines without an answer, in total and per client: enough to share signatures, but few enough not to keep other requests
@@ -15,10 +15,10 @@ const BEGUN = { of: 'lines of batches', max: 8, perClientMax: 8 };
  * Lets the lines of all batches begin in turn. A batch can send thousands of lines in one packet: only a few of them begin before the event
  * loop handles other connections, and the client with the fewest lines in progress is next.
  */
-export class LineTurns {
-  readonly #places = new Turns(UNDER_WAY);
-  readonly #shared = new Turns(SHARED);
-  readonly #beginning = new Turns(BEGUN);
+export class LineSlots {
+  readonly #places = new SlotQueue(UNDER_WAY);
+  readonly #shared = new SlotQueue(SHARED);
+  readonly #beginning = new SlotQueue(BEGUN);
   readonly #creators: Presence;
 
   /** `creators`: the clients that send creates that are not lines. */
