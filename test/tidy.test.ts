@@ -366,3 +366,16 @@ function open() {
   const expected = ['module', '#waiting', '#counts', '#read', '#turns', 'chunks', 'serially', 'heard'];
   t.strictSame(growingCollections(text), expected);
 });
+
+t.test('pages and sources have one word for one thing, as CONTRIBUTING.md lists them', async (t) => {
+  const avoided =
+    /\b(?:epochs? to come|active (?:API )?keys?|active certificates?|make an API key|(?:gave|given) up (?:the )?webhooks?|webhooks? that (?:was|were) given up|replaced? (?:the )?(?:webhook )?secrets?|completed (?:documents?|leaf|leaves|batch))\b/i;
+  const root = join(SRC, '..');
+  const files = ['docs', 'src', 'page', 'config'].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((path) => /\.(?:md|ts|yml|toml)$/.test(path))
+      .map((path) => join(folder, path)),
+  );
+  t.ok(files.length > 500, `${files.length} files`);
+  for (const path of files) t.notMatch(readFileSync(join(root, path), 'utf8'), avoided, path);
+});

@@ -249,7 +249,7 @@ export const OPERATIONS = {
   rotateKey: {
     method: 'post',
     path: '/keys/rotate',
-    summary: 'Replace the API key of this request by a new one',
+    summary: 'Rotate the API key of this request',
     description:
       'The new key has the same client, scopes, binding and end. The old key ends after the overlap; until then, a repeat with it gets the same answer. Rotation is for keys that nobody has stolen: until the old key ends, whoever has it gets the new key too. If others may know a key, ask the administrator to revoke it and to issue another.',
     access: 'any_key',

@@ -48,7 +48,11 @@ showAs(webhooksSchema, [
     'Since when the webhook that is due the longest is due; 0 when none is',
     'oldest_due_age_seconds',
   ),
-  plain('pdfseal_webhooks_dead_letters', 'Webhooks that were given up and can be replayed', 'dead_letters'),
+  plain(
+    'pdfseal_webhooks_dead_letters',
+    'Dead letters: webhooks whose last attempt failed, and which can be resent',
+    'dead_letters',
+  ),
   plain('pdfseal_webhooks_delivered_total', 'Webhooks delivered to the endpoints there are', 'delivered'),
   plain(
     'pdfseal_webhooks_failed_attempts_total',
