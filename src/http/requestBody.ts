@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { BoundedBytes } from '../base/bounded.ts';
 import { ServiceError } from '../base/errors.ts';
-import { SlotQueue, SlotQueue } from '../base/slotQueue.ts';
+import { SlotQueue } from '../base/slotQueue.ts';
 import { Slots } from '../base/slots.ts';
 import { askForBody, IncomingBody } from '../web/incomingBody.ts';
 import { type Middleware, type RequestContext, senderOf } from './requestContext.ts';
