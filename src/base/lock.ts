@@ -11,11 +11,13 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { OperatorError } from './errors.ts';
 import { NoLocks, tryLock } from './flock.ts';
 import { codeOf, remedyFor, systemReason } from './systemReason.ts';
 
 const LOOK_MS = 1_000;
+const RETRY_MS = 100;
 
 /**
  * Takes the daemon's exclusive lock: flock(2) on an open file. The lock ends with the process, for whatever reason, so locks cannot become
@@ -24,6 +26,34 @@ const LOOK_MS = 1_000;
  */
 export function acquireLock(path: string, program = 'pdfseald'): DaemonLock {
   return new DaemonLock(path, program);
+}
+
+/** Takes the lock as {@link acquireLock} does, after waiting for its holder for at most `waitMs`. */
+export async function waitForLock(path: string, waitMs: number): Promise<DaemonLock> {
+  const giveUpAt = performance.now() + waitMs;
+  for (;;) {
+    try {
+      return acquireLock(path);
+    } catch (error) {
+      if (!(error instanceof FolderInUse) || performance.now() >= giveUpAt) throw error;
+    }
+    await sleep(RETRY_MS);
+  }
+}
+
+/** Another process has the lock. */
+export class FolderInUse extends OperatorError {
+  override readonly name = 'FolderInUse';
+  /** Its process id, or `unknown`. */
+  readonly holder: string;
+
+  constructor(path: string, program: string) {
+    const holder = readFileSync(path, 'utf8').trim() || 'unknown';
+    super(`another ${program} (process ${holder}) is using this state folder: ${path} is locked`, {
+      remedy: 'wait until it has ended, or stop it',
+    });
+    this.holder = holder;
+  }
 }
 
 /** Proof that only this process writes to the state folder. */
@@ -157,13 +187,7 @@ function openLockFile(path: string): number {
 
 /** Throws OperatorError with the holder's process id, or if the file system grants the lock to more than one process. */
 function assertLocked(file: number, path: string, program: string): void {
-  if (!tryLock(file, 'exclusive')) {
-    const holder = readFileSync(path, 'utf8').trim() || 'unknown';
-    throw new OperatorError(
-      `another ${program} (process ${holder}) is using this state folder: ${path} is locked`,
-      { remedy: 'wait until it has ended, or stop it' },
-    );
-  }
+  if (!tryLock(file, 'exclusive')) throw new FolderInUse(path, program);
   // flock(2) applies to open files: a second one of this process must not get the lock either.
   const second = openSync(path, MODE);
   try {

@@ -29,6 +29,7 @@ export const FAILURES = {
     'Wait until the daemon has opened its tokens; journalctl --namespace=+pdfseald -u pdfseald@<environment> shows its progress.',
   daemon_silent:
     'Read the log of the daemon: journalctl --namespace=+pdfseald -u pdfseald@<environment>. A restart may help.',
+  older_daemon: 'Restart the daemon, so that it runs the version that is installed.',
   server_untrusted:
     'Name the authority of the server’s certificate with --tls-ca, or have the certificate renewed.',
   server_unreachable: 'Check the scheme, the name and the port in --url.',

@@ -1,8 +1,8 @@
 /** The screen Access: clients and their API keys, which administrators create, rotate and revoke; quotas; webhooks. */
 import { toRfc3339 } from '../base/clock.ts';
+import { keyState } from '../store/apiKeys.ts';
 import { type Credential, SCOPES } from '../store/credentialStore.ts';
 import { clientNamesIn } from '../store/everyClient.ts';
-import { keyState } from '../store/keyActs.ts';
 import { accessHead, clientFilter, ROWS_MAX } from './accessParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';

@@ -1,11 +1,18 @@
 /** The page of an API key, and the actions of administrators on it. */
 import { toRfc3339 } from '../base/clock.ts';
 import { NAME_PATTERN } from '../base/names.ts';
+import {
+  activeSuccessors,
+  issueApiKey,
+  revokeApiKey,
+  rotateApiKey,
+  unmanagedEndpoints,
+} from '../ops/apiKeyOperations.ts';
+import { perform } from '../ops/operation.ts';
+import { keyState } from '../store/apiKeys.ts';
 import { type Credential, SCOPES } from '../store/credentialStore.ts';
-import { activeSuccessors, issueKey, keyState, replaceKey } from '../store/keyActs.ts';
 import type { Store } from '../store/store.ts';
 import type { WebhookEndpoint } from '../store/webhookStore.ts';
-import { endKey, unmanagedEndpoints } from '../webhook/endKey.ts';
 import { durationIn, HOUR_MS, overlapField } from './accessParts.ts';
 import { addressOf, allFaring, endpointState } from './endpointParts.ts';
 import { english } from './english.ts';
@@ -28,10 +35,12 @@ import { card, definitions, moment, state, tableOf } from './values.ts';
 const words = english.access;
 const DAY_MS = 86_400_000;
 
-export function keyRoutes({ store, clock }: Sources, newSecrets: NewSecrets): ScreenRoute[] {
+export function keyRoutes(sources: Sources, newSecrets: NewSecrets): ScreenRoute[] {
+  const { store, clock } = sources;
+  const parts = { ...sources, trail: store.trail };
   const change = (
     path: string,
-    act: (request: ScreenRequest) => Promise<{ apiKey?: string; id: string; notice?: string }>,
+    act: (request: ScreenRequest) => Promise<{ apiKey?: string | undefined; id: string; notice?: string }>,
   ) =>
     changing(path, 'administrator', async (request) => {
       const { apiKey, id, notice } = await act(request).catch(refuseWith(words.refusedHow));
@@ -42,31 +51,36 @@ export function keyRoutes({ store, clock }: Sources, newSecrets: NewSecrets): Sc
     reading('/access/new', ({ session }) => newSecrets.show(session), 'administrator'),
     reading('/access/keys/:id', (request) => keyPage(store, request, { newSecrets, now: clock() })),
     change('/access/keys', async ({ form, actor }) => {
-      const made = await issueKey(store, keyIn(form), actor);
-      return { apiKey: made.apiKey, id: made.credential.id };
+      const { api_key: apiKey, id } = await perform(issueApiKey, parts, keyIn(form), actor);
+      return { apiKey, id };
     }),
     change('/access/keys/:id/rotate', async ({ form, params, actor }) => {
-      const overlapMs = durationIn(form, 'overlap', words.overlaps, HOUR_MS) ?? 0;
-      const made = await replaceKey(store, params.id ?? '', { overlapMs }, actor);
-      return { apiKey: made.apiKey, id: made.successor.id };
+      const overlap = `${durationIn(form, 'overlap', words.overlaps, HOUR_MS) ?? 0}ms`;
+      const made = await perform(rotateApiKey, parts, { key_id: params.id, overlap }, actor);
+      return { apiKey: made.api_key, id: made.id };
     }),
     change('/access/keys/:id/revoke', async ({ form, params, actor }) => {
       requireSure(form, words.revokeSure, words.badHow);
-      const withSuccessors = form.get('successors') === 'yes';
-      const { revoked, active } = await endKey(store, params.id ?? '', { withSuccessors, actor });
-      return { id: revoked.id, notice: active.length > 0 ? words.isRevokedAlone : words.isRevoked };
+      const wanted = { key_id: params.id, with_successors: form.get('successors') === 'yes' };
+      const { id, active_successors: active } = await perform(revokeApiKey, parts, wanted, actor);
+      return { id, notice: active.length > 0 ? words.isRevokedAlone : words.isRevoked };
     }),
   ];
 }
 
 function keyIn(form: URLSearchParams) {
-  const [clientId, organization] = [form.get('client') ?? '', form.get('organization') ?? ''];
-  if (!NAME_PATTERN.test(clientId) || !NAME_PATTERN.test(organization))
+  const [client, organization] = [form.get('client') ?? '', form.get('organization') ?? ''];
+  if (!NAME_PATTERN.test(client) || !NAME_PATTERN.test(organization))
     throw new Refusal(400, words.badName, words.badHow);
   const scopes = SCOPES.filter((scope) => form.getAll('scope').includes(scope));
   if (scopes.length === 0) throw new Refusal(400, words.badScopes, words.badHow);
   const lifetimeMs = durationIn(form, 'lifetime', words.lifetimes, DAY_MS);
-  return { holder: { clientId, organization, scopes }, lifetimeMs };
+  return {
+    client,
+    organization,
+    scopes,
+    for: lifetimeMs === undefined ? undefined : `${lifetimeMs / DAY_MS}d`,
+  };
 }
 
 async function keyPage(
@@ -84,8 +98,8 @@ async function keyPage(
     endpointState(is),
   ]);
   const left = {
-    successors: await activeSuccessors(store, credential.id),
-    endpoints: credential.revokedAt === undefined ? [] : await unmanagedEndpoints(store, credential),
+    successors: await activeSuccessors(store, credential.id, now),
+    endpoints: credential.revokedAt === undefined ? [] : await unmanagedEndpoints(store, credential, now),
   };
   return {
     title: words.keyTitle,

@@ -5,6 +5,7 @@ import type { AdminStatus } from '../health/statusSchema.ts';
 import type { Job, Sealed } from '../job/job.ts';
 import type { Backups } from '../ops/backups.ts';
 import type { Drills } from '../ops/drills.ts';
+import type { StoreParts } from '../ops/operationParts.ts';
 import type { PresentedEpoch } from '../ops/presentEpochs.ts';
 import type { Batch, Store } from '../store/store.ts';
 import type { TargetPolicy } from '../web/policy.ts';
@@ -31,6 +32,8 @@ export interface Sources {
   drills: Pick<Drills, 'takeOut' | 'putBack' | 'spare'>;
   evidence: SealedFiles;
   trailChecks: Pick<TrailChecks, 'begin' | 'isUnderWay' | 'last'>;
+  /** As it is in force. */
+  config: StoreParts['config'];
   /** The rules for endpoint URLs. */
   webhookPolicy: Pick<TargetPolicy, 'guard'>;
   /** Values that may contain secrets, such as the path of a URL, are omitted unless `isWhole`. */

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { systemClock } from '../base/clock.ts';
 import { EXIT_SOFTWARE, stopSignal } from '../base/ending.ts';
 import { fromEnvironment, watchdogMs } from '../base/env.ts';
-import { acquireLock } from '../base/lock.ts';
+import { waitForLock } from '../base/lock.ts';
 import { createLogger } from '../base/logger.ts';
 import { packageVersion } from '../base/package.ts';
 import { loadConfig } from '../config/config.ts';
@@ -14,6 +14,8 @@ import { openDaemon } from './daemon.ts';
 import { openFront } from './front.ts';
 import type { Program, Running } from './running.ts';
 
+/** A command that changes the store while no daemon runs holds the lock for about a second. */
+const COMMAND_MS_MAX = 5_000;
 /** How long the parts may take to close after the drain. Then the process ends regardless: everything acknowledged is durable. */
 const CLOSE_MS_MAX = 10_000;
 
@@ -35,7 +37,7 @@ export async function serve(file: string): Promise<void> {
 
   await using parts = new AsyncDisposableStack();
   const own: Program['own'] = (part) => parts.adopt(part, (open) => open.close());
-  parts.use(acquireLock(config.lockFile)).watch(onFatal);
+  parts.use(await waitForLock(config.lockFile, COMMAND_MS_MAX)).watch(onFatal);
   let running: Running | undefined;
   const supervision = own(
     new Supervision({

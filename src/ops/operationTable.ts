@@ -1,3 +1,4 @@
+import { issueApiKey, listApiKeys, revokeApiKey, rotateApiKey } from './apiKeyOperations.ts';
 import { endConsoleSessions, linkConsole } from './consoleOperations.ts';
 import {
   acceptClock,
@@ -25,4 +26,8 @@ export const ADMIN_OPERATIONS: readonly AdminOperation<DaemonParts & StoreParts>
   stampRenewal,
   linkConsole,
   endConsoleSessions,
+  issueApiKey,
+  listApiKeys,
+  rotateApiKey,
+  revokeApiKey,
 ];

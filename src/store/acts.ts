@@ -4,6 +4,10 @@ import { fromEnvironment } from '../base/env.ts';
 import type { Act, ActName, ActObject, Actor } from '../manifest/auditRecord.ts';
 import type { TrailStore } from './trail.ts';
 
+export function actBy(actor: Actor, act: ActName, object: ActObject): Act {
+  return { act, actor, object, outcome: 'done' };
+}
+
 /** An act of this process: by the person who called the command, or by the daemon itself. */
 export function actOfProcess(via: 'command' | 'daemon', act: ActName, object: ActObject): Act {
   return { act, actor: actorOfProcess(via), object, outcome: 'done' };

@@ -86,3 +86,11 @@ export function auditedKey(credential: Credential): ActObject {
 export function isLiveAt({ expiresAt, revokedAt }: Credential, now: number): boolean {
   return revokedAt === undefined && (expiresAt === undefined || now < expiresAt);
 }
+
+export function keyState(
+  { revokedAt, expiresAt }: Credential,
+  now: number,
+): 'active' | 'revoked' | 'expired' {
+  if (revokedAt !== undefined) return 'revoked';
+  return expiresAt !== undefined && expiresAt <= now ? 'expired' : 'active';
+}

@@ -2,7 +2,7 @@
 import { systemClock } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import type { ActName, Actor } from '../manifest/auditRecord.ts';
-import { actBy } from '../store/keyActs.ts';
+import { actBy } from '../store/acts.ts';
 import type { Store } from '../store/store.ts';
 import type { NewEndpoint, WebhookEndpoint } from '../store/webhookStore.ts';
 import {

@@ -1,11 +1,71 @@
+/** Webhook endpoints and their deliveries, as API, administration and command line show them. */
+import * as z from 'zod';
 import { toRfc3339 } from '../base/clock.ts';
-import type {
-  DeadLetter,
-  Delivery,
-  DeliveryFailure,
-  EndpointTally,
-  NewEndpoint,
+import { JOB_ID_PATTERN } from '../job/job.ts';
+import {
+  DEATHS,
+  type DeadLetter,
+  type Delivery,
+  type DeliveryFailure,
+  type EndpointTally,
+  type NewEndpoint,
+  WEBHOOK_EVENTS,
 } from '../store/webhookStore.ts';
+
+const time = z.iso.datetime().meta({ examples: ['2026-01-02T03:04:05.678Z'] });
+const count = z.int().min(0);
+export const webhookIdText = z
+  .string()
+  .regex(/^msg_[0-9a-f]{32}$/)
+  .describe('The value of the header `webhook-id`; it is the same for every attempt and every replay.');
+
+export const endpointSchema = z.object({
+  id: z.string().regex(/^we_[0-9a-f]{32}$/),
+  url: z.url(),
+  events: z.array(z.enum(WEBHOOK_EVENTS)).min(1).meta({ uniqueItems: true, default: WEBHOOK_EVENTS }),
+  description: z.string().optional(),
+  status: z.enum(['enabled', 'disabled']),
+  disabled_at: time.optional(),
+  disabled_reason: z
+    .enum(['request', 'gone'])
+    .optional()
+    .describe(
+      '`gone`: the endpoint answered 410. No message is sent or queued until the endpoint is enabled.',
+    ),
+  previous_secret_expires_at: time
+    .optional()
+    .describe('Until this time, messages are also signed with the secret from before the rotation.'),
+  created_at: time,
+});
+
+const lastFailure = z.object({
+  at: time,
+  reason: z.string().describe('`http_<status>`, `timeout`, `connection_refused`, `tls_failed`, …'),
+});
+export const tallySchema = z.object({
+  pending: count,
+  dead_letters: count,
+  delivered: count,
+  failed_attempts: count,
+  dropped: count.describe(
+    'Messages that were dropped because backlog and dead letters were full. `GET /jobs` has the outcome of those jobs.',
+  ),
+  dropped_from: time.optional(),
+  dropped_to: time.optional(),
+  last_delivered_at: time.optional(),
+  last_failure: lastFailure.optional(),
+});
+const message = z.object({
+  webhook_id: webhookIdText,
+  type: z.enum([...WEBHOOK_EVENTS, 'webhook.test']),
+  job_id: z.string().regex(JOB_ID_PATTERN).optional(),
+  occurred_at: time,
+  attempts: count,
+  last_failure: lastFailure.optional(),
+});
+
+export const deliverySchema = message.extend({ due_at: time });
+export const deadLetterSchema = message.extend({ given_up_at: time, cause: z.enum(DEATHS) });
 
 /** An endpoint as shown by API and command line, without its secrets. */
 export function presentEndpoint(endpoint: NewEndpoint, now: number) {

@@ -1,4 +1,5 @@
 /** A console in the process of the test, with a status of the test's making. */
+
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, request } from 'node:http';
@@ -10,6 +11,7 @@ import type { Test } from 'tap';
 import { systemClock } from '../../src/base/clock.ts';
 import { OperatorError } from '../../src/base/errors.ts';
 import type { Role } from '../../src/base/people.ts';
+import type { Config } from '../../src/config/config.ts';
 import { readAssets } from '../../src/console/assets.ts';
 import { Console, type ConsoleOptions } from '../../src/console/console.ts';
 import { ConsoleApp } from '../../src/console/consoleApp.ts';
@@ -162,6 +164,12 @@ export async function openTestConsole(
     verifier: () => undefined,
     evidence: evidenceIn(store),
     epochs: () => sampleEpochs(),
+    config: () =>
+      ({
+        file: 'test.toml',
+        http: {},
+        webhooks: { allow: ['https://hooks.example.com'] },
+      }) as unknown as Config,
     webhookPolicy: new TargetPolicy(['https://hooks.example.com']),
     settings: () => [],
     backups: { state: () => undefined, ask: async () => true },

@@ -25,10 +25,18 @@ const REMEDIES: Record<string, string> = {
 export class AdminRefusal extends OperatorError {
   override readonly name = 'AdminRefusal';
   declare readonly code: string;
+  /** The message of the daemon. */
+  readonly told: string;
 
-  constructor(code: string, message: string) {
-    super(`${code}: ${message}`, { code, ...(code in REMEDIES && { remedy: REMEDIES[code] }) });
+  constructor(code: string, told: string) {
+    super(`${code}: ${told}`, { code, remedy: REMEDIES[code] });
+    this.told = told;
   }
+}
+
+interface Content {
+  body?: string;
+  headers?: Record<string, string>;
 }
 
 /** A status is answered at once; a canary may take longer. */
@@ -43,9 +51,9 @@ export async function askAdministration<Answer>(
   address: SocketPath,
   method: 'GET' | 'POST',
   path: string,
-  body = '',
+  content: Content = {},
 ): Promise<Answer> {
-  const { status, text } = await send(address, method, path, body);
+  const { status, text } = await send(address, method, path, content);
   const answer: unknown = parse(text, address);
   if (status === 200) return answer as Answer;
   const { error } = answer as { error?: { code: string; message: string } };
@@ -56,10 +64,10 @@ async function send(
   address: SocketPath,
   method: 'GET' | 'POST',
   path: string,
-  body: string,
+  { body = '', headers: own = {} }: Content,
 ): Promise<{ status: number; text: string }> {
   const apiKey = fromEnvironment('PDFSEAL_API_KEY');
-  const headers = { ...(apiKey !== undefined && { Authorization: `Bearer ${apiKey}` }) };
+  const headers = { ...own, ...(apiKey !== undefined && { Authorization: `Bearer ${apiKey}` }) };
   const asked = request({ socketPath: address.path, method, path, headers, agent: false });
   const silenceMsMax = SILENCE_MS_MAX[method];
   const late = () => asked.destroy(new Error(`no answer within ${silenceMsMax / 1000} s`));

@@ -2,64 +2,51 @@ import { text as readText } from 'node:stream/consumers';
 import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
 import { counted } from '../../base/phrases.ts';
-import { loadConfig } from '../../config/config.ts';
-import type { PresentedOutcome, PresentedRequest } from '../../ops/witnessOperations.ts';
-import { command, type Given, group, option } from '../command.ts';
-import { CONFIG, parseSizeArgument } from '../options.ts';
+import {
+  acceptCosignature,
+  type PresentedOutcome,
+  type PresentedRequest,
+  requestCosignature,
+} from '../../ops/witnessOperations.ts';
+import { type Given, group, option } from '../command.ts';
+import { operationCommand } from '../operationCommand.ts';
 import { qrAsSvg, qrForTerminal } from '../qrCode.ts';
 import { isJson, note, printJson, printResult } from '../terminal.ts';
 import { forPeople } from '../times.ts';
-import { askAdministration } from './adminClient.ts';
 
 const FORM_OPTIONS = [
-  CONFIG,
-  option('--witness <name>', 'name in the policy (default: the only one, or the only one without a URL)'),
   option('--qr', 'print the request as a QR code for the terminal', { conflicts: 'svg' }),
   option('--svg', 'print the request as a QR code in SVG'),
 ] as const;
 
 type FormOptions = Given<typeof FORM_OPTIONS>;
 
-const requestCommand = command('request', {
+const requestCommand = operationCommand('request', requestCosignature, {
   summary: 'print the newest checkpoint for a witness, to be transferred by file',
   description:
     'Prints the body of an add-checkpoint request (C2SP tlog-witness): the newest checkpoint, and the proof that its tree contains ' +
     'the tree that the witness cosigned last. Send it to the witness from any machine, as the examples show. The daemon keeps the ' +
     'checkpoint until its answer comes, also when the log has grown since.',
-  options: [
-    ...FORM_OPTIONS,
-    option(
-      '--tree-size <leaves>',
-      'the checkpoint of that size again, which another witness was given: a quorum cosigns one checkpoint',
-      parseSizeArgument,
-    ),
-  ],
+  options: FORM_OPTIONS,
   examples: [
     'pdfseal witness request --witness vault >request',
     'curl -si --data-binary @request http://127.0.0.1:8410/add-checkpoint >answer     # there',
     'pdfseal witness accept --witness vault <answer',
     'pdfseal witness request --witness vault --svg >request.svg',
   ],
-  async run({ config, witness, treeSize, ...form }) {
-    const asked = await ask<PresentedRequest>(config, 'request', { witness, tree_size: treeSize });
-    printResult(asked, () => printRequest(asked, form));
-  },
+  show: (asked, _, form) => printResult(asked, () => printRequest(asked, form)),
 });
 
-const acceptCommand = command('accept', {
+const acceptCommand = operationCommand('accept', acceptCosignature, {
   summary: 'take the answer of a witness',
   description:
     'Reads the answer of a witness on standard input, verifies it, and says what is next. The answer is signature lines; or a ' +
     'number, the size of the tree that the witness holds: then the command prints the next request; or the whole HTTP answer, as ' +
     'curl --include writes it. An answer that is wrong or old changes nothing. Nor does one with which the witness contradicts the ' +
     'log: nothing signs it, so the command says what to compare first.',
-  options: [
-    ...FORM_OPTIONS,
-    option(
-      '--raise-fork-alarm',
-      'you have made sure of the answer: if it is whole and contradicts the log, raise the fork alarm, and nothing more is sealed',
-    ),
-  ],
+  options: FORM_OPTIONS,
+  finds: ['answer'],
+  find: readAnswer,
   exit: {
     0: 'the answer was accepted; if something was printed, it is the next request to transfer',
     1: 'the answer was not accepted, it has the size that was known already, or the witness holds another history of the log',
@@ -68,7 +55,7 @@ const acceptCommand = command('accept', {
     'pdfseal witness accept --witness vault <answer',
     'pdfseal witness accept <answer >next-request',
   ],
-  run: accept,
+  show: (found, _, form) => showOutcome(found, form),
 });
 
 export const witnessCommand = group(
@@ -78,20 +65,16 @@ export const witnessCommand = group(
   [requestCommand, acceptCommand],
 );
 
-async function accept({
-  config,
-  witness,
-  raiseForkAlarm,
-  ...form
-}: FormOptions & { raiseForkAlarm?: true }): Promise<void> {
+async function readAnswer(): Promise<{ answer: string }> {
   if (ownProcess().stdin.isTTY) note('scan or paste the answer; Ctrl-D ends it');
-  const text = await readText(ownProcess().stdin);
-  if (text.trim() === '')
-    throw new OperatorError('standard input is empty', {
-      remedy: 'pass the answer of the witness on standard input: pdfseal witness accept <answer',
-    });
-  const query = { witness, raise_fork_alarm: raiseForkAlarm };
-  const found = await ask<PresentedOutcome>(config, 'answer', query, text);
+  const answer = await readText(ownProcess().stdin);
+  if (answer.trim() !== '') return { answer };
+  throw new OperatorError('standard input is empty', {
+    remedy: 'pass the answer of the witness on standard input: pdfseal witness accept <answer',
+  });
+}
+
+function showOutcome(found: PresentedOutcome, form: FormOptions): void {
   if (found.outcome === 'contradiction')
     throw new OperatorError(
       `${found.witness} holds another history of the log: ${found.detail}. The fork alarm is on: nothing more is sealed`,
@@ -99,16 +82,18 @@ async function accept({
     );
   // As the answer to the newest request, this means that the witness holds another tree of that size.
   if (found.is_news === false) ownProcess().exitCode = 1;
-  if (isJson()) return printJson(found);
+  if (isJson()) {
+    printJson(found);
+    return;
+  }
   const { witness: name, tree_size: size = 0, cosigned_at: at, witnessed, is_news: isNews, next } = found;
   const leaves = counted(size, 'leaf', 'leaves');
   if (next === undefined) {
     const quorum = witnessed
       ? 'the quorum has cosigned it'
       : 'the quorum of the policy has not cosigned it yet';
-    return note(
-      `${name} has cosigned the checkpoint of ${leaves}${at ? `, ${forPeople(at)}` : ''}; ${quorum}`,
-    );
+    note(`${name} has cosigned the checkpoint of ${leaves}${at ? `, ${forPeople(at)}` : ''}; ${quorum}`);
+    return;
   }
   note(`${name} holds ${leaves}${isNews ? '' : ', as was known'}`);
   if (!isNews)
@@ -120,7 +105,7 @@ async function accept({
 
 function printRequest(
   { witness, old_size: from, tree_size: to, request }: PresentedRequest,
-  { qr, svg }: Pick<FormOptions, 'qr' | 'svg'>,
+  { qr, svg }: FormOptions,
 ): void {
   const { columns, rows } = ownProcess().stdout;
   const form = qr ? qrForTerminal(request, columns, rows) : svg ? qrAsSvg(request) : request;
@@ -129,22 +114,4 @@ function printRequest(
     `for ${witness}, from ${from} to ${counted(to, 'leaf', 'leaves')}: transfer it there, and its answer to`,
   );
   note(`  pdfseal witness accept --witness ${witness} <answer`);
-}
-
-function ask<Answer>(
-  file: string,
-  what: 'request' | 'answer',
-  query: Record<string, string | number | boolean | undefined>,
-  body?: string,
-): Promise<Answer> {
-  const { admin } = loadConfig(file, { files: 'unused' });
-  const given = Object.entries(query).flatMap(([name, value]) =>
-    value === undefined ? [] : [[name, String(value)] as [string, string]],
-  );
-  return askAdministration<Answer>(
-    admin.socket,
-    'POST',
-    `/witness/${what}?${new URLSearchParams(given)}`,
-    body,
-  );
 }

@@ -1,0 +1,398 @@
+/** Operations on API keys: each is one change of the store, recorded with its actor. */
+import * as z from 'zod';
+import { assert } from '../base/assert.ts';
+import { type Clock, toRfc3339 } from '../base/clock.ts';
+import { OperatorError } from '../base/errors.ts';
+import type { Config } from '../config/config.ts';
+import { WIRE } from '../health/sections/section.ts';
+import { hashApiKey, hashCertificateName, newApiKey } from '../job/apikey.ts';
+import { invalidField } from '../job/fieldValues.ts';
+import type { Actor } from '../manifest/auditRecord.ts';
+import { auditedKey, isLiveAt, issueTo, keyState, rotateKey } from '../store/apiKeys.ts';
+import { type Credential, SCOPES } from '../store/credentialStore.ts';
+import type { Store } from '../store/store.ts';
+import type { WebhookEndpoint } from '../store/webhookStore.ts';
+import { auditedEndpoint, disabled } from '../webhook/endpoints.ts';
+import { endpointSchema, presentEndpoint } from '../webhook/presentEndpoint.ts';
+import { operation } from './operation.ts';
+import { durationText, matching, nameText, overlapText, trueOrFalseText } from './operationFields.ts';
+import type { StoreParts } from './operationParts.ts';
+
+const { time } = WIRE;
+const OF_OWNERS = { role: 'owner', needs: 'store' } as const;
+
+const keySchema = z.object({
+  id: z.string().regex(/^key_[0-9a-f]{16}$/),
+  client: z.string(),
+  organization: z.string(),
+  scopes: z.array(z.enum(SCOPES)),
+  certificate_name: z
+    .string()
+    .optional()
+    .describe('There is no key: client certificates with this name stand for the client.'),
+  bound_certificate_sha256: z
+    .string()
+    .optional()
+    .describe('The key is refused on a connection without this client certificate.'),
+  state: z.enum(['active', 'revoked', 'expired']),
+  created_at: time,
+  expires_at: time.optional(),
+  revoked_at: time.optional(),
+  replaced_by: z.string().optional().describe('The key to which this one was rotated.'),
+});
+export type PresentedKey = z.infer<typeof keySchema>;
+
+function presentKey(credential: Credential, now: number): PresentedKey {
+  const { id, clientId, organization, scopes, certificateName, boundTo, replacedBy } = credential;
+  const at = (moment: number | undefined) => (moment === undefined ? undefined : toRfc3339(moment));
+  return {
+    id,
+    client: clientId,
+    organization,
+    scopes,
+    certificate_name: certificateName,
+    bound_certificate_sha256: boundTo,
+    state: keyState(credential, now),
+    created_at: toRfc3339(credential.createdAt),
+    expires_at: at(credential.expiresAt),
+    revoked_at: at(credential.revokedAt),
+    replaced_by: replacedBy,
+  };
+}
+
+const SCOPES_REFUSAL = `must be scopes from ${SCOPES.join(', ')}.`;
+const NAME_FORMS =
+  'a subject as `openssl x509 -noout -subject -nameopt RFC2253` prints it (CN=invoices,O=Example), DNS:<name> or URI:<uri>';
+
+/** A name as the daemon reads it from a certificate. It must be written exactly so: patterns and other spellings are not accepted. */
+const certificateName = z.string().transform((text, context) => {
+  const name = /^(?:DNS|URI):/.test(text) ? text : decodeUtf8Escapes(text);
+  // RFC 4514 escapes a space at the start or the end of a value, and allows none next to separators.
+  const isLoose = /(?:^|[^\\])[,+=] |[^\\] (?:[,+=]|$)/.test(name.replace(/\\ /g, '\\20'));
+  const isSubject = /^[A-Za-z0-9.]+=/.test(name) && !isLoose && !/\p{Cc}/u.test(name);
+  if (isSubject || /^(?:DNS:[A-Za-z0-9*._-]+|URI:[A-Za-z][!#-&(-+\--[\]-~]+)$/.test(name)) return name;
+  context.addIssue({
+    code: 'custom',
+    message: `must be ${NAME_FORMS}, without spaces at commas and equals signs.`,
+  });
+  return z.NEVER;
+});
+
+/** OpenSSL prints characters beyond ASCII as `\C3\A4`; the daemon reads the characters. Control characters stay escaped. */
+function decodeUtf8Escapes(text: string): string {
+  return text.replace(/(?:\\[89A-Fa-f][0-9A-Fa-f])+/g, (escapes) =>
+    Buffer.from(escapes.replaceAll('\\', ''), 'hex').toString('utf8'),
+  );
+}
+
+const keyId = { says: 'id of the key (key_…)', schema: z.string(), typed: '<key_id>' };
+const lifetime = durationText({ min: 1, what: 'a duration above 0, such as 1h or 90d' }).optional();
+const boundCertificate = {
+  says: 'SHA-256 of the client certificate of the client, in hexadecimal: the key is refused on a connection without it',
+  schema: matching(/^[0-9a-f]{64}$/, '64 hexadecimal characters').optional(),
+  typed: '<sha256>',
+};
+
+/** Throws OperatorError if clients cannot present a certificate. */
+function requireClientCa({ file, http }: Pick<Config, 'file' | 'http'>): void {
+  if (http.tls?.clientCaFile !== undefined) return;
+  throw new OperatorError(
+    `${file} has no http.tls.client_ca_file, so no client can present a certificate; set that key and restart pdfseald first`,
+  );
+}
+
+export const issueApiKey = operation({
+  name: 'keys.issue',
+  says: 'Creates an API key and shows it once.',
+  explains: 'The store keeps only the SHA-256 of the key.',
+  route: { id: 'issueKey', method: 'post', path: '/keys', sends: 'json', failures: ['invalid_request'] },
+  ...OF_OWNERS,
+  effect: 'change',
+  acts: ['key.issue'],
+  fields: {
+    client: { says: 'client that uses the key', schema: nameText, typed: '<name>' },
+    organization: { says: 'organization of the client', schema: nameText, typed: '<name>' },
+    scopes: {
+      says: `scopes with commas between them: ${SCOPES.join(', ')}`,
+      schema: z
+        .array(z.enum(SCOPES, SCOPES_REFUSAL), SCOPES_REFUSAL)
+        .min(1, SCOPES_REFUSAL)
+        .prefault(['jobs:create', 'jobs:read']),
+      typed: '<list>',
+    },
+    for: {
+      says: 'how long the key is valid, such as 1h or 90d (default: until it is revoked)',
+      schema: lifetime,
+      typed: '<duration>',
+    },
+    bound_certificate_sha256: boundCertificate,
+    certificate_name: {
+      says: 'creates no key: client certificates with this name stand for the client. A subject (CN=invoices,O=Example), DNS:<name> or URI:<uri>',
+      schema: certificateName.optional(),
+      typed: '<name>',
+    },
+  },
+  answer: {
+    name: 'IssuedKey',
+    says: 'The key, which is shown only here.',
+    schema: keySchema.extend({
+      api_key: z.string().optional().describe('Absent if a client certificate stands for the client.'),
+    }),
+  },
+  async run({ store, config, clock }: StoreParts, { client, organization, scopes, ...given }, actor) {
+    const { for: lifetimeMs, bound_certificate_sha256: boundTo, certificate_name: name } = given;
+    if (name !== undefined && boundTo !== undefined)
+      throw invalidField('certificate_name', 'cannot be sent with bound_certificate_sha256.');
+    if (name !== undefined || boundTo !== undefined) requireClientCa(config());
+    const apiKey = newApiKey(store.identity.environment);
+    const at = { createdAt: clock(), since: store.serviceTime.now() };
+    const holder = { clientId: client, organization, scopes: [...new Set(scopes)], boundTo };
+    const issued = issueTo(holder, at, lifetimeMs === undefined ? undefined : at.createdAt + lifetimeMs);
+    const credential: Credential =
+      name === undefined
+        ? { keyHash: hashApiKey(apiKey), ...issued }
+        : { keyHash: hashCertificateName(name), ...issued, certificateName: name };
+    await store.credentials.change((all) => {
+      requireUnclaimed(credential, all, at.createdAt);
+      const act = { act: 'key.issue', actor, object: auditedKey(credential), outcome: 'done' } as const;
+      return { credentials: [credential], act };
+    });
+    return { api_key: name === undefined ? apiKey : undefined, ...presentKey(credential, clock()) };
+  },
+});
+
+/** Throws OperatorError if the client is of another organization, or the name of the certificate stood for another client. */
+function requireUnclaimed(
+  { clientId, organization, keyHash }: Credential,
+  all: readonly Credential[],
+  now: number,
+): void {
+  const known = all.find((one) => one.clientId === clientId);
+  if (known !== undefined && known.organization !== organization) {
+    throw new OperatorError(
+      `client ${clientId} belongs to organization ${known.organization}; a client cannot belong to two organizations`,
+    );
+  }
+  const former = all.find((one) => one.keyHash === keyHash);
+  if (former === undefined) return;
+  if (former.clientId !== clientId)
+    throw new OperatorError(
+      `a certificate with this name stood for client ${former.clientId} (${former.id}); use a name that never stood for another client`,
+    );
+  if (isLiveAt(former, now))
+    throw new OperatorError(
+      `a certificate with this name stands for the client already (${former.id}); to change that, revoke it first`,
+    );
+}
+
+export const listApiKeys = operation({
+  name: 'keys.list',
+  says: 'Lists the keys by their ids.',
+  explains: 'The store does not contain the keys themselves.',
+  route: { id: 'listKeys', method: 'get', path: '/keys' },
+  ...OF_OWNERS,
+  effect: 'read',
+  acts: [],
+  fields: {
+    client: { says: 'only keys of this client', schema: nameText.optional(), typed: '<name>' },
+  },
+  answer: {
+    name: 'KeyList',
+    says: 'The keys, the oldest first.',
+    schema: z.object({ keys: z.array(keySchema) }),
+  },
+  async run({ store, clock }: StoreParts, { client }) {
+    const wanted = (await store.credentials.all())
+      .filter(({ clientId }) => client === undefined || clientId === client)
+      .sort((a, b) => a.createdAt - b.createdAt);
+    return { keys: wanted.map((one) => presentKey(one, clock())) };
+  },
+});
+
+export const rotateApiKey = operation({
+  name: 'keys.rotate',
+  says: 'Creates a key that replaces another one.',
+  explains: 'The old key stays valid for the overlap.',
+  route: {
+    id: 'rotateKey',
+    method: 'post',
+    path: '/keys/{key_id}/rotate',
+    sends: 'json',
+    failures: ['invalid_request'],
+  },
+  ...OF_OWNERS,
+  effect: 'change',
+  acts: ['key.rotate'],
+  fields: {
+    key_id: { ...keyId, says: 'id of the key to replace (key_…)' },
+    overlap: { says: 'how long the old key stays valid', schema: overlapText, typed: '<duration>' },
+    for: {
+      says: 'how long the new key is valid (default: as long as the old key was when it was issued)',
+      schema: lifetime,
+      typed: '<duration>',
+    },
+    bound_certificate_sha256: {
+      ...boundCertificate,
+      says: 'SHA-256 of the client certificate to bind the new key to (default: that of the old key, if it is bound)',
+    },
+  },
+  answer: {
+    name: 'ReplacingKey',
+    says: 'The new key, which is shown only here.',
+    schema: keySchema.extend({
+      api_key: z.string(),
+      replaces: z.string().describe('The id of the old key.'),
+      replaced_expires_at: time.describe('Until then, the old key is valid as well.'),
+    }),
+  },
+  async run({ store, config, clock }: StoreParts, { key_id: id, overlap: overlapMs, ...given }, actor) {
+    const { bound_certificate_sha256: boundTo } = given;
+    if (boundTo !== undefined) requireClientCa(config());
+    const apiKey = newApiKey(store.identity.environment);
+    const rotation = await store.credentials.change((all) => {
+      const old = findApiKey(all, id);
+      const at = { createdAt: clock(), since: store.serviceTime.now() };
+      requireRotatable(old, at.createdAt);
+      const lifetimeMs =
+        given.for ?? (old.expiresAt === undefined ? undefined : old.expiresAt - old.createdAt);
+      const expiresAt = lifetimeMs === undefined ? undefined : at.createdAt + lifetimeMs;
+      const holder = boundTo === undefined ? old : { ...old, boundTo };
+      const made = rotateKey(old, apiKey, { holder, at, expiresAt, overlapMs });
+      const act = { act: 'key.rotate', actor, object: made.object, outcome: 'done' } as const;
+      return { ...made, credentials: [made.successor, made.replaced], act };
+    });
+    assert(rotation, 'the decision always writes');
+    const { successor, replaced } = rotation;
+    return {
+      api_key: apiKey,
+      ...presentKey(successor, clock()),
+      replaces: id,
+      replaced_expires_at: toRfc3339(replaced.expiresAt ?? 0),
+    };
+  },
+});
+
+function requireRotatable(old: Credential, now: number): void {
+  if (old.certificateName !== undefined)
+    throw new OperatorError(
+      `${old.id} is a client certificate, which has no key: renew the certificate at its authority`,
+    );
+  if (keyState(old, now) !== 'active')
+    throw new OperatorError(`${old.id} is ${keyState(old, now)}: issue a new key`);
+  if (old.replacedBy !== undefined)
+    throw new OperatorError(`${old.id} was already replaced by ${old.replacedBy}; to end it now, revoke it`);
+}
+
+export const revokeApiKey = operation({
+  name: 'keys.revoke',
+  says: 'Revokes a key immediately and permanently, and lists the webhook endpoints of its client.',
+  explains:
+    'An endpoint that no other valid key of the client can manage is disabled; if the client has no valid key left, all of its endpoints are.',
+  route: { id: 'revokeKey', method: 'post', path: '/keys/{key_id}/revoke', sends: 'json' },
+  ...OF_OWNERS,
+  effect: 'destructive',
+  acts: ['key.revoke', 'webhook.disable'],
+  fields: {
+    key_id: keyId,
+    with_successors: {
+      says: 'ends also every key that rotations put in its place',
+      schema: trueOrFalseText.prefault(false),
+    },
+  },
+  answer: {
+    name: 'RevokedKey',
+    says: 'The key, and what is left of its client.',
+    schema: keySchema.extend({
+      revoked_successors: z
+        .array(z.string())
+        .describe('Keys that rotations had put in its place, and that were revoked with it.'),
+      active_successors: z.array(z.string()).describe('Those that stay valid.'),
+      webhook_endpoints: z
+        .array(endpointSchema.extend({ disabled_now: z.boolean().describe('By this revocation.') }))
+        .describe('All endpoints of the client.'),
+    }),
+  },
+  async run({ store, clock }: StoreParts, { key_id: id, with_successors: withSuccessors }, actor) {
+    const revoked = await revokeOne(store, id, actor, clock);
+    const ended: string[] = [];
+    let active = await activeSuccessors(store, id, clock());
+    // A client that rotates at the same time creates another; a revoked key cannot be rotated, so the loop ends.
+    for (; withSuccessors && active.length > 0; active = await activeSuccessors(store, id, clock()))
+      for (const next of active) ended.push((await revokeOne(store, next.id, actor, clock)).id);
+    // If we stop here, repeating the act completes it.
+    const now = clock();
+    const unmanaged = new Set((await unmanagedEndpoints(store, revoked, now)).map((one) => one.id));
+    const endpoints = [];
+    for (const endpoint of await store.webhooks.endpoints.all(revoked.clientId)) {
+      const isUnmanaged = unmanaged.has(endpoint.id);
+      const object = auditedEndpoint(endpoint);
+      const act = { act: 'webhook.disable', actor, object, outcome: 'done' } as const;
+      const left = isUnmanaged
+        ? await store.webhooks.endpoints.change(endpoint.id, disabled(now), act)
+        : endpoint;
+      if (left !== undefined) endpoints.push({ ...presentEndpoint(left, now), disabled_now: isUnmanaged });
+    }
+    return {
+      ...presentKey(revoked, now),
+      revoked_successors: ended,
+      active_successors: active.map((one) => one.id),
+      webhook_endpoints: endpoints,
+    };
+  },
+});
+
+/** Revokes the key if it is not revoked yet. Returns its credential afterwards. Throws OperatorError if it does not exist. */
+async function revokeOne(
+  { credentials }: Pick<Store, 'credentials'>,
+  id: string,
+  actor: Actor,
+  clock: Clock,
+): Promise<Credential> {
+  const changed = await credentials.change((all) => {
+    const one = findApiKey(all, id);
+    if (one.revokedAt !== undefined) return undefined;
+    const object = { key: id, client: one.clientId };
+    const act = { act: 'key.revoke', actor, object, outcome: 'done' } as const;
+    return { credentials: [{ ...one, revokedAt: clock() }], act };
+  });
+  return changed?.credentials[0] ?? findApiKey(await credentials.all(), id);
+}
+
+/** The successors of this key through rotations, one after the other, that are still valid. */
+export async function activeSuccessors(
+  { credentials }: Pick<Store, 'credentials'>,
+  id: string,
+  now: number,
+): Promise<Credential[]> {
+  const all = new Map((await credentials.all()).map((one) => [one.id, one]));
+  const found: Credential[] = [];
+  for (let next = all.get(id); next !== undefined; ) {
+    // Each key is taken once, so that damage to the store cannot cause an endless loop.
+    all.delete(next.id);
+    next = all.get(next.replacedBy ?? '');
+    if (next !== undefined && keyState(next, now) === 'active') found.push(next);
+  }
+  return found;
+}
+
+/** Enabled endpoints without a valid key that can manage them, after the end of this key. */
+export async function unmanagedEndpoints(
+  store: Pick<Store, 'credentials' | 'webhooks'>,
+  { clientId, scopes }: Credential,
+  now: number,
+): Promise<WebhookEndpoint[]> {
+  const live = (await store.credentials.all()).filter(
+    (one) => one.clientId === clientId && isLiveAt(one, now),
+  );
+  const isManaged = live.some((one) => one.scopes.includes('webhooks:manage'));
+  const isUnmanaged = live.length === 0 || (scopes.includes('webhooks:manage') && !isManaged);
+  if (!isUnmanaged) return [];
+  return (await store.webhooks.endpoints.all(clientId)).filter(({ disabled }) => disabled === undefined);
+}
+
+/** Throws OperatorError. */
+function findApiKey(all: readonly Credential[], id: string): Credential {
+  const credential = all.find((one) => one.id === id);
+  if (credential !== undefined) return credential;
+  throw new OperatorError(`there is no key ${id}; see \`pdfseal keys list\``, { code: 'not_found' });
+}
