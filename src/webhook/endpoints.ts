@@ -48,7 +48,8 @@ export function readEndpointFields(
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw new ServiceError('malformed_json', 'The body must be one JSON object in UTF-8.');
   }
-  const read = Object.entries(body).map(([name, value]) => {
+  const given = Object.entries(body).filter(([, value]) => value !== undefined);
+  const read = given.map(([name, value]) => {
     const known = names.find((one) => one === name);
     if (known === undefined) throw unknownField(name, names);
     return [known, READERS[known](value, policy)];
