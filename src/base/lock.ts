@@ -43,7 +43,6 @@ export async function waitForLock(path: string, waitMs: number): Promise<DaemonL
 
 /** Another process has the lock. */
 export class FolderInUse extends OperatorError {
-  override readonly name = 'FolderInUse';
   /** Its process id, or `unknown`. */
   readonly holder: string;
 

@@ -54,8 +54,7 @@ export async function runOnStore<Own extends Fields, Answer extends z.ZodType>(
       if (!(error instanceof NobodyAnswers)) throw error;
     }
     try {
-      using _ = acquireLock(config.lockFile);
-      return await here();
+      return await whileLocked(config.lockFile, here);
     } catch (error) {
       if (!(error instanceof FolderInUse)) throw error;
       if (performance.now() < giveUpAt) await sleep(LOOK_MS);
@@ -66,6 +65,15 @@ export async function runOnStore<Own extends Fields, Answer extends z.ZodType>(
         );
     }
   }
+}
+
+/**
+ * A function of its own: with `using` in the body of the loop above, V8 of Node 24 throws what an earlier turn of the loop has caught, after
+ * the work is done.
+ */
+async function whileLocked<Result>(path: string, work: () => Promise<Result>): Promise<Result> {
+  using _ = acquireLock(path);
+  return await work();
 }
 
 /** Asks the running daemon for an operation. Throws NobodyAnswers, or another OperatorError. */
