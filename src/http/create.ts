@@ -51,8 +51,8 @@ export interface Created {
 }
 
 /**
- * `POST /v1/jobs/seal` and, for a document that stays with its owner, `POST /v1/digests/seal`: section 4.1 of the contract. All possible
- * refusals come before the body is requested, so that a client with `Expect: 100-continue` does not send it.
+ * `POST /v1/jobs/seal` and, for a document that stays with its owner, `POST /v1/digests/seal`: section 4.1 of the contract. What the head
+ * decides is refused before the body is requested, so that a client with `Expect: 100-continue` does not send it.
  */
 export function createJob(operation: Create['operation'], options: CreateOptions): Middleware {
   return async (ctx) => {
