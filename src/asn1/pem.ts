@@ -9,11 +9,14 @@ export function encodePem(label: PemLabel, der: Uint8Array): string {
   return `-----BEGIN ${label}-----\n${base64}\n-----END ${label}-----\n`;
 }
 
+const BLOCK = /-----BEGIN ([A-Z0-9 ]{1,40})-----([A-Za-z0-9+/=\s]*)-----END ([A-Z0-9 ]{1,40})-----/g;
+
 /** DER of every block with this label, in the order of the text. */
 export function pemBlocks(label: PemLabel, text: Uint8Array): Buffer[] {
-  const block = new RegExp(`-----BEGIN ${label}-----([A-Za-z0-9+/=\\s]*)-----END ${label}-----`, 'g');
-  const found = Buffer.from(text).toString('latin1').matchAll(block);
-  return Array.from(found, ([, base64 = '']) => Buffer.from(base64, 'base64'));
+  const found = [...Buffer.from(text).toString('latin1').matchAll(BLOCK)];
+  return found
+    .filter(([, begin, , end]) => begin === label && end === label)
+    .map(([, , base64 = '']) => Buffer.from(base64, 'base64'));
 }
 
 /** DER of every certificate in a file: a PEM bundle with any text between, or one certificate in DER. */

@@ -21,6 +21,7 @@ export interface XrefSection {
 }
 
 const TAIL_BYTES = 1024;
+const LAST_LINES = /^startxref[\0\t\n\f\r ]+(\d{1,15})[\0\t\n\f\r ]+%%EOF/;
 const ENTRY_BYTES = 20;
 const ENTRY = /^(\d{10}) (\d{5}) ([nf])(?: \r| \n|\r\n)$/;
 /** More revisions than any document has. */
@@ -51,8 +52,10 @@ export async function readSections(source: ByteSource): Promise<XrefSection[]> {
 function lastSection(source: ByteSource): number {
   const from = Math.max(0, source.bytes - TAIL_BYTES);
   const tail = source.read(from, TAIL_BYTES).toString('latin1');
-  const found = /startxref\s+(\d{1,15})\s+%%EOF(?![\s\S]*(?:startxref|%%EOF))/.exec(tail);
-  if (found === null) throw new NotSealable('its last lines do not say where its cross-references are');
+  const lines = tail.slice(Math.max(0, tail.lastIndexOf('startxref')));
+  const found = LAST_LINES.exec(lines);
+  if (found === null || lines.indexOf('%%EOF') !== lines.lastIndexOf('%%EOF'))
+    throw new NotSealable('its last lines do not say where its cross-references are');
   return Number(found[1]);
 }
 

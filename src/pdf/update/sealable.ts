@@ -81,8 +81,8 @@ async function refuseConformance(file: PdfFile, catalog: ResolvedOf<'dictionary'
   if (metadata === undefined) return;
   const xmp = decodeXmp(await file.data(metadata));
   if (!xmp.includes(PDFA)) return;
-  const part = valueIn(xmp, 'part');
-  const level = valueIn(xmp, 'conformance')?.toUpperCase();
+  const part = valueIn(xmp, PART);
+  const level = valueIn(xmp, CONFORMANCE)?.toUpperCase();
   // Without a part it only describes the vocabulary.
   if (part === undefined || part === '3' || (part === '4' && level === 'F')) return;
   throw new NotSealable(
@@ -100,10 +100,10 @@ function decodeXmp(data: Buffer): string {
   return data.toString(first === 0xff && second === 0xfe ? 'utf16le' : 'utf8');
 }
 
-/** The property as an attribute or as an element, under any prefix. */
-function valueIn(xmp: string, property: string): string | undefined {
-  return (
-    new RegExp(`[:]${property}\\s*=\\s*["']\\s*([0-9A-Za-z]{1,8})\\s*["']`).exec(xmp)?.[1] ??
-    new RegExp(`[:]${property}\\s*>\\s*([0-9A-Za-z]{1,8})\\s*<`).exec(xmp)?.[1]
-  );
+/** Each property as an attribute or as an element, under any prefix. */
+const PART = [/:part\s*=\s*["']\s*(\d{1,2})\s*["']/, /:part\s*>\s*(\d{1,2})\s*</];
+const CONFORMANCE = [/:conformance\s*=\s*["']\s*([A-Za-z])\s*["']/, /:conformance\s*>\s*([A-Za-z])\s*</];
+
+function valueIn(xmp: string, forms: readonly RegExp[]): string | undefined {
+  return forms.map((form) => form.exec(xmp)?.[1]).find((value) => value !== undefined);
 }
