@@ -86,7 +86,8 @@ async function send(
 
 function unreachable(address: SocketPath, cause: NodeJS.ErrnoException): OperatorError {
   const where = formatAddress(address);
-  if (cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED') {
+  // EINVAL: no daemon can listen at a path that is too long for a socket.
+  if (['ENOENT', 'ECONNREFUSED', 'EINVAL'].includes(cause.code ?? '')) {
     return new NobodyAnswers(`no pdfseald answers at ${where}`, {
       cause,
       code: 'no_daemon',
