@@ -228,7 +228,7 @@ export const MISTAKES: Readonly<Record<string, readonly Mistake[]>> = {
           sandbox,
         ),
       status: 1,
-      where: /\/var\/lib\/pdfseal\/sandbox\/store/,
+      where: /\/var\/lib\/pdfseal\/sandbox\/admin\.sock/,
       advice: 'run this as',
     },
     {
