@@ -67,8 +67,9 @@ async function isSealable(
   fault: string | undefined,
   { store, clock, refused }: SealerOptions & { refused: RefusedJobs },
 ): Promise<boolean> {
-  const sourceUrl = job.content === undefined ? await store.jobs.sourceUrl(job.id) : undefined;
-  const detail = fault ?? faultOfWaiting(job, sourceUrl);
+  // The store gives no source of a job that was altered.
+  const detail =
+    fault ?? faultOfWaiting(job, job.content === undefined ? await store.jobs.sourceUrl(job.id) : undefined);
   if (detail === undefined) return true;
   refused.note({ event: 'waiting_refused', jobId: job.id, detail });
   await store.jobs.fail(job.id, { code: 'internal_error', message: UNSEALABLE, failedAt: clock() });
