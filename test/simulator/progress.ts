@@ -23,6 +23,8 @@ export class Progress {
   reached(note: string, state: BatchState, jobIds: readonly string[] = []): void {
     const text = textOf(note);
     const size = parseCheckpoint(text)?.treeSize ?? 0;
+    // A partition that was away can be asked late for the signature of a batch that was abandoned, beside the batch in its place.
+    const isAgain = this.#batches.has(text);
     const batch = this.#batches.get(text) ?? { size, state: 'waiting' };
     this.#batches.set(text, batch);
     // The answer of an authority can come after the batch was abandoned.
@@ -30,7 +32,7 @@ export class Progress {
     if (batch.state === state || isLate) return;
     const others = [...this.#batches.values()].filter((one) => one !== batch && one.state !== 'committed');
     // One tree is drafted on the other, so a batch that is not smaller than a new one, or than the log, was abandoned.
-    if (state === 'drafted') this.#return([batch, ...others.filter((one) => one.size >= size)]);
+    if (state === 'drafted') this.#return([batch, ...others.filter((one) => !isAgain && one.size >= size)]);
     if (state === 'committed') this.#return(others.filter((one) => one.size <= size));
     this.#move(batch, state);
     for (const id of jobIds) this.#committed.set(id, batch);
