@@ -4,7 +4,6 @@ import {
   createReadStream,
   fsyncSync,
   openSync,
-  readSync,
   renameSync,
   rmSync,
   statSync,
@@ -19,45 +18,17 @@ import { showProgress } from './terminal.ts';
 
 const READ_BYTES = 1 << 18;
 
-/** Computes both digests of a file, or of its first bytes, in one pass, however large it is. Throws OperatorError if it cannot be read. */
+/** Computes both digests of a file in one pass, however large it is. Throws OperatorError if it cannot be read. */
 export async function digestFile(
   path: string,
   progress = showProgress(`reading ${basename(path)}`, sizeOf(path), 'bytes'),
-  bytes = Infinity,
 ): Promise<DocumentDigests> {
   try {
-    return await digest(firstBytes(path, bytes), progress.update);
+    return await digest(createReadStream(path, { highWaterMark: READ_BYTES }), progress.update);
   } catch (cause) {
     throw unusable('read', path, cause);
   } finally {
     progress.stop();
-  }
-}
-
-/** The first bytes of a file, or all. */
-export function firstBytes(path: string, bytes = Infinity): AsyncIterable<Uint8Array> {
-  return createReadStream(path, { highWaterMark: READ_BYTES, end: bytes - 1 });
-}
-
-/** A file that is read at any place. Closed with the result. Throws OperatorError if it cannot be opened. */
-export function openSource(path: string) {
-  const bytes = sizeOf(path);
-  const file = openForReading(path);
-  return {
-    bytes,
-    read(position: number, length: number) {
-      const data = Buffer.alloc(Math.max(0, Math.min(length, bytes - position)));
-      return data.subarray(0, readSync(file, data, 0, data.length, position));
-    },
-    [Symbol.dispose]: () => closeSync(file),
-  };
-}
-
-function openForReading(path: string): number {
-  try {
-    return openSync(path, 'r');
-  } catch (cause) {
-    throw unusable('read', path, cause);
   }
 }
 
@@ -104,13 +75,13 @@ function openForUser(path: string): number {
 }
 
 /**
- * Writes a document that must have these digests, if there are any, completely and on disk, or not at all. Returns false, and does nothing, if the file
+ * Writes a document that must have these digests, completely and on disk, or not at all. Returns false, and does nothing, if the file
  * exists and `replace` is not set. Throws OperatorError; an Error if the bytes have other digests.
  */
 export async function saveDocument(
   path: string,
   chunks: AsyncIterable<Uint8Array>,
-  expected: DocumentDigests | undefined,
+  expected: DocumentDigests,
   replace: boolean,
 ): Promise<boolean> {
   const draft = `${path}.${process.pid}.new`;
@@ -124,8 +95,7 @@ export async function saveDocument(
         }
       };
       const digests = await digest(written(), () => {});
-      if (expected !== undefined && !isDeepStrictEqual(digests, expected))
-        throw new Error('the document was damaged on the way');
+      if (!isDeepStrictEqual(digests, expected)) throw new Error('the document was damaged on the way');
       fsyncSync(file);
     } finally {
       closeSync(file);

@@ -6,20 +6,17 @@ export interface ByteSource {
 }
 
 const WINDOW_BYTES = 64 * 1024;
-/** The part of a view that lies before the requested byte, so that looking back does not read again. */
-const MARGIN = 1 / 256;
+/** Bytes kept before the requested one, so that looking back does not read again. */
+const MARGIN_BYTES = 256;
 
 /** A view of one piece of a source at a time, for access byte by byte. */
 export class Window {
   readonly #source: ByteSource;
-  readonly #bytes: number;
   #start = 0;
   #view: Buffer = Buffer.alloc(0);
 
-  /** Reads so many bytes at a time. */
-  constructor(source: ByteSource, bytes = WINDOW_BYTES) {
+  constructor(source: ByteSource) {
     this.#source = source;
-    this.#bytes = bytes;
   }
 
   /** The byte at `position`; undefined beyond the ends. */
@@ -27,8 +24,8 @@ export class Window {
     const offset = position - this.#start;
     if (offset >= 0 && offset < this.#view.length) return this.#view[offset];
     if (position < 0 || position >= this.#source.bytes) return undefined;
-    this.#start = Math.max(0, position - Math.floor(this.#bytes * MARGIN));
-    this.#view = this.#source.read(this.#start, this.#bytes);
+    this.#start = Math.max(0, position - MARGIN_BYTES);
+    this.#view = this.#source.read(this.#start, WINDOW_BYTES);
     return this.#view[position - this.#start];
   }
 

@@ -112,37 +112,6 @@ export function appendRevision(file: Buffer, objects: Objects, trailer = ''): Bu
   return Buffer.concat(pieces);
 }
 
-/** A file with a cross-reference stream, and the packed objects in an object stream. */
-export function packedFile(plain: Objects, packed: Record<number, string>, trailer = ''): Buffer {
-  const size = Math.max(...Object.keys({ ...plain, ...packed }).map(Number)) + 1;
-  const pieces = [Buffer.from('%PDF-1.7\n%\xe2\xe3\xcf\xd3\n', 'latin1')];
-  const rows = new Map<number, [type: number, place: number, rest: number]>([[0, [0, 0, 65535]]]);
-  const end = () => pieces.reduce((sum, { length }) => sum + length, 0);
-  for (const [number, content] of Object.entries({ ...plain, [size]: objectStream(packed) })) {
-    rows.set(Number(number), [1, end(), 0]);
-    pieces.push(Buffer.from(`${number} 0 obj\n`), Buffer.from(content), Buffer.from('\nendobj\n'));
-  }
-  for (const [index, number] of Object.keys(packed).entries()) rows.set(Number(number), [2, size, index]);
-  const xref = end();
-  rows.set(size + 1, [1, xref, 0]);
-  const table = Array.from({ length: size + 2 }, (_, number) => {
-    const [type, place, rest] = rows.get(number) ?? [0, 0, 0];
-    const row = Buffer.alloc(7);
-    row.writeUInt8(type);
-    row.writeUInt32BE(place, 1);
-    row.writeUInt16BE(rest, 5);
-    return row;
-  });
-  const entries = `/Type /XRef /W [1 4 2] /Size ${size + 2} /Root 1 0 R /Filter /FlateDecode ${trailer}`;
-  const section = stream(entries, deflateSync(Buffer.concat(table)));
-  return Buffer.concat([
-    ...pieces,
-    Buffer.from(`${size + 1} 0 obj\n`),
-    section,
-    Buffer.from(`\nendobj\nstartxref\n${xref}\n%%EOF\n`),
-  ]);
-}
-
 /** Small, and seconds of work to look through; without XMP. */
 export const LABORIOUS = (() => {
   const bomb = deflateSync(deflateSync(Buffer.alloc(1 << 25)));
