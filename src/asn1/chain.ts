@@ -29,7 +29,9 @@ export function findChain(
 
   const climb = (path: readonly Certificate[], current: Certificate): Certificate[] | undefined => {
     if (!isValidAt(current, at)) {
-      faults.push(`${describeSubject(current)} is not valid at ${formatTime(at)}`);
+      const isDate = Number.isFinite(at) && Math.abs(at) <= 8.64e15;
+      const time = isDate ? new Date(at).toISOString() : 'that time';
+      faults.push(`${describeSubject(current)} is not valid at ${time}`);
       return undefined;
     }
     const chain = [...path, current];
@@ -67,11 +69,4 @@ function whyNot(issuer: Certificate, subject: Certificate, below: number): strin
   return isSignedBy(subject, issuer)
     ? undefined
     : `${describeSubject(subject)} was not signed by ${describeSubject(issuer)}`;
-}
-
-/** A time in RFC 3339 form; 'that time' if it is outside the range of a Date. */
-function formatTime(epochMs: number): string {
-  return Number.isFinite(epochMs) && Math.abs(epochMs) <= 8.64e15
-    ? new Date(epochMs).toISOString()
-    : 'that time';
 }

@@ -184,7 +184,10 @@ function readCertificates(element: Element | undefined): Uint8Array[] {
 function readSignerInfo(element: Element): SignerInfo {
   const fields = new Fields(element);
   readInteger(fields.take(TAG.integer));
-  const id = readSignerId(fields);
+  const keyIdentifier = fields.takeIf(primitiveTag(0));
+  const id = keyIdentifier
+    ? { subjectKeyIdentifier: contentOf(keyIdentifier) }
+    : readIssuerAndSerial(fields.take(TAG.sequence));
   const digest = readDigestAlgorithm(fields.take(TAG.sequence));
   const attributes = fields.take(contextTag(0));
   const scheme = readSignatureAlgorithm(fields.take(TAG.sequence), digest);
@@ -202,10 +205,8 @@ function readSignerInfo(element: Element): SignerInfo {
   };
 }
 
-function readSignerId(fields: Fields): SignerInfo['id'] {
-  const keyIdentifier = fields.takeIf(primitiveTag(0));
-  if (keyIdentifier !== undefined) return { subjectKeyIdentifier: contentOf(keyIdentifier) };
-  const names = new Fields(fields.take(TAG.sequence));
+function readIssuerAndSerial(element: Element): { issuer: Uint8Array; serial: Uint8Array } {
+  const names = new Fields(element);
   const issuer = names.take(TAG.sequence).der;
   const serial = contentOf(names.take(TAG.integer));
   names.end();

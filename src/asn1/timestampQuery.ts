@@ -114,13 +114,17 @@ export function encodeTstInfo(info: {
   accuracyMs: number;
   nonce?: Uint8Array | undefined;
 }): Uint8Array {
+  const [seconds, millis] = [Math.floor(info.accuracyMs / 1000), info.accuracyMs % 1000];
   return sequence(
     integer(1),
     oid(info.policy),
     info.imprintDer,
     primitive(TAG.integer, info.serial),
     generalizedTime(info.genTime),
-    encodeAccuracy(info.accuracyMs),
+    sequence(
+      seconds === 0 ? undefined : integer(seconds),
+      millis === 0 ? undefined : primitive(primitiveTag(0), encodeUnsigned(millis)),
+    ),
     info.nonce && primitive(TAG.integer, info.nonce),
   );
 }
@@ -173,15 +177,6 @@ function readNonce(element: Element | undefined): Uint8Array | undefined {
 }
 
 /** Accuracy ::= SEQUENCE { seconds INTEGER OPTIONAL, millis [0] INTEGER (1..999) OPTIONAL, micros [1] … } */
-function encodeAccuracy(accuracyMs: number): Uint8Array {
-  const seconds = Math.floor(accuracyMs / 1000);
-  const millis = accuracyMs % 1000;
-  return sequence(
-    seconds === 0 ? undefined : integer(seconds),
-    millis === 0 ? undefined : primitive(primitiveTag(0), encodeUnsigned(millis)),
-  );
-}
-
 function readAccuracy(element: Element): number {
   const fields = new Fields(element);
   const seconds = fields.takeIf(TAG.integer);

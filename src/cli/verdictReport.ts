@@ -84,9 +84,6 @@ export function sentenceOf({ verdict, proven }: Pick<VerdictReport, 'verdict' | 
   const at = stamps.length > 0 ? Math.min(...times) : Date.parse(proven.statement.sealedAt);
   const word = stamps.length > 0 ? '' : ' (the time is the service’s own word)';
   const what = matches === 'sealed_document' ? 'The copy without metadata of a document sealed' : 'Sealed';
-  return `${what} on ${dayOf(at)} at ${toRfc3339(at).slice(11, 19)} UTC by ${proven.origin}${word}, unchanged since.`;
-}
-
-function dayOf(at: number): string {
-  return new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeZone: 'UTC' }).format(at);
+  const day = new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeZone: 'UTC' }).format(at);
+  return `${what} on ${day} at ${toRfc3339(at).slice(11, 19)} UTC by ${proven.origin}${word}, unchanged since.`;
 }

@@ -43,13 +43,3 @@ function isEdit(value: unknown): value is EditMessage {
     (value[2] === '' || value[2] === ' <<>>')
   );
 }
-
-/** The edit, if it lies within the document, begins at `before` or later, and has room for its text. */
-export function editOf(
-  [start, end, text]: EditMessage,
-  before: number,
-  documentBytes: number,
-): Edit | undefined {
-  const fits = before <= start && start + text.length <= end && end <= documentBytes;
-  return fits ? { start, end, text } : undefined;
-}

@@ -8,7 +8,6 @@ import { NotStrippable } from '../pdf/notStrippable.ts';
 import type { ByteSource } from '../pdf/window.ts';
 import {
   EDITS_MAX,
-  editOf,
   LENGTH_BYTES,
   MESSAGE_BYTES_MAX,
   parseMessage,
@@ -115,10 +114,12 @@ export class StripperProcess {
       return true;
     }
     if ('edits' in message) {
-      for (const each of message.edits) {
-        const edit = editOf(each, edits.at(-1)?.start ?? 0, document.bytes);
-        if (edit === undefined || edits.length === EDITS_MAX) return false;
-        edits.push(edit);
+      // Each edit begins where the one before does, or later, lies within the document, and has room for its text.
+      for (const [start, end, text] of message.edits) {
+        const fits =
+          start >= (edits.at(-1)?.start ?? 0) && start + text.length <= end && end <= document.bytes;
+        if (!fits || edits.length === EDITS_MAX) return false;
+        edits.push({ start, end, text });
       }
       return true;
     }

@@ -4,7 +4,7 @@ import { sha256, sha512 } from '../base/crypto.ts';
 import type { Calibration } from './calibrate.ts';
 import type { Engine, EngineName, Hashed, Piece } from './engine.ts';
 import { crossChecked, type Hasher } from './hasher.ts';
-import { type Digests, Lane } from './lane.ts';
+import { Lane } from './lane.ts';
 import { calibrateAddon, openNativeEngine } from './native.ts';
 import { WasmEngine, type WasmEngineOptions } from './wasmEngine.ts';
 
@@ -94,7 +94,11 @@ class EnginePool {
     this.#lanes.add(lane);
     return {
       update: (chunk) => this.#update(lane, chunk),
-      digest: () => this.#end(lane),
+      digest: () => {
+        lane.ended = true;
+        this.#enqueue(lane);
+        return lane.digests;
+      },
       abort: () => this.#abort(lane),
     };
   }
@@ -142,12 +146,6 @@ class EnginePool {
     this.#enqueue(lane);
     const crowded = this.#pendingBytes >= POOL_PENDING_BYTES_MAX;
     return crowded || lane.pendingBytes >= LANE_PENDING_BYTES_MAX ? lane.room() : undefined;
-  }
-
-  #end(lane: Lane): Promise<Digests> {
-    lane.ended = true;
-    this.#enqueue(lane);
-    return lane.digests;
   }
 
   #abort(lane: Lane): void {

@@ -97,6 +97,8 @@ function peaksOf(hashes: Uint8Array): Uint8Array[] {
   return peaks;
 }
 
+const TILE_BYTES = TILE_WIDTH * HASH_BYTES;
+
 /** Appends leaf hashes. Returns the new edge, and every changed tile, full or partial, in its new state. */
 export function appendLeaves(edge: Edge, leafHashes: readonly Uint8Array[]): { edge: Edge; tiles: Tile[] } {
   const size = edge.size + leafHashes.length;
@@ -110,8 +112,12 @@ export function appendLeaves(edge: Edge, leafHashes: readonly Uint8Array[]): { e
   const tiles = added.flatMap((hashes, level) => {
     const row = concatBytes([edge.partial[level] ?? new Uint8Array(0), ...hashes]);
     // Copied so that the edge does not keep the memory of a whole batch alive.
-    partial[level] = new Uint8Array(row.subarray(row.length - (row.length % (TILE_WIDTH * HASH_BYTES))));
-    return cutTiles(row, level, Math.floor(levelWidth(level, edge.size) / TILE_WIDTH));
+    partial[level] = new Uint8Array(row.subarray(row.length - (row.length % TILE_BYTES)));
+    const firstIndex = Math.floor(levelWidth(level, edge.size) / TILE_WIDTH);
+    return Array.from({ length: Math.ceil(row.length / TILE_BYTES) }, (_, i) => ({
+      ...{ level, index: firstIndex + i },
+      hashes: row.subarray(i * TILE_BYTES, (i + 1) * TILE_BYTES),
+    }));
   });
   return { edge: { size, partial, peaks }, tiles };
 }
@@ -137,15 +143,6 @@ function join(edge: Edge, leafHashes: readonly Uint8Array[]): { peaks: Uint8Arra
     peaks.push(hash);
   }
   return { peaks, added };
-}
-
-function cutTiles(row: Uint8Array, level: number, firstIndex: number): Tile[] {
-  const tileBytes = TILE_WIDTH * HASH_BYTES;
-  return Array.from({ length: Math.ceil(row.length / tileBytes) }, (_, i) => ({
-    level,
-    index: firstIndex + i,
-    hashes: row.subarray(i * tileBytes, (i + 1) * tileBytes),
-  }));
 }
 
 /** The Merkle tree hash of the whole tree (RFC 6962, section 2.1): 32 bytes. */

@@ -60,7 +60,13 @@ export function parseWitnessPolicy(text: string, origin?: string): WitnessPolicy
   for (const [index, line] of lines.entries()) {
     const [keyword = '', ...items] = line.split(/[ \t]/).filter((item) => item !== '');
     try {
-      assertNoControl(line);
+      // Only tabs and newlines are allowed (C2SP tlog-policy, "Character set").
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must find them
+      const [control] = /[\x00-\x08\x0b-\x1f\x7f]/.exec(line) ?? [];
+      if (control !== undefined)
+        throw new Fault(
+          `the line has the control character ${quoted(control)}; remove it and save it as plain text`,
+        );
       if (keyword === '' || keyword.startsWith('#')) continue;
       reader.read(keyword, items);
     } catch (error) {
@@ -204,16 +210,6 @@ class PolicyReader {
 }
 
 const NONE = 'none';
-
-/** Only tabs and newlines are allowed (C2SP tlog-policy, "Character set"). */
-function assertNoControl(line: string): void {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must find them
-  const [found] = /[\x00-\x08\x0b-\x1f\x7f]/.exec(line) ?? [];
-  if (found !== undefined)
-    throw new Fault(
-      `the line has the control character ${quoted(found)}; remove it and save it as plain text`,
-    );
-}
 
 function assertRoom(entries: ReadonlyMap<string, unknown>, what: string): void {
   if (entries.size >= ENTRIES_MAX) throw new Fault(`a policy has at most ${ENTRIES_MAX} ${what}`);

@@ -109,7 +109,13 @@ export function isWithin({ notBefore = -Infinity, notAfter = Infinity }: Validit
 
 /** Reads a trust file strictly. Throws an OperatorError that names the invalid member. */
 export function parseTrust(text: string): TrustFile {
-  const parsed = trustSchema.safeParse(parseJson(text));
+  let json: unknown;
+  try {
+    json = parseUniqueJson(text);
+  } catch (cause) {
+    throw new OperatorError('trust file: not JSON, or an object has a member twice', { cause });
+  }
+  const parsed = trustSchema.safeParse(json);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     throw mistake(issue?.path.join('.') || 'file', issue?.message ?? 'malformed');
@@ -270,14 +276,6 @@ function writeValidity({ notBefore, notAfter }: Validity): WireValidity {
     ...(notBefore !== undefined && { not_before: toRfc3339(notBefore) }),
     ...(notAfter !== undefined && { not_after: toRfc3339(notAfter) }),
   };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return parseUniqueJson(text);
-  } catch (cause) {
-    throw new OperatorError('trust file: not JSON, or an object has a member twice', { cause });
-  }
 }
 
 function requireDistinct(what: string, names: readonly string[]): void {

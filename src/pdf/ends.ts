@@ -42,7 +42,12 @@ export class StreamEnds {
   find(start: number, length: Value): DataExtent {
     const lengths = lengthsOf(length, this.#valuesOf);
     const told = new Set(lengths.map((bytes) => this.#endAfter(start + bytes)).filter((end) => end >= 0));
-    const end = told.size > 0 ? Math.min(...told) : this.#next(start);
+    if (told.size === 0) {
+      // Streams come in order, so no part is searched twice.
+      const { from, found } = this.#searched;
+      if (found < start || start < from) this.#searched = { from: start, found: this.#search(start) };
+    }
+    const end = told.size > 0 ? Math.min(...told) : this.#searched.found;
     const furthest = Math.max(end, ...lengths.map((bytes) => Math.min(start + bytes, this.#source.bytes)));
     return { start, end, furthest, isCertain: told.size === 1 };
   }
@@ -60,13 +65,7 @@ export class StreamEnds {
     return this.#window.holds(end, END) ? end : -1;
   }
 
-  /** The next position from `start`, or the end of the file. Streams come in order, so no part is searched twice. */
-  #next(start: number): number {
-    const { from, found } = this.#searched;
-    if (found < start || start < from) this.#searched = { from: start, found: this.#search(start) };
-    return this.#searched.found;
-  }
-
+  /** The next position from `start`, or the end of the file. */
   #search(start: number): number {
     let bytes = READ_BYTES_MIN;
     for (let position = start; position < this.#source.bytes; ) {

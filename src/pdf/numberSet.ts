@@ -9,7 +9,11 @@ export class NumberSet {
   add(number: number): void {
     if (!isObjectNumber(number)) return;
     const index = number >> 3;
-    if (index >= this.#bits.length) this.#grow(index);
+    if (index >= this.#bits.length) {
+      const larger = new Uint8Array(Math.min(2 * (index + 1), (OBJECT_NUMBER_MAX + 1) / 8));
+      larger.set(this.#bits);
+      this.#bits = larger;
+    }
     this.#bits[index] = (this.#bits[index] ?? 0) | (1 << (number & 7));
   }
 
@@ -23,12 +27,6 @@ export class NumberSet {
       const both = (this.#bits[index] ?? 0) & (other.#bits[index] ?? 0);
       for (let bit = 0; both >> bit > 0; bit += 1) if ((both >> bit) & 1) yield index * 8 + bit;
     }
-  }
-
-  #grow(index: number): void {
-    const larger = new Uint8Array(Math.min(2 * (index + 1), (OBJECT_NUMBER_MAX + 1) / 8));
-    larger.set(this.#bits);
-    this.#bits = larger;
   }
 }
 

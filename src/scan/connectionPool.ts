@@ -137,7 +137,13 @@ export class ConnectionPool {
     try {
       const text = await session.version();
       const version = parseVersion(text);
-      if (version === undefined) throw notAVersion(text);
+      if (version === undefined)
+        throw text === 'COMMAND UNAVAILABLE'
+          ? new ScannerFailure(
+              'unfit',
+              'clamd does not say its version: set EnableVersionCommand yes in clamd.conf',
+            )
+          : new ScannerFailure('garbled', 'the program that answers at scan.clamd is not clamd');
       if (text !== proven) await proveScanner(session, this.#options.documentBytesMax);
       this.#proven = text;
       this.#options.onVersion(version);
@@ -161,13 +167,4 @@ export class ConnectionPool {
     this.#waiting.push(resolve);
     return promise.finally(() => clearTimeout(timer));
   }
-}
-
-function notAVersion(text: string): ScannerFailure {
-  return text === 'COMMAND UNAVAILABLE'
-    ? new ScannerFailure(
-        'unfit',
-        'clamd does not say its version: set EnableVersionCommand yes in clamd.conf',
-      )
-    : new ScannerFailure('garbled', 'the program that answers at scan.clamd is not clamd');
 }

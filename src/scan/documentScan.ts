@@ -7,22 +7,6 @@ import { ScannerFailure } from './scannerFailure.ts';
 /** Policy for documents that the scanner cannot read: refuse them, or seal them with the verdict `encrypted`. */
 export type EncryptedPolicy = 'refuse' | 'record';
 
-/** Scans one document while it arrives. The interface is that of a Hasher, which gets the same bytes. */
-export interface Scan {
-  /**
-   * Takes the next bytes. The caller must not change them afterwards. If this returns a promise, the caller must wait for it before sending
-   * more. Throws, and the promise rejects, with ServiceError `scanner_unavailable`.
-   */
-  update(chunk: Uint8Array): Promise<void> | undefined;
-  /**
-   * Ends the document and returns the verdict. Rejects with ServiceError: `virus_scan_failed` for a document that must not be accepted,
-   * `scanner_unavailable` if there is no clear answer.
-   */
-  result(): Promise<ScanResult>;
-  /** Drops the document at once. Has no effect after {@link result}. */
-  abort(): void;
-}
-
 export interface DocumentScanOptions {
   connections: Pick<ConnectionPool, 'take' | 'release'>;
   encrypted: EncryptedPolicy;
@@ -30,8 +14,11 @@ export interface DocumentScanOptions {
   onScan?(answer: ScanAnswer['kind'], durationMs: number): void;
 }
 
+/** Scans one document while it arrives. The interface is that of a Hasher, which gets the same bytes. */
+export type Scan = Pick<DocumentScan, 'update' | 'result' | 'abort'>;
+
 /** Scans one document over its own connection. The first bytes are kept until the connection is available. */
-export class DocumentScan implements Scan {
+export class DocumentScan {
   readonly #options: DocumentScanOptions;
   readonly #begun: Promise<void>;
   #connection: Connection | undefined;
@@ -45,6 +32,10 @@ export class DocumentScan implements Scan {
     this.#begun.catch(() => {});
   }
 
+  /**
+   * Takes the next bytes. The caller must not change them afterwards. If this returns a promise, the caller must wait for it before sending
+   * more. Throws, and the promise rejects, with ServiceError `scanner_unavailable`.
+   */
   update(chunk: Uint8Array): Promise<void> | undefined {
     if (this.#connection === undefined) {
       this.#waiting.push(chunk);
@@ -57,6 +48,10 @@ export class DocumentScan implements Scan {
     }
   }
 
+  /**
+   * Ends the document and returns the verdict. Rejects with ServiceError: `virus_scan_failed` for a document that must not be accepted,
+   * `scanner_unavailable` if there is no clear answer.
+   */
   async result(): Promise<ScanResult> {
     await this.#begun;
     const connection = this.#connection;
@@ -81,6 +76,7 @@ export class DocumentScan implements Scan {
     }
   }
 
+  /** Drops the document at once. Has no effect after {@link result}. */
   abort(): void {
     if (this.#state !== 'open') return;
     this.#state = 'aborted';

@@ -24,7 +24,6 @@ import type { Store } from '../../store/store.ts';
 import { authorityOf, rootsOf } from '../verify/timestampCheck.ts';
 import { waysNow } from './renewalPath.ts';
 import { bytesOf, type RenewalTrees, storedToken } from './renewals.ts';
-import { lastOfEach } from './thefts.ts';
 
 type RenewableStore = Pick<Store, 'log' | 'renewals'>;
 
@@ -75,9 +74,13 @@ export async function draftRun(
   const isBegun =
     former !== undefined && isSameRun({ ...wanted, to: former.to }, former) && former.to <= wanted.to;
   const begun = isBegun && wanted.at < endOfDraft(former) ? former : wanted;
-  // Known thefts are kept, even if the new draft is for another run.
-  const thefts = [...(former?.thefts ?? []), ...(wanted.thefts ?? [])];
-  const draft = thefts.length > 0 ? { ...begun, thefts: lastOfEach(thefts) } : begun;
+  // Known thefts are kept, even if the new draft is for another run: the latest report for each root.
+  const told = [...(former?.thefts ?? []), ...(wanted.thefts ?? [])];
+  const thefts = Array.from(new Map(told.map((one) => [one.root, one.since])), ([root, since]) => ({
+    root,
+    since,
+  }));
+  const draft = thefts.length > 0 ? { ...begun, thefts } : begun;
   if (!isSameDraft(draft, former) && !(await store.renewals.keepDraft(draft, former)))
     throw new RenewedElsewhere();
   const rows: RenewalTile[] = [];

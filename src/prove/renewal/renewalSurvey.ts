@@ -16,15 +16,11 @@ import { waysNow } from './renewalPath.ts';
 import { openToken, pathsAt } from './renewalStandings.ts';
 import { batchesOf } from './renewals.ts';
 
-/** The algorithms and certificates that a time-stamp depends on. */
-export interface Strength {
-  /** The digest of its imprint. */
-  digest: DigestName;
-  /** The other algorithms that it depends on, such as `ecdsa-p256` and `sha256`, in alphabetical order. */
-  signatures: string[];
-  /** When the first of its certificates expires, milliseconds since the epoch; null if no trusted root vouches for it. */
-  notAfter: number | null;
-}
+/**
+ * The algorithms and certificates that a time-stamp depends on. `signatures` has the algorithms apart from its digest, such as `ecdsa-p256`
+ * and `sha256`, in alphabetical order.
+ */
+export type Strength = Pick<SurveyGroup, 'digest' | 'signatures' | 'notAfter'>;
 
 /** Time-stamps of the same kind that the next run renews. */
 export interface StandingTimestamps extends Strength {

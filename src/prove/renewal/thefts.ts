@@ -42,12 +42,6 @@ export function describeTheft({ root, since, run }: Theft): string {
 export const TAKE_BACK =
   'if it was said by mistake, take it back: pdfseal renew --distrust ROOT --since 9999-12-31 --now';
 
-/** The latest report for each root. */
-export function lastOfEach(thefts: readonly KeptTheft[]): KeptTheft[] {
-  const last = new Map(thefts.map(({ root, since }) => [root, since]));
-  return Array.from(last, ([root, since]) => ({ root, since }));
-}
-
 /** The form stored in drafts and runs. */
 export function keptTheft({ root, since }: Theft): KeptTheft {
   return { root: toBase64(root.der), since };

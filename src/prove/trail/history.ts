@@ -23,8 +23,7 @@ export interface EarlierState {
 /** The checkpoint in it. Throws OperatorError if the log's keys did not sign it: it would prove nothing about this log. */
 export function readEarlier({ text, from }: EarlierState, trust: TrustFile): EpochCheckpoint {
   const receipt = text.trimStart().startsWith('{') ? parseReceiptJson(text) : undefined;
-  const found =
-    receipt === undefined ? signedCheckpoint(text, trust.logs) : checkpointOfReceipt(receipt, trust);
+  const found = receipt ? checkpointOfReceipt(receipt, trust) : signedCheckpoint(text, trust.logs);
   if (typeof found === 'string') throw new OperatorError(`${from} proves nothing about this log: ${found}`);
   return found;
 }

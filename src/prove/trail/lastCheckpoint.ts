@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { OperatorError } from '../../base/errors.ts';
 import { syncFolder } from '../../base/folders.ts';
 import { Rounds } from '../../base/rounds.ts';
-import { systemReason } from '../../base/systemReason.ts';
+import { codeOf, systemReason } from '../../base/systemReason.ts';
 import { type Checkpoint, encodeCheckpoint, parseCheckpoint } from '../../log/checkpoint.ts';
 import { NOTE_LENGTH_MAX } from '../../log/note.ts';
 import { openCheckpoint } from '../../log/signedCheckpoint.ts';
@@ -248,10 +248,17 @@ export async function evidenceOf(store: LogStore, file: string): Promise<Earlier
   return isEvidence ? { text: last.text, from: file } : undefined;
 }
 
-/** All complete checkpoints of the file, newest first; some appear twice. */
+/** All complete checkpoints of the file, newest first; some appear twice. None if there is no file. */
 function* fromEnd(path: string): Iterable<Noted> {
-  const file = openToRead(path);
-  if (file === undefined) return;
+  let file: number;
+  try {
+    file = openSync(path, 'r');
+  } catch (cause) {
+    if (codeOf(cause) === 'ENOENT') return;
+    throw new OperatorError(`cannot read ${path} (${systemReason(cause)}); see log.last_checkpoint_file`, {
+      cause,
+    });
+  }
   try {
     const buffer = Buffer.alloc(WINDOW_BYTES + OVERLAP_BYTES);
     for (let end = fstatSync(file).size; end > 0; end -= WINDOW_BYTES) {
@@ -274,16 +281,4 @@ function notesIn(window: string): Noted[] {
     const isSigned = text.length > body.length + 1;
     return checkpoint !== undefined && (isSigned || checkpoint.treeSize === 0) ? [{ text, checkpoint }] : [];
   });
-}
-
-/** Undefined if the file does not exist. */
-function openToRead(path: string): number | undefined {
-  try {
-    return openSync(path, 'r');
-  } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw new OperatorError(`cannot read ${path} (${systemReason(cause)}); see log.last_checkpoint_file`, {
-      cause,
-    });
-  }
 }

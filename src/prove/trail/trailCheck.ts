@@ -46,17 +46,13 @@ interface Trail {
   logOrigin: string;
 }
 
-export interface TrailOptions {
-  /** Only records after that number. */
-  after?: number;
-  /** If false, receipts are omitted, and the data they are assembled from is not read. */
-  receipts?: boolean;
-}
-
-/** The records in a store, each with its receipt if one is available now. */
+/**
+ * The records in a store after that number, each with its receipt if one is available now. If `receipts` is false, they are omitted, and
+ * the data they are assembled from is not read.
+ */
 export async function* storedTrail(
   store: Store,
-  { after = 0, receipts = true }: TrailOptions = {},
+  { after = 0, receipts = true }: { after?: number; receipts?: boolean } = {},
 ): AsyncIterable<KeptRecord> {
   for await (const entry of trailEntries(store.trail, after)) {
     const { number, text } = entry;

@@ -4,7 +4,7 @@ import { parseTlogProof } from '../../log/tlogProof.ts';
 import { type Bundle, parseBundle } from '../../manifest/bundle.ts';
 import { quote, type ReceivedManifest } from '../../manifest/received.ts';
 import type { TrustedEpoch, TrustedLog } from '../../manifest/trustFile.ts';
-import { type Cosigned, checkWitnesses, cosignersOf } from './cosignedCheck.ts';
+import { type Cosigned, checkWitnesses, cosignersOf } from './checkpointCheck.ts';
 import { type Finding, failed, isOpen } from './finding.ts';
 import { checkLeaf } from './manifestCheck.ts';
 import { findSigners } from './tlogProofCheck.ts';

@@ -1,12 +1,14 @@
 import { bytesEqual } from '../../base/bytes.ts';
 import { toRfc3339 } from '../../base/clock.ts';
+import { cosignaturesIn } from '../../log/cosignature.ts';
 import type { Note } from '../../log/note.ts';
 import { describeQuorum, meetsQuorum } from '../../log/quorum.ts';
 import { type Opened, signersOf } from '../../log/signedCheckpoint.ts';
 import { describeKey, kmsKeyId, type LogKey, noteKeyId } from '../../log/verifierKey.ts';
+import { parseWitnessPolicy, satisfiesPolicy } from '../../log/witnessPolicy.ts';
 import { quote } from '../../manifest/received.ts';
 import { isWithin, type TrustedEpoch, type TrustedLog } from '../../manifest/trustFile.ts';
-import { type Finding, failed, passed, unknown } from './finding.ts';
+import { type Finding, failed, notShown, passed, unknown } from './finding.ts';
 
 /** Checks the content of the checkpoint against the environment of the manifest. {@link checkQuorum} checks its signatures. */
 export function checkCheckpoint(
@@ -89,4 +91,43 @@ function explainOthers(note: Note, { origin, epochs }: TrustedLog, { keys }: Tru
   const others = epochs.flatMap((epoch) => epoch.keys).filter(({ spki }) => !own.has(spki));
   const strays = [...new Set(signersOf(note, origin, others).keys.map(kmsKeyId))];
   return strays.length === 0 ? '' : `; ${strays.join(', ')} signed, but not in an epoch of that key`;
+}
+
+/** A witness of the trust file, by its name there, that cosigned the checkpoint; `time` in seconds since the Unix epoch, as it is signed. */
+export interface Cosigned {
+  label: string;
+  time: number;
+}
+
+/** The witnesses of the trust file that have cosigned the checkpoint. */
+export function cosignersOf(opened: Opened | undefined, log: TrustedLog | undefined): Cosigned[] {
+  if (opened === undefined || log?.witnessPolicy === undefined) return [];
+  const found = cosignaturesIn(opened.note, parseWitnessPolicy(log.witnessPolicy).witnesses);
+  return found.map(({ cosigner, time }) => ({ label: cosigner.label, time }));
+}
+
+/**
+ * Tells who has seen the checkpoint, and when, by the policy of the trust file. A receipt need not show it: it is issued before witnesses answer.
+ * A proof for other tools is asked for to show it, so there too few witnesses leave the verdict open.
+ */
+export function checkWitnesses(
+  cosigned: readonly Cosigned[],
+  { witnessPolicy }: TrustedLog,
+  shownBy: 'receipt' | 'proof' | 'bundle',
+): Finding {
+  if (witnessPolicy === undefined) return notShown('the trust file names no witnesses', 'no_witness_policy');
+  const policy = parseWitnessPolicy(witnessPolicy);
+  const seen = cosigned.map(({ label, time }) => `${label} at ${toRfc3339(time * 1000)}`);
+  const said = seen.length === 0 ? 'no witness of the trust file' : seen.join(', ');
+  if (cosigned.length > 0 && policy.quorum === undefined)
+    return passed(`cosigned by ${said}; the trust file requires none`);
+  if (policy.quorum !== undefined && satisfiesPolicy(policy, new Set(cosigned.map(({ label }) => label))))
+    return passed(`cosigned by ${said}`);
+  if (policy.quorum === undefined || (shownBy !== 'proof' && cosigned.length === 0))
+    return notShown(
+      `cosigned by ${said}${shownBy === 'receipt' ? '; the bundle of the same job (receipt.bundle.json) can show who witnessed it' : ''}`,
+      'witnesses_not_shown',
+    );
+  const few = `cosigned by ${said}: too few for the policy of the trust file`;
+  return shownBy === 'proof' ? unknown(few, 'below_policy') : notShown(few, 'below_policy');
 }

@@ -8,7 +8,7 @@ import type { Bundle } from '../../manifest/bundle.ts';
 import { parseReceipt, type ReceivedManifest, type ReceivedReceipt } from '../../manifest/received.ts';
 import { epochOf, parseTrust, type TrustedEpoch } from '../../manifest/trustFile.ts';
 import { bundleIn } from './bundleCheck.ts';
-import { type Cosigned, cosignersOf } from './cosignedCheck.ts';
+import { type Cosigned, cosignersOf } from './checkpointCheck.ts';
 import { type CheckName, sharedParts } from './finding.ts';
 import { parseReceiptJson } from './receiptText.ts';
 import { listsOf, unrevoked } from './revocationCheck.ts';

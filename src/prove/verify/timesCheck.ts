@@ -1,7 +1,7 @@
 import { CLOCK_TOLERANCE_MS, predates, STAMPING_TOLERANCE_MS } from '../../asn1/stamping.ts';
 import { toRfc3339 } from '../../base/clock.ts';
 import { printable, type ReceivedManifest } from '../../manifest/received.ts';
-import type { Cosigned } from './cosignedCheck.ts';
+import type { Cosigned } from './checkpointCheck.ts';
 import { type Finding, notShown, passed, unknown } from './finding.ts';
 import type { TrustedStamp } from './timestampCheck.ts';
 

@@ -11,10 +11,11 @@ import {
   checkCheckpoint,
   checkEpoch,
   checkQuorum,
+  checkWitnesses,
+  cosignersOf,
   EPOCH_UNKNOWN,
   isOfLaterEpoch,
 } from './checkpointCheck.ts';
-import { checkWitnesses, cosignersOf } from './cosignedCheck.ts';
 import { type Finding, failed, type NamedFinding, passed, unknown } from './finding.ts';
 import { checkDocument, checkLeaf, type Matched, noteOnSource, subjectFault } from './manifestCheck.ts';
 import { checkTimes } from './timesCheck.ts';

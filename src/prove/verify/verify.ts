@@ -1,7 +1,7 @@
 import { systemClock } from '../../base/clock.ts';
 import { OperatorError } from '../../base/errors.ts';
 import type { DocumentDigests } from '../../job/job.ts';
-import { type Opened, openCheckpoint } from '../../log/signedCheckpoint.ts';
+import { openCheckpoint } from '../../log/signedCheckpoint.ts';
 import { isTlogProof } from '../../log/tlogProof.ts';
 import { isClassical, kmsKeyId, type LogKey } from '../../log/verifierKey.ts';
 import { BUNDLE_LENGTH_MAX, isBundle, type ParsedBundle, parseBundle } from '../../manifest/bundle.ts';
@@ -13,22 +13,17 @@ import {
   type ReceivedReceipt,
   snapshot,
 } from '../../manifest/received.ts';
-import {
-  epochOf,
-  parseTrust,
-  type TrustedEpoch,
-  type TrustedLog,
-  type TrustFile,
-} from '../../manifest/trustFile.ts';
+import { epochOf, parseTrust, type TrustFile } from '../../manifest/trustFile.ts';
 import { checkLaterProof } from './bundleCheck.ts';
 import {
   checkCheckpoint,
   checkEpoch,
   checkQuorum,
+  checkWitnesses,
+  cosignersOf,
   EPOCH_UNKNOWN,
   isOfLaterEpoch,
 } from './checkpointCheck.ts';
-import { type Cosigned, checkWitnesses, cosignersOf } from './cosignedCheck.ts';
 import { checkEvidenceRecord, type EvidenceVerdict } from './evidenceCheck.ts';
 import {
   asCheck,
@@ -54,7 +49,7 @@ import {
 import { parseReceiptJson, readStamped, stampedOf } from './receiptText.ts';
 import { checkRevocation, listsOf, unrevoked } from './revocationCheck.ts';
 import { checkRenewal, checkTimes } from './timesCheck.ts';
-import { checkTimestamps, type TrustedStamp } from './timestampCheck.ts';
+import { checkTimestamps } from './timestampCheck.ts';
 import { checkTlogProof } from './tlogProofCheck.ts';
 
 export { BUNDLE_LENGTH_MAX, isBundle, isTlogProof, readStamped };
@@ -89,8 +84,6 @@ export interface VerdictOptions {
 export interface TextOptions extends VerdictOptions {
   /** An evidence record (RFC 4998) in DER, from a stranger: it must be over the signed checkpoint, and hold at that time. */
   record?: Uint8Array;
-  /** Whether a sealed PDF is its document and the receipt: from {@link openSealedPdf}. */
-  seal?: Finding;
 }
 
 export interface VerifierInput extends TextOptions {
@@ -127,7 +120,7 @@ export function createVerifier(
 }
 
 function createJudge(trust: TrustFile, judgesDates = true): (input: VerifierInput) => Judged {
-  let last: { shared: string; batch: BatchVerdict } | undefined;
+  let last: { shared: string; batch: ReturnType<typeof verifyBatch> } | undefined;
   return ({ document, receipt: received, record, subject = 'document', at = systemClock() }) => {
     const value = snapshot(received);
     const bundled = parseBundle(value);
@@ -181,18 +174,8 @@ function createJudge(trust: TrustFile, judgesDates = true): (input: VerifierInpu
   };
 }
 
-/** The findings about the parts that all receipts of a batch share. */
-interface BatchVerdict {
-  opened: Opened | undefined;
-  log: TrustedLog | undefined;
-  epoch: TrustedEpoch | undefined;
-  stamps: readonly TrustedStamp[];
-  checks: NamedFinding[];
-  /** Undefined if the log is not known. */
-  witnessed: { finding: Finding; cosigned: Cosigned[] } | undefined;
-}
-
-function verifyBatch(parts: SharedParts, trust: TrustFile): BatchVerdict {
+/** The findings about the parts that all receipts of a batch share; `witnessed` is undefined if the log is not known. */
+function verifyBatch(parts: SharedParts, trust: TrustFile) {
   const { evidence, sealed_at } = parts;
   const log = trust.logs.find(({ origin }) => origin === evidence.log_origin);
   const opened = openCheckpoint(evidence.checkpoint);
@@ -207,24 +190,20 @@ function verifyBatch(parts: SharedParts, trust: TrustFile): BatchVerdict {
   const epoch = isLater ? undefined : inForce;
   const cosigned = cosignersOf(opened, log);
   const timing = checkTimestamps(parts, epoch, trust.timestampAuthorities);
-  return {
-    opened,
-    log,
-    epoch,
-    stamps: timing.stamps,
-    witnessed: log && { finding: checkWitnesses(cosigned, log, 'receipt'), cosigned },
-    checks: [
-      {
-        name: 'checkpoint',
-        ...(opened !== undefined && opened.checkpoint.origin !== evidence.log_origin
-          ? failed('log_origin is not the checkpoint’s')
-          : checkCheckpoint(parts.manifest.environment, opened, log)),
-      },
-      { name: 'quorum', ...(isLater ? EPOCH_UNKNOWN : checkSigners(parts, signers)) },
-      { name: 'time-stamp', ...timing.finding },
-      { name: 'epoch', ...(isLater ? EPOCH_UNKNOWN : checkEpoch(sealed_at, log, epoch, timing.genTime)) },
-    ],
-  };
+  const witnessed = log && { finding: checkWitnesses(cosigned, log, 'receipt'), cosigned };
+  const isForeign = opened !== undefined && opened.checkpoint.origin !== evidence.log_origin;
+  const checks: NamedFinding[] = [
+    {
+      name: 'checkpoint',
+      ...(isForeign
+        ? failed('log_origin is not the checkpoint’s')
+        : checkCheckpoint(parts.manifest.environment, opened, log)),
+    },
+    { name: 'quorum', ...(isLater ? EPOCH_UNKNOWN : checkSigners(parts, signers)) },
+    { name: 'time-stamp', ...timing.finding },
+    { name: 'epoch', ...(isLater ? EPOCH_UNKNOWN : checkEpoch(sealed_at, log, epoch, timing.genTime)) },
+  ];
+  return { opened, log, epoch, stamps: timing.stamps, witnessed, checks };
 }
 
 /** A receipt also names one of the keys that signed. */
@@ -244,7 +223,7 @@ export function verifyReceiptText(
   receiptText: string,
   trustText: string,
   document: DocumentDigests | undefined,
-  { record, seal, at = systemClock(), require }: TextOptions = {},
+  { record, at = systemClock(), require }: TextOptions = {},
 ): Verdict {
   let trust: TrustFile;
   try {
@@ -254,15 +233,9 @@ export function verifyReceiptText(
     return verdictOn([{ name: 'trust', ...unknown(error.message) }]);
   }
   const { checks, ...matched } = judgeText(receiptText, trust, { document, at, ...(record && { record }) });
-  if (seal !== undefined) checks.unshift({ name: 'seal', ...seal });
   if (record !== undefined && matched.evidence === undefined)
     checks.push({ name: 'evidence-record', ...unknown('there is no checkpoint to compare it with') });
   return { ...verdictOn(checks, require), ...matched };
-}
-
-/** The verdict on a PDF in which no receipt was found. */
-export function undecided(seal: Finding): Verdict {
-  return verdictOn([{ name: 'seal', ...seal }]);
 }
 
 /** The findings, what the document matches, and what the evidence record proves. */
