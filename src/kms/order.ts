@@ -4,7 +4,6 @@ import { checkpointMessage } from '../log/signedCheckpoint.ts';
 import type { KeyAlgorithm } from './keyAlgorithm.ts';
 import type { Signature, SigningRequest, Step, Tree } from './protocol.ts';
 import { TreeUnknown } from './signedTrees.ts';
-import type { SignerProcess } from './signerProcess.ts';
 
 /** An order to a partition to sign a message. */
 export interface Order {
@@ -20,20 +19,23 @@ export interface Order {
 /** Returns the answer of the signer. Rejects with SignerFailure. */
 export async function carryOut(
   { request }: Order,
-  signer: SignerProcess,
+  signer: { ask(asked: SigningRequest, timeoutMs: number): Promise<Signature> },
   timeoutMs: number,
 ): Promise<Signature> {
-  const ask = async (held?: readonly Tree[]) => {
-    const asked = await request(held);
-    return asked && signer.ask(asked, timeoutMs);
+  const ask = async (refusal?: TreeUnknown): Promise<Signature> => {
+    const asked = await request(refusal?.trees);
+    if (asked === undefined && refusal !== undefined) throw refusal;
+    assert(asked !== undefined, 'an order asks for something');
+    try {
+      return await signer.ask(asked, timeoutMs);
+    } catch (error) {
+      // The signer missed batches, or signed others that were given up. Or it had signed nothing, and has begun meanwhile.
+      const isNews = refusal === undefined || refusal.trees.length === 0;
+      if (error instanceof TreeUnknown && isNews) return ask(error);
+      throw error;
+    }
   };
-  const answer = await ask().catch(async (error) => {
-    if (!(error instanceof TreeUnknown)) throw error;
-    // The signer missed batches, or signed others that were given up.
-    return (await ask(error.trees)) ?? Promise.reject(error);
-  });
-  assert(answer !== undefined, 'an order asks for something');
-  return answer;
+  return ask();
 }
 
 /** Proof of how the tree of a checkpoint grew from earlier ones. */

@@ -33,7 +33,7 @@ export const NOTHING_SIGNED: SignedTrees = { trees: [], credit: CREDIT_MAX, coun
  * - The number of times that it gives up trees is limited: {@link CREDIT_MAX} times, and once more every five seconds. This bounds what a
  *   compromised daemon can have signed in addition to the log: trees that no later tree will ever contain.
  * - It trusts the tree that the first step leads from, which must be committed: otherwise it might hold nothing but trees that are given
- *   up.
+ *   up. Such a step gives up nothing: if two batches are the first that it signs, the second is asked for again, from the first.
  */
 export function follow(
   held: SignedTrees,
@@ -52,6 +52,7 @@ export function follow(
   }
   const [abandoned, kept] =
     again < 0 ? [trees.slice(at + 1), [next]] : [trees.slice(at + 1, again), trees.slice(again)];
+  if (step.isCommitted && abandoned.length > 0) throw new TreeUnknown(trees);
   const below = trees.slice(0, at + 1).filter(({ size }) => isDraftedOn(size, step));
   const line = [...below, ...kept].slice(-(depth + 1));
   return { held: { ...(abandoned.length === 0 ? held : spend(held, now)), trees: line }, abandoned };

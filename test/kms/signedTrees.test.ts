@@ -7,14 +7,15 @@ const LIMITS = { depth: 2, now: 0 };
 
 /** What the signer holds after it was asked for a tree of that history. Throws what it refuses with. */
 async function ask(history: History, held: SignedTrees, from: number, to: number): Promise<SignedTrees> {
-  return follow(held, await history.tree(to), await history.step(from, to), LIMITS).held;
+  const step = await history.step(from, to, held.trees.length === 0);
+  return follow(held, await history.tree(to), step, LIMITS).held;
 }
 
 const [log, fork] = [new History('of the log'), new History('of the fork')];
 const sizesOf = ({ trees }: SignedTrees) => trees.map(({ size }) => size);
 
 t.test('trees of a growing log are signed, up to the allowed number of batches under way', async (t) => {
-  const { isCommitted: _, ...underWay } = await log.step(5, 6);
+  const underWay = await log.step(5, 6, false);
   const six = await log.tree(6);
   t.throws(() => follow(NOTHING_SIGNED, six, underWay, LIMITS), { code: 'tree_unknown', trees: [] });
   let held = await ask(log, NOTHING_SIGNED, 5, 6);
@@ -36,6 +37,22 @@ t.test('trees of a growing log are signed, up to the allowed number of batches u
   t.strictSame(sizesOf(joined), [0, 3], 'two batches that became one leave nothing between');
   t.equal(joined.credit, CREDIT_MAX - 1, 'and what was between is given up');
 });
+
+t.test(
+  'a first step gives up nothing: the second of two first batches is asked for again, from the first',
+  async (t) => {
+    const [one, two] = [await log.tree(1), await log.tree(2)];
+    const held = await ask(log, NOTHING_SIGNED, 0, 1);
+    const first = await log.step(0, 2);
+    t.throws(() => follow(held, two, first, LIMITS), {
+      code: 'tree_unknown',
+      trees: [await log.tree(0), one],
+    });
+    const again = await ask(log, held, 1, 2);
+    t.strictSame(sizesOf(again), [0, 1, 2]);
+    t.equal(again.credit, CREDIT_MAX);
+  },
+);
 
 t.test('a signer that missed a joined batch can still go back to what is committed', async (t) => {
   const twice = await ask(log, await ask(log, NOTHING_SIGNED, 0, 1), 1, 2);
@@ -79,7 +96,7 @@ t.test('a tree that would be a second history is not signed', async (t) => {
 t.test('abandoned trees are counted, and time gives new credit', async (t) => {
   let held = await ask(log, NOTHING_SIGNED, 0, 1);
   const give = async (now: number, to: number) => {
-    const asked = follow(held, await log.tree(to), await log.step(0, to), { ...LIMITS, now });
+    const asked = follow(held, await log.tree(to), await log.step(0, to, false), { ...LIMITS, now });
     held = asked.held;
     return asked.abandoned.length;
   };
@@ -120,20 +137,21 @@ t.test('no sequence of requests continues both branches of a fork', async (t) =>
     branch: fc.constantFrom(log, fork),
     from: size,
     grow: fc.integer({ min: -3, max: 9 }),
+    isFirst: fc.boolean(),
     draftedOn: fc.option(fc.array(size, { maxLength: 4 }), { nil: undefined }),
   });
   await fc.assert(
     fc.asyncProperty(fc.array(request, { maxLength: 60 }), async (requests) => {
       let held: SignedTrees = { ...NOTHING_SIGNED, trees: [await log.tree(FORK_AT - 2)] };
       let chosen: History | undefined;
-      for (const { branch, from: wanted, grow, draftedOn } of requests) {
+      for (const { branch, from: wanted, grow, draftedOn, isFirst } of requests) {
         // Mostly from a tree that it holds, or there would be little to see.
         const from = held.trees[wanted % 4]?.size ?? wanted;
         const to = Math.max(0, from + grow);
         const first = held.trees[0]?.size ?? 0;
         let next: SignedTrees;
         try {
-          const step = { ...(await branch.step(from, to)), ...(draftedOn && { draftedOn }) };
+          const step = { ...(await branch.step(from, to, isFirst)), ...(draftedOn && { draftedOn }) };
           next = follow(held, await branch.tree(to), step, LIMITS).held;
         } catch {
           continue;

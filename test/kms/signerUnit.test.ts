@@ -278,10 +278,11 @@ async function openUnit(t: Test, site: Site, unit: Unit, refused: string[] = [])
       treeSize: size,
       root: fromBase64(root) ?? new Uint8Array(),
     });
-    const step = await history.step(from, to);
+    const step = await history.step(from, to, false);
     const growth = {
       step: () => step,
-      stepFrom: async (trees: readonly { size: number }[]) => history.step(trees.at(-1)?.size ?? from, to),
+      stepFrom: async (trees: readonly { size: number }[]) =>
+        history.step(trees.at(-1)?.size ?? from, to, trees.length === 0),
     };
     return (await partitions.sign(text, growth)).length;
   };

@@ -26,8 +26,10 @@ export class History {
     return { size, root: toBase64(rootOf(await loadEdge(size, this.#read))) };
   }
 
-  async step(from: number, to: number): Promise<Step> {
+  /** `isFirst`: for a signer that has signed nothing. */
+  async step(from: number, to: number, isFirst = true): Promise<Step> {
     const proof = await consistencyProof(Math.min(from, to), to, this.#read);
-    return { from: await this.tree(from), proof: proof.map(toBase64), isCommitted: true };
+    const step = { from: await this.tree(from), proof: proof.map(toBase64) };
+    return isFirst ? { ...step, isCommitted: true } : step;
   }
 }
