@@ -8,6 +8,7 @@ import { PendingJobs } from './pendingJobs.ts';
 import { Pipeline } from './pipeline.ts';
 import { RefusedJobs } from './refusedJobs.ts';
 import { Sealer, type SealerOptions } from './sealer.ts';
+import { SealingLoop } from './sealingLoop.ts';
 
 /**
  * Opens the sealer at the tree that the newest checkpoint commits to. Throws OperatorError if tiles and checkpoint
@@ -46,8 +47,9 @@ export async function openSealer(
   for (const job of sealable) pending.enqueue(new Pending(job, job.content ? 'sealing' : 'queued'));
   const pipeline = new Pipeline(options, pending, edge, head);
   if (announced !== undefined) await pipeline.resume(announced, waiting);
-  pipeline.start();
-  return new Sealer(options, pending, pipeline);
+  const loop = new SealingLoop(options, pending, pipeline);
+  loop.start();
+  return new Sealer(options, pending, loop);
 }
 
 function requireAccepted({ id }: Job, fault: string | undefined): void {

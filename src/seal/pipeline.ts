@@ -1,8 +1,7 @@
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { assert } from '../base/assert.ts';
 import { stopwatch } from '../base/clock.ts';
-import type { ServiceError } from '../base/errors.ts';
 import type { Job } from '../job/job.ts';
 import type { Growth } from '../kms/order.ts';
 import type { Term } from '../log/epochs.ts';
@@ -13,15 +12,7 @@ import { BATCH_STATES, type BatchState } from './batchStates.ts';
 import type { Cosigners } from './cosigners.ts';
 import { type Draft, draftBatch, growthOf, signDraft } from './draft.ts';
 import type { SealedJobs } from './observer.ts';
-import {
-  cleared,
-  forkAlarm,
-  obstacleOf,
-  obstacleTo,
-  type Prerequisites,
-  unstampable,
-  unwitnessed,
-} from './obstacle.ts';
+import { forkAlarm, obstacleOf, type Prerequisites, unstampable, unwitnessed } from './obstacle.ts';
 import { isSealable, Pending, type Sealable } from './pending.ts';
 import type { PendingJobs, PendingOptions } from './pendingJobs.ts';
 import type { Signing } from './signing.ts';
@@ -63,18 +54,13 @@ interface Flight {
 /** A batch is drafted again, although nothing obstructs sealing, or the daemon is stopping. */
 class NotNow extends Error {}
 
-/** Node's timers beyond 2^31 ms fire at once; waking up once a minute costs nothing. */
-const PATIENCE_MS_MAX = 60_000;
-/** How long the batches in progress may wait for their time-stamps when the daemon stops. */
-const CLOSE_MS_MAX = 2_000;
 const STRADDLE_PAUSE_MS = 50;
 /** How soon a correction of the clock is noticed. */
 const EARLY_PAUSE_MS_MAX = 1000;
 
 /**
- * Seals jobs, batch by batch. There is no timer: all jobs that wait when there is room form the next batch. While batches are with the HSM
- * and the authority, the next is drafted on the tree that the last of them will produce; as many are in progress as the HSM has sessions.
- * They are committed in order. A batch that cannot be sealed is abandoned with all those drafted on it, and none of their data leaves the
+ * Seals jobs, batch by batch. While batches are with the HSM and the authority, the next is drafted on the tree that the last of them will
+ * produce; as many are in progress as the HSM has sessions. They are committed in order. A batch that cannot be sealed is abandoned with all those drafted on it, and none of their data leaves the
  * process.
  *
  * The pipeline owns the right edge of the log's tree: it is the only one that appends to it.
@@ -89,9 +75,7 @@ export class Pipeline {
   /** `sealed_at` of the committed tree's last batch. */
   #sealedAt: number;
   readonly #cutOff = new AbortController();
-  #closing = false;
   #isBroken = false;
-  #loop: Promise<void> = Promise.resolve();
 
   /** `edge`: the right edge of the tree that `head` commits to. */
   constructor(options: PipelineOptions, pending: PendingJobs, edge: Edge, head: Batch | undefined) {
@@ -101,59 +85,27 @@ export class Pipeline {
     this.#sealedAt = head?.sealedAt ?? 0;
   }
 
-  /** Starts sealing. Called once. */
-  start(): void {
-    this.#loop = this.#run().catch((error) => this.#break(error));
+  get isEmpty(): boolean {
+    return this.#flights.length === 0;
   }
 
-  /** Ends after the batches in progress, but does not wait long for their time-stamps. */
-  async close(): Promise<void> {
-    this.#closing = true;
-    this.#pending.wake();
-    const patience = setTimeout(() => this.#cutOff.abort(), CLOSE_MS_MAX);
-    await this.#loop;
-    clearTimeout(patience);
+  /** Whether sealing has ended because it cannot continue. */
+  get isBroken(): boolean {
+    return this.#isBroken;
   }
 
-  async #run(): Promise<void> {
-    const { queue } = this.#pending;
-    while (!this.#closing || this.#flights.length > 0) {
-      const obstacle = obstacleTo(this.#options);
-      if (this.#closing || !this.#admits(queue.length)) await this.#pending.nextWake();
-      else if (obstacle) await this.#waitUntilClear(obstacle);
-      else {
-        // Everything else that happens in this turn of the event loop can join the batch.
-        await nextTurn();
-        await this.#launch();
-      }
-    }
-  }
-
-  async #waitUntilClear(obstacle: ServiceError): Promise<void> {
-    const { queue } = this.#pending;
-    // Taken first, so that a job queued during the failures below is not missed.
-    const wake = this.#pending.nextWake();
-    await this.#pending.failUnsealable(obstacle);
-    if (queue.length === 0) return;
-    const stop = new AbortController();
-    const [oldest] = queue.perishable;
-    const patienceMs = oldest
-      ? this.#options.giveUpAfterMs - this.#pending.waitedMs(oldest.job)
-      : PATIENCE_MS_MAX;
-    const timer = setTimeout(() => stop.abort(), Math.min(Math.max(patienceMs, 0), PATIENCE_MS_MAX));
-    await Promise.race([wake, cleared(this.#options, stop.signal)]);
-    clearTimeout(timer);
-    stop.abort();
-  }
-
-  /** Ends sealing because it cannot continue. */
-  #break(error: unknown): void {
+  /** Ends sealing, and with it the process. */
+  break(error: unknown): void {
     this.#flights = [];
     if (this.#isBroken) return;
     this.#isBroken = true;
-    this.#closing = true;
     this.#pending.wake();
     this.#options.onFatal(error);
+  }
+
+  /** Gives up batches that wait for their time-stamps. */
+  cutOff(): void {
+    this.#cutOff.abort();
   }
 
   /**
@@ -161,15 +113,15 @@ export class Pipeline {
    * arriving just after it need. So it waits until it is as large as the average of the others would be in one session less, or until the
    * first of them lands.
    */
-  #admits(jobs: number): boolean {
+  admits(jobs: number): boolean {
     const { sessions } = this.#options.signing;
     if (jobs === 0 || this.#flights.length >= sessions) return false;
     const underWay = this.#flights.reduce((sum, flight) => sum + flight.jobs.length, 0);
-    return this.#flights.length === 0 || jobs * (sessions - 1) >= underWay;
+    return this.isEmpty || jobs * (sessions - 1) >= underWay;
   }
 
   /** Drafts a batch on the tree that the batches in progress will produce, and starts its processing. */
-  async #launch(): Promise<void> {
+  async launch(): Promise<void> {
     const { clock, store, signing, batchJobsMax } = this.#options;
     // The log's time never goes back, even if the clock does; the time of an abandoned batch does not count.
     const last = () => this.#flights.at(-1)?.draft.sealedAt ?? this.#sealedAt;
@@ -228,7 +180,7 @@ export class Pipeline {
     const ahead = this.#flights.at(-1);
     // It is registered before anything is requested for it, because it can be abandoned at once.
     this.#flights.push(flight);
-    flight.landed = this.#fly(flight, complete(ahead), ahead).catch((error) => this.#break(error));
+    flight.landed = this.#fly(flight, complete(ahead), ahead).catch((error) => this.break(error));
   }
 
   async #fly(flight: Flight, completed: Promise<Batch>, ahead: Flight | undefined): Promise<void> {

@@ -16,7 +16,8 @@ import type { Acceptance, StoredCopy } from '../store/store.ts';
 import { obstacleTo, queueFull, repeatLater } from './obstacle.ts';
 import { Pending } from './pending.ts';
 import type { PendingJobs, WaitingJobs } from './pendingJobs.ts';
-import type { Pipeline, PipelineOptions } from './pipeline.ts';
+import type { PipelineOptions } from './pipeline.ts';
+import type { SealingLoop } from './sealingLoop.ts';
 
 export interface SealerOptions extends PipelineOptions {
   /**
@@ -36,19 +37,19 @@ const UNTAKEN_MS = 50;
 const RECORDS_MAX = 10_000;
 
 /**
- * Takes jobs, and knows every job without an outcome, including those whose documents must still be fetched. The {@link Pipeline} seals
- * them, batch by batch.
+ * Takes jobs, and knows every job without an outcome, including those whose documents must still be fetched. The {@link SealingLoop} has them
+ * sealed, batch by batch.
  */
 export class Sealer {
   readonly #options: SealerOptions;
   readonly #pending: PendingJobs;
-  readonly #pipeline: Pipeline;
+  readonly #loop: SealingLoop;
 
-  /** `pipeline` seals what is in `pending`. */
-  constructor(options: SealerOptions, pending: PendingJobs, pipeline: Pipeline) {
+  /** `loop` has sealed what is in `pending`. */
+  constructor(options: SealerOptions, pending: PendingJobs, loop: SealingLoop) {
     this.#options = options;
     this.#pending = pending;
-    this.#pipeline = pipeline;
+    this.#loop = loop;
   }
 
   /**
@@ -184,7 +185,7 @@ export class Sealer {
    * next start.
    */
   async close(): Promise<void> {
-    await this.#pipeline.close();
+    await this.#loop.close();
     await Promise.allSettled(Array.from(this.#pending, ({ keeping }) => keeping));
   }
 }

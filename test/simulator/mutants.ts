@@ -149,8 +149,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     instead: 'if (signatures.size === 0) throw belowQuorum();',
   },
   'does not stop': {
-    file: 'seal/pipeline.ts',
-    line: 'const patience = setTimeout(() => this.#cutOff.abort(), CLOSE_MS_MAX);',
+    file: 'seal/sealingLoop.ts',
+    line: 'const patience = setTimeout(() => this.#pipeline.cutOff(), CLOSE_MS_MAX);',
     instead: 'const patience = setTimeout(() => {}, CLOSE_MS_MAX);',
   },
   'takes a failed delivery for a good one': {
