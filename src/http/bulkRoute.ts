@@ -223,7 +223,9 @@ class BulkRequest {
 
   #refuse(line: number, error: unknown): void {
     this.#counts.refused += 1;
-    this.#say(() => this.#refusal(line, error));
+    // At once: what must end the process does so, even if the client reads no answer.
+    const refusal = this.#refusal(line, error);
+    this.#say(() => refusal);
   }
 
   #refusal(line: number, thrown: unknown): string {

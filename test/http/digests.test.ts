@@ -1,6 +1,7 @@
 import t from 'tap';
 import { hashApiKey } from '../../src/job/apikey.ts';
 import { Limits } from '../../src/limits/limits.ts';
+import { UnknownOutcome } from '../../src/store/store.ts';
 import { openTestApp, pdfOf, pullToken } from '../support/app.ts';
 import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';
 import {
@@ -316,4 +317,24 @@ t.test('one client cannot take all batches', async (t) => {
   t.equal(problemOf(await send(await issue({ clientId: 'fourth' }))), '503 queue_full');
   for (const stream of streams) stream.destroy();
   await until('places again', async () => (await send(third)).status === 200);
+});
+
+t.test('an unknown outcome of a line ends the process, even if the client has left', async (t) => {
+  const { client, sealer, server, fatal, issue } = await openTestApp(t);
+  const apiKey = await issue();
+  const begun = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<never>();
+  sealer.accept = () => {
+    begun.resolve();
+    return ended.promise;
+  };
+  const stream = new BatchStream(`http://127.0.0.1:${server.port}`, apiKey);
+  stream.send(JSON.stringify(digestFields(DOCUMENT, { mode: 'async' })));
+  await begun.promise;
+  stream.request.destroy();
+  await t.rejects(stream.ended);
+  ended.reject(new UnknownOutcome('of a test'));
+  await until('the process is to end', () => fatal.length > 0);
+  t.match(fatal, [{ name: 'UnknownOutcome' }]);
+  t.match(await client.get('/v1/jobs'), { status: 200 });
 });
