@@ -326,6 +326,8 @@ function nameOf({ subject }: X509Certificate): string {
 function parseCertificates(file: string, pem: Buffer): [X509Certificate, ...X509Certificate[]] {
   try {
     const [first = '', ...others] = pemBlocks('CERTIFICATE', pem);
+    const begun = pem.toString('latin1').split('-----BEGIN CERTIFICATE-----').length - 1;
+    if (begun > 1 + others.length) throw new Error('a certificate is damaged');
     return [new X509Certificate(first), ...others.map((one) => new X509Certificate(one))];
   } catch (cause) {
     throw new OperatorError(`${file} has no certificate in PEM`, { cause });
