@@ -135,8 +135,8 @@ async function admit(
 ): Promise<Job & { since: number }> {
   const { viewer, confirm } = callerOf(ctx);
   const { clientId, organization } = viewer;
-  // An upload can take long. A key that was revoked or has expired in the meantime must not create anything.
-  await confirm();
+  // An upload can take long, and so can a probe. A key that was revoked or has expired in the meantime must not create anything.
+  if (sourceUrl === undefined) await confirm();
   const quota = allowance.takeJob(request.purpose);
   if (sourceUrl !== undefined) {
     await sources.probe(clientId, sourceUrl, documentSha256);
