@@ -723,6 +723,14 @@ async function sealing(t: Test, makeStore: MakeStore): Promise<void> {
       acceptance: { idempotency: sampleEntry(other, { key }) },
     });
     t.match(conflicts, new Map([[other.id, KEY_TAKEN]]), 'the others can be sealed without it');
+    const [one, same] = [sampleJob(), sampleJob()];
+    const pair = sampleBatch(0, [one, same]);
+    const both = pair.leaves.map((leaf, n) => {
+      const job = n === 0 ? one : same;
+      return { ...leaf, newJob: { job, acceptance: { idempotency: sampleEntry(job, { key: 'of both' }) } } };
+    });
+    const twice = await store.log.commit({ ...pair, leaves: both });
+    t.match(twice, new Map([[same.id, KEY_TAKEN]]), 'of two new jobs with one key, the second is refused');
     const batch = sampleBatch(0, [other]);
     const leaves = withNewJob(batch.leaves, { job: other, acceptance: {} });
     await store.epochs.change([epoch, { ...epoch, from: START_MS + HOUR_MS }], 0, null);

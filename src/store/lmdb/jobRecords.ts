@@ -38,10 +38,10 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
   /** The changes that add a job without an outcome. Write them at once, and then tell `written` whether they were. Throws StoreError. */
   function adding(newJob: NewJob): Adding {
     assertAcceptable(newJob);
-    const conflict = conflictOf(newJob);
-    if (conflict !== undefined) throw conflict;
     const { job, acceptance } = newJob;
     const { idempotency, sourceUrl, copy } = acceptance;
+    if (idempotency !== undefined && beside.idempotency.isTaken(idempotency, hasFailed))
+      throw new StoreError({ code: 'key_taken' });
     const { sources } = databases;
     const key = ownIdKey('job', job.id);
     const taken = idempotency && beside.idempotency.take(idempotency);
@@ -53,11 +53,6 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
       if (!happened && job.quota) beside.quotas.uncount(job.clientId, job.quota);
     };
     return { key, changes, written };
-  }
-
-  function conflictOf({ acceptance: { idempotency } }: NewJob): StoreError | undefined {
-    const isTaken = idempotency !== undefined && beside.idempotency.isTaken(idempotency, hasFailed);
-    return isTaken ? new StoreError({ code: 'key_taken' }) : undefined;
   }
 
   /** The changes that add a job by itself, and make it wait for its outcome. */
@@ -281,5 +276,5 @@ export function jobRecords(databases: Databases, commits: Commits, beside: Besid
       }
     },
   };
-  return { ...store, changesFor, conflictOf, seal };
+  return { ...store, changesFor, seal };
 }

@@ -3,6 +3,7 @@ import { remember } from '../../base/remember.ts';
 import { assertWholeBatch } from '../jobRules.ts';
 import { encodeRecord, parseRecord } from '../records.ts';
 import type { AnnouncedBatch, Batch, Leaf, LogStore } from '../store.ts';
+import { StoreError } from '../storeError.ts';
 import type { Change, Commits } from './commits.ts';
 import type { Databases, Range } from './databases.ts';
 import type { EpochRecords } from './epochRecords.ts';
@@ -24,6 +25,16 @@ interface Beside {
   jobs: JobRecords;
   outbox: OutboxRecords;
   epochs: EpochRecords;
+}
+
+/** What `work` returns, or the conflict that it throws. */
+function unlessConflict<Result>(work: () => Result): Result | StoreError {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof StoreError) return error;
+    throw error;
+  }
 }
 
 /** The transparency log: leaves, tiles, and the batches that explain them. */
@@ -56,22 +67,25 @@ export function logRecords(databases: Databases, commits: Commits, beside: Besid
         const size = logSize(databases);
         assert(size === firstLeaf, `the log has ${size} leaves, the batch begins at ${firstLeaf}`);
         assertWholeBatch(batch);
-        const conflicts = new Map(
-          leaves.flatMap(({ jobId, newJob }) => {
-            const conflict = newJob && beside.jobs.conflictOf(newJob);
-            return conflict ? [[jobId, conflict]] : [];
-          }),
-        );
-        if (conflicts.size > 0) return conflicts;
-        const sealed = leaves.map((one, offset) => {
-          const { key, changes, written } = beside.jobs.seal(one, firstLeaf + offset);
+        const conflicts = new Map<string, StoreError>();
+        const sealed = leaves.flatMap((one, offset) => {
+          const adding = unlessConflict(() => beside.jobs.seal(one, firstLeaf + offset));
+          if (adding instanceof StoreError) {
+            conflicts.set(one.jobId, adding);
+            return [];
+          }
+          const { key, changes, written } = adding;
           const leaf = {
             database: databases.leaves,
             key: counterKey(firstLeaf + offset),
             value: encodeLeaf(key, one.data),
           };
-          return { key, clientId: one.clientId, changes: [leaf, ...changes], written };
+          return [{ key, clientId: one.clientId, changes: [leaf, ...changes], written }];
         });
+        if (conflicts.size > 0) {
+          for (const { written } of sealed) written(false);
+          return conflicts;
+        }
         const changes: Change[] = [
           ...sealed.flatMap((leaf) => leaf.changes),
           ...tiles.map(({ level, index, hashes }) => ({
