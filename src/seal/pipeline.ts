@@ -165,7 +165,10 @@ export class Pipeline {
     );
     const isIt = jobs.length === jobIds.length && batch.checkpoint.startsWith(`${draft.text}\n`);
     assert(isIt, 'the announced batch is not of its jobs');
-    this.#send(this.#flightOf('announced', draft, term, jobs), async () => batch);
+    const flight = this.#flightOf('announced', draft, term, jobs);
+    // It has its time-stamp, so the batch behind it can ask for one.
+    flight.dated.resolve();
+    this.#send(flight, async () => batch);
   }
 
   #flightOf(state: BatchState, draft: Draft, term: Term, jobs: Sealable[]): Flight {
@@ -175,7 +178,7 @@ export class Pipeline {
     return { state, draft, term, jobs, waitedMs, took, lap: stopwatch(), dated, landed: Promise.resolve() };
   }
 
-  /** Moves a batch through {@link BATCH_STATES}. `complete` leads to `stamped`. */
+  /** Moves a batch through {@link BATCH_STATES}. `complete` leads to `stamped`, unless the batch is announced already. */
   #send(flight: Flight, complete: (ahead: Flight | undefined) => Promise<Batch>): void {
     const ahead = this.#flights.at(-1);
     // It is registered before anything is requested for it, because it can be abandoned at once.
