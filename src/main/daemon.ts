@@ -359,7 +359,7 @@ async function openConsole(
   const opened = await console.open({
     ...shown,
     ...{ environment, store },
-    config: () => program.live.current,
+    config: () => live.current,
     quotas: () => shown.status.storedQuotas(),
     epochs: () => presentEpochs(signing.epochs, date()),
     settings: (how) => spelledSettings(live.settings(), how),

@@ -8,9 +8,6 @@ import type { Program } from './running.ts';
 /** If a server does not answer for this long, the process ends, and its supervisor restarts it. */
 export const UNREACHABLE_MS_MAX = 150_000;
 
-/** The wait for a turn was ended by a signal. */
-class StoppedWaiting extends Error {}
-
 /**
  * Opens the store when it is this daemon's turn. If another one may be active at the same log, waits for as long as that is active, but not
  * for a server that never answers. Undefined if this process must stop first.
@@ -19,10 +16,7 @@ export async function openInTurn(
   { config, supervision, stopping, logger, onFatal }: Program,
   open: (sequencing: Sequencing) => Promise<Store>,
 ): Promise<Store | undefined> {
-  const abort = new AbortController();
-  const stop = () => abort.abort(new StoppedWaiting('stopped'));
-  if (stopping.aborted) stop();
-  stopping.addEventListener('abort', stop);
+  const silence = new AbortController();
   let standby: AbortController | undefined;
   let reported: string | undefined;
   let elapsedMs: (() => number) | undefined;
@@ -46,17 +40,17 @@ export async function openInTurn(
       elapsedMs ??= stopwatch();
       unreachableMs += elapsedMs();
       if (unreachableMs > UNREACHABLE_MS_MAX)
-        abort.abort(new Error(`the database of the store does not answer: ${wait.unreachable}`));
+        silence.abort(new Error(`the database of the store does not answer: ${wait.unreachable}`));
     }
   };
   try {
-    return await open({ signal: abort.signal, onLost: onFatal, onWait });
+    const signal = AbortSignal.any([stopping, silence.signal]);
+    return await open({ signal, onLost: onFatal, onWait });
   } catch (error) {
-    if (error instanceof StoppedWaiting) return undefined;
+    if (stopping.aborted && error === stopping.reason) return undefined;
     throw error;
   } finally {
     standby?.abort();
-    stopping.removeEventListener('abort', stop);
   }
 }
 
