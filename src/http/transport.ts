@@ -36,33 +36,31 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
 
 /** Answers connections whose bytes never form a request with the error envelope, directly on the socket. */
 export function refusingWith(log: RequestLog): NonNullable<Admitted['refuse']> {
-  return (error, socket) => refuse(error, socket, log);
-}
-
-function refuse(error: RequestError, socket: Duplex, log: RequestLog): void {
-  if (!socket.writable) return;
-  const { code, message, headers = [] } = REFUSALS[error.code ?? ''] ?? NOT_HTTP;
-  const requestId = newRequestId();
-  const traceId = randomBytes(16).toString('hex');
-  const { status } = ERROR_KINDS[code];
-  const body = encodeEnvelope(requestId, code, message);
-  const head = [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    'Content-Type: application/json; charset=utf-8',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    'Connection: close',
-    `Date: ${new Date().toUTCString()}`,
-    `X-Request-Id: ${requestId}`,
-    `Seal-Trace-Id: ${traceId}`,
-    'X-Content-Type-Options: nosniff',
-    'Cache-Control: no-store',
-    ...headers,
-  ];
-  socket.on('error', () => {});
-  socket.end(`${head.join('\r\n')}\r\n\r\n${isHead(error) ? '' : body}`);
-  lingerOn(socket);
-  const line = { request_id: requestId, trace_id: traceId, route: 'none', status, error_code: code };
-  log.writeStranger(line, socket instanceof Socket ? socket.remoteAddress : undefined);
+  return (error, socket) => {
+    if (!socket.writable) return;
+    const { code, message, headers = [] } = REFUSALS[error.code ?? ''] ?? NOT_HTTP;
+    const requestId = newRequestId();
+    const traceId = randomBytes(16).toString('hex');
+    const { status } = ERROR_KINDS[code];
+    const body = encodeEnvelope(requestId, code, message);
+    const head = [
+      `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+      'Content-Type: application/json; charset=utf-8',
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      'Connection: close',
+      `Date: ${new Date().toUTCString()}`,
+      `X-Request-Id: ${requestId}`,
+      `Seal-Trace-Id: ${traceId}`,
+      'X-Content-Type-Options: nosniff',
+      'Cache-Control: no-store',
+      ...headers,
+    ];
+    socket.on('error', () => {});
+    socket.end(`${head.join('\r\n')}\r\n\r\n${isHead(error) ? '' : body}`);
+    lingerOn(socket);
+    const line = { request_id: requestId, trace_id: traceId, route: 'none', status, error_code: code };
+    log.writeStranger(line, socket instanceof Socket ? socket.remoteAddress : undefined);
+  };
 }
 
 /** Whether the unreadable request is HEAD, as far as its last packet shows: the answer then must not have a body. */

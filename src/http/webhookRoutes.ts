@@ -115,11 +115,7 @@ export function webhookHandlers({
       await ownEndpoint(ctx);
       const body = await readConfirmedJson(ctx, bodyTimeoutMs);
       const fields = readEndpointFields(body, ['url', 'events', 'description'], policy);
-      answerJson<WebhookBody<'WebhookEndpoint'>>(
-        ctx,
-        200,
-        await change(ctx, withFields(fields), 'webhook.change'),
-      );
+      answerJson(ctx, 200, await change(ctx, withFields(fields), 'webhook.change'));
     },
 
     async deleteWebhookEndpoint(ctx) {
@@ -140,15 +136,11 @@ export function webhookHandlers({
     },
 
     async enableWebhookEndpoint(ctx) {
-      answerJson<WebhookBody<'WebhookEndpoint'>>(ctx, 200, await change(ctx, enabled, 'webhook.enable'));
+      answerJson(ctx, 200, await change(ctx, enabled, 'webhook.enable'));
     },
 
     async disableWebhookEndpoint(ctx) {
-      answerJson<WebhookBody<'WebhookEndpoint'>>(
-        ctx,
-        200,
-        await change(ctx, disabled(clock()), 'webhook.disable'),
-      );
+      answerJson(ctx, 200, await change(ctx, disabled(clock()), 'webhook.disable'));
     },
 
     async testWebhookEndpoint(ctx) {

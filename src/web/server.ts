@@ -69,7 +69,8 @@ function makeServer(options: WebServerOptions): Server {
     maxHeaderSize: headBytesMax,
     headersTimeout: headMsMax,
     requestTimeout: requestMsMax,
-    // Node would answer in its own words and without the admission, so handlers check Host themselves.
+    // Node would answer in its own words and without the admission. Handlers that have names check Host; a witness and the egress process
+    // have only one.
     requireHostHeader: false,
     connectionsCheckingInterval: Math.min(CHECK_MS, headMsMax),
     keepAliveTimeout: keepAliveMs,
