@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import * as z from 'zod';
 import { type AdminParts, createAdminApp } from '../../src/admin/routes.ts';
 import { openAdminListener } from '../../src/admin/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
@@ -12,7 +13,7 @@ import { commandAt } from '../../src/cli/help.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 import { hashApiKey, newApiKey } from '../../src/job/apikey.ts';
 import { parseAuditRecord } from '../../src/manifest/auditRecord.ts';
-import { bareOf } from '../../src/ops/operation.ts';
+import { bareOf, isRequired } from '../../src/ops/operation.ts';
 import { ADMIN_OPERATIONS } from '../../src/ops/operationTable.ts';
 import type { Scope } from '../../src/store/credentialStore.ts';
 import { openStoreAt } from '../../src/store/engines.ts';
@@ -59,6 +60,17 @@ async function openEmpty(t: Test) {
   return { port, socket, key, acts };
 }
 
+/** Whether a field is neither in the query nor a member of a JSON body. */
+function isElsewhere(field: string, { path, sends }: (typeof ADMIN_OPERATIONS)[number]['route']): boolean {
+  return path.includes(`{${field}}`) || (typeof sends === 'object' && sends.text === field);
+}
+
+/** A text that this schema accepts. */
+function sampleOf(schema: z.ZodType): string {
+  const bare = bareOf(schema);
+  return bare instanceof z.ZodEnum ? String(bare.options[0]) : 'sample';
+}
+
 /** The path of a route with something in each of its places. */
 function pathOf({ path }: { path: string }): string {
   return path.replaceAll(/\{\w+\}/g, 'x');
@@ -94,23 +106,27 @@ t.test('every operation names a field that it does not know, and one with a wron
     });
   for (const { name, route, fields } of ADMIN_OPERATIONS) {
     const method = route.method.toUpperCase();
-    const isJson = route.sends === 'json';
-    const given = (field: string, value: string) =>
-      isJson
-        ? send(method, pathOf(route), { [field]: value })
-        : send(method, `${pathOf(route)}?${new URLSearchParams({ [field]: value })}`);
+    const refusalOf = async (given: Record<string, string>) => {
+      const query = new URLSearchParams(given);
+      const isJson = route.sends === 'json';
+      const path = isJson ? pathOf(route) : `${pathOf(route)}?${query}`;
+      return (await send(method, path, isJson ? given : undefined)).error;
+    };
+    const sent = Object.entries(fields).filter(([field]) => !isElsewhere(field, route));
+    const required = sent.filter(([, field]) => isRequired(field));
+    const valid = Object.fromEntries(required.map(([field, { schema }]) => [field, sampleOf(schema)]));
     if (method === 'POST')
-      t.match(await given('no_such_field', '1'), { error: { code: 'unknown_parameter' } }, name);
-    for (const [field, { schema }] of Object.entries(fields)) {
-      const isFree = bareOf(schema).safeParse('\0').success;
-      const isElsewhere = route.path.includes(`{${field}}`) || typeof route.sends === 'object';
-      if (isFree || isElsewhere) continue;
-      const { error } = await given(field, '\0');
-      t.ok(
-        ['invalid_parameter', 'missing_parameter'].includes(error.code),
-        `${name} ${field}: ${error.message}`,
-      );
-      t.match(error.message, /^\w+ (must be|is required)/, name);
+      t.match(await refusalOf({ ...valid, no_such_field: '1' }), { code: 'unknown_parameter' }, name);
+    for (const [field] of required) {
+      const { [field]: _, ...others } = valid;
+      const missing = { code: 'missing_parameter', message: `${field} is required. Add it.` };
+      t.match(await refusalOf(others), missing, `${name} ${field}`);
+    }
+    for (const [field, { schema }] of sent) {
+      if (bareOf(schema).safeParse('\0').success) continue;
+      const { code, message } = await refusalOf({ ...valid, [field]: '\0' });
+      t.equal(code, 'invalid_parameter', `${name} ${field}: ${message}`);
+      t.ok(message.startsWith(`${field} must be `), `${name}: ${message}`);
     }
   }
   t.strictSame(acts, [], 'and nothing is on the trail');
