@@ -8,7 +8,7 @@ import { partitionSchema } from '../health/sections/partitionsSection.ts';
 import { quotasSchema } from '../health/sections/quotasSection.ts';
 import { WIRE } from '../health/sections/section.ts';
 import { statusSchema } from '../health/statusSchema.ts';
-import { invalidField, missingField } from '../job/fieldValues.ts';
+import { invalidField } from '../job/fieldValues.ts';
 import { RENEWAL_DIGESTS } from '../store/renewalStore.ts';
 import { TimestampUnavailable } from '../tsa/unavailable.ts';
 import { operation } from './operation.ts';
@@ -192,7 +192,7 @@ export const stampRenewal = operation({
     },
     authority: {
       says: 'its name in `timestamp.authorities`',
-      schema: z.string().optional(),
+      schema: z.string(),
       typed: '<name>',
     },
   },
@@ -201,7 +201,6 @@ export const stampRenewal = operation({
     const digits = Number(algorithm.slice('sha'.length)) / 4;
     if (hex.length !== digits || !/^[0-9a-f]*$/i.test(hex))
       throw invalidField('digest', `must be ${digits} hexadecimal characters.`);
-    if (authority === undefined) throw missingField('authority');
     const names = timestamping?.status().authorities.map(({ name }) => name) ?? [];
     if (timestamping === undefined || !names.includes(authority))
       throw new ServiceError(

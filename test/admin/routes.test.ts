@@ -126,8 +126,8 @@ t.test('a digest is stamped by a named authority, or by the first that can', asy
     ['sha512', 64, 'acme'],
   ]);
   for (const [query, code] of [
-    [digest(48), 'invalid_parameter'],
-    [`digest=${'xy'.repeat(64)}`, 'invalid_parameter'],
+    [`${digest(48)}&authority=acme`, 'invalid_parameter'],
+    [`digest=${'xy'.repeat(64)}&authority=acme`, 'invalid_parameter'],
     [`${digest(20)}&algorithm=sha1`, 'invalid_parameter'],
     [digest(64), 'missing_parameter'],
     [`${digest(64)}&authority=nobody`, 'not_found'],
