@@ -3,6 +3,7 @@ import type { ErrorCode } from '../base/errors.ts';
 import { statusSchema } from '../health/statusSchema.ts';
 import {
   aboutItself,
+  BUSY_FAILURES,
   describeComponents,
   describePaths,
   file,
@@ -81,7 +82,8 @@ export function describeAdministration(): object {
 const OWNERS_ONLY =
   'On the Unix socket, by root and the user of the daemon only: an API key does not suffice.';
 
-function describe({ says, explains, route, role, effect, fields, answer }: AnyOperation): Operation {
+function describe(one: AnyOperation): Operation {
+  const { says, explains, route, role, fields, answer } = one;
   const { method, path, sends = 'query' } = route;
   const all = Object.entries(fields).map(([name, field]) => ({ name, field, at: placeOf(name, route) }));
   const inBody = all.filter(({ at }) => at === 'body').map(({ name, field }) => [name, described(field)]);
@@ -118,7 +120,7 @@ function describe({ says, explains, route, role, effect, fields, answer }: AnyOp
     ),
     ...(inBody.length > 0 && { requestBody: body }),
     answers: { 200: json(answer.name, answer.says) },
-    failures: [...new Set(failuresOf({ route, effect, fields }))],
+    failures: [...new Set(failuresOf(one))],
   };
 }
 
@@ -131,24 +133,21 @@ function placeOf(
   return sends === 'json' || (sends !== 'query' && sends.text === name) ? 'body' : 'query';
 }
 
-function failuresOf({
-  route,
-  effect,
-  fields,
-}: Pick<AnyOperation, 'route' | 'effect' | 'fields'>): ErrorCode[] {
+function failuresOf({ route, needs, acts, fields }: AnyOperation): ErrorCode[] {
   const { method, path, sends = 'query', atOnce, failures = [] } = route;
-  const names = Object.keys(fields);
+  const all = Object.entries(fields);
+  // A place in the path, and a body of text, always have a value.
+  const places = all.filter(([, field]) => isRequired(field)).map(([name]) => placeOf(name, route));
+  const canLack = places.some((at) => at === 'query' || (at === 'body' && sends === 'json'));
   return [
-    ...(method === 'post' || names.length > 0 ? QUERY_FAILURES : []),
-    ...(sends === 'json'
-      ? JSON_FAILURES
-      : sends === 'query'
-        ? []
-        : (['body_timeout', 'body_too_large'] as const)),
-    ...(Object.values(fields).some(isRequired) ? (['missing_parameter'] as const) : []),
-    ...(path.includes('{') ? (['not_found'] as const) : []),
-    ...(effect === 'read' ? [] : (['storage_full'] as const)),
-    ...(atOnce === undefined ? [] : (['too_many_requests', 'queue_full'] as const)),
+    ...(method === 'post' || all.length > 0 ? QUERY_FAILURES : []),
+    ...(sends === 'json' ? JSON_FAILURES : []),
+    ...(typeof sends === 'object' ? (['body_timeout', 'body_too_large'] as const) : []),
+    ...(canLack ? (['missing_parameter'] as const) : []),
+    // A front has no operations on the store.
+    ...(needs === 'store' || path.includes('{') ? (['not_found'] as const) : []),
+    ...(acts.length === 0 ? [] : (['storage_full'] as const)),
+    ...(atOnce === undefined ? [] : BUSY_FAILURES),
     ...failures,
   ];
 }

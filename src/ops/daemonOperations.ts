@@ -47,7 +47,7 @@ export const listQuotas = operation({
 export const sealCanary = operation({
   name: 'canary.seal',
   says: 'Seals and verifies a canary now.',
-  route: { id: 'singCanary', method: 'post', path: '/canary' },
+  route: { id: 'singCanary', method: 'post', path: '/canary', failures: ['not_found'] },
   ...CHANGES,
   acts: [],
   fields: {},
@@ -136,7 +136,7 @@ export const acceptClock = operation({
     id: 'acceptClock',
     method: 'post',
     path: '/clock/accept',
-    failures: ['invalid_request', 'not_found'],
+    failures: ['not_found'],
   },
   ...CHANGES,
   acts: ['clock.accept'],

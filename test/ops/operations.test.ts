@@ -24,7 +24,7 @@ import { openSandbox, type Sandbox } from '../support/sandbox.ts';
 const logger = pino({ level: 'silent' });
 
 /** The administration without parts: whatever is refused before an operation runs is refused here. */
-async function openEmpty(t: Test) {
+async function openEmpty(t: Test, { isFront = false } = {}) {
   const keys = new Map<string, { scopes: Scope[] }>();
   const key = (...scopes: Scope[]) => {
     const apiKey = newApiKey('test');
@@ -34,7 +34,7 @@ async function openEmpty(t: Test) {
   };
   const acts: unknown[] = [];
   const parts = {
-    store: {},
+    store: { ...(isFront && { sealing: {} }) },
     trail: { append: async (act: unknown) => acts.push(act) },
     auth: {
       store: { credentials: { get: async (hash: string) => keys.get(hash) } },
@@ -60,8 +60,11 @@ async function openEmpty(t: Test) {
   return { port, socket, key, acts };
 }
 
+type Stated = Pick<(typeof ADMIN_OPERATIONS)[number], 'route' | 'fields'>;
+type Route = Stated['route'];
+
 /** Whether a field is neither in the query nor a member of a JSON body. */
-function isElsewhere(field: string, { path, sends }: (typeof ADMIN_OPERATIONS)[number]['route']): boolean {
+function isElsewhere(field: string, { path, sends }: Route): boolean {
   return path.includes(`{${field}}`) || (typeof sends === 'object' && sends.text === field);
 }
 
@@ -69,6 +72,53 @@ function isElsewhere(field: string, { path, sends }: (typeof ADMIN_OPERATIONS)[n
 function sampleOf(schema: z.ZodType): string {
   const bare = bareOf(schema);
   return bare instanceof z.ZodEnum ? String(bare.options[0]) : 'sample';
+}
+
+/** The fields in the query or in a JSON body, those of them that are required, and values for these. */
+function sampleFor({ route, fields }: Stated) {
+  const sent = Object.entries(fields).filter(([field]) => !isElsewhere(field, route));
+  const required = sent.filter(([, field]) => isRequired(field));
+  return {
+    sent,
+    required,
+    valid: Object.fromEntries(required.map(([field, { schema }]) => [field, sampleOf(schema)])),
+  };
+}
+
+/** Sends a request, and returns its refusal. */
+async function send(socketPath: string, route: Route, given: Record<string, string>) {
+  const json = route.sends === 'json' ? JSON.stringify(given) : undefined;
+  const path = json === undefined ? `${pathOf(route)}?${new URLSearchParams(given)}` : pathOf(route);
+  const method = route.method.toUpperCase();
+  const headers = { ...(json !== undefined && { 'Content-Type': 'application/json' }) };
+  const text = await new Promise<string>((resolve, reject) => {
+    const asked = request({ socketPath, method, path, headers, agent: false }, async (answer) => {
+      const chunks: Buffer[] = [];
+      for await (const chunk of answer) chunks.push(chunk);
+      resolve(Buffer.concat(chunks).toString());
+    });
+    asked.once('error', reject).end(json);
+  });
+  return JSON.parse(text) as { error: { code: string; message: string } };
+}
+
+/** The error codes of an operation in `openapi.json`. */
+async function describedCodes(at: { host: string; port: number }) {
+  const { paths } = (await ask(at, '/openapi.json')).json<{
+    paths: Record<string, Record<string, { responses: Record<string, DescribedFailure> }>>;
+  }>();
+  return ({ path, method }: Route) => {
+    const answers = Object.values(paths[path]?.[method]?.responses ?? {});
+    return answers.flatMap(
+      ({ content }) => content['application/json'].schema.properties?.error.properties.code.enum ?? [],
+    );
+  };
+}
+
+interface DescribedFailure {
+  content: {
+    'application/json': { schema: { properties?: { error: { properties: { code: { enum: string[] } } } } } };
+  };
 }
 
 /** The path of a route with something in each of its places. */
@@ -90,33 +140,20 @@ t.test('every operation refuses the wrong role, before it looks at a field', asy
 });
 
 t.test('every operation names a field that it does not know, and one with a wrong value', async (t) => {
-  const { socket, acts } = await openEmpty(t);
-  const send = async (method: string, path: string, json?: object) =>
-    new Promise<{ error: { code: string; message: string } }>((resolve, reject) => {
-      const headers = { ...(json && { 'Content-Type': 'application/json' }) };
-      const asked = request(
-        { socketPath: socket.path, method, path, headers, agent: false },
-        async (answer) => {
-          const chunks: Buffer[] = [];
-          for await (const chunk of answer) chunks.push(chunk);
-          resolve(JSON.parse(Buffer.concat(chunks).toString()));
-        },
-      );
-      asked.once('error', reject).end(json && JSON.stringify(json));
-    });
+  const { port, socket, acts } = await openEmpty(t);
+  const codes = await describedCodes(port);
   for (const { name, route, fields } of ADMIN_OPERATIONS) {
-    const method = route.method.toUpperCase();
+    const described = codes(route);
+    const { required, valid, sent } = sampleFor({ route, fields });
     const refusalOf = async (given: Record<string, string>) => {
-      const query = new URLSearchParams(given);
-      const isJson = route.sends === 'json';
-      const path = isJson ? pathOf(route) : `${pathOf(route)}?${query}`;
-      return (await send(method, path, isJson ? given : undefined)).error;
+      const { error } = await send(socket.path, route, given);
+      t.ok(described.includes(error.code), `${name}: ${error.code} is described`);
+      return error;
     };
-    const sent = Object.entries(fields).filter(([field]) => !isElsewhere(field, route));
-    const required = sent.filter(([, field]) => isRequired(field));
-    const valid = Object.fromEntries(required.map(([field, { schema }]) => [field, sampleOf(schema)]));
-    if (method === 'POST')
+    if (route.method === 'post')
       t.match(await refusalOf({ ...valid, no_such_field: '1' }), { code: 'unknown_parameter' }, name);
+    const canLack = required.length > 0 || route.failures?.includes('missing_parameter') === true;
+    t.equal(described.includes('missing_parameter'), canLack, `${name}: missing_parameter is described`);
     for (const [field] of required) {
       const { [field]: _, ...others } = valid;
       const missing = { code: 'missing_parameter', message: `${field} is required. Add it.` };
@@ -128,6 +165,22 @@ t.test('every operation names a field that it does not know, and one with a wron
       t.equal(code, 'invalid_parameter', `${name} ${field}: ${message}`);
       t.ok(message.startsWith(`${field} must be `), `${name}: ${message}`);
     }
+  }
+  t.strictSame(acts, [], 'and nothing is on the trail');
+});
+
+t.test('openapi.json says what a front lacks, and which operations can find the disk full', async (t) => {
+  const { port, socket, acts } = await openEmpty(t, { isFront: true });
+  const codes = await describedCodes(port);
+  for (const one of ADMIN_OPERATIONS) {
+    const { name, route, needs } = one;
+    const described = codes(route);
+    t.equal(new Set(described).size, described.length, `${name}: no code twice`);
+    t.equal(described.includes('storage_full'), one.acts.length > 0, `${name}: storage_full`);
+    if (needs !== 'store' && name !== 'canary.seal') continue;
+    const { error } = await send(socket.path, route, sampleFor(one).valid);
+    t.match(error, { code: 'not_found', message: /^This is a front/ }, name);
+    t.ok(described.includes('not_found'), `${name}: not_found is described`);
   }
   t.strictSame(acts, [], 'and nothing is on the trail');
 });
