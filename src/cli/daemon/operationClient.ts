@@ -26,8 +26,9 @@ const START_MS_MAX = 20_000;
 const LOOK_MS = 100;
 
 /**
- * Runs an operation on the store of an environment. The embedded store has one owner: the daemon is asked, or this process locks the state
- * folder for as long as it writes. A reader needs neither, and a database is open to several. Throws OperatorError.
+ * Runs an operation on the store of an environment. In the embedded store, one process does what operations do: the daemon is asked, or this
+ * process locks the state folder for as long as it writes. A reader needs neither, and a database is open to several. Commands that run no
+ * operation write beside the daemon. Throws OperatorError.
  */
 export async function runOnStore<Own extends Fields, Answer extends z.ZodType>(
   stated: AdminOperation<StoreParts, Own, Answer>,
