@@ -99,7 +99,8 @@ function routeOf(one: AdminOperation<AdminParts>, parts: AdminParts): Middleware
     const leave = slots?.take(callerName(ctx));
     try {
       const given = await givenIn(ctx, one);
-      answerJson(ctx, 200, await perform(one, parts, given, actorOf(ctx)).catch(refuseAsOperator));
+      const answer = perform(one, parts, given, actorOf(ctx));
+      answerJson(ctx, 200, await (one.needs === 'store' ? answer.catch(refuseAsOperator) : answer));
     } finally {
       leave?.();
     }
@@ -126,12 +127,11 @@ async function givenIn(ctx: RequestContext, { fields, route }: AdminOperation<Ad
   return Object.fromEntries(given);
 }
 
-/** Owners of the store see the message that a command prints. The remedy follows an arrow. */
+/** Owners of the store see the message that a command prints. */
 function refuseAsOperator(error: unknown): never {
   if (!(error instanceof OperatorError)) throw error;
-  const { message, remedy, code } = error;
-  const text = remedy === undefined ? message : `${message} → ${remedy}`;
-  throw new ServiceError(code === 'not_found' ? 'not_found' : 'invalid_request', text, { cause: error });
+  const { message, code } = error;
+  throw new ServiceError(code === 'not_found' ? 'not_found' : 'invalid_request', message, { cause: error });
 }
 
 /** The asking client, by which shares are divided. */

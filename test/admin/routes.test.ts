@@ -6,6 +6,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { type AdminParts, createAdminApp } from '../../src/admin/routes.ts';
 import { systemClock } from '../../src/base/clock.ts';
+import { OperatorError } from '../../src/base/errors.ts';
 import { hashApiKey, newApiKey } from '../../src/job/apikey.ts';
 import type { Actor } from '../../src/manifest/auditRecord.ts';
 import type { Credential, Scope } from '../../src/store/credentialStore.ts';
@@ -65,6 +66,24 @@ t.test('changes over TCP need an API key with the scope admin', async (t) => {
     [{ via: 'administration', client: 'monitor', key: 'key_3' }],
     'and the trail names it',
   );
+});
+
+t.test('a fault inside the daemon is logged, and not told as a fault of the request', async (t) => {
+  const lines: string[] = [];
+  const logger = pino({ level: 'error' }, { write: (line) => void lines.push(line) });
+  const read = async () => {
+    throw new OperatorError('the token is away');
+  };
+  const server = createServer(createAdminApp({ ...parts, logger, status: { ...parts.status, read } }));
+  server.listen(0, '127.0.0.1');
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const answer = await ask({ host: '127.0.0.1', port }, '/status');
+  t.equal(answer.status, 500);
+  t.match(answer.json(), { error: { code: 'internal_error' } });
+  t.match(lines, [/unexpected error/], 'the log has it');
+  t.match(lines, [/the token is away/]);
 });
 
 t.test('a key that may read changes nothing', async (t) => {

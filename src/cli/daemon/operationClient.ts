@@ -126,8 +126,7 @@ function refusalOf({ name, needs, role }: AdminOperation<never>, refusal: AdminR
       cause: refusal,
       code: 'older_daemon',
     });
-  const [reason = '', remedy] = told.split(' → ');
   if (code === 'not_found' || code === 'invalid_request')
-    return new OperatorError(reason, { code: code === 'not_found' ? code : undefined, remedy });
+    return new OperatorError(told, { code: code === 'not_found' ? code : undefined });
   return Object.hasOwn(ERROR_KINDS, code) ? new ServiceError(code as ErrorCode, told) : refusal;
 }
