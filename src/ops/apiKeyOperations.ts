@@ -107,7 +107,6 @@ export const issueApiKey = operation({
   explains: 'The store keeps only the SHA-256 of the key.',
   route: { id: 'issueKey', method: 'post', path: '/keys', sends: 'json' },
   ...OF_OWNERS,
-  effect: 'change',
   acts: ['key.issue'],
   fields: {
     client: { says: 'client that uses the key', schema: nameText, typed: '<name>' },
@@ -191,7 +190,6 @@ export const listApiKeys = operation({
   explains: 'The store does not contain the keys themselves.',
   route: { id: 'listKeys', method: 'get', path: '/keys' },
   ...OF_OWNERS,
-  effect: 'read',
   acts: [],
   fields: {
     client: { says: 'only keys of this client', schema: nameText.optional(), typed: '<name>' },
@@ -220,7 +218,6 @@ export const rotateApiKey = operation({
     sends: 'json',
   },
   ...OF_OWNERS,
-  effect: 'change',
   acts: ['key.rotate'],
   fields: {
     key_id: { ...keyId, says: 'id of the key to replace (key_…)' },
@@ -289,7 +286,6 @@ export const revokeApiKey = operation({
     'An endpoint that no other valid key of the client can manage is disabled; if the client has no valid key left, all of its endpoints are.',
   route: { id: 'revokeKey', method: 'post', path: '/keys/{key_id}/revoke', sends: 'json' },
   ...OF_OWNERS,
-  effect: 'destructive',
   acts: ['key.revoke', 'webhook.disable'],
   fields: {
     key_id: keyId,

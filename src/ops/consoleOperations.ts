@@ -20,7 +20,6 @@ export const linkConsole = operation({
   says: 'Makes a one-time link to the console for a person.',
   route: { id: 'linkConsole', method: 'post', path: '/console/link', failures: ['not_found'] },
   role: 'owner',
-  effect: 'change',
   needs: 'daemon',
   acts: ['console.invite'],
   fields: {
@@ -58,7 +57,6 @@ export const endConsoleSessions = operation({
   says: 'Ends all sessions of the console and all links to it, or those of one person.',
   route: { id: 'endConsoleSessions', method: 'post', path: '/console/logout', failures: ['not_found'] },
   role: 'owner',
-  effect: 'change',
   needs: 'daemon',
   acts: ['console.logout', 'console.logout_all'],
   fields: {

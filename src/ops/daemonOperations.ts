@@ -17,8 +17,8 @@ import { type DaemonParts, existing, IS_FRONT } from './operationParts.ts';
 
 const { time } = WIRE;
 
-const READS = { role: 'reader', effect: 'read', needs: 'daemon', acts: [] } as const;
-const CHANGES = { role: 'administrator', effect: 'change', needs: 'daemon' } as const;
+const READS = { role: 'reader', needs: 'daemon', acts: [] } as const;
+const CHANGES = { role: 'administrator', needs: 'daemon' } as const;
 
 export const readStatusOperation = operation({
   name: 'status.read',
@@ -74,7 +74,6 @@ export const takePartitionOut = operation({
     failures: ['partition_not_ready', 'below_quorum'],
   },
   ...CHANGES,
-  effect: 'destructive',
   acts: ['drill.begin'],
   fields: {
     name: partitionName,

@@ -52,6 +52,7 @@ export interface AdminOperation<
   route: {
     /** The `operationId`. */
     id: string;
+    /** A GET changes nothing. */
     method: 'get' | 'post';
     /** Fields in braces are part of the path. */
     path: string;
@@ -67,7 +68,6 @@ export interface AdminOperation<
    * `owner`: root or the user of the daemon, at the socket.
    */
   role: 'reader' | 'administrator' | 'owner';
-  effect: 'read' | 'change' | 'destructive';
   /** Where it runs: in the daemon, or on the store alone, so that a command can run it while no daemon does. */
   needs: 'daemon' | 'store';
   fields: Own;

@@ -35,7 +35,7 @@ export async function runOnStore<Own extends Fields, Answer extends z.ZodType>(
   config: Config,
   given: GivenFields<Own>,
 ): Promise<z.output<Answer>> {
-  const isReader = stated.effect === 'read';
+  const isReader = stated.route.method === 'get';
   const options = {
     expected: { environment: config.environment, logOrigin: config.log.origin },
     readOnly: isReader,
