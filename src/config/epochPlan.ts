@@ -7,6 +7,7 @@ import { comingAt, type Epoch, type EpochKey, type Epochs, termAt } from '../log
 import type { Actor } from '../manifest/auditRecord.ts';
 import { epochObject } from '../manifest/sealedForm.ts';
 import { encodeTrust } from '../manifest/trustFile.ts';
+import { actBy } from '../store/acts.ts';
 import { certificatesOnRecord } from '../store/certificatesOnRecord.ts';
 import type { Store } from '../store/store.ts';
 import { canBeWitnessed, differences, NOT_WITNESSABLE } from './agreement.ts';
@@ -84,7 +85,7 @@ export async function changeEpochs(
 ): Promise<void> {
   const trust = encodeTrust(trustOf(store.identity, after, config, await certificatesOnRecord(store)));
   const object = epochObject(store.identity.logOrigin, epoch);
-  if (!(await store.epochs.change(after, before.revision, { act, actor, object, outcome: 'done' })))
+  if (!(await store.epochs.change(after, before.revision, actBy(actor, act, object))))
     throw new OperatorError(
       'someone else changed the epochs at the same time: look at `pdfseal epochs list`, and repeat the command',
     );

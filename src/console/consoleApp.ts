@@ -9,6 +9,7 @@ import { ERROR_KINDS } from '../base/errorKinds.ts';
 import { ServiceError } from '../base/errors.ts';
 import type { Person } from '../base/people.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
+import { actBy } from '../store/acts.ts';
 import { type Store, UnknownOutcome } from '../store/store.ts';
 import { asAnswer } from '../store/storeAnswers.ts';
 import type { Asset, Assets } from './assets.ts';
@@ -131,9 +132,8 @@ export class ConsoleApp {
     } else {
       const { sessions, store } = this.#options;
       const { cookie, session, object } = begun;
-      const act = { act: 'console.login', actor: actorOf(session.person), object } as const;
       try {
-        await store.trail.append({ ...act, outcome: 'done' });
+        await store.trail.append(actBy(actorOf(session.person), 'console.login', object));
       } catch (error) {
         sessions.end(cookie);
         throw error;

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { oneAtATime } from '../base/serially.ts';
 import type { ActName, Actor } from '../manifest/auditRecord.ts';
 import type { PresentedEpoch } from '../ops/presentEpochs.ts';
-import { actorOfProcess, onRecord } from '../store/acts.ts';
+import { actBy, actorOfProcess, onRecord } from '../store/acts.ts';
 import type { Store } from '../store/store.ts';
 import { english } from './english.ts';
 import { Refusal, refuseWith, type ScreenRequest } from './screen.ts';
@@ -114,7 +114,7 @@ export class Proposals {
       const waiting = this.#find(id);
       if (isSameName(waiting.by, actor.person ?? '')) throw new Refusal(403, words.own, words.ownHow);
       this.#drop(waiting);
-      const act = { act: 'console.approve', actor, object: objectOf(waiting), outcome: 'done' } as const;
+      const act = actBy(actor, 'console.approve', objectOf(waiting));
       await onRecord(this.#options.store.trail, act, async () => {
         const now = await waiting.prepare().catch(refuseWith(words.nothingHow));
         if (now.sha256 !== waiting.prepared.sha256) throw new Refusal(409, words.stale, words.staleHow);
@@ -160,7 +160,7 @@ export class Proposals {
   }
 
   async #record(act: ActName, proposal: Omit<Waiting, 'timer'>, actor: Actor): Promise<void> {
-    await this.#options.store.trail.append({ act, actor, object: objectOf(proposal), outcome: 'done' });
+    await this.#options.store.trail.append(actBy(actor, act, objectOf(proposal)));
   }
 }
 

@@ -2,6 +2,7 @@
 import { BoundedSet } from '../base/bounded.ts';
 import { toRfc3339 } from '../base/clock.ts';
 import type { Job, JobRecord, Outcome, Sealed } from '../job/job.ts';
+import { actBy } from '../store/acts.ts';
 import type { Batch } from '../store/store.ts';
 import { english } from './english.ts';
 import { dropZone } from './fileDrop.ts';
@@ -62,10 +63,7 @@ async function recordReading(
 ): Promise<void> {
   const read = READ.get(session) ?? new BoundedSet<string>({ max: READ_MAX, whenFull: 'forget the oldest' });
   if (read.has(id)) return;
-  await store.trail.append({
-    ...{ act: 'document.read', actor, outcome: 'done' },
-    object: { job: id, client: clientId },
-  });
+  await store.trail.append(actBy(actor, 'document.read', { job: id, client: clientId }));
   read.add(id);
   READ.set(session, read);
 }

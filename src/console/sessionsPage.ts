@@ -1,5 +1,6 @@
 /** Page of the screen Access that lists the people signed in to the console. Administrators can end a session. */
 import { toRfc3339 } from '../base/clock.ts';
+import { actBy } from '../store/acts.ts';
 import { accessHead } from './accessParts.ts';
 import { english } from './english.ts';
 import { type Html, type HtmlContent, html, named } from './html.ts';
@@ -58,9 +59,6 @@ function endForm(id: string, name: string, own: Session): Html | undefined {
 async function endSession({ sessions, store }: Sources, { params, actor }: ScreenRequest): Promise<Redirect> {
   const person = sessions.endOne(params.id ?? '');
   if (person === undefined) throw new Refusal(404, words.gone, words.goneHow);
-  await store.trail.append({
-    ...{ act: 'console.logout', actor, outcome: 'done' },
-    object: { name: person.name, sessions: 1 },
-  });
+  await store.trail.append(actBy(actor, 'console.logout', { name: person.name, sessions: 1 }));
   return { location: '/access/sessions', notice: words.ended(person.name) };
 }

@@ -2,6 +2,7 @@ import type { Middleware as KoaMiddleware, ParameterizedContext } from 'koa';
 import { assert } from '../base/assert.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Act, ActName, ActObject } from '../manifest/auditRecord.ts';
+import { actBy } from '../store/acts.ts';
 import type { Viewer } from '../store/store.ts';
 import { addressKey } from '../web/connectionLimits.ts';
 
@@ -63,5 +64,5 @@ export function actOfCaller(caller: Caller, act: ActName, object: ActObject): Ac
   const { viewer, keyId, certificateSha256: sha256 } = caller;
   const shown = sha256 === undefined ? {} : { certificate_sha256: sha256 };
   const actor = { via: 'api', client: viewer.clientId, key: keyId, ...shown } as const;
-  return { act, actor, object, outcome: 'done' };
+  return actBy(actor, act, object);
 }

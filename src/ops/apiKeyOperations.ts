@@ -8,6 +8,7 @@ import { WIRE } from '../health/sections/section.ts';
 import { hashApiKey, hashCertificateName, newApiKey } from '../job/apikey.ts';
 import { invalidField } from '../job/fieldValues.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
+import { actBy } from '../store/acts.ts';
 import { auditedKey, isLiveAt, issueTo, keyState, rotateKey } from '../store/apiKeys.ts';
 import { type Credential, SCOPES } from '../store/credentialStore.ts';
 import type { Store } from '../store/store.ts';
@@ -153,7 +154,7 @@ export const issueApiKey = operation({
         : { keyHash: hashCertificateName(name), ...issued, certificateName: name };
     await store.credentials.change((all) => {
       requireUnclaimed(credential, all, at.createdAt);
-      const act = { act: 'key.issue', actor, object: auditedKey(credential), outcome: 'done' } as const;
+      const act = actBy(actor, 'key.issue', auditedKey(credential));
       return { credentials: [credential], act };
     });
     return { api_key: name === undefined ? apiKey : undefined, ...presentKey(credential, clock()) };
@@ -254,7 +255,7 @@ export const rotateApiKey = operation({
       const expiresAt = lifetimeMs === undefined ? undefined : at.createdAt + lifetimeMs;
       const holder = boundTo === undefined ? old : { ...old, boundTo };
       const made = rotateKey(old, apiKey, { holder, at, expiresAt, overlapMs });
-      const act = { act: 'key.rotate', actor, object: made.object, outcome: 'done' } as const;
+      const act = actBy(actor, 'key.rotate', made.object);
       return { ...made, credentials: [made.successor, made.replaced], act };
     });
     assert(rotation, 'the decision always writes');
@@ -320,8 +321,7 @@ export const revokeApiKey = operation({
     const endpoints = [];
     for (const endpoint of await store.webhooks.endpoints.all(revoked.clientId)) {
       const isUnmanaged = unmanaged.has(endpoint.id);
-      const object = auditedEndpoint(endpoint);
-      const act = { act: 'webhook.disable', actor, object, outcome: 'done' } as const;
+      const act = actBy(actor, 'webhook.disable', auditedEndpoint(endpoint));
       const left = isUnmanaged
         ? await store.webhooks.endpoints.change(endpoint.id, disabled(now), act)
         : endpoint;
@@ -346,8 +346,7 @@ async function revokeOne(
   const changed = await credentials.change((all) => {
     const one = findApiKey(all, id);
     if (one.revokedAt !== undefined) return undefined;
-    const object = { key: id, client: one.clientId };
-    const act = { act: 'key.revoke', actor, object, outcome: 'done' } as const;
+    const act = actBy(actor, 'key.revoke', { key: id, client: one.clientId });
     return { credentials: [{ ...one, revokedAt: clock() }], act };
   });
   return changed?.credentials[0] ?? findApiKey(await credentials.all(), id);

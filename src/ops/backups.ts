@@ -1,6 +1,6 @@
 import { type Clock, toRfc3339 } from '../base/clock.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
-import { onRecord } from '../store/acts.ts';
+import { actBy, onRecord } from '../store/acts.ts';
 import type { TrailStore } from '../store/trail.ts';
 import { askForBackup, type BackupAsked, type BackupRun, readBackupNotes } from './backupRequest.ts';
 
@@ -47,7 +47,7 @@ export class Backups {
     if (this.#isAsking || is === 'asked' || is === 'running') return false;
     this.#isAsking = true;
     const asked = { asked_at: toRfc3339(clock()), person: actor.person ?? '' };
-    const act = { act: 'backup.ask', actor, object: {}, outcome: 'done' } as const;
+    const act = actBy(actor, 'backup.ask', {});
     try {
       await onRecord(trail, act, async () => askForBackup(stateDir, asked));
     } finally {

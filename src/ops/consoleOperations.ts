@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { PERSON_NAME_RULE, ROLES, readPersonName } from '../base/people.ts';
 import { WIRE } from '../health/sections/section.ts';
+import { actBy } from '../store/acts.ts';
 import { operation } from './operation.ts';
 import { type DaemonParts, existing } from './operationParts.ts';
 
@@ -47,7 +48,7 @@ export const linkConsole = operation({
   },
   async run({ console, trail }: DaemonParts, person, actor) {
     const door = existing(console, NO_CONSOLE);
-    await trail.append({ act: 'console.invite', actor, object: { ...person }, outcome: 'done' });
+    await trail.append(actBy(actor, 'console.invite', { ...person }));
     return { link: door.invite(person), ...person };
   },
 });
@@ -75,7 +76,7 @@ export const endConsoleSessions = operation({
     const sessions = existing(console, NO_CONSOLE).endAll(name);
     const act = name === undefined ? 'console.logout_all' : 'console.logout';
     const object = { ...(name !== undefined && { name }), sessions };
-    await trail.append({ act, actor, object, outcome: 'done' });
+    await trail.append(actBy(actor, act, object));
     return { sessions };
   },
 });

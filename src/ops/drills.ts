@@ -4,7 +4,7 @@ import { ServiceError } from '../base/errors.ts';
 import { oneAtATime, type Serially } from '../base/serially.ts';
 import type { Partitions } from '../kms/partitions.ts';
 import type { Actor } from '../manifest/auditRecord.ts';
-import { actOfProcess, onRecord } from '../store/acts.ts';
+import { actBy, actorOfProcess, onRecord } from '../store/acts.ts';
 import type { TrailStore } from '../store/trail.ts';
 
 interface DrillsOptions {
@@ -44,7 +44,7 @@ export class Drills {
     const { partitions, trail, logger } = this.#options;
     const name = partitions().nameOf(partition);
     const object = { partition: name, for_ms: options.forMs, below_quorum: options.belowQuorum };
-    const act = { act: 'drill.begin', actor, object, outcome: 'done' } as const;
+    const act = actBy(actor, 'drill.begin', object);
     return this.#serially(name, async () => {
       await onRecord(trail, act, async () => {
         await partitions().withdraw(name, options);
@@ -92,8 +92,7 @@ export class Drills {
     await this.#restore(name);
     if (withdrawal === undefined) return;
     logger.info({ event: 'partition_restored', partition: name }, 'a partition was put back into service');
-    const act = actOfProcess('daemon', 'drill.end', { partition: name });
-    await trail.append({ ...act, actor: actor ?? act.actor });
+    await trail.append(actBy(actor ?? actorOfProcess('daemon'), 'drill.end', { partition: name }));
   }
 
   /** Does nothing if a new epoch has retired the partition's key: the withdrawal ended with that key. */

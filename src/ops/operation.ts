@@ -12,7 +12,7 @@ import * as z from 'zod';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
 import { invalidField, missingField, quoteName } from '../job/fieldValues.ts';
 import type { ActName, ActObject, Actor } from '../manifest/auditRecord.ts';
-import { onRecord } from '../store/acts.ts';
+import { actBy, onRecord } from '../store/acts.ts';
 import type { TrailStore } from '../store/trail.ts';
 
 /** The header with which a command reports who called it: URL-encoded JSON. */
@@ -115,7 +115,7 @@ export async function perform<
   const { around } = stated;
   const [name] = stated.acts;
   if (around === undefined || name === undefined) return stated.run(parts, fields, actor);
-  const act = { act: name, actor, object: around.object(fields), outcome: 'done' } as const;
+  const act = actBy(actor, name, around.object(fields));
   return onRecord(
     parts.trail,
     act,

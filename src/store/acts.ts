@@ -10,7 +10,7 @@ export function actBy(actor: Actor, act: ActName, object: ActObject): Act {
 
 /** An act of this process: by the person who called the command, or by the daemon itself. */
 export function actOfProcess(via: 'command' | 'daemon', act: ActName, object: ActObject): Act {
-  return { act, actor: actorOfProcess(via), object, outcome: 'done' };
+  return actBy(actorOfProcess(via), act, object);
 }
 
 /**
