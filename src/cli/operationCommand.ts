@@ -86,22 +86,15 @@ function optionOf(name: string, field: Field): Parameter {
   const { says, schema, typed } = field;
   const flag = `--${name.replaceAll('_', '-')}`;
   const bare = bareOf(schema);
-  const isEach = bare instanceof z.ZodArray && typed?.includes('...');
-  const one = isEach ? bare.element : bare;
   const standard = schema instanceof z.ZodPrefault ? schema.def.defaultValue : undefined;
   const isFlag = bare.type === 'boolean';
   return option(typed === undefined ? flag : `${flag} ${typed}`, says, {
-    ...(one instanceof z.ZodEnum
-      ? { choices: one.options.map(String) }
+    ...(bare instanceof z.ZodEnum
+      ? { choices: bare.options.map(String) }
       : !isFlag && { parse: parserOf(schema) }),
     ...(isRequired(field) && { required: true as const }),
-    ...(standard !== undefined && !isFlag && { default: standard, shown: shownDefault(standard, isEach) }),
+    ...(standard !== undefined && !isFlag && { default: standard, shown: String(standard) }),
   });
-}
-
-/** The default as it is typed, unless commander shows it so. */
-function shownDefault(standard: unknown, isEach: boolean | undefined): string {
-  return isEach ? JSON.stringify(standard) : String(standard);
 }
 
 /** Checks a value, and leaves it as the operation expects it. */
