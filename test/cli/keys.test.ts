@@ -133,6 +133,7 @@ t.test('API keys, in the running daemon', async (t) => {
     t.strictSame([await statusWith(old.api_key), await statusWith(next.api_key)], [200, 200]);
     const replaced = await listed(old.id);
     t.equal(replaced.replaced_by, next.id);
+    t.match(next, { replaces: old.id, replaced_expires_at: replaced.expires_at });
     t.ok(Date.parse(replaced.expires_at) - Date.parse(next.created_at) <= 3_600_000);
     t.match(await keys('rotate', old.id), {
       status: 1,

@@ -68,7 +68,8 @@ const rotateCommand = operationCommand('rotate', rotateApiKey, {
     'pdfseal keys rotate key_0a1b2c3d4e5f6071 --config production.toml --overlap 7d',
     'pdfseal keys rotate key_0a1b2c3d4e5f6071 --config production.toml --overlap 0s   (the old key ends now)',
   ],
-  show({ api_key: apiKey, replaced_expires_at: end, ...key }) {
+  show({ api_key: apiKey, ...key }) {
+    const { replaced_expires_at: end } = key;
     note(end <= key.created_at ? `${key.replaces} has ended` : `${key.replaces} stays valid until ${end}`);
     printNewKey(apiKey, key);
   },
