@@ -1,6 +1,7 @@
 /** The page of an API key, and the actions of administrators on it. */
 import { toRfc3339 } from '../base/clock.ts';
 import { NAME_PATTERN } from '../base/names.ts';
+import { formatDuration } from '../base/units.ts';
 import {
   activeSuccessors,
   issueApiKey,
@@ -55,7 +56,7 @@ export function keyRoutes(sources: Sources, newSecrets: NewSecrets): ScreenRoute
       return { apiKey, id };
     }),
     change('/access/keys/:id/rotate', async ({ form, params, actor }) => {
-      const overlap = `${durationIn(form, 'overlap', words.overlaps, HOUR_MS) ?? 0}ms`;
+      const overlap = formatDuration(durationIn(form, 'overlap', words.overlaps, HOUR_MS) ?? 0);
       const made = await perform(rotateApiKey, parts, { key_id: params.id, overlap }, actor);
       return { apiKey: made.api_key, id: made.id };
     }),
@@ -79,7 +80,7 @@ function keyIn(form: URLSearchParams) {
     client,
     organization,
     scopes,
-    for: lifetimeMs === undefined ? undefined : `${lifetimeMs / DAY_MS}d`,
+    for: lifetimeMs === undefined ? undefined : formatDuration(lifetimeMs),
   };
 }
 

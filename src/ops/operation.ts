@@ -11,6 +11,7 @@
 import * as z from 'zod';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
 import { invalidField, missingField, quoteName } from '../job/fieldValues.ts';
+import { parseCount } from '../log/checkpoint.ts';
 import type { ActName, ActObject, Actor } from '../manifest/auditRecord.ts';
 import { actBy, onRecord } from '../store/acts.ts';
 import type { TrailStore } from '../store/trail.ts';
@@ -145,7 +146,7 @@ export function valueOfText(schema: z.ZodType, text: string): unknown {
     case 'boolean':
       return text === 'true' ? true : text === 'false' ? false : text;
     case 'number':
-      return /^(0|[1-9]\d{0,14})$/.test(text) ? Number(text) : text;
+      return parseCount(text) ?? text;
     case 'array':
       return text.split(',').map((one) => one.trim());
     default:

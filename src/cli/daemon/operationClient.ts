@@ -1,6 +1,7 @@
 /** Runs operations: in the daemon that owns the store or, while none runs, in this process. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type * as z from 'zod';
+import { systemClock } from '../../base/clock.ts';
 import { ERROR_KINDS } from '../../base/errorKinds.ts';
 import { type ErrorCode, OperatorError, ServiceError } from '../../base/errors.ts';
 import { acquireLock, FolderInUse } from '../../base/lock.ts';
@@ -43,7 +44,7 @@ export async function runOnStore<Own extends Fields, Answer extends z.ZodType>(
   };
   const here = () =>
     withStoreAt(config.store, options, (store) => {
-      const parts = { store, trail: store.trail, config: () => config, clock: Date.now };
+      const parts = { store, trail: store.trail, config: () => config, clock: systemClock };
       return perform(stated, parts, given, actorOfProcess('command'));
     });
   if (isReader || config.store.engine === 'postgresql') return here();
