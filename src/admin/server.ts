@@ -42,7 +42,8 @@ export async function openAdministration(
   const parts = {
     ...options,
     ...{ status, timestamping, carrying, console, canary: signing?.canary, drills: signing?.drills },
-    ...{ trail: store.trail, clock: systemClock, config: () => live.current },
+    clock: systemClock,
+    config: () => live.current,
     // The API keys that count where the kernel does not report the user.
     auth: { store, environment, organizations: () => live.current.organizations, clock: time.date },
   };

@@ -38,7 +38,6 @@ const DAY_MS = 86_400_000;
 
 export function keyRoutes(sources: Sources, newSecrets: NewSecrets): ScreenRoute[] {
   const { store, clock } = sources;
-  const parts = { ...sources, trail: store.trail };
   const change = (
     path: string,
     act: (request: ScreenRequest) => Promise<{ apiKey?: string | undefined; id: string; notice?: string }>,
@@ -52,18 +51,18 @@ export function keyRoutes(sources: Sources, newSecrets: NewSecrets): ScreenRoute
     reading('/access/new', ({ session }) => newSecrets.show(session), 'administrator'),
     reading('/access/keys/:id', (request) => keyPage(store, request, { newSecrets, now: clock() })),
     change('/access/keys', async ({ form, actor }) => {
-      const { api_key: apiKey, id } = await perform(issueApiKey, parts, keyIn(form), actor);
+      const { api_key: apiKey, id } = await perform(issueApiKey, sources, keyIn(form), actor);
       return { apiKey, id };
     }),
     change('/access/keys/:id/rotate', async ({ form, params, actor }) => {
       const overlap = formatDuration(durationIn(form, 'overlap', words.overlaps, HOUR_MS) ?? 0);
-      const made = await perform(rotateApiKey, parts, { key_id: params.id, overlap }, actor);
+      const made = await perform(rotateApiKey, sources, { key_id: params.id, overlap }, actor);
       return { apiKey: made.api_key, id: made.id };
     }),
     change('/access/keys/:id/revoke', async ({ form, params, actor }) => {
       requireSure(form, words.revokeSure, words.badHow);
       const wanted = { key_id: params.id, with_successors: form.get('successors') === 'yes' };
-      const { id, active_successors: active } = await perform(revokeApiKey, parts, wanted, actor);
+      const { id, active_successors: active } = await perform(revokeApiKey, sources, wanted, actor);
       return { id, notice: active.length > 0 ? words.isRevokedAlone : words.isRevoked };
     }),
   ];

@@ -46,9 +46,9 @@ export const linkConsole = operation({
       role: z.enum(ROLES),
     }),
   },
-  async run({ console, trail }: DaemonParts, person, actor) {
+  async run({ console, store }: DaemonParts, person, actor) {
     const door = existing(console, NO_CONSOLE);
-    await trail.append(actBy(actor, 'console.invite', { ...person }));
+    await store.trail.append(actBy(actor, 'console.invite', { ...person }));
     return { link: door.invite(person), ...person };
   },
 });
@@ -72,11 +72,11 @@ export const endConsoleSessions = operation({
     says: 'They are ended.',
     schema: z.object({ sessions: WIRE.count.describe('How many there were.') }),
   },
-  async run({ console, trail }: DaemonParts, { name }, actor) {
+  async run({ console, store }: DaemonParts, { name }, actor) {
     const sessions = existing(console, NO_CONSOLE).endAll(name);
     const act = name === undefined ? 'console.logout_all' : 'console.logout';
     const object = { ...(name !== undefined && { name }), sessions };
-    await trail.append(actBy(actor, act, object));
+    await store.trail.append(actBy(actor, act, object));
     return { sessions };
   },
 });

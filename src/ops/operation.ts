@@ -14,7 +14,7 @@ import { invalidField, missingField, quoteName } from '../job/fieldValues.ts';
 import { parseCount } from '../log/checkpoint.ts';
 import type { ActName, ActObject, Actor } from '../manifest/auditRecord.ts';
 import { actBy, onRecord } from '../store/acts.ts';
-import type { TrailStore } from '../store/trail.ts';
+import type { Store } from '../store/store.ts';
 
 /** The header with which a command reports who called it: URL-encoded JSON. */
 export const ACTOR_HEADER = 'pdfseal-actor';
@@ -102,7 +102,7 @@ export type AnyOperation = Omit<AdminOperation, 'run' | 'around' | 'guard'>;
 
 /** Runs an operation for a face. Throws ServiceError that names the field at fault, and the errors of `run`. */
 export async function perform<
-  Parts extends { trail: Pick<TrailStore, 'append'> },
+  Parts extends { store: Pick<Store, 'trail'> },
   Own extends Fields,
   Answer extends z.ZodType,
 >(
@@ -118,7 +118,7 @@ export async function perform<
   if (around === undefined || name === undefined) return stated.run(parts, fields, actor);
   const act = actBy(actor, name, around.object(fields));
   return onRecord(
-    parts.trail,
+    parts.store.trail,
     act,
     () => stated.run(parts, fields, actor),
     (answer) => around.result(answer),

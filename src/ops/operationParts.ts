@@ -5,7 +5,6 @@ import type { Config } from '../config/config.ts';
 import type { StatusReader } from '../health/statusReader.ts';
 import type { Timestamping } from '../seal/timestamping.ts';
 import type { Store } from '../store/store.ts';
-import type { TrailStore } from '../store/trail.ts';
 import type { Canary } from '../watch/canary.ts';
 import type { Carrying } from '../watch/carrying.ts';
 import type { Drills } from './drills.ts';
@@ -13,16 +12,15 @@ import type { Drills } from './drills.ts';
 /** The parts that operations on the store need. A command without a daemon opens them itself. */
 export interface StoreParts {
   store: Store;
-  trail: Pick<TrailStore, 'append'>;
   /** As it is in force. */
-  config(): Pick<Config, 'file' | 'http' | 'webhooks'>;
+  config(): Pick<Config, 'file' | 'http'>;
   clock: Clock;
 }
 
 /** The parts that operations on a running daemon need. */
 export interface DaemonParts {
   status: Pick<StatusReader, 'read' | 'quotas'>;
-  trail: Pick<TrailStore, 'append'>;
+  store: Pick<Store, 'trail'>;
   clock: Clock;
   /** Absent in a front. */
   canary: Pick<Canary, 'run'> | undefined;

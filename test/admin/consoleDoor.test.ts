@@ -38,7 +38,7 @@ async function openDoor(t: Test) {
   const parts = {
     status: {},
     console: sessions,
-    trail: { append: async (act: Act) => acts.push(act) },
+    store: { trail: { append: async (act: Act) => acts.push(act) } },
     auth: {
       store: {
         credentials: { get: async (hash: string) => (hash === credential.keyHash ? credential : undefined) },

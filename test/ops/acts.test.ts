@@ -38,7 +38,6 @@ t.test('every operation records the acts that it states, and no others', async (
   t.teardown(() => drills.close());
   const parts = {
     store,
-    trail,
     config: () => ({}),
     clock: systemClock,
     status: { read: async () => ({ partitions: { members: [{ name: 'eu' }] } }), quotas: () => ({}) },

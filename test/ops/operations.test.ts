@@ -34,8 +34,10 @@ async function openEmpty(t: Test, { isFront = false } = {}) {
   };
   const acts: unknown[] = [];
   const parts = {
-    store: { ...(isFront && { sealing: {} }) },
-    trail: { append: async (act: unknown) => acts.push(act) },
+    store: {
+      trail: { append: async (act: unknown) => acts.push(act) },
+      ...(isFront && { sealing: {} }),
+    },
     auth: {
       store: { credentials: { get: async (hash: string) => keys.get(hash) } },
       environment: 'test',

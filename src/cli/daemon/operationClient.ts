@@ -44,7 +44,7 @@ export async function runOnStore<Own extends Fields, Answer extends z.ZodType>(
   };
   const here = () =>
     withStoreAt(config.store, options, (store) => {
-      const parts = { store, trail: store.trail, config: () => config, clock: systemClock };
+      const parts = { store, config: () => config, clock: systemClock };
       return perform(stated, parts, given, actorOfProcess('command'));
     });
   if (isReader || config.store.engine === 'postgresql') return here();
