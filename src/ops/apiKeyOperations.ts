@@ -62,20 +62,18 @@ function presentKey(credential: Credential, now: number): PresentedKey {
 }
 
 const SCOPES_REFUSAL = `must be scopes from ${SCOPES.join(', ')}.`;
-const NAME_FORMS =
-  'a subject as `openssl x509 -noout -subject -nameopt RFC2253` prints it (CN=invoices,O=Example), DNS:<name> or URI:<uri>';
+const CERTIFICATE_NAME_REFUSAL =
+  'must be a subject as `openssl x509 -noout -subject -nameopt RFC2253` prints it (CN=invoices,O=Example), DNS:<name> or URI:<uri>, ' +
+  'without spaces at commas and equals signs.';
 
 /** A name as the daemon reads it from a certificate. It must be written exactly so: patterns and other spellings are not accepted. */
-const certificateName = z.string().transform((text, context) => {
+const certificateName = z.string(CERTIFICATE_NAME_REFUSAL).transform((text, context) => {
   const name = /^(?:DNS|URI):/.test(text) ? text : decodeUtf8Escapes(text);
   // RFC 4514 escapes a space at the start or the end of a value, and allows none next to separators.
   const isLoose = /(?:^|[^\\])[,+=] |[^\\] (?:[,+=]|$)/.test(name.replace(/\\ /g, '\\20'));
   const isSubject = /^[A-Za-z0-9.]+=/.test(name) && !isLoose && !/\p{Cc}/u.test(name);
   if (isSubject || /^(?:DNS:[A-Za-z0-9*._-]+|URI:[A-Za-z][!#-&(-+\--[\]-~]+)$/.test(name)) return name;
-  context.addIssue({
-    code: 'custom',
-    message: `must be ${NAME_FORMS}, without spaces at commas and equals signs.`,
-  });
+  context.addIssue({ code: 'custom', message: CERTIFICATE_NAME_REFUSAL });
   return z.NEVER;
 });
 

@@ -2,11 +2,11 @@
  * The operations of an administrator, each stated once.
  *
  * To add an operation, state it with {@link operation} in the file of its family, and name it in `operationTable.ts`. The route of the
- * administration with its OpenAPI follows. For a command, call `operationCommand` in `src/cli` with what only a command has: examples, and
- * how the answer is printed. For a page of the console, take labels from {@link Field.says}, and let the handler call {@link perform}.
+ * administration with its OpenAPI follows. For a command, call `operationCommand` in `src/cli` with what only a command has, such as
+ * examples, and how the answer is printed. For a page of the console, let the handler call {@link perform}.
  *
  * A face reads what was typed or sent, passes it to {@link perform} as an object of texts, numbers, booleans and lists, and shows the answer.
- * Checks of the fields and of the object, the write and its audit record are here and nowhere else.
+ * A face may refuse a value earlier, in its own words; every check that counts, the write and its audit record belong to the operation.
  */
 import * as z from 'zod';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
@@ -23,7 +23,7 @@ export const ACTOR_HEADER = 'pdfseal-actor';
 export interface Field<Schema extends z.ZodType = z.ZodType> {
   /** A phrase, as in the help of a command: `client that uses the key`. */
   says: string;
-  /** The value as it is sent. The message of a refusal begins with `must be`. */
+  /** Reads the value as it is sent. If a caller can send what it refuses, the message begins with `must be`. */
   schema: Schema;
   /** How a command names the value: `<duration>`. Not needed for true and false. */
   typed?: string;
@@ -44,7 +44,7 @@ export interface AdminOperation<
   Own extends Fields = Fields,
   Answer extends z.ZodType = z.ZodType,
 > {
-  /** `keys.issue`: `pdfseal keys issue`. */
+  /** The name in refusals and tests. For an operation on the store, it is that of its command: `keys.issue` is `pdfseal keys issue`. */
   name: `${string}.${string}`;
   /** One sentence. */
   says: string;
