@@ -6,10 +6,12 @@ import { hidesSecrets, toTomlLines, withoutSecrets } from '../../config/settings
 import { formatKeyPath } from '../../config/toml.ts';
 import { findingsOf } from '../../health/healthFindings.ts';
 import type { AdminStatus } from '../../health/statusSchema.ts';
+import { readStatusOperation } from '../../ops/daemonOperations.ts';
 import { command, group, option } from '../command.ts';
 import { CONFIG } from '../options.ts';
 import { isJson, note, print, printJson } from '../terminal.ts';
-import { askAdministration, NobodyAnswers } from './adminClient.ts';
+import { NobodyAnswers } from './adminClient.ts';
+import { askOperation } from './operationClient.ts';
 
 const showCommand = command('show', {
   description:
@@ -46,7 +48,7 @@ function present({ path, value, source, changed }: Setting) {
 /** Differences between the running daemon and the file; none if no daemon runs. */
 async function differences(config: Config): Promise<string[]> {
   try {
-    const status = await askAdministration<AdminStatus>(config.admin.socket, 'GET', '/status');
+    const status = await askOperation(readStatusOperation, config.admin.socket, {});
     const changed = loadedOtherwise(status.config, config.sha256);
     const pending = findingsOf({ config: status.config }, systemClock()).map(({ detail }) => detail);
     return [...(changed === undefined ? [] : [changed]), ...pending];

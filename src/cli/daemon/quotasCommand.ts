@@ -1,15 +1,17 @@
 import { systemClock } from '../../base/clock.ts';
 import { formatDuration } from '../../base/units.ts';
 import { type Config, loadConfig } from '../../config/config.ts';
-import type { AdminQuotas, PresentedLimit } from '../../health/sections/quotasSection.ts';
+import type { PresentedLimit } from '../../health/sections/quotasSection.ts';
 import { storedQuotas } from '../../health/sections/quotasSection.ts';
+import { listQuotas } from '../../ops/daemonOperations.ts';
 import type { Store } from '../../store/store.ts';
 import { command, group, option } from '../command.ts';
 import { CONFIG, parseNameArgument } from '../options.ts';
 import { printRows } from '../terminal.ts';
 import { forPeople } from '../times.ts';
 import { withStore } from '../withStore.ts';
-import { askAdministration, NobodyAnswers } from './adminClient.ts';
+import { NobodyAnswers } from './adminClient.ts';
+import { askOperation } from './operationClient.ts';
 
 const listCommand = command('list', {
   description:
@@ -58,7 +60,7 @@ async function quotasOf(store: Store, { policies }: Config): Promise<Usage[]> {
 
 async function ratesOf({ admin }: Config): Promise<Usage[]> {
   try {
-    const { clients } = await askAdministration<AdminQuotas>(admin.socket, 'GET', '/quotas');
+    const { clients } = await askOperation(listQuotas, admin.socket, {});
     return clients.flatMap(({ client_id: client, rate }) =>
       rate === undefined ? [] : [{ client, kind: 'rate' as const, ...rate }],
     );

@@ -5,9 +5,11 @@ import { describeSeconds } from '../../base/phrases.ts';
 import type { Config } from '../../config/config.ts';
 import type { HealthPart } from '../../health/healthFinding.ts';
 import type { AdminStatus } from '../../health/statusSchema.ts';
+import { readStatusOperation } from '../../ops/daemonOperations.ts';
 import { formatAddress } from '../../web/address.ts';
-import { askAdministration, NobodyAnswers } from '../daemon/adminClient.ts';
+import { NobodyAnswers } from '../daemon/adminClient.ts';
 import { loadedOtherwise } from '../daemon/configCommand.ts';
+import { askOperation } from '../daemon/operationClient.ts';
 import { withStoreAt } from '../withStore.ts';
 import { bad, type Diagnosis, diagnosisOf, good, warning } from './diagnosis.ts';
 import { judgeEngine } from './hostDiagnosis.ts';
@@ -23,7 +25,7 @@ export interface DaemonFindings {
 export async function askDaemon(config: Config): Promise<DaemonFindings> {
   const { socket } = config.admin;
   try {
-    const status = await askAdministration<AdminStatus>(socket, 'GET', '/status');
+    const status = await askOperation(readStatusOperation, socket, {});
     return {
       status,
       running: true,

@@ -1,13 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ownProcess } from '../../base/env.ts';
 import { OperatorError } from '../../base/errors.ts';
+import { formatDuration } from '../../base/units.ts';
 import { loadConfig } from '../../config/config.ts';
 import type { PresentedRun } from '../../health/sections/canarySection.ts';
-import type { PresentedPartition } from '../../health/sections/partitionsSection.ts';
-import type { AdminStatus } from '../../health/statusSchema.ts';
+import {
+  putPartitionIn,
+  readStatusOperation,
+  sealCanary,
+  takePartitionOut,
+} from '../../ops/daemonOperations.ts';
 import type { SocketPath } from '../../web/address.ts';
 import { command, type Given, option } from '../command.ts';
-import { askAdministration } from '../daemon/adminClient.ts';
+import { askOperation } from '../daemon/operationClient.ts';
 import { EXIT } from '../exit.ts';
 import { CONFIG, parseDurationArgument } from '../options.ts';
 import { note, print, printResult } from '../terminal.ts';
@@ -83,7 +88,7 @@ async function carryOut(socket: SocketPath, options: DrillOptions): Promise<Repo
     }).catch(() => note('interrupted: the partition is returned to service now'));
     if (await isOut(socket, name)) canaries.push(await sing(socket));
   } finally {
-    await askAdministration(socket, 'POST', `/partitions/${encodeURIComponent(name)}/in`);
+    await askOperation(putPartitionIn, socket, { name });
   }
   const backAt = performance.now();
   note(`${name} is in service again`);
@@ -99,18 +104,21 @@ async function carryOut(socket: SocketPath, options: DrillOptions): Promise<Repo
   };
 }
 
-function takeOut(socket: SocketPath, options: DrillOptions): Promise<PresentedPartition> {
-  const path = `/partitions/${encodeURIComponent(options.partition)}/out`;
-  const query = `for=${options.for}ms&below_quorum=${options.belowQuorum === true}`;
-  return askAdministration<PresentedPartition>(socket, 'POST', `${path}?${query}`);
+function takeOut(socket: SocketPath, options: DrillOptions) {
+  const { partition: name, for: forMs, belowQuorum } = options;
+  return askOperation(takePartitionOut, socket, {
+    name,
+    for: formatDuration(forMs),
+    below_quorum: belowQuorum === true,
+  });
 }
 
 function sing(socket: SocketPath): Promise<PresentedRun> {
-  return askAdministration<PresentedRun>(socket, 'POST', '/canary');
+  return askOperation(sealCanary, socket, {});
 }
 
 async function isOut(socket: SocketPath, name: string): Promise<boolean> {
-  const { partitions } = await askAdministration<AdminStatus>(socket, 'GET', '/status');
+  const { partitions } = await askOperation(readStatusOperation, socket, {});
   return partitions.members.some((member) => member.name === name && member.state === 'withdrawn');
 }
 
@@ -118,7 +126,7 @@ async function isOut(socket: SocketPath, name: string): Promise<boolean> {
 async function untilItSigns(socket: SocketPath, name: string): Promise<void> {
   const giveUpAt = performance.now() + RETURN_MS_MAX;
   for (;;) {
-    const { partitions } = await askAdministration<AdminStatus>(socket, 'GET', '/status');
+    const { partitions } = await askOperation(readStatusOperation, socket, {});
     const state = partitions.members.find((member) => member.name === name)?.state;
     if (state === 'ready' && (await sing(socket)).signers.includes(name)) return;
     if (performance.now() > giveUpAt) {
