@@ -96,7 +96,7 @@ export const BOUNDED_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
     'console/newSecrets.ts #unshown',
   ],
   'one for each endpoint, of which a client can have few': [
-    ...['webhook/deliver.ts #queues', 'ops/apiKeyOperations.ts ended', 'ops/apiKeyOperations.ts found'],
+    ...['webhook/deliver.ts #queues', 'ops/apiKeyOperations.ts ended', 'ops/credentials.ts found'],
   ],
   'in_flight_max, and a read of BUFFER_DELIVERIES': [
     ...['webhook/deliver.ts #attempts', 'webhook/endpointQueue.ts inFlight'],

@@ -2,13 +2,8 @@
 import { toRfc3339 } from '../base/clock.ts';
 import { NAME_PATTERN } from '../base/names.ts';
 import { formatDuration } from '../base/units.ts';
-import {
-  activeSuccessors,
-  issueApiKey,
-  revokeApiKey,
-  rotateApiKey,
-  unmanagedEndpoints,
-} from '../ops/apiKeyOperations.ts';
+import { issueApiKey, revokeApiKey, rotateApiKey } from '../ops/apiKeyOperations.ts';
+import { activeSuccessors, unmanagedEndpoints } from '../ops/credentials.ts';
 import { perform } from '../ops/operation.ts';
 import { keyState } from '../store/apiKeys.ts';
 import { type Credential, SCOPES } from '../store/credentialStore.ts';
