@@ -6,6 +6,7 @@ import t from 'tap';
 import { ERROR_KINDS } from '../src/base/errorKinds.ts';
 import { wholeProgram } from '../src/cli/program.ts';
 import { everyKey } from '../src/config/document.ts';
+import stableNames from './stableNames.json' with { type: 'json' };
 import { suiteCosts } from './suite/suiteCosts.ts';
 import { BESIDE, leadsSomewhere, linksOf, MANUAL, pageAt, ROOT } from './support/manual.ts';
 
@@ -140,6 +141,12 @@ t.test('every configuration key that is named is in the schema', async (t) => {
 });
 
 t.test('every error code has its row', async (t) => {
+  const statuses = Object.entries(ERROR_KINDS).map(([code, { status }]) => [code, status]);
+  t.strictSame(
+    Object.fromEntries(statuses),
+    stableNames.errorCodes,
+    'none renamed, removed or of another status',
+  );
   const api = pageAt('docs/api.md').text;
   for (const [code, { status, title }] of Object.entries(ERROR_KINDS))
     t.ok(api.includes(`\n| \`${code}\` | ${status} | ${title} |\n`), code);

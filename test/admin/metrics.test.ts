@@ -1,7 +1,9 @@
 /** Every metric of a real daemon that does all it can do. */
 import { readFileSync } from 'node:fs';
 import t from 'tap';
+import { Metrics } from '../../src/admin/metrics.ts';
 import type { AdminQuotas } from '../../src/health/sections/quotasSection.ts';
+import stableNames from '../stableNames.json' with { type: 'json' };
 import { askAdminAt, sampleOf } from '../support/admin.ts';
 import { SIGNATURES_BUILT_AT } from '../support/clamd.ts';
 import { pageAt } from '../support/manual.ts';
@@ -65,7 +67,13 @@ t.test('metrics', async (t) => {
 
   await t.test('are named, bounded and explained', async (t) => {
     t.ok(samples.length < SAMPLES_MAX, `${samples.length} samples`);
-    const families = Array.from(text.matchAll(/^# TYPE (pdfseal_\w+)/gm), ([, name]) => name ?? '');
+    const types = Array.from(text.matchAll(/^# TYPE (pdfseal_\w+) (\w+)$/gm), ([, name, type]) => [
+      name,
+      type,
+    ]);
+    t.strictSame(Object.fromEntries(types), stableNames.metrics, 'none renamed, removed or of another type');
+    const families = new Metrics().families().map(({ name }) => name);
+    t.strictSame(families.toSorted(), Object.keys(stableNames.metrics).toSorted());
     const { text: manual } = pageAt('docs/operate/health.md');
     const told = Array.from(manual.matchAll(/^\| .*$/gm), ([row]) => row.split('|')[1] ?? '').flatMap(
       (cell) => Array.from(cell.matchAll(/`(pdfseal_\w+)`/g), ([, name]) => name ?? ''),

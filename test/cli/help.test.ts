@@ -8,6 +8,7 @@ import { CONFIG_DESCRIPTION, defaultConfigFile } from '../../src/cli/options.ts'
 import { programFor, wholeProgram } from '../../src/cli/program.ts';
 import { commandFailure } from '../../src/cli/report.ts';
 import { UnknownOutcome } from '../../src/store/store.ts';
+import stableNames from '../stableNames.json' with { type: 'json' };
 import { pdfseal } from '../support/commands.ts';
 import { pageAt } from '../support/manual.ts';
 import { programFile } from '../support/programs.ts';
@@ -141,6 +142,7 @@ t.test('without --config, the environment or the only file of a folder names the
 });
 
 t.test('the help and the manual list every exit status', async (t) => {
+  t.strictSame(EXIT_MEANINGS, stableNames.exitStatuses);
   const { stdout } = await pdfseal(['--help']);
   const { text: manual } = pageAt('docs/operate/commands.md');
   for (const status of EXIT_STATUSES) {
