@@ -199,8 +199,6 @@ export interface RecordVerification {
   objection?: (timestamp: VerifiedTimestamp, at: number) => string | undefined;
 }
 
-const Refused = Rejected<RecordFault>;
-
 /**
  * Verifies a record (RFC 4998, sections 4.3 and 5.3): each chain must cover the data object and all chains before it, each other archive
  * time-stamp must cover the token before it, and each token must have been valid when the next one was made, the last one at the time of
@@ -231,7 +229,7 @@ export function verifyEvidenceRecord(input: RecordVerification): RecordVerdict {
 }
 
 function refusalOf(error: unknown): Refusal {
-  if (error instanceof Refused) {
+  if (error instanceof Rejected) {
     const outcome = UNDECIDED.includes(error.fault) ? 'unknown' : 'bad';
     return { outcome, fault: error.fault, detail: error.message };
   }
@@ -263,9 +261,9 @@ function verifyLines(input: Prepared): RecordLine[] {
     const { kind, digest } = link;
     try {
       if (!record.digests.includes(digest))
-        throw new Refused('digest', `uses ${digest}, which the record does not declare`);
+        throw new Rejected<RecordFault>('digest', `uses ${digest}, which the record does not declare`);
       if (index > 0 && !((times[index] ?? 0) > (times[index - 1] ?? 0)))
-        throw new Refused('order', 'is not later than the one before');
+        throw new Rejected<RecordFault>('order', 'is not later than the one before');
       const timestamp = verifyLink(link, { ...input, certificates }, times[index + 1]);
       return { kind, outcome: 'good', digest, timestamp };
     } catch (error) {
@@ -300,27 +298,28 @@ function verifyLink(link: Link, input: Prepared, next: number | undefined): Veri
   const { archived, digest, covered, leaves } = link;
   const { reducedHashTree: tree, token } = archived;
   if (digestOfTree(archived) !== digest)
-    throw new Refused('digest', 'has another hash function than its chain');
+    throw new Rejected<RecordFault>('digest', 'has another hash function than its chain');
   const { imprint, genTime } = parseTimestampToken(token).info;
   const roots = leaves.map((leaf) => (tree === undefined ? leaf : rootOfReducedTree(digest, tree, leaf)));
   const root = roots.find((one) => one !== undefined && imprint && bytesEqual(one, imprint.digest));
-  if (root === undefined) throw new Refused('imprint', `does not cover ${covered}`);
+  if (root === undefined) throw new Rejected<RecordFault>('imprint', `does not cover ${covered}`);
   const verifyAt = (at: number): VerifiedTimestamp => {
     const messageImprint = { algorithm: digest, digest: root };
     const verdict = verifyTimestampToken({ ...input, token, messageImprint, at });
-    if (verdict.outcome === 'bad') throw new Refused(verdict.fault, verdict.detail);
+    if (verdict.outcome === 'bad') throw new Rejected<RecordFault>(verdict.fault, verdict.detail);
     const objection = input.objection?.(verdict.timestamp, at);
-    if (objection !== undefined) throw new Refused('authority', objection);
+    if (objection !== undefined) throw new Rejected<RecordFault>('authority', objection);
     return verdict.timestamp;
   };
   verifyAt(genTime);
-  if (next === undefined && genTime > input.at) throw new Refused('future', 'is of a later time than now');
+  if (next === undefined && genTime > input.at)
+    throw new Rejected<RecordFault>('future', 'is of a later time than now');
   try {
     return verifyAt(next ?? input.at);
   } catch (error) {
-    if (!(error instanceof Refused)) throw error;
+    if (!(error instanceof Rejected)) throw error;
     throw next === undefined
-      ? new Refused('expired', `is no longer valid: ${error.message}`)
-      : new Refused('gap', `was no longer valid when the next one was made: ${error.message}`);
+      ? new Rejected<RecordFault>('expired', `is no longer valid: ${error.message}`)
+      : new Rejected<RecordFault>('gap', `was no longer valid when the next one was made: ${error.message}`);
   }
 }
