@@ -280,7 +280,10 @@ function linksOf({ chains, chainDers }: ReturnType<typeof parseEvidenceRecord>, 
     return chain.map((archived, index): Link => {
       const before = chain[index - 1];
       const link = (kind: RenewalKind, covered: string, ...leaves: Uint8Array[]): Link => ({
-        ...{ kind, archived, digest, covered },
+        kind,
+        archived,
+        digest,
+        covered,
         leaves: leaves.map((leaf) => digestOf(digest, leaf)),
       });
       if (before) return link('time-stamp renewal', 'the time-stamp before it', before.token);

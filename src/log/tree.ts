@@ -115,7 +115,8 @@ export function appendLeaves(edge: Edge, leafHashes: readonly Uint8Array[]): { e
     partial[level] = new Uint8Array(row.subarray(row.length - (row.length % TILE_BYTES)));
     const firstIndex = Math.floor(levelWidth(level, edge.size) / TILE_WIDTH);
     return Array.from({ length: Math.ceil(row.length / TILE_BYTES) }, (_, i) => ({
-      ...{ level, index: firstIndex + i },
+      level,
+      index: firstIndex + i,
       hashes: row.subarray(i * TILE_BYTES, (i + 1) * TILE_BYTES),
     }));
   });
