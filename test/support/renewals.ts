@@ -192,7 +192,7 @@ export async function renew(
   const drafted = await draftRun(store, trees, { ...next, at, thefts });
   const tokens = await Promise.all(authorities.map((one) => one.stamp(digest, drafted.root, at)));
   for (const token of tokens)
-    assert(!('fault' in judgeRenewal(token, drafted, trusted)), 'a token is no proof');
+    assert(!('fault' in judgeRenewal(token, drafted, trusted)), 'a token is not a proof');
   const { scope, rows } = drafted;
   const act = actOfProcess(
     'command',
