@@ -31,7 +31,7 @@ t.test('each node knows the others, and forgets one that ended', async (t) => {
 
 t.test('a request to one node counts on the others', async (t) => {
   const front = await openFront();
-  // What is said before a node hears is not said again.
+  // A message that is sent before a node hears is not sent again.
   await until('it is heard', () => rolesOf(active)?.includes('front') === true);
   await until('it hears', () => rolesOf(front)?.includes('sealing') === true);
   const policies = { ...NO_LIMITS, rate: { requests: 100, windowMs: 3_600_000 } };
@@ -58,13 +58,13 @@ t.test('notifications are sent without waiting for answers, and arrive in order'
     await notifier.close();
     await connections.close();
   });
-  const sayings = ['one', 'two', 'three'];
+  const messages = ['one', 'two', 'three'];
   const heard: string[] = [];
-  notifier.onMessage((text) => sayings.includes(text) && heard.push(text));
+  notifier.onMessage((text) => messages.includes(text) && heard.push(text));
   await until('it hears', () => notifier.isConnected);
-  for (const saying of sayings) notifier.send(saying);
+  for (const message of messages) notifier.send(message);
   await until('the last is heard', () => heard.includes('three'));
-  t.strictSame(heard, sayings);
+  t.strictSame(heard, messages);
   t.strictSame(warnings, []);
 });
 
@@ -74,7 +74,7 @@ t.test('nodes go on after any notification', async (t) => {
   limits.takeRequest('acme');
   active.nodes?.share(limits);
   const uuid = '01890a5d-ac96-774b-bcce-b302099a8057';
-  const sayings = [
+  const messages = [
     '',
     'x',
     '{}',
@@ -86,10 +86,10 @@ t.test('nodes go on after any notification', async (t) => {
     JSON.stringify([uuid, 'a', 'front', '1', [['__proto__', 5]]]),
     '['.repeat(7_000),
   ];
-  for (const saying of sayings)
-    await postgres.query(`SELECT pg_notify('pdfseal_nodes', $saying$${saying}$saying$)`, database);
+  for (const message of messages)
+    await postgres.query(`SELECT pg_notify('pdfseal_nodes', $message$${message}$message$)`, database);
   const last = JSON.stringify([uuid, 'a stranger', 'front', '1', [['acme', 2]]]);
-  await postgres.query(`SELECT pg_notify('pdfseal_nodes', $saying$${last}$saying$)`, database);
+  await postgres.query(`SELECT pg_notify('pdfseal_nodes', $message$${last}$message$)`, database);
   const names = () => active.nodes?.others().map(({ name }) => name) ?? [];
   await until('the last is heard', () => names().includes('a stranger'));
   t.equal(limits.rate('acme')?.remaining, 7);
@@ -102,11 +102,11 @@ t.test('a node that is flooded with notifications stops listening, and looks by 
   const pace = { heardMax: 20, windowMs: Number.POSITIVE_INFINITY, pauseMs: 1, pollMs: 1 };
   const listen = (pauseMs: number) => {
     const notifier = new Notifier(connections, 'pdfseal_ended', { ...pace, pauseMs });
-    const seen = { rings: 0, said: [] as string[], floods: 0 };
+    const seen = { notices: 0, messages: [] as string[], floods: 0 };
     notifier.onNotice(() => {
-      seen.rings += 1;
+      seen.notices += 1;
     });
-    notifier.onMessage((text) => text.startsWith('word') && seen.said.push(text));
+    notifier.onMessage((text) => text.startsWith('word') && seen.messages.push(text));
     notifier.onFlood(() => {
       seen.floods += 1;
     });
@@ -128,10 +128,10 @@ t.test('a node that is flooded with notifications stops listening, and looks by 
   await until('one has stopped listening', async () => (await lastOf('UNLISTEN pdfseal_nodes')) === 1);
   await until('the other listens again', async () => {
     await postgres.query(`SELECT pg_notify('pdfseal_nodes', 'word again')`, database);
-    return resuming.seen.said.includes('word again');
+    return resuming.seen.messages.includes('word again');
   });
-  t.ok(silenced.seen.said.length <= pace.heardMax, 'what follows is not taken');
-  t.notOk(silenced.seen.said.includes('word again'));
+  t.ok(silenced.seen.messages.length <= pace.heardMax, 'what follows is not taken');
+  t.notOk(silenced.seen.messages.includes('word again'));
   t.strictSame([silenced.seen.floods, resuming.seen.floods], [1, 1], 'it is reported once while it lasts');
 
   await postgres.query(
@@ -139,9 +139,9 @@ t.test('a node that is flooded with notifications stops listening, and looks by 
     database,
   );
   await until(
-    'it has stopped listening to rings',
+    'it has stopped listening to notices',
     async () => (await lastOf('UNLISTEN pdfseal_ended')) === 1,
   );
-  const before = silenced.seen.rings;
-  await until('it looks by itself', () => silenced.seen.rings >= before + 3);
+  const before = silenced.seen.notices;
+  await until('it looks by itself', () => silenced.seen.notices >= before + 3);
 });

@@ -15,7 +15,7 @@ function openFeed(t: Test, jobs: number, ended: number) {
   const waiting = new Set(Array.from({ length: jobs }, newJobId));
   let listed = [...waiting];
   const looks: number[] = [];
-  let ring = () => {};
+  let notify = () => {};
   const feed = startArrivalFeed({
     store: { jobs: {}, credentials: { all: async () => [] } } as never,
     arrivals: {
@@ -28,7 +28,7 @@ function openFeed(t: Test, jobs: number, ended: number) {
       },
       tell: async () => {},
       onNotice: (listener) => {
-        ring = listener;
+        notify = listener;
       },
     },
     sealer: { knows: (jobId: string) => waiting.has(jobId), take: () => {}, obstacle: () => undefined },
@@ -41,15 +41,15 @@ function openFeed(t: Test, jobs: number, ended: number) {
     onFatal: (error) => t.fail(String(error)),
   });
   t.teardown(() => feed.close());
-  return { looks, ring: () => ring() };
+  return { looks, notify: () => notify() };
 }
 
 t.test(
   'while waiting jobs are sealed a few at a time, their ids are not read over and over again',
   async (t) => {
-    const { looks, ring } = openFeed(t, 500, 1);
+    const { looks, notify } = openFeed(t, 500, 1);
     await until('it has looked', () => looks.length === 1);
-    ring();
+    notify();
     await until('it has looked again', () => looks.length > 1);
     await sleep(50);
     t.same(looks, [500, 500]);
@@ -57,11 +57,11 @@ t.test(
 );
 
 t.test('once few jobs are left, the next look follows at once', async (t) => {
-  const { looks, ring } = openFeed(t, 3, 3);
+  const { looks, notify } = openFeed(t, 3, 3);
   await until('it has looked', () => looks.length === 1);
-  ring();
+  notify();
   await until('it has looked again', () => looks.length > 2);
-  ring();
+  notify();
   await until('there is nothing any more', () => looks.at(-1) === 0);
   t.same(looks, [3, 3, 3, 0]);
 });
