@@ -120,8 +120,8 @@ export class RemoteSealer {
   }
 
   /**
-   * The outcome of a durable job; undefined if `signal` aborts first, and then the job is durable and continues. Throws ServiceError if it
-   * was refused, and then it never existed.
+   * The outcome of a durable job; undefined if `signal` aborts first, and then the job is durable and continues. Throws ServiceError, or
+   * StoreError, if it was refused, and then it never existed.
    */
   async settled(jobId: string, signal: AbortSignal): Promise<Outcome | undefined> {
     const { promise, resolve } = Promise.withResolvers<Outcome | undefined>();

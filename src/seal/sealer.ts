@@ -152,7 +152,7 @@ export class Sealer {
   /**
    * The outcome of a durable job; undefined if `signal` aborts first. Then the job is durable and continues: when its caller stops waiting,
    * a blocking job becomes an asynchronous one. A commit that has begun is waited for all the same, even on a full disk. Throws
-   * ServiceError if the job was dropped because nothing could be sealed: then it never existed.
+   * ServiceError if the job was dropped because nothing could be sealed, and StoreError if the store refused it: then it never existed.
    */
   async settled(jobId: string, signal: AbortSignal): Promise<Outcome | undefined> {
     const pending = this.#pending.get(jobId);

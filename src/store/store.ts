@@ -86,7 +86,7 @@ export interface JobStore {
   /**
    * One transaction: the job, its indexes, one more job on the count of its quota, and `acceptance`. Throws BrokenInvariant and writes
    * nothing if the job is in the store already, or if it has both content and a source URL or neither. Throws StoreError and writes
-   * nothing if another job that did not fail holds its idempotency key, or if its quota is used up by jobs of all nodes.
+   * nothing if another job that did not fail holds its idempotency key, or, in a store that several nodes share, if its quota is used up.
    */
   accept(job: Job, acceptance?: Acceptance): Promise<void>;
 
