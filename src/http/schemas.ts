@@ -5,8 +5,8 @@
 import * as z from 'zod';
 import { ERROR_CODES, ERROR_TYPES } from '../base/errorKinds.ts';
 import { CREATE_FORMS } from '../job/fields.ts';
-import { fieldSchemas } from '../job/fieldValues.ts';
-import { JOB_ID_PATTERN, JOB_PHASES, JOB_SOURCES, SCAN_VERDICTS, VISIBILITIES } from '../job/job.ts';
+import { fieldSchemas, jobId, time } from '../job/fieldValues.ts';
+import { JOB_PHASES, JOB_SOURCES, SCAN_VERDICTS, VISIBILITIES } from '../job/job.ts';
 import { CLASSICAL_ALGORITHMS } from '../log/verifierKey.ts';
 import { BUNDLE_SCHEMA, type WrittenBundle } from '../manifest/bundle.ts';
 import { MANIFEST_SCHEMA, type Manifest } from '../manifest/manifest.ts';
@@ -14,8 +14,6 @@ import { type Evidence, type Receipt, receiptAlgorithm } from '../manifest/recei
 import { SCOPES } from '../store/credentialStore.ts';
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from './listQuery.ts';
 
-export const time = z.iso.datetime().meta({ examples: ['2026-01-02T03:04:05.678Z'] });
-export const jobId = z.string().regex(JOB_ID_PATTERN);
 const { visibility, purpose, customer_reference, document_sha256 } = fieldSchemas;
 const HEX = { 128: /^[0-9a-f]{32}$/, 256: /^[0-9a-f]{64}$/, 512: /^[0-9a-f]{128}$/ };
 const hex = (bits: keyof typeof HEX) => z.string().regex(HEX[bits]);

@@ -1,5 +1,6 @@
 /** Webhook endpoints in requests and answers, and the messages to endpoints; members have the spelling of the API. */
 import * as z from 'zod';
+import { time } from '../job/fieldValues.ts';
 import { WEBHOOK_EVENTS } from '../store/webhookStore.ts';
 import { ENDPOINTS_PER_CLIENT_MAX, OVERLAP_MS_DEFAULT } from '../webhook/endpoints.ts';
 import {
@@ -9,7 +10,7 @@ import {
   tallySchema,
   webhookIdText,
 } from '../webhook/presentEndpoint.ts';
-import { SCHEMAS, time } from './schemas.ts';
+import { SCHEMAS } from './schemas.ts';
 
 export const OVERLAP_SECONDS = { min: 0, max: 30 * 86_400, default: OVERLAP_MS_DEFAULT / 1000 };
 export const REPLAYED_BY_NAME_MAX = 1000;

@@ -1,7 +1,11 @@
 import * as z from 'zod';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
 import { IDEMPOTENCY_KEY_PATTERN } from './id.ts';
-import { JOB_MODES, VISIBILITIES } from './job.ts';
+import { JOB_ID_PATTERN, JOB_MODES, VISIBILITIES } from './job.ts';
+
+/** Members of many bodies: of answers, of messages to webhook endpoints, and of the administration. */
+export const time = z.iso.datetime().meta({ examples: ['2026-01-02T03:04:05.678Z'] });
+export const jobId = z.string().regex(JOB_ID_PATTERN);
 
 const HEX_DIGEST = { 256: /^[0-9A-Fa-f]{64}$/, 512: /^[0-9A-Fa-f]{128}$/ };
 

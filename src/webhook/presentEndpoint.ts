@@ -1,7 +1,7 @@
 /** Webhook endpoints and their deliveries, as API, administration and command line show them. */
 import * as z from 'zod';
 import { toRfc3339 } from '../base/clock.ts';
-import { JOB_ID_PATTERN } from '../job/job.ts';
+import { jobId, time } from '../job/fieldValues.ts';
 import {
   DEATHS,
   type DeadLetter,
@@ -12,7 +12,6 @@ import {
   WEBHOOK_EVENTS,
 } from '../store/webhookStore.ts';
 
-const time = z.iso.datetime().meta({ examples: ['2026-01-02T03:04:05.678Z'] });
 const count = z.int().min(0);
 export const webhookIdText = z
   .string()
@@ -58,7 +57,7 @@ export const tallySchema = z.object({
 const message = z.object({
   webhook_id: webhookIdText,
   type: z.enum([...WEBHOOK_EVENTS, 'webhook.test']),
-  job_id: z.string().regex(JOB_ID_PATTERN).optional(),
+  job_id: jobId.optional(),
   occurred_at: time,
   attempts: count,
   last_failure: lastFailure.optional(),
