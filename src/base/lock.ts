@@ -28,17 +28,29 @@ export function acquireLock(path: string, program = 'pdfseald'): DaemonLock {
   return new DaemonLock(path, program);
 }
 
-/** Takes the lock as {@link acquireLock} does, after waiting for its holder for at most `waitMs`. */
-export async function waitForLock(path: string, waitMs: number): Promise<DaemonLock> {
+export interface LockWait {
+  waitMs: number;
+  signal: AbortSignal;
+  /** Called once, if there is a holder to wait for. */
+  onWait(inUse: FolderInUse): void;
+}
+
+/** Takes the lock as {@link acquireLock} does, after waiting for its holder for at most `waitMs`. Undefined if `signal` aborts first. */
+export async function waitForLock(path: string, wait: LockWait): Promise<DaemonLock | undefined> {
+  const { waitMs, signal, onWait } = wait;
   const giveUpAt = performance.now() + waitMs;
-  for (;;) {
+  let isTold = false;
+  while (!signal.aborted) {
     try {
       return acquireLock(path);
     } catch (error) {
       if (!(error instanceof FolderInUse) || performance.now() >= giveUpAt) throw error;
+      if (!isTold) onWait(error);
+      isTold = true;
     }
-    await sleep(RETRY_MS);
+    await sleep(RETRY_MS, undefined, { signal }).catch(() => {});
   }
+  return undefined;
 }
 
 /** Another process has the lock. */

@@ -37,7 +37,14 @@ export async function serve(file: string): Promise<void> {
 
   await using parts = new AsyncDisposableStack();
   const own: Program['own'] = (part) => parts.adopt(part, (open) => open.close());
-  parts.use(await waitForLock(config.lockFile, COMMAND_MS_MAX)).watch(onFatal);
+  const lock = await waitForLock(config.lockFile, {
+    waitMs: COMMAND_MS_MAX,
+    signal: stop.signal,
+    onWait: ({ holder }) =>
+      logger.info({ event: 'waiting', holder }, `waits for process ${holder}, which has the state folder`),
+  });
+  if (lock === undefined) return logger.info({ event: 'stopped' }, 'stopped');
+  parts.use(lock).watch(onFatal);
   let running: Running | undefined;
   const supervision = own(
     new Supervision({

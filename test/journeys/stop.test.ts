@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { acquireLock } from '../../src/base/lock.ts';
 import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
 import { askAdmin, askAdminAt } from '../support/admin.ts';
@@ -89,6 +90,25 @@ t.test('a second daemon on the same state folder is refused, and the first goes 
   const client = await Client.connect(sandbox.url, apiKey);
   t.equal((await client.seal(DOCUMENT, { mode: 'blocking' })).status, 202);
 });
+
+t.test(
+  'a daemon that waits for its state folder names the holder, and a signal ends it at once',
+  async (t) => {
+    const { sandbox } = await openHouse(t);
+    using _lock = acquireLock(join(sandbox.dir, 'state', 'lock'));
+    const started = t.rejects(sandbox.start(), /pdfseald ended with 0/);
+    const waits = () => sandbox.daemon?.log.filter(({ event }) => event === 'waiting') ?? [];
+    await until('it waits', () => waits().length > 0);
+    t.match(waits(), [{ holder: `${process.pid}`, msg: new RegExp(`waits for process ${process.pid}\\b`) }]);
+    t.equal(await sandbox.daemon?.stop(), 0, 'and not with 1, as after the wait');
+    await started;
+    t.equal(sandbox.daemon?.stderr, '');
+    t.strictSame(
+      sandbox.daemon?.log.map(({ event }) => event),
+      ['waiting', 'stopped'],
+    );
+  },
+);
 
 t.test('a lost key, a changed key and a missing store are refused with an explanation', async (t) => {
   const [{ sandbox }, other] = [await openHouse(t), await openHouse(t)];
