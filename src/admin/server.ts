@@ -17,8 +17,8 @@ import { type AdminParts, createAdminApp } from './routes.ts';
 
 interface AdministrationOptions extends StatusSources {
   store: AdminParts['store'];
-  /** Absent in a front. */
-  signing?: { partitions: Signing; canary: Canary; drills: Drills };
+  /** Undefined in a front. */
+  signing: { partitions: Signing; canary: Canary; drills: Drills } | undefined;
   metrics: Metrics;
   carrying?: Carrying | undefined;
   console?: ConsoleDoor | undefined;

@@ -58,24 +58,26 @@ export interface StatusSources {
   >;
   live: Pick<LiveConfig, 'current' | 'loaded'>;
   sealer: Pick<Sealer, 'waiting'>;
-  /** Absent in a front. */
-  signing?: {
-    partitions: Pick<Signing, 'status' | 'epoch'>;
-    drills: Withdrawals;
-    canary: Pick<Canary, 'status'>;
-  };
+  /** Undefined in a front. */
+  signing:
+    | {
+        partitions: Pick<Signing, 'status' | 'epoch'>;
+        drills: Withdrawals;
+        canary: Pick<Canary, 'status'>;
+      }
+    | undefined;
   /** In a front: what it knows of the daemon that seals. */
   outlook?: () => NodeOutlook;
   /** Absent in a front. */
   refused?: Pick<RefusedJobs, 'count'>;
-  timestamping?: Timestamping | undefined;
+  timestamping: Timestamping | undefined;
   scanner: Pick<Scanner, 'health'> | undefined;
   sources: Pick<Fetching, 'status'>;
   egress: { readonly status: EgressStatus } | undefined;
   copies: { readonly usage: { files: number; bytes: number } };
   limits: Pick<Limits, 'usage'>;
   lastCheckpoint: Pick<LastCheckpoint, 'noted'>;
-  witnessing?: Pick<Witnessing, 'isForked' | 'status' | 'canCosign'> | undefined;
+  witnessing: Pick<Witnessing, 'isForked' | 'status' | 'canCosign'> | undefined;
   /** The certificates of every listener that uses TLS. */
   tls: readonly Pick<TlsCertificates, 'table' | 'certificates'>[];
   webhooks: Pick<Deliverer, 'status'>;

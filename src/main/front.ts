@@ -109,6 +109,9 @@ async function openFaces(program: Intake, sealer: RemoteSealer): Promise<Running
     await openAdministration({
       ...program,
       sealer,
+      signing: undefined,
+      timestamping: undefined,
+      witnessing: undefined,
       outlook: () => sealer.outlook,
       sources: { status: () => NO_FETCHES },
       webhooks: { status: async () => NO_DELIVERIES },
