@@ -46,13 +46,27 @@ import {
   noteOnSource,
   subjectFault,
 } from './manifestCheck.ts';
-import { parseReceiptJson, readStamped, stampedOf } from './receiptText.ts';
+import {
+  parseReceiptJson,
+  RECEIPT_BYTES_MAX,
+  RECEIPT_LENGTH_MAX,
+  readStamped,
+  stampedOf,
+} from './receiptText.ts';
 import { checkRevocation, listsOf, unrevoked } from './revocationCheck.ts';
 import { checkRenewal, checkTimes } from './timesCheck.ts';
 import { checkTimestamps } from './timestampCheck.ts';
 import { checkTlogProof } from './tlogProofCheck.ts';
 
-export { BUNDLE_LENGTH_MAX, isBundle, isTlogProof, readStamped };
+export {
+  BUNDLE_LENGTH_MAX,
+  isBundle,
+  isTlogProof,
+  parseReceiptJson,
+  RECEIPT_BYTES_MAX,
+  RECEIPT_LENGTH_MAX,
+  readStamped,
+};
 
 export interface Verdict {
   /** `bad` if any check failed, `good` if all passed, else `unknown`. */

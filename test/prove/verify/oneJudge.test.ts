@@ -47,6 +47,13 @@ t.test('the library says the same as it is exported, and as a browser runs it', 
   const exported = await import('pdfseald/verify');
   const judge = ({ receipt, trust, digests }: Asked) => exported.verifyReceiptText(receipt, trust, digests);
   alike(t, asked.map(judge));
+  const { BUNDLE_LENGTH_MAX, RECEIPT_LENGTH_MAX, RECEIPT_BYTES_MAX, parseReceiptJson } = exported;
+  t.strictSame(
+    [BUNDLE_LENGTH_MAX, RECEIPT_LENGTH_MAX, RECEIPT_BYTES_MAX],
+    [2 ** 23, 2 ** 20, 3 * 2 ** 20],
+    'with the bounds of what a program must read',
+  );
+  t.equal(parseReceiptJson(`{"a":${' '.repeat(RECEIPT_LENGTH_MAX)}1}`), undefined);
   const preload = ['--disable-warning=ExperimentalWarning', '--import=./test/prove/verify/asBrowser.ts'];
   const program = [process.execPath, ...preload, 'test/prove/verify/judgeAsked.ts'];
   const { stdout, stderr } = await runProgram(program, { input: JSON.stringify(asked) });
