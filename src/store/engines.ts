@@ -62,10 +62,7 @@ export async function openStoreAt(location: StoreLocation, options: StoreOptions
 export function readAcceptanceKeys(file: string): Uint8Array[] {
   const keys = parseAcceptanceKeys(readSecret(ACCEPTANCE_KEY, file));
   if (keys !== undefined) return keys;
-  throw new OperatorError(`the file with the acceptance key, ${file}, holds no acceptance key`, {
-    remedy:
-      'it must hold a line that `pdfseal store make-acceptance-key` made, or two while the key is changed, and nothing else',
-  });
+  throw unfit(ACCEPTANCE_KEY, file);
 }
 
 /** Opens the inside of a store, which no daemon may use meanwhile. Throws OperatorError while one is active in the database. */
@@ -113,36 +110,61 @@ function reachable({ urls, passwordFile }: DatabaseLocation) {
 function readPassword(file: string): string {
   const password = readSecret(PASSWORD, file).replace(/\r?\n$/, '');
   if (password !== '') return password;
-  throw new OperatorError(`the file with the password of the database, ${file}, is empty`, {
-    remedy: 'write the password into it, or remove store.password_file where the server asks for none',
-  });
+  throw unfit(PASSWORD, file);
 }
 
 /** A file with a secret, as messages call both. */
 interface SecretKind {
   holds: string;
   key: string;
+  /** What is wrong with a file that holds no such secret, as an empty one does, and the remedy. */
+  lacks: [fault: string, remedy: string];
 }
 
-const PASSWORD: SecretKind = { holds: 'the password of the database', key: 'store.password_file' };
-const ACCEPTANCE_KEY: SecretKind = { holds: 'the acceptance key', key: 'store.acceptance_key_file' };
+const PASSWORD: SecretKind = {
+  holds: 'the password of the database',
+  key: 'store.password_file',
+  lacks: [
+    'is empty',
+    'write the password into it, or remove store.password_file where the server asks for none',
+  ],
+};
+const ACCEPTANCE_KEY: SecretKind = {
+  holds: 'the acceptance key',
+  key: 'store.acceptance_key_file',
+  lacks: [
+    'holds no acceptance key',
+    'it must hold a line that `pdfseal store make-acceptance-key` made, or two while the key is changed, and nothing else',
+  ],
+};
 /** A wrong path is not read whole. */
 const SECRET_BYTES_MAX = 4096;
 
 /** Throws OperatorError, also for a file that is open to others, or too large. */
-function readSecret({ holds, key }: SecretKind, path: string): string {
+function readSecret(kind: SecretKind, path: string): string {
+  const { holds, key } = kind;
   const name = `the file with ${holds}`;
   const remedy = `correct ${key}, or the permissions of the file`;
   const failures: Record<SecretFault, (cause?: unknown) => OperatorError> = {
     unreadable: (cause) =>
       new OperatorError(`cannot read ${holds} in ${path} (${systemReason(cause)})`, { cause, remedy }),
-    empty: () => new OperatorError(`${name}, ${path}, is empty`, { remedy: `write it, or remove ${key}` }),
+    empty: () => unfit(kind, path),
     not_small: () => new OperatorError(`${name}, ${path}, is not a small regular file`, { remedy }),
     exposed: () =>
       new OperatorError(`${name}, ${path}, is open to others`, { remedy: `chmod o-rwx ${path}` }),
   };
   const fail = (fault: SecretFault, cause?: unknown) => failures[fault](cause);
-  return withSecretFile(path, SECRET_BYTES_MAX, fail, (file) => readFileSync(file, 'utf8'));
+  return withSecretFile(path, SECRET_BYTES_MAX, fail, (file) => {
+    try {
+      return readFileSync(file, 'utf8');
+    } catch (cause) {
+      throw fail('unreadable', cause);
+    }
+  });
+}
+
+function unfit({ holds, lacks: [fault, remedy] }: SecretKind, path: string): OperatorError {
+  return new OperatorError(`the file with ${holds}, ${path}, ${fault}`, { remedy });
 }
 
 /** Size of the store on disk, in bytes. */

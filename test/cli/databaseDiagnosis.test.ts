@@ -1,11 +1,12 @@
 /** What the doctor says of a PostgreSQL that has the log. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { diagnoseDatabase } from '../../src/cli/doctor/databaseDiagnosis.ts';
 import type { Diagnosis } from '../../src/cli/doctor/diagnosis.ts';
+import { readAcceptanceKeys } from '../../src/store/engines.ts';
 import { collected } from '../store/samples.ts';
 import { startPostgres } from '../support/postgres.ts';
 
@@ -54,6 +55,11 @@ t.test('each server of a database is shown, and whether commits survive its loss
   t.match(await withKey(keys.join('\n')), /^warning acceptance key: two keys count → remove the old one/m);
   t.match(await withKey(`${keys[0]}\n`, 0o644), /^bad acceptance key: .* is open to others → /m);
   t.match(await withKey('a password'), /^bad acceptance key: .*holds no acceptance key → /m);
+  for (const empty of ['', '\n']) {
+    t.match(await withKey(empty), /^bad acceptance key: .*holds no acceptance key → /m);
+    const remedy = /^it must hold a line that `pdfseal store make-acceptance-key` made/;
+    t.throws(() => readAcceptanceKeys(join(folder, 'acceptance')), { name: 'OperatorError', remedy });
+  }
   t.match(await withKey('0'.repeat(5000)), /^bad acceptance key: .*not a small regular file → /m);
   const two = await diagnose(url, away);
   t.match(two, /^warning database \S+nonexistent: cannot be reached: connect ENOENT/m);
@@ -69,6 +75,16 @@ t.test('each server of a database is shown, and whether commits survive its loss
   const store = { engine: 'postgresql' as const, urls: [url], passwordFile };
   const noPassword = await collected(diagnoseDatabase({ store }));
   t.match(told(noPassword), /^bad database: cannot read the password .* → correct store\.password_file/m);
+  const withPassword = async (content: string) => {
+    const store = { engine: 'postgresql' as const, urls: [url], passwordFile: join(folder, 'password') };
+    writeFileSync(store.passwordFile, content, { mode: 0o600 });
+    return told(await collected(diagnoseDatabase({ store })));
+  };
+  for (const empty of ['', '\n'])
+    t.match(
+      await withPassword(empty),
+      /^bad database: .*password, is empty → write the password into it, or /m,
+    );
   t.match(
     await diagnose(url, `${url}&port=5432`),
     /^bad database: 2 servers report that they are the primary → stop/m,
@@ -115,4 +131,28 @@ t.test('without a database, its client library is not loaded', async (t) => {
     [...packages].filter((name) => name.startsWith('pg')),
     [],
   );
+});
+
+t.test('a file with a secret that cannot be read is named, with what to do', (t) => {
+  const file = join(t.testdir({ acceptance: '0a'.repeat(32) }), 'acceptance');
+  chmodSync(file, 0o600);
+  const engines = new URL('../../src/store/engines.ts', import.meta.url);
+  const script = `const { readAcceptanceKeys } = await import('${engines}');
+    try { readAcceptanceKeys('${file}'); } catch ({ name, message, remedy }) { console.log(name, message, remedy); }`;
+  const reads = ['-e', 'trace=read,pread64', '-P', file, '-e', 'inject=read,pread64:error=EIO'];
+  const args = [
+    '-f',
+    '-qq',
+    '-o',
+    '/dev/null',
+    ...reads,
+    process.execPath,
+    '--input-type=module',
+    '-e',
+    script,
+  ];
+  const { stdout, stderr } = spawnSync('strace', args, { encoding: 'utf8' });
+  const told = `OperatorError cannot read the acceptance key in ${file} (i/o error) correct store.acceptance_key_file`;
+  t.match(stdout, told, stderr);
+  t.end();
 });
