@@ -37,7 +37,7 @@ export interface CredentialChange {
   forgotten?: Credential[];
   /** Salts of credentials that this change writes. The salts of all others that it writes or removes are erased. */
   salts?: SuccessorSalt[];
-  act: Act | null;
+  act: Act;
 }
 
 export const SCOPES = ['jobs:create', 'jobs:read', 'webhooks:manage', 'admin:read', 'admin'] as const;

@@ -3,7 +3,7 @@ import { storedQuotas } from '../../src/health/sections/quotasSection.ts';
 import type { LimitPolicies } from '../../src/limits/policies.ts';
 import { windowAt } from '../../src/limits/quotas.ts';
 import type { Store } from '../../src/store/store.ts';
-import { sampleCredential, sampleJob } from '../store/samples.ts';
+import { putCredentials, sampleCredential, sampleJob } from '../store/samples.ts';
 import { openTestConsole } from './testConsole.ts';
 
 const NOW = Date.UTC(2026, 10, 23, 13, 0);
@@ -23,7 +23,7 @@ export async function limited(t: Test, clients: LimitPolicies['clients'], names 
   });
   opened.store = test.store;
   const credentials = names.map((clientId, n) => sampleCredential({ clientId, id: `key_${n}` }));
-  await test.store.credentials.change(() => ({ credentials, act: null }));
+  await putCredentials(test.store, credentials);
   const use = async (clientId: string, quota: string, jobs: number) => {
     for (let n = 0; n < jobs; n += 1)
       await test.store.jobs.accept(sampleJob({ clientId, quota: windowAt(NOW, quota, day(1)) }));

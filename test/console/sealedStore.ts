@@ -11,7 +11,7 @@ import { leafData, manifestOf } from '../../src/manifest/manifest.ts';
 import { receiptAlgorithm } from '../../src/manifest/receipt.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
 import type { Store } from '../../src/store/store.ts';
-import { sampleCredential } from '../store/samples.ts';
+import { putCredentials, sampleCredential } from '../store/samples.ts';
 import { makeContent, makeJob } from '../support/sealing.ts';
 import { key, makeEmptyStore, SEALED_AT, sign, trusting } from '../support/wholeStore.ts';
 
@@ -32,7 +32,7 @@ export async function openSealedStore(t: Test, clients: readonly string[]): Prom
   const store = await openStore({ path });
   t.teardown(() => store.close());
   const credentials = clients.map((clientId, n) => sampleCredential({ clientId, id: `key_${n}` }));
-  await store.credentials.change(() => ({ credentials, act: null }));
+  await putCredentials(store, credentials);
   return { store, evidence: evidenceIn(store) };
 }
 

@@ -1,7 +1,7 @@
 /** Access: webhook endpoints and their messages; who may send them again, and who may enable and disable an endpoint. */
 import t from 'tap';
 import type { Role } from '../../src/base/people.ts';
-import { sampleCredential } from '../store/samples.ts';
+import { putCredentials, sampleCredential } from '../store/samples.ts';
 import { addEndpoint, EVERY } from './sampleEndpoints.ts';
 import { openTestConsole } from './testConsole.ts';
 
@@ -13,7 +13,7 @@ t.test('endpoints are listed, those with trouble first', async (t) => {
   const test = await openTestConsole(t);
   const well = await addEndpoint(test, { clientId: 'archive', url: 'https://archive.example/in?key=s3cret' });
   const bad = await addEndpoint(test, { dead: 2, waiting: 1 });
-  await test.store.credentials.change(() => ({ credentials: [sampleCredential()], act: null }));
+  await putCredentials(test.store, [sampleCredential()]);
   const auditor = test.signedIn('auditor');
   const { text } = await test.get('/access/webhooks', auditor);
   t.ok(text.indexOf(bad.id) < text.indexOf(well.id));

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { hashApiKey, newApiKey } from '../../src/job/apikey.ts';
+import { putCredentials } from '../store/samples.ts';
 import { ENVIRONMENT, openTestApp, pdfOf } from '../support/app.ts';
 import type { Client, Envelope, JobBody } from '../support/client.ts';
 import { parseAnswer, slowUpload, Wire } from '../support/wire.ts';
@@ -60,10 +61,7 @@ t.test('only a valid key in a Bearer header passes', async (t) => {
 
   const credential = await store.credentials.get(hashApiKey(key));
   if (!credential) throw new Error('no credential');
-  await store.credentials.change(() => ({
-    credentials: [{ ...credential, revokedAt: Date.now() }],
-    act: null,
-  }));
+  await putCredentials(store, [{ ...credential, revokedAt: Date.now() }]);
   t.strictSame(await codeOf(client, `Bearer ${key}`), refused, 'revoked a moment ago');
 });
 
@@ -72,10 +70,7 @@ t.test('a key that is revoked while it uploads creates nothing', async (t) => {
   const upload = await slowUpload(client.as(key), pdfOf('late'));
   const credential = await store.credentials.get(hashApiKey(key));
   if (!credential) throw new Error('no credential');
-  await store.credentials.change(() => ({
-    credentials: [{ ...credential, revokedAt: Date.now() }],
-    act: null,
-  }));
+  await putCredentials(store, [{ ...credential, revokedAt: Date.now() }]);
   const answer = await upload.finish();
   t.equal(answer.status, 401);
   t.match(answer.headers.get('WWW-Authenticate'), 'error="invalid_token"');

@@ -2,6 +2,7 @@ import t from 'tap';
 import { hashApiKey } from '../../src/job/apikey.ts';
 import { Limits } from '../../src/limits/limits.ts';
 import { UnknownOutcome } from '../../src/store/store.ts';
+import { putCredentials } from '../store/samples.ts';
 import { openTestApp, pdfOf, pullToken } from '../support/app.ts';
 import type { Answer, Client, Envelope, JobBody } from '../support/client.ts';
 import {
@@ -205,10 +206,7 @@ t.test('each line of a batch is a create of its own', async (t) => {
     await stream.until(1);
     const credential = await store.credentials.get(hashApiKey(doomed));
     if (!credential) throw new Error('no credential');
-    await store.credentials.change(() => ({
-      credentials: [{ ...credential, revokedAt: Date.now() - 1 }],
-      act: null,
-    }));
+    await putCredentials(store, [{ ...credential, revokedAt: Date.now() - 1 }]);
     stream.send(good);
     stream.request.end();
     t.match(await stream.ended, [{ status: 202 }, { status: 401, error: { code: 'invalid_api_key' } }]);

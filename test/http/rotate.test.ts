@@ -6,6 +6,7 @@ import { hashApiKey, isApiKey, successorApiKey } from '../../src/job/apikey.ts';
 import { Limits } from '../../src/limits/limits.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import { auditedKey, isLiveAt, rotateKey } from '../../src/store/apiKeys.ts';
+import { putCredentials } from '../store/samples.ts';
 import { ENVIRONMENT, openTestApp, type TestApp } from '../support/app.ts';
 import { NO_LIMITS } from '../support/limits.ts';
 
@@ -136,10 +137,7 @@ t.test('a wrong body, an ended key and a replaced key are refused', async (t) =>
   const { body } = await rotate(app, key);
   const next = await app.store.credentials.get(hashApiKey(body.api_key));
   if (!next) throw new Error('no successor');
-  await app.store.credentials.change(() => ({
-    credentials: [{ ...next, revokedAt: Date.now() }],
-    act: null,
-  }));
+  await putCredentials(app.store, [{ ...next, revokedAt: Date.now() }]);
   t.match(await rotate(app, key), { status: 409, body: { error: { message: /has ended/ } } });
 });
 

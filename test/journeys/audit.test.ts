@@ -15,7 +15,7 @@ import { createVerifier } from '../../src/prove/verify/verify.ts';
 import { actOfProcess } from '../../src/store/acts.ts';
 import type { Credential } from '../../src/store/credentialStore.ts';
 import type { Databases } from '../../src/store/lmdb/databases.ts';
-import { counterKey, idKey } from '../../src/store/lmdb/keyLayout.ts';
+import { counterKey, credentialKey, idKey } from '../../src/store/lmdb/keyLayout.ts';
 import { openStore } from '../../src/store/lmdb/open.ts';
 import { encodeRecord, parseRecord } from '../../src/store/records.ts';
 import { Child } from '../store/child.ts';
@@ -305,11 +305,13 @@ t.test('the trail is checked against the log, the last checkpoint and the API ke
   t.match((await run('check', ...config)).stdout, /\ngood\n$/, 'keys are as they are on record');
 
   const change = (which: string, how: (credential: Credential) => object | undefined) => async () => {
-    const store = await openStore({ path: storeDir });
-    const found = (await store.credentials.all()).find(({ id: own }) => own === which);
-    if (found !== undefined)
-      await store.credentials.change(() => ({ credentials: [{ ...found, ...how(found) }], act: null }));
-    await store.close();
+    await tamper(storeDir, async ({ credentials }) => {
+      const all = Array.from(credentials.getRange({}), ({ value }) => parseRecord<Credential>(value));
+      const found = all.find(({ id: own }) => own === which);
+      if (found === undefined) throw new Error(`there is no key ${which}`);
+      const changed = { ...found, ...how(found) };
+      await credentials.put(credentialKey(changed.keyHash) as Buffer, encodeRecord(changed));
+    });
   };
   for (const [what, harm, finding] of [
     [

@@ -11,7 +11,7 @@ import type { Sealer } from '../../src/seal/sealer.ts';
 import { createInPostgresql, openInPostgresql } from '../../src/store/postgresql/postgresqlOpen.ts';
 import type { Acceptance, Store } from '../../src/store/store.ts';
 import { startArrivalFeed } from '../../src/watch/arrivalFeed.ts';
-import { sampleCredential, sampleEntry } from '../store/samples.ts';
+import { putCredentials, sampleCredential, sampleEntry } from '../store/samples.ts';
 import { makeSite, NEVER } from '../support/partitions.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { firstEpoch, makeJob } from '../support/sealing.ts';
@@ -156,10 +156,9 @@ t.test('jobs of fronts are sealed, jobs of unknown clients fail, and fronts are 
   const { arrivals } = store;
   if (arrivals === undefined) throw new Error('it hears of no arrivals');
   const good = newJob();
-  await store.credentials.change(() => ({
-    credentials: [sampleCredential({ clientId: good.clientId, organization: good.organization })],
-    act: null,
-  }));
+  await putCredentials(store, [
+    sampleCredential({ clientId: good.clientId, organization: good.organization }),
+  ]);
   const stranger = newJob({ clientId: 'nobody' });
   await front.jobs.accept(good);
   await front.jobs.accept(stranger);

@@ -4,17 +4,17 @@ import { listEveryClient } from '../../src/store/everyClient.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import type { JobQuery, Store } from '../../src/store/store.ts';
 import { fc, tries } from '../support/seed.ts';
-import { epoch, identity, START_MS, sampleCredential, sampleJob } from './samples.ts';
+import { epoch, identity, putCredentials, START_MS, sampleCredential, sampleJob } from './samples.ts';
 
 async function openWith(t: Test, clients: readonly string[]): Promise<Store> {
   const path = `${t.testdir({})}/store`;
   await createStore({ path, identity, epoch });
   const store = await openStore({ path });
   t.teardown(() => store.close());
-  await store.credentials.change(() => ({
-    credentials: clients.map((clientId) => sampleCredential({ clientId, id: `key_${clientId}` })),
-    act: null,
-  }));
+  await putCredentials(
+    store,
+    clients.map((clientId) => sampleCredential({ clientId, id: `key_${clientId}` })),
+  );
   return store;
 }
 

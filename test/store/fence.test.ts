@@ -7,6 +7,7 @@ import { type Child, Child as Process } from './child.ts';
 import {
   epoch,
   identity,
+  putCredentials,
   START_MS,
   sampleCredential,
   sampleEntry,
@@ -47,10 +48,7 @@ t.test('a daemon whose place another has taken writes nothing more, and serves n
   await Promise.all([
     t.rejects(first.jobs.accept(late[0] ?? job(), { idempotency: entry }), superseded),
     t.rejects(first.jobs.accept({ ...(late[1] ?? job()), quota }), superseded),
-    t.rejects(
-      first.credentials.change(() => ({ credentials: [sampleCredential()], act: null })),
-      superseded,
-    ),
+    t.rejects(putCredentials(first, [sampleCredential()]), superseded),
     t.rejects(first.serviceTime.keep(START_MS), superseded),
   ]);
   await t.rejects(first.jobs.accept(late[2] ?? job()), superseded, 'nor later');
@@ -74,14 +72,11 @@ t.test('commands write beside a daemon, and take nobody its place', async (t) =>
   const daemon = await open(true);
   const command = await open(false);
   await daemon.jobs.accept(job());
-  await command.credentials.change(() => ({ credentials: [sampleCredential()], act: null }));
+  await putCredentials(command, [sampleCredential()]);
   await daemon.jobs.accept(job());
   t.equal((await daemon.credentials.all()).length, 1);
   const next = await open(true);
-  await command.credentials.change(() => ({
-    credentials: [sampleCredential({ id: 'key_2', keyHash: 'ab'.repeat(32) })],
-    act: null,
-  }));
+  await putCredentials(command, [sampleCredential({ id: 'key_2', keyHash: 'ab'.repeat(32) })]);
   t.equal((await next.credentials.all()).length, 2);
 });
 

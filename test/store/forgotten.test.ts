@@ -7,7 +7,7 @@ import { openStore } from '../../src/store/lmdb/open.ts';
 import { Tallies } from '../../src/store/lmdb/tallies.ts';
 import { collectGarbage } from '../support/heap.ts';
 import { makeEmptyStore } from '../support/wholeStore.ts';
-import { sampleCredential, sampleEndpoint } from './samples.ts';
+import { putCredentials, sampleCredential, sampleEndpoint } from './samples.ts';
 
 t.test('an API key that nobody uses any more leaves memory once others were used', async (t) => {
   const path = `${t.testdir({})}/store`;
@@ -15,7 +15,7 @@ t.test('an API key that nobody uses any more leaves memory once others were used
   const store = await openStore({ path });
   t.teardown(() => store.close());
   const all = Array.from({ length: 1_100 }, (_, n) => sampleCredential({ id: `key_${n}` }));
-  await store.credentials.change(() => ({ credentials: all, act: null }));
+  await putCredentials(store, all);
   const [first, ...others] = all.map(({ keyHash }) => keyHash);
   const read = async (keyHash = '') => new WeakRef((await store.credentials.get(keyHash)) as Credential);
   const known = await read(first);

@@ -17,6 +17,7 @@ import {
   collected,
   epoch,
   identity,
+  putCredentials,
   START_MS,
   sampleBatch,
   sampleCredential,
@@ -197,8 +198,7 @@ t.test('changes after the copy are copied again', async (t) => {
     await contentsOf(from, to, (from, to) => copyContents(from, to, () => {}));
     await look(from, async (store) => {
       const [credential] = await store.credentials.all();
-      if (credential)
-        await store.credentials.change(() => ({ credentials: [{ ...credential, revokedAt: 5 }], act: null }));
+      if (credential) await putCredentials(store, [{ ...credential, revokedAt: 5 }]);
       const [job] = await store.jobs.waiting(1);
       await store.jobs.fail(job?.id ?? '', { code: 'internal_error', message: 'late', failedAt: START_MS });
       await store.jobs.accept(sampleJob({ acceptedAt: START_MS - 5 }));
@@ -217,7 +217,7 @@ t.test('a salt in the record of a key, as earlier versions kept it, does not mov
   for (const place of places) await createStoreAt(place, { identity, epoch });
   const replaced = sampleCredential({ serviceEnd: START_MS });
   const former = { ...replaced, successorSalt: 'c2FsdA==' };
-  await look(places[0], (store) => store.credentials.change(() => ({ credentials: [former], act: null })));
+  await look(places[0], (store) => putCredentials(store, [former]));
   await contentsOf(...places, async (from, to) => {
     await copyContents(from, to, () => {});
     await compareContents(from, to, () => {});
@@ -240,12 +240,10 @@ t.test('a process that has the store open cannot write to it once the log has mo
   const inside = await openContents(database);
   t.teardown(() => inside.close());
   const frozen = await inside.freeze();
-  const written = late.credentials
-    .change(() => ({ credentials: [sampleCredential()], act: null }))
-    .then(
-      () => 'written',
-      (error) => String(error),
-    );
+  const written = putCredentials(late, [sampleCredential()]).then(
+    () => 'written',
+    (error) => String(error),
+  );
   t.equal(await frozen.leave({ ...(await inside.identity()), ...left }), true);
   await frozen.end();
   t.match(await written, /the log has moved to another store/);

@@ -1,7 +1,7 @@
 // Another process at the same store, as the command line tool is: does what it is told, line by line.
 import { createInterface } from 'node:readline';
 import { openStore } from '../../src/store/lmdb/open.ts';
-import { sampleCredential } from './samples.ts';
+import { putCredentials, sampleCredential } from './samples.ts';
 
 const [path = '', mode] = process.argv.slice(2);
 const store = await openStore({ path, readOnly: mode === 'read' });
@@ -9,11 +9,7 @@ console.log('ready');
 
 for await (const line of createInterface({ input: process.stdin })) {
   const [command, argument = ''] = line.split(' ');
-  if (command === 'put')
-    await store.credentials.change(() => ({
-      credentials: [sampleCredential({ keyHash: argument })],
-      act: null,
-    }));
+  if (command === 'put') await putCredentials(store, [sampleCredential({ keyHash: argument })]);
   if (command === 'count') {
     let jobs = 0;
     for await (const { outcome } of store.jobs.all()) jobs += outcome === undefined ? 1 : 0;

@@ -7,7 +7,7 @@ import { Commits } from '../../src/store/lmdb/commits.ts';
 import { openDatabases } from '../../src/store/lmdb/databases.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import { PageUse } from '../../src/store/lmdb/pageUse.ts';
-import { epoch, identity, sampleCredential, sampleEntry, sampleJobs } from './samples.ts';
+import { epoch, identity, sampleEndpoint, sampleEntry, sampleJobs } from './samples.ts';
 
 t.test('a reader of an old state keeps pages in use, and is reported with its age', async (t) => {
   const path = t.testdir();
@@ -68,7 +68,7 @@ t.test('no read of the daemon lasts longer than a turn of the event loop', async
     for await (const _ of scan()) {
       seen += 1;
       if (seen % 100 !== 50) continue;
-      await store.credentials.change(() => ({ credentials: [sampleCredential()], act: null }));
+      await store.webhooks.endpoints.add(sampleEndpoint(), 100, null);
       await sleep(1);
       t.notOk(store.pages?.read().oldestReader, `${name}, after ${seen}`);
     }

@@ -2,8 +2,16 @@ import { createHash, randomBytes } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import type { Content, Job, ReceivedJob } from '../../src/job/job.ts';
 import type { Epoch } from '../../src/log/epochs.ts';
+import type { Act } from '../../src/manifest/auditRecord.ts';
 import type { Credential } from '../../src/store/credentialStore.ts';
-import type { IdempotencyEntry, Leaf, SealedBatch, StoreIdentity, Viewer } from '../../src/store/store.ts';
+import type {
+  IdempotencyEntry,
+  Leaf,
+  SealedBatch,
+  Store,
+  StoreIdentity,
+  Viewer,
+} from '../../src/store/store.ts';
 import type { NewEndpoint } from '../../src/store/webhookStore.ts';
 
 /** Where the tests' clocks begin. */
@@ -119,6 +127,15 @@ export function sampleCredential(fields: Partial<Credential> = {}): Credential {
     since: START_MS,
     ...fields,
   };
+}
+
+/** Adds or replaces credentials, as an act that is on record. */
+export async function putCredentials(
+  { credentials: store }: Pick<Store, 'credentials'>,
+  credentials: Credential[],
+): Promise<void> {
+  const act: Act = { act: 'config.reload', actor: { via: 'command' }, object: {}, outcome: 'done' };
+  await store.change(() => ({ credentials, act }));
 }
 
 export function sampleEndpoint(fields: Partial<NewEndpoint> = {}): NewEndpoint {

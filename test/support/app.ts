@@ -22,6 +22,7 @@ import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { HttpClient } from '../../src/web/httpClient.ts';
 import { TargetPolicy } from '../../src/web/policy.ts';
+import { putCredentials } from '../store/samples.ts';
 import { Client } from './client.ts';
 import { timeOf } from './clocks.ts';
 import { NO_LIMITS } from './limits.ts';
@@ -175,21 +176,18 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
 
   const issue = async (overrides: Partial<Credential> = {}) => {
     const apiKey = newApiKey(ENVIRONMENT);
-    await store.credentials.change(() => ({
-      credentials: [
-        {
-          keyHash: hashApiKey(apiKey),
-          id: `key_${apiKey.slice(-6)}`,
-          clientId: 'acme-web',
-          organization: 'acme',
-          scopes: ['jobs:create', 'jobs:read'],
-          createdAt: Date.now(),
-          since: store.serviceTime.now(),
-          ...overrides,
-        },
-      ],
-      act: null,
-    }));
+    await putCredentials(store, [
+      {
+        keyHash: hashApiKey(apiKey),
+        id: `key_${apiKey.slice(-6)}`,
+        clientId: 'acme-web',
+        organization: 'acme',
+        scopes: ['jobs:create', 'jobs:read'],
+        createdAt: Date.now(),
+        since: store.serviceTime.now(),
+        ...overrides,
+      },
+    ]);
     return apiKey;
   };
   const client = await Client.connect(`http://127.0.0.1:${server.port}`, await issue());

@@ -22,17 +22,16 @@ export function trailRecords(databases: Databases, commits: Commits, options: Tr
    * StoreError `disk_full` for a write that {@link isRefusable}, if the daemon itself would wait for space.
    */
   async function write(act: Act | null, write: Write): Promise<boolean> {
+    if (act === null) return commits.write(write);
     return (await decide(() => ({ act, write }))) !== undefined;
   }
 
   /**
    * Writes the result of `decide`, and the record of the act. `decide` is called again after every act of any process that came between its
-   * decision and the write. Resolves with the number of the record, 0 without an act; undefined if there was no decision, or if the condition of the write
+   * decision and the write. Resolves with the number of the record; undefined if there was no decision, or if the condition of the write
    * forbade it.
    */
-  async function decide(
-    decide: () => { act: Act | null; write: Write } | undefined,
-  ): Promise<number | undefined> {
+  async function decide(decide: () => { act: Act; write: Write } | undefined): Promise<number | undefined> {
     const { trail } = databases;
     for (;;) {
       const newest = await entry(await newestNumber());
@@ -40,7 +39,6 @@ export function trailRecords(databases: Databases, commits: Commits, options: Tr
       const decided = decide();
       if (decided === undefined) return undefined;
       const { act, write } = decided;
-      if (act === null) return (await commits.write(write)) ? 0 : undefined;
       const { changes, unless = [] } = write;
       const taken = { database: trail, key: counterKey(number) };
       const happened = await commits.write({

@@ -1,6 +1,6 @@
 /** API keys and sessions in a browser. */
 import t from 'tap';
-import { sampleCredential, sampleEndpoint } from '../../store/samples.ts';
+import { putCredentials, sampleCredential, sampleEndpoint } from '../../store/samples.ts';
 import { HOSTILE } from '../../support/receipts.ts';
 import { KEY_FIELDS, openTestConsole } from '../testConsole.ts';
 import { look, tabTo } from './everyScreen.ts';
@@ -40,7 +40,7 @@ t.test('a key is made by keyboard, and the pages fit every screen', async (t) =>
     }),
   ];
   const many = Array.from({ length: 250 }, (_, n) => sampleCredential({ id: `key_many_${n}`, expiresAt: 1 }));
-  await test.store.credentials.change(() => ({ credentials: [...hostile, ...many], act: null }));
+  await putCredentials(test.store, [...hostile, ...many]);
   await test.store.webhooks.endpoints.add(
     sampleEndpoint({ url: `https://hooks.example.com/${'x'.repeat(400)}?<script>` }),
     5,

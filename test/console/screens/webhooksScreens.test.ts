@@ -1,6 +1,6 @@
 /** Webhook endpoints and their messages in a browser. */
 import t from 'tap';
-import { sampleCredential } from '../../store/samples.ts';
+import { putCredentials, sampleCredential } from '../../store/samples.ts';
 import { HOSTILE } from '../../support/receipts.ts';
 import { addEndpoint, EVERY } from '../sampleEndpoints.ts';
 import { openTestConsole } from '../testConsole.ts';
@@ -20,10 +20,7 @@ t.test('the pages can be used by keyboard, and fit every screen', async (t) => {
     dead: 3,
     waiting: 1,
   });
-  await test.store.credentials.change(() => ({
-    credentials: [sampleCredential({ clientId: HOSTILE })],
-    act: null,
-  }));
+  await putCredentials(test.store, [sampleCredential({ clientId: HOSTILE })]);
   for (let n = 0; n < 205; n += 1) await addEndpoint(test, { clientId: `client-${n}` });
   await show('/access/webhooks');
   await look(t, page, 'hostile endpoints');
