@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { time } from '../job/fieldValues.ts';
 import { WEBHOOK_EVENTS } from '../store/webhookStore.ts';
-import { ENDPOINTS_PER_CLIENT_MAX, OVERLAP_MS_DEFAULT } from '../webhook/endpoints.ts';
+import { ENDPOINTS_PER_CLIENT_MAX, endpointFields, OVERLAP_MS_DEFAULT } from '../webhook/endpoints.ts';
 import {
   deadLetterSchema,
   deliverySchema,
@@ -16,16 +16,13 @@ export const OVERLAP_SECONDS = { min: 0, max: 30 * 86_400, default: OVERLAP_MS_D
 export const REPLAYED_BY_NAME_MAX = 1000;
 
 const count = z.int().min(0);
-const secret = z
-  .string()
-  .regex(/^whsec_[A-Za-z0-9+/]+=*$/)
-  .describe('Base64 of 24 to 64 bytes.');
 const nextCursor = z.string().optional().describe('Send it as `cursor` to get the next page.');
 
+const { secret, ...fields } = endpointFields;
 const settings = z.strictObject({
-  url: z.string().meta({ format: 'uri', maxLength: 2048 }),
-  events: endpointSchema.shape.events.optional(),
-  description: z.string().meta({ maxLength: 256 }).optional(),
+  url: fields.url,
+  events: fields.events.optional(),
+  description: fields.description.optional(),
 });
 
 /** The key is the name of the schema in `openapi.json`. */

@@ -50,10 +50,20 @@ export function parseField<Name extends FieldName>(
   name: Name,
   value: unknown,
 ): z.infer<(typeof fieldSchemas)[Name]> {
-  const parsed = fieldSchemas[name].safeParse(value);
-  if (parsed.success) return parsed.data as z.infer<(typeof fieldSchemas)[Name]>;
   const code = name === 'idempotency_key' ? 'invalid_idempotency_key' : 'invalid_parameter';
-  throw faultIn(name, code, parsed.error.issues[0]?.message ?? 'is not valid.');
+  return readValue(name, fieldSchemas[name], value, code) as z.infer<(typeof fieldSchemas)[Name]>;
+}
+
+/** Parses a value by its schema, whose messages follow the name. Throws ServiceError. */
+export function readValue<Schema extends z.ZodType>(
+  name: string,
+  schema: Schema,
+  value: unknown,
+  code: ErrorCode = 'invalid_parameter',
+): z.output<Schema> {
+  const { success, data, error } = schema.safeParse(value);
+  if (success) return data;
+  throw faultIn(name, code, error.issues[0]?.message ?? 'is not valid.');
 }
 
 /** The error if the caller sent one field, or one file, more than once. */

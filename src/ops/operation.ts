@@ -10,7 +10,7 @@
  */
 import * as z from 'zod';
 import { type ErrorCode, ServiceError } from '../base/errors.ts';
-import { invalidField, missingField, quoteName } from '../job/fieldValues.ts';
+import { missingField, quoteName, readValue } from '../job/fieldValues.ts';
 import { parseCount } from '../log/checkpoint.ts';
 import type { ActName, ActObject, Actor } from '../manifest/auditRecord.ts';
 import { actBy, onRecord } from '../store/acts.ts';
@@ -129,15 +129,11 @@ function readFields<Own extends Fields>(own: Own, given: GivenFields<Own>): Valu
   const stranger = Object.keys(given).find((name) => !Object.hasOwn(own, name));
   if (stranger !== undefined)
     throw new ServiceError('unknown_parameter', `There is no parameter ${quoteName(stranger)} here.`);
-  const read = Object.entries(own).map(([name, { schema }]) => [name, readField(name, schema, given[name])]);
+  const read = Object.entries(own).map(([name, field]) => {
+    if (given[name] === undefined && isRequired(field)) throw missingField(name);
+    return [name, readValue(name, field.schema, given[name])];
+  });
   return Object.fromEntries(read);
-}
-
-function readField(name: string, schema: z.ZodType, value: unknown): unknown {
-  const { success, data, error } = schema.safeParse(value);
-  if (success) return data;
-  if (value === undefined) throw missingField(name);
-  throw invalidField(name, error.issues[0]?.message ?? 'is not valid.');
 }
 
 /** A value from its text, in a query or on a command line. The schema refuses a text that is not such a value. */

@@ -1,14 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
+import * as z from 'zod';
 import { ServiceError } from '../base/errors.ts';
 import { newUuid } from '../base/uuid.ts';
-import { duplicateField, invalidField, missingField, unknownField } from '../job/fieldValues.ts';
+import { duplicateField, missingField, readValue, unknownField } from '../job/fieldValues.ts';
 import type { ActObject } from '../manifest/auditRecord.ts';
-import {
-  type NewEndpoint,
-  WEBHOOK_EVENTS,
-  type WebhookEndpoint,
-  type WebhookEvent,
-} from '../store/webhookStore.ts';
+import { type NewEndpoint, WEBHOOK_EVENTS, type WebhookEndpoint } from '../store/webhookStore.ts';
 import { type TargetPolicy, TargetRefused } from '../web/policy.ts';
 import { newSecret, parseSecret } from './signature.ts';
 
@@ -19,25 +15,42 @@ export const OVERLAP_MS_DEFAULT = 86_400_000;
 
 const URL_CHARACTERS_MAX = 2048;
 const DESCRIPTION_CHARACTERS_MAX = 256;
+const DEMANDS = {
+  url: `must be an absolute http or https URL of at most ${URL_CHARACTERS_MAX} characters, without a fragment.`,
+  events: `must be a list of one or more of: ${WEBHOOK_EVENTS.join(', ')}.`,
+  description: `must be a text of at most ${DESCRIPTION_CHARACTERS_MAX} characters.`,
+  secret: 'must be whsec_ and the Base64 of 24 to 64 bytes. Leave it out to have one made.',
+};
 
-/** The fields of an endpoint that API and command line accept. */
-export interface EndpointFields {
-  url?: string;
-  events?: WebhookEvent[];
+/** The fields of an endpoint that API and administration accept, as they are sent. */
+export const endpointFields = {
+  url: z
+    .string(DEMANDS.url)
+    .max(URL_CHARACTERS_MAX, DEMANDS.url)
+    .refine((text) => URL.parse(text)?.hash === '', DEMANDS.url)
+    .meta({ format: 'uri' }),
+  events: z
+    .array(z.enum(WEBHOOK_EVENTS, DEMANDS.events), DEMANDS.events)
+    .min(1, DEMANDS.events)
+    .meta({ uniqueItems: true, default: WEBHOOK_EVENTS }),
   /** Empty to remove it. */
-  description?: string;
-  secret?: string;
-}
+  description: z
+    .string(DEMANDS.description)
+    .refine(
+      (text) => text.isWellFormed() && [...text].length <= DESCRIPTION_CHARACTERS_MAX,
+      DEMANDS.description,
+    )
+    .meta({ maxLength: DESCRIPTION_CHARACTERS_MAX }),
+  secret: z
+    .string(DEMANDS.secret)
+    .regex(/^whsec_[A-Za-z0-9+/]+=*$/, DEMANDS.secret)
+    .refine((text) => parseSecret(text) !== undefined, DEMANDS.secret)
+    .describe('Base64 of 24 to 64 bytes.'),
+};
 
-type FieldName = keyof EndpointFields;
+type FieldName = keyof typeof endpointFields;
+export type EndpointFields = { [Name in FieldName]?: z.infer<(typeof endpointFields)[Name]> };
 type Policy = Pick<TargetPolicy, 'guard'>;
-
-const READERS = {
-  url: readUrl,
-  events: readEvents,
-  description: readDescription,
-  secret: readSecret,
-} satisfies Record<FieldName, (value: unknown, policy: Policy) => unknown>;
 
 /** Reads a JSON object with some of these fields. Throws ServiceError that names the field at fault. */
 export function readEndpointFields(
@@ -49,12 +62,16 @@ export function readEndpointFields(
     throw new ServiceError('malformed_json', 'The body must be one JSON object in UTF-8.');
   }
   const given = Object.entries(body).filter(([, value]) => value !== undefined);
-  const read = given.map(([name, value]) => {
-    const known = names.find((one) => one === name);
-    if (known === undefined) throw unknownField(name, names);
-    return [known, READERS[known](value, policy)];
-  });
-  return Object.fromEntries(read);
+  const read: EndpointFields = Object.fromEntries(
+    given.map(([name, value]) => {
+      const known = names.find((one) => one === name);
+      if (known === undefined) throw unknownField(name, names);
+      return [known, readValue(known, endpointFields[known], value)];
+    }),
+  );
+  const { url, events = [] } = read;
+  if (new Set(events).size < events.length) throw duplicateField('events');
+  return url === undefined ? read : { ...read, url: allowedUrl(url, policy) };
 }
 
 /** A new endpoint of that client; throws ServiceError `missing_parameter` without a URL. */
@@ -119,12 +136,8 @@ export function disabled(now: number): EndpointChange {
     current.disabled === undefined ? { ...current, disabled: { at: now, reason: 'request' } } : undefined;
 }
 
-function readUrl(value: unknown, policy: Policy): string {
-  const url = typeof value === 'string' && value.length <= URL_CHARACTERS_MAX ? URL.parse(value) : null;
-  if (url === null || url.hash !== '') {
-    const demand = `must be an absolute http or https URL of at most ${URL_CHARACTERS_MAX} characters, without a fragment.`;
-    throw invalidField('url', demand);
-  }
+function allowedUrl(text: string, policy: Policy): string {
+  const url = new URL(text);
   try {
     policy.guard(url);
   } catch (error) {
@@ -133,31 +146,4 @@ function readUrl(value: unknown, policy: Policy): string {
     throw new ServiceError('webhook_url_not_allowed', message, { parameter: 'url' });
   }
   return url.href;
-}
-
-function readEvents(value: unknown): WebhookEvent[] {
-  const events = Array.isArray(value)
-    ? value.map((name) => WEBHOOK_EVENTS.find((event) => event === name))
-    : [];
-  const known = events.filter((event) => event !== undefined);
-  if (known.length === 0 || known.length < events.length) {
-    throw invalidField('events', `must be a list of one or more of: ${WEBHOOK_EVENTS.join(', ')}.`);
-  }
-  if (new Set(known).size < known.length) throw duplicateField('events');
-  return known;
-}
-
-function readDescription(value: unknown): string {
-  if (typeof value === 'string' && value.isWellFormed() && [...value].length <= DESCRIPTION_CHARACTERS_MAX) {
-    return value;
-  }
-  throw invalidField('description', `must be a text of at most ${DESCRIPTION_CHARACTERS_MAX} characters.`);
-}
-
-function readSecret(value: unknown): string {
-  if (typeof value === 'string' && parseSecret(value)) return value;
-  throw invalidField(
-    'secret',
-    'must be whsec_ and the Base64 of 24 to 64 bytes. Leave it out to have one made.',
-  );
 }

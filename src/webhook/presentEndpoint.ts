@@ -11,6 +11,7 @@ import {
   type NewEndpoint,
   WEBHOOK_EVENTS,
 } from '../store/webhookStore.ts';
+import { endpointFields } from './endpoints.ts';
 
 const count = z.int().min(0);
 export const webhookIdText = z
@@ -21,7 +22,7 @@ export const webhookIdText = z
 export const endpointSchema = z.object({
   id: z.string().regex(/^we_[0-9a-f]{32}$/),
   url: z.url(),
-  events: z.array(z.enum(WEBHOOK_EVENTS)).min(1).meta({ uniqueItems: true, default: WEBHOOK_EVENTS }),
+  events: endpointFields.events,
   description: z.string().optional(),
   status: z.enum(['enabled', 'disabled']),
   disabled_at: time.optional(),
