@@ -102,7 +102,7 @@ function routeOf(one: AdminOperation<AdminParts>, parts: AdminParts): Middleware
     try {
       const given = await givenIn(ctx, one);
       const answer = perform(one, parts, given, actorOf(ctx));
-      answerJson(ctx, 200, await (one.needs === 'store' ? answer.catch(refuseAsOperator) : answer));
+      answerJson(ctx, 200, await (one.role === 'owner' ? answer.catch(refuseAsOperator) : answer));
     } finally {
       leave?.();
     }

@@ -22,10 +22,9 @@ import {
 } from './credentials.ts';
 import { operation } from './operation.ts';
 import { durationText, matching, nameText, overlapText, trueOrFalseText } from './operationFields.ts';
-import type { StoreParts } from './operationParts.ts';
+import { OF_OWNERS, type StoreParts } from './operationParts.ts';
 
 const { time } = WIRE;
-const OF_OWNERS = { role: 'owner', needs: 'store' } as const;
 
 const keySchema = z.object({
   id: z.string().regex(/^key_[0-9a-f]{16}$/),

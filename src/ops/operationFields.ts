@@ -31,5 +31,8 @@ interface DurationBounds {
 
 export const trueOrFalseText = z.boolean('must be true or false.');
 
+const COUNT = 'must be a whole number, 1 or greater.';
+export const countText = z.int(COUNT).min(1, COUNT);
+
 /** How long what is replaced stays valid. */
 export const overlapText = durationText({ what: 'a duration such as 30s, 5m, 24h or 90d' }).prefault('1d');

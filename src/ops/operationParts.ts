@@ -13,9 +13,12 @@ import type { Drills } from './drills.ts';
 export interface StoreParts {
   store: Store;
   /** As it is in force. */
-  config(): Pick<Config, 'file' | 'http'>;
+  config(): Pick<Config, 'file' | 'http' | 'webhooks'>;
   clock: Clock;
 }
+
+/** What operations have in common that only owners of the store may do. */
+export const OF_OWNERS = { role: 'owner', needs: 'store' } as const;
 
 /** The parts that operations on a running daemon need. */
 export interface DaemonParts {

@@ -9,6 +9,13 @@ import {
   stampRenewal,
   takePartitionOut,
 } from './daemonOperations.ts';
+import {
+  addWebhook,
+  disableWebhook,
+  enableWebhook,
+  removeWebhook,
+  rotateWebhook,
+} from './endpointOperations.ts';
 import type { AdminOperation } from './operation.ts';
 import type { DaemonParts, StoreParts } from './operationParts.ts';
 import { acceptCosignature, requestCosignature } from './witnessOperations.ts';
@@ -30,4 +37,9 @@ export const ADMIN_OPERATIONS: readonly AdminOperation<DaemonParts & StoreParts>
   listApiKeys,
   rotateApiKey,
   revokeApiKey,
+  addWebhook,
+  rotateWebhook,
+  disableWebhook,
+  enableWebhook,
+  removeWebhook,
 ];

@@ -7,10 +7,10 @@ import { systemClock } from '../../src/base/clock.ts';
 import { type ActName, parseAuditRecord } from '../../src/manifest/auditRecord.ts';
 import { issueApiKey } from '../../src/ops/apiKeyOperations.ts';
 import { Drills } from '../../src/ops/drills.ts';
+import { addWebhook } from '../../src/ops/endpointOperations.ts';
 import { perform } from '../../src/ops/operation.ts';
 import { ADMIN_OPERATIONS } from '../../src/ops/operationTable.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
-import { addEndpoint } from '../../src/webhook/endpointActs.ts';
 import { epoch, identity } from '../store/samples.ts';
 
 const ACTOR = { via: 'administration', uid: 0 } as const;
@@ -38,7 +38,7 @@ t.test('every operation records the acts that it states, and no others', async (
   t.teardown(() => drills.close());
   const parts = {
     store,
-    config: () => ({}),
+    config: () => ({ webhooks: { allow: ['https://*'] } }),
     clock: systemClock,
     status: { read: async () => ({ partitions: { members: [{ name: 'eu' }] } }), quotas: () => ({}) },
     canary: { run: async () => RUN },
@@ -55,13 +55,18 @@ t.test('every operation records the acts that it states, and no others', async (
     console: { invite: () => 'secret', endAll: () => 1 },
   } as unknown as AdminParts;
 
-  const { id: key_id } = await perform(
-    issueApiKey,
-    parts,
-    { client: 'invoices', organization: 'acme' },
-    ACTOR,
-  );
-  await addEndpoint(store, 'invoices', { url: 'https://acme.example/hooks' }, ACTOR);
+  const issue = (client: string) => perform(issueApiKey, parts, { client, organization: 'acme' }, ACTOR);
+  const add = (client: string) =>
+    perform(addWebhook, parts, { client, url: 'https://acme.example/hooks' }, ACTOR);
+  const { id: key_id } = await issue('invoices');
+  await add('invoices');
+  await issue('payroll');
+  const { id: endpoint_id } = await add('payroll');
+  const { outbox } = store.webhooks;
+  await outbox.test(endpoint_id);
+  const failure = { at: 0, reason: 'timeout' };
+  for (const one of await outbox.pending(endpoint_id, { limit: 1 }))
+    await outbox.settle(one, { kind: 'dead', failure });
   /** In all ways in which an operation can go, if there are several. */
   const given: Record<string, object[]> = {
     'partition.out': [{ name: 'eu' }],
@@ -73,11 +78,14 @@ t.test('every operation records the acts that it states, and no others', async (
     'keys.issue': [{ client: 'payroll', organization: 'acme' }],
     'keys.rotate': [{ key_id }],
     'keys.revoke': [{ key_id, with_successors: true }],
+    'webhooks.add': [{ client: 'payroll', url: 'https://acme.example/hooks' }],
+    'webhooks.change': [{ endpoint_id, description: 'ours' }],
   };
   const size = async () => (await trail.entries(0, 1_000)).length;
   for (const stated of ADMIN_OPERATIONS) {
     const before = await size();
-    for (const fields of given[stated.name] ?? [{}]) await perform(stated, parts, fields, ACTOR);
+    const usual = 'endpoint_id' in stated.fields ? { endpoint_id } : {};
+    for (const fields of given[stated.name] ?? [usual]) await perform(stated, parts, fields, ACTOR);
     const recorded = new Set<ActName | undefined>();
     for (const { text } of await trail.entries(before, 1_000)) recorded.add(parseAuditRecord(text)?.act);
     t.strictSame([...recorded].sort(), [...stated.acts].sort(), stated.name);
