@@ -18,6 +18,7 @@ import {
 } from './endpointOperations.ts';
 import type { AdminOperation } from './operation.ts';
 import type { DaemonParts, StoreParts } from './operationParts.ts';
+import { listDeliveries, listWebhooks, replayWebhook, showWebhook, testWebhook } from './webhookMessages.ts';
 import { acceptCosignature, requestCosignature } from './witnessOperations.ts';
 
 /** Every operation, in the order of the description of the administration. */
@@ -38,8 +39,13 @@ export const ADMIN_OPERATIONS: readonly AdminOperation<DaemonParts & StoreParts>
   rotateApiKey,
   revokeApiKey,
   addWebhook,
+  listWebhooks,
+  showWebhook,
   rotateWebhook,
   disableWebhook,
   enableWebhook,
+  testWebhook,
+  listDeliveries,
+  replayWebhook,
   removeWebhook,
 ];

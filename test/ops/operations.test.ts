@@ -215,7 +215,7 @@ t.test(
   async (t) => {
     const program = await wholeProgram();
     const found = ADMIN_OPERATIONS.filter(({ needs, name }) => needs === 'store' || name === 'webhooks.test');
-    t.ok(found.length > 8, `${found.length} operations`);
+    t.ok(found.length > 14, `${found.length} operations`);
     for (const { name, fields, route } of found) {
       const command = commandAt(program, name.split('.'));
       t.equal(command?.name(), name.split('.')[1], name);
