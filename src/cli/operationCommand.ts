@@ -1,4 +1,5 @@
 /** Makes a command from an operation: its options and arguments are the fields, its text is that of the operation. */
+import { isDeepStrictEqual } from 'node:util';
 import { type Command, InvalidArgumentError } from 'commander';
 import * as z from 'zod';
 import type { Config } from '../config/config.ts';
@@ -34,7 +35,7 @@ interface OperationForm<Own extends Fields, Answer, Options extends readonly Par
   /** Fields that have no option, because the command finds their values by itself. */
   finds?: readonly (keyof Own)[];
   find?(typed: Given<Options>, config: Config): GivenFields<Own> | Promise<GivenFields<Own>>;
-  show(answer: Answer, config: Config, typed: Given<Options>, fields: GivenFields<Own>): void;
+  show(answer: Answer, config: Config, typed: Given<Options>, fields: GivenFields<Own>): void | Promise<void>;
 }
 
 export function operationCommand<
@@ -50,21 +51,25 @@ export function operationCommand<
   const { finds = [], misuse, find, show, ...explanation } = form;
   const names: Readonly<Record<string, string | undefined>> = form.names ?? {};
   const typed = Object.entries(stated.fields).filter(([field]) => !finds.includes(field));
-  const isArgument = (field: string) => stated.route.path.includes(`{${field}}`);
-  const places = typed.filter(([field]) => isArgument(field));
+  const isArgument = ([field, one]: [string, Field]) =>
+    stated.route.path.includes(`{${field}}`) || one.typed?.startsWith('[') === true;
+  const places = typed.filter(isArgument);
   const options = typed
-    .filter(([field]) => !isArgument(field))
+    .filter((one) => !isArgument(one))
     .map(([field, one]) => ({ field, parameter: optionOf(names[field] ?? field, one) }));
   const extra: readonly Parameter[] = form.options ?? [];
   const fieldsIn = (given: Record<string, unknown>, args: readonly unknown[]) =>
     Object.fromEntries([
-      ...places.map(([field], n) => [field, args[n]]),
+      // Commander makes an empty list of one that is left out.
+      ...places.map(([field], n) => [field, isDeepStrictEqual(args[n], []) ? undefined : args[n]]),
       ...options.map(({ field, parameter }) => [field, given[memberOf(parameter)]]),
     ]) as GivenFields<Own>;
   return command(name, {
     description: [stated.says, stated.explains].filter((text) => text !== undefined).join(' '),
     ...explanation,
-    arguments: places.map(([, { typed = '', says, schema }]) => argument(typed, says, parserOf(schema))),
+    arguments: places.map(([, { typed = '', says, schema }]) =>
+      argument(typed, says, isSeveral(typed) ? {} : parserOf(schema)),
+    ),
     options: [CONFIG, ...options.map(({ parameter }) => parameter), ...extra] as readonly Parameter[],
     misuse: (given, ...args) =>
       misuse?.(given as unknown as Given<Options>, fieldsIn(given as Record<string, unknown>, args)),
@@ -77,7 +82,7 @@ export function operationCommand<
       const answer = await (stated.needs === 'store'
         ? runOnStore(stated as AdminOperation<StoreParts, Own, Answer>, config, fields)
         : askOperation(stated, config.admin.socket, fields));
-      show(answer, config, own, fields);
+      await show(answer, config, own, fields);
     },
   });
 }
@@ -88,13 +93,19 @@ function optionOf(name: string, field: Field): Parameter {
   const bare = bareOf(schema);
   const standard = schema instanceof z.ZodPrefault ? schema.def.defaultValue : undefined;
   const isFlag = bare.type === 'boolean';
+  const one = isSeveral(typed) && bare instanceof z.ZodArray ? bare.element : bare;
   return option(typed === undefined ? flag : `${flag} ${typed}`, says, {
-    ...(bare instanceof z.ZodEnum
-      ? { choices: bare.options.map(String) }
+    ...(one instanceof z.ZodEnum
+      ? { choices: one.options.map(String) }
       : !isFlag && { parse: parserOf(schema) }),
     ...(isRequired(field) && { required: true as const }),
     ...(standard !== undefined && !isFlag && { default: standard, shown: String(standard) }),
   });
+}
+
+/** Whether each value of a list is typed as a word of its own: `<name...>`. */
+function isSeveral(typed = ''): boolean {
+  return typed.includes('...');
 }
 
 /** Checks a value, and leaves it as the operation expects it. */

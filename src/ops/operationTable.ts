@@ -11,6 +11,7 @@ import {
 } from './daemonOperations.ts';
 import {
   addWebhook,
+  changeWebhook,
   disableWebhook,
   enableWebhook,
   removeWebhook,
@@ -41,6 +42,7 @@ export const ADMIN_OPERATIONS: readonly AdminOperation<DaemonParts & StoreParts>
   addWebhook,
   listWebhooks,
   showWebhook,
+  changeWebhook,
   rotateWebhook,
   disableWebhook,
   enableWebhook,
