@@ -1,4 +1,5 @@
 /** Parts that the pages of the screen Access share. */
+import { formatDuration } from '../base/units.ts';
 import { english } from './english.ts';
 import { exact, type Html, html } from './html.ts';
 import { sectionHead, selectField } from './pageFrame.ts';
@@ -14,7 +15,7 @@ export function accessHead(here: keyof typeof words.sections): Html {
   return sectionHead(words.title, words.sections, here);
 }
 
-export const HOUR_MS = 3_600_000;
+const HOUR_MS = 3_600_000;
 
 /** The duration chosen in a form, in units of `unitMs`; undefined if "no limit" was chosen. Throws Refusal. */
 export function durationIn(
@@ -27,6 +28,11 @@ export function durationIn(
   if (chosen === null || !Object.hasOwn(choices, chosen))
     throw new Refusal(400, words.badChoice, words.badHow);
   return chosen === '' ? undefined : Number(chosen) * unitMs;
+}
+
+/** How long the former key or secret stays valid, as the form has it. Throws Refusal. */
+export function overlapIn(form: URLSearchParams): string {
+  return formatDuration(durationIn(form, 'overlap', words.overlaps, HOUR_MS) ?? 0);
 }
 
 /** How long the former key or secret stays valid. One day is preselected. */

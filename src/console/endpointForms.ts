@@ -1,72 +1,65 @@
 /** Administration of webhook endpoints: add, change and remove them, and rotate their secrets. */
-import { WEBHOOK_EVENTS, type WebhookEndpoint } from '../store/webhookStore.ts';
-import { addEndpoint, alterEndpoint, removeEndpoint, replaceSecret } from '../webhook/endpointActs.ts';
-import {
-  type EndpointChange,
-  type EndpointFields,
-  readEndpointFields,
-  withFields,
-} from '../webhook/endpoints.ts';
-import { durationIn, HOUR_MS, overlapField } from './accessParts.ts';
+
+import { addWebhook, changeWebhook, removeWebhook, rotateWebhook } from '../ops/endpointOperations.ts';
+import { perform } from '../ops/operation.ts';
+import { WEBHOOK_EVENTS, type WebhookEndpoint, type WebhookEvent } from '../store/webhookStore.ts';
+import { overlapField, overlapIn } from './accessParts.ts';
 import { refuseEndpointAct } from './endpointParts.ts';
 import { english } from './english.ts';
 import { exact, type Html, type HtmlContent, html } from './html.ts';
 import type { NewSecrets } from './newSecrets.ts';
 import { requireSure, sureBox, tokenField } from './pageFrame.ts';
-import { changing, type Redirect, Refusal, type ScreenRequest, type ScreenRoute } from './screen.ts';
+import { changing, type Redirect, type ScreenRequest, type ScreenRoute } from './screen.ts';
 import type { Session } from './sessions.ts';
 import type { Sources } from './sources.ts';
 
 const words = english.webhooks;
 const LIST = '/access/webhooks';
 
-export function endpointFormRoutes({ store, webhookPolicy }: Sources, newSecrets: NewSecrets): ScreenRoute[] {
+export function endpointFormRoutes(sources: Sources, newSecrets: NewSecrets): ScreenRoute[] {
   const change = (path: string, act: (request: ScreenRequest, id: string) => Promise<Redirect>) =>
     changing(`${LIST}${path}`, 'administrator', (request) =>
       act(request, request.params.id ?? '').catch(refuseEndpointAct),
     );
   return [
     change('', async ({ form, session, actor }) => {
-      const client = form.get('client') ?? '';
-      const { id, secrets } = await addEndpoint(store, client, fieldsIn(form, webhookPolicy), actor);
-      return newSecrets.add(session, { kind: 'webhook', secret: secrets[0]?.secret ?? '', id });
+      const wanted = { client: form.get('client') ?? undefined, ...fieldsIn(form) };
+      const { id, secret } = await perform(addWebhook, sources, wanted, actor);
+      return newSecrets.add(session, { kind: 'webhook', secret, id });
     }),
     change('/:id/change', async ({ form, actor }, id) => {
-      const make = unlessStale(withFields(fieldsIn(form, webhookPolicy)), form);
-      await alterEndpoint(store, id, make, { name: 'webhook.change', actor });
+      const wanted = { endpoint_id: id, ...fieldsIn(form), revision: revisionIn(form) };
+      await perform(changeWebhook, sources, wanted, actor);
       return { location: `${LIST}/${id}`, notice: words.isChanged };
     }),
     change('/:id/rotate', async ({ form, session, actor }, id) => {
-      const overlapMs = durationIn(form, 'overlap', english.access.overlaps, HOUR_MS) ?? 0;
-      const { secret } = await replaceSecret(store, id, overlapMs, actor);
+      const wanted = { endpoint_id: id, overlap: overlapIn(form) };
+      const { secret } = await perform(rotateWebhook, sources, wanted, actor);
       return newSecrets.add(session, { kind: 'webhook', secret, id });
     }),
     change('/:id/remove', async ({ form, actor }, id) => {
       requireSure(form, words.removeSure, english.access.badHow);
-      await removeEndpoint(store, id, actor);
+      await perform(removeWebhook, sources, { endpoint_id: id }, actor);
       return { location: LIST, notice: words.isRemoved };
     }),
   ];
 }
 
-/** Throws a ServiceError that names the invalid field. */
-function fieldsIn(form: URLSearchParams, policy: Sources['webhookPolicy']): EndpointFields {
-  const [url, description] = [form.get('url'), form.get('description')];
-  const fields = { url, events: form.getAll('event'), description: description ?? '' };
-  return readEndpointFields(fields, ['url', 'events', 'description'], policy);
-}
-
-/** The same change, but refused if it would overwrite a change made since the form was rendered. */
-export function unlessStale(make: EndpointChange, form: URLSearchParams): EndpointChange {
-  return (current) => {
-    const next = make(current);
-    const isStale = next !== undefined && form.get('revision') !== String(current.revision);
-    if (isStale) throw new Refusal(409, words.changedMeanwhile, words.changedMeanwhileHow);
-    return next;
+function fieldsIn(form: URLSearchParams) {
+  return {
+    url: form.get('url') ?? undefined,
+    // An operation refuses other types than those of the form.
+    events: form.getAll('event') as WebhookEvent[],
+    description: form.get('description') ?? '',
   };
 }
 
-/** The revision of the endpoint that the page shows: see {@link unlessStale}. */
+/** The revision that the page showed. */
+export function revisionIn(form: URLSearchParams): number {
+  return Number(form.get('revision') ?? -1);
+}
+
+/** See {@link revisionIn}. */
 export function revisionField({ revision }: WebhookEndpoint): Html {
   return html`<input type="hidden" name="revision" value="${revision}">`;
 }

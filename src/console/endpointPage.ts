@@ -1,9 +1,10 @@
 /** The page of a webhook endpoint: its messages, which operators can send again, and its state, which administrators change. */
-import type { ActName } from '../manifest/auditRecord.ts';
+
+import { disableWebhook, enableWebhook, findEndpoint } from '../ops/endpointOperations.ts';
+import { perform } from '../ops/operation.ts';
+import { replayWebhook } from '../ops/webhookMessages.ts';
 import type { Store } from '../store/store.ts';
-import { alterEndpoint, findEndpoint, replayLetters } from '../webhook/endpointActs.ts';
-import { disabled, type EndpointChange, enabled } from '../webhook/endpoints.ts';
-import { endpointFormRoutes, endpointForms, revisionField, unlessStale } from './endpointForms.ts';
+import { endpointFormRoutes, endpointForms, revisionField, revisionIn } from './endpointForms.ts';
 import { addressOf, allFaring, endpointState, type Faring, refuseEndpointAct } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, html, named } from './html.ts';
@@ -16,7 +17,6 @@ import type { Sources } from './sources.ts';
 import { card, definitions, figure, moment } from './values.ts';
 
 const words = english.webhooks;
-const MESSAGE_ID = /^msg_[0-9a-f]{32}$/;
 
 export function endpointRoutes(sources: Sources, newSecrets: NewSecrets): ScreenRoute[] {
   const { store, clock } = sources;
@@ -30,28 +30,27 @@ export function endpointRoutes(sources: Sources, newSecrets: NewSecrets): Screen
       const notice = await act(request, id).catch(refuseEndpointAct);
       return { location: `/access/webhooks/${id}`, notice };
     });
-  const alter = async (id: string, make: EndpointChange, name: ActName, actor: ScreenRequest['actor']) =>
-    alterEndpoint(store, id, make, { name, actor });
   return [
     reading('/access/webhooks/:id', (request) => endpointPage(store, request, { newSecrets, now: clock() })),
     change('enable', 'administrator', async ({ form, actor }, id) => {
-      await alter(id, unlessStale(enabled, form), 'webhook.enable', actor);
+      await perform(enableWebhook, sources, { endpoint_id: id, revision: revisionIn(form) }, actor);
       return words.isEnabled;
     }),
     change('disable', 'administrator', async ({ form, actor }, id) => {
       requireSure(form, words.disableSure, english.access.badHow);
-      await alter(id, unlessStale(disabled(clock()), form), 'webhook.disable', actor);
+      await perform(disableWebhook, sources, { endpoint_id: id, revision: revisionIn(form) }, actor);
       return words.isDisabled;
     }),
     change('replay', 'operator', async ({ form, actor }, id) => {
       const chosen = chosenIn(form);
-      const { replayed, isDisabled } = await replayLetters(store, id, chosen, actor);
+      const wanted = { endpoint_id: id, webhook_ids: chosen };
+      const { replayed, status } = await perform(replayWebhook, sources, wanted, actor);
       if (replayed === 0) throw new Refusal(409, words.noneReplayed, words.noneReplayedHow);
       const left = (chosen?.length ?? 0) - replayed;
       const notes = [
         words.replayed(replayed),
         left > 0 && words.replayLeft(left),
-        isDisabled && words.untilEnabled,
+        status === 'disabled' && words.untilEnabled,
       ];
       return notes.filter((note) => note !== false).join(' ');
     }),
@@ -66,8 +65,7 @@ function chosenIn(form: URLSearchParams): string[] | undefined {
     return undefined;
   }
   const chosen = form.getAll('message');
-  if (chosen.length === 0 || !chosen.every((id) => MESSAGE_ID.test(id)))
-    throw new Refusal(400, words.noneChosen, english.access.badHow);
+  if (chosen.length === 0) throw new Refusal(400, words.noneChosen, english.access.badHow);
   return chosen;
 }
 

@@ -47,8 +47,9 @@ export function endpointState(is: Faring['is']): Html {
 
 /** Passes on a refusal by the store as one that the user can remedy. */
 export function refuseEndpointAct(error: unknown): never {
-  if (error instanceof OperatorError && error.code === 'not_found')
-    throw new Refusal(404, words.noEndpoint, words.noEndpointHow);
+  const code = error instanceof OperatorError ? error.code : undefined;
+  if (code === 'not_found') throw new Refusal(404, words.noEndpoint, words.noEndpointHow);
+  if (code === 'changed_meanwhile') throw new Refusal(409, words.changedMeanwhile, words.changedMeanwhileHow);
   return refuseWith(english.access.badHow)(error);
 }
 

@@ -9,7 +9,7 @@ import { keyState } from '../store/apiKeys.ts';
 import { type Credential, SCOPES } from '../store/credentialStore.ts';
 import type { Store } from '../store/store.ts';
 import type { WebhookEndpoint } from '../store/webhookStore.ts';
-import { durationIn, HOUR_MS, overlapField } from './accessParts.ts';
+import { durationIn, overlapField, overlapIn } from './accessParts.ts';
 import { addressOf, allFaring, endpointState } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
@@ -50,8 +50,8 @@ export function keyRoutes(sources: Sources, newSecrets: NewSecrets): ScreenRoute
       return { apiKey, id };
     }),
     change('/access/keys/:id/rotate', async ({ form, params, actor }) => {
-      const overlap = formatDuration(durationIn(form, 'overlap', words.overlaps, HOUR_MS) ?? 0);
-      const made = await perform(rotateApiKey, sources, { key_id: params.id, overlap }, actor);
+      const wanted = { key_id: params.id, overlap: overlapIn(form) };
+      const made = await perform(rotateApiKey, sources, wanted, actor);
       return { apiKey: made.api_key, id: made.id };
     }),
     change('/access/keys/:id/revoke', async ({ form, params, actor }) => {

@@ -8,7 +8,6 @@ import type { Drills } from '../ops/drills.ts';
 import type { StoreParts } from '../ops/operationParts.ts';
 import type { PresentedEpoch } from '../ops/presentEpochs.ts';
 import type { Batch, Store } from '../store/store.ts';
-import type { TargetPolicy } from '../web/policy.ts';
 import type { History } from './loadHistory.ts';
 import type { EpochActs, Proposals } from './proposals.ts';
 import type { Sessions } from './sessions.ts';
@@ -34,8 +33,6 @@ export interface Sources {
   trailChecks: Pick<TrailChecks, 'begin' | 'isUnderWay' | 'last'>;
   /** As it is in force. */
   config: StoreParts['config'];
-  /** The rules for endpoint URLs. */
-  webhookPolicy: Pick<TargetPolicy, 'guard'>;
   /** Values that may contain secrets, such as the path of a URL, are omitted unless `isWhole`. */
   settings(how: { isWhole: boolean }): readonly ShownSetting[];
 }

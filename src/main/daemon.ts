@@ -321,7 +321,7 @@ async function openFaces(program: Working): Promise<Running> {
       console: program.console?.sessions,
     }),
   );
-  const shown = { ...common, status, drills, webhookPolicy: api.webhookPolicy, tls: consoleTls };
+  const shown = { ...common, status, drills, tls: consoleTls };
   await openConsole(program, shown);
   const server = await openApiServer(app, program);
   const running = { version: packageVersion(), config_sha256: config.sha256 };
@@ -346,7 +346,7 @@ async function openConsole(
   {
     tls: certificates,
     ...shown
-  }: Pick<ConsoleOptions, 'clock' | 'logger' | 'onFatal' | 'drills' | 'webhookPolicy'> & {
+  }: Pick<ConsoleOptions, 'clock' | 'logger' | 'onFatal' | 'drills'> & {
     status: Awaited<ReturnType<typeof openAdministration>>['status'];
     tls: TlsCertificates | undefined;
   },

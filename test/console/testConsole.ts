@@ -23,7 +23,6 @@ import type { AdminStatus } from '../../src/health/statusSchema.ts';
 import { type ActName, type AuditRecord, parseAuditRecord } from '../../src/manifest/auditRecord.ts';
 import { createStore, openStore } from '../../src/store/lmdb/open.ts';
 import type { Store } from '../../src/store/store.ts';
-import { TargetPolicy } from '../../src/web/policy.ts';
 import { type BrowserPage, openPage } from '../page/chromium.ts';
 import { epoch, identity } from '../store/samples.ts';
 import { freePort } from '../support/freePort.ts';
@@ -170,7 +169,6 @@ export async function openTestConsole(
         http: {},
         webhooks: { allow: ['https://hooks.example.com'] },
       }) as unknown as Config,
-    webhookPolicy: new TargetPolicy(['https://hooks.example.com']),
     settings: () => [],
     backups: { state: () => undefined, ask: async () => true },
     epochActs: { plan: unplannable, cancel: unplannable },

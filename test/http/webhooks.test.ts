@@ -1,6 +1,5 @@
 import t from 'tap';
-import { actOfProcess, actorOfProcess } from '../../src/store/acts.ts';
-import { alterEndpoint } from '../../src/webhook/endpointActs.ts';
+import { actOfProcess } from '../../src/store/acts.ts';
 import { disabled } from '../../src/webhook/endpoints.ts';
 import { newSecret, parseSecret } from '../../src/webhook/signature.ts';
 import { openTestApp, pdfOf } from '../support/app.ts';
@@ -273,8 +272,11 @@ t.test(
     }
     t.equal((await client.get(`${ALL}/${id}`)).status, 200, 'endpoints are still shown');
     const before = await store.trail.newest();
-    const actor = { name: 'webhook.disable', actor: actorOfProcess('command') } as const;
-    await alterEndpoint(store, id, disabled(Date.now()), actor);
+    await store.webhooks.endpoints.change(
+      id,
+      disabled(Date.now()),
+      actOfProcess('command', 'webhook.disable', {}),
+    );
     t.equal(await store.trail.newest(), before + 1, 'an administrator disabled it');
     await adopt();
     isForked = false;
