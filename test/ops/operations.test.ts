@@ -281,13 +281,12 @@ t.test('a daemon that does not know an operation is named as older', async (t) =
   const server = createServer((_, res) => res.writeHead(404).end(JSON.stringify({ error })));
   server.listen(join(sandbox.dir, 'state', 'admin.sock'));
   t.teardown(() => server.close());
-  const { status, stderr } = await sandbox.pdfseal([
-    'keys',
-    'issue',
-    ...NAMES,
-    '--config',
-    sandbox.configFile,
-  ]);
-  t.equal(status, 1);
-  t.match(JSON.parse(stderr), { error: { code: 'older_daemon', remedy: /^Restart the daemon/ } });
+  for (const args of [
+    ['keys', 'issue', ...NAMES],
+    ['webhooks', 'test', 'we_1', '--json'],
+  ]) {
+    const { status, stderr } = await sandbox.pdfseal([...args, '--config', sandbox.configFile]);
+    t.equal(status, 1);
+    t.match(JSON.parse(stderr), { error: { code: 'older_daemon', remedy: /^Restart the daemon/ } });
+  }
 });

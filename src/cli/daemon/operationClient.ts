@@ -117,16 +117,16 @@ export async function askOperation<Own extends Fields, Answer extends z.ZodType>
 }
 
 /** The refusal as this process would have thrown it. */
-function refusalOf({ name, needs, role }: AdminOperation<never>, refusal: AdminRefusal): Error {
+function refusalOf({ name, role }: AdminOperation<never>, refusal: AdminRefusal): Error {
   const { code, told, message } = refusal;
-  if (role === 'owner' && code === 'insufficient_scope')
-    return new OperatorError(message, { cause: refusal, code, remedy: 'run this as root' });
-  if (needs === 'daemon') return refusal;
   if (code === 'not_found' && told.startsWith('There is nothing at this path'))
     return new OperatorError(`the running daemon does not know ${name.replace('.', ' ')}`, {
       cause: refusal,
       code: 'older_daemon',
     });
+  if (role !== 'owner') return refusal;
+  if (code === 'insufficient_scope')
+    return new OperatorError(message, { cause: refusal, code, remedy: 'run this as root' });
   if (code === 'not_found' || code === 'invalid_request')
     return new OperatorError(told, { code: code === 'not_found' ? code : undefined });
   return Object.hasOwn(ERROR_KINDS, code) ? new ServiceError(code as ErrorCode, told) : refusal;
