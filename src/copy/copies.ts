@@ -51,6 +51,17 @@ function stripMsMax(bytes: number, ofSmallMs = STRIP_MS_MAX): number {
   return ofSmallMs + Math.ceil((1000 * bytes) / STRIP_BYTES_PER_SECOND_MIN);
 }
 
+/** Where a document is: the name of its file in the folder, and where it begins in it if that is not 0. */
+export interface Place {
+  file: string;
+  at?: number | undefined;
+}
+
+/** A document as it is recorded in the store; {@link Copies.file} finds it again. */
+export function recordOf({ name, at, key }: CipheredFile): { file: string; at?: number; key: string } {
+  return { file: name, ...(at > 0 && { at }), key: key.toString('base64') };
+}
+
 /** The user of a copy. */
 export interface Owner {
   clientId: string;
@@ -60,9 +71,14 @@ export interface Owner {
   isAwaited: boolean;
 }
 
-/** Opens the folder. Removes files that are not `known`: they belong to documents that were never accepted. */
-export async function openCopies(options: CopiesOptions, known: ReadonlySet<string>): Promise<Copies> {
+/** Opens the folder with these documents. Removes all other files: they belong to documents that were never accepted. */
+export async function openCopies(
+  options: CopiesOptions,
+  documents: AsyncIterable<Place> | Iterable<Place>,
+): Promise<Copies> {
   makeFolder(options.path, 0o700);
+  const known = new Set<string>();
+  for await (const { file } of documents) known.add(file);
   const usage = { files: 0, bytes: 0 };
   for (const name of await readdir(options.path)) {
     if (known.has(name)) {
@@ -115,7 +131,7 @@ export class Copies {
     const file = await this.strip(source, { clientId: '', isAwaited: false });
     let stripped = '';
     for await (const chunk of readCiphered(file)) stripped += chunk;
-    await this.remove(file.name);
+    await this.remove(recordOf(file));
     assert(stripped === PROBED, 'the strippers give the known result');
   }
 
@@ -153,7 +169,7 @@ export class Copies {
     if (result.kind === 'copied') await rm(source.path, { force: true });
     await syncFolder(this.#options.path);
     return result.kind === 'copied'
-      ? { ...source, name, path: targetPath, key: Buffer.from(result.key) }
+      ? { ...source, name, path: targetPath, at: 0, key: Buffer.from(result.key) }
       : source;
   }
 
@@ -187,14 +203,14 @@ export class Copies {
     }
   }
 
-  /** The path of the file with this name. */
-  file(name: string, key: Uint8Array, bytes: number): CipheredFile {
-    return { name, path: join(this.#options.path, name), key: Buffer.from(key), bytes };
+  /** A recorded document of this length; see {@link recordOf}. */
+  file({ file, at = 0, key }: Place & { key: string }, bytes: number): CipheredFile {
+    return { name: file, path: join(this.#options.path, file), at, key: Buffer.from(key, 'base64'), bytes };
   }
 
-  /** A missing file was already removed. */
-  async remove(name: string): Promise<void> {
-    const path = join(this.#options.path, name);
+  /** A missing document was already removed. */
+  async remove({ file }: Place): Promise<void> {
+    const path = join(this.#options.path, file);
     const found = await stat(path).catch((error: unknown) => {
       if (codeOf(error) !== 'ENOENT') throw error;
     });
@@ -210,11 +226,12 @@ export class Copies {
 }
 
 /** The bytes of a document. */
-export async function* readCiphered({ path, key, bytes }: CipheredFile): AsyncGenerator<Buffer> {
+export async function* readCiphered({ path, at, key, bytes }: CipheredFile): AsyncGenerator<Buffer> {
   await using file = await open(path, 'r');
   const decrypt = keystream(key);
   for (let position = 0; position < bytes; ) {
-    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(Math.min(READ_BYTES, bytes - position)));
+    const length = Math.min(READ_BYTES, bytes - position);
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(length), 0, length, at + position);
     if (bytesRead === 0) throw new Error('a copy is shorter than when it was written');
     position += bytesRead;
     yield decrypt(buffer.subarray(0, bytesRead));

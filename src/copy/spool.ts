@@ -4,11 +4,13 @@ import { join } from 'node:path';
 import { keystream, newKey } from './cipher.ts';
 import { requireDiskSpace, storageFailure } from './storage.ts';
 
-/** An encrypted file with a document. Without the key, the file is unreadable. */
+/** An encrypted document, in a file that it can share with others. Without the key, it is unreadable. */
 export interface CipheredFile {
   /** File name in the folder. */
   name: string;
   path: string;
+  /** Where the document begins in the file. */
+  at: number;
   key: Buffer;
   bytes: number;
 }
@@ -62,7 +64,7 @@ export class Spool {
     }
     await file.close();
     this.#rethrow();
-    return { name: this.#name, path: this.#path, key: this.#key, bytes: this.#bytes };
+    return { name: this.#name, path: this.#path, at: 0, key: this.#key, bytes: this.#bytes };
   }
 
   /** Removes the file in any state. */

@@ -11,6 +11,7 @@ import { endTask, requireWanted, type TaskState, watchTask } from './taskState.t
 /** A {@link CipheredFile}, as part of a message. */
 export interface TaskFile {
   path: string;
+  at: number;
   key: Uint8Array;
   bytes: number;
 }
@@ -53,7 +54,7 @@ export async function strip({ source, targetPath, ...by }: StripTask): Promise<S
     const edits = await reading(source, search);
     if (edits.length === 0) return { kind: 'nothing' };
     const key = await reading(source, (document) => copy(document, edits, { targetPath, state }));
-    const left = await reading({ ...source, path: targetPath, key }, search);
+    const left = await reading({ ...source, path: targetPath, at: 0, key }, search);
     if (left.length > 0) throw new NotStrippable('its copy would still have XMP');
     return { kind: 'copied', key };
   } catch (error) {
@@ -101,14 +102,14 @@ function end(clientId: string): void {
 }
 
 async function reading<T>(
-  { path, key, bytes }: TaskFile,
+  { path, at, key, bytes }: TaskFile,
   use: (document: ByteSource) => T | Promise<T>,
 ): Promise<T> {
   const file = openSync(path, 'r');
   const read = (position: number, length: number) => {
     const data = Buffer.allocUnsafe(Math.max(0, Math.min(length, bytes - position)));
     for (let filled = 0; filled < data.length; ) {
-      const count = readSync(file, data, filled, data.length - filled, position + filled);
+      const count = readSync(file, data, filled, data.length - filled, at + position + filled);
       if (count === 0) throw new Error('a document is shorter than when it was written');
       filled += count;
     }

@@ -40,7 +40,7 @@ export function getDocument(options: DocumentRouteOptions): Middleware {
     if (ctx.method === 'HEAD') return;
     const leave = options.downloads.take(callerOf(ctx).viewer.clientId);
     ctx.set('Content-Digest', ctx.response.get('Repr-Digest'));
-    const file = options.copies.file(copy.file, Buffer.from(copy.key, 'base64'), digests.bytes);
+    const file = options.copies.file(copy, digests.bytes);
     try {
       const chunks = inTime(readVerified(file, digests.sha256), options.patience, () => ctx.res.destroy());
       ctx.body = await bodyOf(chunks);

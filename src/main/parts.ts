@@ -156,15 +156,16 @@ async function openLimits({ live, store, time, metrics, logger }: Stored): Promi
  * deleted when they expire.
  */
 async function openCopiesOf({ config, store, own }: Stored): Promise<Copies> {
-  const known = new Set<string>();
-  for await (const { copy } of store.copies.all()) known.add(copy.file);
+  async function* documents() {
+    for await (const { copy } of store.copies.all()) yield copy;
+  }
   const options = {
     path: config.documentsDir,
     freeBytesMin: 2 * config.storage.freeBytesMin,
     workers: config.hash.workers,
     stripperSocket: fromEnvironment('PDFSEALD_STRIPPER_SOCKET'),
   };
-  const copies = own(await openCopies(options, known));
+  const copies = own(await openCopies(options, documents()));
   if (config.complianceMode) await copies.probe();
   return copies;
 }

@@ -35,10 +35,7 @@ export function sealedFilesOf({ store, trust, copies, ...kept }: SealedFilesOpti
       const digests = job.content?.sealedDocument;
       const copy = digests && (await keptCopy(job, { store, ...kept }));
       if (digests === undefined || copy === undefined) return undefined;
-      return readVerified(
-        copies.file(copy.file, Buffer.from(copy.key, 'base64'), digests.bytes),
-        digests.sha256,
-      );
+      return readVerified(copies.file(copy, digests.bytes), digests.sha256);
     },
     trust: () => encodeTrust(trust()),
   };

@@ -1,6 +1,5 @@
-import { toBase64 } from '../base/bytes.ts';
 import { ServiceError } from '../base/errors.ts';
-import { type Copies, type Owner, readCiphered } from '../copy/copies.ts';
+import { type Copies, type Owner, readCiphered, recordOf } from '../copy/copies.ts';
 import type { CipheredFile, Spool } from '../copy/spool.ts';
 import type { Hasher } from '../hash/hasher.ts';
 import type { HashPool } from '../hash/pool.ts';
@@ -142,12 +141,11 @@ export class DocumentPass {
   ): Promise<ReceivedDocument> {
     const received = await spool.end();
     let file = received;
-    const discard = () => copies.remove(file.name);
+    const discard = () => copies.remove(recordOf(file));
     try {
       file = await copies.strip(received, owner);
       const sealedDocument = file === received ? content.document : await this.#digest(file);
-      const copy = { file: file.name, key: toBase64(file.key) };
-      return { content: { ...content, sealedDocument }, copy, discard };
+      return { content: { ...content, sealedDocument }, copy: recordOf(file), discard };
     } catch (error) {
       await discard();
       throw error;

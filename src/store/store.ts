@@ -230,6 +230,8 @@ export interface Acceptance {
 export interface StoredCopy {
   /** Name of the file in the folder of copies. */
   file: string;
+  /** Where the copy begins in the file; absent for 0. */
+  at?: number;
   /** Base64. Once this is gone, the file cannot be read. */
   key: string;
 }

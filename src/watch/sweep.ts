@@ -1,7 +1,13 @@
 import type { Logger } from 'pino';
 import { Rounds } from '../base/rounds.ts';
 import type { Timekeeping } from '../seal/timekeeping.ts';
-import { IDEMPOTENCY_RETENTION_MS, type JobCopy, QUOTA_RETENTION_MS, type Store } from '../store/store.ts';
+import {
+  IDEMPOTENCY_RETENTION_MS,
+  type JobCopy,
+  QUOTA_RETENTION_MS,
+  type Store,
+  type StoredCopy,
+} from '../store/store.ts';
 
 const INTERVAL_MS = 60_000;
 /** Entries removed in one transaction: few enough not to delay a batch waiting behind them. */
@@ -9,7 +15,7 @@ const STEP_ENTRIES_MAX = 500;
 
 export interface SweepOptions {
   store: Pick<Store, 'jobs' | 'copies' | 'credentials' | 'serviceTime' | 'pages'>;
-  copies: { remove(file: string): Promise<void> };
+  copies: { remove(copy: StoredCopy): Promise<void> };
   /** How long a copy is kept after its job was accepted. */
   documentRetentionMs: number;
   time: Pick<Timekeeping, 'ageMs' | 'date'>;
@@ -58,7 +64,7 @@ async function sweepCopies(sweep: Sweep): Promise<number> {
   // now.
   for (const { jobId, copy } of expired) {
     await copies
-      .remove(copy.file)
+      .remove(copy)
       .catch((err) => logger.error({ err, job_id: jobId }, 'an expired copy stays on disk'));
   }
   return expired.length;

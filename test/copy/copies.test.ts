@@ -21,6 +21,7 @@ import {
   openCopies,
   readCiphered,
   readVerified,
+  recordOf,
 } from '../../src/copy/copies.ts';
 import { LABORIOUS, metadata, onePage, PACKET, pdfFile } from '../support/pdf.ts';
 import { randomBytes } from '../support/seed.ts';
@@ -29,14 +30,11 @@ const DOCUMENT = pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata() });
 
 const OWNER = { clientId: 'a', isAwaited: true };
 
-async function open(
-  t: Test,
-  { known = [], ...overrides }: Partial<CopiesOptions> & { known?: string[] } = {},
-) {
+async function open(t: Test, overrides: Partial<CopiesOptions> = {}) {
   const parent = mkdtempSync(join(tmpdir(), 'pdfseal-copies-'));
   const path = join(parent, 'documents');
   t.teardown(() => rmSync(parent, { recursive: true, force: true }));
-  const copies = await openCopies({ path, freeBytesMin: 0, workers: 1, ...overrides }, new Set(known));
+  const copies = await openCopies({ path, freeBytesMin: 0, workers: 1, ...overrides }, []);
   t.teardown(() => copies.close());
   return { copies, path };
 }
@@ -68,7 +66,7 @@ t.test('a document on disk looks like noise, and is read back unchanged', async 
     t.equal(onDisk.length, DOCUMENT.length);
     t.equal(onDisk.indexOf('obj'), -1);
     t.equal(statSync(file.path).mode & 0o777, 0o600);
-    await copies.remove(file.name);
+    await copies.remove(recordOf(file));
   }
   t.equal(statSync(path).mode & 0o777, 0o700);
   t.strictSame(readdirSync(path), []);
@@ -167,10 +165,10 @@ t.test('a start removes unknown files', async (t) => {
   const file = await spooled(copies, DOCUMENT);
   await spooled(copies, DOCUMENT);
   t.equal(readdirSync(path).length, 2);
-  const again = await openCopies({ path, freeBytesMin: 0, workers: 1 }, new Set([file.name]));
+  const again = await openCopies({ path, freeBytesMin: 0, workers: 1 }, [recordOf(file)]);
   t.teardown(() => again.close());
   t.strictSame(readdirSync(path), [file.name]);
-  t.same(await buffer(readCiphered(again.file(file.name, file.key, file.bytes))), DOCUMENT);
+  t.same(await buffer(readCiphered(again.file(recordOf(file), file.bytes))), DOCUMENT);
 });
 
 t.test('a full disk is reported as such', async (t) => {

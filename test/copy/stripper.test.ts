@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
 import { encodeFrame } from '../../src/base/frames.ts';
-import { type CopiesOptions, openCopies, readCiphered } from '../../src/copy/copies.ts';
+import { type CopiesOptions, openCopies, readCiphered, recordOf } from '../../src/copy/copies.ts';
 import { STRIPPER } from '../../src/copy/stripperProcess.ts';
 import {
   abandonTask,
@@ -35,10 +35,7 @@ async function open(t: Test, options: Partial<CopiesOptions> = {}) {
     act(stripper);
   });
   await new Promise<void>((resolve) => server.listen(stripperSocket, resolve));
-  const copies = await openCopies(
-    { path, freeBytesMin: 0, workers: 1, stripperSocket, ...options },
-    new Set(),
-  );
+  const copies = await openCopies({ path, freeBytesMin: 0, workers: 1, stripperSocket, ...options }, []);
   t.teardown(async () => {
     await copies.close();
     server.close();
@@ -58,7 +55,7 @@ async function open(t: Test, options: Partial<CopiesOptions> = {}) {
       .then((file) => buffer(readCiphered(file)))
       .catch((error: Error & { code?: string }) => error);
     t.strictSame(readdirSync(path), [received.name], 'nothing else is left');
-    await copies.remove(received.name);
+    await copies.remove(recordOf(received));
     return { outcome, connections };
   };
 }
@@ -161,7 +158,7 @@ t.test('clients that leave cost no other client a stripper', async (t) => {
   });
   await new Promise<void>((resolve) => server.listen(stripperSocket, resolve));
   const path = join(folder, 'documents');
-  const copies = await openCopies({ path, freeBytesMin: 0, workers: 1, stripperSocket }, new Set());
+  const copies = await openCopies({ path, freeBytesMin: 0, workers: 1, stripperSocket }, []);
   t.teardown(async () => {
     await copies.close();
     server.close();
@@ -173,7 +170,7 @@ t.test('clients that leave cost no other client a stripper', async (t) => {
     const received = await spool.end();
     await copies
       .strip(received, { clientId, isAwaited: false, signal })
-      .finally(() => copies.remove(received.name));
+      .finally(() => copies.remove(recordOf(received)));
   };
   await strip('modest', DOCUMENT);
   for (let left = 1; left <= 20; left += 1) {
@@ -217,7 +214,7 @@ t.test('an abandoned search that ends in time costs no stripper', async (t) => {
 
 t.test('a worker that does not give up is replaced', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'stripper-'));
-  const copies = await openCopies({ path: folder, freeBytesMin: 0, workers: 1, stripMsMax: 1 }, new Set());
+  const copies = await openCopies({ path: folder, freeBytesMin: 0, workers: 1, stripMsMax: 1 }, []);
   const path = join(folder, 'fifo');
   t.equal(spawnSync('mkfifo', [path]).status, 0);
   t.teardown(async () => {
@@ -225,7 +222,7 @@ t.test('a worker that does not give up is replaced', async (t) => {
     rmSync(folder, { recursive: true });
   });
   // A thread that opens this file waits for a writer.
-  const blocked = { name: 'fifo', path, key: Buffer.alloc(32), bytes: 1 };
+  const blocked = { name: 'fifo', path, at: 0, key: Buffer.alloc(32), bytes: 1 };
   await t.rejects(copies.strip(blocked, { clientId: 'a', isAwaited: true }), {
     code: 'metadata_not_strippable',
     message: /takes more than/,
@@ -248,7 +245,7 @@ t.test('stripper processes end when they are no longer needed', async (t) => {
     spawnSync('pgrep', ['-P', `${process.pid}`, '-f', 'copy/stripper'], { encoding: 'utf8' }).stdout;
   const path = mkdtempSync(join(tmpdir(), 'stripper-'));
   t.teardown(() => rmSync(path, { recursive: true }));
-  const copies = await openCopies({ path, freeBytesMin: 0, workers: 1 }, new Set());
+  const copies = await openCopies({ path, freeBytesMin: 0, workers: 1 }, []);
   const strip = async (clientId: string, document: Buffer, signal?: AbortSignal) => {
     const spool = copies.spool();
     await spool.update(document);

@@ -81,7 +81,7 @@ async function judgeCopies(store: Store, folder: string): Promise<string[]> {
     const key = Buffer.from(copy.key, 'base64');
     try {
       for await (const _ of readVerified(
-        { name: copy.file, path: join(folder, copy.file), key, bytes },
+        { name: copy.file, path: join(folder, copy.file), at: copy.at ?? 0, key, bytes },
         sha256,
       ));
     } catch (error) {

@@ -115,7 +115,7 @@ export async function openTestApp(t: Test, options: TestOptions = {}): Promise<T
   const documentsDir = join(dir, 'documents');
   const copies = await openCopies(
     { path: documentsDir, freeBytesMin: options.freeBytesMin ?? 0, workers: 1 },
-    new Set(),
+    [],
   );
   t.teardown(() => copies.close());
   const { documentBytesMax = 4 * 1024 * 1024, scanner } = options;

@@ -38,7 +38,7 @@ t.test('expired entries are removed on time, even if they expired during a stop'
   await createStore({ path: storePath, identity, epoch });
   const store = await openStore({ path: storePath, clock, monotonicMs: clock });
   t.teardown(() => store.close());
-  const copies = await openCopies({ path, freeBytesMin: 0, workers: 1 }, new Set());
+  const copies = await openCopies({ path, freeBytesMin: 0, workers: 1 }, []);
   t.teardown(() => copies.close());
   const jobs = [0, 1, 2].map((n) =>
     sampleJob({
