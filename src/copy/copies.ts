@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { open, readdir, rm, stat } from 'node:fs/promises';
+import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
@@ -8,18 +8,17 @@ import { ServiceError } from '../base/errors.ts';
 import { makeFolder, syncFolder } from '../base/folders.ts';
 import { siblingModule } from '../base/package.ts';
 import { SlotQueue } from '../base/slotQueue.ts';
-import { codeOf } from '../base/systemReason.ts';
 import { keystream } from './cipher.ts';
-import { type CipheredFile, Spool } from './spool.ts';
+import { type CopiesUsage, KeptFiles, type Place } from './keptFiles.ts';
+import { Segments, type SegmentsOptions } from './segments.ts';
+import { type CipheredFile, Spool, type SpoolUse } from './spool.ts';
 import { requireDiskSpace, storageFull } from './storage.ts';
 import { abandonTask, newTaskState } from './taskState.ts';
 import type { StripResult, StripTask } from './worker.ts';
 
-export interface CopiesOptions {
+export interface CopiesOptions extends SegmentsOptions {
   /** Folder of the copies; created if it is missing. */
   path: string;
-  /** Bytes to leave free on its disk, for the store. */
-  freeBytesMin: number;
   /** Number of documents stripped concurrently; at least two. */
   workers: number;
   /** Socket of the strippers' unit; by default, strippers are children of this process. */
@@ -51,12 +50,6 @@ function stripMsMax(bytes: number, ofSmallMs = STRIP_MS_MAX): number {
   return ofSmallMs + Math.ceil((1000 * bytes) / STRIP_BYTES_PER_SECOND_MIN);
 }
 
-/** Where a document is: the name of its file in the folder, and where it begins in it if that is not 0. */
-export interface Place {
-  file: string;
-  at?: number | undefined;
-}
-
 /** A document as it is recorded in the store; {@link Copies.file} finds it again. */
 export function recordOf({ name, at, key }: CipheredFile): { file: string; at?: number; key: string } {
   return { file: name, ...(at > 0 && { at }), key: key.toString('base64') };
@@ -77,38 +70,29 @@ export async function openCopies(
   documents: AsyncIterable<Place> | Iterable<Place>,
 ): Promise<Copies> {
   makeFolder(options.path, 0o700);
-  const known = new Set<string>();
-  for await (const { file } of documents) known.add(file);
-  const usage = { files: 0, bytes: 0 };
-  for (const name of await readdir(options.path)) {
-    if (known.has(name)) {
-      usage.files += 1;
-      usage.bytes += (await stat(join(options.path, name))).size;
-    } else await rm(join(options.path, name), { force: true });
-  }
-  await syncFolder(options.path);
-  return new Copies(options, usage);
-}
-
-export interface CopiesUsage {
-  files: number;
-  bytes: number;
+  const files = new KeptFiles(options.path);
+  await files.open(documents);
+  return new Copies(options, files);
 }
 
 /**
- * Copies of documents without XMP. Each has its own file and its own key. The key is in memory until the job is accepted, and then in the
- * job's record. A crash before that leaves an unreadable file. Deleting the key deletes the document.
+ * Copies of documents. Each has its own key, and small ones share files. The key is in memory until the job is accepted, and then in the
+ * job's record. A crash before that leaves unreadable bytes. Deleting the key deletes the document.
  */
 export class Copies {
   readonly #options: CopiesOptions;
   readonly #piscina: Piscina<StripTask, StripResult>;
   readonly #slots: SlotQueue;
-  readonly #usage: CopiesUsage;
+  readonly #files: KeptFiles;
+  readonly #use: SpoolUse;
 
   /** Use {@link openCopies}. */
-  constructor(options: CopiesOptions, usage: CopiesUsage) {
+  constructor(options: CopiesOptions, files: KeptFiles) {
     this.#options = options;
-    this.#usage = usage;
+    this.#files = files;
+    const { freeBytesMin } = options;
+    const segments = new Segments(files, options);
+    this.#use = { files, segments, freeBytesMin, heldBytes: 0 };
     const workers = Math.max(WORKERS_MIN, options.workers);
     this.#slots = new SlotQueue({ of: 'documents to strip', max: workers });
     this.#piscina = new Piscina({
@@ -135,14 +119,13 @@ export class Copies {
     assert(stripped === PROBED, 'the strippers give the known result');
   }
 
-  /** Complete documents that are not removed yet. */
   get usage(): Readonly<CopiesUsage> {
-    return this.#usage;
+    return this.#files.usage;
   }
 
-  /** Creates a file for a document that is about to arrive. */
+  /** Takes a document that is about to arrive. */
   spool(): Spool {
-    return new Spool(this.#options.path, randomUUID(), this.#options.freeBytesMin);
+    return new Spool(this.#use);
   }
 
   /**
@@ -151,11 +134,9 @@ export class Copies {
    * in time. After an error, the file still exists.
    */
   async strip(source: CipheredFile, owner: Owner): Promise<CipheredFile> {
-    this.#usage.files += 1;
-    this.#usage.bytes += source.bytes;
     const name = randomUUID();
     const targetPath = join(this.#options.path, name);
-    await requireDiskSpace(targetPath, source.bytes + this.#options.freeBytesMin);
+    await requireDiskSpace(this.#options.path, source.bytes + this.#options.freeBytesMin);
     const { stripperSocket: socket } = this.#options;
     const task = { source, targetPath, clientId: owner.clientId, socket, state: newTaskState() };
     const result = await this.#run(task, owner);
@@ -166,11 +147,11 @@ export class Copies {
         { parameter: 'preserve_metadata' },
       );
     if (result.kind === 'full') throw storageFull();
-    if (result.kind === 'copied') await rm(source.path, { force: true });
+    if (result.kind === 'nothing') return source;
+    this.#files.grow(this.#files.add(name, 1), source.bytes);
+    await this.remove(recordOf(source));
     await syncFolder(this.#options.path);
-    return result.kind === 'copied'
-      ? { ...source, name, path: targetPath, at: 0, key: Buffer.from(result.key) }
-      : source;
+    return { ...source, name, path: targetPath, at: 0, key: Buffer.from(result.key) };
   }
 
   /** A worker that does not give up in time can be ended at any point of its work, and then leaves its file behind. */
@@ -208,19 +189,13 @@ export class Copies {
     return { name: file, path: join(this.#options.path, file), at, key: Buffer.from(key, 'base64'), bytes };
   }
 
-  /** A missing document was already removed. */
-  async remove({ file }: Place): Promise<void> {
-    const path = join(this.#options.path, file);
-    const found = await stat(path).catch((error: unknown) => {
-      if (codeOf(error) !== 'ENOENT') throw error;
-    });
-    if (found === undefined) return;
-    await rm(path, { force: true });
-    this.#usage.files -= 1;
-    this.#usage.bytes -= found.size;
+  /** Removes the document; its file, too, if none of its other documents is kept. A missing document was already removed. */
+  remove(place: Place): Promise<void> {
+    return this.#files.release(place);
   }
 
   async close(): Promise<void> {
+    await this.#use.segments.close();
     await this.#piscina.destroy();
   }
 }

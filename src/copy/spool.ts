@@ -1,7 +1,10 @@
-import { constants } from 'node:fs';
-import { type FileHandle, open, rm } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { constants, type FileHandle, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { syncFolder } from '../base/folders.ts';
 import { keystream, newKey } from './cipher.ts';
+import type { KeptFiles } from './keptFiles.ts';
+import type { Segments } from './segments.ts';
 import { requireDiskSpace, storageFailure } from './storage.ts';
 
 /** An encrypted document, in a file that it can share with others. Without the key, it is unreadable. */
@@ -15,64 +18,114 @@ export interface CipheredFile {
   bytes: number;
 }
 
-/** If this many bytes are unwritten, the document waits. */
-const PENDING_BYTES_MAX = 1 << 20;
+/** The use that all spools make of a folder and of memory. */
+export interface SpoolUse {
+  files: KeptFiles;
+  segments: Segments;
+  freeBytesMin: number;
+  /** Bytes that are in memory. */
+  heldBytes: number;
+}
 
-/** Writes a document to a file while it arrives. At any time, the file can only be read with the key. */
+/** A larger document gets a file of its own. */
+const SHARING_BYTES_MAX = 1 << 20;
+/** If a document has this many bytes in memory that must be written, it waits. */
+const PENDING_BYTES_MAX = 1 << 20;
+/** If all documents together have this many bytes in memory, those that still arrive are written to files of their own, and wait. */
+const HELD_BYTES_MAX = 32 << 20;
+
+/**
+ * Takes a document while it arrives. A small one stays in memory until its end, and then goes to a file that it shares; a larger one is
+ * written to a file of its own. At any time, the files can only be read with the key, and memory has encrypted bytes only.
+ */
 export class Spool {
-  readonly #name: string;
+  readonly #use: SpoolUse;
+  readonly #name = randomUUID();
   readonly #path: string;
   readonly #key = newKey();
   readonly #encrypt = keystream(this.#key);
-  readonly #freeBytesMin: number;
-  readonly #file: Promise<FileHandle>;
+  /** The file of a document that does not share one. */
+  #file: Promise<FileHandle> | undefined;
   #pending: Buffer[] = [];
   #pendingBytes = 0;
   #bytes = 0;
   #writing: Promise<void> | undefined;
+  #ending: Promise<CipheredFile> | undefined;
   #failure: unknown;
 
-  /** Creates the file, which must not exist. Leaves `freeBytesMin` bytes of the disk free. */
-  constructor(folder: string, name: string, freeBytesMin: number) {
-    this.#name = name;
-    this.#path = join(folder, name);
-    this.#freeBytesMin = freeBytesMin;
-    this.#file = open(this.#path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600);
-    this.#file.catch((error) => this.#fail(error));
+  constructor(use: SpoolUse) {
+    this.#use = use;
+    this.#path = join(use.files.folder, this.#name);
   }
 
-  /** If this returns a promise, the caller must wait for it before writing more. It rejects if the bytes cannot be written. */
+  /** If this returns a promise, the caller must wait for it before writing more. It rejects if the bytes cannot be taken. */
   update(bytes: Uint8Array): Promise<void> | undefined {
-    this.#pending.push(this.#encrypt(bytes));
-    this.#pendingBytes += bytes.length;
-    this.#bytes += bytes.length;
-    this.#writing ??= this.#writeAll();
-    if (this.#pendingBytes < PENDING_BYTES_MAX && this.#failure === undefined) return undefined;
+    if (this.#failure === undefined) {
+      this.#pending.push(this.#encrypt(bytes));
+      this.#hold(bytes.length);
+      this.#bytes += bytes.length;
+      const isMuchHeld = this.#use.heldBytes >= HELD_BYTES_MAX;
+      if (this.#file === undefined) {
+        if (this.#bytes <= SHARING_BYTES_MAX && !isMuchHeld) return undefined;
+        this.#file = open(this.#path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600);
+        this.#file.catch((error) => this.#fail(error));
+      }
+      this.#writing ??= this.#writeAll(this.#file);
+      if (this.#pendingBytes < PENDING_BYTES_MAX && !isMuchHeld) return undefined;
+    }
     const room = this.#written();
     room.catch(() => {}); // end() reports the error too
     return room;
   }
 
-  /** Resolves when the whole document is on disk. Throws ServiceError `storage_full`. */
-  async end(): Promise<CipheredFile> {
+  /** Resolves when the whole document, and the name of its file, is on disk. Throws ServiceError `storage_full`. */
+  end(): Promise<CipheredFile> {
+    this.#ending = this.#file === undefined ? this.#endShared() : this.#endAlone(this.#file);
+    return this.#ending;
+  }
+
+  /** Removes the document in any state. */
+  async discard(): Promise<void> {
+    this.#fail(new Error('the document was abandoned'));
+    await this.#writing;
+    const ended = await this.#ending?.catch(() => undefined);
+    if (ended !== undefined) return this.#use.files.release({ file: ended.name, at: ended.at });
+    if (this.#file === undefined) return;
+    await this.#file.then((file) => file.close()).catch(() => {});
+    await rm(this.#path, { force: true });
+  }
+
+  async #endShared(): Promise<CipheredFile> {
+    this.#rethrow();
+    const chunks = this.#pending.splice(0);
+    try {
+      const { file, at } = await this.#use.segments.append(chunks, this.#bytes);
+      return this.#ended(file, at);
+    } catch (error) {
+      this.#fail(error);
+      throw error;
+    } finally {
+      this.#hold(-this.#bytes);
+    }
+  }
+
+  async #endAlone(opened: Promise<FileHandle>): Promise<CipheredFile> {
     await this.#written();
-    const file = await this.#file;
+    const file = await opened;
     try {
       await file.sync();
+      await syncFolder(this.#use.files.folder);
     } catch (error) {
       this.#fail(error);
     }
     await file.close();
     this.#rethrow();
-    return { name: this.#name, path: this.#path, at: 0, key: this.#key, bytes: this.#bytes };
+    this.#use.files.grow(this.#use.files.add(this.#name, 1), this.#bytes);
+    return this.#ended(this.#name, 0);
   }
 
-  /** Removes the file in any state. */
-  async discard(): Promise<void> {
-    this.#failure ??= new Error('the document was abandoned');
-    await this.#writing;
-    await this.#file.then((file) => file.close()).catch(() => {});
-    await rm(this.#path, { force: true });
+  #ended(name: string, at: number): CipheredFile {
+    return { name, path: join(this.#use.files.folder, name), at, key: this.#key, bytes: this.#bytes };
   }
 
   async #written(): Promise<void> {
@@ -80,24 +133,29 @@ export class Spool {
     this.#rethrow();
   }
 
-  async #writeAll(): Promise<void> {
-    while (this.#pending.length > 0 && this.#failure === undefined) {
+  async #writeAll(opened: Promise<FileHandle>): Promise<void> {
+    while (this.#pending.length > 0) {
       const data = Buffer.concat(this.#pending.splice(0));
       try {
-        await requireDiskSpace(this.#path, data.length + this.#freeBytesMin);
-        await (await this.#file).appendFile(data);
+        await requireDiskSpace(this.#use.files.folder, data.length + this.#use.freeBytesMin);
+        await (await opened).appendFile(data);
       } catch (error) {
         this.#fail(error);
       }
-      this.#pendingBytes = Math.max(0, this.#pendingBytes - data.length);
+      this.#hold(-data.length);
     }
     this.#writing = undefined;
   }
 
+  #hold(bytes: number): void {
+    this.#pendingBytes += bytes;
+    this.#use.heldBytes += bytes;
+  }
+
+  /** Nothing more is taken, and nothing in memory is written. */
   #fail(error: unknown): void {
     this.#failure ??= storageFailure(error);
-    this.#pending = [];
-    this.#pendingBytes = 0;
+    for (const { length } of this.#pending.splice(0)) this.#hold(-length);
   }
 
   #rethrow(): void {

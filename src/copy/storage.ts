@@ -1,14 +1,13 @@
 import { statfs } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import { ServiceError } from '../base/errors.ts';
 import { codeOf } from '../base/systemReason.ts';
 
 const RETRY_AFTER_SECONDS = 60;
 const FULL = new Set(['ENOSPC', 'EDQUOT']);
 
-/** Throws ServiceError `storage_full` unless the file's disk has this many bytes free. */
-export async function requireDiskSpace(path: string, bytes: number): Promise<void> {
-  const { bavail, bsize } = await statfs(dirname(path));
+/** Throws ServiceError `storage_full` unless the folder's disk has this many bytes free. */
+export async function requireDiskSpace(folder: string, bytes: number): Promise<void> {
+  const { bavail, bsize } = await statfs(folder);
   if (bavail * bsize < bytes) throw storageFull();
 }
 

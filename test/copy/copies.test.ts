@@ -28,6 +28,9 @@ import { randomBytes } from '../support/seed.ts';
 
 const DOCUMENT = pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata() });
 
+/** It gets a file of its own. */
+const LARGE = Buffer.alloc(2 ** 20 + 1, 'large');
+
 const OWNER = { clientId: 'a', isAwaited: true };
 
 async function open(t: Test, overrides: Partial<CopiesOptions> = {}) {
@@ -163,7 +166,7 @@ t.test('a document abandoned at any moment leaves nothing', async (t) => {
 t.test('a start removes unknown files', async (t) => {
   const { copies, path } = await open(t);
   const file = await spooled(copies, DOCUMENT);
-  await spooled(copies, DOCUMENT);
+  await spooled(copies, LARGE);
   t.equal(readdirSync(path).length, 2);
   const again = await openCopies({ path, freeBytesMin: 0, workers: 1 }, [recordOf(file)]);
   t.teardown(() => again.close());

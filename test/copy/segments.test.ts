@@ -1,0 +1,298 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs';
+import { type FileHandle, open as openFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import t, { type Test } from 'tap';
+import {
+  type Copies,
+  type CopiesOptions,
+  openCopies,
+  readCiphered,
+  readVerified,
+  recordOf,
+} from '../../src/copy/copies.ts';
+import type { CipheredFile } from '../../src/copy/spool.ts';
+import type { StoredCopy } from '../../src/store/store.ts';
+import { Child } from '../store/child.ts';
+import { onePage, pdfFile } from '../support/pdf.ts';
+import { fc, randomBytes, tries } from '../support/seed.ts';
+import { SmallDisk } from '../support/smallDisk.ts';
+import type { Told } from './spooler.ts';
+
+const MIB = 2 ** 20;
+const DOCUMENT = pdfFile(onePage());
+
+function newFolder(t: Test): string {
+  const parent = mkdtempSync(join(tmpdir(), 'pdfseal-segments-'));
+  t.teardown(() => rmSync(parent, { recursive: true, force: true }));
+  return join(parent, 'documents');
+}
+
+async function open(
+  t: Test,
+  path: string,
+  { kept = [], ...options }: Partial<CopiesOptions> & { kept?: StoredCopy[] } = {},
+): Promise<Copies> {
+  const copies = await openCopies({ path, freeBytesMin: 0, workers: 1, ...options }, kept);
+  t.teardown(() => copies.close());
+  return copies;
+}
+
+async function spooled(copies: Copies, document: Buffer): Promise<CipheredFile> {
+  const spool = copies.spool();
+  await spool.update(document);
+  return spool.end();
+}
+
+/** The next call of this method of any open file fails so, after it did its work or, if it is a write, a part of it. */
+async function failOnce(t: Test, method: 'write' | 'datasync', code: string): Promise<void> {
+  const file = await openFile('/dev/null');
+  await file.close();
+  const handles = Object.getPrototypeOf(file) as FileHandle;
+  const original = handles[method];
+  const restore = () => Object.assign(handles, { [method]: original });
+  t.teardown(restore);
+  const failing = async function (this: FileHandle, data: Buffer, from: number, _: unknown, at: number) {
+    restore();
+    if (method === 'write') await this.write(data, from, 1, at);
+    throw Object.assign(new Error('a test'), { code });
+  };
+  Object.assign(handles, { [method]: failing });
+}
+
+t.test('documents that end together share a file, and each is read back', async (t) => {
+  const path = newFolder(t);
+  const copies = await open(t, path);
+  const documents = Array.from({ length: 100 }, (_, n) => randomBytes(1 + 97 * n));
+  const files = await Promise.all(documents.map((document) => spooled(copies, document)));
+  const bytes = documents.reduce((sum, { length }) => sum + length, 0);
+  t.equal(new Set(files.map(({ name }) => name)).size, 1);
+  t.equal(new Set(files.map(({ key }) => key.toString('hex'))).size, 100, 'each has its own key');
+  t.same(copies.usage, { documents: 100, files: 1, bytes });
+  t.equal(statSync(join(path, files[0]?.name ?? '')).size, bytes);
+  t.equal(statSync(join(path, files[0]?.name ?? '')).mode & 0o777, 0o600);
+  for (const [n, file] of files.entries()) {
+    t.ok((await buffer(readCiphered(file))).equals(documents[n] ?? DOCUMENT), `document ${n}`);
+  }
+  t.notOk(recordOf(files[0] as CipheredFile).at, 'the first one is recorded as if it had the file alone');
+  t.ok(recordOf(files[1] as CipheredFile).at);
+});
+
+t.test('a document without metadata stays where it is in its file', async (t) => {
+  const copies = await open(t, newFolder(t));
+  await spooled(copies, randomBytes(1001));
+  const bare = await spooled(copies, DOCUMENT);
+  t.equal(bare.at, 1001);
+  t.equal(await copies.strip(bare, { clientId: 'a', isAwaited: true }), bare);
+  t.same(await buffer(readCiphered(bare)), DOCUMENT);
+});
+
+t.test('a file goes with the last of its documents, however often one is removed', async (t) => {
+  const path = newFolder(t);
+  const copies = await open(t, path);
+  const spool = copies.spool();
+  await spool.update(randomBytes(500));
+  const [first, second] = await Promise.all([spool.end(), spooled(copies, DOCUMENT)]);
+  t.equal(first.name, second.name);
+  await copies.remove(recordOf(first));
+  await copies.remove(recordOf(first));
+  await spool.discard();
+  t.same(copies.usage, { documents: 1, files: 1, bytes: 500 + DOCUMENT.length });
+  t.same(await buffer(readCiphered(second)), DOCUMENT);
+  await copies.remove(recordOf(second));
+  await copies.remove(recordOf(second));
+  t.same(copies.usage, { documents: 0, files: 0, bytes: 0 });
+  t.strictSame(readdirSync(path), []);
+  const third = await spooled(copies, DOCUMENT);
+  t.not(third.name, first.name);
+  t.same(await buffer(readCiphered(third)), DOCUMENT);
+});
+
+t.test('a document abandoned while it waits for its group gives up its place', async (t) => {
+  const path = newFolder(t);
+  const copies = await open(t, path);
+  const spools = Array.from({ length: 10 }, () => copies.spool());
+  for (const spool of spools) void spool.update(DOCUMENT);
+  const ending = spools.map((spool) => spool.end());
+  await Promise.all(spools.slice(1).map((spool) => spool.discard()));
+  await Promise.all(ending);
+  t.equal(copies.usage.documents, 1);
+  await spools[0]?.discard();
+  t.strictSame(readdirSync(path), []);
+});
+
+t.test('a file takes documents until a restart, until it is old, and until it is large', async (t) => {
+  const path = newFolder(t);
+  const copies = await open(t, path);
+  const first = await spooled(copies, DOCUMENT);
+  const again = await open(t, path, { kept: [recordOf(first)] });
+  t.same(again.usage, { documents: 1, files: 1, bytes: DOCUMENT.length });
+  const second = await spooled(again, DOCUMENT);
+  t.not(second.name, first.name, 'a restart');
+  t.same(await buffer(readCiphered(again.file(recordOf(first), first.bytes))), DOCUMENT);
+
+  const hasty = await open(t, path, { kept: [recordOf(first), recordOf(second)], segmentMsMax: 0 });
+  t.not((await spooled(hasty, DOCUMENT)).name, (await spooled(hasty, DOCUMENT)).name, 'old');
+  t.same(hasty.usage, { documents: 4, files: 4, bytes: 4 * DOCUMENT.length });
+
+  const large = await open(t, path);
+  const mebibyte = randomBytes(MIB);
+  const names: string[] = [];
+  for (let n = 0; n < 66; n += 1) names.push((await spooled(large, mebibyte)).name);
+  t.strictSame(
+    [...new Set(names)].map((name) => statSync(join(path, name)).size),
+    [64 * MIB, 2 * MIB],
+  );
+});
+
+t.test('a large document has a file of its own, which is on disk before its end', async (t) => {
+  const path = newFolder(t);
+  const copies = await open(t, path);
+  const small = await spooled(copies, DOCUMENT);
+  const spool = copies.spool();
+  await spool.update(randomBytes(MIB));
+  t.equal(readdirSync(path).length, 1, 'it could still be small');
+  await spool.update(randomBytes(MIB));
+  t.equal(readdirSync(path).length, 2);
+  const large = await spool.end();
+  t.not(large.name, small.name);
+  t.same(copies.usage, { documents: 2, files: 2, bytes: DOCUMENT.length + 2 * MIB });
+  await spool.discard();
+  await copies.remove(recordOf(large));
+  t.same(copies.usage, { documents: 1, files: 1, bytes: DOCUMENT.length });
+});
+
+t.test('documents that arrive at once are not all held in memory', async (t) => {
+  const path = newFolder(t);
+  const copies = await open(t, path);
+  const half = randomBytes(MIB / 2);
+  const spools = Array.from({ length: 128 }, () => copies.spool());
+  for (const spool of spools) await spool.update(half);
+  const written = readdirSync(path).length;
+  t.ok(written >= 64 && written < 128, `${written} of 128 were written`);
+  for (const spool of spools) await spool.update(half);
+  const files = await Promise.all(spools.map((spool) => spool.end()));
+  const whole = Buffer.concat([half, half]);
+  for (const file of files) t.ok(whole.equals(await buffer(readCiphered(file))));
+  for (const file of files) await copies.remove(recordOf(file));
+  t.strictSame(readdirSync(path), []);
+});
+
+t.test('a group that cannot be written fails, and the next one has a new file', async (t) => {
+  for (const method of ['write', 'datasync'] as const) {
+    const path = newFolder(t);
+    const copies = await open(t, path);
+    const before = await spooled(copies, DOCUMENT);
+    await failOnce(t, method, 'ENOSPC');
+    const group = Array.from({ length: 5 }, () => spooled(copies, DOCUMENT));
+    for (const outcome of group) await t.rejects(outcome, { code: 'storage_full', retryAfterSeconds: 60 });
+    t.same(copies.usage, { documents: 1, files: 1, bytes: DOCUMENT.length });
+    t.equal(statSync(before.path).size, DOCUMENT.length, 'nothing is left of it');
+    const after = await spooled(copies, DOCUMENT);
+    t.not(after.name, before.name);
+    for (const file of [before, after]) {
+      t.same(await buffer(readCiphered(file)), DOCUMENT);
+      await copies.remove(recordOf(file));
+    }
+    await failOnce(t, method, 'EIO');
+    await t.rejects(spooled(copies, DOCUMENT), { code: 'EIO' });
+    t.same(copies.usage, { documents: 0, files: 0, bytes: 0 });
+    t.strictSame(readdirSync(path), []);
+  }
+});
+
+const disk = new SmallDisk(8 * MIB);
+t.teardown(() => disk.close());
+t.test('a full disk refuses documents until there is room again', async (t) => {
+  const path = join(disk.dir, 'documents');
+  const freeBytesMin = statfsFree(disk.dir) - 2 * MIB;
+  mkdirSync(path);
+  const copies = await open(t, path, { freeBytesMin });
+  const kept: CipheredFile[] = [];
+  const fill = async () => {
+    for (;;) kept.push(await spooled(copies, randomBytes(MIB / 4)));
+  };
+  await t.rejects(fill(), { code: 'storage_full' });
+  t.ok(kept.length >= 6 && kept.length <= 8, `${kept.length} have room`);
+  t.equal(copies.usage.documents, kept.length);
+  for (const file of kept) await copies.remove(recordOf(file));
+  t.strictSame(readdirSync(path), []);
+  await t.resolves(spooled(copies, randomBytes(MIB / 4)));
+});
+
+function statfsFree(dir: string): number {
+  const { bavail, bsize } = statfsSync(dir);
+  return bavail * bsize;
+}
+
+t.test('whatever is removed and abandoned, a restart finds what is kept, and only that', async (t) => {
+  const path = newFolder(t);
+  mkdirSync(path);
+  const act = fc.record({
+    bytes: fc.oneof({ weight: 20, arbitrary: fc.integer({ min: 1, max: 3000 }) }, fc.constant(MIB + 7)),
+    fate: fc.constantFrom('kept', 'kept', 'removed', 'abandoned', 'removed twice'),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.array(act, { maxLength: 8 }), { maxLength: 6 }), async (groups) => {
+      const kept: { record: StoredCopy; document: Buffer }[] = [];
+      const copies = await openCopies({ path, freeBytesMin: 0, workers: 1 }, []);
+      for (const group of groups)
+        await Promise.all(
+          group.map(async ({ bytes, fate }) => {
+            const document = randomBytes(bytes);
+            const spool = copies.spool();
+            await spool.update(document);
+            const record = recordOf(await spool.end());
+            if (fate === 'kept') kept.push({ record, document });
+            if (fate.startsWith('removed')) await copies.remove(record);
+            if (fate === 'abandoned' || fate === 'removed twice') await spool.discard();
+          }),
+        );
+      const usage = { ...copies.usage };
+      await copies.close();
+      const again = await openCopies(
+        { path, freeBytesMin: 0, workers: 1 },
+        kept.map(({ record }) => record),
+      );
+      t.same(again.usage, usage, 'a restart counts the same');
+      for (const { record, document } of kept)
+        t.ok(document.equals(await buffer(readCiphered(again.file(record, document.length)))));
+      for (const { record } of kept) await again.remove(record);
+      t.strictSame(readdirSync(path), []);
+      await again.close();
+    }),
+    { numRuns: tries(30) },
+  );
+});
+
+t.test('after kill -9 at any moment, all that was acknowledged is read back whole', async (t) => {
+  const path = newFolder(t);
+  const recordsFile = join(path, '../records.json');
+  const kept = new Map<string, Told>();
+  for (let round = 0; round < 6; round += 1) {
+    writeFileSync(recordsFile, JSON.stringify(Array.from(kept.values(), ({ record }) => record)));
+    const child = new Child('../copy/spooler.ts', path, recordsFile);
+    const acknowledged = 1 + randomBytes(1).readUInt8();
+    await child.line(`${acknowledged} `);
+    await child.kill();
+    t.equal(child.process.signalCode, 'SIGKILL');
+    for (const line of child.lines) {
+      const [, act, text = ''] = /^\d+ (kept|forgotten) (.*)$/.exec(line) ?? [];
+      if (act === undefined) continue;
+      if (act === 'forgotten') kept.delete((JSON.parse(text) as StoredCopy).key);
+      else {
+        const told = JSON.parse(text) as Told;
+        kept.set(told.record.key, told);
+      }
+    }
+    const records = Array.from(kept.values(), ({ record }) => record);
+    const copies = await openCopies({ path, freeBytesMin: 0, workers: 1 }, records);
+    t.equal(copies.usage.documents, kept.size);
+    t.strictSame(readdirSync(path).sort(), [...new Set(records.map(({ file }) => file))].sort());
+    for (const { record, bytes, digest } of kept.values()) {
+      await t.resolves(buffer(readVerified(copies.file(record, bytes), digest)));
+    }
+    await copies.close();
+  }
+});
