@@ -19,6 +19,8 @@ import type { StripResult, StripTask } from './worker.ts';
 export interface CopiesOptions extends SegmentsOptions {
   /** Folder of the copies; created if it is missing. */
   path: string;
+  /** Most bytes of copies, with those of documents that are arriving; default: no limit but the disk's. */
+  bytesMax?: number | undefined;
   /** Number of documents stripped concurrently; at least two. */
   workers: number;
   /** Socket of the strippers' unit; by default, strippers are children of this process. */
@@ -90,9 +92,9 @@ export class Copies {
   constructor(options: CopiesOptions, files: KeptFiles) {
     this.#options = options;
     this.#files = files;
-    const { freeBytesMin } = options;
+    const { freeBytesMin, bytesMax } = options;
     const segments = new Segments(files, options);
-    this.#use = { files, segments, freeBytesMin, heldBytes: 0 };
+    this.#use = { files, segments, freeBytesMin, bytesMax, arrivingBytes: 0, heldBytes: 0 };
     const workers = Math.max(WORKERS_MIN, options.workers);
     this.#slots = new SlotQueue({ of: 'documents to strip', max: workers });
     this.#piscina = new Piscina({
@@ -109,7 +111,8 @@ export class Copies {
 
   /** Strips a document with a known result, so that a broken stripper fails here and not with a client's document. */
   async probe(): Promise<void> {
-    const spool = this.spool();
+    // A start must not fail because many documents are kept.
+    const spool = new Spool({ ...this.#use, bytesMax: undefined });
     await spool.update(Buffer.from(PROBE));
     const source = await spool.end();
     const file = await this.strip(source, { clientId: '', isAwaited: false });
@@ -123,7 +126,7 @@ export class Copies {
     return this.#files.usage;
   }
 
-  /** Takes a document that is about to arrive. */
+  /** Takes a document that is about to arrive. Throws ServiceError `storage_full`. */
   spool(): Spool {
     return new Spool(this.#use);
   }

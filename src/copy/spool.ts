@@ -5,7 +5,7 @@ import { syncFolder } from '../base/folders.ts';
 import { keystream, newKey } from './cipher.ts';
 import type { KeptFiles } from './keptFiles.ts';
 import type { Segments } from './segments.ts';
-import { requireDiskSpace, storageFailure } from './storage.ts';
+import { requireDiskSpace, storageFailure, storageFull } from './storage.ts';
 
 /** An encrypted document, in a file that it can share with others. Without the key, it is unreadable. */
 export interface CipheredFile {
@@ -23,6 +23,10 @@ export interface SpoolUse {
   files: KeptFiles;
   segments: Segments;
   freeBytesMin: number;
+  /** Most bytes of files and of documents that are arriving; undefined: no limit. */
+  bytesMax: number | undefined;
+  /** Bytes of documents that are not complete yet. */
+  arrivingBytes: number;
   /** Bytes that are in memory. */
   heldBytes: number;
 }
@@ -51,19 +55,24 @@ export class Spool {
   #bytes = 0;
   #writing: Promise<void> | undefined;
   #ending: Promise<CipheredFile> | undefined;
+  #isOver = false;
   #failure: unknown;
 
+  /** Throws ServiceError `storage_full`. */
   constructor(use: SpoolUse) {
     this.#use = use;
     this.#path = join(use.files.folder, this.#name);
+    if (this.#isTooMuch(1)) throw storageFull();
   }
 
   /** If this returns a promise, the caller must wait for it before writing more. It rejects if the bytes cannot be taken. */
   update(bytes: Uint8Array): Promise<void> | undefined {
+    if (this.#isTooMuch(bytes.length)) this.#fail(storageFull());
     if (this.#failure === undefined) {
       this.#pending.push(this.#encrypt(bytes));
       this.#hold(bytes.length);
       this.#bytes += bytes.length;
+      this.#use.arrivingBytes += bytes.length;
       const isMuchHeld = this.#use.heldBytes >= HELD_BYTES_MAX;
       if (this.#file === undefined) {
         if (this.#bytes <= SHARING_BYTES_MAX && !isMuchHeld) return undefined;
@@ -89,6 +98,7 @@ export class Spool {
     this.#fail(new Error('the document was abandoned'));
     await this.#writing;
     const ended = await this.#ending?.catch(() => undefined);
+    this.#over();
     if (ended !== undefined) return this.#use.files.release({ file: ended.name, at: ended.at });
     if (this.#file === undefined) return;
     await this.#file.then((file) => file.close()).catch(() => {});
@@ -125,6 +135,7 @@ export class Spool {
   }
 
   #ended(name: string, at: number): CipheredFile {
+    this.#over();
     return { name, path: join(this.#use.files.folder, name), at, key: this.#key, bytes: this.#bytes };
   }
 
@@ -147,9 +158,20 @@ export class Spool {
     this.#writing = undefined;
   }
 
+  #isTooMuch(bytes: number): boolean {
+    const { files, bytesMax = Number.POSITIVE_INFINITY, arrivingBytes } = this.#use;
+    return files.usage.bytes + arrivingBytes + bytes > bytesMax;
+  }
+
   #hold(bytes: number): void {
     this.#pendingBytes += bytes;
     this.#use.heldBytes += bytes;
+  }
+
+  /** The document is complete, or removed. */
+  #over(): void {
+    if (!this.#isOver) this.#use.arrivingBytes -= this.#bytes;
+    this.#isOver = true;
   }
 
   /** Nothing more is taken, and nothing in memory is written. */

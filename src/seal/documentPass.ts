@@ -57,7 +57,10 @@ export class DocumentPass {
   #verdict: Promise<ScanResult> | undefined;
   #bytes = 0;
 
-  /** A copy that the request declines is not made. The request can still decline it later, when {@link finish} is called. */
+  /**
+   * A copy that the request declines is not made. The request can still decline it later, when {@link finish} is called. Throws
+   * ServiceError `storage_full`.
+   */
   constructor(
     options: DocumentOptions,
     field: DocumentField,
@@ -66,10 +69,11 @@ export class DocumentPass {
     this.#options = options;
     this.#field = field;
     this.#sniffer = new PdfSniffer(field);
-    this.#scan = options.scanner?.scan();
     this.#copies = preserveMetadata ? undefined : options.copies;
-    this.#hasher = options.pool.hasher(this.#scan === undefined && this.#copies === undefined);
+    // First, because it may refuse the document: then nothing else has begun.
     this.#spool = this.#copies?.spool();
+    this.#scan = options.scanner?.scan();
+    this.#hasher = options.pool.hasher(this.#scan === undefined && this.#copies === undefined);
   }
 
   /** The number of bytes written. */

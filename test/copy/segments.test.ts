@@ -179,6 +179,37 @@ t.test('documents that arrive at once are not all held in memory', async (t) => 
   t.strictSame(readdirSync(path), []);
 });
 
+t.test('the bound counts what is kept and what is arriving, and nothing is accepted above it', async (t) => {
+  const path = newFolder(t);
+  const copies = await open(t, path, { bytesMax: 10_000 });
+  const full = { code: 'storage_full', retryAfterSeconds: 60 };
+  const kept = await spooled(copies, randomBytes(4_000));
+  const arriving = copies.spool();
+  await arriving.update(randomBytes(4_000));
+  const tooMuch = copies.spool();
+  await t.rejects(async () => tooMuch.update(randomBytes(2_001)), full);
+  await t.rejects(tooMuch.end(), full);
+  await tooMuch.discard();
+  const last = copies.spool();
+  await last.update(randomBytes(2_000));
+  t.throws(() => copies.spool(), full);
+  await last.discard();
+  await last.discard();
+  const next = await spooled(copies, randomBytes(2_000));
+  await arriving.end();
+  t.equal(copies.usage.bytes, 10_000);
+  t.throws(() => copies.spool(), full);
+  for (const file of [kept, next]) await copies.remove(recordOf(file));
+  t.throws(() => copies.spool(), full, 'their file is still there for the third');
+  await arriving.discard();
+  t.strictSame(readdirSync(path), []);
+  t.same(await buffer(readCiphered(await spooled(copies, DOCUMENT))), DOCUMENT);
+
+  const none = await open(t, newFolder(t), { bytesMax: 0 });
+  t.throws(() => none.spool(), full);
+  await t.resolves(none.probe(), 'a daemon with as many documents can start');
+});
+
 t.test('a group that cannot be written fails, and the next one has a new file', async (t) => {
   for (const method of ['write', 'datasync'] as const) {
     const path = newFolder(t);
