@@ -26,7 +26,13 @@ import { judged } from './healthFindings.ts';
 import { presentAcceptance } from './sections/acceptanceSection.ts';
 import { presentCanary } from './sections/canarySection.ts';
 import { presentCertificates } from './sections/certificatesSection.ts';
-import { type HashSource, presentCopies, presentHash, presentSources } from './sections/documentsSection.ts';
+import {
+  type CopiesSource,
+  type HashSource,
+  presentCopies,
+  presentHash,
+  presentSources,
+} from './sections/documentsSection.ts';
 import { presentEgress } from './sections/egressSection.ts';
 import { presentLastCheckpoint } from './sections/logSection.ts';
 import { presentNodes } from './sections/nodesSection.ts';
@@ -74,7 +80,7 @@ export interface StatusSources {
   scanner: Pick<Scanner, 'health'> | undefined;
   sources: Pick<Fetching, 'status'>;
   egress: { readonly status: EgressStatus } | undefined;
-  copies: { readonly usage: { files: number; bytes: number } };
+  copies: CopiesSource;
   limits: Pick<Limits, 'usage'>;
   lastCheckpoint: Pick<LastCheckpoint, 'noted'>;
   witnessing: Pick<Witnessing, 'isForked' | 'status' | 'canCosign'> | undefined;

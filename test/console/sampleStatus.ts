@@ -85,7 +85,7 @@ export function sampleStatus(change: Partial<Facts> = {}, now = Date.now()): Adm
       signatures_built_at: ago(9 * HOUR_MS),
     },
     sources: { under_way: 0, queued: 0, paused: 0 },
-    copies: { files: 0, bytes: 0, oldest_age_seconds: 0, kept_seconds: 259_200 },
+    copies: { documents: 0, files: 0, bytes: 0, oldest_age_seconds: 0, kept_seconds: 259_200 },
     certificates: [
       certificate('http.tls', 'server', 'CN=seal.example.com', now, 61),
       certificate('built-in', 'time-stamping', 'CN=Time-stamps 1', now, 290),

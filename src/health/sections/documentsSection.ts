@@ -10,8 +10,9 @@ export const sourcesSchema = z.object({ under_way: count, queued: count, paused:
 type SourcesSection = z.infer<typeof sourcesSchema>;
 
 export const copiesSchema = z.object({
-  files: count,
-  bytes,
+  documents: count.describe('Copies that are kept.'),
+  files: count.describe('Files on disk. Small copies share files.'),
+  bytes: bytes.describe('Bytes of these files. A file is removed with the last of its copies.'),
   oldest_age_seconds: seconds,
   kept_seconds: seconds,
 });
@@ -44,14 +45,17 @@ export function presentSources(sources: Pick<Fetching, 'status'>): SourcesSectio
   return { under_way: underWay, queued, paused };
 }
 
+export interface CopiesSource {
+  readonly usage: { documents: number; files: number; bytes: number };
+}
+
 /** `oldest` is the oldest copy's job. */
 export function presentCopies(
-  usage: { files: number; bytes: number },
+  { documents, files, bytes }: CopiesSource['usage'],
   { oldestMs, keptMs }: { oldestMs: number; keptMs: number },
 ): CopiesSection {
   return {
-    files: usage.files,
-    bytes: usage.bytes,
+    ...{ documents, files, bytes },
     oldest_age_seconds: oldestMs / 1000,
     kept_seconds: keptMs / 1000,
   };
@@ -88,8 +92,9 @@ showAs(sourcesSchema, [
 ]);
 
 showAs(copiesSchema, [
-  plain('pdfseal_copies', 'Copies without metadata that are kept', 'files'),
-  plain('pdfseal_copies_bytes', 'What these copies take on disk', 'bytes'),
+  plain('pdfseal_copies', 'Copies without metadata that are kept', 'documents'),
+  plain('pdfseal_copies_files', 'Files of these copies; small copies share files', 'files'),
+  plain('pdfseal_copies_bytes', 'What these files take on disk', 'bytes'),
   plain(
     'pdfseal_copies_oldest_age_seconds',
     'Since the job of the oldest copy was made; 0 when there is none',
