@@ -15,13 +15,14 @@ import {
 import type { CipheredFile } from '../../src/copy/spool.ts';
 import type { StoredCopy } from '../../src/store/store.ts';
 import { Child } from '../store/child.ts';
-import { onePage, pdfFile } from '../support/pdf.ts';
+import { metadata, onePage, pdfFile } from '../support/pdf.ts';
 import { fc, randomBytes, tries } from '../support/seed.ts';
 import { SmallDisk } from '../support/smallDisk.ts';
 import type { Told } from './spooler.ts';
 
 const MIB = 2 ** 20;
 const DOCUMENT = pdfFile(onePage());
+const WITH_XMP = pdfFile({ ...onePage('/Metadata 5 0 R'), 5: metadata() });
 
 function newFolder(t: Test): string {
   const parent = mkdtempSync(join(tmpdir(), 'pdfseal-segments-'));
@@ -86,6 +87,24 @@ t.test('a document without metadata stays where it is in its file', async (t) =>
   t.equal(bare.at, 1001);
   t.equal(await copies.strip(bare, { clientId: 'a', isAwaited: true }), bare);
   t.same(await buffer(readCiphered(bare)), DOCUMENT);
+});
+
+t.test('a document is stripped wherever it is in its file, and those next to it are kept', async (t) => {
+  const copies = await open(t, newFolder(t));
+  const documents = [WITH_XMP, DOCUMENT, WITH_XMP, randomBytes(77)];
+  const spools = documents.map(() => copies.spool());
+  for (const [n, spool] of spools.entries()) void spool.update(documents[n] ?? DOCUMENT);
+  const files = await Promise.all(spools.map((spool) => spool.end()));
+  t.strictSame(new Set(files.map(({ name }) => name)).size, 1);
+  const third = files[2] as CipheredFile;
+  const stripped = await copies.strip(third, { clientId: 'a', isAwaited: true });
+  const copy = await buffer(readCiphered(stripped));
+  const length = WITH_XMP.indexOf('5 0 obj');
+  t.ok(length > 0 && copy.subarray(0, length).equals(WITH_XMP.subarray(0, length)));
+  t.equal(copy.indexOf('xpacket'), -1);
+  t.equal(copy.length, WITH_XMP.length);
+  t.match(copies.usage, { documents: 4, files: 2 });
+  for (const n of [0, 1, 3]) t.same(await buffer(readCiphered(files[n] as CipheredFile)), documents[n]);
 });
 
 t.test('a file goes with the last of its documents, however often one is removed', async (t) => {

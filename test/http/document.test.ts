@@ -79,6 +79,16 @@ t.test('a document without metadata has an identical copy', async (t) => {
   t.same((await app.client.get(path)).bytes, WITHOUT_XMP);
 });
 
+t.test('documents that share a file are served each as it was sealed', async (t) => {
+  const before = files();
+  const documents = [1, 2, 3].map((n) =>
+    Buffer.from(pdfFile({ ...onePage(), 5: `(${'n'.repeat(100 * n)})` })),
+  );
+  const all = await Promise.all(documents.map((document) => sealed(app, document)));
+  for (const [n, { path }] of all.entries()) t.same((await app.client.get(path)).bytes, documents[n]);
+  t.strictSame(files(), before, 'the file of the document before');
+});
+
 t.test('preserve_metadata=true seals the document as it is, and keeps no copy', async (t) => {
   const before = files();
   for (const document of [WITH_XMP, SIGNED]) {
