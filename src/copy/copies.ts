@@ -139,7 +139,7 @@ export class Copies {
   async strip(source: CipheredFile, owner: Owner): Promise<CipheredFile> {
     const name = randomUUID();
     const targetPath = join(this.#options.path, name);
-    await requireDiskSpace(this.#options.path, source.bytes + this.#options.freeBytesMin);
+    requireDiskSpace(this.#options.path, source.bytes + this.#options.freeBytesMin);
     const { stripperSocket: socket } = this.#options;
     const task = { source, targetPath, clientId: owner.clientId, socket, state: newTaskState() };
     const result = await this.#run(task, owner);

@@ -27,6 +27,9 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
+/** A write ends when its bytes are on disk, so write and flush take one turn in the thread pool. */
+const NEW_AND_DURABLE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_DSYNC;
+
 const SEGMENT_BYTES_MAX = 64 * 2 ** 20;
 /** An expired document, which has no key any more, stays on disk until those that arrived up to an hour later have expired, too. */
 const SEGMENT_MS_MAX = 3_600_000;
@@ -91,16 +94,15 @@ export class Segments {
   /** The name of the file, and where the first document begins in it. */
   async #write(group: Waiting[]): Promise<{ name: string; bytes: number }> {
     const data = Buffer.concat(group.flatMap(({ chunks }) => chunks));
-    await requireDiskSpace(this.#files.folder, data.length + this.#options.freeBytesMin);
+    requireDiskSpace(this.#files.folder, data.length + this.#options.freeBytesMin);
     const { file, handle } = await this.#segmentFor(data.length, group.length);
     const { name, bytes } = file;
     try {
-      // A crash before the end of the flush loses documents that nobody was told of. What is left of them has no key.
+      // A crash before the end of a write loses documents that nobody was told of. What is left of them has no key.
       for (let written = 0; written < data.length; ) {
         const { bytesWritten } = await handle.write(data, written, undefined, bytes + written);
         written += bytesWritten;
       }
-      await handle.datasync();
     } catch (error) {
       // Nothing is ever appended after what is left of a failed write. What cannot be removed now is removed at the next start.
       this.#current = undefined;
@@ -128,8 +130,7 @@ export class Segments {
       await handle.close();
     }
     const name = randomUUID();
-    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
-    const handle = await open(join(this.#files.folder, name), flags, 0o600);
+    const handle = await open(join(this.#files.folder, name), NEW_AND_DURABLE, 0o600);
     const file = this.#files.add(name, documents);
     file.handle = handle;
     try {

@@ -148,7 +148,7 @@ export class Spool {
     while (this.#pending.length > 0) {
       const data = Buffer.concat(this.#pending.splice(0));
       try {
-        await requireDiskSpace(this.#use.files.folder, data.length + this.#use.freeBytesMin);
+        requireDiskSpace(this.#use.files.folder, data.length + this.#use.freeBytesMin);
         await (await opened).appendFile(data);
       } catch (error) {
         this.#fail(error);

@@ -1,13 +1,16 @@
-import { statfs } from 'node:fs/promises';
+import { statfsSync } from 'node:fs';
 import { ServiceError } from '../base/errors.ts';
 import { codeOf } from '../base/systemReason.ts';
 
 const RETRY_AFTER_SECONDS = 60;
 const FULL = new Set(['ENOSPC', 'EDQUOT']);
 
-/** Throws ServiceError `storage_full` unless the folder's disk has this many bytes free. */
-export async function requireDiskSpace(folder: string, bytes: number): Promise<void> {
-  const { bavail, bsize } = await statfs(folder);
+/**
+ * Throws ServiceError `storage_full` unless the folder's disk has this many bytes free. The call takes a microsecond; its turn in the thread
+ * pool of a busy daemon would take milliseconds.
+ */
+export function requireDiskSpace(folder: string, bytes: number): void {
+  const { bavail, bsize } = statfsSync(folder);
   if (bavail * bsize < bytes) throw storageFull();
 }
 
