@@ -1,3 +1,4 @@
+import { acquireLock } from '../base/lock.ts';
 import { type Config, loadConfig } from '../config/config.ts';
 import type { ActName, ActObject } from '../manifest/auditRecord.ts';
 import { actOfProcess, onRecord } from '../store/acts.ts';
@@ -5,22 +6,23 @@ import { openStoreAt, type StoreLocation, type StoreOptions, storeExists } from 
 import type { Store } from '../store/store.ts';
 
 /**
- * Runs `work` on the store of a config file, and closes it. `thorough`: checks every reachable page before it reads. Works while the daemon
- * runs; needs no HSM.
+ * Runs `work` on the store of a config file, and closes it. `thorough`: checks every reachable page before it reads. `alone`: writes, and
+ * throws OperatorError while the daemon runs; otherwise the daemon can run. Needs no HSM.
  */
 export async function withStore<T>(
   file: string,
-  access: 'read' | 'thorough' | 'write',
+  access: 'read' | 'thorough' | 'write' | 'alone',
   work: (store: Store, config: Config) => Promise<T>,
 ): Promise<T> {
   const config = loadConfig(file, { files: 'unused' });
+  using _lock = access === 'alone' ? acquireLock(config.lockFile) : undefined;
   const options = {
     expected: { environment: config.environment, logOrigin: config.log.origin },
-    readOnly: access !== 'write',
+    readOnly: access !== 'write' && access !== 'alone',
     isThorough: access === 'thorough',
     backlogMax: config.webhooks.backlogMax,
   };
-  return withStoreAt(config.store, options, (store) => work(store, config));
+  return await withStoreAt(config.store, options, (store) => work(store, config));
 }
 
 /** Runs `work` on a store, and closes it. */

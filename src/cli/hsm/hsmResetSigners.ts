@@ -1,7 +1,6 @@
 import { existsSync, renameSync } from 'node:fs';
 import { syncName } from '../../base/atomicFile.ts';
-import { acquireLock } from '../../base/lock.ts';
-import { type Config, loadConfig } from '../../config/config.ts';
+import type { Config } from '../../config/config.ts';
 import { actOfProcess, onRecord } from '../../store/acts.ts';
 import { argument, command, option } from '../command.ts';
 import { CONFIG, parseSizeArgument, requireSize } from '../options.ts';
@@ -26,9 +25,7 @@ export const resetSignersCommand = command('reset-signers', {
     'pdfseal hsm reset-signers 48213 --reason "restored after a disk failure" --config /etc/pdfseal/production.toml',
   ],
   async run({ config: file, reason }, size) {
-    const config = loadConfig(file, { files: 'unused' });
-    using _lock = acquireLock(config.lockFile);
-    const aside = await withStore(file, 'write', async (store) => {
+    const aside = await withStore(file, 'alone', async (store, config) => {
       requireSize(size, (await store.log.head())?.treeSize ?? 0);
       const act = actOfProcess('command', 'signers.reset', { tree_size: size, reason });
       return onRecord(store.trail, act, async () => forgetSigned(config, timeSuffix()));

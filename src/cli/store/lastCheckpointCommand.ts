@@ -1,6 +1,5 @@
 import { ownProcess } from '../../base/env.ts';
-import { acquireLock } from '../../base/lock.ts';
-import { type Config, loadConfig } from '../../config/config.ts';
+import type { Config } from '../../config/config.ts';
 import {
   type Doubt,
   doubtOf,
@@ -41,11 +40,11 @@ export const lastCheckpointCommand = command('last-checkpoint', {
     'pdfseal last-checkpoint --config /etc/pdfseal/production.toml --accept-rollback 48213',
   ],
   async run({ config: file, acceptRollback: size }) {
-    const config = loadConfig(file, { files: 'unused' });
-    const found = size === undefined ? await withStore(file, 'read', look) : await acceptAlone(config, size);
-    const { doubt, leaves, noted, accepted, aside } = found;
+    const found = await (size === undefined
+      ? withStore(file, 'read', look)
+      : withStore(file, 'alone', (store, config) => accept(store, config, size)));
+    const { path, doubt, leaves, noted, accepted, aside } = found;
     if (doubt !== undefined && !accepted) ownProcess().exitCode = EXIT.failed;
-    const { lastCheckpointFile: path } = config.log;
     const shown = { file: path, tree_size: noted ?? null, leaves, doubt: doubt?.reason ?? null };
     printResult({ ...shown, accepted, kept: aside ?? null }, () => {
       if (doubt !== undefined) note(`pdfseal: ${doubt.reason}${accepted ? '' : `. ${doubt.remedy}`}`);
@@ -58,6 +57,8 @@ export const lastCheckpointCommand = command('last-checkpoint', {
 });
 
 interface Found {
+  /** The file of the last checkpoint. */
+  path: string;
   doubt: Doubt | undefined;
   /** Size of the log. */
   leaves: number;
@@ -67,23 +68,21 @@ interface Found {
   aside?: string | undefined;
 }
 
-async function look(store: Store, { log }: Config): Promise<Found> {
+async function look(store: Store, { log: { lastCheckpointFile: path } }: Config): Promise<Found> {
   return {
-    doubt: await doubtOf(store, log.lastCheckpointFile),
+    path,
+    doubt: await doubtOf(store, path),
     leaves: (await store.log.head())?.treeSize ?? 0,
-    noted: readLastCheckpoint(log.lastCheckpointFile)?.checkpoint.treeSize,
+    noted: readLastCheckpoint(path)?.checkpoint.treeSize,
     accepted: false,
   };
 }
 
-async function acceptAlone(config: Config, size: number | true): Promise<Found> {
-  using _lock = acquireLock(config.lockFile);
-  return await withStore(config.file, 'write', async (store) => {
-    const found = await look(store, config);
-    if (found.doubt === undefined) return found;
-    requireSize(size, found.leaves);
-    return { ...found, accepted: true, aside: await acceptRollback(store, config, found) };
-  });
+async function accept(store: Store, config: Config, size: number | true): Promise<Found> {
+  const found = await look(store, config);
+  if (found.doubt === undefined) return found;
+  requireSize(size, found.leaves);
+  return { ...found, accepted: true, aside: await acceptRollback(store, config, found) };
 }
 
 async function acceptRollback(store: Store, config: Config, { doubt, leaves }: Found) {

@@ -1,6 +1,4 @@
 import { OperatorError } from '../../base/errors.ts';
-import { acquireLock } from '../../base/lock.ts';
-import { loadConfig } from '../../config/config.ts';
 import { EpochSeal, examineEpochs } from '../../prove/epochs/epochSeal.ts';
 import { actOfProcess } from '../../store/acts.ts';
 import type { Store } from '../../store/store.ts';
@@ -19,9 +17,7 @@ export const repairEpochsCommand = command('repair', {
   exit: { 0: 'the list is as the log sealed it, or is so again' },
   examples: ['pdfseal epochs repair --config /etc/pdfseal/production.toml'],
   async run({ config: file }) {
-    const { lockFile } = loadConfig(file, { files: 'unused' });
-    using _lock = acquireLock(lockFile);
-    const repaired = await withStore(file, 'write', putBack);
+    const repaired = await withStore(file, 'alone', putBack);
     printResult({ repaired }, () => {
       for (const difference of repaired) note(`pdfseal: ${difference}`);
       const rest = 'Run `pdfseal check`, find out who changed the store, and export the trust file again';
