@@ -23,21 +23,20 @@ import { type Actor, readReportedActor } from '../manifest/auditRecord.ts';
 import { ACTOR_HEADER, type AdminOperation, perform, valueOfText } from '../ops/operation.ts';
 import { type DaemonParts, IS_FRONT, type StoreParts } from '../ops/operationParts.ts';
 import { ADMIN_OPERATIONS } from '../ops/operationTable.ts';
-import type { Store } from '../store/store.ts';
 import { isLoopback } from '../web/address.ts';
 import { peerOf } from '../web/peer.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
 import { describeAdministration } from './openapi.ts';
 
-export interface AdminParts extends DaemonParts, StoreParts {
-  store: Store;
-  metrics: Pick<Metrics, 'text'>;
-  auth: AuthOptions;
-  /** Whether every user of the machine can connect, as on an address; a socket admits only the users who can open it. */
-  forAnyone: boolean;
-  logger: Logger;
-  onFatal: AnswerOptions['onFatal'];
-}
+export type AdminParts = DaemonParts &
+  StoreParts & {
+    metrics: Pick<Metrics, 'text'>;
+    auth: AuthOptions;
+    /** Whether every user of the machine can connect, as on an address; a socket admits only the users who can open it. */
+    forAnyone: boolean;
+    logger: Logger;
+    onFatal: AnswerOptions['onFatal'];
+  };
 
 /** Text such as the answer of a witness is as long as on the network. */
 const TEXT = { what: 'The body', bytesMax: 64 * 1024, timeoutMs: 10_000 };
