@@ -8,7 +8,7 @@ export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
  * Endpoints at which clients are notified how their jobs ended. `test/store/webhooks.ts` is the executable form of this contract; the two
  * rules of `Store` hold here too.
  *
- * Another process may change endpoints at any time; the next read and the next batch see it. One process delivers.
+ * In a database, another process may change endpoints at any time; the next read and the next batch see it. One process delivers.
  */
 export interface WebhookStore {
   readonly endpoints: EndpointStore;

@@ -8,7 +8,7 @@ import type { Databases } from './databases.ts';
 import { COUNTER_BYTES, counterKey, NOTHING, ownIdKey, parseCounterKey } from './keyLayout.ts';
 import type { TrailRecords } from './trailRecords.ts';
 
-/** A change is written only if no other took its revision since it was decided; this many later revisions are remembered. */
+/** The store has an entry for each of the newest revisions. */
 export const REVISIONS_KEPT = 1000;
 
 interface Snapshot {
@@ -21,8 +21,8 @@ interface Snapshot {
 export type EndpointRecords = ReturnType<typeof endpointRecords>;
 
 /**
- * Webhook endpoints, kept in memory: sealing needs them with every batch. Every change by any process takes the next revision. So one
- * look-up of that key shows whether memory is still right; and of two changes decided on the same state only one finds its key free.
+ * Webhook endpoints, kept in memory: sealing needs them with every batch. Only the daemon changes them, or a command while no daemon runs.
+ * Every change takes the next revision.
  */
 export function endpointRecords(databases: Databases, trail: TrailRecords) {
   let known: Snapshot | undefined;
@@ -52,37 +52,24 @@ export function endpointRecords(databases: Databases, trail: TrailRecords) {
     return found;
   }
 
-  /** Changes of this process take turns: of several decided at once, all but one would find their revision taken and start again. */
+  /** Writes the changes that `decide` returns; returns false if there are none. Each change is decided on the state that the one before left. */
   async function changeSerially(
     act: Act | null,
     decide: (revision: number) => Change[] | undefined,
     isRefused = isRefusable(act),
   ): Promise<boolean> {
     if (isRefused) trail.admit();
-    return serially(() => write(act, decide, isRefused));
-  }
-
-  /** Writes the changes that `decide` returns; returns false if there are none. Decides again if another process was faster. */
-  async function write(
-    act: Act | null,
-    decide: (revision: number) => Change[] | undefined,
-    isRefused: boolean,
-  ): Promise<boolean> {
-    const { endpointRevisions: database } = databases;
-    for (;;) {
+    return serially(async () => {
+      const { endpointRevisions: database } = databases;
       const revision = current().revision + 1;
       const changes = decide(revision);
       if (changes === undefined) return false;
-      const key = counterKey(revision);
-      const taken = [{ database, key, value: NOTHING }];
-      const oldest = Math.max(revision - REVISIONS_KEPT, 0);
-      const happened = await trail.write(act, {
-        unless: [{ database, key }],
-        changes: [...changes, ...taken, { database, key: counterKey(oldest) }],
-        isRefusable: isRefused,
-      });
-      if (happened) return true;
-    }
+      const taken = { database, key: counterKey(revision), value: NOTHING };
+      const outdated = { database, key: counterKey(Math.max(revision - REVISIONS_KEPT, 0)) };
+      await trail.write(act, { changes: [...changes, taken, outdated], isRefusable: isRefused });
+      known = undefined;
+      return true;
+    });
   }
 
   function put(endpoint: WebhookEndpoint): Change {
@@ -93,18 +80,13 @@ export function endpointRecords(databases: Databases, trail: TrailRecords) {
     };
   }
 
-  /** The state after the newest change by any process. */
   function current(): Snapshot {
-    databases.root.resetReadTxn();
-    const { endpointRevisions } = databases;
-    if (known !== undefined && !endpointRevisions.doesExist(counterKey(known.revision + 1))) {
-      return known;
-    }
-    known = readAll();
+    known ??= readAll();
     return known;
   }
 
   function readAll(): Snapshot {
+    databases.root.resetReadTxn();
     const { endpoints, endpointRevisions } = databases;
     const snapshot: Snapshot = {
       revision: 0,
