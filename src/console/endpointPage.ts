@@ -3,7 +3,7 @@
 import { disableWebhook, enableWebhook, findEndpoint } from '../ops/endpointOperations.ts';
 import { perform } from '../ops/operation.ts';
 import { replayWebhook } from '../ops/webhookMessages.ts';
-import type { Store } from '../store/store.ts';
+import type { WebhookEndpoint } from '../store/webhookStore.ts';
 import { endpointFormRoutes, endpointForms, revisionField, revisionIn } from './endpointForms.ts';
 import { addressOf, allFaring, endpointState, type Faring, refuseEndpointAct } from './endpointParts.ts';
 import { english } from './english.ts';
@@ -19,7 +19,6 @@ import { card, definitions, figure, moment } from './values.ts';
 const words = english.webhooks;
 
 export function endpointRoutes(sources: Sources, newSecrets: NewSecrets): ScreenRoute[] {
-  const { store, clock } = sources;
   const change = (
     path: 'enable' | 'disable' | 'replay',
     role: ScreenRoute['role'],
@@ -31,7 +30,7 @@ export function endpointRoutes(sources: Sources, newSecrets: NewSecrets): Screen
       return { location: `/access/webhooks/${id}`, notice };
     });
   return [
-    reading('/access/webhooks/:id', (request) => endpointPage(store, request, { newSecrets, now: clock() })),
+    reading('/access/webhooks/:id', (request) => endpointPage(sources, request, newSecrets)),
     change('enable', 'administrator', async ({ form, actor }, id) => {
       await perform(enableWebhook, sources, { endpoint_id: id, revision: revisionIn(form) }, actor);
       return words.isEnabled;
@@ -69,41 +68,39 @@ function chosenIn(form: URLSearchParams): string[] | undefined {
   return chosen;
 }
 
-async function endpointPage(
-  store: Store,
-  { params, query, session }: ScreenRequest,
-  { newSecrets, now }: { newSecrets: NewSecrets; now: number },
-): Promise<Page> {
+async function endpointPage(sources: Sources, request: ScreenRequest, newSecrets: NewSecrets): Promise<Page> {
+  const { store, clock } = sources;
+  const { params, session } = request;
   const found = await findEndpoint(store, params.id ?? '').catch(refuseEndpointAct);
-  const [one] = await allFaring(store, [found], now);
+  const [one] = await allFaring(store, [found], clock());
   if (one === undefined) throw new Refusal(404, words.noEndpoint, words.noEndpointHow);
   return {
     title: words.endpoint,
     main: html`<div><p class="small"><a href="/access/webhooks">← ${words.title}</a></p><h1>${words.endpoint}</h1></div>
 ${newSecrets.notice(session)}
 <div class="columns">
-${facts(one, session)}
-<div class="group">${deliveries(one)}${actions(one, session)}</div>
+${facts(one, found, session)}
+<div class="group">${deliveries(one)}${actions(found, session)}</div>
 </div>
-${await messagesCard(store, one, { query, session }, now)}
+${await messagesCard(sources, one, request)}
 ${reaches(session.person.role, 'administrator') && endpointForms(found, session)}`,
   };
 }
 
-function facts({ endpoint, shown, is }: Faring, session: Session): Html {
+function facts({ shown, is }: Faring, { revision }: WebhookEndpoint, session: Session): Html {
   const { facts: names } = words;
   const { disabled_at: since, previous_secret_expires_at: former, description } = shown;
   const known = definitions([
-    [names.id, code(endpoint.id)],
-    [names.client, named(endpoint.clientId)],
-    [names.url, html`<code>${named(addressOf(endpoint.url, session))}</code>`],
+    [names.id, code(shown.id)],
+    [names.client, named(shown.client)],
+    [names.url, html`<code>${named(addressOf(shown.url, session))}</code>`],
     [names.state, endpointState(is)],
     [names.since, since !== undefined && moment(since)],
     [names.events, shown.events.join(', ')],
     [names.description, description !== undefined && named(description)],
     [names.created, moment(shown.created_at)],
     [names.former, former !== undefined && moment(former)],
-    [names.revision, figure(endpoint.revision)],
+    [names.revision, figure(revision)],
   ]);
   return card(words.factsTitle, known);
 }
@@ -127,12 +124,12 @@ function deliveries({ tally }: Faring): Html {
   );
 }
 
-function actions({ endpoint, shown }: Faring, session: Session): Html {
+function actions(endpoint: WebhookEndpoint, session: Session): Html {
   if (!reaches(session.person.role, 'administrator'))
     return html`<p class="quiet">${english.access.adminOnly}</p>`;
   const form = (path: string, content: Html) =>
     html`<form class="grid" method="post" action="/access/webhooks/${endpoint.id}/${path}">${tokenField(session)}${revisionField(endpoint)}${content}</form>`;
-  if (shown.status === 'disabled')
+  if (endpoint.disabled)
     return card(words.enable, [
       html`<p>${words.enableLead}</p>`,
       form('enable', html`<p class="actions"><button class="strong">${words.enable}</button></p>`),

@@ -1,8 +1,8 @@
 /** Parts of pages about webhook endpoints on the screen Access. */
 import { OperatorError } from '../base/errors.ts';
+import { type ListedEndpoint, withDeliveries } from '../ops/webhookMessages.ts';
 import type { Store } from '../store/store.ts';
-import type { EndpointTally, WebhookEndpoint } from '../store/webhookStore.ts';
-import { presentEndpoint, presentTally } from '../webhook/presentEndpoint.ts';
+import type { WebhookEndpoint } from '../store/webhookStore.ts';
 import { english } from './english.ts';
 import type { Html } from './html.ts';
 import { Refusal, refuseWith } from './screen.ts';
@@ -19,13 +19,11 @@ export async function allFaring(
   endpoints: readonly WebhookEndpoint[],
   now: number,
 ): Promise<Faring[]> {
-  const tallies = await webhooks.outbox.tallies(endpoints.map(({ id }) => id));
-  return tallies.flatMap((tally, n) => (endpoints[n] ? [faring(endpoints[n], tally, now)] : []));
+  return (await withDeliveries(webhooks, endpoints, now)).map(faring);
 }
 
-function faring(endpoint: WebhookEndpoint, counted: EndpointTally, now: number) {
-  const tally = presentTally(counted);
-  const shown = presentEndpoint(endpoint, now);
+function faring(shown: ListedEndpoint) {
+  const { deliveries: tally } = shown;
   const { last_failure: failure, last_delivered_at: delivered } = tally;
   const isFailing = failure !== undefined && (delivered === undefined || delivered < failure.at);
   const is =
@@ -37,7 +35,7 @@ function faring(endpoint: WebhookEndpoint, counted: EndpointTally, now: number) 
           ? 'failing'
           : 'enabled';
   const isTroubled = is === 'gone' || is === 'failing' || tally.dead_letters > 0;
-  return { endpoint, shown, tally, is, isTroubled } as const;
+  return { shown, tally, is, isTroubled } as const;
 }
 
 export function endpointState(is: Faring['is']): Html {

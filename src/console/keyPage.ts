@@ -88,7 +88,7 @@ async function keyPage(
   if (credential === undefined) throw new Refusal(404, words.noKey, words.noKeyHow);
   const endpoints = await store.webhooks.endpoints.all(credential.clientId);
   const found = await allFaring(store, endpoints, now);
-  const rows = found.map(({ endpoint: { id, url }, is }): HtmlContent[] => [
+  const rows = found.map(({ shown: { id, url }, is }): HtmlContent[] => [
     html`<a href="/access/webhooks/${id}">${named(addressOf(url, session))}</a>`,
     endpointState(is),
   ]);

@@ -1,13 +1,13 @@
 /** Part of the page of a webhook endpoint: messages that wait for delivery, and those that were given up. */
-import type { Store } from '../store/store.ts';
-import type { Delivery, DeliveryPage } from '../store/webhookStore.ts';
-import { presentDeadLetter, presentDelivery } from '../webhook/presentEndpoint.ts';
+import { perform } from '../ops/operation.ts';
+import { listDeliveries } from '../ops/webhookMessages.ts';
 import type { Faring } from './endpointParts.ts';
 import { english } from './english.ts';
 import { code, type Html, type HtmlContent, html, named } from './html.ts';
 import { sureBox, tokenField } from './pageFrame.ts';
 import type { ScreenRequest } from './screen.ts';
 import { reaches, type Session } from './sessions.ts';
+import type { Sources } from './sources.ts';
 import { chooser, figure, moment, tableOf } from './values.ts';
 
 const words = english.webhooks;
@@ -15,20 +15,17 @@ const PAGE_MESSAGES = 50;
 
 /** One page of one of the two lists. */
 export async function messagesCard(
-  store: Store,
-  { endpoint: { id, disabled }, tally }: Faring,
-  { query, session }: Pick<ScreenRequest, 'query' | 'session'>,
-  now: number,
+  sources: Sources,
+  { shown: { id, status }, tally }: Faring,
+  { query, session, actor }: ScreenRequest,
 ): Promise<Html> {
   const counts = { waiting: tally.pending, dead: tally.dead_letters };
   const list = query.get('list') ?? (counts.dead > 0 ? 'dead' : 'waiting');
   const isDead = list === 'dead';
-  const after = positionIn(query);
-  const page: DeliveryPage = { limit: PAGE_MESSAGES + 1, after };
-  const { outbox } = store.webhooks;
-  const dateOf = (stamp: number) => store.serviceTime.dateOf(stamp);
-  const found = isDead ? await outbox.deadLetters(id, page) : await outbox.pending(id, page);
-  const shown = found.slice(0, PAGE_MESSAGES);
+  const cursor = query.get('after') ?? undefined;
+  const wanted = { endpoint_id: id, dead: isDead, limit: PAGE_MESSAGES, cursor };
+  const found = await perform(listDeliveries, sources, wanted, actor);
+  const { deliveries = [], dead_letters: letters = [], next_cursor: next } = found;
   const address = (name: string) => `/access/webhooks/${id}?list=${name}`;
   const links = (['waiting', 'dead'] as const).map((name) => {
     const label = words.lists[name](figure(counts[name]));
@@ -36,32 +33,19 @@ export async function messagesCard(
   });
   const isOperator = reaches(session.person.role, 'operator');
   /** Why they cannot be sent again. */
-  const bar = !isOperator ? words.operatorOnly : disabled ? words.enableFirst : undefined;
-  const table = isDead
-    ? deadTable(
-        shown.map((one) => presentDeadLetter(one as Parameters<typeof presentDeadLetter>[0], dateOf)),
-        bar === undefined,
-      )
-    : waitingTable(
-        shown.map((one) => presentDelivery(one, dateOf)),
-        now,
-      );
-  const last = found.length > PAGE_MESSAGES ? shown.at(-1) : undefined;
+  const bar = !isOperator ? words.operatorOnly : status === 'disabled' ? words.enableFirst : undefined;
+  const table = isDead ? deadTable(letters, bar === undefined) : waitingTable(deliveries, sources.clock());
+  const isNone = letters.length + deliveries.length === 0;
   return html`<section class="card" id="messages">
 <div class="title"><h2>${words.messages}</h2>${chooser(words.messages, links)}</div>
-${shown.length === 0 ? html`<p class="quiet">${isDead ? words.noDead : words.noWaiting}</p>` : isDead ? (bar === undefined ? replayForms(table, id, session) : html`${table}<p class="quiet">${bar}</p>`) : table}
-${(after ?? last) && html`<p class="pager">${after && html`<a href="${address(list)}#messages">${words.first}</a>`}${last && html`<a href="${address(list)}&amp;after=${last.at}.${last.webhookId}#messages">${words.next}</a>`}</p>`}
+${isNone ? html`<p class="quiet">${isDead ? words.noDead : words.noWaiting}</p>` : isDead ? (bar === undefined ? replayForms(table, id, session) : html`${table}<p class="quiet">${bar}</p>`) : table}
+${(cursor ?? next) && html`<p class="pager">${cursor && html`<a href="${address(list)}#messages">${words.first}</a>`}${next && html`<a href="${address(list)}&amp;after=${next}#messages">${words.next}</a>`}</p>`}
 </section>`;
 }
 
-/** Where the previous page ended. An invalid position is ignored. */
-function positionIn(query: URLSearchParams): Pick<Delivery, 'at' | 'webhookId'> | undefined {
-  const [, at, webhookId] = /^(\d{1,15})\.(msg_[0-9a-f]{32})$/.exec(query.get('after') ?? '') ?? [];
-  return at === undefined || webhookId === undefined ? undefined : { at: Number(at), webhookId };
-}
-
-type Waiting = ReturnType<typeof presentDelivery>;
-type Dead = ReturnType<typeof presentDeadLetter>;
+type Found = Awaited<ReturnType<typeof listDeliveries.run>>;
+type Waiting = NonNullable<Found['deliveries']>[number];
+type Dead = NonNullable<Found['dead_letters']>[number];
 
 function waitingTable(waiting: readonly Waiting[], now: number): Html {
   const rows = waiting.map((one): HtmlContent[] => [

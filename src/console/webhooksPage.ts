@@ -48,8 +48,8 @@ function table(rows: readonly Faring[], session: Session, now: number): Html {
   return tableOf(
     words.title,
     Object.values(words.columns),
-    rows.map(({ endpoint: { id, clientId, url }, tally, is }): HtmlContent[] => [
-      named(brief(clientId)),
+    rows.map(({ shown: { id, client, url }, tally, is }): HtmlContent[] => [
+      named(brief(client)),
       html`<a href="/access/webhooks/${id}">${named(brief(addressOf(url, session)))}</a>`,
       endpointState(is),
       figure(tally.pending),

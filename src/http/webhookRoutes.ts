@@ -18,6 +18,8 @@ import {
   withSecret,
 } from '../webhook/endpoints.ts';
 import {
+  decodePosition,
+  encodePosition,
   presentDeadLetter,
   presentDelivery,
   presentEndpoint,
@@ -74,10 +76,10 @@ export function webhookHandlers({
     read: (endpointId: string, page: DeliveryPage) => Promise<T[]>,
   ): Promise<{ found: T[]; next_cursor: string | undefined }> {
     const { id } = await ownEndpoint(ctx);
-    const wanted = readPage(ctx.querystring, decodeCursor);
+    const wanted = readPage(ctx.querystring, decodePosition);
     const found = await read(id, wanted);
     const last = found.length < wanted.limit ? undefined : found.at(-1);
-    return { found, next_cursor: last && encodeCursor(last) };
+    return { found, next_cursor: last && encodePosition(last) };
   }
 
   return {
@@ -188,17 +190,4 @@ function readWebhookIds(value: unknown): string[] | undefined {
   if (isGood && value.every((id) => typeof id === 'string')) return value;
   const demand = `must be a list of 1 to ${REPLAYED_BY_NAME_MAX} ids, or be absent to replay all.`;
   throw invalidField('webhook_ids', demand);
-}
-
-type Position = NonNullable<DeliveryPage['after']>;
-
-function encodeCursor({ at, webhookId }: Position): string {
-  return Buffer.from(`${at} ${webhookId}`).toString('base64url');
-}
-
-function decodeCursor(text: string): Position | undefined {
-  const [, at, webhookId] =
-    /^(\d{1,15}) (msg_[0-9a-f]{32})$/.exec(Buffer.from(text, 'base64url').toString()) ?? [];
-  const position = at !== undefined && webhookId !== undefined ? { at: Number(at), webhookId } : undefined;
-  return position && encodeCursor(position) === text ? position : undefined;
 }

@@ -3,10 +3,13 @@ import * as z from 'zod';
 import { toRfc3339 } from '../base/clock.ts';
 import { OperatorError } from '../base/errors.ts';
 import { actBy } from '../store/acts.ts';
+import type { Delivery, WebhookEndpoint, WebhookStore } from '../store/webhookStore.ts';
 import { auditedEndpoint } from '../webhook/endpoints.ts';
 import {
   deadLetterSchema,
+  decodePosition,
   deliverySchema,
+  encodePosition,
   endpointSchema,
   presentDeadLetter,
   presentDelivery,
@@ -20,6 +23,7 @@ import { countText, nameText, trueOrFalseText } from './operationFields.ts';
 import { OF_OWNERS, type StoreParts } from './operationParts.ts';
 
 const listedEndpoint = shownEndpoint.extend({ deliveries: tallySchema });
+export type ListedEndpoint = z.infer<typeof listedEndpoint>;
 
 export const listWebhooks = operation({
   name: 'webhooks.list',
@@ -34,15 +38,23 @@ export const listWebhooks = operation({
     schema: z.object({ webhook_endpoints: z.array(listedEndpoint) }),
   },
   async run({ store: { webhooks }, clock }: StoreParts, { client }) {
-    const endpoints = await webhooks.endpoints.all(client);
-    const tallies = await webhooks.outbox.tallies(endpoints.map(({ id }) => id));
     return {
-      webhook_endpoints: tallies.flatMap((tally, n) =>
-        endpoints[n] ? [{ ...show(endpoints[n], clock()), deliveries: presentTally(tally) }] : [],
-      ),
+      webhook_endpoints: await withDeliveries(webhooks, await webhooks.endpoints.all(client), clock()),
     };
   },
 });
+
+/** The endpoints as they are shown, with the counts of their deliveries. */
+export async function withDeliveries(
+  { outbox }: Pick<WebhookStore, 'outbox'>,
+  endpoints: readonly WebhookEndpoint[],
+  now: number,
+): Promise<ListedEndpoint[]> {
+  const tallies = await outbox.tallies(endpoints.map(({ id }) => id));
+  return tallies.flatMap((tally, n) =>
+    endpoints[n] ? [{ ...show(endpoints[n], now), deliveries: presentTally(tally) }] : [],
+  );
+}
 
 export const showWebhook = operation({
   name: 'webhooks.show',
@@ -96,6 +108,8 @@ export const testWebhook = operation({
   },
 });
 
+const NO_CURSOR = 'must be the cursor that the previous list ended with.';
+
 export const listDeliveries = operation({
   name: 'webhooks.deliveries',
   says: 'Lists the messages that wait, the next one first.',
@@ -113,6 +127,19 @@ export const listDeliveries = operation({
       schema: countText.prefault(50),
       typed: '<count>',
     },
+    cursor: {
+      says: 'continue after the last message of the previous list',
+      schema: z
+        .string(NO_CURSOR)
+        .transform((text, { addIssue }) => {
+          const position = decodePosition(text);
+          if (position !== undefined) return position;
+          addIssue({ code: 'custom', message: NO_CURSOR });
+          return z.NEVER;
+        })
+        .optional(),
+      typed: '<cursor>',
+    },
   },
   answer: {
     name: 'DeliveryList',
@@ -120,17 +147,27 @@ export const listDeliveries = operation({
     schema: z.object({
       deliveries: z.array(deliverySchema).optional(),
       dead_letters: z.array(deadLetterSchema).optional(),
+      next_cursor: z.string().optional().describe('Absent if the list ends here.'),
     }),
   },
-  async run({ store }: StoreParts, { endpoint_id: id, dead, limit }) {
+  async run({ store }: StoreParts, { endpoint_id: id, dead, limit, cursor: after }) {
     await findEndpoint(store, id);
     const { outbox } = store.webhooks;
     const dateOf = (stamp: number) => store.serviceTime.dateOf(stamp);
+    // One more than shown reveals whether there are more.
+    const page = { limit: limit + 1, after };
+    const nextOf = (found: readonly Delivery[]) => {
+      const last = found.length > limit ? found[limit - 1] : undefined;
+      return last && encodePosition(last);
+    };
     if (dead) {
-      const letters = await outbox.deadLetters(id, { limit });
-      return { dead_letters: letters.map((one) => presentDeadLetter(one, dateOf)) };
+      const found = await outbox.deadLetters(id, page);
+      const shown = found.slice(0, limit).map((one) => presentDeadLetter(one, dateOf));
+      return { dead_letters: shown, next_cursor: nextOf(found) };
     }
-    return { deliveries: (await outbox.pending(id, { limit })).map((one) => presentDelivery(one, dateOf)) };
+    const found = await outbox.pending(id, page);
+    const shown = found.slice(0, limit).map((one) => presentDelivery(one, dateOf));
+    return { deliveries: shown, next_cursor: nextOf(found) };
   },
 });
 

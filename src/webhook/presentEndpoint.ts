@@ -7,6 +7,7 @@ import {
   type DeadLetter,
   type Delivery,
   type DeliveryFailure,
+  type DeliveryPage,
   type EndpointTally,
   type NewEndpoint,
   WEBHOOK_EVENTS,
@@ -121,4 +122,18 @@ function presentMessage({ webhookId, type, occurredAt, attempts, failure }: Deli
 
 function presentFailure(failure: DeliveryFailure | undefined) {
   return failure && { last_failure: { at: toRfc3339(failure.at), reason: failure.reason } };
+}
+
+type Position = NonNullable<DeliveryPage['after']>;
+
+/** The position of a message in a list, as it is sent to continue the list there. */
+export function encodePosition({ at, webhookId }: Position): string {
+  return Buffer.from(`${at} ${webhookId}`).toString('base64url');
+}
+
+export function decodePosition(text: string): Position | undefined {
+  const [, at, webhookId] =
+    /^(\d{1,15}) (msg_[0-9a-f]{32})$/.exec(Buffer.from(text, 'base64url').toString()) ?? [];
+  const position = at !== undefined && webhookId !== undefined ? { at: Number(at), webhookId } : undefined;
+  return position && encodePosition(position) === text ? position : undefined;
 }

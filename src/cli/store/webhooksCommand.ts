@@ -130,19 +130,22 @@ function outcomeOf(config: Config, endpointId: string, webhookId: string): Promi
 
 const deliveriesCommand = operationCommand('deliveries', listDeliveries, {
   examples: examplesOf('deliveries', '--dead'),
-  show: ({ deliveries, dead_letters: deadLetters = [] }) =>
-    deliveries === undefined
-      ? printRows(deadLetters, {
-          ...MESSAGE_COLUMNS,
-          'GIVEN UP': ({ given_up_at: at }) => forPeople(at),
-          ...ATTEMPT_COLUMNS,
-          CAUSE: ({ cause }) => cause,
-        })
-      : printRows(deliveries, {
-          ...MESSAGE_COLUMNS,
-          DUE: ({ due_at: at }) => forPeople(at),
-          ...ATTEMPT_COLUMNS,
-        }),
+  show({ deliveries, dead_letters: deadLetters = [], next_cursor: next }) {
+    if (deliveries === undefined)
+      printRows(deadLetters, {
+        ...MESSAGE_COLUMNS,
+        'GIVEN UP': ({ given_up_at: at }) => forPeople(at),
+        ...ATTEMPT_COLUMNS,
+        CAUSE: ({ cause }) => cause,
+      });
+    else
+      printRows(deliveries, {
+        ...MESSAGE_COLUMNS,
+        DUE: ({ due_at: at }) => forPeople(at),
+        ...ATTEMPT_COLUMNS,
+      });
+    if (next !== undefined) note(`There are more messages: repeat this with --cursor ${next}`);
+  },
 });
 
 const MESSAGE_COLUMNS = {
