@@ -21,7 +21,7 @@ import {
   unmanagedEndpoints,
 } from './credentials.ts';
 import { operation } from './operation.ts';
-import { durationText, matching, nameText, overlapText, trueOrFalseText } from './operationFields.ts';
+import { durationText, matching, nameText, overlapText, readBy, trueOrFalseText } from './operationFields.ts';
 import { OF_OWNERS, type StoreParts } from './operationParts.ts';
 
 const { time } = WIRE;
@@ -66,20 +66,16 @@ function presentKey(credential: Credential, now: number): PresentedKey {
 }
 
 const SCOPES_REFUSAL = `must be scopes from ${SCOPES.join(', ')}.`;
-const CERTIFICATE_NAME_REFUSAL =
-  'must be a subject as `openssl x509 -noout -subject -nameopt RFC2253` prints it (CN=invoices,O=Example), DNS:<name> or URI:<uri>, ' +
-  'without spaces at commas and equals signs.';
-
 /** A name as the daemon reads it from a certificate. It must be written exactly so: patterns and other spellings are not accepted. */
-const certificateName = z.string(CERTIFICATE_NAME_REFUSAL).transform((text, context) => {
+const certificateName = readBy((text) => {
   const name = /^(?:DNS|URI):/.test(text) ? text : decodeUtf8Escapes(text);
   // RFC 4514 escapes a space at the start or the end of a value, and allows none next to separators.
   const isLoose = /(?:^|[^\\])[,+=] |[^\\] (?:[,+=]|$)/.test(name.replace(/\\ /g, '\\20'));
   const isSubject = /^[A-Za-z0-9.]+=/.test(name) && !isLoose && !/\p{Cc}/u.test(name);
-  if (isSubject || /^(?:DNS:[A-Za-z0-9*._-]+|URI:[A-Za-z][!#-&(-+\--[\]-~]+)$/.test(name)) return name;
-  context.addIssue({ code: 'custom', message: CERTIFICATE_NAME_REFUSAL });
-  return z.NEVER;
-});
+  const isOther = /^(?:DNS:[A-Za-z0-9*._-]+|URI:[A-Za-z][!#-&(-+\--[\]-~]+)$/.test(name);
+  return isSubject || isOther ? name : undefined;
+}, 'a subject as `openssl x509 -noout -subject -nameopt RFC2253` prints it (CN=invoices,O=Example), DNS:<name> or URI:<uri>, ' +
+  'without spaces at commas and equals signs');
 
 /** OpenSSL prints characters beyond ASCII as `\C3\A4`; the daemon reads the characters. Control characters stay escaped. */
 function decodeUtf8Escapes(text: string): string {

@@ -4,17 +4,13 @@ import { PERSON_NAME_RULE, ROLES, readPersonName } from '../base/people.ts';
 import { WIRE } from '../health/sections/section.ts';
 import { actBy } from '../store/acts.ts';
 import { operation } from './operation.ts';
+import { readBy } from './operationFields.ts';
 import { type DaemonParts, existing } from './operationParts.ts';
 
 const NO_CONSOLE = 'No console is configured: add the table [console], and restart the daemon.';
 
 /** The name comes back in the composed form (NFC), so that one name is one text. */
-const personName = z.string().transform((text, context) => {
-  const name = readPersonName(text);
-  if (name !== undefined) return name;
-  context.addIssue({ code: 'custom', message: `must be ${PERSON_NAME_RULE}.` });
-  return z.NEVER;
-});
+const personName = readBy(readPersonName, PERSON_NAME_RULE);
 
 export const linkConsole = operation({
   name: 'console.link',

@@ -11,15 +11,23 @@ export function matching(form: RegExp, what: string) {
   return z.string(`must be ${what}.`).regex(form, `must be ${what}.`);
 }
 
-/** A duration as text; the value is in milliseconds. */
-export function durationText({ min = 0, max = Number.POSITIVE_INFINITY, what }: DurationBounds) {
+/** Text whose value is the result of `read`, which is undefined for other text; `what` follows "must be". */
+export function readBy<Value>(read: (text: string) => Value | undefined, what: string) {
   const refusal = `must be ${what}.`;
   return z.string(refusal).transform((text, context) => {
-    const durationMs = parseDurationMs(text);
-    if (durationMs !== undefined && durationMs >= min && durationMs <= max) return durationMs;
+    const value = read(text);
+    if (value !== undefined) return value;
     context.addIssue({ code: 'custom', message: refusal });
     return z.NEVER;
   });
+}
+
+/** A duration as text; the value is in milliseconds. */
+export function durationText({ min = 0, max = Number.POSITIVE_INFINITY, what }: DurationBounds) {
+  return readBy((text) => {
+    const durationMs = parseDurationMs(text);
+    return durationMs !== undefined && durationMs >= min && durationMs <= max ? durationMs : undefined;
+  }, what);
 }
 
 interface DurationBounds {

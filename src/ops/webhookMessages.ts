@@ -19,7 +19,7 @@ import {
 } from '../webhook/presentEndpoint.ts';
 import { changeOf, endpointId, findEndpoint, show, shownEndpoint } from './endpointOperations.ts';
 import { operation } from './operation.ts';
-import { countText, nameText, trueOrFalseText } from './operationFields.ts';
+import { countText, nameText, readBy, trueOrFalseText } from './operationFields.ts';
 import { OF_OWNERS, type StoreParts } from './operationParts.ts';
 
 const listedEndpoint = shownEndpoint.extend({ deliveries: tallySchema });
@@ -108,8 +108,6 @@ export const testWebhook = operation({
   },
 });
 
-const NO_CURSOR = 'must be the cursor that the previous list ended with.';
-
 export const listDeliveries = operation({
   name: 'webhooks.deliveries',
   says: 'Lists the messages that wait, the next one first.',
@@ -129,15 +127,7 @@ export const listDeliveries = operation({
     },
     cursor: {
       says: 'continue after the last message of the previous list',
-      schema: z
-        .string(NO_CURSOR)
-        .transform((text, { addIssue }) => {
-          const position = decodePosition(text);
-          if (position !== undefined) return position;
-          addIssue({ code: 'custom', message: NO_CURSOR });
-          return z.NEVER;
-        })
-        .optional(),
+      schema: readBy(decodePosition, 'the cursor that the previous list ended with').optional(),
       typed: '<cursor>',
     },
   },
