@@ -59,8 +59,6 @@ export const englishAccess = {
     admin: 'use the administration interface',
   } satisfies Record<Scope, string>,
   scopesTitle: 'Scopes',
-  badName: 'Client and organization are names of at most 63 characters: a–z, 0–9 and dashes',
-  badScopes: 'Choose at least one scope',
   badChoice: 'Choose one of the durations in the form',
   badHow: 'Go back and correct the form. Nothing was changed.',
   refusedHow:

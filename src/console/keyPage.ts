@@ -1,12 +1,11 @@
 /** The page of an API key, and the actions of administrators on it. */
 import { toRfc3339 } from '../base/clock.ts';
-import { NAME_PATTERN } from '../base/names.ts';
 import { formatDuration } from '../base/units.ts';
 import { issueApiKey, revokeApiKey, rotateApiKey } from '../ops/apiKeyOperations.ts';
 import { activeSuccessors, unmanagedEndpoints } from '../ops/credentials.ts';
 import { perform } from '../ops/operation.ts';
 import { keyState } from '../store/apiKeys.ts';
-import { type Credential, SCOPES } from '../store/credentialStore.ts';
+import type { Credential, Scope } from '../store/credentialStore.ts';
 import type { Store } from '../store/store.ts';
 import type { WebhookEndpoint } from '../store/webhookStore.ts';
 import { durationIn, overlapField, overlapIn } from './accessParts.ts';
@@ -64,16 +63,12 @@ export function keyRoutes(sources: Sources, newSecrets: NewSecrets): ScreenRoute
 }
 
 function keyIn(form: URLSearchParams) {
-  const [client, organization] = [form.get('client') ?? '', form.get('organization') ?? ''];
-  if (!NAME_PATTERN.test(client) || !NAME_PATTERN.test(organization))
-    throw new Refusal(400, words.badName, words.badHow);
-  const scopes = SCOPES.filter((scope) => form.getAll('scope').includes(scope));
-  if (scopes.length === 0) throw new Refusal(400, words.badScopes, words.badHow);
   const lifetimeMs = durationIn(form, 'lifetime', words.lifetimes, DAY_MS);
   return {
-    client,
-    organization,
-    scopes,
+    client: form.get('client') ?? undefined,
+    organization: form.get('organization') ?? undefined,
+    // The operation refuses other scopes than those of the form.
+    scopes: form.getAll('scope') as Scope[],
     for: lifetimeMs === undefined ? undefined : formatDuration(lifetimeMs),
   };
 }
