@@ -50,7 +50,7 @@ const fields = {
   },
 };
 
-/** Of a page that shows an endpoint, or of a program that has read it. */
+/** A page that shows an endpoint sends it, or a program that has read the endpoint. */
 const revision = {
   says: 'revision in which the endpoint was read: if it has another one by now, nothing is changed',
   schema: z.int('must be a revision of the endpoint.').optional(),

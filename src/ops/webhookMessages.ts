@@ -20,7 +20,7 @@ import {
 import { changeOf, endpointId, findEndpoint, show, shownEndpoint } from './endpointOperations.ts';
 import { operation } from './operation.ts';
 import { countText, nameText, readBy, trueOrFalseText } from './operationFields.ts';
-import { OF_OWNERS, type StoreParts } from './operationParts.ts';
+import { existing, OF_OWNERS, type StoreParts } from './operationParts.ts';
 
 const listedEndpoint = shownEndpoint.extend({ deliveries: tallySchema });
 export type ListedEndpoint = z.infer<typeof listedEndpoint>;
@@ -104,7 +104,10 @@ export const testWebhook = operation({
         `${id} is disabled since ${toRfc3339(disabled.at)} (${why}), so no message is sent to it; to enable it: pdfseal webhooks enable ${id}`,
       );
     }
-    return { id, webhook_id: (await store.webhooks.outbox.test(id)) ?? '' };
+    return {
+      id,
+      webhook_id: existing(await store.webhooks.outbox.test(id), 'The endpoint was just removed.'),
+    };
   },
 });
 
