@@ -23,7 +23,7 @@ import type { WitnessStore } from './witnessStore.ts';
  *   nothing behind; if the store cannot know that, it throws {@link UnknownOutcome} from then on and the process must end.
  * - Values are returned as they were given, strings code unit for code unit.
  *
- * One process writes jobs and batches. Credentials, epochs, renewals and audit records may be written by another process at any time, and
+ * One process writes jobs and batches. Epochs, renewals and audit records may be written by another process at any time, and credentials and
  * webhook endpoints if the store is a database; the next read sees them. Such a change is recorded in the audit trail as an act, in the same transaction; `null` stands
  * for a change without an actor.
  */

@@ -11,7 +11,7 @@ import type { TrailRecords } from './trailRecords.ts';
 /** Number of records to remember; at most twice as many are held. */
 const READ_MAX = 500;
 
-/** Other processes write API keys too: every read takes a new snapshot, so revoking a key acts at once. */
+/** Every read takes a new snapshot, so revoking a key acts at once. */
 export function credentialRecords(
   databases: Databases,
   commits: Commits,
