@@ -40,7 +40,7 @@ const listCommand = command('list', {
       parse: parseCountArgument,
       default: LIMIT_DEFAULT,
     }),
-    option('--cursor <job_id>', 'continue after this job, the last one of the previous list'),
+    option('--cursor <cursor>', 'continue after the job with this id, the last one of the previous list'),
     option('--wide', 'show whole digests and references, and the size of each document'),
   ],
   examples: [
